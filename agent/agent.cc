@@ -15,14 +15,15 @@ namespace {
 constexpr int kSilentIntervals = 3;
 constexpr Duration kMinHeartbeat = std::chrono::milliseconds(1);
 constexpr Duration kMaxHeartbeat = std::chrono::minutes(1);
-// Programs may open and end flows without a pause: so often a second are changes looked at by
-// themselves, and a few in a row at once; all others within a millisecond share a look.
+// Programs may open and end flows without a pause. Up to this rate, and for a few changes in a row,
+// each change is looked at immediately; further changes share one look a millisecond.
 constexpr double kMaxLooksPerSecond = 1'000;
 constexpr double kMaxLooksInARow = 16;
 constexpr Duration kLookWait = std::chrono::milliseconds(1);
-// A controller that is told of progress less often than this steers by old rates.
+// Maximum report interval: a controller that gets progress less often steers by outdated rates.
 constexpr std::uint64_t kMaxReportUs = 1'000'000;
-// Verdicts that wait for room. A path is judged again after a while, so what is beyond is no loss.
+// Maximum number of verdicts that wait for room in the budget. Paths are judged repeatedly, so
+// dropping further ones loses little.
 constexpr std::size_t kMaxHeldVerdicts = 1'024;
 
 Duration HeartbeatInterval(std::uint64_t microseconds) {
@@ -71,7 +72,7 @@ void Agent::Start() {
                     .on_peer_gone = [this](PeerId) { LoseController(); }});
   source_.OnChange([this] { ScheduleScan(); });
   hello_wait_ = options_.min_hello_wait;
-  // Of what programs have kept since the agent before this one.
+  // This lease covers the ports that programs have kept from an earlier agent.
   timers_.lease = loop_.After(options_.lease, [this] { ExpireLease(); });
   SendHello();
   Look();
@@ -92,7 +93,7 @@ void Agent::Send(wire::Body body) {
     if (kind == MessageClass::kAccounts) metrics_.collective_reports_dropped.Add();
     return;
   }
-  // What is lost here is told anew: by the next heartbeat, or by the full report after a Welcome.
+  // The next heartbeat, or the full report after a Welcome, repeats what is lost here.
   (void)Transmit(std::move(body));
 }
 
@@ -117,7 +118,8 @@ void Agent::SendHealth(const wire::PathHealth& health) {
   }
 }
 
-// One look for all flows that open or end in one turn of the loop, or until there may be another.
+// All flows that open or end in one turn of the loop, or before the next look is allowed, share one
+// look.
 void Agent::ScheduleScan() {
   if (timers_.change) return;
   const bool at_once = looks_.Level(loop_.Now()) >= 1;
@@ -173,19 +175,19 @@ void Agent::HandleBytes(std::string_view bytes) {
         } else if constexpr (std::is_same_v<Body, wire::RankPlan>) {
           plans_.HandlePlan(body);
         } else {
-          metrics_.bad_messages.Add();  // not one that a controller sends to this agent
+          metrics_.bad_messages.Add();  // controllers do not send this to agents
         }
       },
       message.body);
 }
 
-// A controller that has not welcomed us: a restarted one that does not know us, or one that was
-// replaced. Whoever it is, a stale push is answered so that it learns of its successor.
+// Handles a message of a controller that has not welcomed this agent: it has restarted, or it was
+// replaced. A stale push is answered, so that its sender learns that it has a successor.
 void Agent::HandleUnexpectedMessage(const wire::Message& message) {
   const auto* push = std::get_if<wire::PathPush>(&message.body);
   if (push != nullptr && push->epoch < ports_.highest_epoch()) return Handle(*push);
   if (state_ == AgentState::kSynced) return LoseController();
-  // It is there again: no need to sit out a long wait.
+  // The controller is back, so the next Hello must not wait long.
   if (hello_wait_ <= 2 * options_.min_hello_wait) return;
   hello_wait_ = options_.min_hello_wait;
   SendHello();
@@ -224,7 +226,7 @@ void Agent::TakeReportInterval(std::uint64_t microseconds) {
 
 void Agent::Handle(const wire::Heartbeat& heartbeat) {
   TakeReportInterval(heartbeat.report_interval_us);
-  // Messages come in order, so a generation that is announced but not here was lost on the way.
+  // Messages arrive in order, so a generation that is announced but not applied was lost.
   const bool lost_a_push = heartbeat.epoch == ports_.highest_epoch() &&
                            heartbeat.generation > ports_.applied_generation();
   if (!lost_a_push) return;
@@ -245,7 +247,7 @@ void Agent::Handle(const wire::PathPush& push) {
     return Send(wire::Ack{.epoch = push.epoch,
                           .generation = push.generation,
                           .status = wire::AckStatus::kNeedFull,
-                          .detail = "plans of this generation were lost",
+                          .detail = "rank plans of this generation were lost",
                           .failed_flows = {}});
   }
   wire::Ack ack = ports_.HandlePush(push);
@@ -281,7 +283,7 @@ void Agent::SendReport(const wire::CollectiveReport& report) {
 void Agent::SendHeartbeat() {
   if (loop_.Now() - controller_.last_heard >= kSilentIntervals * controller_.heartbeat_interval) {
     Log(LogLevel::kWarning, "event=controller_silent agent={}", options_.name);
-    bus_.Disconnect(kControllerPeer);  // it may be dead at the other end: a Hello needs a new one
+    bus_.Disconnect(kControllerPeer);  // the connection may be dead, and a Hello needs a live one
     return LoseController();
   }
   if (Features() != told_features_) SendHello();
@@ -319,7 +321,7 @@ void Agent::HandleNic(const wire::Nic& nic) {
   }
   Log(LogLevel::kInfo, "event=nic_link agent={} device={} address={} up={}", options_.name,
       nic.device, nic.address.ToString(), nic.link_up);
-  // Where there is no controller, the next Hello says it.
+  // Without a controller, the next Hello reports it.
   if (state_ != AgentState::kSynced) return;
   Send(wire::LinkEvent{.link = {}, .address = nic.address, .up = nic.link_up, .source = "nic"});
 }
@@ -343,7 +345,7 @@ void Agent::Look() {
 }
 
 void Agent::Report(std::span<const FlowMeasure> flows) {
-  // What is not told now is part of the next report.
+  // A report that is not sent becomes part of the next one.
   owes_report_ = !budget_.HasRoomFor(MessageClass::kFlows, loop_.Now());
   if (owes_report_) return metrics_.reports_delayed.Add();
   const auto port_of = [this](const FlowSample& sample) { return PortOf(sample); };
@@ -362,7 +364,7 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
   for (wire::FlowReport& report : reports) {
     report.sequence = report_sequence_ + 1;
     if (!Transmit(std::move(report))) {
-      needs_full_report_ = true;  // differences to what was lost would mislead
+      needs_full_report_ = true;  // the controller cannot apply differences to a lost report
       return;
     }
     ++report_sequence_;
@@ -371,7 +373,7 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
 }
 
 PortInUse Agent::PortOf(const FlowSample& sample) const {
-  // A program takes its port at the next message; what it will use is what counts.
+  // A program takes its port at the next message, so its future port counts.
   const wire::PathSet* const set = ports_.Find(sample.id);
   const std::uint16_t port = set == nullptr ? sample.source_port : set->paths.front().source_port;
   PortInUse in_use{.port = port, .steered = ports_.IsSteered(sample.id, port), .path_ports = {}};

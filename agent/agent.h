@@ -27,15 +27,15 @@
 namespace espalier::agent {
 
 struct AgentOptions {
-  std::string name;            // the `host` of its nodes in the topology
-  std::uint64_t instance = 0;  // random, made anew by each process
+  std::string name;            // the `host` of this host's nodes in the topology
+  std::uint64_t instance = 0;  // random, different for each process
   std::vector<std::string> features;
-  // Those that come and go: asked at every heartbeat, and told to the controller by another Hello
-  // when they have changed. None: there are none.
+  // Returns the features that come and go. The agent calls it at every heartbeat and sends another
+  // Hello when they have changed. Empty: there are none.
   std::function<std::vector<std::string>()> dynamic_features;
   std::vector<wire::Nic> nics;
   Duration lease = std::chrono::minutes(10);  // of pushed ports, while the controller is silent
-  Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled with each unanswered Hello
+  Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled after each unanswered Hello
   Duration max_hello_wait = std::chrono::seconds(5);
   Duration refused_hello_wait = std::chrono::seconds(5);
   FlowMeterOptions meter;
@@ -44,21 +44,22 @@ struct AgentOptions {
   ProberOptions prober;
 };
 
-//   kConnecting  has not met a controller yet
-//   kSynced      is welcome: reports flows, takes pushes
-//   kOrphan      the controller fell silent: live flows keep their ports for the lease
+//   kConnecting  no controller has welcomed the agent yet
+//   kSynced      the controller has welcomed the agent, which reports flows and applies pushes
+//   kOrphan      the controller is silent; flows keep their ports for the lease
 enum class AgentState { kConnecting, kSynced, kOrphan };
 std::string_view AgentStateName(AgentState state);
 
-// One host's agent: reports the elephants of its FlowSource to the controller, has the
-// FlowActuator carry out what the controller pushes, probes for it, and takes flows off dead paths
-// by itself. No flow ever waits for it or for the controller.
+// The agent of one host: it reports the elephants of its FlowSource to the controller, applies
+// pushed paths through the FlowActuator, carries out probe orders, and reroutes flows off dead
+// paths locally. No flow ever waits for the agent or for the controller.
 //
-// Hello is repeated until a Welcome comes; each accepted Welcome is answered by a full report.
-// Three heartbeat intervals without a word from the controller, or a word from another instance
-// of it, make the agent say Hello again.
+// The agent repeats Hello until a Welcome arrives, and answers each accepted Welcome by a full
+// report. It says Hello again after three heartbeat intervals without a message from the
+// controller, and after a message from another instance of the controller.
 //
-// Thread safety: the thread of the loop. The bus may deliver nothing after its destruction.
+// Thread safety: the thread of the loop. The bus must not deliver messages after the agent's
+// destruction.
 class Agent {
  public:
   Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source, FlowActuator& actuator,
@@ -68,16 +69,16 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   void Start();
-  // A NIC's link changed (or it is new).
+  // Handles a change of a NIC's link, and a new NIC.
   void HandleNic(const wire::Nic& nic);
 
-  // Called with every plan of a rank of this host that comes into force, and with one without a
-  // program where the rank has none any more. Before Start.
+  // Sets what is called with each rank plan of this host that comes into force. A rank plan without
+  // a program means that the rank has none any more. To be called before Start.
   void OnPlan(std::function<void(const wire::RankPlan&)> callback) {
     plans_.OnChange(std::move(callback));
   }
-  // What a rank says of a collective; lost where there is no controller, or where ranks say more
-  // than the agent may send.
+  // Forwards a rank's report of a collective. The report is lost if there is no controller, or if
+  // ranks report more than the agent may send.
   void SendReport(const wire::CollectiveReport& report);
 
   AgentState state() const { return state_; }
@@ -94,13 +95,13 @@ class Agent {
     TimerPtr heartbeat;
     TimerPtr lease;
     TimerPtr look;
-    TimerPtr change;  // a look for what sources say has changed
+    TimerPtr change;  // a look after a source has reported a change
   };
 
   void SetState(AgentState state);
-  // Drops and counts it where there is no room in the budget for its class.
+  // Drops and counts the message if the budget has no room for its class.
   void Send(wire::Body body);
-  // Whatever the budget says, which is charged. False: the bus has no room.
+  // Sends whatever the budget says, and charges it. Returns false if the bus has no room.
   bool Transmit(wire::Body body);
   void SendHealth(const wire::PathHealth& health);
   void ScheduleScan();
@@ -139,10 +140,10 @@ class Agent {
   Duration hello_wait_{};
   std::uint64_t report_sequence_ = 0;
   bool needs_full_report_ = false;
-  bool owes_report_ = false;  // there was no room for the last one
-  TokenBucket looks_;         // for what sources say has changed
+  bool owes_report_ = false;  // the budget had no room for the last one
+  TokenBucket looks_;         // limits looks after changes
   SendBudget budget_;
-  wire::PathHealth held_health_;  // for which there was no room
+  wire::PathHealth held_health_;  // verdicts for which the budget had no room
 
   Timers timers_;
 

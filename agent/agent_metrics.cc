@@ -7,29 +7,33 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
           metrics.MakeCounter("espalier_agent_flow_reports_sent_total", "Flow reports sent")),
       reports_delayed(metrics.MakeCounter(
           "espalier_agent_flow_reports_delayed_total",
-          "Reports of flows that were put off, as programs cause more than the agent may send")),
+          "Flow reports that were delayed because the agent's allowance was used up")),
       findings_dropped(metrics.MakeCounter(
           "espalier_agent_path_reports_dropped_total",
-          "Verdicts on paths and answers to probes that were dropped for the same reason")),
+          "Path verdicts and probe reports dropped because the agent's allowance was used up")),
       collective_reports_dropped(metrics.MakeCounter(
           "espalier_agent_collective_reports_dropped_total",
-          "Reports of ranks on their collectives that were dropped for the same reason")),
+          "Collective reports dropped because the agent's allowance was used up")),
       pushes_applied(metrics.MakeCounter("espalier_agent_pushes_applied_total",
-                                         "Path pushes carried out (wholly or but for some flows)")),
+                                         "Path pushes applied, wholly or except for some flows")),
       stale_pushes(metrics.MakeCounter("espalier_agent_stale_pushes_total",
-                                       "Path pushes of a controller that was replaced")),
+                                       "Path pushes rejected because a newer controller has taken "
+                                       "over")),
       incomplete_pushes(metrics.MakeCounter("espalier_agent_incomplete_pushes_total",
-                                            "Path pushes whose predecessor never came")),
+                                            "Path pushes rejected because an earlier generation or "
+                                            "a rank plan is missing")),
       bad_messages(metrics.MakeCounter("espalier_agent_bad_messages_total",
-                                       "Messages that could not be read")),
+                                       "Messages dropped because they could not be read")),
       report_latency(
           metrics.MakeLatency("espalier_agent_announce_to_report_seconds",
-                              "From the opening of an elephant until the report of it was sent")),
+                              "Seconds from the opening of an elephant flow until the agent sent "
+                              "its report")),
       apply_seconds(metrics.MakeLatency("espalier_agent_push_apply_seconds",
-                                        "From a push's arrival until it was applied")),
-      flows_tracked(
-          metrics.MakeGauge("espalier_agent_flows_tracked", "Elephant flows that are open")),
+                                        "Seconds from the arrival of a push until it was "
+                                        "applied")),
+      flows_tracked(metrics.MakeGauge("espalier_agent_flows_tracked", "Open elephant flows")),
       state(metrics.MakeGauge("espalier_agent_state",
-                              "0 connecting, 1 synced, 2 orphan (controller silent)")) {}
+                              "State of the agent: 0 connecting, 1 synced, 2 orphan (the "
+                              "controller is silent)")) {}
 
 }  // namespace espalier::agent

@@ -4,7 +4,7 @@
 
 namespace espalier::agent {
 
-// What the agent counts and measures of its talk with the controller and of its flows.
+// The agent's metrics of its messages, pushes and flows.
 // Thread safety: the agent's loop thread.
 struct AgentMetrics {
   explicit AgentMetrics(Metrics& metrics);

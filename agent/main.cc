@@ -1,4 +1,4 @@
-// espalier-agent: wires the agent to its loop, its bus and the sockets of its host.
+// espalier-agent: connects the agent to its loop, its bus and the sockets of its host.
 #include <fmt/format.h>
 #include <linux/capability.h>
 
@@ -54,14 +54,14 @@ io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
     return {.body = fmt::format("{{\"status\": \"ok\", \"state\": \"{}\"}}\n",
                                 AgentStateName(agent.state()))};
   }
-  return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
+  return {.status = 404, .body = "{\"error\": \"not found (use /metrics or /healthz)\"}\n"};
 }
 
 int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveClient> keys) {
   io::AsioEventLoop loop;
   Metrics metrics;
   const Probing probing = OpenProbing(loop, config.probing);
-  const std::vector<int> needed = {CAP_NET_RAW};  // for probes from each address
+  const std::vector<int> needed = {CAP_NET_RAW};  // to send probes from each address
   const Result<void> gave_up = io::KeepOnlyCapabilities(needed);
   if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
@@ -82,7 +82,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   config.options.nics = (*nics)->nics();
   config.options.features = {"local", "collective", "verbs", "job_user"};
   config.options.dynamic_features = [path = config.local_socket + kOffloadSocketSuffix] {
-    // The engine is a process of its own (espalier-engine), which this host may do without.
+    // The offload service is a process of its own (espalier-engine) that is optional.
     return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();
   };
   if (probing.watch) config.options.features.emplace_back("probe");
@@ -109,7 +109,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
 
   if (!config.collective_costs.empty()) {
     Log(LogLevel::kWarning,
-        "event=field_has_moved field=collective_costs what=\"it is a field of engine.conf now\"");
+        "event=field_has_moved field=collective_costs what=\"move the field to engine.conf\"");
   }
   LogDevices();
   const UnobservedWatch unobserved(loop, **local, metrics);
@@ -119,7 +119,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
       config.options.nics.size());
   const io::ServiceNotifier notifier(loop);
   loop.Run();
-  // Nothing is cleared: programs keep their ports for a grace, in which an agent may come back.
+  // Ports are not cleared: programs keep them for a grace period in which an agent may return.
   Log(LogLevel::kInfo, "event=stopped agent={}", config.options.name);
   return 0;
 }
@@ -127,7 +127,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
 int Main(int argc, char** argv) {
   io::Daemon daemon(
       "espalier-agent",
-      "The Espalier agent: reports a host's elephant flows and hands them their paths.",
+      "Espalier agent: reports the elephant flows of a host and gives them their paths.",
       "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   Result<Configuration> config = ReadConfiguration(daemon.config_file());

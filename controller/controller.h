@@ -32,14 +32,14 @@
 
 namespace espalier::controller {
 
-// The controller of one cluster: hears of elephant flows from the agents, assigns paths, learns
-// which source port takes which path, and pushes the ports (ARCHITECTURE flow A); takes the
-// operator's intents (flow B). Runs in any EventLoop over any Bus, real or simulated.
+// The controller of one cluster. It receives reports of elephant flows from the agents, assigns
+// paths, learns which source port takes which path, and pushes the ports (flow A of
+// docs/architecture.md). It also carries out operators' intents (flow B). It runs in any EventLoop
+// over any Bus, real or simulated.
 //
-// It conducts its modules, each of which owns its part of the work: it hands them what concerns
-// them, and gives them their turns. One turn does the work that has come up: it is posted when
-// there is something to do and takes all that has arrived by then, so a burst of flow starts is one
-// assignment.
+// Each of its modules owns a part of the work. The controller hands them what concerns them and
+// runs their turns. A turn is posted when there is work and handles all events that have arrived by
+// then, so that a burst of flow arrivals is one assignment.
 //
 // Thread safety: everything on the loop's thread. The references must outlive it.
 class Controller {
@@ -47,29 +47,29 @@ class Controller {
   Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop, Bus& bus,
              Store& store, Metrics& metrics);
 
-  // Takes over from the controller before it: its intents, a higher epoch, its events; then
-  // listens. Call once. Waits for the store. Errors: the store's.
+  // Takes over the intents and events of the controller before it, raises the epoch, and listens.
+  // Call once; it waits for the store. Errors: the store's.
   Result<void> Start();
 
-  // What operators may ask for.
+  // The actions that operators can ask for.
   OperatorActions& actions() { return actions_; }
-  // The bus let a peer not in, or sent it away: AgentSessions::HandleRefusal.
+  // The bus refused or disconnected a peer: AgentSessions::HandleRefusal.
   void HandleRefusal(const std::string& who, const std::string& reason) {
     sessions_.HandleRefusal(who, reason);
   }
-  // A telemetry feed says that a link is down, or up again: LinkHealth::HandleFeedReport.
+  // A telemetry feed reports that a link is down or up: LinkHealth::HandleFeedReport.
   void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source) {
     link_health_.HandleFeedReport(link, up, source);
   }
-  // A job's scheduler or profiler says what it will start: Foresight::Declare.
+  // A job's scheduler or profiler declares the flows it will start: StartPredictor::Declare.
   Result<std::size_t> DeclareStarts(const StartPredictor::Schedule& schedule);
-  // What the configuration says from now on, as far as Settings::Reload takes it. `text`: what else
-  // is to be in the event that tells of it.
+  // Applies a configuration that was read again, as far as Settings::Reload takes it. `text` is the
+  // text of the event that records it.
   void ApplyConfiguration(const ControllerOptions& options, const std::string& text);
   void RecordEvent(const std::string& kind, const std::string& text) {
     state_.history.Record(loop_.Now(), kind, text);
   }
-  // Sets the metrics that nobody counts along: O(flows + links), for whoever reads them.
+  // Updates the metrics that are not kept up to date continuously. O(flows + links).
   void RefreshMetrics();
 
   // For views (controller/api); valid until the next callback of the loop.
@@ -98,9 +98,9 @@ class Controller {
   void Turn();
   void PlaceNew();
   void OrderProbes();
-  // The flows that agents moved by themselves may crowd others.
+  // Moves flows off paths that agents' local reroutes have overloaded.
   void RelieveLocalReroutes();
-  // What is due with time alone, ten times a second.
+  // Does the periodic work, ten times a second.
   void Tick();
 
   EventLoop& loop_;

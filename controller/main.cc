@@ -37,7 +37,7 @@ constexpr Duration kRecheckKeysInterval = std::chrono::seconds(10);
 
 io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
   io::ZmqRouterOptions options{.endpoint = config.listen, .limits = config.limits};
-  // No agent's connection is broken before the agent itself counts as gone.
+  // The bus closes no agent's connection before the agent itself counts as gone.
   options.silence_limit = std::max(
       io::kSilenceLimit, config.options.heartbeat_interval * config.options.missed_heartbeats);
   if (config.insecure_plaintext) {
@@ -60,7 +60,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   Metrics metrics;
   const auto bus = io::ZmqRouterBus::Bind(loop, BusOptions(config, keys));
   if (!bus) return daemon.ReportError(bus.error());
-  HttpGuard* guard = nullptr;  // set before anybody can ask
+  HttpGuard* guard = nullptr;  // set before the server starts
   io::HttpThread http(loop,
                       [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
                         guard->Handle(request, std::move(respond));
@@ -101,9 +101,9 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   const std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
   const TimerPtr watch = loop.WatchSignals(signals, [&](int signal) {
     if (signal != SIGHUP) return loop.Stop();
-    (void)reloader.Reload();  // it is in the history, whatever came of it
+    (void)reloader.Reload();  // an event records the result
   });
-  TimerPtr recheck;  // keys that were good for a while only
+  TimerPtr recheck;  // finds keys that have expired
   const std::function<void()> recheck_keys = [&] {
     (*bus)->RecheckKeys();
     recheck = loop.After(kRecheckKeysInterval, recheck_keys);

@@ -3,28 +3,34 @@
 namespace espalier::controller {
 
 TurnMetrics::TurnMetrics(Metrics& metrics)
-    : turn_seconds(
-          metrics.MakeLatency("espalier_controller_turn_seconds",
-                              "Duration of one turn: assignment, probe orders, ports, pushes")),
+    : turn_seconds(metrics.MakeLatency(
+          "espalier_controller_turn_seconds",
+          "Duration of one controller turn: assignment, probe orders, ports and pushes")),
       assignments(metrics.MakeCounter("espalier_controller_assignments_total",
-                                      "Times that new flows were assigned paths")),
+                                      "Assignments of paths to one or more new flows")),
       assignment_seconds(metrics.MakeLatency("espalier_controller_assignment_seconds",
-                                             "Duration of one assignment of new flows")),
+                                             "Duration of one assignment of paths to new flows")),
       flows_placed(metrics.MakeCounter("espalier_controller_flows_placed_total",
-                                       "Flows that were assigned a path when new")),
-      flows_moved(metrics.MakeCounter("espalier_controller_flows_moved_total",
-                                      "Live flows that moved to make room for new ones")),
-      flows_open(metrics.MakeGauge("espalier_controller_flows_open", "Elephant flows open now")),
-      flows_unroutable(metrics.MakeGauge("espalier_controller_flows_unroutable",
-                                         "Open flows without a usable path or a known end")),
-      max_link_load(metrics.MakeGauge("espalier_controller_max_link_load",
-                                      "Flows a unit link, on the most loaded one")),
-      max_link_load_bound(metrics.MakeGauge("espalier_controller_max_link_load_bound",
-                                            "The least that any assignment could have")),
-      topology_version(metrics.MakeGauge("espalier_controller_topology_version",
-                                         "Grows with every change of a link's state")),
+                                       "New flows that were assigned a path")),
+      flows_moved(
+          metrics.MakeCounter("espalier_controller_flows_moved_total",
+                              "Flows in progress that were moved to make room for other flows")),
+      flows_open(metrics.MakeGauge("espalier_controller_flows_open",
+                                   "Open elephant flows and reserved forest edges")),
+      flows_unroutable(metrics.MakeGauge(
+          "espalier_controller_flows_unroutable",
+          "Open flows without a usable path, or with an unknown source or destination")),
+      max_link_load(metrics.MakeGauge(
+          "espalier_controller_max_link_load",
+          "Flows on the most loaded link between switches, relative to the fastest link")),
+      max_link_load_bound(metrics.MakeGauge(
+          "espalier_controller_max_link_load_bound",
+          "Lower bound on the maximum link load of any assignment of the open flows")),
+      topology_version(metrics.MakeGauge(
+          "espalier_controller_topology_version",
+          "Version of the topology, which grows with every change of a link's state")),
       events_dropped(metrics.MakeGauge(
           "espalier_controller_events_dropped",
-          "Events since the start that were not kept, as their source caused too many")) {}
+          "Events dropped since the start because their source caused too many")) {}
 
 }  // namespace espalier::controller

@@ -4,7 +4,7 @@
 
 namespace espalier::controller {
 
-// The metrics of turns, and of what a turn leaves behind.
+// The metrics of turns, and of the state after a turn.
 struct TurnMetrics {
   explicit TurnMetrics(Metrics& metrics);
 

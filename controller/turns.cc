@@ -5,7 +5,7 @@
 namespace espalier::controller {
 namespace {
 
-// A turn that begins later than this after it was asked for: the loop has too much to do.
+// A turn that begins later than this after it was requested is late: the loop is overloaded.
 constexpr Duration kLate = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -14,11 +14,12 @@ Turns::Turns(EventLoop& loop, EventHistory& history, std::function<void()> turn,
     : loop_(loop),
       history_(history),
       turn_(std::move(turn)),
-      wait_seconds_(metrics.MakeLatency("espalier_controller_turn_wait_seconds",
-                                        "From the report that asked for a turn to the turn")),
-      late_turns_(metrics.MakeCounter(
-          "espalier_controller_late_turns_total",
-          "Turns that began late: starts then move no live flow, and no plans are made")) {}
+      wait_seconds_(
+          metrics.MakeLatency("espalier_controller_turn_wait_seconds",
+                              "Time from the first request for a turn until the turn began")),
+      late_turns_(metrics.MakeCounter("espalier_controller_late_turns_total",
+                                      "Turns that began late, after which arrivals move no flow in "
+                                      "progress and planning pauses")) {}
 
 void Turns::Request() {
   if (std::exchange(is_pending_, true)) return;

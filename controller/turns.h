@@ -8,17 +8,18 @@
 
 namespace espalier::controller {
 
-// When turns of the controller are due: one is posted when the first of its modules asks for it,
-// and does all that has come up by then. Knows whether the loop keeps up: a turn that begins long
-// after it was asked for is late. Thread safety: the loop's thread. The references must outlive it.
+// Schedules the controller's turns. A turn is posted when the first module requests one, and
+// handles all events that have arrived by then. A turn that begins long after its request is late,
+// which shows that the loop does not keep up.
+// Thread safety: the loop's thread. The references must outlive it.
 class Turns {
  public:
   Turns(EventLoop& loop, EventHistory& history, std::function<void()> turn, Metrics& metrics);
 
   void Request();
-  // A turn begins, whether it was asked for or not.
+  // A turn begins, whether it was requested or not.
   void Begin();
-  // The last turn began late: what can wait is to wait.
+  // The last turn began late: work that can wait should.
   bool is_late() const { return is_late_; }
 
  private:

@@ -8,7 +8,7 @@
 #include "proto/messages.h"
 #include "proto/rules.h"
 
-// Between the decoder and the bodies of its messages; of no use elsewhere.
+// Internal to the decoder: how it decodes the body of each kind of message.
 namespace espalier::v1 {
 class Ack;
 class CollectiveReport;
@@ -29,13 +29,13 @@ namespace espalier::wire {
 inline constexpr std::uint32_t kMaxPort = 65'535;
 inline constexpr std::uint32_t kMaxQpn = (1U << 24U) - 1;
 inline constexpr std::uint32_t kMaxTtl = 255;
-// Bytes and rates fit a signed integer of 64 bits; times do so as nanoseconds (100 years).
+// Bytes and rates fit a signed integer of 64 bits; so do times in nanoseconds (100 years).
 inline constexpr std::uint64_t kMaxQuantity = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::uint64_t kMaxDurationUs = 3'155'760'000'000'000;
 
 inline std::size_t Size(int protobuf_size) { return static_cast<std::size_t>(protobuf_size); }
 
-// The values of a packed column, which protobuf keeps in one piece.
+// Returns the values of a packed column, which protobuf stores contiguously.
 template <typename RepeatedField>
 auto Column(const RepeatedField& column) {
   return std::span(column.data(), Size(column.size()));
@@ -47,8 +47,8 @@ void AssignIds(const RepeatedField& from, std::vector<LocalFlowId>& to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = LocalFlowId(Column(from)[i]);
 }
 
-// Each fills the body from its protobuf form, overwriting all of it and keeping its capacity,
-// where it obeys the rules; else rules has the first error, and the body is of no use.
+// Each function fills the body from its protobuf form, overwriting all of it and keeping its
+// capacity. If the form breaks a rule, `rules` has the first error and the body is unspecified.
 void DecodeBody(const v1::Hello& from, Rules& rules, Hello& to);
 void DecodeBody(const v1::Welcome& from, Rules& rules, Welcome& to);
 void DecodeBody(const v1::Heartbeat& from, Rules& rules, Heartbeat& to);

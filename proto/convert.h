@@ -11,27 +11,27 @@
 
 namespace espalier::wire {
 
-// The bytes of a message. The caller keeps to the limits below and to the rules of Decode: the
-// peer refuses what does not. Texts for people (reason, detail, error) are made printable and cut
-// to kMaxTextBytes here, as they come from anywhere.
-// Complexity: linear; thread-safe.
+// Returns the bytes of a message. The caller must keep to the limits below and to the rules of
+// Decode, as the peer refuses other messages. Texts for people (reason, detail, error) may come
+// from anywhere, so they are made printable and cut to kMaxTextBytes here. Complexity: linear;
+// thread-safe.
 std::string Encode(const Message& message);
 
-// Reads messages; the only validator of bytes from a peer. What it returns obeys the limits
-// below and has columns of equal length, indices inside their tables, known enum values, no id
-// twice in one list (nor a flow both in a push's sets and withdrawn), printable names, addresses
-// other than "::" wherever one must be, TTLs and path ports that are not 0, protocol TCP or UDP,
-// bytes and rates below 2^63, times below 100 years, an interval of heartbeats in a Welcome that
-// accepts. Fields that it does not know are ignored; a body that it does not know is an error.
+// Reads messages; the only validator of bytes from a peer. A decoded message obeys the limits below
+// and these rules: columns have equal lengths; indices are inside their tables; enum values are
+// known; no id is twice in one list, nor a flow both in a push's sets and withdrawn; names are
+// printable; required addresses are not "::"; TTLs and path ports are not 0; the protocol is TCP or
+// UDP; bytes and rates are below 2^63, times below 100 years; an accepting Welcome has a heartbeat
+// interval. Unknown fields are ignored; an unknown body is an error.
 //
-// Keeps its protobuf and result objects between calls, as a reused object parses twice as fast.
+// Keeps its protobuf and result objects between calls, as reused objects parse twice as fast.
 // Thread safety: one thread; the result of Decode is valid until the next call.
 // Complexity: linear in the bytes; measured by tests/bench/convert_bench.
 class Decoder {
  public:
   Decoder();
   ~Decoder();
-  // Errors: kInvalidArgument, with the field that is wrong
+  // Errors: kInvalidArgument, with the name of the wrong field
   // ("flow_report.opened.source[3]: index 9 beyond 4 addresses").
   Result<const Message*> Decode(std::string_view bytes);
 

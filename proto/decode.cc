@@ -8,7 +8,7 @@
 namespace espalier::wire {
 namespace {
 
-// The body that is there, made anew only where the last message was of another kind.
+// Decodes into the existing body, which is replaced only if it is of another kind.
 template <typename To, typename From>
 void DecodeInto(const From& from, Rules& rules, Body& body) {
   To* to = std::get_if<To>(&body);
@@ -44,13 +44,14 @@ void DecodeAnyBody(const v1::Envelope& from, Rules& rules, Body& body) {
     case v1::Envelope::BODY_NOT_SET:
       break;
   }
-  rules.Fail("message", "no body, or of a kind that this version does not know");
+  rules.Fail("message", "has no body of a kind that this version knows");
 }
 
 }  // namespace
 
 struct Decoder::Impl {
-  // A peer that sends text that is not UTF-8 must not write to our standard error; we return it.
+  // Otherwise protobuf writes to standard error for text that is not UTF-8, which any peer may
+  // send.
   google::protobuf::LogSilencer silencer;
   v1::Envelope envelope;
   Message message;
@@ -64,17 +65,18 @@ Result<const Message*> Decoder::Decode(std::string_view bytes) {
   auto& [silencer, envelope, message, rules] = *impl_;
   rules.Reset();
   if (bytes.size() > kMaxMessageBytes) {
-    rules.Fail("message", fmt::format("{} bytes are more than {}", bytes.size(), kMaxMessageBytes));
+    rules.Fail("message",
+               fmt::format("{} bytes exceed the limit of {}", bytes.size(), kMaxMessageBytes));
   } else if (!envelope.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    rules.Fail("message", "malformed, or with text that is not UTF-8");
+    rules.Fail("message", "is malformed, or contains text that is not UTF-8");
   } else {
     if (envelope.sender_instance() == 0) rules.Fail("sender_instance", "is missing");
     message.sender_instance = envelope.sender_instance();
     DecodeAnyBody(envelope, rules, message.body);
   }
   if (rules.ok()) return &message;
-  // Four megabytes of wrong bytes can unfold into far more memory than a right message may:
-  // give it back.
+  // Four megabytes of wrong bytes can expand to far more memory than a valid message needs, so the
+  // memory is released.
   envelope = v1::Envelope();
   message = Message();
   return tl::unexpected<Error>(rules.error());

@@ -18,7 +18,7 @@ void DecodeFeatures(const char* field, const google::protobuf::RepeatedPtrField<
   to.assign(from.begin(), from.end());
 }
 
-// Ports (min 1) or TTLs into their narrower type.
+// Converts ports or TTLs (at least 1) to their narrower type.
 template <typename To>
 void DecodeSmall(const Field& field, std::span<const std::uint32_t> from, Rules& rules,
                  std::vector<To>& to) {
@@ -51,7 +51,7 @@ void DecodeBody(const v1::Hello& from, Rules& rules, Hello& to) {
     to.nics[i].link_up = nic.link_up();
     const auto same = [&](const Nic& other) { return other.address == to.nics[i].address; };
     if (std::any_of(to.nics.begin(), to.nics.begin() + static_cast<std::ptrdiff_t>(i), same)) {
-      rules.Fail({field, "address"}, "stands there twice");
+      rules.Fail({field, "address"}, "occurs twice");
     }
   }
 }
@@ -109,7 +109,7 @@ void DecodeBody(const v1::ProbeOrder& from, Rules& rules, ProbeOrder& to) {
   to.source = rules.Address("probe_order.source", from.source());
   to.destination = rules.Address("probe_order.destination", from.destination());
   if (to.source.IsV4() != to.destination.IsV4()) {
-    rules.Fail("probe_order.destination", "is of another family than source");
+    rules.Fail("probe_order.destination", "must be of the same address family as source");
   }
   if (!rules.ok()) return;
   to.destination_port = static_cast<std::uint16_t>(from.destination_port());
@@ -122,7 +122,8 @@ void DecodeBody(const v1::LinkEvent& from, Rules& rules, LinkEvent& to) {
   rules.Name("link_event.link", from.link(), kOptional);
   rules.Name("link_event.source", from.source(), kOptional);
   const bool has_address = !from.address().empty();
-  if (from.link().empty() && !has_address) rules.Fail("link_event", "names no link, no address");
+  if (from.link().empty() && !has_address)
+    rules.Fail("link_event", "names neither a link nor an address");
   to.link = from.link();
   to.address = has_address ? rules.Address("link_event.address", from.address()) : IpAddress();
   to.up = from.up();
@@ -133,14 +134,14 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   rules.Name("rank_plan.job", from.job(), kRequired);
   rules.AtMost("rank_plan.peers", from.peers_size(), kMaxTableEntries);
   if (!from.job_key().empty() && from.job_key().size() != 32) {
-    rules.Fail("rank_plan.job_key", "has not 32 bytes");
+    rules.Fail("rank_plan.job_key", "must have 32 bytes");
   }
   if (from.rank_addresses_size() > 0 && Size(from.rank_addresses_size()) != from.ranks()) {
-    rules.Fail("rank_plan.rank_addresses", "has not an address for each rank");
+    rules.Fail("rank_plan.rank_addresses", "must have one address for each rank");
   }
   rules.AtMost("rank_plan.rank_addresses", from.rank_addresses_size(), kMaxTableEntries);
   if (!from.user().empty() && !IsLocalUser(from.user())) {
-    rules.Fail("rank_plan.user", "is neither a user's name nor a number");
+    rules.Fail("rank_plan.user", "must be a user's name or a number");
   }
   if (!rules.ok()) return;
   to.epoch = from.epoch();
@@ -175,7 +176,7 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
     DecodeSmall({field, "source_ports"}, Column(peer.source_ports()), rules,
                 to.peers[i].source_ports);
     rules.InRange({field, "destination_port"}, peer.destination_port(), 0, kMaxPort);
-    if (peer.channels_size() > 0) {  // the first minor version had none
+    if (peer.channels_size() > 0) {  // senders of the first minor version have none
       rules.SameLength({field, "channels"}, peer.channels_size(), {field, "source_ports"},
                        peer.source_ports_size());
     }

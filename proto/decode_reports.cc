@@ -126,7 +126,7 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
 }
 
 void DecodePath(const v1::FlowPath& from, const Field& field, Rules& rules, FlowPath& to) {
-  // Where another encoding says the path, there may be no port.
+  // With another encoding of the path, the port may be 0.
   rules.InRange({field, "source_port"}, from.source_port(), from.encoding().empty() ? 1 : 0,
                 kMaxPort);
   rules.InRange({field, "weight"}, from.weight(), 1, std::numeric_limits<std::uint32_t>::max());

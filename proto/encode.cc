@@ -25,7 +25,7 @@ auto ToWire(Value value) {
   }
 }
 
-// IPv4 in 4 bytes, IPv6 in 16, no address in none.
+// Returns 4 bytes for IPv4, 16 for IPv6, none for no address.
 std::string AddressBytes(const IpAddress& address) {
   if (address.IsNone()) return {};
   const IpAddress::Bytes& bytes = address.bytes();
@@ -34,7 +34,7 @@ std::string AddressBytes(const IpAddress& address) {
 
 std::string ForPeople(const std::string& text) { return MakePrintable(text, kMaxTextBytes); }
 
-// The column of one member over all rows.
+// Fills a column with one member of all rows.
 template <typename Row, typename Member, typename Column>
 void FillColumn(const std::vector<Row>& rows, Member member, Column* column) {
   column->Reserve(static_cast<int>(rows.size()));
@@ -246,7 +246,7 @@ void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {
   to.set_error(ForPeople(from.error));
 }
 
-// One overload for each kind of body, so that a new kind does not compile without its line.
+// One overload for each kind of body, so that a new kind does not compile without one.
 struct BodyEncoder {
   v1::Envelope& to;
 
@@ -269,7 +269,7 @@ struct BodyEncoder {
 }  // namespace
 
 std::string Encode(const Message& message) {
-  // Most messages fit into this, without an allocation but that of their bytes.
+  // Most messages fit into this block, so that only their bytes need an allocation.
   constexpr std::size_t kBlockBytes = 2'048;
   alignas(std::max_align_t) std::array<char, kBlockBytes> block;  // not cleared: it costs as much
   google::protobuf::ArenaOptions options;

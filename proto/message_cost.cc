@@ -6,9 +6,9 @@ namespace espalier::wire {
 namespace {
 
 constexpr std::int64_t kMessage = 8;
-// A Hello is answered by a Welcome, and followed by a full report and a full push.
+// The controller answers a Hello by a Welcome, and handles a full report and a full push after it.
 constexpr std::int64_t kHello = 10'000;
-// An opened flow is placed, pushed and perhaps probed for; an ended one gives its place back.
+// An opened flow is assigned, pushed and perhaps probed for; an ended one frees its path.
 constexpr std::int64_t kOpenedFlow = 16;
 constexpr std::int64_t kEndedFlow = 4;
 constexpr std::int64_t kHealth = 8;

@@ -8,15 +8,15 @@
 #include "common/base/ip_address.h"
 #include "common/base/strong_id.h"
 
-// What controller and agents say to each other, as plain values: the form in which services use
-// it. Each struct mirrors the message of its name in espalier/v1/messages.proto, which has the
-// comments on meaning; proto/convert.h converts and validates.
+// The messages between controller and agents as plain values, in the form that services use. Each
+// struct mirrors the message of its name in espalier/v1/messages.proto, where its fields are
+// explained; proto/convert.h converts and validates.
 namespace espalier::wire {
 
 inline constexpr std::uint32_t kProtocolMajor = 1;
 inline constexpr std::uint32_t kProtocolMinor = 0;
 
-// A flow by its agent's own number; with the agent it is unique in the cluster.
+// An agent's own number for a flow; together with the agent it is unique in the cluster.
 using LocalFlowId = StrongId<struct LocalFlowTag, std::uint64_t>;
 
 inline constexpr std::uint8_t kProtocolTcp = 6;
@@ -66,7 +66,7 @@ struct Heartbeat {
 
 enum class FlowState : std::uint8_t { kActive, kIdle, kStalled };
 
-// What does not change while a flow lives. `job` and the addresses index the report's tables.
+// The properties of a flow that do not change. `job` and the addresses index the report's tables.
 struct OpenedFlow {
   LocalFlowId id;
   std::uint32_t job = 0;
@@ -81,7 +81,7 @@ struct OpenedFlow {
   std::uint64_t age_us = 0;
   std::uint16_t source_port = 0;
   bool steered = false;
-  // Where it is split, or the agent drew its port: of each path in force, in order; 0: unknown.
+  // The ports of all paths in force, in order, if it is split or rerouted locally; 0: unknown.
   std::vector<std::uint16_t> path_ports;
   bool operator==(const OpenedFlow&) const = default;
 };
@@ -92,7 +92,7 @@ struct FlowProgress {
   std::uint64_t outstanding_bytes = 0;
   std::uint64_t achieved_bps = 0;
   FlowState state = FlowState::kActive;
-  std::uint64_t sent_bytes = 0;  // since it was opened; 0 also where that is not told
+  std::uint64_t sent_bytes = 0;  // since it was opened; also 0 if the agent does not report it
   bool operator==(const FlowProgress&) const = default;
 };
 
@@ -224,15 +224,15 @@ struct RankPlan {
   std::vector<PeerPorts> peers;
   std::uint32_t ranks = 0;
   std::uint64_t version = 0;
-  IpAddress address;  // none where the job has ended
+  IpAddress address;  // none: the job has ended
   std::uint16_t listen_port = 0;
   bool offload = false;
   bool urgent = false;
   bool verbs = false;
-  // A secret: no log or view shows it. Empty: from a controller that gives none.
+  // A secret that no log or view shows. Empty: the controller is an older one.
   std::string job_key;
-  std::vector<IpAddress> rank_addresses;  // by rank; of all, or none
-  std::string user;                       // common/base/local_user.h; empty: not said
+  std::vector<IpAddress> rank_addresses;  // by rank, of all ranks; or empty
+  std::string user;                       // common/base/local_user.h; empty: not given
   bool operator==(const RankPlan&) const = default;
 };
 

@@ -11,8 +11,8 @@
 namespace espalier::wire {
 namespace {
 
-// Position of the first entry outside; none where all are inside, which is found without a
-// branch for each.
+// Returns the index of the first entry outside the range. None if all are inside, which is found
+// without a branch for each entry.
 template <typename T>
 std::optional<std::size_t> FindOutside(std::span<const T> column, T min, T max) {
   bool inside = true;
@@ -58,12 +58,12 @@ void Rules::InRange(const Field& field, std::span<const std::uint64_t> column, s
 
 void Rules::SameLength(const Field& field, int length, const Field& first, int first_length) {
   if (length == first_length) return;
-  Fail(field, fmt::format("{} entries, where {} has {}", length, first.ToString(), first_length));
+  Fail(field, fmt::format("{} entries, but {} has {}", length, first.ToString(), first_length));
 }
 
 void Rules::AtMost(const Field& field, int count, std::size_t limit) {
   if (static_cast<std::size_t>(count) <= limit) return;
-  Fail(field, fmt::format("{} entries are more than {}", count, limit));
+  Fail(field, fmt::format("{} entries exceed the limit of {}", count, limit));
 }
 
 void Rules::Indexes(const Field& field, std::span<const std::uint32_t> column,
@@ -82,7 +82,7 @@ void Rules::Unique(const Field& field, std::span<const std::uint64_t> ids) {
   scratch_.assign(ids.begin(), ids.end());
   std::sort(scratch_.begin(), scratch_.end());
   const auto twice = std::adjacent_find(scratch_.begin(), scratch_.end());
-  if (twice != scratch_.end()) Fail(field, fmt::format("{} stands there twice", *twice));
+  if (twice != scratch_.end()) Fail(field, fmt::format("{} occurs twice", *twice));
 }
 
 void Rules::Unique(const Field& field, std::span<const std::uint64_t> ids, const Field& other_field,
@@ -95,7 +95,7 @@ void Rules::Unique(const Field& field, std::span<const std::uint64_t> ids, const
   std::sort(scratch_.begin(), scratch_.end());
   const auto twice = std::adjacent_find(scratch_.begin(), scratch_.end());
   if (twice == scratch_.end()) return;
-  Fail(other_field, fmt::format("{} stands in {} too", *twice, field.ToString()));
+  Fail(other_field, fmt::format("{} is also in {}", *twice, field.ToString()));
 }
 
 void Rules::AtMostEach(const Field& field, std::span<const std::uint64_t> ids, std::size_t limit) {
@@ -104,7 +104,7 @@ void Rules::AtMostEach(const Field& field, std::span<const std::uint64_t> ids, s
   std::sort(scratch_.begin(), scratch_.end());
   for (std::size_t last = limit; last < scratch_.size(); ++last) {
     if (scratch_[last] != scratch_[last - limit]) continue;
-    return Fail(field, fmt::format("{} stands there more than {} times", scratch_[last], limit));
+    return Fail(field, fmt::format("{} occurs more than {} times", scratch_[last], limit));
   }
 }
 
@@ -119,9 +119,9 @@ void Rules::Text(const Field& field, std::string_view text) {
 
 void Rules::Printable(const Field& field, std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
-    Fail(field, fmt::format("{} bytes are more than {}", text.size(), max_bytes));
+    Fail(field, fmt::format("{} bytes exceed the limit of {}", text.size(), max_bytes));
   } else if (!IsPrintable(text)) {
-    Fail(field, fmt::format("\"{}\" has characters that do not print",
+    Fail(field, fmt::format("\"{}\" has characters that are not printable",
                             MakePrintable(text, kMaxNameBytes)));
   }
 }
@@ -137,10 +137,10 @@ IpAddress Rules::Address(const Field& field, std::string_view bytes) {
     std::copy(bytes.begin(), bytes.end(), v6.begin());
     address = IpAddress(v6);
   } else {
-    Fail(field, fmt::format("an address of {} bytes", bytes.size()));
+    Fail(field, fmt::format("{} bytes are no address (it has 4 or 16)", bytes.size()));
     return address;
   }
-  if (address.IsNone()) Fail(field, "is the unspecified address");
+  if (address.IsNone()) Fail(field, "must not be the unspecified address");
   return address;
 }
 

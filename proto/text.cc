@@ -12,7 +12,7 @@ struct Lead {
   std::uint32_t smallest;  // code point that needs this many bytes
 };
 
-// What a first byte says; zero bytes where it can't start a character.
+// Reads the first byte of a character; returns `bytes` 0 if it cannot start one.
 Lead ReadLead(unsigned char byte) {
   if (byte < 0x80) return {1, byte, 0};
   if (byte >= 0xc2 && byte <= 0xdf) return {2, byte & 0x1fU, 0x80};
@@ -25,7 +25,7 @@ bool IsControl(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029;
 }
 
-// Bytes of the printable character that text starts with; zero where there is none.
+// Returns the number of bytes of the printable character at the start of text; 0: there is none.
 std::size_t PrintableBytes(std::string_view text) {
   const Lead lead = ReadLead(static_cast<unsigned char>(text.front()));
   if (lead.bytes == 0 || lead.bytes > text.size()) return 0;

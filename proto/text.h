@@ -6,12 +6,12 @@
 
 namespace espalier::wire {
 
-// UTF-8 (RFC 3629) without control characters (C0, DEL, C1, line and paragraph separators): fit
-// for a one-line log. The empty text is.
+// True for UTF-8 (RFC 3629) without control characters (C0, DEL, C1, line and paragraph
+// separators), which fits a one-line log. Also true for the empty text.
 bool IsPrintable(std::string_view text);
 
-// The text with every byte or character that is not fit replaced by '?', cut to at most max_bytes
-// at a character's end. IsPrintable holds for what it returns.
+// Replaces every invalid byte and control character by '?', and cuts the text to at most max_bytes
+// at the end of a character. IsPrintable is true for the result.
 std::string MakePrintable(std::string_view text, std::size_t max_bytes);
 
 }  // namespace espalier::wire

@@ -30,7 +30,7 @@ std::optional<uid_t> UserOf(const std::string& name) {
   return user == nullptr ? std::nullopt : std::optional(user->pw_uid);
 }
 
-// Replaces a default where the file says something else.
+// Replaces a default by the file's value; 0: the file has none.
 template <typename Unit>
 void Set(Duration& option, std::uint32_t value) {
   if (value != 0) option = Unit(value);
@@ -45,11 +45,11 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   const auto fail = std::bind_front(io::FailField, path);
   const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
   if (!level) return fail("log_level", level.error().message);
-  if (file.max_probe_ttl() > 255) return fail("max_probe_ttl", "not 1 to 255");
+  if (file.max_probe_ttl() > 255) return fail("max_probe_ttl", "must be 1 to 255");
   for (const std::uint32_t port : file.probe_port()) {
-    if (port == 0 || port > 65'535) return fail("probe_port", "not 1 to 65535");
+    if (port == 0 || port > 65'535) return fail("probe_port", "must be 1 to 65535");
   }
-  if (file.probe_ttl() > 255) return fail("probe_ttl", "not 1 to 255");
+  if (file.probe_ttl() > 255) return fail("probe_ttl", "must be 1 to 255");
 
   Configuration config;
   AgentOptions& options = config.options;
@@ -57,7 +57,8 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   const bool is_printable = std::all_of(options.name.begin(), options.name.end(),
                                         [](char c) { return c > 0x20 && c <= 0x7e; });
   if (options.name.empty() || options.name.size() > wire::kMaxNameBytes || !is_printable) {
-    return fail("name", fmt::format("not 1 to {} visible characters", wire::kMaxNameBytes));
+    return fail("name", fmt::format("must be 1 to {} visible ASCII characters without spaces",
+                                    wire::kMaxNameBytes));
   }
   config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
@@ -65,7 +66,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.engine_user = UserOf(Or(file.engine_user(), "espalier-engine"));
   if (!file.engine_user().empty() && !config.engine_user) {
     return fail("engine_user",
-                fmt::format("there is no user \"{}\" on this host (make it, or leave "
+                fmt::format("this host has no user \"{}\" (create the user, or leave "
                             "the field out)",
                             file.engine_user()));
   }
@@ -108,7 +109,7 @@ Result<std::optional<io::CurveClient>> ReadKeys(const Configuration& config) {
   if (!own) return tl::unexpected<Error>(own.error());
   if (own->name != config.options.name) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: is the key of {}, and this agent is {} (set name in its "
+                fmt::format("{}: is the key of {}, but this agent is {} (set name in its "
                             "configuration, or give it its own key)",
                             config.key_file, own->name, config.options.name));
   }

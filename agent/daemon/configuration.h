@@ -13,9 +13,10 @@
 
 namespace espalier::agent {
 
-// What espalier-agent runs with: the file's fields (agent/daemon/config.proto) or their defaults.
+// The configuration of espalier-agent: the file's fields (agent/daemon/config.proto) or their
+// defaults.
 struct Configuration {
-  AgentOptions options;  // but for instance and nics, which the process finds out
+  AgentOptions options;  // except instance and nics, which the process sets
   std::string controller;
   std::string local_socket;
   std::string collective_costs;
@@ -29,18 +30,18 @@ struct Configuration {
   bool probing = true;
 };
 
-// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that is no configuration, "FILE: FIELD:
-// what" for a value out of range; those of io::ReadConfigFile.
+// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"
+// for a value out of range; those of io::ReadConfigFile.
 Result<Configuration> ReadConfiguration(const std::string& path);
 
-// The keys that the configuration names; none with insecure_plaintext.
-// Errors: kNotFound where there are none, with the remedy; kPermissionDenied where others can read
-// the secret or change the public ones; kInvalidArgument for a malformed file, and for the key of
+// Reads the keys that the configuration names; none with insecure_plaintext.
+// Errors: kNotFound, with the remedy, if there are none; kPermissionDenied if other users can read
+// the secret or change the public keys; kInvalidArgument for a malformed file, and for the key of
 // another agent.
 Result<std::optional<io::CurveClient>> ReadKeys(const Configuration& config);
 
-// Takes the file's log level, and connects anew with the keys that it names. A file that is wrong
-// changes nothing, and is told of in the log.
+// Applies the file's log level, and reconnects with the keys that it names. An invalid file changes
+// nothing and is logged.
 void Reload(const std::string& path, io::ZmqDealerBus& bus);
 
 }  // namespace espalier::agent

@@ -11,18 +11,18 @@
 
 namespace espalier::dpdk {
 
-// Connections to the agent of this host, as many as the flows need (each carries 1,024), and made
-// anew when the agent comes back.
-// Thread safety: one thread. Connecting waits for the agent's answer, up to 5 s; cores do not.
+// Connections to the agent of this host: as many as the flows need (each carries 1,024), made again
+// when the agent comes back.
+// Thread safety: one thread. Connecting waits for the agent's answer, up to 5 s; cores never wait.
 class AgentLink {
  public:
   explicit AgentLink(std::string socket_path) : socket_path_(std::move(socket_path)) {}
 
-  // Looks whether the agent is there. False where it has gone since the last look: then all flows
-  // that were opened are gone too, and must not be used.
+  // Checks whether the agent is there, and connects if necessary. Returns false if the agent has
+  // gone since the last look; then all opened flows are invalid and must not be used.
   bool Look(TimePoint now);
   bool IsConnected() const { return !connections_.empty(); }
-  // Null where there is no agent, or it takes no more.
+  // Opens a flow; returns null if there is no agent, or it takes no more flows.
   espalier_flow* Open(const espalier_flow_desc& description);
 
  private:

@@ -11,7 +11,7 @@
 namespace espalier::dpdk {
 namespace {
 
-// As many as the agent takes of all programs.
+// The agent's limit for the flows of all programs.
 constexpr std::uint32_t kMaxFlows = 16'384;
 constexpr std::uint32_t kMaxMtu = 9600;
 
@@ -24,21 +24,23 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   const auto fail = std::bind_front(io::FailField, path);
   const Result<LogLevel> level = ParseLogLevel(io::Or(file.log_level(), "info"));
   if (!level) return fail("log_level", level.error().message);
-  constexpr std::string_view kNameIt = "missing; name a port of DPDK, as \"net_af_packet0\"";
+  constexpr std::string_view kNameIt = "missing (name a port of DPDK, such as \"net_af_packet0\")";
   if (file.host_port().empty()) return fail("host_port", kNameIt);
   if (file.fabric_port().empty()) return fail("fabric_port", kNameIt);
   if (file.host_port() == file.fabric_port()) {
-    return fail("fabric_port", "is the host_port; the datapath stands between two");
+    return fail("fabric_port", "must be another port than host_port");
   }
   if (file.max_flows() > kMaxFlows) {
-    return fail("max_flows", fmt::format("{}; at most {}, as many as an agent takes",
+    return fail("max_flows", fmt::format("{} is too large (at most {}, the limit of the agent)",
                                          file.max_flows(), kMaxFlows));
   }
   if (file.mtu() > kMaxMtu) {
-    return fail("mtu", fmt::format("{}; at most {}, or none to leave it", file.mtu(), kMaxMtu));
+    return fail("mtu", fmt::format("{} is too large (at most {}; leave the field out to keep the "
+                                   "port's MTU)",
+                                   file.mtu(), kMaxMtu));
   }
   if (file.offload_group() != 0 && file.offload() == DpdkConfig::SOFTWARE) {
-    return fail("offload_group", "there are no rules without offload: ICRC_CORRECTED_BY_DEVICE");
+    return fail("offload_group", "needs offload: ICRC_CORRECTED_BY_DEVICE");
   }
 
   Configuration config;

@@ -11,19 +11,20 @@
 
 namespace espalier::dpdk {
 
-// What espalier-dpdk runs with: the file's fields (agent/dpdk/config.proto) or their defaults.
+// The configuration of espalier-dpdk: the file's fields (agent/dpdk/config.proto) or their
+// defaults.
 struct Configuration {
   std::vector<std::string> eal;
   DatapathOptions datapath;
   FlowControlOptions control;
   std::string http;
   LogLevel log_level = LogLevel::kInfo;
-  bool offloads = false;            // rules for the device
-  std::uint32_t offload_group = 0;  // of them
+  bool offloads = false;            // the device gets rules
+  std::uint32_t offload_group = 0;  // rte_flow group of the rules
 };
 
-// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that is no configuration, "FILE: FIELD:
-// what" for a value out of range or missing; those of io::ReadConfigFile.
+// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"
+// for a value out of range or missing; those of io::ReadConfigFile.
 Result<Configuration> ReadConfiguration(const std::string& path);
 
 }  // namespace espalier::dpdk

@@ -10,7 +10,7 @@
 namespace espalier::dpdk {
 namespace {
 
-// What a core is started with; the core deletes it.
+// The argument of a core's function, which deletes it.
 struct Work {
   Forwarder* forwarder;
   const std::atomic<bool>* stop;
@@ -35,8 +35,8 @@ Result<std::unique_ptr<Datapath>> Datapath::Open(const DatapathOptions& options,
   const unsigned workers = rte_lcore_count() - 1;
   if (workers == 0) {
     return Fail(ErrorCode::kInvalidArgument,
-                "DPDK has one core, and needs one for the control thread and one for the ports "
-                "(eal: \"-l\" eal: \"0,1\")");
+                "DPDK has one core but needs at least two: one for the control thread, one for the "
+                "ports (for example eal: \"-l\" eal: \"0,1\")");
   }
   std::uint16_t queues = static_cast<std::uint16_t>(std::min(workers, 1024U));
   for (const std::string& name : {options.host_port, options.fabric_port}) {
@@ -59,17 +59,20 @@ Datapath::Datapath(const DatapathOptions& options, Port host, Port fabric, std::
       host_(std::move(host)),
       fabric_(std::move(fabric)),
       table_(options.max_flows, cores),
-      frames_{&metrics.MakeCounter("espalier_dpdk_frames_total", "Frames, both ways")},
-      roce_{&metrics.MakeCounter("espalier_dpdk_roce_packets_total", "RoCEv2 packets of them")},
+      frames_{&metrics.MakeCounter("espalier_dpdk_frames_total",
+                                   "Frames received from the host and from the fabric")},
+      roce_{&metrics.MakeCounter("espalier_dpdk_roce_packets_total",
+                                 "RoCEv2 packets received from the host and from the fabric")},
       rewritten_{&metrics.MakeCounter("espalier_dpdk_rewritten_packets_total",
-                                      "Packets that left with another source port")},
+                                      "RoCEv2 packets sent with a changed source port")},
       dropped_{&metrics.MakeCounter("espalier_dpdk_dropped_frames_total",
-                                    "Frames that the port they were to leave by did not take")},
+                                    "Frames dropped because the port to send them by was full")},
       lost_events_{&metrics.MakeCounter(
           "espalier_dpdk_lost_events_total",
-          "News from cores that the control thread was too slow for; it is told again")},
+          "Flow events that the control thread was too slow to take; cores report them again")},
       missed_{&metrics.MakeCounter("espalier_dpdk_port_errors_total",
-                                   "Frames that a port's driver lost or could not read")} {
+                                   "Frames that a port's driver lost, or could not receive or "
+                                   "send")} {
   for (std::uint16_t core = 0; core < cores; ++core) {
     forwarders_.push_back(std::make_unique<Forwarder>(
         table_, core, patch_, Forwarder::Ports{host_.id(), fabric_.id(), core}));
@@ -84,7 +87,7 @@ Result<void> Datapath::Start() {
     auto work = std::make_unique<Work>(Work{forwarders_[next++].get(), &stop_, idle_sleep_});
     const int status = rte_eal_remote_launch(RunOnCore, work.get(), core);
     if (status != 0) {
-      return Fail(ErrorCode::kUnavailable, fmt::format("core {} does not start", core));
+      return Fail(ErrorCode::kUnavailable, fmt::format("core {} cannot be started", core));
     }
     (void)work.release();
   }

@@ -19,19 +19,20 @@ struct DatapathOptions {
   Duration idle_sleep{};
 };
 
-// Two ports, and between them the cores that DPDK's environment was given, but for the one that the
-// control thread runs on: each has a queue of both ports, as far as these have queues.
+// Two ports and the cores that forward between them: all cores of DPDK's environment except the one
+// of the control thread. Each core has one queue of both ports; cores without a queue stay idle.
 // Thread safety: the control thread.
 class Datapath {
  public:
-  // The environment runs. Errors: those of ports; kInvalidArgument where there is only one core.
+  // Requires DPDK's environment to run. Errors: those of Port; kInvalidArgument if there is only
+  // one core.
   static Result<std::unique_ptr<Datapath>> Open(const DatapathOptions& options, Metrics& metrics);
-  // Waits for the cores to finish their bursts.
+  // Waits until the cores have finished their bursts.
   ~Datapath();
   Datapath(const Datapath&) = delete;
   Datapath& operator=(const Datapath&) = delete;
 
-  // Once, when everything is ready.
+  // Starts the cores. To be called once.
   Result<void> Start();
 
   DatapathFlowTable& table() { return table_; }
@@ -39,11 +40,11 @@ class Datapath {
   const Port& fabric() const { return fabric_; }
   std::size_t cores() const { return forwarders_.size(); }
   SpscRing<FlowEvent>& events(std::size_t core) { return forwarders_[core]->steering().events(); }
-  // Brings the metrics up to what the cores have counted.
+  // Updates the metrics from the counts of the cores.
   void UpdateMetrics();
 
  private:
-  // A metric and what it has shown so far.
+  // A metric and its last value.
   struct Shown {
     Counter* counter;
     std::uint64_t value = 0;

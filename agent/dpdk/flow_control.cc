@@ -9,10 +9,11 @@
 namespace espalier::dpdk {
 namespace {
 
-// Acknowledgements that nobody knows, looked at in one Tick: each is compared with all flows.
+// Maximum number of unmatched acknowledgements handled in one Tick, as each is compared with all
+// flows.
 constexpr int kStrangersPerTick = 16;
 constexpr int kVotes = 3;
-// Packets of a flow that can be on their way.
+// Maximum number of packets of a flow that are in flight.
 constexpr std::uint32_t kWindow = 4096;
 constexpr std::uint32_t kSameQueuePair = 1U << 16;
 
@@ -32,12 +33,14 @@ FlowControl::FlowControl(DatapathFlowTable& table, FlowControlOptions options, D
       options_(std::move(options)),
       agent_(options_.agent_socket),
       offload_(device, table, metrics),
-      flow_count_(metrics.MakeGauge("espalier_dpdk_flows", "Flows that the datapath knows")),
-      connected_(metrics.MakeGauge("espalier_dpdk_agent_connected", "1: an agent answers")),
+      flow_count_(metrics.MakeGauge("espalier_dpdk_flows", "Flows in the datapath's table")),
+      connected_(metrics.MakeGauge("espalier_dpdk_agent_connected",
+                                   "1 if the datapath is connected to the agent, else 0")),
       refused_(metrics.MakeCounter("espalier_dpdk_flows_refused_total",
-                                   "Flows that found the table full: they pass as they are")),
+                                   "Flows that are not steered because the table was full")),
       restarted_(metrics.MakeCounter("espalier_dpdk_queue_pair_numbers_reused_total",
-                                     "Flows whose queue pair's number was used again")) {}
+                                     "Flows that ended because another queue pair got their "
+                                     "queue pair's number")) {}
 
 void FlowControl::Handle(const FlowEvent& event, TimePoint now) {
   if (event.kind == FlowEvent::Kind::kAcknowledgement) return HandleUnmatchedAck(event);
@@ -47,7 +50,7 @@ void FlowControl::Handle(const FlowEvent& event, TimePoint now) {
   const std::uint32_t psns = (event.psn - flow.first_psn) & kPsnMask;
   const bool is_same = event.kind == FlowEvent::Kind::kNewFlow ||
                        (flow.own_port == event.own_port && psns < kSameQueuePair);
-  if (is_same) return;  // told before its line was visible to cores
+  if (is_same) return;  // reported before its line was visible to cores
   restarted_.Add();
   Remove(known);
   Add(event, now);
@@ -97,7 +100,7 @@ void FlowControl::HandleUnmatchedAck(const FlowEvent& event) {
     }
     const std::uint32_t next = table_.next_psn(flow.slot);
     if (((next - 1 - event.psn) & kPsnMask) >= kWindow) continue;
-    if (only != nullptr) return;  // it could be either's
+    if (only != nullptr) return;  // ambiguous
     only = &flow;
   }
   if (only == nullptr) return;

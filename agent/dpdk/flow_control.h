@@ -15,28 +15,28 @@ namespace espalier::dpdk {
 
 struct FlowControlOptions {
   std::string agent_socket;
-  Duration idle_flow = std::chrono::seconds(10);  // without a packet it has ended
+  Duration idle_flow = std::chrono::seconds(10);  // a flow without packets for so long has ended
 };
 
-// The control thread's half of the datapath: opens with the agent what cores have found, tells it
-// how the flows fare, and gives cores the ports that it answers with.
+// The control thread's half of the datapath: opens the flows that cores have found with the agent,
+// reports their progress to it, and gives cores the ports that it chooses.
 //
-// A flow is the agent's as any program's flow is (agent/local): reported, assigned a path, taken
-// off dead paths, returned to its own port when the lease runs out. Without an agent, flows keep
-// their own ports.
+// To the agent such a flow is like one of a program (agent/local): it is reported, assigned a path,
+// taken off dead paths, and returned to its own port when the lease ends. Without an agent, flows
+// keep their own ports.
 //
-// Acknowledgements name the queue pair that sends a flow, its packets the one that receives it. The
-// two are put together when acknowledgements from its destination, several times, fit the PSNs of
-// one flow and of no other. Until then nothing is known of losses but what is sent again.
-// Thread safety: one thread, that of the table's control.
+// Packets of a flow name the queue pair that receives it; acknowledgements name the one that sends
+// it. The two are paired when several acknowledgements from the flow's destination fit the PSNs of
+// this flow and of no other. Until then retransmissions are the only sign of losses.
+// Thread safety: one thread, the control thread of the table.
 class FlowControl {
  public:
-  // `device`: that is to rewrite what it can by itself; null: cores rewrite all.
+  // `device`: rewrites the flows that it can; null: cores rewrite all flows.
   FlowControl(DatapathFlowTable& table, FlowControlOptions options, DeviceRules* device,
               Metrics& metrics);
 
   void Handle(const FlowEvent& event, TimePoint now);
-  // To be called often: every few milliseconds. Complexity: linear in the flows.
+  // To be called every few milliseconds. Complexity: linear in the flows.
   void Tick(TimePoint now);
 
   std::size_t flows() const { return flows_.size(); }
@@ -52,8 +52,8 @@ class FlowControl {
     std::uint64_t paths_version = 0;
     std::uint32_t packets = 0;
     TimePoint last_packet;
-    FlowKey acknowledgements{};  // that may be its own
-    int votes = 0;               // for them
+    FlowKey acknowledgements{};  // candidate for the key of its acknowledgements
+    int votes = 0;               // acknowledgements that fit the candidate
     Offload::Flow device{};
   };
   using Flows = std::unordered_map<FlowKey, Flow, FlowKeyHash>;

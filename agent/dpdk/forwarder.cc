@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kSendTries = 64;
 
-// What can be parsed in one piece; of a frame in several, nothing: it passes as it is. A tag that
-// the port took off goes back where it was.
+// Returns the frame's bytes; none for a frame in several segments, which is forwarded unchanged. A
+// VLAN tag that the port has stripped is inserted again.
 Frame FrameOf(rte_mbuf*& mbuf) {
   if ((mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0) [[unlikely]]
     (void)rte_vlan_insert(&mbuf);
@@ -29,7 +29,7 @@ void Describe(std::array<rte_mbuf*, kSize>& mbufs, std::uint16_t count,
   for (std::uint16_t i = 0; i < count; ++i) frames[i] = FrameOf(mbufs[i]);
 }
 
-// How many were lost.
+// Sends frames; returns how many were dropped.
 std::uint16_t Send(std::uint16_t port, std::uint16_t queue, rte_mbuf** mbufs, std::uint16_t count) {
   std::uint16_t sent = 0;
   for (int tries = 0; sent < count && tries < kSendTries; ++tries) {
@@ -48,7 +48,7 @@ std::uint32_t Forwarder::ForwardToFabric(std::uint32_t now_us) {
   std::array<Frame, kBurst> frames;
   const std::uint16_t count = rte_eth_rx_burst(ports_.host, ports_.queue, mbufs.data(), kBurst);
   Describe(mbufs, count, frames);
-  // An empty burst too says that the last one is over.
+  // Also an empty burst tells the table that the previous burst has ended.
   steering_.Outgoing({frames.data(), count}, now_us);
   if (count == 0) return 0;
   dropped_.fetch_add(Send(ports_.fabric, ports_.queue, mbufs.data(), count),

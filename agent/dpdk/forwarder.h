@@ -8,25 +8,25 @@
 
 namespace espalier::dpdk {
 
-// One core's way between two ports: what comes in at one goes out at the other, steered on its way
-// from the host to the fabric. It runs to completion burst by burst, and holds nothing back: what
-// the port does not take after some tries is lost, as in any full queue, and counted.
-// Thread safety: one thread; the counts: any.
+// Forwards frames between two ports on one core, and steers those from the host to the fabric. It
+// runs to completion burst by burst without queues of its own: frames that the port does not take
+// after some tries are dropped, as from any full queue, and counted.
+// Thread safety: one thread; the counts: any thread.
 class Forwarder {
  public:
   struct Ports {
     std::uint16_t host = 0;
     std::uint16_t fabric = 0;
-    std::uint16_t queue = 0;  // of both
+    std::uint16_t queue = 0;  // of both ports
   };
 
   Forwarder(DatapathFlowTable& table, std::size_t core, const IcrcPatch& patch, const Ports& ports)
       : steering_(table, core, patch), ports_(ports) {}
 
-  // A burst each way; how many frames moved.
+  // Forward one burst; return the number of frames received.
   std::uint32_t ForwardToFabric(std::uint32_t now_us);
   std::uint32_t ForwardToHost(std::uint32_t now_us);
-  // Until `stop`. A core that finds nothing rests that long.
+  // Forwards in both directions until `stop`. Sleeps for idle_sleep after receiving nothing.
   void Run(const std::atomic<bool>& stop, Duration idle_sleep);
 
   PacketSteering& steering() { return steering_; }

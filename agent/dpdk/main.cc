@@ -1,4 +1,5 @@
-// espalier-dpdk: steers RoCEv2 packets between a host and its fabric, as the host's agent says.
+// espalier-dpdk: forwards packets between a host and its fabric, and gives RoCEv2 packets the
+// source ports that the host's agent chooses.
 #include <fmt/format.h>
 
 #include <array>
@@ -28,10 +29,10 @@ io::HttpResponse Answer(const io::HttpRequest& request, const Metrics& metrics) 
     return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text()};
   }
   if (request.path == "/healthz") return {.body = "{\"status\": \"ok\"}\n"};
-  return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
+  return {.status = 404, .body = "{\"error\": \"not found (use /metrics or /healthz)\"}\n"};
 }
 
-// What the control thread does, over and over.
+// The periodic work of the control thread.
 class Control {
  public:
   Control(io::AsioEventLoop& loop, Datapath& datapath, FlowControl& flows)
@@ -70,7 +71,7 @@ class Control {
   bool lost_port_ = false;
 };
 
-// Null where cores rewrite all.
+// Returns null if cores rewrite all flows.
 std::unique_ptr<DeviceRules> OpenRules(const Configuration& config, const Datapath& datapath) {
   if (!config.offloads) return nullptr;
   Result<std::unique_ptr<RteRules>> rules = RteRules::Open({.host_port = datapath.host().id(),
@@ -115,7 +116,7 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
 
 int Main(int argc, char** argv) {
   io::Daemon daemon("espalier-dpdk",
-                    "Steers the RoCEv2 packets of a host on their way to the fabric.",
+                    "Datapath: forwards a host's packets to the fabric and steers RoCEv2 flows.",
                     "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   const Result<Configuration> config = ReadConfiguration(daemon.config_file());

@@ -17,9 +17,9 @@ namespace {
 constexpr std::uint16_t kDescriptors = 1024;
 constexpr unsigned kMbufs = 8191;
 constexpr unsigned kCachedMbufs = 256;
-// A jumbo frame with its tags, in one piece.
+// Room for a jumbo frame with its tags in one segment.
 constexpr std::uint32_t kFrameBytes = 9728;
-// Ethernet's header, four tags and a checksum.
+// The Ethernet header, four tags and a checksum.
 constexpr std::uint32_t kAroundMtu = 14 + 4 * 4 + 4;
 
 Error Refused(const std::string& name, std::string_view what, int status) {
@@ -38,19 +38,20 @@ Result<std::uint16_t> FindPort(const std::string& name) {
     known += known.empty() ? "" : ", ";
     known += other.data();
   }
-  return Fail(ErrorCode::kNotFound, fmt::format("there is no port {} (there are: {})", name,
+  return Fail(ErrorCode::kNotFound, fmt::format("DPDK has no port {} (its ports: {})", name,
                                                 known.empty() ? "none" : known));
 }
 
 Result<rte_eth_dev_info> Describe(std::uint16_t id, const std::string& name) {
   rte_eth_dev_info info{};
   const int status = rte_eth_dev_info_get(id, &info);
-  if (status != 0) return tl::unexpected<Error>(Refused(name, "no description", status));
+  if (status != 0)
+    return tl::unexpected<Error>(Refused(name, "cannot read its description", status));
   return info;
 }
 
-// The port's frames lie in memory of its own NUMA node. They are no larger than the device takes:
-// AF_XDP refuses those that do not fit a page.
+// Creates the pool of frames in memory of the port's NUMA node. Frames are no larger than the
+// device needs, as AF_XDP refuses those that do not fit a page.
 Result<rte_mempool*> MakePool(std::uint16_t id, const std::string& name, std::uint16_t max_mtu) {
   const std::string pool_name = fmt::format("frames-{}", id);
   rte_mempool* const known = rte_mempool_lookup(pool_name.c_str());
@@ -59,7 +60,9 @@ Result<rte_mempool*> MakePool(std::uint16_t id, const std::string& name, std::ui
   rte_mempool* const pool =
       rte_pktmbuf_pool_create(pool_name.c_str(), kMbufs, kCachedMbufs, 0,
                               static_cast<std::uint16_t>(room), rte_eth_dev_socket_id(id));
-  if (pool == nullptr) return tl::unexpected<Error>(Refused(name, "no memory", rte_errno));
+  if (pool == nullptr) {
+    return tl::unexpected<Error>(Refused(name, "no memory for frames", rte_errno));
+  }
   return pool;
 }
 
@@ -70,7 +73,7 @@ Result<void> SetUp(std::uint16_t id, const PortOptions& options) {
   if (!pool) return Propagate(pool);
   rte_eth_conf conf{};
   if (options.queues > 1) {
-    // Of IP addresses and UDP ports: all of a flow come to one queue.
+    // Hashes IP addresses and UDP ports, so that all packets of a flow come to one queue.
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf.rx_adv_conf.rss_conf.rss_hf =
         (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP) & info->flow_type_rss_offloads;
@@ -80,18 +83,23 @@ Result<void> SetUp(std::uint16_t id, const PortOptions& options) {
     return tl::unexpected<Error>(Refused(options.name, what, status));
   };
   Result<void> done =
-      check(rte_eth_dev_configure(id, options.queues, options.queues, &conf), "configure");
+      check(rte_eth_dev_configure(id, options.queues, options.queues, &conf), "cannot configure");
   if (done && options.mtu != 0) {
-    done = check(rte_eth_dev_set_mtu(id, static_cast<std::uint16_t>(options.mtu)), "mtu");
+    done = check(rte_eth_dev_set_mtu(id, static_cast<std::uint16_t>(options.mtu)),
+                 "cannot set the MTU");
   }
   const auto node = static_cast<unsigned>(rte_eth_dev_socket_id(id));
   for (std::uint16_t queue = 0; done && queue < options.queues; ++queue) {
-    done = check(rte_eth_rx_queue_setup(id, queue, kDescriptors, node, nullptr, *pool), "receive");
-    if (done) done = check(rte_eth_tx_queue_setup(id, queue, kDescriptors, node, nullptr), "send");
+    done = check(rte_eth_rx_queue_setup(id, queue, kDescriptors, node, nullptr, *pool),
+                 "cannot set up a receive queue");
+    if (done) {
+      done = check(rte_eth_tx_queue_setup(id, queue, kDescriptors, node, nullptr),
+                   "cannot set up a send queue");
+    }
   }
-  if (done) done = check(rte_eth_dev_start(id), "start");
-  if (done) done = check(rte_eth_promiscuous_enable(id), "take frames of others");
-  if (done) done = check(rte_eth_allmulticast_enable(id), "take multicast");
+  if (done) done = check(rte_eth_dev_start(id), "cannot start");
+  if (done) done = check(rte_eth_promiscuous_enable(id), "cannot enable promiscuous mode");
+  if (done) done = check(rte_eth_allmulticast_enable(id), "cannot receive all multicast frames");
   return done;
 }
 
@@ -103,8 +111,9 @@ Result<void> StartEnvironment(const std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
   for (std::string& copy : copies) pointers.push_back(copy.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("DPDK refuses to start: {}", rte_strerror(rte_errno)));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("DPDK does not start: {} (check the field eal)", rte_strerror(rte_errno)));
   }
   return {};
 }

@@ -9,22 +9,22 @@
 namespace espalier::dpdk {
 
 // Starts DPDK's environment in this process, once; it ends with the process.
-// Errors: kInvalidArgument for arguments that it refuses (it says which on stderr).
+// Errors: kInvalidArgument for arguments that DPDK refuses (it names them on stderr).
 Result<void> StartEnvironment(const std::vector<std::string>& arguments);
 
 struct PortOptions {
-  std::string name;  // DPDK's: "net_af_packet0", "0000:03:00.0"
+  std::string name;  // in DPDK, for example "net_af_packet0" or "0000:03:00.0"
   std::uint16_t queues = 1;
-  std::uint32_t mtu = 0;  // 0: as it is
+  std::uint32_t mtu = 0;  // 0: unchanged
 };
 
-// A port of DPDK that is open: every frame that comes is given, whoever it is for.
+// An open port of DPDK, in promiscuous mode.
 // Thread safety: one thread; bursts on its queues: one thread each.
 class Port {
  public:
-  // Queues that a port of this name can have, to receive and to send alike.
+  // Returns the number of queues that a port can have both to receive and to send.
   static Result<std::uint16_t> MaxQueues(const std::string& name);
-  // Errors: kNotFound (no such port), kUnavailable for what its driver refuses.
+  // Errors: kNotFound if there is no such port, kUnavailable if its driver refuses the options.
   static Result<Port> Open(const PortOptions& options);
   ~Port();
   Port(Port&& other) noexcept;
@@ -32,9 +32,9 @@ class Port {
 
   std::uint16_t id() const { return id_; }
   const std::string& name() const { return name_; }
-  // The device behind it is there; asks the system.
+  // True if the device of the port still exists; asks the system.
   bool IsPresent() const;
-  // Frames that it could not take or hand out, as its driver counts them.
+  // Returns the frames that the driver counts as missed or failed, received or to be sent.
   std::uint64_t Missed() const;
 
  private:
@@ -43,7 +43,7 @@ class Port {
 
   std::uint16_t id_;
   std::string name_;
-  unsigned interface_;  // of the system, behind the port; 0: none
+  unsigned interface_;  // index of the system's network interface of the port; 0: none
   bool open_ = true;
 };
 

@@ -17,14 +17,14 @@ Result<runtime::GroupJoinInfo> AgentJobDirectory::Find(const runtime::JobRank& r
   if (!plan) return Propagate(plan);
   if (!*plan) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no plan for rank {} of job {} on this host (`espalier job "
-                            "list` tells the job's state)",
+                fmt::format("there is no rank plan for rank {} of job {} on this host (`espalier "
+                            "job list` shows the job's state)",
                             rank.rank, rank.job));
   }
   if (!(*plan)->offload) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("job {} does without the engine (`espalier job start --offload` starts "
-                            "one that has it)",
+                fmt::format("job {} does not use the offload service (start it with `espalier job "
+                            "start --offload`)",
                             rank.job));
   }
   return client::MakeGroupJoinInfo(**plan, rank.job, rank.number);

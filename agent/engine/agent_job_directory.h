@@ -6,13 +6,13 @@
 
 namespace espalier::engine {
 
-// Asks the host's agent about jobs, on behalf of the programs that want to take part in them. The
-// agent gives a rank's plan to its owner only, and lets the engine's user ask for others
-// (agent/local/rank_plan_server.h).
+// Gets the rank plans of jobs from the host's agent, on behalf of the programs that want to take
+// part in them. The agent gives a rank plan only to its owner, and lets the user of the offload
+// service ask for others (agent/local/rank_plan_server.h).
 // Thread safety: any thread.
 class AgentJobDirectory : public runtime::JobDirectory {
  public:
-  // agent_socket: of the agent's local API.
+  // agent_socket: that of the agent's local API.
   explicit AgentJobDirectory(std::string agent_socket) : agent_socket_(std::move(agent_socket)) {}
 
   Result<runtime::GroupJoinInfo> Find(const runtime::JobRank& rank, uid_t user,

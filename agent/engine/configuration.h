@@ -8,18 +8,19 @@
 
 namespace espalier::engine {
 
-// What espalier-engine runs with: the file's fields (agent/engine/config.proto) or their defaults.
+// The configuration of espalier-engine: the file's fields (agent/engine/config.proto) or their
+// defaults.
 struct Configuration {
   std::string socket;
   std::string agent_socket;
   std::string http;
-  std::string user;  // empty: the one that it was started as
+  std::string user;  // empty: the user that started it
   LogLevel log_level = LogLevel::kInfo;
-  runtime::OffloadOptions offload;  // but for the authority
+  runtime::OffloadOptions offload;  // except the authority
 };
 
-// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that is no configuration, "FILE: FIELD:
-// what" for a value out of range; those of io::ReadConfigFile.
+// Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"
+// for a value out of range; those of io::ReadConfigFile.
 Result<Configuration> ReadConfiguration(const std::string& path);
 
 }  // namespace espalier::engine

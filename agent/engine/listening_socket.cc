@@ -36,8 +36,8 @@ Result<UniqueFd> TakeSocketOfSystemd() {
       type == SOCK_SEQPACKET && listens != 0;
   if (!is_right) {
     return Fail(ErrorCode::kInvalidArgument,
-                "systemd hands over something else than one listening socket for sequential "
-                "packets (look at ListenSequentialPacket= in espalier-engine.socket)");
+                "systemd must pass exactly one listening socket for sequential packets (check "
+                "ListenSequentialPacket= in espalier-engine.socket)");
   }
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0 ||
       ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK) != 0) {

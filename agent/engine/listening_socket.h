@@ -7,9 +7,9 @@
 
 namespace espalier::engine {
 
-// The one socket that systemd listens on for this process (LISTEN_FDS, sd_listen_fds(3)), so that
-// programs find the engine's socket while the engine is started anew; none where it hands over
-// none. The variables are removed, and the socket does not block.
+// Takes the socket on which systemd listens for this process (LISTEN_FDS, sd_listen_fds(3)), so
+// that programs find the socket also while the offload service restarts. None if systemd passes no
+// socket. Removes the variables, and makes the socket non-blocking.
 // Errors: kInvalidArgument for more than one socket, or one of another type than SOCK_SEQPACKET.
 Result<UniqueFd> TakeSocketOfSystemd();
 

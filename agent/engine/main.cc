@@ -1,4 +1,4 @@
-// espalier-engine: does the collectives of programs on its host, for which it is no more than an
+// espalier-engine: the offload service, which runs collectives for programs on its host as an
 // unprivileged process in a sandbox.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -23,25 +23,27 @@
 namespace espalier::engine {
 namespace {
 
-// What /metrics shows of an engine.
+// The metrics of the offload service.
 class EngineMetrics {
  public:
   explicit EngineMetrics(Metrics& metrics)
       : metrics_(metrics),
-        sessions_(metrics.MakeGauge("espalier_engine_sessions", "Ranks that the engine serves")),
+        sessions_(
+            metrics.MakeGauge("espalier_engine_sessions", "Ranks that the offload service serves")),
         silent_(metrics.MakeGauge("espalier_engine_silent_connections",
-                                  "Connections that have not yet said what they want")),
+                                  "Connections to the offload service without a request yet")),
         memory_(metrics.MakeGauge("espalier_engine_memory_bytes",
-                                  "Memory that the engine uses for groups and programs")),
+                                  "Memory that the offload service uses for groups and programs, "
+                                  "in bytes")),
         shared_(metrics.MakeGauge("espalier_engine_shared_bytes",
-                                  "Buffers of programs that the engine has mapped")),
+                                  "Size of the programs' buffers that the offload service has "
+                                  "mapped, in bytes")),
         refused_(metrics.MakeCounter("espalier_engine_refused_total",
-                                     "Connections that were refused because of a limit, or because "
-                                     "they stayed silent")),
-        failed_(
-            metrics.MakeCounter("espalier_engine_failed_sessions_total",
-                                "Requests and calls that went beyond the memory of their session "
-                                "or user")) {}
+                                     "Connections refused because of a limit, or because they "
+                                     "made no request in time")),
+        failed_(metrics.MakeCounter("espalier_engine_failed_sessions_total",
+                                    "Requests, calls and sessions that failed because of a memory "
+                                    "limit or an internal error")) {}
 
   std::string Text(const runtime::OffloadCounts& counts) {
     sessions_.Set(static_cast<double>(counts.sessions));
@@ -71,10 +73,10 @@ io::HttpResponse Answer(const io::HttpRequest& request, const runtime::OffloadSe
     return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text(engine.counts())};
   }
   if (request.path == "/healthz") return {.body = "{\"status\": \"ok\"}\n"};
-  return {.status = 404, .body = "{\"error\": \"there are /metrics and /healthz\"}\n"};
+  return {.status = 404, .body = "{\"error\": \"not found (use /metrics or /healthz)\"}\n"};
 }
 
-// The socket of systemd, or one of our own, made while we still may.
+// Returns systemd's socket, or a new one, which must be made before the sandbox forbids it.
 Result<UniqueFd> ListenForPrograms(const Configuration& config) {
   auto socket = TakeSocketOfSystemd();
   if (!socket || *socket) return socket;
@@ -86,11 +88,11 @@ int Run(const io::Daemon& daemon, Configuration config) {
   if (!listener) return daemon.ReportError(listener.error());
   if (const auto became = BecomeUser(config.user); !became)
     return daemon.ReportError(became.error());
-  // Loads the drivers of RDMA devices, which the sandbox does not let in later.
+  // Loads the drivers of RDMA devices before the sandbox forbids it.
   static_cast<void>(verbs::ListRoceAddresses());
   if (const auto entered = EnterSandbox(); !entered) return daemon.ReportError(entered.error());
   if (::geteuid() == 0) {
-    Log(LogLevel::kWarning, "event=runs_as_root what=\"name a user in the configuration\"");
+    Log(LogLevel::kWarning, "event=runs_as_root what=\"set the field user in the configuration\"");
   }
   io::AsioEventLoop loop;
   Metrics metrics;
@@ -115,8 +117,8 @@ int Run(const io::Daemon& daemon, Configuration config) {
 
 int Main(int argc, char** argv) {
   io::Daemon daemon("espalier-engine",
-                    "Does the collectives of programs on this host, for the jobs whose trees the "
-                    "controller lays.",
+                    "Offload service: runs collectives for programs on this host, along the trees "
+                    "that the controller plans for their jobs.",
                     "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   Result<Configuration> config = ReadConfiguration(daemon.config_file());

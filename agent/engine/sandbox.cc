@@ -25,7 +25,8 @@
 namespace espalier::engine {
 namespace {
 
-// Threads, memory, time, files and sockets, as glibc, Asio, libibverbs and ourselves use them.
+// The calls for threads, memory, time, files and sockets that glibc, Asio, libibverbs and the
+// service itself make.
 constexpr std::string_view kAllowed =
     "accept accept4 access arch_prctl bind brk chmod clock_getres clock_gettime "
     "clock_nanosleep close connect dup epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 "
@@ -40,7 +41,7 @@ constexpr std::string_view kAllowed =
     "tgkill timerfd_create timerfd_gettime timerfd_settime umask uname unlink unlinkat write "
     "writev";
 
-// Nothing of ours makes these calls: who does is an intruder.
+// Calls that only an intruder makes.
 constexpr std::string_view kFatal =
     "add_key bpf chroot delete_module execve execveat finit_module init_module io_uring_setup "
     "kcmp kexec_load keyctl mount open_by_handle_at perf_event_open pidfd_getfd pivot_root "
@@ -57,7 +58,7 @@ struct Release {
 };
 using Filter = std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, Release>;
 
-// A rule for a call that this kernel's architecture lacks is none.
+// Adds a rule; skips calls that this kernel's architecture lacks.
 int Add(const Filter& filter, std::uint32_t action, const char* call,
         const std::vector<scmp_arg_cmp>& arguments = {}) {
   const int number = seccomp_syscall_resolve_name(call);
@@ -82,8 +83,8 @@ int AddRules(const Filter& filter) {
   };
   for (const std::string& call : Split(kFatal)) add(SCMP_ACT_KILL_PROCESS, call.c_str());
   for (const std::string& call : Split(kAllowed)) add(SCMP_ACT_ALLOW, call.c_str());
-  // Threads, no processes. The flags of clone3 lie in memory, where no filter can see them: glibc
-  // takes clone where there is no clone3.
+  // Allows threads but no processes. The flags of clone3 are in memory, where no filter can see
+  // them; glibc uses clone if there is no clone3.
   add(SCMP_ACT_ALLOW, "clone", {Masked(0, CLONE_THREAD, CLONE_THREAD)});
   add(SCMP_ACT_ERRNO(ENOSYS), "clone3");
   for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
@@ -95,11 +96,11 @@ int AddRules(const Filter& filter) {
     add(SCMP_ACT_ALLOW, "mmap", {Masked(2, kBoth, one)});
   }
   add(SCMP_ACT_ALLOW, "mprotect", {Masked(2, PROT_EXEC, 0)});
-  // Names of threads; glibc asks for the rest as it starts them.
+  // Names of threads, and what glibc needs to start threads.
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA}) {
     add(SCMP_ACT_ALLOW, "prctl", {Is(0, static_cast<std::uint64_t>(option))});
   }
-  // A process may signal itself (abort), and nobody else.
+  // A process may signal only itself (abort).
   add(SCMP_ACT_ALLOW, "kill", {Is(0, static_cast<std::uint64_t>(::getpid()))});
   return failed;
 }
@@ -115,7 +116,7 @@ Result<void> BecomeUser(const std::string& name) {
   const passwd* const user = ::getpwnam(name.c_str());
   if (user == nullptr) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no user \"{}\" on this host (make it, or name another one in "
+                fmt::format("this host has no user \"{}\" (create the user, or name another one in "
                             "the field user)",
                             name));
   }
@@ -129,13 +130,13 @@ Result<void> EnterSandbox() {
   if (Result<void> given_up = io::KeepOnlyCapabilities({}); !given_up) return given_up;
   const rlimit none = {0, 0};
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || ::setrlimit(RLIMIT_CORE, &none) != 0) {
-    return SystemError("cannot give up core dumps", errno);
+    return SystemError("cannot disable core dumps", errno);
   }
   const Filter filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
-  if (filter == nullptr) return Fail(ErrorCode::kUnavailable, "no memory for a seccomp filter");
+  if (filter == nullptr) return Fail(ErrorCode::kUnavailable, "no memory for the seccomp filter");
   int failed = AddRules(filter);
   if (failed == 0) failed = seccomp_load(filter.get());
-  if (failed != 0) return SystemError("cannot install the filter of system calls", -failed);
+  if (failed != 0) return SystemError("cannot install the seccomp filter", -failed);
   return {};
 }
 

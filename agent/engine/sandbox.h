@@ -6,17 +6,17 @@
 
 namespace espalier::engine {
 
-// Becomes that user of the host, with its group and no others, where this process is root's; else,
-// and for an empty name, does nothing. Call before there are other threads.
+// Switches a process of root to this user, with the user's group and no others. Does nothing for
+// other processes and for an empty name. Call it before there are other threads.
 // Errors: kNotFound for a user that does not exist, kPermissionDenied from the system.
 Result<void> BecomeUser(const std::string& name);
 
-// Gives up for good all that the engine does not need to do collectives for programs: every
-// capability, new privileges, core dumps and being traced, and all system calls but those on a list
-// (seccomp_load(3)). A call that is not on it fails with EPERM; one that only an intruder makes
-// (to run a program, trace or read another process, change namespaces) ends the process. Memory is
-// never writable and executable at once, and sockets are of IP, netlink and the unix domain.
-// Call after drivers are loaded and before there are other threads; all threads have it.
+// Gives up, irrevocably, everything that the offload service does not need: all capabilities, new
+// privileges, core dumps, being traced, and all system calls except those on a list
+// (seccomp_load(3)). A call that is not on the list fails with EPERM. A call that only an intruder
+// makes (to run a program, trace or read another process, change namespaces) ends the process.
+// Memory is never writable and executable at once, and sockets are IP, netlink or unix sockets.
+// Call it after drivers are loaded and before there are other threads; it holds for all threads.
 // Errors: kPermissionDenied, kUnavailable from the system.
 Result<void> EnterSandbox();
 

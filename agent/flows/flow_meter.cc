@@ -3,11 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+// The meter keeps one History for each elephant and compares each sample with it.
+//
+// Problem: sources report totals (bytes sent, retries) at irregular times, while reports need a
+// rate and path guards need to know how long a flow has stood still.
+// Idea: the rate is the bytes sent in a window of at least `rate_window`, divided by its length; it
+// stays the same until the next window is full. Progress is a total that exceeds the one at the
+// last progress. An idle flow counts as having made progress, so that the time without progress
+// starts when it has something to send. Ports of a split flow are measured in the same way, after
+// merging the subflows that share a port.
+// Invariant: histories and samples both ascend by id, so one merge finds the histories of open
+// flows and drops those of ended ones. Once an elephant, a flow has a history until it ends.
+// Cost: linear in the flows, plus the square of the number of ports of each split flow.
+
 namespace espalier::agent {
 namespace {
 
 std::uint64_t BitsPerSecondOver(std::uint64_t bytes, Duration span) {
-  constexpr double kMost = 9e18;  // what a program claims may be absurd
+  constexpr double kMost = 9e18;  // programs may claim absurd counts
   const double seconds = SecondsOf(span);
   return static_cast<std::uint64_t>(std::min(kMost, 8.0 * static_cast<double>(bytes) / seconds));
 }

@@ -11,40 +11,41 @@
 namespace espalier::agent {
 
 struct FlowMeterOptions {
-  // A flow that ever has this much to send, or has sent it, is an elephant until it ends.
+  // A flow that has had this much to send, or has sent it, is an elephant until it ends.
   std::uint64_t elephant_bytes = 1 << 20;
-  // Limit of elephants; those beyond are left on ECMP like mice. Two addresses each fit a report.
+  // Maximum number of elephants; further flows stay on plain ECMP like mice. A report has room for
+  // two addresses of each.
   std::size_t max_elephants = 8192;
   Duration stalled_after = std::chrono::milliseconds(200);
   Duration rate_window = std::chrono::milliseconds(100);
 };
 
-// How the parts of a split flow that have this port fare.
+// Progress of the subflows of a split flow that have this port.
 struct PortMeasure {
   std::uint16_t source_port = 0;
-  Duration without_progress{};  // since it has something outstanding; zero where it has nothing
+  Duration without_progress{};  // while bytes are in flight; zero if none are
   bool retries_grew = false;    // since it last made progress
 };
 
-// How one elephant fares.
+// Progress of one elephant.
 struct FlowMeasure {
   const FlowSample* sample = nullptr;  // valid as long as the samples that were measured
   wire::FlowState state = wire::FlowState::kActive;
   std::uint64_t achieved_bps = 0;  // over the last full window
-  bool busy = false;               // it had something to send all through that window
-  Duration without_progress{};     // since it has something to send; zero where it has nothing
+  bool busy = false;               // it had something to send during that whole window
+  Duration without_progress{};     // while it has something to send; zero if it has nothing
   bool retries_grew = false;       // since it last made progress
-  std::vector<PortMeasure> ports;  // those of the sample, each once
+  std::vector<PortMeasure> ports;  // one entry for each port of the sample
 };
 
-// Tells elephants from mice and measures them, by comparing what a FlowSource says at different
-// times. Counts that run backwards (a program may claim anything) read as no progress.
+// Finds the elephants among the flows and measures their progress by comparing successive samples
+// of a FlowSource. Programs may claim anything: counts that decrease are taken as no progress.
 // Thread safety: one thread. Complexity: linear in the flows.
 class FlowMeter {
  public:
   explicit FlowMeter(const FlowMeterOptions& options) : options_(options) {}
 
-  // Input: all open flows, ascending by id. Output: the elephants, ascending by id; valid until
+  // Input: all open flows, ascending by id. Returns the elephants, ascending by id; valid until
   // the next call.
   std::span<const FlowMeasure> Measure(TimePoint now, std::span<const FlowSample> flows);
 
@@ -56,12 +57,12 @@ class FlowMeter {
     bool window_busy = true;
     std::uint64_t achieved_bps = 0;
     bool busy = false;
-    TimePoint last_progress;  // or when it last had nothing to send
+    TimePoint last_progress;  // or the last time when it had nothing to send
     std::uint64_t progress_sent = 0;
     std::uint32_t progress_retries = 0;
     struct Port {
       std::uint16_t source_port = 0;
-      TimePoint last_progress;  // likewise
+      TimePoint last_progress;  // or the last time when it had nothing in flight
       std::uint64_t progress_sent = 0;
       std::uint32_t progress_retries = 0;
     };

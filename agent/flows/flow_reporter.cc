@@ -5,10 +5,21 @@
 #include <unordered_map>
 #include <utility>
 
+// The reporter remembers what the controller was last told about each flow and reports differences.
+//
+// Problem: thousands of flows change with every look, and the controller needs openings and ends
+// at once but progress only roughly.
+// Idea: openings and ends are reported immediately. Progress is reported at most once in a progress
+// interval, and only for flows whose change matters. An unreported change stays a difference to
+// what was reported, so it is reported when it has grown or when the refresh interval has passed.
+// Invariant: reported_ is what a controller knows that has received all reports; ids ascend, so one
+// merge with the measures finds openings and ends.
+// Cost: linear in the flows; a message has one table of jobs and addresses, found by hashing.
+
 namespace espalier::agent {
 namespace {
 
-// Fills messages row by row, with the tables that their columns index.
+// Fills messages row by row, together with the tables of jobs and addresses that rows refer to.
 class ReportBuilder {
  public:
   ReportBuilder(TimePoint now, std::size_t max_rows) : now_(now), max_rows_(max_rows) {}
@@ -34,7 +45,7 @@ class ReportBuilder {
     report.opened.push_back(std::move(opened));
   }
 
-  // A flow's opening and first progress share a row's place, and so a message.
+  // A flow's opening and its first progress count as one row, so they are in the same message.
   void AddProgress(const FlowMeasure& flow, bool just_opened) {
     wire::FlowReport& report = just_opened ? reports_.back() : Row();
     report.progress.push_back({.id = flow.sample->id,

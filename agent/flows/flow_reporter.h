@@ -13,47 +13,47 @@
 namespace espalier::agent {
 
 struct FlowReporterOptions {
-  Duration progress_interval = std::chrono::milliseconds(10);  // at least, between two reports
-  // Progress is worth a report when the state has changed, or what remains by more than this
-  // part of what was last reported.
+  Duration progress_interval = std::chrono::milliseconds(10);  // minimum between two reports
+  // Progress is reported when the state has changed, or when the remaining bytes have changed by
+  // more than 1/remaining_change of their last reported value.
   std::uint64_t remaining_change = 16;
-  // A flow that moves is told of this often anyway: its rate is news too.
+  // A flow that progresses or changes its rate is reported at least this often.
   Duration refresh_interval = std::chrono::seconds(1);
   std::size_t max_flows_per_message = 1024;
 };
 
-// The port of a flow, for its opening report.
+// The port of a flow, for the report that it has opened.
 struct PortInUse {
   std::uint16_t port = 0;
   bool steered = false;  // a controller chose it
-  // Where it is split, or the agent drew its port: of all its paths, in order.
+  // The ports of all its paths, in order, if it is split or rerouted locally; else empty.
   std::vector<std::uint16_t> path_ports;
 };
 
-// Turns measures into reports: what was opened and ended since the last report, and what has
-// changed enough. Sequence numbers are the sender's business.
+// Turns measures into reports of the flows that have opened or ended since the last report and of
+// those that have changed enough. The caller assigns sequence numbers.
 //
-// A full report is one message whatever its size (all there are: the rest of a full report cannot
-// come later), differences are cut to max_flows_per_message rows each.
+// A full report is one message of any size, as its rest cannot follow later. Reports of changes
+// have at most max_flows_per_message rows each.
 // Thread safety: one thread. Complexity: linear in the flows.
 class FlowReporter {
  public:
   explicit FlowReporter(const FlowReporterOptions& options)
       : options_(options), progress_interval_(options.progress_interval) {}
 
-  // Input: all elephants, ascending by id. No message where there is nothing to say.
+  // Input: all elephants, ascending by id. Returns no message if nothing has to be reported.
   std::vector<wire::FlowReport> ReportChanges(
       TimePoint now, std::span<const FlowMeasure> flows,
       const std::function<PortInUse(const FlowSample&)>& port_in_use);
   wire::FlowReport ReportAll(TimePoint now, std::span<const FlowMeasure> flows,
                              const std::function<PortInUse(const FlowSample&)>& port_in_use);
 
-  // The least time between two reports of progress from now on: at least as configured.
+  // Sets the minimum time between two reports of progress; the configured one is its lower bound.
   void SetProgressInterval(Duration interval) {
     progress_interval_ = std::max(interval, options_.progress_interval);
   }
 
-  // Flows that the last report left open.
+  // Number of open flows after the last report.
   std::size_t size() const { return reported_.size(); }
 
  private:

@@ -12,16 +12,16 @@
 
 namespace espalier::agent {
 
-// One of the connections or queue pairs that a flow is split over, known by its port; several may
-// have the same.
+// Progress of one connection or queue pair of a split flow, identified by its port. Several may
+// have the same port.
 struct PortProgress {
   std::uint16_t source_port = 0;
   std::uint64_t outstanding_bytes = 0;
-  std::uint64_t sent_bytes = 0;  // since it had this port
-  std::uint32_t retries = 0;     // likewise
+  std::uint64_t sent_bytes = 0;  // since it has this port
+  std::uint32_t retries = 0;     // since it has this port
 };
 
-// One flow of this host, as its source sees it now.
+// The state of one flow of this host when it was sampled.
 struct FlowSample {
   wire::LocalFlowId id;
   std::string job;
@@ -29,34 +29,34 @@ struct FlowSample {
   IpAddress destination;
   std::uint8_t protocol = wire::kProtocolUdp;
   std::uint16_t destination_port = wire::kRoceV2Port;
-  std::uint16_t source_port = 0;  // in use now; 0 unknown
+  std::uint16_t source_port = 0;  // in use; 0: unknown
   std::uint32_t local_qpn = 0;
   std::uint32_t remote_qpn = 0;
   std::uint8_t max_paths = 1;
   bool movable = true;
   TimePoint first_seen;
-  // Bytes: below 2^63 each, whatever a program says.
+  // Byte counts are below 2^63 each, whatever a program claims.
   std::uint64_t remaining_bytes = 0;
   std::uint64_t outstanding_bytes = 0;
-  std::uint64_t sent_bytes = 0;  // since it was opened; rates are differences of it
+  std::uint64_t sent_bytes = 0;  // since it was opened
   std::uint32_t retries = 0;     // since it was opened
-  std::uint32_t rtt_us = 0;      // 0 unknown
-  // Of a flow that is split, where the source sees its parts; else empty.
+  std::uint32_t rtt_us = 0;      // 0: unknown
+  // The subflows of a split flow if the source sees them; else empty.
   std::vector<PortProgress> ports;
-  // What an agent before this one had it take and is still in force, as the program says; no paths
-  // where there is no such thing, and once this agent has said something else.
+  // The paths that an earlier agent gave the flow and that are still in force, as the program
+  // reports them. Empty if there are none, and after this agent has given the flow other paths.
   wire::PathSet kept;
 };
 
-// Where an agent learns of the flows of its host: queue pairs, sockets, announcements by the
-// programs themselves. Ids are never reused by one source.
+// Tells the agent which flows its host has: queue pairs, sockets, or announcements by the programs
+// themselves. A source never reuses an id.
 // Thread safety: the agent's loop thread.
 class FlowSource {
  public:
   virtual ~FlowSource() = default;
-  // All open flows, ascending by id; valid until the next call.
+  // Returns all open flows, ascending by id; valid until the next call.
   virtual std::span<const FlowSample> Flows() = 0;
-  // Called (posted on the loop) when a flow opens or ends; progress is found by looking.
+  // Sets what is called (posted on the loop) when a flow opens or ends. Progress has to be polled.
   virtual void OnChange(std::function<void()> callback) = 0;
 };
 

@@ -5,6 +5,21 @@
 
 #include "common/base/log.h"
 
+// Each stuck flow has a Watch and goes through checks, one at a time.
+//
+// Problem: a dead path carries nothing, but neither does a live path to a receiver that has
+// stopped. The hosts must tell these apart within some 100 ms, without the controller, and without
+// moving flows off healthy paths.
+// Idea: compare paths. A check probes the ports of the flow and some random candidates. Answers
+// for candidates but not for the flow's own ports accuse the path. Silence on all of them accuses
+// nothing, and then only growing retries count. A new port is drawn at random, as the agent does
+// not know which path a port takes (RLM 3.5.5); a candidate that was answered is preferred.
+// Invariant: a watch has at most one check in flight, and all watches together have at most
+// `max_checks`. The probe budget bounds what programs can make the agent send.
+// Cost: a check sends own_ports + candidates probes. Its interval doubles after each local reroute
+// and while the budget is short, up to `max_local_reroute_interval`. Each look is O(n log n) in the
+// elephants' paths, for the sorted list of ports in use.
+
 namespace espalier::agent {
 namespace {
 
@@ -24,12 +39,11 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       loop_(loop),
       prober_(prober),
       ports_(ports),
-      local_reroutes_(
-          metrics.MakeCounter("espalier_agent_local_reroutes_total",
-                              "Ports that the agent drew by itself to leave a dead path")),
+      local_reroutes_(metrics.MakeCounter("espalier_agent_local_reroutes_total",
+                                          "Flows that the agent rerouted locally off a dead path")),
       checks_put_off_(metrics.MakeCounter(
           "espalier_agent_path_checks_deferred_total",
-          "Checks of flows that waited, as programs cause more probes than are allowed")),
+          "Checks of flows that were delayed because the probe budget was used up")),
       budget_(options.budget, loop.Now()),
       random_(seed),
       on_health_(std::move(on_health)) {}
@@ -145,7 +159,7 @@ std::uint16_t PathGuard::DrawPort(const IpAddress& destination,
         std::binary_search(in_use_.begin(), in_use_.end(), std::pair(destination, port));
     if (!is_used && !Contains(without, port)) break;
   }
-  return port;  // where nearly all are in use, one that is shared will do
+  return port;  // nearly all ports are in use, so this one may be shared
 }
 
 void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
@@ -158,7 +172,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
   const std::size_t probes = watch.own_ports.size() + options_.candidates;
   if (!budget_.Take(watch.sample.destination, probes, loop_.Now())) {
     short_until_ = loop_.Now() + options_.max_local_reroute_interval;
-    return checks_put_off_.Add();  // it stays due
+    return checks_put_off_.Add();  // the check stays due
   }
   watch.checking = true;
   ++checks_;
@@ -185,7 +199,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
 void PathGuard::HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report) {
   if (report.done) --checks_;
   const auto known = watches_.find(flow);
-  if (known == watches_.end()) return;  // ended meanwhile
+  if (known == watches_.end()) return;  // the flow has ended
   Watch& watch = known->second;
   for (const wire::ProbeAnswer& answer : report.answers) {
     watch.answered.push_back(answer.source_port);
@@ -198,7 +212,7 @@ void PathGuard::HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& r
 
 void PathGuard::EndCheck(Watch& watch) {
   watch.next_check = loop_.Now() + watch.interval;
-  // Those that were checked make room for those that wait.
+  // Flows that were checked leave a short budget to those that wait.
   if (loop_.Now() < short_until_) BackOff(watch);
   if (!watch.stuck) return;
   std::vector<std::uint16_t> dead;
@@ -222,7 +236,7 @@ std::vector<std::uint16_t> PathGuard::RetryingPorts(const Watch& watch) {
     const bool was_asked = Contains(watch.own_ports, port.source_port);
     if (port.retries_grew && was_asked) retrying.push_back(port.source_port);
   }
-  // Of a flow as a whole all that is known is that none of its paths carries anything.
+  // Retries of the flow as a whole count for all its paths.
   if (watch.stuck_ports.empty() && watch.retries_grew) return watch.own_ports;
   return retrying;
 }
@@ -252,9 +266,9 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
     set.paths.push_back({.source_port = watch.sample.source_port, .encoding = {}});
   }
   set.reason = wire::PathReason::kPathDead;
-  std::vector<std::pair<wire::FlowPath, std::uint16_t>> left;  // and the port that replaces it
+  std::vector<std::pair<wire::FlowPath, std::uint16_t>> left;  // old path and its new port
   for (wire::FlowPath& path : set.paths) {
-    // A path without a port that we know of is as dead as its flow.
+    // If the flow's ports are unknown, all its paths count as dead.
     if (!Contains(dead, path.source_port) && !watch.own_ports.empty()) continue;
     left.emplace_back(path, draw());
     path = {.source_port = left.back().second, .weight = path.weight, .path_id = 0, .encoding = {}};

@@ -5,10 +5,19 @@
 #include <algorithm>
 #include <set>
 
+// Problem: pushes can be lost, repeated, come from a controller that was replaced, or come before
+// their flow opens; meanwhile the agent may reroute flows itself.
+// Idea: an entry keeps the pushed and the applied path set apart. Comparing a full push with
+// `pushed` shows what the controller has changed, whatever the agent did since. A predicted path
+// set waits in an entry without `in_force` until its flow opens.
+// Invariant: with has_base_, the pushed sets are exactly those of generation_ in epoch_, but for
+// flows that have ended and sets that failed, which the acknowledgement names.
+// Cost: O(log flows) for each path set; O(flows) for a full push and for each look.
+
 namespace espalier::agent {
 namespace {
 
-// Path sets pushed ahead of flows that have not opened.
+// Limits the table, which also holds path sets whose flows have not opened.
 constexpr std::size_t kMaxEntries = 32'768;
 
 bool SamePaths(const wire::PathSet& a, const wire::PathSet& b) {
@@ -21,7 +30,7 @@ wire::Ack PortTable::HandlePush(const wire::PathPush& push) {
   wire::Ack ack{.epoch = push.epoch, .generation = push.generation};
   if (push.epoch < epoch_) {
     ack.status = wire::AckStatus::kStaleEpoch;
-    ack.detail = fmt::format("epoch {} was seen", epoch_);
+    ack.detail = fmt::format("the agent has seen the later epoch {}", epoch_);
     return ack;
   }
   if (push.epoch > epoch_) {
@@ -34,7 +43,7 @@ wire::Ack PortTable::HandlePush(const wire::PathPush& push) {
   if (is_repeated) return ack;
   if (!push.full && (!has_base_ || push.generation != generation_ + 1)) {
     ack.status = wire::AckStatus::kNeedFull;
-    ack.detail = fmt::format("generation {} was applied", applied_generation());
+    ack.detail = fmt::format("the agent is at generation {}", applied_generation());
     return ack;
   }
   if (push.full) {
@@ -79,7 +88,7 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
 void PortTable::Withdraw(wire::LocalFlowId flow) {
   const auto known = entries_.find(flow);
   if (known == entries_.end()) return;
-  // A flow that has ended in the meantime has no port to give back.
+  // Clear fails if the flow has ended, and then there is no port to return.
   if (!known->second.in_force.paths.empty()) (void)actuator_.Clear(flow);
   entries_.erase(known);
 }

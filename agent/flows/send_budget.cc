@@ -5,7 +5,7 @@
 namespace espalier::agent {
 namespace {
 
-// The part of a second's share that must be left for a message to be sent.
+// The fraction of a second's share that must be left for a message of this class to be sent.
 double Reserve(MessageClass kind) {
   switch (kind) {
     case MessageClass::kVital:

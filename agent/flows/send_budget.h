@@ -10,27 +10,28 @@
 
 namespace espalier::agent {
 
-// What messages are to an agent that may not send all that it has to say, the most important first.
+// Priority of a message when an agent may not send everything, the most important first.
 enum class MessageClass {
-  kVital,     // Hello, heartbeats, acknowledgements, its NICs: always sent
-  kFlows,     // reports of flows: what is not sent now is in the next one
-  kFindings,  // verdicts on paths, answers to probes
-  kAccounts,  // what ranks say of their collectives
+  kVital,     // Hello, heartbeats, acknowledgements, link events: always sent
+  kFlows,     // flow reports: what is not sent is part of the next one
+  kFindings,  // verdicts on paths, probe answers
+  kAccounts,  // collective reports of ranks
 };
 MessageClass ClassOf(const wire::Body& body);
 
-// What an agent may still send: kAgentShare of what the controller takes of it, in messages, bytes
-// and entries (proto/message_cost.h). Programs and the host decide how much there is to tell; this
-// decides that it never gets the host sent away. The less important a message, the earlier it finds
-// no room, so a flood of one class leaves room for those above it.
+// Limits what an agent sends to kAgentShare of what the controller accepts from it, in messages,
+// bytes and entries (proto/message_cost.h) a second. Programs decide how much there is to report;
+// the budget keeps the controller from disconnecting the host because of them. Less important
+// messages run out of room earlier, so a flood of one class leaves room for the classes above it.
 //
-// One message may be owed, so that a full report of any size can be sent.
+// A message may exceed what is left, so that a full report of any size can be sent; the budget
+// recovers before the next one.
 // Thread safety: none.
 class SendBudget {
  public:
   explicit SendBudget(TimePoint now);
 
-  // What the controller says that it takes; 0: the default of wire::AgentLimits.
+  // Sets what the controller accepts; 0: the default of wire::AgentLimits.
   void SetLimits(const wire::Welcome& welcome, TimePoint now);
   bool HasRoomFor(MessageClass kind, TimePoint now);
   void Charge(std::size_t bytes, std::int64_t entries, TimePoint now);
@@ -43,7 +44,7 @@ class SendBudget {
       capacity = limit * wire::kAgentShare;
       bucket.SetRate(capacity, capacity, now);
     }
-    double capacity;  // a second's
+    double capacity;  // for one second
     TokenBucket bucket;
   };
 

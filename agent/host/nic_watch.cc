@@ -19,7 +19,7 @@
 namespace espalier::agent {
 namespace {
 
-// None for what is no address of a NIC: link-local ones, other families.
+// Returns none for link-local addresses and for other families than IP.
 IpAddress AddressOf(const sockaddr* address) {
   if (address == nullptr) return {};
   if (address->sa_family == AF_INET) {
@@ -68,7 +68,7 @@ Result<std::vector<wire::Nic>> ListNics(const std::vector<std::string>& selectio
 
 Result<std::unique_ptr<NicWatch>> NicWatch::Open(std::vector<std::string> selection) {
   std::unique_ptr<NicWatch> watch(new NicWatch(std::move(selection)));
-  // Subscribed first, listed then: a change in between is seen twice, not missed.
+  // Subscribing before listing means that a change in between is seen twice rather than missed.
   watch->netlink_ =
       UniqueFd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl address{};
@@ -89,14 +89,14 @@ void NicWatch::OnChange(std::function<void(const wire::Nic&)> callback) {
 }
 
 void NicWatch::HandleReady() {
-  // What the messages say is not read: some may be lost (ENOBUFS), the list never lies.
+  // The messages only trigger a new list, as some of them may be lost (ENOBUFS).
   std::array<char, 8192> message;
   while (recv(netlink_.get(), message.data(), message.size(), 0) > 0 || errno == ENOBUFS ||
          errno == EINTR) {
     errno = 0;
   }
   Result<std::vector<wire::Nic>> now = ListNics(selection_);
-  if (!now) return;  // no memory: the next message tries again
+  if (!now) return;  // out of memory: the next message tries again
   std::vector<wire::Nic> changed;
   for (const wire::Nic& nic : *now) {
     if (std::find(nics_.begin(), nics_.end(), nic) == nics_.end()) changed.push_back(nic);
@@ -110,7 +110,7 @@ void NicWatch::HandleReady() {
       nic.link_up = false;
       changed.push_back(nic);
     }
-    now->push_back(nic);  // so that it is told when it comes back
+    now->push_back(nic);  // keeps it, so that its return is reported
   }
   std::sort(now->begin(), now->end(),
             [](const wire::Nic& a, const wire::Nic& b) { return a.address < b.address; });

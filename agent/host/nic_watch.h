@@ -11,18 +11,19 @@
 
 namespace espalier::agent {
 
-// The NICs of this host and the state of their links, by rtnetlink. One entry an address, as flows
-// name NICs by their addresses. An address that goes away is a link that is down.
+// Watches the NICs of this host and the state of their links through rtnetlink. There is one entry
+// for each address, as flows name NICs by their addresses. An address that disappears counts as a
+// link that is down.
 // Thread safety: the agent's loop thread.
 class NicWatch {
  public:
-  // Which NICs: names of devices or addresses; none: all but loopback, with their IPv4 and global
-  // IPv6 addresses. Errors: kInternal, kResourceExhausted from the kernel.
+  // `selection`: names of devices, or addresses. Empty: all NICs but loopback, with their IPv4 and
+  // global IPv6 addresses. Errors: kInternal, kResourceExhausted from the kernel.
   static Result<std::unique_ptr<NicWatch>> Open(std::vector<std::string> selection);
 
   // Readable when HandleReady has something to do. Level-triggered.
   int fd() const { return netlink_.get(); }
-  // Looks at the NICs again and calls back for each that has changed.
+  // Lists the NICs again and calls back for each that has changed.
   void HandleReady();
 
   // Ascending by address.

@@ -24,8 +24,8 @@ using netlink::NumberIn;
 using netlink::TextIn;
 
 constexpr std::size_t kAnswerBytes = 64 << 10;
-// The kernel makes the answer while it is read, so there is nothing to wait for; the agent's loop
-// stands still meanwhile.
+// The kernel builds the answer while it is read, so it answers immediately. The agent's loop is
+// blocked until then.
 constexpr timeval kPatience = {.tv_sec = 0, .tv_usec = 20'000};
 
 bool IsConnection(std::uint32_t type) {
@@ -64,7 +64,7 @@ class Netlink {
     return Netlink(std::move(socket));
   }
 
-  // Asks for all objects of a kind (of a device); `use` gets each answer without its header.
+  // Requests all objects of a kind (of a device); `use` gets each answer without its header.
   Result<void> Dump(int command, std::optional<std::uint32_t> device,
                     const std::function<void(Bytes)>& use) {
     nlmsghdr* const request = mnl_nlmsg_put_header(buffer_.data());
@@ -78,9 +78,9 @@ class Netlink {
     while (true) {
       const ssize_t bytes = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
       if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        return Fail(ErrorCode::kUnavailable, "the kernel does not tell its RDMA objects");
+        return Fail(ErrorCode::kUnavailable, "the kernel does not list its RDMA objects in time");
       }
-      if (bytes < 0) return tl::unexpected(Failed("the kernel's RDMA objects"));
+      if (bytes < 0) return tl::unexpected(Failed("reading the kernel's RDMA objects"));
       auto done = Read({buffer_.data(), static_cast<std::size_t>(bytes)}, use);
       if (!done) return Propagate(done);
       if (*done) return {};
@@ -90,7 +90,7 @@ class Netlink {
  private:
   explicit Netlink(UniqueFd socket) : socket_(std::move(socket)), buffer_(kAnswerBytes) {}
 
-  // Whether that was the last.
+  // Returns true after the last answer.
   Result<bool> Read(Bytes bytes, const std::function<void(Bytes)>& use) const {
     Result<bool> done = false;
     netlink::ForEachMessage(bytes, [&](const nlmsghdr& header, Bytes payload) {
@@ -99,8 +99,8 @@ class Netlink {
         done = true;
       } else if (header.nlmsg_type == NLMSG_ERROR) {
         errno = -static_cast<int>(NumberIn(payload));
-        done =
-            errno == 0 ? Result<bool>(true) : tl::unexpected(Failed("the kernel's RDMA objects"));
+        done = errno == 0 ? Result<bool>(true)
+                          : tl::unexpected(Failed("listing the kernel's RDMA objects"));
       } else {
         use(payload);
       }
@@ -144,7 +144,7 @@ Result<std::vector<KernelQueuePair>> ListQueuePairs() {
   for (const std::uint32_t device : devices) {
     const auto dumped = netlink->Dump(RDMA_NLDEV_CMD_RES_QP_GET, device,
                                       [&](Bytes answer) { ReadQueuePairs(answer, pairs); });
-    // One that has vanished meanwhile has no queue pairs; a kernel that is silent stays so.
+    // A device that has disappeared has no queue pairs. A kernel that is silent stays silent.
     if (!dumped && dumped.error().code == ErrorCode::kUnavailable) {
       return tl::unexpected(dumped.error());
     }

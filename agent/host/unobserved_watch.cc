@@ -17,7 +17,7 @@ constexpr Duration kMaxWait = std::chrono::minutes(5);
 std::vector<KernelQueuePair> FindUnobserved(std::span<const KernelQueuePair> pairs,
                                             std::span<const FlowSample> flows,
                                             const DevicesByAddress& devices) {
-  // By device, the peer's number and its own; "" and 0 where that is not known.
+  // Device, peer's number and own number of each flow; "" and 0 for unknown ones.
   std::set<std::tuple<std::string, std::uint32_t, std::uint32_t>> observed;
   for (const FlowSample& flow : flows) {
     const auto device = devices.find(flow.source);
@@ -40,7 +40,8 @@ UnobservedWatch::UnobservedWatch(EventLoop& loop, FlowSource& flows, Metrics& me
     : loop_(loop),
       flows_(flows),
       count_(metrics.MakeGauge("espalier_agent_unobserved_queue_pairs",
-                               "Connections of RDMA whose traffic is not seen.")) {
+                               "RDMA connections of this host whose traffic the agent does not "
+                               "observe")) {
   Look();
 }
 
@@ -62,7 +63,7 @@ const DevicesByAddress& DeviceTable::Find(std::span<const FlowSample> flows, Tim
 void UnobservedWatch::Look() {
   const auto pairs = ListQueuePairs();
   if (!pairs && pairs.error().code == ErrorCode::kUnsupported) return;
-  // A kernel that does not answer is asked ever more seldom, as it keeps the loop waiting.
+  // A kernel that does not answer blocks the loop, so it is asked at growing intervals.
   wait_ = pairs ? kBetweenLooks : std::clamp(2 * wait_, kBetweenLooks, kMaxWait);
   timer_ = loop_.After(wait_, [this] { Look(); });
   if (!pairs) return;

@@ -19,23 +19,23 @@ namespace espalier::agent {
 
 using DevicesByAddress = std::map<IpAddress, std::string>;
 
-// Connections that are no flows: their traffic is neither seen nor steered (DEVX, programs without
-// the shim). Flows whose own queue pair is not known count for any that has their peer's number,
-// those from an unknown address for any device.
+// Returns the connected queue pairs that belong to no flow: their traffic is neither observed nor
+// steered (DEVX, programs without the shim). A flow without a known local queue pair matches every
+// queue pair with its peer's number; a flow from an unknown address matches on every device.
 std::vector<KernelQueuePair> FindUnobserved(std::span<const KernelQueuePair> pairs,
                                             std::span<const FlowSample> flows,
                                             const DevicesByAddress& devices);
 
-// Which device each address of this host is of. To find out opens all devices, so an address that
-// is not among them, which any program may announce, makes it do so ever more seldom: after 5 s at
-// first, after 5 min in the end.
+// Maps the addresses of this host to RDMA devices. Listing them opens all devices, and any program
+// may announce a flow from an unknown address. Such addresses therefore cause a new list at growing
+// intervals: 5 s at first, up to 5 min.
 // Thread safety: none.
 class DeviceTable {
  public:
   using List = std::function<std::vector<verbs::RoceAddress>()>;
 
   explicit DeviceTable(List list) : list_(std::move(list)) {}
-  // Found anew where a flow is from another address, and it is time.
+  // Lists the devices again if a flow has an unknown address and the interval has passed.
   const DevicesByAddress& Find(std::span<const FlowSample> flows, TimePoint now);
 
  private:
@@ -47,9 +47,10 @@ class DeviceTable {
   TimePoint next_{};
 };
 
-// Looks at the kernel's queue pairs every few seconds. Those that are unobserved twice in a row are
-// counted (espalier_agent_unobserved_queue_pairs) and logged once each. Does nothing where there is
-// no RDMA. Thread safety: the agent's loop thread; the references must outlive it.
+// Lists the kernel's queue pairs every few seconds. Queue pairs that are unobserved in two
+// successive lists are counted (espalier_agent_unobserved_queue_pairs) and logged once each. Does
+// nothing if the host has no RDMA. Thread safety: the agent's loop thread; the references must
+// outlive it.
 class UnobservedWatch {
  public:
   UnobservedWatch(EventLoop& loop, FlowSource& flows, Metrics& metrics);
@@ -64,8 +65,8 @@ class UnobservedWatch {
   Gauge& count_;
   DeviceTable devices_{&verbs::ListRoceAddresses};
   Duration wait_{};      // until the next look
-  std::set<Key> seen_;   // at the last look
-  std::set<Key> known_;  // logged, and still there
+  std::set<Key> seen_;   // unobserved at the last look
+  std::set<Key> known_;  // logged, and still unobserved
   TimerPtr timer_;
 };
 

@@ -19,9 +19,9 @@
 enum {
   kConnectTimeoutMs = 5000,
 
-  kGraceSeconds = 30, /* an agent restarts in one; on an upgrade its package is away for longer */
+  kGraceSeconds = 30, /* a restart takes one second, an upgrade of the package longer */
   kMaxGraceSeconds = 3600,
-  kSeekEveryMs = 200 /* the one system call that looks for an agent costs microseconds */
+  kSeekEveryMs = 200 /* looking for an agent is one system call of some microseconds */
 };
 
 struct espalier_flow {
@@ -33,23 +33,23 @@ struct espalier_flow {
 
 struct espalier_agent {
   char path[sizeof(((struct sockaddr_un*)0)->sun_path)];
-  char job[ESPALIER_JOB_BYTES]; /* of this process; "": it has none */
+  char job[ESPALIER_JOB_BYTES]; /* of this process; "": none */
   int64_t grace_ms;
-  int ready;       /* an epoll of the sockets and the timer */
-  uint32_t client; /* of the agent that was there last */
-  /* Stays where it is: another agent's file is mapped over it. With an older agent, whose file is
-   * shorter, the end is memory of our own that nobody reads. */
+  int ready;       /* epoll of the sockets and the timer */
+  uint32_t client; /* client number that the latest agent gave */
+  /* Its address never changes: the file of another agent is mapped over it. An older agent's file
+   * is shorter; the end is then private memory that nobody reads. */
   struct espalier_local_memory* memory;
   pthread_mutex_t mutex; /* guards what follows */
   int socket;            /* -1: the agent is away */
-  int caller;            /* while it is: a socket that has not been answered; -1 none */
-  int timer;             /* while it is: of when to look for it; -1 none */
-  int64_t away_until_ms; /* while it is: the end of the grace */
-  int gone;              /* for good */
+  int caller;            /* while it is away: socket without an answer yet; -1: none */
+  int timer;             /* while it is away: fires when to look for it; -1: none */
+  int64_t away_until_ms; /* while it is away: end of the grace time */
+  int gone;              /* 1: the grace time has passed */
   uint32_t last_serial;
   uint32_t slots_used;
   uint32_t free_count;
-  uint32_t free_slots[ESPALIER_LOCAL_SLOTS]; /* a stack of slots that were used before */
+  uint32_t free_slots[ESPALIER_LOCAL_SLOTS]; /* stack of slots that have become free */
   espalier_flow* flows[ESPALIER_LOCAL_SLOTS];
 };
 
@@ -62,7 +62,7 @@ static int is_job(const char* job) {
   return 1;
 }
 
-/* What the environment says. Read once: the program may change it on another thread later. */
+/* Reads the environment, once, as the program may change it on another thread later. */
 static void read_environment(const char* socket_path, espalier_agent* agent) {
   static const char* const kJobs[] = {"ESPALIER_JOB", "SLURM_JOB_ID"};
   const char* const grace = getenv("ESPALIER_AGENT_GRACE_SECONDS");
@@ -91,7 +91,8 @@ static int watch(const espalier_agent* agent, int fd) {
   return epoll_ctl(agent->ready, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Closes it, if there is one. A child may hold it open, so it is taken out by hand. */
+/* Closes the descriptor, if there is one. It is also removed from the epoll, as a child process may
+ * keep it open. */
 static void unwatch(const espalier_agent* agent, int* fd) {
   if (*fd < 0) return;
   epoll_ctl(agent->ready, EPOLL_CTL_DEL, *fd, NULL);
@@ -99,7 +100,8 @@ static void unwatch(const espalier_agent* agent, int* fd) {
   *fd = -1;
 }
 
-/* Without its flows. The epoll is the parent's too where a process has forked: it is left alone. */
+/* Frees the agent without its flows. After a fork the epoll is also the parent's, so it is left
+ * unchanged. */
 static void free_agent(espalier_agent* agent) {
   if (agent->socket >= 0) close(agent->socket);
   if (agent->caller >= 0) close(agent->caller);
@@ -158,7 +160,7 @@ void espalier_agent_close(espalier_agent* agent) {
   uint32_t i;
   if (agent == NULL) return;
   for (i = 0; i < ESPALIER_LOCAL_SLOTS; ++i) free(agent->flows[i]);
-  free_agent(agent); /* the agent ends our flows when it sees that */
+  free_agent(agent); /* the agent then notices the hang-up and ends the flows */
 }
 
 int espalier_agent_fd(const espalier_agent* agent) { return agent->ready; }
@@ -172,13 +174,12 @@ static int64_t now_ms(void) {
 /* Makes the agent look at the memory; the caller holds the mutex. */
 static void wake_agent(const espalier_agent* agent) {
   const uint32_t wake = ESPALIER_LOCAL_WAKE;
-  if (agent->socket < 0) return; /* it will look when it is back */
-  /* EAGAIN: an earlier wake-up is still unread. EPIPE: dispatch will tell the program. */
+  if (agent->socket < 0) return; /* the agent looks when it is back */
+  /* EAGAIN: an earlier wake-up is still unread. EPIPE: dispatch will notice it. */
   (void)send(agent->socket, &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Writes a flow as it is into its slot of another agent's memory, which nobody else looks at yet.
- */
+/* Copies a flow to its slot in another agent's memory, which no other thread uses yet. */
 static void carry_over(const espalier_flow* flow, struct espalier_local_memory* to, size_t bytes) {
   const struct espalier_local_memory* const from = flow->agent->memory;
   const struct espalier_local_slot* const old = &from->slots[flow->index];
@@ -196,14 +197,15 @@ static void carry_over(const espalier_flow* flow, struct espalier_local_memory* 
   slot->rtt_us = __atomic_load_n(&old->rtt_us, __ATOMIC_RELAXED);
   if (espalier_local_read_paths(old, &paths, &version) && paths.set.serial == flow->serial)
     slot->paths = paths;
-  slot->first_sequence = (uint64_t)0 - 2 * version; /* versions go on from there */
+  slot->first_sequence = (uint64_t)0 - 2 * version; /* the flow keeps its version */
   for (i = 0; i < ESPALIER_MAX_PATHS && bytes == sizeof(*to); ++i) {
     to->paths[flow->index][i] = from->paths[flow->index][i];
   }
   slot->owner = flow->serial;
 }
 
-/* There is an agent again: its memory takes the place of the old. Negative: it did not work. */
+/* Replaces the memory by that of an agent that has returned. Returns a negative errno on failure.
+ */
 static int take_memory(espalier_agent* agent, int memory) {
   const size_t bytes = espalier_known_bytes(memory);
   struct espalier_local_memory* fresh =
@@ -216,12 +218,13 @@ static int take_memory(espalier_agent* agent, int memory) {
     if (agent->flows[i] != NULL) carry_over(agent->flows[i], fresh, bytes);
   }
   munmap(fresh, bytes);
-  /* At once for all threads that read path sets and write progress without the mutex. */
+  /* Replaces it for all threads at once, as they read path sets and write progress without the
+   * mutex. */
   mapped = mmap(agent->memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0);
   return mapped == MAP_FAILED ? -ENOMEM : 0;
 }
 
-/* There is no agent to write path sets any more, so we write the empty ones. */
+/* Writes empty path sets, as there is no agent to write them. */
 static void give_up(espalier_agent* agent) {
   uint32_t i;
   agent->gone = 1;
@@ -234,7 +237,7 @@ static void give_up(espalier_agent* agent) {
   }
 }
 
-/* The agent has hung up. What is readable when we give up stays so: the timer, or the socket. */
+/* Handles that the agent has hung up. After giving up, the timer or the socket stays readable. */
 static void lose_agent(espalier_agent* agent) {
   const struct itimerspec every = {{0, kSeekEveryMs * 1000000L}, {0, kSeekEveryMs * 1000000L}};
   if (agent->grace_ms > 0) {
@@ -259,7 +262,7 @@ static void seek_agent(espalier_agent* agent) {
     give_up(agent);
     return;
   }
-  if (read(agent->timer, &ticks, sizeof(ticks)) < 0) ticks = 0; /* it was the caller */
+  if (read(agent->timer, &ticks, sizeof(ticks)) < 0) ticks = 0; /* the timer has not fired */
   if (agent->caller < 0) {
     agent->caller = espalier_call_agent(agent->path, SOCK_NONBLOCK);
     if (agent->caller < 0 || watch(agent, agent->caller) != 0) {
@@ -281,7 +284,7 @@ static void seek_agent(espalier_agent* agent) {
   if (memory >= 0) close(memory);
 }
 
-/* Reads what wakes us; 0: the agent has hung up. */
+/* Reads all wake-ups; returns 0 if the agent has hung up. */
 static int read_wakes(const espalier_agent* agent) {
   char wake[64];
   ssize_t size;

@@ -32,23 +32,23 @@ Result<FlowSample> ReadFlowDescription(const espalier_flow_desc& description) {
     return tl::unexpected<Error>(Invalid(field, what));
   };
   const std::string_view job(description.job, strnlen(description.job, ESPALIER_JOB_BYTES));
-  if (!IsJobName(job)) return fail("job", "not a string of printable ASCII");
+  if (!IsJobName(job)) return fail("job", "must be printable ASCII");
   FlowSample sample;
   sample.job = job;
   sample.source = ReadAddress(description.source);
   sample.destination = ReadAddress(description.destination);
-  if (sample.source.IsNone()) return fail("source", "no address");
-  if (sample.destination.IsNone()) return fail("destination", "no address");
+  if (sample.source.IsNone()) return fail("source", "address is missing");
+  if (sample.destination.IsNone()) return fail("destination", "address is missing");
   if (description.protocol != wire::kProtocolTcp && description.protocol != wire::kProtocolUdp) {
-    return fail("protocol", "neither 6 nor 17");
+    return fail("protocol", "must be 6 (TCP) or 17 (UDP)");
   }
   if (description.max_paths < 1 || description.max_paths > ESPALIER_MAX_PATHS) {
-    return fail("max_paths", "not 1 to 16");
+    return fail("max_paths", "must be 1 to 16");
   }
-  if (description.movable > 1) return fail("movable", "neither 0 nor 1");
-  if (description.destination_port == 0) return fail("destination_port", "zero");
-  if (description.local_qpn >= kQpnLimit) return fail("local_qpn", "more than 24 bits");
-  if (description.remote_qpn >= kQpnLimit) return fail("remote_qpn", "more than 24 bits");
+  if (description.movable > 1) return fail("movable", "must be 0 or 1");
+  if (description.destination_port == 0) return fail("destination_port", "must not be 0");
+  if (description.local_qpn >= kQpnLimit) return fail("local_qpn", "must fit 24 bits");
+  if (description.remote_qpn >= kQpnLimit) return fail("remote_qpn", "must fit 24 bits");
   sample.protocol = description.protocol;
   sample.destination_port = description.destination_port;
   sample.source_port = description.source_port;

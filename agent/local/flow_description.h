@@ -9,12 +9,12 @@
 
 namespace espalier::agent {
 
-// Reads what a program says of a flow that it opens: bytes from a stranger. Fills all of a sample
-// but its id, first_seen and progress. The job is empty where the program names none.
-// Errors: kInvalidArgument, with the field that is wrong.
+// Reads a program's description of a flow; safe for any bytes. Fills a sample except its id,
+// first_seen and progress. The job is empty if the program names none.
+// Errors: kInvalidArgument, with the name of the wrong field.
 Result<FlowSample> ReadFlowDescription(const espalier_flow_desc& description);
 
-// Names of jobs are printable ASCII and fit the local API, whoever gives them.
+// True for the names that jobs may have: printable ASCII that fits the local API.
 bool IsJobName(std::string_view name);
 
 }  // namespace espalier::agent

@@ -12,7 +12,7 @@
 namespace espalier::agent {
 namespace {
 
-// Beyond it names are forgotten and looked up again.
+// When more names are known, all are forgotten except pending ones.
 constexpr std::size_t kMaxKnown = 1'024;
 constexpr std::size_t kEntryBytes = 16'384;
 constexpr Duration kBetweenWarnings = std::chrono::seconds(1);
@@ -64,8 +64,8 @@ void JobUsers::Take(const std::string& user, std::optional<uid_t> number) {
     known.is_logged = true;
     next_warning_ = loop_.Now() + kBetweenWarnings;
     Log(LogLevel::kWarning,
-        "event=job_user_unknown user={} what=\"this host has no such user: nobody gets the plans "
-        "of its jobs (make the user, or start the job with a number)\"",
+        "event=job_user_unknown user={} what=\"this host has no such user, so no program gets rank "
+        "plans of its jobs (create the user, or start the job with a user id)\"",
         user);
   }
   known.is_pending = false;

@@ -13,14 +13,14 @@
 
 namespace espalier::agent {
 
-// The numbers that the users whom jobs are for have on this host. The system may ask a directory
-// server for one, which can take for ever, so it is asked aside from the loop. Its answers are kept
-// for kKept, or for kAskAgain where there is no such user (which the log says once): programs that
-// ask for plans cannot have it asked over and over.
+// Finds the user ids on this host of the users for whom jobs run. The system may ask a directory
+// server, which can take forever, so it is asked in the background. Answers are kept for kKept, or
+// for kAskAgain if there is no such user, which is logged once. So programs that ask for rank plans
+// cannot cause repeated look-ups.
 // Thread safety: the loop's thread. Complexity: O(log names).
 class JobUsers {
  public:
-  // Does the work in another thread, and then posts `done` on the loop.
+  // Does `work` in another thread, then posts `done` on the loop.
   using Background = std::function<void(std::function<void()> work, std::function<void()> done)>;
   using LookUp = std::function<std::optional<uid_t>(const std::string& name)>;  // in any thread
   static constexpr Duration kKept = std::chrono::minutes(10);
@@ -31,15 +31,15 @@ class JobUsers {
     std::optional<uid_t> number;
   };
 
-  // Without `background` the loop itself waits for the system. The loop does not run any more when
-  // this has gone.
+  // Without `background` the loop itself waits for the system. The loop must have stopped when this
+  // object is destroyed.
   JobUsers(EventLoop& loop, Background background, LookUp look_up = AskSystem);
   JobUsers(const JobUsers&) = delete;
   JobUsers& operator=(const JobUsers&) = delete;
 
-  // Of a name or number (common/base/local_user.h).
+  // Looks up a user by name or number (common/base/local_user.h).
   Found Find(const std::string& user);
-  // Called whenever the system has answered about one that was sought.
+  // Sets what is called when the system has answered for a pending user.
   void OnAnswer(std::function<void(const std::string& user)> callback) {
     on_answer_ = std::move(callback);
   }
@@ -49,7 +49,7 @@ class JobUsers {
  private:
   struct Known {
     bool is_pending = false;
-    bool is_logged = false;  // as unknown
+    bool is_logged = false;  // the log says that the user is unknown
     std::optional<uid_t> number;
     TimePoint since{};
   };

@@ -1,20 +1,21 @@
-/* What the agent and libespalier-agent share: private to the two, and bound together by
+/* The private protocol between the agent and libespalier-agent, versioned by
  * ESPALIER_LOCAL_VERSION. C and C++.
  *
- * The client says hello on a SEQPACKET unix socket; the agent answers with a welcome and a memory
+ * The client says hello on a SEQPACKET unix socket. The agent answers with a welcome and a memory
  * file (SCM_RIGHTS, sealed against resizing) that holds one header and ESPALIER_LOCAL_SLOTS slots.
- * From then on the socket carries only wake-ups of four bytes: "look at the memory". A wake-up that
- * finds the queue full may be dropped, because an earlier one is still unread.
+ * After that the socket carries only wake-ups of four bytes, which ask the other side to look at
+ * the memory. A wake-up that finds the queue full may be dropped, as an earlier one is still
+ * unread.
  *
- * A slot belongs to the flow whose serial (1, 2, ... a connection) stands in `owner`; the client
- * writes `flow` first and `owner` last (release), and 0 to end it. The agent reads a slot's client
- * part as bytes from a stranger and never reads back its own part. Each side may meet the other in
- * a slot that has changed hands in the meantime: path sets therefore name the serial that they are
- * for.
+ * A slot belongs to the flow whose serial (1, 2, ... in a connection) is in `owner`. To open a
+ * flow, the client writes `flow` first and `owner` last (release); to end it, it writes 0 to
+ * `owner`. The agent never trusts the client's part of a slot, and never reads back its own part.
+ * Either side may access a slot that already belongs to another flow. Path sets therefore name the
+ * serial of their flow.
  *
- * A client whose agent has gone and come back puts its flows into the new memory as they are, each
- * with the path set that is still in force, before it wakes the agent: a set that names its slot's
- * serial before the agent has written one is the client's word of what another agent wrote. */
+ * After a restart of its agent, a client copies its flows to the new memory, each with the path set
+ * that is still in force, before it wakes the agent. So a path set with the slot's serial that the
+ * new agent has not written is the client's copy of what the earlier agent wrote. */
 #ifndef ESPALIER_LOCAL_PROTOCOL_H
 #define ESPALIER_LOCAL_PROTOCOL_H
 
@@ -32,22 +33,22 @@ struct espalier_local_hello {
 
 struct espalier_local_welcome {
   uint32_t version;
-  uint32_t status; /* 0, or an errno value: EPROTO, EUSERS; no memory file then */
+  uint32_t status; /* 0, or an errno value without a memory file: EPROTO, EUSERS, ENOMEM */
   uint32_t client; /* flow ids of this connection: client << 32 | serial */
   uint32_t slot_count;
 };
 
 struct espalier_local_header {
   uint32_t version;
-  uint32_t slots_used; /* by the client: no slot from here on was ever used */
+  uint32_t slots_used; /* written by the client; later slots were never used */
   uint8_t reserved[56];
 };
 
-/* The path set, as words so that both sides can copy it with atomic accesses. */
+/* A path set, also as words, so that both sides can copy it with atomic accesses. */
 #define ESPALIER_LOCAL_PATH_WORDS 11
 union espalier_local_paths {
   struct {
-    uint32_t serial; /* of the flow that it is for */
+    uint32_t serial; /* of its flow */
     uint32_t path_count;
     uint32_t reason;
     uint32_t reserved;
@@ -68,19 +69,19 @@ struct espalier_local_slot {
   uint32_t retries;
   uint32_t rtt_us;
   uint8_t progress_padding[16];
-  /* The client's own, of no use to the agent: `sequence` when this flow was at version 0. */
+  /* Only for the client: `sequence` when this flow was at version 0. */
   uint64_t first_sequence;
   /* Written by the client, when the flow opens. */
   struct espalier_flow_desc flow;
   uint8_t flow_padding[8];
-  /* Written by the agent. Sequence lock: odd while the words change; half of it is the number of
-   * changes so far. */
+  /* Written by the agent. Sequence lock: odd while the words change; its half is the number of
+   * changes. */
   uint64_t sequence;
   union espalier_local_paths paths;
   uint8_t paths_padding[32];
 };
 
-/* One connection of a split flow; written by the client, 0 as port where there is none. */
+/* One connection of a split flow; written by the client. Port 0: there is none. */
 struct espalier_local_path {
   uint64_t outstanding_bytes;
   uint64_t sent_bytes;
@@ -91,7 +92,7 @@ struct espalier_local_path {
 struct espalier_local_memory {
   struct espalier_local_header header;
   struct espalier_local_slot slots[ESPALIER_LOCAL_SLOTS];
-  /* By slot. Came after the first release: the file of an older agent ends before it, and an older
+  /* By slot. Added after the first release: the file of an older agent ends before it, and an older
    * client does not map it. */
   struct espalier_local_path paths[ESPALIER_LOCAL_SLOTS][ESPALIER_MAX_PATHS];
 };
@@ -107,8 +108,8 @@ ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_local_header) == 64);
 ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_local_slot) == 320);
 ESPALIER_LOCAL_ASSERT(sizeof(struct espalier_local_path) == 24);
 
-/* Writes the words under the sequence lock. One writer at a time. Release stores in place of a
- * fence: whoever sees a new word also sees the odd sequence before it. */
+/* Writes the words under the sequence lock. One writer at a time. Release stores replace a fence: a
+ * reader that sees a new word also sees the odd sequence before it. */
 static inline void espalier_local_write_paths(struct espalier_local_slot* slot, uint64_t sequence,
                                               const union espalier_local_paths* paths) {
   int i;
@@ -119,8 +120,8 @@ static inline void espalier_local_write_paths(struct espalier_local_slot* slot, 
   __atomic_store_n(&slot->sequence, (sequence | 1u) + 1u, __ATOMIC_RELEASE);
 }
 
-/* Changes so far of the path set of the flow that has this slot. Consistent while another agent's
- * memory takes the place of this: what is read first and last is then not the same. */
+/* Returns the number of changes of the path set of the slot's flow. The first value is read twice,
+ * which detects that another agent's memory has replaced this one in between. */
 static inline uint64_t espalier_local_version(const struct espalier_local_slot* slot) {
   uint64_t first;
   uint64_t sequence;
@@ -131,8 +132,8 @@ static inline uint64_t espalier_local_version(const struct espalier_local_slot* 
   return (sequence - first) / 2;
 }
 
-/* The path set of a slot and its version; 0 where it is being written all the time.
- * Bounded: an agent that died while it wrote leaves an odd sequence behind for ever. */
+/* Reads the path set of a slot and its version. Returns 0 if it is being written in all of 64
+ * attempts: an agent that dies while it writes leaves an odd sequence behind. */
 static inline int espalier_local_read_paths(const struct espalier_local_slot* slot,
                                             union espalier_local_paths* paths, uint64_t* version) {
   uint64_t before;

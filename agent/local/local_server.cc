@@ -20,7 +20,7 @@ constexpr int kMessagesPerTurn = 64;
 constexpr Duration kWarningInterval = std::chrono::seconds(1);
 
 void SendWelcome(int socket, const espalier_local_welcome& welcome, std::optional<int> memory) {
-  // A client that is not there to read it is noticed by its hang-up.
+  // If the client has gone, its hang-up will be noticed.
   (void)SendMessage(socket, &welcome, sizeof(welcome), memory.value_or(-1));
 }
 
@@ -39,7 +39,7 @@ LocalServer::LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& m
     : loop_(loop),
       options_(std::move(options)),
       refused_(metrics.MakeCounter("espalier_agent_local_refused_total",
-                                   "Clients of the local API that were turned away")),
+                                   "Clients of the local API that were refused or disconnected")),
       client_count_(
           metrics.MakeGauge("espalier_agent_local_clients", "Programs connected to the local API")),
       callers_({options_.max_clients, options_.max_clients_of_user},
@@ -61,7 +61,7 @@ bool LocalServer::HandleMessages(MessageServer::Caller& caller) {
   bool woken = false;
   std::array<std::byte, 64> buffer;
   for (int i = 0; i < kMessagesPerTurn; ++i) {
-    // With MSG_TRUNC the size is that of the message, so that longer ones are not taken for ours.
+    // MSG_TRUNC returns the size of the whole message, so that longer messages are recognised.
     const ssize_t size =
         recv(caller.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT | MSG_TRUNC);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) break;
@@ -75,7 +75,7 @@ bool LocalServer::HandleMessages(MessageServer::Caller& caller) {
     std::uint32_t word = 0;
     if (message.size() == sizeof(word)) std::memcpy(&word, message.data(), sizeof(word));
     if (word != ESPALIER_LOCAL_WAKE) {
-      return Reject(caller, "no wake-up");
+      return Reject(caller, "unexpected message instead of a wake-up");
     }
     woken = true;
   }
@@ -87,18 +87,18 @@ bool LocalServer::HandleHello(MessageServer::Caller& caller, std::span<const std
   if (message.size() == sizeof(hello)) std::memcpy(&hello, message.data(), sizeof(hello));
   if (hello.version != ESPALIER_LOCAL_VERSION) {
     Refuse(caller.socket.get(), EPROTO);
-    return Reject(caller, "another version of the library");
+    return Reject(caller, "the program's libespalier-agent has another protocol version");
   }
   if (!callers_.Admit(caller)) {
     Refuse(caller.socket.get(), EUSERS);
-    return Reject(caller, "too many clients, in all or of its user");
+    return Reject(caller, "too many clients, in total or of this user");
   }
   Result<SlotMemory> memory = SlotMemory::Make();
   if (!memory) {
     Refuse(caller.socket.get(), ENOMEM);
     return Reject(caller, memory.error().message);
   }
-  // The job once, at the start: the number of a process may be used again later.
+  // The job is read once, as another process may get the same number later.
   const auto [client, _] = clients_.try_emplace(
       caller.number, Client{.caller = caller,
                             .memory = std::move(*memory),
@@ -118,7 +118,7 @@ bool LocalServer::ScanSlots(Client& client) {
   EraseFlows([&client](const Home& home) {
     return home.client == &client && client.memory.Owner(home.slot) != home.serial;
   });
-  // Serials are given in order, but slots are not: those of one scan are sorted first.
+  // Flows are opened in the order of their serials, which slots do not follow.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> opened;  // serial, slot
   const std::uint32_t used = client.memory.UsedSlots();
   for (std::uint32_t slot = 0; slot < used; ++slot) {
@@ -133,14 +133,14 @@ bool LocalServer::ScanSlots(Client& client) {
 }
 
 bool LocalServer::OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial) {
-  // Beyond its user's share, or all, a flow stays on ECMP, unseen.
+  // Beyond the limits of its user or of all clients, a flow stays on plain ECMP, unreported.
   const uid_t user = client.caller.peer.user;
   if (samples_.size() >= options_.max_flows || !flows_.HasRoomFor(user)) return true;
   Result<FlowSample> sample = ReadFlowDescription(client.memory.ReadDescription(slot));
-  if (client.memory.Owner(slot) != serial) return true;  // changed hands: a wake-up follows
+  if (client.memory.Owner(slot) != serial) return true;  // another flow's; a wake-up follows
   const wire::LocalFlowId id(std::uint64_t{client.caller.number} << 32 | serial);
   if (sample && Find(id)) {
-    sample = Fail(ErrorCode::kAlreadyExists, fmt::format("serial {} in two slots", serial));
+    sample = Fail(ErrorCode::kAlreadyExists, fmt::format("serial {} is in two slots", serial));
   }
   if (!sample) return Reject(client.caller, sample.error().message);
   sample->id = id;
@@ -210,7 +210,7 @@ void LocalServer::NotifyChange() {
 std::span<const FlowSample> LocalServer::Flows() {
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const SlotMemory::Progress progress = homes_[i].client->memory.ReadProgress(homes_[i].slot);
-    // The slot has changed hands: what it says is not of this flow, which its wake-up will end.
+    // The slot belongs to another flow already; the wake-up that follows ends this one.
     if (progress.owner != homes_[i].serial) continue;
     FlowSample& sample = samples_[i];
     sample.source_port = progress.source_port;
@@ -229,7 +229,7 @@ Result<std::size_t> LocalServer::Find(wire::LocalFlowId flow) const {
       std::lower_bound(samples_.begin(), samples_.end(), flow,
                        [](const FlowSample& s, wire::LocalFlowId i) { return s.id < i; });
   if (at == samples_.end() || at->id != flow) {
-    return Fail(ErrorCode::kNotFound, fmt::format("no flow {}", flow.value()));
+    return Fail(ErrorCode::kNotFound, fmt::format("flow {} is not open", flow.value()));
   }
   return static_cast<std::size_t>(at - samples_.begin());
 }
@@ -238,11 +238,13 @@ Result<void> LocalServer::Apply(const wire::PathSet& paths) {
   Result<std::size_t> index = Find(paths.flow);
   if (!index) return Propagate(index);
   if (paths.paths.size() > ESPALIER_MAX_PATHS) {
-    return Fail(ErrorCode::kUnsupported, fmt::format("more than {} paths", ESPALIER_MAX_PATHS));
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("programs take at most {} paths for a flow", ESPALIER_MAX_PATHS));
   }
   for (const wire::FlowPath& path : paths.paths) {
     if (!path.encoding.empty()) {
-      return Fail(ErrorCode::kUnsupported, "programs choose source ports, nothing else");
+      return Fail(ErrorCode::kUnsupported,
+                  "programs can only choose source ports (another path encoding was pushed)");
     }
   }
   const Home& home = homes_[*index];

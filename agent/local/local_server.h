@@ -22,29 +22,30 @@ namespace espalier::agent {
 
 struct LocalServerOptions {
   std::string path = ESPALIER_AGENT_DEFAULT_SOCKET;
-  std::size_t max_clients = 1024;  // and as many that have not said hello yet
-  std::size_t max_flows = 16'384;  // of all clients; those beyond stay on ECMP, unseen
-  // Of one user, so that nobody keeps the others out.
+  std::size_t max_clients = 1024;  // and as many more that have not said hello
+  std::size_t max_flows = 16'384;  // of all clients; further flows stay on plain ECMP, unreported
+  // Limits for one user, so that no user can keep others out.
   std::size_t max_clients_of_user = 768;
   std::size_t max_flows_of_user = 12'288;
 };
 
-// The agent's end of the local API (agent/local/espalier_agent.h): learns the flows of the
-// programs on this host and hands them their path sets; the programs themselves change ports.
+// The agent's side of the local API (agent/local/espalier_agent.h): learns the flows of the
+// programs on this host and gives them path sets. The programs themselves change ports.
 //
-// Clients are not trusted. What one of them may do is to lose its own connection: for a hello of
-// the wrong size or version, for a message that is no wake-up, for a flow whose description is
-// out of range. Garbage in its memory reads as strange progress of its own flows. Those who say
-// hello when there are max_clients, or max_clients_of_user of theirs, are refused; of those who
-// never say hello the longest silent gives way. Users are who the kernel says they are.
+// Clients are not trusted, and the worst that a client achieves is to lose its own connection: by a
+// hello of the wrong size or version, by a message that is no wake-up, or by a flow description
+// that is out of range. Garbage in its memory reads as odd progress of its own flows. A hello
+// beyond max_clients, or beyond max_clients_of_user of its user, is refused. Among clients that
+// never say hello, the oldest has to make room for new ones. The kernel says who a client's user
+// is.
 //
 // Invariant: samples_ and homes_ are parallel and ascend by flow id = client << 32 | serial.
 // Thread safety: the agent's loop thread.
 class LocalServer : public FlowSource, public FlowActuator {
  public:
-  // Replaces the socket file that a dead agent left behind.
-  // Errors: kUnavailable where an agent answers on it, kPermissionDenied, kNotFound (no such
-  // folder), kInvalidArgument for a path that is too long.
+  // Replaces a socket file that a dead agent left behind.
+  // Errors: kUnavailable if an agent answers on it, kPermissionDenied, kNotFound (no such folder),
+  // kInvalidArgument for a path that is too long.
   static Result<std::unique_ptr<LocalServer>> Listen(EventLoop& loop, LocalServerOptions options,
                                                      Metrics& metrics);
   LocalServer(const LocalServer&) = delete;
@@ -57,20 +58,20 @@ class LocalServer : public FlowSource, public FlowActuator {
 
   std::span<const FlowSample> Flows() override;
   void OnChange(std::function<void()> callback) override;
-  // Errors also: kUnsupported for more than ESPALIER_MAX_PATHS paths or an encoding that is not
-  // a port, as this API has no way to say so.
+  // Further error: kUnsupported for more than ESPALIER_MAX_PATHS paths, and for path encodings
+  // other than a port, which this API cannot express.
   Result<void> Apply(const wire::PathSet& paths) override;
   Result<void> Clear(wire::LocalFlowId flow) override;
 
  private:
-  // One that has said hello.
+  // A client that has said hello.
   struct Client {
     const MessageServer::Caller& caller;
     SlotMemory memory;
     std::string job;                     // of its process
-    std::vector<std::uint32_t> tracked;  // by slot: the serial that we know there, 0 none
+    std::vector<std::uint32_t> tracked;  // by slot: serial of the known flow; 0: none
   };
-  // Where a flow of samples_ lives.
+  // The slot of a flow in samples_.
   struct Home {
     Client* client;
     std::uint32_t slot;
@@ -78,12 +79,12 @@ class LocalServer : public FlowSource, public FlowActuator {
   };
 
   LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& metrics);
-  // False where the client has to go.
+  // Returns false if the client must be disconnected.
   bool HandleMessages(MessageServer::Caller& caller);
   bool HandleHello(MessageServer::Caller& caller, std::span<const std::byte> message);
   bool ScanSlots(Client& client);
   bool OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial);
-  // Counts and logs why a client has to go; false.
+  // Counts and logs why a client is disconnected; returns false.
   bool Reject(const MessageServer::Caller& caller, std::string_view cause);
   void Forget(const MessageServer::Caller& caller);
   void EraseFlows(const std::function<bool(const Home&)>& ended);
@@ -95,7 +96,7 @@ class LocalServer : public FlowSource, public FlowActuator {
   Counter& refused_;
   Gauge& client_count_;
   MessageServer callers_;
-  std::map<std::uint32_t, Client> clients_;  // by their callers' numbers
+  std::map<std::uint32_t, Client> clients_;  // by the numbers of their callers
   UserBudget flows_;
   TimePoint next_warning_{};
   std::vector<FlowSample> samples_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;
 
-// Empty where the file cannot be read: another user's process, or one that has ended.
+// Returns "" if the file cannot be read: the process is another user's, or has ended.
 std::string ReadProcFile(pid_t pid, std::string_view name) {
   const UniqueFd file(open(fmt::format("/proc/{}/{}", pid, name).c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -28,7 +28,7 @@ std::string ReadProcFile(pid_t pid, std::string_view name) {
   return text;
 }
 
-// Takes the text up to the separator (or the end) off the front.
+// Removes the text up to the separator (or the end) from the front and returns it.
 std::string_view TakeUntil(std::string_view& text, char separator) {
   const std::size_t end = text.find(separator);
   const std::string_view taken = text.substr(0, end);

@@ -32,7 +32,7 @@ Result<std::string> ReadAll(int file, std::uint64_t bytes) {
   while (done < text.size()) {
     const ssize_t read =
         pread(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (read <= 0) return Gone("sent a plan that cannot be read");
+    if (read <= 0) return Gone("sent a rank plan that cannot be read");
     done += static_cast<std::size_t>(read);
   }
   return text;
@@ -53,7 +53,7 @@ std::string AgentSocket(const std::string& socket) {
 }
 
 Result<LocalRankPlan> ParsePlanFile(std::string_view bytes) {
-  const auto wrong = [] { return Fail(ErrorCode::kInvalidArgument, "that is no plan"); };
+  const auto wrong = [] { return Fail(ErrorCode::kInvalidArgument, "malformed rank plan"); };
   PlanFileHeader header;
   if (bytes.size() < sizeof(header)) return wrong();
   std::memcpy(&header, bytes.data(), sizeof(header));
@@ -108,7 +108,9 @@ Result<std::unique_ptr<RankPlanClient>> RankPlanClient::Connect(const std::strin
   PlanRequest request;
   if (job.empty() || job.size() >= sizeof(request.job) || rank < 0) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("rank {} of job \"{}\": no rank, no name, or one too long", rank, job));
+                fmt::format("rank {} of job \"{}\": the rank must not be negative, and the job's "
+                            "name must have 1 to 255 bytes",
+                            rank, job));
   }
   std::memcpy(request.job, job.data(), job.size());
   request.rank = static_cast<std::uint32_t>(rank);
@@ -127,20 +129,22 @@ Result<std::optional<LocalRankPlan>> RankPlanClient::Wait(std::chrono::milliseco
   if (!message || message->bytes == 0) return Gone("has gone");
   if (message->bytes != sizeof(notice) || notice.magic != kPlanMagic ||
       notice.version != kPlanVersion) {
-    return Fail(ErrorCode::kFailedPrecondition, "the agent is of another version");
+    return Fail(ErrorCode::kFailedPrecondition,
+                "the agent has another version of the rank plan protocol (install agent and "
+                "library of one release)");
   }
   if (notice.bytes == kPlanOfOtherUser) {
     return Fail(
         ErrorCode::kPermissionDenied,
-        "the agent gives this rank's plan to programs of another user only: of the one that the "
-        "job was started for (`espalier job start --user`), or else that asked for it first (the "
+        "the agent gives this rank's plan only to programs of another user: the one for whom the "
+        "job was started (`espalier job start --user`), or else the one that asked first (the "
         "agent's log names both users)");
   }
   if (notice.bytes == 0) return Gone("says that the job has ended");
   struct stat status {};
   if (!message->file || notice.bytes > kMaxBytes || fstat(message->file.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != notice.bytes) {
-    return Gone("sent no plan");
+    return Gone("sent no rank plan");
   }
   auto bytes = ReadAll(message->file.get(), notice.bytes);
   if (!bytes) return Propagate(bytes);

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-// What the agent and the library in programs say of plans: private to the two, and bound together
-// by kPlanVersion. The program says which rank of which job it is, on a SEQPACKET unix socket
-// beside that of the local API; the agent answers with the rank's plan in a memory file
-// (SCM_RIGHTS, sealed) as soon as it has one, and again with each that comes into force. The
-// program may report its collectives on the way.
+// The private protocol for rank plans between the agent and the library in programs, versioned by
+// kPlanVersion. The program says which rank of which job it is, on a SEQPACKET unix socket beside
+// that of the local API. The agent answers with the rank plan in a memory file (SCM_RIGHTS, sealed)
+// as soon as it has one, and again with each later one that comes into force. The program may
+// report its collectives at any time.
 namespace espalier::agent {
 
 inline constexpr std::uint32_t kPlanMagic = 0x4e4c5045;
@@ -14,18 +14,18 @@ inline constexpr std::uint32_t kPlanVersion = 2;
 inline constexpr const char* kPlanSocketSuffix = ".plans";
 inline constexpr const char* kOffloadSocketSuffix = ".offload";
 
-// From the program, first.
+// The program's first message.
 struct PlanRequest {
   std::uint32_t magic = kPlanMagic;
   std::uint32_t version = kPlanVersion;
   std::uint32_t rank = 0;
-  // For whose program the plan is: 0 for the caller's own, else a user's number and one, which only
-  // the host's engine, root and the agent's own user may name.
+  // The user whose program asks: 0 for the caller's own, else a user id plus one. Only the offload
+  // service, root and the agent's own user may name another user.
   std::uint32_t user_and_one = 0;
   char job[256] = {};  // ends with a zero
 };
 
-// From the program, after that, as often as it likes.
+// A later message of the program, any number of times.
 struct PlanReport {
   std::uint32_t magic = kPlanMagic;
   std::uint32_t collective = 0;  // program::CollectiveKind
@@ -35,25 +35,26 @@ struct PlanReport {
   char error[256] = {};  // ends with a zero
 };
 
-// In place of a number of bytes: the rank is another user's.
+// Replaces the number of bytes if the rank is another user's.
 inline constexpr std::uint64_t kPlanOfOtherUser = UINT64_MAX;
 
-// From the agent; with a file of so many bytes, or without one where the rank has no plan any more
-// (0 bytes) or the plan is not for this user.
+// A message of the agent, with a file of that many bytes. There is no file if the rank has no rank
+// plan any more (0 bytes), or if it is another user's (kPlanOfOtherUser).
 struct PlanNotice {
   std::uint32_t magic = kPlanMagic;
   std::uint32_t version = kPlanVersion;
   std::uint64_t bytes = 0;
 };
 
-// The file: this, the addresses of all ranks (16 bytes each; none from an older controller), the
-// ports, the bytes of the program. Addresses are IPv6 or mapped into it.
+// The start of the file. The addresses of all ranks follow (16 bytes each; none from an older
+// controller), then the ports, then the bytes of the program. Addresses are IPv6, or IPv4 mapped
+// to IPv6.
 struct PlanFileHeader {
   std::uint64_t plan_version = 0;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
-  std::uint8_t address[16] = {};        // where this rank is reached
-  std::uint8_t first_address[16] = {};  // and where the first rank is
+  std::uint8_t address[16] = {};        // address of this rank
+  std::uint8_t first_address[16] = {};  // address of rank 0
   std::uint8_t job_key[32] = {};        // a secret
   std::uint16_t listen_port = 0;
   std::uint16_t first_listen_port = 0;

@@ -20,7 +20,7 @@ namespace espalier::agent {
 namespace {
 
 constexpr Duration kWarningInterval = std::chrono::seconds(1);
-// In the order of program::CollectiveKind, as programs count.
+// In the order of program::CollectiveKind, whose numbers programs send.
 constexpr std::array kCollectiveNames = {"allreduce", "allgather", "reduce_scatter",
                                          "reduce",    "broadcast", "alltoall",
                                          "alltonext", "barrier",   "custom"};
@@ -29,14 +29,14 @@ Error SystemError(const std::string& what) {
   return {ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno))};
 }
 
-// Text that ends with a zero within its field; none else.
+// Returns the text of a zero-terminated field; "" if it has no terminator.
 template <std::size_t size>
 std::string TextOf(const char (&field)[size]) {
   const auto* const end = std::find(field, field + size, '\0');
   return end == field + size ? std::string() : std::string(field, end);
 }
 
-// It goes into logs as it is.
+// Names are logged unchanged, so they must be printable.
 bool IsName(const std::string& job) {
   return !job.empty() && std::ranges::all_of(job, [](char c) { return c >= 0x20 && c <= 0x7e; });
 }
@@ -83,7 +83,7 @@ Result<UniqueFd> MakeFile(std::string_view bytes) {
   if (!file) return tl::unexpected<Error>(SystemError("memfd_create"));
   while (!bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
-    if (written <= 0) return tl::unexpected<Error>(SystemError("the memory of a plan"));
+    if (written <= 0) return tl::unexpected<Error>(SystemError("writing a rank plan to memory"));
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) !=
@@ -99,11 +99,11 @@ RankPlanServer::RankPlanServer(EventLoop& loop, RankPlanServerOptions options, M
     : loop_(loop),
       options_(std::move(options)),
       refused_(metrics.MakeCounter("espalier_agent_plan_clients_refused_total",
-                                   "Programs that asked for plans in a wrong way, for another "
-                                   "user's plan, or beyond a limit")),
+                                   "Programs refused because of a malformed request, another "
+                                   "user's rank plan, or a limit")),
       dropped_reports_(metrics.MakeCounter("espalier_agent_plan_reports_dropped_total",
-                                           "Reports of collectives that were dropped, because "
-                                           "their program sends too many or has no plan")),
+                                           "Collective reports dropped because the program sent "
+                                           "too many or has no rank plan")),
       callers_({options_.max_clients, options_.max_clients_of_user},
                {.on_readable = [this](auto& caller) { return Read(caller); },
                 .on_gone = [this](const auto& caller) { Forget(caller); },
@@ -132,7 +132,7 @@ void RankPlanServer::Forget(const MessageServer::Caller& caller) {
   clients_.erase(client);
 }
 
-// A client of that rank goes: nobody owns what has neither a plan nor clients.
+// Counts that a client of the rank has gone, and forgets a rank without a plan and clients.
 void RankPlanServer::Leave(const Name& name) {
   const auto found = ranks_.find(name);
   if (found == ranks_.end()) return;
@@ -158,8 +158,8 @@ bool RankPlanServer::MayActFor(uid_t caller, uid_t user) const {
   return caller == user || caller == 0 || caller == geteuid() || caller == options_.engine_user;
 }
 
-// To the plan of a rank. Of one that names no user, who asks first becomes the owner; root and the
-// agent's own user need not.
+// Decides whether a user may get the rank's plan. The first user that asks for a plan without a
+// named user becomes its owner, except root and the agent's own user.
 RankPlanServer::Right RankPlanServer::RightOf(uid_t user, Rank& rank) {
   if (user == 0 || user == geteuid()) return Right::kYes;
   if (!rank.owner && rank.user.empty()) rank.owner = user;
@@ -197,7 +197,7 @@ void RankPlanServer::Refuse(const Client& client) {
   (void)SendMessage(client.caller.socket.get(), &notice, sizeof(notice));
 }
 
-// All that are meant, of those that have asked.
+// Serves all clients that have made a request and for which `is_meant` holds.
 void RankPlanServer::ServeAll(const std::function<bool(const Client&)>& is_meant) {
   for (auto next = clients_.begin(); next != clients_.end();) {
     Client& client = (next++)->second;
@@ -227,7 +227,7 @@ bool RankPlanServer::HandleRequest(MessageServer::Caller& caller, const void* me
   return Serve(client->second);
 }
 
-// A token for each interval that has passed, and no more than a burst.
+// A token bucket: one token for each interval that has passed, at most a burst.
 bool RankPlanServer::MayReport(Client& client) {
   const TimePoint now = loop_.Now();
   const std::int64_t passed = (now - client.reports_since) / options_.report_interval;
@@ -266,7 +266,7 @@ void RankPlanServer::SetPlan(const wire::RankPlan& plan) {
   if (!plan.program.empty()) {
     const std::string bytes = MakeBytes(plan);
     Result<UniqueFd> made = MakeFile(bytes);
-    if (!made) return;  // no memory: programs stay with the plan before
+    if (!made) return;  // out of memory: programs keep the previous plan
     file = PlanFile{std::move(*made), bytes.size()};
   }
   Rank& rank = ranks_[name];
@@ -278,7 +278,7 @@ void RankPlanServer::SetPlan(const wire::RankPlan& plan) {
   if (left != ranks_.end() && !left->second.plan && left->second.clients == 0) ranks_.erase(left);
 }
 
-// A program that reads none of its notices loses its connection.
+// A program that does not read its notices is disconnected.
 bool RankPlanServer::Notify(const Client& client, const std::optional<PlanFile>& plan) {
   PlanNotice notice;
   notice.bytes = plan ? plan->bytes : 0;

@@ -22,31 +22,31 @@ namespace espalier::agent {
 
 struct RankPlanServerOptions {
   std::string path;
-  std::size_t max_clients = 1'024;        // that have asked for a plan, and as many that have not
-  std::size_t max_clients_of_user = 512;  // of each kind: nobody keeps the others out
-  Duration report_interval = std::chrono::milliseconds(10);  // of one client, in the long run
-  std::int64_t report_burst = 16;                            // that may come at once after a pause
-  // The user of the host's engine, who may ask on behalf of programs. None: there is no such user.
+  std::size_t max_clients = 1'024;        // that have made a request, and as many that have not
+  std::size_t max_clients_of_user = 512;  // of each kind, so that no user can keep others out
+  Duration report_interval = std::chrono::milliseconds(10);  // minimum mean, for one client
+  std::int64_t report_burst = 16;                            // reports allowed at once
+  // The user of the offload service, who may ask on behalf of programs. None: no such user.
   std::optional<uid_t> engine_user;
-  JobUsers::Background background;  // for what the system is asked about users
+  JobUsers::Background background;  // for look-ups of users
   JobUsers::LookUp look_up_user = JobUsers::AskSystem;
 };
 
-// Hands the plans of ranks to the programs on this host that are those ranks (plan_protocol.h), and
-// takes their reports. A plan holds the key of its job, so each rank that has one has one owner:
-// the user that the plan names, and nobody where this host has no such user. Where the plan names
-// none, that is the user that asks first, or, of those who wait when the plan comes, the one that
-// connected first. Root and the agent's own user own every rank; the engine's user asks in the name
-// of others.
+// Gives rank plans to the programs on this host that are those ranks (rank_plan_protocol.h), and
+// takes their reports. A rank plan holds the key of its job, so it has one owner: the user that it
+// names, or nobody if this host has no such user. If it names none, its owner is the user that asks
+// first; among programs that wait when it arrives, the one that connected first. Root and the
+// agent's own user get every rank plan. The user of the offload service may ask on behalf of
+// others.
 //
-// Clients are not trusted. One that says anything else than a request and reports loses its
-// connection; reports count only where the rank has a plan, and beyond a rate they are dropped and
-// counted, so that no program can make its agent flood the controller. Clients are limited for each
-// user and in all; of those who stay silent the oldest gives way.
+// Clients are not trusted. A client that sends anything but a request and reports is disconnected.
+// Reports count only if the rank has a rank plan. Beyond a rate they are dropped and counted, so
+// that no program can make the agent flood the controller. Clients are limited in total and for
+// each user; among clients without a request, the oldest has to make room for new ones.
 // Thread safety: the agent's loop thread.
 class RankPlanServer {
  public:
-  // Errors: kInvalidArgument for the path, kUnavailable where an agent answers on it.
+  // Errors: kInvalidArgument for the path, kUnavailable if an agent answers on it.
   static Result<std::unique_ptr<RankPlanServer>> Listen(EventLoop& loop,
                                                         RankPlanServerOptions options,
                                                         Metrics& metrics);
@@ -58,7 +58,7 @@ class RankPlanServer {
   // Bounded work; never blocks.
   void HandleReady() { callers_.HandleReady(); }
 
-  // The rank's plan from now on; without a program: it has none any more.
+  // Replaces the rank's plan. One without a program means that the rank has none any more.
   void SetPlan(const wire::RankPlan& plan);
   void OnReport(std::function<void(const wire::CollectiveReport&)> callback) {
     on_report_ = std::move(callback);
@@ -66,37 +66,37 @@ class RankPlanServer {
 
  private:
   using Name = std::pair<std::string, std::uint32_t>;
-  // A plan as programs get it.
+  // A rank plan in the form that programs get.
   struct PlanFile {
     UniqueFd file;
     std::uint64_t bytes = 0;
   };
   struct Rank {
     std::optional<PlanFile> plan;
-    std::string user;            // that the plan names
-    std::optional<uid_t> owner;  // of the plan, as far as it is known
+    std::string user;            // the user that the plan names
+    std::optional<uid_t> owner;  // of the plan; none: unknown
     std::size_t clients = 0;
   };
-  // One that has asked.
+  // A client that has made its request.
   struct Client {
     const MessageServer::Caller& caller;
     Name rank;
-    uid_t asks_for = 0;        // whose program the plan is for
-    bool has_plan = false;     // the one in force
-    std::int64_t reports = 0;  // that it may still send at once
+    uid_t asks_for = 0;        // the user whose program asks
+    bool has_plan = false;     // it has got the plan in force
+    std::int64_t reports = 0;  // reports that it may still send at once
     TimePoint reports_since{};
   };
   enum class Right { kYes, kNo, kNotKnownYet };
 
   RankPlanServer(EventLoop& loop, RankPlanServerOptions options, Metrics& metrics);
-  // False where the client has to go.
+  // Returns false if the client must be disconnected.
   bool Read(MessageServer::Caller& caller);
   bool HandleRequest(MessageServer::Caller& caller, const void* message, std::size_t size);
   bool HandleReport(Client& client, const void* message, std::size_t size);
   bool MayReport(Client& client);
   bool MayActFor(uid_t caller, uid_t user) const;
   Right RightOf(uid_t user, Rank& rank);
-  // What holds for its rank now; false where the client has to go.
+  // Sends the state of the client's rank; returns false if the client must be disconnected.
   bool Serve(Client& client);
   void Refuse(const Client& client);
   void ServeAll(const std::function<bool(const Client&)>& is_meant);
@@ -110,7 +110,7 @@ class RankPlanServer {
   Counter& dropped_reports_;
   TimePoint next_warning_{};
   MessageServer callers_;
-  std::map<std::uint32_t, Client> clients_;  // by their callers' numbers
+  std::map<std::uint32_t, Client> clients_;  // by the numbers of their callers
   std::map<Name, Rank> ranks_;
   JobUsers users_;
   std::function<void(const wire::CollectiveReport&)> on_report_;

@@ -23,7 +23,7 @@ T LoadRelaxed(const T& value) {
   return __atomic_load_n(&value, __ATOMIC_RELAXED);
 }
 
-// As a FlowSample may have them.
+// Limits a byte count to what a FlowSample may have.
 std::uint64_t LoadBytes(const std::uint64_t& value) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   return std::min(LoadRelaxed(value), kMost);

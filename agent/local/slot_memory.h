@@ -12,9 +12,9 @@
 
 namespace espalier::agent {
 
-// The agent's view of the memory that it shares with one client. The client may write anything
-// anywhere at any time: its part is copied before it is looked at, and the agent's part is never
-// read back. The file is sealed, so that it cannot be truncated under our feet.
+// The memory that the agent shares with one client. The client may write anything anywhere at any
+// time. Therefore its part is copied before it is checked, and the agent's part is never read back.
+// The file is sealed, so that the client cannot truncate it.
 class SlotMemory {
  public:
   struct Progress {
@@ -27,22 +27,23 @@ class SlotMemory {
     std::uint32_t rtt_us = 0;
   };
 
-  // Errors: kResourceExhausted where the machine has no memory or descriptor left.
+  // Errors: kResourceExhausted if the machine has no memory or descriptor left.
   static Result<SlotMemory> Make();
 
-  // What the client maps.
+  // The file that the client maps.
   int fd() const { return file_.get(); }
-  // Slots that may hold flows: [0, UsedSlots()).
+  // Flows are only in the slots [0, UsedSlots()).
   std::uint32_t UsedSlots() const;
   std::uint32_t Owner(std::uint32_t slot) const;
   Progress ReadProgress(std::uint32_t slot) const;
-  // Of the connections of a split flow: those that the client tells of.
+  // Returns the progress of those connections of a split flow that the client reports.
   std::vector<PortProgress> ReadPorts(std::uint32_t slot) const;
   espalier_flow_desc ReadDescription(std::uint32_t slot) const;
-  // What the client says that an agent before this one wrote for the flow (see local_protocol.h);
-  // no paths where that is nothing, or no path set. Of a slot that was not written yet.
+  // Returns the path set of an earlier agent that the client copied for this flow (see
+  // local_protocol.h); empty if there is none or it is invalid. Only for a slot to which WritePaths
+  // has written nothing.
   wire::PathSet ReadKept(std::uint32_t slot, std::uint32_t serial) const;
-  // At most ESPALIER_MAX_PATHS paths. Nobody else may be writing path sets.
+  // Writes at most ESPALIER_MAX_PATHS paths. There must be no other writer of path sets.
   void WritePaths(std::uint32_t slot, std::uint32_t serial, const wire::PathSet& paths);
 
  private:
@@ -55,7 +56,7 @@ class SlotMemory {
 
   UniqueFd file_;
   std::unique_ptr<espalier_local_memory, Unmap> memory_;
-  std::vector<std::uint64_t> sequences_;  // ours, as the shared ones may be overwritten
+  std::vector<std::uint64_t> sequences_;  // by slot; clients may overwrite the shared ones
 };
 
 }  // namespace espalier::agent

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned kIndexBits = 17;
 constexpr std::size_t kMaxEvents = (1U << kIndexBits) - 1;
 constexpr std::size_t kMaxStopped = 1U << 14;
-// Nothing starts under them after they stopped.
+// Events without children that start after they have stopped.
 constexpr std::uint64_t kLeaves = kProxyStep | kProxyControl | kKernelChannel | kNetPlugin;
 
 void* HandleOf(std::size_t index, std::uint64_t use) {
@@ -59,7 +59,7 @@ void EventTable::Free(std::size_t index) {
   try {
     free_.push_back(index);
   } catch (const std::bad_alloc&) {
-    // The slot is not used again, which is better than to use it twice.
+    // The slot is lost, as it cannot be noted as free.
   }
 }
 

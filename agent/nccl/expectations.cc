@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kMaxExpected = 1ULL << 40;
-constexpr std::size_t kMaxPairs = 64;  // of a connection
+constexpr std::size_t kMaxPairs = 64;  // for each connection
 constexpr std::size_t kMaxConnections = 1 << 16;
 
-// 0: unknown.
+// Returns bytes per element; 0: unknown.
 std::uint64_t SizeOf(std::string_view datatype) {
   if (datatype.starts_with("nccl")) datatype.remove_prefix(4);
   if (datatype.ends_with("64")) return 8;
@@ -22,7 +22,7 @@ std::uint64_t SizeOf(std::string_view datatype) {
   return is_byte ? 1 : 0;
 }
 
-// How many times the data of a call one connection may carry; 0: unknown.
+// Returns how many times the call's data may pass one connection; 0: unknown.
 std::uint64_t RoundsOf(std::string_view function, int ranks) {
   if (function == "AllReduce") return 2;
   for (const std::string_view once : {"Broadcast", "Reduce", "Send", "Recv"}) {

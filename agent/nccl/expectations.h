@@ -8,19 +8,20 @@
 
 namespace espalier::nccl {
 
-// The most that one channel of a collective can have a rank send to one peer, in bytes.
-// `function` and `datatype` as NCCL names them; `ranks` and `channels` 0 where they are not known.
-// Unknown functions, datatypes and numbers of ranks that matter give the largest number.
+// Returns an upper bound, in bytes, on what a rank sends to one peer on one channel of a
+// collective. `function` and `datatype` are NCCL's names; `ranks` and `channels` are 0 if unknown.
+// Unknown functions and datatypes, and an unknown number of ranks if it matters, give the largest
+// number.
 std::uint64_t MostBytes(std::string_view function, std::uint64_t count, std::string_view datatype,
                         int ranks, unsigned channels);
 
-// That so many more bytes, or fewer, are to be expected of a queue pair of this process.
+// Adds to the bytes that are expected from a queue pair of this process; negative: takes them back.
 using Expect = void(std::uint32_t queue_pair, std::int64_t bytes);
 
-// Learns which queue pairs carry what a rank sends to a peer on a channel, and says what is to be
-// expected of them when such an operation starts, of the first one when it posts its first piece
-// (to several queue pairs: as each shows); what it did not send is taken back when it stops.
-// Not thread-safe.
+// Learns which queue pairs carry the data that a rank sends to a peer on a channel, and announces
+// the bytes of an operation on them when it starts. During the first operation of a connection, a
+// queue pair becomes known with its first post, and the expected bytes are divided anew among the
+// known ones. Bytes that were not sent are taken back when the operation stops. Not thread-safe.
 class Expectations {
  public:
   struct Connection {
@@ -31,17 +32,17 @@ class Expectations {
   };
   struct Share {
     std::uint32_t queue_pair;
-    std::int64_t left;  // expected, and not posted
+    std::int64_t left;  // bytes expected and not posted
   };
   struct Operation {
     Connection connection;
     std::vector<Share> shares;
     bool learns = false;        // no queue pair was known when it started
-    std::int64_t unshared = 0;  // then: to be expected of the first that shows
+    std::int64_t unshared = 0;  // if so: bytes to expect from the first queue pair that posts
   };
 
   Expectations() = default;
-  // Null: nobody to tell.
+  // Sets what is called with expectations; null: nothing.
   void TellTo(Expect* expect) { expect_ = expect; }
 
   Operation Start(const Connection& connection, std::uint64_t bytes);
@@ -51,7 +52,7 @@ class Expectations {
 
  private:
   void Tell(std::uint32_t queue_pair, std::int64_t bytes) const;
-  // Another queue pair of an operation that learns: all have equal parts of what is left.
+  // Adds a queue pair to an operation that learns, and divides what is left equally.
   void ShareAgain(Operation& operation, std::uint32_t queue_pair) const;
 
   Expect* expect_ = nullptr;

@@ -11,9 +11,9 @@
 namespace espalier::nccl {
 namespace {
 
-// NCCL calls by a C interface, so no exception may leave: it would end the program, which needs no
-// profiler. What failed is as if NCCL had not told of it. Memory runs out where a container's is
-// limited.
+// NCCL calls through a C interface, so no exception may leave: it would end a program that works
+// without a profiler. After a failure, such as a lack of memory in a container, the event counts as
+// not reported.
 template <typename Work>
 void Attempt(Work&& work) noexcept {
   try {
@@ -25,13 +25,13 @@ void Attempt(Work&& work) noexcept {
   }
 }
 
-// Lives as long as the process: what is unloaded last may still call.
+// Lives as long as the process, as other libraries may call it while they are unloaded.
 Profiler& TheProfiler() {
   static Profiler& profiler = *new Profiler;
   return profiler;
 }
 
-// The shim of this process, loaded before the program or by NCCL under any name.
+// Finds the shim of this process, whether it was preloaded or NCCL loaded it.
 Expect* FindShim() {
   constexpr const char* kSymbol = "espalier_verbs_expect";
   void* found = dlsym(RTLD_DEFAULT, kSymbol);
@@ -42,7 +42,8 @@ Expect* FindShim() {
   return reinterpret_cast<Expect*>(found);
 }
 
-// A plugin's symbol of that version; named as NCCL_PROFILER_PLUGIN names one.
+// Finds the symbol of this version in the other plugin, which ESPALIER_NCCL_PROFILER names in the
+// same way as NCCL_PROFILER_PLUGIN would.
 void* FindOther(const char* symbol, const void* ours) {
   const char* const name = std::getenv("ESPALIER_NCCL_PROFILER");
   if (name == nullptr || *name == '\0') return nullptr;
@@ -52,12 +53,12 @@ void* FindOther(const char* symbol, const void* ours) {
     library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {
-    WarnOnce("the plugin that ESPALIER_NCCL_PROFILER names cannot be loaded");
+    WarnOnce("the profiler plugin named by ESPALIER_NCCL_PROFILER cannot be loaded");
     return nullptr;
   }
   void* const found = dlsym(library, symbol);
-  if (found == nullptr) WarnOnce("the other profiler plugin is of another version than NCCL wants");
-  if (found == ours) WarnOnce("ESPALIER_NCCL_PROFILER names this plugin itself");
+  if (found == nullptr) WarnOnce("the other profiler plugin lacks the version that NCCL uses");
+  if (found == ours) WarnOnce("ESPALIER_NCCL_PROFILER must name another plugin than this one");
   return found == ours ? nullptr : found;
 }
 

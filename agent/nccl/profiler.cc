@@ -52,7 +52,7 @@ bool Profiler::OtherWants(std::uint64_t type) const {
 
 void* Profiler::Start(void* context, const EventFields& fields, void* descriptor) {
   const auto id = reinterpret_cast<std::uintptr_t>(context);
-  // Handles of another process mean nothing here.
+  // Handles of another process are meaningless here.
   const bool is_foreign = fields.proxy_op != nullptr && fields.proxy_op->process != getpid();
   void* const parent = is_foreign ? nullptr : *fields.parent;
   Communicator communicator{};
@@ -157,7 +157,7 @@ void Profiler::Record(void* handle, int state, void* arguments) {
     other = OtherEventOf(events_.FindLive(handle));
   }
   if (other.calls != nullptr && other.calls->record(other.handle, state, arguments) != kSuccess) {
-    WarnOnce("the other profiler plugin could not take an event's state");
+    WarnOnce("the other profiler plugin could not record an event's state");
   }
 }
 
@@ -176,7 +176,7 @@ void Profiler::Finalize(void* context) {
     expectations_.Forget(id);
   }
   if (ended.other != nullptr && ended.other->finalize(ended.other_context) != kSuccess) {
-    WarnOnce("the other profiler plugin could not end");
+    WarnOnce("the other profiler plugin could not be finalized");
   }
 }
 

@@ -10,12 +10,12 @@
 
 namespace espalier::nccl {
 
-// What we read of a descriptor of any version, and where its handles stand.
+// The fields that are read from a descriptor of any version, and pointers to its handles.
 struct EventFields {
   std::uint64_t type = 0;
   void** parent = nullptr;
-  void** group = nullptr;          // where there is a second one
-  const char* function = nullptr;  // of collectives and point-to-point calls
+  void** group = nullptr;          // null: the descriptor has no group handle
+  const char* function = nullptr;  // of a collective or point-to-point call
   const char* datatype = nullptr;
   std::uint64_t count = 0;
   unsigned channels = 0;
@@ -23,25 +23,25 @@ struct EventFields {
   const NetPlugin* net_plugin = nullptr;
 };
 
-// A profiler plugin of NCCL, as all its versions have it. Tells the shim (agent/verbs), and by
-// it the agent, what queue pairs are about to send: when the proxy begins its part of a collective,
-// before it posts anything of it. Passes everything on to another plugin, where there is one, with
-// that plugin's own contexts and handles.
+// A profiler plugin of NCCL, independent of the version of the interface. It tells the shim
+// (agent/verbs), and so the agent, what queue pairs are about to send, when the proxy begins its
+// part of a collective and before it posts anything. It passes all events on to another plugin, if
+// there is one, with that plugin's own contexts and handles.
 //
-// NCCL is never told of an error. Handles and contexts that are not ours are ignored.
-// Thread safety: all of it. The other plugin is called outside our lock.
+// NCCL never gets an error. Foreign handles and contexts are ignored.
+// Thread safety: any thread may call any function. The other plugin is called without the lock.
 class Profiler {
  public:
-  // Of a communicator. `ranks` 0: not known. `expect` null: there is no shim. `other` null: no
-  // other plugin, else it must live as long as the process. Returns the context.
+  // Opens a communicator and returns its context. `ranks` 0: unknown. `expect` null: there is no
+  // shim. `other` null: there is no other plugin; else it must live as long as the process.
   void* Open(int ranks, Expect* expect, const Calls* other, void* other_context);
-  // The events that NCCL is to report: ours, and those of the other plugin.
+  // Returns the events that NCCL must report: those that this plugin or the other one needs.
   int ActivationMask();
-  // Where the other plugin says what it wants; it may change that at any time.
+  // The events that the other plugin wants, which it may change at any time.
   int& other_mask() { return other_mask_; }
 
-  // Null: the event is of no interest to anybody. `descriptor` is what the other plugin gets, with
-  // its own handles in it for as long as the call takes.
+  // Returns the event's handle; null if neither plugin needs the event. The other plugin gets
+  // `descriptor`, with its own handles in it during the call.
   void* Start(void* context, const EventFields& fields, void* descriptor);
   void Stop(void* handle);
   void Record(void* handle, int state, void* arguments);
@@ -53,7 +53,7 @@ class Profiler {
     const Calls* other;
     void* other_context;
   };
-  // What of an event the other plugin has.
+  // An event's handle in the other plugin.
   struct OtherEvent {
     const Calls* calls = nullptr;
     void* handle = nullptr;
@@ -67,7 +67,7 @@ class Profiler {
   OtherEvent OtherEventOf(const Event* event) const;
 
   int other_mask_ = 0;  // written by the other plugin
-  std::mutex mutex_;    // of all below
+  std::mutex mutex_;    // guards all members below
   bool has_shim_ = false;
   std::uint64_t last_communicator_ = 0;
   std::map<std::uint64_t, Communicator> communicators_;
@@ -75,7 +75,7 @@ class Profiler {
   Expectations expectations_;
 };
 
-// A line on standard error: the other plugin failed, and goes without.
+// Prints a warning on standard error, the first time only.
 void WarnOnce(const char* what);
 
 }  // namespace espalier::nccl

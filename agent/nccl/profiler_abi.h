@@ -1,7 +1,6 @@
-// What NCCL and its profiler plugins say to each other: the layouts of ncclProfiler_v3 to
-// ncclProfiler_v6, as NCCL's documentation describes them. Older versions do not tell queue pairs.
-// Only what we read has a name; descriptors may end before or after what is declared here, and are
-// therefore never copied.
+// The interface between NCCL and its profiler plugins: the layouts of ncclProfiler_v3 to
+// ncclProfiler_v6, as NCCL's documentation describes them. Older versions do not report queue
+// pairs. Descriptors may end before or after what is declared here, so they are never copied.
 #pragma once
 
 #include <sys/types.h>
@@ -70,29 +69,29 @@ struct PointToPointV4 {
   void* group;  // from version 5 on: a handle
 };
 
-// What the proxy thread does of a collective: on one channel, with one peer.
+// The proxy thread's part of a collective, on one channel and with one peer.
 struct ProxyOp {
-  pid_t process;  // that the parent's handle is of
+  pid_t process;  // to which the parent's handle belongs
   std::uint8_t channel;
   int peer;
   int steps;
-  int chunk_bytes;  // of a step at most
+  int chunk_bytes;  // at most, in one step
   int is_send;
 };
 
-// An event of a network plugin; `data` is what the plugin of that id says it is.
+// An event of a network plugin; the plugin of this id defines the layout of `data`.
 struct NetPlugin {
   std::int64_t id;
   const void* data;
 };
 
-// Of the id: the type of NCCL's own InfiniBand and RoCE plugin, and version 1 of its events.
+// The id of NCCL's own plugin for InfiniBand and RoCE, with version 1 of its events.
 inline constexpr std::int64_t kVerbsPlugin = (1 << 16) | 1;
 inline constexpr std::uint8_t kQueuePairEvent = 1;
 
 // A work request was posted.
 struct QueuePairEvent {
-  alignas(8) std::uint8_t type;  // the rest is a union in it
+  alignas(8) std::uint8_t type;  // the other members are one of a union
   alignas(8) int device;
   std::uint64_t request;
   int opcode;
@@ -115,7 +114,7 @@ struct Descriptor {
 using DescriptorV3 = Descriptor<std::uint8_t, CollectiveV3, PointToPointV3>;
 using DescriptorV4 = Descriptor<std::uint8_t, CollectiveV4, PointToPointV4>;
 using DescriptorV5 = Descriptor<std::uint64_t, CollectiveV4, PointToPointV4>;
-using DescriptorV6 = DescriptorV5;  // what it adds is not what we read
+using DescriptorV6 = DescriptorV5;  // its additions are not read
 
 static_assert(offsetof(DescriptorV3, collective) == 24 && offsetof(DescriptorV5, collective) == 24);
 static_assert(offsetof(CollectiveV3, count) == 48 && offsetof(CollectiveV3, channels) == 72);
@@ -127,9 +126,9 @@ static_assert(offsetof(QueuePairEvent, queue_pair) == 28 && offsetof(QueuePairEv
 inline constexpr int kSuccess = 0;
 inline constexpr int kInvalidArgument = 4;
 
-using Logger = void();  // NCCL's, handed on only
+using Logger = void();  // NCCL's; only passed on
 
-// The functions that are the same in all versions but for the descriptor.
+// The functions that differ between versions only in the descriptor.
 struct Calls {
   int (*start)(void* context, void** handle, void* descriptor);
   int (*stop)(void* handle);
@@ -137,7 +136,7 @@ struct Calls {
   int (*finalize)(void* context);
 };
 
-// What a plugin exports as ncclProfiler_vN.
+// The symbol ncclProfiler_vN that a plugin exports.
 template <typename Init>
 struct Plugin {
   const char* name;

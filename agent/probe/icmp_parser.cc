@@ -30,7 +30,7 @@ IpAddress AddressV6(Bytes bytes, std::size_t at) {
   return IpAddress(address);
 }
 
-// What is behind a valid IPv4 header; none where there is no such header.
+// Returns the bytes after a valid IPv4 header; none without such a header.
 std::optional<Bytes> BehindIpv4Header(Bytes packet, std::uint8_t protocol) {
   if (packet.size() < kMinIpv4HeaderBytes || packet[0] >> 4 != 4) return std::nullopt;
   const std::size_t header = 4U * (packet[0] & 0xFU);
@@ -42,7 +42,7 @@ std::optional<Bytes> BehindIpv4Header(Bytes packet, std::uint8_t protocol) {
   return packet.subspan(header);
 }
 
-// Fills in what the quoted UDP header says; false where it is not a probe's.
+// Fills in ports and TTL from the quoted UDP header; returns false if it is not that of a probe.
 bool ReadQuotedUdp(Bytes udp, ProbeReply& reply) {
   if (udp.size() < kUdpHeaderBytes) return false;
   const int padding = U16(udp, 4) - ProbeUdpBytes(0);

@@ -8,16 +8,16 @@
 
 namespace espalier::agent {
 
-// Reads answers to probes out of ICMP messages; pure, for bytes from anyone. An answer is "time
-// exceeded in transit" or "port unreachable" that quotes, unfragmented and at least up to the end
-// of its UDP header, a packet whose length is a probe's. Everything else is none: other
-// unreachables come from switches that know no route, and say nothing of the path.
+// Reads answers to probes from ICMP messages; pure, safe for any bytes. An answer is "time exceeded
+// in transit" or "port unreachable" that quotes, unfragmented and at least up to the end of its UDP
+// header, a packet whose length is that of a probe. Everything else gives none: other "unreachable"
+// messages come from switches without a route, and reveal nothing about the path.
 //
-// Input: an IPv4 packet (RFC 792), as a raw socket gives it.
+// Input: an IPv4 packet (RFC 792), as a raw socket returns it.
 std::optional<ProbeReply> ParseIcmpV4(std::span<const std::uint8_t> packet);
 
-// Input: an ICMPv6 message (RFC 4443), as a raw socket gives it, and its sender. Quotes with
-// extension headers are none of ours.
+// Input: an ICMPv6 message (RFC 4443), as a raw socket returns it, and its sender. Quotes with
+// extension headers give none, as probes have no such headers.
 std::optional<ProbeReply> ParseIcmpV6(const IpAddress& sender,
                                       std::span<const std::uint8_t> message);
 

@@ -6,11 +6,11 @@
 
 namespace espalier::agent {
 
-// The invariant CRC of a RoCEv2 packet (InfiniBand Architecture Specification, annex A17.3.3):
-// CRC-32 over eight bytes of ones and the packet from its IP header to the end of its payload,
-// with the fields that switches may change read as ones: IPv4 TOS, TTL and checksum, or IPv6
-// traffic class, flow label and hop limit; the UDP checksum; FECN, BECN and reserved bits of the
-// BTH. It goes behind the payload, least significant byte first.
+// Computes the invariant CRC of a RoCEv2 packet (InfiniBand Architecture Specification, annex
+// A17.3.3). It is the CRC-32 over eight bytes of ones and the packet from its IP header to the end
+// of its payload. Fields that switches may change count as ones: IPv4 TOS, TTL and checksum, or
+// IPv6 traffic class, flow label and hop limit; the UDP checksum; FECN, BECN and reserved bits of
+// the BTH. The CRC follows the payload, least significant byte first.
 //
 // Input: an IPv4 (options allowed) or IPv6 (no extension headers) packet without its ICRC; at
 // least IP, UDP and BTH headers (ESPALIER_CHECK).

@@ -4,11 +4,12 @@
 
 namespace espalier::agent {
 
-// For hosts that must not or cannot probe: every order is answered by an error.
+// The socket of hosts that must not or cannot probe: it answers every order with an error.
 class NoProbeSocket : public ProbeSocket {
  public:
   Result<void> Send(const Probe&) override {
-    return Fail(ErrorCode::kUnsupported, "this agent does not probe");
+    return Fail(ErrorCode::kUnsupported,
+                "this agent does not probe (no_probing is set, or it lacks CAP_NET_RAW)");
   }
   void OnReply(std::function<void(const ProbeReply&)>) override {}
 };

@@ -10,24 +10,25 @@
 namespace espalier::agent {
 
 struct ProbeBudgetOptions {
-  // A host has some hundred elephants at most, each checked by five probes a few times a second at
-  // first. That many probes are 2 Mbit/s.
+  // Enough for some hundred elephants on a host, each checked by five probes a few times a second
+  // at first. 4,000 probes a second are 2 Mbit/s.
   double per_second = 4'000;
-  // All elephants between two hosts may fail at once. 1 Mbit/s is nobody's idea of an attack.
+  // Enough if all elephants between two hosts fail at once. At 1 Mbit/s it is no attack.
   double per_second_and_destination = 2'000;
   std::size_t burst_for_destination = 512;
-  // Remembered at once. A new one beyond waits until an old one has its full share again.
+  // Maximum number of remembered destinations. A further one waits until an old one has its full
+  // share again.
   std::size_t max_destinations = 4'096;
 };
 
-// How many probes programs may cause, as they choose where their flows go to and whether these make
-// progress: so many in all and to each destination, whatever they announce.
-// Thread safety: none. Complexity: O(log destinations), O(destinations) where the table is full.
+// Limits the probes that programs can cause, in total and to each destination. Programs choose
+// where their flows go and whether these make progress, and so where the path guard sends probes.
+// Thread safety: none. Complexity: O(log destinations); O(destinations) if the table is full.
 class ProbeBudget {
  public:
   ProbeBudget(const ProbeBudgetOptions& options, TimePoint now);
 
-  // Takes room for all of them, or for none: false.
+  // Takes room for all these probes. Returns false, and takes nothing, if there is not enough.
   bool Take(const IpAddress& destination, std::size_t probes, TimePoint now);
 
  private:

@@ -13,7 +13,7 @@ constexpr std::size_t kIpv6HeaderBytes = 40;
 constexpr std::uint8_t kUdp = 17;
 constexpr std::uint8_t kRcSendOnly = 0x04;
 
-// Writes big-endian fields one after the other.
+// Appends big-endian fields.
 class Writer {
  public:
   explicit Writer(std::vector<std::uint8_t>& to) : to_(to) {}
@@ -53,7 +53,7 @@ std::uint32_t Sum16(std::span<const std::uint8_t> bytes) {
   return sum;
 }
 
-// RFC 8200, section 8.1. All our lengths are even.
+// RFC 8200, section 8.1. All lengths of probes are even.
 std::uint16_t UdpChecksumV6(std::span<const std::uint8_t> packet) {
   const std::span<const std::uint8_t> udp = packet.subspan(kIpv6HeaderBytes);
   std::uint32_t sum =

@@ -19,9 +19,10 @@ struct Probe {
   std::uint8_t ttl = 64;
 };
 
-// What came back: ICMP time exceeded (a switch on the way) or port unreachable (the host).
+// The answer to a probe: ICMP time exceeded (from a switch on its path) or port unreachable (from
+// the host).
 struct ProbeReply {
-  IpAddress source;  // of the probe that it answers
+  IpAddress source;  // of the probe
   IpAddress destination;
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;
@@ -30,9 +31,9 @@ struct ProbeReply {
   bool from_destination = false;
 };
 
-// Sends probes and hears the answers: raw sockets (agent/probe) or a simulated fabric.
-// A switch quotes the probe's UDP header only, so the TTL travels in its length: the payload is
-// padded by 4 * TTL bytes.
+// Sends probes and receives the answers: raw sockets (agent/probe) or a simulated fabric.
+// A switch quotes only the probe's UDP header, so its length encodes the TTL: the payload is padded
+// by 4 * TTL bytes.
 // Thread safety: the agent's loop thread.
 class ProbeSocket {
  public:

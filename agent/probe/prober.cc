@@ -5,6 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+// Problem: orders come from the controller (path mapping, many probes, patient) and from the path
+// guard (few probes, urgent), and share one socket. The send rate is limited, and answers arrive in
+// any order, late, or never.
+// Idea: two lists of runs. The front of sending_ sends as its token bucket allows; urgent runs are
+// inserted before all others. A run that has sent everything moves to listening_ until its last
+// answer or its timeout, so that waiting for answers never delays sending. An answer is matched to
+// a run by addresses and destination port, then by source port and TTL.
+// Invariant: a run is in exactly one list. Between calls pump_timer_ is set if sending_ is not
+// empty. A probe is in `unanswered` from its sending to its first answer.
+// Cost: O(1) for each probe; O(runs) for each answer, of which there are at most max_orders.
+
 namespace espalier::agent {
 namespace {
 
@@ -28,7 +39,8 @@ Prober::Prober(const ProberOptions& options, EventLoop& loop, ProbeSocket& socke
       answered_(metrics.MakeCounter("espalier_agent_probes_answered_total",
                                     "Probes that a switch or host answered in time")),
       refused_(metrics.MakeCounter("espalier_agent_probe_orders_refused_total",
-                                   "The controller's orders that go beyond the agent's limits")) {
+                                   "Probe orders refused because they exceed the agent's "
+                                   "limits")) {
   socket_.OnReply([this](const ProbeReply& reply) { HandleReply(reply); });
 }
 
@@ -58,11 +70,12 @@ void Prober::StartUrgent(wire::ProbeOrder order, OnReport on_report) {
 std::string Prober::Excess(const wire::ProbeOrder& order) const {
   const auto highest = std::max_element(order.ttls.begin(), order.ttls.end());
   if (highest != order.ttls.end() && *highest > options_.max_ttl) {
-    return fmt::format("TTL {}: this agent's max_probe_ttl is {}", *highest, options_.max_ttl);
+    return fmt::format("TTL {} exceeds this agent's max_probe_ttl, which is {}", *highest,
+                       options_.max_ttl);
   }
   if (order.destination_port < options_.min_destination_port) {
-    return fmt::format("destination port {}: probes go to ports from {} on", order.destination_port,
-                       options_.min_destination_port);
+    return fmt::format("destination port {} is not allowed (use {} or higher)",
+                       order.destination_port, options_.min_destination_port);
   }
   return "";
 }
@@ -71,7 +84,8 @@ bool Prober::HasRoom(const wire::ProbeOrder& order, const OnReport& on_report) c
   if (sending_.size() + listening_.size() < options_.max_orders) return true;
   on_report({.order = order.order,
              .done = true,
-             .error = fmt::format("{} orders are at work already", options_.max_orders)});
+             .error = fmt::format("{} probe orders are already running (try again later)",
+                                  options_.max_orders)});
   return false;
 }
 
@@ -102,7 +116,7 @@ void Prober::Pump() {
       pump_timer_ = loop_.After(std::max(wait, kMinWait), [this] { Pump(); });
       return;
     }
-    // An error has removed the run already.
+    // After an error the run has been removed.
     if (!sending_.empty() && sending_.begin() == run) Listen(run);
   }
 }
@@ -191,7 +205,7 @@ void Prober::Report(Run& run) {
 }
 
 void Prober::Finish(Runs& runs, Runs::iterator run, std::string error) {
-  // The run goes first: what is called back may start another one.
+  // The run is removed first, as the callback may start another one.
   Runs finished;
   finished.splice(finished.end(), runs, run);
   finished.front().batch.done = true;

@@ -15,12 +15,12 @@
 namespace espalier::agent {
 
 struct ProberOptions {
-  std::size_t max_orders = 256;  // at work; further ones are refused with an error
+  std::size_t max_orders = 256;  // at the same time; further ones are refused with an error
   std::uint32_t max_probes_per_second = 100'000;
   std::size_t burst = 64;
-  // Of the controller's orders, which could use hosts against others if it were broken into.
-  // Fabrics have up to six hops; what is behind them is not to be reached. Services that answer
-  // strangers have the ports below 1024.
+  // Limits of the controller's orders, so that an attacker in control of it cannot use hosts
+  // against others. Fabrics have up to six hops, and probes must not get far beyond them. Ports
+  // below 1024 belong to services that answer strangers.
   std::uint8_t max_ttl = 16;
   std::uint16_t min_destination_port = 1'024;
   Duration max_timeout = std::chrono::seconds(10);
@@ -28,11 +28,11 @@ struct ProberOptions {
   std::size_t report_answers = 512;
 };
 
-// Carries out probe orders: one at a time is sending, at its own pace, while those that have sent
-// everything still listen. Answers are reported in batches, `done` comes after the timeout or
-// with the last answer. Only the first answer to a probe counts. Silence is no answer.
-// Thread safety: the agent's loop thread; reports are called back from it, an error in an order
-// already inside Start.
+// Carries out probe orders. One order at a time sends, at its own rate, while orders that have sent
+// everything wait for answers. Answers are reported in batches; the report with `done` comes after
+// the timeout or with the last answer. Only the first answer to a probe counts.
+// Thread safety: the agent's loop thread, which also calls back reports. An error in an order is
+// called back inside Start.
 class Prober {
  public:
   using OnReport = std::function<void(const wire::ProbeReport&)>;
@@ -42,12 +42,12 @@ class Prober {
   Prober(const Prober&) = delete;
   Prober& operator=(const Prober&) = delete;
 
-  // An order of the controller. One whose number this controller has used before is ignored, one
-  // beyond the limits is answered by a report with an error.
+  // Starts an order of the controller. An order is ignored if this controller has used its number
+  // before. An order beyond the limits is answered by a report with an error.
   void Start(wire::ProbeOrder order, OnReport on_report);
-  // A check of the agent's own: goes ahead of all orders, and has no number.
+  // Starts a check of the agent's own, which has no number and sends before all orders.
   void StartUrgent(wire::ProbeOrder order, OnReport on_report);
-  // Drops the controller's orders without reports: it is gone, and the next one counts anew.
+  // Drops the orders of the controller without reports, as it has gone. Numbers may then repeat.
   void ForgetController();
 
  private:
@@ -55,10 +55,10 @@ class Prober {
     wire::ProbeOrder order;
     OnReport on_report;
     bool urgent = false;
-    std::size_t next = 0;  // probe: port-major
+    std::size_t next = 0;  // index of the next probe: all TTLs of a port, then the next port
     double tokens = 1;
     TimePoint refilled;
-    std::unordered_map<std::uint32_t, TimePoint> unanswered;  // by port and TTL: when sent
+    std::unordered_map<std::uint32_t, TimePoint> unanswered;  // by port and TTL: time of sending
     wire::ProbeReport batch;
     TimerPtr timeout;
 
@@ -66,12 +66,12 @@ class Prober {
   };
   using Runs = std::list<Run>;
 
-  // What is wrong with an order of the controller, or "".
+  // Returns how an order of the controller exceeds the limits, or "".
   std::string Excess(const wire::ProbeOrder& order) const;
   bool HasRoom(const wire::ProbeOrder& order, const OnReport& on_report) const;
   Run MakeRun(wire::ProbeOrder order, OnReport on_report, bool urgent) const;
   void Pump();
-  // False where the order has to wait for its turn to send.
+  // Returns false if the order has to wait before it can send more.
   bool SendSome(Run& run);
   void Listen(Runs::iterator run);
   void HandleReply(const ProbeReply& reply);
@@ -86,8 +86,8 @@ class Prober {
   Counter& answered_;
   Counter& refused_;
   Runs sending_;                                    // the front one sends
-  Runs listening_;                                  // all sent
-  std::unordered_set<std::uint64_t> used_numbers_;  // of this controller's orders
+  Runs listening_;                                  // all probes sent
+  std::unordered_set<std::uint64_t> used_numbers_;  // of orders of this controller
   TimerPtr pump_timer_;
   TimerPtr report_timer_;
 };

@@ -7,10 +7,11 @@
 
 namespace espalier::agent {
 
-// The host's raw sockets, in a loop; or a stand-in where it has or wants none.
+// The host's raw sockets, watched by a loop; or a NoProbeSocket if the host cannot or should not
+// probe.
 struct Probing {
   std::unique_ptr<ProbeSocket> socket;
-  TimerPtr watch;  // none: no probe can be sent
+  TimerPtr watch;  // null: no probe can be sent
 };
 Probing OpenProbing(io::AsioEventLoop& loop, bool wanted);
 

@@ -110,7 +110,7 @@ Result<void> RawProbeSocket::OpenListener(int family) {
   const int protocol = family == AF_INET ? int{IPPROTO_ICMP} : int{IPPROTO_ICMPV6};
   UniqueFd listener(socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!listener) return tl::unexpected<Error>(SystemError("raw ICMP socket (CAP_NET_RAW)"));
-  // Forced where we may; a smaller buffer loses answers, which is no error.
+  // Beyond the system's limit if permitted. A smaller buffer may lose answers, which is no error.
   if (setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBufferBytes,
                  sizeof(kReceiveBufferBytes)) != 0) {
     (void)setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes,
@@ -136,7 +136,7 @@ Result<int> RawProbeSocket::SenderFor(const IpAddress& source) {
   if (known != senders_.end()) return known->second.get();
   if (senders_.size() >= kMaxSources) {
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("more than {} source addresses", kMaxSources));
+                fmt::format("the agent probes from at most {} source addresses", kMaxSources));
   }
   const int family = source.IsV4() ? AF_INET : AF_INET6;
   UniqueFd sender(socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW));
@@ -155,8 +155,10 @@ Result<void> RawProbeSocket::Send(const Probe& probe) {
       probe.destination.IsNone() || probe.source.IsV4() != probe.destination.IsV4()) {
     return Fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("no such probe: {} to {}, TTL {}, queue pair {}", probe.source.ToString(),
-                    probe.destination.ToString(), probe.ttl, probe.destination_qpn));
+        fmt::format("invalid probe: {} to {}, TTL {}, queue pair {} (both addresses must be of one "
+                    "family, the TTL at least 1, the queue pair below 2^24)",
+                    probe.source.ToString(), probe.destination.ToString(), probe.ttl,
+                    probe.destination_qpn));
   }
   const Result<int> sender = SenderFor(probe.source);
   if (!sender) return tl::unexpected<Error>(sender.error());

@@ -11,8 +11,8 @@
 
 namespace espalier::agent {
 
-// Probes on raw sockets (CAP_NET_RAW): one to send for each source address, bound to it so that
-// the host routes by it, and one for each family to hear all ICMP errors.
+// Sends and receives on raw sockets (CAP_NET_RAW): one for each source address to send, bound to it
+// so that the host routes by it, and one for each address family to receive all ICMP errors.
 // Thread safety: the agent's loop thread.
 class RawProbeSocket : public ProbeSocket {
  public:
@@ -24,8 +24,8 @@ class RawProbeSocket : public ProbeSocket {
   // Bounded work; never blocks.
   void HandleReady();
 
-  // Errors also: kFailedPrecondition where the host has no route, kResourceExhausted for more
-  // than 256 source addresses.
+  // Further errors: kFailedPrecondition if the host has no route, kResourceExhausted for more than
+  // 256 source addresses.
   Result<void> Send(const Probe& probe) override;
   void OnReply(std::function<void(const ProbeReply&)> callback) override;
 

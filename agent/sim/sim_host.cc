@@ -21,7 +21,7 @@ fabric::FlowTuple TupleOf(const agent::Probe& probe) {
           .destination_qpn = probe.destination_qpn};
 }
 
-// The address of the interface through which a packet comes in over this direction.
+// Returns the address of the interface at which packets arrive over this direction of a link.
 const IpAddress& EntryAddress(const fabric::Topology& topology, fabric::DirectedLink direction) {
   const fabric::Link& link = topology.link(direction.link);
   return direction.forward ? link.b_address : link.a_address;
@@ -74,7 +74,7 @@ wire::LocalFlowId SimHost::Open(Traffic traffic) {
   const std::uint64_t share = traffic.bytes / traffic.paths;
   const auto part_done = [this, local, done = std::move(traffic.done)] {
     const auto found = flows_.find(local);
-    // Closed while this was on its way, or others are not done.
+    // The flow has been closed meanwhile, or other connections are not done.
     if (found == flows_.end() || --found->second.parts_left > 0) return;
     Close(local);
     if (done) done();

@@ -17,12 +17,12 @@
 
 namespace espalier::sim {
 
-// A host on a simulated fabric, with one NIC: its traffic, and what an agent on it sees and does.
-// The traffic goes on without an agent, and whatever becomes of one.
+// A host with one NIC in a simulated fabric: its traffic, and what an agent on it sees and does.
+// The traffic does not depend on an agent.
 //
-// A flow takes a new port at once; where it is split, path i of a set goes to connection i, and
-// around. Probes are answered by every switch and host that they reach
-// (there are no ICMP limits), after 5 us a hop and way; one that is dropped is answered by nobody.
+// A flow takes a new port at once. In a split flow, connection i takes path i of the set, modulo
+// the number of paths. Every switch and host that a probe reaches answers it (there are no ICMP
+// limits), after 5 us for each hop in each direction. Dropped probes get no answer.
 // Thread safety: the loop's thread. Fabric and loop must outlive it.
 class SimHost : public agent::FlowSource, public agent::FlowActuator, public agent::ProbeSocket {
  public:
@@ -32,18 +32,18 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
     IpAddress destination;
     std::uint64_t bytes = 0;
     std::string job;
-    std::uint16_t source_port = 0xC000;  // which it has without an agent
-    std::uint8_t paths = 1;              // over so many connections, an equal part each
-    std::function<void()> done;          // posted; the flow has ended by then
+    std::uint16_t source_port = 0xC000;  // own port, on plain ECMP
+    std::uint8_t paths = 1;              // number of connections, with equal shares
+    std::function<void()> done;          // called after the flow has ended
   };
   wire::LocalFlowId Open(Traffic traffic);
-  // Ends a flow before its time.
+  // Ends a flow before it is done.
   void Close(wire::LocalFlowId flow);
 
   const IpAddress& address() const { return address_; }
   bool IsOpen(wire::LocalFlowId flow) const { return flows_.contains(flow); }
   SimFlowId FabricFlow(wire::LocalFlowId flow) const { return flows_.at(flow).parts.front(); }
-  // One a connection.
+  // One fabric flow for each connection.
   const std::vector<SimFlowId>& FabricFlows(wire::LocalFlowId flow) const {
     return flows_.at(flow).parts;
   }
@@ -61,7 +61,7 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
  private:
   struct Flow {
     std::vector<SimFlowId> parts;
-    std::size_t parts_left = 0;  // not done
+    std::size_t parts_left = 0;  // connections that are not done
     std::string job;
     std::uint16_t own_port = 0;
     TimePoint opened;
@@ -83,12 +83,12 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
   std::function<void()> on_change_;
   TimerPtr change_timer_;
   std::function<void(const agent::ProbeReply&)> on_reply_;
-  std::deque<Answer> answers_;  // by due
+  std::deque<Answer> answers_;  // ascending by due
   TimerPtr answer_timer_;
 };
 
-// What comes back for a probe of this tuple and TTL; none where it is dropped or the interface
-// that would answer has no address.
+// Returns the answer to a probe; none if the probe is dropped, or the interface that would answer
+// has no address.
 std::optional<agent::ProbeReply> AnswerProbe(SimFabric& fabric, const agent::Probe& probe);
 
 }  // namespace espalier::sim

@@ -6,19 +6,19 @@
 
 namespace espalier::shim {
 
-// A line on standard error, for the first failure of the process.
+// Prints a line on standard error for the first failure of the process.
 inline void WarnOnce(const char* cause) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
-  std::fprintf(stderr,
-               "espalier-verbs: %s; the program goes on, but some of its traffic is not steered\n",
-               cause);
+  std::fprintf(
+      stderr, "espalier-verbs: %s; the program continues, but some of its traffic is not steered\n",
+      cause);
 }
 
-// Does what steering needs inside a function that the program calls by a C interface, or on a
-// thread of ours. No exception may leave either: it would end the program, which works as well
-// unsteered. Memory and threads run out where a container is limited (memory.max, pids.max).
-// False: it failed.
+// Does work for steering inside a function with a C interface that the program calls, or on the
+// library's own thread. No exception may leave either, as it would end a program that works as well
+// without steering. Memory and threads run out in containers with limits (memory.max, pids.max).
+// Returns false if the work failed.
 template <typename Work>
 bool Attempt(Work&& work) noexcept {
   try {

@@ -7,19 +7,18 @@
 
 namespace espalier::shim {
 
-// What an entry of a ChainTable carries for it.
+// The part of an entry that a ChainTable needs.
 template <typename T>
 struct ChainLink {
   std::uint64_t key = 0;
   std::atomic<T*> next{nullptr};
 };
 
-// A hash table whose look-ups take no lock and write nothing, however entries come and go.
+// A hash table whose look-ups take no lock and write nothing, also while entries come and go.
 //
-// One thread at a time inserts and erases. An entry that was erased may still be looked at by
-// threads that were about to find it: it stays as it is, is not inserted again, and ends only when
-// no such look-up can be left.
-// Complexity: look-up O(1) for up to some ten thousand entries.
+// One thread at a time inserts and erases. Threads that were about to find an entry may still read
+// it after it was erased. So it must stay unchanged, must not be inserted again, and must live
+// until no such look-up can be left. Complexity: look-up O(1) for up to some ten thousand entries.
 template <typename T, ChainLink<T> T::*kLink>
 class ChainTable {
  public:
@@ -38,7 +37,7 @@ class ChainTable {
     bucket.store(&entry, std::memory_order_release);
   }
 
-  // One that is not there is ignored.
+  // Ignores an entry that is not in the table.
   void Erase(T& entry) {
     std::atomic<T*>* at = &Bucket((entry.*kLink).key);
     while (T* const here = at->load(std::memory_order_relaxed)) {

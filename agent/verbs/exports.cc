@@ -1,5 +1,5 @@
-// libespalier-verbs: what programs find in it in place of the same functions of libibverbs. All
-// others they find in the real one, which this library depends on.
+// libespalier-verbs: the functions that replace those of libibverbs. Programs get all other
+// functions from the real libibverbs, on which this library depends.
 #include <pthread.h>
 
 #include <charconv>
@@ -43,8 +43,8 @@ struct Shim {
   QueuePairSteering steering{real, ReadOptions()};
 };
 
-// Made by the first call, and never ended: its thread lives as long as the process. In memory that
-// is there already, as without the real library's functions the program cannot go on.
+// Created by the first call and never destroyed, as its thread lives as long as the process. It is
+// in static memory, so that it cannot fail: the program needs the real library's functions.
 Shim& TheShim() {
   static Shim& shim = []() -> Shim& {
     alignas(Shim) static std::byte memory[sizeof(Shim)];
@@ -85,7 +85,7 @@ int ibv_close_device(ibv_context* context) {
 }
 
 int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
-  TheShim().steering.Start();  // after a fork, or for a context that others opened
+  TheShim().steering.Start();  // needed after a fork, and if another library opened the context
   return TheShim().steering.Modify(pair, attributes, mask);
 }
 
@@ -112,7 +112,8 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   return TheShim().steering.GetAsyncEvent(context, event);
 }
 
-// Ours: of who knows what the program is about to send (agent/nccl).
+// Not a function of libibverbs: for plugins that know what the program is about to send
+// (agent/nccl).
 void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes);
 void espalier_verbs_expect(std::uint32_t queue_pair, std::int64_t bytes) {
   espalier::shim::Attempt([&] { TheShim().steering.Expect(queue_pair, bytes); });

@@ -10,15 +10,16 @@ namespace {
 
 std::uint64_t KeyOf(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }
 
-// Numbers of queue pairs are a device's own.
+// Numbers of queue pairs are unique in one device only.
 std::uint64_t KeyOf(std::uint32_t device, std::uint32_t pair) {
   return std::uint64_t{device} << 32 | pair;
 }
 
-// A look-up lasts nanoseconds, and a turn milliseconds.
+// A look-up takes nanoseconds and a turn milliseconds, so no look-up outlasts this many turns.
 constexpr std::uint64_t kTurnsKept = 1000;
 
-// Those that are not counted complete with opcodes that are not counted either.
+// kAsking requests have no payload to send. Requests that are not counted complete with opcodes
+// that are not counted.
 enum class Kind : std::uint8_t { kOutgoing, kAsking, kNotCounted };
 
 Kind KindOf(ibv_wr_opcode opcode) {
@@ -83,12 +84,11 @@ void BegunRequests::AddFurther(const SendRequest& request) {
   }
 }
 
-// The functions that stand where the device's were.
+// The functions that replace those of devices.
 struct Hooks {
-  // At an address that is known when the library is linked: to look for it cost each of the four
-  // calls of a post by ibv_wr_* a call more.
-  //
-  // Never ended: threads of the program may post while the process exits.
+  // The observer has an address that is known at link time, as finding it would add a call to each
+  // of the four calls of a post by ibv_wr_*. It is never destroyed, as threads of the program may
+  // post while the process exits.
   union Lasting {
     constexpr Lasting() : observer() {}
     ~Lasting() {}
@@ -170,7 +170,7 @@ struct Hooks {
                     kind == Kind::kOutgoing);
   }
 
-  // One for each way to begin a request.
+  // One instance for each function that begins a request.
   template <auto kMember, Kind kKind>
   struct Builder;
   template <typename... Arguments, void (*ibv_qp_ex::*kMember)(ibv_qp_ex*, Arguments...),
@@ -228,7 +228,7 @@ struct Hooks {
       request.signalled |= counted->all_signalled;
       words += TrafficCount::WordOf(request);
     });
-    // Counted first: the device lets the next thread in when it is done.
+    // Counts before the device's function, after which another thread may post to this pair.
     std::uint64_t at = counted->count.Reserve(words);
     known.begun.ForEach([&](const SendRequest& request) { at = counted->count.Note(at, request); });
     known.begun.Clear();
@@ -327,7 +327,7 @@ void Observer::ForgetExtended(ibv_qp& pair) {
   }
 }
 
-// All but the few kinds of queue pairs that devices have share theirs.
+// A device has few kinds of queue pairs, and all pairs of one kind share their functions.
 const ibv_qp_ex& Observer::FunctionsOf(const ibv_qp_ex& pair) {
   ibv_qp_ex functions = pair;
   functions.qp_base = {};

@@ -16,6 +16,19 @@
 #include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 
+// Problem: programs own their queue pairs and post from their own threads, without knowing the
+// agent. Their ports must change while requests are in flight, without loss, and a post must not
+// get slower.
+// Idea: the calls that set up and end a queue pair go through this class; posts are only counted
+// (Observer). Before a queue pair connects, its flow is opened with the agent, and the flow label
+// is set to the port that the agent chooses within the patience. Later ports are set by the thread:
+// mlx5 changes the port directly; Soft RoCE must be in state SQD (send queue drained), from which
+// it takes a new flow label and goes back to RTS. The program sees neither the state SQD nor the
+// event of a drain, and its own changes of the queue pair wait until the drain has ended.
+// Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change of port
+// at a time; `draining` is true exactly while this class has put the pair into SQD.
+// Cost: a turn is linear in the queue pairs, every 10 ms, or every 1 ms during a drain.
+
 namespace espalier::shim {
 namespace {
 
@@ -26,31 +39,31 @@ constexpr auto kNoPatienceFor = std::chrono::seconds(1);
 constexpr auto kTurn = std::chrono::milliseconds(10);
 constexpr auto kDrainTurn = std::chrono::milliseconds(1);
 constexpr std::uint16_t kRoceV2Port = 4791;
-constexpr std::size_t kMaxExpected = 4096;  // queue pairs in a turn
+constexpr std::size_t kMaxExpected = 4096;  // queue pairs with expectations in one turn
 constexpr std::int64_t kMaxExpectedBytes = 1LL << 50;
 
 }  // namespace
 
-// A queue pair that we steer.
+// A queue pair that is steered.
 struct QueuePairSteering::Pair {
   ibv_qp* pair = nullptr;
   ObservedPair* observed = nullptr;  // null: not connected yet
   ibv_qp_init_attr limits = {};
   espalier_flow_desc description = {};
   espalier_flow* flow = nullptr;  // null: no agent, or it has no room
-  PortChangeMethod way = PortChangeMethod::kNone;
+  PortChangeMethod method = PortChangeMethod::kNone;
   std::uint16_t port = 0;                 // in use
-  std::uint16_t wanted = 0;               // 0: no order
-  std::uint64_t max_rate_bps = 0;         // as the device was told; 0: no limit
-  std::uint64_t wanted_max_rate_bps = 0;  // as the agent names it
-  bool rate_is_advice = false;            // the device has no limits
+  std::uint16_t wanted = 0;               // port to change to; 0: none
+  std::uint64_t max_rate_bps = 0;         // set in the device; 0: no limit
+  std::uint64_t wanted_max_rate_bps = 0;  // from the agent; 0: no limit
+  bool rate_is_advice = false;            // the device cannot limit queue pairs
   bool draining = false;
-  int drained_events = 0;  // of ours, which the program is not told of
+  int drained_events = 0;  // expected from own drains, hidden from the program
   std::uint64_t seen_version = 0;
   std::uint64_t announced_bytes = 0;
   std::uint64_t posted_bytes = 0;  // since it connected
   std::uint64_t sent_bytes = 0;
-  std::uint64_t opened_at_sent_bytes = 0;  // when the flow was opened
+  std::uint64_t opened_at_sent_bytes = 0;  // sent_bytes when the flow was opened
   TrafficCount::Reading last;
   std::chrono::steady_clock::time_point last_traffic;
 };
@@ -68,12 +81,12 @@ QueuePairSteering::~QueuePairSteering() {
 void QueuePairSteering::Start() {
   const Lock lock(mutex_);
   if (started_ || stopping_) return;
-  // Signals are the program's.
+  // The new thread must not take the program's signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  // Where there can be no thread now, the next call tries again.
+  // If the thread cannot be started, the next call tries again.
   started_ = Attempt([this] { std::thread([this] { Run(); }).detach(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -103,7 +116,7 @@ void QueuePairSteering::Run() {
 
 void QueuePairSteering::ConnectAgent(Lock& lock, Clock::time_point now) {
   next_connect_ = now + kReconnectAfter;
-  lock.unlock();  // it may take its time
+  lock.unlock();  // connecting may take seconds
   espalier_agent* agent = nullptr;
   const char* const socket = options_.socket.empty() ? nullptr : options_.socket.c_str();
   const int error = espalier_agent_connect(socket, &agent);
@@ -145,7 +158,7 @@ std::chrono::milliseconds QueuePairSteering::Turn(Clock::time_point now) {
 }
 
 void QueuePairSteering::OpenFlow(Pair& pair) {
-  pair.description.movable = pair.way == PortChangeMethod::kNone ? 0 : 1;
+  pair.description.movable = pair.method == PortChangeMethod::kNone ? 0 : 1;
   pair.description.source_port = pair.port;
   pair.description.remaining_bytes = pair.announced_bytes;
   pair.opened_at_sent_bytes = pair.sent_bytes;
@@ -161,7 +174,7 @@ void QueuePairSteering::Expect(std::uint32_t number, std::int64_t bytes) {
         std::clamp(bytes, -kMaxExpectedBytes, kMaxExpectedBytes);
 }
 
-// Before what was posted is counted, which may be what was expected.
+// To be called before the posted bytes are counted, as they may be those that were expected.
 void QueuePairSteering::TakeExpectations(Clock::time_point now) {
   std::map<std::uint32_t, std::int64_t> expected;
   {
@@ -223,7 +236,7 @@ void QueuePairSteering::LimitRate(Pair& pair) {
   if (options_.verbose) {
     std::fprintf(stderr, "espalier-verbs: queue pair %u to %llu bit/s: %s\n", pair.pair->qp_num,
                  static_cast<unsigned long long>(pair.wanted_max_rate_bps),
-                 error == 0 ? "done" : "advice only, the device limits no queue pair");
+                 error == 0 ? "done" : "advice only, as the device cannot limit queue pairs");
   }
 }
 
@@ -238,7 +251,7 @@ QueuePairSteering::PortChangeMethod QueuePairSteering::PortChangeMethodOf(
   return PortChangeMethod::kNone;
 }
 
-// None for what we cannot steer: datagrams, InfiniBand, RoCEv1, iWARP.
+// Returns null for what cannot be steered: datagrams, InfiniBand, RoCEv1, iWARP.
 std::unique_ptr<QueuePairSteering::Pair> QueuePairSteering::Describe(
     ibv_qp& pair, const ibv_qp_attr& attributes) {
   const ibv_ah_attr& path = attributes.ah_attr;
@@ -258,10 +271,10 @@ std::unique_ptr<QueuePairSteering::Pair> QueuePairSteering::Describe(
     return nullptr;
   }
   made->pair = &pair;
-  made->way = PortChangeMethodOf(*pair.context);
+  made->method = PortChangeMethodOf(*pair.context);
   made->port = verbs::SourcePortOf(path.grh.flow_label, pair.qp_num, attributes.dest_qp_num);
-  made->announced_bytes =
-      options_.announce_bytes.value_or(made->way == PortChangeMethod::kNone ? kAnnouncedBytes : 0);
+  made->announced_bytes = options_.announce_bytes.value_or(
+      made->method == PortChangeMethod::kNone ? kAnnouncedBytes : 0);
   made->last_traffic = Clock::now();
   espalier_flow_desc& description = made->description;
   std::memcpy(description.source, source.gid.raw, sizeof(description.source));
@@ -296,7 +309,7 @@ QueuePairSteering::Pair* QueuePairSteering::Announce(Lock& lock, ibv_qp& pair,
 }
 
 int QueuePairSteering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
-  Forget(*pair);  // one that was reset
+  Forget(*pair);  // it may have been connected and reset before
   Pair* announced = nullptr;
   Attempt([&] { announced = Announce(lock, *pair, *attributes); });
   if (announced == nullptr) return real_.modify_qp(pair, attributes, mask);
@@ -314,7 +327,7 @@ int QueuePairSteering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes
     return error;
   }
   if (!Attempt([&] { entry.observed = &observer_.Watch(*pair, entry.limits); })) {
-    Forget(*pair);  // it is connected, from the port that it has
+    Forget(*pair);  // it is connected and keeps its port, unsteered
     return 0;
   }
   if (options_.verbose) {
@@ -370,7 +383,8 @@ int QueuePairSteering::Query(ibv_qp* pair, ibv_qp_attr* attributes, int mask,
 }
 
 int QueuePairSteering::Destroy(ibv_qp* pair) {
-  // The device ends it without our lock: events of it may have to be read first.
+  // The device's function waits until the program has acknowledged events of the pair, so the lock
+  // must be free.
   {
     const Lock lock(mutex_);
     Forget(*pair);
@@ -401,12 +415,12 @@ ibv_qp_state QueuePairSteering::StateOf(const Pair& pair) const {
 }
 
 void QueuePairSteering::StartChange(Pair& pair) {
-  // One that has failed is the program's to look after.
+  // The program handles a queue pair that has failed.
   if (StateOf(pair) != IBV_QPS_RTS) return EndChange(pair, ECANCELED);
-  if (pair.way == PortChangeMethod::kSetUdpPort) {
+  if (pair.method == PortChangeMethod::kSetUdpPort) {
     return EndChange(pair, real_.set_udp_port(pair.pair, pair.wanted));
   }
-  if (pair.way == PortChangeMethod::kNone) return EndChange(pair, EOPNOTSUPP);
+  if (pair.method == PortChangeMethod::kNone) return EndChange(pair, EOPNOTSUPP);
   ibv_qp_attr drained = {};
   drained.qp_state = IBV_QPS_SQD;
   const int error = real_.modify_qp(pair.pair, &drained, IBV_QP_STATE);
@@ -422,7 +436,7 @@ void QueuePairSteering::ContinueDrain(Pair& pair) {
   if (queried != 0 || now.qp_state != IBV_QPS_SQD) return EndChange(pair, ECANCELED);
   ibv_send_wr* none = nullptr;
   if (now.sq_draining != 0) {
-    // Soft RoCE may have completed all and not have looked: it looks when it is told to.
+    // Soft RoCE may have completed everything without noticing; the doorbell makes it check.
     real_.ring_doorbell(pair.pair, nullptr, &none);
     return;
   }
@@ -434,7 +448,7 @@ void QueuePairSteering::ContinueDrain(Pair& pair) {
   ibv_qp_attr sending = {};
   sending.qp_state = IBV_QPS_RTS;
   real_.modify_qp(pair.pair, &sending, IBV_QP_STATE);
-  // The device looks at what was posted meanwhile when it is told to.
+  // The doorbell makes the device send what was posted during the drain.
   real_.ring_doorbell(pair.pair, nullptr, &none);
   EndChange(pair, error);
 }
@@ -448,8 +462,8 @@ void QueuePairSteering::EndChange(Pair& pair, int error) {
   }
   pair.wanted = 0;
   if (error == 0 || error == ECANCELED) return;
-  // The agent learns that this one stays where it is.
-  pair.way = PortChangeMethod::kNone;
+  // Opening the flow again tells the agent that its port cannot change.
+  pair.method = PortChangeMethod::kNone;
   if (pair.flow == nullptr) return;
   espalier_flow_close(pair.flow);
   OpenFlow(pair);
@@ -477,7 +491,7 @@ void QueuePairSteering::AfterForkInParent() {
 void QueuePairSteering::AfterForkInChild() {
   observer_.mutex().unlock();
   expected_mutex_.unlock();
-  // The memory that we share with the agent is the parent's; this only lets go of it.
+  // The memory shared with the agent is the parent's; this only releases the child's mapping.
   DropAgent();
   pairs_.clear();
   started_ = false;

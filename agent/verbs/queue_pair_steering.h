@@ -20,28 +20,27 @@
 namespace espalier::shim {
 
 struct QueuePairSteeringOptions {
-  std::string socket;  // the agent's; empty: where libespalier-agent looks for it
-  // How long connecting a queue pair may wait for the agent's word about its port. After waiting
-  // in vain nobody waits for a second.
+  std::string socket;  // of the agent; empty: the default of libespalier-agent
+  // How long the connection of a queue pair may wait for the agent to choose its port. After a wait
+  // without an answer, no queue pair waits for a second.
   std::chrono::milliseconds patience{20};
-  // What a queue pair is expected to send, told to the agent when it connects and withdrawn after
-  // two seconds without traffic. None: 4 MiB where its port cannot be changed later, else 0.
+  // Bytes that a queue pair announces to the agent when it connects, withdrawn after two seconds
+  // without traffic. None: 4 MiB if its port cannot be changed later, else 0.
   std::optional<std::uint64_t> announce_bytes;
-  bool verbose = false;  // a line on standard error for each port and rate
+  bool verbose = false;  // prints a line on standard error for each change of a port or rate
 };
 
-// Has the reliable and unreliable connections of a program take the ports that the agent of its
-// host wants: by the flow label when they connect, later by what the device can do. Tells the
-// agent how full their send queues are. Where there is no agent, everything is as without it.
+// Gives the reliable and unreliable connections of a program the ports that the agent of its host
+// chooses: by the flow label when they connect, later by what the device supports. Reports the fill
+// of their send queues to the agent. Without an agent it changes nothing.
 //
-// A thread of its own looks at the counts every 10 ms, and at once when the agent calls. It is the
-// only one that changes a queue pair in use: at once (mlx5), or by letting it drain (rdma_rxe),
-// which what the program posts waits for. Where neither works it is steered when it connects only.
-// A port that was set stays when the agent goes. A rate that the agent names is the device's limit
-// where it has one for queue pairs (it is lifted when the agent goes), else it is advice.
-// Where there is no memory or no thread for it, queue pairs go unsteered. Nothing here throws, but
-// for the constructor.
-// Thread safety: all of it. Nothing here is on the way of a post.
+// A thread of its own reads the counts every 10 ms, and handles path sets when the agent wakes it.
+// Only this thread changes a queue pair in use: directly (mlx5), or by draining it (rdma_rxe),
+// during which new posts wait. Queue pairs of other devices are steered only when they connect.
+// A port stays set when the agent has gone. A rate limit from the agent is enforced if the device
+// can limit queue pairs (and lifted when the agent has gone); otherwise it is only advice.
+// If memory or the thread is missing, queue pairs are not steered. Only the constructor throws.
+// Thread safety: any thread may call any function. Posts never run this code.
 class QueuePairSteering {
  public:
   QueuePairSteering(const RealVerbs& real, QueuePairSteeringOptions options);
@@ -49,21 +48,21 @@ class QueuePairSteering {
   QueuePairSteering(const QueuePairSteering&) = delete;
   QueuePairSteering& operator=(const QueuePairSteering&) = delete;
 
-  // The thread of its own, once.
+  // Starts the thread; no effect if it runs.
   void Start();
 
-  // As the functions of libibverbs.
+  // These replace the functions of libibverbs.
   int Modify(ibv_qp* pair, ibv_qp_attr* attributes, int mask);
   int Query(ibv_qp* pair, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* description);
   int Destroy(ibv_qp* pair);
   int GetAsyncEvent(ibv_context* context, ibv_async_event* event);
 
-  // That the program is about to post so many more bytes on its queue pair of that number, or that
-  // it is not, for negative ones: what is expected of a queue pair is what it announces. Never
-  // waits for a device. Unknown numbers, and those that two devices have, are ignored.
+  // Adds to the bytes that the program is expected to post on the queue pair with this number;
+  // negative values take them back. The queue pair announces its expected bytes. Never waits for a
+  // device. Ignores unknown numbers, and numbers of queue pairs of two devices.
   void Expect(std::uint32_t number, std::int64_t bytes);
 
-  // Around fork: the child has no thread, no agent and no queue pairs.
+  // To be called around fork. The child has no thread, no agent and no queue pairs.
   void BeforeFork();
   void AfterForkInParent();
   void AfterForkInChild();
@@ -75,7 +74,7 @@ class QueuePairSteering {
   using Lock = std::unique_lock<std::mutex>;
 
   void Run();
-  // How long nothing has to be looked at.
+  // Does one turn of the thread; returns the time until the next one.
   std::chrono::milliseconds Turn(Clock::time_point now);
   void ConnectAgent(Lock& lock, Clock::time_point now);
   void DropAgent();
@@ -87,14 +86,14 @@ class QueuePairSteering {
 
   PortChangeMethod PortChangeMethodOf(const ibv_context& context) const;
   std::unique_ptr<Pair> Describe(ibv_qp& pair, const ibv_qp_attr& attributes);
-  // Null: it is not steered.
+  // Returns null if the queue pair cannot be steered.
   Pair* Announce(Lock& lock, ibv_qp& pair, const ibv_qp_attr& attributes);
   int Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes, int mask);
   void AwaitPort(Lock& lock, Pair& pair);
   Pair* Find(const ibv_qp* pair);
   void Forget(ibv_qp& pair);
 
-  // A change of a queue pair in use.
+  // Change the port of a queue pair in use.
   ibv_qp_state StateOf(const Pair& pair) const;
   void StartChange(Pair& pair);
   void ContinueDrain(Pair& pair);
@@ -104,17 +103,17 @@ class QueuePairSteering {
   const RealVerbs real_;
   const QueuePairSteeringOptions options_;
   Observer& observer_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards the members down to expected_mutex_
   std::condition_variable news_;
   bool started_ = false;
   bool stopping_ = false;
-  bool agent_is_known_ = false;  // to be there or not
+  bool agent_is_known_ = false;  // connecting to the agent has been tried
   espalier_agent* agent_ = nullptr;
   Clock::time_point next_connect_{};
   Clock::time_point no_patience_until_{};
   std::vector<std::unique_ptr<Pair>> pairs_;
-  std::mutex expected_mutex_;  // of what follows; after mutex_ where both are held
-  std::map<std::uint32_t, std::int64_t> expected_;  // by number, since the last turn
+  std::mutex expected_mutex_;                       // guards expected_; lock it after mutex_
+  std::map<std::uint32_t, std::int64_t> expected_;  // by number; changes since the last turn
 };
 
 }  // namespace espalier::shim

@@ -18,7 +18,8 @@ template <typename Function>
 void Load(void* library, const char* name, const char* version, Function& function) {
   function = reinterpret_cast<Function>(dlvsym(library, name, version));
   if (function != nullptr) return;
-  std::fprintf(stderr, "espalier-verbs: no %s in %s\n", name, ESPALIER_REAL_IBVERBS);
+  std::fprintf(stderr, "espalier-verbs: function %s is missing in %s\n", name,
+               ESPALIER_REAL_IBVERBS);
   std::abort();
 }
 
@@ -29,7 +30,7 @@ std::string DriverOf(const std::string& folder) {
     const std::string_view path(target.data(), static_cast<std::size_t>(bytes));
     return std::string(path.substr(path.rfind('/') + 1));
   }
-  // A device of software stands on a network interface; of those only rxe speaks RoCE.
+  // A software device has a network interface as parent; the only one that speaks RoCE is rxe.
   return access((folder + "/parent").c_str(), F_OK) == 0 ? "rdma_rxe" : "";
 }
 
@@ -40,7 +41,7 @@ bool IsOfDriver(const ibv_context& context, const char* driver) {
 }  // namespace
 
 RealVerbs LoadRealVerbs() {
-  // By its path: a library of its usual name may be this one.
+  // Opens it by path, as a library with its usual name may be this one.
   void* const library = Open(ESPALIER_REAL_IBVERBS);
   if (library == nullptr) {
     std::fprintf(stderr, "espalier-verbs: %s\n", dlerror());
@@ -58,7 +59,7 @@ RealVerbs LoadRealVerbs() {
   Load(library, "_ibv_query_gid_ex", "IBVERBS_1.11", real.query_gid);
   Load(library, "ibv_get_async_event", "IBVERBS_1.1", real.get_async_event);
   Load(library, "ibv_ack_async_event", "IBVERBS_1.1", real.ack_async_event);
-  // What only some versions have.
+  // Only some versions have these functions.
   real.ring_doorbell =
       reinterpret_cast<decltype(real.ring_doorbell)>(dlsym(library, "ibv_cmd_post_send"));
   if (void* const mlx5 = Open("libmlx5.so.1"); mlx5 != nullptr) {

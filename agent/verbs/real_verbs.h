@@ -7,7 +7,7 @@
 
 namespace espalier::shim {
 
-// The real libibverbs, and what else of the driver's libraries is there: null where it is not.
+// The functions of the real libibverbs, and those of the drivers' libraries (null if missing).
 struct RealVerbs {
   decltype(&ibv_open_device) open_device = nullptr;
   decltype(&ibv_import_device) import_device = nullptr;
@@ -20,15 +20,15 @@ struct RealVerbs {
   decltype(&_ibv_query_gid_ex) query_gid = nullptr;
   decltype(&ibv_get_async_event) get_async_event = nullptr;
   decltype(&ibv_ack_async_event) ack_async_event = nullptr;
-  // ibv_cmd_post_send: with no request it only tells the device to go on.
+  // ibv_cmd_post_send: without a request it only makes the device check its send queue.
   int (*ring_doorbell)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
   // mlx5dv_modify_qp_udp_sport.
   int (*set_udp_port)(ibv_qp*, std::uint16_t) = nullptr;
-  // The kernel's driver of a device, or "" for one of software; by default from /sys.
+  // True if the kernel's driver of the device has this name; by default looked up in /sys.
   bool (*is_of_driver)(const ibv_context&, const char* driver) = nullptr;
 };
 
-// Ends the process where there is no libibverbs: nothing could work then.
+// Loads the functions. Aborts the process if there is no libibverbs, as it could not work without.
 RealVerbs LoadRealVerbs();
 
 }  // namespace espalier::shim

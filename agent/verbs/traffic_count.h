@@ -7,40 +7,40 @@
 
 namespace espalier::shim {
 
-// A work request, as far as its queue pair's send queue is concerned.
+// The part of a work request that counts for its queue pair's send queue.
 struct SendRequest {
-  std::uint64_t bytes = 0;  // that leave from here: none for what only asks the peer
-  bool signalled = false;   // it completes with a word about it
+  std::uint64_t bytes = 0;  // that this host sends; 0 for reads and atomics
+  bool signalled = false;   // it has a completion of its own
 };
 
-// The bytes that a queue pair was given to send, and those of them that are known to have been
-// acknowledged. Only signalled requests complete with a word about it, in the order in which they
-// were posted; such a word stands for all that was posted before. So the count keeps, for each
-// signalled request that may be on its way, how much had been posted up to it.
+// Counts the bytes that a queue pair was given to send, and those of them that are acknowledged.
+// Only signalled requests have completions, in the order in which they were posted. A completion
+// also covers everything posted before it. So a ring keeps, for each signalled request that may be
+// in flight, how many bytes had been posted up to it.
 //
-// Posting and completing are wait-free, one atomic addition each, from any threads. Where several
-// threads post to one queue pair at once, the count's order may differ from the device's for a
-// moment. Bytes are known modulo 2^40.
+// Posting and completing are wait-free, one atomic addition each, from any threads. If several
+// threads post to one queue pair at once, the order here may differ from the device's for a moment.
+// Bytes are known modulo 2^40.
 //
-// What a post needs comes first and is 32 bytes; what a completion does is behind it, for another
-// cache line.
+// The members that a post needs come first and have 32 bytes; those that a completion needs follow,
+// for another cache line.
 class TrafficCount {
  public:
-  // `max_requests`: that the send queue holds.
+  // `max_requests`: capacity of the send queue.
   explicit TrafficCount(std::uint32_t max_requests)
       : mask_(RingSize(max_requests) - 1),
         ring_(std::make_unique<std::atomic<std::uint64_t>[]>(mask_ + 1)) {}
 
   void Post(const SendRequest& request) { Note(Reserve(WordOf(request)), request); }
 
-  // Several at once, in order: the sum of their words is reserved, and each noted from there.
+  // To post several requests in order: Reserve the sum of their words, then Note each from there.
   static std::uint64_t WordOf(const SendRequest& request) {
     return request.bytes << kIndexBits | (request.signalled ? 1 : 0);
   }
   std::uint64_t Reserve(std::uint64_t words) {
     return posted_.fetch_add(words, std::memory_order_relaxed);
   }
-  // Where the next one is to be noted.
+  // Returns where to note the next request.
   std::uint64_t Note(std::uint64_t at, const SendRequest& request) {
     const std::uint64_t after = at + (request.bytes << kIndexBits);
     if (!request.signalled) return after;
@@ -48,9 +48,9 @@ class TrafficCount {
     return after + 1;
   }
 
-  // Word of one signalled request.
+  // Counts the completion of one signalled request.
   void Complete() { completions_.fetch_add(1, std::memory_order_release); }
-  // The queue pair has failed: what was posted, and will be, is flushed.
+  // Notes that the queue pair has failed: everything posted before or later counts as completed.
   void Fail() { failed_.store(true, std::memory_order_relaxed); }
 
   // Modulo 2^40.
@@ -66,19 +66,19 @@ class TrafficCount {
     if (failed_.load(std::memory_order_relaxed)) completed = posted;
     return {.posted_bytes = posted >> kIndexBits, .completed_bytes = completed >> kIndexBits};
   }
-  // a - b of readings, b not being later.
+  // Returns a - b of two byte counts modulo 2^40; 0 if b is ahead.
   static std::uint64_t Difference(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t difference = (a - b) & kByteMask;
     return difference > kByteMask / 2 ? 0 : difference;
   }
 
  private:
-  // A word: bytes above, the number of signalled requests below. When the number runs over, the
-  // bytes posted grow by one, and those completed with them.
+  // A word has the bytes in its upper bits and the number of signalled requests below. When that
+  // number overflows, one byte too many counts as posted and as completed.
   static constexpr int kIndexBits = 24;
   static constexpr std::uint64_t kByteMask = (std::uint64_t{1} << (64 - kIndexBits)) - 1;
 
-  // Twice what can be on its way: a completion may be counted late.
+  // Twice the requests that can be in flight, as a completion may be counted late.
   static std::size_t RingSize(std::uint32_t max_requests) {
     std::size_t size = 2;
     while (size < std::size_t{2} * max_requests && size < (std::size_t{1} << kIndexBits)) size *= 2;

@@ -20,8 +20,8 @@ constexpr program::BufferPlacement kAnywhere{.in_place = true, .out_of_place = t
 constexpr program::BufferPlacement kOutOfPlace{.in_place = false, .out_of_place = true};
 
 constexpr std::array kAlgorithms = {
-    Algorithm{"allgather-bruck", "lg P steps, by scratch", "", kAnywhere, DescribeAllGather,
-              BuildAllGatherBruck},
+    Algorithm{"allgather-bruck", "lg P steps, through scratch memory", "", kAnywhere,
+              DescribeAllGather, BuildAllGatherBruck},
     Algorithm{"allgather-ring", "P - 1 steps around a ring", "", kAnywhere, DescribeAllGather,
               BuildAllGatherRing},
     Algorithm{"allreduce-all-pairs", "two steps between all pairs", "", kAnywhere,
@@ -42,9 +42,9 @@ constexpr std::array kAlgorithms = {
               DescribeAllReduceRingChunked, BuildAllReduceRingChunked},
     Algorithm{"alltoall-direct", "every rank to every other", "", kOutOfPlace, DescribeAllToAll,
               BuildAllToAllDirect},
-    Algorithm{"alltoall-two-step", "gathers what goes to another node", "--ranks-per-node",
-              kOutOfPlace, DescribeAllToAllTwoStep, BuildAllToAllTwoStep},
-    Algorithm{"alltonext", "rank r to rank r + 1; whole nodes carry what leaves one",
+    Algorithm{"alltoall-two-step", "gathers data for another node before sending it",
+              "--ranks-per-node", kOutOfPlace, DescribeAllToAllTwoStep, BuildAllToAllTwoStep},
+    Algorithm{"alltonext", "rank r to rank r + 1; all ranks of a node share its transfer",
               "--ranks-per-node", kAnywhere, DescribeAllToNext, BuildAllToNext},
     Algorithm{"barrier-all-to-all", "one step between all pairs", "", kAnywhere, DescribeBarrier,
               BuildBarrierAllToAll},
@@ -80,7 +80,7 @@ Result<const Algorithm*> Find(std::string_view name) {
 Result<void> CheckOptions(const AlgorithmOptions& options) {
   if (options.ranks < 1 || options.ranks > kMaxRanks) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} ranks (from 1 to {})", options.ranks, kMaxRanks));
+                fmt::format("{} ranks are out of range (1 to {})", options.ranks, kMaxRanks));
   }
   constexpr int kMaxPieces = 1 << 16;
   if (options.pieces < 0 || options.pieces > kMaxPieces) {

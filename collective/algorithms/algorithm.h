@@ -11,46 +11,47 @@
 
 namespace espalier::algorithms {
 
-// What the algorithms can be told; each looks only at what it names in its `takes`.
+// The options of the algorithms; each uses only those that its `takes` names.
 struct AlgorithmOptions {
   int ranks = 2;
   int root = 0;
-  // Most members of a group of bcube (B).
+  // The largest group of bcube (B).
   int base = 2;
-  // Ranks of one node: 0, 1, ... are the first node's. 0: there is one node.
+  // The number of ranks per node; ranks 0, 1, ... belong to the first node. 0: there is one node.
   int ranks_per_node = 0;
-  // Pieces that a pipelined algorithm cuts a rank's share into. 0: as it sees fit.
+  // The pieces into which a pipelined algorithm cuts a rank's share. 0: the algorithm's default.
   int pieces = 0;
-  // Steps of pairwise_exchange (C). 0: lg of the ranks.
+  // The steps of pairwise_exchange (C). 0: lg of the number of ranks.
   int steps = 0;
-  // Of reduce_scatter: chunks that each rank gets. Empty: one each.
+  // For reduce_scatter: the chunks that each rank gets. Empty: one each.
   std::vector<int> counts;
-  // Equal parts of everything that move in parallel on channels of their own.
+  // The number of equal parts that move in parallel on channels of their own.
   int instances = 1;
-  // Where the caller's buffers may be. None: all that the algorithm can do without extra copies.
+  // Where the caller's buffers may be. None: all placements that the algorithm supports without
+  // extra copies.
   std::optional<program::BufferPlacement> placement;
-  // Messages that a connection is taken to hold.
+  // The number of messages that a connection is assumed to hold.
   int fifo_slots = 2;
 };
 
-// An algorithm, in the words of 002 (Gloo) and 001 (GC3, section 7). S is the size of the data,
-// P the number of ranks.
+// An algorithm, in the terms of Gloo's `algorithms.md` ("Gloo" below and in the files of this
+// folder) and GC3, section 7. S is the size of the data, P the number of ranks.
 struct Algorithm {
   std::string_view name;
   std::string_view summary;
-  std::string_view takes;  // which options beyond ranks, as the command line spells them
+  std::string_view takes;  // options beyond ranks, as the command line spells them
   program::BufferPlacement placement;
-  // The collective that it does; refuses options that it is not defined for.
+  // Describes its collective; refuses options for which the algorithm is not defined.
   Result<program::CollectiveSpec> (*describe)(const AlgorithmOptions&);
   void (*build)(program::ProgramBuilder&, const AlgorithmOptions&);
 };
 
-// All of them, by the name of the collective and then of the algorithm.
+// All algorithms, sorted by collective and then by algorithm.
 std::span<const Algorithm> Algorithms();
 
 // Builds and lowers the algorithm of that name.
-// Errors: kNotFound for the name (with the names that there are), kInvalidArgument for options
-// that it is not defined for (with what it needs), kResourceExhausted for too many chunks.
+// Errors: kNotFound for an unknown name (listing the known ones), kInvalidArgument for options for
+// which it is not defined (with its requirements), kResourceExhausted for too many chunks.
 Result<program::Program> MakeAlgorithm(std::string_view name, const AlgorithmOptions& options);
 
 }  // namespace espalier::algorithms

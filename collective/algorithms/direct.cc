@@ -42,7 +42,7 @@ void BuildAllReduceAllPairs(ProgramBuilder& builder, const AlgorithmOptions& opt
 
 void BuildAllGatherBruck(ProgramBuilder& builder, const AlgorithmOptions& options) {
   const int ranks = options.ranks;
-  // Chunk j of a rank's scratch is the one of the rank j places on.
+  // Chunk j of a rank's scratch is the chunk of the rank j places further on.
   for (int rank = 0; rank < ranks; ++rank) {
     builder.Chunk(rank, Buffer::kInput, 0).Copy(rank, Buffer::kScratch, 0);
   }
@@ -123,7 +123,7 @@ Result<CollectiveSpec> DescribeAllToNext(const AlgorithmOptions& options) {
 void BuildAllToNext(ProgramBuilder& builder, const AlgorithmOptions& options) {
   const CollectiveSpec spec = *DescribeAllToNext(options);
   const int per_node = options.ranks / *CountNodes(options);
-  // From the end, so that in place nothing is overwritten that is still to be sent.
+  // From the end, so that in place no chunk is overwritten before it is sent.
   for (int from = options.ranks - 2; from >= 0; --from) {
     const int to = from + 1;
     if (from / per_node == to / per_node) {

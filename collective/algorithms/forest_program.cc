@@ -25,7 +25,7 @@ using program::CollectiveSpec;
 
 std::size_t At(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// A part of what goes over a tree edge, and the channel of its path.
+// A part of the data on a tree edge, and the channel of its path.
 struct Part {
   std::int64_t count = 0;  // trees
   int channel = 0;
@@ -71,7 +71,7 @@ class Paths {
   std::map<std::pair<int, int>, std::vector<std::vector<fabric::NodeId>>> by_ranks_;
 };
 
-// The nodes of a route in the direction of the data; hops are listed from parent to child.
+// Returns the nodes of a route in the direction of the data; hops are listed from parent to child.
 std::vector<fabric::NodeId> FindNodes(const Phase& phase, std::span<const std::int32_t> hops) {
   std::vector<fabric::NodeId> nodes;
   for (std::size_t i = 0; i < hops.size(); ++i) {
@@ -83,7 +83,7 @@ std::vector<fabric::NodeId> FindNodes(const Phase& phase, std::span<const std::i
   return nodes;
 }
 
-// Children after their parents.
+// Returns the ranks with children after their parents.
 std::vector<int> OrderFromRoot(std::span<const forest::Rank> parents, int root) {
   std::vector<std::vector<int>> children(parents.size());
   for (std::size_t rank = 0; rank < parents.size(); ++rank) {
@@ -131,7 +131,8 @@ Result<std::vector<Tree>> ReadTrees(const Forest& forest, const Phase& phase, Pa
   return trees;
 }
 
-// One chunk for as many trees as always move together.
+// Returns the trees per chunk: the greatest number that divides the size of every group of trees
+// that move together.
 std::int64_t FindTreesPerChunk(const std::vector<std::vector<Tree>>& phases) {
   std::int64_t common = 0;
   for (const auto& trees : phases) {
@@ -145,25 +146,26 @@ std::int64_t FindTreesPerChunk(const std::vector<std::vector<Tree>>& phases) {
   return std::max<std::int64_t>(common, 1);
 }
 
-Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per_chunk) {
-  CollectiveSpec spec{.ranks = static_cast<int>(plan.ranks.size())};
+Result<CollectiveSpec> Describe(const TreeSchedule& schedule, std::int64_t trees_per_chunk) {
+  CollectiveSpec spec{.ranks = static_cast<int>(schedule.ranks.size())};
   std::int64_t chunks = 0;
   std::vector<std::int64_t> shares;
-  for (const std::int64_t weight : plan.weights) {
-    shares.push_back(weight * plan.trees_per_weight / trees_per_chunk);
+  for (const std::int64_t weight : schedule.weights) {
+    shares.push_back(weight * schedule.trees_per_weight / trees_per_chunk);
     chunks += shares.back();
   }
   constexpr std::int64_t kMaxChunks = 1 << 24;
   if (chunks > kMaxChunks) {
-    return Fail(ErrorCode::kResourceExhausted, fmt::format("a program of {} chunks", chunks));
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("a program of {} chunks is too large", chunks));
   }
   spec.chunks = static_cast<int>(chunks);
   const bool equal = std::ranges::adjacent_find(shares, std::not_equal_to<>()) == shares.end();
-  switch (plan.collective) {
+  switch (schedule.collective) {
     case Collective::kAllgather:
       if (!equal) {
         return Fail(ErrorCode::kInvalidArgument,
-                    "an allgather of unequal shares is no program (make the weights equal)");
+                    "an allgather of unequal shares cannot be a program (make the weights equal)");
       }
       spec.kind = CollectiveKind::kAllGather;
       break;
@@ -176,26 +178,27 @@ Result<CollectiveSpec> Describe(const TreeSchedule& plan, std::int64_t trees_per
       break;
     case Collective::kBroadcast:
     case Collective::kReduce:
-      spec.kind = plan.collective == Collective::kReduce ? CollectiveKind::kReduce
-                                                         : CollectiveKind::kBroadcast;
-      spec.root = static_cast<int>(
-          std::ranges::find_if(plan.weights, [](auto w) { return w > 0; }) - plan.weights.begin());
+      spec.kind = schedule.collective == Collective::kReduce ? CollectiveKind::kReduce
+                                                             : CollectiveKind::kBroadcast;
+      spec.root =
+          static_cast<int>(std::ranges::find_if(schedule.weights, [](auto w) { return w > 0; }) -
+                           schedule.weights.begin());
       break;
   }
   return spec;
 }
 
-// Writes trees down as operations on chunks. The data of all ranks' shares, in the order of the
-// ranks, is what indices count in.
+// Writes trees as operations on chunks. Indices count in the data of all ranks' shares, in the
+// order of the ranks.
 class Writer {
  public:
-  Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const TreeSchedule& plan,
+  Writer(program::ProgramBuilder& builder, const CollectiveSpec& spec, const TreeSchedule& schedule,
          std::int64_t trees_per_chunk)
       : builder_(builder), spec_(spec), trees_per_chunk_(trees_per_chunk) {
     int first = 0;
-    for (const std::int64_t weight : plan.weights) {
+    for (const std::int64_t weight : schedule.weights) {
       first_.push_back(first);
-      first += static_cast<int>(weight * plan.trees_per_weight / trees_per_chunk);
+      first += static_cast<int>(weight * schedule.trees_per_weight / trees_per_chunk);
     }
   }
 
@@ -210,7 +213,7 @@ class Writer {
   }
 
  private:
-  // Where a rank's own contribution to a part of the data is.
+  // Returns where a rank's own contribution to a part of the data is.
   int InputIndex(int rank, int index) const {
     return spec_.kind == CollectiveKind::kAllGather ? index - first_[At(rank)] : index;
   }
@@ -266,7 +269,7 @@ class Writer {
     }
   }
 
-  // Where a rank adds up what comes from its children.
+  // Returns where a rank adds up the data of its children.
   program::Location SumPlace(const Tree& tree, int rank, int index) const {
     if (spec_.kind == CollectiveKind::kAllReduce) return {Buffer::kOutput, index};
     if (rank != tree.root) return {Buffer::kScratch, index};
@@ -277,11 +280,11 @@ class Writer {
   program::ProgramBuilder& builder_;
   const CollectiveSpec& spec_;
   std::int64_t trees_per_chunk_;
-  std::vector<int> first_;  // where each rank's share begins
+  std::vector<int> first_;  // by rank: where its share begins
 };
 
-// Which of the numbered paths each tree takes.
-std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
+// Finds which of the numbered paths each tree takes.
+std::vector<TreeConnections> FindConnections(const TreeSchedule& schedule,
                                              const std::vector<std::vector<Tree>>& phases,
                                              const std::vector<ConnectionPath>& paths) {
   std::vector<TreeConnections> all;
@@ -294,7 +297,7 @@ std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
     return static_cast<std::int32_t>(found - paths.begin());
   };
   for (std::size_t phase = 0; phase < phases.size(); ++phase) {
-    const bool up = plan.phases[phase].reversed;
+    const bool up = schedule.phases[phase].reversed;
     for (const Tree& tree : phases[phase]) {
       TreeConnections& told = all.emplace_back(TreeConnections{.phase = phase,
                                                                .to_root = up,
@@ -315,23 +318,23 @@ std::vector<TreeConnections> FindConnections(const TreeSchedule& plan,
 
 }  // namespace
 
-Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSchedule& plan,
+Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSchedule& schedule,
                                         int fifo_slots) {
   Paths paths;
   std::vector<std::vector<Tree>> phases;
-  for (const Phase& phase : plan.phases) {
-    auto trees = ReadTrees(plan.forests[phase.forest], phase, paths);
+  for (const Phase& phase : schedule.phases) {
+    auto trees = ReadTrees(schedule.forests[phase.forest], phase, paths);
     if (!trees) return Propagate(trees);
     phases.push_back(std::move(*trees));
   }
   ForestProgram result;
   result.trees_per_chunk = FindTreesPerChunk(phases);
-  auto spec = Describe(plan, result.trees_per_chunk);
+  auto spec = Describe(schedule, result.trees_per_chunk);
   if (!spec) return Propagate(spec);
   program::ProgramBuilder builder(name, *spec, {.in_place = true, .out_of_place = true});
-  Writer writer(builder, *spec, plan, result.trees_per_chunk);
+  Writer writer(builder, *spec, schedule, result.trees_per_chunk);
   for (std::size_t i = 0; i < phases.size() && !builder.has_failed(); ++i) {
-    writer.Write(phases[i], plan.phases[i].reversed);
+    writer.Write(phases[i], schedule.phases[i].reversed);
   }
   auto chunks = builder.Finish();
   if (!chunks) return Propagate(chunks);
@@ -339,7 +342,7 @@ Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSched
   if (!lowered) return Propagate(lowered);
   result.program = std::move(*lowered);
   result.paths = paths.Take();
-  result.trees = FindConnections(plan, phases, result.paths);
+  result.trees = FindConnections(schedule, phases, result.paths);
   return result;
 }
 

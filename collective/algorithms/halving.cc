@@ -31,11 +31,11 @@ Range Half(Range range, bool upper) {
   return upper ? Range{middle, range.end} : Range{range.begin, middle};
 }
 
-// Recursive halving and doubling on binary blocks. Each rank holds a range of chunks that it is
-// responsible for, and knows in which buffer it has them.
+// Recursive halving and doubling on binary blocks. Each rank holds the range of chunks for which it
+// is responsible and knows in which buffer they are.
 class BinaryBlocks {
  public:
-  // Reductions go to `results`.
+  // Reductions are stored in `results`.
   BinaryBlocks(ProgramBuilder& builder, int ranks, int chunks, Buffer results)
       : builder_(builder), results_(results) {
     int base = 0;
@@ -49,7 +49,7 @@ class BinaryBlocks {
     place_.assign(At(ranks), Buffer::kInput);
   }
 
-  // Every block on its own. `natural`: far pairs first, so that ranges are in the order of ranks.
+  // Runs every block alone. `natural`: far pairs first, so that ranges are in the order of ranks.
   void ReduceScatter(bool natural) {
     for (const Block& block : blocks_) {
       const int steps = std::countr_zero(static_cast<unsigned>(block.size));
@@ -59,7 +59,7 @@ class BinaryBlocks {
     }
   }
 
-  // From the smallest block to the largest, which then has all.
+  // Reduces from the smallest block to the largest, which then has the full results.
   void ReduceBetweenBlocks() {
     for (std::size_t i = blocks_.size(); i-- > 1;) {
       ForOverlaps(blocks_[i], blocks_[i - 1], [this](int small, int large, Range range) {
@@ -70,7 +70,7 @@ class BinaryBlocks {
     }
   }
 
-  // And back: all to `results`.
+  // Copies the results back to the smaller blocks, into `results`.
   void CopyBetweenBlocks() {
     for (std::size_t i = 1; i < blocks_.size(); ++i) {
       ForOverlaps(blocks_[i], blocks_[i - 1], [this](int small, int large, Range range) {
@@ -88,7 +88,7 @@ class BinaryBlocks {
     }
   }
 
-  // The rank that holds each of the largest block's ranges.
+  // Visits the rank that holds each of the largest block's ranges.
   template <typename Visitor>
   void ForResults(Visitor visit) const {
     for (int rank = 0; rank < blocks_.front().size; ++rank) {
@@ -102,7 +102,7 @@ class BinaryBlocks {
     int size = 0;
   };
 
-  // Adds what is sent to the range of `rank`, where its own part is.
+  // Adds the sent chunks to the range of `rank`, where its own part is.
   void Accumulate(int rank, Range range, const ChunkRef& sent) {
     builder_.Chunk(rank, place_[At(rank)], range.begin, range.count())
         .ReduceTo(sent, results_, range.begin);
@@ -127,7 +127,7 @@ class BinaryBlocks {
     MarkReduced(block);
   }
 
-  // Ranges of the smaller block contain whole ranges of the larger one.
+  // A range of the smaller block contains whole ranges of the larger one.
   template <typename Visitor>
   void ForOverlaps(const Block& small, const Block& large, Visitor visit) const {
     for (int i = 0; i < small.size; ++i) {
@@ -164,7 +164,7 @@ int FloorPowerOfTwo(int ranks) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(ranks, 1))));
 }
 
-// Groups of at most `base` whose sizes multiply to `ranks`; empty where there are none.
+// Returns group sizes of at most `base` whose product is `ranks`; empty if there are none.
 std::vector<int> FactorGroups(int ranks, int base) {
   std::vector<int> groups;
   while (ranks > 1) {
@@ -177,15 +177,15 @@ std::vector<int> FactorGroups(int ranks, int base) {
   return groups;
 }
 
-// One step of bcube: ranks whose numbers differ in one digit.
+// One step of bcube: ranks whose numbers differ in one digit form a group.
 struct CubeStep {
-  int size = 1;    // of a group
-  int stride = 1;  // between the numbers of its members
+  int size = 1;    // members of a group
+  int stride = 1;  // distance between the numbers of its members
   int Digit(int rank) const { return rank / stride % size; }
   int Peer(int rank, int digit) const { return rank + (digit - Digit(rank)) * stride; }
 };
 
-// The part of a range that the member with this digit of a group is responsible for.
+// Returns the part of a range for which the member with this digit is responsible.
 Range Part(Range range, const CubeStep& step, int digit) {
   const int count = range.count() / step.size;
   return {range.begin + digit * count, range.begin + (digit + 1) * count};
@@ -262,8 +262,8 @@ void BuildReduceScatterHalvingDoubling(ProgramBuilder& builder, const AlgorithmO
 Result<CollectiveSpec> DescribeAllReduceBcube(const AlgorithmOptions& options) {
   if (options.ranks > 1 && FactorGroups(options.ranks, options.base).empty()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} ranks are no product of groups of at most {}", options.ranks,
-                            options.base));
+                fmt::format("{} ranks are not a product of group sizes of at most {}",
+                            options.ranks, options.base));
   }
   return CollectiveSpec{
       .kind = CollectiveKind::kAllReduce, .ranks = options.ranks, .chunks = options.ranks};
@@ -315,11 +315,10 @@ Result<CollectiveSpec> DescribePairwiseExchange(const AlgorithmOptions& options)
   const int most = std::countr_zero(ranks);
   const int steps = options.steps == 0 ? most : options.steps;
   if (!std::has_single_bit(ranks) || ranks < 2 || steps < 1 || steps > most) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("needs a power of two of ranks (2 and more; not {}) and from 1 to lg of "
-                    "it steps (not {})",
-                    options.ranks, steps));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("needs a power of two of at least 2 as the number of ranks (not {}) "
+                            "and from 1 to its binary logarithm as the number of steps (not {})",
+                            options.ranks, steps));
   }
   CollectiveSpec spec{.kind = CollectiveKind::kCustom, .ranks = options.ranks, .chunks = steps};
   for (int rank = 0; rank < options.ranks; ++rank) {

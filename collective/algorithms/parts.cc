@@ -19,8 +19,9 @@ void CopyOwn(program::ProgramBuilder& builder, int chunks) {
 Result<int> CountNodes(const AlgorithmOptions& options) {
   const int per_node = options.ranks_per_node == 0 ? options.ranks : options.ranks_per_node;
   if (per_node < 1 || options.ranks % per_node != 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} ranks do not fill nodes of {}", options.ranks, per_node));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} ranks cannot be divided into nodes of {}", options.ranks, per_node));
   }
   return options.ranks / per_node;
 }

@@ -6,17 +6,17 @@
 
 namespace espalier::algorithms {
 
-// Parts that several algorithms share.
+// Functions that several algorithms share.
 
-constexpr int kMaxChunks = 1 << 24;  // of a user's distribution
+constexpr int kMaxChunks = 1 << 24;  // limit for a user's distribution
 
-// 0, ..., ranks - 1.
+// Returns 0, ..., ranks - 1.
 std::vector<int> AllRanks(int ranks);
 
-// The whole algorithm where there is one rank: the input is the output.
+// The whole algorithm for one rank: the input is the output.
 void CopyOwn(program::ProgramBuilder& builder, int chunks);
 
-// The number of nodes. Errors: kInvalidArgument where the ranks do not fill them.
+// Returns the number of nodes. Errors: kInvalidArgument if the ranks cannot be divided into nodes.
 Result<int> CountNodes(const AlgorithmOptions& options);
 
 }  // namespace espalier::algorithms

@@ -16,14 +16,15 @@ using program::CollectiveKind;
 constexpr int kPiecesOfRing = 2;
 constexpr int kPiecesOfChain = 8;
 
-// `count` chunks from `begin` on, for each member of a ring.
+// The shares of a ring: `count` chunks from `begin` on for each member.
 struct RingShare {
   int begin = 0;
-  int stride = 1;  // from one member's chunks to the next one's
+  int stride = 1;  // distance between the chunks of successive members
   int count = 1;
 };
 
-// Member r ends with the reduction of all members' chunks of share r, in the output.
+// Reduces around the ring: member r ends with the reduction of all members' chunks of share r, in
+// the output.
 void ReduceAround(ProgramBuilder& builder, const std::vector<int>& ranks, RingShare share,
                   Buffer from, int channel = program::kAnyChannel) {
   const auto size = static_cast<int>(ranks.size());
@@ -40,7 +41,7 @@ void ReduceAround(ProgramBuilder& builder, const std::vector<int>& ranks, RingSh
   }
 }
 
-// All members get share r from member r.
+// Gathers around the ring: all members get share r from member r.
 void GatherAround(ProgramBuilder& builder, const std::vector<int>& ranks, RingShare share,
                   int channel = program::kAnyChannel) {
   const auto size = static_cast<int>(ranks.size());
@@ -64,7 +65,7 @@ Result<CollectiveSpec> DescribeAllReduceRing(const AlgorithmOptions& options) {
 void BuildAllReduceRing(ProgramBuilder& builder, const AlgorithmOptions& options) {
   const int ranks = options.ranks;
   if (ranks == 1) return CopyOwn(builder, 1);
-  // Slot r of a rank's scratch takes what came from rank r.
+  // Slot r of a rank's scratch holds the buffer of rank r.
   for (int owner = 0; owner < ranks; ++owner) {
     ChunkRef chunk = builder.Chunk(owner, Buffer::kInput, 0);
     for (int hops = 1; hops < ranks; ++hops) {
@@ -119,7 +120,8 @@ Result<CollectiveSpec> DescribeReduceScatter(const AlgorithmOptions& options) {
       chunks += count;
     }
     if (chunks > kMaxChunks) {
-      return Fail(ErrorCode::kResourceExhausted, fmt::format("counts of {} chunks", chunks));
+      return Fail(ErrorCode::kResourceExhausted,
+                  fmt::format("the counts add up to {} chunks, which is too many", chunks));
     }
     spec.chunks = static_cast<int>(chunks);
   }
@@ -199,7 +201,7 @@ void BuildAllReduceHierarchical(ProgramBuilder& builder, const AlgorithmOptions&
     return ranks;
   };
   const RingShare local_share{.begin = 0, .stride = nodes, .count = nodes};
-  // What runs at the same time on other links is on other channels, as in 001.
+  // Parts that run at the same time on other links use other channels, as in GC3.
   constexpr int kLocalReduce = 0;
   constexpr int kCross = 1;
   constexpr int kLocalGather = 2;

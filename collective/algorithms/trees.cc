@@ -22,8 +22,8 @@ struct Tree {
   std::vector<std::vector<int>> children;
 };
 
-// The first tree, or the one in which its leaves have children: mirrored for an even number of
-// ranks, turned by one for an odd one.
+// Builds the first tree, or the second one, in which the leaves of the first have children: it is
+// mirrored for an even number of ranks and rotated by one for an odd number.
 Tree MakeTree(int ranks, bool second) {
   const auto rename = [&](int rank) {
     if (!second) return rank;

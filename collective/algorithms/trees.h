@@ -4,25 +4,25 @@
 
 namespace espalier::algorithms {
 
-// Allreduce on two binary trees, each with half of the data in k = `pieces` (4): ranks that have
-// children in one tree are leaves of the other, so that all send at most 2 S bytes. About
-// 2 lg P + 3 k steps.
+// Allreduce on two binary trees, each with half of the data in k = `pieces` (4). Ranks with
+// children in one tree are leaves of the other, so that every rank sends at most 2 S bytes. About 2
+// lg P + 3 k steps.
 Result<program::CollectiveSpec> DescribeAllReduceTrees(const AlgorithmOptions& options);
 void BuildAllReduceTrees(program::ProgramBuilder& builder, const AlgorithmOptions& options);
 
-// broadcast_one_to_all (002): 1 step, (P - 1) S bytes at the root.
+// broadcast_one_to_all (Gloo): 1 step, (P - 1) S bytes at the root.
 Result<program::CollectiveSpec> DescribeBroadcast(const AlgorithmOptions& options);
 void BuildBroadcastOneToAll(program::ProgramBuilder& builder, const AlgorithmOptions& options);
 
-// ceil(lg P) steps, at most ceil(lg P) S bytes (at the root).
+// Binomial broadcast: ceil(lg P) steps, at most ceil(lg P) S bytes (at the root).
 void BuildBroadcastBinomial(program::ProgramBuilder& builder, const AlgorithmOptions& options);
 
-// ceil(lg P) steps, S bytes.
+// Binomial reduce: ceil(lg P) steps, S bytes.
 Result<program::CollectiveSpec> DescribeReduce(const AlgorithmOptions& options);
 void BuildReduceBinomial(program::ProgramBuilder& builder, const AlgorithmOptions& options);
 
-// The parent of a rank in the first of the two trees; -1 for the root, which is rank 0. Odd ranks
-// are leaves.
+// Returns the parent of a rank in the first of the two trees; -1 for the root, which is rank 0. Odd
+// ranks are leaves.
 int FirstTreeParent(int rank, int ranks);
 
 }  // namespace espalier::algorithms

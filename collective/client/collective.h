@@ -13,13 +13,14 @@
 
 namespace espalier {
 
-// The C++ face of libespalier-collective: types from the buffers, errors as exceptions, as the
-// callers of this library are programs of others that expect them. Everything else, and what each
-// call means, is in espalier_collective.h.
+// The C++ interface of libespalier-collective. Element types follow from the buffers, and errors
+// are exceptions, as C++ programs that use a library expect them. espalier_collective.h describes
+// each call.
 
 class CollectiveError : public std::runtime_error {
  public:
-  CollectiveError(int code, const std::string& words) : std::runtime_error(words), code_(code) {}
+  CollectiveError(int code, const std::string& message)
+      : std::runtime_error(message), code_(code) {}
   int code() const { return code_; }  // a negative errno value
 
  private:
@@ -43,14 +44,14 @@ concept CollectiveElement = std::is_same_v<T, float> || std::is_same_v<T, double
 
 class Collective {
  public:
-  // store: "" where the ranks meet by what their agents say.
+  // `store`: "" if the ranks join through their agents.
   Collective(const std::string& store, const std::string& name, int rank, int size,
              const espalier_comm_options& options = {})
       : size_(static_cast<std::size_t>(size)) {
-    char words[512] = "";
+    char message[512] = "";
     const int code = espalier_comm_create(store.empty() ? nullptr : store.c_str(), name.c_str(),
-                                          rank, size, &options, &comm_, words, sizeof(words));
-    if (code != 0) throw CollectiveError(code, words);
+                                          rank, size, &options, &comm_, message, sizeof(message));
+    if (code != 0) throw CollectiveError(code, message);
   }
   Collective(Collective&& other) noexcept
       : size_(other.size_), comm_(std::exchange(other.comm_, nullptr)) {}
@@ -88,7 +89,7 @@ class Collective {
   void AllToAll(const T* input, T* output, std::size_t count) {
     Check(espalier_alltoall(comm_, input, output, count, CollectiveTypeOf<T>()));
   }
-  // Parts of unequal sizes; a count for each rank.
+  // Parts of unequal sizes, with one count for each rank.
   template <CollectiveElement T>
   void AllGatherV(const T* input, T* output, std::span<const std::size_t> counts) {
     CheckCounts(counts);
@@ -100,13 +101,13 @@ class Collective {
     CheckCounts(counts);
     Check(espalier_reduce_scatterv(comm_, input, output, counts.data(), CollectiveTypeOf<T>(), op));
   }
-  // The elements of input and output are as the collective has them.
+  // Runs any collective; input and output have the sizes that it defines.
   template <CollectiveElement T>
   void Run(espalier_collective collective, const T* input, T* output, std::size_t count,
            espalier_op op = ESPALIER_SUM, int root = ESPALIER_NO_ROOT) {
     Check(espalier_run(comm_, collective, input, output, count, CollectiveTypeOf<T>(), op, root));
   }
-  // Waited for by its number.
+  // Posts a call and returns the number to pass to Test and Wait.
   template <CollectiveElement T>
   std::uint64_t Post(espalier_collective collective, const T* input, T* output, std::size_t count,
                      espalier_op op = ESPALIER_SUM, int root = ESPALIER_NO_ROOT) {
@@ -141,7 +142,7 @@ class Collective {
   void Use(const espalier_plan& plan) { Check(espalier_comm_use(comm_, &plan)); }
   void Barrier() { Check(espalier_barrier(comm_)); }
 
-  // Elements in a registered buffer.
+  // Allocates `count` elements in a registered buffer.
   template <CollectiveElement T>
   T* Allocate(std::size_t count) {
     void* memory = nullptr;
@@ -156,7 +157,7 @@ class Collective {
   }
 
   void CheckCounts(std::span<const std::size_t> counts) const {
-    if (counts.size() != size_) throw CollectiveError(-EINVAL, "a count for each rank");
+    if (counts.size() != size_) throw CollectiveError(-EINVAL, "give one count for each rank");
   }
 
   std::size_t size_;

@@ -39,7 +39,7 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
 struct espalier_comm {
   std::unique_ptr<espalier::transport::RendezvousStore> store;
   std::unique_ptr<Group> group;
-  std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // goes before the group
+  std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // destroyed before the group
   std::string error;
 };
 
@@ -75,7 +75,7 @@ int Keep(espalier_comm& comm, Error&& error) {
   return ErrnoOf(error.code);
 }
 
-// What a function of the C API does, without any exception that would leave it.
+// Runs the body of a C function and turns exceptions into error codes.
 template <typename Work>
 int Shield(const espalier_comm* comm, const Work& work) {
   if (comm == nullptr) return -EINVAL;
@@ -88,7 +88,7 @@ int Shield(const espalier_comm* comm, const Work& work) {
   }
 }
 
-// Runs a call and keeps its words. Calls that were posted come first.
+// Runs a call after all posted ones and keeps its error message.
 template <typename Call>
 int Guard(espalier_comm* comm, const Call& call) {
   return Shield(comm, [&] {
@@ -100,17 +100,17 @@ int Guard(espalier_comm* comm, const Call& call) {
 
 Result<void> CheckKind(int type, int op) {
   if (type < 0 || type >= espalier::reduce::kDataTypes) {
-    return tl::unexpected(Refuse("no such type of elements"));
+    return tl::unexpected(Refuse("unknown element type (see enum espalier_type)"));
   }
   if (op < 0 || op >= espalier::reduce::kReduceOps) {
-    return tl::unexpected(Refuse("no such operation"));
+    return tl::unexpected(Refuse("unknown reduction operation (see enum espalier_op)"));
   }
   return {};
 }
 
 using CallOfGroup = espalier::runtime::AsyncCalls::Call;
 
-// A call with elements; collective, type and op come as plain numbers.
+// A call whose collective, type and operation are the C API's numbers.
 struct PlainCall {
   int collective;
   const void* input;
@@ -122,7 +122,7 @@ struct PlainCall {
 
   Result<void> Check() const {
     if (collective < 0 || collective > ESPALIER_CUSTOM) {
-      return tl::unexpected(Refuse("no such collective"));
+      return tl::unexpected(Refuse("unknown collective (see enum espalier_collective)"));
     }
     return CheckKind(type, op);
   }
@@ -141,13 +141,13 @@ int Run(espalier_comm* comm, int collective, const void* input, void* output, si
   });
 }
 
-// One of unequal parts, which keeps the counts.
+// A call with unequal parts, which keeps a copy of the counts.
 Result<CallOfGroup> MakeUnequalCall(const espalier_comm& comm, CollectiveKind kind,
                                     const void* input, void* output, const size_t* counts, int type,
                                     int op) {
   auto checked = CheckKind(type, op);
   if (!checked) return espalier::Propagate(checked);
-  if (counts == nullptr) return tl::unexpected(Refuse("no counts"));
+  if (counts == nullptr) return tl::unexpected(Refuse("counts is null (give one for each rank)"));
   std::vector<size_t> own(counts, counts + comm.group->size());
   return [=, own = std::move(own)](Group& group) {
     return group.RunUnequal(kind, input, output, own, static_cast<DataType>(type),
@@ -164,7 +164,7 @@ int RunUnequal(espalier_comm* comm, CollectiveKind kind, const void* input, void
   });
 }
 
-// Posts what `make` makes.
+// Posts the call that `make` returns.
 template <typename MakeFunction>
 int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
   if (comm == nullptr || request == nullptr) return -EINVAL;
@@ -180,13 +180,14 @@ int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
 
 Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
   if (from.medium > ESPALIER_VERBS || from.plan_port > UINT16_MAX) {
-    return tl::unexpected(Refuse("options of another version"));
+    return tl::unexpected(Refuse("medium or plan_port is out of range (another version?)"));
   }
   if (from.agent != nullptr && from.offload != nullptr) {
-    return tl::unexpected(Refuse("an agent or an engine: a job says where its calls are done"));
+    return tl::unexpected(
+        Refuse("agent and offload exclude each other (the job decides where its calls are done)"));
   }
   CommunicatorOptions chosen;
-  // Ranks at an engine meet over the network, also where programs would share memory.
+  // Offload services connect over the network, even if the programs could share memory.
   const bool meets_over_tcp = from.medium == ESPALIER_SHARED_MEMORY && from.offload != nullptr;
   if (from.medium == ESPALIER_TCP || meets_over_tcp) chosen.medium = Medium::kTcp;
   if (from.medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
@@ -218,7 +219,7 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
                                             const espalier_comm_options& options) {
   const bool has_agent = options.agent != nullptr;
   if (name == nullptr || (store == nullptr && !has_agent)) {
-    return tl::unexpected(Refuse("a group needs a store and a name"));
+    return tl::unexpected(Refuse("store or name is null (a group needs both)"));
   }
   auto chosen = ToOptions(options);
   if (!chosen) return espalier::Propagate(chosen);
@@ -232,7 +233,7 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   JobOptions job = {.job = name, .rank = rank, .size = size, .timeout = chosen->timeout};
   if (has_agent) {
-    if (size < 1) return tl::unexpected(Refuse("a group has ranks"));
+    if (size < 1) return tl::unexpected(Refuse("size must be at least 1"));
     job.agent = options.agent;
     if (store == nullptr) return JoinJob(job);
   }
@@ -253,7 +254,7 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
 
 Result<CollectivePlan> ToPlan(const espalier_plan& from) {
   if (from.program == nullptr || (from.source_ports == nullptr && from.source_port_count > 0)) {
-    return tl::unexpected(Refuse("a plan has a program, and as many source ports as it says"));
+    return tl::unexpected(Refuse("program or source_ports of the plan is null"));
   }
   auto program = espalier::program::DecodeProgram(
       {static_cast<const char*>(from.program), from.program_bytes});
@@ -272,7 +273,7 @@ Result<CollectivePlan> ToPlan(const espalier_plan& from) {
   return plan;
 }
 
-// Hands out what `join` makes, or its error's words, and lets no exception out to C.
+// Hands out the communicator that `join` returns, or its error message; no exception leaves it.
 template <typename JoinFunction>
 int Make(const JoinFunction& join, espalier_comm** comm, char* error, size_t error_bytes) {
   if (comm == nullptr) return -EINVAL;
@@ -308,7 +309,7 @@ int espalier_comm_create(const char* store, const char* name, int rank, int size
 int espalier_comm_join_job(const char* agent, const char* job, int rank, uint32_t timeout_ms,
                            espalier_comm** comm, char* error, size_t error_bytes) {
   const auto join = [&]() -> Result<std::unique_ptr<espalier_comm>> {
-    if (job == nullptr) return tl::unexpected(Refuse("a job has a name"));
+    if (job == nullptr) return tl::unexpected(Refuse("job is null (give the job's name)"));
     JobOptions options = {.job = job, .rank = rank};
     if (agent != nullptr) options.agent = agent;
     if (timeout_ms != 0) options.timeout = std::chrono::milliseconds(timeout_ms);
@@ -368,7 +369,7 @@ int espalier_barrier(espalier_comm* comm) {
 
 int espalier_comm_use(espalier_comm* comm, const espalier_plan* plan) {
   return Guard(comm, [&](Group& group) -> Result<void> {
-    if (plan == nullptr) return tl::unexpected(Refuse("no plan"));
+    if (plan == nullptr) return tl::unexpected(Refuse("plan is null"));
     auto read = ToPlan(*plan);
     if (!read) return espalier::Propagate(read);
     return group.Use(std::move(*read));

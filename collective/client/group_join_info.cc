@@ -5,7 +5,7 @@
 namespace espalier::client {
 namespace {
 
-// From the first rank's port to its store's.
+// The rendezvous store listens this far above the first rank's port.
 constexpr int kStoreOffset = 10'000;
 
 std::string StoreAt(const IpAddress& address, int port) {

@@ -8,9 +8,9 @@
 
 namespace espalier::client {
 
-// Where the ranks of a job meet, by the plan of one of them: for the program whose rank it is, and
-// for the engine that takes part in its place. `number` tells apart the groups that a job forms one
-// after another.
+// Computes from one rank's plan how that rank joins its job's group: store, name and options. Used
+// by the program, or by the offload service that takes part for it. `number` tells apart the groups
+// that a job forms one after another.
 runtime::GroupJoinInfo MakeGroupJoinInfo(const agent::LocalRankPlan& plan, const std::string& job,
                                          std::uint32_t number);
 

@@ -32,10 +32,10 @@ std::optional<std::string> FromEnvironment(const char* name) {
 tl::unexpected<Error> FailOf(const std::string& path, const char* what) {
   const bool is_forbidden = errno == EACCES || errno == EPERM;
   return Fail(is_forbidden ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
-              fmt::format("{}: cannot {} a job's key: {}", path, what, std::strerror(errno)));
+              fmt::format("{}: cannot {} the job key: {}", path, what, std::strerror(errno)));
 }
 
-// What is opened is what is checked and read.
+// Checks and reads the same open file, so that nobody can replace it in between.
 Result<JobKey> ReadKeyFile(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return FailOf(path, "read");
@@ -43,8 +43,8 @@ Result<JobKey> ReadKeyFile(const std::string& path) {
   if (::fstat(file.get(), &status) != 0) return FailOf(path, "read");
   if ((status.st_mode & 077) != 0) {
     return Fail(ErrorCode::kPermissionDenied,
-                fmt::format("{}: others than its owner can read it or write it, and whoever has a "
-                            "job's key is one of its ranks (chmod 600 {})",
+                fmt::format("{}: other users than its owner can read or write it, and whoever has "
+                            "a job's key can join the job (chmod 600 {})",
                             path, path));
   }
   char text[256];
@@ -55,7 +55,7 @@ Result<JobKey> ReadKeyFile(const std::string& path) {
   return key;
 }
 
-// Whoever comes first makes the key; it appears whole or not at all.
+// The first rank creates the key; linking a complete file makes it appear atomically.
 Result<JobKey> KeyOfFolder(const fs::path& folder) {
   std::error_code code;
   fs::create_directories(folder, code);

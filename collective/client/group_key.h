@@ -8,18 +8,18 @@
 
 namespace espalier::client {
 
-// By what the ranks of a group know one another that no controller has given a key. The first of
-// these that there is:
+// Finds the credentials of a group that got no key from a controller. The first source that exists
+// is taken:
 //   $ESPALIER_JOB_KEY_FILE  a file of 64 hexadecimal digits, which only its owner can read
 //   $ESPALIER_JOB_KEY       the digits themselves
-//   store                   where that is a folder, and the medium no memory: the key in it, which
-//                           the first rank there makes
-// Errors: kInvalidArgument for other text; kPermissionDenied for a file that others can read, or
+//   store                   if it is a folder and the group does not use shared memory: a key file
+//                           there, which the first rank creates
+// Errors: kInvalidArgument for other text; kPermissionDenied for a file that others can read or
 // this user cannot; kUnavailable for a folder that cannot be written.
 Result<transport::GroupCredentials> FindMembership(const std::string& store,
                                                    runtime::Medium medium);
 
-// Whether $ESPALIER_INSECURE_GROUPS is 1: groups without a key may meet anywhere.
+// Whether $ESPALIER_INSECURE_GROUPS is 1, which allows groups without a key at any address.
 bool TrustsNetwork();
 
 }  // namespace espalier::client

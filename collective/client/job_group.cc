@@ -19,8 +19,8 @@ namespace {
 using program::CollectiveKind;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook{200};  // how soon the end of a group is noticed
-constexpr std::chrono::milliseconds kPause{10};  // between two looks for a plan that all have
+constexpr std::chrono::milliseconds kLook{200};  // the listener notices the end this soon
+constexpr std::chrono::milliseconds kPause{10};  // between attempts to agree on a plan
 
 Result<runtime::CollectivePlan> ToPlan(const agent::LocalRankPlan& local) {
   auto program = program::DecodeProgram(local.program);
@@ -44,13 +44,13 @@ Result<std::unique_ptr<JobGroup>> JobGroup::AskAgent(const JobOptions& options,
   if (!plan) return Propagate(plan);
   if (!*plan) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("no plan for rank {} of job {} has come in time (`espalier job list` "
-                            "tells its state)",
+                fmt::format("no plan for rank {} of job {} arrived in time (`espalier job list` "
+                            "shows its state)",
                             options.rank, options.job));
   }
   if (options.size != 0 && options.size != (*plan)->ranks) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("job {} has {} ranks by its plan, and {} by the program", options.job,
+                fmt::format("job {} has {} ranks in its plan, but the program says {}", options.job,
                             (*plan)->ranks, options.size));
   }
   return std::unique_ptr<JobGroup>(new JobGroup(options, std::move(*client), std::move(**plan)));
@@ -85,7 +85,7 @@ Result<std::unique_ptr<JobGroup>> JobGroup::JoinIfAllHavePlans(const JobOptions&
   return job;
 }
 
-// All ranks come, and agree on the plan that they begin with.
+// Forms the first group; all ranks join it and agree on their first plan.
 Result<void> JobGroup::Meet() {
   auto plan = ToPlan(first_);
   if (!plan) return Propagate(plan);
@@ -129,13 +129,15 @@ Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t numbe
   return std::move(*joined);
 }
 
-// Ranks may have been given different plans at first; what all agree on is the same everywhere, and
-// so is how often they have to ask.
+// Ranks may hold different plans at first, until the controller's pushes have reached all agents.
+// Each barrier ends with an agreement whose result is the same everywhere, so all ranks make the
+// same number of attempts.
 Result<void> JobGroup::AgreeOnFirstPlan(CollectiveKind kind) {
   const auto end = steady_clock::now() + options_.timeout;
   while (group_->GenerationOf(kind) == 0) {
     if (steady_clock::now() >= end) {
-      return Fail(ErrorCode::kUnavailable, "the ranks have no plan in common");
+      return Fail(ErrorCode::kUnavailable,
+                  "the ranks got no common plan in time (`espalier job list` shows the job)");
     }
     auto met = group_->Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, reduce::DataType::kU8,
                            reduce::ReduceOp::kSum, program::kNoRoot);
@@ -145,7 +147,7 @@ Result<void> JobGroup::AgreeOnFirstPlan(CollectiveKind kind) {
   return {};
 }
 
-// Without an agent the group goes on with the plan that it has.
+// Offers new plans to the group. If the agent goes, the group keeps the plan that it has.
 void JobGroup::Listen() {
   while (!is_over_) {
     auto local = client_->Wait(kLook);
@@ -156,7 +158,7 @@ void JobGroup::Listen() {
   }
 }
 
-// One rank speaks of what went well for all.
+// Every rank reports failures; only rank 0 reports successes, which are common to all.
 void JobGroup::Report(CollectiveKind kind, std::size_t bytes, steady_clock::time_point start,
                       const Result<void>& done) {
   ++calls_;

@@ -18,29 +18,30 @@
 namespace espalier::client {
 
 struct JobOptions {
-  std::string agent;  // socket of its local API; "": $ESPALIER_AGENT_SOCKET, else the default
+  std::string agent;  // the agent's local socket; "": $ESPALIER_AGENT_SOCKET, else the default
   std::string job;
   int rank = 0;
-  int size = 0;                               // ranks that the program has; 0: as many as the plan
-  std::chrono::milliseconds timeout{30'000};  // of joining, and of every try of a call
+  int size = 0;                               // ranks of the program; 0: as the plan says
+  std::chrono::milliseconds timeout{30'000};  // of joining, and of every attempt of a call
 };
 
-// A rank's membership of a job that `espalier job start` has started: the agent on this host says
-// who the others are and by which plan they work together, now and whenever the controller has a
-// new one. Runs in this process, or in the agent where the job was started with --offload.
+// A rank's membership of a job that was started by `espalier job start`. The agent on this host
+// tells who the other ranks are and which plan they use, and passes on new plans of the controller.
+// Calls run in this process, or in the host's offload service if the job was started with
+// --offload.
 //
-// All ranks end and begin again together: one that begins alone meets nobody.
+// All ranks must leave and rejoin together; a rank that rejoins alone finds no peers.
 // Thread safety: as RetryingGroup; a thread of its own listens to the agent.
 class JobGroup : public runtime::Group {
  public:
-  // Returns when all ranks have come and have the plan in force.
-  // Errors: those of RankPlanClient and of joining; kUnavailable where no plan or rank comes in
-  // time; kInvalidArgument for a plan of another size; kFailedPrecondition for a program of another
-  // version.
+  // Returns when all ranks have joined and the plan is in force.
+  // Errors: those of RankPlanClient and of joining; kUnavailable if a plan or a rank does not come
+  // in time; kInvalidArgument for a plan of another size; kFailedPrecondition for a program of
+  // another version.
   static Result<std::unique_ptr<JobGroup>> Join(const JobOptions& options);
-  // As Join, where the agents of all ranks have plans within half of the timeout; the ranks tell
-  // one another through the store. None, at all ranks, where one has no agent or no plan. Of a size
-  // that is given. Errors: as Join's; those of the store.
+  // As Join, if the agents of all ranks have plans within half of the timeout; the ranks tell one
+  // another through the store. Returns null on all ranks if one has no agent or no plan.
+  // options.size must be set. Errors: as Join; those of the store.
   static Result<std::unique_ptr<JobGroup>> JoinIfAllHavePlans(const JobOptions& options,
                                                               transport::RendezvousStore& store);
   ~JobGroup() override;
@@ -57,7 +58,7 @@ class JobGroup : public runtime::Group {
   Result<void> Release(void* memory) override { return group_->Release(memory); }
   void Interrupt(const Error& cause) override { group_->Interrupt(cause); }
 
-  // Of the plan in force for that collective; 0: none.
+  // The generation of the plan in force for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const {
     return group_->GenerationOf(kind);
   }
@@ -78,8 +79,8 @@ class JobGroup : public runtime::Group {
 
   const JobOptions options_;
   std::unique_ptr<agent::RankPlanClient> client_;
-  agent::LocalRankPlan first_;                         // the plan that it joined by
-  std::unique_ptr<transport::RendezvousStore> store_;  // outlives the groups that meet through it
+  agent::LocalRankPlan first_;                         // the plan with which it joined
+  std::unique_ptr<transport::RendezvousStore> store_;  // outlives the groups that join through it
   std::unique_ptr<runtime::RetryingGroup> group_;
   std::uint64_t calls_ = 0;
   std::atomic<bool> is_over_ = false;

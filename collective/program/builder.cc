@@ -56,7 +56,8 @@ ChunkRef ChunkRef::ReduceTo(const ChunkRef& other, Buffer buffer, int index, int
 ProgramBuilder::ParallelScope::ParallelScope(ProgramBuilder& builder, int instances)
     : builder_(builder), outer_(builder.instances_) {
   if (instances < 1 || instances > kMaxInstances / outer_) {
-    builder_.AddError(fmt::format("cannot parallelize {} times within {}", instances, outer_));
+    builder_.AddError(
+        fmt::format("cannot parallelize {} times inside {} parallel instances", instances, outer_));
     return;
   }
   builder_.instances_ *= instances;
@@ -72,7 +73,7 @@ ProgramBuilder::ProgramBuilder(std::string name, CollectiveSpec collective,
     return;
   }
   if (!placement.in_place && !placement.out_of_place) {
-    AddError("a program that is neither in place nor out of place serves no call");
+    AddError("the program supports neither calls in place nor out of place");
   }
   std::int64_t cells = 0;
   for (int rank = 0; rank < dag_.collective.ranks && cells <= kMaxCells; ++rank) {
@@ -106,7 +107,7 @@ void ProgramBuilder::AddError(std::string message, ErrorCode code) {
   error_ = Error{code, fmt::format("{}: {}", dag_.name, message)};
 }
 
-// Grows scratch where that is what is missing.
+// Also grows scratch memory if the location lies beyond it.
 bool ProgramBuilder::IsInside(int rank, Location location, int count) {
   if (error_) return false;
   if (rank < 0 || rank >= dag_.collective.ranks) {
@@ -149,8 +150,9 @@ bool ProgramBuilder::CheckReadable(const ChunkRef& ref) {
       const std::int64_t written = memory.written[at][first + i];
       if (written != kNever && written <= ref.made_) continue;
       AddError(fmt::format("{}: {}", Describe(ref.rank_, ref.location_, ref.count_),
-                           written == kNever ? "read, but nothing was written there"
-                                             : "a stale reference, overwritten since"));
+                           written == kNever
+                               ? "read before anything was written there"
+                               : "the reference is stale, as the chunks were overwritten"));
       return false;
     }
   }
@@ -164,7 +166,7 @@ bool ProgramBuilder::CheckPlaces(const ChunkOp& op) {
     return false;
   }
   if (dag_.placement.out_of_place && op.destination.buffer == Buffer::kInput) {
-    AddError(fmt::format("{}: written, but out of place the input is only read",
+    AddError(fmt::format("{}: written, but the input is read-only out of place",
                          Describe(op.rank, op.destination, op.count)));
     return false;
   }
@@ -181,7 +183,7 @@ bool ProgramBuilder::CheckPlaces(const ChunkOp& op) {
                            (place(op.source) == to || place(op.source) == place(op.operand) ||
                             Overlap(place(op.source), place(op.operand), op.count)));
     if (!overlaps) continue;
-    AddError(fmt::format("{}: overlap what they are made of",
+    AddError(fmt::format("{}: overlaps the chunks that it is computed from",
                          Describe(op.rank, op.destination, op.count)));
     return false;
   }
@@ -191,11 +193,11 @@ bool ProgramBuilder::CheckPlaces(const ChunkOp& op) {
 ChunkRef ProgramBuilder::Add(ChunkOp op, const ChunkRef& from, const ChunkRef* onto) {
   if (error_) return {};
   if (from.builder_ != this) {
-    AddError("a reference to the chunks of no or of another program");
+    AddError("a chunk reference is empty or belongs to another program");
     return {};
   }
   if (onto != nullptr && onto->count_ != from.count_) {
-    AddError(fmt::format("{} chunks reduced onto {}", from.count_, onto->count_));
+    AddError(fmt::format("cannot reduce {} chunks onto {}", from.count_, onto->count_));
     return {};
   }
   if (!CheckReadable(from) || (onto != nullptr && !CheckReadable(*onto)) || !CheckPlaces(op)) {
@@ -207,7 +209,7 @@ ChunkRef ProgramBuilder::Add(ChunkOp op, const ChunkRef& from, const ChunkRef* o
   ref.rank_ = op.rank;
   ref.location_ = op.destination;
   ref.count_ = op.count;
-  // A copy of chunks onto themselves, wherever the buffers lie.
+  // A copy of chunks onto themselves does nothing.
   const bool is_nothing = !op.reduces && op.source_rank == op.rank &&
                           std::ranges::all_of(memories_, [&](const Memory& memory) {
                             const MemoryMap& map = memory.maps[static_cast<std::size_t>(op.rank)];

@@ -24,30 +24,31 @@ struct ChunkOp {
   Location destination;
   int count = 1;
   int channel = kAnyChannel;
-  int instances = 1;  // equal parts that are to move in parallel
+  int instances = 1;  // equal parts that move in parallel
 };
 
-// The Chunk DAG (GC3, section 4.1): its nodes in the order of the text, which respects every
-// edge. The edges are the overlaps of what the nodes read and write.
+// The Chunk DAG (GC3, section 4.1). The nodes are in the order of the text, which respects every
+// edge. The edges are the overlaps of the chunks that nodes read and write.
 struct ChunkDag {
   std::string name;
   CollectiveSpec collective;
   BufferPlacement placement;
   std::vector<ChunkOp> ops;
-  std::vector<int> scratch_chunks;  // of each rank
+  std::vector<int> scratch_chunks;  // by rank
 };
 
 class ProgramBuilder;
 
-// Chunks that lie together at one place, as they are now: `count` from `index` on in a buffer.
-// Once any of them is overwritten the reference is stale, and its use an error.
+// A reference to consecutive chunks as they are at this point of the program: `count` from `index`
+// on in a buffer. The reference becomes stale once any of them is overwritten; using it then is an
+// error.
 class ChunkRef {
  public:
-  // Copies them to that place. The new reference is to the copies.
+  // Copies the chunks to that place and returns a reference to the copies.
   ChunkRef Copy(int rank, Buffer buffer, int index, int channel = kAnyChannel) const;
   // Reduces `other`, from any rank, onto these chunks.
   ChunkRef Reduce(const ChunkRef& other, int channel = kAnyChannel) const;
-  // The same, but the result goes to another place of this rank, and these chunks stay.
+  // As Reduce, but the result goes to another place of this rank and these chunks stay.
   ChunkRef ReduceTo(const ChunkRef& other, Buffer buffer, int index,
                     int channel = kAnyChannel) const;
 
@@ -61,23 +62,23 @@ class ChunkRef {
   int rank_ = 0;
   Location location_;
   int count_ = 0;
-  std::int64_t made_ = 0;  // after so many operations
+  std::int64_t made_ = 0;  // number of operations before it
 };
 
-// Traces a chunk-oriented program (GC3, section 3) into a Chunk DAG. The first error is kept, what
-// follows has no effect, and Finish returns it, so that a program reads as a list of operations:
+// Traces a chunk-oriented program (GC3, section 3) into a Chunk DAG. The first error is kept, later
+// calls have no effect, and Finish returns the error. So a program reads as a list of operations:
 //
 //   ProgramBuilder builder("ring", {.kind = kAllGather, .ranks = n, .chunks = n}, {});
 //   ChunkRef chunk = builder.Chunk(0, Buffer::kInput, 0).Copy(0, Buffer::kOutput, 0);
 //   for (int rank = 1; rank < n; ++rank) chunk = chunk.Copy(rank, Buffer::kOutput, 0);
 //
-// Programs are written for every placement that they allow at once: in place, output and input
-// are the same memory (a copy of chunks onto themselves is then nothing), out of place the input
-// is only read. Scratch is as large as the highest index used.
-// Errors (kInvalidArgument, with the number of the operation): a rank or chunk that is not there,
-// a read of what nothing was written to, a stale reference, unequal counts, chunks that overlap
-// what they are copied or reduced to, a write to the input out of place. kResourceExhausted past
-// two million operations or 16 million chunks of all ranks' input and output.
+// A program is written for all buffer placements that it allows. In place, output and input are the
+// same memory, and copying chunks onto themselves does nothing; out of place the input is
+// read-only. Scratch is as large as the highest index used.
+// Errors (kInvalidArgument, with the number of the operation): a rank or chunk that does not exist,
+// a read before any write, a stale reference, unequal counts, chunks that overlap the place that
+// they are copied or reduced to, a write to the input out of place. kResourceExhausted for more
+// than two million operations or 16 million chunks of all ranks' input and output.
 class ProgramBuilder {
  public:
   ProgramBuilder(std::string name, CollectiveSpec collective, BufferPlacement placement);
@@ -86,8 +87,8 @@ class ProgramBuilder {
 
   ChunkRef Chunk(int rank, Buffer buffer, int index, int count = 1);
 
-  // While it lives, every operation is cut into that many equal parts, which move in parallel over
-  // channels of their own. Nested scopes multiply.
+  // As long as it lives, every operation is cut into this many equal parts, which move in parallel
+  // over channels of their own. Nested scopes multiply.
   class ParallelScope {
    public:
     ParallelScope(ProgramBuilder& builder, int instances);
@@ -101,15 +102,15 @@ class ProgramBuilder {
   };
   [[nodiscard]] ParallelScope Parallelize(int instances) { return {*this, instances}; }
 
-  // Nothing that follows has any effect.
+  // Whether an error occurred; later calls have no effect.
   bool has_failed() const { return error_.has_value(); }
   Result<ChunkDag> Finish();
 
  private:
   friend class ChunkRef;
 
-  // When each chunk of memory was last written (by which operation, from 1 on; 0 for the input at
-  // the start, -1 for never), under one placement.
+  // The operation that last wrote each chunk of memory (from 1 on; 0 for the input at the start, -1
+  // for never), under one buffer placement.
   struct Memory {
     bool in_place = false;
     std::vector<std::vector<std::int64_t>> written;  // by rank, then input, output, scratch

@@ -6,8 +6,8 @@
 
 namespace espalier::program {
 
-// A set of input chunks: what a chunk of data is the reduction of. Kept as sorted, disjoint,
-// non-adjacent ranges of ids, which are few in the programs that people write.
+// A set of input chunks: those whose reduction a chunk of data is. Stored as sorted, disjoint,
+// non-adjacent ranges of ids; programs that people write need few.
 class ChunkSet {
  public:
   struct Range {
@@ -17,11 +17,11 @@ class ChunkSet {
   };
 
   ChunkSet() = default;
-  // The ids begin, ..., end - 1.
+  // Returns the set of the ids begin, ..., end - 1.
   static ChunkSet Of(std::int64_t begin, std::int64_t end);
   static ChunkSet Of(std::int64_t id) { return Of(id, id + 1); }
 
-  // The union of two sets that have nothing in common; none if they do. Linear in the ranges.
+  // Returns the union of two disjoint sets; none if they overlap. Linear in the number of ranges.
   static std::optional<ChunkSet> DisjointUnion(const ChunkSet& a, const ChunkSet& b);
 
   bool empty() const { return ranges_.empty(); }

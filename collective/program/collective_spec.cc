@@ -40,7 +40,7 @@ tl::unexpected<Error> Refuse(std::string message) {
 Result<void> CheckCounts(const CollectiveSpec& spec) {
   if (spec.counts.empty()) return {};
   if (spec.kind != CollectiveKind::kReduceScatter) {
-    return Refuse("only a reduce_scatter has counts");
+    return Refuse("only a reduce_scatter takes counts");
   }
   if (spec.counts.size() != static_cast<std::size_t>(spec.ranks)) {
     return Refuse(fmt::format("{} counts for {} ranks", spec.counts.size(), spec.ranks));
@@ -58,31 +58,34 @@ Result<void> CheckCounts(const CollectiveSpec& spec) {
 
 Result<void> CheckExpected(const CollectiveSpec& spec) {
   if (spec.expected.empty()) return {};
-  if (spec.kind != CollectiveKind::kCustom) return Refuse("only a custom collective is expected");
+  if (spec.kind != CollectiveKind::kCustom)
+    return Refuse("only a custom collective takes `expected`");
   const auto is_outside = [&](int rank, int index) {
     return rank < 0 || rank >= spec.ranks || index < 0 || index >= spec.chunks;
   };
   std::pair previous(-1, -1);
   for (const Expectation& one : spec.expected) {
     if (is_outside(one.rank, one.index)) {
-      return Refuse(fmt::format("no output chunk {} at rank {}", one.index, one.rank));
+      return Refuse(fmt::format("there is no output chunk {} at rank {}", one.index, one.rank));
     }
     if (std::pair(one.rank, one.index) <= previous) {
-      return Refuse(fmt::format("output chunk {} of rank {} is expected out of order or twice",
-                                one.index, one.rank));
+      return Refuse(
+          fmt::format("output chunk {} of rank {} is listed out of order or twice in `expected`",
+                      one.index, one.rank));
     }
     previous = {one.rank, one.index};
     std::vector<InputChunk> sum = one.sum_of;
     std::ranges::sort(sum);
     if (sum.empty() || std::ranges::adjacent_find(sum) != sum.end()) {
       return Refuse(
-          fmt::format("output chunk {} of rank {} is expected to be nothing, or to have "
-                      "a chunk in it twice",
+          fmt::format("output chunk {} of rank {} is expected to be the sum of no chunks, or of "
+                      "one chunk twice",
                       one.index, one.rank));
     }
     for (const InputChunk& chunk : one.sum_of) {
       if (is_outside(chunk.rank, chunk.index)) {
-        return Refuse(fmt::format("no input chunk {} at rank {}", chunk.index, chunk.rank));
+        return Refuse(
+            fmt::format("there is no input chunk {} at rank {}", chunk.index, chunk.rank));
       }
     }
   }
@@ -102,10 +105,10 @@ Result<void> CollectiveSpec::Check() const {
   if (chunks < 1) return Refuse("a collective needs at least one chunk");
   if (root != kNoRoot && (!IsRooted(kind) || root < 0 || root >= ranks)) {
     return Refuse(
-        fmt::format("a {} of {} ranks has no root {}", CollectiveKindName(kind), ranks, root));
+        fmt::format("a {} of {} ranks cannot have root {}", CollectiveKindName(kind), ranks, root));
   }
   if (IsShared(*this) && chunks % ranks != 0) {
-    return Refuse(fmt::format("{} chunks cannot be shared out evenly to {} ranks", chunks, ranks));
+    return Refuse(fmt::format("{} chunks cannot be divided evenly among {} ranks", chunks, ranks));
   }
   if (auto counted = CheckCounts(*this); !counted) return counted;
   return CheckExpected(*this);
@@ -168,7 +171,7 @@ std::optional<ChunkSet> CollectiveSpec::Expected(int rank, int index, int assume
   if (found == expected.end() || found->rank != rank || found->index != index) return std::nullopt;
   ChunkSet sum;
   for (const InputChunk& chunk : found->sum_of) {
-    // An expectation that counts a chunk twice can never be met.
+    // An expectation that counts a chunk twice cannot be met.
     auto more = ChunkSet::DisjointUnion(sum, ChunkSet::Of(Id(chunk)));
     if (!more) return ChunkSet();
     sum = std::move(*more);

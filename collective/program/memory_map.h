@@ -7,19 +7,20 @@
 
 namespace espalier::program {
 
-// Where the buffers of one rank lie: a dense number for every chunk of memory, such that two
-// locations have the same number where they are the same memory.
+// Maps the buffers of one rank to memory: every chunk of memory has a dense number, and two
+// locations have the same number if they are the same memory.
 class MemoryMap {
  public:
-  // With in_place the output is (a part of) the input or the other way round, as Placement says.
-  // Of a reduce only the root has an output.
+  // With in_place, the output is (a part of) the input or the other way round, as BufferPlacement
+  // defines. In a reduce only the root has an output.
   MemoryMap(const CollectiveSpec& spec, int rank, int scratch_chunks, bool in_place);
 
-  // Chunks of memory that it numbers, from 0 on.
+  // The number of chunks of memory; they are numbered from 0.
   int cells() const { return scratch_begin_ + scratch_; }
-  // None outside of the buffer. The chunks of a buffer follow one another.
+  // Returns the number of a location; none outside of the buffer. The chunks of a buffer are
+  // consecutive.
   std::optional<int> Find(Location location, int count = 1) const;
-  int Cell(Location location) const;  // of a location inside
+  int Cell(Location location) const;  // precondition: the location is inside the buffer
 
  private:
   int input_begin_ = 0;

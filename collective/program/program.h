@@ -11,14 +11,14 @@
 
 namespace espalier::program {
 
-// A collective program as an interpreter runs it (GC3-IR): for every rank thread blocks, for every
-// thread block a list of steps that run one after another. Blocks run at the same time, on every
-// rank; they wait for one another only through messages and through the dependencies of steps.
+// A collective program as an interpreter runs it (GC3-IR): thread blocks for every rank, and for
+// every thread block a list of steps that run in order. Blocks run concurrently on every rank; they
+// wait for one another only through messages and through dependencies of steps.
 //
 // A connection is (sending rank, receiving rank, channel): a FIFO of messages with a number of
 // slots that the interpreter chooses. Exactly one block sends on it and one receives. The k-th
 // message sent is the k-th received; a send waits while all slots are full. All chunks have one
-// size; the interpreter may cut that size into tiles and run the whole program once for each.
+// size. The interpreter may cut that size into tiles and run the whole program once for each tile.
 
 enum class Buffer : std::uint8_t { kInput, kOutput, kScratch };
 
@@ -28,7 +28,8 @@ struct Location {
   auto operator<=>(const Location&) const = default;
 };
 
-// With m for the message received and src, dst for `count` chunks from source and destination on:
+// With m for the message received, and src and dst for `count` chunks from source and destination
+// on:
 enum class OpCode : std::uint8_t {
   kNop,                    // only waits for its dependencies
   kSend,                   // send src
@@ -41,7 +42,7 @@ enum class OpCode : std::uint8_t {
   kReduce,                 // dst = dst + src
 };
 
-// The names of MSCCL: nop, s, r, rcs, rrs, rrc, rrcs, cpy, re.
+// MSCCL's names: nop, s, r, rcs, rrs, rrc, rrcs, cpy, re.
 std::string_view OpCodeName(OpCode op);
 std::optional<OpCode> FindOpCode(std::string_view name);
 // "i", "o", "s".
@@ -54,7 +55,7 @@ bool ReadsSource(OpCode op);
 bool ReadsDestination(OpCode op);  // kReduce alone
 bool WritesDestination(OpCode op);
 
-// Wait until that step of that block (of the same rank) is done.
+// Waits until that step of that block (of the same rank) is done.
 struct Dependency {
   std::int32_t block = 0;
   std::int32_t step = 0;
@@ -81,7 +82,7 @@ struct ThreadBlock {
 };
 
 struct RankProgram {
-  // Sizes of the buffers as this program uses them; 0 for a buffer that it does not touch.
+  // The sizes of the buffers that this program uses; 0 for an unused buffer.
   std::int32_t input_chunks = 0;
   std::int32_t output_chunks = 0;
   std::int32_t scratch_chunks = 0;
@@ -104,17 +105,17 @@ struct Program {
   CollectiveSpec collective;
   BufferPlacement placement;
   Protocol protocol = Protocol::kSimple;
-  // Sizes of data that it is meant for.
+  // The data sizes that it is meant for.
   std::int64_t min_bytes = 0;
   std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max();
   std::vector<RankProgram> ranks;
   bool operator==(const Program&) const = default;
 };
 
-// How many channels it uses: the highest and one.
+// Returns the number of channels: the highest channel plus one.
 int CountChannels(const Program& program);
 std::int64_t CountSteps(const Program& program);
-// Chunks in one message: 1 where the program sends nothing.
+// The chunks in one message; 1 if the program sends nothing.
 struct MessageCounts {
   std::int32_t largest = 1;
   double mean = 1;

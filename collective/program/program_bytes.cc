@@ -16,7 +16,7 @@ class Writer {
     }
     bytes_ += static_cast<char>(value);
   }
-  // From -1 (none) on.
+  // Writes a number from -1 (none) on.
   void Peer(std::int64_t value) { Number(static_cast<std::uint64_t>(value + 1)); }
   void Count(std::int64_t value) { Number(static_cast<std::uint64_t>(value)); }
   void Text(std::string_view text) {
@@ -29,7 +29,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Once something is wrong all that follows reads as zero.
+// After the first error, every read returns zero.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -53,7 +53,7 @@ class Reader {
   std::int32_t Count() {
     return static_cast<std::int32_t>(Number(std::numeric_limits<std::int32_t>::max()));
   }
-  // Of things that take a byte each at least.
+  // Reads the number of items that take at least a byte each.
   std::size_t Length() { return static_cast<std::size_t>(Number(bytes_.size())); }
   std::string Text() {
     const std::size_t length = Length();
@@ -193,7 +193,7 @@ Result<Program> DecodeProgram(std::string_view bytes) {
   constexpr auto kMaxBytes = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   Reader reader(bytes);
   if (reader.Number(kMaxBytes) != kProgramBytesVersion) {
-    return Fail(ErrorCode::kInvalidArgument, "no program, or one of another version");
+    return Fail(ErrorCode::kInvalidArgument, "not a program, or a program of another version");
   }
   Program program;
   program.name = reader.Text();
@@ -212,7 +212,7 @@ Result<Program> DecodeProgram(std::string_view bytes) {
     for (std::size_t i = 0; i < blocks; ++i) rank.blocks.push_back(ReadBlock(reader));
   }
   if (!reader.IsWhole()) {
-    return Fail(ErrorCode::kInvalidArgument, "the bytes of the program are damaged");
+    return Fail(ErrorCode::kInvalidArgument, "the encoded program is damaged");
   }
   return program;
 }

@@ -9,17 +9,17 @@
 
 namespace espalier::program {
 
-// The form in which programs go from the controller to their ranks: compact, without loss. Numbers
-// are unsigned, 7 bits a byte, low ones first, the eighth bit set on all bytes but the last;
-// docs/formats.md has their order.
+// Encodes a program for the way from the controller to its ranks: compact and lossless. Numbers are
+// unsigned, 7 bits per byte, low ones first, with the eighth bit set on all bytes but the last.
+// docs/formats.md gives their order.
 inline constexpr std::uint32_t kProgramBytesVersion = 1;
 
-// Linear in steps; about 7 bytes a step.
+// Linear in the number of steps; about 7 bytes per step.
 std::string EncodeProgram(const Program& program);
 
-// Reads it back; whatever the bytes, memory stays in proportion to them. Whether the program is
-// right is left to the verifier.
-// Errors: kInvalidArgument for bytes that are no program of this version, or more than one.
+// Decodes a program. Memory stays proportional to the bytes, whatever they are. Whether the program
+// is correct is left to the verifier.
+// Errors: kInvalidArgument for bytes that are not exactly one program of this version.
 Result<Program> DecodeProgram(std::string_view bytes);
 
 }  // namespace espalier::program

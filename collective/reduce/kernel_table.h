@@ -20,11 +20,11 @@ struct KernelCall {
 
 using Kernel = void (*)(const KernelCall&);
 
-// By type and op.
+// Kernels by data type and operation.
 using KernelTable = std::array<std::array<Kernel, kReduceOps>, kDataTypes>;
 
 const KernelTable& PortableKernels();
-// On x86-64 alone.
+// Only on x86-64.
 const KernelTable& Avx2Kernels();
 const KernelTable& Avx512Kernels();
 

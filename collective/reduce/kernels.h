@@ -1,6 +1,6 @@
 #pragma once
 
-// The kernels of one SIMD level: see lanes.h.
+// The kernels of one SIMD level; see lanes.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@ inline V Combine(V a, V b) {
   if constexpr (kOp == ReduceOp::kProd) {
     return a * b;
   } else if constexpr (kOp == ReduceOp::kMin) {
-    return ((a != a) | (a < b)) ? a : b;  // b where b is NaN
+    return ((a != a) | (a < b)) ? a : b;  // b if b is NaN
   } else if constexpr (kOp == ReduceOp::kMax) {
     return ((a != a) | (a > b)) ? a : b;
   } else {
@@ -25,7 +25,7 @@ inline V Combine(V a, V b) {
   }
 }
 
-// One call: `Blocks` runs over whole vectors, `Partial` over what is left.
+// One call: `Blocks` handles whole vectors, `Partial` the rest.
 template <typename Lanes, ReduceOp kOp>
 class Pass {
  public:
@@ -55,14 +55,14 @@ class Pass {
  private:
   using Packed = typename Lanes::Packed;
   using Wide = typename Lanes::Wide;
-  // Stores that cross lines cost more than what comes before the first whole line.
+  // From this size on, handling the start separately costs less than stores that cross cache lines.
   static constexpr std::size_t kAlignFrom = 1024;
 
   static std::uintptr_t Misalignment(const std::byte* address) {
     return reinterpret_cast<std::uintptr_t>(address) % Lanes::kBytes;
   }
 
-  // All outputs are aligned at the same elements.
+  // Returns whether all outputs are aligned at the same elements.
   bool CanAlign() const {
     if (call_.output_count == 0) return false;
     const std::uintptr_t first = Misalignment(call_.outputs[0]);
@@ -76,7 +76,7 @@ class Pass {
   }
 
   template <bool kStream>
-  static void RendezvousStore(std::byte* to, Packed value) {
+  static void StoreVector(std::byte* to, Packed value) {
     if constexpr (kStream) {
       StreamTo(to, value);
     } else {
@@ -90,7 +90,7 @@ class Pass {
     return Lanes::Widen(packed);
   }
 
-  // kUnroll vectors at a time, all inputs in registers. Returns where it stopped.
+  // Processes kUnroll vectors at a time, with all sums in registers. Returns where it stopped.
   template <std::size_t kUnroll, bool kStream>
   std::size_t Blocks(std::size_t at, std::size_t end) const {
     constexpr std::size_t kStep = kUnroll * Lanes::kBytes;
@@ -113,14 +113,14 @@ class Pass {
       for (std::size_t o = 0; o < call_.output_count; ++o) {
         std::byte* output = call_.outputs[o] + at;
         for (std::size_t u = 0; u < kUnroll; ++u) {
-          RendezvousStore<kStream>(output + u * Lanes::kBytes, packed[u]);
+          StoreVector<kStream>(output + u * Lanes::kBytes, packed[u]);
         }
       }
     }
     return at;
   }
 
-  // Fewer bytes than a vector (or none), padded with zeros.
+  // Processes fewer bytes than a vector (or none), padded with zeros.
   void Partial(std::size_t at, std::size_t end) const {
     const std::size_t bytes = end - at;
     if (bytes == 0) return;

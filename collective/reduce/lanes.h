@@ -1,8 +1,8 @@
 #pragma once
 
-// Vectors of elements, in the compiler's vector extension, which fits them to the instructions
-// that a file is compiled for. Included by one file per SIMD level; ESPALIER_SIMD_LEVEL names the
-// namespace, so that no code of one level is linked into another.
+// Vectors of elements in the compiler's vector extension, which maps them to the instructions for
+// which a file is compiled. One file per SIMD level includes this header; ESPALIER_SIMD_LEVEL names
+// the namespace, so that no code of one level is linked into another.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,10 @@ template <typename T>
 using Vector [[gnu::vector_size(kVectorBytes)]] = T;
 using FloatVector = Vector<float>;
 using WordVector = Vector<std::uint32_t>;
-// As many halves as there are words in a vector.
+// As many 16-bit halves as there are words in a vector.
 using HalfVector [[gnu::vector_size(kVectorBytes / 2)]] = std::uint16_t;
 
-// Of 16, 32 or 64 bytes, to an address aligned to as many.
+// Stores 16, 32 or 64 bytes to an address with that alignment, past the caches.
 template <typename V>
 inline void StreamTo(std::byte* to, V value) {
 #if defined(__x86_64__)
@@ -54,14 +54,14 @@ inline void StreamTo(std::byte* to, V value) {
 #endif
 }
 
-// What was streamed is visible to other threads that see what is written from here on.
+// Orders streamed data before later writes, as seen by other threads.
 inline void EndStream() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
 }
 
-// Types that are accumulated as they are.
+// Types that are accumulated in themselves.
 template <typename T>
 struct PlainLanes {
   using Packed = Vector<T>;
@@ -106,7 +106,7 @@ inline WordVector WidenWords(HalfVector half) {
 #endif
 }
 
-// Words below 2^16.
+// Precondition: words are below 2^16.
 inline HalfVector NarrowWords(WordVector words) {
 #if defined(__AVX512BW__)
   return reinterpret_cast<HalfVector>(_mm512_cvtepi32_epi16(reinterpret_cast<__m512i>(words)));
@@ -119,8 +119,8 @@ inline HalfVector NarrowWords(WordVector words) {
 #endif
 }
 
-// Not the processor's own conversion, where it has one (AVX512_BF16): that takes subnormals for
-// zero, and ranks on other processors would get other bits.
+// Does not use the processor's own conversion (AVX512_BF16): it treats subnormals as zero, so ranks
+// on other processors would get different bits.
 struct Bf16Lanes : FloatAccumulator {
   static Wide Widen(Packed packed) {
     return reinterpret_cast<FloatVector>(WidenWords(packed) << 16);
@@ -149,8 +149,8 @@ struct F16Lanes : FloatAccumulator {
     return reinterpret_cast<Packed>(_mm256_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT));
   }
 #else
-  // The exponent is moved by an addition to the bits; subnormals get theirs by a subtraction of
-  // floats, infinities and NaNs by a second addition.
+  // An addition to the bits moves the exponent. Subnormals get theirs by a subtraction of floats,
+  // infinities and NaNs by a second addition.
   static Wide Widen(Packed packed) {
     const WordVector half = WidenWords(packed);
     const WordVector exponent = half & 0x7c00U;
@@ -163,7 +163,7 @@ struct F16Lanes : FloatAccumulator {
                                                      : moved;
     return reinterpret_cast<FloatVector>(magnitude | ((half & 0x8000U) << 16));
   }
-  // Subnormals are rounded by an addition of floats that leaves their bits in the last place.
+  // An addition of floats rounds subnormals and leaves their bits in the last place.
   static Packed Narrow(Wide wide) {
     const WordVector bits = reinterpret_cast<WordVector>(wide);
     const WordVector magnitude = bits & 0x7fffffffU;

@@ -27,7 +27,7 @@ Kernel FindKernel(SimdLevel level, DataType type, ReduceOp op) {
 }
 
 #if defined(__x86_64__)
-// Not every compiler knows this one by name.
+// Not every compiler knows this feature by name.
 bool HasF16c() {
   unsigned eax = 0;
   unsigned ebx = 0;
@@ -65,7 +65,7 @@ void ReduceAt(SimdLevel level, const Reduction& reduction, std::span<const std::
                      .divisor = reduction.divisor,
                      .streaming = stores == Stores::kStreaming};
   if (inputs.size() == 1 && reduction.divisor == 1) {
-    // Bytes pass through the kernel of u8 as they are.
+    // Bytes pass through the u8 kernel unchanged.
     call.count = count * SizeOf(reduction.type);
     FindKernel(level, DataType::kU8, ReduceOp::kSum)(call);
     return;
@@ -78,10 +78,10 @@ void Reduce(const Reduction& reduction, std::span<const std::byte* const> inputs
   ReduceAt(BestSimdLevel(), reduction, inputs, outputs, count, stores);
 }
 
-// The C library copies more than some KiB with `rep movsb`, which takes up to a third longer where
-// data comes from memory or another core, and which some processors (Zen 3) do at a thirtieth of
-// their speed where the destination lies up to 63 bytes behind the source, modulo a page: as a
-// large block of malloc's does behind the beginning of a page.
+// The C library copies more than some KiB with `rep movsb`. That takes up to a third longer if data
+// comes from memory or another core. Some processors (Zen 3) copy at a thirtieth of their speed if
+// the destination lies up to 63 bytes behind the source modulo a page, as a large block of malloc's
+// does relative to the beginning of a page.
 void Copy(const std::byte* source, std::byte* destination, std::size_t bytes, Stores stores) {
   if (bytes == 0) return;
   constexpr std::uintptr_t kPage = 4096;

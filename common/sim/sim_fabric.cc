@@ -17,7 +17,7 @@ using fabric::NodeId;
 
 namespace {
 
-// Less than a bit is nothing: it is what rounding leaves of a flow that has ended.
+// A flow with fewer bits left has ended; rounding may leave a fraction of a bit.
 constexpr double kNothing = 0.5;
 
 std::uint64_t WholeBytes(double bits) { return static_cast<std::uint64_t>(std::llround(bits / 8)); }
@@ -44,7 +44,9 @@ Result<std::unique_ptr<SimFabric>> SimFabric::Build(EventLoop& loop, fabric::Top
     if (nodes[i].kind != fabric::NodeKind::kSwitch || !nodes[i].host.empty()) continue;
     if (!nodes[i].ecmp) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("switch {}: no `ecmp` to simulate it by", nodes[i].id));
+                  fmt::format("switch {}: `ecmp` is missing (the simulation needs the hash of each "
+                              "switch)",
+                              nodes[i].id));
     }
     auto hash = fabric::MakeEcmpHash(*nodes[i].ecmp);
     if (!hash) {
@@ -64,7 +66,7 @@ std::vector<DirectedLink> SimFabric::Members(NodeId at, NodeId destination_leaf)
     const bool is_new = std::find(members.begin(), members.end(), hop) == members.end();
     if (is_new) members.push_back(hop);
   }
-  // A switch's order of next hops is that of the topology file.
+  // Switches order their next hops as in the topology file.
   std::sort(members.begin(), members.end(),
             [](DirectedLink a, DirectedLink b) { return a.Index() < b.Index(); });
   return members;
@@ -93,7 +95,7 @@ SimFabric::Route SimFabric::Trace(const fabric::FlowTuple& tuple) {
   return route;
 }
 
-void SimFabric::Lay(Flow& flow) {
+void SimFabric::UpdateRoute(Flow& flow) {
   const Route route = Trace(flow.tuple);
   flow.arrives = route.arrives;
   flow.links.clear();
@@ -114,7 +116,7 @@ SimFlowId SimFabric::Start(const fabric::FlowTuple& tuple, std::uint64_t bytes,
   flow.tuple = tuple;
   flow.bits = 8 * static_cast<double>(bytes);
   flow.done = std::move(done);
-  Lay(flow);
+  UpdateRoute(flow);
   AdvanceTo(loop_.Now());
   flows_.emplace(id, std::move(flow));
   RequestUpdate();
@@ -131,14 +133,14 @@ void SimFabric::SetSourcePort(SimFlowId id, std::uint16_t port) {
   if (flow.tuple.source_port == port) return;
   AdvanceTo(loop_.Now());
   flow.tuple.source_port = port;
-  Lay(flow);
+  UpdateRoute(flow);
   RequestUpdate();
 }
 
 void SimFabric::SetLink(fabric::LinkId link, LinkState state) {
   if (!topology_.SetLinkState(link, state)) return;
   AdvanceTo(loop_.Now());
-  for (auto& [id, flow] : flows_) Lay(flow);
+  for (auto& [id, flow] : flows_) UpdateRoute(flow);
   RequestUpdate();
 }
 
@@ -202,7 +204,7 @@ void SimFabric::Update() {
   }
   next_end_.reset();
   if (!std::isfinite(soonest)) return;
-  // Rounded up, so that the flow has really ended by then.
+  // Rounded up, so that the flow has ended when the timer fires.
   const Duration wait(static_cast<Duration::rep>(std::min(std::ceil(soonest * 1e9), 1e18)));
   next_end_ = loop_.After(wait, [this] { Update(); });
 }

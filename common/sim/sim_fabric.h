@@ -18,66 +18,66 @@ namespace espalier::sim {
 
 using SimFlowId = StrongId<struct SimFlowTag, std::uint64_t>;
 
-// A fabric at the level of flows: every switch forwards by hashing among its own live links
-// towards the destination, and flows share the links max-min fairly. It is a world of its own:
-// what it does is told to nobody but by the flows' progress and the answers to probes.
+// Simulates a fabric at the level of flows: each switch forwards by hashing among its own working
+// links towards the destination, and flows share the links max-min fairly. Its state shows only in
+// the progress of flows and in probe answers, as in a real fabric.
 //
-// A switch sees when one of its own links is DOWN and hashes over the others; a link further on
-// that is down it does not see, and flows that it sends there stand still until their source port
-// or the link changes.
+// A switch sees when one of its own links is DOWN, and hashes over the others. It does not see
+// links further away. Flows that it sends towards a link that is down make no progress until their
+// source port or the link changes.
 //
-// Progress is exact between two events (rates are constant there). Bits are counted in doubles:
-// exact to a byte up to 2^53 bits a flow and event.
-// Thread safety: the loop's thread. Complexity: a change of flows or links costs one water-filling
-// (O(flows x hops x log)), once for all changes of one instant.
+// Rates are constant between two events, so progress is exact. Bits are counted in doubles: exact
+// to a byte up to 2^53 bits for a flow and event. Thread safety: the loop's thread. Complexity: all
+// changes of flows and links at one instant cost one water-filling (O(flows x hops x log)).
 class SimFabric {
  public:
-  // The topology as it really is; a controller has its own idea of it. The loop must outlive this.
+  // `topology` is the real one, which may differ from the controller's. The loop must outlive the
+  // fabric.
   // Errors: those of MakeEcmpHash, naming the switch; kInvalidArgument for a switch without `ecmp`.
   static Result<std::unique_ptr<SimFabric>> Build(EventLoop& loop, fabric::Topology topology);
 
   const fabric::Topology& topology() const { return topology_; }
 
-  // Where a packet goes: the hops behind the source's leaf, up to the destination's leaf if it
-  // arrives, else up to where it is dropped.
+  // The route of a packet: the hops after the source's leaf, up to the destination's leaf if the
+  // packet arrives, else up to the switch that drops it.
   struct Route {
     std::vector<fabric::DirectedLink> hops;
     bool arrives = false;
   };
   Route Trace(const fabric::FlowTuple& tuple);
 
-  // A flow of so many bytes begins; done is posted when the last one has arrived.
+  // Starts a flow of this size; `done` is posted when its last byte has arrived.
   SimFlowId Start(const fabric::FlowTuple& tuple, std::uint64_t bytes, std::function<void()> done);
-  // It ends before it is done (or after). Ids are not reused.
+  // Ends a flow, whether it is done or not. Ids are not reused.
   void Stop(SimFlowId flow);
-  // What is still to be sent goes out with this port.
+  // Sends the rest of the flow from this port.
   void SetSourcePort(SimFlowId flow, std::uint16_t port);
   void SetLink(fabric::LinkId link, fabric::LinkState state);
 
-  // Do switches and hosts answer probes (sim_host.h)? They do at first.
+  // Sets whether switches and hosts answer probes (sim_host.h); initially they do.
   void SetAnswersProbes(bool answers) { answers_probes_ = answers; }
   bool answers_probes() const { return answers_probes_; }
 
   struct Progress {
     std::uint64_t sent_bytes = 0;
     std::uint64_t remaining_bytes = 0;
-    double rate_bps = 0;        // now
+    double rate_bps = 0;        // current rate
     bool stands_still = false;  // its packets are dropped
   };
   Progress ProgressOf(SimFlowId flow) const;
   const fabric::FlowTuple& TupleOf(SimFlowId flow) const { return flows_.at(flow).tuple; }
 
-  // Flows that pass each direction of each link between switches, by DirectedLink::Index(); those
-  // that stand still count up to where they are dropped.
+  // Returns the number of flows in each direction of each link between switches, by
+  // DirectedLink::Index(). Dropped flows count up to the switch that drops them.
   std::vector<int> LinkFlows();
   std::size_t flow_count() const { return flows_.size(); }
 
  private:
   struct Flow {
     fabric::FlowTuple tuple;
-    std::vector<std::uint32_t> links;  // indices of directed links, with the hosts' own
+    std::vector<std::uint32_t> links;  // indices of directed links, those of hosts included
     bool arrives = false;
-    double bits = 0;       // in all
+    double bits = 0;       // total size
     double sent_bits = 0;  // up to advanced_to_
     double rate_bps = 0;
     std::function<void()> done;
@@ -85,7 +85,7 @@ class SimFabric {
 
   SimFabric(EventLoop& loop, fabric::Topology topology);
   std::vector<fabric::DirectedLink> Members(fabric::NodeId at, fabric::NodeId destination_leaf);
-  void Lay(Flow& flow);
+  void UpdateRoute(Flow& flow);
   void RequestUpdate();
   void Update();
   double SentBits(const Flow& flow, TimePoint now) const;
@@ -101,7 +101,7 @@ class SimFabric {
   TimePoint advanced_to_;
   graph::MaxMin max_min_;
   bool answers_probes_ = true;
-  TimerPtr update_;  // something has changed
+  TimerPtr update_;  // set after a change
   TimerPtr next_end_;
 };
 

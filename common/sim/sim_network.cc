@@ -19,14 +19,14 @@ constexpr std::size_t kMaxQueued = 64;
 class AgentEnd;
 class ControllerEnd;
 
-// The way between one agent and the controller, whether connected or not.
+// The link between one agent and the controller, whether they are connected or not.
 struct Link {
   LinkFaults faults;
   bool is_partitioned = false;
   AgentEnd* agent = nullptr;
 };
 
-// What all ends share.
+// The state that all ends share.
 struct Network {
   explicit Network(SimWorld& the_world) : world(the_world), random(the_world.MakeRandom()) {}
 
@@ -46,13 +46,13 @@ struct Network {
   SimNetwork::Statistics statistics;
 };
 
-// One way of a connection: a queue whose head is delivered when it is due.
-class Way {
+// One direction of a connection: a queue whose head is delivered when it is due.
+class Direction {
  public:
-  // deliver gets the bytes of a message, or none for the end of the connection. It may destroy the
-  // way, with itself, if it touches nothing of its own afterwards.
-  Way(Network& network, const Link& link, EventLoop& receiver,
-      std::function<void(const std::string*)> deliver)
+  // `deliver` gets the bytes of a message, or null for the end of the connection. It may destroy
+  // this object, and so itself, if it does not use its captures afterwards.
+  Direction(Network& network, const Link& link, EventLoop& receiver,
+            std::function<void(const std::string*)> deliver)
       : network_(network), link_(link), receiver_(receiver), deliver_(std::move(deliver)) {}
 
   bool Push(std::string bytes) {
@@ -73,9 +73,9 @@ class Way {
     return true;
   }
 
-  void PushEnd() { Enqueue(""); }  // which no message is
+  void PushEnd() { Enqueue(""); }  // no message is empty
 
-  // The partition is over.
+  // Continues after a partition.
   void Resume() {
     for (Item& item : queue_) item.due = std::max(item.due, receiver_.Now() + link_.faults.delay);
     Arm();
@@ -105,7 +105,7 @@ class Way {
   }
 
   void Deliver() {
-    if (link_.is_partitioned) return;  // Resume comes
+    if (link_.is_partitioned) return;  // Resume will arm the timer
     const std::string bytes = std::move(queue_.front().bytes);
     queue_.pop_front();
     Arm();
@@ -125,11 +125,11 @@ class Way {
   TimerPtr timer_;
 };
 
-// Held by both ends; an end that is done with it lets go and hears nothing more.
+// A connection, held by both ends. An end that closes it releases it and gets no more messages.
 struct Connection {
   PeerId peer;
-  std::unique_ptr<Way> to_controller;  // none: the controller's end is closed
-  std::unique_ptr<Way> to_agent;       // none: the agent's end is closed
+  std::unique_ptr<Direction> to_controller;  // null: the controller's end is closed
+  std::unique_ptr<Direction> to_agent;       // null: the agent's end is closed
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
@@ -206,7 +206,7 @@ class AgentEnd : public Bus {
   bool Send(PeerId to, std::string bytes) override {
     ESPALIER_CHECK(to == kControllerPeer, "peer={}", to.value());
     if (!connection_) return false;
-    // Without the other end it goes nowhere, of which the agent is still to hear.
+    // If the controller's end is closed, the message is lost; the agent will learn of it.
     return !connection_->to_controller || connection_->to_controller->Push(std::move(bytes));
   }
 
@@ -223,7 +223,7 @@ class AgentEnd : public Bus {
     if (connection_->to_agent) connection_->to_agent->Resume();
   }
 
-  // The connection has ended, not by this end's will.
+  // Handles the end of the connection, which this end has not caused.
   void Break() {
     if (!connection_) return;
     Disconnect(kControllerPeer);
@@ -250,13 +250,13 @@ class AgentEnd : public Bus {
     }
     connection_ = std::make_shared<Connection>();
     connection_->peer = PeerId(network_.next_peer++);
-    connection_->to_controller =
-        std::make_unique<Way>(network_, link_, controller->loop(),
-                              [controller, peer = connection_->peer](const std::string* bytes) {
-                                controller->HandleMessage(peer, *bytes);
-                              });
+    connection_->to_controller = std::make_unique<Direction>(
+        network_, link_, controller->loop(),
+        [controller, peer = connection_->peer](const std::string* bytes) {
+          controller->HandleMessage(peer, *bytes);
+        });
     connection_->to_agent =
-        std::make_unique<Way>(network_, link_, loop_, [this](const std::string* bytes) {
+        std::make_unique<Direction>(network_, link_, loop_, [this](const std::string* bytes) {
           if (bytes == nullptr) {
             Break();
           } else {

@@ -9,42 +9,42 @@
 
 namespace espalier::sim {
 
-// What a connection does to the messages of each way. Loss and duplication go beyond what a Bus
-// may do on one connection; services survive them all the same.
+// The faults of a connection, in each direction. Loss and duplication go beyond what a Bus may do
+// on one connection; services must survive them nevertheless.
 struct LinkFaults {
   Duration delay = std::chrono::microseconds(50);
-  Duration jitter{};  // added to the delay, evenly from 0 up to this; never reorders
-  double loss = 0;    // probability, of one message
+  Duration jitter{};  // added to the delay, uniform from 0 up to this; never reorders
+  double loss = 0;    // probability for each message
   double duplication = 0;
 };
 
-// One controller and many agents on a simulated network, with the manners of the real bus
-// (common/bus/zmq_bus.h): 64 messages a way at most, agents that reconnect 50 to 150 ms after a
-// break as new peers, a controller that learns of a lost peer when it sends to it.
+// Simulates the network between one controller and many agents, with the behaviour of the real bus
+// (common/bus/zmq_bus.h): at most 64 messages are queued in each direction; agents reconnect as new
+// peers 50 to 150 ms after a break; the controller learns of a lost peer when it sends to it.
 //
-// All of it is decided by the world's seed. Every message that is delivered is part of the
-// world's trace. Thread safety: the world's thread.
+// The world's seed determines everything. Each delivered message is part of the world's trace.
+// Thread safety: the world's thread.
 class SimNetwork {
  public:
   explicit SimNetwork(SimWorld& world);
-  ~SimNetwork();  // after its buses
+  ~SimNetwork();  // its buses must be destroyed before
   SimNetwork(const SimNetwork&) = delete;
   SimNetwork& operator=(const SimNetwork&) = delete;
 
-  // The controller's end; there is at most one at a time.
+  // Makes the controller's end; there is at most one at a time.
   std::unique_ptr<Bus> MakeController(EventLoop& loop);
-  // An agent's end. Of each name there is at most one at a time; the faults stay with the name.
+  // Makes an agent's end. Each name has at most one at a time. Faults belong to the name.
   std::unique_ptr<Bus> MakeAgent(EventLoop& loop, const std::string& name);
 
-  // For messages sent from now on.
-  void SetFaults(const LinkFaults& faults);  // of every agent, and of those to come
+  // Set the faults of messages that are sent afterwards.
+  void SetFaults(const LinkFaults& faults);  // of all present and future agents
   void SetFaults(const std::string& agent, const LinkFaults& faults);
 
-  // Nothing passes and nobody is told: messages wait, up to the queue's limit, and arrive after
-  // Heal, late but in order (as TCP would have it).
+  // Blocks all messages without notice: they wait, up to the limit of the queue, and arrive in
+  // order after Heal (as over TCP).
   void Partition(const std::string& agent);
   void Heal(const std::string& agent);
-  // Breaks the connection, if there is one; what was on its way is lost.
+  // Breaks the connection, if there is one; messages in flight are lost.
   void Break(const std::string& agent);
 
   struct Statistics {
@@ -52,7 +52,7 @@ class SimNetwork {
     std::uint64_t delivered_bytes = 0;
     std::uint64_t lost = 0;
     std::uint64_t duplicated = 0;
-    std::uint64_t refused = 0;  // by a full queue
+    std::uint64_t refused = 0;  // because the queue was full
   };
   const Statistics& statistics() const;
 

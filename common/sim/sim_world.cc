@@ -6,11 +6,11 @@
 namespace espalier::sim {
 namespace {
 
-// Virtual clocks start somewhere, not at 0, so that nobody takes 0 for "never".
+// Virtual clocks do not start at 0, which some code takes as "never".
 constexpr Duration kStart = std::chrono::hours(1);
 
-// What is to run at once runs a nanosecond later, so that callbacks that post themselves for ever
-// do not stop the clock.
+// Immediate callbacks run a nanosecond later, so that callbacks that post themselves forever do not
+// stop the clock.
 constexpr Duration kAtOnce{1};
 
 TimePoint Later(TimePoint now, Duration delay) {
@@ -50,7 +50,7 @@ class SimWorld::Loop : public EventLoop {
 SimWorld::SimWorld(std::uint64_t seed) : random_(seed), now_ns_(kStart.count()) {}
 
 SimWorld::~SimWorld() {
-  // One by one, as a callback may own timers, whose end looks into the slots.
+  // One by one, as a callback may own timers, whose destructors use the slots.
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const EventLoop::Callback last = std::move(slots_[i].callback);
     slots_[i].callback = nullptr;
@@ -136,7 +136,7 @@ void SimWorld::Cancel(const Entry& entry) {
   Slot& slot = slots_[entry.slot];
   if (slot.sequence != entry.sequence) return;
   slot.sequence = 0;
-  // The slot is free before the callback ends, which may cancel others.
+  // The slot is freed before the callback is destroyed, which may cancel others.
   const EventLoop::Callback last = std::exchange(slot.callback, nullptr);
   free_slots_.push_back(entry.slot);
 }

@@ -14,14 +14,14 @@
 
 namespace espalier::sim {
 
-// Virtual time for any number of event loops (one for each simulated process): one timeline, on
-// which the callback that is due first runs next, and of those due at the same time the one that
-// was posted first. Callbacks take no time, Post one nanosecond. The same program on the same seed
-// runs the same callbacks in the same order; TraceHash() tells whether it did.
+// Virtual time for any number of event loops, one for each simulated process. All loops share one
+// timeline: the callback that is due first runs next, and among those due at the same time the one
+// that was scheduled first. Callbacks take no time, Post takes one nanosecond. The same program
+// with the same seed runs the same callbacks in the same order; TraceHash() shows whether it did.
 //
-// Thread safety: the thread that made it, except that EventLoop::Post may come from any thread
-// (from another than the world's it is taken at the next step, whenever that is: not repeatable).
-// Complexity: O(log n) a callback with n of them pending.
+// Thread safety: the thread that made it. Only EventLoop::Post may be called from any thread; posts
+// from other threads are taken at the next step, which is not reproducible.
+// Complexity: O(log n) for a callback, with n callbacks pending.
 class SimWorld {
  public:
   explicit SimWorld(std::uint64_t seed);
@@ -29,25 +29,25 @@ class SimWorld {
   SimWorld(const SimWorld&) = delete;
   SimWorld& operator=(const SimWorld&) = delete;
 
-  // A loop of this world, which must outlive it. What is pending on a loop that is destroyed
-  // never runs: so dies a process.
+  // Makes a loop of this world, which must outlive it. Callbacks that are pending on a destroyed
+  // loop never run, as in a process that dies.
   std::unique_ptr<EventLoop> MakeLoop();
 
   TimePoint Now() const;
-  // Independent numbers for one user of randomness; the nth call gives the same for one seed.
+  // Makes an independent source of random numbers. The n-th call gives the same for the same seed.
   Random MakeRandom() { return Random(random_.Next()); }
 
-  // Runs the next callback; false where none is pending.
+  // Runs the next callback; returns false if none is pending.
   bool Step();
-  // Runs all that is due until then; the clock then stands at Now() + duration.
+  // Runs all callbacks that are due within the duration, and advances the clock by it.
   void RunFor(Duration duration);
-  // Runs until done(), which is asked before the first callback and after each; false where it
-  // was not done within `limit` of virtual time, or nothing more can happen.
+  // Runs until done(), which is tested before the first callback and after each one. Returns false
+  // after `limit` of virtual time, or if no callback is pending.
   bool RunUntil(const std::function<bool()>& done, Duration limit);
 
-  // Makes bytes part of the trace (a message that was delivered).
+  // Adds bytes to the trace (a delivered message).
   void Trace(std::string_view bytes);
-  // Of all callbacks that ran (when, on which loop) and all bytes that were traced.
+  // Returns a hash of all callbacks that ran (time and loop) and of all traced bytes.
   std::uint64_t TraceHash() const { return trace_hash_; }
   std::uint64_t callbacks_run() const { return callbacks_run_; }
 
@@ -55,8 +55,8 @@ class SimWorld {
   class Loop;
   class VirtualTimer;
 
-  // Callbacks live in slots that are used again; a heap entry whose sequence is not its slot's
-  // was cancelled.
+  // Callbacks are in slots that are reused. A heap entry was cancelled if its sequence differs from
+  // that of its slot.
   struct Entry {
     TimePoint due;
     std::uint64_t sequence;
@@ -78,7 +78,7 @@ class SimWorld {
   void Cancel(const Entry& entry);
   void CloseLoop(std::size_t loop);
   void TakeInbox();
-  const Entry* Next();  // nullptr where nothing is pending
+  const Entry* Next();  // null if nothing is pending
   void Mix(std::uint64_t value);
 
   const std::thread::id thread_ = std::this_thread::get_id();

@@ -17,7 +17,7 @@
 namespace espalier::verbs {
 namespace {
 
-// Drivers of Linux that make the source port from the flow label.
+// The Linux drivers that derive the source port from the flow label.
 constexpr std::array<std::string_view, 6> kLabelDrivers = {"mlx5_core", "rdma_rxe", "irdma",
                                                            "hns3",      "hns_roce", "mana"};
 constexpr std::uint16_t kTrialPort = 0xC123;
@@ -28,7 +28,7 @@ std::string DriverOf(const std::string& device) {
   std::error_code error;
   const fs::path driver = fs::read_symlink(folder / "device/driver", error);
   if (!error) return driver.filename().string();
-  // A device of software stands on a network interface; of those only rxe speaks RoCE.
+  // A software device has a network interface as parent; the only one that speaks RoCE is rxe.
   return fs::exists(folder / "parent", error) ? "rdma_rxe" : "";
 }
 
@@ -45,7 +45,7 @@ int StartDrain(ibv_qp& pair) {
   return ibv_modify_qp(&pair, &attributes, IBV_QP_STATE);
 }
 
-// The errno value of trying to change the port by draining; an idle queue pair drains at once.
+// Tries to change the port by draining; an idle queue pair drains at once. Returns an errno value.
 int TryDrain(ibv_qp& pair) {
   if (const int error = StartDrain(pair); error != 0) return error;
   LivePortChange change(pair, PortChangeMethod::kDrain, kTrialPort);
@@ -67,12 +67,13 @@ PathControl JudgePathControl(const PathTrial& trial) {
   };
   if (!trial.is_infiniband) return unsupported("it is iWARP, which runs over TCP");
   if (trial.connect_error != 0) {
-    return unsupported(ErrorOf("no queue pair connects", trial.connect_error).message);
+    return unsupported(ErrorOf("cannot connect a queue pair", trial.connect_error).message);
   }
-  // A driver that ignores the label would accept it as well, so trying does not tell.
+  // The trial cannot show it, as a driver that ignores the flow label accepts it, too.
   if (std::find(kLabelDrivers.begin(), kLabelDrivers.end(), trial.driver) == kLabelDrivers.end()) {
-    return unsupported(fmt::format("driver {} is not known to take the source port from the label",
-                                   trial.driver.empty() ? "(unknown)" : trial.driver));
+    return unsupported(
+        fmt::format("driver {} is not known to derive the source port from the flow label",
+                    trial.driver.empty() ? "(unknown)" : trial.driver));
   }
   const PortChangeMethod live = trial.set_udp_port_error == 0 ? PortChangeMethod::kSetUdpPort
                                 : trial.drain_error == 0      ? PortChangeMethod::kDrain
@@ -113,9 +114,8 @@ std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl()
     const std::string name = ibv_get_device_name(devices[i]);
     if (known.contains(name)) continue;
     const bool is_iwarp = devices[i]->transport_type == IBV_TRANSPORT_IWARP;
-    without.emplace_back(
-        name, is_iwarp ? JudgePathControl({.is_infiniband = false})
-                       : PathControl{.why_not = "it has no address that RoCEv2 can be sent from"});
+    without.emplace_back(name, is_iwarp ? JudgePathControl({.is_infiniband = false})
+                                        : PathControl{.why_not = "it has no address for RoCEv2"});
   }
   if (devices != nullptr) ibv_free_device_list(devices);
   std::sort(without.begin(), without.end(),
@@ -137,20 +137,23 @@ std::string DescribePathControl(const PathControl& control) {
 }
 
 Result<void> LivePortChange::Start() {
-  if (way_ == PortChangeMethod::kNone) {
+  if (method_ == PortChangeMethod::kNone) {
     return Fail(ErrorCode::kUnsupported, "this device cannot change the port of a queue pair");
   }
   if (const auto label = FlowLabelFor(port_); !label) return tl::unexpected(label.error());
-  const int error = way_ == PortChangeMethod::kSetUdpPort
+  const int error = method_ == PortChangeMethod::kSetUdpPort
                         ? mlx5dv_modify_qp_udp_sport(&pair_, port_)
                         : StartDrain(pair_);
   if (error == 0) return {};
-  if (StateOf(pair_) == IBV_QPS_ERR) return Fail(ErrorCode::kUnavailable, "it has failed");
-  return Fail(ErrorCode::kUnsupported, ErrorOf("changing its port", error).message);
+  if (StateOf(pair_) == IBV_QPS_ERR) {
+    return Fail(ErrorCode::kUnavailable, "the queue pair has failed");
+  }
+  return Fail(ErrorCode::kUnsupported,
+              ErrorOf("cannot change the port of a queue pair", error).message);
 }
 
 Result<bool> LivePortChange::Continue() {
-  if (way_ != PortChangeMethod::kDrain) return true;
+  if (method_ != PortChangeMethod::kDrain) return true;
   return EndDrain();
 }
 
@@ -158,8 +161,10 @@ Result<bool> LivePortChange::EndDrain() {
   ibv_qp_attr attributes = {};
   ibv_qp_init_attr unused = {};
   const int queried = ibv_query_qp(&pair_, &attributes, IBV_QP_STATE | IBV_QP_AV, &unused);
-  if (queried != 0) return tl::unexpected(ErrorOf("looking at a queue pair", queried));
-  if (attributes.qp_state != IBV_QPS_SQD) return Fail(ErrorCode::kUnavailable, "it has failed");
+  if (queried != 0) return tl::unexpected(ErrorOf("cannot query a queue pair", queried));
+  if (attributes.qp_state != IBV_QPS_SQD) {
+    return Fail(ErrorCode::kUnavailable, "the queue pair has failed");
+  }
   if (attributes.sq_draining != 0) return false;
   ibv_qp_attr changed = {};
   changed.qp_state = IBV_QPS_SQD;
@@ -171,7 +176,8 @@ Result<bool> LivePortChange::EndDrain() {
   const int resumed = ibv_modify_qp(&pair_, &sending, IBV_QP_STATE);
   if (error == 0) error = resumed;
   if (error == 0) return true;
-  return Fail(ErrorCode::kUnsupported, ErrorOf("changing its port", error).message);
+  return Fail(ErrorCode::kUnsupported,
+              ErrorOf("cannot change the port of a queue pair", error).message);
 }
 
 }  // namespace espalier::verbs

@@ -7,8 +7,8 @@
 
 namespace espalier::verbs {
 
-// The device sends what is posted on the queue pair no faster than that from now on; 0: no limit.
-// Returns 0 or an errno value: EOPNOTSUPP from most devices.
+// Limits the rate at which the device sends from the queue pair; 0: no limit. Returns 0 or an errno
+// value: EOPNOTSUPP from most devices.
 inline int LimitRate(ibv_qp& pair, std::uint64_t bits_per_second) {
   constexpr std::uint64_t kBitsPerUnit = 1000;
   ibv_qp_rate_limit_attr limit = {};

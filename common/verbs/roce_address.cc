@@ -68,7 +68,7 @@ Result<RoceAddress> FindRoceAddress(const IpAddress& address) {
                          candidate.device);
   }
   return Fail(ErrorCode::kNotFound,
-              fmt::format("no RDMA device has the RoCEv2 address {}: there is {}",
+              fmt::format("no RDMA device of this host has the RoCEv2 address {} (known: {})",
                           address.ToString(), known.empty() ? "none" : known));
 }
 

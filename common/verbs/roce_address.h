@@ -9,20 +9,21 @@
 
 namespace espalier::verbs {
 
-// One address that RDMA devices of this host can send RoCEv2 from: an entry of a port's GID table.
+// An address from which an RDMA device of this host can send RoCEv2: an entry of a port's GID
+// table.
 struct RoceAddress {
   std::string device;  // "mlx5_0", "rxe0"
   std::uint8_t port = 1;
   int gid_index = 0;
   IpAddress address;
   std::string interface;   // the network interface; empty: unknown
-  int path_mtu_bytes = 0;  // the most that the port can do
+  int path_mtu_bytes = 0;  // maximum of the port
 };
 
-// All of them, by device, port and GID index; link-local ones, which no switch routes, are left
-// out. None where there is no RDMA device. Devices that vanish meanwhile are left out.
+// Lists all addresses by device, port and GID index, except link-local ones, which switches do not
+// route. Empty without RDMA devices. Skips devices that disappear meanwhile.
 std::vector<RoceAddress> ListRoceAddresses();
-// Errors: kNotFound, with what there is.
+// Errors: kNotFound, with the list of known addresses.
 Result<RoceAddress> FindRoceAddress(const IpAddress& address);
 
 }  // namespace espalier::verbs

@@ -10,7 +10,7 @@
 namespace espalier::verbs {
 namespace {
 
-// Of an object that is null where its maker failed.
+// Takes ownership of an object, which is null if the call that makes it has failed.
 template <typename Owner>
 Result<Owner> Own(typename Owner::pointer object, const char* what) {
   if (object == nullptr) return tl::unexpected(ErrorOf(what, errno));
@@ -41,7 +41,7 @@ Error ErrorOf(const std::string& what, int error) {
     code = ErrorCode::kResourceExhausted;
   }
   std::string message = fmt::format("{}: {}", what, std::strerror(error));
-  if (error == ENOMEM) message += " (is there enough memory that may be locked? see ulimit -l)";
+  if (error == ENOMEM) message += " (the limit on locked memory may be too low: see ulimit -l)";
   return {code, std::move(message)};
 }
 
@@ -55,27 +55,30 @@ Result<Context> OpenDevice(const std::string& name) {
   const int error = errno;
   const bool exists = found != end;
   if (devices != nullptr) ibv_free_device_list(devices);
-  if (!exists) return Fail(ErrorCode::kNotFound, fmt::format("no RDMA device {}", name));
-  if (context == nullptr) return tl::unexpected(ErrorOf("opening " + name, error));
+  if (!exists) {
+    return Fail(ErrorCode::kNotFound, fmt::format("this host has no RDMA device {}", name));
+  }
+  if (context == nullptr) return tl::unexpected(ErrorOf("cannot open " + name, error));
   return Context(context);
 }
 
 Result<ProtectionDomain> MakeProtectionDomain(ibv_context& context) {
-  return Own<ProtectionDomain>(ibv_alloc_pd(&context), "a protection domain");
+  return Own<ProtectionDomain>(ibv_alloc_pd(&context), "cannot make a protection domain");
 }
 
 Result<MemoryRegion> RegisterMemory(ibv_pd& domain, void* memory, std::size_t bytes) {
   return Own<MemoryRegion>(
       ibv_reg_mr(&domain, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
-      "registering memory");
+      "cannot register memory");
 }
 
 Result<CompletionChannel> MakeCompletionChannel(ibv_context& context) {
-  auto channel = Own<CompletionChannel>(ibv_create_comp_channel(&context), "a completion channel");
+  auto channel =
+      Own<CompletionChannel>(ibv_create_comp_channel(&context), "cannot make a completion channel");
   if (!channel) return channel;
   const int flags = ::fcntl((*channel)->fd, F_GETFL);
   if (flags < 0 || ::fcntl((*channel)->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-    return tl::unexpected(ErrorOf("a completion channel", errno));
+    return tl::unexpected(ErrorOf("cannot make a completion channel non-blocking", errno));
   }
   return channel;
 }
@@ -83,7 +86,7 @@ Result<CompletionChannel> MakeCompletionChannel(ibv_context& context) {
 Result<CompletionQueue> MakeCompletionQueue(ibv_context& context, int entries,
                                             ibv_comp_channel* channel) {
   return Own<CompletionQueue>(ibv_create_cq(&context, entries, nullptr, channel, 0),
-                              "a completion queue");
+                              "cannot make a completion queue");
 }
 
 Result<QueuePair> MakeQueuePair(ibv_pd& domain, ibv_cq& queue, const QueuePairLimits& limits,
@@ -97,15 +100,15 @@ Result<QueuePair> MakeQueuePair(ibv_pd& domain, ibv_cq& queue, const QueuePairLi
                      .max_send_sge = 1,
                      .max_recv_sge = 1,
                      .max_inline_data = limits.inline_bytes};
-  auto pair = Own<QueuePair>(ibv_create_qp(&domain, &description), "a queue pair");
+  auto pair = Own<QueuePair>(ibv_create_qp(&domain, &description), "cannot make a queue pair");
   if (!pair) return pair;
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-  const auto done =
-      Modify(**pair, attributes,
-             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+  const auto done = Modify(**pair, attributes,
+                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+                           "cannot move a queue pair to INIT");
   if (!done) return tl::unexpected(done.error());
   return pair;
 }
@@ -129,18 +132,18 @@ Result<void> Connect(ibv_qp& pair, const RoceAddress& local, const RemoteEnd& re
   auto done = Modify(pair, receiving,
                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-                     "RTR");
+                     "cannot move a queue pair to RTR");
   if (!done) return done;
   ibv_qp_attr sending = {};
   sending.qp_state = IBV_QPS_RTS;
   sending.timeout = patience.timeout_log2;
   sending.retry_cnt = patience.retries;
-  sending.rnr_retry = 7;  // for ever
+  sending.rnr_retry = 7;  // unlimited
   sending.sq_psn = first_packet;
   return Modify(pair, sending,
                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-                "RTS");
+                "cannot move a queue pair to RTS");
 }
 
 void Break(ibv_qp& pair) {

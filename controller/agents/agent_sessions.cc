@@ -9,14 +9,15 @@
 namespace espalier::controller {
 namespace {
 
-// Every start of a controller takes one epoch, and a store that was restored from a backup may be
-// behind its agents by as many as there were starts since. An agent that could name any epoch might
-// take them all. Plans' versions have room for epochs of up to 2^39 (forests/tree_jobs.cc).
+// Every start of a controller takes one epoch. A store that was restored from a backup is behind
+// its agents by one epoch for each start since then. The limit keeps an agent that claims an
+// arbitrary epoch from using up all epochs. The versions of job plans have room for epochs up to
+// 2^39 (forests/tree_jobs.cc).
 constexpr std::uint64_t kMaxEpochsAhead = 1 << 20;
 constexpr std::uint64_t kHighestEpochClaimed = std::uint64_t{1} << 38U;
-// Agents whose host is not in the topology (which may be behind): no name is ever forgotten.
+// Limit on agents of hosts outside the topology, which may be outdated; no name is ever forgotten.
 constexpr std::size_t kMaxStrangers = 1'024;
-// Those that are no agents of ours, as a source of events.
+// The source of events about all unknown peers.
 constexpr std::string_view kStrangers = "strangers";
 
 template <typename... Cases>
@@ -55,18 +56,19 @@ AgentSessions::AgentSessions(State& state, const ControllerOptions& options, Eve
       hosts_(HostsOf(state.topology)),
       messages_(metrics.MakeCounter("espalier_controller_messages_total",
                                     "Messages received from agents")),
-      bad_messages_(metrics.MakeCounter("espalier_controller_bad_messages_total",
-                                        "Messages refused as malformed or out of place")),
+      bad_messages_(
+          metrics.MakeCounter("espalier_controller_bad_messages_total",
+                              "Messages from agents refused as malformed or out of place")),
       peers_refused_(metrics.MakeCounter("espalier_controller_peers_refused_total",
-                                         "Connections that were not let in or were ended")),
-      agents_over_limit_(
-          metrics.MakeCounter("espalier_controller_agents_over_limit_total",
-                              "Times that an agent sent more than max_entries_per_second, and was "
-                              "disconnected or not let in")),
+                                         "Connections of peers that were refused or ended")),
+      agents_over_limit_(metrics.MakeCounter(
+          "espalier_controller_agents_over_limit_total",
+          "Times that an agent was disconnected or refused because it sent more than "
+          "max_entries_per_second")),
       decode_seconds_(metrics.MakeLatency("espalier_controller_decode_seconds",
-                                          "From a message's arrival until it was decoded")),
+                                          "Time to decode one message from an agent")),
       agents_connected_(
-          metrics.MakeGauge("espalier_controller_agents_connected", "Agents connected now")) {}
+          metrics.MakeGauge("espalier_controller_agents_connected", "Agents that are connected")) {}
 
 void AgentSessions::Start(Handlers handlers) {
   handlers_ = std::move(handlers);
@@ -117,7 +119,7 @@ void AgentSessions::HandleMessage(PeerId peer, std::string_view bytes) {
   if (!id || state_.agents.At(*id).instance != message.sender_instance) {
     // The agent still believes it is registered: we restarted, or its session timed out.
     bad_messages_.Add();
-    return Refuse(peer, "", "say Hello first");
+    return Refuse(peer, "", "no session on this connection (send Hello first)");
   }
   if (!HasAllowance(*id, wire::CostOf(message.body))) return DisconnectAgent(*id);
   state_.agents.At(*id).last_heard = loop_.Now();
@@ -139,7 +141,7 @@ void AgentSessions::HandleBody(AgentId id, const wire::Body& body) {
           [&](const wire::CollectiveReport& report) {
             count_refused(handlers_.on_collective_report(id, report));
           },
-          [&](const auto&) { bad_messages_.Add(); },  // only a controller says these
+          [&](const auto&) { bad_messages_.Add(); },  // messages that only controllers send
       },
       body);
 }
@@ -169,7 +171,7 @@ void AgentSessions::ResetAllowances() {
 void AgentSessions::DisconnectAgent(AgentId id) {
   const Agent& agent = state_.agents.At(id);
   agents_over_limit_.Add();
-  HandleRefusal(agent.name, "it sends more entries than max_entries_per_second");
+  HandleRefusal(agent.name, "the agent sends more entries than max_entries_per_second");
   bus_.Disconnect(*agent.peer);
   state_.agents.Disconnect(id);
 }
@@ -191,17 +193,17 @@ void AgentSessions::Refuse(PeerId peer, const std::string& name, const std::stri
 }
 
 void AgentSessions::HandleRefusal(const std::string& who, const std::string& reason) {
-  constexpr std::size_t kMaxUntold = 16;
+  constexpr std::size_t kMaxUnrecorded = 16;
   peers_refused_.Add();
-  const bool is_full = refusals_.size() >= kMaxUntold && !refusals_.contains({who, reason});
+  const bool is_full = refusals_.size() >= kMaxUnrecorded && !refusals_.contains({who, reason});
   ++refusals_[is_full ? std::pair<std::string, std::string>{"others", reason}
                       : std::pair{who, reason}];
 }
 
 void AgentSessions::RecordRefusals() {
   constexpr Duration kInterval = std::chrono::seconds(1);
-  if (refusals_.empty() || loop_.Now() - refusals_told_ < kInterval) return;
-  refusals_told_ = loop_.Now();
+  if (refusals_.empty() || loop_.Now() - refusals_recorded_ < kInterval) return;
+  refusals_recorded_ = loop_.Now();
   for (const auto& [refusal, count] : std::exchange(refusals_, {})) {
     state_.history.RecordOf(
         SourceOf(refusal.first), loop_.Now(), "peer_refused",
@@ -210,17 +212,17 @@ void AgentSessions::RecordRefusals() {
   }
 }
 
-// The first agent that has seen a later controller than the store knows of is believed to the
-// letter. A second one, who has seen a still later one, may be a liar on the way up: all that can
-// be believed is passed at once, so that there are never more than two raises, with their full
-// pushes to all agents, in the life of a controller.
+// The epoch to raise to, if an agent claims one that is later than the store's. The first claim is
+// believed as it is. A second agent with a still later epoch may be malicious, so the epoch rises
+// to the highest believable one at once. A controller thus raises its epoch, with full pushes to
+// all agents, at most twice.
 std::uint64_t AgentSessions::EpochToRaiseTo(std::uint64_t claimed) {
   return std::exchange(has_believed_epoch_, true) ? highest_believable_epoch_ : claimed;
 }
 
 void AgentSessions::RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done) {
   epoch_waiters_.push_back(std::move(done));
-  if (epoch_waiters_.size() > 1) return;  // each asks again where the one at hand is not enough
+  if (epoch_waiters_.size() > 1) return;  // a waiter whose epoch is still higher asks again
   const std::uint64_t epoch = std::max(state_.epoch, at_least) + 1;
   StoreChange change;
   change.epoch = epoch;
@@ -243,25 +245,27 @@ void AgentSessions::RaiseEpoch(std::uint64_t at_least, std::function<void(Result
 void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello) {
   if (hello.protocol_major != wire::kProtocolMajor) {
     Refuse(peer, hello.name,
-           fmt::format("protocol {} is not spoken here, {} is (upgrade the older side)",
+           fmt::format("protocol version {} is not supported, this controller uses {} (upgrade the "
+                       "older side)",
                        hello.protocol_major, wire::kProtocolMajor));
     return;
   }
   if (const auto proven = bus_.AuthenticatedName(peer); proven && *proven != hello.name) {
-    Refuse(peer, "", fmt::format("this key is that of {}, not of {}", *proven, hello.name));
-    return HandleRefusal(*proven, fmt::format("it calls itself {}", hello.name));
+    Refuse(peer, "", fmt::format("this key belongs to {}, not to {}", *proven, hello.name));
+    return HandleRefusal(*proven, fmt::format("it claims the name {}", hello.name));
   }
   const bool is_new_stranger =
       !hosts_.contains(hello.name) && !state_.agents.FindByName(hello.name);
   if (is_new_stranger && unknown_agents_ >= kMaxStrangers) {
-    return Refuse(peer, "", "no host of the topology has this name, nor is there room for more");
+    return Refuse(peer, "",
+                  "no host of the topology has this name, and too many such agents are known");
   }
   unknown_agents_ += is_new_stranger ? 1 : 0;
   const AgentId id = state_.agents.Intern(hello.name);
   const Agent& agent = state_.agents.At(id);
   if (!HasAllowance(id, wire::CostOf(hello))) {
     agents_over_limit_.Add();
-    return Refuse(peer, hello.name, "it sends more entries than max_entries_per_second");
+    return Refuse(peer, hello.name, "the agent sends more entries than max_entries_per_second");
   }
   if (const auto fault = CheckHello(instance, hello, agent)) {
     return Refuse(peer, hello.name, *fault);
@@ -274,7 +278,7 @@ void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire:
     });
   }
   if (agent.instance != instance) handlers_.on_new_process(id);
-  // A later connection of the same agent: nothing is to come by the earlier any more.
+  // A later connection of an agent replaces the earlier one.
   if (agent.peer && *agent.peer != peer) bus_.Disconnect(*agent.peer);
   Welcome(id, peer, instance, hello);
 }
@@ -284,10 +288,10 @@ std::optional<std::string> AgentSessions::CheckHello(std::uint64_t instance,
                                                      const Agent& agent) const {
   const Duration patience = options_.heartbeat_interval * options_.missed_heartbeats;
   if (agent.peer && agent.instance != instance && loop_.Now() - agent.last_heard <= patience) {
-    return "another agent of this name is connected (names must be unique)";
+    return "another agent with this name is connected (names must be unique)";
   }
   if (hello.highest_epoch > std::max(highest_believable_epoch_, state_.epoch)) {
-    return "an epoch so high that no controller can have given it";
+    return "the agent claims an epoch that no controller can have reached";
   }
   return std::nullopt;
 }
@@ -357,7 +361,7 @@ void AgentSessions::SendHeartbeats() {
 }
 
 std::uint64_t AgentSessions::ReportIntervalUs() const {
-  constexpr std::uint64_t kUsual = 10'000;  // that agents are configured with
+  constexpr std::uint64_t kUsual = 10'000;  // the default interval of agents
   constexpr std::uint64_t kSecond = 1'000'000;
   if (options_.max_reports_per_second == 0) return 0;
   const std::uint64_t interval = connected_ * kSecond / options_.max_reports_per_second;

@@ -21,17 +21,18 @@
 
 namespace espalier::controller {
 
-// The sessions of agents with this controller: who is connected over which peer of the bus, from
-// Hello to silence. Decodes what peers send, holds each agent to what it may send, and hands the
-// rest to the handlers by the agent's number. Sends heartbeats and what others have for an agent.
+// The sessions of agents with this controller, from Hello to silence, and the bus peer of each. It
+// decodes messages, holds each agent to its allowance, and passes the messages to the handlers by
+// the agent's number. It sends heartbeats, and the messages that other modules have for an agent.
 //
-// What an agent claims is checked before anything is kept of it: its name against its key, the
-// epoch that it has seen against what can be true, its number of entries against its allowance.
+// An agent's claims are checked before anything of them is kept: its name against its key, the
+// epoch that it has seen against the highest possible one, its number of entries against its
+// allowance.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class AgentSessions {
  public:
-  // Who takes what agents say. A handler that returns false refuses the message: it is counted as
-  // bad.
+  // Receive agents' messages. A handler that returns false refuses the message, which then counts
+  // as bad.
   struct Handlers {
     std::function<void(AgentId, const wire::FlowReport&)> on_flow_report;
     std::function<void(AgentId, const wire::Ack&)> on_ack;
@@ -39,34 +40,34 @@ class AgentSessions {
     std::function<void(AgentId, const wire::PathHealth&)> on_path_health;
     std::function<bool(AgentId, const wire::LinkEvent&)> on_link_event;
     std::function<bool(AgentId, const wire::CollectiveReport&)> on_collective_report;
-    // Another process has taken the agent's name: what the one before it reported has ended.
+    // Another process uses the agent's name: all flows of the earlier process have ended.
     std::function<void(AgentId)> on_new_process;
   };
 
   AgentSessions(State& state, const ControllerOptions& options, EventLoop& loop, Bus& bus,
                 Store& store, Metrics& metrics);
 
-  // Listens from now on. State::epoch is what the store gave. Call once.
+  // Begins to listen. State::epoch must hold the epoch from the store. Call once.
   void Start(Handlers handlers);
 
   // False: the agent is not connected, or its queue is full, and the message is dropped.
   bool Send(AgentId id, wire::Body body);
-  // Ends the session of an agent whose report was lost on the way, and with it flows that began or
-  // ended: its next one begins with a full report.
+  // Ends the session of an agent one of whose reports was lost, and with it news of flows. The
+  // agent's next session begins with a full report.
   void ResetSession(AgentId id);
   // The agent that can send probes from this NIC, if it is connected.
   std::optional<AgentId> FindProber(fabric::NodeId nic) const;
-  // The bus let a peer not in, or sent it away: `who` is an agent's name or an address. Counted,
-  // and told as events, of which strangers cannot make more than a few a second.
+  // The bus refused or disconnected a peer; `who` is an agent's name or an address. Refusals are
+  // counted and recorded as events, of which unknown peers cause only a few a second.
   void HandleRefusal(const std::string& who, const std::string& reason);
-  // The limits of agents have changed: their allowances begin anew.
+  // The limits of agents have changed: resets all allowances.
   void ResetAllowances();
 
-  // To be called once in each of these intervals.
+  // The three functions below are to be called once in each interval.
   static constexpr Duration kTickInterval = std::chrono::milliseconds(100);
   // Disconnects agents that have been silent for too long.
   void DropSilent();
-  // Sends a heartbeat to those whose turn it is, so that each gets one within the interval.
+  // Sends heartbeats to a part of the agents, so that each agent gets one in each interval.
   void SendHeartbeats();
   // Records refusals as events, once a second.
   void RecordRefusals();
@@ -76,18 +77,18 @@ class AgentSessions {
   void HandleBody(AgentId id, const wire::Body& body);
   void HandleBadMessage(PeerId peer, std::size_t bytes, const Error& error);
   void HandleHello(PeerId peer, std::uint64_t instance, const wire::Hello& hello);
-  // Why this Hello is refused for good; nothing: it may come in, as far as its words tell.
+  // Why this Hello is refused; none: its contents are acceptable.
   std::optional<std::string> CheckHello(std::uint64_t instance, const wire::Hello& hello,
                                         const Agent& agent) const;
   void Welcome(AgentId id, PeerId peer, std::uint64_t instance, const wire::Hello& hello);
   void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
-  // False: the agent has sent more than it may.
+  // False: the agent has exceeded its allowance.
   bool HasAllowance(AgentId id, std::int64_t entries);
   void DisconnectAgent(AgentId id);
   void Refuse(PeerId peer, const std::string& name, const std::string& reason);
-  // Whose events these are: a host's, or "strangers" for all names that are none.
+  // The source of events about this name: the host, or "strangers" for unknown names.
   std::string_view SourceOf(const std::string& name) const;
-  // The least time between two reports of an agent; 0: as it is configured.
+  // The least time between two progress reports of an agent; 0: as the agent is configured.
   std::uint64_t ReportIntervalUs() const;
   std::uint64_t EpochToRaiseTo(std::uint64_t claimed);
   void RaiseEpoch(std::uint64_t at_least, std::function<void(Result<void>)> done);
@@ -101,16 +102,17 @@ class AgentSessions {
   Handlers handlers_;
   wire::Decoder decoder_;
   const std::uint64_t instance_;
-  const std::unordered_set<std::string> hosts_;  // of the topology, by the names of their agents
-  std::size_t unknown_agents_ = 0;               // agents that are none of these
+  const std::unordered_set<std::string> hosts_;  // of the topology; a host's name is its agent's
+  std::size_t unknown_agents_ = 0;               // agents of hosts outside the topology
   std::uint64_t heartbeats_ = 0;                 // rounds
   std::uint64_t heartbeat_ticks_ = 0;
   std::size_t connected_ = 0;  // agents, when the silent ones were last dropped
   std::vector<std::function<void(Result<void>)>> epoch_waiters_;
-  std::uint64_t highest_believable_epoch_ = 0;  // that an agent can claim to have seen
+  std::uint64_t highest_believable_epoch_ = 0;  // the highest that an agent may claim
   bool has_believed_epoch_ = false;
-  std::map<std::pair<std::string, std::string>, std::int64_t> refusals_;  // who, why; untold yet
-  TimePoint refusals_told_;
+  std::map<std::pair<std::string, std::string>, std::int64_t>
+      refusals_;  // by name and reason, not yet recorded
+  TimePoint refusals_recorded_;
   Counter& messages_;
   Counter& bad_messages_;
   Counter& peers_refused_;

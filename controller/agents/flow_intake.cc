@@ -10,7 +10,7 @@
 namespace espalier::controller {
 namespace {
 
-// Of the fastest path of a flow alone; a flow that is split counts all that it may take.
+// The rate of the flow's fastest path on an idle fabric, times the number of its subflows.
 std::int64_t PathRate(const State& state, const Flow& flow) {
   if (flow.subflows.empty()) return 0;
   std::int64_t fastest = 0;
@@ -24,9 +24,9 @@ std::int64_t PathRate(const State& state, const Flow& flow) {
   return fastest * static_cast<std::int64_t>(flow.subflows.size());
 }
 
-// Where a flow's bytes cross its NICs, and how fast they could go between.
+// The links where a flow leaves and enters its NICs, and the rate of its paths between them.
 JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
-  // Both are known where it was placed, or is local.
+  // Both NICs are known if the flow was placed or is local.
   const bool is_known = flow.status != FlowStatus::kUnroutable || !flow.subflows.empty();
   const auto attachment_of = [&](const IpAddress& address, fabric::NodeId known) {
     const auto nic = is_known ? std::optional(known) : state.topology.FindNic(address);
@@ -39,13 +39,14 @@ JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
   if (const auto at = attachment_of(flow.destination_address, flow.key.destination)) {
     ends.destination = {at->uplink.link, !at->uplink.forward};
   }
-  // The source is another's, else it would be placed: no host makes pairs of others' NICs.
+  // Both NICs exist, but the flow was not placed: its source belongs to another host, and a host
+  // must not add traffic to the NICs of others.
   if (ends.source && ends.destination && !is_known) return {};
   ends.path_bps = PathRate(state, flow);
   return ends;
 }
 
-// The ports of a flow's paths that an earlier controller chose, or its agent, in order.
+// The ports that an earlier controller or the agent chose for the flow's paths, in order.
 std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
   if (!opened.path_ports.empty()) return opened.path_ports;
   if (opened.steered) return {opened.source_port};
@@ -73,15 +74,15 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
       if (const auto slot = state_.flows.Find(id, local)) Close(*slot);
     }
   };
-  close_ended();  // first: what follows may be the next of the same pair
+  close_ended();  // first: an opened flow may follow one of the same pair
   const std::vector<FlowSlot> opened = Open(id, report);
   const std::span<const FlowSlot> due = TakeProgress(id, report.progress);
   Agent& agent = state_.agents.At(id);
-  // What is open when an agent connects has not just started.
+  // Flows that are open when an agent connects have not just started.
   if (agent.reported) predictor_.HandleStarts(opened, loop_.Now());
   predictor_.HandleProgress(due, loop_.Now());
   link_health_.HandleDeliveries(id, report);
-  close_ended();  // of a message that opens what it ends
+  close_ended();  // flows that this message both opened and ended
   const bool is_first = report.full && !agent.reported;
   agent.reported = agent.reported || is_first;
   const bool needs_turn = is_first || !report.opened.empty() || !report.ended.empty();
@@ -93,7 +94,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
   const Agent& agent = state_.agents.At(id);
   std::size_t refused = 0;
   for (const wire::OpenedFlow& opened : report.opened) {
-    if (state_.flows.Find(id, opened.id)) continue;  // a full report repeats what is known
+    if (state_.flows.Find(id, opened.id)) continue;  // a full report repeats known flows
     if (state_.CountFlowsOf(id) >= options_.max_flows_per_agent) {
       ++refused;
       continue;

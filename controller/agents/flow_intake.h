@@ -13,32 +13,32 @@
 
 namespace espalier::controller {
 
-// Takes what agents report of their flows: flows that are opened, that go on and that end. Each
-// goes to whom it concerns: the flow table, placement, the rounds of jobs, predictions, and, as a
-// sign that links carry traffic, their health. Thread safety: the controller's loop thread. The
-// references must outlive it.
+// Takes agents' reports of flows that open, progress and end, and updates what depends on them: the
+// flow table, placement, the rounds of jobs, predictions, and the health of links, which the
+// traffic shows.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class FlowIntake {
  public:
   FlowIntake(State& state, Placement& placement, StartPredictor& predictor, LinkHealth& link_health,
              const ControllerOptions& options, EventLoop& loop);
 
   enum class Outcome {
-    kNothing,     // nothing is to be decided
-    kNeedsTurn,   // there is something to decide, or to push
-    kReportLost,  // a report before this one is missing, and nothing was taken of this one
+    kNothing,     // no decision is pending
+    kNeedsTurn,   // a decision or a push is pending
+    kReportLost,  // an earlier report is missing, and this one was ignored
   };
   Outcome Handle(AgentId id, const wire::FlowReport& report);
 
-  // All that the agent has reported has ended.
+  // Closes all flows of the agent.
   void CloseAll(AgentId id);
-  // Closes the flows of agents that have been gone for the lease, and places flows that nobody has
-  // found within the time for it. To be called now and then.
+  // Closes the flows of agents that have been gone for longer than the lease, and ends adoptions
+  // that have timed out. To be called periodically.
   void Tick();
 
  private:
-  // The slots of those that are new.
+  // Returns the slots of the flows that are new.
   std::vector<FlowSlot> Open(AgentId id, const wire::FlowReport& report);
-  // The flows whose reports foresight is to look at.
+  // Returns the flows whose progress the predictor is to look at.
   std::span<const FlowSlot> TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress);
   void Close(FlowSlot slot);
   void CloseMissing(AgentId id, const wire::FlowReport& report);

@@ -7,8 +7,8 @@
 namespace espalier::controller {
 namespace {
 
-// Of each path of a flow, a host may say once in this time that it does not carry: an agent looks
-// again after twice as long at the earliest (PathGuardOptions::redraw_interval).
+// A host may report each path of a flow as failed once in this time. An agent checks again after
+// twice as long at the earliest (PathGuardOptions::redraw_interval).
 constexpr Duration kVerdictInterval = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -20,8 +20,8 @@ PathHealthIntake::PathHealthIntake(State& state, Placement& placement, LinkHealt
       link_health_(link_health),
       loop_(loop),
       ignored_(metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
-                                   "Verdicts of hosts on their flows' paths that came too soon "
-                                   "after the last")) {}
+                                   "Path failure reports ignored because they came too soon "
+                                   "after the previous one")) {}
 
 bool PathHealthIntake::IsTaken(FlowSlot slot) {
   const TimePoint now = loop_.Now();
@@ -37,7 +37,7 @@ bool PathHealthIntake::IsTaken(FlowSlot slot) {
 
 bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
   const std::string& host = state_.agents.At(id).name;
-  bool has_accused = false;
+  bool has_failures = false;
   bool needs_turn = false;
   for (const wire::FlowHealth& report : health.flows) {
     const auto slot = state_.flows.Find(id, report.flow);
@@ -50,15 +50,15 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
       continue;
     }
     link_health_.HandlePathFailure(id, flow, report.path_id);
-    has_accused = true;
+    has_failures = true;
     state_.history.RecordOf(
-        host, loop_.Now(), is_local_reroute ? "flow_redrawn" : "flow_path_dead",
+        host, loop_.Now(), is_local_reroute ? "flow_locally_rerouted" : "flow_path_dead",
         fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
     if (!is_local_reroute) continue;
     placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());
     needs_turn = true;
   }
-  if (has_accused) link_health_.Update();
+  if (has_failures) link_health_.Update();
   return needs_turn;
 }
 

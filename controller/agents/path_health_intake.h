@@ -12,19 +12,19 @@
 
 namespace espalier::controller {
 
-// Takes what hosts say of the paths of their flows: that one carries nothing, or that the agent
-// left it for another by itself. Of each path of a flow a host may say so once in a while. Thread
-// safety: the controller's loop thread. The references must outlive it.
+// Takes hosts' path failure reports: a path of a flow carries nothing, or the agent left it by a
+// local reroute. A host may report each path of a flow once in an interval.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class PathHealthIntake {
  public:
   PathHealthIntake(State& state, Placement& placement, LinkHealth& link_health, EventLoop& loop,
                    Metrics& metrics);
 
-  // Whether there is something to decide or to push now.
+  // Returns whether a decision or a push is pending.
   bool Handle(AgentId id, const wire::PathHealth& health);
 
  private:
-  // Verdicts on the paths of one flow that were taken in the interval at hand.
+  // The reports on one flow that were taken in its current interval.
   struct Taken {
     AgentId agent;
     wire::LocalFlowId local;
@@ -38,7 +38,7 @@ class PathHealthIntake {
   Placement& placement_;
   LinkHealth& link_health_;
   EventLoop& loop_;
-  std::vector<Taken> taken_;  // by slot, of the flow that it was last
+  std::vector<Taken> taken_;  // by slot, for the slot's latest flow
   Counter& ignored_;
 };
 

@@ -13,22 +13,23 @@ Publisher::Publisher(State& state, const ControllerOptions& options, SendFunctio
       options_(options),
       send_(std::move(send)),
       pushes_(metrics.MakeCounter("espalier_controller_pushes_total",
-                                  "Path pushes sent to agents, full ones included")),
+                                  "Path pushes sent to agents, including full pushes")),
       full_pushes_(metrics.MakeCounter("espalier_controller_full_pushes_total",
-                                       "Path pushes that carried everything")),
+                                       "Path pushes that carried all flows of an agent")),
       plans_(metrics.MakeCounter("espalier_controller_rank_plans_total",
-                                 "Plans of ranks sent to agents, repeated ones included")),
+                                 "Rank plans sent to agents, including repeated ones")),
       ack_latency_(metrics.MakeLatency("espalier_controller_push_to_ack_seconds",
-                                       "From a push to its acknowledgement")),
+                                       "Time from a path push until its acknowledgement")),
       steer_latency_(metrics.MakeLatency(
           "espalier_controller_report_to_push_seconds",
-          "From a flow's first report until its ports were pushed, learning them included")) {}
+          "Time from a flow's first report until its ports were pushed, including path learning")) {
+}
 
 void Publisher::PushChanges(TimePoint now) {
   std::set<AgentId> held;
   for (const AgentId id : std::exchange(state_.pushes.agents(), {})) {
     const Agent& agent = state_.agents.At(id);
-    if (!agent.peer) continue;  // its next Hello asks for everything
+    if (!agent.peer) continue;  // its next session begins with a full push
     if (MayPush(id)) {
       Push(id, now);
     } else {
@@ -41,7 +42,7 @@ void Publisher::PushChanges(TimePoint now) {
 void Publisher::PushChangesOf(AgentId id, TimePoint now) {
   const auto queued = state_.pushes.agents().find(id);
   if (queued == state_.pushes.agents().end() || !state_.agents.At(id).peer || !MayPush(id)) return;
-  state_.pushes.agents().erase(queued);  // first: what is dropped is queued again
+  state_.pushes.agents().erase(queued);  // before Push, which queues a dropped push again
   Push(id, now);
 }
 
@@ -56,8 +57,8 @@ bool Publisher::AwaitsAcknowledgements() {
 bool Publisher::MayPush(AgentId id) const { return state_.agents.At(id).reported && !IsHeld(id); }
 
 bool Publisher::IsHeld(AgentId id) const {
-  // Not for ever: Placement::EndAdoption decides what is still undecided when the time is up. To
-  // push by the clock here would leave such a flow out, and it would lose its port.
+  // Placement::EndAdoption ends this state when the time for adoption is up. A full push before
+  // that would leave out a flow in adoption, and the flow would lose its port.
   if (!state_.pushes.NeedsFull(id)) return false;
   const std::vector<FlowSlot> slots = state_.flows.OfAgent(id);
   return std::any_of(slots.begin(), slots.end(), [&](FlowSlot slot) {
@@ -70,7 +71,7 @@ void Publisher::Push(AgentId id, TimePoint now) {
   PushQueue::Changes& changes = state_.pushes.Of(id);
   wire::PathPush push = Compose(id, changes, now);
   changes.flows.clear();
-  // An agent that was never given anything needs no empty first push.
+  // An agent that holds no paths needs no empty first push.
   const bool has_plans = agent.Has("collective") && !changes.plans.empty();
   if (push.sets.empty() && push.withdrawn.empty() && !push.full && !has_plans) return;
   push.epoch = state_.epoch;
@@ -84,7 +85,7 @@ void Publisher::Push(AgentId id, TimePoint now) {
   if (push.full) full_pushes_.Add();
   changes.needs_full = false;
   agent.last_push = now;
-  // A push that is dropped is found missing by its acknowledgement: everything goes again.
+  // A dropped push is never acknowledged, so a full one follows.
   if (!send_(id, std::move(push))) state_.pushes.MarkAll(id);
 }
 
@@ -95,13 +96,13 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full, std::set<RankOfJob>& c
   const auto send = [&](wire::RankPlan plan) {
     plan.epoch = state_.epoch;
     plan.generation = agent.generation;
-    // One that is dropped is found missing by its push.
+    // The push counts the plans, so the agent notices one that was dropped.
     static_cast<void>(send_(id, std::move(plan)));
     ++sent;
   };
   for (auto& [rank, held] : agent.plans) {
     if (!full && !changed.contains(rank)) continue;
-    // One that came back without knowing whose a job is would give its plans to anybody.
+    // An agent that does not know users of jobs would give the plan to any program.
     const bool is_withheld = !held.plan->user.empty() && !agent.Has("job_user");
     held.generation = is_withheld ? 0 : agent.generation;
     if (!is_withheld) send(*held.plan);
@@ -133,7 +134,7 @@ wire::PathPush Publisher::Compose(AgentId id, const PushQueue::Changes& changes,
 
 void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push) {
   const auto slot = state_.flows.Find(id, local);
-  if (!slot) return;  // it has ended meanwhile; the agent knows
+  if (!slot) return;  // it has ended, as the agent knows
   const Flow& flow = state_.flows.At(*slot);
   PushState& pushed = state_.flows.PushOf(*slot);
   const bool was_given = pushed.generation != 0;

@@ -10,33 +10,33 @@
 
 namespace espalier::controller {
 
-// Brings every agent from what it has acknowledged to what is decided: differences where the
-// agent is in step, everything where it is not (new connection, lost push). One code path for
-// reconnects, losses, restarts and plain changes.
+// Brings every agent from what it has acknowledged to what is decided. It pushes differences to an
+// agent that is in step, and everything to one that is not, after a new connection or a lost push.
+// Reconnections, losses, restarts and changes share this one code path.
 // Thread safety: the controller's loop thread.
 class Publisher {
  public:
-  // False: the message was dropped (no room, peer gone).
+  // False: the message was dropped (the queue is full, or the peer is gone).
   using SendFunction = std::function<bool(AgentId, wire::Body)>;
 
   Publisher(State& state, const ControllerOptions& options, SendFunction send, Metrics& metrics);
 
-  // Pushes what has changed for these flows' agents; agents whose adoption is not over wait.
+  // Pushes the queued changes to their agents; agents whose adoption is not over wait.
   void PushChanges(TimePoint now);
   // The same for this agent alone.
   void PushChangesOf(AgentId id, TimePoint now);
-  // An agent has not acknowledged the last push to it. O(agents), of which those that have
-  // acknowledged since the last call are not looked at again.
+  // Whether an agent has not acknowledged its last push. O(agents), but an agent that has
+  // acknowledged is not visited again before its next push.
   bool AwaitsAcknowledgements();
   void HandleAck(AgentId id, const wire::Ack& ack, TimePoint now);
-  // An agent that has not acknowledged its last push for long gets everything again.
+  // Queues a full push for agents that have not acknowledged their last push in time.
   void ResendUnacknowledged(TimePoint now);
 
  private:
   void Push(AgentId id, TimePoint now);
   wire::PathPush Compose(AgentId id, const PushQueue::Changes& changes, TimePoint now);
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
-  // Sends the plans of ranks that go with the push of this generation; how many.
+  // Sends the rank plans that belong to the push of this generation; returns how many.
   std::uint32_t SendPlans(AgentId id, bool full, std::set<RankOfJob>& changed);
   void Record(AgentId id, const Flow& flow, const Subflow& subflow, TimePoint now);
   bool MayPush(AgentId id) const;
@@ -45,7 +45,7 @@ class Publisher {
   State& state_;
   const ControllerOptions& options_;
   SendFunction send_;
-  std::size_t first_awaited_ = 0;  // no agent before it is awaited
+  std::size_t first_awaited_ = 0;  // all agents before it have acknowledged
   Counter& pushes_;
   Counter& full_pushes_;
   Counter& plans_;

@@ -58,7 +58,7 @@ void FlowStatistics::Count(const State& state, const ShownFlow& flow) {
   if (flow.activity.IsBusy()) job.slowest_bps = std::min(job.slowest_bps.value_or(bps), bps);
   job.directions.resize(traffic_.paths.size());
   if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     if (!subflow.path) continue;
     const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
     for (const DirectedLink hop : paths[subflow.path->Index()].hops) {

@@ -12,31 +12,31 @@
 
 namespace espalier::controller {
 
-// What flows do to the links now, by DirectedLink::Index. Host links carry traffic here, but no
-// paths: those begin at the leaf.
+// The present traffic of links, by DirectedLink::Index. Host links carry traffic but no paths,
+// which begin at the leaf.
 struct LinkTraffic {
-  std::vector<std::int64_t> paths;          // of flows
-  std::vector<std::uint64_t> achieved_bps;  // what they achieve, split evenly over their paths
+  std::vector<std::int64_t> paths;          // paths of flows
+  std::vector<std::uint64_t> achieved_bps;  // of flows, split evenly over their paths
 };
 
-// The flows of a job.
+// Statistics of the flows of a job.
 struct JobStatistics {
   std::int64_t flows = 0;
   std::int64_t routed = 0;
   std::int64_t unroutable = 0;
   std::uint64_t achieved_bps = 0;
-  std::optional<std::uint64_t> slowest_bps;  // of those that send
-  std::vector<bool> directions;              // that they take, by DirectedLink::Index
+  std::optional<std::uint64_t> slowest_bps;  // of the flows that send
+  std::vector<bool> directions;              // the directed links that they use
 
-  // The most flows, of any job, on a link that this one takes. O(directions).
+  // The largest number of flows, of all jobs, on a link that this job uses. O(directed links).
   std::int64_t MaxLinkFlows(const LinkTraffic& traffic) const;
 };
 
-// All that the views count over flows, in one pass that can be made in pieces: flow by flow.
+// Counts all that the views need over flows, in one pass that can be interrupted between flows.
 class FlowStatistics {
  public:
   explicit FlowStatistics(const State& state);
-  // Of all flows and edges. O(flows x hops).
+  // Counts all flows and edges. O(flows x hops).
   static FlowStatistics Take(const State& state);
 
   // O(hops).
@@ -48,7 +48,7 @@ class FlowStatistics {
   const LinkTraffic& traffic() const { return traffic_; }
   std::int64_t max_link_flows() const;
   const std::map<std::uint32_t, JobStatistics>& jobs() const { return jobs_; }
-  // All zeros for a job that has no flows.
+  // All zeros for a job without flows.
   const JobStatistics& StatisticsOf(std::uint32_t job) const {
     static const JobStatistics idle;
     const auto found = jobs_.find(job);

@@ -39,19 +39,19 @@ std::string NicName(const State& state, const IpAddress& address) {
 
 namespace {
 
-// The switches on the paths of some of its ways.
+// The switches on the paths of these subflows.
 std::string Via(const State& state, const ShownFlow& flow,
-                std::span<const ShownFlow::SubflowId> subflows) {
+                std::span<const ShownFlow::Subflow> subflows) {
   std::vector<std::int32_t> indices;
-  for (const ShownFlow::SubflowId& subflow : subflows) {
+  for (const ShownFlow::Subflow& subflow : subflows) {
     if (subflow.path) indices.push_back(subflow.path->value());
   }
   return state.Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
-void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
+void WriteSubflows(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     json.BeginObject();
     json.Key("via").String(Via(state, flow, {&subflow, 1}));
     json.Key("source_port").Integer(subflow.port);
@@ -61,7 +61,7 @@ void WriteWays(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.EndArray();
 }
 
-// Of a whole flow and of a live one.
+// Writes the fields that WriteFlow and LiveFlow have in common.
 void WriteIdentity(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("flow").String(state.FlowName(flow.agent, flow.local));
   json.Key("job").String(state.flows.JobName(flow.job));
@@ -86,7 +86,7 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.Key("via").String(Via(state, flow, flow.subflows));
   json.Key("source_port").Integer(flow.first_port());
   json.Key("own_port").Integer(flow.own_port);
-  WriteWays(json, state, flow);
+  WriteSubflows(json, state, flow);
   json.Key("max_rate_bps").Integer(static_cast<std::int64_t>(flow.max_rate_bps));
   json.Key("activity").String(ActivityName(activity.state));
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
@@ -104,7 +104,7 @@ std::string LiveFlow(const State& state, const ShownFlow& flow) {
   json.Key("activity").String(ActivityName(flow.activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(bps));
   json.Key("paths").BeginArray();
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     json.BeginObject();
     json.Key("source_port").Integer(subflow.port);
     json.Key("learning").Bool(subflow.is_learning);
@@ -136,7 +136,7 @@ std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(flow.activity.state) << 1 |
                   static_cast<std::uint64_t>(flow.is_acknowledged));
-  for (const ShownFlow::SubflowId& subflow : flow.subflows) {
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
     Mix(digest, static_cast<std::uint64_t>(subflow.port) << 1 |
                     static_cast<std::uint64_t>(subflow.is_learning));
     Mix(digest, subflow.path ? subflow.path->Index() + 1 : 0);

@@ -9,21 +9,21 @@
 
 namespace espalier::controller {
 
-// How the API names things.
+// The names that the API uses.
 std::string_view ReasonName(wire::PathReason reason);               // "ASSIGNED", ...
 std::string_view ActivityName(wire::FlowState state);               // "ACTIVE", ...
-std::string NicName(const State& state, const IpAddress& address);  // the address where unknown
+std::string NicName(const State& state, const IpAddress& address);  // the address if it is unknown
 
-// One flow as an object, whole.
+// Writes one flow with all its fields as a JSON object.
 void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow, TimePoint now);
-// What the live feed tells of a flow: who, how it is steered and how fast (coarsely), and the
-// directions of links that each of its paths takes.
+// A flow as JSON for the live feed: its identity, how it is steered, its coarse rate, and the
+// directed links of each of its paths.
 std::string LiveFlow(const State& state, const ShownFlow& flow);
 
-// A number that differs where LiveFlow would but for the rate.
+// A digest that differs if LiveFlow differs in more than the rate.
 std::uint64_t LiveFlowDigest(const ShownFlow& flow);
 
-// So much of a rate as is worth telling: its four leading binary digits.
+// A rate reduced to its four leading binary digits, so that small changes are not reported.
 std::uint64_t CoarseRate(std::uint64_t bits_per_second);
 
 // Adds a value to a digest.

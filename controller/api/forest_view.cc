@@ -12,7 +12,7 @@ namespace {
 
 using io::JsonWriter;
 
-// What a job goes over.
+// The transports of jobs.
 constexpr const char* kTcp = "tcp";
 constexpr const char* kVerbs = "verbs";
 
@@ -33,7 +33,7 @@ void WriteForest(JsonWriter& json, const TreeJob& job) {
       .Double(algbw > 0 ? static_cast<double>(job.spec.bytes) * 8 / (algbw * 1e9) : 0);
 }
 
-// Links and switches that it goes over, and for the failure of which a forest is ready.
+// Writes how many failure domains the job uses, and for how many a backup forest is ready.
 void WriteReady(JsonWriter& json, const TreeJobs& jobs, const TreeJob& job) {
   const BackupForests::Coverage coverage = jobs.ReadyFor(job);
   json.Key("failure_plans").Integer(static_cast<std::int64_t>(coverage.ready));
@@ -103,7 +103,7 @@ void WriteEdge(JsonWriter& json, const State& state, const JobPlan& plan, std::s
   json.EndObject();
 }
 
-// Trees of one root that are the same.
+// Writes a class of identical trees with the same root.
 void WriteTree(JsonWriter& json, const JobForest& forest, std::size_t index) {
   const algorithms::TreeConnections& tree = forest.tree_classes[index];
   json.BeginObject();
@@ -134,7 +134,7 @@ Result<std::string> ForestPlanView(const Controller& controller, const std::stri
   const auto found = controller.jobs().all().find(name);
   if (found == controller.jobs().all().end()) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no job \"{}\" (`espalier job list` names them)", name));
+                fmt::format("there is no job \"{}\" (`espalier job list` lists them)", name));
   }
   const TreeJob& job = found->second;
   JsonWriter json;
@@ -161,26 +161,28 @@ Result<JobSpec> ParseJobRequest(std::string_view body) {
   io::JsonFields fields(*json, place);
   JobSpec spec{.name = fields.RequiredString("name"), .ranks = {}};
   for (const io::JsonValue& rank : fields.RequiredArray("ranks")) {
-    if (rank.kind != io::JsonValue::Kind::kString) fields.AddError("ranks", "ranks are names");
+    if (rank.kind != io::JsonValue::Kind::kString)
+      fields.AddError("ranks", "each rank must be a string, the id of a node");
     spec.ranks.push_back(rank.text);
   }
   const std::string collective = fields.String("collective", "allreduce");
   const auto known = forest::FindCollective(collective);
   if (!known) {
-    fields.AddError("collective",
-                    "the collective is allreduce, allgather, reduce-scatter, broadcast or reduce");
+    fields.AddError(
+        "collective",
+        "unknown collective (give allreduce, allgather, reduce-scatter, broadcast or reduce)");
   }
   spec.bytes = static_cast<std::uint64_t>(
       fields.Integer("bytes", 0, 0, std::numeric_limits<std::int64_t>::max()));
   spec.offload = fields.Bool("offload", false);
   const std::string transport = fields.String("transport", kTcp);
   if (transport != kTcp && transport != kVerbs)
-    fields.AddError("transport", "the transport is tcp or verbs");
+    fields.AddError("transport", "unknown transport (give tcp or verbs)");
   spec.verbs = transport == kVerbs;
   spec.user = fields.String("user", "");
   if (!spec.user.empty() && !IsLocalUser(spec.user)) {
-    fields.AddError(
-        "user", "the user is neither a user's name, as in [a-z_][a-z0-9_-]{0,31}, nor a number");
+    fields.AddError("user",
+                    "invalid user (give a user name, [a-z_][a-z0-9_-]{0,31}, or a user id)");
   }
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   spec.collective = *known;

@@ -8,14 +8,14 @@
 
 namespace espalier::controller {
 
-// The jobs whose collectives run on forests, and what those are, as one JSON object.
+// The jobs whose collectives run on forests, with their forests, as one JSON object.
 std::string ForestsView(const Controller& controller);
-// The plan in force of one job: every edge with its port, path and part of the data.
-// Errors: kNotFound for no such job.
+// The job plan in force as JSON: every edge with its port, path and part of the data.
+// Errors: kNotFound for an unknown job.
 Result<std::string> ForestPlanView(const Controller& controller, const std::string& name);
 
-// What a request to start a job holds: {"name", "ranks": [...], "collective", "bytes", "offload",
-// "transport", "user"}, of which the last five may be absent. Errors: kInvalidArgument.
+// Parses a request to start a job: {"name", "ranks": [...], "collective", "bytes", "offload",
+// "transport", "user"}. The last five fields are optional. Errors: kInvalidArgument.
 Result<JobSpec> ParseJobRequest(std::string_view body);
 
 }  // namespace espalier::controller

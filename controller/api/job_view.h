@@ -8,15 +8,15 @@
 
 namespace espalier::controller {
 
-// True for a job (FlowTable::JobName) that has flows, or had a round in the last ten minutes.
+// Whether a job (FlowTable::JobName) has flows, or had a round in the last ten minutes.
 bool ShowsJob(const State& state, TimePoint now, std::uint32_t job,
               const FlowStatistics& statistics);
-// Such a job: its flows, what they achieve, and how long its rounds (All-Reduces) took against the
-// ideal (docs/operating.md).
+// Such a job as JSON: its flows, their rates, and the times of its rounds (all-reduces) beside the
+// ideal time (docs/operating.md).
 std::string JobView(const State& state, TimePoint now, std::uint32_t job,
                     const FlowStatistics& statistics);
-// All such jobs, for pages that look at them as they change; rates that differ by less than an
-// eighth read the same, and nothing counts the seconds.
+// All such jobs as JSON for the live feed. Rates are coarse, so that changes below an eighth do not
+// show, and no field changes with time alone.
 std::string LiveJobs(const State& state, TimePoint now, const FlowStatistics& statistics);
 
 }  // namespace espalier::controller

@@ -13,7 +13,7 @@ namespace {
 
 std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
-// Flows a unit link: "3/2" where flows are split or links differ.
+// The load as a rational number, such as "3/2" if flows are split or link rates differ.
 std::string LoadOf(const State& state, DirectedLink link) {
   const std::int64_t capacity = state.view.capacities()[link.Index()];
   if (capacity == 0) return "0";

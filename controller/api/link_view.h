@@ -9,13 +9,13 @@
 
 namespace espalier::controller {
 
-// A node and a link of the fabric as it is built, as objects.
+// A node and a link of the topology as JSON objects, without their present traffic.
 std::string NodeView(const State& state, fabric::NodeId id);
 std::string BuiltLinkView(const State& state, fabric::LinkId id);
-// A link with its state and what flows do to it.
+// Writes a link with its state and traffic as a JSON object.
 void WriteLink(io::JsonWriter& json, const State& state, fabric::LinkId id,
                const LinkTraffic& traffic);
-// A number that differs where WriteLink would, but for rates that differ by less than an eighth.
+// A digest that differs if the result of WriteLink does; rates within an eighth count as equal.
 std::uint64_t LinkDigest(const State& state, fabric::LinkId id, const LinkTraffic& traffic);
 
 }  // namespace espalier::controller

@@ -9,7 +9,7 @@
 namespace espalier::controller {
 namespace {
 
-// A list that is being written: kept by the turn that it has posted.
+// A list in progress, which the turn that it has posted keeps alive.
 class Writing : public std::enable_shared_from_this<Writing> {
  public:
   Writing(EventLoop& loop, std::unique_ptr<Items> items, std::optional<std::size_t> limit,
@@ -63,7 +63,7 @@ class Writing : public std::enable_shared_from_this<Writing> {
   const ListDone done_;
   const std::vector<std::string_view> arrays_;
   std::size_t array_ = 0;
-  bool is_first_ = true;  // of its array
+  bool is_first_ = true;  // the next item is the first of its array
   std::size_t written_ = 0;
   std::string last_;
   std::string text_;

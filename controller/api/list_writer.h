@@ -13,37 +13,37 @@
 
 namespace espalier::controller {
 
-// The work of one turn of the loop on a list, in items of common size.
+// The work on a list in one turn of the loop, in items of common size.
 inline constexpr std::size_t kListItemsPerTurn = 256;
 
 using ListDone = std::function<void(Result<std::string>)>;
 
-// Something of a list.
+// One item of a list.
 struct Item {
-  std::string name;  // the `after` of what follows it
+  std::string name;  // the `after` of a page that begins behind it
   std::string json;
-  std::size_t array = 0;  // of Items::Arrays
-  std::size_t work = 1;   // that it was to write, in items of common size
+  std::size_t array = 0;  // index into Items::Arrays
+  std::size_t work = 1;   // to write it, in items of common size
 };
 
-// The items of a list one after the other. Between two turns anything may begin or end.
+// Iterates over the items of a list. Items may appear or disappear between two turns.
 class Items {
  public:
   virtual ~Items() = default;
-  // The names of the arrays that the items are in, in the order of the items.
+  // The names of the arrays that hold the items, in the order of the items.
   virtual std::vector<std::string_view> Arrays() const = 0;
-  // Gets ready for the first item, with the work of one turn. False: there is more to do.
+  // Prepares the first item with the work of one turn. False: call it again in another turn.
   virtual bool Prepare() { return true; }
-  // Fields of the list's own, before the items: `"name":value,` each. Once prepared.
+  // Further fields before the arrays, `"name":value,` each. Called after Prepare.
   virtual std::string Head() { return ""; }
-  // None at the end.
+  // The next item; none at the end.
   virtual std::optional<Item> Next() = 0;
-  // Fields of the list's own, behind the items, of which so many were written: `,"name":value`.
+  // Further fields behind the arrays, `,"name":value` each, after so many items.
   virtual std::string Tail(std::size_t /*written*/) { return ""; }
 };
 
-// Writes a JSON object over as many turns of the loop as it takes, the first of them at once. Where
-// the limit ends the list early, "next" is the name of the last item that is in it.
+// Writes a list as a JSON object over as many turns of the loop as it takes; the first turn runs
+// inside the call. If the limit ends the list early, its field "next" is the name of its last item.
 void WriteList(EventLoop& loop, std::unique_ptr<Items> items, std::optional<std::size_t> limit,
                ListDone done);
 

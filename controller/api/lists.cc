@@ -36,8 +36,8 @@ class AgentItems : public Items {
   std::size_t next_;
 };
 
-// Flows and edges by agent and number, one after the other. Slots of flows are used again, so the
-// place is the flow that was given last.
+// Iterates over flows and edges by agent and number. Flow slots are reused, so the position is the
+// flow that was returned last.
 class FlowWalk {
  public:
   FlowWalk(const State& state, std::size_t agent, std::optional<wire::LocalFlowId> after)
@@ -66,7 +66,7 @@ class FlowWalk {
 
   const State& state_;
   std::size_t agent_;
-  std::optional<wire::LocalFlowId> after_;  // of this agent: the last that was given
+  std::optional<wire::LocalFlowId> after_;  // the last flow of this agent that was returned
 };
 
 class FlowItems : public Items {
@@ -89,28 +89,30 @@ class FlowItems : public Items {
   FlowWalk walk_;
 };
 
-// Items that say what all flows do.
+// Items that need statistics of all flows.
 class CountedItems : public Items {
  public:
   explicit CountedItems(Controller& controller)
-      : controller_(controller), census_(controller.state()), walk_(controller.state(), 0, {}) {}
+      : controller_(controller),
+        statistics_(controller.state()),
+        walk_(controller.state(), 0, {}) {}
 
   bool Prepare() override {
     for (std::size_t i = 0; i < kListItemsPerTurn; ++i) {
       const auto flow = walk_.Next();
       if (!flow) return true;
-      census_.Count(controller_.state(), *flow);
+      statistics_.Count(controller_.state(), *flow);
     }
     return false;
   }
 
  protected:
   Controller& controller() { return controller_; }
-  const FlowStatistics& statistics() const { return census_; }
+  const FlowStatistics& statistics() const { return statistics_; }
 
  private:
   Controller& controller_;
-  FlowStatistics census_;
+  FlowStatistics statistics_;
   FlowWalk walk_;
 };
 
@@ -163,18 +165,18 @@ class JobItems : public CountedItems {
   }
 
  private:
-  // A job's view looks at every direction of a link; so many cost as much as another item.
+  // The view of a job visits every directed link; this many cost as much as another item.
   static constexpr std::size_t kDirectionsPerItem = 4'096;
 
   bool is_counted_ = false;
-  std::uint32_t number_;  // jobs below it were looked at
+  std::uint32_t number_;  // all jobs below it were visited
   std::vector<std::uint32_t> jobs_;
   std::size_t next_ = 0;
 };
 
-class PlanItems : public Items {
+class PushItems : public Items {
  public:
-  PlanItems(Controller& controller, std::uint64_t since) : controller_(controller), since_(since) {}
+  PushItems(Controller& controller, std::uint64_t since) : controller_(controller), since_(since) {}
 
   std::vector<std::string_view> Arrays() const override { return {"plans"}; }
   std::optional<Item> Next() override {
@@ -215,7 +217,7 @@ class EventItems : public Items {
 constexpr std::string_view kNodePrefix = "node:";
 constexpr std::string_view kLinkPrefix = "link:";
 
-// Nodes and links count through: the first link comes behind the last node.
+// Nodes and links have consecutive numbers: the first link follows the last node.
 class TopologyItems : public Items {
  public:
   TopologyItems(const State& state, std::size_t first) : state_(state), next_(first) {}
@@ -244,7 +246,7 @@ class TopologyItems : public Items {
   std::size_t next_;
 };
 
-// Where the item behind `after` is; none where there is no such node or link.
+// The position of the item behind `after`; none for an unknown node or link.
 std::optional<std::size_t> PlaceBehind(const fabric::Topology& topology, std::string_view after) {
   if (after.empty()) return 0;
   if (after.starts_with(kNodePrefix)) {
@@ -261,15 +263,16 @@ Result<AgentId> AgentOf(const State& state, std::string_view name) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("after: there is no agent \"{}\"", name));
 }
 
-// Of lists whose items are known by numbers up to `most`; 0 for "".
+// Parses the `after` of a list whose items have numbers up to `most`; 0 for "".
 Result<std::uint64_t> NumberOf(const std::string& after, std::uint64_t most) {
   if (after.empty()) return 0;
   std::uint64_t number = 0;
   const char* const last = after.data() + after.size();
   const auto [end, error] = std::from_chars(after.data(), last, number);
   if (error == std::errc() && end == last && number <= most) return number;
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("after: \"{}\" is none that a page before had as \"next\"", after));
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("after: invalid value \"{}\" (give \"next\" of the previous page)", after));
 }
 
 }  // namespace
@@ -284,10 +287,11 @@ void ListFlows(Controller& controller, const Page& page, ListDone done) {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (error != std::errc() || end != digits.data() + digits.size()) {
-      return done(Fail(ErrorCode::kInvalidArgument,
-                       fmt::format("after: \"{}\" is no name of a flow (AGENT:NUMBER, as \"next\" "
-                                   "of the page before says)",
-                                   page.after)));
+      return done(
+          Fail(ErrorCode::kInvalidArgument,
+               fmt::format("after: \"{}\" is not the name of a flow (give AGENT:NUMBER, the "
+                           "\"next\" of the previous page)",
+                           page.after)));
     }
     const Result<AgentId> agent = AgentOf(controller.state(), page.after.substr(0, colon));
     if (!agent) return done(tl::unexpected<Error>(agent.error()));
@@ -335,7 +339,7 @@ void ListPushes(Controller& controller, const Page& page, ListDone done) {
   const Result<std::uint64_t> last = NumberOf(page.after, UINT64_MAX);
   if (!last) return done(tl::unexpected<Error>(last.error()));
   const std::uint64_t since = page.after.empty() ? page.since : *last;
-  WriteList(controller.loop(), std::make_unique<PlanItems>(controller, since), page.limit,
+  WriteList(controller.loop(), std::make_unique<PushItems>(controller, since), page.limit,
             std::move(done));
 }
 
@@ -351,10 +355,11 @@ void ListTopology(Controller& controller, const Page& page, ListDone done) {
   const State& state = controller.state();
   const auto first = PlaceBehind(state.topology, page.after);
   if (!first) {
-    return done(Fail(ErrorCode::kInvalidArgument,
-                     fmt::format("after: there is no \"{}\" (node:ID or link:ID, as \"next\" of "
-                                 "the page before says)",
-                                 page.after)));
+    return done(
+        Fail(ErrorCode::kInvalidArgument,
+             fmt::format("after: there is no \"{}\" (give node:ID or link:ID, the \"next\" of "
+                         "the previous page)",
+                         page.after)));
   }
   WriteList(controller.loop(), std::make_unique<TopologyItems>(state, *first), page.limit,
             std::move(done));

@@ -10,34 +10,35 @@
 
 namespace espalier::controller {
 
-// Lists that may be long, as JSON objects: {"flows": [...]}, {"agents": [...]}. Each is written
-// over as many turns of the loop as it takes (list_writer.h), so that flows do not wait for it;
-// where the items say what all flows do, flows are counted in turns before. What begins or ends
-// meanwhile may be in it or not; each item is true when it is written.
+// Writes lists that may be long as JSON objects, such as {"flows": [...]}. A list takes as many
+// turns of the loop as it needs (list_writer.h), so that flows do not wait for it. Lists with
+// statistics of flows count the flows in earlier turns. Items that appear or disappear meanwhile
+// may be in the list or not; each item is correct at the time it is written.
 
-// What of a list is asked for.
+// The part of a list that is requested.
 struct Page {
-  std::optional<std::size_t> limit;  // items; none: all
+  std::optional<std::size_t> limit;  // number of items; none: all
   std::string after;                 // name of the item before the first one; "": from the start
-  std::uint64_t since = 0;  // of plans and events: only those with a higher sequence number
-  std::string source;       // of the path map: only pairs from this NIC; "": from all
+  std::uint64_t since = 0;  // for pushes and events: only those with a higher sequence number
+  std::string source;       // for the path map: only pairs from this NIC; "": from all
 };
 
-// Flows and edges of forests by agent and number. Where the limit ends a list early,
-// its "next" is the `after` of the page that follows. Calls back at once where one turn is enough.
-// Errors: kInvalidArgument for an `after` that is no flow's name ("AGENT:NUMBER"), or no agent's.
+// Lists the flows and the edges of forests by agent and number. If the limit ends a list early, its
+// "next" is the `after` of the following page. `done` is called inside the call if one turn is
+// enough. Errors: kInvalidArgument for an `after` that is not a flow name ("AGENT:NUMBER") or names
+// an unknown agent.
 void ListFlows(Controller& controller, const Page& page, ListDone done);
 void ListAgents(Controller& controller, const Page& page, ListDone done);
-// Links with what flows do to them, in the order of the topology; jobs that have flows, or had a
-// round in the last ten minutes, which are known by numbers here, as one may have no name; the
-// latest decisions as they were pushed, oldest first, by their sequence numbers. Errors: as above.
+// List links with their traffic in the order of the topology; jobs that have flows, or had a round
+// in the last ten minutes, by number, as a job may have no name; and the latest pushed decisions,
+// oldest first, by sequence number. Errors: as for ListFlows.
 void ListLinks(Controller& controller, const Page& page, ListDone done);
 void ListJobs(Controller& controller, const Page& page, ListDone done);
 void ListPushes(Controller& controller, const Page& page, ListDone done);
-// What has happened, oldest first, by sequence numbers, with the latest number that was given.
+// Lists events, oldest first, by sequence number, with the latest sequence number.
 void ListEvents(Controller& controller, const Page& page, ListDone done);
-// The fabric as it is built: nodes and then links in their order, which live links and hops count
-// by. A page may have some of both; `after` is "node:ID" or "link:ID".
+// Lists the nodes and then the links of the topology in their order; indices elsewhere refer to
+// this order. A page may hold some of both; `after` is "node:ID" or "link:ID".
 void ListTopology(Controller& controller, const Page& page, ListDone done);
 
 }  // namespace espalier::controller

@@ -11,12 +11,13 @@ constexpr Duration kPingInterval = std::chrono::seconds(5);
 
 }  // namespace
 
-// What clients and the feed have in common; lives as long as any of them.
+// The state that the clients and the feed share; it lives as long as any of them.
 struct LiveFeed::Shared {
   Shared(Controller& controller, Metrics& metrics)
       : journal(controller, metrics, [this] { WakeAll(); }),
-        pieces(metrics.MakeCounter("espalier_controller_feed_pieces_total",
-                                   "Pieces that viewers have taken: changes, states and pings")) {}
+        pieces(metrics.MakeCounter(
+            "espalier_controller_feed_pieces_total",
+            "Pieces of the live feed sent to clients: updates, snapshots and pings")) {}
   void WakeAll();
 
   std::vector<Client*> clients;
@@ -44,7 +45,7 @@ class LiveFeed::Client : public io::HttpStream {
     LiveJournal::Piece piece = shared_->journal.Take(change_);
     if (!piece.text) {
       if (now - last_piece_ < kPingInterval) return nullptr;
-      // The one way to find that a client is gone.
+      // Only a write shows that a client is gone.
       piece.text = std::make_shared<const std::string>(": nothing new\n\n");
     }
     change_ = piece.change;
@@ -55,7 +56,7 @@ class LiveFeed::Client : public io::HttpStream {
 
  private:
   std::shared_ptr<Shared> shared_;
-  std::uint64_t change_ = 0;  // up to which it has all
+  std::uint64_t change_ = 0;  // the latest change that it has
   TimePoint last_piece_;
 };
 

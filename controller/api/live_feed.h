@@ -11,12 +11,13 @@
 
 namespace espalier::controller {
 
-// The controller's state as server-sent events: first all of it (`event: snapshot`), then what has
-// changed (`event: update`), up to five times a second. /api/v1/openapi.json describes both.
+// The live feed: the controller's state as server-sent events. A client first gets all of it
+// (`event: snapshot`), then changes (`event: update`), up to five times a second.
+// /api/v1/openapi.json describes both.
 //
-// All clients are given the same pieces (LiveJournal), each when it has taken what came before:
-// there is no queue of any client's. One that is further behind than pieces are kept gets a
-// snapshot in their place.
+// All clients get the same pieces (LiveJournal), each when it has taken the piece before; no client
+// has a queue of its own. A client that falls behind the pieces that are kept gets a snapshot
+// instead.
 //
 // Thread safety: the controller's loop thread. The controller must outlive this;
 // streams may outlive it.
@@ -29,7 +30,7 @@ class LiveFeed {
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
-  // Null where kMaxClients are connected already.
+  // Opens a stream; null if kMaxClients are connected already.
   std::shared_ptr<io::HttpStream> Connect();
 
  private:

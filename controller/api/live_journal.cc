@@ -19,10 +19,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kMinInterval = 200ms;
-constexpr int kWorkShare = 10;  // of the time, one part is spent here at most
+constexpr int kWorkShare = 10;  // scans take at most one part in so many of the time
 constexpr std::size_t kMaxKeptBytes = 16 << 20;
 constexpr std::uint64_t kMaxEvents = 200;
-// The bound that the most loaded link is held against takes as long as all else in a look.
+// The lower bound of the load takes as long as the rest of a scan, so it is updated less often.
 constexpr Duration kSummaryInterval = 1s;
 
 std::string Quoted(std::string_view text) {
@@ -37,18 +37,20 @@ void AppendList(std::string& out, std::string_view key, std::string_view items) 
 
 }  // namespace
 
-LiveJournal::Look::Look(const State& state) : slots(state.flows.All()), statistics(state) {}
+LiveJournal::Scan::Scan(const State& state) : slots(state.flows.All()), statistics(state) {}
 
 LiveJournal::LiveJournal(Controller& controller, Metrics& metrics, std::function<void()> on_news)
     : controller_(&controller),
       loop_(controller.loop()),
       on_news_(std::move(on_news)),
-      updates_written_(metrics.MakeCounter("espalier_controller_feed_updates_total",
-                                           "Changes written down for viewers, once for all")),
+      updates_written_(metrics.MakeCounter(
+          "espalier_controller_feed_updates_total",
+          "Updates of the live feed that were written, each once for all clients")),
       snapshots_written_(metrics.MakeCounter("espalier_controller_feed_snapshots_total",
-                                             "Whole states written down for viewers")),
-      slice_seconds_(metrics.MakeLatency("espalier_controller_feed_slice_seconds",
-                                         "The loop's time that viewers take at a stretch")) {}
+                                             "Snapshots of the live feed that were written")),
+      slice_seconds_(
+          metrics.MakeLatency("espalier_controller_feed_slice_seconds",
+                              "Time that the live feed occupies the loop without a break")) {}
 
 void LiveJournal::Follow() {
   following_ = true;
@@ -60,7 +62,7 @@ void LiveJournal::Rest() { following_ = false; }
 void LiveJournal::Close() {
   controller_ = nullptr;
   timer_.reset();
-  look_.reset();
+  scan_.reset();
 }
 
 LiveJournal::Piece LiveJournal::Take(std::uint64_t after) {
@@ -74,31 +76,31 @@ LiveJournal::Piece LiveJournal::Take(std::uint64_t after) {
 }
 
 void LiveJournal::Begin() {
-  look_ = std::make_unique<Look>(controller_->state());
+  scan_ = std::make_unique<Scan>(controller_->state());
   Continue();
 }
 
 void LiveJournal::Continue() {
   const TimePoint start = loop_.Now();
-  const bool has_ended = look_->has_all;
+  const bool has_ended = scan_->has_all;
   if (has_ended) {
     Finish();
   } else {
-    look_->has_all = LookAtEdges(ScanFlows(kFlowsPerSlice)) > 0;
+    scan_->has_all = ScanEdges(ScanFlows(kFlowsPerSlice)) > 0;
   }
   const Duration spent = loop_.Now() - start;
   slice_seconds_.ObserveSeconds(SecondsOf(spent));
-  look_->spent += spent;
+  scan_->spent += spent;
   if (!has_ended) {
     timer_ = loop_.After(Duration::zero(), [this] { Continue(); });
     return;
   }
-  const Duration pause = std::max(kMinInterval, look_->spent * kWorkShare);
-  look_.reset();
+  const Duration pause = std::max(kMinInterval, scan_->spent * kWorkShare);
+  scan_.reset();
   timer_ = loop_.After(pause, [this] {
     timer_.reset();
     if (following_) return Begin();
-    // Whoever comes next is told how things are then.
+    // The next client gets a new snapshot.
     is_current_ = false;
     updates_.clear();
     kept_bytes_ = 0;
@@ -119,28 +121,28 @@ void LiveJournal::AppendTo(std::string& list, std::string_view item) {
 
 std::size_t LiveJournal::ScanFlows(std::size_t most) {
   const State& state = controller_->state();
-  for (; most > 0 && look_->next_slot < look_->slots.size(); --most, ++look_->next_slot) {
-    const FlowSlot slot = look_->slots[look_->next_slot];
-    if (!state.flows.IsOpen(slot)) continue;  // since the look began: it is found to have ended
+  for (; most > 0 && scan_->next_slot < scan_->slots.size(); --most, ++scan_->next_slot) {
+    const FlowSlot slot = scan_->slots[scan_->next_slot];
+    if (!state.flows.IsOpen(slot)) continue;  // closed since the scan began: EndFlow finds it
     if (slot.Index() >= flows_.size()) flows_.resize(slot.Index() + 1);
-    for (; look_->next_flow < slot.Index(); ++look_->next_flow) EndFlow(look_->next_flow);
+    for (; scan_->next_flow < slot.Index(); ++scan_->next_flow) EndFlow(scan_->next_flow);
     ScanFlow(slot);
-    ++look_->next_flow;
+    ++scan_->next_flow;
   }
-  if (look_->next_slot == look_->slots.size()) {
-    for (; look_->next_flow < flows_.size(); ++look_->next_flow) EndFlow(look_->next_flow);
+  if (scan_->next_slot == scan_->slots.size()) {
+    for (; scan_->next_flow < flows_.size(); ++scan_->next_flow) EndFlow(scan_->next_flow);
   }
   return most;
 }
 
-std::size_t LiveJournal::LookAtEdges(std::size_t most) {
+std::size_t LiveJournal::ScanEdges(std::size_t most) {
   const State& state = controller_->state();
   const EdgeReservations::ByName& edges = state.edges.all();
-  auto edge = edges.upper_bound(look_->last_edge);
+  auto edge = edges.upper_bound(scan_->last_edge);
   for (; most > 0 && edge != edges.end(); --most, ++edge) {
     EndEdgesBefore(&edge->first);
-    Tell(edges_[edge->first], Show(state, edge->first, edge->second));
-    look_->last_edge = edge->first;
+    UpdateFlow(edges_[edge->first], Show(state, edge->first, edge->second));
+    scan_->last_edge = edge->first;
   }
   if (most > 0) EndEdgesBefore(nullptr);
   return most;
@@ -149,54 +151,54 @@ std::size_t LiveJournal::LookAtEdges(std::size_t most) {
 void LiveJournal::ScanFlow(FlowSlot slot) {
   const State& state = controller_->state();
   const Flow& flow = state.flows.At(slot);
-  FlowRecord& told = flows_[slot.Index()];
-  if (!told.name.empty() && (told.agent != flow.agent || told.local != flow.local)) {
-    EndFlow(slot.Index());  // the place was another's
+  FlowRecord& known = flows_[slot.Index()];
+  if (!known.name.empty() && (known.agent != flow.agent || known.local != flow.local)) {
+    EndFlow(slot.Index());  // the slot belonged to another flow
   }
-  Tell(told, Show(state, slot));
+  UpdateFlow(known, Show(state, slot));
 }
 
-void LiveJournal::Tell(FlowRecord& told, const ShownFlow& flow) {
+void LiveJournal::UpdateFlow(FlowRecord& known, const ShownFlow& flow) {
   const State& state = controller_->state();
-  look_->statistics.Count(state, flow);
+  scan_->statistics.Count(state, flow);
   const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
-  if (IsNews(told.record, LiveFlowDigest(flow))) {
-    if (told.name.empty()) told.name = state.FlowName(flow.agent, flow.local);
-    told.agent = flow.agent;
-    told.local = flow.local;
-    told.coarse_bps = bps;
-    told.record.json = LiveFlow(state, flow);
-    AppendTo(look_->flows, told.record.json);
-  } else if (bps != told.coarse_bps) {
-    told.coarse_bps = bps;
-    told.record.json = LiveFlow(state, flow);
-    AppendTo(look_->rates,
-             fmt::format("{{\"flow\":{},\"achieved_bps\":{}}}", Quoted(told.name), bps));
+  if (IsNews(known.record, LiveFlowDigest(flow))) {
+    if (known.name.empty()) known.name = state.FlowName(flow.agent, flow.local);
+    known.agent = flow.agent;
+    known.local = flow.local;
+    known.coarse_bps = bps;
+    known.record.json = LiveFlow(state, flow);
+    AppendTo(scan_->flows, known.record.json);
+  } else if (bps != known.coarse_bps) {
+    known.coarse_bps = bps;
+    known.record.json = LiveFlow(state, flow);
+    AppendTo(scan_->rates,
+             fmt::format("{{\"flow\":{},\"achieved_bps\":{}}}", Quoted(known.name), bps));
   }
 }
 
 void LiveJournal::EndFlow(std::size_t slot) {
-  FlowRecord told = std::exchange(flows_[slot], {});
-  if (told.name.empty()) return;
-  // Where it was closed and opened again in the course of one look, it has another place.
-  const auto now = controller_->state().flows.Find(told.agent, told.local);
+  FlowRecord known = std::exchange(flows_[slot], {});
+  if (known.name.empty()) return;
+  // A flow that was closed and opened again during one scan has another slot.
+  const auto now = controller_->state().flows.Find(known.agent, known.local);
   const bool has_moved =
-      now && now->Index() < flows_.size() && flows_[now->Index()].name == told.name;
-  if (!has_moved) AppendTo(look_->ended, Quoted(told.name));
+      now && now->Index() < flows_.size() && flows_[now->Index()].name == known.name;
+  if (!has_moved) AppendTo(scan_->ended, Quoted(known.name));
 }
 
-// An edge's number is no other edge's later.
+// Numbers of edges are never reused.
 void LiveJournal::EndEdgesBefore(const EdgeName* next) {
-  auto told = edges_.upper_bound(look_->last_edge);
-  while (told != edges_.end() && (next == nullptr || told->first < *next)) {
-    AppendTo(look_->ended, Quoted(told->second.name));
-    told = edges_.erase(told);
+  auto known = edges_.upper_bound(scan_->last_edge);
+  while (known != edges_.end() && (next == nullptr || known->first < *next)) {
+    AppendTo(scan_->ended, Quoted(known->second.name));
+    known = edges_.erase(known);
   }
 }
 
 void LiveJournal::ScanLinks() {
   const State& state = controller_->state();
-  const LinkTraffic& traffic = look_->statistics.traffic();
+  const LinkTraffic& traffic = scan_->statistics.traffic();
   links_.resize(state.topology.links().size());
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
@@ -204,7 +206,7 @@ void LiveJournal::ScanLinks() {
     io::JsonWriter json;
     WriteLink(json, state, id, traffic);
     links_[i].json = json.Text();
-    AppendTo(look_->links, links_[i].json);
+    AppendTo(scan_->links, links_[i].json);
   }
 }
 
@@ -220,7 +222,7 @@ void LiveJournal::ScanAgents() {
     Mix(digest, agent.acked_generation);
     if (!IsNews(agents_[i], digest)) continue;
     agents_[i].json = LiveAgent(state, id);
-    AppendTo(look_->agents, agents_[i].json);
+    AppendTo(scan_->agents, agents_[i].json);
   }
 }
 
@@ -247,13 +249,13 @@ void LiveJournal::Finish() {
     summarized_ = loop_.Now();
   }
   std::string parts;
-  AppendWhole(parts, "status", status_, LiveStatus(*controller_, look_->statistics, loads_));
-  AppendList(parts, "ended", look_->ended);
-  AppendList(parts, "flows", look_->flows);
-  AppendList(parts, "rates", look_->rates);
-  AppendList(parts, "links", look_->links);
-  AppendList(parts, "agents", look_->agents);
-  AppendWhole(parts, "jobs", jobs_, LiveJobs(state, loop_.Now(), look_->statistics));
+  AppendWhole(parts, "status", status_, LiveStatus(*controller_, scan_->statistics, loads_));
+  AppendList(parts, "ended", scan_->ended);
+  AppendList(parts, "flows", scan_->flows);
+  AppendList(parts, "rates", scan_->rates);
+  AppendList(parts, "links", scan_->links);
+  AppendList(parts, "agents", scan_->agents);
+  AppendWhole(parts, "jobs", jobs_, LiveJobs(state, loop_.Now(), scan_->statistics));
   AppendEvents(parts, last_event_, state.history.last_sequence());
   last_event_ = state.history.last_sequence();
   if (!parts.empty() || change_ == 0) Keep(std::move(parts));
@@ -262,7 +264,7 @@ void LiveJournal::Finish() {
 
 void LiveJournal::Keep(std::string parts) {
   ++change_;
-  // Nobody has had anything from before the first look of a row.
+  // No client has the state from before the first scan after Follow.
   if (!is_current_) return;
   updates_written_.Add();
   auto text = std::make_shared<const std::string>(

@@ -18,42 +18,42 @@
 
 namespace espalier::controller {
 
-// The controller's state as it was last told to viewers, and the changes since, as server-sent
-// events. Each change is written down once, whoever reads it, and so is the whole state, which is
-// told to those who are new and to those who are further behind than changes are kept.
+// The state that clients of the live feed have seen last, and the latest changes, as server-sent
+// events. Each change is written once for all clients. So is the whole state, which new clients
+// get, and clients that fall behind the changes that are kept.
 //
-// While there are viewers the state is looked through again and again, in slices of some hundred
-// flows (and edges of forests) between which the loop does its other work, and with pauses: all
-// slices together take at most a tenth of the time.
+// While there are clients, the state is scanned repeatedly, in slices of some hundred flows and
+// forest edges, between which the loop does its other work. Pauses between the scans limit the
+// scans to a tenth of the time.
 //
-// Thread safety: the controller's loop thread. The controller may go before this (Close).
+// Thread safety: the controller's loop thread. The controller may end before this (Close).
 class LiveJournal {
  public:
   static constexpr std::size_t kFlowsPerSlice = 512;
   static constexpr std::size_t kMaxUpdates = 32;  // kept
 
-  // on_news: there is something to Take.
+  // `on_news` is called when there may be a new piece to Take.
   LiveJournal(Controller& controller, Metrics& metrics, std::function<void()> on_news);
 
-  // Looks at the state from here on, until there is nobody to tell.
+  // Begins to scan the state, until Rest is called.
   void Follow();
   void Rest();
-  // The controller goes: no news from here on.
+  // The controller ends: there are no further pieces.
   void Close();
   bool is_closed() const { return controller_ == nullptr; }
 
-  // A piece of the feed, and the change that its reader has all of then.
+  // A piece of the feed, and the number of the latest change that its reader then has.
   struct Piece {
-    std::shared_ptr<const std::string> text;  // null: there is nothing newer
+    std::shared_ptr<const std::string> text;  // null: there is no newer change
     std::uint64_t change = 0;
   };
-  // What comes after a change; 0: from nothing.
+  // The piece that follows a change; 0: the reader has nothing.
   Piece Take(std::uint64_t after);
 
   TimePoint Now() const { return loop_.Now(); }
 
  private:
-  // A flow, link or agent, or another part, as it was last told.
+  // A flow, link, agent or other part of the state as clients know it.
   struct Record {
     std::uint64_t digest = 0;  // 0: there is none
     std::string json;
@@ -65,14 +65,14 @@ class LiveJournal {
     wire::LocalFlowId local;
     std::string name;  // "": none
   };
-  // One look through the state, and what it has found so far: the parts of an update.
-  struct Look {
-    explicit Look(const State& state);
+  // One scan of the state, and the parts of an update that it has found so far.
+  struct Scan {
+    explicit Scan(const State& state);
     std::vector<FlowSlot> slots;
     std::size_t next_slot = 0;  // of slots
-    std::size_t next_flow = 0;  // of the records: those before it are done
-    EdgeName last_edge;         // that was looked at
-    bool has_all = false;       // flows and edges
+    std::size_t next_flow = 0;  // index of the first flow record that is not scanned yet
+    EdgeName last_edge;         // the last edge that was scanned
+    bool has_all = false;       // all flows and edges are scanned
     FlowStatistics statistics;
     Duration spent{};
     std::string ended;
@@ -83,24 +83,24 @@ class LiveJournal {
   };
 
   void Begin();
-  // The next slice of the look, or its end.
+  // Runs the next slice of the scan, or ends it.
   void Continue();
-  // Both return how many more may be looked at in this slice.
+  // Both return how many more items this slice may scan.
   std::size_t ScanFlows(std::size_t most);
-  std::size_t LookAtEdges(std::size_t most);
+  std::size_t ScanEdges(std::size_t most);
   void ScanFlow(FlowSlot slot);
-  void Tell(FlowRecord& told, const ShownFlow& flow);
+  void UpdateFlow(FlowRecord& known, const ShownFlow& flow);
   void EndFlow(std::size_t slot);
-  // Those after the last that was looked at, up to that one (null: all).
+  // Ends the edges between the last one that was scanned and `next` (null: all that follow).
   void EndEdgesBefore(const EdgeName* next);
   void ScanLinks();
   void ScanAgents();
   void Finish();
-  // True where the digest is another than before: the text is to be made anew.
+  // Stores the digest; true if it has changed, so that the text must be written again.
   static bool IsNews(Record& record, std::uint64_t digest);
   static void AppendTo(std::string& list, std::string_view item);
   void AppendWhole(std::string& out, std::string_view key, Record& record, std::string json);
-  // Those after `since`, up to `last`.
+  // Appends the events after `since`, up to `last`.
   void AppendEvents(std::string& out, std::uint64_t since, std::uint64_t last) const;
   void Keep(std::string parts);
   std::shared_ptr<const std::string> WriteSnapshot() const;
@@ -113,9 +113,9 @@ class LiveJournal {
   LatencyHistogram& slice_seconds_;
 
   bool following_ = false;
-  bool is_current_ = false;  // a look has ended since Follow
-  std::unique_ptr<Look> look_;
-  TimerPtr timer_;  // of the next look, or its next slice
+  bool is_current_ = false;  // a scan has ended since Follow
+  std::unique_ptr<Scan> scan_;
+  TimerPtr timer_;  // starts the next scan or slice
 
   std::uint64_t change_ = 0;      // the latest
   std::uint64_t last_event_ = 0;  // as EventHistory counts

@@ -53,8 +53,9 @@ HttpResponse Failed(const Error& error) {
 }
 
 HttpResponse NoSuchPath(const HttpRequest& request) {
-  return Failed(
-      {ErrorCode::kNotFound, fmt::format("there is no {} {}", request.method, request.path)});
+  return Failed({ErrorCode::kNotFound,
+                 fmt::format("there is no {} {} (GET /api/v1/openapi.json describes the API)",
+                             request.method, request.path)});
 }
 
 std::string Query(const HttpRequest& request, const std::string& name) {
@@ -66,10 +67,10 @@ Result<bool> DryRun(const HttpRequest& request) {
   const std::string text = Query(request, "dry_run");
   if (text.empty() || text == "false") return false;
   if (text == "true") return true;
-  return Fail(ErrorCode::kInvalidArgument, "dry_run is true or false");
+  return Fail(ErrorCode::kInvalidArgument, "dry_run: invalid value (give true or false)");
 }
 
-// A number that may be absent.
+// Parses an optional number.
 Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const std::string& name) {
   const std::string text = Query(request, name);
   if (text.empty()) return std::nullopt;
@@ -77,12 +78,13 @@ Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const st
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is a number from 0", name));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: invalid value (give a whole number, 0 or more)", name));
   }
   return number;
 }
 
-// What an action is asked with, whatever it is.
+// Parses the parameters that all actions have.
 Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
   const Result<bool> dry_run = DryRun(request);
   if (!dry_run) return tl::unexpected<Error>(dry_run.error());
@@ -97,7 +99,7 @@ Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
   return asked;
 }
 
-// A browser says which site's page asks; what is no browser says nothing.
+// Browsers send the site of the page that makes the request; other clients do not.
 bool IsFromElsewhere(const HttpRequest& request) {
   const auto origin = request.headers.find("origin");
   if (origin == request.headers.end()) return false;
@@ -108,7 +110,8 @@ bool IsFromElsewhere(const HttpRequest& request) {
          text.substr(begin + 3) != host->second;
 }
 
-// Nothing from elsewhere runs in the page, nothing is kept that the next version would contradict.
+// Keeps foreign content out of the page, and the page out of caches, where it would outlive its
+// version.
 void AddSafety(HttpResponse& response) {
   response.headers.insert(
       response.headers.end(),
@@ -120,8 +123,8 @@ void AddSafety(HttpResponse& response) {
        {"Cache-Control", "no-store"}});
 }
 
-// An action takes what is asked of it to the controller, which calls `done` later; what is asked
-// wrongly it refuses itself.
+// The actions below pass a request to the controller, which calls `done` later. They refuse
+// malformed requests themselves.
 template <IntentAction action>
 void ChangeLink(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
                 ActionDone done) {
@@ -188,7 +191,7 @@ HttpResponse OkOrFailed(Result<std::string> body) {
   return body ? Ok(std::move(*body)) : Failed(body.error());
 }
 
-// What is asked by GET and may be long, by its path.
+// A route for GET whose answer is a list.
 struct List {
   std::string_view path;
   void (*list)(Controller& controller, const Page& page, ListDone done);
@@ -214,7 +217,8 @@ void AnswerList(Controller& controller, const List& list, const HttpRequest& req
   const auto limit = Number(request, "limit");
   if (!limit) return respond(Failed(limit.error()));
   if (*limit == std::optional<std::uint64_t>(0)) {
-    return respond(Failed({ErrorCode::kInvalidArgument, "limit is a number from 1"}));
+    return respond(Failed(
+        {ErrorCode::kInvalidArgument, "limit: invalid value (give a whole number, 1 or more)"}));
   }
   const auto since = Number(request, "since");
   if (!since) return respond(Failed(since.error()));
@@ -238,7 +242,8 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond uns
   if (list != nullptr) return AnswerList(controller_, *list, request, std::move(respond));
   if (request.method == "GET") return respond(HandleGet(request));
   if (request.method == "POST" && IsFromElsewhere(request)) {
-    return respond(Failed({ErrorCode::kPermissionDenied, "a page of another site asks for this"}));
+    return respond(
+        Failed({ErrorCode::kPermissionDenied, "the request comes from a page of another site"}));
   }
   if (request.method == "POST") return HandlePost(request, std::move(respond));
   respond(NoSuchPath(request));
@@ -328,7 +333,8 @@ HttpResponse OperatorApi::OpenStream() {
   auto stream = feed_.Connect();
   if (!stream) {
     return Failed({ErrorCode::kResourceExhausted,
-                   fmt::format("{} clients are connected already", LiveFeed::kMaxClients)});
+                   fmt::format("{} clients of the live feed are already connected (close one)",
+                               LiveFeed::kMaxClients)});
   }
   return {200, "text/event-stream", "", {}, std::move(stream)};
 }
@@ -364,7 +370,7 @@ void OperatorApi::Act(Controller& controller, const Action& action, const HttpRe
   if (!asked) return respond(Failed(asked.error()));
   if (asked->until && !action.takes_until) {
     return respond(Failed({ErrorCode::kInvalidArgument,
-                           fmt::format("{} takes no time: it has no end", action.path)}));
+                           fmt::format("{} does not take `until` (it has no end)", action.path)}));
   }
   const bool dry_run = asked->dry_run;
   action.act(controller, request, *asked,

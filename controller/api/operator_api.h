@@ -25,13 +25,13 @@ namespace espalier::controller {
 //   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
 //   {links|nodes}/{fail|restore|drain|undrain}?id=ID, recompute, rollback?to=REVISION;
 //        each with &dry_run=true and &reason=TEXT, fail and drain with &until=TIME
-// Answers are JSON objects; errors {"error": {"code", "message"}} with 400, 404, 409, 429 or 500.
-// An action is answered when it is durable and done. One that a page of another site asks for is
-// refused (403).
+// Answers are JSON objects; errors are {"error": {"code", "message"}} with status 400, 404, 409,
+// 429 or 500. An action is answered when it is durable and done. A request from a page of another
+// site is refused (403).
 // Thread safety: the controller's loop thread.
 class OperatorApi {
  public:
-  // reload: has the daemon read its configuration and keys again, and says what came of it.
+  // `reload` makes the daemon read its configuration and keys again and returns the response.
   using Reload = std::function<io::HttpResponse()>;
 
   OperatorApi(Controller& controller, Metrics& metrics, Reload reload)
@@ -41,17 +41,17 @@ class OperatorApi {
         feed_(controller, metrics) {}
 
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
-  // All that it answers, but for the files that the page at / is made of.
+  // All routes that it answers, except those of the page's files.
   static std::vector<Route> Routes();
 
  private:
-  // What is asked by GET, by its path.
+  // A route for GET.
   struct View {
     std::string_view path;
     io::HttpResponse (*answer)(OperatorApi& api, const io::HttpRequest& request);
   };
   static std::span<const View> Views();
-  // What is asked by POST and moves flows, by its path.
+  // A route for POST that changes intents or moves flows.
   struct Action {
     std::string_view path;
     bool takes_until;

@@ -21,8 +21,8 @@ using fabric::PortKey;
 using fabric::PortTrust;
 using io::JsonWriter;
 
-constexpr std::size_t kMaxPairs = 1'000;  // where no limit is asked for
-// To count a port, or to pass a place, costs as little of an item's work.
+constexpr std::size_t kMaxPairs = 1'000;  // without a limit in the request
+// Counting this many ports, or passing this many places, costs as much as one item.
 constexpr std::size_t kPortsPerItem = 64;
 
 struct Trusts {
@@ -83,10 +83,10 @@ std::string WritePair(const State& state, const PortKey& key,
   return json.Text();
 }
 
-// The map has no order that would outlive a turn. So all of it is counted first, and the keys that
-// come first behind `after` are kept, one more of them than the page takes: that tells whether
-// another page follows. Memory: O(page). A map that grows so far meanwhile that its keys change
-// their places is counted from the start again; that doubles it each time, so it ends.
+// The map has no order that outlives a turn. All of it is therefore counted first, and the first
+// keys behind `after` are kept, one more than fit the page, which tells whether another page
+// follows. Memory: O(page). If the map grows so much meanwhile that its keys change places, the
+// count starts again; growth doubles the map each time, so this ends.
 class PairItems : public Items {
  public:
   PairItems(const State& state, std::optional<NodeId> source, std::optional<PortKey> after,
@@ -114,7 +114,7 @@ class PairItems : public Items {
     for (; next_ != keys_.end(); ++gone_) {
       const PortKey key = *next_++;
       const std::vector<PortEntry>& entries = state_.path_map.Ports(key);
-      if (entries.empty()) continue;  // forgotten since it was counted
+      if (entries.empty()) continue;  // forgotten since the count
       return Item{.name = NameOf(key),
                   .json = WritePair(state_, key, entries),
                   .work = 1 + entries.size() / kPortsPerItem};
@@ -151,8 +151,8 @@ class PairItems : public Items {
   const std::optional<NodeId> source_;
   const std::optional<PortKey> after_;
   const std::size_t limit_;
-  std::size_t places_ = 0;  // of the map, as the count began
-  std::size_t place_ = 0;   // those before it are counted
+  std::size_t places_ = 0;  // of the map when the count began
+  std::size_t place_ = 0;   // the places before it are counted
   std::size_t wanted_ = 0;  // keys behind `after`
   Trusts total_;
   std::set<PortKey> keys_;
@@ -167,15 +167,16 @@ void ListPathMap(Controller& controller, const Page& page, ListDone done) {
   if (!page.after.empty()) {
     after = KeyOf(page.after);
     if (!after) {
-      return done(Fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("after: \"{}\" is none that a page before had as \"next\"", page.after)));
+      return done(
+          Fail(ErrorCode::kInvalidArgument,
+               fmt::format("after: invalid value \"{}\" (give \"next\" of the previous page)",
+                           page.after)));
     }
   }
   const State& state = controller.state();
   std::optional<NodeId> source;
   if (!page.source.empty()) {
-    // A node that is unknown sends from nowhere.
+    // An unknown source has no pairs.
     source = state.topology.FindNode(page.source).value_or(NodeId(-1));
   }
   const std::size_t limit = page.limit.value_or(kMaxPairs);

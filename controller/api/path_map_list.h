@@ -4,11 +4,10 @@
 
 namespace espalier::controller {
 
-// What the path map knows, in all and pair by pair, in the order of fabric::PortKey; of one source
-// where the page names one. All keys are counted in turns before: O(ports known). Without a limit
-// it is a page of 1,000 pairs, as a map may hold tens of thousands of each NIC.
-// Errors: kInvalidArgument for an `after` that no page has as "next"; a pair that was forgotten
-// since is none.
+// Lists the path map, with totals and then pair by pair, in the order of fabric::PortKey; with
+// `source`, only its pairs. Earlier turns count all keys: O(ports known). Without a limit, a page
+// has 1,000 pairs, as the map may hold tens of thousands for each NIC. Errors: kInvalidArgument for
+// an `after` that is not the "next" of a page. A pair that was forgotten since is accepted.
 void ListPathMap(Controller& controller, const Page& page, ListDone done);
 
 }  // namespace espalier::controller

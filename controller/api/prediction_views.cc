@@ -72,10 +72,10 @@ Result<std::string> HandleLinkReports(Controller& controller, std::string_view l
     const io::JsonValue* up = parsed->Find("up");
     const io::JsonValue* source = parsed->Find("source");
     if (link == nullptr || link->kind != io::JsonValue::Kind::kString) {
-      return wrong("\"link\" is missing, or no text");
+      return wrong("\"link\" is missing or not a string");
     }
     if (up == nullptr || up->kind != io::JsonValue::Kind::kBool) {
-      return wrong("\"up\" is missing, or neither true nor false");
+      return wrong("\"up\" is missing or neither true nor false");
     }
     const auto id = controller.state().topology.FindLink(link->text);
     if (!id) {
@@ -108,27 +108,30 @@ Result<std::string> DeclareSchedule(Controller& controller, std::string_view tex
   const bool is_printable = std::all_of(schedule.job.begin(), schedule.job.end(),
                                         [](char c) { return c >= ' ' && c <= '~'; });
   if (schedule.job.empty() || schedule.job.size() > kMaxCharacters || !is_printable) {
-    fields.AddError("job", fmt::format("1 to {} printable characters", kMaxCharacters));
+    fields.AddError(
+        "job", fmt::format("invalid job name (use 1 to {} printable characters)", kMaxCharacters));
   }
   if (transport != "tcp" && transport != "verbs") {
-    fields.AddError("transport", "neither \"verbs\" nor \"tcp\"");
+    fields.AddError("transport", "unknown transport (give \"verbs\" or \"tcp\")");
   }
   if (pairs.size() > kMaxFlows) {
-    fields.AddError("flows", fmt::format("more than {} flows", kMaxFlows));
+    fields.AddError("flows", fmt::format("too many flows (give at most {})", kMaxFlows));
   }
   if (const Result<void> read = fields.Finish(); !read) return tl::unexpected(read.error());
   for (const io::JsonValue& pair : pairs) {
     const auto is_text = [](const io::JsonValue& end) { return end.kind == Kind::kString; };
     if (pair.items.size() != 2 || !std::all_of(pair.items.begin(), pair.items.end(), is_text)) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("schedule:{}:{}: a flow is [NIC, NIC]", pair.line, pair.column));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("schedule:{}:{}: invalid flow (give [NIC, NIC])", pair.line, pair.column));
     }
     const fabric::Topology& topology = controller.state().topology;
     const auto from = topology.FindNode(pair.items[0].text);
     const auto to = topology.FindNode(pair.items[1].text);
     if (!from || !to) {
       return Fail(ErrorCode::kNotFound,
-                  fmt::format("there is no node \"{}\"", pair.items[from ? 1 : 0].text));
+                  fmt::format("there is no node \"{}\" (the topology file lists them)",
+                              pair.items[from ? 1 : 0].text));
     }
     schedule.flows.emplace_back(*from, *to);
   }

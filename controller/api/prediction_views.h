@@ -8,18 +8,19 @@
 
 namespace espalier::controller {
 
-// What the controller expects of each job, and the state of its failure plans, as JSON.
+// The predictions for each job and the state of the failure plans, as JSON.
 std::string PredictionsView(const Controller& controller);
 
-// A telemetry feed's lines, each {"link": ID, "up": true or false, "source": TEXT}, and the JSON
-// answer with how many were taken. All lines are checked before the first is taken.
+// Applies the lines of a telemetry feed, each {"link": ID, "up": true or false, "source": TEXT},
+// and returns a JSON object with their number. All lines are checked before the first one is
+// applied.
 // Errors: kInvalidArgument with the line and what is wrong, kNotFound for an unknown link.
 Result<std::string> HandleLinkReports(Controller& controller, std::string_view lines);
 
-// What a job will start together, as {"job": NAME, "period_us": 1500000, "bytes": OF EACH,
-// "transport": "verbs" or "tcp", "flows": [[NIC, NIC], ...]} with the ids of the topology, and the
-// JSON answer with how many flows were taken (Controller::DeclareStarts). All but the job and the
-// flows may be left out.
+// Applies a declared schedule, the flows that a job will start together: {"job": NAME, "period_us":
+// 1500000, "bytes": OF EACH, "transport": "verbs" or "tcp", "flows": [[NIC, NIC], ...]} with ids of
+// the topology. All fields but the job and the flows are optional. Returns a JSON object with the
+// number of accepted flows (Controller::DeclareStarts).
 // Errors: kInvalidArgument, kNotFound for an unknown NIC, DeclareStarts'.
 Result<std::string> DeclareSchedule(Controller& controller, std::string_view text);
 

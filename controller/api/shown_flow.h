@@ -8,13 +8,13 @@
 
 namespace espalier::controller {
 
-// A flow as operators see it, at one moment: one that an agent has reported, or an edge of a job's
-// forest, which is ROUTED and acknowledged as long as it reserves its path.
+// A flow as operators see it at one moment: a flow that an agent has reported, or an edge of a
+// job's forest, which is ROUTED and acknowledged while it reserves its path.
 struct ShownFlow {
-  struct SubflowId {
-    std::optional<fabric::PathIndex> path;  // that is decided; none: it has none
-    std::uint16_t port = 0;                 // given to the agent; 0: none
-    bool is_learning = false;               // no port is known yet that leads to the path
+  struct Subflow {
+    std::optional<fabric::PathIndex> path;  // the decided path, if any
+    std::uint16_t port = 0;                 // pushed to the agent; 0: none
+    bool is_learning = false;               // no port that leads to the path is known yet
   };
 
   AgentId agent;
@@ -34,12 +34,12 @@ struct ShownFlow {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   FlowActivity activity;
   TimePoint started;
-  std::vector<SubflowId> subflows;  // empty: LOCAL, or an end is unknown
+  std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown
 
   std::uint16_t first_port() const { return subflows.empty() ? 0 : subflows.front().port; }
 };
 
-// The flow must be open. O(ways).
+// The flow must be open. O(subflows).
 ShownFlow Show(const State& state, FlowSlot slot);
 ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& edge);
 

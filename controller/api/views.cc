@@ -69,7 +69,7 @@ std::string_view ResultName(AuditResult result) {
   return kResultNames.NameOf(result);
 }
 
-// Of a FlowMove, or one in the audit log.
+// Writes a FlowMove or an AuditMove.
 template <typename Move>
 void WriteMove(JsonWriter& json, const Move& move) {
   json.BeginObject();
@@ -82,7 +82,7 @@ void WriteMove(JsonWriter& json, const Move& move) {
 
 struct NamedFlow {
   ShownFlow flow;
-  std::optional<FlowSlot> slot;  // none: it is an edge
+  std::optional<FlowSlot> slot;  // none: the flow is an edge of a forest
 };
 
 std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {

@@ -28,18 +28,19 @@ std::uint32_t Or(std::uint32_t value, std::uint32_t fallback) {
   return value == 0 ? fallback : value;
 }
 
-// Tokens are not to travel over the network as plain text unless that is what is wanted.
+// Tokens must not cross the network as plain text unless the configuration allows it explicitly.
 Result<void> CheckHttp(const ControllerConfig& file, const std::string& path) {
   const bool has_tls = !file.tls_certificate_file().empty();
   if (has_tls == file.tls_key_file().empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: tls_certificate_file and tls_key_file go together", path));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: tls_certificate_file and tls_key_file must be set together", path));
   }
   for (const std::string& address : file.http()) {
     if (has_tls || file.insecure_http() || io::IsLocalAddress(address)) continue;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: http: \"{}\" would be plain text on the network (give it "
-                            "tls_certificate_file and tls_key_file, or say insecure_http: true)",
+                fmt::format("{}: http: \"{}\" would send plain text over the network (set "
+                            "tls_certificate_file and tls_key_file, or insecure_http: true)",
                             path, address));
   }
   return {};

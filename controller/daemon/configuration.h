@@ -16,8 +16,8 @@
 
 namespace espalier::controller {
 
-// The controller's configuration file (controller/daemon/config.proto), checked and with its
-// defaults.
+// The contents of the controller's configuration file (controller/daemon/config.proto), checked,
+// with defaults filled in.
 struct Configuration {
   std::string topology_file;
   std::string listen;
@@ -33,31 +33,32 @@ struct Configuration {
   ControllerOptions options;
 };
 
-// Errors: "FILE:LINE:COL: ..." for what is malformed, kNotFound where there is no such file,
-// kInvalidArgument for a field that is missing or out of range.
+// Errors: "FILE:LINE:COL: ..." for a malformed file, kNotFound for a missing file, kInvalidArgument
+// for a field that is missing or out of range.
 Result<Configuration> ReadConfiguration(const std::string& path);
 
-// The fields that differ and that a running controller cannot change, by their names.
+// The names of the fields that differ and that a running controller cannot change.
 std::vector<std::string> NeedRestart(const Configuration& running, const Configuration& read);
 
-// What the key folder holds.
+// The contents of the key folder.
 struct Keys {
   std::string secret_key;  // the controller's
   identity::KeyRing agents;
-  identity::AccessTokens tokens;  // none where there is no such file
-  // When they were read, by the calendar and by a clock that does not jump.
+  identity::AccessTokens tokens;  // empty without a tokens file
+  // When they were read, by the wall clock and by the steady clock.
   WallTime read;
   std::chrono::steady_clock::time_point read_steady;
 
-  // The time by which keys end: a jump of the calendar's clock after they were read ends none.
+  // The time that decides whether a key has expired: a jump of the wall clock after reading expires
+  // none.
   WallTime Now() const {
     return read + std::chrono::duration_cast<WallTime::duration>(std::chrono::steady_clock::now() -
                                                                  read_steady);
   }
 };
-// Errors: kNotFound where there is no key, with the remedy; kPermissionDenied where others can read
-// (or, public ones, change) a file; kInvalidArgument "FILE:LINE:COL: what".
-// A secret key for TLS is looked at too.
+// Also checks that a secret key for TLS is readable. Errors: kNotFound for a missing key, with the
+// remedy; kPermissionDenied if others can read a secret file or change a public one;
+// kInvalidArgument "FILE:LINE:COL: what".
 Result<Keys> ReadKeys(const Configuration& config);
 
 }  // namespace espalier::controller

@@ -11,9 +11,9 @@
 
 namespace espalier::controller {
 
-// Lets a running controller have its configuration file, keys and certificates again: all that may
-// change while it runs, or nothing where anything is wrong (but a certificate that is, which is
-// logged, and the one before stays). Tells of it as an event.
+// Reads the configuration file, keys and certificates again and applies all that may change while
+// the controller runs. If anything is wrong, nothing is applied; only a bad certificate is logged
+// and leaves the earlier one in use. Records an event in either case.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Reloader {
  public:
@@ -28,7 +28,7 @@ class Reloader {
 
   // Errors: those of ReadConfiguration and ReadKeys.
   Result<void> Reload();
-  // Does it for whoever asks over HTTP: 200, or 409 with what is wrong.
+  // Reloads for a request over HTTP. The response is 200, or 409 with the error.
   io::HttpResponse Answer();
 
  private:

@@ -11,8 +11,9 @@ using fabric::LinkId;
 
 namespace {
 
-// Between two of them: at least this, longer where only what other flows leave may have changed,
-// and so many times what the last one took, so that they have a tenth of a processor.
+// The pause between two forests: at least kPause, longer if only the residual capacity may have
+// changed, and kPausesAForest times the duration of the last one, so that the work takes a tenth of
+// a processor.
 constexpr Duration kPause = std::chrono::milliseconds(10);
 constexpr Duration kPauseToLookAgain = std::chrono::milliseconds(100);
 constexpr int kPausesAForest = 9;
@@ -26,7 +27,8 @@ std::vector<LinkId> LinksOf(const fabric::Topology& topology, LinkOrSwitch domai
   return links;
 }
 
-// Links between switches, and switches that are no end of a path.
+// The load of the plan on each failure domain: links between switches, and switches that are not
+// the ends of a path.
 std::map<LinkOrSwitch, double> LoadsOf(const State& state, const JobPlan& plan) {
   std::map<LinkOrSwitch, double> loads;
   for (const TreeEdge& edge : plan.forest->edges) {
@@ -62,8 +64,9 @@ BackupForestPlanner::BackupForestPlanner(State& state, FailurePlans& failure_pla
       loop_(loop),
       ready_(metrics),
       paced_(loop, kPausesAForest),
-      made_ahead_(metrics.MakeCounter("espalier_forest_failure_plans_made_total",
-                                      "Forests made ahead for the failure of a link or switch")) {}
+      precomputed_(
+          metrics.MakeCounter("espalier_forest_failure_plans_made_total",
+                              "Backup forests precomputed for the failure of a link or switch")) {}
 
 void BackupForestPlanner::Follow(const std::string& job, const JobPlan& plan) {
   ready_.SetDomains(job, LoadsOf(state_, plan));
@@ -82,14 +85,16 @@ ForestRequest BackupForestPlanner::MakeRequestWithout(const TreeJob& job,
 }
 
 void BackupForestPlanner::Request() {
-  if (!options_.plan_ahead || ahead_ || paced_.IsAwaited()) return;
+  if (!options_.plan_ahead || cancel_ || paced_.IsAwaited()) return;
   const auto next = ready_.Next(state_.topology.version(), state_.flow_paths.changes());
   if (!next) return;
   paced_.Request(next->is_missing ? kPause : kPauseToLookAgain, [this] { MakeNext(); });
 }
 
+// Computes the next backup forest in the background. A forest whose residual capacity is as it was
+// assumed is only confirmed. Take drops the result if the topology has changed meanwhile.
 void BackupForestPlanner::MakeNext() {
-  // What is asked for now comes first; the next tick asks again.
+  // Forests that are needed now come first; the next tick tries again.
   if (std::ranges::any_of(jobs_, [](const auto& job) { return job.second.planning != nullptr; })) {
     return;
   }
@@ -99,7 +104,7 @@ void BackupForestPlanner::MakeNext() {
   const TimePoint start = loop_.Now();
   auto request =
       std::make_shared<const ForestRequest>(MakeRequestWithout(job->second, target->domain));
-  // What is asked of a plan for flows that is behind is asked again.
+  // A result that rests on an outdated failure plan is checked again later.
   const bool is_known = failure_plans_.IsFresh(target->domain);
   BackupForest ready{.forest = nullptr,
                      .version = state_.topology.version(),
@@ -111,18 +116,18 @@ void BackupForestPlanner::MakeNext() {
     paced_.RecordDuration(loop_.Now() - start);
     return Request();
   }
-  ahead_ = std::make_shared<std::atomic<bool>>(false);
+  cancel_ = std::make_shared<std::atomic<bool>>(false);
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
   RunInBackground(
       options_, loop_,
-      [request, result, cancelled = ahead_] {
+      [request, result, cancelled = cancel_] {
         if (cancelled->load()) return;
         *result = BuildJobForest(
             *request, {.cancelled = [&] { return cancelled->load(); }, .progress = nullptr});
       },
-      [this, target = *target, ready, result, ahead = ahead_, start] {
-        if (ahead_ != ahead) return;  // it was stopped
-        ahead_.reset();
+      [this, target = *target, ready, result, cancel = cancel_, start] {
+        if (cancel_ != cancel) return;  // Stop was called
+        cancel_.reset();
         paced_.RecordDuration(loop_.Now() - start);
         Take(target, ready, std::move(**result));
         Request();
@@ -133,13 +138,13 @@ void BackupForestPlanner::Take(const BackupForests::Target& target, BackupForest
                                Result<JobForest> forest) {
   if (ready.version != state_.topology.version()) return;
   if (forest) ready.forest = std::make_shared<const JobForest>(std::move(*forest));
-  made_ahead_.Add();
+  precomputed_.Add();
   ready_.Put(target, std::move(ready));
 }
 
 void BackupForestPlanner::Stop() {
-  if (ahead_) ahead_->store(true);
-  ahead_.reset();
+  if (cancel_) cancel_->store(true);
+  cancel_.reset();
 }
 
 std::optional<LinkOrSwitch> BackupForestPlanner::FailedDomain(
@@ -150,7 +155,7 @@ std::optional<LinkOrSwitch> BackupForestPlanner::FailedDomain(
   return have_failed ? failure_plans_.Find(changed) : std::nullopt;
 }
 
-// Every link that has changed has raised the version by one.
+// Each changed link raised the version by one, which gives the version before the change.
 const BackupForest* BackupForestPlanner::Find(const std::string& job,
                                               std::span<const LinkId> changed,
                                               std::optional<LinkOrSwitch> failed) const {

@@ -21,28 +21,28 @@
 
 namespace espalier::controller {
 
-// Makes forests for the failure of each link and switch that the plans in force go over, before
-// these fail, one at a time in a tenth of a processor: when one fails, its forest is there, and
-// only its ports are to be chosen. It is the very forest that would be made then, as long as flows
-// go where their failure plans say. Thread safety: the controller's loop thread. The references
-// must outlive it.
+// Precomputes a backup forest for the failure of each link and switch that job plans in force use,
+// one at a time and in a tenth of a processor. When the failure comes, only the ports remain to be
+// chosen. The forest is the one that would be computed then, as long as flows move as their failure
+// plans say.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class BackupForestPlanner {
  public:
   BackupForestPlanner(State& state, FailurePlans& failure_plans, const TreeJobTable& jobs,
                       const ControllerOptions& options, EventLoop& loop, Metrics& metrics);
   ~BackupForestPlanner() { Stop(); }
 
-  // There may be something to make. To be called now and then.
+  // Continues with the next forest, if one is missing or outdated. To be called periodically.
   void Request();
-  // What is being made is dropped, as it is overtaken, or something else comes first.
+  // Drops the forest that is being computed: it is outdated, or other work comes first.
   void Stop();
-  // A plan of the job is in force.
+  // This plan of the job has come into force.
   void Follow(const std::string& job, const JobPlan& plan);
   void Forget(const std::string& job) { ready_.Forget(job); }
 
-  // These links have just changed. The single element that has failed by that, if it is one.
+  // The single failure domain that explains the links that have just changed, if there is one.
   std::optional<LinkOrSwitch> FailedDomain(std::span<const fabric::LinkId> changed) const;
-  // The forest that was made for that, if it is usable now.
+  // The backup forest for that failure, if it is usable now.
   const BackupForest* Find(const std::string& job, std::span<const fabric::LinkId> changed,
                            std::optional<LinkOrSwitch> failed) const;
 
@@ -59,13 +59,12 @@ class BackupForestPlanner {
   const ControllerOptions& options_;
   EventLoop& loop_;
   BackupForests ready_;
-  std::shared_ptr<std::atomic<bool>> ahead_;  // of the forest that is being made: to cancel it
+  std::shared_ptr<std::atomic<bool>> cancel_;  // cancels the forest that is being computed
   PacedWork paced_;
-  Counter& made_ahead_;
+  Counter& precomputed_;
 };
 
-// Runs `work` where it keeps no loop waiting (ControllerOptions::background), then `done` on the
-// loop.
+// Runs `work` off the loop's thread (ControllerOptions::background), then `done` on the loop.
 void RunInBackground(const ControllerOptions& options, EventLoop& loop, std::function<void()> work,
                      std::function<void()> done);
 

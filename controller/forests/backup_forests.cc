@@ -24,9 +24,11 @@ std::size_t MemoryOf(const JobForest& forest) {
 
 BackupForests::BackupForests(Metrics& metrics, std::size_t max_bytes)
     : max_bytes_(max_bytes),
-      size_gauge_(metrics.MakeGauge("espalier_forest_failure_plans",
-                                    "Forests that are ready for the failure of a link or switch")),
-      bytes_gauge_(metrics.MakeGauge("espalier_forest_failure_plan_bytes", "Memory of these")) {}
+      size_gauge_(
+          metrics.MakeGauge("espalier_forest_failure_plans",
+                            "Backup forests that are ready for the failure of a link or switch")),
+      bytes_gauge_(metrics.MakeGauge("espalier_forest_failure_plan_bytes",
+                                     "Memory used by backup forests, in bytes")) {}
 
 void BackupForests::ShowSize() {
   size_gauge_.Set(static_cast<double>(size_));

@@ -14,46 +14,47 @@
 
 namespace espalier::controller {
 
-// The forest that a job gets if one element fails, made before that.
+// The precomputed forest that a job takes when one failure domain fails.
 struct BackupForest {
   static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
 
-  std::shared_ptr<const JobForest> forest;  // null: there is none then
+  std::shared_ptr<const JobForest> forest;  // null: no forest exists after the failure
   std::int64_t version = -1;                // of the topology, before the failure
-  std::uint64_t others = 0;                 // digest of what other flows were taken to leave
-  std::uint64_t changes = kUnknown;         // FlowPaths::changes when that was known to be so
+  std::uint64_t others = 0;                 // digest of the residual capacity that it assumes
+  std::uint64_t changes = kUnknown;         // FlowPaths::changes when `others` was last confirmed
 };
 
-// The forests for failures of single links and switches that jobs' plans go over. What a job sends
-// most over comes first, in the making and for the memory.
+// The backup forests for the failures of single links and switches that job plans use. The domains
+// that carry most of a job's data come first, in computation and when memory is short.
 //
-// Thread safety: the controller's loop thread. Complexity: Next O(elements of all jobs), the rest
-// O(log elements), and O(elements) where the memory is full.
+// Thread safety: the controller's loop thread. Complexity: Next O(domains of all jobs), the rest
+// O(log domains), and O(domains) when the memory is full.
 class BackupForests {
  public:
   explicit BackupForests(Metrics& metrics, std::size_t max_bytes = std::size_t{256} << 20U);
 
-  // What a job's plan goes over, and how much it sends over each. Forests for others are dropped.
+  // Sets the domains that a job's plan uses, with the load on each. Drops forests for other
+  // domains.
   void SetDomains(const std::string& job, const std::map<LinkOrSwitch, double>& loads);
   void Forget(const std::string& job);
 
   struct Target {
     std::string job;
     LinkOrSwitch domain;
-    bool is_missing = false;  // else what others leave may have changed since it was made
+    bool is_missing = false;  // false: there is a forest, but the residual capacity may differ
   };
-  // What to make (or look at) next; none: all is as fresh as it can be.
+  // The forest to compute or to check next; none: all are up to date.
   std::optional<Target> Next(std::int64_t version, std::uint64_t changes) const;
-  // Keeps it if there is room, for which forests of less load go.
+  // Keeps the forest if there is room; forests for domains of less load make room.
   void Put(const Target& target, BackupForest ready);
-  // What others leave is as it was.
+  // The residual capacity has not changed since the forest was computed.
   void Confirm(const Target& target, std::uint64_t changes);
-  // That which was made on this version of the topology; null: none.
+  // The forest that was computed on this version of the topology; null: none.
   const BackupForest* Find(const std::string& job, LinkOrSwitch domain, std::int64_t version) const;
 
   struct Coverage {
-    std::size_t elements = 0;  // that the job's plan goes over
-    std::size_t ready = 0;     // of them, those that Find has a forest for
+    std::size_t elements = 0;  // failure domains that the job's plan uses
+    std::size_t ready = 0;     // of these, the ones with a forest
   };
   Coverage CoverageOf(const std::string& job, std::int64_t version) const;
 
@@ -73,12 +74,12 @@ class BackupForests {
   const std::size_t max_bytes_;
   std::size_t size_ = 0;
   std::size_t bytes_ = 0;
-  double least_load_ = 0;  // of less there is no room
+  double least_load_ = 0;  // there is no room for domains of no more load
   Gauge& size_gauge_;
   Gauge& bytes_gauge_;
 };
 
-// Of what a forest takes in memory, in bytes.
+// The memory that a forest takes, in bytes.
 std::size_t MemoryOf(const JobForest& forest);
 
 }  // namespace espalier::controller

@@ -8,9 +8,9 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
-constexpr std::uint8_t kMaxRefused = 16;  // ports of an edge whose ways back are dead
+constexpr std::uint8_t kMaxRefused = 16;  // ports of an edge that dead return paths may cost
 
-// Of what comes back on a connection from that port.
+// The key of the packets that come back on a connection from that port.
 fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
   return {.source = key.destination,
           .destination = key.source,
@@ -41,7 +41,9 @@ bool EdgePorts::Choose(JobPlan& plan) {
   return complete;
 }
 
-// Whether the edge has a port that will do. One whose way back is not known yet is kept meanwhile.
+// Returns whether the edge has a suitable port. A port whose return path is not known yet is kept,
+// and false is returned. Ports with a dead return path are given up, at most kMaxRefused of an
+// edge.
 bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
   const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);
@@ -52,7 +54,8 @@ bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
   std::uint16_t& port = plan.ports[number];
   const auto known = state_.path_map.Find(key, port);
   const bool leads_elsewhere = known && known->path != edge.crossing->path;
-  if (port != 0 && (leads_elsewhere || learner_.IsQuarantined(key, port))) {  // a model was wrong
+  if (port != 0 &&
+      (leads_elsewhere || learner_.IsQuarantined(key, port))) {  // the prediction was wrong
     state_.flow_paths.ReleasePort(key, port);
     port = 0;
   }
@@ -65,8 +68,8 @@ bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
       state_.flow_paths.TakePort(key, port);
       if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(key, port);
     }
-    if (plan.verbs) return true;  // what comes back has a port of its own
-    // Where so many have failed, what comes back does not depend on the port.
+    if (plan.verbs) return true;  // acknowledgements have their own edges and ports
+    // After so many dead return paths, the return path evidently does not depend on the port.
     if (plan.refused[number] >= kMaxRefused) return true;
     const ReturnPath back = ReturnPathOf(edge, key, port);
     if (back != ReturnPath::kDead) return back == ReturnPath::kAlive;
@@ -87,7 +90,7 @@ EdgePorts::ReturnPath EdgePorts::ReturnPathOf(const TreeEdge& edge, const fabric
   if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return ReturnPath::kAlive;
   const fabric::PortKey back = BackOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
-  // A switch that has no way on may not answer.
+  // A return path that cannot be verified is dead: a switch without a next hop may not answer.
   if (!seen || seen->trust == fabric::PortTrust::kReverify) {
     return learner_.VerifyOnce(back, key.destination_port) ? ReturnPath::kUnknown
                                                            : ReturnPath::kDead;
@@ -95,7 +98,7 @@ EdgePorts::ReturnPath EdgePorts::ReturnPathOf(const TreeEdge& edge, const fabric
   return is_alive(paths[seen->path.Index()]) ? ReturnPath::kAlive : ReturnPath::kDead;
 }
 
-// What was known before the link died is asked for again, once.
+// Verifies again, once, a return path that was known before the link died.
 EdgePorts::ReturnPath EdgePorts::ActiveReturnPath(JobPlan& plan, std::size_t number) {
   const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);
@@ -126,7 +129,7 @@ void EdgePorts::Drop(const JobPlan& plan) {
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     if (plan.ports[i] == 0) continue;
     const fabric::PortKey key = KeyOf(plan, plan.edge(i));
-    if (plan.version == 0) {  // nobody has heard of it
+    if (plan.version == 0) {  // the plan never came into force
       state_.flow_paths.ReleasePort(key, plan.ports[i]);
     } else {
       old_ports_.push_back({loop_.Now() + kPortRest, key, plan.ports[i]});

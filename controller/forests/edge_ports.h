@@ -13,12 +13,13 @@
 
 namespace espalier::controller {
 
-// The source ports of the edges of jobs' plans: each makes the fabric take the very path that the
-// forest has for its edge. No plan takes a port again that another had within the last minutes, so
-// that connections of both can exist.
+// Chooses the source ports of the edges of job plans, each of which makes the fabric take exactly
+// the path that the forest has for its edge. A port that a plan gave up rests for some minutes
+// before another plan may take it, so that connections of both can exist.
 //
-// What comes back on a connection (TCP's acknowledgements) goes by the fabric's own choice: while
-// links are dead, ports are taken only where a probe from the other end has found it to be alive.
+// The fabric chooses the return path of a connection (of TCP's acknowledgements) itself. While
+// links are dead, only ports are taken whose return path a probe from the other end has found
+// alive.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class EdgePorts {
  public:
@@ -26,18 +27,18 @@ class EdgePorts {
       : state_(state), learner_(learner), options_(options), loop_(loop) {}
 
   fabric::PortKey KeyOf(const JobPlan& plan, const TreeEdge& edge) const;
-  // Whether all edges that cross the fabric have ports that will do; where they have not, probes
-  // are asked for.
+  // Returns whether all edges that cross the fabric have suitable ports. Requests probes for those
+  // that do not.
   bool Choose(JobPlan& plan);
-  // Some port of the plan is known by now not to lead to its path.
+  // Whether some port of the plan is known not to lead to its path.
   bool LeadsElsewhere(const JobPlan& plan) const;
-  // Looks after the ways back of a plan that is in force, as far as probes have answered, and says
-  // in it where one is dead. Whether it waits for probes.
+  // Checks the return paths of a plan in force as far as probes have answered, and marks in the
+  // plan that one is dead. Returns whether it waits for probes.
   bool CheckReturnPaths(JobPlan& plan);
-  // The plan is not needed any more: its ports may be chosen again, after a time where anybody has
-  // heard of them.
+  // The plan is not needed any more. Its ports may be chosen again, after a rest if the plan was in
+  // force.
   void Drop(const JobPlan& plan);
-  // To be called now and then.
+  // Frees the ports that have rested. To be called periodically.
   void ReleaseRested(TimePoint now);
 
  private:

@@ -18,9 +18,10 @@ namespace {
 using algorithms::ConnectionPath;
 using fabric::NodeId;
 
-constexpr int kSlots = 2;              // every interpreter has so many
-constexpr std::int64_t kMaxTrees = 8;  // a rank: more make the pieces of data too small
-// The rest of a message is for the ports of a rank's connections.
+constexpr int kSlots = 2;  // FIFO slots that every interpreter has
+constexpr std::int64_t kMaxTrees =
+    8;  // for each rank: more would make the pieces of data too small
+// Leaves room in a message for the ports of a rank's connections.
 constexpr std::size_t kMaxProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
 // The part of a route between two leaves: where it enters the fabric and where it leaves it.
@@ -76,9 +77,10 @@ class Builder {
     if (bytes > kMaxProgramBytes) {
       return Fail(
           ErrorCode::kResourceExhausted,
-          fmt::format("the program of this forest has {} bytes, and {} at most go to a rank: "
-                      "a job of fewer ranks has fewer",
-                      bytes, kMaxProgramBytes));
+          fmt::format(
+              "the program of this forest has {} bytes, more than the {} that fit a message "
+              "(start the job with fewer ranks)",
+              bytes, kMaxProgramBytes));
     }
     forest_.program = std::move(program->program);
     forest_.tree_classes = std::move(program->trees);
@@ -100,7 +102,7 @@ class Builder {
     auto made = forest::MakeTreeSchedule(topology_, options, control);
     if (made || made.error().code == ErrorCode::kUnavailable) return made;
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("there is no forest for these ranks: {}", made.error().message));
+                fmt::format("no forest can be built for these ranks: {}", made.error().message));
   }
 
   Result<void> AddEdges(const std::vector<ConnectionPath>& connections) {
@@ -132,12 +134,12 @@ class Builder {
       const auto [known, is_new] = nics_.try_emplace(rank, nic);
       if (is_new || known->second == nic) continue;
       return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("rank {} would use two NICs, {} and {}: one is supported", rank,
+                  fmt::format("rank {} would need two NICs, {} and {} (one is supported)", rank,
                               topology_.node(known->second).id, topology_.node(nic).id));
     }
     if (leg->switches.size() < 2) return {};
     const auto between = paths_.Between(leg->switches.front(), leg->switches.back());
-    // Several where switches are joined by parallel links: the one that has least so far.
+    // Parallel links give several paths through these switches: take the least loaded one.
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < between.size(); ++i) {
       if (!Passes(topology_, between[i], leg->switches)) continue;
@@ -145,9 +147,10 @@ class Builder {
       if (!best || ChunksOn(between[i]) < ChunksOn(between[*best])) best = i;
     }
     if (!best) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("the edge from rank {} to rank {} takes no path that ECMP would",
-                              edge.from, edge.to));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format("the edge from rank {} to rank {} takes a path that ECMP does not use",
+                      edge.from, edge.to));
     }
     for (const fabric::DirectedLink hop : between[*best].hops)
       chunks_on_[hop.Index()] += edge.chunks;
@@ -167,7 +170,7 @@ class Builder {
     return most;
   }
 
-  // Of ranks that never leave their host: any that has an address.
+  // Gives ranks whose edges never leave their host any NIC with an address.
   Result<void> FindNics() {
     for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
       NodeId nic = request_.ranks[rank];

@@ -17,54 +17,54 @@
 
 namespace espalier::controller {
 
-// What a forest is made from: nothing in it changes any more.
+// The input from which a forest is computed; it is immutable.
 struct ForestRequest {
   std::shared_ptr<const fabric::Topology> topology;
-  // What other flows leave of each direction of each link, by DirectedLink::Index(); empty: all.
+  // The residual capacity of each directed link, by DirectedLink::Index(); empty: all of it.
   std::vector<BitsPerSecond> available;
   std::string name;
   forest::Collective collective = forest::Collective::kAllreduce;
   std::vector<fabric::NodeId> ranks;
 };
 
-// One connection of the program: from rank to rank, over one channel.
+// One connection of the program, from rank to rank over one channel.
 struct TreeEdge {
   std::int32_t from = 0;
   std::int32_t to = 0;
   std::int32_t channel = 0;
-  std::int64_t chunks = 0;  // that one run sends over it
-  // Its way between two leaves, which a source port realises; none within a host or a leaf.
+  std::int64_t chunks = 0;  // sent over it in one run
+  // Its path between two leaves, which a source port realises; none within a host or leaf.
   struct Crossing {
     fabric::NodeId source_leaf;
     fabric::NodeId destination_leaf;
     fabric::PathIndex path;  // of PathTable::Between
-    double rate_gbps = 0;    // mean over a run
+    double rate_gbps = 0;    // mean over one run
     bool operator==(const Crossing&) const = default;
   };
   std::optional<Crossing> crossing;
   bool operator==(const TreeEdge&) const = default;
 };
 
-// A forest, its verified program, and what that is on the fabric.
+// A forest, its verified program, and the connections of the program on the fabric.
 struct JobForest {
   program::Program program;
   std::vector<TreeEdge> edges;  // by (from, to, channel)
-  // The trees whose parts of the data the edges carry; their `connections` are edges.
+  // The trees that the edges carry, each with its part of the data; `connections` index edges.
   std::vector<algorithms::TreeConnections> tree_classes;
-  std::vector<fabric::NodeId> nics;  // by rank: where it sends from and is reached
-  std::int64_t trees = 0;            // a rank
+  std::vector<fabric::NodeId> nics;  // by rank: the NIC that it uses
+  std::int64_t trees = 0;            // for each rank
   double algbw_gbps = 0;             // data over time, as nccl-tests defines it
-  double bound_gbps = 0;             // no schedule has a higher one
+  double bound_gbps = 0;             // throughput bound
   bool operator==(const JobForest&) const = default;
 };
 
-// The whole way from the fabric to a program that can be handed out: forest, program, verifier,
-// and the path of every connection. Pure; takes as long as forests take, so it belongs on a pool.
-// Where the best forest has edges that ECMP would not carry, or a rank that would need several
-// NICs, it is one that has neither (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps
-// says so. Errors: kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach
-// each other over paths that ECMP would take, a rank that has no address; kResourceExhausted for a
-// program that is too large to be sent or verified.
+// Computes the forest, its program and the path of every connection, and verifies the program.
+// Pure, but slow: run it in the background. If the best forest has edges that ECMP would not carry,
+// or a rank that would need several NICs, it returns a forest without these
+// (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps is that of the result. Errors:
+// kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach each other over ECMP
+// paths or a rank without an address; kResourceExhausted for a program that is too large to be sent
+// or verified.
 Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control = {});
 
 }  // namespace espalier::controller

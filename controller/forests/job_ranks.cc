@@ -25,26 +25,29 @@ Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topolog
                                                  const JobSpec& spec) {
   if (!IsName(spec.name)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("a job's name has 1 to {} printable characters", kMaxNameBytes));
+                fmt::format("invalid job name (use 1 to {} printable characters)", kMaxNameBytes));
   }
   if (spec.ranks.size() < 2) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("a job has two ranks or more, not {}", spec.ranks.size()));
+                fmt::format("a job needs at least two ranks, not {}", spec.ranks.size()));
   }
   std::vector<fabric::NodeId> nodes;
   std::set<std::string_view> seen;
   for (const std::string& rank : spec.ranks) {
     const auto node = topology.FindNode(rank);
     if (!node) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("there is no node \"{}\" to be a rank", rank));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("there is no node \"{}\" (name compute nodes of the topology as ranks)",
+                      rank));
     }
     if (topology.node(*node).kind != fabric::NodeKind::kCompute) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} does not compute: it cannot be a rank", rank));
+                  fmt::format("{} is not a compute node, so it cannot be a rank", rank));
     }
     if (!seen.insert(rank).second) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is named twice as a rank", rank));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is named twice among the ranks", rank));
     }
     nodes.push_back(*node);
   }

@@ -8,8 +8,8 @@
 
 namespace espalier::controller {
 
-// The compute nodes of a job. Errors: kInvalidArgument for a name that is no name, fewer than two
-// ranks, unknown nodes, nodes that do not compute, one named twice.
+// Finds the compute nodes of a job. Errors: kInvalidArgument for an invalid job name, fewer than
+// two ranks, and nodes that are unknown, not compute nodes, or named twice.
 Result<std::vector<fabric::NodeId>> ResolveRanks(const fabric::Topology& topology,
                                                  const JobSpec& spec);
 

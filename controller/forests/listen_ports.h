@@ -13,9 +13,9 @@ namespace espalier::controller {
 
 using TreeJobTable = std::map<std::string, TreeJob>;  // by name
 
-// By rank: ports to be reached at that no job has on the same host, for as long as this one runs:
-// its programs listen there from the first plan that they get to the last. By host, not by NIC:
-// whatever forests a job gets, whatever NICs they use, its ports are its own.
+// By rank: a listen port that no other job has on the same host. Programs listen there from their
+// first rank plan to their last. Ports are unique for a host, not for a NIC, so that they stay
+// valid whatever forests and NICs a job gets.
 std::vector<std::uint16_t> ChooseListenPorts(const fabric::Topology& topology,
                                              const TreeJobTable& jobs, const JobSpec& spec);
 

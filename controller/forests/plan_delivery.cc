@@ -16,7 +16,7 @@ const IpAddress& AddressOf(const State& state, const JobPlan& plan, std::size_t 
   return state.topology.node(plan.forest->nics[rank]).addresses.front();
 }
 
-// By rank: whom it exchanges data with, and from which ports.
+// By rank: its peers, with the ports for each.
 std::vector<PeersOfRank> FindPeers(const State& state, const JobPlan& plan, std::size_t ranks) {
   std::vector<PeersOfRank> peers(ranks);
   const auto peer_of = [&](std::int32_t rank, std::int32_t peer) -> wire::PeerPorts& {
@@ -35,7 +35,7 @@ std::vector<PeersOfRank> FindPeers(const State& state, const JobPlan& plan, std:
     to.source_ports.push_back(plan.ports[i]);
     to.channels.push_back(static_cast<std::uint32_t>(edge.channel));
   }
-  // All ranks meet at the first.
+  // All ranks connect to rank 0 for the rendezvous.
   for (std::size_t rank = 1; rank < ranks; ++rank) {
     peer_of(static_cast<std::int32_t>(rank), 0);
   }

@@ -9,13 +9,13 @@
 
 namespace espalier::controller {
 
-// The agent of a rank; it is registered where it is not known yet.
+// The agent of a rank, which is registered if it is unknown.
 AgentId AgentOfRank(State& state, const TreeJob& job, std::size_t rank);
-// Each rank's part of the plan that is in force, for its agent: the publisher brings it there.
+// Queues the rank plans of the job plan in force; the publisher sends them to the ranks' agents.
 void DeliverPlans(State& state, const TreeJob& job);
-// The job has ended: so have its ranks' plans.
+// Withdraws the rank plans of a job that has ended.
 void EndPlans(State& state, const TreeJob& job);
-// Ranks whose agents have not acknowledged what is in force.
+// The ranks whose agents have not acknowledged the plan in force.
 std::vector<std::uint32_t> UnacknowledgedRanks(const State& state, const TreeJob& job);
 
 }  // namespace espalier::controller

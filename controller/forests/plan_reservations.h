@@ -7,8 +7,8 @@
 
 namespace espalier::controller {
 
-// Each edge of the job's plan in force that crosses the fabric reserves what it sends on its path,
-// so that flows keep away from it, until ReleaseEdges.
+// Reserves, for each edge of the job plan in force that crosses the fabric, the load that it puts
+// on its path, so that flows avoid it. The reservations last until ReleaseEdges.
 void ReserveEdges(State& state, TreeJob& job, const EdgePorts& ports, TimePoint now);
 void ReleaseEdges(State& state, JobPlan& plan);
 

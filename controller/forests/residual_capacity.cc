@@ -8,12 +8,12 @@
 namespace espalier::controller {
 namespace {
 
-// Parts that a link is shared out in.
+// The residual capacity of a link is a multiple of this fraction of its rate.
 constexpr std::int64_t kShares = 12;
 
-using Units = std::vector<std::int64_t>;  // of 1 / kLoadUnit of a flow, by directed link
+using Units = std::vector<std::int64_t>;  // by directed link; a flow is kLoadUnit units
 
-// On the links of hosts; what switches' links carry, OnlineAssigner knows.
+// Adds the load on host links; OnlineAssigner knows the load on links between switches.
 void AddHostLinks(const State& state, Units& units) {
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);

@@ -11,15 +11,16 @@
 
 namespace espalier::controller {
 
-// What other flows leave of each direction of each link for a job (null: one that is yet to come),
-// by DirectedLink::Index(); empty: all of every link. As if the job were one more flow on each
-// link: a load of L leaves it rate / (1 + L), in twelfths, as finer parts make forests of more
-// trees for little. With `failed`: as if that had failed, and flows had followed their plans for
-// it. O(flows + links).
+// Computes the residual capacity of each directed link for a job (null: a job that does not exist
+// yet), by DirectedLink::Index(); empty: the whole capacity of every link. The job counts as one
+// more flow on each link: a load of L leaves it rate / (1 + L), rounded down to twelfths of the
+// rate, because finer values lead to forests of more trees for little gain. With `failed`, the
+// result is that after the failure of this domain, with flows on the backup paths of its failure
+// plan. O(flows + links).
 std::vector<BitsPerSecond> ResidualCapacity(const State& state, FailurePlans& failure_plans,
                                             const TreeJob* job,
                                             std::optional<LinkOrSwitch> failed = std::nullopt);
-// Tells (but for collisions) whether two such are the same.
+// A digest that tells, except for collisions, whether two results are equal.
 std::uint64_t DigestOf(const std::vector<BitsPerSecond>& rates);
 
 }  // namespace espalier::controller

@@ -10,7 +10,7 @@
 namespace espalier::controller {
 namespace {
 
-// Whether it passes the switches of the other in reverse.
+// Returns whether `back` passes the switches of `there` in reverse order.
 bool PassesBack(const fabric::Topology& topology, const fabric::Path& there,
                 const fabric::Path& back) {
   if (there.hops.size() != back.hops.size()) return false;
@@ -21,31 +21,31 @@ bool PassesBack(const fabric::Topology& topology, const fabric::Path& there,
   return true;
 }
 
-std::vector<TreeEdge> AnswersOf(const State& state, const JobForest& forest) {
+std::vector<TreeEdge> AckEdgesOf(const State& state, const JobForest& forest) {
   const auto key = [](const TreeEdge& edge) {
     return std::tuple(edge.from, edge.to, edge.channel);
   };
   std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> known;
   for (const TreeEdge& edge : forest.edges) known.insert(key(edge));
-  std::vector<TreeEdge> answers;
+  std::vector<TreeEdge> ack_edges;
   for (const TreeEdge& edge : forest.edges) {
     if (!edge.crossing) continue;
-    TreeEdge answer = edge;
-    std::swap(answer.from, answer.to);
-    answer.chunks = 0;
-    if (!known.insert(key(answer)).second) continue;
-    std::swap(answer.crossing->source_leaf, answer.crossing->destination_leaf);
+    TreeEdge ack_edge = edge;
+    std::swap(ack_edge.from, ack_edge.to);
+    ack_edge.chunks = 0;
+    if (!known.insert(key(ack_edge)).second) continue;
+    std::swap(ack_edge.crossing->source_leaf, ack_edge.crossing->destination_leaf);
     const fabric::Path& there = PathOf(state, *edge.crossing);
     const auto back =
-        state.paths.Between(answer.crossing->source_leaf, answer.crossing->destination_leaf);
+        state.paths.Between(ack_edge.crossing->source_leaf, ack_edge.crossing->destination_leaf);
     const auto same = std::find_if(back.begin(), back.end(), [&](const fabric::Path& path) {
       return PassesBack(state.topology, there, path);
     });
     if (same == back.end()) continue;
-    answer.crossing->path = fabric::PathIndex(static_cast<std::int32_t>(same - back.begin()));
-    answers.push_back(answer);
+    ack_edge.crossing->path = fabric::PathIndex(static_cast<std::int32_t>(same - back.begin()));
+    ack_edges.push_back(ack_edge);
   }
-  return answers;
+  return ack_edges;
 }
 
 }  // namespace
@@ -90,10 +90,10 @@ JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<cons
                .return_path_dead = false,
                .verbs = job.spec.verbs,
                .origin = origin,
-               .answers = {},
+               .ack_edges = {},
                .reserved = {}};
-  if (plan.verbs) plan.answers = AnswersOf(state, *plan.forest);
-  plan.ports.resize(plan.forest->edges.size() + plan.answers.size());
+  if (plan.verbs) plan.ack_edges = AckEdgesOf(state, *plan.forest);
+  plan.ports.resize(plan.forest->edges.size() + plan.ack_edges.size());
   return plan;
 }
 

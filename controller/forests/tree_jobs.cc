@@ -12,10 +12,10 @@
 namespace espalier::controller {
 namespace {
 
-// Versions grow from plan to plan and from controller to controller, and ranks agree on them as
-// integers of 64 bits with a sign: there is room for 2^38 epochs, of which an agent can take 2^20 a
-// start at most, and for 2^24 plans in each. They begin above those of earlier releases, which were
-// 2^32 an epoch, as long as there had been fewer than 2^20 starts.
+// Versions grow with each plan and each epoch, and ranks agree on them as signed 64-bit integers.
+// There is room for 2^38 epochs, of which agents can take 2^20 per start at most, and for 2^24
+// plans in each. They begin above those of earlier releases, which used 2^32 versions per epoch, as
+// long as these had fewer than 2^20 epochs.
 std::uint64_t PlanVersion(std::uint64_t epoch, std::uint64_t plan) {
   constexpr std::uint64_t kFirst = std::uint64_t{1} << 52U;
   constexpr std::uint64_t kPlanBits = 24;
@@ -35,18 +35,21 @@ TreeJobs::TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_pla
       ports_(state, learner, options, loop),
       failures_(state, failure_plans, jobs_, options, loop, metrics),
       forests_(metrics.MakeCounter("espalier_controller_forests_total",
-                                   "Forests that were made for jobs")),
-      dropped_(metrics.MakeCounter("espalier_controller_forests_dropped_total",
-                                   "Forests that a change overtook while they were made")),
+                                   "Forests computed for jobs, except backup forests")),
+      dropped_(
+          metrics.MakeCounter("espalier_controller_forests_dropped_total",
+                              "Forests dropped because a change outdated them during computation")),
       forest_seconds_(metrics.MakeLatency("espalier_controller_forest_seconds",
-                                          "Until a forest and its program were made")),
-      ready_hits_(metrics.MakeCounter("espalier_forest_failure_plan_hits_total",
-                                      "Plans of jobs that broke when a forest was ready")),
-      ready_misses_(metrics.MakeCounter("espalier_forest_failure_plan_misses_total",
-                                        "Plans of jobs that broke when no forest was ready")),
+                                          "Time to compute a forest and its program")),
+      ready_hits_(
+          metrics.MakeCounter("espalier_forest_failure_plan_hits_total",
+                              "Job plans that a failure broke while a backup forest was ready")),
+      ready_misses_(
+          metrics.MakeCounter("espalier_forest_failure_plan_misses_total",
+                              "Job plans that a failure broke while no backup forest was ready")),
       repair_seconds_(metrics.MakeLatency(
           "espalier_controller_forest_repair_seconds",
-          "From the failure under a job's plan until its new one was handed out")) {}
+          "Time from a failure that broke a job plan until a new plan was in force")) {}
 
 TreeJobs::~TreeJobs() {
   for (const auto& [name, job] : jobs_) {
@@ -60,15 +63,17 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
   if (const auto known = jobs_.find(spec.name); known != jobs_.end()) {
     const bool same = known->second.spec == spec;
     return Fail(same ? ErrorCode::kAlreadyExists : ErrorCode::kFailedPrecondition,
-                fmt::format("job {} runs already{}", spec.name,
+                fmt::format("job {} is already running{}", spec.name,
                             same ? "" : ", with other ranks or options (stop it first)"));
   }
   for (std::size_t i = 0; i < ranks->size(); ++i) {
     const std::string& name = fabric::HostOf(state_.topology.node((*ranks)[i]));
     const auto id = state_.agents.FindByName(name);
     if (!id || !state_.agents.At(*id).peer) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("rank {} ({}): agent {} is not connected", i, spec.ranks[i], name));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format("rank {} ({}): agent {} is not connected (start it, or look at its log)", i,
+                      spec.ranks[i], name));
     }
     const std::pair<const char*, bool> features[] = {{"collective", true},
                                                      {"offload", spec.offload},
@@ -76,10 +81,11 @@ Result<void> TreeJobs::Check(const JobSpec& spec) const {
                                                      {"job_user", !spec.user.empty()}};
     for (const auto& [feature, is_needed] : features) {
       if (!is_needed || state_.agents.At(*id).Has(feature)) continue;
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("rank {} ({}): agent {} does not know \"{}\" (upgrade it, or look "
-                              "into its configuration)",
-                              i, spec.ranks[i], name, feature));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format("rank {} ({}): agent {} does not support \"{}\" (upgrade it, or check "
+                      "its configuration)",
+                      i, spec.ranks[i], name, feature));
     }
   }
   return {};
@@ -103,7 +109,7 @@ void TreeJobs::Prepare(const JobSpec& spec, std::function<void(Result<void>)> do
       });
 }
 
-// A job that is started again under its name has another key.
+// A job that is started again under the same name gets another key.
 JobKey TreeJobs::KeyOfJob(const std::string& name, const Intent& started) const {
   return state_.job_secret.Derive(
       "espalier job", fmt::format("{} {}", started.since.time_since_epoch().count(), name));
@@ -132,14 +138,14 @@ void TreeJobs::Start(const std::string& name, const Intent& intent) {
   const auto* const started = std::get_if<StartedJob>(&intent.value);
   if (started == nullptr) {
     state_.history.Record(loop_.Now(), "job_unreadable",
-                          fmt::format("job {}: cannot be read from the store", name));
+                          fmt::format("job {}: its entry in the store cannot be read", name));
     return;
   }
   TreeJob& job = jobs_.try_emplace(name, TreeJob{.key = KeyOfJob(name, intent)}).first->second;
   job.spec = started->spec;
   job.listen_ports = started->listen_ports;
   auto ranks = ResolveRanks(state_.topology, job.spec);
-  if (!ranks) {  // the topology is another than it was
+  if (!ranks) {  // the topology has changed
     job.problem = ranks.error().message;
     return;
   }
@@ -203,7 +209,7 @@ void TreeJobs::TakeForest(const std::string& name,
     job.next.reset();
     return;
   }
-  if (job.next && *job.next->forest == *forest) return;  // it is learning its ports
+  if (job.next && *job.next->forest == *forest) return;  // its ports are being learned
   Begin(job, std::make_shared<const JobForest>(std::move(*forest)), DecisionOrigin::kReactive);
 }
 
@@ -276,13 +282,13 @@ void TreeJobs::ReplacePorts(TreeJob& job, std::string_view why) {
       MakeJobPlan(state_, job, job.active->forest, job.active->listen_ports, job.active->origin);
 }
 
-// A plan whose ways back meet a dead link is to get other ports.
+// Gives a plan other ports if a return path has a dead link.
 void TreeJobs::CheckReturnPaths(TreeJob& job, bool& has_asked) {
   JobPlan& plan = *job.active;
   const bool waits = ports_.CheckReturnPaths(plan);
   has_asked = has_asked || waits || plan.return_path_dead;
   if (!plan.return_path_dead || job.next || job.planning)
-    return;  // a next one comes with other ports
+    return;  // the next plan has other ports anyway
   ReplacePorts(job, "job_answers_lost");
   ChoosePorts(job);
 }
@@ -303,7 +309,7 @@ void TreeJobs::HandleFindings() {
 
 void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
   failures_.Stop();
-  std::vector<Repair> repairs;  // all are looked at before any has an effect
+  std::vector<Repair> repairs;  // all are found before any changes the load
   std::vector<TreeJob*> others;
   const auto failed = failures_.FailedDomain(changed);
   for (auto& [name, job] : jobs_) {
@@ -328,7 +334,7 @@ void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
     job.planning.reset();
     job.problem.clear();
     Begin(job, repair.forest, DecisionOrigin::kFailure);
-    // Other flows leave something else than was thought: this will do until there is a better one.
+    // The residual capacity differs from the assumed one: a better forest may replace this one.
     if (!repair.is_exact) Plan(job);
   }
   for (TreeJob* job : others) Plan(*job);
@@ -348,10 +354,10 @@ void TreeJobs::Tick(TimePoint now) {
 
 Result<void> TreeJobs::HandleReport(AgentId agent, const wire::CollectiveReport& report) {
   const auto found = jobs_.find(report.job);
-  if (found == jobs_.end()) return {};  // it has ended
+  if (found == jobs_.end()) return {};  // the job has ended
   TreeJob& job = found->second;
   if (report.rank >= job.ranks.size() || AgentOfRank(state_, job, report.rank) != agent) {
-    return Fail(ErrorCode::kInvalidArgument, "the rank is another agent's");
+    return Fail(ErrorCode::kInvalidArgument, "the rank belongs to another agent");
   }
   if (!report.error.empty()) {
     ++job.failures;

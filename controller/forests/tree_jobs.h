@@ -25,48 +25,50 @@
 
 namespace espalier::controller {
 
-// The jobs whose collectives run on forests (flow C): from ranks and present fabric to a verified
-// program, a port for every edge that makes the fabric take the very path that the forest has for
-// it (EdgePorts), and a plan for every rank, which the publisher brings to its agent.
+// The jobs whose collectives run on forests (flow C of docs/architecture.md). From a job's ranks
+// and the present fabric it computes a verified program, chooses a port for every edge, which makes
+// the fabric take exactly the path of the forest (EdgePorts), and gives the publisher a rank plan
+// for every rank.
 //
-// Forests are made aside (ControllerOptions::background) from copies; a result that is overtaken
-// by a change of the fabric or the job is dropped. A job gets a new plan when a link of one of its
-// paths fails or is drained, when a port turns out to lead elsewhere, when what comes back on a
-// connection meets a dead link, and on the operator's word; the old one stays in force until the
-// new one has all its ports. When a failure comes for which a forest was made before
-// (BackupForestPlanner), that is taken at once; where other flows leave something else than was
-// thought, one is made for that, too, and takes over if it is another.
+// Forests are computed in the background (ControllerOptions::background) from copies; a result that
+// a change of the fabric or the job has outdated is dropped. A job gets a new plan when a link of
+// one of its paths fails or is drained, when a port turns out to lead elsewhere, when a return path
+// has a dead link, and when an operator asks for it. The old plan stays in force until the new one
+// has all its ports. After a failure with a backup forest (BackupForestPlanner), the job takes it
+// at once; if the residual capacity differs from what that forest assumes, another one is computed
+// and takes over if it differs.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class TreeJobs {
  public:
-  // request_turn: there is something to push or to probe.
+  // `request_turn` is called when a push or a probe is pending.
   TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_plans,
            const ControllerOptions& options, EventLoop& loop, std::function<void()> request_turn,
            Metrics& metrics);
   ~TreeJobs();
 
-  // Whether it could be started now. Errors: those of ResolveRanks; kAlreadyExists (the very job
-  // runs); kFailedPrecondition for a name that is taken, an agent that is absent or too old.
+  // Checks whether the job could start now. Errors: those of ResolveRanks; kAlreadyExists if
+  // exactly this job runs; kFailedPrecondition for a name that is taken or an agent that is absent
+  // or too old.
   Result<void> Check(const JobSpec& spec) const;
-  // Makes its forest, and keeps it for Apply; `done` is called later. Errors: BuildJobForest's.
+  // Computes the job's forest and keeps it for Apply, then calls `done`. Errors: BuildJobForest's.
   void Prepare(const JobSpec& spec, std::function<void(Result<void>)> done);
   std::vector<std::uint16_t> ChooseListenPorts(const JobSpec& spec) const {
     return controller::ChooseListenPorts(state_.topology, jobs_, spec);
   }
 
-  // These jobs there are to be: starts and ends what differs.
+  // Makes these the jobs: starts those that are new and ends those that are gone.
   void Apply(const IntentById& intents);
-  // These links have changed their states, and flows have followed.
+  // These links have changed their states, and flows have moved already.
   void HandleLinkChange(std::span<const fabric::LinkId> changed);
-  // The path map has learned something.
+  // The path map has changed.
   void HandleFindings();
-  // Makes all forests anew; how many. Jobs whose forest stays the same notice nothing.
+  // Recomputes all forests and returns how many. A forest that stays the same changes nothing.
   std::size_t ReplanAll();
   // Errors: kInvalidArgument where the rank is not that agent's.
   Result<void> HandleReport(AgentId agent, const wire::CollectiveReport& report);
-  // To be called now and then: goes on making forests for failures, and lets ports of plans that
-  // are no longer in force be chosen again.
+  // Continues with backup forests, and frees the ports of earlier plans that have rested. To be
+  // called periodically.
   void Tick(TimePoint now);
 
   const TreeJobTable& all() const { return jobs_; }
@@ -80,17 +82,17 @@ class TreeJobs {
   }
 
  private:
-  // Of a job that is about to start, on the version of the topology.
+  // The forest of a job that is about to start, with the version of its topology.
   struct Prepared {
     JobSpec spec;
     std::int64_t version = 0;
     std::shared_ptr<const JobForest> forest;
   };
-  // What becomes of a job under whose plan something has failed.
+  // The repair of a job whose plan a failure has broken.
   struct Repair {
     TreeJob* job = nullptr;
     std::shared_ptr<const JobForest> forest;
-    bool is_exact = false;  // no search would find another
+    bool is_exact = false;  // a new computation would give the same forest
   };
 
   JobKey KeyOfJob(const std::string& name, const Intent& started) const;
@@ -101,11 +103,11 @@ class TreeJobs {
   void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,
                   Result<JobForest> forest);
   void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, DecisionOrigin origin);
-  // Puts the next plan in force once it has all ports.
+  // Puts the next plan in force if it has all its ports.
   void ChoosePorts(TreeJob& job);
   void Activate(TreeJob& job);
   void Deactivate(TreeJob& job);
-  // Other ports for the plan in force, which is good but for these.
+  // Begins a next plan with the forest of the plan in force and other ports.
   void ReplacePorts(TreeJob& job, std::string_view why);
   void CheckReturnPaths(TreeJob& job, bool& has_asked);
   void End(TreeJob& job);

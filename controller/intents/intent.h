@@ -12,43 +12,43 @@
 
 namespace espalier::controller {
 
-// How many times as fast as one of weight 1 a job is to be.
+// How many times as fast as a job of weight 1 a job should be.
 struct JobWeight {
   std::uint32_t value = 1;
   bool operator==(const JobWeight&) const = default;
 };
 
-// What the store has and this program cannot read, as another version wrote it. It is kept, and
-// has no effect.
+// A value in the store that this program cannot read, because another version wrote it. It is kept
+// and has no effect.
 struct UnreadableValue {
   std::string text;
   bool operator==(const UnreadableValue&) const = default;
 };
 
-// What an intent says beyond its kind and whom it is about: nothing of links and nodes, else what
-// the job is, its weight, or what the policy is set to.
+// The value of an intent, beyond its kind and its object: nothing for links and nodes, else the
+// job's specification, its weight, or the value of the policy.
 using IntentValue =
     std::variant<std::monostate, StartedJob, JobWeight, PolicyValue, UnreadableValue>;
 
-// Why something of the fabric is as an operator wants it, who said so, and for how long.
+// What an operator wants of a link, node, job or policy: why, who asked for it, and for how long.
 struct Intent {
   std::string reason;
   std::string actor;
   WallTime since;
-  std::optional<WallTime> until;  // it ends by itself then
+  std::optional<WallTime> until;  // when it ends by itself; none: it has no end
   IntentValue value{};
   bool operator==(const Intent&) const = default;
 };
 using IntentById = std::map<std::string, Intent>;  // by the topology's ids, or by names
 
-// All that operators have said about the fabric and that must survive a restart.
+// All intents that are in force; they survive a restart.
 struct Intents {
   IntentById failed_links;
   IntentById failed_nodes;
   IntentById drained_links;
   IntentById drained_nodes;
-  IntentById restored_links;  // though the topology file says otherwise
-  IntentById jobs;            // whose collectives run on forests, by name
+  IntentById restored_links;  // up, although the topology file has them failed or drained
+  IntentById jobs;            // with collectives on forests, by name
   IntentById weights;         // of jobs, by name
   IntentById policies;        // by name
   bool operator==(const Intents&) const = default;

@@ -29,7 +29,7 @@ std::string Format(const JobWeight& weight) { return fmt::format("{}", weight.va
 std::string Format(const PolicyValue& policy) { return FormatPolicy(policy); }
 std::string Format(const UnreadableValue& unreadable) { return unreadable.text; }
 
-// The text up to the next such character, both of which are taken off it.
+// Removes the text up to the next separator, and the separator, from `text`; returns the former.
 std::string_view TakeUpTo(char separator, std::string_view& text) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);

@@ -7,12 +7,13 @@
 
 namespace espalier::controller {
 
-// The values of intents as text: for the store, and for people. A job is all but its name, of which
-// docs/formats.md has the form; a weight a number; a policy as in policy.h; nothing is "".
+// Converts the values of intents to text, for the store and for people, and back. docs/formats.md
+// has the form of a job, which leaves out its name. A weight is a number, a policy is as in
+// policy.h, and the values of links and nodes are "".
 
 std::string FormatIntentValue(const IntentValue& value);
-// Of the intent of this kind (a member of Intents) and id. What has another form than its kind is
-// an UnreadableValue.
+// `kind` is the member of Intents that holds the intent, `id` its key there. A text that has not
+// the form of its kind becomes an UnreadableValue.
 IntentValue ParseIntentValue(IntentById Intents::*kind, const std::string& id,
                              std::string_view text);
 

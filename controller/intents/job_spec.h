@@ -8,15 +8,16 @@
 
 namespace espalier::controller {
 
-// A job whose collective runs on a forest, as the operator asked for it.
+// The specification of a job whose collective runs on a forest, as the operator gave it.
 struct JobSpec {
   std::string name;
-  std::vector<std::string> ranks;  // compute nodes, in the order of their numbers
+  std::vector<std::string> ranks;                                  // compute nodes, by rank
   forest::Collective collective = forest::Collective::kAllreduce;  // root: the first rank
-  std::uint64_t bytes = 0;                                         // of a typical call; 0: not said
-  bool offload = false;  // the agents run it, not the programs
+  std::uint64_t bytes = 0;                                         // of a typical call; 0: unknown
+  bool offload = false;  // the offload service of each host runs it, not the programs
   bool verbs = false;    // over RDMA, else TCP
-  // Whose programs get the plans (common/base/local_user.h); empty: not said, whose come first.
+  // The user whose programs get the rank plans (common/base/local_user.h); empty: those of the user
+  // who asks first.
   std::string user;
   bool operator==(const JobSpec&) const = default;
 };
@@ -24,7 +25,7 @@ struct JobSpec {
 // A job as it was started.
 struct StartedJob {
   JobSpec spec;
-  // By rank: the port that it is reached at; empty where an older version has started it.
+  // By rank: the port where its peers connect; empty if an older version started the job.
   std::vector<std::uint16_t> listen_ports;
   bool operator==(const StartedJob&) const = default;
 };

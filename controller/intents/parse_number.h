@@ -7,7 +7,7 @@
 
 namespace espalier::controller {
 
-// A whole number of this type in decimal, and nothing else.
+// Parses a text that is one decimal integer of this type and nothing else.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
   T number{};

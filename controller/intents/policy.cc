@@ -25,7 +25,7 @@ std::optional<PolicyValue> ParseSwitch(std::string_view text) {
   return std::nullopt;
 }
 
-// From 0 to the most of this type.
+// Parses a number from 0 to the maximum of this type.
 template <std::integral T>
 std::optional<PolicyValue> ParseCount(std::string_view text) {
   const std::optional<T> number = ParseNumber<T>(text);
@@ -40,8 +40,8 @@ struct Policy {
 };
 constexpr std::array kPolicies = {
     Policy{kAlgorithm, "optimal or greedy", ParseAlgorithm},
-    Policy{kMovesPerStart, "a number of flows from 0", ParseCount<std::uint32_t>},
-    Policy{kMovedBytesPerStart, "a number of bytes from 0", ParseCount<std::int64_t>},
+    Policy{kMovesPerStart, "a number of flows, 0 or more", ParseCount<std::uint32_t>},
+    Policy{kMovedBytesPerStart, "a number of bytes, 0 or more", ParseCount<std::int64_t>},
     Policy{kLimitRates, "true or false", ParseSwitch},
     Policy{kPlanAhead, "true or false", ParseSwitch},
 };
@@ -58,12 +58,12 @@ std::span<const std::string_view> PolicyNames() { return kNames; }
 Result<PolicyValue> ParsePolicy(std::string_view name, std::string_view text) {
   const auto* const policy = std::ranges::find(kPolicies, name, &Policy::name);
   if (policy == kPolicies.end()) {
-    return Fail(ErrorCode::kNotFound, fmt::format("there is no policy \"{}\" (there are: {})", name,
-                                                  fmt::join(kNames, ", ")));
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no policy \"{}\" (choose one of: {})",
+                                                  name, fmt::join(kNames, ", ")));
   }
   if (const std::optional<PolicyValue> value = policy->parse(text)) return *value;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: \"{}\" (it is {})", name, text, policy->values));
+              fmt::format("{}: invalid value \"{}\" (give {})", name, text, policy->values));
 }
 
 std::string FormatPolicy(const PolicyValue& value) {

@@ -10,14 +10,14 @@
 
 namespace espalier::controller {
 
-// How all flows are assigned at once, on the operator's word.
+// The algorithm that assigns all flows when an operator asks for a recomputation.
 enum class Algorithm {
-  kOptimal,  // the least maximum load, and the fairest of those
-  kGreedy,   // Algorithm 1 of Routing for Large ML Models; starts then move no live flow
+  kOptimal,  // the least maximum load; among those, the fairest assignment
+  kGreedy,   // Algorithm 1 of Routing for Large ML Models; arrivals then move no other flow
 };
 
-// What operators may say of the way that flows are placed while the controller runs: an algorithm,
-// on or off, or a number, by what policy it is.
+// The value of a policy, an option that operators can set while the controller runs: an algorithm,
+// on or off, or a number.
 using PolicyValue = std::variant<Algorithm, bool, std::int64_t>;
 
 // The options that are policies, by their names in the configuration file.
@@ -28,9 +28,8 @@ constexpr std::string_view kLimitRates = "limit_rates";
 constexpr std::string_view kPlanAhead = "plan_ahead";
 std::span<const std::string_view> PolicyNames();
 
-// Errors: kNotFound (no policy has that name), kInvalidArgument (it takes no such value); both with
-// what there is.
+// Errors: kNotFound (unknown policy), kInvalidArgument (invalid value); both list what is valid.
 Result<PolicyValue> ParsePolicy(std::string_view name, std::string_view text);
-std::string FormatPolicy(const PolicyValue& value);  // as ParsePolicy takes it
+std::string FormatPolicy(const PolicyValue& value);  // in the form that ParsePolicy reads
 
 }  // namespace espalier::controller

@@ -14,9 +14,9 @@ using fabric::PortKey;
 
 namespace {
 
-// An agent that has not answered by then has lost the question.
+// An agent that has not answered this long after the timeout has lost the order.
 constexpr Duration kGrace = std::chrono::seconds(1);
-// A packet of TTL t dies at the t-th switch: a path over h hops between switches has h + 1.
+// A packet of TTL t expires at the t-th switch; a path over h links between switches has h + 1.
 constexpr std::size_t kFirstSwitch = 1;
 
 bool GoesOver(const Path& path, LinkId link) {
@@ -33,19 +33,19 @@ LinkFailureProbes::LinkFailureProbes(State& state, AgentOf agent_of,
 std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::Ask(AgentId reporter,
                                                                       std::span<const LinkId> links,
                                                                       TimePoint now) {
-  std::vector<AddressedProbe> questions = RetryProbes(now);
+  std::vector<AddressedProbe> probes = RetryProbes(now);
   for (const LinkId link : links) {
     if (!HasRoom()) break;
     const Suspicion suspicion{reporter, now, now + options_.patience};
     if (!suspicions_.try_emplace(link, suspicion).second) continue;
-    AskAbout(reporter, link, now, questions);
+    AskAbout(reporter, link, now, probes);
   }
-  return questions;
+  return probes;
 }
 
 std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::RetryProbes(TimePoint now) {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.deadline <= now; });
-  std::vector<AddressedProbe> questions;
+  std::vector<AddressedProbe> probes;
   for (auto entry = suspicions_.begin(); entry != suspicions_.end();) {
     auto& [link, suspicion] = *entry;
     if (now - suspicion.asked < options_.interval) {
@@ -55,16 +55,16 @@ std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::RetryProbes(Ti
     } else {
       if (HasRoom()) {
         suspicion.asked = now;
-        AskAbout(suspicion.reporter, link, now, questions);
+        AskAbout(suspicion.reporter, link, now, probes);
       }
       ++entry;
     }
   }
-  return questions;
+  return probes;
 }
 
 void LinkFailureProbes::AskAbout(AgentId reporter, LinkId link, TimePoint now,
-                                 std::vector<AddressedProbe>& questions) {
+                                 std::vector<AddressedProbe>& probes) {
   std::set<AgentId> asked;
   for (const auto& [key, slots] : state_.flow_paths.pairs()) {
     if (asked.size() >= options_.hosts) break;
@@ -72,10 +72,10 @@ void LinkFailureProbes::AskAbout(AgentId reporter, LinkId link, TimePoint now,
     const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
     const auto agent = agent_of_(key.source);
     if (!agent || *agent == reporter || asked.contains(*agent)) continue;
-    auto question = MakeQuestion(*agent, key, paths, link, now);
-    if (!question) continue;
+    auto probe = MakeProbe(*agent, key, paths, link, now);
+    if (!probe) continue;
     asked.insert(*agent);
-    questions.push_back(std::move(*question));
+    probes.push_back(std::move(*probe));
   }
 }
 
@@ -89,7 +89,7 @@ std::optional<PathIndex> LinkFailureProbes::PathOver(std::span<const Path> paths
   return std::nullopt;
 }
 
-std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeQuestion(
+std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeProbe(
     AgentId agent, const PortKey& key, std::span<const Path> paths, LinkId link, TimePoint now) {
   const auto suspect = PathOver(paths, link);
   if (!suspect) return std::nullopt;

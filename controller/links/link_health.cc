@@ -12,10 +12,10 @@
 namespace espalier::controller {
 namespace {
 
-// A rate that a host reports was measured over the time before.
+// A host measures the rate that it reports over the time before the report.
 constexpr Duration kDeliveryLag = std::chrono::milliseconds(50);
 
-// Links between the same two roles are of one tier.
+// Links between the same two switch roles form a tier.
 std::vector<std::uint32_t> TiersOf(const fabric::Topology& topology) {
   std::vector<std::uint32_t> tiers;
   for (const fabric::Link& link : topology.links()) {
@@ -47,19 +47,19 @@ LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallCloc
       recovery_probes_(state, callbacks_.find_prober),
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
-          "Links taken out of use as hosts or a telemetry feed found them down")),
+          "Links taken out of use because hosts or a telemetry feed found them down")),
       budget_exceeded_(metrics.MakeCounter(
           "espalier_controller_detection_budget_exceeded_total",
-          "Times that hosts or feeds called more links dead than the budget of detection allows")),
+          "Times that hosts or feeds reported more dead links than the detection budget allows")),
       links_waiting_(metrics.MakeGauge(
           "espalier_controller_links_awaiting_operator",
-          "Links that are said to be dead and stay in use until the operator fails them, as the "
-          "budget of detection is spent")) {}
+          "Links reported as dead that stay in use until an operator fails them, because the "
+          "detection budget is spent")) {}
 
 void LinkHealth::Restore(const ReportedLinks& reported) {
   for (const auto& [id, report] : reported) {
     const auto link = state_.topology.FindLink(id);
-    if (!link) {  // the topology is another than it was
+    if (!link) {  // the topology has changed since the report
       feed_changed_ = true;
       continue;
     }
@@ -132,9 +132,9 @@ void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t p
   Send(failure_probes_.Ask(id, links, loop_.Now()));
 }
 
-void LinkHealth::Send(std::vector<LinkFailureProbes::AddressedProbe> questions) {
-  for (LinkFailureProbes::AddressedProbe& question : questions) {
-    callbacks_.send(question.agent, std::move(question.order));
+void LinkHealth::Send(std::vector<LinkFailureProbes::AddressedProbe> probes) {
+  for (LinkFailureProbes::AddressedProbe& probe : probes) {
+    callbacks_.send(probe.agent, std::move(probe.order));
   }
 }
 
@@ -167,9 +167,9 @@ void LinkHealth::HandleDeliveries(AgentId id, const wire::FlowReport& report) {
     const auto slot = state_.flows.Find(id, progress.id);
     if (!slot) continue;
     const Flow& flow = state_.flows.At(*slot);
-    // Of a flow that is split nobody knows which of its paths carried it.
+    // A split flow does not show which of its paths made the progress.
     if (flow.status != FlowStatus::kRouted || flow.subflows.size() != 1) continue;
-    // Nor does anybody see that a leaf has left its own dead link: only what follows was passed.
+    // The leaf may have stopped using its own dead link unnoticed, so only the further links count.
     const auto path = flow.subflows.front().port_path;
     const std::vector<fabric::LinkId> links = LinksOf(state_.PathsOf(flow)[path.Index()]);
     monitor_.ReportDelivery(std::span(links).subspan(1), loop_.Now() - kDeliveryLag);
@@ -190,7 +190,7 @@ void LinkHealth::RecordAwaitingOperator(const std::set<fabric::LinkId>& before) 
   links_waiting_.Set(static_cast<double>(waiting.size()));
   if (waiting == before) return;
   awaiting_operator_ = waiting;
-  feed_changed_ = true;  // what waits is not remembered as down
+  feed_changed_ = true;  // links that await the operator are not stored as down
   if (!before.empty() && !waiting.empty()) return;
   if (waiting.empty()) {
     return state_.history.RecordOf("detection", loop_.Now(), "detection_budget_free", "");
@@ -206,7 +206,7 @@ void LinkHealth::RecordAwaitingOperator(const std::set<fabric::LinkId>& before) 
   state_.history.RecordOf(
       "detection", loop_.Now(), "detection_budget_exceeded",
       fmt::format("links={} waiting={} limit={} remedy=\"these links stay in use; if they are "
-                  "down, espalier fail link or espalier fail node takes them out of use\"",
+                  "down, take them out of use with espalier fail link or espalier fail node\"",
                   named, waiting.size(), most_links_));
 }
 

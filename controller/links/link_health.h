@@ -18,57 +18,58 @@
 
 namespace espalier::controller {
 
-// Which links are down by what others than operators say: agents of their own NICs, telemetry
-// feeds, and hosts whose flows stand still. Weighs their words (LinkMonitor), has hosts probe links
-// that are in doubt, and keeps what feeds have said in the store, so that it holds over a restart
-// until it is known better. Thread safety: the controller's loop thread. The references must
-// outlive it.
+// Decides which links are down by the reports of agents on their own NICs, of telemetry feeds, and
+// of hosts whose flows make no progress. It weighs the reports (LinkMonitor), orders probes of
+// doubtful links, and stores the reports of feeds, so that these survive a restart until something
+// newer is known.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class LinkHealth {
  public:
-  // `find_prober`: the agent that can probe from a NIC. `send`: an order to that agent.
+  // `find_prober` finds the agent that can probe from a NIC; `send` sends it an order.
   struct Callbacks {
     std::function<std::optional<AgentId>(fabric::NodeId nic)> find_prober;
     std::function<void(AgentId, wire::ProbeOrder)> send;
-    std::function<void()> on_change;  // IsDown gives another answer for some link than before
+    std::function<void()> on_change;  // the result of IsDown has changed for some link
   };
   LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock, EventLoop& loop,
              Store& store, Callbacks callbacks, Metrics& metrics);
 
-  // What an earlier controller heard of feeds holds on. Calls nobody: links are yet to be brought
-  // to their states.
+  // Restores the feed reports that an earlier controller stored. Makes no callbacks: the caller
+  // applies the states of links afterwards.
   void Restore(const ReportedLinks& reported);
 
-  // A telemetry feed says that a link is down, or up again: it is used again once it has stayed up
-  // for a while.
+  // A telemetry feed reports that a link is down or up. A link that is up is used again once it has
+  // stayed up for a while.
   void HandleFeedReport(fabric::LinkId link, bool up, const std::string& source);
   // False: it is not the agent's own NIC.
   bool HandleNicEvent(AgentId id, const wire::LinkEvent& event);
-  // A host found this path of its flow dead. Update follows when all of a message is said.
+  // A host found this path of its flow dead. Call Update after the last report of a message.
   void HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path);
-  // Flows that made progress show which links carry traffic, where any is accused.
+  // Flows that made progress show which links carry traffic. Does nothing without failure reports.
   void HandleDeliveries(AgentId id, const wire::FlowReport& report);
-  // Answers to probes that were ordered here.
+  // Answers to the probes that this object ordered.
   void HandleFailureProbe(AgentId id, const wire::ProbeReport& report);
   void HandleRecoveryProbe(AgentId id, const wire::ProbeReport& report);
-  // Draws the conclusions of all that was said by now.
+  // Applies what follows from all reports so far.
   void Update();
-  // Asks hosts again, and stores what could not be stored. To be called now and then.
+  // Orders probes again, and retries writes to the store. To be called periodically.
   void Tick();
 
   bool IsDown(fabric::LinkId link) const {
     return nics_down_.contains(link) || detected_down_.contains(link);
   }
   const std::set<fabric::LinkId>& detected_down() const { return detected_down_; }
-  // Said to be down, but in use: the budget of detection is spent (LinkMonitor::Waiting).
+  // Links that are reported as down and stay in use beyond the detection budget
+  // (LinkMonitor::AwaitingOperator).
   const std::set<fabric::LinkId>& awaiting_operator() const { return awaiting_operator_; }
 
  private:
-  void Send(std::vector<LinkFailureProbes::AddressedProbe> questions);
+  void Send(std::vector<LinkFailureProbes::AddressedProbe> probes);
   bool IsFailedByOperator(fabric::LinkId link) const;
-  // What has come to wait for the operator, or waits no longer.
+  // Records as events which links begin or cease to await the operator.
   void RecordAwaitingOperator(const std::set<fabric::LinkId>& before);
   void ForgetFeedReport(fabric::LinkId link);
-  // Brings what feeds have said into the store; again and again where that fails.
+  // Writes the reports of feeds to the store; Tick retries after a failure.
   void StoreFeedReports();
 
   State& state_;
@@ -80,11 +81,11 @@ class LinkHealth {
   LinkMonitor monitor_;
   LinkFailureProbes failure_probes_;
   LinkRecoveryProbes recovery_probes_;
-  std::set<fabric::LinkId> nics_down_;      // by agents, of their own NICs
-  std::set<fabric::LinkId> detected_down_;  // by the monitor
+  std::set<fabric::LinkId> nics_down_;      // links of NICs that their agents report as down
+  std::set<fabric::LinkId> detected_down_;  // as the monitor decided
   std::set<fabric::LinkId> awaiting_operator_;
-  ReportedLinks feed_down_;    // what a feed said last, over restarts
-  bool feed_changed_ = false;  // feed_down_, since it was last given to the store
+  ReportedLinks feed_down_;    // the latest reports of feeds, restored at the start
+  bool feed_changed_ = false;  // feed_down_ differs from the store
   bool storing_feed_ = false;
   Counter& links_detected_down_;
   Counter& budget_exceeded_;

@@ -9,9 +9,9 @@ using fabric::LinkId;
 namespace {
 
 constexpr std::uint32_t kMaxDoublings = 16;
-// Paths that were found dead in a window: more say nothing new.
-constexpr std::size_t kMaxAccusations = 4'096;
-constexpr std::size_t kMaxOfHost = 128;
+// Limits on the dead paths that are kept within a window: more add no information.
+constexpr std::size_t kMaxFailedPaths = 4'096;
+constexpr std::size_t kMaxFailedPathsOfHost = 128;
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void LinkMonitor::ReportPathFailure(AgentId host, std::span<const LinkId> links,
   const std::vector<LinkId> path(links.begin(), links.end());
   if (const auto known = own.find(path); known != own.end()) {
     known->second = now;
-  } else if (own.size() < kMaxOfHost && path_failure_count_ < kMaxAccusations) {
+  } else if (own.size() < kMaxFailedPathsOfHost && path_failure_count_ < kMaxFailedPaths) {
     own.emplace(path, now);
     ++path_failure_count_;
   } else {
@@ -58,8 +58,8 @@ void LinkMonitor::ReportPathFailure(AgentId host, std::span<const LinkId> links,
   }
   for (const LinkId link : links) {
     Entry& entry = links_[link];
-    if (entry.min_reporters.empty()) ++reported_links_;
-    entry.min_reporters.try_emplace(host, now);
+    if (entry.reporters.empty()) ++reported_links_;
+    entry.reporters.try_emplace(host, now);
   }
 }
 
@@ -72,40 +72,38 @@ void LinkMonitor::ReportDelivery(std::span<const LinkId> links, TimePoint passed
 }
 
 void LinkMonitor::Forget(Entry& entry, TimePoint now) {
-  if (entry.min_reporters.empty()) return;
-  std::erase_if(entry.min_reporters,
+  if (entry.reporters.empty()) return;
+  std::erase_if(entry.reporters,
                 [&](const auto& reporter) { return now - reporter.second > options_.window; });
-  if (entry.min_reporters.empty()) --reported_links_;
+  if (entry.reporters.empty()) --reported_links_;
 }
 
 std::set<LinkId> LinkMonitor::SuspectedDown() const {
-  // Something got through after it was blamed.
+  // Traffic passed the link after a report.
   const auto is_cleared = [](const Entry& of) {
-    return std::any_of(of.min_reporters.begin(), of.min_reporters.end(),
+    return std::any_of(of.reporters.begin(), of.reporters.end(),
                        [&](const auto& reporter) { return of.delivered >= reporter.second; });
   };
-  std::map<LinkId, std::size_t> min_reporters;
+  std::map<LinkId, std::size_t> reporter_counts;
   std::set<LinkId> suspected;
   for (const auto& [link, entry] : links_) {
-    if (entry.min_reporters.empty() || is_cleared(entry)) continue;
-    min_reporters[link] = entry.min_reporters.size();
-    if (!entry.is_down && entry.min_reporters.size() >= options_.min_reporters)
-      suspected.insert(link);
+    if (entry.reporters.empty() || is_cleared(entry)) continue;
+    reporter_counts[link] = entry.reporters.size();
+    if (!entry.is_down && entry.reporters.size() >= options_.min_reporters) suspected.insert(link);
   }
-  // Of a path that was found dead only one link is to blame: the one that most hosts blame; where
-  // several are blamed by as many, the one furthest on: a switch leaves its own dead links by
-  // itself.
+  // Of each dead path only one link is suspected: the one that most hosts report, and of several
+  // such links the one furthest along the path, because a switch stops using its own dead links.
   for (const auto& [host, paths] : path_failures_) {
     for (const auto& [path, time] : paths) {
       std::size_t most = 0;
       for (const LinkId link : path) {
-        const auto found = min_reporters.find(link);
-        if (found != min_reporters.end()) most = std::max(most, found->second);
+        const auto found = reporter_counts.find(link);
+        if (found != reporter_counts.end()) most = std::max(most, found->second);
       }
-      bool is_beyond = true;  // of the one to blame, coming back from the end of the path
+      bool is_beyond = true;  // the loop, from the end of the path, has not met the suspect yet
       for (auto link = path.rbegin(); link != path.rend(); ++link) {
-        const auto found = min_reporters.find(*link);
-        if (found == min_reporters.end()) continue;
+        const auto found = reporter_counts.find(*link);
+        if (found == reporter_counts.end()) continue;
         const bool is_to_blame = is_beyond && found->second == most;
         if (is_to_blame) is_beyond = false;
         if (!is_to_blame) suspected.erase(*link);
@@ -119,6 +117,10 @@ std::uint32_t LinkMonitor::TierOf(LinkId link) const {
   return link.Index() < tiers_.size() ? tiers_[link.Index()] : 0;
 }
 
+// Counts the links that have used the budget: those that fell within the window, and those that
+// only hosts hold down. Each falling link passes while neither the total nor the part of its tier
+// is used up. Links that an operator has failed pass without using the budget. While a link waits,
+// no other one passes, so that a burst of false reports stops at the budget.
 void LinkMonitor::ApplyBudget(std::set<LinkId>& falling, const IsFailed& is_failed, TimePoint now) {
   const auto confirmed = [&](LinkId link) { return is_failed && is_failed(link); };
   std::erase_if(waiting_, [&](LinkId link) { return !falling.contains(link) || confirmed(link); });
@@ -190,15 +192,15 @@ std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const IsFail
     } else if (entry.is_down && !entry.feed_down && !entry.is_remembered && now >= entry.until) {
       entry.is_down = false;
       entry.last_change = now;
-      // What was said before it is tried again is of no use after.
-      if (!entry.min_reporters.empty()) --reported_links_;
-      entry.min_reporters.clear();
+      // Reports from before the link is tried again do not count afterwards.
+      if (!entry.reporters.empty()) --reported_links_;
+      entry.reporters.clear();
       changes.push_back({link, false, "restored"});
     }
   }
   std::erase_if(links_, [&](const auto& entry) {
     const Entry& of = entry.second;
-    return !of.is_down && !of.feed_down && of.min_reporters.empty() &&
+    return !of.is_down && !of.feed_down && of.reporters.empty() &&
            now - of.last_change >= std::max(options_.calm, options_.budget_window);
   });
   return changes;

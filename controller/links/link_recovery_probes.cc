@@ -13,15 +13,15 @@ using fabric::Path;
 
 namespace {
 
-constexpr Duration kInterval = std::chrono::seconds(5);  // between questions about one link
+constexpr Duration kInterval = std::chrono::seconds(5);  // between orders about one link
 constexpr Duration kAnswerTimeout = std::chrono::milliseconds(100);
 constexpr Duration kGrace = std::chrono::seconds(3);
 constexpr std::size_t kMaxOpen = 16;
-constexpr std::uint32_t kPorts = 16;  // of one question
+constexpr std::uint32_t kPorts = 16;  // of one order
 constexpr std::size_t kMaxPairs = 64;
-constexpr std::uint32_t kPortStep = 10'007;  // odd: no port comes twice
+constexpr std::uint32_t kPortStep = 10'007;  // odd, so that no port comes twice
 
-// A packet of TTL t dies behind hop t - 2 of its path between leaves.
+// A packet of TTL t expires behind hop t - 2 of its path between leaves.
 constexpr std::size_t kTtlOfFirstHop = 2;
 
 std::optional<std::size_t> HopOver(const Path& path, LinkId link) {
@@ -38,17 +38,17 @@ std::vector<LinkRecoveryProbes::AddressedProbe> LinkRecoveryProbes::Ask(
   std::erase_if(asked_, [&](const auto& entry) {
     return std::ranges::find(links, entry.first) == links.end();
   });
-  std::vector<AddressedProbe> questions;
+  std::vector<AddressedProbe> probes;
   for (const LinkId link : links) {
     if (open_.size() >= kMaxOpen) break;
     const auto [asked, is_new] = asked_.try_emplace(link);
     if (!is_new && now - asked->second.last < kInterval) continue;
     asked->second.last = now;
-    if (auto question = MakeQuestion(link, asked->second.times++, now)) {
-      questions.push_back(std::move(*question));
+    if (auto probe = MakeProbe(link, asked->second.times++, now)) {
+      probes.push_back(std::move(*probe));
     }
   }
-  return questions;
+  return probes;
 }
 
 std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link,
@@ -58,7 +58,7 @@ std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link
     NodeId leaf;
   };
   std::vector<std::pair<AgentId, End>> sources;
-  std::map<NodeId, End> destinations;  // one a leaf
+  std::map<NodeId, End> destinations;  // one for each leaf
   for (std::size_t i = 0; i < state_.topology.nodes().size(); ++i) {
     const NodeId nic(static_cast<std::int32_t>(i));
     if (state_.topology.node(nic).addresses.empty()) continue;
@@ -68,7 +68,7 @@ std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link
     if (agent) sources.push_back({*agent, {nic, attachment->leaf}});
     destinations.try_emplace(attachment->leaf, End{nic, attachment->leaf});
   }
-  // Where the link ends at a leaf, paths to that leaf go over it.
+  // If the link ends at a leaf, paths to that leaf can use it.
   const fabric::Link& ends = state_.topology.link(link);
   for (const NodeId leaf : {ends.a, ends.b}) {
     const auto found = destinations.find(leaf);
@@ -90,8 +90,9 @@ std::optional<LinkRecoveryProbes::Pair> LinkRecoveryProbes::FindPair(LinkId link
   return std::nullopt;
 }
 
-std::optional<LinkRecoveryProbes::AddressedProbe> LinkRecoveryProbes::MakeQuestion(
-    LinkId link, std::uint32_t times, TimePoint now) {
+std::optional<LinkRecoveryProbes::AddressedProbe> LinkRecoveryProbes::MakeProbe(LinkId link,
+                                                                                std::uint32_t times,
+                                                                                TimePoint now) {
   const auto pair = FindPair(link, times);
   if (!pair) return std::nullopt;
   const auto paths = state_.paths.Between(pair->source_leaf, pair->destination_leaf);

@@ -18,12 +18,12 @@
 
 namespace espalier::controller {
 
-// Asks hosts whether links that are said to be down, by a word that may be old, carry packets
-// after all: a probe whose answers name a path over the link, and that was answered by the switch
-// behind it, has passed it. Silence tells nothing. Ports are tried that nobody uses, some others
-// each time, as nobody knows what the switches make of them now.
+// Probes links whose down state was restored from the store and may be stale. A probe has passed
+// the link if its answers name a path over the link and the switch behind the link has answered.
+// Silence proves nothing. Each round tries other unused ports, because it is unknown which paths
+// the switches now choose for them.
 //
-// Complexity of Ask: O(nodes + agents) a link, and a few pairs of leaves.
+// Complexity of Ask: O(nodes + agents) per link, and a few pairs of leaves.
 // Thread safety: the controller's loop thread. The state must outlive it.
 class LinkRecoveryProbes {
  public:
@@ -32,9 +32,9 @@ class LinkRecoveryProbes {
   LinkRecoveryProbes(State& state, LinkFailureProbes::AgentOf agent_of)
       : state_(state), agent_of_(std::move(agent_of)) {}
 
-  // What to ask of whom about these links, each of them every few seconds.
+  // The probes to order for these links, each of which is probed every few seconds.
   std::vector<AddressedProbe> Ask(std::span<const fabric::LinkId> links, TimePoint now);
-  // The link that was found to carry packets, if this tells so; once a question.
+  // The link that the report shows to carry packets, if any; once for each order.
   std::optional<fabric::LinkId> TakeAnswer(AgentId from, const wire::ProbeReport& report);
 
  private:
@@ -60,9 +60,8 @@ class LinkRecoveryProbes {
     fabric::NodeId destination_leaf;
   };
 
-  std::optional<AddressedProbe> MakeQuestion(fabric::LinkId link, std::uint32_t times,
-                                             TimePoint now);
-  // Two NICs between which a path goes over the link; others each time.
+  std::optional<AddressedProbe> MakeProbe(fabric::LinkId link, std::uint32_t times, TimePoint now);
+  // Two NICs with a path over the link between them, different ones in each round.
   std::optional<Pair> FindPair(fabric::LinkId link, std::uint32_t times);
 
   State& state_;

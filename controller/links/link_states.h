@@ -10,24 +10,24 @@
 
 namespace espalier::controller {
 
-// The state of every link as it follows from the topology file, the operators' intents and the
-// health of links; the one that brings State::topology there.
+// Computes the state of every link from the topology file, the operators' intents and the health of
+// links, and alone applies it to State::topology.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class LinkStates {
  public:
   LinkStates(State& state, const LinkHealth& health);
 
-  // By link, as the topology file has them.
+  // The states in the topology file, by link.
   std::span<const fabric::LinkState> in_file() const { return in_file_; }
-  // The state of a link if these were the intents.
+  // The state of a link under these intents.
   fabric::LinkState StateUnder(const Intents& intents, fabric::LinkId link) const;
-  // The fabric if these were the intents; none: it would be as it is.
+  // The fabric under these intents; none: it would not change.
   std::optional<fabric::Topology> TopologyUnder(const Intents& intents) const;
 
-  // Brings every link to the state that it should have now, and has OnlineAssigner take notice. The
-  // links that changed. O(links + ways on lost links).
+  // Applies to every link the state that it should have, and updates OnlineAssigner. Returns the
+  // links that changed. O(links + subflows on lost links).
   std::vector<fabric::LinkId> Apply();
-  // The ways whose path became unusable by the last Apply, ascending.
+  // The subflows whose path the last Apply made unusable, ascending.
   std::span<const SubflowId> affected() const { return affected_; }
 
  private:

@@ -18,49 +18,49 @@
 
 namespace espalier::controller {
 
-// On whose word, why and how something is done.
+// Who asks for an action, why, and how it is carried out.
 struct OperatorRequest {
   std::string actor;
   std::string reason;
-  std::optional<WallTime> until;  // what is failed or drained is so until then
-  bool dry_run = false;           // only tell
-  // Of a recompute: how many bytes in flight it may move in all.
+  std::optional<WallTime> until;  // when the intent ends by itself
+  bool dry_run = false;           // compute the outcome and change nothing
+  // Recompute only: upper bound on the total in-flight bytes of the flows that it moves.
   std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 // What an operator's action did, or (dry run) would do.
 struct ActionOutcome {
-  std::int64_t version = 0;    // of the topology, afterwards
-  std::uint64_t revision = 0;  // of the intents, afterwards
+  std::int64_t version = 0;    // of the topology, after the action
+  std::uint64_t revision = 0;  // of the intents, after the action
   std::vector<FlowMove> moves;
   LoadSummary before;
-  LoadSummary after;        // of a dry run of a failure: as before
-  std::size_t forests = 0;  // that are being made anew
+  LoadSummary after;
+  std::size_t forests = 0;  // forests that are being recomputed
 };
 using ActionDone = std::function<void(Result<ActionOutcome>)>;
 
-// An action that has been applied. What it did is computed after the agents have acknowledged it,
-// as that takes longer than they may wait.
+// An action that has been applied. Its outcome is computed after the agents have acknowledged their
+// pushes, because computing it takes longer than flows on a dead path may wait.
 struct AppliedAction {
   ActionOutcome outcome;
   std::vector<Rerouted> rerouted;
-  std::vector<std::pair<fabric::LinkId, fabric::LinkState>> changed;  // as they were
+  std::vector<std::pair<fabric::LinkId, fabric::LinkState>> changed;  // with their earlier states
 };
 
-// What operators' actions act on.
+// The parts of the controller that operators' actions change.
 class ActionTarget {
  public:
   virtual ~ActionTarget() = default;
-  // What would follow if these were the intents. Changes nothing.
+  // Computes what would follow if these were the intents, and changes nothing.
   virtual ActionOutcome Try(const Intents& intents) = 0;
-  // These are the intents from now on, with all that follows of them at once.
+  // Makes these the intents and applies at once all that follows from them.
   virtual AppliedAction Apply(const Intents& intents) = 0;
-  // Assigns all flows from scratch (a dry run: only tells).
+  // Assigns all flows from scratch; a dry run computes the outcome and changes nothing.
   virtual ActionOutcome Reassign(const OperatorRequest& request) = 0;
-  // Decides and pushes what is waiting, now: flows on a dead path wait for this.
+  // Decides and pushes what is pending without delay: flows on a dead path wait for it.
   virtual void Turn() = 0;
-  // Computes the outcome of an action as far as Apply left it open: the loads before, the moves by
-  // name, the loads now.
+  // Completes the outcome that Apply left open: the loads before, the moves by flow name, and the
+  // loads after.
   virtual void ComputeOutcome(AppliedAction& applied) = 0;
 };
 

@@ -15,18 +15,19 @@ ActionEffects::ActionEffects(const Parts& parts, const ControllerOptions& option
       options_(options),
       loop_(loop),
       callbacks_(std::move(callbacks)),
-      failure_hits_(metrics.MakeCounter("espalier_failure_plan_hits_total",
-                                        "Flows that left a failed link or switch by a plan")),
-      failure_misses_(
-          metrics.MakeCounter("espalier_failure_plan_misses_total",
-                              "Flows that left a failed or drained link or switch without a plan")),
+      failure_hits_(metrics.MakeCounter(
+          "espalier_failure_plan_hits_total",
+          "Flows that left a failed link or switch on a precomputed backup path")),
+      failure_misses_(metrics.MakeCounter(
+          "espalier_failure_plan_misses_total",
+          "Flows that left a failed or drained link or switch without a precomputed backup path")),
       failure_seconds_(metrics.MakeLatency(
           "espalier_failure_decision_seconds",
-          "From the news of a failure until the planned paths were handed to the bus")),
+          "Time from the detection of a failure until its backup paths were handed to the bus")),
       recomputations_(metrics.MakeCounter("espalier_controller_recomputations_total",
-                                          "Assignments of all flows on the operator's word")),
+                                          "Recomputations of all flows that operators requested")),
       recompute_seconds_(metrics.MakeLatency("espalier_controller_recompute_seconds",
-                                             "Duration of an assignment of all flows")) {}
+                                             "Duration of a recomputation of all flows")) {}
 
 std::vector<Rerouted> ActionEffects::TakeFailurePlan(const std::vector<LinkId>& changed) {
   const auto domain = options_.plan_ahead ? parts_.failure_plans.Find(changed) : std::nullopt;
@@ -83,13 +84,13 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
   const std::vector<LinkId> links = parts_.link_states.Apply();
   AppliedAction applied;
   for (const LinkId link : links) applied.changed.emplace_back(link, states_before[link.Index()]);
-  // First what is ready: the rest looks at every flow.
+  // The failure plan comes first, because the rest visits every flow.
   applied.rerouted = TakeFailurePlan(links);
   const std::vector<Rerouted> others = FollowLinkChanges(links);
   applied.rerouted.insert(applied.rerouted.end(), others.begin(), others.end());
   parts_.jobs.Apply(changed.jobs);
   if (!reweighs && !links.empty()) return applied;
-  // What moves by weights is told of against what has moved before.
+  // Moves by weights are reported relative to the state after the link change.
   if (links.empty()) {
     applied.outcome.before = Summarize(state_);
   } else {
@@ -112,7 +113,7 @@ ActionOutcome ActionEffects::Reassign(const OperatorRequest& request) {
   ActionOutcome outcome;
   if (!request.dry_run) {
     recomputations_.Add();
-    outcome.forests = parts_.jobs.ReplanAll();  // on what the flows leave now
+    outcome.forests = parts_.jobs.ReplanAll();  // on the residual capacity after the moves
   }
   outcome.moves = std::move(recomputed.moves);
   outcome.before = recomputed.before;

@@ -20,13 +20,13 @@
 
 namespace espalier::controller {
 
-// What follows for flows and forests when operators act, or links change by what hosts and feeds
-// say: links take their states, flows leave those that are lost (first those for which a plan is
-// ready), and what was learned and planned is told.
+// Applies to flows and forests what follows from operators' actions and from link states that hosts
+// and telemetry feeds report. Links take their states, and flows leave lost links, first those with
+// a failure plan. The modules that learn and plan are then notified.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class ActionEffects final : public ActionTarget {
  public:
-  // What it works on.
+  // The modules that it changes.
   struct Parts {
     State& state;
     LinkStates& link_states;
@@ -51,13 +51,14 @@ class ActionEffects final : public ActionTarget {
   void Turn() override { callbacks_.turn(); }
   void ComputeOutcome(AppliedAction& applied) override;
 
-  // Links are up or down on the word of hosts and feeds: the intents stay as they are.
+  // Applies link states that hosts or feeds have changed. The intents stay as they are.
   void HandleHealthChange();
 
  private:
-  // The plan for what has failed, if there is one, and its pushes.
+  // Moves the affected subflows to their backup paths and pushes these, if the failed domain has a
+  // failure plan. Returns the moves.
   std::vector<Rerouted> TakeFailurePlan(const std::vector<fabric::LinkId>& changed);
-  // All else that is due when links have changed: it looks at every flow. The moves.
+  // Does the rest of what a link change requires; it visits every flow. Returns the moves.
   std::vector<Rerouted> FollowLinkChanges(const std::vector<fabric::LinkId>& changed);
 
   Parts parts_;

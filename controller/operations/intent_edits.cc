@@ -15,22 +15,21 @@ bool IsDrain(IntentAction action) {
   return action == IntentAction::kDrain || action == IntentAction::kUndrain;
 }
 
-// `until` is to come, and only with what can have an end.
+// Accepts `until` only in the future, and only for actions that can have an end.
 Result<void> CheckEnd(const OperatorRequest& request, bool can_end, std::string_view verb,
                       WallTime now) {
   if (!request.until) return {};
   if (!can_end) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("only what is failed, drained or set can have an end: {} takes no time", verb));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} does not take an end time (only fail, drain and set do)", verb));
   }
   if (*request.until > now) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} is past: the clock says {}", FormatWallTime(*request.until),
-                          FormatWallTime(now)));
+              fmt::format("the end time {} is in the past (the controller's clock says {})",
+                          FormatWallTime(*request.until), FormatWallTime(now)));
 }
 
-// The intent is there from now on, or not any more. Errors: kAlreadyExists.
+// Adds or removes the intent. Errors: kAlreadyExists where that changes nothing.
 Result<void> Change(IntentById& intents, const std::string& id, bool add, const Intent& intent,
                     std::string_view kind, std::string_view already) {
   const bool is_news = add ? intents.emplace(id, intent).second : intents.erase(id) > 0;
@@ -38,11 +37,11 @@ Result<void> Change(IntentById& intents, const std::string& id, bool add, const 
   return Fail(ErrorCode::kAlreadyExists, fmt::format("{} {} {}", kind, id, already));
 }
 
-// The set with this value of a weight or policy; none: without it.
+// Sets a weight or policy to this value, or removes it where there is no value.
 Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*settings,
                             const std::string& id, const std::optional<IntentValue>& value,
                             const OperatorRequest& request, WallTime now) {
-  if (Result<void> right = CheckEnd(request, value.has_value(), "to take it back", now); !right) {
+  if (Result<void> right = CheckEnd(request, value.has_value(), "a reset", now); !right) {
     return Propagate(right);
   }
   Intents changed = intents;
@@ -50,7 +49,7 @@ Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*setting
   const auto found = present.find(id);
   if (!value) {
     if (found == present.end()) {
-      return Fail(ErrorCode::kAlreadyExists, fmt::format("nothing was said of {}", id));
+      return Fail(ErrorCode::kAlreadyExists, fmt::format("no weight or policy is set for {}", id));
     }
     present.erase(found);
     return changed;
@@ -58,7 +57,7 @@ Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*setting
   if (found != present.end() && found->second.value == *value &&
       found->second.until == request.until) {
     return Fail(ErrorCode::kAlreadyExists,
-                fmt::format("{} is {} already", id, FormatIntentValue(*value)));
+                fmt::format("{} is already set to {}", id, FormatIntentValue(*value)));
   }
   present[id] = Intent{request.reason, request.actor, now, request.until, *value};
   return changed;
@@ -69,11 +68,11 @@ Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*setting
 ActionWords WordsFor(IntentAction action) {
   switch (action) {
     case IntentAction::kFail:
-      return {true, "fail", "failed", "is failed already"};
+      return {true, "fail", "failed", "is already failed"};
     case IntentAction::kRestore:
       return {false, "restore", "restored", "is not failed"};
     case IntentAction::kDrain:
-      return {true, "drain", "drained", "is drained already"};
+      return {true, "drain", "drained", "is already drained"};
     case IntentAction::kUndrain:
       return {false, "undrain", "undrained", "is not drained"};
   }
@@ -109,7 +108,8 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
                                  const std::string& node, IntentAction action,
                                  const OperatorRequest& request, WallTime now) {
   if (!topology.FindNode(node)) {
-    return Fail(ErrorCode::kNotFound, fmt::format("there is no node \"{}\"", node));
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no node \"{}\" (the topology file lists them)", node));
   }
   const ActionWords words = WordsFor(action);
   if (Result<void> right = CheckEnd(request, words.adds, words.verb, now); !right) {
@@ -126,10 +126,12 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
 Result<Intents> ChangeWeightIntent(const Intents& intents, const std::string& job,
                                    std::uint64_t weight, const OperatorRequest& request,
                                    WallTime now) {
-  if (job.empty()) return Fail(ErrorCode::kInvalidArgument, "which job? (it has no name)");
+  if (job.empty())
+    return Fail(ErrorCode::kInvalidArgument,
+                "the job's name is empty (name the job whose weight is to change)");
   if (weight < 1 || weight > kMaxWeight) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("weight: {} (it is 1 to {})", weight, kMaxWeight));
+                fmt::format("weight {} is out of range (choose 1 to {})", weight, kMaxWeight));
   }
   std::optional<IntentValue> value;
   if (weight > 1) value = JobWeight{static_cast<std::uint32_t>(weight)};
@@ -157,7 +159,7 @@ Result<Intents> RemoveJobIntent(const Intents& intents, const std::string& job) 
   Intents changed = intents;
   if (changed.jobs.erase(job) > 0) return changed;
   return Fail(ErrorCode::kNotFound,
-              fmt::format("there is no job \"{}\" (`espalier job list` names them)", job));
+              fmt::format("there is no job \"{}\" (`espalier job list` lists them)", job));
 }
 
 bool DropEnded(Intents& intents, const std::function<bool(const Intent&)>& has_ended) {

@@ -15,24 +15,24 @@
 
 namespace espalier::controller {
 
-// What operators' actions make of the set of intents: pure functions from the present set to the
-// next one. Errors say why there is none: kNotFound (no such link, node, job or policy),
-// kAlreadyExists (it is so already), kInvalidArgument (`until` is past, or makes no sense there; a
-// value that cannot be).
+// Pure functions that compute the next set of intents from the present one and an operator's
+// action. Errors: kNotFound (unknown link, node, job or policy), kAlreadyExists (the action would
+// change nothing), kInvalidArgument (`until` is in the past or does not apply; a value out of
+// range).
 
 enum class IntentAction { kFail, kRestore, kDrain, kUndrain };
 
-// How an action is called in commands, events and the audit log.
+// The words for an action in commands, events and the audit log.
 struct ActionWords {
-  bool adds = false;  // an intent, or takes it back
+  bool adds = false;  // the action adds an intent; false: it removes one
   std::string_view verb;
   std::string_view past;
   std::string_view already;
 };
 ActionWords WordsFor(IntentAction action);
 
-// `in_file`: by link, the states of the topology file. What that has as failed or drained is so
-// without an intent, and is taken back by one.
+// `in_file`: by link, the states in the topology file. A link that the file has as failed or
+// drained needs no intent to be so; an intent restores it.
 Result<Intents> ChangeLinkIntent(const Intents& intents, const fabric::Topology& topology,
                                  std::span<const fabric::LinkState> in_file,
                                  const std::string& link, IntentAction action,
@@ -40,19 +40,18 @@ Result<Intents> ChangeLinkIntent(const Intents& intents, const fabric::Topology&
 Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology& topology,
                                  const std::string& node, IntentAction action,
                                  const OperatorRequest& request, WallTime now);
-// A weight of 1 is none: all jobs have it without an intent.
+// A weight of 1 removes the intent: it is what jobs without an intent have.
 Result<Intents> ChangeWeightIntent(const Intents& intents, const std::string& job,
                                    std::uint64_t weight, const OperatorRequest& request,
                                    WallTime now);
-// No text: the configuration holds again. A name that is no policy, or a text that it does not
-// take, is refused.
+// Without a text the configured value applies again. Errors: also those of ParsePolicy.
 Result<Intents> ChangePolicyIntent(const Intents& intents, const std::string& name,
                                    const std::optional<std::string>& text,
                                    const OperatorRequest& request, WallTime now);
 Result<Intents> AddJobIntent(const Intents& intents, const StartedJob& job,
                              const OperatorRequest& request, WallTime now);
 Result<Intents> RemoveJobIntent(const Intents& intents, const std::string& job);
-// Takes out what held until a time that is over; true if there was any.
+// Removes the intents that have ended; true if there were any.
 bool DropEnded(Intents& intents, const std::function<bool(const Intent&)>& has_ended);
 
 }  // namespace espalier::controller

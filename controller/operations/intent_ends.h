@@ -11,9 +11,9 @@
 
 namespace espalier::controller {
 
-// When intents that hold until a time end, in the time of the loop: what remains is measured once,
-// when an intent is first asked about, so that no jump of the clock ends it early (or late). A
-// restart of the controller measures anew, by the clock of then.
+// The ends of intents that have one, in the time of the loop. The remaining time is measured once,
+// when an intent is first asked about, so that a jump of the wall clock ends it neither early nor
+// late. A restart of the controller measures it again by the wall clock.
 // Thread safety: the controller's loop thread.
 class IntentEnds {
  public:
@@ -32,7 +32,7 @@ class IntentEnds {
   }
 
  private:
-  static constexpr std::size_t kMost = 4'096;  // beyond, those that have ended are forgotten
+  static constexpr std::size_t kMost = 4'096;  // beyond this, ends in the past are forgotten
 
   std::map<std::pair<WallTime, WallTime>, TimePoint> ends_;  // by since and until
 };

@@ -11,7 +11,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::size_t kMaxOperations = 64;  // those that wait, the one at hand included
+constexpr std::size_t kMaxOperations = 64;  // waiting or in progress
 constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
 
 }  // namespace
@@ -25,17 +25,19 @@ OperationQueue::OperationQueue(State& state, ActionTarget& target, const Control
       loop_(loop),
       store_(store),
       on_outcome_(std::move(on_outcome)),
-      commit_seconds_(metrics.MakeLatency("espalier_controller_commit_seconds",
-                                          "Until an operator's action was durable")),
-      action_seconds_(metrics.MakeLatency(
-          "espalier_controller_action_seconds",
-          "From an operator's action until it was durable and what it moves was pushed")) {}
+      commit_seconds_(metrics.MakeLatency(
+          "espalier_controller_commit_seconds",
+          "Time from the start of an operator's action until it was durable in the store")),
+      action_seconds_(metrics.MakeLatency("espalier_controller_action_seconds",
+                                          "Time from an operator's request until the action was "
+                                          "durable and its moves were pushed")) {}
 
 void OperationQueue::Submit(Operation operation) {
   if (operation.request.dry_run) return CompleteDryRun(operation);
   if (operations_.size() >= kMaxOperations) {
-    return operation.done(Fail(ErrorCode::kResourceExhausted,
-                               fmt::format("{} actions wait already (try again)", kMaxOperations)));
+    return operation.done(
+        Fail(ErrorCode::kResourceExhausted,
+             fmt::format("{} actions are already waiting (try again later)", kMaxOperations)));
   }
   operation.asked = loop_.Now();
   operations_.push_back(std::move(operation));
@@ -76,7 +78,7 @@ void OperationQueue::Start() {
     if (!changed) {
       change.audit->result = AuditResult::kRefused;
       change.audit->detail = changed.error().message;
-      // Not having written the refusal down does not make it less of one.
+      // The action stays refused even where the audit entry cannot be written.
       return store_.Commit(std::move(change), [this, error = changed.error()](const auto&) {
         Finish(tl::unexpected<Error>(error));
       });
@@ -92,7 +94,7 @@ void OperationQueue::Start() {
                 });
 }
 
-// It is durable: now it may move flows.
+// The action is durable, so that it may move flows.
 void OperationQueue::HandleCommit(Result<Committed> committed,
                                   const std::optional<Intents>& changed) {
   if (!committed) return Finish(Propagate(committed));
@@ -105,11 +107,12 @@ void OperationQueue::HandleCommit(Result<Committed> committed,
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
   RecordEvent(operation, changed.has_value());
-  target_.Turn();  // now, not when the loop comes to it: flows on a dead path wait for this
+  target_.Turn();  // not posted to the loop: flows on a dead path wait for it
   action_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - operation.asked));
   for (const Rerouted& moved : pending_->applied.rerouted) {
-    const std::pair told(moved.agent, state_.agents.At(moved.agent).generation);
-    if (pending_->told.empty() || pending_->told.back() != told) pending_->told.push_back(told);
+    const std::pair push(moved.agent, state_.agents.At(moved.agent).generation);
+    if (pending_->awaited.empty() || pending_->awaited.back() != push)
+      pending_->awaited.push_back(push);
   }
   if (IsAcknowledged()) return Complete();
   timer_ = loop_.After(PortVerifier::kAcknowledgementPatience, [this] { Complete(); });
@@ -128,8 +131,8 @@ void OperationQueue::RecordEvent(const Operation& operation, bool has_intents) {
 }
 
 bool OperationQueue::IsAcknowledged() {
-  for (std::size_t& heard = pending_->heard; heard < pending_->told.size(); ++heard) {
-    const auto& [id, generation] = pending_->told[heard];
+  for (std::size_t& count = pending_->acknowledged; count < pending_->awaited.size(); ++count) {
+    const auto& [id, generation] = pending_->awaited[count];
     const Agent& agent = state_.agents.At(id);
     if (agent.peer && agent.acked_generation < generation) return false;
   }
@@ -157,7 +160,7 @@ void OperationQueue::Complete() {
                          state_.history.Record(loop_.Now(), "audit_unfinished",
                                                finished.error().message);
                        }
-                       Finish(outcome);  // which has been done, and is durable
+                       Finish(outcome);  // the action is durable all the same
                      });
   on_outcome_();
 }
@@ -183,7 +186,7 @@ void OperationQueue::EndExpired() {
   if (!DropExpired(remaining)) return;
   Submit({"expire",
           "",
-          {.actor = "espalier", .reason = "the time given with it is over"},
+          {.actor = "espalier", .reason = "the end time given with it has passed"},
           "intents_expired",
           "",
           [this]() -> Result<Intents> {

@@ -20,39 +20,39 @@
 
 namespace espalier::controller {
 
-// Something that an operator has asked for.
+// One action that an operator has asked for.
 struct Operation {
   std::string action;  // "fail link", for the audit log
   std::string target;
   OperatorRequest request;
   std::string event;    // "link_failed"
   std::string subject;  // "link=leaf0--spine1"
-  // What the intents become of those that there are when its turn comes; not set: they stay, and
-  // all flows are assigned from scratch.
+  // Computes the new intents from those that are in force when the operation begins. Not set: the
+  // intents stay, and all flows are assigned from scratch.
   std::function<Result<Intents>()> change;
   ActionDone done;
   TimePoint asked{};
 };
 
-// Does what operators ask for, one after the other: each is durable in the store, with its line in
-// the audit log, before anything moves. What it did is told when the agents have acknowledged it,
-// or after a while. Ends what holds until a time, too.
+// Carries out operators' actions one after the other. Each is durable in the store, with its entry
+// in the audit log, before any flow moves. Its outcome is reported when the agents have
+// acknowledged it, or after a timeout. The queue also ends intents whose end time has passed.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class OperationQueue {
  public:
-  // `on_outcome`: the outcome of an action has been computed, which keeps agents no longer waiting.
+  // `on_outcome` is called when the outcome of an action has been computed: the loop is free again.
   OperationQueue(State& state, ActionTarget& target, const ControllerOptions& options,
                  EventLoop& loop, Store& store, std::function<void()> on_outcome, Metrics& metrics);
 
-  // A dry run is answered inside the call; so is one too many (kResourceExhausted).
+  // Calls `done` inside the call for a dry run and where too many wait (kResourceExhausted).
   void Submit(Operation operation);
-  // An agent has acknowledged a push.
+  // To be called when an agent has acknowledged a push.
   void HandleAck();
-  // Takes out of the intents what held until a time that is over. To be called now and then.
+  // Removes intents that have ended. To be called periodically.
   void EndExpired();
-  // True if there was any.
+  // Removes from `intents` those that have ended; true if there were any.
   bool DropExpired(Intents& intents);
-  // The agents that an action has moved flows of are awaited: what can wait is to wait.
+  // An action waits for acknowledgements of agents: work that can wait should.
   bool AwaitsAgents() const { return timer_ != nullptr; }
 
  private:
@@ -65,14 +65,13 @@ class OperationQueue {
   void Finish(Result<ActionOutcome> outcome);
   AuditEntry AuditOf(const Operation& operation) const;
 
-  // The first operation, from when it is durable until its outcome is told.
+  // The state of the first operation, from when it is durable until its outcome is reported.
   struct Pending {
     AppliedAction applied;
     std::uint64_t audit_sequence = 0;
-    // Agents that are to be heard of first, by the generation of their push; and how many have
-    // been.
-    std::vector<std::pair<AgentId, std::uint64_t>> told;
-    std::size_t heard = 0;
+    // The agents whose acknowledgement is awaited, with the generation of their push.
+    std::vector<std::pair<AgentId, std::uint64_t>> awaited;
+    std::size_t acknowledged = 0;  // that many of `awaited`, from the front, have acknowledged
   };
 
   State& state_;
@@ -81,9 +80,9 @@ class OperationQueue {
   EventLoop& loop_;
   Store& store_;
   std::function<void()> on_outcome_;
-  std::deque<Operation> operations_;  // the first is being done
-  std::optional<Pending> pending_;    // of the first, once it is applied
-  TimerPtr timer_;                    // ends the wait for agents
+  std::deque<Operation> operations_;  // the first one is in progress
+  std::optional<Pending> pending_;    // of the first operation, once it is applied
+  TimerPtr timer_;                    // ends the wait for acknowledgements
   TimePoint next_expiry_check_;
   IntentEnds intent_ends_;
   LatencyHistogram& commit_seconds_;

@@ -69,20 +69,22 @@ void OperatorActions::RollBack(std::optional<std::uint64_t> revision,
                      Intents intents = *found;
                      queue_.DropExpired(intents);
                      if (intents == state_.intents) {
-                       return Fail(ErrorCode::kAlreadyExists, "the intents are as they were then");
+                       return Fail(ErrorCode::kAlreadyExists,
+                                   "the intents are already those of that revision");
                      }
                      return intents;
                    },
                    done});
   };
-  if (target == 0) return submit(Intents{});  // before the first
+  if (target == 0) return submit(Intents{});  // the state before the first revision
   store_.ReadIntents(target, submit);
 }
 
 void OperatorActions::StartJob(const JobSpec& spec, const OperatorRequest& request,
                                ActionDone done) {
   if (request.until) {
-    return done(Fail(ErrorCode::kInvalidArgument, "a job takes no time to end at"));
+    return done(Fail(ErrorCode::kInvalidArgument,
+                     "`job start` does not take --until (end the job with `espalier job stop`)"));
   }
   const auto submit = [this, spec, request, done = std::move(done)](const Result<void>& prepared) {
     queue_.Submit({"start job", spec.name, request, "job_started", fmt::format("job={}", spec.name),
@@ -95,7 +97,7 @@ void OperatorActions::StartJob(const JobSpec& spec, const OperatorRequest& reque
                    },
                    done});
   };
-  // What is wrong at first sight needs no forest.
+  // A request that Check refuses needs no forest.
   const Result<void> possible = jobs_.Check(spec);
   if (!possible) return submit(possible);
   jobs_.Prepare(spec, submit);

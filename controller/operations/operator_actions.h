@@ -17,11 +17,12 @@
 
 namespace espalier::controller {
 
-// What operators may ask for. An intent is durable before anything moves, each is in the audit log,
-// and `done` (called inside the call only for dry runs and for what is refused unseen) comes after
-// that. The loop goes on meanwhile; actions are done one after the other (OperationQueue).
+// The actions that operators can ask for. An intent is durable before anything moves, and each
+// action is in the audit log before `done` is called. `done` is called inside the call only for dry
+// runs and for requests that are refused at once. The loop goes on meanwhile; actions are carried
+// out one after the other (OperationQueue).
 //
-// Errors of all: those of intent_edits.h, kResourceExhausted (too many wait), the store's.
+// Errors of all: those of intent_edits.h, kResourceExhausted (too many actions wait), the store's.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class OperatorActions {
  public:
@@ -38,23 +39,24 @@ class OperatorActions {
                   ActionDone done);
   void ChangeNode(const std::string& node, IntentAction action, const OperatorRequest& request,
                   ActionDone done);
-  // When all flows are assigned, this job is to be so many times as fast as one of weight 1, which
-  // all jobs have without a word. They are assigned anew by it, as Recompute does. The job may be
-  // one that is yet to come. `weight`: 1 to kMaxWeight.
+  // Sets a job's bandwidth weight: recomputations aim to make it `weight` times as fast as a job of
+  // weight 1, the default. Reassigns all flows, as Recompute does. The job need not exist yet.
+  // `weight`: 1 to kMaxWeight.
   void ChangeWeight(const std::string& job, std::uint64_t weight, const OperatorRequest& request,
                     ActionDone done);
-  // Holds instead of what the configuration says (controller/settings/policies.h); no value: the
-  // configuration holds again. Moves no flow by itself.
+  // Overrides the configured value of a policy (controller/settings/policies.h); without a value
+  // the configuration applies again. Moves no flow by itself.
   void ChangePolicy(const std::string& name, const std::optional<std::string>& value,
                     const OperatorRequest& request, ActionDone done);
-  // Assigns all flows anew.
+  // Assigns all flows from scratch.
   void Recompute(const OperatorRequest& request, ActionDone done);
-  // Back to the intents of an earlier revision (none: the one before the present), as a new one.
+  // Returns to the intents of an earlier revision (none: the one before the present one), as a new
+  // revision.
   void RollBack(std::optional<std::uint64_t> revision, const OperatorRequest& request,
                 ActionDone done);
-  // Starts a job whose collective runs on a forest, or ends it. A job that has no forest, or ranks
-  // without an agent that can run it, is refused, and nothing is changed; else it is there from now
-  // on, over restarts too. Its plan reaches the ranks later (TreeJobs has its state).
+  // Starts or ends a job whose collective runs on a forest. A job without a forest, or with ranks
+  // whose agent cannot run it, is refused, and nothing changes. A job that is accepted survives
+  // restarts. Its job plan reaches the ranks later (TreeJobs has its state).
   // Errors also: TreeJobs::Check and Prepare.
   void StartJob(const JobSpec& spec, const OperatorRequest& request, ActionDone done);
   void StopJob(const std::string& name, const OperatorRequest& request, ActionDone done);

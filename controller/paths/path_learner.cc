@@ -16,12 +16,14 @@ using fabric::PortKey;
 using fabric::PortTrust;
 
 constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
-constexpr std::size_t kMaxCompanions = 3;
-// A source of which so many orders in a row had no answer gets none: more questions are in vain.
+constexpr std::size_t kMaxControlProbes = 3;
+// After this many orders in a row without any answer, silent ports of a source are not probed
+// again.
 constexpr std::size_t kMaxSilentOrders = 16;
 
-// The n-th port to try for a key: a walk through all RoCE ports from a start of the key's own, so
-// that two keys do not crowd the same ports. The step is odd, so no port comes twice.
+// The n-th port to try for a key. The sequence visits all RoCE ports and starts at a different port
+// for each key, so that keys do not compete for the same ports. The step is odd, so no port
+// repeats.
 std::uint16_t NthPort(const PortKey& key, std::uint32_t n) {
   constexpr std::uint32_t kStep = 10'007;
   const auto start =
@@ -35,7 +37,7 @@ bool SameUpTo(const Path& a, const Path& b, std::size_t hops) {
                     b.hops.begin());
 }
 
-// Could this answer come from a probe on this path?
+// Whether this answer can come from a probe on this path.
 bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeAnswer& answer,
           const fabric::Topology::Interface& interface) {
   if (answer.ttl < kFirstTtl) return false;
@@ -43,8 +45,8 @@ bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeA
   if (hop >= path.hops.size()) return false;
   if (topology.To(path.hops[hop]) != interface.node) return false;
   if (!interface.link) return true;
-  // Another interface of the right switch (not the one the probe came in on) tells only the
-  // switch, unless it is that of a parallel link.
+  // An interface other than the one on which the probe came in identifies only the switch, unless
+  // it belongs to a parallel link.
   const DirectedLink in = path.hops[hop];
   const fabric::Link& named = topology.link(*interface.link);
   const bool parallel = (named.a == topology.From(in) && named.b == topology.To(in)) ||
@@ -95,17 +97,19 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
       models_(topology, paths, map),
       options_(options),
       probes_metric_(metrics.MakeCounter("espalier_controller_probes_ordered_total",
-                                         "Probes that agents were asked to send")),
+                                         "Probes ordered from agents")),
       answers_metric_(metrics.MakeCounter("espalier_controller_probe_answers_total",
-                                          "Probe answers that named a hop of a path")),
+                                          "Probe answers that identified the path of a port")),
       unexpected_metric_(metrics.MakeCounter("espalier_controller_probe_answers_unexpected_total",
-                                             "Probe answers that nobody had asked for, or that "
-                                             "came from an address on none of the paths")),
+                                             "Probe answers ignored because they were not ordered "
+                                             "or match none of the paths")),
       mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
-                                           "Ports seen on another path than the map said")),
-      quarantined_metric_(metrics.MakeCounter("espalier_controller_predicted_ports_quarantined_total",
-                                              "Ports that only a model put on their path, and of "
-                                              "which no probe was answered while others were")) {}
+                                           "Ports that probes saw on another path than the path "
+                                           "map said")),
+      quarantined_metric_(
+          metrics.MakeCounter("espalier_controller_predicted_ports_quarantined_total",
+                              "Predicted ports quarantined because their probes "
+                              "stay unanswered while other ports are answered")) {}
 
 std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
   const auto from = paths_.FindAttachment(key.source);
@@ -123,7 +127,7 @@ PathLearner::SourceState& PathLearner::SourceOf(fabric::NodeId node) {
 PathLearner::KeyState& PathLearner::StateOf(const PortKey& key) {
   const auto [state, inserted] = keys_.try_emplace(key);
   if (inserted) SourceOf(key.source).keys.push_back(key);
-  if (std::exchange(state->second.fabric, fabric_) != fabric_) state->second.doubts.StartOver();
+  if (std::exchange(state->second.fabric, fabric_) != fabric_) state->second.unverified.StartOver();
   return state->second;
 }
 
@@ -144,12 +148,12 @@ bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
 }
 
 bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& state) {
-  // Where no port leads there, as where a switch has lost members, to look at all would take
-  // milliseconds each time; the next call goes on from here.
+  // If no port takes the path, as when a switch has lost next hops, trying all ports would take
+  // milliseconds. The next call continues from here.
   constexpr std::size_t kMaxTried = 1'024;
   for (std::size_t tried = 0; tried < kMaxTried; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor);
-    if (!map_.Find(key, port) && !state.doubts.IsQuarantined(port)) {
+    if (!map_.Find(key, port) && !state.unverified.IsQuarantined(port)) {
       const auto predicted = models_.Predict(key, port);
       if (!predicted) return false;
       map_.Predict(key, port, *predicted);
@@ -165,9 +169,9 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   KeyState& state = StateOf(key);
   const auto known = map_.Find(key, port);
   if (known && !known->was_seen) {
-    state.doubts.Add(port, known->path);
+    state.unverified.Add(port, known->path);
   } else {
-    state.doubts.Renew(port);
+    state.unverified.Renew(port);
   }
   if (std::find(state.verify.begin(), state.verify.end(), port) == state.verify.end()) {
     state.verify.push_back(port);
@@ -178,7 +182,7 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
 bool PathLearner::IsQuarantined(const PortKey& key, std::uint16_t port) const {
   const auto state = keys_.find(key);
   return state != keys_.end() && state->second.fabric == fabric_ &&
-         state->second.doubts.IsQuarantined(port);
+         state->second.unverified.IsQuarantined(port);
 }
 
 bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
@@ -204,7 +208,7 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
     if (ports.size() >= wanted) break;
     if (entry.trust == PortTrust::kReverify) ports.push_back(entry.port);
   }
-  // Unknown ports in turn; those that stayed unanswered come round again.
+  // Unknown ports in sequence; ports without an answer get another turn later.
   for (std::size_t tried = 0; ports.size() < wanted && tried < fabric::kRocePortCount; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor++);
     if (!map_.Find(key, port)) ports.push_back(port);
@@ -216,12 +220,12 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
 
 void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
                                    std::vector<std::uint16_t>& ports) {
-  const auto doubted = std::ranges::find_if(
-      ports, [&](std::uint16_t port) { return state.doubts.NeedsControlProbes(port); });
-  if (doubted == ports.end()) return;
-  const PathIndex path = *state.doubts.PathOf(*doubted);
+  const auto unverified = std::ranges::find_if(
+      ports, [&](std::uint16_t port) { return state.unverified.NeedsControlProbes(port); });
+  if (unverified == ports.end()) return;
+  const PathIndex path = *state.unverified.PathOf(*unverified);
   const std::size_t enough =
-      std::min<std::size_t>(ports.size() + kMaxCompanions, options_.max_ports_per_order);
+      std::min<std::size_t>(ports.size() + kMaxControlProbes, options_.max_ports_per_order);
   const auto add_known = [&](bool verified) {
     for (const PortEntry& entry : map_.Ports(key)) {
       if (ports.size() >= enough) return;
@@ -233,7 +237,7 @@ void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
   add_known(/*verified=*/true);
   if (ports.size() == before) PredictPort(key, path, state);
   add_known(/*verified=*/false);
-  // No model knows of others any more: some at random will do.
+  // If no model predicts others any more, probe arbitrary ports.
   while (ports.size() < enough) {
     const std::uint16_t port = NthPort(key, state.cursor++);
     if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
@@ -242,7 +246,7 @@ void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
 
 PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, SourceState& source,
                                           TimePoint now) {
-  // No more than about half a second of probing an order, so that a slow pace shows early.
+  // At most about half a second of probing per order, so that a low rate takes effect early.
   const std::vector<std::uint8_t> ttls = DistinguishingTtls(PathsOf(key));
   const std::size_t affordable = source.pace / 2 / std::max<std::size_t>(ttls.size(), 1);
   const std::size_t limit = std::clamp<std::size_t>(affordable, 2, options_.max_ports_per_order);
@@ -324,10 +328,10 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   }
   answers_metric_.Add();
   ++order.resolved;
-  StateOf(order.key).doubts.HandleAnswer(answer.source_port);
+  StateOf(order.key).unverified.HandleAnswer(answer.source_port);
   const auto known = map_.Find(order.key, answer.source_port);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
-    ESPALIER_CHECK(known.has_value(), "a mismatch with nothing");
+    ESPALIER_CHECK(known.has_value(), "mismatch for an unknown port");
     mismatch_metric_.Add();
     findings.mismatches.push_back({order.key, answer.source_port, known->path, *path});
     if (known->trust == PortTrust::kPredicted) {
@@ -353,7 +357,8 @@ PathLearner::Findings PathLearner::HandleReport(const wire::ProbeReport& report,
   return findings;
 }
 
-// Whether switches on this path, or at least some where no model knows it any more, answer.
+// Whether another port of this path was answered, or any port if no model predicts the path any
+// more.
 bool PathLearner::AreOtherPortsAnswered(const OpenOrder& order, std::uint16_t port,
                                         PathIndex path) const {
   const bool has_model = map_.Find(order.key, port).has_value();
@@ -366,12 +371,12 @@ bool PathLearner::AreOtherPortsAnswered(const OpenOrder& order, std::uint16_t po
   });
 }
 
-void PathLearner::JudgeSilence(const OpenOrder& order, KeyState& state, bool may_ask_again,
-                               Findings& findings) {
+void PathLearner::HandleSilentPorts(const OpenOrder& order, KeyState& state, bool may_ask_again,
+                                    Findings& findings) {
   for (const std::uint16_t port : order.ports) {
-    const auto path = state.doubts.PathOf(port);
+    const auto path = state.unverified.PathOf(port);
     if (!path || order.answers.contains(port)) continue;
-    switch (state.doubts.HandleSilence(port, AreOtherPortsAnswered(order, port, *path))) {
+    switch (state.unverified.HandleSilence(port, AreOtherPortsAnswered(order, port, *path))) {
       case UnverifiedPorts::Verdict::kUnknown:
         break;
       case UnverifiedPorts::Verdict::kAskAgain:
@@ -400,7 +405,7 @@ void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Fin
   models_.Learn(open.key);
   KeyState& state = StateOf(open.key);
   state.ordered = false;
-  JudgeSilence(open, state, source.silent_orders < kMaxSilentOrders, findings);
+  HandleSilentPorts(open, state, source.silent_orders < kMaxSilentOrders, findings);
   if (state.wanted || !state.verify.empty()) Queue(open.key, state);
   findings.changed.insert(open.key);
   orders_.erase(order);
@@ -426,7 +431,7 @@ std::optional<TimePoint> PathLearner::NextExpiry() const {
 
 void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_used) {
   for (auto& [node, source] : sources_) {
-    // (Not each time that one key has come.)
+    // Not for every new key, as this scans all of them.
     if (source.keys.size() <= source.used_keys + 2 * options_.max_keys_per_source) continue;
     const auto may_go = [&](const PortKey& key) {
       const KeyState& state = keys_.at(key);
@@ -447,10 +452,10 @@ void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_use
 }
 
 void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
-  // Looked at key by key when it is asked for: there may be very many.
+  // Evaluated for each key when it is looked up, as there may be very many keys.
   std::vector<bool> has_changed(topology_.links().size());
   for (const fabric::LinkId link : links) has_changed[link.Index()] = true;
-  std::unordered_map<std::uint64_t, bool> known;  // by a pair of switches: many keys have the same
+  std::unordered_map<std::uint64_t, bool> known;  // by pair of leaves, which many keys share
   auto affected = [&table = paths_, has_changed = std::move(has_changed),
                    known = std::move(known)](const PortKey& key) mutable {
     const auto from = table.FindAttachment(key.source);

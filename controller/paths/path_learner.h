@@ -22,28 +22,28 @@
 namespace espalier::controller {
 
 struct PathLearnerOptions {
-  std::uint32_t max_probes_per_second = 20'000;  // per source NIC; where ICMP answers keep up
-  std::uint32_t min_probes_per_second = 4;       // where switches limit their ICMP answers
+  std::uint32_t max_probes_per_second = 20'000;  // per source NIC, if ICMP answers keep up
+  std::uint32_t min_probes_per_second = 4;       // if switches limit their ICMP answers
   Duration answer_timeout = std::chrono::milliseconds(100);
-  // Beyond answer_timeout and the pacing itself: an agent that has not reported by then is
-  // taken to have lost the order.
+  // Added to answer_timeout and the time of sending; an agent that has not reported by then has
+  // lost the order.
   Duration order_grace = std::chrono::seconds(3);
   std::size_t max_orders_per_source = 8;
   std::uint32_t max_ports_per_order = 64;
-  // That are known of one source, those of open flows aside.
+  // Keys known for one source, besides those of open flows.
   std::size_t max_keys_per_source = 16'384;
 };
 
-// Fills the path map on demand: turns "a flow needs a port" and "is this port still there?" into
-// probe orders for agents, and their reports into observations. Where a model knows the hashes on
-// the way (PortModels), predicts instead, and probes only to verify.
+// Fills the path map on demand. It turns requests for a port and for verifying a port into probe
+// orders for agents, and their reports into observations. If a hash model covers the path
+// (PortModels), it predicts the port and probes only to verify it.
 //
-// A probe of TTL t is answered by the switch that hop t-2 of the path enters, with the address of
-// the interface it came in on (or any of that switch): enough TTLs are sent to tell the paths of
-// the pair apart. Silence is unknown, never down: unanswered ports are passed over, and the pace
-// of their source is halved, down to what ICMP limits let through. A port that was seen is never
-// given up for it; one that only a model put on its path is, where it stays silent while others
-// of that path are answered (UnverifiedPorts).
+// A probe with TTL t is answered by the switch that hop t-2 of the path enters, from the address of
+// the interface on which it came in, or of another one of that switch. Enough TTLs are sent to tell
+// the paths of the pair apart. Silence means unknown, never down: an unanswered port is skipped,
+// and the probe rate of its source is halved, down to what ICMP limits let through. A verified port
+// is never quarantined for silence. A predicted port is, if it stays silent while other ports of
+// its path are answered (UnverifiedPorts).
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PathLearner {
@@ -51,28 +51,28 @@ class PathLearner {
   PathLearner(const fabric::Topology& topology, fabric::PathTable& paths, fabric::PathMap& map,
               PathLearnerOptions options, Metrics& metrics);
 
-  // A port of this key is needed that takes this path. True: a model has put one into the map
-  // at once. Else probes are queued; the caller asks again when their answers leave it wanting.
+  // Requests a port of this key that takes this path. True: a model has put one into the map.
+  // False: probes are queued; the caller asks again if their answers do not give it a port.
   bool RequestPort(const fabric::PortKey& key, fabric::PathIndex path);
-  // This port is in use or about to be: look whether it still takes its path. One that no probe
-  // has seen is asked about again if it stays silent.
+  // Queues a probe whether this port, which is or will be in use, still takes its path. A port that
+  // no probe has seen is probed again if it stays silent.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
-  // As Verify, but once for ever, for a key of which nothing else is asked. Whether its answer
-  // may still come.
+  // As Verify, but only once, for a key without other requests. Returns whether its answer may
+  // still come.
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
-  // This port was predicted and led nowhere, in the fabric as it is: it must not be used.
+  // Whether the port is quarantined in the present fabric: it was predicted, and stays silent.
   bool IsQuarantined(const fabric::PortKey& key, std::uint16_t port) const;
 
   struct Order {
-    fabric::NodeId source;  // whose agent must probe
+    fabric::NodeId source;  // the NIC whose agent must probe
     wire::ProbeOrder order;
   };
-  // What to send now to agents that `can_probe` (source NIC) says are there.
+  // The orders to send now, to the agents of source NICs for which `can_probe` is true.
   std::vector<Order> TakeOrders(TimePoint now,
                                 const std::function<bool(fabric::NodeId)>& can_probe);
 
-  // A port that did not take the path that the map said.
+  // A port that took another path than the map said.
   struct Mismatch {
     fabric::PortKey key;
     std::uint16_t port = 0;
@@ -84,26 +84,26 @@ class PathLearner {
     std::uint16_t port = 0;
   };
   struct Findings {
-    std::set<fabric::PortKey> changed;  // keys with new ports, or an order that came to its end
+    std::set<fabric::PortKey> changed;  // keys with new ports, or whose order has finished
     std::vector<Mismatch> mismatches;
-    std::vector<QuarantinedPort> quarantined;  // just now
+    std::vector<QuarantinedPort> quarantined;  // newly
   };
-  // A report of the agent that owns `sources`. Answers to orders that are not its own, ports or
-  // TTLs that were not asked, and addresses that are on none of the paths are counted and
-  // otherwise ignored.
+  // Takes a report of the agent whose source NICs satisfy `is_own`. Counts and otherwise ignores
+  // answers to orders of other agents, for ports or TTLs that were not ordered, and from addresses
+  // on none of the paths.
   Findings HandleReport(const wire::ProbeReport& report,
                         const std::function<bool(fabric::NodeId)>& is_own);
-  // Gives up orders that were never reported.
+  // Ends orders that were not reported in time.
   Findings ExpireOrders(TimePoint now);
-  // The earliest time at which ExpireOrders has something to do.
+  // The time of the next order to expire.
   std::optional<TimePoint> NextExpiry() const;
 
-  // Forgets what was learned of keys that `is_used` knows no flow of, where their source has too
-  // many: what was asked for first goes first. O(sources), and O(keys) of such a source.
+  // If a source has too many keys, forgets those for which `is_used` is false, the oldest first.
+  // O(sources), and O(keys) for such a source.
   void ForgetUnused(const std::function<bool(const fabric::PortKey&)>& is_used);
 
-  // Links changed their states: keys with paths over them must be verified again.
-  // O(keys x paths), however many links.
+  // Marks ports of keys whose paths use these links for verification, after link states have
+  // changed. O(keys x paths) for any number of links, done as keys are looked up.
   void HandleLinkChange(std::span<const fabric::LinkId> links);
 
   std::uint64_t probes_ordered() const { return probes_ordered_; }
@@ -112,16 +112,16 @@ class PathLearner {
   struct KeyState {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
-    UnverifiedPorts doubts;
-    std::uint64_t fabric = 0;  // fabric_ when they began
-    std::uint32_t cursor = 0;  // ports tried, round and round
-    bool ordered = false;      // one order at a time
+    UnverifiedPorts unverified;
+    std::uint64_t fabric = 0;  // fabric_ to which `unverified` refers
+    std::uint32_t cursor = 0;  // the next port to try (NthPort)
+    bool ordered = false;      // an order is open; one at a time
     bool queued = false;
   };
   struct OpenOrder {
     fabric::PortKey key;
     std::set<std::uint16_t> ports;
-    std::map<std::uint16_t, fabric::PathIndex> expected;  // of those that the map knew
+    std::map<std::uint16_t, fabric::PathIndex> expected;  // ports that the map knew
     std::vector<std::uint8_t> ttls;
     std::map<std::uint16_t, std::vector<wire::ProbeAnswer>> answers;
     std::size_t resolved = 0;
@@ -129,8 +129,8 @@ class PathLearner {
   };
   struct SourceState {
     std::deque<fabric::PortKey> queue;
-    std::vector<fabric::PortKey> keys;  // all that are in keys_, by when they came
-    std::size_t used_keys = 0;          // of them, when they were last looked at
+    std::vector<fabric::PortKey> keys;  // its keys in keys_, oldest first
+    std::size_t used_keys = 0;          // of these, used ones at the last ForgetUnused
     std::size_t open_orders = 0;
     std::size_t silent_orders = 0;  // in a row
     std::uint32_t pace;
@@ -140,18 +140,19 @@ class PathLearner {
   KeyState& StateOf(const fabric::PortKey& key);
   void Queue(const fabric::PortKey& key, KeyState& state);
   std::span<const fabric::Path> PathsOf(const fabric::PortKey& key);
-  // Puts predicted ports into the map until one takes the path.
+  // Puts predicted ports into the map until one takes the path; whether one does.
   bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, KeyState& state);
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
-  // Others for the path of a doubted port among these, whose answers tell what its silence means.
+  // Adds ports of the same path as an unverified port among these. If they are answered and it is
+  // not, its silence counts.
   void AddControlProbes(const fabric::PortKey& key, KeyState& state,
                         std::vector<std::uint16_t>& ports);
   Order MakeOrder(const fabric::PortKey& key, KeyState& state, SourceState& source, TimePoint now);
   void TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer, Findings& findings);
   void Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Findings& findings);
-  void JudgeSilence(const OpenOrder& order, KeyState& state, bool may_ask_again,
-                    Findings& findings);
+  void HandleSilentPorts(const OpenOrder& order, KeyState& state, bool may_ask_again,
+                         Findings& findings);
   bool AreOtherPortsAnswered(const OpenOrder& order, std::uint16_t port,
                              fabric::PathIndex path) const;
 
@@ -167,18 +168,18 @@ class PathLearner {
   Counter& quarantined_metric_;
 
   std::unordered_map<fabric::PortKey, KeyState> keys_;
-  std::uint64_t fabric_ = 0;  // changes of links
+  std::uint64_t fabric_ = 0;  // number of link changes
   std::map<fabric::NodeId, SourceState> sources_;
-  std::set<fabric::NodeId> waiting_;  // sources whose queues are not empty: few of many
+  std::set<fabric::NodeId> waiting_;  // sources with a non-empty queue
   std::map<std::uint64_t, OpenOrder> orders_;
   ProbeNumbers numbers_{ProbeOwner::kPathLearner};
   std::uint64_t probes_ordered_ = 0;
 };
 
-// The TTLs whose answers tell these paths (of equal length) apart; empty where one path or none.
+// The TTLs whose answers tell these paths of equal length apart; empty for fewer than two paths.
 std::vector<std::uint8_t> DistinguishingTtls(std::span<const fabric::Path> paths);
 
-// The path that fits all these answers; none where several do, or no answer fits any.
+// The only path that all these answers fit; none if no path or several do.
 std::optional<fabric::PathIndex> PathOfAnswers(const fabric::Topology& topology,
                                                std::span<const fabric::Path> paths,
                                                std::span<const wire::ProbeAnswer> answers);

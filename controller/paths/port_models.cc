@@ -14,7 +14,7 @@ using fabric::PortKey;
 using fabric::PortSample;
 using fabric::PortTrust;
 
-// Beyond this a hash that shows no linearity, and no contradiction either, is left alone.
+// With this many samples, a hash that is not recognised as linear counts as not linear.
 constexpr std::size_t kMaxSamples = 256;
 
 }  // namespace
@@ -46,7 +46,7 @@ std::size_t PortModels::PathCount(const PortKey& key) {
 std::vector<PortSample> PortModels::Samples(const PortKey& key) const {
   std::vector<PortSample> samples;
   for (const PortEntry& entry : map_.Ports(key)) {
-    // Ways back begin at a listener's port, which maps of ports know nothing of.
+    // A return path starts at a listener's port, which is below the range that models cover.
     const bool is_known = entry.port >= fabric::kFirstRocePort;
     if (is_known && entry.trust == PortTrust::kVerified) {
       samples.push_back({entry.port, entry.path});

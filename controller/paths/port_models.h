@@ -12,10 +12,10 @@
 
 namespace espalier::controller {
 
-// Predicts paths of ports that nobody has probed, from the best model there is for a pair of
-// leaves: the hashes that the topology file names for the switches on the way, else a linear
-// map recognised in what probes saw (CRC and XOR hashes with unknown seeds). A model that one
-// probe contradicts is not used again for that pair until the fabric changes.
+// Predicts the paths of ports that were not probed, by the best hash model for a pair of leaves.
+// This is the hashes that the topology file names for the switches on the path, else a linear hash
+// recognised in probe results (CRC and XOR hashes with unknown seeds). A model that a probe
+// contradicts is not used for that pair again until the fabric changes.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortModels {
@@ -23,18 +23,19 @@ class PortModels {
   PortModels(const fabric::Topology& topology, fabric::PathTable& paths,
              const fabric::PathMap& map);
 
-  // None where no model knows.
+  // None if no model covers the key.
   std::optional<fabric::PathIndex> Predict(const fabric::PortKey& key, std::uint16_t port);
-  // The map has new verified ports of this key.
+  // Tries to recognise a linear hash, after the map has got new verified ports of this key.
   void Learn(const fabric::PortKey& key);
-  // More samples of this key may show that its hash is linear; one key a pair of leaves is
-  // sampled for that.
+  // Whether more samples of this key may show that its hash is linear. One key per pair of leaves
+  // is sampled.
   bool WantsSamples(const fabric::PortKey& key);
-  // A probe contradicted a prediction for this key.
+  // Discards the models of this pair of leaves, after a probe has contradicted a prediction.
   void Distrust(const fabric::PortKey& key);
-  // Nothing is known of this key any more.
+  // Forgets the key.
   void Forget(const fabric::PortKey& key);
-  // Next-hop sets have changed: linear maps may not hold any more, models may again.
+  // Discards what was learned after next-hop sets have changed: linear hashes may no longer hold, and
+  // contradicted models may hold again.
   void HandleFabricChange();
 
  private:
@@ -61,7 +62,7 @@ class PortModels {
   const fabric::Topology& topology_;
   fabric::PathTable& paths_;
   const fabric::PathMap& map_;
-  std::optional<fabric::PathPredictor> catalogue_;  // none: a switch names an unknown hash
+  std::optional<fabric::PathPredictor> catalogue_;  // none if a switch names an unknown hash
   std::map<PairKey, Pair> pairs_;
 };
 

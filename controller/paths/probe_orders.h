@@ -4,8 +4,8 @@
 
 namespace espalier::controller {
 
-// Who has ordered probes: the answers are handed to it. Each numbers its orders from its own first
-// number, so that the number of an order tells whose it is.
+// The parts of the controller that order probes, each with the first number of its orders. The
+// number of an order thus tells which part receives the answers.
 enum class ProbeOwner : std::uint64_t {
   kPathLearner = 1,
   kLinkRecovery = std::uint64_t{1} << 61U,
@@ -21,7 +21,7 @@ constexpr ProbeOwner OwnerOfOrder(std::uint64_t order) {
   return ProbeOwner::kPathLearner;
 }
 
-// The numbers of one owner's orders: each once.
+// Numbers one owner's orders.
 class ProbeNumbers {
  public:
   explicit ProbeNumbers(ProbeOwner owner) : next_(static_cast<std::uint64_t>(owner)) {}

@@ -5,70 +5,70 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::size_t kMaxDoubts = 64;
-constexpr int kMaxAsked = 4;  // alone, and then along with others
+constexpr std::size_t kMaxPorts = 64;
+constexpr int kMaxAsked = 4;  // the first time alone, then together with others
 constexpr int kMaxSilent = 2;
 
 }  // namespace
 
 const UnverifiedPorts::UnverifiedPort* UnverifiedPorts::Find(std::uint16_t port) const {
-  const auto found = std::ranges::find(doubts_, port, &UnverifiedPort::port);
-  return found == doubts_.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(ports_, port, &UnverifiedPort::port);
+  return found == ports_.end() ? nullptr : &*found;
 }
 
 UnverifiedPorts::UnverifiedPort* UnverifiedPorts::Find(std::uint16_t port) {
-  const auto found = std::ranges::find(doubts_, port, &UnverifiedPort::port);
-  return found == doubts_.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(ports_, port, &UnverifiedPort::port);
+  return found == ports_.end() ? nullptr : &*found;
 }
 
 void UnverifiedPorts::Add(std::uint16_t port, fabric::PathIndex path) {
-  UnverifiedPort* doubt = Find(port);
-  if (doubt == nullptr) {
-    if (doubts_.size() < kMaxDoubts) doubts_.push_back({.port = port, .path = path});
+  UnverifiedPort* unverified = Find(port);
+  if (unverified == nullptr) {
+    if (ports_.size() < kMaxPorts) ports_.push_back({.port = port, .path = path});
     return;
   }
-  if (doubt->path != path) *doubt = {.port = port, .path = path};
-  doubt->asked = 0;
+  if (unverified->path != path) *unverified = {.port = port, .path = path};
+  unverified->asked = 0;
 }
 
 void UnverifiedPorts::Renew(std::uint16_t port) {
-  if (UnverifiedPort* doubt = Find(port)) doubt->asked = 0;
+  if (UnverifiedPort* unverified = Find(port)) unverified->asked = 0;
 }
 
 void UnverifiedPorts::HandleAnswer(std::uint16_t port) {
-  std::erase_if(doubts_, [&](const UnverifiedPort& doubt) { return doubt.port == port; });
+  std::erase_if(ports_, [&](const UnverifiedPort& unverified) { return unverified.port == port; });
 }
 
 UnverifiedPorts::Verdict UnverifiedPorts::HandleSilence(std::uint16_t port, bool others_answered) {
-  UnverifiedPort* doubt = Find(port);
-  if (doubt == nullptr || doubt->quarantined) return Verdict::kUnknown;
-  ++doubt->asked;
-  if (others_answered) ++doubt->silent;
-  if (doubt->silent >= kMaxSilent) {
-    doubt->quarantined = true;
+  UnverifiedPort* unverified = Find(port);
+  if (unverified == nullptr || unverified->quarantined) return Verdict::kUnknown;
+  ++unverified->asked;
+  if (others_answered) ++unverified->silent;
+  if (unverified->silent >= kMaxSilent) {
+    unverified->quarantined = true;
     return Verdict::kQuarantined;
   }
-  return doubt->asked < kMaxAsked ? Verdict::kAskAgain : Verdict::kUnknown;
+  return unverified->asked < kMaxAsked ? Verdict::kAskAgain : Verdict::kUnknown;
 }
 
 std::optional<fabric::PathIndex> UnverifiedPorts::PathOf(std::uint16_t port) const {
-  const UnverifiedPort* doubt = Find(port);
-  return doubt == nullptr ? std::nullopt : std::optional(doubt->path);
+  const UnverifiedPort* unverified = Find(port);
+  return unverified == nullptr ? std::nullopt : std::optional(unverified->path);
 }
 
 bool UnverifiedPorts::NeedsControlProbes(std::uint16_t port) const {
-  const UnverifiedPort* doubt = Find(port);
-  return doubt != nullptr && !doubt->quarantined && doubt->asked > 0;
+  const UnverifiedPort* unverified = Find(port);
+  return unverified != nullptr && !unverified->quarantined && unverified->asked > 0;
 }
 
 bool UnverifiedPorts::IsQuarantined(std::uint16_t port) const {
-  const UnverifiedPort* doubt = Find(port);
-  return doubt != nullptr && doubt->quarantined;
+  const UnverifiedPort* unverified = Find(port);
+  return unverified != nullptr && unverified->quarantined;
 }
 
 void UnverifiedPorts::StartOver() {
-  std::erase_if(doubts_, [](const UnverifiedPort& doubt) { return doubt.quarantined; });
-  for (UnverifiedPort& doubt : doubts_) doubt.asked = doubt.silent = 0;
+  std::erase_if(ports_, [](const UnverifiedPort& unverified) { return unverified.quarantined; });
+  for (UnverifiedPort& unverified : ports_) unverified.asked = unverified.silent = 0;
 }
 
 }  // namespace espalier::controller

@@ -9,53 +9,52 @@
 
 namespace espalier::controller {
 
-// Ports of one key that are in use on a model's word alone: no probe has seen where they lead. One
-// may lead into a switch that is dead where the model does not know what its leaf still hashes
-// over, and then no probe is ever answered.
+// The ports of one key that are in use but only predicted: no probe has confirmed their path. If
+// the model does not know which next hops a leaf still uses, such a port may lead into a dead
+// switch, and its probes are never answered.
 //
-// Silence is unknown, never down: networks may limit answers, or give none. It counts only where
-// in the same order another port of the same path was answered, so that switch, pace and agent are
-// known to answer; a port that stays silent so often in a row is given up.
+// Silence means unknown, never down, as networks may limit answers or give none. It counts only if
+// in the same order another port of the same path was answered, which shows that switch, probe rate
+// and agent work. A port with enough such silences is quarantined.
 //
-// Thread safety: one thread. At most 64 ports, each call O(ports); what comes beyond is not
-// doubted.
+// Thread safety: one thread. At most 64 ports, each call O(ports); further ports are ignored.
 class UnverifiedPorts {
  public:
-  // This port, which no probe has seen, is in use for this path, and is to be asked about.
+  // Adds a predicted port that is in use for this path and is about to be probed.
   void Add(std::uint16_t port, fabric::PathIndex path);
-  // The same question again for a port that is doubted already; else nothing.
+  // Allows as many probes again for a port that was added; else does nothing.
   void Renew(std::uint16_t port);
-  // A probe of it was answered: it is a model's word no more.
+  // Removes the port, as a probe of it was answered.
   void HandleAnswer(std::uint16_t port);
 
   enum class Verdict {
-    kUnknown,      // it stays as it is
-    kAskAgain,     // along with others of its path
+    kUnknown,      // nothing follows
+    kAskAgain,     // probe it again, together with others of its path
     kQuarantined,  // it must not be used
   };
-  // It was asked about and stayed silent. Ports that are not doubted: kUnknown.
+  // Takes that probes of the port were not answered. kUnknown if the port was not added.
   Verdict HandleSilence(std::uint16_t port, bool others_answered);
 
-  // Where the model put it; none where it is not doubted.
+  // The predicted path; none if the port was not added.
   std::optional<fabric::PathIndex> PathOf(std::uint16_t port) const;
-  // It was silent before: others are to be asked along with it.
+  // Whether it was silent before, so that others must be probed together with it.
   bool NeedsControlProbes(std::uint16_t port) const;
   bool IsQuarantined(std::uint16_t port) const;
-  // The fabric has changed: what was given up may be good again, silence is counted anew.
+  // Releases quarantined ports and resets all counts, after the fabric has changed.
   void StartOver();
 
  private:
   struct UnverifiedPort {
     std::uint16_t port = 0;
     fabric::PathIndex path;
-    int asked = 0;   // and not answered, since Add or Renew
-    int silent = 0;  // in a row while others were answered
+    int asked = 0;   // unanswered orders since Add or Renew
+    int silent = 0;  // of these and earlier ones, those in which others were answered
     bool quarantined = false;
   };
   const UnverifiedPort* Find(std::uint16_t port) const;
   UnverifiedPort* Find(std::uint16_t port);
 
-  std::vector<UnverifiedPort> doubts_;
+  std::vector<UnverifiedPort> ports_;
 };
 
 }  // namespace espalier::controller

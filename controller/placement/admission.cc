@@ -8,6 +8,14 @@
 
 namespace espalier::controller {
 
+// Problem: after a restart, the controller is told of flows that are in progress on ports that it
+// did not choose. Assigning them like new flows would move most of them for nothing.
+// Idea: while a flow is kAdopting, its ports are reserved but its paths are open. A probe finds the
+// path of each port, and Adopt, called for each answer, places the subflow there on its own port. A
+// flow with a dead or drained path, or with unanswered ports at EndAdoption, becomes kNew.
+// Invariant: a subflow that is `adopting` has a port and no path in FlowPaths.
+// Cost: one probe for each port that the path map does not know; O(subflows) per answer.
+
 bool Admission::FindEnds(Flow& flow) const {
   const auto source = state_.topology.FindNic(flow.source_address);
   const auto destination = state_.topology.FindNic(flow.destination_address);

@@ -10,28 +10,28 @@
 
 namespace espalier::controller {
 
-// Flows come and go: finds a new flow's ends and whether it needs paths, and adopts the paths of
-// one that was steered before this controller knew it, by asking a probe where its ports lead.
+// Admits arriving flows and releases departing ones. Admission finds a flow's ends and whether it
+// needs paths. A flow that was steered before this controller knew it keeps its paths (adoption).
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Admission {
  public:
   Admission(State& state, PathLearner& learner, PortBinder& ports, const ControllerOptions& options)
       : state_(state), learner_(learner), ports_(ports), options_(options) {}
 
-  // A flow was just opened. `steered_ports`: what an earlier controller gave it (or its agent
-  // drew), in the order of its paths (0: unknown); it keeps those paths that a probe can tell.
+  // Admits a flow that was just opened. `steered_ports`: the ports that an earlier controller gave
+  // it or that its agent drew, in the order of its subflows (0: unknown).
   void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports);
-  // The flow ends: gives back its paths and ports.
+  // Frees the paths and ports of a flow that ends.
   void Release(FlowSlot slot);
 
-  // Takes over the paths of its subflows that are being adopted, where their ports' are known;
-  // whether all are. A path that is dead or drained is not taken over.
+  // Adopts the paths of those subflows whose ports the path map knows. A path that is dead or
+  // drained is not adopted. Returns whether the map knew all ports.
   bool Adopt(FlowSlot slot);
-  // The agent's flows that no probe has found by now are placed like new ones.
+  // Makes the agent's flows whose ports are still unknown kNew, so that they are placed as new.
   void EndAdoption(AgentId agent);
 
  private:
-  // Whether both ends are known, and the source is the agent's; then they stand in the flow.
+  // Sets the flow's ends; false if one is unknown or the source is not on the agent's host.
   bool FindEnds(Flow& flow) const;
 
   State& state_;

@@ -9,9 +9,19 @@ using wire::PathReason;
 
 namespace {
 
-constexpr std::size_t kMaxEndsRepaired = 256;  // before one assignment
+constexpr std::size_t kMaxEndsRepaired = 256;  // departures that count in one PlaceNew
 
 }  // namespace
+
+// Problem: new flows should get paths at once, with links at or below their even share and few
+// moves of flows in progress.
+// Idea: PlaceNew handles all flows that are new in this turn together. A flow with a precomputed
+// start takes it, if no path has changed since or if its links stay within their even shares. All
+// others go through OnlineAssigner, which rearranges a bounded number of flows. Departures leave
+// room on some links while others stay above their even share; unused moves relieve these.
+// Invariant: flows are handled in the order of InOrder, so the outcome depends on names alone, not
+// on the order of messages. Ports are chosen last, when all paths of the turn are decided.
+// Cost: O(new flows log new flows) besides OnlineAssigner.
 
 std::vector<FlowSlot> InOrder(const State& state, std::vector<FlowSlot> slots) {
   const auto comes_before = [&](FlowSlot a, FlowSlot b) {

@@ -12,48 +12,49 @@
 
 namespace espalier::controller {
 
-// Assigns paths to flows that have none, one by one on what is there (OnlineAssigner): a new flow
-// may move a few live ones where a link of its leaves would carry more than an even share
-// otherwise. Thread safety: the controller's loop thread. The references must outlive it.
+// Assigns paths to flows without a path, one at a time on top of the present assignment
+// (OnlineAssigner). An arrival may move a few flows in progress if a link of its leaves would
+// otherwise carry more than its even share.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class ArrivalPlacer {
  public:
   ArrivalPlacer(State& state, PortBinder& ports, const ControllerOptions& options)
       : state_(state), ports_(ports), options_(options) {}
 
   struct Placed {
-    std::size_t flows = 0;    // new ones that were looked at
-    std::size_t planned = 0;  // of them those that a plan was ready for
-    std::size_t moved = 0;    // live ones that made room for them
+    std::size_t flows = 0;    // new flows
+    std::size_t planned = 0;  // of these, flows that took a precomputed path
+    std::size_t moved = 0;    // flows in progress that moved to make room
   };
-  // Assigns paths to all new flows at once, by job and then flow, and ports where the map knows
-  // them. First those for which a plan holds, then the others on top of them, each of which may
-  // move `move_limit` live ways. What carries more than an even share since flows ended is brought
-  // down, too, by as many moves for each end and what is left of the starts'.
+  // Assigns paths to all new flows, in the order of InOrder, and ports if the path map knows them.
+  // Flows with a usable precomputed start go first, the others are placed on top of them. Each of
+  // the latter may move `move_limit` subflows in progress. The moves that are left, and as many for
+  // each departure since the last call, relieve links above their even share.
   Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit);
-  // A flow has ended: links that carried more than an even share beside it may be relieved.
+  // Counts a departure, after which links above their even share may be relieved.
   void HandleEnd() { ++ends_; }
 
-  // Finds paths for all subflows of these flows that have none; each may move `move_limit` live
-  // subflows to other paths. The other flows that moved.
+  // Finds paths for all subflows of these flows that have none. Each may move `move_limit` subflows
+  // in progress. Returns the other flows that moved.
   std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t move_limit);
-  // Brings links down that carry more than an even share since others ended, by at most so many
-  // moves. The flows that moved.
+  // Relieves links above their even share by at most this many moves. Returns the flows that moved.
   std::set<FlowSlot> Relieve(std::size_t move_limit);
 
  private:
   std::vector<FlowSlot> TakeNew();
-  // By the plan, if that holds or is within limits; the flows that moved for it go to `others`.
+  // Applies the precomputed start and adds the flows that it moves to `others`. Returns false if it
+  // is outdated and puts a link above its even share; the flow then has no path.
   bool TakePlanned(FlowSlot slot, const StartPredictor::Planned& planned,
                    std::set<FlowSlot>& others);
 
   State& state_;
   PortBinder& ports_;
   const ControllerOptions& options_;
-  std::size_t ends_ = 0;  // of flows since the last assignment of new ones
+  std::size_t ends_ = 0;  // departures since the last PlaceNew
 };
 
-// By the names of jobs and agents, whose order does not depend on who came first; numbers of flows
-// tell which are equal.
+// Sorts flows by job name, then agent name, then the agent's flow number. This order does not
+// depend on which agent connected first.
 std::vector<FlowSlot> InOrder(const State& state, std::vector<FlowSlot> slots);
 
 }  // namespace espalier::controller

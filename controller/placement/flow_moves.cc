@@ -12,7 +12,7 @@ Rerouted BeginMove(const State& state, FlowSlot slot) {
                  .job = state.flows.jobs().Shared(flow.job),
                  .source_leaf = flow.source_leaf,
                  .destination_leaf = flow.destination_leaf};
-  EndMove(state, moved);  // what it has now
+  EndMove(state, moved);  // appends its present paths
   moved.left = moved.all;
   return moved;
 }

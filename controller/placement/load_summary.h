@@ -8,24 +8,25 @@
 
 namespace espalier::controller {
 
-// Flows between leaves as assigners see them: commodity i is the flow slots[i].
+// Flows between leaves as assigners see them. Commodity i describes the flow slots[i].
 struct Elephants {
   std::vector<FlowSlot> slots;
   std::vector<Commodity> commodities;
 };
-// Of these flows, those that cross the fabric; the order is kept. O(flows).
+// Describes those of these flows that cross the fabric, in the same order. O(flows).
 Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots);
-// The paths that they have now, with their maximum load; lower_bound is left alone.
+// Their present paths and maximum load; lower_bound is not set.
 Assignment CurrentPaths(const State& state, const Elephants& elephants);
 
-// How well the flows that have paths are spread.
+// How well flows are spread over the links.
 struct LoadSummary {
-  Load max_load;     // of the most loaded switch-to-switch direction, flows a unit link
-  Load lower_bound;  // no assignment of these flows has less
+  Load max_load;     // of the most loaded direction of a link between switches
+  Load lower_bound;  // no assignment of these flows has a smaller maximum load
 
   bool IsOptimal() const { return max_load <= lower_bound; }
 };
-// Of all flows as they are now. O(flows + links): for views and operators, not for every flow.
+// Summarises all flows that have paths. O(flows + links): for views and operators, not to be called
+// for every arrival.
 LoadSummary Summarize(const State& state);
 
 }  // namespace espalier::controller

@@ -9,13 +9,23 @@ using wire::PathReason;
 
 namespace {
 
-// Where no link is known to be dead, one may be that is not known yet: hosts are asked for as long
-// as LinkFailureProbesOptions::patience.
+// How long after a local reroute room is made. If no link is down, a failed one may be unknown yet:
+// this wait covers the link failure probes (LinkFailureProbesOptions::patience).
 constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
-constexpr Duration kUntilDoubtsEnd = std::chrono::seconds(4);
+constexpr Duration kUntilProbesEnd = std::chrono::seconds(4);
 constexpr std::size_t kMaxLeftPorts = 8;
 
 }  // namespace
+
+// Problem: the port of a local reroute is random, so its path is unknown and may be loaded. The
+// path that the flow left looks idle, but may be dead.
+// Idea: the subflow is adopted, as after a restart: a probe finds its path. Later, MakeRoom
+// relieves the links above their even share. It pins all rerouted flows in a first pass, so that
+// others move away from them. A second pass handles flows that were rerouted onto each other: it
+// pins one of them at a time and lets the other ones move.
+// Invariant: ports that a flow left stay taken under its key until the flow ends or has left
+// kMaxLeftPorts later ones.
+// Cost: O(rerouted flows) per call besides the rebalancing.
 
 void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port,
                            TimePoint now) {
@@ -67,7 +77,7 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   const bool is_any_down = std::ranges::any_of(
       state_.topology.links(),
       [](const fabric::Link& link) { return link.state == fabric::LinkState::kDown; });
-  const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilDoubtsEnd;
+  const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilProbesEnd;
   std::vector<FlowSlot> tight;
   for (auto& [slot, rerouted] : rerouted_) {
     const Flow& flow = state_.flows.At(slot);
@@ -89,7 +99,7 @@ std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, true);
   std::set<FlowSlot> moved = placer_.Relieve(move_limit * tight.size());
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, false);
-  // Those that met one another.
+  // Flows that were rerouted onto each other.
   for (const FlowSlot slot : tight) {
     if (!IsTight(state_.flows.At(slot))) continue;
     hold(slot, true);

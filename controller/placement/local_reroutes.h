@@ -16,36 +16,36 @@
 
 namespace espalier::controller {
 
-// Flows whose agents left a dead path by themselves. An agent that does so draws a port at random,
-// so that the flow may land on a path that is loaded: finds out where it is, and has others make
-// room where it meets them. Thread safety: the controller's loop thread. The references must
-// outlive it.
+// Handles local reroutes. An agent that leaves a dead path on its own picks a port at random, so
+// the flow may land on a loaded path. This class finds the new path by a probe and moves other
+// flows off it if necessary.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class LocalReroutes {
  public:
   LocalReroutes(State& state, PathLearner& learner, Admission& admission, ArrivalPlacer& placer,
                 PortBinder& ports)
       : state_(state), learner_(learner), admission_(admission), placer_(placer), ports_(ports) {}
 
-  // The agent left this path of its flow, and uses this port now. The port that it left is not
-  // chosen for it again (its last kMaxLeftPorts are not): more than the path may have been wrong
-  // with it, as acknowledgements go their own way back.
+  // The agent has left this path of its flow and uses this port now. The flow's last kMaxLeftPorts
+  // left ports are not chosen for it again: the fault may lie on the return path, which depends on
+  // the port and not on the path that was left.
   void Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port, TimePoint now);
-  // Where flows that were rerouted some time ago carry a link above an even share, others make room
-  // by at most `move_limit` for each: rather those that were not rerouted, which have not just
-  // found a path that works. The time is for hosts to tell whether the path that was left, which
-  // looks free now, is dead for all: less where some link is known to be. How many flows moved. To
-  // be called now and then; O(flows that were rerouted).
+  // Makes room for rerouted flows that have a link above its even share, by at most `move_limit`
+  // moves for each. Flows that were not rerouted move first, as rerouted ones have just found a
+  // path that works. A flow is considered once, some time after its reroute: until then, hosts may
+  // still find that the path it left, which looks free, is dead for all. Returns how many flows
+  // moved. To be called periodically; O(rerouted flows).
   std::size_t MakeRoom(TimePoint now, std::size_t move_limit);
-  // The flow ends.
+  // Forgets a flow that ends.
   void Forget(FlowSlot slot);
 
  private:
   struct Rerouted {
-    std::optional<TimePoint> since;          // nobody has looked yet whether it needs room
-    std::deque<std::uint16_t> left_ports{};  // taken, so that nobody gets them
+    std::optional<TimePoint> since;          // of the reroute; none: room has been made
+    std::deque<std::uint16_t> left_ports{};  // kept taken, so that no flow gets them
   };
 
-  // A link of its paths carries more than an even share.
+  // Whether a link on its paths is above its even share.
   bool IsTight(const Flow& flow) const;
   std::vector<FlowSlot> TakeTight(TimePoint now);
 

@@ -21,18 +21,18 @@
 
 namespace espalier::controller {
 
-// Decides paths and ports of every flow, by parts that each do one thing: admission, the placing of
-// starts, ports, rerouting, local reroutes, and what an action would do. New flows and those whose
-// path broke are placed one by one on what is there; WhatIf::Recompute assigns all anew on the
-// operator's word.
+// Decides the paths and ports of all flows. Each of its parts does one thing: admission, placing
+// arrivals, binding ports, rerouting, local reroutes, and what-if computations. New flows and flows
+// with a broken path are placed one at a time on top of the present assignment. WhatIf::Recompute
+// assigns all flows from scratch when an operator asks for it.
 //
-// All decisions end in State (status, paths, ports, dirty); nothing is sent here.
+// All decisions are written to State (status, paths, ports, push queue); nothing is sent here.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Placement {
  public:
   Placement(State& state, PathLearner& learner, const ControllerOptions& options);
 
-  // Admission. A flow that ends leaves room that the next assignment may use.
+  // Admission. A departing flow leaves room for the next assignment.
   void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
     admission_.Admit(slot, steered_ports);
   }
@@ -44,8 +44,8 @@ class Placement {
     return starts_.PlaceNew(predictor, move_limit);
   }
 
-  // The map has learned something of this key: gives ports to flows that wait for one, and other
-  // ports to flows whose port turned out to lead elsewhere.
+  // The path map has changed for this key: gives ports to flows that wait for one, and other ports
+  // to flows whose port takes another path than expected.
   void Revisit(const fabric::PortKey& key);
   void VerifyPorts(FlowSlot slot) { ports_.Verify(slot); }
 
@@ -55,7 +55,7 @@ class Placement {
     return rerouter_.TakeFailurePlan(plans, domain, affected, decided);
   }
   std::vector<Rerouted> HandleLinkChange() { return rerouter_.HandleLinkChange(); }
-  // A link is usable again: flows that had no path are placed.
+  // Marks unroutable flows between known leaves as new, after a link has become usable.
   void PlaceUnroutable();
 
   LocalReroutes& local_reroutes() { return local_reroutes_; }

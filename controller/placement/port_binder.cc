@@ -7,6 +7,16 @@ namespace espalier::controller {
 using fabric::PathIndex;
 using wire::PathReason;
 
+// Problem: a subflow's path is decided, but only the path map knows which port takes it, and the
+// map may know none yet. Until a port is known, the subflow should be on the best port available.
+// Idea: an unchanged port that already takes the path stays. Else the map offers a free port of the
+// path, or a hash model predicts one; if neither does, the learner probes and Revisit tries again
+// when the map has changed. Meanwhile the subflow keeps its earlier port, if the path of that port
+// is alive, and else has no port and falls back to ECMP.
+// Invariant: `port` is taken under the flow's key in FlowPaths, and `port_path` is the path of that
+// port, which may differ from the decided path while the flow is kLearning.
+// Cost: O(ports that the map knows for the key) per subflow.
+
 void PortBinder::SetPort(FlowSlot slot, Subflow& subflow, std::uint16_t port) {
   const fabric::PortKey& key = state_.flows.At(slot).key;
   if (subflow.port != 0) state_.flow_paths.ReleasePort(key, subflow.port);
@@ -54,7 +64,7 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
       continue;
     }
     complete = false;
-    // Rather ECMP than a path that is dead.
+    // ECMP is better than a dead path.
     if (subflow.urgent && subflow.port != 0) SetPort(slot, subflow, 0);
   }
   state_.flows.SetStatus(slot, complete ? FlowStatus::kRouted : FlowStatus::kLearning);
@@ -74,7 +84,7 @@ bool PortBinder::LeaveQuarantinedPorts(Flow& flow) {
   bool has_one = false;
   for (Subflow& subflow : flow.subflows) {
     if (subflow.port == 0 || !learner_.IsQuarantined(flow.key, subflow.port)) continue;
-    subflow.urgent = true;  // as good as dead
+    subflow.urgent = true;  // treat its path as dead
     has_one = true;
   }
   return has_one;

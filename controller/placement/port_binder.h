@@ -11,36 +11,36 @@
 
 namespace espalier::controller {
 
-// Gives flows the source ports that lead to their paths: ports that the path map knows, else probes
-// are asked for. A live flow that moves keeps its port until one is known that takes the new path,
-// unless its path is dead. The other parts of placement decide paths, and call this.
+// Gives flows source ports that take their paths. Ports come from the path map; if it knows none,
+// probes are requested. A flow in progress keeps its port until one for the new path is known,
+// unless its path is dead. The other parts of placement decide the paths and call this class.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortBinder {
  public:
   PortBinder(State& state, PathLearner& learner) : state_(state), learner_(learner) {}
 
-  // The port of a subflow from now on (0: none); its agent is told.
+  // Sets the port of a subflow (0: none) and marks the flow for a push.
   void SetPort(FlowSlot slot, Subflow& subflow, std::uint16_t port);
-  // kRouted if the map knows a port for each of the flow's paths, else kLearning and a probe is
-  // asked for.
+  // Chooses a port for each of the flow's paths. The flow becomes kRouted if the map knows all of
+  // them, else kLearning, and probes are requested.
   void ChoosePorts(FlowSlot slot, wire::PathReason reason);
-  // The flow's paths are decided: ports for them, or back to ECMP where there is none.
+  // Chooses ports for a flow whose paths are decided; a flow without a path goes back to ECMP.
   void Settle(FlowSlot slot, wire::PathReason reason);
-  // The map has learned something of the key of this flow, which is kLearning or kRouted: gives it
-  // the ports that it waits for, and others for those that turned out to lead elsewhere.
+  // The map has changed for the key of this flow, which is kLearning or kRouted: gives it the ports
+  // that it waits for, and replaces ports that take another path or are quarantined.
   void Revisit(FlowSlot slot);
-  // A subflow that leaves a broken path takes the port of its escape, if that is free and is known
-  // to lead to its path.
+  // Gives a subflow that leaves a broken path the port of its backup path. False, without any
+  // change, if that port is taken or not known to take the path.
   bool TakePort(Flow& flow, Subflow& subflow, const FailurePlans::BackupPath& backup);
-  // Has those ports of the flow looked at that no probe has found to lead to their paths in the
-  // fabric as it is.
+  // Requests probes of those ports of the flow that are not verified.
   void Verify(FlowSlot slot);
 
  private:
   bool LeadsToItsPath(const Flow& flow, const Subflow& subflow) const;
   std::optional<fabric::PortEntry> FindPort(const Flow& flow, const Subflow& subflow,
                                             std::uint16_t preferred);
-  // Has its subflows look for other ports where theirs were given up; whether there are such.
+  // Marks subflows with a quarantined port as urgent, so that they get another one; returns whether
+  // there are any.
   bool LeaveQuarantinedPorts(Flow& flow);
 
   State& state_;

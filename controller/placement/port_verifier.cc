@@ -7,8 +7,7 @@
 namespace espalier::controller {
 namespace {
 
-// After a change of links: flows (or edges) whose ports are looked at in one go, and the time
-// between.
+// After a change of links: flows or edges verified in one batch, and the time between batches.
 constexpr std::size_t kFlowsAtOnce = 64;
 constexpr Duration kPause = std::chrono::milliseconds(2);
 

@@ -12,25 +12,25 @@
 
 namespace espalier::controller {
 
-// Has ports in use looked at by probes, whether they still lead to their paths: one every
-// verify_interval, for ever, and after links have changed all of them, some at a time.
+// Verifies by probes that ports in use still take their paths: one port every verify_interval, and
+// after a change of links all ports, in batches.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortVerifier {
  public:
-  // How long what can wait waits for agents to acknowledge a change of links.
+  // How long verification waits for agents to acknowledge the pushes after a change of links.
   static constexpr Duration kAcknowledgementPatience = std::chrono::milliseconds(100);
 
   struct Callbacks {
-    // Pushes to agents are not acknowledged yet: these come first, for a while.
+    // Whether pushes to agents are not acknowledged yet; these have priority over probes.
     std::function<bool()> awaits_acknowledgements;
-    std::function<void()> request_turn;  // there may be probes to order
+    std::function<void()> request_turn;  // called when probes may have to be ordered
   };
   PortVerifier(State& state, PathLearner& learner, Placement& placement,
                const ControllerOptions& options, EventLoop& loop, Callbacks callbacks);
 
-  // Links have changed: the ports of all flows and edges are to be looked at.
+  // Starts verifying the ports of all flows and edges, after a change of links.
   void HandleLinkChange();
-  // To be called now and then.
+  // Verifies one port if verify_interval has passed. To be called periodically.
   void Tick();
 
  private:
@@ -47,12 +47,12 @@ class PortVerifier {
   Callbacks callbacks_;
   TimerPtr timer_;
   TimePoint links_changed_;
-  std::size_t next_slot_ = 0;   // FlowSlot, round and round
-  std::size_t slots_left_ = 0;  // to be looked at
-  EdgeName last_edge_;          // that was looked at, round and round
-  std::size_t edges_left_ = 0;  // to be looked at
-  TimePoint last_;              // when one port was last looked at
-  std::uint32_t cursor_ = 0;    // of single ports
+  std::size_t next_slot_ = 0;   // FlowSlot, modulo the number of slots
+  std::size_t slots_left_ = 0;  // to verify after a change of links
+  EdgeName last_edge_;          // the edge verified last
+  std::size_t edges_left_ = 0;  // to verify after a change of links
+  TimePoint last_;              // when Tick last verified a port
+  std::uint32_t cursor_ = 0;    // of the ports that Tick verifies
 };
 
 }  // namespace espalier::controller

@@ -7,19 +7,19 @@
 
 namespace espalier::controller {
 
-// The rate that each flow will settle at, by water-filling over all flows that have paths: what
-// hosts are told as Flow::max_rate_bps, so that senders find it without filling queues first.
+// Sets rate limits (Flow::max_rate_bps): the rate that each flow will settle at, by water-filling
+// over all flows that have paths. Senders then need not fill queues to find their rate.
 //
-// A flow that pauses leaves its part to nobody, so this is for programs that send all the time.
+// A flow that pauses does not free its share for others, so this suits programs that always send.
 // Thread safety: the controller's loop thread.
 class RatePlanner {
  public:
   explicit RatePlanner(State& state) : state_(state), rates_(state.view) {}
 
-  // Predicts all rates anew where paths have changed since the last call, and marks the flows dirty
-  // whose limit changes by more than a sixteenth. O(flows x hops x passes) where they have.
+  // If paths have changed since the last call, predicts all rates and marks the flows whose limit
+  // changes by more than a sixteenth for a push. O(flows x hops x passes), else O(1).
   void Update();
-  // No flow has a limit from now on, until Update is called again.
+  // Removes all limits until Update is called again.
   void LiftLimits();
 
  private:

@@ -9,6 +9,18 @@
 
 namespace espalier::controller {
 
+// Problem: find a better assignment of all flows, but move few bytes in flight: an assignment from
+// scratch would move nearly every flow.
+// Idea: two candidates. The first is from scratch; it stays as good if interchangeable spines are
+// relabelled (KeepSpines) and the subflows of a flow exchange their paths (KeepSubflows), which
+// keeps most flows in place. The second relieves the overloaded links of the present assignment.
+// The first one wins if it moves few enough bytes and is strictly better, or if the configured
+// algorithm is greedy, whose own assignment is then wanted.
+// Invariant: flows that cannot move keep their paths in both. Without such flows, relabelling never
+// changes the loads, as it happens only if all links of the Clos are up and equally fast.
+// Cost: one assignment from scratch, O(subflows log subflows) for the relabelling, at most kSteps
+// steps of repair, and two predictions of rates at equal maximum load.
+
 std::optional<Assignment> Reassigner::FindBetter(const Elephants& elephants,
                                                  const Assignment& present,
                                                  std::span<const std::uint32_t> job_weights,
@@ -25,7 +37,7 @@ Assignment Reassigner::AssignFromScratch(const Elephants& elephants,
       options_.algorithm == Algorithm::kGreedy
           ? assigner_.Greedy(elephants.commodities)
           : assigner_.Optimal(elephants.commodities, {.job_weights = job_weights});
-  // Flows that cannot move stay, whatever that costs.
+  // Flows that cannot move stay, at any cost in load.
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     if (state_.flows.At(elephants.slots[i]).movable) continue;
     const auto kept = present.PathsOf(i);
@@ -76,8 +88,8 @@ void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& presen
   const bool all_can_move = std::ranges::all_of(
       elephants.slots, [&](FlowSlot slot) { return state_.flows.At(slot).movable; });
   if (!are_alike || !all_can_move) return;
-  // What stays where it is if a spine of the new assignment becomes one of the present one; flows
-  // count where nothing is in flight.
+  // kept[{new, old}]: bytes in flight that stay in place if spine `new` of the new assignment is
+  // relabelled as `old`, plus 1 for each subflow, so that idle flows count. Greedy matching.
   std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> kept;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const auto before = present.PathsOf(i);
@@ -115,7 +127,7 @@ void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& presen
 Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& present,
                               std::int64_t max_moved_bytes) {
   constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
-  std::vector<std::int64_t> bytes;            // by way
+  std::vector<std::int64_t> bytes;            // by subflow
   OnlineAssigner live(view_, [&bytes](SubflowId subflow) { return bytes[subflow.Index()]; });
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Commodity& commodity = elephants.commodities[i];

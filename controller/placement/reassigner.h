@@ -12,12 +12,12 @@
 
 namespace espalier::controller {
 
-// Assigns all elephants anew, from an empty fabric, by the algorithm of the options. Of assignments
-// that are as good the one with fewer bytes in flight to move; where all anew would move more than
-// it may, what there is is repaired as far as that goes.
+// Assigns all elephants from scratch, by the algorithm of the options. Of equally good assignments,
+// the one that moves fewer bytes in flight wins. If an assignment from scratch would move too many
+// bytes, the present one is repaired as far as the limit allows.
 //
-// Decides only: of the flows it reads whether they can move and what is in flight. The view may be
-// of the fabric as it would be.
+// Only computes: it reads from the flows whether they can move and their bytes in flight. The view
+// may show a hypothetical fabric.
 // Thread safety: the controller's loop thread.
 class Reassigner {
  public:
@@ -26,13 +26,13 @@ class Reassigner {
   Reassigner(const State& state, FabricView& view, const ControllerOptions& options)
       : state_(state), view_(view), options_(options), assigner_(view), rates_(view) {}
 
-  // Paths that lower the maximum load or (at the same load) make the slower jobs faster, by these
-  // weights, and move no more bytes than they may; none where nothing is worth moving. All ways of
-  // these elephants have their present paths.
+  // Returns paths that lower the maximum load or, at the same load, make the slower jobs faster by
+  // these weights, and move at most `max_moved_bytes`; none if no move is worth it. All subflows of
+  // these elephants must have a path in `present`.
   std::optional<Assignment> FindBetter(const Elephants& elephants, const Assignment& present,
                                        std::span<const std::uint32_t> job_weights,
                                        std::int64_t max_moved_bytes = kNoLimit);
-  // In flight, of the ways of one elephant that move.
+  // Bytes in flight of the subflows of one elephant that move.
   std::int64_t MovedBytes(const Elephants& elephants, std::size_t index, const Assignment& from,
                           const Assignment& to) const;
 
@@ -40,19 +40,19 @@ class Reassigner {
   Assignment AssignFromScratch(const Elephants& elephants,
                                std::span<const std::uint32_t> job_weights,
                                const Assignment& present);
-  // What is there, with links above what they need to bear relieved.
+  // The present assignment with overloaded links relieved (OnlineAssigner::Rebalance).
   Assignment Repair(const Elephants& elephants, const Assignment& present,
                     std::int64_t max_moved_bytes);
-  // The better of these two that moves no more bytes than it may.
+  // The better of AssignFromScratch and Repair that keeps to the limit of moved bytes.
   Assignment ChooseFromScratch(const Elephants& elephants,
                                std::span<const std::uint32_t> job_weights,
                                const Assignment& present, std::int64_t max_moved_bytes);
   std::int64_t MovedBytes(const Elephants& elephants, const Assignment& from,
                           const Assignment& to) const;
-  // Spines that are alike change places, so that what has most in flight keeps its own.
+  // Relabels interchangeable spines in `from_scratch`, so that most bytes in flight stay in place.
   void KeepSpines(const Elephants& elephants, const Assignment& present,
                   Assignment& from_scratch) const;
-  // The ways of a flow are alike: those whose path it has already keep it.
+  // Permutes each flow's subflows, so that as many as possible keep their path.
   static void KeepSubflows(const Assignment& present, Assignment& from_scratch);
   bool IsWorthMoving(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
                      const Assignment& from, const Assignment& to);

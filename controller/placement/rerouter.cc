@@ -10,6 +10,15 @@ namespace espalier::controller {
 
 using wire::PathReason;
 
+// Problem: when a link or switch fails, its flows lose packets until they have another path, so the
+// time to the first pushes counts more than the best assignment.
+// Idea: two stages. TakeFailurePlan copies precomputed backup paths and their ports, without any
+// search, and reports each agent as soon as its flows are done. HandleLinkChange then scans all
+// flows for paths that are broken in any way, and places these as arrivals that may move no other
+// flow. A dead path is `urgent`: its port is abandoned even if no port for the new path is known.
+// Invariant: subflows that are being adopted are left alone, as their real path is unknown.
+// Cost: O(affected log affected) for the first stage, O(flows) and the placing for the second.
+
 bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
   if (flow.subflows.empty()) return false;
   return std::any_of(flow.subflows.begin(), flow.subflows.end(), [&](const Subflow& subflow) {
@@ -57,7 +66,7 @@ std::vector<Rerouted> Rerouter::TakeFailurePlan(FailurePlans& plans, LinkOrSwitc
   const std::vector<Leaving> leaving = FindBackupPaths(plans, domain, affected);
   std::vector<Rerouted> rerouted;
   rerouted.reserve(leaving.size());
-  std::vector<FailurePlans::BackupPath> backups;  // of one flow, by way
+  std::vector<FailurePlans::BackupPath> backups;  // of one flow, by subflow
   for (std::size_t i = 0; i < leaving.size();) {
     const Leaving& first = leaving[i];
     backups.assign(state_.flows.At(first.slot).subflows.size(), {});
@@ -106,7 +115,7 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
     moves.push_back(BeginMove(state_, slot));
     DropUnusablePaths(state_.flows.At(slot));
   }
-  // Where a flow is being adopted its other ways wait for that.
+  // If a flow is being adopted, its other subflows wait for that.
   std::vector<FlowSlot> to_place = broken;
   std::erase_if(to_place, [&](FlowSlot slot) {
     return state_.flows.At(slot).status == FlowStatus::kAdopting;
@@ -149,7 +158,7 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
       view.AppendHops(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
                       hops);
     }
-    if (flow.subflows.empty() || !view.IsUsable(hops)) {  // it has come there since
+    if (flow.subflows.empty() || !view.IsUsable(hops)) {  // placed after the change
       paths.paths.resize(first);
       continue;
     }

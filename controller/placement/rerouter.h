@@ -13,38 +13,38 @@
 
 namespace espalier::controller {
 
-// Takes flows off paths that broke: by the plan for what has failed where there is one, else by
-// placing them anew on what is there, without moving anybody else. Thread safety: the controller's
-// loop thread. The references must outlive it.
+// Takes flows off broken paths: to the backup paths of a failure plan if there is one, else by
+// placing them again without moving other flows.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class Rerouter {
  public:
   Rerouter(State& state, ArrivalPlacer& placer, PortBinder& ports)
       : state_(state), placer_(placer), ports_(ports) {}
 
-  // This element has just failed, and left these ways stranded: those with a plan take it. Those
-  // without are left to HandleLinkChange. Agent by agent, each of which is `decided` then: it need
-  // not wait for the others. O(stranded log stranded).
+  // The failure domain has just failed, and these subflows are affected. Those with a backup path
+  // take it; HandleLinkChange places the others. Proceeds agent by agent and calls `decided` after
+  // each, so that its push need not wait for the others. O(affected log affected).
   std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch domain,
                                         std::span<const SubflowId> affected,
                                         const std::function<void(AgentId)>& decided);
-  // Links have changed (State::topology). Paths that are no longer usable are given up, and their
-  // flows placed anew: at once where the path is dead, at a message boundary where it is drained.
+  // Links have changed (State::topology, State::view). Drops unusable paths and places their flows
+  // again. Flows on dead paths move at once, those on drained paths at a message boundary.
   std::vector<Rerouted> HandleLinkChange();
 
  private:
-  // A stranded way, and where its plan takes it.
+  // An affected subflow and its backup path.
   struct Leaving {
     AgentId agent;
     FlowSlot slot;
-    std::uint32_t index = 0;  // into Flow::ways
+    std::uint32_t index = 0;  // into Flow::subflows
     FailurePlans::BackupPath to;
   };
-  // By agent, flow and way.
+  // Sorted by agent, flow and subflow.
   std::vector<Leaving> FindBackupPaths(FailurePlans& plans, LinkOrSwitch domain,
                                        std::span<const SubflowId> affected) const;
-  // By way; those without a path stay where they are.
+  // `backups` are by subflow; subflows whose entry has no path stay where they are.
   Rerouted TakeBackupPaths(FlowSlot slot, std::span<const FailurePlans::BackupPath> backups);
-  // As the fabric is (State::view has been told).
+  // By the link states in State::view and State::topology.
   bool IsOnBrokenPath(const Flow& flow) const;
   void DropUnusablePaths(Flow& flow);
 
@@ -53,8 +53,9 @@ class Rerouter {
   PortBinder& ports_;
 };
 
-// The loads of the flows that are open now, were the links as in `topology` and had these flows
-// not left their paths, as far as all of these were usable then. O(flows + links).
+// The loads before a change: of the flows that are open now, with the link states of `topology` and
+// with the earlier paths of the rerouted flows. Flows with a path that is unusable in `topology` do
+// not count. O(flows + links).
 LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology,
                             std::span<const Rerouted> rerouted);
 

@@ -11,12 +11,19 @@ namespace espalier::controller {
 
 using wire::PathReason;
 
+// Problem: a dry run must tell exactly what a change of links would do, and leave all state alone.
+// Idea: PathsAfter copies all usable paths of flows and edges into an OnlineAssigner of its own, on
+// a view of the trial fabric, and places the broken subflows there in the order and by the options
+// that Rerouter uses. Recomputation is shared with the real one: it reads assignments by value.
+// Invariant: IsOnBrokenPath, the order and the placing must stay the same as in Rerouter.
+// Cost: O(flows x subflows + links) besides placing.
+
 bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
   if (flow.subflows.empty()) return false;
   const auto paths = state_.PathsOf(flow);
   return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
-    // The port may lead to where it led before the path was chosen.
+    // The port may still take the path before the decided one.
     if (subflow.port != 0 && !fabric::IsAlive(topology, paths[subflow.port_path.Index()])) {
       return true;
     }

@@ -19,30 +19,28 @@ struct Recomputation {
   LoadSummary after;
 };
 
-// What an operator's action would do to flows, and the assignment of all flows on his word.
+// Computes what an operator's action would do to flows, and carries out recomputations.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class WhatIf {
  public:
   WhatIf(State& state, PortBinder& ports, const ControllerOptions& options)
       : state_(state), ports_(ports), options_(options), reassigner_(state, state.view, options) {}
 
-  // Assigns all flows anew, from an empty fabric, by the algorithm of the options, and moves those
-  // whose path differs, where that lowers the maximum load or (at the same load) makes the slower
-  // jobs faster, by these weights; else nothing moves. Of assignments that are as good the one with
-  // fewer bytes in flight to move, and never more than `max_moved_bytes` of them: where all anew
-  // would take more, what there is is repaired as far as that goes. With dry_run only tells.
+  // Assigns all flows from scratch and moves those whose path differs, if Reassigner::FindBetter
+  // finds an improvement by these weights that moves at most `max_moved_bytes` in flight; else
+  // moves nothing. With `dry_run`, only returns what it would do.
   Recomputation Recompute(const IntentById& weights, bool dry_run,
                           std::int64_t max_moved_bytes = Reassigner::kNoLimit);
 
-  // What Rerouter::HandleLinkChange and then (with `new_weights`) Recompute would do if the fabric
-  // were as `trial`, which differs from the present one in its links' states only. O(flows), as all
-  // that is there is tried on a copy.
+  // Returns what Rerouter::HandleLinkChange and then (with `new_weights`) Recompute would do if the
+  // fabric were `trial`, which differs from the present one only in link states. O(flows) for a
+  // copy of all present paths, besides placing and recomputing.
   Recomputation TryLinkChange(const fabric::Topology& trial, const IntentById* new_weights) const;
 
  private:
-  // Where flows would be: an entry for each of their ways, kNoPath where it has none.
+  // The paths that flows would have, by subflow (kNoPath: none).
   using PathsBySlot = std::map<FlowSlot, std::vector<std::int32_t>>;
-  // Of those whose paths break if the fabric becomes `trial`.
+  // The paths of those flows whose present paths break if the fabric becomes `trial`.
   PathsBySlot PathsAfter(const fabric::Topology& trial, FabricView& view) const;
   bool IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const;
   std::vector<FlowMove> DescribeMoves(const PathsBySlot& after) const;

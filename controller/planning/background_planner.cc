@@ -5,8 +5,9 @@
 namespace espalier::controller {
 namespace {
 
-// Between two plans made ahead: at least this (what comes in a burst is one change), and so many
-// times what the last one took. Failures come seldom, flows often: their plans may be behind.
+// The pause before each step: at least this long, so that a burst of changes counts as one, and at
+// least this many times the duration of the last step. Failures are rarer than flow arrivals, so
+// failure plans get less time.
 constexpr Duration kStartPause = std::chrono::microseconds(50);
 constexpr int kPausesAStart = 4;
 constexpr Duration kFailurePause = std::chrono::milliseconds(2);
@@ -26,7 +27,8 @@ BackgroundPlanner::BackgroundPlanner(const State& state, StartPredictor& predict
       starts_(loop, kPausesAStart),
       failures_(loop, kPausesAFailure),
       plan_seconds_(metrics.MakeLatency("espalier_prediction_plan_seconds",
-                                        "Duration of making one plan ahead")) {}
+                                        "Time to compute the assignment for one predicted start")) {
+}
 
 void BackgroundPlanner::Request() {
   if (!options_.plan_ahead || !callbacks_.has_time()) return;
@@ -39,7 +41,7 @@ void BackgroundPlanner::RequestAfterChanges() {
 }
 
 void BackgroundPlanner::PlanStarts() {
-  if (callbacks_.is_held()) return;  // it is asked for again when the agents have been heard of
+  if (callbacks_.is_held()) return;  // requested again when the agents have answered
   const TimePoint start = loop_.Now();
   const bool has_planned = predictor_.PlanNext(start);
   const Duration spent = loop_.Now() - start;

@@ -13,23 +13,23 @@
 
 namespace espalier::controller {
 
-// Plans ahead in the background, piece by piece: what jobs start next, and, when that is planned,
-// where flows go when a link or switch fails.
+// Runs background planning in small steps: first the assignments for predicted starts, and when
+// these are up to date, the failure plans.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class BackgroundPlanner {
  public:
   struct Callbacks {
-    std::function<bool()> has_time;      // false: the loop is late, and no plans are made
-    std::function<bool()> is_held;       // agents are awaited, and nothing is to delay them
-    std::function<void()> request_turn;  // planning may have asked for ports
+    std::function<bool()> has_time;  // false: the loop is late, so no plans are made
+    std::function<bool()> is_held;   // true: agents' answers are awaited and must not be delayed
+    std::function<void()> request_turn;  // called when planning may have requested ports
   };
   BackgroundPlanner(const State& state, StartPredictor& predictor, FailurePlans& failure_plans,
                     const ControllerOptions& options, EventLoop& loop, Callbacks callbacks,
                     Metrics& metrics);
 
-  // There may be something to plan.
+  // Schedules planning, if it is enabled and there is time.
   void Request();
-  // The same, if any path has changed since it was last called.
+  // As Request, if any path has changed since the last call.
   void RequestAfterChanges();
 
  private:
@@ -45,7 +45,7 @@ class BackgroundPlanner {
   Callbacks callbacks_;
   PacedWork starts_;
   PacedWork failures_;
-  std::uint64_t seen_changes_ = 0;  // FlowPaths::changes when plans were last asked for
+  std::uint64_t seen_changes_ = 0;  // FlowPaths::changes at the last RequestAfterChanges
   LatencyHistogram& plan_seconds_;
 };
 

@@ -11,6 +11,18 @@ using fabric::DirectedLink;
 using fabric::LinkId;
 using fabric::NodeId;
 
+// Problem: after a failure, flows lose packets until each has another path and a port for it.
+// Searching at that moment would cost time for every flow, and ports may have to be probed first.
+// Idea: keep a table of backup paths with ports for every link and switch. SortDomains lists the
+// domains without a fresh plan, the most loaded first, and drops the plans of the least loaded ones
+// if memory is short. Begin, Continue and Finish make one plan at a time, in slices of some
+// subflows. Each subflow takes the path whose busiest link is least loaded, on loads from which the
+// affected subflows were removed (extra_), so that a plan spreads its flows.
+// Invariant: plans are only hints. BackupPathFor checks that the subflow is on the path for which
+// the entry was made, still belongs to the same flow (FlowTag), and that the backup path is usable.
+// Cost: O(subflows x candidate paths) per plan. Ports that are still valid are taken from the
+// earlier plan, so that a refresh requests few new ones.
+
 FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
                            std::size_t max_entries)
     : state_(state),
@@ -20,11 +32,11 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
       plans_(links_of_.size()),
       extra_(2 * state.topology.links().size()),
       made_(metrics.MakeCounter("espalier_failure_plans_made_total",
-                                "Plans made for the failure of a link or switch")),
+                                "Failure plans computed for a link or switch")),
       paths_computed_(metrics.MakeCounter("espalier_failure_plan_paths_total",
-                                          "Flow paths that failure plans were made for")),
+                                          "Subflows for which failure plans were computed")),
       entries_gauge_(metrics.MakeGauge("espalier_failure_plan_entries",
-                                       "Flow paths that failure plans hold")) {
+                                       "Backup paths that failure plans hold")) {
   const std::size_t links = state.topology.links().size();
   for (std::size_t i = 0; i < links; ++i) {
     const LinkId id(static_cast<std::int32_t>(i));
@@ -38,13 +50,13 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
   }
 }
 
-// Links, then nodes.
+// Links come first, then nodes.
 std::size_t FailurePlans::IndexOf(LinkOrSwitch domain) const {
   if (domain.IsLink()) return domain.link().Index();
   return state_.topology.links().size() + domain.node().Index();
 }
 
-LinkOrSwitch FailurePlans::ElementAt(std::size_t index) const {
+LinkOrSwitch FailurePlans::DomainAt(std::size_t index) const {
   const std::size_t links = state_.topology.links().size();
   if (index < links) return LinkOrSwitch::Link(LinkId(static_cast<std::int32_t>(index)));
   return LinkOrSwitch::Switch(NodeId(static_cast<std::int32_t>(index - links)));
@@ -56,7 +68,7 @@ std::vector<SubflowId> FailurePlans::SubflowsOver(LinkOrSwitch domain) const {
     const auto on_link = state_.flow_paths.live().SubflowsOn(link);
     subflows.insert(subflows.end(), on_link.begin(), on_link.end());
   }
-  // Edges of forests do not go around: their forest is made anew.
+  // Edges of forests have no backup path: their whole forest is recomputed.
   std::erase_if(subflows, [&](SubflowId subflow) {
     return !state_.flow_paths.OwnerOf(subflow).slot.has_value();
   });
@@ -83,13 +95,13 @@ void FailurePlans::Clear(LinkOrSwitch domain) {
   PlanOf(domain).entries = {};
 }
 
-void FailurePlans::PutInOrder() {
+void FailurePlans::SortDomains() {
   ordered_changes_ = state_.flow_paths.changes();
   ordered_version_ = state_.topology.version();
   order_.clear();
   std::vector<std::pair<std::int64_t, LinkOrSwitch>> loaded;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    const LinkOrSwitch domain = ElementAt(i);
+    const LinkOrSwitch domain = DomainAt(i);
     const std::int64_t load = LoadOf(domain);
     if (load > 0) {
       loaded.emplace_back(load, domain);
@@ -98,7 +110,7 @@ void FailurePlans::PutInOrder() {
     }
   }
   std::sort(loaded.rbegin(), loaded.rend());
-  // Those for which there is room; no plan has more entries than its element has load.
+  // Keep those for which there is room. A plan has at most as many entries as its domain's load.
   std::size_t room = max_entries_;
   const auto has_room = [&](const auto& domain) {
     const auto most = static_cast<std::size_t>(domain.first);
@@ -120,7 +132,7 @@ bool FailurePlans::RefreshNext(std::size_t max_subflows) {
         ordered_version_ == state_.topology.version()) {
       return false;
     }
-    PutInOrder();
+    SortDomains();
   }
   for (std::size_t subflows = 0; subflows < max_subflows && (draft_ || !order_.empty());
        ++subflows) {
@@ -128,7 +140,7 @@ bool FailurePlans::RefreshNext(std::size_t max_subflows) {
       Begin(order_.back());
       order_.pop_back();
     }
-    if (draft_) subflows += GoOn(max_subflows - subflows);
+    if (draft_) subflows += Continue(max_subflows - subflows);
   }
   entries_gauge_.Set(static_cast<double>(entries_));
   return true;
@@ -196,12 +208,12 @@ void FailurePlans::Begin(LinkOrSwitch domain) {
   draft_ = Draft{domain, std::move(plan)};
 }
 
-std::size_t FailurePlans::GoOn(std::size_t max_subflows) {
+std::size_t FailurePlans::Continue(std::size_t max_subflows) {
   std::vector<Entry>& entries = draft_->plan.entries;
   const std::size_t begin = draft_->next;
   const std::size_t end = std::min(entries.size(), begin + max_subflows);
   for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
-    // It has ended or moved meanwhile, or its number stands for a reservation.
+    // Skip it if it has ended or moved meanwhile, or if its id belongs to a reservation.
     const bool is_there = state_.flow_paths.OwnerOf(entry.subflow).slot &&
                           state_.flow_paths.live().PathOf(entry.subflow) == entry.from;
     if (!is_there) continue;
@@ -234,7 +246,7 @@ std::uint16_t FailurePlans::FlowTag(const Flow& flow) {
 }
 
 std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
-  const Plan& before = PlanOf(draft_->domain);  // its entries ascend, as these do
+  const Plan& before = PlanOf(draft_->domain);  // ascending, as the draft's
   std::size_t& next = draft_->before;
   while (next < before.entries.size() && before.entries[next].subflow < entry.subflow) ++next;
   if (next < before.entries.size() && before.version == draft_->plan.version) {
@@ -245,10 +257,10 @@ std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
       return known.port;
     }
   }
-  return AskForPort(flow, entry.to);
+  return FindOrRequestPort(flow, entry.to);
 }
 
-std::uint16_t FailurePlans::AskForPort(const Flow& flow, std::int32_t path) {
+std::uint16_t FailurePlans::FindOrRequestPort(const Flow& flow, std::int32_t path) {
   const fabric::PathIndex index(path);
   const auto choose = [&] {
     const auto entry = ChoosePort(state_.path_map, flow.key, index, state_.flow_paths.ports(),
@@ -282,7 +294,7 @@ std::optional<FailurePlans::BackupPath> FailurePlans::BackupPathFor(LinkOrSwitch
   if (found == entries.end() || found->subflow != subflow) return std::nullopt;
   if (found->to == kNoPath || found->from != state_.flow_paths.live().PathOf(subflow))
     return std::nullopt;
-  // The number may stand for another flow by now: then its path index may mean other links.
+  // The id may belong to another flow by now, whose path indices mean other links.
   if (!state_.flow_paths.OwnerOf(subflow).slot) return std::nullopt;
   const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
   if (found->flow != FlowTag(flow)) return std::nullopt;
@@ -306,7 +318,7 @@ void FailurePlans::ForEachBackupPath(
 std::size_t FailurePlans::loaded() const {
   std::size_t count = 0;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    count += LoadOf(ElementAt(i)) > 0 ? 1 : 0;
+    count += LoadOf(DomainAt(i)) > 0 ? 1 : 0;
   }
   return count;
 }
@@ -314,7 +326,7 @@ std::size_t FailurePlans::loaded() const {
 std::size_t FailurePlans::fresh() const {
   std::size_t count = 0;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    const LinkOrSwitch domain = ElementAt(i);
+    const LinkOrSwitch domain = DomainAt(i);
     count += LoadOf(domain) > 0 && IsFresh(domain) ? 1 : 0;
   }
   return count;

@@ -7,16 +7,16 @@
 
 namespace espalier::controller {
 
-// What can fail as one: a link, or a switch with all its links.
+// A failure domain: one link, or one switch with all its links.
 class LinkOrSwitch {
  public:
   static constexpr LinkOrSwitch Link(fabric::LinkId link) { return {false, link.value()}; }
   static constexpr LinkOrSwitch Switch(fabric::NodeId node) { return {true, node.value()}; }
 
   constexpr bool IsLink() const { return !is_switch_; }
-  constexpr fabric::LinkId link() const { return fabric::LinkId(id_); }  // only of a link
-  constexpr fabric::NodeId node() const { return fabric::NodeId(id_); }  // only of a switch
-  // The link fails with it.
+  constexpr fabric::LinkId link() const { return fabric::LinkId(id_); }  // requires IsLink
+  constexpr fabric::NodeId node() const { return fabric::NodeId(id_); }  // requires !IsLink
+  // Whether the link fails with it.
   bool Includes(const fabric::Topology& topology, fabric::LinkId link) const {
     if (!is_switch_) return link.value() == id_;
     const fabric::Link& ends = topology.link(link);

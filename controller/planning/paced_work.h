@@ -8,17 +8,17 @@
 
 namespace espalier::controller {
 
-// Work that goes on in the background of a loop, step by step, within a share of its time: after
-// each step it rests for `rests` times as long as the step took, so that it takes one part in
-// rests + 1 of the processor.
+// Runs background work on an event loop, step by step, within a share of its time. After each step
+// it rests for `rests` times the duration of the step, so it uses at most 1 / (rests + 1) of the
+// processor.
 // Thread safety: the loop's thread.
 class PacedWork {
  public:
   PacedWork(EventLoop& loop, int rests) : loop_(loop), rests_(rests) {}
 
   bool IsAwaited() const { return timer_ != nullptr; }
-  // Runs the step once, when the rest after the last one is over, and no sooner than `least` from
-  // now; where a step is awaited already, that one will do.
+  // Runs the step once, after the rest of the last step and not before `least` has passed. Does
+  // nothing if a step is already scheduled.
   void Request(Duration least, std::function<void()> step) {
     if (timer_) return;
     timer_ = loop_.After(std::max(pause_, least), [this, step = std::move(step)] {
@@ -26,7 +26,7 @@ class PacedWork {
       step();
     });
   }
-  // How long the last step took, in the loop or beside it.
+  // Records how long the last step took, on the loop or in another thread.
   void RecordDuration(Duration spent) { pause_ = rests_ * spent; }
 
  private:

@@ -11,58 +11,75 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMaxJobs = 1'024;
-constexpr std::size_t kMaxJobsOfHost = 64;  // that it was the first to name
-constexpr std::size_t kPlannedSets = 8;     // of a job: the next ones
+constexpr std::size_t kMaxJobsOfHost = 64;  // jobs that one host was the first to name
+constexpr std::size_t kPlannedSets = 8;     // upcoming sets of a job that get a plan
 constexpr std::size_t kMaxStartsInPlan = 8'192;
-constexpr std::uint32_t kMaxPortRounds = 16;  // of asking for the ports of one plan
-constexpr std::uint32_t kMaxAlike = 64;       // open flows of one pair told apart
+constexpr std::uint32_t kMaxPortRounds = 16;  // how often ports of one plan are requested
+constexpr std::uint32_t kMaxAlike = 64;       // open flows of one pair with different ordinals
 constexpr Duration kImminent = std::chrono::milliseconds(20);
-// Between two looks at a flow's reports: a part of the time that is left to it, within these
+// Time between two reviews of a flow's reports: its remaining time / kLooksAhead, within these
 // bounds.
 constexpr int kLooksAhead = 8;
 constexpr Duration kMinLook = std::chrono::milliseconds(50);
 constexpr Duration kMaxLook = std::chrono::seconds(1);
 
 std::uint64_t Hash(const fabric::PortKey& key) {
-  // Ports and queue pairs may be new with each connection: they do not name a flow.
+  // Ports and queue pairs may change with each connection, so they do not identify a flow.
   const auto pair = (static_cast<std::uint64_t>(key.source.value()) << 32U) |
                     static_cast<std::uint32_t>(key.destination.value());
   return PathFingerprint(static_cast<std::uint32_t>(pair >> 32U), static_cast<std::uint32_t>(pair),
                          key.protocol, 0);
 }
 
-// Of flows between the same ends, told apart by their number.
+// The key of a flow; flows between the same NICs differ by their ordinal.
 CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
   return CycleLearner::Key(pair + ordinal);
 }
 
 }  // namespace
 
+// Problem: assigning a burst of arrivals takes time just when the flows want to send. Training jobs
+// repeat the same bursts, so the work can be done before.
+// Idea: each job has a CycleLearner, which groups its flows into sets and forecasts when each set
+// starts. In the background, PlanNext tries the arrival of the next sets on the present paths
+// (PlanStarts) and keeps the outcome as a Plan. There are up to two plans per set: one for the
+// present paths, and one for the paths that remain after the departures that EndEstimator
+// forecasts. On arrival, Find looks for a plan that still holds, else for an outdated one.
+// Invariant: a plan holds exactly if topology version and path fingerprint are those for which it
+// was made. The fingerprint is a sum over all paths, so it does not depend on the order of changes;
+// Confirm updates it after each flow of the plan, so that the rest of the plan continues to hold.
+// Cost: Find is O(plans of the job), at most 2 x kPlannedSets; a plan costs twice its assignment.
+
 StartPredictor::StartPredictor(State& state, PathLearner& learner, const ControllerOptions& options,
                                Metrics& metrics)
     : state_(state),
       learner_(learner),
       options_(options),
-      expected_(metrics.MakeCounter("espalier_prediction_starts_expected_total",
-                                    "Flow starts that were of a set that a job repeats")),
+      expected_(metrics.MakeCounter(
+          "espalier_prediction_starts_expected_total",
+          "Flow arrivals that were predicted, as members of a set that a job repeats")),
       unexpected_(metrics.MakeCounter("espalier_prediction_starts_unexpected_total",
-                                      "Flow starts that nothing had announced")),
+                                      "Flow arrivals that were not predicted")),
       plan_hits_(metrics.MakeCounter("espalier_prediction_plan_hits_total",
-                                     "Flow starts answered from a ready plan")),
-      plan_fits_(metrics.MakeCounter(
-          "espalier_prediction_plan_stale_hits_total",
-          "Flow starts that took the path of a plan that was behind, within all limits")),
-      plan_misses_(metrics.MakeCounter("espalier_prediction_plan_misses_total",
-                                       "Expected flow starts for which no plan held")),
+                                     "Flow arrivals that used their precomputed path")),
+      plan_stale_hits_(metrics.MakeCounter("espalier_prediction_plan_stale_hits_total",
+                                           "Flow arrivals that used an outdated precomputed path, "
+                                           "as it keeps links within their even shares")),
+      plan_misses_(
+          metrics.MakeCounter("espalier_prediction_plan_misses_total",
+                              "Predicted flow arrivals without a usable precomputed path")),
       plans_made_(metrics.MakeCounter("espalier_prediction_plans_computed_total",
-                                      "Plans made in the background")),
-      start_error_(metrics.MakeLatency("espalier_prediction_start_error_seconds",
-                                       "Distance of a set's start from when it was predicted")),
-      end_error_(metrics.MakeLatency("espalier_prediction_end_error_seconds",
-                                     "Distance of a flow's end from when it was predicted")),
-      jobs_known_(metrics.MakeGauge("espalier_prediction_jobs", "Jobs whose flows are predicted")),
-      jobs_off_(metrics.MakeGauge("espalier_prediction_jobs_disabled",
-                                  "Jobs whose prediction is off, as it was wrong too often")) {}
+                                      "Assignments computed for predicted starts")),
+      start_error_(metrics.MakeLatency(
+          "espalier_prediction_start_error_seconds",
+          "Difference between the predicted and the actual start of a set of flows")),
+      end_error_(
+          metrics.MakeLatency("espalier_prediction_end_error_seconds",
+                              "Difference between the predicted and the actual end of a flow")),
+      jobs_known_(metrics.MakeGauge("espalier_prediction_jobs", "Jobs known to the predictor")),
+      jobs_off_(
+          metrics.MakeGauge("espalier_prediction_jobs_disabled",
+                            "Jobs for which prediction is off because it was wrong too often")) {}
 
 StartPredictor::Job* StartPredictor::FindJob(std::uint32_t name) const {
   const auto found = by_name_.find(name);
@@ -140,7 +157,7 @@ void StartPredictor::Learn(FlowSlot slot, TimePoint now) {
                                .is_open = true};
   ends_.Begin(slot, now, 0);
   ends_.TakeReport(slot, now, remaining, 0);
-  NoteSwitch(*job, now);
+  RecordSwitch(*job, now);
 }
 
 Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint now) {
@@ -149,7 +166,7 @@ Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint 
     for (const fabric::NodeId end : {source, destination}) {
       if (state_.paths.FindAttachment(end)) continue;
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("\"{}\" is no NIC of the fabric", state_.topology.node(end).id));
+                  fmt::format("\"{}\" is not a NIC of the fabric", state_.topology.node(end).id));
     }
   }
   const auto agent_of = [&](fabric::NodeId nic) {
@@ -159,10 +176,12 @@ Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint 
       state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
   Job* job = FindJob(number);
   if (job == nullptr) job = AddJob(number);
-  if (job == nullptr) return Fail(ErrorCode::kResourceExhausted, "too many jobs are predicted");
+  if (job == nullptr)
+    return Fail(ErrorCode::kResourceExhausted,
+                "too many jobs are predicted already (retry when one has ended)");
   now_ = now;
   const std::size_t members_before = job->learner.member_count();
-  std::unordered_map<std::uint64_t, std::uint32_t> alike;  // of one pair, by the pair's hash
+  std::unordered_map<std::uint64_t, std::uint32_t> alike;  // flows so far, by hash of the pair
   std::vector<Key> members;
   for (const auto& [source, destination] : schedule.flows) {
     Template member{.port_key = {.source = source, .destination = destination},
@@ -181,7 +200,7 @@ Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint 
   return job->learner.member_count() - members_before;
 }
 
-void StartPredictor::NoteSwitch(Job& job, TimePoint now) {
+void StartPredictor::RecordSwitch(Job& job, TimePoint now) {
   if (job.was_on == job.learner.IsOn()) return;
   job.was_on = job.learner.IsOn();
   state_.history.RecordOf(
@@ -217,7 +236,7 @@ void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
     ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
     ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps);
-    // The nearer its end, the more often.
+    // Review a flow more often as its end approaches.
     const auto left = ends_.ExpectedEnd(slot).value_or(now) - now;
     state_.flows.IgnoreReportsBefore(slot,
                                      now + std::clamp(left / kLooksAhead, kMinLook, kMaxLook));
@@ -229,13 +248,13 @@ double StartPredictor::PlannedRate(const Flow& flow) {
   const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
     if (!subflow.subflow || state_.flow_paths.live().PathOf(*subflow.subflow) < 0) return 0;
-    double of_way = static_cast<double>(state_.view.unit_bps());
+    double subflow_rate = static_cast<double>(state_.view.unit_bps());
     for (const std::uint32_t link : state_.flow_paths.live().LinksOf(*subflow.subflow)) {
       const auto load = static_cast<double>(state_.flow_paths.live().LoadOf(link));
       const auto capacity = static_cast<double>(state_.view.capacities()[link]);
-      of_way = std::min(of_way, capacity * share / std::max(load, share));
+      subflow_rate = std::min(subflow_rate, capacity * share / std::max(load, share));
     }
-    rate += of_way;
+    rate += subflow_rate;
   }
   return rate;
 }
@@ -246,7 +265,7 @@ void StartPredictor::Tick(TimePoint now) {
   for (const auto& job : jobs_) {
     job->learner.Tick(now);
     Refresh(*job);
-    NoteSwitch(*job, now);
+    RecordSwitch(*job, now);
     off += job->learner.IsOn() ? 0 : 1;
   }
   jobs_known_.Set(static_cast<double>(jobs_.size()));
@@ -302,7 +321,7 @@ std::optional<StartPredictor::Planned> StartPredictor::Find(FlowSlot slot) {
 }
 
 void StartPredictor::Confirm(const Planned& planned) {
-  (planned.holds ? plan_hits_ : plan_fits_).Add();
+  (planned.holds ? plan_hits_ : plan_stale_hits_).Add();
   if (planned.holds) {
     found_->fingerprint = state_.flow_paths.fingerprint();
     found_->changes = state_.flow_paths.changes();
@@ -314,7 +333,7 @@ void StartPredictor::Confirm(const Planned& planned) {
 
 void StartPredictor::CountMiss(FlowSlot slot) {
   if (slot.Index() >= known_.size() || !known_[slot.Index()].is_expected) return;
-  known_[slot.Index()].is_expected = false;  // counted, should it be placed again
+  known_[slot.Index()].is_expected = false;  // count it once, even if it is placed again
   plan_misses_.Add();
 }
 
@@ -334,7 +353,7 @@ StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
 
 StartPredictor::Plan StartPredictor::Make(Job& job, SetId set, const Remainder& remainder,
                                           bool assumes_ends) {
-  // In the order in which an assignment on arrival would take them, as far as can be known.
+  // In the order of an assignment on arrival, as far as it is known.
   std::vector<std::pair<Key, const Template*>> members;
   for (const CycleLearner::Member& member : job.learner.MembersOf(set)) {
     const auto found = job.templates.find(member.key);
@@ -392,7 +411,7 @@ bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
   return false;
 }
 
-void StartPredictor::AskForPorts(Job& job, Plan& plan) {
+void StartPredictor::RequestPorts(Job& job, Plan& plan) {
   plan.lacks_ports = false;
   ++plan.port_rounds;
   for (const auto& [key, subflows] : plan.subflows) {
@@ -444,7 +463,7 @@ bool StartPredictor::PlanNext(TimePoint now) {
     for (Plan& plan : job->plans) {
       const bool is_due = plan.port_rounds == 0 || ports_changed_;
       if (plan.lacks_ports && is_due && plan.port_rounds < kMaxPortRounds) {
-        AskForPorts(*job, plan);
+        RequestPorts(*job, plan);
       }
     }
   }

@@ -20,34 +20,34 @@
 
 namespace espalier::controller {
 
-// The controller's answer before the question (Routing for Large ML Models, section 3.4.2): learns
-// what each job starts in turn, keeps a plan for its next sets of flows, and hands a plan's paths
-// out when they start.
+// Predicts which flows each job will start next and precomputes their path assignments (Routing for
+// Large ML Models, section 3.4.2). It learns the order in which a job starts its sets of flows
+// (CycleLearner), keeps precomputed starts for the next sets, and hands out their paths on arrival.
 //
-// A plan is what OnlineAssigner would decide, tried on what is live now (and, where flows of the
-// fabric are forecast to end before, on what will be left). It holds while the topology's version
-// and the fingerprint of all paths are those that it was made for, moved on by its own flows: then
-// it is what an assignment on arrival would give. Where something else has changed since, a flow
-// still takes its planned path if no link of it goes above its leaves' limits by that
-// (OnlineAssigner), as no assignment could do better; else it is assigned as usual. The plan is
-// then made anew. So a wrong prediction costs only the time in the background.
+// A precomputed start is what OnlineAssigner decides on top of the present paths, or, if flows are
+// forecast to end before, on top of those that remain. It holds while the topology's version and
+// the fingerprint of all paths are those for which it was made, apart from its own flows: then it
+// equals an assignment on arrival. If something else has changed, a flow still takes its
+// precomputed path if this puts no link above its even share, as no assignment could do better.
+// Else it is assigned as usual. The start is then computed again, so a wrong prediction costs only
+// background time.
 //
-// Ports of planned paths are asked of the path learner ahead of the flows.
+// Ports of precomputed paths are requested from the path learner before the flows arrive.
 //
-// Bounds: jobs, also by the host that named them first, members a job, sets a plan, plans a job.
-// Where there is no room, that which no flow is open of and that has not started for longest makes
-// some; else the job is not learned. What a host reports touches the predictions of the job that it
-// names alone.
+// Bounds: jobs in all and by the host that named them first, members and precomputed starts per
+// job, flows per precomputed start. If there is no room for a job, the one that started least
+// recently among those without open flows is dropped; if all have open flows, the job is not
+// learned. Reports of a host affect only the predictions of the jobs that it names.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class StartPredictor {
  public:
   StartPredictor(State& state, PathLearner& learner, const ControllerOptions& options,
                  Metrics& metrics);
 
-  // These flows have just been opened by their hosts (not: found open after a restart) and
-  // admitted.
+  // Takes flows that were just opened and admitted, but not those that were found open after a
+  // restart.
   void HandleStarts(std::span<const FlowSlot> slots, TimePoint now);
-  // Flows that a job will start together, from NIC to NIC: its scheduler or profiler says so.
+  // Flows that a job will start together, from NIC to NIC, as its scheduler or profiler declares.
   struct Schedule {
     std::string job;
     std::vector<std::pair<fabric::NodeId, fabric::NodeId>> flows;
@@ -55,34 +55,35 @@ class StartPredictor {
     std::uint64_t bytes_each = 0;
     Duration period{};  // zero: not known
   };
-  // Nothing has to be learned of these. How many were taken: those under one switch need no plan,
-  // those that were declared before stay as they were. Errors: kInvalidArgument (an end is no NIC
-  // of the fabric), kResourceExhausted (no room for the job).
+  // Takes a declared schedule, so that nothing must be learned. Returns how many flows it added:
+  // flows under one switch need no plan, and flows declared before stay as they are. Errors:
+  // kInvalidArgument (an end is not a NIC of the fabric), kResourceExhausted (no room for the job).
   Result<std::size_t> Declare(const Schedule& schedule, TimePoint now);
-  // Before its flow is closed.
+  // Must be called before the flow is closed.
   void HandleEnd(FlowSlot slot, TimePoint now);
-  // Of these flows, whose time to be looked at has come, there is a new report.
+  // Takes new reports of these flows, whose next review is due (FlowTable::Taken).
   void HandleProgress(std::span<const FlowSlot> due, TimePoint now);
-  // The number stands for another job from now on; it has no open flow.
+  // The number will name another job. The job must not have an open flow.
   void ForgetJob(std::uint32_t job);
-  // A path may have become known for ports that plans wait for.
+  // The path map may have ports now for which precomputed starts wait.
   void HandleFindings() { ports_changed_ = true; }
 
-  // The paths of all ways of a new flow by a plan, and the live ways that move first; none: assign
-  // it as usual. Valid until Confirm, which follows when state is so.
+  // The precomputed paths of all subflows of a new flow, and the subflows in progress that must
+  // move first; none: assign it as usual. Valid until Confirm, which the caller calls when it has
+  // taken them.
   struct Planned {
     std::span<const std::int32_t> paths;
     std::span<const OnlineAssigner::Move> moves;
-    bool holds = false;  // else the paths are to be taken only within limits
+    bool holds = false;  // false: outdated, to be taken only if links stay within their even shares
   };
   std::optional<Planned> Find(FlowSlot slot);
   void Confirm(const Planned& planned);
-  // No plan held for this flow: counted if it was expected.
+  // Counts a miss if the flow was predicted, as no precomputed path was usable for it.
   void CountMiss(FlowSlot slot);
 
-  // Makes the plan that is wanted next, one at a time: O(its flows). False: none is wanted.
+  // Computes the most urgent missing start; O(its flows). False: none is missing.
   bool PlanNext(TimePoint now);
-  // Closes what time closes; now and then.
+  // Updates what depends on time alone. To be called periodically.
   void Tick(TimePoint now);
 
   // Views.
@@ -90,8 +91,8 @@ class StartPredictor {
     std::string job;
     bool is_on = true;
     double hit_rate = 0;
-    std::uint64_t hits = 0;    // starts that were expected
-    std::uint64_t misses = 0;  // and that were not
+    std::uint64_t hits = 0;    // flow arrivals that were predicted
+    std::uint64_t misses = 0;  // flow arrivals that were not
     std::size_t sets = 0;
     std::size_t members = 0;
     std::optional<Duration> period;
@@ -99,7 +100,7 @@ class StartPredictor {
     Duration uncertainty{};
     double confidence = 0;
     std::size_t next_flows = 0;
-    bool is_planned = false;  // a plan holds for its next set
+    bool is_planned = false;  // a precomputed start holds for its next set
   };
   std::vector<JobView> Jobs() const;  // by name
   std::optional<EndEstimator::Forecast> EndOf(FlowSlot slot) const { return ends_.Of(slot); }
@@ -108,7 +109,7 @@ class StartPredictor {
   using Key = CycleLearner::Key;
   using SetId = CycleLearner::SetId;
 
-  // What a member of a set is: enough to plan for it.
+  // What is known of a member of a set before it arrives.
   struct Template {
     fabric::PortKey port_key;
     fabric::NodeId source_leaf;
@@ -120,15 +121,15 @@ class StartPredictor {
   struct Plan {
     SetId set;
     std::int64_t version = 0;       // of the topology
-    std::uint64_t fingerprint = 0;  // of the paths on which it rests
-    std::uint64_t changes = 0;      // FlowPaths::changes; counts where live ways move
-    bool assumes_ends = false;
-    bool is_used_up = false;  // all its flows have started
+    std::uint64_t fingerprint = 0;  // of the paths for which it was made
+    std::uint64_t changes = 0;      // FlowPaths::changes; compared only if it has moves
+    bool assumes_ends = false;      // made for the paths that remain after forecast departures
+    bool is_used_up = false;        // all its flows have arrived
     bool lacks_ports = true;
-    std::uint64_t made = 0;         // grows from plan to plan
-    std::uint32_t port_rounds = 0;  // how often ports were asked for
+    std::uint64_t made = 0;         // serial number
+    std::uint32_t port_rounds = 0;  // how often ports were requested
     std::unordered_map<Key, std::pair<std::uint32_t, std::uint32_t>>
-        subflows;  // in paths: first, count
+        subflows;  // first index into decided.paths, and count
     StartAssignment decided;
   };
   struct Job {
@@ -137,33 +138,34 @@ class StartPredictor {
     std::size_t open_flows = 0;
     CycleLearner learner;
     std::unordered_map<Key, Template> templates;
-    // Of open flows of one pair, by its hash: a bit each.
+    // By hash of the pair: a bit for the ordinal of each open flow.
     std::unordered_map<std::uint64_t, std::uint64_t> ordinals;
     std::vector<CycleLearner::Next> upcoming;
-    std::uint64_t seen_changes = 0;  // of the learner, when upcoming was asked for
+    std::uint64_t seen_changes = 0;  // CycleLearner::changes to which `upcoming` refers
     bool was_on = true;
     std::vector<Plan> plans;
   };
-  // What was made of an open flow.
+  // How an open flow was classified.
   struct Known {
     Job* job = nullptr;
-    std::uint64_t pair = 0;  // hash of its ends
-    std::uint32_t ordinal = 0;
+    std::uint64_t pair = 0;     // hash of its ends
+    std::uint32_t ordinal = 0;  // among open flows of the pair
     Key key;
-    bool is_expected = false;
+    bool is_expected = false;  // predicted, and no miss was counted yet
   };
 
   Job* FindJob(std::uint32_t name) const;
   bool MakeRoom(std::size_t host);
-  // None where there is no room.
+  // Null if there is no room.
   Job* AddJob(std::uint32_t name);
   void Learn(FlowSlot slot, TimePoint now);
   void Refresh(Job& job);
-  void NoteSwitch(Job& job, TimePoint now);
+  // Records an event if prediction has been switched on or off for the job.
+  void RecordSwitch(Job& job, TimePoint now);
   bool Holds(const Plan& plan) const;
-  // The plan's paths for a flow that is in it; empty where it has none for all ways.
+  // The plan's paths for this flow; empty if the flow is not in it or a subflow has no path.
   static std::span<const std::int32_t> PathsIn(const Plan& plan, Key key, std::size_t subflows);
-  // The ways that will have ended, and the fingerprint of what is left.
+  // The subflows that will have ended, and the fingerprint of the remaining paths.
   struct Remainder {
     std::vector<SubflowId> ending;
     std::uint64_t fingerprint = 0;
@@ -175,23 +177,24 @@ class StartPredictor {
     Job* job = nullptr;
     std::size_t index = 0;  // in Job::upcoming
   };
-  // What starts just now first (in turn, as each start puts the plans of all others behind), then
-  // the soonest; of sets whose time is not known yet, the jobs in turn.
+  // The upcoming sets in the order in which to plan for them. Sets that are starting come first,
+  // the one planned least recently before others, because each start makes the plans of all others
+  // outdated. Then come the others by time, and sets without a known time by job.
   std::vector<Wanted> WantedPlans();
   Plan Make(Job& job, SetId set, const Remainder& remainder, bool assumes_ends);
   bool PlanFor(Job& job, const CycleLearner::Next& next);
-  void AskForPorts(Job& job, Plan& plan);
-  // Its share of the most loaded link of its paths: what water-filling gives it at least.
+  void RequestPorts(Job& job, Plan& plan);
+  // The flow's share of the most loaded link of each path: a lower bound of its water-filling rate.
   double PlannedRate(const Flow& flow);
 
   State& state_;
   PathLearner& learner_;
   const ControllerOptions& options_;
-  std::vector<std::unique_ptr<Job>> jobs_;           // by first start
-  std::unordered_map<std::uint32_t, Job*> by_name_;  // of these
-  std::vector<Known> known_;                         // by slot
+  std::vector<std::unique_ptr<Job>> jobs_;  // in the order of their first start
+  std::unordered_map<std::uint32_t, Job*> by_name_;
+  std::vector<Known> known_;  // by slot
   EndEstimator ends_;
-  std::uint64_t made_ = 0;  // plans
+  std::uint64_t made_ = 0;  // number of plans made
   Plan* found_ = nullptr;
   Key found_key_;
   bool ports_changed_ = false;
@@ -200,7 +203,7 @@ class StartPredictor {
   Counter& expected_;
   Counter& unexpected_;
   Counter& plan_hits_;
-  Counter& plan_fits_;
+  Counter& plan_stale_hits_;
   Counter& plan_misses_;
   Counter& plans_made_;
   LatencyHistogram& start_error_;

@@ -8,17 +8,28 @@ namespace {
 
 constexpr std::size_t kTimesKept = 32;
 constexpr std::size_t kOffsetsKept = 8;
-constexpr std::size_t kMaxLag = 8;          // starts of a set in one iteration
-constexpr std::size_t kGapsForMedian = 5;   // at lag 1; three times the lag otherwise
-constexpr std::size_t kGapsForTrust = 8;    // that confidence looks at
-constexpr std::uint8_t kTimesAwayMost = 3;  // then a member has left
-constexpr int kGapsUntilGone = 3;           // a set that is late by more has left the cycle
+constexpr std::size_t kMaxLag = 8;            // starts of a set per iteration
+constexpr std::size_t kGapsForMedian = 5;     // at lag 1; 3 at higher lags
+constexpr std::size_t kGapsForTrust = 8;      // latest gaps that count for the confidence
+constexpr std::uint8_t kMaxMissedStarts = 3;  // then a member has left
+constexpr int kGapsUntilGone = 3;             // a set that is late by more is not predicted
 constexpr int kUnknownGapInTogethers = 8;
-constexpr double kScoreWeight = 0.125;  // of one start of a set
+constexpr double kScoreWeight = 0.125;  // of one start of a set of mean size
 constexpr double kOffBelow = 0.5;
 constexpr double kOnAbove = 0.75;
 
-// Of an odd count the middle one, of an even one the lower of the two.
+// Problem: predict from a stream of arrivals (flow, time) which flows arrive together next, and
+// when, although sets interleave, members come late, and iterations pause or drift.
+// Idea: arrivals of unknown flows collect in pending_ until none has come for `together`; then they
+// become a set. An arrival of a known flow goes to the set that is starting and lacks it, else it
+// begins a new start of the set whose forecast is nearest. Each start closes the one before: its
+// members are scored, and those that stayed away too often leave. Times are learned per set, by the
+// lag at which gaps repeat and by the offset to the preceding set.
+// Invariant: a flow occurs at most once in a set (`place`), and sets_of_ lists the sets of each flow.
+// A flow that arrives again while it is pending closes pending_ first, so it occurs there once.
+// Cost: as in the header; LearnGap is O(kTimesKept x kMaxLag) per start, when a forecast is needed.
+
+// The middle value; of an even count the lower of the two.
 template <typename T>
 T Median(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -28,7 +39,7 @@ T Median(std::vector<T> values) {
 
 Duration Distance(Duration a, Duration b) { return a > b ? a - b : b - a; }
 
-// Of what comes again `lag` later the differences, oldest first.
+// The differences between each gap and the one `lag` earlier, oldest first.
 std::vector<Duration> DeviationsAt(std::span<const Duration> gaps, std::size_t lag) {
   std::vector<Duration> deviations;
   for (std::size_t i = lag; i < gaps.size(); ++i) {
@@ -46,7 +57,8 @@ Duration GapAt(std::span<const Duration> gaps, std::size_t lag) {
   return Median(std::move(alike));
 }
 
-// After how many gaps they repeat: a longer lag has to be much better, and seen to repeat.
+// After how many gaps the gaps repeat. A longer lag must halve the deviation, and must have been
+// seen to repeat.
 std::size_t LagOf(std::span<const Duration> gaps) {
   std::size_t best = 1;
   if (gaps.size() < 3) return best;
@@ -145,7 +157,7 @@ CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
       nearest = distance;
     }
   }
-  next->members[next->place.at(key)].missed_starts = 0;  // it is back: it stays a member
+  next->members[next->place.at(key)].missed_starts = 0;  // it has returned, so it stays a member
   BeginStart(*next);
   return next;
 }
@@ -182,7 +194,7 @@ void CycleLearner::LearnGaps() {
 
 void CycleLearner::EndStart(Set& set) {
   if (set.starts == 0) return;
-  // The start from which it was learned had nothing to be held against.
+  // The start from which the set was learned was not predicted.
   if (set.starts > 1 || set.is_declared) {
     Score(static_cast<double>(set.started) / static_cast<double>(set.members.size()),
           set.members.size());
@@ -197,7 +209,9 @@ void CycleLearner::EndStart(Set& set) {
 }
 
 void CycleLearner::DropMembersThatLeft(Set& set) {
-  const auto has_left = [](const Member& member) { return member.missed_starts >= kTimesAwayMost; };
+  const auto has_left = [](const Member& member) {
+    return member.missed_starts >= kMaxMissedStarts;
+  };
   if (set.is_declared || std::none_of(set.members.begin(), set.members.end(), has_left)) return;
   for (const Member& member : set.members) {
     if (!has_left(member)) continue;
@@ -266,7 +280,7 @@ void CycleLearner::DropLeastRecentlySeen() {
 }
 
 void CycleLearner::Score(double share_expected, std::size_t starts) {
-  // A few foreign flows in a large job say little about it.
+  // A few unrelated flows in a large job count little.
   const double mean_size = static_cast<double>(member_count_) / static_cast<double>(sets_.size());
   const double size = mean_size > 0 ? std::min(1.0, static_cast<double>(starts) / mean_size) : 1;
   score_ += kScoreWeight * size * (share_expected - score_);

@@ -17,76 +17,76 @@
 namespace espalier::controller {
 
 struct CycleOptions {
-  // Starts of unknown flows that are no further apart than this are learned as one set. Too small
-  // a value only cuts a set in two, which are then predicted each by itself.
+  // Arrivals of unknown flows at most this far apart are learned as one set. If it is too small, a
+  // set is split in two, which are then predicted separately.
   Duration together = std::chrono::milliseconds(20);
   std::size_t max_members = 16'384;  // of all sets; further flows are not learned
-  std::size_t max_sets = 64;         // the one that has not started for longest makes room
+  std::size_t max_sets = 64;         // beyond that, the set that started least recently is dropped
 };
 
-// What one training job will start next, learned from what it has started (Routing for Large ML
-// Models, section 3.4.2).
+// Learns from the arrivals of one training job which flows it starts together and when, and
+// predicts the next starts (Routing for Large ML Models, section 3.4.2).
 //
-// Flows that started together are a set (the rings of a collective, a pipeline stage, ...). Each
-// set is a process of its own, whatever the other sets do: so collectives that interleave in
-// changing order are no harder than one. A member that comes late still belongs to its set's
-// present start (a straggler delays nothing but itself); one that stays away three times in a row
-// has left the set. The next start is expected a gap after the last one, or an offset after the set
-// that came before it, whichever has varied less; the gap is a median of the latest ones at the lag
-// at which gaps repeat (several starts an iteration have gaps of their own), so that pauses for a
-// checkpoint, jitter and drift of the iteration time do little harm.
+// Flows that arrive together form a set, for example the rings of a collective or a pipeline stage.
+// Each set is predicted separately, so collectives that interleave in changing order are no harder
+// than one. A member that arrives late still belongs to the present start of its set, so a
+// straggler delays only itself. A member that misses three starts in a row leaves the set. The next
+// start is predicted from the last one plus a gap, or from the last start of the preceding set plus
+// an offset, whichever has varied less. Gaps may repeat with a lag, if a set starts several times
+// per iteration; the predicted gap is the median of the latest ones at that lag. Checkpoint pauses,
+// jitter and drift of the iteration time thus do little harm.
 //
-// Switches itself off (IsOn) while starts are unexpected more often than expected, and learns on.
+// Switches itself off (IsOn) while most arrivals are not predicted, and continues to learn.
 //
 // Complexity: HandleStart O(sets of the flow), and O(members) when a set starts or is learned;
-// memory O(max_members + max_sets). Deterministic; times are given, no clock is read; a time before
-// the last one counts as the last one. Thread safety: one thread.
+// memory O(max_members + max_sets). Deterministic: times are arguments, no clock is read; a time
+// before the last one counts as the last one. Thread safety: one thread.
 class CycleLearner {
  public:
-  // Names a flow of the job, the same each time that it comes.
+  // Identifies a flow of the job; the same each time that it arrives.
   using Key = StrongId<struct MemberKeyTag, std::uint64_t>;
   using SetId = StrongId<struct FlowSetTag, std::uint32_t>;
 
   explicit CycleLearner(CycleOptions options = {}) : options_(options) {}
 
-  // True if it was expected: a member of a set that has been seen (or declared).
+  // Takes an arrival. True if it was predicted: the flow is a member of a learned or declared set.
   bool HandleStart(Key key, std::uint64_t bytes, TimePoint now);
-  // The job itself says what it will start, every `period` (0: it does not know), and needs no
-  // first time. Members that are declared already are left as they are.
+  // Adds a set that the job declares, which starts every `period` (0: not known). Members of sets
+  // declared before are left there.
   void Declare(std::span<const Key> members, std::uint64_t bytes_each, Duration period);
 
   struct Member {
     Key key;
-    std::uint64_t bytes = 0;         // of its last starts the median
-    bool has_started = false;        // in the present start of the set
-    std::uint8_t missed_starts = 0;  // in a row
-    std::array<std::uint64_t, 3> recent{};
+    std::uint64_t bytes = 0;                // median of `recent`
+    bool has_started = false;               // in the present start of the set
+    std::uint8_t missed_starts = 0;         // in a row
+    std::array<std::uint64_t, 3> recent{};  // bytes of the latest starts, oldest first
   };
   struct Next {
     SetId set;
-    // None where it is not known yet: after the first start.
+    // None if it is not known yet, as after the first start.
     std::optional<TimePoint> expected;
-    Duration uncertainty{};  // most starts are no further from `expected` than this
-    double confidence = 0;   // share of its latest gaps that were as predicted
+    Duration uncertainty{};  // most starts differ from `expected` by at most this
+    double confidence = 0;   // share of the latest gaps that were as predicted
   };
-  // The sets that will start again, soonest first, those without a time last.
+  // The sets that will start again, the earliest first, those without a time last.
   std::vector<Next> Upcoming();
-  // In the order in which they first came; empty where there is no such set.
+  // The members in the order in which they were learned; empty if there is no such set.
   std::span<const Member> MembersOf(SetId set) const;
-  // Grows with each start of the set.
+  // How often the set has started.
   std::uint64_t StartsOf(SetId set) const;
-  // Some of its members have started, and the others may follow any moment.
+  // Whether some members have started, and the others may follow at any moment.
   bool HasPartlyStarted(SetId set) const;
-  // Grows whenever Upcoming may say something else.
+  // Grows whenever the result of Upcoming may change.
   std::uint64_t changes() const { return changes_; }
-  // Flows that started together are a set from now on, if no start has come for `together`. (The
-  // next start would find that out, too.)
+  // Makes pending flows a set if no unknown flow has arrived for `together`. HandleStart does this,
+  // too.
   void Tick(TimePoint now);
-  // How long the job's iterations take: of the largest set the time between starts that are alike.
+  // The duration of the job's iterations: the time after which starts of the largest set repeat.
   std::optional<Duration> Period();
 
   bool IsOn() const { return is_on_; }
-  // Of all starts that came when there was something to expect.
+  // Predicted and not predicted arrivals, since the job has had a set.
   std::uint64_t hits() const { return hits_; }
   std::uint64_t misses() const { return misses_; }
   double HitRate() const;
@@ -100,17 +100,17 @@ class CycleLearner {
     bool is_declared = false;
     Duration declared_period{};
     std::vector<Member> members;
-    std::unordered_map<Key, std::uint32_t> place;  // in members
-    std::size_t started = 0;                       // members in the present start
+    std::unordered_map<Key, std::uint32_t> place;  // index into members
+    std::size_t started = 0;                       // members of the present start
     std::uint64_t starts = 0;
-    std::deque<TimePoint> times;  // of the latest starts
-    std::optional<SetId> before;  // the set that started before it, last time
-    std::deque<Duration> offsets;
-    // Of the gaps between `times`, where there is one; those of the last start are left to be
-    // learned where somebody asks for the next, as flows wait for what is done at their start.
+    std::deque<TimePoint> times;   // of the latest starts
+    std::optional<SetId> before;   // the set that started before it the last time
+    std::deque<Duration> offsets;  // from starts of `before` to its own
+    // What was learned of the gaps between `times`. The latest gap is learned only when a forecast
+    // is needed, because flows wait while their start is handled.
     bool has_new_gap = false;
     std::size_t lag = 1;
-    std::optional<Duration> gap;  // that is expected next
+    std::optional<Duration> gap;  // the predicted next gap
     Duration deviation{};
     double confidence = 0;
   };
@@ -121,7 +121,7 @@ class CycleLearner {
 
   Set* Find(SetId id);
   const Set* Find(SetId id) const;
-  // The set whose present or next start this belongs to.
+  // The set to whose present or next start this arrival belongs; null: none.
   Set* ChooseSet(Key key);
   void BeginStart(Set& set);
   void EndStart(Set& set);
@@ -133,7 +133,7 @@ class CycleLearner {
   void DropLeastRecentlySeen();
   void Score(double share_expected, std::size_t starts);
 
-  // From the times of its starts.
+  // Learns lag, gap, deviation and confidence from the times of its starts.
   static void LearnGap(Set& set);
   void LearnGaps();
   static std::optional<Forecast> ForecastByGap(const Set& set);
@@ -150,7 +150,7 @@ class CycleLearner {
   std::uint64_t changes_ = 0;
   TimePoint now_{};
   TimePoint last_start_{};
-  std::vector<std::pair<Key, std::uint64_t>> pending_;  // unknown ones that started together
+  std::vector<std::pair<Key, std::uint64_t>> pending_;  // unknown flows that arrived together
   std::unordered_set<Key> pending_keys_;
   TimePoint pending_first_{};
   TimePoint pending_last_{};

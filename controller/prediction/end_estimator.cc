@@ -6,10 +6,10 @@
 namespace espalier::controller {
 namespace {
 
-constexpr double kNewWeight = 0.5;      // of a rate that was seen, against those before
-constexpr double kSpreadWeight = 0.25;  // the same of its deviation
-constexpr double kIntervals = 2;        // mean deviations to either side
-constexpr double kSlowest = 0.05;       // of the expected rate, for the latest end
+constexpr double kNewWeight = 0.5;      // of the newest rate in the moving average
+constexpr double kSpreadWeight = 0.25;  // of the newest deviation in the moving average
+constexpr double kIntervals = 2;        // width of the forecast's interval, in mean deviations
+constexpr double kSlowest = 0.05;       // lowest rate for the latest end, relative to the expected
 constexpr double kYearSeconds = 365.0 * 86'400;
 
 TimePoint After(TimePoint from, double seconds) {
@@ -18,6 +18,17 @@ TimePoint After(TimePoint from, double seconds) {
 }
 
 }  // namespace
+
+// Problem: the expected ends of all flows change with every report, but only the earliest few are
+// ever needed. Keeping them sorted would cost O(log flows) per report.
+// Idea: a binary heap with lazy keys. If a flow's expected end moves away, its key stays as it is,
+// too early. Only when the flow surfaces, at the root or in a search up to a time, its key is
+// corrected and it sinks. If the end moves closer, the key is lowered at once.
+// Invariant: key <= expected for each flow in the heap, and keys are in heap order, so no flow with
+// an end by `until` lies below one with a later key. At(heap_[p]).place == p.
+// Rates: `correction` and `measured_bps` are exponential moving averages of what reports show. The
+// correction is kept when the planned rate changes.
+// Cost: as in the header; a search visits at most two flows for each that it returns or corrects.
 
 double EndEstimator::RateOf(const Entry& entry) {
   return entry.planned_bps > 0 ? entry.planned_bps * entry.correction : entry.measured_bps;
@@ -99,7 +110,6 @@ std::optional<FlowSlot> EndEstimator::Soonest() {
 }
 
 std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {
-  // Below a flow with a later key, all have later keys: the walk sees two for each that it takes.
   std::vector<FlowSlot> found;
   std::vector<FlowSlot> behind;
   std::vector<std::size_t> open;
@@ -128,7 +138,7 @@ void EndEstimator::Update(FlowSlot flow) {
     return RemoveFromHeap(flow);
   }
   entry.expected = After(entry.reported, seconds);
-  if (entry.place >= 0 && entry.key <= entry.expected) return;  // its place is good enough
+  if (entry.place >= 0 && entry.key <= entry.expected) return;  // the key may be early
   entry.key = entry.expected;
   if (entry.place < 0) {
     heap_.push_back(flow);

@@ -9,56 +9,55 @@
 
 namespace espalier::controller {
 
-// When live flows end (Routing for Large ML Models, section 3.4.2): what a flow has left by its
-// host's last report, over the rate that the present assignment gives it, corrected by the rate
-// that it was seen to have. A host that reports nonsense spoils the forecasts of its own flows.
+// Forecasts when flows end (Routing for Large ML Models, section 3.4.2): the remaining bytes by the
+// host's last report, divided by the rate that the present assignment gives the flow, corrected by
+// its observed rate. A host with wrong reports affects only the forecasts of its own flows.
 //
-// Complexity: by an indexed heap in which a flow whose end moves off stays where it is until
-// somebody looks that far: Begin and End O(log flows), TakeReport and SetPlannedRate O(1) unless
-// the end comes nearer (then O(log flows)). Deterministic; times are given, no clock is read.
-// Thread safety: one thread.
+// Complexity: Begin and End O(log flows); TakeReport and SetPlannedRate O(1), or O(log flows) if
+// the expected end moves closer. Deterministic: times are arguments, no clock is read. Thread
+// safety: one thread.
 class EndEstimator {
  public:
-  // `planned_bps`: what water-filling gives it; 0: not known. Ends what the slot stood for.
+  // `planned_bps`: the rate by water-filling; 0: not known. Ends the flow that was in the slot.
   void Begin(FlowSlot flow, TimePoint now, double planned_bps);
   void SetPlannedRate(FlowSlot flow, double planned_bps);
-  // Reports of flows that have not begun are ignored, and so are earlier times than the last one's.
-  // `achieved_bps`: as its host measured it; used where two reports do not show a rate.
+  // Ignores reports for flows that have not begun, and reports older than the last one.
+  // `achieved_bps`: as measured by its host; used if two reports do not show a rate.
   void TakeReport(FlowSlot flow, TimePoint now, std::uint64_t remaining_bytes,
                   std::uint64_t achieved_bps);
   void End(FlowSlot flow);
 
   struct Forecast {
     TimePoint expected;
-    TimePoint earliest;  // the interval that four of five ends fall into, by how rates varied
+    TimePoint earliest;  // [earliest, latest]: contains four of five ends, by how rates varied
     TimePoint latest;
     double rate_bps = 0;
   };
-  // None where nothing remains, no rate is known, or it would take longer than a year.
+  // None if nothing remains, no rate is known, or it would take longer than a year.
   std::optional<Forecast> Of(FlowSlot flow) const;
-  std::optional<TimePoint> ExpectedEnd(FlowSlot flow) const {  // of the forecast
+  std::optional<TimePoint> ExpectedEnd(FlowSlot flow) const {  // Forecast::expected
     if (flow.Index() >= flows_.size() || At(flow).place < 0) return std::nullopt;
     return At(flow).expected;
   }
-  // The flow that is expected to end first of those with a forecast; the lowest slot of equals.
+  // The flow with the earliest expected end; the lowest slot among equals.
   std::optional<FlowSlot> Soonest();
-  // Flows with a forecast of at most `until`, ascending by slot. O(those, and log flows for each
-  // that has moved off beyond `until` since the last call).
+  // The flows expected to end by `until`, ascending by slot. O(result), and O(log flows) for each
+  // flow whose expected end has moved beyond `until` since the last call.
   std::vector<FlowSlot> EndingBy(TimePoint until);
 
  private:
   struct Entry {
-    bool is_live = false;
+    bool is_live = false;  // between Begin and End
     bool has_report = false;
     TimePoint reported;
     std::uint64_t remaining_bytes = 0;
     double planned_bps = 0;
-    double correction = 1;    // of the planned rate
-    double measured_bps = 0;  // where no rate is planned
+    double correction = 1;    // factor for the planned rate
+    double measured_bps = 0;  // used if no rate is planned
     double spread = 0.25;     // mean relative deviation of the rate
     std::int32_t place = -1;  // in heap_; -1: no forecast
     TimePoint expected;
-    TimePoint key;  // in heap_: `expected` as it was when it was last put in place, or nearer
+    TimePoint key;  // its key in heap_; at most `expected`
   };
 
   Entry& At(FlowSlot flow) { return flows_[flow.Index()]; }

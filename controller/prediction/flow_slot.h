@@ -6,7 +6,8 @@
 
 namespace espalier::controller {
 
-// A flow's place in the controller's table of flows: dense, and reused after the flow is gone.
+// A flow's index in the controller's flow table. Slots are dense and are reused after the flow has
+// ended.
 using FlowSlot = StrongId<struct FlowTag, std::uint32_t>;
 
 }  // namespace espalier::controller

@@ -21,7 +21,7 @@ StartAssignment PlanStarts(OnlineAssigner& live, std::span<const PredictedStart>
       subflows.push_back(live.Add(start.source, start.destination, kLoadUnit / start.subflows));
     }
   }
-  std::map<SubflowId, std::int32_t> original;  // of all that moved
+  std::map<SubflowId, std::int32_t> original;  // paths of subflows that moved
   for (const OnlineAssigner::Move& move : live.PlaceArrivals(subflows, options)) {
     original.try_emplace(move.subflow, move.from);
   }

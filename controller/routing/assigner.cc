@@ -12,7 +12,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// A load relative to a capacity, without division.
+// A load relative to a capacity, compared without division.
 struct Ratio {
   std::int64_t units = 0;
   std::int64_t capacity = 1;
@@ -24,6 +24,18 @@ struct Ratio {
 };
 
 }  // namespace
+
+// Problem: spread all commodities over the fabric so that the most loaded link carries least and,
+// among such assignments, slow jobs are as fast as possible (RLM, sections 3.3 and 8).
+// Idea: Optimal has three stages. (1) EquitablePaths gives the optimum directly where its theorem
+// applies. (2) Elsewhere, Greedy gives a start, and rearrangement chains lower its maximum load:
+// the limit of all links is set just below it, and each link above the limit is relieved (Improve).
+// (3) ChooseFairest keeps that load. For one job after the other, the heaviest weight and then the
+// fewest flows first, it raises the counted shares of the job's subflows, so that chains move other
+// flows off its links (Shield). It also tries Greedy in two orders, and keeps the best score.
+// Invariant: result_.max_load never grows after stage 1 or Greedy; a failed Shield is undone.
+// Cost: each stage is bounded by step_budget; Greedy is O(candidate hops), a score O(subflows x
+// hops x passes) of water-filling.
 
 std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
   const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
@@ -104,8 +116,8 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
       TakePathsFromOccupancy();
     }
   }
-  // Where no link has more than one flow's worth, all are as fast as they can be; and a budget that
-  // does not pay for looking at each flow twice buys nothing.
+  // If no link carries more than one flow, all flows are as fast as possible. A budget below two
+  // scores would improve nothing.
   const auto looks = 2 * static_cast<std::int64_t>(commodities.size());
   if (result_.max_load > Load{1, 1} && steps > looks) ChooseFairest(commodities, options, steps);
   return result_;
@@ -152,8 +164,8 @@ void Assigner::Improve(std::int64_t& steps) {
 
 bool Assigner::Shield(std::span<const std::uint32_t> group, std::span<const Commodity> commodities,
                       std::int64_t level, std::int64_t& steps) {
-  // Each of the group's ways counts for more than it is, so that a link that is full by this
-  // count carries `level` of them, or one and few others.
+  // Each subflow of the group counts for more than its share, so that a link that is full by this
+  // count carries at most `level` whole flows of the group, or fewer and some others.
   const std::vector<std::int64_t> shares = shares_;
   std::vector<std::int32_t> before;
   for (const SubflowId subflow : subflows_) before.push_back(occupancy_.PathOf(subflow));
@@ -200,8 +212,8 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   };
   if (try_greedy({})) keep_if_better();
 
-  // Groups by weight, as the heavier are slower by it on a shared link; then by size: the fewer
-  // flows, the cheaper to shield.
+  // Groups of greater weight first, as sharing a link slows them more relative to their weight;
+  // then smaller groups, which are cheaper to shield.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
   for (std::uint32_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
@@ -230,7 +242,8 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   }
   TakePathsFromOccupancy();
   keep_if_better();
-  // The sum of rates says little about when jobs end: not for it is greedy given up.
+  // Greedy in the paper's order wins unless another assignment makes jobs or phases faster. The sum
+  // of rates does not count here, as it says little about when jobs end.
   if (try_greedy(PaperOrder(commodities))) {
     best_score.total_rate = 0;
     if (!IsBetter(best_score, score())) best = result_.paths;

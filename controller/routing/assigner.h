@@ -12,65 +12,64 @@
 namespace espalier::controller {
 
 struct AssignOptions {
-  // By job; empty: all 1. A job of weight 2 should be twice as fast as one of weight 1.
+  // By job; empty: 1 for all. A job of weight 2 should be twice as fast as one of weight 1.
   std::span<const std::uint32_t> job_weights;
-  // Jobs by their slowest phase (Commodity::phase), and of equal ones by the next slower: the
-  // third layer of fairness (section 8). Otherwise a job counts by its slowest flow alone.
+  // Compares equally fast jobs by their slowest phase (Commodity::phase), then by the next slower
+  // one: the third fairness layer (section 8). Otherwise only a job's slowest flow counts.
   bool fair_phases = false;
-  // How long Optimal may go on improving, in steps of about 100 ns: local search where no theorem
-  // gives the optimum, and the choice among assignments of equal maximum load. 0: the first
-  // assignment of least load that is found.
+  // How long Optimal may improve its result, in steps of about 100 ns: by local search if no
+  // theorem gives the optimum, and among assignments of equal maximum load. 0: no improvement.
   std::int64_t step_budget = 200'000;
 };
 
-// Assigns paths to all commodities at once. A workspace: kept from call to call, so that repeated
-// assignments of like size allocate nothing. Deterministic: same input, same output.
+// Assigns paths to all commodities at once. An Assigner is a workspace: repeated assignments of
+// similar size allocate nothing. Deterministic: same input, same output.
 //
-// Up to kMaxTotalSubflows ways in all; more, or a commodity of none or more than kMaxSubflows, is a
-// broken invariant. No other input is refused: commodities within one leaf take no path,
-// unreachable ones are reported (kNoPath) and do not hinder the others. Results are valid until the
-// next call. Thread safety: one thread per workspace (the view fills its cache, too).
+// At most kMaxTotalSubflows subflows in all, and 1 to kMaxSubflows for each commodity; anything
+// else is a broken invariant. Commodities within one leaf take no path. Unroutable ones get kNoPath
+// and do not affect the others. Results are valid until the next call. Thread safety: one thread
+// per workspace (the view fills its cache, too).
 class Assigner {
  public:
-  // After link states change: view.Refresh().
+  // After link states have changed, call view.Refresh().
   explicit Assigner(FabricView& view)
       : view_(view), equitable_(view), occupancy_(view), rates_(view) {}
 
-  // Algorithm 1 of Routing for Large ML Models (section 3.4.1) over switch-to-switch links: takes
-  // the commodities in the caller's order and gives each way the usable path whose busiest link,
-  // relative to its capacity, carries least so far; the lowest index (spine) among equals.
-  // Guarantee: on a full 2-layer Clos with equal links at most twice the optimum (Theorem 2).
+  // Algorithm 1 of Routing for Large ML Models (section 3.4.1) over switch-to-switch links. Takes
+  // the commodities in the caller's order and gives each subflow the usable path whose busiest
+  // link, relative to its capacity, carries least so far; the lowest index (spine) among equals.
+  // Guarantee: on a full 2-tier Clos with equal links at most twice the optimum (Theorem 2).
   // Complexity: O(total candidate hops).
   const Assignment& Greedy(std::span<const Commodity> commodities);
 
-  // The least maximum load: exact on a 2-layer Clos whose leaves share one set of live spines with
-  // equal rates (equitable edge colouring: every leaf's links carry the floor or ceiling of its
-  // mean); elsewhere the best found within the budget, with lower_bound telling the gap. Among
-  // assignments of that load the one with the lexicographically greatest vector of jobs'
-  // slowest rates that is found within the budget. Never worse than Greedy in maximum load.
-  // Where nothing that is found makes jobs (or their phases, if asked for) faster than Greedy in
-  // the order of the paper's authors does at the same load, that is what is returned.
+  // Minimises the maximum load. The result is exact on a 2-tier Clos whose leaves share one set of
+  // usable spines, whose links have equal rates, and if all commodities have equally many subflows
+  // (EquitablePaths). Otherwise it is the best assignment found within the budget, never worse than
+  // Greedy; lower_bound shows the gap. Among assignments of equal maximum load, the result has the
+  // lexicographically greatest vector of jobs' slowest rates that the budget allows to find. If
+  // Greedy in the order of the paper's authors (PaperOrder) reaches the same load, and nothing
+  // found makes jobs or their phases faster, its assignment is returned.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
  private:
-  // In the order of these indices; empty: as they come.
+  // In the order of these indices; empty: in the given order.
   void AssignGreedily(std::span<const Commodity> commodities, std::span<const std::uint32_t> order);
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);
-  // The same in a Clos, where no candidates need to be listed: the spine.
+  // As ChooseLeastLoaded, for a Clos, without listing candidates; returns the spine.
   std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
-  // The occupancy holds the result's ways: subflows_ by entry of result_.paths.
+  // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
-  // Lowers the maximum load by chains of moves until it meets the lower bound, nothing more is
+  // Lowers the maximum load by rearrangement chains until it meets the lower bound, no chain is
   // found, or the budget is used up.
   void Improve(std::int64_t& steps);
   bool RelieveLinksAboveLimit(std::int64_t& steps);
-  // Among assignments of this maximum load: see Optimal.
+  // Improves fairness at the same maximum load: see Optimal.
   void ChooseFairest(std::span<const Commodity> commodities, const AssignOptions& options,
                      std::int64_t& steps);
-  // The commodities of a group (a job) get links on which they meet so few flows that the load is
-  // `level` at most, at the cost of others; false, and nothing is changed, if that fails.
+  // Moves other flows away from the links of a group (a job or phase), so that the load that its
+  // commodities see is at most `level`. False, without any change, if that fails.
   bool Shield(std::span<const std::uint32_t> group, std::span<const Commodity> commodities,
               std::int64_t level, std::int64_t& steps);
 
@@ -82,7 +81,7 @@ class Assigner {
   Occupancy occupancy_;
   RatePredictor rates_;
   std::vector<SubflowId> subflows_;
-  std::vector<std::int64_t> shares_;  // by way, as the occupancy counts them
+  std::vector<std::int64_t> shares_;  // by subflow, as the occupancy counts them
 };
 
 }  // namespace espalier::controller

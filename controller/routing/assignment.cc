@@ -8,10 +8,10 @@
 
 namespace espalier::controller {
 std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
-  ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "ways={}", subflows);
+  ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "subflows={}", subflows);
   const std::uint64_t first = taken_;
   taken_ += subflows;
-  ESPALIER_CHECK(taken_ <= kMaxTotalSubflows, "ways of all commodities={}, at most {}", taken_,
+  ESPALIER_CHECK(taken_ <= kMaxTotalSubflows, "subflows of all commodities={}, at most {}", taken_,
                  kMaxTotalSubflows);
   return static_cast<std::uint32_t>(first);
 }

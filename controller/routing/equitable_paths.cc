@@ -14,7 +14,7 @@ constexpr std::uint8_t kReceives = 2;
 
 bool EquitablePaths::FindColors(std::span<const Commodity> commodities) {
   const Clos& clos = *view_.clos();
-  // What each leaf sees, checked once for every leaf in use.
+  // The usable spines are compared once for each leaf in use, not for each commodity.
   reaches_.assign(clos.leaves, 0);
   for (const Commodity& commodity : commodities) {
     if (commodity.source == commodity.destination) continue;
@@ -23,12 +23,12 @@ bool EquitablePaths::FindColors(std::span<const Commodity> commodities) {
   }
   colors_.clear();
   for (std::uint32_t leaf = 0; leaf < clos.leaves; ++leaf) {
-    for (const std::uint8_t subflow : {kSends, kReceives}) {
-      if ((reaches_[leaf] & subflow) == 0) continue;
-      const auto& live = subflow == kSends ? clos.up_live : clos.down_live;
+    for (const std::uint8_t direction : {kSends, kReceives}) {
+      if ((reaches_[leaf] & direction) == 0) continue;
+      const auto& live = direction == kSends ? clos.up_live : clos.down_live;
       const auto mask = std::span(live).subspan(std::size_t{leaf} * clos.words, clos.words);
       if (std::all_of(mask.begin(), mask.end(), [](std::uint64_t word) { return word == 0; })) {
-        reaches_[leaf] = static_cast<std::uint8_t>(reaches_[leaf] & ~subflow);
+        reaches_[leaf] = static_cast<std::uint8_t>(reaches_[leaf] & ~direction);
         continue;
       }
       if (colors_.empty()) colors_.assign(mask.begin(), mask.end());
@@ -52,9 +52,9 @@ bool EquitablePaths::IsRoutable(const Commodity& commodity) const {
 bool EquitablePaths::Assign(std::span<const Commodity> commodities, Assignment& assignment) {
   if (!view_.clos() || !view_.clos()->equal_rates || commodities.empty()) return false;
   const std::uint32_t subflows = commodities.front().subflows;
-  const bool same_ways = std::all_of(commodities.begin(), commodities.end(),
-                                     [&](const Commodity& c) { return c.subflows == subflows; });
-  if (!same_ways || commodities.size() > std::numeric_limits<std::int32_t>::max() / subflows) {
+  const bool same_counts = std::all_of(commodities.begin(), commodities.end(),
+                                       [&](const Commodity& c) { return c.subflows == subflows; });
+  if (!same_counts || commodities.size() > std::numeric_limits<std::int32_t>::max() / subflows) {
     return false;
   }
   if (!FindColors(commodities)) return false;

@@ -9,25 +9,25 @@
 
 namespace espalier::controller {
 
-// The exact optimum on a 2-layer Clos with equal links: an equitable edge colouring of the
-// multigraph of leaves, one colour a live spine (graph::EdgeColoring). Every leaf's load on each
-// of its links is then the floor or the ceiling of its mean, so no assignment has less on any
-// leaf's busiest link.
+// Computes the assignment of least maximum load on a 2-tier Clos with equal links, by an equitable
+// edge colouring (de Werra 1971; graph::EdgeColoring). Leaves are the nodes of a bipartite
+// multigraph, subflows its edges, and usable spines its colours. Each link of a leaf then carries
+// the floor or the ceiling of the leaf's mean, so no assignment has less on a leaf's busiest link.
 //
-// It applies where all live links have one rate, all leaves that send or receive (and can) see
-// the same live spines, and all commodities are split into equally many ways.
-// A workspace. Thread safety: one thread.
+// It applies if all usable links have one rate, all sending leaves and all receiving leaves with a
+// usable link reach the same spines, and all commodities have equally many subflows. It is a
+// workspace. Thread safety: one thread.
 class EquitablePaths {
  public:
   explicit EquitablePaths(FabricView& view) : view_(view) {}
 
-  // Fills assignment.paths, max_load and lower_bound (they are equal); `first` must be set.
-  // False, and nothing is changed, where it does not apply. O(commodities) and the colouring.
+  // Fills assignment.paths, max_load and lower_bound (equal to max_load); `first` must be set.
+  // False, without any change, if it does not apply. O(commodities) besides the colouring.
   bool Assign(std::span<const Commodity> commodities, Assignment& assignment);
 
  private:
-  // The live spines that all leaves in use see; false where they differ. Leaves that see none
-  // are left out: their commodities are unroutable.
+  // Finds the usable spines that all leaves in use reach; false if they differ. Leaves that reach
+  // none are left out: their commodities are unroutable.
   bool FindColors(std::span<const Commodity> commodities);
   bool IsRoutable(const Commodity& commodity) const;
 
@@ -35,9 +35,9 @@ class EquitablePaths {
   graph::EdgeColoring coloring_;
   std::vector<graph::BipartiteEdge> edges_;
   std::vector<std::uint32_t> spines_;   // by colour
-  std::vector<std::uint64_t> colors_;   // the live spines as a mask
+  std::vector<std::uint64_t> colors_;   // the usable spines as a mask
   std::vector<std::uint8_t> reaches_;   // bit 0: the leaf can send, bit 1: it can receive
-  std::vector<std::uint32_t> degrees_;  // ways sent by leaf, then received by leaf
+  std::vector<std::uint32_t> degrees_;  // subflows sent by leaf, then received by leaf
 };
 
 }  // namespace espalier::controller

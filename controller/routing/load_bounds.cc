@@ -9,7 +9,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// The links over which something must go, and how much.
+// Traffic that must cross the fabric over one of these links.
 struct Cut {
   std::int64_t units = 0;
   std::vector<std::uint32_t> links;
@@ -117,16 +117,21 @@ class CutCollector {
 
 }  // namespace
 
+// Problem: at load t, link j holds floor(t * c_j / unit / portion) portions. Find the smallest t at
+// which these add up to all portions.
+// Idea: at the smallest t some link is exactly full, or t could be smaller. So t is k portions on a
+// link of some capacity c. For each distinct c, a binary search finds the smallest k that gives
+// room for all; the smallest load over all c is the answer.
+// Invariant: `low` portions on such a link do not give enough room, `high` portions do.
+// Cost: O(distinct capacities x links x log portions), in exact 128-bit arithmetic.
 Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t portion,
                      std::span<const std::int64_t> capacities) {
   const std::int64_t portions = (units + portion - 1) / portion;
-  // Some link carries exactly t: try each capacity as that link's.
   std::vector<std::int64_t> distinct(capacities.begin(), capacities.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   Load best;
   for (const std::int64_t full : distinct) {
-    // The least number of portions on a link of this capacity that makes room for all.
     std::int64_t low = 0;
     std::int64_t high = portions;
     while (low + 1 < high) {

@@ -12,6 +12,21 @@ __extension__ using Wide = __int128;
 
 }  // namespace
 
+// Problem: keep the load of links minimal while flows arrive and depart, in time proportional to
+// the change and with few moves of flows in progress.
+// Idea: the even share of a leaf's links is a local optimum, which a counter per leaf and direction
+// gives at once, so that "is this link too full?" needs no global view. An arrival raises the
+// counters of its two leaves, then takes a path whose links stay at or below their even shares.
+// Occupancy finds it: an idle spine, a path with room, a Kempe chain or a rearrangement chain.
+// Departures lower even shares and may leave links above them; these are noted in full_, and
+// Rebalance relieves them.
+// Invariant: side_loads_ holds the sums of the shares of all subflows with a path, and of those
+// that PlaceArrivals is about to place. Every usable link above its limit is in full_.
+// Cost: O(1) to count a subflow, as the limits of a side change only when its load leaves [least,
+// most], or when the smallest or greatest share changes. Occupancy's search for a path comes on
+// top.
+// Source: de Werra 1971 for the even share; Kempe chains as in edge colouring.
+
 OnlineAssigner::OnlineAssigner(FabricView& view, Occupancy::BytesInFlight bytes_in_flight)
     : view_(view),
       occupancy_(view, std::move(bytes_in_flight)),
@@ -192,7 +207,7 @@ void OnlineAssigner::CountAll(std::span<const SubflowId> subflows) {
     const auto run = RunOfOneSource(subflows);
     std::int64_t units = 0;
     for (const SubflowId subflow : run) {
-      ESPALIER_CHECK(!occupancy_.HasPath(subflow), "way={}", subflow.value());
+      ESPALIER_CHECK(!occupancy_.HasPath(subflow), "subflow={} has a path", subflow.value());
       const std::int64_t share = occupancy_.ShareOf(subflow);
       units += share;
       CountAt(view_.leaf_count() + occupancy_.DestinationOf(subflow), share);
@@ -208,8 +223,8 @@ std::span<const OnlineAssigner::Move> OnlineAssigner::PlaceArrivals(
   moves_.clear();
   CountAll(subflows);
   while (!subflows.empty()) {
-    // Those without an idle path wait until the others of their leaf have theirs: then fewer chains
-    // are followed through what changes.
+    // Subflows without an idle path wait until all others of their leaf are placed, so that fewer
+    // chains run over links that are about to change.
     const auto run = RunOfOneSource(subflows);
     const auto placed = occupancy_.InsertIdle(run);
     moves_.insert(moves_.end(), placed.begin(), placed.end());

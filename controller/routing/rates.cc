@@ -56,7 +56,7 @@ Score ComputeScore(std::span<const Commodity> commodities, std::span<const doubl
   score.job_rates.assign(jobs, kNothing);
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> phases;
   for (std::size_t i = 0; i < commodities.size(); ++i) {
-    if (rates[i] <= 0) continue;  // unroutable: no assignment can help
+    if (rates[i] <= 0) continue;  // unroutable in every assignment
     const Commodity& commodity = commodities[i];
     const double weight = job_weights.empty() ? 1 : job_weights[commodity.job];
     const double rate = rates[i] / weight;
@@ -70,7 +70,7 @@ Score ComputeScore(std::span<const Commodity> commodities, std::span<const doubl
   }
   std::sort(score.job_rates.begin(), score.job_rates.end());
   while (!score.job_rates.empty() && score.job_rates.back() == kNothing) {
-    score.job_rates.pop_back();  // a job number without flows
+    score.job_rates.pop_back();  // job numbers without flows
   }
   for (const auto& [phase, rate] : phases) score.phase_rates.push_back(rate);
   std::sort(score.phase_rates.begin(), score.phase_rates.end());

@@ -5,21 +5,21 @@
 
 namespace espalier::controller {
 
-// The options that the controller runs by: those of its configuration, and on top of them the
-// policies that operators have set.
+// The options that are in force: those of the configuration, overridden by the policies that
+// operators have set.
 // Thread safety: the controller's loop thread.
 class Settings {
  public:
   explicit Settings(ControllerOptions configured);
 
-  // In force; valid, and up to date, for as long as this object lives.
+  // The options in force. The reference stays valid and up to date while this object lives.
   const ControllerOptions& now() const { return now_; }
   const ControllerOptions& configured() const { return configured_; }  // without policies
 
-  // These policies hold from now on.
+  // Replaces the policies.
   void Apply(const IntentById& policies);
-  // The configuration was read again: takes its policies, the lease, the interval of verification
-  // and the limits of agents; the rest needs a restart. Apply follows.
+  // Takes from a configuration that was read again its policies, the lease, the verification
+  // interval and the limits of agents; other changes need a restart. Call Apply afterwards.
   void Reload(const ControllerOptions& configured);
 
  private:

@@ -21,42 +21,42 @@
 
 namespace espalier::controller {
 
-// What a rank of a job is to do, and in which push its agent was told (0: not yet).
+// The plan of one rank of a job, and the push that carried it to the rank's agent (0: none yet).
 struct RankPlanDelivery {
   std::shared_ptr<const wire::RankPlan> plan;
   std::uint64_t generation = 0;
 };
 
-// One agent name, connected or not.
+// An agent, connected or not, by the name of its host.
 struct Agent {
   std::string name;
-  std::optional<PeerId> peer;  // none: never accepted, or gone
-  std::uint64_t instance = 0;  // nonce of the process that last said Hello
+  std::optional<PeerId> peer;  // none: not connected
+  std::uint64_t instance = 0;  // nonce of the process that sent the last Hello
   std::vector<wire::Nic> nics;
   std::vector<std::string> features;
   std::uint32_t protocol_minor = 0;
   TimePoint last_heard;
-  bool reported = false;                 // its first full report after Hello has come
-  std::uint64_t report_sequence = 0;     // of the last report, since Hello
-  std::optional<TokenBucket> allowance;  // entries (proto/message_cost.h), over all connections
+  bool reported = false;                 // its first full report after Hello has arrived
+  std::uint64_t report_sequence = 0;     // sequence number of the last report since Hello
+  std::optional<TokenBucket> allowance;  // entries (proto/message_cost.h), for all its connections
 
   // Pushes. Generations count up by one per push in an epoch.
   std::uint64_t generation = 0;  // last sent
   std::uint64_t acked_generation = 0;
-  TimePoint hold_until;  // a full push waits for flows being adopted, which end by this
+  TimePoint hold_until;  // until then, a full push waits for flows that are being adopted
   TimePoint last_push;
-  std::map<RankOfJob, RankPlanDelivery> plans;  // of the ranks on its host
+  std::map<RankOfJob, RankPlanDelivery> plans;  // for the ranks on its host
 
   bool Has(std::string_view feature) const {
     return std::find(features.begin(), features.end(), feature) != features.end();
   }
 };
 
-// Who is connected as which agent. Names are those of the topology's hosts.
+// The known agents, connected or not. Their names are the names of hosts in the topology.
 // Thread safety: the controller's loop thread.
 class AgentRegistry {
  public:
-  // A known name keeps its id for ever.
+  // Returns the id of this name, which never changes, and adds the name if it is unknown.
   AgentId Intern(const std::string& name);
   std::optional<AgentId> FindByName(std::string_view name) const;
   std::optional<AgentId> FindByPeer(PeerId peer) const;

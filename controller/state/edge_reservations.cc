@@ -34,7 +34,7 @@ void EdgeReservations::Close(const EdgeName& name) {
 
 void EdgeReservations::CheckInvariants() const {
   for (const auto& [name, edge] : edges_) {
-    ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.subflow).slot, "way {} of an edge is a flow's",
+    ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.subflow).slot, "edge subflow {} belongs to a flow",
                    edge.subflow.value());
     ESPALIER_CHECK(flow_paths_.live().PathOf(edge.subflow) == edge.path.value(),
                    "edge {} has left its path", name.number.value());

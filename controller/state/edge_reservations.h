@@ -14,16 +14,16 @@
 
 namespace espalier::controller {
 
-// Names an edge as a flow is named. Agents count connections and their flows, and do not reach the
-// numbers of edges.
+// Names an edge the way flows are named. Edges are numbered from 2^63; agents number their flows
+// from small numbers, so the two do not meet.
 struct EdgeName {
-  AgentId agent;  // of the host that sends
+  AgentId agent;  // the sending host's
   wire::LocalFlowId number;
   auto operator<=>(const EdgeName&) const = default;
 };
 
-// What an edge of a job's forest reserves: load on a path of the fabric that no assignment takes
-// from it. No agent reports it or is told of it, as its rank's plan has the port.
+// The load that an edge of a job's forest reserves on a path of the fabric, which assignments leave
+// alone. Agents neither report edges nor receive them: the port is in the rank's plan.
 struct EdgeReservation {
   std::uint32_t job = 0;  // index into JobNames
   fabric::PortKey key;
@@ -35,11 +35,11 @@ struct EdgeReservation {
   std::int64_t load = 0;  // on each link of the path, in 1 / kLoadUnit of a flow
   DecisionOrigin origin = DecisionOrigin::kReactive;
   TimePoint started;
-  SubflowId subflow{};  // its place; EdgeReservations::Open gives it
+  SubflowId subflow{};  // its entry in FlowPaths; set by EdgeReservations::Open
 };
 
-// The edges of all plans in force that cross the fabric: each keeps its load in FlowPaths and its
-// job's name in FlowTable from Open to Close.
+// Holds the edges of all job plans in force that cross the fabric. From Open to Close, each edge
+// holds its load in FlowPaths and keeps its job's name in FlowTable.
 //
 // Thread safety: the controller's loop thread. The references must outlive it. Complexity: Open,
 // Close and Find are O(log edges), CountOfAgent is O(1).
@@ -48,14 +48,14 @@ class EdgeReservations {
   EdgeReservations(FlowPaths& flow_paths, FlowTable& flows)
       : flow_paths_(flow_paths), flows_(flows) {}
 
-  // Gives it a number that no edge has had, and its place. The port is the caller's to take.
+  // Reserves the edge's load and gives it a number that no edge has had. The caller takes the port.
   EdgeName Open(AgentId agent, EdgeReservation edge);
-  // It must be open.
+  // The edge must be open.
   void Close(const EdgeName& name);
 
   using ByName = std::map<EdgeName, EdgeReservation>;
   const ByName& all() const { return edges_; }
-  const EdgeReservation* Find(const EdgeName& name) const {  // null: it is not open
+  const EdgeReservation* Find(const EdgeName& name) const {  // null: not open
     const auto found = edges_.find(name);
     return found == edges_.end() ? nullptr : &found->second;
   }
@@ -63,15 +63,15 @@ class EdgeReservations {
     return agent.Index() < counts_.size() ? counts_[agent.Index()] : 0;
   }
 
-  // Aborts where an edge is not on its path, its port is free, or where others than edges reserve.
-  // O(edges + ways): for tests.
+  // Aborts if an edge has left its path, its port is free, or a reservation belongs to no edge.
+  // O(edges + subflows): for tests.
   void CheckInvariants() const;
 
  private:
   FlowPaths& flow_paths_;
   FlowTable& flows_;
   ByName edges_;
-  std::vector<std::size_t> counts_;  // of edges, by agent
+  std::vector<std::size_t> counts_;  // edges by agent
   std::uint64_t made_ = 0;
 };
 

@@ -70,7 +70,7 @@ void EventHistory::Add(HistoryEvent event) {
   }
 }
 
-// The oldest that it has.
+// Removes the source's oldest event.
 void EventHistory::Evict(Source& source) {
   events_.erase(source.sequences.front());
   of_sources_.erase(source.sequences.front());

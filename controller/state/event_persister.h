@@ -10,17 +10,17 @@
 
 namespace espalier::controller {
 
-// Keeps the history of events in the store, over restarts. The history counts in the loop's time,
-// the store in the calendar's.
+// Keeps the event history in the store, so that it survives restarts. It converts between the loop
+// time of the history and the wall time of the store.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class EventPersister {
  public:
   EventPersister(EventHistory& history, Store& store, EventLoop& loop, WallClock clock);
-  ~EventPersister();  // stores what is new
+  ~EventPersister();  // stores new events
 
-  // What earlier controllers stored.
+  // Restores the events that earlier controllers stored.
   void Restore(const std::vector<StoredEvent>& events);
-  // Gives the store what has been recorded since the last call.
+  // Gives the store the events that were recorded since the last call.
   void StoreNew();
 
  private:
@@ -28,7 +28,7 @@ class EventPersister {
   Store& store_;
   EventLoop& loop_;
   WallClock clock_;
-  std::uint64_t stored_ = 0;  // sequence of the latest event that the store was given
+  std::uint64_t stored_ = 0;  // sequence of the latest event that the store has
 };
 
 }  // namespace espalier::controller

@@ -136,15 +136,17 @@ void FlowPaths::CheckInvariants() const {
     view_.AppendHops(entry.source, entry.destination, path, hops);
     for (const std::uint32_t link : hops) loads[link] += entry.load;
     if (!entry.owner.slot) {
-      ESPALIER_CHECK(entry.subflows == 1 && entry.load > 0, "way {} reserves {} in {} ways",
-                     subflow.value(), entry.load, entry.subflows);
+      ESPALIER_CHECK(entry.subflows == 1 && entry.load > 0,
+                     "reservation {} has load {} in {} parts", subflow.value(), entry.load,
+                     entry.subflows);
       continue;
     }
-    ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "way {} is of a closed flow", subflow.value());
+    ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "subflow {} belongs to a closed flow",
+                   subflow.value());
     const Flow& flow = flows_.At(*entry.owner.slot);
     ESPALIER_CHECK(entry.owner.index < flow.subflows.size() &&
                        flow.subflows[entry.owner.index].subflow == subflow,
-                   "way {} is not its owner's", subflow.value());
+                   "subflow {} is not recorded in its flow", subflow.value());
   }
   ESPALIER_CHECK(fingerprint == fingerprint_, "fingerprint {} is not the sum {}", fingerprint_,
                  fingerprint);
@@ -152,7 +154,7 @@ void FlowPaths::CheckInvariants() const {
   for (const auto& [key, slots] : pairs_) {
     for (const FlowSlot slot : slots) {
       ESPALIER_CHECK(flows_.IsOpen(slot) && flows_.At(slot).key == key,
-                     "slot {} stands under a key that is not its flow's", slot.value());
+                     "slot {} is registered with a key that is not its flow's", slot.value());
     }
   }
   for (const FlowSlot slot : flows_.All()) {

@@ -16,13 +16,13 @@
 
 namespace espalier::controller {
 
-// Where flows are: the one owner of the paths that subflows (Subflow) and reservations have, of
-// whose they are, and of the source ports in use. Nobody else changes any of these.
+// Owns the paths of subflows (Subflow) and reservations, the mapping from each path's id to its
+// owner, and the source ports in use. No other class changes these.
 //
-// Invariants (CheckInvariants): a subflow with a place in OnlineAssigner is named there as its
-// owner; a reservation has a load and is one way; the fingerprint is the sum of PathFingerprint
+// Invariants (CheckInvariants): a subflow that has a path id is recorded as that id's owner; a
+// reservation has a load and is a single subflow; the fingerprint is the sum of PathFingerprint
 // over all subflows and reservations that have a path; the loads of links are the sums of the
-// shares on them; `pairs` holds exactly the flows registered.
+// shares on them; `pairs` holds exactly the registered flows.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class FlowPaths {
@@ -31,38 +31,38 @@ class FlowPaths {
 
   FlowPaths(FabricView& view, FlowTable& flows);
 
-  // Subflows. A subflow has a place from Add to Remove, and on that place a path, or none yet.
-  // The flow's leaves are known, and it has as many ways as it will have.
+  // Subflows. A subflow has an id in OnlineAssigner from Add to Remove, with a path or with none
+  // yet. Add requires that the flow's leaves are known and that its number of subflows is final.
   void Add(FlowSlot slot, std::uint32_t index);
   void Place(const Subflow& subflow, std::int32_t path);
   void Remove(Subflow& subflow);
-  // From now on the flow's subflows count as live when others need room; a flow that cannot be
-  // moved stays where it is.
+  // Marks the flow as in progress, so that moves of its subflows count against move limits. A flow
+  // that cannot be moved is pinned.
   void SetInProgress(const Flow& flow);
-  // Whether others' chains may move it; false: as far as the flow itself can be moved.
+  // Pins the flow's subflows; false: unpins them if the flow can be moved.
   void Hold(const Flow& flow, bool holds);
-  // OnlineAssigner::PlaceArrivals and Rebalance, with all moves noted. Valid until the next call.
+  // As in OnlineAssigner. The moves are valid until the next call.
   std::span<const Move> PlaceArrivals(std::span<const SubflowId> subflows,
                                       const OnlineAssigner::Options& options);
   std::span<const Move> Rebalance(const OnlineAssigner::Options& options);
-  // Moves that were planned before.
+  // Applies precomputed moves.
   void Take(std::span<const Move> moves);
-  // What these starts would be assigned now (PlanStarts): tries it, and takes all back.
+  // Returns what these arrivals would be assigned (PlanStarts); leaves all paths as they are.
   StartAssignment TryStarts(std::span<const PredictedStart> starts,
                             std::span<const SubflowId> ending,
                             const OnlineAssigner::Options& options) {
     return PlanStarts(live_, starts, ending, options);
   }
-  // Link states have changed (the view has been told): OnlineAssigner::HandleLinkChange.
+  // To be called after link states have changed in the view: OnlineAssigner::HandleLinkChange.
   std::span<const SubflowId> HandleLinkChange() { return live_.HandleLinkChange(); }
 
-  // Reservations: load on a path that no chain moves and no agent reports, in 1 / kLoadUnit of a
+  // Reservations: load on a path that nothing moves and no agent reports, in 1 / kLoadUnit of a
   // flow.
   SubflowId Reserve(fabric::NodeId source_leaf, fabric::NodeId destination_leaf, std::int32_t path,
                     std::int64_t load);
   void Unreserve(SubflowId subflow);
 
-  // Source ports. False where the port is taken, and nothing is changed.
+  // Source ports. False, without any change, if the port is taken.
   bool TakePort(const fabric::PortKey& key, std::uint16_t port) { return ports_.Take(key, port); }
   void ReleasePort(const fabric::PortKey& key, std::uint16_t port) { ports_.Release(key, port); }
   bool ExchangePort(const fabric::PortKey& key, std::uint16_t from, std::uint16_t to) {
@@ -70,33 +70,33 @@ class FlowPaths {
   }
   const PortsInUse& ports() const { return ports_; }
 
-  // The flows between different switches, by the key of their ports: few each.
+  // The flows between different leaves by the key of their ports; few flows share a key.
   void Register(FlowSlot slot);
   void Unregister(FlowSlot slot);
   using Pairs = std::unordered_map<fabric::PortKey, std::vector<FlowSlot>>;
   const Pairs& pairs() const { return pairs_; }
 
-  // Whose a way is. A reservation's owner is no flow.
+  // The owner of a path id.
   struct Owner {
-    std::optional<FlowSlot> slot;
-    std::uint32_t index = 0;  // into Flow::ways
+    std::optional<FlowSlot> slot;  // none: a reservation
+    std::uint32_t index = 0;       // into Flow::subflows
   };
   const Owner& OwnerOf(SubflowId subflow) const { return owners_[subflow.Index()].owner; }
-  // Of a way that is a flow's.
+  // The id must belong to a flow.
   FlowSlot FlowOf(SubflowId subflow) const { return *owners_[subflow.Index()].owner.slot; }
-  std::size_t owner_count() const { return owners_.size(); }  // of ways that are or were
+  std::size_t owner_count() const { return owners_.size(); }  // ids ever in use
   std::optional<fabric::PathIndex> PathOf(const Subflow& subflow) const {
     if (!subflow.subflow || live_.PathOf(*subflow.subflow) < 0) return std::nullopt;
     return fabric::PathIndex(live_.PathOf(*subflow.subflow));
   }
   const OnlineAssigner& live() const { return live_; }
-  // Grows whenever any way takes, changes or leaves its path.
+  // Grows whenever a subflow or reservation takes, changes or leaves its path.
   std::uint64_t changes() const { return changes_; }
-  // Sum of PathFingerprint over all ways that have a path.
+  // Sum of PathFingerprint over all subflows and reservations that have a path.
   std::uint64_t fingerprint() const { return fingerprint_; }
   std::uint64_t FingerprintOf(const Flow& flow, std::int32_t path) const;
 
-  // Aborts where an invariant does not hold. O(flows + links): for tests.
+  // Aborts if an invariant does not hold. O(flows + links): for tests.
   void CheckInvariants() const;
 
  private:
@@ -104,20 +104,20 @@ class FlowPaths {
     Owner owner;
     std::uint32_t source = 0;  // leaves, as the view numbers them
     std::uint32_t destination = 0;
-    std::uint32_t subflows = 1;  // of the flow
+    std::uint32_t subflows = 1;  // number of subflows of its flow
     std::int64_t load = 0;       // on each link of its path
   };
 
   Entry& NewEntry(SubflowId subflow);
   std::int64_t BytesInFlight(SubflowId subflow) const;
   std::uint64_t FingerprintOf(SubflowId subflow, std::int32_t path) const;
-  // A way was on the path `from` (kNoPath: on none) and is on `to` from now on.
+  // Accounts for a subflow that changes from the path `from` to `to` (kNoPath: none).
   void Note(SubflowId subflow, std::int32_t from, std::int32_t to);
 
   FabricView& view_;
   FlowTable& flows_;
   OnlineAssigner live_;
-  std::vector<Entry> owners_;  // by way
+  std::vector<Entry> owners_;  // by SubflowId
   std::uint64_t changes_ = 0;
   std::uint64_t fingerprint_ = 0;
   PortsInUse ports_;

@@ -8,18 +8,19 @@
 namespace espalier::controller {
 namespace {
 
-// What the flow sends from its opening to the end of what is announced. Each part is below 2^63.
-std::uint64_t InAll(const wire::FlowProgress& flow) {
+// All bytes from the flow's opening to the end of what it announces. Each part is below 2^63.
+std::uint64_t TotalBytes(const wire::FlowProgress& flow) {
   const std::uint64_t to_send = flow.remaining_bytes + flow.outstanding_bytes;
   return flow.sent_bytes + std::min(to_send, ~flow.sent_bytes);
 }
 
-// A flow that waits within what it announced (the edge of a ring, for its turn) may say that
-// nothing is left, and the same rest again later: with what it has sent, that is nothing new.
+// Bytes that this report announces for the first time. A flow that waits in mid-message (the edge
+// of a ring, for its turn) may report that nothing remains and later report the same remainder
+// again. The total including sent bytes shows that this is not new.
 std::uint64_t NewBytes(const FlowActivity& before, const wire::FlowProgress& now) {
   const bool is_sum_known = now.sent_bytes > 0 && before.announced_bytes > 0;
   const std::uint64_t had = is_sum_known ? before.announced_bytes : before.remaining_bytes;
-  const std::uint64_t has = is_sum_known ? InAll(now) : now.remaining_bytes;
+  const std::uint64_t has = is_sum_known ? TotalBytes(now) : now.remaining_bytes;
   return has - std::min(had, has);
 }
 
@@ -38,18 +39,18 @@ std::string_view FlowStatusName(FlowStatus status) {
 }
 
 std::string_view DecisionOriginName(DecisionOrigin origin) {
-  static constexpr EnumNames<DecisionOrigin> kPlanOriginNames({
+  static constexpr EnumNames<DecisionOrigin> kDecisionOriginNames({
       {DecisionOrigin::kReactive, "REACTIVE"},
       {DecisionOrigin::kPredicted, "PREDICTED"},
       {DecisionOrigin::kFailure, "FAILURE"},
       {DecisionOrigin::kManual, "MANUAL"},
   });
-  return kPlanOriginNames.NameOf(origin);
+  return kDecisionOriginNames.NameOf(origin);
 }
 
 FlowTable::AgentFlows::const_iterator FlowTable::LowerBound(const AgentFlows& flows,
                                                             wire::LocalFlowId local) {
-  // Flows that are new come last, mostly.
+  // New flows mostly have the highest id.
   if (flows.empty() || flows.back().local < local) return flows.end();
   return std::lower_bound(
       flows.begin(), flows.end(), local,
@@ -122,7 +123,7 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
     activity = {.remaining_bytes = flow.remaining_bytes,
                 .outstanding_bytes = flow.outstanding_bytes,
                 .achieved_bps = flow.achieved_bps,
-                .announced_bytes = std::max(activity.announced_bytes, InAll(flow)),
+                .announced_bytes = std::max(activity.announced_bytes, TotalBytes(flow)),
                 .next_review = activity.next_review,
                 .state = flow.state};
     if (now >= activity.next_review) due_.push_back(next->slot);

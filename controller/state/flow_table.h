@@ -20,34 +20,34 @@ namespace espalier::controller {
 using AgentId = StrongId<struct AgentTag>;  // dense; one per agent name ever seen
 
 enum class FlowStatus : std::uint8_t {
-  kNew,         // to be placed by the next assignment
-  kAdopting,    // steered before this controller knew it: its path is being found by a probe
-  kLearning,    // has its paths, but not yet a port for each: what it had before holds until then
+  kNew,         // waits for the next assignment
+  kAdopting,    // was steered before this controller knew it; a probe is finding its path
+  kLearning,    // has its paths, but a port is missing; keeps its earlier ports until then
   kRouted,      // has its paths and their ports
-  kLocal,       // both ends on one switch: no port needed
-  kUnroutable,  // an end is unknown, or no path is usable: on ECMP
+  kLocal,       // both ends on one switch: needs no port
+  kUnroutable,  // an end is unknown, or no path is usable: stays on ECMP
 };
 std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
 
 // Which decision put a flow on its path.
 enum class DecisionOrigin : std::uint8_t {
-  kReactive,   // assigned when it started
-  kPredicted,  // planned before it started
-  kFailure,    // planned for the failure of a link or switch that it was on
+  kReactive,   // assigned when it arrived
+  kPredicted,  // precomputed for a predicted start
+  kFailure,    // the backup path for a failure of a link or switch on its path
   kManual,     // an operator's action
 };
 std::string_view DecisionOriginName(DecisionOrigin origin);  // "REACTIVE", ...
 
 // One of the paths of a flow: a flow that is split over k queue pairs has k, each with a port.
 struct Subflow {
-  std::optional<SubflowId> subflow;  // holds the path that is decided; none: it has none
-  std::uint16_t port = 0;            // given to the agent; 0: none
-  fabric::PathIndex port_path;       // where the port leads: to the path, once such a port is known
-  bool urgent = false;               // the path that its port takes died under it
-  bool adopting = false;             // its port was chosen by others: where does it lead?
+  std::optional<SubflowId> subflow;  // identifies the decided path in FlowPaths; none: no path
+  std::uint16_t port = 0;            // as pushed to the agent; 0: none
+  fabric::PathIndex port_path;       // the path that the port takes, which may still be an old one
+  bool urgent = false;               // the path that its port takes has died
+  bool adopting = false;             // the path of its port, which others chose, is being found
 };
 
-// A flow as its agent reported it. Written when it is opened, by FlowIntake alone.
+// A flow as its agent reported it. Only FlowIntake writes it, when the flow is opened.
 struct ReportedFlow {
   AgentId agent;
   wire::LocalFlowId local;
@@ -61,10 +61,10 @@ struct ReportedFlow {
   std::uint8_t max_paths = 1;
   bool movable = true;
   TimePoint started;
-  TimePoint reported;  // when the controller heard of it
+  TimePoint reported;  // when its first report reached the controller
 };
 
-// What was decided for a flow: by placement, and its rate by RatePlanner. `key` holds where both
+// The decision for a flow. Placement writes it, and RatePlanner the rate. `key` is valid if both
 // ends are known.
 struct FlowDecision {
   FlowStatus status = FlowStatus::kNew;
@@ -79,38 +79,39 @@ struct FlowDecision {
 
 struct Flow : ReportedFlow, FlowDecision {};
 
-// How far the decision for a flow has come to its agent. Written by the publisher, and by
-// PushQueue.
+// Whether the decision for a flow has been pushed. Written by the publisher and by PushQueue.
 struct PushState {
-  std::uint64_t generation = 0;  // of the push that carried the present decision; 0: none yet
-  bool is_dirty = false;         // decided anew since that push
+  std::uint64_t generation = 0;  // of the push that carried the latest pushed decision; 0: none
+  bool is_dirty = false;         // the decision has changed since that push
 };
 
-// How far a flow is, by the last report. Apart from Flow, as millions come in a second.
+// The progress of a flow by its last report. It is separate from Flow because millions of reports
+// arrive per second.
 struct FlowActivity {
   std::uint64_t remaining_bytes = 0;
   std::uint64_t outstanding_bytes = 0;
   std::uint64_t achieved_bps = 0;
-  // The most that its host has ever said it sends in all, since it was opened. 0: nothing said.
+  // The largest total of sent, in-flight and remaining bytes ever reported; 0: none reported.
   std::uint64_t announced_bytes = 0;
-  TimePoint next_review{};  // reports from then on are looked at: FlowTable::IgnoreReportsBefore
+  TimePoint next_review{};  // earlier reports are not reviewed: FlowTable::IgnoreReportsBefore
   wire::FlowState state = wire::FlowState::kActive;
 
   bool IsBusy() const { return remaining_bytes > 0 || outstanding_bytes > 0; }
 };
 
-// What the progress of a flow says of its messages.
+// A flow that has begun or ended a message, or has more to send, according to its progress.
 struct MessageChange {
   FlowSlot slot;
   bool was_busy = false;
   bool is_busy = false;
-  std::uint64_t new_bytes = 0;  // to send, beyond what was known
+  std::uint64_t new_bytes = 0;  // announced by this report and not before
 };
 
-// The elephants that are open now, of all agents.
+// The open elephants of all agents.
 // Thread safety: the controller's loop thread. References are valid until the next Open.
-// Complexity: Open, Close and Find are O(log flows of the agent), and move the agent's later flows
-// where ids do not ascend with time; all flows are dense arrays.
+// Complexity: Open, Close and Find are O(log flows of the agent). Open and Close also shift the
+// agent's entries with higher ids, which are few if ids ascend with time. Flows lie in dense
+// arrays.
 class FlowTable {
  public:
   // The flow must not be open.
@@ -125,41 +126,43 @@ class FlowTable {
   const PushState& PushOf(FlowSlot slot) const { return pushes_[slot.Index()]; }
   PushState& PushOf(FlowSlot slot) { return pushes_[slot.Index()]; }
   void SetStatus(FlowSlot slot, FlowStatus status);
-  // Some flow may have become kNew since TakeNew was last called.
+  // Whether a flow may have become kNew since the last TakeNew.
   bool HasNew() const { return !new_.empty(); }
-  // Those that became kNew since the last call; some more than once, some no longer open or new.
+  // The flows that became kNew since the last call. A flow may occur twice, and may have been
+  // closed or changed its status since.
   std::vector<FlowSlot> TakeNew() { return std::exchange(new_, {}); }
   struct Taken {
-    std::span<const MessageChange> changes;  // flows that have begun or ended a message
-    std::span<const FlowSlot> due;           // whose time to be looked at has come
+    std::span<const MessageChange> changes;
+    std::span<const FlowSlot> due;  // flows to review: IgnoreReportsBefore
   };
-  // Takes what an agent reports of its flows; of those that are not open, nothing.
-  // O(flows reported) where their ids ascend. Valid until the next call.
+  // Takes an agent's report on its flows; ignores flows that are not open. O(flows reported) if
+  // their ids ascend. The result is valid until the next call.
   Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
-  // Reports of the flow before this time are not looked at; without a word, all are.
+  // Leaves the flow out of Taken::due before this time. By default every report is due.
   void IgnoreReportsBefore(FlowSlot slot, TimePoint time) {
     activity_[slot.Index()].next_review = time;
   }
   // Ascending by local id.
   std::vector<FlowSlot> OfAgent(AgentId agent) const;
   std::vector<FlowSlot> All() const;  // ascending by slot
-  // The first of the agent's flows, or the first whose local id is higher. O(log n).
+  // The agent's first flow whose local id is higher than `local` (none: its first). O(log n).
   std::optional<FlowSlot> FindAfter(AgentId agent, std::optional<wire::LocalFlowId> local) const;
   std::size_t size() const { return size_; }
-  std::size_t slot_count() const { return slots_.size(); }  // open ones and others
+  std::size_t slot_count() const { return slots_.size(); }  // open and free
   std::size_t CountOfAgent(AgentId agent) const;
 
-  // Of open flows, those that are kept, and some that had flows.
+  // Jobs that have open flows or are kept (KeepJob), and some whose flows are closed.
   const JobNames& jobs() const { return jobs_; }
-  // Until its first flow is open it may be forgotten when another flow is closed.
+  // Returns the index of this name. Until the job's first flow is open, closing another flow may
+  // make the table forget it.
   std::uint32_t JobIndex(const std::string& name, AgentId named_by) {
     return jobs_.Intern(name, named_by.Index());
   }
-  // For what else is of a job than its open flows: its name is not forgotten until then.
+  // Keeps the job's name from KeepJob to ReleaseJob, even if it has no open flow.
   void KeepJob(std::uint32_t index) { jobs_.Begin(index); }
   void ReleaseJob(std::uint32_t index) { jobs_.End(index); }
   const std::string& JobName(std::uint32_t index) const { return jobs_.At(index); }
-  // The indices of jobs that are forgotten, which stand for others from the next call on.
+  // The indices of forgotten jobs, which may name other jobs after this call.
   std::vector<std::uint32_t> TakeForgottenJobs() { return jobs_.TakeForgotten(); }
 
  private:
@@ -174,10 +177,10 @@ class FlowTable {
   std::vector<std::optional<Flow>> slots_;
   std::vector<FlowActivity> activity_;  // by slot
   std::vector<PushState> pushes_;       // by slot
-  std::vector<MessageChange> changes_;  // of the progress at hand
+  std::vector<MessageChange> changes_;  // result of the last TakeProgress
   std::vector<FlowSlot> due_;           // the same
   std::vector<FlowSlot> free_;
-  std::vector<FlowSlot> new_;  // became kNew since they were last taken
+  std::vector<FlowSlot> new_;  // became kNew since the last TakeNew
   std::vector<AgentFlows> by_agent_;
   JobNames jobs_;
   std::size_t size_ = 0;

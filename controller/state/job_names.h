@@ -9,12 +9,12 @@
 
 namespace espalier::controller {
 
-// Numbers for the names of jobs, as hosts report them. A name keeps its number while the job has
-// open flows, and then for as long as less than kMaxIdle others that the same host named first
-// have gone idle after it: a host that invents names makes room by its own.
+// Numbers the job names that hosts report. A name keeps its number while the job has open flows.
+// After that, it is forgotten once kMaxIdle other jobs that the same host named first have become
+// idle later. A host that invents names thus displaces only its own.
 //
-// Number 0 is the job without a name, and never forgotten. A forgotten number is used again once it
-// was taken (TakeForgotten), so that whoever keeps something by it can let go first.
+// Number 0 is the job without a name and is never forgotten. A forgotten number is reused only
+// after TakeForgotten has returned it, so that callers can drop what they keep under it.
 // Memory: O(open flows + hosts x kMaxIdle). Complexity: O(1). Thread safety: one thread.
 class JobNames {
  public:
@@ -24,18 +24,18 @@ class JobNames {
 
   // `host`: a dense number.
   std::uint32_t Intern(const std::string& name, std::size_t host);
-  // A flow of the job (or an edge of its forest) is open, or not any more.
+  // A flow of the job, or an edge of its forest, is opened (Begin) or closed (End).
   void Begin(std::uint32_t job);
   void End(std::uint32_t job);
   std::vector<std::uint32_t> TakeForgotten();
 
   const std::string& At(std::uint32_t job) const { return *entries_[job].name; }
-  // For what outlives the job.
+  // For users that outlive the job.
   std::shared_ptr<const std::string> Shared(std::uint32_t job) const { return entries_[job].name; }
   std::size_t NamedBy(std::uint32_t job) const { return entries_[job].host; }
-  // One above the highest number ever in use.
+  // The highest number ever in use, plus one.
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
-  std::vector<std::string> All() const;  // by number; "" where there is none
+  std::vector<std::string> All() const;  // by number; "": not in use
 
  private:
   struct Entry {

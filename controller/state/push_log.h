@@ -12,13 +12,13 @@
 
 namespace espalier::controller {
 
-// One decision as it was pushed: from then on, this flow's port takes this path.
+// A pushed decision: the flow was given this port, which takes this path.
 struct PushedPath {
   std::uint64_t sequence = 0;  // 1, 2, ...
   TimePoint time;
   AgentId agent;
   wire::LocalFlowId flow;
-  std::shared_ptr<const std::string> job;  // its name
+  std::shared_ptr<const std::string> job;  // name
   fabric::NodeId source;
   fabric::NodeId destination;
   fabric::PathIndex path;
@@ -26,7 +26,7 @@ struct PushedPath {
   wire::PathReason reason = wire::PathReason::kAssigned;
 };
 
-// The latest decisions, oldest first: what was planned, to be held against what switches counted.
+// Keeps the latest pushed decisions, oldest first, for comparison with the switches' counters.
 // Thread safety: the controller's loop thread.
 class PushLog {
  public:

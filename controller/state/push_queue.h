@@ -13,21 +13,21 @@ namespace espalier::controller {
 
 using RankOfJob = std::pair<std::string, std::uint32_t>;
 
-// What agents are yet to be told: the one place where a decision that is not pushed yet is marked.
-// Whoever decides marks, the publisher takes.
+// Holds the decisions that are not pushed yet: those who decide mark them, and the publisher takes
+// them.
 // Thread safety: the controller's loop thread.
 class PushQueue {
  public:
   explicit PushQueue(FlowTable& flows) : flows_(flows) {}
 
-  // The flow was decided anew.
+  // The decision for the flow has changed.
   void MarkFlow(FlowSlot slot);
   // The plan of a rank on the agent's host is new, changed or ended.
   void MarkPlan(AgentId id, const RankOfJob& rank);
-  // The agent is to be told everything: nobody knows what it has.
+  // The agent needs a full push, because its state is unknown.
   void MarkAll(AgentId id);
 
-  // What one agent is to be told. An agent that was never told anything is to be told everything.
+  // The pending changes of one agent. An agent starts with needing a full push.
   struct Changes {
     bool needs_full = true;
     std::vector<wire::LocalFlowId> flows;
@@ -36,7 +36,7 @@ class PushQueue {
   bool NeedsFull(AgentId id) const { return id.Index() >= changes_.size() || At(id).needs_full; }
   bool IsEmpty() const { return agents_.empty(); }
 
-  // For the publisher. Agents for which something is marked, ascending: few of many.
+  // For the publisher: the agents with pending changes, ascending; usually a few of many.
   std::set<AgentId>& agents() { return agents_; }
   Changes& Of(AgentId id);
 

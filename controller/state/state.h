@@ -28,8 +28,8 @@
 
 namespace espalier::controller {
 
-// All that the controller knows. Owned and changed by the controller's loop thread alone; the
-// parts of the controller (placement, publisher, operations) are functions on it.
+// The state that the parts of the controller share: topology, flows, paths, ports, agents, events
+// and intents. The controller's loop thread alone owns and changes it.
 struct State {
   explicit State(fabric::Topology the_topology)
       : topology(std::move(the_topology)),
@@ -39,7 +39,7 @@ struct State {
         edges(flow_paths, flows),
         rounds(topology),
         pushes(flows) {}
-  State(const State&) = delete;  // its parts refer to each other
+  State(const State&) = delete;  // its members refer to each other
   State& operator=(const State&) = delete;
 
   fabric::Topology topology;
@@ -56,7 +56,7 @@ struct State {
   PushLog plans;
   std::uint64_t epoch = 0;             // of this controller
   std::uint64_t revision = 0;          // of the intents
-  JobKey job_secret = JobKey::Draw();  // what jobs' keys are derived from; as stored
+  JobKey job_secret = JobKey::Draw();  // the stored secret from which jobs' keys are derived
   Intents intents;
 
   std::span<const fabric::Path> PathsOf(const Flow& flow) const {
@@ -69,28 +69,28 @@ struct State {
   std::int64_t BytesInFlight(FlowSlot slot) const {
     return static_cast<std::int64_t>(flows.ActivityOf(slot).outstanding_bytes);
   }
-  // An elephant with all that it needs: not where it crosses no fabric, or is not placed.
+  // Whether the flow crosses the fabric and each of its subflows has a path.
   bool HasPaths(const Flow& flow) const {
     return !flow.subflows.empty() &&
            std::ranges::all_of(flow.subflows, [&](const Subflow& subflow) {
              return flow_paths.PathOf(subflow).has_value();
            });
   }
-  // The switches on each of its paths: "spine0", "spine0+spine3", "" where it has none. As it is
-  // now, or by indices into PathsOf.
+  // The switches on each path: "spine0", "spine0+spine3"; "" without a path. The flow's own paths,
+  // or those with these indices into PathsOf.
   std::string Via(const Flow& flow) const;
   std::string Via(const Flow& flow, std::span<const std::int32_t> indices) const;
   std::string Via(fabric::NodeId source_leaf, fabric::NodeId destination_leaf,
                   std::span<const std::int32_t> indices) const;
-  // Of the agent, as operators see them: the flows that it reported, and the edges that its host
-  // sends over.
+  // The agent's flows as operators count them: those that it reported, and the edges over which its
+  // host sends.
   std::size_t CountFlowsOf(AgentId agent) const {
     return flows.CountOfAgent(agent) + edges.CountOfAgent(agent);
   }
-  // Paths of flows and edges over each direction of a link, by DirectedLink::Index.
+  // How many paths of flows and edges use each direction of each link, by DirectedLink::Index.
   // O(flows x hops).
   std::vector<std::int64_t> CountPaths() const;
-  // "h3:17": the agent and its number for the flow; names a flow for operators.
+  // The flow's name for operators, "h3:17": the agent, and the agent's number for the flow.
   std::string FlowName(const Flow& flow) const { return FlowName(flow.agent, flow.local); }
   std::string FlowName(AgentId agent, wire::LocalFlowId local) const {
     return agents.At(agent).name + ":" + std::to_string(local.value());

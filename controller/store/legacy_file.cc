@@ -10,7 +10,8 @@ IntentById ReadReasons(io::JsonFields& fields, std::string_view key) {
   const io::JsonValue* object = fields.Object(key);
   if (object == nullptr) return intents;
   for (const auto& [id, reason] : object->members) {
-    if (reason.kind != io::JsonValue::Kind::kString) fields.AddError(key, "reasons are strings");
+    if (reason.kind != io::JsonValue::Kind::kString)
+      fields.AddError(key, "each reason must be a string");
     intents[id].reason = reason.text;
   }
   return intents;

@@ -9,13 +9,13 @@
 
 namespace espalier::controller {
 
-// What version 0.1 kept in a JSON file: the epoch, and reasons by id.
+// The contents of the JSON file of version 0.1: the epoch, and reasons by id.
 struct LegacyIntents {
   std::uint64_t epoch = 0;
   Intents intents;
 };
 
-// Errors: kInvalidArgument "FILE:LINE:COL: ..." for what is not such a file.
+// Errors: kInvalidArgument "FILE:LINE:COL: ..." for any other file.
 Result<LegacyIntents> ParseLegacyIntents(std::string_view text, const std::string& path);
 
 }  // namespace espalier::controller

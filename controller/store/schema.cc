@@ -65,17 +65,16 @@ CREATE TABLE event(
   text TEXT NOT NULL);
 )";
 
-// What an intent is, where that is more than a name: a job.
+// The detail of an intent that is more than a name, such as a job.
 constexpr const char* kVersion2 = "ALTER TABLE intent ADD COLUMN detail TEXT NOT NULL DEFAULT '';";
 
-// The same tables: intents may be weights and policies from here on, which programs of the versions
-// before do not know.
+// The same tables. From this version on, intents can be weights and policies.
 constexpr const char* kVersion3 = "";
 
-// The same tables: a job's detail has its listen ports from here on.
+// The same tables. From this version on, the detail of a job has its listen ports.
 constexpr const char* kVersion4 = "";
 
-// What a telemetry feed has said is down: not what anybody wants, so no intent.
+// Links that a telemetry feed reported as down. They are not intents.
 constexpr const char* kVersion5 = R"(
 CREATE TABLE reported_link(
   link TEXT PRIMARY KEY,
@@ -83,9 +82,9 @@ CREATE TABLE reported_link(
   since_us INTEGER NOT NULL) WITHOUT ROWID;
 )";
 
-// The audit log stays append-only but for what is pruned: meta says up to where. Events say who
-// caused them, so that nobody's events displace those of others. The secret is what jobs' keys are
-// derived from.
+// The audit log stays append-only, except that meta records up to where it is pruned. Events have a
+// source, so that one source's events do not displace those of others. The keys of jobs are derived
+// from the secret.
 constexpr const char* kVersion6 = R"(
 INSERT INTO meta VALUES ('audit_pruned', 0), ('revision_pruned', 0);
 DROP TRIGGER audit_keeps;
@@ -128,15 +127,16 @@ Result<std::int64_t> ReadSchemaVersion(Database& database,
   if (!version) return Propagate(version);
   if (*application != kStoreApplicationId) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("{}: is a database, but no store of Espalier's (name another file)",
+                fmt::format("{}: is a database, but not a store of Espalier (name another file)",
                             database.path()));
   }
   const auto newest = static_cast<std::int64_t>(migrations.size());
   if (*version < 1 || *version > newest) {
-    return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("{}: its schema is version {}, this program knows 1 to {} (upgrade "
-                            "Espalier, or restore a backup of the older version)",
-                            database.path(), *version, newest));
+    return Fail(
+        ErrorCode::kFailedPrecondition,
+        fmt::format("{}: its schema has version {}, but this program reads 1 to {} (upgrade "
+                    "Espalier, or restore a backup of the older version)",
+                    database.path(), *version, newest));
   }
   return version;
 }
@@ -152,7 +152,7 @@ Result<void> Migrate(Database& database, std::span<const char* const> migrations
       version = *found;
     }
     const auto scripts = migrations.subspan(static_cast<std::size_t>(version));
-    if (scripts.empty()) return {};  // and the file stays as it is
+    if (scripts.empty()) return {};  // the file stays unchanged
     for (const char* script : scripts) {
       if (Result<void> done = database.Execute(script); !done) return done;
     }

@@ -13,7 +13,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr int kBusyTimeoutMs = 2'000;  // another process copies or checks the file
+constexpr int kBusyTimeoutMs = 2'000;  // another process may be copying or checking the file
 
 struct Meaning {
   ErrorCode code;
@@ -21,7 +21,7 @@ struct Meaning {
 };
 
 Meaning MeaningOf(int code) {
-  // The index of the log could not grow: it is written to its full size, so the disk is full.
+  // SQLite could not extend the index of the WAL to its full size: the disk is full.
   if (code == SQLITE_IOERR_SHMSIZE) code = SQLITE_FULL;
   switch (code & 0xff) {
     case SQLITE_FULL:
@@ -34,15 +34,16 @@ Meaning MeaningOf(int code) {
               "it and its folder must exist and be writable for this user"};
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return {ErrorCode::kFailedPrecondition,
-              "it is damaged or no database: espalier store restore puts a backup in its place"};
+      return {
+          ErrorCode::kFailedPrecondition,
+          "it is damaged or not a database: replace it by a backup with espalier store restore"};
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return {ErrorCode::kUnavailable, "another process uses it: end that one first"};
+      return {ErrorCode::kUnavailable, "another process uses it: stop that process first"};
     case SQLITE_IOERR:
-      return {ErrorCode::kUnavailable, "its disk fails: see the kernel's log"};
+      return {ErrorCode::kUnavailable, "its disk reports errors: see the kernel's log"};
     default:
-      return {ErrorCode::kInternal, "report this"};
+      return {ErrorCode::kInternal, "this is a defect of Espalier: please report it"};
   }
 }
 
@@ -53,9 +54,10 @@ tl::unexpected<Error> ErrorOf(sqlite3* database, const std::string& path) {
                                         meaning.remedy));
 }
 
-// What is in it is not for everybody: a new file is its owner's alone, and so is, from now on, one
-// that an older version made. It is never opened here: to close it again would give up the locks
-// that SQLite holds on it in this process. What goes wrong shows when SQLite opens it.
+// Restricts the file to its owner, both a new one and one that an older version made, as its
+// contents are confidential. The function does not open an existing file, because closing it would
+// release the locks that SQLite holds on it in this process. Errors show when SQLite opens the
+// file.
 void KeepToOwner(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -117,7 +119,7 @@ void Statement::BindAt(int index, const std::optional<std::int64_t>& value) {
 }
 
 void Statement::BindAt(int index, std::string_view value) {
-  // An empty view may have no pointer, which would be NULL.
+  // An empty view may have a null pointer, which SQLite would store as NULL.
   const char* text = value.empty() ? "" : value.data();
   ESPALIER_CHECK(sqlite3_bind_text64(statement_.get(), index, text, value.size(), SQLITE_TRANSIENT,
                                      SQLITE_UTF8) == SQLITE_OK);
@@ -134,11 +136,11 @@ Result<Database> Database::Open(const std::string& path, const DatabaseOptions& 
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, options.vfs);
   Database database(path, opened);
-  ESPALIER_CHECK(opened != nullptr, "no memory");
+  ESPALIER_CHECK(opened != nullptr, "out of memory");
   if (code != SQLITE_OK) return database.LastError();
   sqlite3_extended_result_codes(opened, 1);
   sqlite3_busy_timeout(opened, kBusyTimeoutMs);
-  // FULL: a commit waits until the WAL is on the disk.
+  // With FULL, a commit waits until the WAL is on the disk.
   if (Result<void> set = database.Execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
                                           "PRAGMA cell_size_check = ON; PRAGMA trusted_schema = 0");
       !set) {
@@ -150,9 +152,10 @@ Result<Database> Database::Open(const std::string& path, const DatabaseOptions& 
   if (*mode != "wal") {
     return Fail(
         ErrorCode::kUnsupported,
-        fmt::format("{}: its file system cannot share memory, which a write-ahead log needs "
-                    "(keep the store on a local disk)",
-                    path));
+        fmt::format(
+            "{}: its file system does not support shared memory, which a write-ahead log needs "
+            "(keep the store on a local disk)",
+            path));
   }
   return database;
 }
@@ -205,7 +208,7 @@ Result<void> Database::CheckStructure() {
   if (!verdict) return Propagate(verdict);
   if (*verdict == "ok") return {};
   return Fail(ErrorCode::kFailedPrecondition,
-              fmt::format("{}: is damaged: {} (espalier store restore puts a backup in its place)",
+              fmt::format("{}: is damaged: {} (replace it by a backup with espalier store restore)",
                           path_, *verdict));
 }
 

@@ -14,13 +14,13 @@ struct sqlite3_stmt;
 
 namespace espalier::controller {
 
-// One prepared statement, to be bound, stepped through and bound again.
-// Binding and reading cannot fail; what is wrong shows in Step.
+// A prepared statement, which can be bound and stepped through repeatedly.
+// Binding and reading cannot fail; Step reports errors.
 class Statement {
  public:
   Statement(sqlite3* database, std::string path, sqlite3_stmt* statement);
 
-  // The values of all parameters, in order; begins anew.
+  // Sets all parameters in order, and starts the statement again.
   template <typename... Values>
   Statement& Bind(const Values&... values) {
     Reset();
@@ -28,9 +28,9 @@ class Statement {
     (BindAt(++index, values), ...);
     return *this;
   }
-  // True: a row is there to be read; false: there are no more.
+  // True: the next row can be read; false: there are no more rows.
   Result<bool> Step();
-  // A statement that gives no rows.
+  // Runs a statement that returns no rows.
   Result<void> Run();
 
   std::int64_t Integer(int column) const;
@@ -52,15 +52,15 @@ class Statement {
 };
 
 struct DatabaseOptions {
-  bool create = true;      // false: kNotFound where there is none
-  bool read_only = false;  // (a database that a process left in its WAL still needs write access)
-  const char* vfs = nullptr;  // SQLite's file system; nullptr: the machine's
+  bool create = true;         // false: kNotFound if the file is missing
+  bool read_only = false;     // (a database with a remaining WAL still needs write access)
+  const char* vfs = nullptr;  // SQLite's file system; nullptr: the default one
 };
 
 // A connection to an SQLite database in WAL mode; a commit that succeeds is on the disk.
 // Errors name the file, the cause and the remedy: kResourceExhausted (disk full),
 // kPermissionDenied, kUnavailable (input/output error, or in use), kFailedPrecondition (damaged,
-// or no database), kNotFound.
+// or not a database), kNotFound.
 // Thread safety: one thread at a time.
 class Database {
  public:
@@ -68,14 +68,14 @@ class Database {
 
   Result<void> Execute(const std::string& sql);
   Result<Statement> Prepare(std::string_view sql);
-  // The first column of the first row; kInternal where there is none.
+  // The first column of the first row; kInternal without a row.
   Result<std::int64_t> ReadInteger(std::string_view sql);
   Result<std::string> ReadText(std::string_view sql);
-  // Runs `work` between BEGIN and COMMIT; where either fails, nothing has changed.
+  // Runs `work` between BEGIN and COMMIT; if `work` or the commit fails, nothing has changed.
   Result<void> Transact(const std::function<Result<void>()>& work);
-  // SQLite's own check of the file's structure. Errors: kFailedPrecondition with what is damaged.
+  // Runs SQLite's check of the file's structure. Errors: kFailedPrecondition with the damage.
   Result<void> CheckStructure();
-  // A copy of all that is committed, in one new file without WAL.
+  // Copies all committed data to one new file without WAL.
   Result<void> CopyTo(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -15,7 +15,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMaxWaiting = 256;
-// Between two looks for what is to be deleted, and between two parts of it.
+// The time between two rounds of pruning, and the pause between two steps of a round.
 constexpr std::chrono::minutes kPruneInterval{1};
 constexpr std::chrono::milliseconds kPrunePause{100};
 
@@ -31,7 +31,7 @@ class SqliteStore : public Store {
     if (check_.joinable()) check_.join();
   }
 
-  // Looks for damage while the store is used.
+  // Checks the file for damage while the store is in use.
   void CheckAside(const std::string& path) {
     check_ = std::thread([path] {
       Result<Database> database = Database::Open(path, {.read_only = true});
@@ -91,13 +91,13 @@ class SqliteStore : public Store {
     if (accepted) return;
     loop_.Post([answer] {
       (*answer)(Fail(ErrorCode::kResourceExhausted,
-                     fmt::format("the store has {} changes to write already (its disk is slow: try "
-                                 "again)",
+                     fmt::format("the store has {} pending changes (its disk is slow: try "
+                                 "again later)",
                                  kMaxWaiting)));
     });
   }
 
-  // On the strand.
+  // Runs on the strand.
   void PruneSometimes() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_prune_) return;
@@ -115,7 +115,8 @@ class SqliteStore : public Store {
   const StoreLimits limits_;
   std::chrono::steady_clock::time_point next_prune_{};
   std::thread check_;
-  WorkerThread strand_{WorkerThread::AtEnd::kDone};  // last: it ends before what it uses
+  WorkerThread strand_{
+      WorkerThread::AtEnd::kDone};  // last, so that it ends before the members that it uses
 };
 
 }  // namespace

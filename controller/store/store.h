@@ -15,7 +15,7 @@
 
 namespace espalier::controller {
 
-// The fabric that a set of intents was meant for.
+// The fabric that a set of intents refers to.
 struct TopologyStamp {
   std::string name;
   std::int64_t version = 0;
@@ -32,12 +32,12 @@ struct AuditMove {
 };
 
 enum class AuditResult {
-  kRefused,     // nothing was changed; `detail` says why
-  kDone,        // `moves` is what it moved
-  kUnfinished,  // it was made durable, but what it moved is not (yet) known: a crash came between
+  kRefused,     // nothing changed; `detail` has the reason
+  kDone,        // `moves` has the flows that it moved
+  kUnfinished,  // durable, but its moves are not known yet, or never will be after a crash
 };
 
-// One line of the audit log: who did what, when, what it moved, how it ended.
+// One entry of the audit log: who did what, when and why, the result, and the flows that it moved.
 struct AuditEntry {
   std::uint64_t sequence = 0;  // 1, 2, ...: given by the store
   WallTime time;
@@ -48,21 +48,22 @@ struct AuditEntry {
   std::optional<WallTime> until;
   AuditResult result = AuditResult::kUnfinished;
   std::string detail;
-  std::uint64_t revision = 0;  // of the intents that it made; 0: it changed none
+  std::uint64_t revision = 0;  // of the intents that it created; 0: it changed none
   std::vector<AuditMove> moves;
   bool operator==(const AuditEntry&) const = default;
 };
 
+// An event as the store keeps it.
 struct StoredEvent {
   std::uint64_t sequence = 0;
   WallTime time;
   std::string kind;
   std::string text;
-  std::string source{};  // who caused it, where others than operators did
+  std::string source{};  // the host or module that caused it; "": operators or the controller
   bool operator==(const StoredEvent&) const = default;
 };
 
-// A link that a telemetry feed has said is down, and not yet that it is up.
+// A link that a telemetry feed has reported as down and not as up since.
 struct ReportedLink {
   std::string source;
   WallTime since;
@@ -70,46 +71,47 @@ struct ReportedLink {
 };
 using ReportedLinks = std::map<std::string, ReportedLink>;  // by the topology's ids
 
-// What a controller begins with.
+// The state that a controller begins with.
 struct StoredState {
-  std::uint64_t epoch = 0;     // this controller's: above that of every one before it
+  std::uint64_t epoch = 0;     // this controller's: higher than that of every earlier one
   std::uint64_t revision = 0;  // of the intents; every change is a new one
   Intents intents;
-  TopologyStamp topology;           // of the latest revision; no name: there is none
+  TopologyStamp topology;           // of the latest revision; no name: there is no revision
   std::vector<StoredEvent> events;  // the latest, oldest first
   ReportedLinks reported_down;
-  // The latest change, where the clock says that it is yet to come: it was ahead then, or is behind
-  // now. Later changes are stamped after it.
+  // The time of the latest change, if it is in the future: the clock was ahead then or is behind
+  // now. Later changes get later times all the same.
   std::optional<WallTime> change_to_come{};
-  // What the keys of jobs are derived from: drawn by the first controller that begins with this
-  // store, and the same ever after.
+  // The secret from which the keys of jobs are derived. The first controller that uses the store
+  // draws it; it never changes afterwards.
   JobKey job_secret = JobKey::Draw();
 };
 
 // Changes that become durable together or not at all.
 struct StoreChange {
-  std::optional<std::uint64_t> epoch;          // to raise it to; a lower one changes nothing
+  std::optional<std::uint64_t> epoch;          // raises the epoch; a lower one changes nothing
   std::optional<Intents> intents;              // the whole set
   TopologyStamp topology;                      // with intents
-  std::optional<ReportedLinks> reported_down;  // the whole set; makes no revision
+  std::optional<ReportedLinks> reported_down;  // the whole set; creates no revision
   std::optional<AuditEntry> audit;  // kRefused or kUnfinished; the store sets its sequence and,
                                     // with intents, its revision
 };
 
+// The result of a commit.
 struct Committed {
-  std::uint64_t revision = 0;        // of the intents from now on
-  std::uint64_t audit_sequence = 0;  // of the entry; 0: there was none
+  std::uint64_t revision = 0;        // of the intents
+  std::uint64_t audit_sequence = 0;  // of the audit entry; 0: none
 };
 
-// Where intents, epoch, audit log and events are kept: a file, a database, other machines.
+// The controller's durable store of intents, epoch, audit log and events.
 //
-// What was reported as durable survives a crash of process and machine; what failed has changed
-// nothing. One controller writes at a time: a second one is refused by Begin or by its first
-// Commit, whichever the store can tell.
+// A change that was reported as durable survives a crash of the process and the machine; a change
+// that failed has changed nothing. Only one controller writes at a time: Begin or its first Commit
+// refuses a second one, depending on what the store can detect.
 //
-// Thread safety: everything on the controller's loop thread. Only Begin waits; all else is done
-// elsewhere in the order of the calls, and `done` is called once, on the loop's thread and never
-// inside the call. Too many calls that wait end in kResourceExhausted.
+// Thread safety: all calls on the controller's loop thread. Only Begin blocks. The other calls are
+// carried out elsewhere in their order, and `done` is called once, on the loop's thread and never
+// inside the call. A call beyond the limit of pending ones ends in kResourceExhausted.
 class Store {
  public:
   template <typename T>
@@ -117,28 +119,29 @@ class Store {
 
   virtual ~Store() = default;
 
-  // A new controller takes over: raises the epoch durably and gives what there is. Once, first.
-  // Errors: the store cannot be read or written, is damaged, newer than this program, or in use.
+  // A new controller takes over: raises the epoch durably and returns the stored state. Call it
+  // once, before all else. Errors: the store cannot be read or written, is damaged, is newer than
+  // this program, or is in use.
   virtual Result<StoredState> Begin() = 0;
 
-  // Errors: kFailedPrecondition where another controller has written meanwhile; kResourceExhausted
-  // for a full disk; others from the system.
+  // Makes a change durable. Errors: kFailedPrecondition if another controller has written
+  // meanwhile; kResourceExhausted for a full disk; others from the system.
   virtual void Commit(StoreChange change, Done<Committed> done) = 0;
 
-  // What an audited action moved: kUnfinished becomes kDone.
+  // Records the moves of an audited action: kUnfinished becomes kDone.
   virtual void FinishAudit(std::uint64_t sequence, std::vector<AuditMove> moves,
                            Done<void> done) = 0;
 
-  // Of events, the latest 50,000 without a source are kept and the latest 50,000 with one, of which
-  // no source has more than 2,000. They may be lost in a crash: only what was decided has to
-  // survive, not what was seen.
+  // Stores events. The latest 50,000 without a source are kept, and the latest 50,000 with one, at
+  // most 2,000 of each source. A crash may lose events: only decisions must survive, not
+  // observations.
   virtual void AppendEvents(std::vector<StoredEvent> events) = 0;
 
-  // The latest `most` entries after `since`, oldest first.
+  // Reads the latest `most` audit entries after `since`, oldest first.
   virtual void ReadAudit(std::uint64_t since, std::size_t most,
                          Done<std::vector<AuditEntry>> done) = 0;
 
-  // The intents as they were from that revision on. Errors: kNotFound.
+  // Reads the intents of that revision. Errors: kNotFound.
   virtual void ReadIntents(std::uint64_t revision, Done<Intents> done) = 0;
 };
 

@@ -13,12 +13,12 @@
 namespace espalier::controller {
 namespace {
 
-// Of operators and the controller; and as many of all sources together.
+// Limit on the events without a source, and on those of all sources together.
 constexpr std::int64_t kMaxEvents = 50'000;
 constexpr std::int64_t kMaxOfSource = 2'000;
-// Half of what the controller keeps at hand, of each of the two.
+// The events of each of the two groups that a start reads: half of what the controller keeps.
 constexpr std::int64_t kEventsRead = 5'000;
-// A trim of all reads as many rows as are kept.
+// Events between two trims: a trim reads all rows that are kept.
 constexpr std::size_t kTrimEvery = 1'000;
 
 struct KindOfIntent {
@@ -71,9 +71,9 @@ Result<StoreFile> StoreFile::OpenAsItIs(Database database) {
 Result<void> StoreFile::Change(const std::function<Result<void>()>& work) {
   Result<void> result = database_.Transact(work);
   if (result) return result;
-  // A commit that failed may have left all of its frames in the WAL, if only the last fsync went
-  // wrong; the next process to read them would take it for committed. Any write that follows takes
-  // their place: this one does so now.
+  // If only the last fsync failed, all frames of the commit may be in the WAL, and the next process
+  // that reads them would take it as committed. Any later write replaces these frames; this one
+  // does so at once.
   static_cast<void>(database_.Transact([&] {
     return database_.Execute("UPDATE meta SET value = value + 1 WHERE key = 'failed_commits'");
   }));
@@ -152,7 +152,7 @@ Result<JobKey> StoreFile::ReadOrDrawJobSecret() {
     Result<JobKey> secret = JobKey::Parse(select->Text(0));
     if (secret) return secret;
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("{}: the secret of the jobs' keys is damaged: {}", database_.path(),
+                fmt::format("{}: the secret for the keys of jobs is damaged: {}", database_.path(),
                             secret.error().message));
   }
   const JobKey drawn = JobKey::Draw();
@@ -171,7 +171,7 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
     if (*found != revision_) {
       return Fail(ErrorCode::kFailedPrecondition,
                   fmt::format("{}: is at revision {}, not {}: another controller has written to it "
-                              "(end one of the two)",
+                              "(stop one of the two)",
                               database_.path(), *found, revision_));
     }
     if (change.epoch) {
@@ -422,8 +422,8 @@ Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
   if (!*exists) {
     return Fail(
         ErrorCode::kNotFound,
-        fmt::format("there is no revision {} of the intents, or it is so old that it was deleted "
-                    "(`espalier audit` names them)",
+        fmt::format("revision {} of the intents does not exist, or was deleted because of its age "
+                    "(`espalier audit` lists revisions)",
                     revision));
   }
   Result<Statement> select = database_.Prepare(
@@ -439,9 +439,10 @@ Result<Intents> StoreFile::ReadIntents(std::uint64_t revision) {
     const auto* const known_kind = std::find_if(
         kKinds.begin(), kKinds.end(), [&](const KindOfIntent& each) { return each.name == kind; });
     if (known_kind == kKinds.end()) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("{}: holds an intent of the unknown kind \"{}\" (restore a backup)",
-                              database_.path(), kind));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format("{}: contains an intent of the unknown kind \"{}\" (restore a backup)",
+                      database_.path(), kind));
     }
     const std::string id = select->Text(1);
     (intents.*known_kind->members)[id] = {

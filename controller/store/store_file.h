@@ -13,19 +13,18 @@
 
 namespace espalier::controller {
 
-// A store in an SQLite database: what Store says, each call to its end before it returns.
+// A store in an SQLite database, with the contract of Store, but each call blocks until it is done.
 // Complexity: a commit costs as many rows as intents change, and one fsync.
 // Thread safety: one thread at a time.
 class StoreFile {
  public:
-  // Brings the schema to this program's version. Errors: the database's (sqlite_database.h), its
-  // schema's (schema.h).
+  // Migrates the schema to this program's version. Errors: those of sqlite_database.h and schema.h.
   static Result<StoreFile> Open(Database database);
-  // For reading alone: its schema may be older than this program's, and stays so.
+  // Opens the store for reading only: a schema older than this program's stays as it is.
   static Result<StoreFile> OpenAsItIs(Database database);
 
-  // Where `now` is earlier than the latest revision the state says so, and changes are stamped
-  // after that revision: only their order matters.
+  // If `now` is earlier than the latest revision, the state says so, and changes get times after
+  // that revision: only their order matters.
   Result<StoredState> Begin(WallTime now);
   Result<Committed> Commit(const StoreChange& change, WallTime now);
   Result<void> FinishAudit(std::uint64_t sequence, const std::vector<AuditMove>& moves);
@@ -33,11 +32,11 @@ class StoreFile {
   Result<std::vector<AuditEntry>> ReadAudit(std::uint64_t since, std::size_t most);
   Result<Intents> ReadIntents(std::uint64_t revision);
 
-  // Deletes some of what is beyond the limits, oldest first, in one short transaction. True: there
-  // is more. A crash in between leaves rows that nobody reads, and the next call deletes.
+  // Deletes some of the data beyond the limits, oldest first, in one short transaction. True: there
+  // is more. A crash in between leaves unused rows, which the next call deletes.
   Result<bool> PruneSome(WallTime now, const StoreLimits& limits);
 
-  // What an operator asks of a file (espalier store check).
+  // A summary of the file for operators (espalier store check).
   struct Summary {
     std::int64_t schema_version = 0;
     std::uint64_t epoch = 0;
@@ -52,7 +51,7 @@ class StoreFile {
 
  private:
   explicit StoreFile(Database database) : database_(std::move(database)) {}
-  // Transact; where it fails, what may have reached the disk of it is overwritten.
+  // Runs Transact; after a failure it overwrites data that may have reached the disk.
   Result<void> Change(const std::function<Result<void>()>& work);
   Result<std::uint64_t> ReadMeta(const std::string& key);
   Result<void> WriteMeta(std::string_view key, std::uint64_t value);
@@ -67,7 +66,7 @@ class StoreFile {
   Result<std::uint64_t> AuditToPrune(WallTime now, const StoreLimits& limits, std::uint64_t pruned);
   Result<bool> PruneAudit(WallTime now, const StoreLimits& limits);
   Result<bool> PruneRevisions(const StoreLimits& limits);
-  // The rows that this statement deleted.
+  // Runs a DELETE statement and returns the number of deleted rows.
   Result<std::int64_t> Delete(const std::string& sql);
   Result<std::vector<StoredEvent>> ReadEvents();
   Result<void> ReadMoves(AuditEntry& entry);

@@ -1,5 +1,4 @@
-// What StoreFile deletes of what is old: in short transactions, so that changes wait for none of
-// them.
+// Deletes old data of StoreFile in short transactions, so that changes do not wait for it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,12 +19,12 @@ Result<std::int64_t> StoreFile::Delete(const std::string& sql) {
   return database_.ReadInteger("SELECT changes()");
 }
 
-// The entries up to this one are too many or too old; the latest never is.
+// The last audit entry to prune, by number or age; the latest entry is never pruned.
 Result<std::uint64_t> StoreFile::AuditToPrune(WallTime now, const StoreLimits& limits,
                                               std::uint64_t pruned) {
   Result<std::int64_t> latest = database_.ReadInteger("SELECT ifnull(max(sequence), 0) FROM audit");
   if (!latest) return Propagate(latest);
-  // Moves are appended as their entries end, one after the other, so their rows count them.
+  // Moves are appended in the order in which actions finish, so row ids count them.
   Result<std::int64_t> crowded = database_.ReadInteger(fmt::format(
       "SELECT ifnull((SELECT sequence FROM audit_move WHERE rowid <= (SELECT max(rowid) "
       "FROM audit_move) - {} ORDER BY rowid DESC LIMIT 1), 0)",
@@ -48,7 +47,7 @@ Result<bool> StoreFile::PruneAudit(WallTime now, const StoreLimits& limits) {
   if (!pruned) return Propagate(pruned);
   Result<std::uint64_t> last = AuditToPrune(now, limits, *pruned);
   if (!last) return Propagate(last);
-  if (*last > *pruned) {  // from here on nobody reads them
+  if (*last > *pruned) {  // the pruned entries are not read from here on
     if (auto written = WriteMeta("audit_pruned", *last); !written) return Propagate(written);
   }
   Result<std::int64_t> moves = Delete(
@@ -78,7 +77,7 @@ Result<bool> StoreFile::PruneRevisions(const StoreLimits& limits) {
       last, kRowsAtOnce));
   if (!intents) return Propagate(intents);
   if (*intents == kRowsAtOnce) return true;
-  // A revision with an intent that is still in force stays, though its set cannot be read.
+  // A revision with an intent that is still in force stays, although its set cannot be read.
   Result<std::int64_t> revisions = Delete(
       fmt::format("DELETE FROM revision WHERE revision IN (SELECT revision FROM revision WHERE "
                   "revision < {} AND NOT EXISTS (SELECT 1 FROM intent WHERE from_revision = "

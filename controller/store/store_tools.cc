@@ -47,7 +47,7 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// From then on the file has that name, whatever happens.
+// Renames the file durably: the name survives a crash.
 Result<void> RenameDurably(const std::string& from, const std::string& to) {
   if (Result<void> synced = SyncPath(from, 0); !synced) return synced;
   if (::rename(from.c_str(), to.c_str()) != 0) return SystemError(to, "replace the file", errno);
@@ -60,14 +60,14 @@ bool LooksLikeJson(const std::string& path) {
   return file.get() >= 0 && ::read(file.get(), &first, 1) == 1 && first == '{';
 }
 
-// The file of version 0.1 that is to be taken over; "" for none.
+// The file of version 0.1 that is to be imported; "" for none.
 std::string FindLegacyFile(const std::string& path) {
   if (LooksLikeJson(path)) return path;
   const std::string beside = (fs::path(FolderOf(path)) / "intents.json").string();
   return !Exists(path) && Exists(beside) ? beside : "";
 }
 
-// Makes a store of a JSON file. A crash in between leaves the JSON file as it was, or the store.
+// Imports a JSON file into a store. A crash leaves either the unchanged JSON file or the store.
 Result<void> ImportLegacyFile(const std::string& legacy_path, const std::string& path,
                               WallTime now) {
   Result<std::string> text = io::ReadFile(legacy_path);
@@ -131,8 +131,8 @@ Result<UniqueFd> LockStore(const std::string& path) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return SystemError(lock, "lock", errno);
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("{}: another process uses this store (a controller that runs: end it "
-                            "first)",
+                fmt::format("{}: another process uses this store (stop the controller that runs "
+                            "on it first)",
                             path));
   }
   return file;
@@ -168,7 +168,7 @@ Result<StoreFile::Summary> CheckStore(const std::string& path) {
 Result<StoreFile::Summary> BackUpStore(const std::string& path, const std::string& copy) {
   if (Exists(copy)) {
     return Fail(ErrorCode::kAlreadyExists,
-                fmt::format("{}: exists already (name a new file)", copy));
+                fmt::format("{}: already exists (name a new file)", copy));
   }
   Result<StoreFile> file = OpenExisting(path);
   if (!file) return Propagate(file);
@@ -186,14 +186,14 @@ Result<StoreFile::Summary> BackUpStore(const std::string& path, const std::strin
 Result<StoreFile::Summary> RestoreStore(const std::string& path, const std::string& backup) {
   Result<UniqueFd> lock = LockStore(path);
   if (!lock) return Propagate(lock);
-  // First a copy, on the store's own file system: a backup that cannot be read changes nothing.
+  // A copy on the store's file system comes first, so that an unreadable backup changes nothing.
   const std::string beside = path + ".restoring";
   RemoveWithWal(beside);
   Result<StoreFile::Summary> summary = BackUpStore(backup, beside);
   if (!summary) return Propagate(summary);
   const std::string kept = path + ".before-restore";
   RemoveWithWal(kept);
-  // There is a store at every moment; its WAL must not meet the backup.
+  // A store exists at every moment; its WAL must not be applied to the backup.
   if (Exists(path) && ::link(path.c_str(), kept.c_str()) != 0) {
     return SystemError(kept, "keep the store", errno);
   }

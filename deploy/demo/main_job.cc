@@ -17,8 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kPermutationBytes = 8'000'000;
-constexpr std::int64_t kRingBytes = 6'000'000;   // of gradients a GPU
-constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect within this
+constexpr std::int64_t kRingBytes = 6'000'000;   // of gradients per GPU
+constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect at the next segment
 constexpr double kComputeSeconds = 0.2;
 constexpr auto kTimeLimit = 120s;
 
@@ -32,10 +32,10 @@ std::vector<std::string> HostNames(const lab::LabLayout& plan) {
   return hosts;
 }
 
-// (source, destination, source port) of the packets of one flow over one port.
+// Source, destination and source port of the packets of one flow on one port.
 using PortTriple = std::tuple<std::string, std::string, std::uint16_t>;
 
-// Where the controller planned each port to go, by what it pushed.
+// Reads the spines to which the controller assigned each port, from what it pushed.
 Result<std::map<PortTriple, std::set<std::string>>> ReadPlans(const LabDaemons& daemons) {
   Result<io::JsonValue> answer = daemons.Get("/api/v1/plans");
   if (!answer) return Propagate(answer);
@@ -48,7 +48,7 @@ Result<std::map<PortTriple, std::set<std::string>>> ReadPlans(const LabDaemons& 
   return plans;
 }
 
-// Which spines counted packets of each port.
+// The spines that counted packets of each port.
 std::map<PortTriple, std::set<std::string>> SpinesOf(const lab::Lab& lab,
                                                      std::span<const lab::FlowCount> counts) {
   const auto name = [&](const IpAddress& address) {
@@ -127,7 +127,7 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
       traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
   experiment.flow_bytes = ring_flow_bytes * shape.epochs;
   const double allreduce = LinkSeconds(plan, ring_flow_bytes);
-  // A flow starts with its first all-reduce, after the first pause.
+  // A flow begins with its first all-reduce, after the first pause.
   experiment.ideal = {
       shape.name, shape.epochs * allreduce + (shape.epochs - 1) * kComputeSeconds, {}};
   for (const traffic::Job& job : experiment.workload.jobs) {
@@ -165,7 +165,7 @@ Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experimen
   for (const lab::JobOutcome& job : result->jobs) {
     figures.allreduce_seconds[job.id] = job.allreduce_seconds;
   }
-  // A flow is one of the path that took most of it: not of the one it had before its port came.
+  // Counts a flow on the path of most of its bytes, not on the one before it got its port.
   const auto loads = lab::CountFlowsPerDirection(lab.topology(), counts, experiment.flow_bytes / 2);
   for (const auto& [direction, flows] : loads) {
     figures.max_link_flows = std::max(figures.max_link_flows, static_cast<double>(flows));

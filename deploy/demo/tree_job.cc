@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr int kStorePort = 20'000;
 constexpr std::uint8_t kTcp = 6;
-constexpr double kHeaderBytes = 52;  // IP and TCP with time stamps, of each of the kernel's buffers
+constexpr double kHeaderBytes = 52;  // IP and TCP headers with timestamps, per buffer of the kernel
 
 struct RankProcess {
   ChildProcess process;
@@ -39,7 +39,7 @@ std::string AddressOf(const lab::Lab& lab, int host) {
 Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
                                             const RanksOptions& options) {
   const int hosts = lab.plan().HostCount();
-  // By which ranks know one another that form a group without a plan.
+  // The key by which ranks without a plan recognise each other.
   const std::string key = JobKey::Draw().ToText();
   std::vector<RankProcess> ranks;
   for (int host = 0; host < hosts; ++host) {
@@ -69,7 +69,7 @@ Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::stri
   return ranks;
 }
 
-// Takes what the ranks have written; true while one of them still may.
+// Reads the ranks' output; returns true while any rank may write more.
 bool ReadOutputs(std::vector<RankProcess>& ranks) {
   std::vector<pollfd> polled;
   for (RankProcess& rank : ranks) {
@@ -98,7 +98,8 @@ void TakeLines(const std::string& text, RanksRun& run) {
   std::size_t call = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    const auto line = io::ParseJson(std::string_view(text).substr(at, end - at), "a rank's line");
+    const auto line =
+        io::ParseJson(std::string_view(text).substr(at, end - at), "the output of a rank");
     at = end + 1;
     if (!line) continue;
     if (run.seconds.size() <= call) run.seconds.resize(call + 1);

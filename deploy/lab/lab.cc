@@ -54,13 +54,13 @@ Result<void> BuildFabric(const LabLayout& plan, const NamespaceContext& door) {
   return done;
 }
 
-// True when the process is gone.
+// Waits for the process's end; returns true if it is gone.
 bool WaitForEnd(pid_t pid, int timeout_ms) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return errno == ESRCH;
   pollfd waiting{process.get(), POLLIN, 0};
   const bool gone = ::poll(&waiting, 1, timeout_ms) == 1;
-  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is our own child
+  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // if it is a child of this process
   return gone;
 }
 
@@ -100,7 +100,7 @@ Result<Lab> Lab::Start(const LabOptions& options) {
     return written;
   };
   if (Result<void> built = build(); !built) {
-    // Without Keep the holder ends by itself; wait, so that nothing is left when we return.
+    // Without Keep the holder ends by itself; waits for it, so that nothing is left behind.
     if (record.pid != 0) WaitForEnd(record.pid, 5000);
     registry->Remove(options.name);
     return Propagate(built);
@@ -117,7 +117,7 @@ Result<Lab> Lab::Find(const std::string& name) {
   if (!record) return Propagate(record);
   if (!record->alive) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("lab '{}' is dead: its process {} ended (clear it with: espalier lab "
+                fmt::format("lab '{}' is dead: its process {} ended (remove it with: espalier lab "
                             "down --name {})",
                             name, record->pid, name));
   }

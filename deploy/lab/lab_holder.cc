@@ -39,7 +39,7 @@ Result<void> WriteText(const std::string& path, const std::string& text) {
 tl::unexpected<Error> FailNamespaces(int error) {
   return Fail(
       error == EPERM || error == EACCES ? ErrorCode::kPermissionDenied : ErrorCode::kUnsupported,
-      fmt::format("this machine allows no namespaces here: {} (run as root, or allow user "
+      fmt::format("this machine does not allow namespaces here: {} (run as root, or allow user "
                   "namespaces: sysctl kernel.unprivileged_userns_clone, "
                   "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces, "
                   "or the container's seccomp profile)",
@@ -66,8 +66,8 @@ Result<void> LeaveOldNamespaces() {
   return {};
 }
 
-// A /run of the lab's own, so that `ip netns` names of several labs do not meet. The user's
-// runtime folder, which may hold the lab's files and much else, stays visible.
+// Mounts a separate /run for the lab, so that the `ip netns` names of several labs do not collide.
+// The user's runtime folder, which may contain the lab's files, stays visible.
 Result<void> CoverRun() {
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return FailErrno("making mounts private", errno);
@@ -76,19 +76,20 @@ Result<void> CoverRun() {
   const bool keep = runtime != nullptr && std::string_view(runtime).substr(0, 5) == "/run/";
   const UniqueFd old(keep ? ::open(runtime, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
   if (::mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") != 0) {
-    return FailErrno("tmpfs on /run", errno);
+    return FailErrno("mounting a tmpfs on /run", errno);
   }
   std::error_code error;
   std::filesystem::create_directories(kNetnsFolder, error);
-  if (!error) std::filesystem::create_directories("/run/espalier", error);  // agents' sockets
+  if (!error)
+    std::filesystem::create_directories("/run/espalier", error);  // for the agents' sockets
   if (!error && old) {
     std::filesystem::create_directories(runtime, error);
     const std::string source = fmt::format("/proc/self/fd/{}", old.get());
     if (::mount(source.c_str(), runtime, "none", MS_BIND | MS_REC, nullptr) != 0) {
-      return FailErrno(fmt::format("bind of {}", runtime), errno);
+      return FailErrno(fmt::format("binding {}", runtime), errno);
     }
   }
-  if (error) return FailErrno("folders in /run", error.value());
+  if (error) return FailErrno("creating folders in /run", error.value());
   return {};
 }
 
@@ -107,7 +108,7 @@ Result<void> MakeNodes(const LabLayout& plan) {
 
 Result<void> MakeLab(const LabLayout& plan, const std::string& token) {
   if (Result<void> left = LeaveOldNamespaces(); !left) return left;
-  // A change of credentials makes a process unreadable for its own user.
+  // A change of credentials has made the process unreadable for its own user.
   ::prctl(PR_SET_DUMPABLE, 1);
   if (plan.options().die_with_caller) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (Result<void> covered = CoverRun(); !covered) return covered;
@@ -124,8 +125,8 @@ void Report(const Result<void>& result) {
   ::close(kStatusFd);
 }
 
-// Keeps nothing of the caller's open but the two pipes: whoever waits for the end of the
-// caller's output must not wait for the lab.
+// Closes all descriptors of the caller except the two pipes, so that a process that waits for the
+// end of the caller's output does not wait for the lab.
 void MoveDescriptors(int status, int go) {
   const int safe_status = ::fcntl(status, F_DUPFD, 10);
   const int safe_go = ::fcntl(go, F_DUPFD, 10);
@@ -138,7 +139,7 @@ void MoveDescriptors(int status, int go) {
 
 void WaitForTheEnd(const sigset_t& ends) {
   char byte = 0;
-  if (::read(kGoFd, &byte, 1) != 1) return;  // dropped by the starter, which failed
+  if (::read(kGoFd, &byte, 1) != 1) return;  // the starter failed and dropped this process
   ::close(kGoFd);
   int signal = 0;
   ::sigwait(&ends, &signal);
@@ -183,7 +184,7 @@ std::string ReadStatus(int fd) {
   return text;
 }
 
-// "PID ok" or "PID CODE MESSAGE".
+// Parses "PID ok" or "PID CODE MESSAGE".
 Result<pid_t> ParseStatus(const std::string& text) {
   pid_t pid = 0;
   int code = 0;
@@ -222,7 +223,7 @@ Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& fol
 
 void LabHolder::Keep() {
   const char byte = 1;
-  // If the holder is gone already the lab's next user finds out.
+  // If the holder is gone already, the next use of the lab fails.
   if (::write(go_.get(), &byte, 1) != 1) return;
   go_.Close();
 }

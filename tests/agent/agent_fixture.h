@@ -18,7 +18,7 @@ namespace espalier::agent {
 inline constexpr Duration kMs = std::chrono::milliseconds(1);
 inline constexpr Duration kSecond = std::chrono::seconds(1);
 
-// The test is the controller: it reads what the agent sends and answers by hand.
+// The test acts as the controller: it reads the agent's messages and answers them explicitly.
 class FakeBus : public Bus {
  public:
   void SetHandlers(Handlers handlers) override { handlers_ = std::move(handlers); }
@@ -37,7 +37,7 @@ class FakeBus : public Bus {
   }
   void DeliverBytes(std::string_view bytes) { handlers_.on_message(kControllerPeer, bytes); }
 
-  // All messages of one kind since the last call; the others stay.
+  // Takes all messages of one kind since the last call; others stay.
   template <typename Body>
   std::vector<Body> Take() {
     std::vector<Body> taken;
@@ -102,7 +102,7 @@ class FakeActuator : public FlowActuator {
   FakeSource& source_;
 };
 
-// A fabric in which some ports are dead; the others are answered at once by 172.16.0.<ttl>.
+// A fabric in which some ports are dead; probes from others are answered at once by 172.16.0.<ttl>.
 class FakeProbes : public ProbeSocket {
  public:
   Result<void> Send(const Probe& probe) override {
@@ -123,7 +123,7 @@ class FakeProbes : public ProbeSocket {
                        .ttl = probe.ttl,
                        .responder = IpAddress::FromV4(0xAC100000U + probe.ttl)});
   }
-  // Answers reach the agent only here, as on a real socket.
+  // Delivers the answers to the agent, as a real socket does.
   void DeliverAnswers() {
     for (const ProbeReply& reply : std::exchange(pending, {})) on_reply_(reply);
   }
@@ -152,7 +152,7 @@ class AgentTest : public ::testing::Test {
     Make(std::move(options));
     agent_->Start();
   }
-  // Started, welcomed, its first full report read.
+  // Starts the agent, welcomes it and reads its first full report.
   void Sync(AgentOptions options = {}) {
     Start(std::move(options));
     Welcome();
@@ -166,7 +166,7 @@ class AgentTest : public ::testing::Test {
                                .features = {}},
                  instance);
   }
-  // Time in which the controller is alive.
+  // Lets time pass while the controller sends heartbeats.
   void Live(Duration span) {
     for (const TimePoint end = loop_.Now() + span; loop_.Now() < end;) {
       if (controller_alive_) bus_.Deliver(wire::Heartbeat{}, kController);

@@ -86,7 +86,7 @@ TEST_F(AgentTest, HeartbeatsCarryWhatWasApplied) {
   EXPECT_EQ(beats[2].generation, 1u);
 }
 
-TEST_F(AgentTest, SilentControllerMakesItAnOrphanWhoSaysHelloAgain) {
+TEST_F(AgentTest, SaysHelloAgainWhenTheControllerIsSilent) {
   Sync();
   Open(1);
   Push(Difference(3, 1, {Set(1, 50'000)}));
@@ -101,7 +101,7 @@ TEST_F(AgentTest, SilentControllerMakesItAnOrphanWhoSaysHelloAgain) {
   EXPECT_EQ(PortOf(1), 50'000);
 }
 
-TEST_F(AgentTest, AnotherInstanceOfTheControllerIsGreetedAnew) {
+TEST_F(AgentTest, SaysHelloToAnotherInstanceOfTheController) {
   Sync();
   bus_.Deliver(wire::Heartbeat{}, kController + 1);
   EXPECT_THAT(bus_.Take<wire::Hello>(), SizeIs(1));
@@ -160,7 +160,7 @@ TEST_F(AgentTest, ControllerThatDiesAndReturnsMovesNothing) {
   EXPECT_EQ(PortOf(1), 50'000);
 }
 
-TEST_F(AgentTest, ControllerHearsOfThePortsThatAnAgentBeforeThisOneGave) {
+TEST_F(AgentTest, ReportsThePortsThatAnEarlierAgentGave) {
   Sync();
   Open(1);
   source_.flows.at(wire::LocalFlowId(1)).kept = Set(1, 50'000);
@@ -173,7 +173,7 @@ TEST_F(AgentTest, ControllerHearsOfThePortsThatAnAgentBeforeThisOneGave) {
   EXPECT_EQ(report.opened[0].source_port, 50'000);
 }
 
-TEST_F(AgentTest, ReturningControllerHearsOfAllPathsOfASplitFlow) {
+TEST_F(AgentTest, ReportsAllPathsOfASplitFlowToAReturningController) {
   Sync();
   Open(1);
   Open(2);
@@ -224,7 +224,7 @@ TEST_F(AgentTest, GarbageFromTheControllerIsIgnored) {
   EXPECT_EQ(Push(Difference(1, 1, {Set(1, 50'000)})).status, wire::AckStatus::kApplied);
 }
 
-TEST_F(AgentTest, NicChangesAreToldAtOnceAndAgainInTheNextHello) {
+TEST_F(AgentTest, NicChangesAreReportedAtOnceAndInTheNextHello) {
   Sync();
   agent_->HandleNic({.address = Address("10.0.0.1"), .device = "eth0", .link_up = false});
   const auto events = bus_.Take<wire::LinkEvent>();

@@ -8,7 +8,7 @@
 
 namespace espalier::agent {
 
-// A loop whose time a test moves by hand.
+// A loop whose time the test advances.
 class ManualLoop : public EventLoop {
  public:
   TimePoint Now() const override { return now_; }
@@ -20,7 +20,7 @@ class ManualLoop : public EventLoop {
     return std::make_unique<Pending>(*this, key);
   }
 
-  // All that is due up to `span` from now, in order.
+  // Runs all callbacks that are due within `span`, in order.
   void Advance(Duration span) {
     const TimePoint end = now_ + span;
     RunPosted();

@@ -1,5 +1,5 @@
-// Hosts that lie or are broken, and links that fail in any order: what other jobs notice of it, and
-// what holds whatever happens.
+// Hosts that lie or are broken, and links that fail in any order: tests the effect on other jobs,
+// and the invariants.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,8 +44,8 @@ class Scene {
     cluster_.ConnectAll();
   }
 
-  // One start of the job, with the liar's word before and amidst. How many of its 15 flows were on
-  // a path that was planned for them.
+  // Starts the job once, with reports of the liar before and during the start. Returns how many of
+  // its 15 flows got a precomputed path.
   int Iterate() {
     ++round_;
     Tell();
@@ -127,7 +127,7 @@ class Scene {
     cluster_.Report(kLiar, report);
   }
 
-  // To a port that it has not named before, open for a moment.
+  // A flow to a new port, open for a moment.
   void TellOfOneFlow(const std::string& job) {
     const std::uint64_t id = 1'000'000 + ++told_;
     wire::FlowReport report = Cluster::Opening(cluster_, kLiar, {{.id = id, .to = 3, .job = job}});
@@ -143,7 +143,7 @@ class Scene {
   std::uint64_t told_ = 0;
 };
 
-TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
+TEST(LyingHost, DoesNotWorsenThePredictionsOfOtherJobs) {
   const auto run = [](Lie lie) {
     Scene scene(lie);
     int planned = 0;
@@ -160,29 +160,29 @@ TEST(LyingHost, ThePredictionsOfOtherJobsAreAsGoodAsWithoutIt) {
   }
 }
 
-TEST(LyingHost, WhoInventsJobsMakesRoomForThemByItsOwn) {
+TEST(LyingHost, InventedJobsDisplaceOnlyItsOwn) {
   Scene scene(Lie::kInventedJobs);
   for (int i = 0; i < 20; ++i) scene.Iterate();
   EXPECT_EQ(scene.Training().hits, 19U * 15);
   EXPECT_LE(scene.state().flows.jobs().size(), 2 * JobNames::kMaxIdle);
   EXPECT_LE(scene.predictor().Jobs().size(), 1 + JobNames::kMaxIdle);
-  // What was pushed is told by the names that the jobs had then.
+  // The push log has the names that the jobs had then.
   std::set<std::string> named;
   for (const PushedPath& entry : scene.state().plans.entries()) named.insert(*entry.job);
   EXPECT_GT(named.size(), 3'000U);
 }
 
-TEST(LyingHost, WhoInventsPortsIsNotRememberedForAllOfThem) {
+TEST(LyingHost, InventedPortsAreNotAllKept) {
   Scene scene(Lie::kInventedKeys);
   for (int i = 0; i < 20; ++i) {
     scene.Iterate();
-    // Of the 15 that train one each.
+    // One for each of the 15 that train.
     EXPECT_LE(scene.state().path_map.KeyCount(), 15U + 3 * 32 + 50);
   }
   EXPECT_EQ(scene.Training().hits, 19U * 15);
 }
 
-TEST(LyingHost, NamesOfHostsThatAreNoneAreTakenUpToALimit) {
+TEST(LyingHost, UnknownHostNamesAreLimited) {
   Cluster cluster(fabric::LeafSpineOptions{.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
   cluster.ConnectAll();
   for (int i = 0; i < 2'000; ++i) {
@@ -196,7 +196,7 @@ TEST(LyingHost, NamesOfHostsThatAreNoneAreTakenUpToALimit) {
   EXPECT_EQ(cluster.FlowOf(1, 1).status, FlowStatus::kRouted);
 }
 
-// Three leaves of two hosts; h0 to h4 run jobs that repeat, h5 says anything.
+// Three leaves of two hosts; h0 to h4 run jobs that repeat, and h5 reports anything.
 class Chaos {
  public:
   explicit Chaos(std::uint64_t seed)
@@ -289,7 +289,7 @@ class Chaos {
         Train();
     }
   }
-  // All that is open at the host is gone, as after a restart of it.
+  // All flows of the host are gone, as after its restart.
   void Reconnect(int host) {
     open_[host] = 0;
     cluster_.Connect(host);
@@ -336,8 +336,8 @@ class Chaos {
     cluster_.DeliverBytes(cluster_.host(kLiar).peer, "no message");
   }
 
-  // Whatever has just happened: each way is where it counts, on what can be used, and a flow
-  // without a path has none that can.
+  // Checks the invariants: each subflow is counted on its path, the path is usable, and a flow
+  // without a path has no usable one.
   void CheckBooks() {
     State& state = cluster_.state();
     std::vector<std::int64_t> loads(2 * state.topology.links().size());
@@ -374,14 +374,15 @@ class Chaos {
     State& state = cluster_.state();
     EXPECT_LE(state.flows.size(), kHosts * kFlows);
     EXPECT_LE(cluster_.controller().predictor().Jobs().size(), 1'024U);
-    // Each way is on two links, a spine and two leaves.
+    // Each subflow is on two links, a spine and two leaves.
     EXPECT_LE(cluster_.controller().failure_plans().entries(), 5 * 3 * kHosts * kFlows);
   }
-  // With time to think: hosts have what was decided, it leads where it should, plans are fresh.
+  // Checks, after some quiet time, that hosts have the decided ports, that these lead to their
+  // paths, and that failure plans are up to date.
   void CheckAtRest() {
     State& state = cluster_.state();
     const FailurePlans& plans = cluster_.controller().failure_plans();
-    // A link that was held down may have come back in this very moment.
+    // The hold-down of a link may have ended at this moment.
     for (int i = 0; i < 10 && plans.fresh() != plans.loaded(); ++i) cluster_.Advance(10ms);
     EXPECT_EQ(plans.fresh(), plans.loaded());
     for (int host = 0; host < kHosts; ++host) {

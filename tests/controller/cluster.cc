@@ -10,7 +10,7 @@ namespace espalier::controller {
 
 namespace {
 
-// Long enough for what is posted to run, too short for any timer of the controller's.
+// Long enough for posted work to run, too short for any timer of the controller.
 constexpr Duration kMoment = std::chrono::microseconds(1);
 
 fabric::TopologySpec MakeSpec(const fabric::LeafSpineOptions& shape,
@@ -69,7 +69,7 @@ Result<ActionOutcome> Cluster::AwaitOutcome(const std::function<void(ActionDone)
   std::optional<Result<ActionOutcome>> outcome;
   ask([&](Result<ActionOutcome> done) { outcome = std::move(done); });
   Settle();
-  // Agents that do not acknowledge are waited for, for a while.
+  // The controller waits some time for agents that do not acknowledge.
   for (int i = 0; i < 3 && !outcome; ++i) Advance(std::chrono::milliseconds(50));
   ESPALIER_CHECK(outcome.has_value(), "the action has no outcome");
   return *outcome;
@@ -291,7 +291,7 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       const bool is_back = port < fabric::kFirstRocePort;
       const int spine =
           is_back ? SpineBack(from, to, order.destination_port) : SpineOf(from, to, port);
-      // A leaf leaves its own dead links by itself.
+      // A leaf stops using its own dead links.
       const auto begins_dead = [&](const fabric::Path& path) {
         return dead.contains(path.hops.front().link);
       };
@@ -312,7 +312,7 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
     }
   }
   if (host.answers_probes) return Deliver(host.peer, host.instance, std::move(report));
-  // Nobody answers: the agent sends them all at the pace that it was given, and waits.
+  // No switch answers: the agent sends all probes at the ordered pace, and waits.
   const Duration pacing = std::chrono::seconds(report.sent) / order.probes_per_second;
   const Duration timeout = std::chrono::microseconds(order.timeout_us);
   waits_.push_back(host_loop_->After(
@@ -321,7 +321,7 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
 
 int Cluster::SpineOf(int from, int to, std::uint16_t port) const { return hash(from, to, port); }
 
-// Of other bits than the way there, as the ports are swapped.
+// The hash of the return path, which differs because the ports are swapped.
 int Cluster::SpineBack(int from, int to, std::uint16_t port) const {
   return hash(from, to, static_cast<std::uint16_t>(port / 3));
 }

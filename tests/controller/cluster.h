@@ -17,18 +17,18 @@
 
 namespace espalier::controller {
 
-// A controller and hosts with as much of an agent as its messages: each says Hello, opens flows,
-// answers probes as its fabric would, applies and acknowledges pushes.
+// A controller, and hosts that behave like agents on the wire: each sends Hello, opens flows,
+// answers probes as its fabric would, and applies and acknowledges pushes.
 class Cluster : private Bus {
  public:
-  // `hint`: what the topology file says of the leaves' hash; the truth is `hash`.
+  // `hint`: the leaves' hash in the topology file; the fabric uses `hash`.
   explicit Cluster(const fabric::LeafSpineOptions& shape, ControllerOptions options = {},
                    const std::optional<fabric::EcmpSpec>& hint = std::nullopt);
-  // A leaf-spine fabric that was changed by hand: hosts "h0", "h1", ... of which some may be NICs
-  // of one agent.
+  // A modified leaf-spine fabric with hosts "h0", "h1", ..., some of which may be NICs of one
+  // agent.
   Cluster(fabric::TopologySpec spec, ControllerOptions options);
 
-  // One agent a host, "h0", "h1", ...
+  // One agent for each host, "h0", "h1", ...
   struct Host {
     std::string name;
     PeerId peer;
@@ -72,28 +72,28 @@ class Cluster : private Bus {
   void Deliver(PeerId peer, std::uint64_t instance, wire::Body body);
   void DeliverBytes(PeerId peer, std::string_view bytes);
 
-  // Runs all that is due now and delivers all messages, until nothing is left.
+  // Runs all work that is due and delivers all messages, until none is left.
   void Settle();
   void Advance(Duration by);
 
-  // The spine that the fabric sends this port to; the truth that probes report.
+  // The spine on which the fabric sends this port, as probes report it.
   int SpineOf(int from, int to, std::uint16_t port) const;
-  // The spine of what comes back from a listener at `from` to a connection's source port at `to`.
+  // The spine of the return path from a listener at `from` to a connection's source port at `to`.
   int SpineBack(int from, int to, std::uint16_t port) const;
   std::function<int(int from, int to, std::uint16_t port)> hash;
-  // Links that drop all packets, of which nobody was told.
+  // Links that silently drop all packets.
   std::set<fabric::LinkId> dead;
-  // Spines that drop all packets, and answer none, while all leaves hash onto them as before.
+  // Spines that silently drop all packets and answer no probes, while all leaves still use them.
   std::set<int> dark_spines;
   // The spines of all ports that the host has applied for a flow, in order.
   std::vector<int> AppliedSpines(int from, std::uint64_t flow, int to) const;
   // The spine of the port that the host has applied for a flow; -1: ECMP.
   int AppliedSpine(int from, std::uint64_t flow, int to) const;
 
-  // Ends the controller without a word, and starts another with what the store kept.
+  // Ends the controller abruptly, and starts another one with the same store.
   void RestartController();
   Controller& controller() { return *controller_; }
-  // Tests may change what else only the controller changes.
+  // Lets tests change state that otherwise only the controller changes.
   State& state() { return const_cast<State&>(controller_->state()); }
   const Flow& FlowOf(int from, std::uint64_t id);
   std::int64_t CounterValue(const std::string& name);
@@ -101,7 +101,7 @@ class Cluster : private Bus {
   IpAddress Address(int host) const;
   int hosts() const { return static_cast<int>(hosts_.size()); }
 
-  // Operators' actions, and what came of them.
+  // Operators' actions, and their outcomes.
   Result<ActionOutcome> ChangeLink(const std::string& link, IntentAction action,
                                    const OperatorRequest& request = {});
   Result<ActionOutcome> ChangeNode(const std::string& node, IntentAction action,
@@ -116,7 +116,7 @@ class Cluster : private Bus {
   Result<ActionOutcome> StartJob(const JobSpec& spec, OperatorRequest request = {});
   Result<ActionOutcome> StopJob(const std::string& name);
 
-  // Of every byte that the controllers have sent to agents, in order.
+  // A digest of every byte that the controllers have sent to agents, in order.
   std::uint64_t sent_digest() const { return sent_digest_; }
   // Flows that are decided but not yet acknowledged by their agents.
   std::size_t UnacknowledgedFlows();
@@ -135,7 +135,7 @@ class Cluster : private Bus {
   void HandleAtHost(Host& host, const wire::Message& message);
   void AnswerProbes(Host& host, const wire::ProbeOrder& order);
   void StartController();
-  // The answer to what `ask` asks, with all that it takes until then.
+  // Runs the loop until `ask` has its answer, and returns it.
   Result<ActionOutcome> AwaitOutcome(const std::function<void(ActionDone)>& ask);
 
   fabric::TopologySpec spec_;

@@ -49,7 +49,7 @@ TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
   EXPECT_EQ(cluster.state().flows.size(), 16U * 63U);
 }
 
-TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
+TEST(Controller, LeavesFlowsInProgressOnTheirPaths) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
@@ -62,7 +62,7 @@ TEST(Controller, LeavesLiveFlowsWhereTheyAre) {
   EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
 }
 
-TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
+TEST(Controller, RefusesInvalidOperatorCommands) {
   Cluster cluster(kFourLeaves);
   EXPECT_EQ(cluster.ChangeLink("leaf9--spine9", IntentAction::kFail).error().code,
             ErrorCode::kNotFound);
@@ -74,7 +74,7 @@ TEST(Controller, RefusesOperatorCommandsThatMakeNoSense) {
   EXPECT_EQ(cluster.ChangeNode("spine77", IntentAction::kFail).error().code, ErrorCode::kNotFound);
 }
 
-TEST(Controller, RestoresALinkThatTheTopologyFileSaysIsDown) {
+TEST(Controller, RestoresALinkThatIsDownInTheTopologyFile) {
   fabric::TopologySpec spec = *fabric::BuildLeafSpine(kFourLeaves);
   for (fabric::Link& link : spec.links) {
     if (link.id == "leaf0--spine0") link.state = fabric::LinkState::kDown;
@@ -109,7 +109,7 @@ TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
-TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
+TEST(Controller, RecomputesAllFlowsOnRequest) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kFail).has_value());
@@ -123,7 +123,7 @@ TEST(Controller, RecomputesAllFlowsOnTheOperatorsWord) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
-TEST(Controller, RestartMovesNothingAndForgetsNoFailedLink) {
+TEST(Controller, ARestartMovesNoFlowsAndKeepsFailedLinks) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
@@ -167,7 +167,7 @@ TEST(Controller, RaisesItsEpochAboveThatOfAnyAgent) {
   EXPECT_EQ(cluster.host(0).welcome->epoch, 42U);
 }
 
-TEST(Controller, SendsEverythingAgainWhenAPushIsNotAcknowledged) {
+TEST(Controller, SendsAFullPushIfAPushIsNotAcknowledged) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   cluster.host(0).acknowledges = false;
@@ -191,7 +191,8 @@ TEST(Controller, RefusesASecondAgentOfOneName) {
   cluster.Settle();
   ASSERT_TRUE(cluster.host(5).welcome.has_value());
   EXPECT_FALSE(cluster.host(5).welcome->accepted);
-  EXPECT_NE(cluster.host(5).welcome->reason.find("another agent of this name"), std::string::npos);
+  EXPECT_NE(cluster.host(5).welcome->reason.find("another agent with this name"),
+            std::string::npos);
   cluster.Open(0, {{.id = 1, .to = 4}});
   cluster.Settle();
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
@@ -212,7 +213,7 @@ TEST(Controller, RefusesAnotherProtocolMajor) {
   EXPECT_TRUE(cluster.host(0).welcome->accepted);
 }
 
-TEST(Controller, LivesOnThroughMessagesThatMakeNoSense) {
+TEST(Controller, SurvivesInvalidMessages) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
@@ -264,7 +265,7 @@ TEST(Controller, DropsTheFlowsOfAnAgentOnlyAfterTheLease) {
   EXPECT_EQ(cluster.state().flows.size(), 3U);
 }
 
-TEST(Controller, LeavesFlowsOnEcmpWhereSwitchesDoNotAnswer) {
+TEST(Controller, LeavesFlowsOnEcmpIfSwitchesDoNotAnswer) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   cluster.host(0).answers_probes = false;
@@ -272,7 +273,7 @@ TEST(Controller, LeavesFlowsOnEcmpWhereSwitchesDoNotAnswer) {
   cluster.Advance(5s);
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kLearning);
   EXPECT_TRUE(cluster.host(0).ports.empty());
-  // The pace goes down to what limited switches let through: a few a second, not thousands.
+  // The pace falls to what rate-limited switches answer: a few probes a second, not thousands.
   const int early = cluster.host(0).probes;
   cluster.Advance(5s);
   EXPECT_LT(cluster.host(0).probes - early, 200);
@@ -314,9 +315,9 @@ TEST(Controller, StopsTrustingAModelThatAProbeContradicts) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
-// The topology file names the leaves' hash. The spine is failed for the controller, whose model has
-// the leaves leave it, but they go on hashing onto it: no probe of a port that leads there is ever
-// answered.
+// The topology file names the leaves' hash. The spine is failed for the controller, whose model
+// assumes that the leaves stop using it. But they go on hashing onto it, so that no probe of a port
+// that leads there is ever answered.
 TEST(Controller, FlowsLeavePredictedPortsThatLeadIntoADeadSpine) {
   const fabric::EcmpSpec hash{.hash = "crc32", .seed = 7};
   Cluster cluster(kFourLeaves, {}, hash);
@@ -381,7 +382,7 @@ TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
-TEST(Controller, TakesTheWordOfAnAgentForItsOwnNic) {
+TEST(Controller, BelievesAnAgentAboutItsOwnNic) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,

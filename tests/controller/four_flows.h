@@ -9,8 +9,8 @@ namespace espalier::controller {
 inline constexpr fabric::LeafSpineOptions kFourLeaves{
     .spines = 4, .leaves = 4, .hosts_per_leaf = 4};
 
-// One flow from each host of the first leaf to one of the second, which plain ECMP may put on one
-// spine, and which the controller puts on one each.
+// One flow from each host of the first leaf to one of the second. Plain ECMP may put them on the
+// same spine; the controller gives each a spine of its own.
 inline void OpenFourFlows(Cluster& cluster) {
   for (int i = 0; i < 4; ++i) cluster.Open(i, {{.id = 1, .to = 4 + i}});
   cluster.Settle();

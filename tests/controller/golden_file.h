@@ -11,7 +11,7 @@
 namespace espalier::golden {
 
 // Compares a text with a file of the source tree, line by line. With ESPALIER_WRITE_GOLDEN in the
-// environment the file is written instead, and the test fails so that this is never left on.
+// environment it writes the file instead and fails the test, so that this cannot stay on unnoticed.
 inline void ExpectGolden(const std::string& path, const std::string& text) {
   if (std::getenv("ESPALIER_WRITE_GOLDEN") != nullptr) {
     std::ofstream(path) << text;

@@ -1,6 +1,6 @@
-// Everything that a controller answers, sends and stores in one story of a small cluster, against
-// what it was when the story was written: changes of the code that are to change no behaviour
-// change nothing here. ESPALIER_WRITE_GOLDEN=1 writes it again, for changes that are to.
+// Compares everything that a controller answers, sends and stores in one scenario of a small
+// cluster with a golden file. A change of the code without a change of behaviour must not change
+// the file. ESPALIER_WRITE_GOLDEN=1 writes it again after an intended change.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,13 +31,13 @@ ControllerOptions FixedOptions() {
   return options;
 }
 
-// What the processor took is not the same twice.
+// Processor times differ between runs.
 std::string WithoutMeasuredTimes(const std::string& metrics) {
   static const std::regex kSeconds("\n[a-z_]+_seconds(_[a-z]+)?(\\{[^}]*\\})? [^\n]*");
   return std::regex_replace(metrics, kSeconds, "");
 }
 
-// The order of metrics in their text form has no meaning: it follows who registers them first.
+// The order of metrics in their text form has no meaning: it is that of their registration.
 std::string InOrder(const std::string& metrics) {
   constexpr std::string_view kFamily = "# HELP ";
   std::vector<std::string> families;
@@ -57,7 +57,7 @@ class ControllerGolden : public testing::Test {
   ControllerGolden()
       : cluster_({.spines = 2, .leaves = 3, .hosts_per_leaf = 2}, FixedOptions()),
         api_(cluster_.controller(), metrics_, [] { return io::HttpResponse{}; }) {
-    // Keys of jobs are derived from a secret that is drawn.
+    // The keys of jobs are derived from a random secret.
     cluster_.state().job_secret = *JobKey::Parse(std::string(64, '7'));
   }
 
@@ -87,7 +87,7 @@ class ControllerGolden : public testing::Test {
     for (const auto& [name, value] : query) story_ += fmt::format(" {}={}", name, value);
     story_ += "\n" + Call("GET", "/api/v1/" + target, query) + "\n";
   }
-  // All views, and a digest of every byte that agents were sent.
+  // All views, and a digest of every byte that was sent to agents.
   void LookAtAll(const std::string& when) {
     story_ += "\n## " + when + "\n";
     for (const char* view : {"status", "flows", "jobs", "links", "agents", "intents", "predict",
@@ -105,8 +105,8 @@ class ControllerGolden : public testing::Test {
 
   void FlowsStartAndIterate() {
     cluster_.ConnectAll();
-    // Two jobs that run into each other; a flow of two paths, one within a leaf, one of no job, one
-    // that may not move, one whose port an earlier controller has chosen.
+    // Two jobs that share links; a flow with two paths, one within a leaf, one without a job, one
+    // that may not move, and one whose port an earlier controller has chosen.
     cluster_.Open(0,
                   {{.id = 1, .to = 2, .job = "A"}, {.id = 2, .to = 4, .job = "B", .max_paths = 2}});
     cluster_.Open(1, {{.id = 1, .to = 3, .job = "A"}, {.id = 2, .to = 0, .job = "B"}});
@@ -119,7 +119,7 @@ class ControllerGolden : public testing::Test {
     Ask("path-map");
     LookAtAll("flows have started");
 
-    // Iterations: what starts next is learnt.
+    // Iterations from which the predictor learns the next starts.
     for (int round = 0; round < 3; ++round) {
       cluster_.End(0, 1);
       cluster_.End(1, 1);
@@ -203,7 +203,7 @@ class ControllerGolden : public testing::Test {
   std::string story_;
 };
 
-TEST_F(ControllerGolden, AnswersAsItAlwaysDid) {
+TEST_F(ControllerGolden, MatchesTheGoldenFile) {
   FlowsStartAndIterate();
   LinksAndPoliciesChange();
   AJobRunsOnTrees();

@@ -11,7 +11,7 @@
 
 namespace espalier::controller {
 
-// What survives a simulated controller.
+// The stored data that survives a simulated controller.
 struct MemoryDisk {
   std::uint64_t epoch = 0;
   std::uint64_t revision = 0;

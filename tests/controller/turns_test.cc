@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A loop that is as busy as a test says: it runs what was posted when it is told to.
+// A loop that is as busy as a test says: it runs posted work when the test says so.
 class BusyLoop : public EventLoop {
  public:
   TimePoint Now() const override { return now_; }
@@ -52,7 +52,7 @@ class TurnsTest : public testing::Test {
                metrics_};
 };
 
-TEST_F(TurnsTest, OneTurnDoesAllThatHasComeUpByThen) {
+TEST_F(TurnsTest, OneTurnHandlesAllPendingEvents) {
   for (int i = 0; i < 5; ++i) turns_.Request();
   EXPECT_EQ(turns_taken_, 0) << "not inside of who asks";
   loop_.RunAfter(0ms);
@@ -64,7 +64,7 @@ TEST_F(TurnsTest, OneTurnDoesAllThatHasComeUpByThen) {
   EXPECT_EQ(turns_taken_, 2);
 }
 
-TEST_F(TurnsTest, IsLateWhereATurnBeginsLongAfterItWasAskedFor) {
+TEST_F(TurnsTest, IsLateIfATurnBeginsLongAfterItsRequest) {
   turns_.Request();
   loop_.RunAfter(50ms);
   EXPECT_FALSE(turns_.is_late());
@@ -85,7 +85,7 @@ TEST_F(TurnsTest, IsLateWhereATurnBeginsLongAfterItWasAskedFor) {
   EXPECT_TRUE(Counts("espalier_controller_late_turns_total 2")) << metrics_.Text();
 }
 
-// The time since the first that asked counts, and that of a turn which nobody asked for does not.
+// The wait counts from the first request; a turn without a request does not count.
 TEST_F(TurnsTest, WaitsAreCountedFromTheFirstRequest) {
   turns_.Request();
   loop_.RunAfter(0ms);

@@ -1,5 +1,5 @@
-// What comes on a connection before the other end has proven anything, at both ends; where a rank
-// says that it is; a key in text.
+// Input on a connection before the other end is authenticated, at both ends; the published endpoint
+// of a rank; a key as text.
 #include <sys/socket.h>
 
 #include <cstddef>
@@ -17,15 +17,15 @@ namespace {
 
 using espalier::JobKey;
 using espalier::UniqueFd;
-using espalier::transport::Answer;
-using espalier::transport::Call;
+using espalier::transport::HandshakeServer;
+using espalier::transport::HandshakeClient;
 using espalier::transport::Hello;
 using espalier::transport::Progress;
 using espalier::transport::PublishedEndpoint;
 
 const JobKey kKey(JobKey::Bytes{1, 2, 3});
 
-// Nobody who has no key gets in, whatever it says: the nonces are drawn anew.
+// A peer without the key is refused, whatever it sends, as the nonces are fresh.
 void TryHandshake(std::string_view said, bool is_keyed) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return;
@@ -34,12 +34,12 @@ void TryHandshake(std::string_view said, bool is_keyed) {
   if (::send(peer.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   const auto is_expected = [](const Hello& hello) { return hello.to == 0 && hello.from == 1; };
   if (said.size() % 2 == 0) {
-    Answer answer{UniqueFd(ends[1])};
+    HandshakeServer answer{UniqueFd(ends[1])};
     const Progress progress = answer.Move(key, is_expected);
     ESPALIER_CHECK(progress != Progress::kDone || !is_keyed);
     ESPALIER_CHECK(!answer.knows_group() || is_expected(answer.hello()));
   } else {
-    Call call{UniqueFd(ends[1]), Hello{.from = 1}, key};
+    HandshakeClient call{UniqueFd(ends[1]), Hello{.from = 1}, key};
     ESPALIER_CHECK(call.Move() != Progress::kDone || !is_keyed);
   }
 }

@@ -336,9 +336,9 @@ class PageTest(unittest.TestCase):
         self.assertRegex(row[4], r"^\d+ %$")
         self.assertGreater(int(row[5]), 0)
         side = self.page.text(".split > div")
-        self.assertRegex(side, r"With a plan of the present flows\d")
+        self.assertRegex(side, r"With an up-to-date failure plan\d")
         self.page.run("document.querySelector('.line:not([hidden])').click()")
-        self.page.wait("/All-Reduce/.test(document.getElementById('details').textContent)")
+        self.page.wait("/All-reduce/.test(document.getElementById('details').textContent)")
         self.assertEqual(self.page.run("document.title"), "Espalier")
         self.assertEqual(self.problems(), [])
 

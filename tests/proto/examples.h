@@ -6,7 +6,7 @@
 
 namespace espalier::wire {
 
-// One small message of each kind, in the order of Body, with every field at a value of its own.
+// Returns one small message of each kind, in the order of Body; every field has a different value.
 std::vector<Message> MakeExamples();
 
 }  // namespace espalier::wire

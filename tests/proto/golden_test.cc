@@ -7,8 +7,8 @@
 #include "proto/convert.h"
 #include "tests/proto/examples.h"
 
-// The bytes of one message of each kind, kept in golden/: what one release writes every later one
-// must read, and bytes that change without being meant to show here.
+// Tests the bytes of one message of each kind in golden/: each later release must read the bytes of
+// an earlier one, and unintended changes show here.
 namespace espalier::wire {
 namespace {
 
@@ -44,7 +44,7 @@ std::string ReadGolden(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(Golden, BytesStayWhatTheyWere) {
+TEST(Golden, BytesStayTheSame) {
   const std::vector<Message> examples = MakeExamples();
   ASSERT_EQ(examples.size(), std::size(kNames));
   for (std::size_t kind = 0; kind < examples.size(); ++kind) {
@@ -63,7 +63,7 @@ TEST(Golden, OldBytesAreRead) {
   }
 }
 
-// What the first minor version wrote: without what was added since.
+// The first minor version wrote messages without fields that were added later.
 TEST(Golden, BytesOfTheFirstVersionAreRead) {
   Decoder decoder;
   const auto decoded = decoder.Decode(FromHex(ReadGolden("rank_plan_1_0")));

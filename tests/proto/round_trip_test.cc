@@ -22,7 +22,7 @@ TEST(RoundTrip, GivesBackRandomMessagesOfEveryKind) {
   }
 }
 
-// The objects that the decoder keeps must not let one message shine through into the next.
+// The decoder reuses objects, which must not carry values from one message to the next.
 TEST(RoundTrip, KeepsNothingOfALargerMessageOfTheSameKind) {
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     SCOPED_TRACE(kind);

@@ -8,14 +8,14 @@
 #include "proto/espalier/v1/messages.pb.h"
 #include "tests/proto/examples.h"
 
-// Every rule of the decoder: a good example of the message, one thing changed in it, and the
-// error that says so.
+// Tests every rule of the decoder: a valid example of the message, one change in it, and the
+// resulting error.
 namespace espalier::wire {
 namespace {
 
 using ::testing::HasSubstr;
 
-// The example with that kind of body, in protobuf form.
+// Returns the example with this kind of body, in protobuf form.
 template <typename Kind>
 v1::Envelope ExampleOf() {
   v1::Envelope envelope;
@@ -60,10 +60,10 @@ TEST(Rules, RefuseWhatIsNoMessage) {
   EXPECT_THAT(decoder.Decode("\xff\xff").error().message, HasSubstr("malformed"));
   EXPECT_THAT(decoder.Decode("").error().message, HasSubstr("sender_instance: is missing"));
   EXPECT_THAT(decoder.Decode(std::string(kMaxMessageBytes + 1, 'x')).error().message,
-              HasSubstr("4194305 bytes are more than 4194304"));
+              HasSubstr("4194305 bytes exceed the limit of 4194304"));
   v1::Envelope envelope;
   envelope.set_sender_instance(1);
-  EXPECT_THAT(DecodeError(envelope), HasSubstr("message: no body"));
+  EXPECT_THAT(DecodeError(envelope), HasSubstr("message: has no body"));
 }
 
 TEST(Rules, OfHello) {
@@ -71,10 +71,10 @@ TEST(Rules, OfHello) {
   ExpectErrors<Hello, Pb>(
       &v1::Envelope::mutable_hello,
       {{"hello.name: is missing", [](Pb& m) { m.clear_name(); }},
-       {"hello.name: 256 bytes are more than 255", [](Pb& m) { m.set_name(kLongName); }},
+       {"hello.name: 256 bytes exceed the limit of 255", [](Pb& m) { m.set_name(kLongName); }},
        {"hello.name: \"a?b\" has characters", [](Pb& m) { m.set_name("a\nb"); }},
        {"hello.features[1]: is missing", [](Pb& m) { m.set_features(1, ""); }},
-       {"hello.features: 257 entries are more than 256",
+       {"hello.features: 257 entries exceed the limit of 256",
         [](Pb& m) {
           while (m.features_size() <= 256) m.add_features("f");
         }},
@@ -82,13 +82,13 @@ TEST(Rules, OfHello) {
         [](Pb& m) {
           while (m.nics_size() <= 256) m.add_nics();
         }},
-       {"hello.nics[1].address: an address of 5 bytes",
+       {"hello.nics[1].address: 5 bytes are no address",
         [](Pb& m) { m.mutable_nics(1)->set_address("12345"); }},
-       {"hello.nics[0].address: an address of 0 bytes",
+       {"hello.nics[0].address: 0 bytes are no address",
         [](Pb& m) { m.mutable_nics(0)->clear_address(); }},
-       {"hello.nics[0].address: is the unspecified",
+       {"hello.nics[0].address: must not be the unspecified",
         [](Pb& m) { m.mutable_nics(0)->set_address(kNone); }},
-       {"hello.nics[1].address: stands there twice",
+       {"hello.nics[1].address: occurs twice",
         [](Pb& m) { m.mutable_nics(1)->set_address(m.nics(0).address()); }},
        {"hello.nics[1].device: \"?\"", [](Pb& m) { m.mutable_nics(1)->set_device("\x7f"); }}});
 }
@@ -117,19 +117,19 @@ TEST(Rules, OfTheTablesAndEndsOfAFlowReport) {
         [](Pb& m) {
           while (m.jobs_size() <= 16384) m.add_jobs("j");
         }},
-       {"flow_report.addresses[2]: an address of 1 bytes", [](Pb& m) { m.set_addresses(2, "x"); }},
+       {"flow_report.addresses[2]: 1 bytes are no address", [](Pb& m) { m.set_addresses(2, "x"); }},
        {"flow_report.addresses: 16385 entries",
         [](Pb& m) {
           while (m.addresses_size() <= 16384) m.add_addresses("1234");
         }},
-       {"flow_report.ended: 3 stands there twice", [](Pb& m) { m.set_ended(1, 3); }},
+       {"flow_report.ended: 3 occurs twice", [](Pb& m) { m.set_ended(1, 3); }},
        {"flow_report.ended: 16385 entries", [](Pb& m) { m.mutable_ended()->Resize(16385, 1); }}});
 }
 
 TEST(Rules, OfOpenedFlows) {
   using Pb = v1::OpenedFlows;
   const std::vector<Case<Pb>> cases = {
-      {"opened.job: 1 entries, where flow_report.opened.id has 2",
+      {"opened.job: 1 entries, but flow_report.opened.id has 2",
        [](Pb& m) { m.mutable_job()->RemoveLast(); }},
       {"opened.source: 3 entries", [](Pb& m) { m.add_source(0); }},
       {"opened.destination: 3 entries", [](Pb& m) { m.add_destination(0); }},
@@ -142,9 +142,9 @@ TEST(Rules, OfOpenedFlows) {
       {"opened.age_us: 0 entries", [](Pb& m) { m.clear_age_us(); }},
       {"opened.source_port: 0 entries", [](Pb& m) { m.clear_source_port(); }},
       {"opened.steered: 0 entries", [](Pb& m) { m.clear_steered(); }},
-      {"opened.job: 2 entries, where flow_report.opened.id has 0", [](Pb& m) { m.clear_id(); }},
+      {"opened.job: 2 entries, but flow_report.opened.id has 0", [](Pb& m) { m.clear_id(); }},
       {"opened.id: 16385 entries", [](Pb& m) { m.mutable_id()->Resize(16385, 1); }},
-      {"opened.id: 12 stands there twice", [](Pb& m) { m.set_id(0, 12); }},
+      {"opened.id: 12 occurs twice", [](Pb& m) { m.set_id(0, 12); }},
       {"opened.job[1]: index 2 beyond 2 jobs", [](Pb& m) { m.set_job(1, 2); }},
       {"opened.source[0]: index 9 beyond 3 addresses", [](Pb& m) { m.set_source(0, 9); }},
       {"opened.destination[1]: index 4294967295 beyond 3 addresses",
@@ -160,7 +160,7 @@ TEST(Rules, OfOpenedFlows) {
       {"opened.max_paths[1]: 65 is", [](Pb& m) { m.set_max_paths(1, 65); }},
       {"opened.age_us[0]: 92", [](Pb& m) { m.set_age_us(0, kHuge); }},
       {"opened.source_port[1]: 65536 is", [](Pb& m) { m.set_source_port(1, 65536); }},
-      {"opened.path_count: 3 entries, where flow_report.opened.id has 2",
+      {"opened.path_count: 3 entries, but flow_report.opened.id has 2",
        [](Pb& m) { m.add_path_count(0); }},
       {"opened.path_count[1]: 65 is not in 0..64", [](Pb& m) { m.set_path_count(1, 65); }},
       {"opened.path_port[2]: 65536 is", [](Pb& m) { m.set_path_port(2, 65536); }},
@@ -177,13 +177,13 @@ TEST(Rules, OfOpenedFlows) {
 TEST(Rules, OfProgress) {
   using Pb = v1::FlowProgress;
   const std::vector<Case<Pb>> cases = {
-      {"progress.remaining_bytes: 0 entries, where flow_report.progress.id has 2",
+      {"progress.remaining_bytes: 0 entries, but flow_report.progress.id has 2",
        [](Pb& m) { m.clear_remaining_bytes(); }},
       {"progress.outstanding_bytes: 3", [](Pb& m) { m.add_outstanding_bytes(1); }},
       {"progress.achieved_bps: 0 entries", [](Pb& m) { m.clear_achieved_bps(); }},
       {"progress.state: 0 entries", [](Pb& m) { m.clear_state(); }},
       {"progress.id: 16385 entries", [](Pb& m) { m.mutable_id()->Resize(16385, 1); }},
-      {"progress.id: 11 stands there twice", [](Pb& m) { m.set_id(1, 11); }},
+      {"progress.id: 11 occurs twice", [](Pb& m) { m.set_id(1, 11); }},
       {"progress.remaining_bytes[1]: 92", [](Pb& m) { m.set_remaining_bytes(1, kHuge); }},
       {"progress.outstanding_bytes[0]: 92", [](Pb& m) { m.set_outstanding_bytes(0, kHuge); }},
       {"progress.achieved_bps[0]: 92", [](Pb& m) { m.set_achieved_bps(0, kHuge); }},
@@ -222,10 +222,9 @@ TEST(Rules, OfPathPush) {
         [](Pb& m) { m.mutable_sets(0)->mutable_paths(1)->set_weight(0); }},
        {"path_push.sets[0].paths[1].encoding (bytes): 256",
         [](Pb& m) { m.mutable_sets(0)->mutable_paths(1)->set_encoding(kLongName); }},
-       {"path_push.sets.flow: 11 stands there twice",
-        [](Pb& m) { m.mutable_sets(1)->set_flow(11); }},
-       {"path_push.withdrawn: 3 stands there twice", [](Pb& m) { m.add_withdrawn(3); }},
-       {"path_push.withdrawn: 12 stands in path_push.sets.flow too",
+       {"path_push.sets.flow: 11 occurs twice", [](Pb& m) { m.mutable_sets(1)->set_flow(11); }},
+       {"path_push.withdrawn: 3 occurs twice", [](Pb& m) { m.add_withdrawn(3); }},
+       {"path_push.withdrawn: 12 is also in path_push.sets.flow",
         [](Pb& m) { m.add_withdrawn(12); }},
        {"path_push.withdrawn: 16385", [](Pb& m) { m.mutable_withdrawn()->Resize(16385, 1); }},
        {"path_push.sets: 16385 entries", [](Pb& m) {
@@ -247,10 +246,11 @@ TEST(Rules, OfProbeOrder) {
   using Pb = v1::ProbeOrder;
   ExpectErrors<ProbeOrder, Pb>(
       &v1::Envelope::mutable_probe_order,
-      {{"probe_order.source: an address of 0 bytes", [](Pb& m) { m.clear_source(); }},
-       {"probe_order.destination: is of another family",
+      {{"probe_order.source: 0 bytes are no address", [](Pb& m) { m.clear_source(); }},
+       {"probe_order.destination: must be of the same address family",
         [](Pb& m) { m.set_destination(std::string(16, '\x20')); }},
-       {"probe_order.destination: is the unspecified", [](Pb& m) { m.set_destination(kNone); }},
+       {"probe_order.destination: must not be the unspecified",
+        [](Pb& m) { m.set_destination(kNone); }},
        {"probe_order.destination_port: 0", [](Pb& m) { m.set_destination_port(0); }},
        {"probe_order.destination_qpn: 16777216", [](Pb& m) { m.set_destination_qpn(1U << 24U); }},
        {"probe_order.source_ports x ttls: 0", [](Pb& m) { m.clear_source_ports(); }},
@@ -268,7 +268,7 @@ TEST(Rules, OfProbeReport) {
   using Pb = v1::ProbeReport;
   ExpectErrors<ProbeReport, Pb>(
       &v1::Envelope::mutable_probe_report,
-      {{"probe_report.ttl: 0 entries, where probe_report.source_port has 2",
+      {{"probe_report.ttl: 0 entries, but probe_report.source_port has 2",
         [](Pb& m) { m.clear_ttl(); }},
        {"probe_report.responder: 3 entries", [](Pb& m) { m.add_responder(0); }},
        {"probe_report.rtt_us: 0 entries", [](Pb& m) { m.clear_rtt_us(); }},
@@ -280,7 +280,8 @@ TEST(Rules, OfProbeReport) {
         [](Pb& m) { m.set_responder(1, 2); }},
        {"probe_report.responder[0]: index 0 beyond 0 responders",
         [](Pb& m) { m.clear_responders(); }},
-       {"probe_report.responders[1]: an address of 3", [](Pb& m) { m.set_responders(1, "123"); }},
+       {"probe_report.responders[1]: 3 bytes are no address",
+        [](Pb& m) { m.set_responders(1, "123"); }},
        {"probe_report.responders: 16385 entries",
         [](Pb& m) {
           while (m.responders_size() <= 16384) m.add_responders("1234");
@@ -306,7 +307,7 @@ TEST(Rules, OfPathHealth) {
        {"path_health.achieved_bps[0]: 92", [](Pb& m) { m.set_achieved_bps(0, kHuge); }},
        {"path_health.planned_bps[1]: 92", [](Pb& m) { m.set_planned_bps(1, kHuge); }},
        {"path_health.verdict[0]: 4 is not in 0..3", [](Pb& m) { m.set_verdict(0, 4); }},
-       {"path_health.flow: 7 stands there more than 64 times", [](Pb& m) {
+       {"path_health.flow: 7 occurs more than 64 times", [](Pb& m) {
           for (auto* column :
                {m.mutable_flow(), m.mutable_achieved_bps(), m.mutable_planned_bps()}) {
             column->Resize(65, 7);
@@ -325,9 +326,9 @@ TEST(Rules, OfLinkEvent) {
   ExpectErrors<LinkEvent, Pb>(
       &v1::Envelope::mutable_link_event,
       {{"link_event.link: 256 bytes", [](Pb& m) { m.set_link(kLongName); }},
-       {"link_event.address: an address of 2 bytes", [](Pb& m) { m.set_address("12"); }},
+       {"link_event.address: 2 bytes are no address", [](Pb& m) { m.set_address("12"); }},
        {"link_event.source: \"??\"", [](Pb& m) { m.set_source("\xc2\x85"); }},
-       {"link_event: names no link, no address", [](Pb& m) {
+       {"link_event: names neither a link nor an address", [](Pb& m) {
           m.clear_link();
           m.clear_address();
         }}});
@@ -342,7 +343,7 @@ TEST(Rules, OfRankPlan) {
         [](Pb& m) {
           while (m.peers_size() <= 16384) m.add_peers();
         }},
-       {"rank_plan.peers[0].address: an address of 0",
+       {"rank_plan.peers[0].address: 0 bytes are no address",
         [](Pb& m) { m.mutable_peers(0)->clear_address(); }},
        {"rank_plan.peers[0].source_ports: 65 entries",
         [](Pb& m) { m.mutable_peers(0)->mutable_source_ports()->Resize(65, 1); }},
@@ -352,17 +353,17 @@ TEST(Rules, OfRankPlan) {
         [](Pb& m) { m.mutable_peers(0)->set_destination_port(65536); }},
        {"rank_plan.peers[0].channels: 3 entries",
         [](Pb& m) { m.mutable_peers(0)->add_channels(3); }},
-       {"rank_plan.address: an address of 2 bytes", [](Pb& m) { m.set_address("12"); }},
-       {"rank_plan.job_key: has not 32 bytes", [](Pb& m) { m.set_job_key("short"); }},
-       {"rank_plan.rank_addresses: has not an address for each rank",
+       {"rank_plan.address: 2 bytes are no address", [](Pb& m) { m.set_address("12"); }},
+       {"rank_plan.job_key: must have 32 bytes", [](Pb& m) { m.set_job_key("short"); }},
+       {"rank_plan.rank_addresses: must have one address for each rank",
         [](Pb& m) { m.set_ranks(5); }},
-       {"rank_plan.rank_addresses[1]: an address of 3 bytes",
+       {"rank_plan.rank_addresses[1]: 3 bytes are no address",
         [](Pb& m) { m.set_rank_addresses(1, "123"); }},
-       {"rank_plan.user: is neither a user's name nor a number",
+       {"rank_plan.user: must be a user's name or a number",
         [](Pb& m) { m.set_user("alice; a line of the log"); }},
-       {"rank_plan.user: is neither a user's name nor a number",
+       {"rank_plan.user: must be a user's name or a number",
         [](Pb& m) { m.set_user(std::string(34, 'a')); }},
-       {"rank_plan.user: is neither a user's name nor a number",
+       {"rank_plan.user: must be a user's name or a number",
         [](Pb& m) { m.set_user("4294967296"); }},
        {"rank_plan.listen_port: 65536", [](Pb& m) { m.set_listen_port(65536); }}});
 }

@@ -1,4 +1,4 @@
-"""Reads Markdown as the checks of documents need it: what is prose, and where headings and links are."""
+"""Read Markdown for the checks of documents: find prose, headings and links."""
 import re
 import subprocess
 

@@ -5,6 +5,18 @@
 
 #include "common/base/check.h"
 
+// Problem: cores look up flows in every packet and must not wait or take locks, while the control
+// thread adds and removes flows and must not reuse memory that a core still reads.
+// Idea: quiescent-state-based reclamation, as in RCU. The index is immutable; Publish builds a new
+// one and swaps the pointer. A core holds the pointer only within a burst and counts finished
+// bursts. Publish notes these counts; once every core's count has grown, no core can have the old
+// index, and its snapshot and the removed slots are free. Lines never move, so a port changes by
+// one store in the line.
+// Invariant: a slot is used, removed but still visible (removed_ or retired_), or in free_.
+// Cost: Begin and Finish are a load and a store. Publish is linear in the slots. Idle cores must
+// keep on counting empty bursts, or nothing is ever freed.
+// Source: P. McKenney and J. Slingwine, Read-Copy Update, PDCS 1998; T. Hart et al., IPDPS 2006.
+
 namespace espalier::dpdk {
 namespace {
 
@@ -117,7 +129,7 @@ FlowCounts DatapathFlowTable::Read(std::uint32_t slot) const {
   if (paired_[slot] && counts.packets > 0) {
     const std::uint32_t psns =
         (line.next_psn() - details.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
-    // Half of the space of numbers: acknowledgements have overtaken what was read of the line.
+    // Beyond half of the PSN space, acknowledgements have overtaken what was read from the line.
     const std::uint64_t packets = psns < 1U << 23 ? psns : 0;
     counts.outstanding_bytes = std::min(counts.bytes, packets * (counts.bytes / counts.packets));
   }

@@ -8,16 +8,16 @@
 
 namespace espalier::dpdk {
 
-// Who sends to which queue pair: what all packets of a flow have in common, whatever their port.
+// Identifies a flow by its addresses and destination queue pair, independent of ports.
 struct FlowKey {
-  std::uint8_t addresses[32] = {};  // source, destination, as in the packet; IPv4: the first 8
-  std::uint32_t number = 0;         // the queue pair's, as in the packet; low byte: 4 or 6
+  std::uint8_t addresses[32] = {};  // source and destination as in packets; IPv4: 8 bytes
+  std::uint32_t number = 0;         // queue pair as in packets; low byte: IP version, 4 or 6
 
   bool is_v4() const { return (number & 0xFF) == 4; }
   std::uint32_t qpn() const { return Swap32(number & 0xFFFFFF00); }
   IpAddress source() const { return Address(0); }
   IpAddress destination() const { return Address(1); }
-  // The same two hosts the other way round, to this queue pair.
+  // Returns the key with source and destination swapped, and this queue pair.
   FlowKey Reversed(std::uint32_t qpn) const;
   bool operator==(const FlowKey& other) const {
     return number == other.number && std::memcmp(addresses, other.addresses, 32) == 0;
@@ -47,14 +47,14 @@ inline bool Matches(const FlowKey& key, const RocePacket& packet) {
   return different == 0;
 }
 
-// Equal for a key and its packets. The upper bits say where an index looks, the lower half is what
-// it compares. Of a number all but the lowest byte counts.
+// Hashes are equal for a key and its packets. An index uses the upper bits as position, and
+// compares the lower half. The lowest byte of `number` does not count.
 constexpr std::uint64_t kHashFactor = 0x9E37'79B9'7F4A'7C15;
 constexpr std::uint64_t kWordsFactor = 0xD6E8'FEB8'6659'FD93;
-// All of the words in the lower half too.
+// Makes the lower half depend on all bits.
 inline std::uint64_t Fold(std::uint64_t words) { return words ^ words >> 32; }
 inline std::uint64_t HashV4(std::uint64_t addresses, std::uint32_t number) {
-  // The number's own spread keeps it apart from the addresses.
+  // A multiplication of its own keeps the number from cancelling bits of the addresses.
   return Fold((addresses ^ (number >> 8) * kHashFactor) * kWordsFactor);
 }
 inline std::uint64_t HashV6(const std::uint8_t* addresses, std::uint32_t number) {

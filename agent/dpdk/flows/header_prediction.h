@@ -10,24 +10,24 @@
 
 namespace espalier::dpdk {
 
-// Header prediction (as Van Jacobson's for TCP): the packet that a flow most likely sends next is
-// like the one before, one PSN further. To compare it with what is expected tells in some 15
-// instructions what parsing, matching, counting and the tables of the CRC would tell in 100: that
-// it is a whole RoCEv2 packet of this flow, in its turn, and what its change of port does to the
-// CRC. A packet that differs in length and opcode alone is compared without them, and is what is
-// expected from then on. All else takes the long way, and nothing depends on which was taken.
+// Header prediction, as Van Jacobson's for TCP: the next packet of a flow is
+// most likely like the previous one, with the next PSN. Some 15 instructions compare it with the
+// expected header. They show what parsing, matching, counting and the CRC tables would show in 100:
+// that it is a whole RoCEv2 packet of this flow with the expected PSN, and how its change of port
+// changes the ICRC. A packet that differs only in length and opcode is compared without them, and
+// becomes the expected one. All other packets take the slow path, with the same result.
 //
-// A line is claimed by the first core that expects something. Others never look at what it keeps
-// there, so that packets of one flow on two cores are still right.
+// The first core that predicts a header claims the line. Other cores never read the prediction, so
+// packets of one flow on two cores are handled correctly.
 
-// 16 bytes from 2 before the UDP header on: ports, length, checksum, opcode, version; not the P_Key
-// and the bits of congestion.
+// For 16 bytes from 2 before the UDP header on: ports, length, checksum, opcode and version count;
+// the P_Key and the congestion bits do not.
 inline constexpr HeaderWord kUdpMask = {0xFFFF'FFFF'FFFF'FFFF, 0x0000'0000'0FFF'FFFF};
-// Of an IPv4 header without options 16 bytes from its second on: length, fragment bits
-// (may-fragment is anyone's), protocol, addresses but for two bytes that the other word has.
+// For 16 bytes of an IPv4 header without options from its second on: length, fragment bits (except
+// "don't fragment"), protocol, and the addresses except two bytes that the other word has.
 inline constexpr HeaderWord kIpv4Mask = {0xFF00'FF3F'0000'FFFF, 0xFFFF'FFFF'FFFF'0000};
 
-// Which bytes of two words are the same.
+// A byte is -1 where two words are equal, else 0.
 using SameBytes = signed char __attribute__((vector_size(16)));
 [[gnu::always_inline]] inline SameBytes Compare(HeaderWord a, HeaderWord b) {
   return reinterpret_cast<SameBytes>(a) == reinterpret_cast<SameBytes>(b);
@@ -47,15 +47,15 @@ inline HeaderWord LoadHeader(const std::uint8_t* at) {
   return word;
 }
 
-// A frame whose header is where it mostly is, and may hold a RoCEv2 packet: its Ethernet type and
-// the version are right, and for IPv6 the next header. 20 bytes from `udp` on can be read.
+// A frame that may hold a RoCEv2 packet with its header at the usual place: the Ethernet type and
+// IP version are right, and for IPv6 the next header. 20 bytes from `udp` on can be read.
 struct Candidate {
   std::uint8_t* udp;  // null: no candidate
   const std::uint8_t* end;
   bool is_v4;
 };
 
-// As of the packet that it may hold.
+// Equals the hash of the packet that the frame may hold.
 [[gnu::always_inline]] inline std::uint64_t HashOf(const Candidate& candidate) {
   const std::uint32_t number = Load32(candidate.udp + 12);
   return candidate.is_v4 ? HashV4(Load64(candidate.udp - 8), number)
@@ -89,18 +89,19 @@ inline std::uint32_t ClaimOf(std::size_t core) {
   return static_cast<std::uint32_t>(core + 1) << 16;
 }
 
-// Queue pair and PSN, as FlowLine::next; bits that ask for an acknowledgement stand between them.
+// Returns queue pair and PSN as in FlowLine::next, with the acknowledgement request bit between
+// them.
 inline std::uint64_t QueuePairAndPsn(const std::uint8_t* udp) {
   return __builtin_bswap64(Load64(udp + 12));
 }
 
-// What the two words leave of an IPv6 header is the source's address: the index has compared half
-// of a hash of it, and the destination's queue pair has one peer.
+// The two words leave out the source address of an IPv6 header. The index has compared half of a
+// hash with it, and the destination's queue pair has only one peer.
 inline HeaderWord LoadIp(const Candidate& packet) {
   return packet.is_v4 ? LoadHeader(packet.udp - 18) & kIpv4Mask : LoadHeader(packet.udp - 16);
 }
 
-// `port`: the line's.
+// True if the packet has the predicted header. `port`: that of the line.
 [[gnu::always_inline]] inline bool IsExpected(const FlowLine& line, const Candidate& packet,
                                               std::uint32_t claim, std::uint16_t port) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -117,7 +118,7 @@ inline HeaderWord LoadIp(const Candidate& packet) {
          udp + line.udp_bytes <= packet.end;
 }
 
-// What `packet` is like, and what its change of port does to the CRC.
+// Predicts a header like that of `packet`, and computes how its change of port changes the ICRC.
 inline void ExpectLike(FlowLine& line, const Candidate& packet, std::uint16_t port,
                        const IcrcPatch& patch) {
   const std::uint8_t* const udp = packet.udp;
@@ -129,11 +130,11 @@ inline void ExpectLike(FlowLine& line, const Candidate& packet, std::uint16_t po
   line.icrc_difference = patch.Difference(change, udp_bytes);
 }
 
-// A packet that is not what IsExpected wants is expected nonetheless where nothing but length and
-// opcode is different, and these are such that it is a whole packet of the flow in its turn.
+// Handles a packet for which IsExpected is false. Returns true, and predicts headers like this one,
+// if only length and opcode differ and it is a whole packet of the flow with the expected PSN.
 inline bool ExpectAlike(FlowLine& line, const Candidate& packet, std::uint32_t claim,
                         std::uint16_t port, const IcrcPatch& patch) {
-  // Their lengths, and the opcode.
+  // These masks leave out the lengths and the opcode.
   constexpr HeaderWord kUdpSame = {0x0000'FFFF'FFFF'FFFF, 0x0000'0000'0F00'FFFF};
   constexpr HeaderWord kIpv4Same = {0xFFFF'FFFF'FFFF'0000, 0xFFFF'FFFF'FFFF'FFFF};
   constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -159,11 +160,12 @@ inline bool ExpectAlike(FlowLine& line, const Candidate& packet, std::uint32_t c
   return is_alike;
 }
 
-// After `packet`, which is the flow's, was counted in its turn and before it gets this port.
+// Predicts headers like that of `packet`. To be called after this packet of the flow was counted in
+// order, and before it gets the port.
 inline void Expect(FlowLine& line, const RocePacket& packet, std::uint32_t claim,
                    std::uint16_t port, const IcrcPatch& patch) {
   const bool is_plain = packet.udp - packet.ip == (packet.is_v4 ? 20 : 40);
-  // A SEND of one packet may be a probe.
+  // A SEND of one packet may be a probe, so it is never predicted.
   if (!is_plain || Load16(packet.udp + 6) != 0 || packet.opcode() == kSendOnly) return;
   std::uint32_t seen = line.expectation.load(std::memory_order_relaxed);
   if (seen == 0 && line.expectation.compare_exchange_strong(seen, claim)) seen = claim;

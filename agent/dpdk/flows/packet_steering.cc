@@ -5,16 +5,30 @@
 
 #include "agent/dpdk/flows/header_prediction.h"
 
+// Problem: give each packet its flow's source port at line rate, and count what the path guard
+// needs: bytes, retransmissions, acknowledgements, round trips. With many flows, waiting for a
+// cache miss in each packet would cost more than everything else.
+// Idea: three stages for each frame. Locate finds the headers and the bucket of the index; LookUp
+// finds the line of the flow that probably owns the packet; Steer compares the predicted header,
+// counts, and rewrites port and ICRC by one exclusive-or. Each stage prefetches for the next one.
+// Frames without a predicted header take SteerAny, which parses and compares everything, learns the
+// prediction, and reports new flows.
+// Invariant: a packet is changed only if it is a valid RoCEv2 packet of a flow in the table; both
+// paths give the same bytes and counts. Bytes count once: a PSN behind the expected one is a
+// retransmission, and one far away is another queue pair with the same number. The round trip is
+// measured for one packet at a time and never for a retransmitted one (Karn's algorithm).
+// Cost: O(1) for each frame; comparing a predicted header takes some 15 instructions.
+
 namespace espalier::dpdk {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint32_t kHalfOfPsns = 1U << 23;
-// Further back than anything is sent again, further ahead than one READ request counts.
+// Further back than any retransmission, and further ahead than one READ request can advance.
 constexpr std::uint32_t kFarBack = 1U << 16;
 constexpr std::uint32_t kFarAhead = 1U << 22;
 
-// By one writer: no locked instruction.
+// Adds without a locked instruction, as there is one writer.
 template <typename T>
 void Add(std::atomic<T>& number, T amount) {
   number.store(static_cast<T>(number.load(kRelaxed) + amount), kRelaxed);
@@ -24,13 +38,13 @@ Role RoleOf(const RocePacket& packet) { return kRoles[packet.opcode()]; }
 
 bool IsConnected(const RocePacket& packet) { return RoleOf(packet) != Role::kOther; }
 
-// Management and multicast have numbers of their own.
+// False for the numbers reserved for management and multicast.
 bool IsOrdinaryQueuePair(const RocePacket& packet) {
   const std::uint32_t qpn = packet.destination_qpn();
   return qpn > 1 && qpn != 0xFFFFFF;
 }
 
-// `second_line`: 0 where headers end in the first.
+// `second_line`: 0 if headers end in the first cache line.
 [[gnu::always_inline]] inline void FetchHeaders(std::span<const Frame> frames,
                                                 std::ptrdiff_t second_line) {
   for (const Frame& frame : frames) __builtin_prefetch(frame.data);
@@ -38,7 +52,7 @@ bool IsOrdinaryQueuePair(const RocePacket& packet) {
   for (const Frame& frame : frames) __builtin_prefetch(frame.data + second_line);
 }
 
-// A packet that the line expects. True where it got another port.
+// Handles a packet with the predicted header. Returns true if its port changes.
 [[gnu::always_inline]] inline bool SteerExpected(FlowLine& line, std::uint8_t* udp,
                                                  std::uint16_t port) {
   const std::uint32_t udp_bytes = line.udp_bytes;
@@ -54,17 +68,17 @@ bool IsOrdinaryQueuePair(const RocePacket& packet) {
 
 }  // namespace
 
-// A frame between two stages.
+// The state of a frame between two stages.
 struct PacketSteering::Staged {
   Candidate packet;
   union {
     std::uint64_t hash;  // before the look-up
-    FlowLine* line;      // behind it; the first one where it is in no flow
+    FlowLine* line;      // after it; the first one if it is in no flow
   };
 };
 
-// What all frames of a burst share, and the three stages of one; inlined so that all of it is in
-// registers.
+// The state that all frames of a burst share, and the three stages of a frame; inlined so that
+// everything is in registers.
 struct PacketSteering::Burst {
   const DatapathFlowTable::View& view;
   const std::uint32_t claim;
@@ -75,7 +89,7 @@ struct PacketSteering::Burst {
   std::uint64_t foreign = 0;
   std::uint64_t rewritten = 0;
 
-  // Where the packet is and where its flow is looked up.
+  // Finds the packet, and where its flow is looked up.
   [[gnu::always_inline]] void Locate(const Frame& frame, Staged& staged) {
     const Candidate packet = FindCandidate(frame.data, frame.bytes);
     staged.packet.udp = packet.udp;
@@ -140,7 +154,7 @@ void PacketSteering::SteerInterleaved(const DatapathFlowTable::View& view,
   Staged ring[kRing];
   const std::size_t count = frames.size();
   const std::ptrdiff_t second_line = second_line_;
-  // Before the first frame a number is a huge one after the subtraction.
+  // Before the first frame, the subtraction wraps around to a huge number.
   for (std::size_t at = 0; at < count + 3 * kAhead; ++at) {
     const std::size_t located = at - kAhead;
     const std::size_t looked_up = at - 2 * kAhead;
@@ -177,7 +191,7 @@ PacketSteering::Outcome PacketSteering::SteerUnexpected(const DatapathFlowTable:
   return is_rewritten ? Outcome::kRewritten : Outcome::kAsItWas;
 }
 
-// The long way, for every frame.
+// The slow path, for any frame.
 PacketSteering::Outcome PacketSteering::SteerAny(const DatapathFlowTable::View& view,
                                                  const Frame& frame, std::uint32_t now_us) {
   const RocePacket packet = ParseRoce(frame.data, frame.bytes);
@@ -200,7 +214,7 @@ PacketSteering::Outcome PacketSteering::SteerAny(const DatapathFlowTable::View& 
   return is_rewritten ? Outcome::kRewritten : Outcome::kAsItWas;
 }
 
-// True where it is the flow's own, in its turn.
+// Counts the packet. Returns true if it carries the flow's bytes and is no retransmission.
 bool PacketSteering::Count(FlowLine& line, FlowDetails& details, const RocePacket& packet,
                            std::uint32_t now_us) {
   Add<std::uint32_t>(line.packets, 1);
@@ -219,8 +233,9 @@ bool PacketSteering::Count(FlowLine& line, FlowDetails& details, const RocePacke
   return true;
 }
 
-// Some were missed (a READ request counts for its responses), this one is sent again, or the queue
-// pair is another. True for the first.
+// Handles a packet with an unexpected PSN or port. Returns true if packets before it were missed,
+// as by a READ request, which advances the PSN by its responses. Returns false if it is a
+// retransmission, or if another queue pair has the number.
 bool PacketSteering::CountOutOfTurn(FlowLine& line, FlowDetails& details,
                                     const RocePacket& packet) {
   const std::uint32_t kind = details.watch.load(kRelaxed) & FlowDetails::kKind;
@@ -238,7 +253,7 @@ bool PacketSteering::CountOutOfTurn(FlowLine& line, FlowDetails& details,
   }
   if (ahead < kHalfOfPsns) return true;
   Add<std::uint32_t>(details.retries, 1);
-  // Which of the two would be acknowledged nobody knows (Karn's rule).
+  // It would be unclear which transmission is acknowledged (Karn's algorithm).
   details.watch.store(kind, kRelaxed);
   return false;
 }
@@ -266,7 +281,7 @@ void PacketSteering::HandleUnknown(const RocePacket& packet) {
 
 void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const DatapathFlowTable::View view = table_.Begin();
-  may_tell_of_stranger_ = view.reports_unmatched_acks;
+  may_report_unmatched_ack_ = view.reports_unmatched_acks;
   FetchHeaders(frames, second_line_);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);
@@ -292,11 +307,11 @@ void PacketSteering::HandleAcknowledgement(const DatapathFlowTable::View& view,
   const auto slot = view.snapshot->acknowledgements.Find(HashOf(packet), is_it);
   const std::uint32_t psn = packet.psn();
   if (!slot) {
-    if (!std::exchange(may_tell_of_stranger_, false)) return;
+    if (!std::exchange(may_report_unmatched_ack_, false)) return;
     return Tell({.kind = FlowEvent::Kind::kAcknowledgement, .key = KeyOf(packet), .psn = psn});
   }
   FlowDetails& details = view.details[*slot + 1];
-  // "Resend from here" acknowledges what is before; an old acknowledgement nothing.
+  // A sequence NAK acknowledges everything before its PSN; an old acknowledgement nothing new.
   const std::uint32_t next = packet.IsSequenceNak() ? psn : (psn + 1) & kPsnMask;
   const std::uint32_t gained = (next - details.next_acknowledged_psn.load(kRelaxed)) & kPsnMask;
   if (gained < kHalfOfPsns) details.next_acknowledged_psn.store(next, kRelaxed);

@@ -10,28 +10,28 @@
 
 namespace espalier::dpdk {
 
-// What a core tells the control thread.
+// What a core reports to the control thread.
 struct FlowEvent {
   enum class Kind : std::uint8_t {
-    kNewFlow,          // a message of several packets began that belongs to no flow of the table
-    kRestarted,        // another queue pair has a flow's number now: its port or PSN jumped
-    kAcknowledgement,  // of which it is not known what it acknowledges
+    kNewFlow,          // the start of a message of several packets that is in no known flow
+    kRestarted,        // port or PSN of a flow jumped, as another queue pair has its number
+    kAcknowledgement,  // an acknowledgement whose flow is unknown
   };
   Kind kind = Kind::kNewFlow;
   FlowKind flow_kind = FlowKind::kRequests;
   std::uint16_t own_port = 0;
   FlowKey key;
   std::uint32_t psn = 0;
-  std::uint32_t message_bytes = 0;  // by RDMA; 0 unknown
-  std::uint8_t vlan_tags = 0;       // of its frame
+  std::uint32_t message_bytes = 0;  // of an RDMA message; 0: unknown
+  std::uint8_t vlan_tags = 0;       // number of tags in its frame
 };
 
-// What a core has seen; it only grows.
+// The counts of one core, which only grow.
 struct PacketSteeringCounts {
   std::atomic<std::uint64_t> frames{0};       // in both directions
-  std::atomic<std::uint64_t> roce{0};         // of them RoCEv2
-  std::atomic<std::uint64_t> rewritten{0};    // with another source port than they came with
-  std::atomic<std::uint64_t> lost_events{0};  // the queue to the control thread was full
+  std::atomic<std::uint64_t> roce{0};         // RoCEv2 packets among them
+  std::atomic<std::uint64_t> rewritten{0};    // packets whose source port was changed
+  std::atomic<std::uint64_t> lost_events{0};  // events for which the ring was full
 };
 
 struct Frame {
@@ -39,23 +39,23 @@ struct Frame {
   std::uint32_t bytes = 0;
 };
 
-// One core's work on bursts of frames, in place: frames that leave the host get their flow's source
-// port; those that come in are looked at for acknowledgements and READ requests, and never changed.
-// What is no RoCEv2 packet of a flow in the table is not changed either.
+// Steers bursts of frames on one core, in place. Outgoing RoCEv2 packets of known flows get the
+// source port of their flow. Incoming frames are searched for acknowledgements and READ requests.
+// All other frames stay unchanged.
 //
-// It never locks, allocates, logs or waits. A frame goes through stages, each of which fetches
-// ahead what the next one looks at: headers, index, the flow's line and the packet's end. With few
-// flows each stage goes over 64 frames, which takes the fewest instructions. With many the stages
-// of different frames are interleaved, so that there is always memory on its way while the core
-// computes. What is as expected (flows/expectation.h) takes the short way.
-// Thread safety: one core; the ring's other end and the counts: any one thread.
-// Complexity: tests/bench/dpdk_packet_bench.cc measures it.
+// It never locks, allocates, logs or waits. A frame goes through stages, each of which prefetches
+// what the next one reads: headers, index, the flow's line and the end of the packet. With few
+// flows each stage handles 64 frames, which takes the fewest instructions. With many flows the
+// stages of different frames are interleaved, so that memory accesses overlap with computation.
+// Predicted headers (flows/header_prediction.h) take a fast path. Thread safety: one core; the
+// ring's other end and the counts: any one thread. Complexity: O(1) for each frame; measured by
+// tests/bench/dpdk_packet_bench.cc.
 class PacketSteering {
  public:
   PacketSteering(DatapathFlowTable& table, std::size_t core, const IcrcPatch& patch)
       : table_(table), core_(core), patch_(patch) {}
 
-  // now_us: any clock of microseconds, that may wrap around.
+  // now_us: any clock in microseconds, which may wrap around.
   void Outgoing(std::span<const Frame> frames, std::uint32_t now_us);
   void Incoming(std::span<const Frame> frames, std::uint32_t now_us);
 
@@ -64,18 +64,18 @@ class PacketSteering {
 
  private:
   static constexpr std::size_t kBatch = 64;
-  // Between two stages of a frame where they are interleaved, in frames.
+  // Distance between two stages of a frame when they are interleaved, in frames.
   static constexpr std::size_t kAhead = 12;
   static constexpr std::size_t kRing = 32;
   static_assert(kRing > 2 * kAhead);
-  // Of 8,192 flows, whose lines are 512 KiB: what a core's own cache holds.
+  // The index of 8,192 flows, whose lines are 512 KiB: what a core's own cache holds.
   static constexpr std::size_t kCachedIndexBytes = std::size_t{128} << 10;
   struct Staged;
   struct Burst;
   enum class Outcome : std::uint8_t { kForeign, kAsItWas, kRewritten };
-  // READ requests that came in lately, by the hash of their PSN and hosts: how much they ask for.
+  // A recent READ request, by a hash of its PSN and hosts: how many bytes it requests.
   struct PendingRead {
-    FlowKey requester;  // reversed, without a queue pair: as the response will have it
+    FlowKey requester;  // reversed, without a queue pair, as in the response
     std::uint32_t psn = 0;
     std::uint32_t bytes = 0;
   };
@@ -104,9 +104,10 @@ class PacketSteering {
   const IcrcPatch& patch_;
   PacketSteeringCounts counts_;
   std::array<PendingRead, kPendingReads> reads_;
-  // Where IPv6 came lately, whose headers end in a frame's second cache line: how far that is.
+  // Offset of a frame's second cache line if the last burst had IPv6, whose headers end there; else
+  // 0.
   std::ptrdiff_t second_line_ = 0;
-  bool may_tell_of_stranger_ = false;  // one in a burst is enough
+  bool may_report_unmatched_ack_ = false;  // one unmatched acknowledgement for each burst
 };
 
 }  // namespace espalier::dpdk

@@ -7,12 +7,12 @@
 
 namespace espalier::dpdk {
 
-// What a packet is to a flow, by its opcode. The first two are those of FlowKind.
+// The role of a packet in a flow, by its opcode. The first two are those of FlowKind.
 enum class Role : std::uint8_t {
-  kRequest = static_cast<std::uint8_t>(FlowKind::kRequests),    // counts up its connection's PSN
-  kResponse = static_cast<std::uint8_t>(FlowKind::kResponses),  // to READ: counts up theirs
+  kRequest = static_cast<std::uint8_t>(FlowKind::kRequests),    // advances the requester's PSN
+  kResponse = static_cast<std::uint8_t>(FlowKind::kResponses),  // to READ: advances its own PSN
   kAcknowledgement,                                             // of a connection
-  kOther,  // datagrams, congestion notifications, what is not known
+  kOther,  // datagrams, congestion notifications, unknown opcodes
 };
 
 constexpr std::array<Role, 256> MakeRoles() {

@@ -7,7 +7,7 @@
 
 namespace espalier::dpdk {
 
-// A queue with a limit between one thread that pushes and one that pops; wait-free.
+// A bounded, wait-free queue between one thread that pushes and one that pops.
 template <typename T>
 class SpscRing {
  public:
@@ -15,7 +15,7 @@ class SpscRing {
   explicit SpscRing(std::size_t capacity)
       : mask_(capacity - 1), items_(std::make_unique<T[]>(capacity)) {}
 
-  // False where it is full.
+  // Returns false if the queue is full.
   bool Push(const T& item) {
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_.load(std::memory_order_acquire) > mask_) return false;

@@ -8,14 +8,14 @@
 
 namespace espalier::dpdk {
 
-// What a device is to do by itself with all packets of one queue pair that come from own_port:
-// give them `port`, correct their invariant CRC, count them and send them to the fabric.
+// A rule by which a device itself handles all packets to one queue pair from own_port: it sets
+// `port`, corrects the invariant CRC, counts the packets and sends them to the fabric.
 struct DeviceRule {
   FlowKey key;
   std::uint16_t own_port = 0;
   std::uint16_t port = 0;
-  std::uint8_t vlan_tags = 0;  // 0 or 1, whatever is in it
-  // 0 or 1. Of two rules for the same packets that of level 0 holds.
+  std::uint8_t vlan_tags = 0;  // 0 or 1, with any contents
+  // 0 or 1. Among two rules for the same packets, that of level 0 applies.
   std::uint8_t level = 0;
   bool operator==(const DeviceRule&) const = default;
 };
@@ -27,20 +27,20 @@ struct DeviceCounts {
 
 enum class RuleId : std::uintptr_t {};
 
-// The rules of a device: RteRules (rte_flow), or one of a test.
+// Creates, reads and removes the rules of a device: RteRules (rte_flow), or a device of a test.
 // Thread safety: one thread.
 class DeviceRules {
  public:
   virtual ~DeviceRules() = default;
 
-  // Errors: kUnsupported where the device knows no such rule, kResourceExhausted where it has no
-  // room for more, kUnavailable for all else; the message says what the device said.
+  // Errors: kUnsupported if the device does not know such rules, kResourceExhausted if it has no
+  // room for more, else kUnavailable; the message is the device's.
   virtual Result<RuleId> Create(const DeviceRule& rule) = 0;
-  // False where the device did not take it back: then nobody knows what it does.
+  // Returns false if the device did not remove the rule, whose effect is then unknown.
   [[nodiscard]] virtual bool Destroy(RuleId rule) = 0;
-  // None where the device does not tell.
+  // Returns none if the device does not report counts.
   virtual std::optional<DeviceCounts> Read(RuleId rule) = 0;
-  // All of them.
+  // Removes all rules.
   virtual void Flush() = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kHalfOfPsns = 1U << 23;
 
-// Of a frame of these many tags: all that is no payload.
+// Returns the bytes without payload of a frame with so many tags.
 std::uint64_t HeaderBytes(const FlowKey& key, std::uint8_t vlan_tags) {
   return 14U + 4U * vlan_tags + (key.is_v4() ? 20U : 40U) + kMinRoceUdp;
 }
@@ -20,21 +20,23 @@ Offload::Offload(DeviceRules* device, DatapathFlowTable& table, Metrics& metrics
     : device_(device),
       table_(table),
       offloaded_(metrics.MakeGauge("espalier_dpdk_offloaded_flows",
-                                   "Flows whose packets the device rewrites by itself")),
+                                   "Flows whose packets the device rewrites")),
       trusted_(metrics.MakeGauge("espalier_dpdk_offload_trusted",
-                                 "1: receivers have taken packets that the device rewrote; -1: "
-                                 "they did not, it gets no rules any more")),
-      created_(metrics.MakeCounter("espalier_dpdk_offload_rules_total", "Rules made")),
+                                 "1: receivers have acknowledged packets that the device rewrote; "
+                                 "0: not known yet; -1: they have not, and the device gets no more "
+                                 "rules")),
+      created_(
+          metrics.MakeCounter("espalier_dpdk_offload_rules_total", "Rules created in the device")),
       stalled_(metrics.MakeCounter(
           "espalier_dpdk_offload_stalled_total",
-          "Flows taken back from the device because nothing of it was acknowledged")),
+          "Flows taken back from the device because no packets were acknowledged")),
       unsupported_(metrics.MakeCounter("espalier_dpdk_offload_unsupported_total",
-                                       "Rules refused: the device knows none of their kind")),
+                                       "Rules refused because the device does not support them")),
       no_room_(metrics.MakeCounter("espalier_dpdk_offload_no_room_total",
-                                   "Rules refused: the device has no room for more")),
+                                   "Rules refused because the device has no room for more")),
       failed_(metrics.MakeCounter("espalier_dpdk_offload_failed_total",
-                                  "Rules refused, not counted or not taken back for another "
-                                  "reason")) {}
+                                  "Rules that the device refused for another reason, did not "
+                                  "count or did not remove")) {}
 
 void Offload::Update(Flow& flow, TimePoint now) {
   if (device_ == nullptr) return;
@@ -52,13 +54,13 @@ bool Offload::IsFit(const Flow& flow) const {
          table_.HasAcknowledgements(flow.slot) && !refuses_[table_.key(flow.slot).is_v4() ? 0 : 1];
 }
 
-// Complexity: one question to the device each kReadInterval.
+// Complexity: the device is read once in kReadInterval.
 void Offload::Watch(Flow& flow, TimePoint now) {
   if (now < flow.next_read) return;
   flow.next_read = now + kReadInterval;
   const std::optional<DeviceCounts> counts = device_->Read(*flow.id);
   if (!counts) {
-    // Without them a device that loses packets would not be found out.
+    // Without counts, a device that loses packets would go unnoticed.
     failed_.Add();
     flow.core_port = flow.rule.port;
     return;
@@ -81,7 +83,7 @@ void Offload::CountAcknowledgements(Flow& flow) {
   const std::uint32_t gained = (next - flow.acknowledged_psn) & kPsnMask;
   if (gained == 0 || gained >= kHalfOfPsns) return;
   flow.acknowledged_psn = next;
-  // Of what cores have sent it says nothing about the device.
+  // An acknowledgement of packets that cores have sent proves nothing about the device.
   const std::uint32_t unseen = (next - SeenByCores(flow)) & kPsnMask;
   if (!flow.is_proven && (unseen == 0 || unseen >= kHalfOfPsns)) return;
   flow.acknowledged += flow.is_proven ? gained : unseen;
@@ -100,7 +102,7 @@ void Offload::Stall(Flow& flow) {
   Log(LogLevel::kWarning, "event=offload_stalled qpn={} port={} packets={} proven={}",
       flow.rule.key.qpn(), flow.rule.port, flow.counts.packets, flow.is_proven);
   if (flow.is_proven || trust_ == Trust::kProven || ++strikes_ < kStrikes) return;
-  GiveUp("receivers take nothing that the device has rewritten");
+  GiveUp("receivers acknowledge no packets that the device rewrites");
 }
 
 void Offload::Put(Flow& flow, TimePoint now) {
@@ -162,7 +164,7 @@ void Offload::Refuse(Flow& flow, const Error& error, TimePoint now) {
   }
 }
 
-// To the cores, if it is not with them. They have not seen what the device has sent.
+// Returns the flow to the cores, if the device has it.
 void Offload::Withdraw(Flow& flow) {
   if (!flow.id) return;
   if (flow.generation != generation_) return Forget(flow);
@@ -184,7 +186,7 @@ void Offload::Forget(Flow& flow) {
 void Offload::Destroy(RuleId id) {
   if (device_->Destroy(id)) return;
   failed_.Add();
-  GiveUp("the device did not take a rule back");
+  GiveUp("the device did not remove a rule");
 }
 
 void Offload::GiveUp(std::string_view why) {

@@ -10,57 +10,57 @@
 
 namespace espalier::dpdk {
 
-// Which flows a device rewrites by itself, and which the cores.
+// Decides which flows a device rewrites itself and which the cores rewrite.
 //
-// A device that changes a port and leaves the invariant CRC as it was makes packets that receivers
-// drop in silence. Nothing that a device says of itself tells (rte_flow has no word for it), so the
-// operator does, and it is not believed before it is seen: only flows whose acknowledgements are
-// known get a rule, at first one at a time. An acknowledgement of a packet that no core has seen
-// proves that the receiver took what the device had rewritten. Where the device counts packets and
-// none is acknowledged for kStall, the flow goes back to the cores until it has another port; after
-// kStrikes such flows in a row, and none that was proven, the device gets no rules any more.
+// A device that changes a port without correcting the invariant CRC makes packets that receivers
+// drop silently. Devices do not report whether they correct it (rte_flow cannot express it). So the
+// operator configures it, and Offload verifies it: only flows with known acknowledgements get a
+// rule, at first one flow at a time. An acknowledgement of a packet that no core has seen proves
+// that the receiver accepts rewritten packets. If the device counts packets and none is
+// acknowledged for kStall, the flow returns to the cores until it has another port. After kStrikes
+// such flows in a row without any proof, the device gets no more rules.
 //
-// A new port is made before the old one is broken: the rule for it lies on the other level. What a
-// device refuses stays with the cores, which steer every packet that they see, rule or not.
-// Thread safety: one thread, that of the table's control.
+// The rule for a new port is made on the other level before the old rule is removed. Flows whose
+// rules the device refuses stay with the cores, which steer every packet that they see.
+// Thread safety: one thread, the control thread of the table.
 class Offload {
  public:
-  // Much more than a round trip, much less than the tries after which a queue pair gives up.
+  // Much longer than a round trip, much shorter than the time after which a queue pair fails.
   static constexpr Duration kStall = std::chrono::milliseconds(100);
   static constexpr Duration kReadInterval = std::chrono::milliseconds(10);
-  // After the device had no room.
+  // Time without new rules after the device had no room.
   static constexpr Duration kRest = std::chrono::seconds(1);
   static constexpr int kStrikes = 3;
 
-  // What is kept of a flow; the first four are given.
+  // The state of a flow; the caller sets the first four members.
   struct Flow {
     std::uint32_t slot = 0;
     std::uint16_t own_port = 0;
     std::uint8_t vlan_tags = 0;
     FlowKind kind = FlowKind::kRequests;
 
-    std::optional<RuleId> id;  // none: it is with the cores
+    std::optional<RuleId> id;  // none: the cores rewrite it
     DeviceRule rule{};         // in force
     unsigned generation = 0;
-    std::uint16_t core_port = 0;  // for which it stays with the cores
+    std::uint16_t core_port = 0;  // with this port it stays with the cores
     bool is_proven = false;
-    DeviceCounts ended{};   // by rules that are no more
-    DeviceCounts counts{};  // by this one
+    DeviceCounts ended{};   // of removed rules
+    DeviceCounts counts{};  // of the rule in force
     std::uint32_t acknowledged_psn = 0;
-    std::uint64_t acknowledged = 0;          // packets under this rule
-    std::uint64_t packets_at_progress = 0;   // when packets were acknowledged last
-    std::optional<TimePoint> waits_since{};  // for an acknowledgement
+    std::uint64_t acknowledged = 0;          // packets acknowledged under this rule
+    std::uint64_t packets_at_progress = 0;   // counts.packets at the last acknowledgement
+    std::optional<TimePoint> waits_since{};  // time without an acknowledgement
     TimePoint next_read{};
   };
 
-  // `device`: null for none.
+  // `device` null: there is none.
   Offload(DeviceRules* device, DatapathFlowTable& table, Metrics& metrics);
 
-  // To be called often. Brings the flow's rule up to the port that the table has for it.
+  // Updates the flow's rule to its port in the table. To be called often.
   void Update(Flow& flow, TimePoint now);
-  // Before the table forgets the flow.
+  // Removes the flow's rule. To be called before the table removes the flow.
   void Remove(Flow& flow);
-  // What cores have counted and what the device has.
+  // Returns the counts of the cores plus those of the device.
   FlowCounts Total(const Flow& flow) const;
 
  private:
@@ -82,8 +82,8 @@ class Offload {
   DatapathFlowTable& table_;
   Trust trust_ = Trust::kUntried;
   int strikes_ = 0;
-  unsigned generation_ = 0;  // of rules; one more after all were flushed
-  bool refuses_[2] = {};     // rules for IPv4, IPv6
+  unsigned generation_ = 0;  // of rules; grows when all rules are removed
+  bool refuses_[2] = {};     // the device refuses rules for IPv4, IPv6
   TimePoint rests_until_{};
   std::int64_t rules_ = 0;
   Gauge& offloaded_;

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t kQueuePairBytes = 3;
 
-// RoCEv2 packets of a port, from the outermost header on; valid as long as this.
+// A pattern for RoCEv2 packets of a port, from the outermost header on. Its items are valid as long
+// as this object.
 class Pattern {
  public:
   explicit Pattern(std::uint16_t port) {
@@ -73,7 +74,7 @@ class Pattern {
 #endif
   }
 
-  // What is not added is the end.
+  // Unused items are END items.
   const rte_flow_item* items() const { return items_.data(); }
 
  private:
@@ -146,7 +147,7 @@ Result<std::unique_ptr<RteRules>> RteRules::Open(const Options& options) {
 Result<void> RteRules::LeadToGroup() {
   rte_flow_attr attributes{};
   attributes.transfer = 1;
-  // What no rule takes, first: nothing comes before the way to it is there.
+  // The rule of the group comes first, as packets arrive once the rules of group 0 exist.
   attributes.group = options_.group;
   attributes.priority = 2;
   Pattern all(options_.host_port);

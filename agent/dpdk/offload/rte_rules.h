@@ -7,21 +7,22 @@
 
 namespace espalier::dpdk {
 
-// Rules of rte_flow in the switch of the device that has both ports (attribute "transfer"):
+// Makes rules of rte_flow in the embedded switch of the device that has both ports (attribute
+// "transfer"):
 //   represented_port HOST / eth / [vlan] / ipv4|ipv6 addresses / udp ports / queue pair
 //   -> set source port / count / represented_port FABRIC
-// The queue pair is matched by the item of the transport header where DPDK has it (23.07), else by
-// three raw bytes behind the UDP header. A rule of ports alone would take packets of other queue
-// pairs too, and new flows among them would never be seen, so there is none.
+// The queue pair is matched by the item for the transport header if DPDK has it (23.07), else by
+// three raw bytes after the UDP header. A rule that matched only ports would also take packets of
+// other queue pairs, and cores would never see new flows among them.
 //
-// Drivers differ in what they take: each way to say it is tried with the first rule, and the one
-// that was taken is kept.
+// Drivers accept different forms of a rule. All forms are tried with the first rule, and the first
+// accepted one is kept.
 //
-// `group`: 0, or that of the rules for devices that match transport headers in others alone. Then
-// group 0 gets a rule that sends RoCEv2 packets of the host there, and that group one that sends
-// those of no rule to the cores.
+// `group`: the group of the rules. It is not 0 for devices that match transport headers only in
+// other groups. Then a rule in group 0 sends RoCEv2 packets of the host to that group, and a rule
+// in that group sends packets without a rule to the cores.
 //
-// Thread safety: one thread. Rules end with this object, which ends before the ports.
+// Thread safety: one thread. The destructor removes the rules; it must run before the ports close.
 class RteRules : public DeviceRules {
  public:
   struct Options {
@@ -30,7 +31,7 @@ class RteRules : public DeviceRules {
     std::uint32_t group = 0;
   };
 
-  // Errors: as of Create, for the rules of `group`.
+  // Errors: those of Create, for the rules of `group`.
   static Result<std::unique_ptr<RteRules>> Open(const Options& options);
   ~RteRules() override { RteRules::Flush(); }
   RteRules(const RteRules&) = delete;
@@ -42,10 +43,10 @@ class RteRules : public DeviceRules {
   void Flush() override;
 
  private:
-  // A way to say a rule.
+  // A form of a rule.
   struct Form {
-    bool modifies_field = false;  // by the general action, not by that for ports
-    bool is_ingress = false;      // the attribute, which some drivers want besides
+    bool modifies_field = false;  // sets the port by MODIFY_FIELD rather than SET_TP_SRC
+    bool is_ingress = false;      // has the attribute "ingress", which some drivers need, too
   };
 
   explicit RteRules(const Options& options);
@@ -53,7 +54,7 @@ class RteRules : public DeviceRules {
   Result<void> LeadToGroup();
 
   const Options options_;
-  std::uint16_t proxy_;  // the port that takes rules
+  std::uint16_t proxy_;  // the port to which rules are given
   std::optional<Form> form_;
 };
 

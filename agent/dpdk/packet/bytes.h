@@ -6,10 +6,10 @@
 
 namespace espalier::dpdk {
 
-// What a patched checksum needs of the machine; DPUs are so too.
+// Updates of checksums rely on little-endian machines, which DPUs are, too.
 static_assert(std::endian::native == std::endian::little);
 
-// Words of a packet as they lie in memory, at any alignment.
+// Read and write words of a packet in memory order, at any alignment.
 inline std::uint16_t Load16(const std::uint8_t* at) {
   std::uint16_t value;
   std::memcpy(&value, at, sizeof(value));
@@ -32,7 +32,7 @@ inline void Store32(std::uint8_t* at, std::uint32_t value) {
   std::memcpy(at, &value, sizeof(value));
 }
 
-// From network order to the machine's, and back.
+// Convert between network order and the machine's order.
 constexpr std::uint16_t Swap16(std::uint16_t value) { return __builtin_bswap16(value); }
 constexpr std::uint32_t Swap32(std::uint32_t value) { return __builtin_bswap32(value); }
 

@@ -7,7 +7,8 @@ constexpr std::uint32_t kBthBytes = 12;
 constexpr std::uint32_t kXrcHeaderBytes = 4;
 constexpr std::uint32_t kRethBytes = 16;
 
-// The UDP header's offset from `ip` behind what is rare, or none where this is no whole UDP packet.
+// Returns the offset of the UDP header from `ip` after options or extension headers, which are
+// rare; none if this is no whole UDP packet.
 std::optional<std::uint32_t> SkipIpv4Options(const std::uint8_t* ip, std::uint32_t bytes) {
   const std::uint32_t header = 4U * (ip[0] & 0xFU);
   if (ip[0] >> 4 != 4 || header < 20 || header > bytes) return std::nullopt;

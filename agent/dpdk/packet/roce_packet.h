@@ -8,7 +8,7 @@
 namespace espalier::dpdk {
 
 // Operations of the base transport header (InfiniBand Architecture Specification, table 38): the
-// upper three bits are the transport service, the lower five say what the packet is.
+// upper three bits are the transport service, the lower five the operation.
 enum class Service : std::uint8_t { kReliable = 0, kUnreliable = 1, kDatagram = 3, kExtended = 5 };
 enum Operation : std::uint8_t {
   kSendFirst = 0x00,
@@ -25,14 +25,14 @@ enum Operation : std::uint8_t {
 
 constexpr std::uint32_t kPsnMask = 0xFFFFFF;
 
-// One RoCEv2 packet within a frame; valid as long as the frame's bytes.
+// A RoCEv2 packet in a frame; valid as long as the frame's bytes.
 //
-// Everything up to the invariant CRC lies within the frame: the UDP length is a multiple of four,
-// as the payload of RoCE is, covers headers and CRC, and ends where the IP packet ends. What lies
-// behind (padding of short frames) is no part of it.
+// Everything up to the invariant CRC is within the frame. The UDP length covers headers and CRC,
+// ends where the IP packet ends, and is a multiple of four, as the payload of RoCE is. Later bytes
+// (padding of short frames) are not part of the packet.
 struct RocePacket {
   std::uint8_t* ip;
-  std::uint8_t* udp;        // null: there is none
+  std::uint8_t* udp;        // null: no packet
   std::uint32_t udp_bytes;  // its header and the CRC included
   bool is_v4;
   std::uint8_t vlan_tags;
@@ -51,12 +51,13 @@ struct RocePacket {
   std::uint32_t payload_and_extended_headers() const { return udp_bytes - 8 - 12 - 4; }
   std::uint8_t hop_limit() const { return is_v4 ? ip[8] : ip[7]; }
 
-  // Bytes that the message which begins with this packet moves by RDMA: the DMA length of its RETH.
-  // None where there is no RETH.
+  // Returns the size of the RDMA message that begins with this packet: the DMA length of its RETH.
+  // None without a RETH.
   std::optional<std::uint32_t> DmaBytes() const;
-  // Of an acknowledgement: the upper bits of the AETH's syndrome say "out of sequence, resend".
+  // True for a negative acknowledgement for a PSN sequence error (syndrome of the AETH), after
+  // which the sender retransmits.
   bool IsSequenceNak() const;
-  // A probe of an agent (agent/probe), which must keep the port that it was sent from.
+  // True for a probe of an agent (agent/probe), which must keep its source port.
   bool IsProbe() const;
 };
 
@@ -64,15 +65,15 @@ constexpr std::uint16_t kRoceV2UdpPort = 4791;
 constexpr std::uint32_t kMinRoceFrame = 14 + 20 + 8 + 12 + 4;
 constexpr std::uint32_t kMinRoceUdp = 8 + 12 + 4;
 
-// The RoCEv2 packet in an Ethernet frame: up to four VLAN tags (802.1Q, 802.1ad), IPv4 with options
-// or IPv6 with hop-by-hop, routing and destination options, UDP to port 4791, a base transport
-// header of version 0. None for everything else: fragments, tunnels, encrypted or authenticated
-// packets, lengths that contradict each other, truncated frames.
+// Finds the RoCEv2 packet in an Ethernet frame: up to four VLAN tags (802.1Q, 802.1ad), IPv4 with
+// options or IPv6 with hop-by-hop, routing and destination options, UDP to port 4791, a base
+// transport header of version 0. None for everything else: fragments, tunnels, encrypted or
+// authenticated packets, inconsistent lengths, truncated frames.
 //
-// Reads nothing beyond frame + bytes, whatever is in it.
+// Never reads beyond frame + bytes, whatever the frame contains.
 RocePacket ParseAnyRoce(std::uint8_t* frame, std::uint32_t bytes);
 
-// 16 bytes of a packet, and which bits of them must be what.
+// 16 bytes of a packet, and the values that some of their bits must have.
 using HeaderWord = std::uint64_t __attribute__((vector_size(16)));
 struct HeaderPattern {
   HeaderWord mask;
@@ -87,18 +88,18 @@ struct HeaderPattern {
   }
 };
 
-// From the Ethernet type on: type, version and length of the header, fragment bits, protocol.
+// Patterns from the Ethernet type on: type, version and header length, fragment bits, protocol.
 inline constexpr HeaderPattern kPlainIpv4 = {{0x0000'0000'00FF'FFFF, 0x0000'0000'FF00'FF3F},
                                              {0x0000'0000'0045'0008, 0x0000'0000'1100'0000}};
 inline constexpr HeaderPattern kPlainIpv6 = {{0x0000'0000'00F0'FFFF, 0x0000'0000'0000'00FF},
                                              {0x0000'0000'0060'DD86, 0x0000'0000'0000'0011}};
-// From 6 bytes before the UDP header on: its destination port, a length that is a multiple of
-// four, version 0 of the transport header.
+// A pattern from 6 bytes before the UDP header on: its destination port, a length that is a
+// multiple of four, version 0 of the transport header.
 inline constexpr HeaderPattern kRoceUdp = {{0x0000'0000'0000'0000, 0x0F00'0000'0300'FFFF},
                                            {0x0000'0000'0000'0000, 0x0000'0000'0000'B712}};
 
-// The same, quick for what nearly all frames are: whole IPv4 or IPv6 packets without options, with
-// one VLAN tag or none. Two patterns and the lengths tell. Complexity: some 9 cycles
+// Equals ParseAnyRoce, but fast for nearly all frames: whole IPv4 or IPv6 packets without options,
+// with at most one VLAN tag. Checks two patterns and the lengths. Complexity: some 9 cycles
 // (tests/bench/dpdk_packet_bench.cc).
 [[gnu::always_inline]] inline RocePacket ParseRoce(std::uint8_t* frame, std::uint32_t bytes) {
   constexpr std::uint16_t kVlan = Swap16(0x8100);
@@ -115,7 +116,7 @@ inline constexpr HeaderPattern kRoceUdp = {{0x0000'0000'0000'0000, 0x0F00'0000'0
   }
   const std::uint32_t udp_bytes = LoadBig16(udp + 4);
   const auto before = static_cast<std::uint32_t>(udp - frame);
-  // Too short a length is a huge one after the subtraction.
+  // A length that is too short wraps around to a huge number.
   const bool is_roce = kRoceUdp.Fits(udp - 6) &&
                        udp_bytes + static_cast<std::uint32_t>(udp - ip) == total &&
                        udp_bytes - kMinRoceUdp <= bytes - before - kMinRoceUdp;

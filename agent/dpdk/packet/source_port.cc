@@ -6,7 +6,7 @@
 namespace espalier::dpdk {
 namespace {
 
-// Reflected, as the CRC goes over the wire: the highest power of x is bit 0.
+// The reflected polynomial: the highest power of x is bit 0.
 constexpr std::uint32_t kPolynomial = 0xEDB88320;
 
 constexpr std::uint32_t TimesX(std::uint32_t value) {
@@ -26,10 +26,10 @@ std::uint32_t Product(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// The CRC of the two bytes alone: bit i of the (little-endian) word.
+// Returns the CRC of the two bytes alone if only this bit of the (little-endian) word is set.
 std::uint32_t OfBit(int bit) { return TimesXToThe(16, std::uint32_t{1} << bit); }
 
-// Bytes between the port and the CRC.
+// Returns the number of bytes between the port and the CRC.
 constexpr std::uint32_t BytesBehind(std::uint32_t udp_bytes) { return udp_bytes - 4 - 2; }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::uint32_t IcrcPatch::SlowDifference(std::uint16_t difference, std::uint32_t 
   for (int bit = 0; bit < 16; ++bit) {
     if ((difference >> bit & 1U) != 0) sum ^= OfBit(bit);
   }
-  // x^(8 n) by squaring; 1 is the highest bit.
+  // Multiplies by x^(8 n), by repeated squaring; the polynomial 1 is the highest bit.
   std::uint32_t power = TimesXToThe(8, 0x8000'0000U);
   for (std::uint32_t n = BytesBehind(udp_bytes); n != 0; n >>= 1, power = Product(power, power)) {
     if ((n & 1U) != 0) sum = Product(sum, power);

@@ -8,26 +8,26 @@
 
 namespace espalier::dpdk {
 
-// What a change of the UDP source port does to the invariant CRC of a RoCEv2 packet.
+// Computes how a change of the UDP source port changes the invariant CRC of a RoCEv2 packet.
 //
 // A CRC is linear: crc(packet ^ difference) = crc(packet) ^ L(difference), where L starts from zero
-// and complements nothing. The difference is two bytes of the port and then zeros up to the CRC,
-// so L is the CRC of these two bytes, multiplied by x^(8 n) modulo the polynomial for the n bytes
-// that follow. For each n it is a linear map of 16 bits: a table of 256 entries for each byte. What
-// the CRC takes as ones (TTL, UDP checksum, ...) lies in neither packet's difference, so options
-// and extension headers need no thought, and a packet whose CRC was wrong keeps a wrong one.
+// and does not complement. The difference is the two bytes of the port, followed by zeros up to the
+// CRC. So L is the CRC of these two bytes, multiplied by x^(8 n) modulo the polynomial for the n
+// bytes that follow. For each n this is a linear map of 16 bits: a table of 256 entries for each
+// byte. Fields that the CRC takes as ones (TTL, UDP checksum, ...) do not differ, so options and
+// extension headers do not matter. A wrong CRC stays wrong.
 //
-// Memory: 4.8 MiB of tables for packets up to kTabledBytes, 2 KiB for each length that is in use;
-// longer ones take some 50 times as long.
+// Memory: 4.8 MiB of tables for packets up to kTabledBytes, of which each length in use needs 2 KiB
+// in the cache; longer packets take some 50 times as long.
 // Thread safety: immutable once built.
 class IcrcPatch {
  public:
-  // Of the UDP length: what a jumbo frame of 9,600 bytes holds.
+  // Bound on the UDP length; enough for a jumbo frame of 9,600 bytes.
   static constexpr std::uint32_t kTabledBytes = 9632;
 
   IcrcPatch();
-  // What to exclusive-or into the stored CRC (little-endian) when the two bytes of the port, as
-  // they lie in the packet, change by `difference`. udp_bytes: a multiple of 4, at least 24.
+  // Returns what to exclusive-or into the stored CRC (little-endian) when the two bytes of the
+  // port, in memory order, change by `difference`. udp_bytes: a multiple of 4, at least 24.
   std::uint32_t Difference(std::uint16_t difference, std::uint32_t udp_bytes) const {
     if (udp_bytes >= kTabledBytes) [[unlikely]]
       return SlowDifference(difference, udp_bytes);
@@ -45,9 +45,9 @@ class IcrcPatch {
   std::vector<Tables, LargePages<Tables>> tables_;
 };
 
-// A UDP checksum after its packet's port and invariant CRC have changed (RFC 1624), all words as
-// they lie in the packet. One's-complement sums do not depend on the order of bytes, and the CRC
-// lies at an even offset. Never zero, which would say that there is none.
+// Returns the UDP checksum after the packet's port and invariant CRC have changed (RFC 1624); all
+// words in memory order. One's-complement sums do not depend on the byte order, and the CRC is at
+// an even offset. Never returns zero, which would mean "no checksum".
 inline std::uint16_t UpdatedChecksum(std::uint16_t checksum, std::uint16_t port_before,
                                      std::uint16_t port_after, std::uint32_t icrc_before,
                                      std::uint32_t icrc_after) {
@@ -61,10 +61,9 @@ inline std::uint16_t UpdatedChecksum(std::uint16_t checksum, std::uint16_t port_
   return updated == 0 ? std::uint16_t{0xFFFF} : updated;
 }
 
-// Gives the packet a source port (as it lies in the packet: big-endian), with its invariant CRC
-// and, where it has one, its UDP checksum (zero is "none" and stays so). False where it had that
-// port.
-// Complexity: O(1); tests/bench/dpdk_packet_bench.cc measures it with all that goes before.
+// Gives the packet a source port (in network order), and updates its invariant CRC and its UDP
+// checksum, unless that is zero ("none"). Returns false if the packet had this port already.
+// Complexity: O(1); tests/bench/dpdk_packet_bench.cc measures it together with parsing.
 [[gnu::always_inline]] inline bool RewriteSourcePort(const RocePacket& packet,
                                                      std::uint16_t swapped_port,
                                                      const IcrcPatch& patch) {

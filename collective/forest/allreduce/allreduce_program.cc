@@ -10,10 +10,10 @@
 namespace espalier::forest {
 namespace {
 
-// Solvers' lines are cut before they grow too long for them.
+// Solvers limit the length of a line.
 constexpr std::size_t kTermsALine = 8;
 
-// A sum, term by term.
+// A sum that is written term by term.
 class Sum {
  public:
   void Add(std::string_view sign, std::string_view variable) {
@@ -49,7 +49,7 @@ class ProgramWriter {
     if (variables > kMaxProgramVariables) {
       return Fail(ErrorCode::kResourceExhausted,
                   fmt::format("the linear program of the best allreduce over {} ranks has {} "
-                              "variables, more than the {} that are tried (take fewer ranks)",
+                              "variables, more than the limit of {} (use fewer ranks)",
                               ranks_, variables, kMaxProgramVariables));
     }
     Sum total;
@@ -71,8 +71,7 @@ class ProgramWriter {
     fmt::format_to(std::back_inserter(rows_), " r{}:{} {}\n", row_count_++, sum.Text(), relation);
   }
 
-  // What an arc of the phase carries counts against its link, and in the half left out against
-  // the way back.
+  // Adds the load of an arc to its link, and in the symmetric half to the reverse link.
   void AddLoad(std::size_t arc, std::string_view variable) {
     loads_[arc].Add("+", variable);
     if (!mirrored_) return;
@@ -80,7 +79,7 @@ class ProgramWriter {
     loads_[static_cast<std::size_t>(problem_.FindArc(own.head, own.tail))].Add("+", variable);
   }
 
-  // turned: the trees that collect, on the arcs turned round.
+  // turned: the trees that reduce, on the reversed arcs.
   void AddPhase(bool turned) {
     const char* phase = turned ? "r" : "b";
     std::vector<Arc> arcs = problem_.arcs;
@@ -108,7 +107,7 @@ class ProgramWriter {
     return fmt::format("c{}{}_{}", phase, arc.from, arc.to);
   }
 
-  // x_v from every v to one rank, over the capacities between ranks.
+  // Routes x_v from every rank v to one rank, within the capacities between ranks.
   void AddFlow(std::string_view phase, const std::vector<LogicalArc>& logical, std::int32_t to) {
     std::vector<Sum> balances(static_cast<std::size_t>(ranks_));
     for (const LogicalArc& arc : logical) {
@@ -129,7 +128,7 @@ class ProgramWriter {
     }
   }
 
-  // The capacities from one rank, as a commodity over links and switches.
+  // Routes the capacities out of one rank over links and switches, as one commodity.
   void AddRouting(std::string_view phase, const std::vector<Arc>& arcs, std::int32_t from) {
     std::vector<Sum> balances(static_cast<std::size_t>(problem_.node_count));
     for (std::size_t a = 0; a < arcs.size(); ++a) {
@@ -167,9 +166,9 @@ Result<std::string> WriteAllreduceProgram(const Problem& problem) {
 Result<double> ReadAllreduceRate(std::string_view solution) {
   if (!solution.starts_with("Optimal")) {
     return Fail(ErrorCode::kResourceExhausted,
-                "the solver found no optimum in its time (take fewer ranks)");
+                "the solver found no optimum within its time limit (use fewer ranks)");
   }
-  // NUMBER NAME VALUE COST, a line for each variable that is not 0.
+  // Each variable that is not 0 has a line NUMBER NAME VALUE COST.
   const std::size_t name = solution.find(" rate ");
   const std::size_t begin =
       name == std::string_view::npos ? name : solution.find_first_not_of(' ', name + 6);
@@ -178,7 +177,7 @@ Result<double> ReadAllreduceRate(std::string_view solution) {
       std::from_chars(solution.data() + begin, solution.data() + solution.size(), value).ec !=
           std::errc() ||
       value <= 0) {
-    return Fail(ErrorCode::kInternal, "the solver's answer does not fit the program");
+    return Fail(ErrorCode::kInternal, "the solver's output does not match the program");
   }
   return value;
 }

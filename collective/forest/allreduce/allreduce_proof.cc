@@ -9,13 +9,13 @@
 namespace espalier::forest {
 namespace {
 
-// What solvers call equal, relative.
+// The relative difference below which solvers treat numbers as equal.
 constexpr double kTolerance = 1e-6;
 
 }  // namespace
 
 Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
-                                      const ProblemOptions& options, const TreeSchedule& plan,
+                                      const ProblemOptions& options, const TreeSchedule& schedule,
                                       const LinearSolver& solver, const Control& control) {
   ProblemOptions as_they_are = options;
   as_they_are.balanced = false;
@@ -27,12 +27,12 @@ Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
   if (!partition) return tl::unexpected<Error>(partition.error());
 
   AllreduceProof proof;
-  const Rational attained = plan.AlgorithmGbps(plan.inverse_rate);
+  const Rational attained = schedule.AlgorithmGbps(schedule.inverse_rate);
   const auto inverse_rate = problem->PerGbps(optimality->inverse_rate);
-  // The counting holds for the links as they are. That two collectives attain it takes balanced
-  // ones: then the plan's bound is the same.
-  if (partition->has_value() && inverse_rate && *inverse_rate == plan.bound_inverse_rate) {
-    proof.exact_gbps = plan.AlgorithmGbps(*inverse_rate);
+  // Counting holds for any links, but two collectives attain its bound only on balanced links:
+  // there the schedule's bound is the same.
+  if (partition->has_value() && inverse_rate && *inverse_rate == schedule.bound_inverse_rate) {
+    proof.exact_gbps = schedule.AlgorithmGbps(*inverse_rate);
     proof.parts = (*partition)->parts.size();
     proof.best_gbps = proof.exact_gbps->ToDouble();
     proof.better_possible = *proof.exact_gbps > attained;
@@ -50,8 +50,8 @@ Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
   return proof;
 }
 
-std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& plan) {
-  const double attained = plan.AlgorithmGbps(plan.inverse_rate).ToDouble();
+std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& schedule) {
+  const double attained = schedule.AlgorithmGbps(schedule.inverse_rate).ToDouble();
   const std::string how =
       proof.exact_gbps ? fmt::format("counted exactly over {} parts of the fabric", proof.parts)
                        : std::string("by the linear program, to its solver's tolerance");

@@ -14,27 +14,27 @@
 
 namespace espalier::forest {
 
-// Solves a linear program (CPLEX's LP format); gives the solution in the format of cbc.
+// Solves a linear program in CPLEX's LP format; returns the solution in cbc's format.
 using LinearSolver = std::function<Result<std::string>(const std::string& program)>;
 
-// Whether an allreduce could be faster than a plan for one.
+// Says whether an allreduce could be faster than a given schedule.
 struct AllreduceProof {
-  // Exactly the best there is, proved by counting (TightPartition); none where that proves nothing
-  // and the linear program was solved, to the tolerance of its solver.
+  // The exact optimum, proved by counting (TightPartition). None if counting proves nothing and the
+  // linear program was solved instead, to the tolerance of its solver.
   std::optional<Rational> exact_gbps;
-  std::size_t parts = 0;  // of the partition
-  double best_gbps = 0;   // data over time of the best allreduce
+  std::size_t parts = 0;  // in the partition
+  double best_gbps = 0;   // algorithm bandwidth of the best allreduce
   bool better_possible = false;
 };
 
-// topology and options: what the plan was made from.
-// Errors: those of BuildProblem, ComputeOptimality, FindTightPartition, WriteAllreduceProgram,
-// the solver and ReadAllreduceRate.
+// topology and options: those that the schedule was made from.
+// Errors: those of BuildProblem, ComputeOptimality, FindTightPartition, WriteAllreduceProgram, the
+// solver and ReadAllreduceRate.
 Result<AllreduceProof> ProveAllreduce(const fabric::Topology& topology,
-                                      const ProblemOptions& options, const TreeSchedule& plan,
+                                      const ProblemOptions& options, const TreeSchedule& schedule,
                                       const LinearSolver& solver, const Control& control = {});
 
-// "no allreduce is faster: ..." for people.
-std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& plan);
+// Describes the proof for people: "no allreduce is faster: ...".
+std::string DescribeProof(const AllreduceProof& proof, const TreeSchedule& schedule);
 
 }  // namespace espalier::forest

@@ -28,7 +28,8 @@ class PartitionFinder {
     for (std::int32_t rank = 0; rank < problem_.rank_count; ++rank) {
       if (control_.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
       control_.Report("prove", static_cast<double>(rank) / problem_.rank_count);
-      // One unit more than there is: the flow ends at the smallest minimum cut around the rank.
+      // The flow asks for one unit more than the supply, so it ends at the smallest minimum cut
+      // around the rank.
       flow.Deficit(rank, supply_ + 1);
       Nodes set = flow.SinkSide();
       if (WeightOf(set) == total_weight_) return std::optional<TightPartition>();
@@ -47,12 +48,12 @@ class PartitionFinder {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  // Capacities p * b and supplies q * weight, as for the bound itself.
+  // Scales capacities to p * b and supplies to q * weight, as for the bound itself.
   Result<void> Scale(const Rational& inverse_rate) {
     const auto overflow = [] {
-      return Fail(ErrorCode::kResourceExhausted,
-                  "the bandwidths need products past 63 bits to be exact: give them with fewer "
-                  "digits");
+      return Fail(
+          ErrorCode::kResourceExhausted,
+          "exact products of the bandwidths exceed 63 bits (give bandwidths with fewer digits)");
     };
     const auto p = ToInt64(inverse_rate.numerator());
     const auto q = ToInt64(inverse_rate.denominator());
@@ -91,7 +92,8 @@ class PartitionFinder {
     return Int128{capacity} * scale_ == Int128{total_weight_ - WeightOf(set)} * weight_scale_;
   }
 
-  // Adds a set to the parts; together with those that it meets, where these do not contain it.
+  // Adds a set to the parts, merged with those that it meets. Parts that contain it stay as they
+  // are.
   bool Place(const Nodes& set) {
     std::vector<std::size_t> met;
     for (const std::int32_t node : set) {

@@ -14,7 +14,7 @@ namespace espalier::forest {
 
 namespace {
 
-// A list of names for a person: the ranks of one side of a cut, not more than a few.
+// Lists the ranks on one side of a cut for people, at most a few of them.
 std::string NameRanks(const Problem& problem, const std::vector<bool>& on_side, bool side) {
   constexpr std::size_t kShown = 4;
   std::string text;
@@ -29,7 +29,8 @@ std::string NameRanks(const Problem& problem, const std::vector<bool>& on_side, 
   return text;
 }
 
-// The search for the bound: lambda = 1/x grows from cut to cut until every rank is accepted.
+// The search for the bound: lambda = 1/x grows from one violated cut to the next until every rank
+// is accepted.
 class Newton {
  public:
   Newton(const Problem& problem, const Control& control)
@@ -50,7 +51,7 @@ class Newton {
   }
 
  private:
-  // The cut around each rank alone.
+  // Starts with the largest ratio among the cuts around single ranks.
   Result<void> Start() {
     std::vector<std::int64_t> in(static_cast<std::size_t>(problem_.node_count), 0);
     for (const Arc& arc : problem_.arcs) in[static_cast<std::size_t>(arc.head)] += arc.capacity;
@@ -73,7 +74,7 @@ class Newton {
     return side;
   }
 
-  // lambda = weight(S) / B+(S) of a cut that is violated.
+  // Raises lambda to weight(S) / B+(S) of a violated cut.
   Result<void> Tighten(std::vector<bool> source_side) {
     std::int64_t weight = 0;
     for (std::size_t rank = 0; rank < problem_.weight.size(); ++rank) {
@@ -87,10 +88,11 @@ class Newton {
       }
     }
     if (leaving == 0) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("nothing reaches {} from {}: there is no path over links that are up",
-                              NameRanks(problem_, source_side, false),
-                              NameRanks(problem_, source_side, true)));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format("{} cannot be reached from {}: there is no path over links that are up",
+                      NameRanks(problem_, source_side, false),
+                      NameRanks(problem_, source_side, true)));
     }
     const Rational ratio(weight, leaving);
     ESPALIER_CHECK(ratio > lambda_, "ratio={} lambda={}", ratio.ToString(), lambda_.ToString());
@@ -99,8 +101,8 @@ class Newton {
     return {};
   }
 
-  // Tests ranks at the present lambda until one is refused, which makes lambda grow. Gives how
-  // many of the order are accepted; they stay so, as growing only helps them.
+  // Tests ranks at the current lambda until one is refused, which raises lambda. Returns how many
+  // ranks of the order are accepted; they stay accepted, as a larger lambda can only help them.
   Result<std::size_t> AcceptFrom(std::span<const std::int32_t> order, std::size_t accepted) {
     Result<FlowGraph> graph = ScaledGraph();
     if (!graph) return Propagate(graph);
@@ -117,13 +119,13 @@ class Newton {
     return accepted;
   }
 
-  // G with capacities p * b, supplies q * weight; every rank needs q * total weight (Theorem 23,
-  // times p * q).
+  // The graph G with capacities p * b and supplies q * weight. Every rank needs q * total weight
+  // (ForestColl, Theorem 23, times p * q).
   Result<FlowGraph> ScaledGraph() {
     const auto overflow = [] {
       return Fail(ErrorCode::kResourceExhausted,
-                  "the bandwidths or weights need products past 63 bits to be exact: give them "
-                  "with fewer digits");
+                  "exact products of the bandwidths or weights exceed 63 bits (give them with "
+                  "fewer digits)");
     };
     const std::int64_t p = *ToInt64(lambda_.numerator());
     const std::int64_t q = *ToInt64(lambda_.denominator());
@@ -157,7 +159,7 @@ class Newton {
   const Control& control_;
   std::int64_t total_weight_ = 0;
   Rational lambda_;
-  std::vector<bool> cut_;  // by node: on the source side
+  std::vector<bool> cut_;  // by node: it is on the source side
   std::int64_t need_ = 0;
 };
 

@@ -15,10 +15,10 @@ namespace {
 
 tl::unexpected<Error> Overflow() {
   return Fail(ErrorCode::kResourceExhausted,
-              "so many trees need capacities past 62 bits: ask for fewer trees a root");
+              "capacities for so many trees exceed 62 bits (use fewer trees per root)");
 }
 
-// floor(scale * b) of every arc; none where they add up past 62 bits.
+// Returns floor(scale * b) of every arc; none if the sum exceeds 62 bits.
 std::optional<std::vector<std::int64_t>> ScaleCapacities(const Problem& problem,
                                                          const Rational& scale) {
   std::vector<std::int64_t> capacity;
@@ -48,8 +48,8 @@ bool IsBalanced(const Problem& problem, std::span<const std::int64_t> capacity) 
   return std::all_of(surplus.begin(), surplus.end(), [](std::int64_t s) { return s == 0; });
 }
 
-// Cuts that were too small before: what is too small again needs no flows. The last one that told
-// comes first.
+// Remembers cuts that were too small. A cut that is too small again refuses a scale without any
+// flow. The cut that refused last is tried first.
 class NarrowCuts {
  public:
   explicit NarrowCuts(const Problem& problem) : problem_(problem) {}
@@ -93,16 +93,18 @@ class NarrowCuts {
   std::vector<Cut> cuts_;
 };
 
-// Problem: the least scale U whose rounded capacities floor(U * b) support k trees.
+// Problem: find the least scale U whose rounded capacities floor(U * b) support k trees.
 //
-// Idea. Some floor(U * b) changes at the least U, so it is a j / b for the bandwidth b of some arc;
-// and capacities only grow with U, so that for each b the least j can be bisected between the
-// floor that is known and the best U so far. A bandwidth whose largest j below the best one fails
-// has nothing better and costs one test.
-// Invariant: `best`, if there is one, supports the trees, and no j / b of the bandwidths looked at
-// so far does that lies below it.
-// Cost: a test is one flow a rank, or some sums where a cut that refused before refuses again;
-// O(log) tests for a bandwidth that improves on the best, one for each other.
+// Idea: at the least U some floor(U * b) changes, so U is j / b for the bandwidth b of some arc.
+// Capacities grow monotonically with U, so for each b the least j can be found by bisection between
+// the known floor and the best U so far. If the largest j / b below the best U fails, this b offers
+// nothing better and costs one test.
+//
+// Invariant: `best`, if set, supports the trees, and no feasible j / b of the bandwidths searched
+// so far lies below it.
+//
+// Cost: a test is one flow per rank, or a few sums if a known cut refuses again. A bandwidth that
+// improves on the best takes O(log) tests, every other one test.
 // Source: ForestColl, section B.5.4.
 class FixedSearch {
  public:
@@ -113,8 +115,8 @@ class FixedSearch {
     bandwidths_.erase(std::unique(bandwidths_.begin(), bandwidths_.end()), bandwidths_.end());
   }
 
-  // Errors: kResourceExhausted, kUnavailable. Below `ceiling` only, none where there is nothing;
-  // the ceiling itself is not tested.
+  // Returns the least feasible scale below `ceiling`, or none. The ceiling itself is not tested.
+  // Errors: kResourceExhausted, kUnavailable.
   Result<std::optional<Rational>> FindBelow(std::int64_t trees, const Rational& floor,
                                             const Rational& ceiling) {
     trees_ = trees;
@@ -136,7 +138,8 @@ class FixedSearch {
   }
 
  private:
-  // The least j with j / b >= value (round_up), or the greatest with j / b <= value.
+  // Returns the least j with j / b >= value if round_up is set, else the greatest j with j / b <=
+  // value.
   static std::optional<Int128> Steps(const Rational& value, std::int64_t b, bool round_up) {
     Int128 product = 0;
     if (__builtin_mul_overflow(value.numerator(), Int128{b}, &product)) return std::nullopt;
@@ -144,7 +147,7 @@ class FixedSearch {
                     : product / value.denominator();
   }
 
-  // high is possible.
+  // Precondition: `high` is feasible.
   Result<Int128> Bisect(Int128 low, Int128 high, std::int64_t b) {
     while (low < high) {
       const Int128 middle = low + (high - low) / 2;
@@ -176,7 +179,7 @@ class FixedSearch {
   std::vector<std::int64_t> bandwidths_;
 };
 
-// None where products are past 127 bits.
+// Returns none if products exceed 127 bits.
 std::optional<Rational> Sum(const Rational& a, const Rational& b) {
   Int128 left = 0;
   Int128 right = 0;
@@ -191,7 +194,7 @@ std::optional<Rational> Sum(const Rational& a, const Rational& b) {
   return Rational(sum, denominator);
 }
 
-// The capacities of a scale that supports k trees, made balanced.
+// Balances the capacities of a scale that supports k trees.
 Result<TreeCount> FinishFixed(const Problem& problem, const Rational& scale, std::int64_t trees) {
   auto capacity = ScaleCapacities(problem, scale);
   const auto inverse_rate = Rational::Quotient(scale, Rational(trees, 1));
@@ -199,17 +202,18 @@ Result<TreeCount> FinishFixed(const Problem& problem, const Rational& scale, std
   if (!IsBalanced(problem, *capacity)) {
     TrimToCirculation(problem.node_count, problem.arcs, *capacity);
     if (!SupportsTrees(problem, *capacity, trees)) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("with {} trees a root the rounded capacities are not balanced at "
-                              "every node, and no balanced part of them is as good: choose "
-                              "another number of trees",
-                              trees));
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          fmt::format(
+              "with {} trees per root, the rounded capacities are not balanced at every node, and "
+              "no balanced part of them is as good (choose another number of trees)",
+              trees));
     }
   }
   return TreeCount{trees, scale, std::move(*capacity), *inverse_rate};
 }
 
-// The counts of all problems, or the first error.
+// Returns the counts of all problems, or the first error.
 template <typename CountOne>
 Result<std::vector<TreeCount>> CountEach(std::span<const Problem> problems,
                                          const CountOne& count_one) {
@@ -271,7 +275,7 @@ Result<std::vector<TreeCount>> CountTreesAtMost(std::span<const Problem> problem
   if (max_trees < 1) return Fail(ErrorCode::kInvalidArgument, "a root needs at least one tree");
   const auto unlimited = CountTrees(problems.front(), optimality);
   if (unlimited && unlimited->trees_per_weight <= max_trees) {
-    return CountEach(problems, [&](const Problem& problem) {  // k is the same for all
+    return CountEach(problems, [&](const Problem& problem) {  // all counts have the same k
       return CountTrees(problem, optimality);
     });
   }
@@ -285,14 +289,14 @@ Result<std::vector<TreeCount>> CountTreesAtMost(std::span<const Problem> problem
   for (const Problem& problem : problems) searches.emplace_back(problem, control);
   for (std::int64_t k = 2; k <= max_trees; ++k) {
     if (control.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
-    control.Report("trees a root", static_cast<double>(k) / static_cast<double>(max_trees));
+    control.Report("trees per root", static_cast<double>(k) / static_cast<double>(max_trees));
     if (!best) {
       best = count_fixed(k);
       continue;
     }
     const Rational slowest = std::ranges::max(*best, {}, &TreeCount::inverse_rate).inverse_rate;
     if (slowest == optimality.inverse_rate) break;
-    // Only a scale below k * (the best U / k so far) is of use.
+    // Only a scale below k * (the best U / k so far) is an improvement.
     const auto floor = Rational::Product(optimality.inverse_rate, Rational(k, 1));
     const auto ceiling = Rational::Product(slowest, Rational(k, 1));
     if (!floor || !ceiling) return Overflow();

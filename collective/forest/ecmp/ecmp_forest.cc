@@ -14,8 +14,8 @@
 namespace espalier::forest {
 namespace {
 
-// Rounds of growing all trees, each with another price of a level of depth (relative): what is best
-// depends on what is narrow.
+// The relative price of a level of depth in each round of growing all trees. Which price is best
+// depends on which links are narrow.
 constexpr double kDepthPrices[] = {0.1, 0.1, 0.03, 0.3, 0.1, 0, 1, 0.1, 0.03, 0.3, 0.1, 0};
 
 double Power7(double x) {
@@ -25,8 +25,8 @@ double Power7(double x) {
 
 struct Edge {
   Rank parent = kNoRank;
-  EcmpRoutes::RouteSegments ways;
-  std::size_t middle = 0;  // which of them
+  EcmpRoutes::RouteSegments segments;
+  std::size_t middle = 0;  // index into segments.middle
 };
 using Tree = std::vector<Edge>;  // by rank; the root has no parent
 
@@ -49,7 +49,7 @@ class Packer {
           options_.trees_per_weight * problem_.weight[static_cast<std::size_t>(r)];
       roots_.insert(roots_.end(), static_cast<std::size_t>(trees), static_cast<Rank>(r));
     }
-    // A tree of each root in turn.
+    // Orders the trees so that each root gets one tree in turn.
     std::vector<std::pair<std::int64_t, std::size_t>> keys;
     for (std::size_t t = 0; t < roots_.size(); ++t) {
       const bool same = t > 0 && roots_[t] == roots_[t - 1];
@@ -85,9 +85,9 @@ class Packer {
     }
   }
   void AddLoad(const Edge& edge, std::int64_t units) {
-    AddLoad(*edge.ways.out, units);
-    AddLoad(edge.ways.middle[edge.middle], units);
-    AddLoad(*edge.ways.in, units);
+    AddLoad(*edge.segments.out, units);
+    AddLoad(edge.segments.middle[edge.middle], units);
+    AddLoad(*edge.segments.in, units);
   }
   void AddLoad(const Tree& tree, std::int64_t units) {
     for (const Edge& edge : tree) {
@@ -105,24 +105,33 @@ class Packer {
     double cost = 0;
     Edge edge;
   };
-  // The cheapest way into a rank from one of the tree.
+  // Finds the cheapest route into a rank from a rank of the tree.
   std::optional<Choice> FindEdge(Rank to, std::span<const Rank> inside,
                                  std::span<const std::int32_t> depth) {
     std::optional<Choice> best;
     for (const Rank from : inside) {
-      const EcmpRoutes::RouteSegments ways = routes_.Between(from, to);
-      if (!ways.exist()) continue;
-      const double ends = CostOf(*ways.out) + CostOf(*ways.in);
-      for (std::size_t m = 0; m < ways.middle.size(); ++m) {
-        const double cost = (ends + CostOf(ways.middle[m])) * (1 + depth_price_ * depth[from]);
-        if (!best || cost < best->cost) best = Choice{cost, {from, ways, m}};
+      const EcmpRoutes::RouteSegments segments = routes_.Between(from, to);
+      if (!segments.exist()) continue;
+      const double ends = CostOf(*segments.out) + CostOf(*segments.in);
+      for (std::size_t m = 0; m < segments.middle.size(); ++m) {
+        const double cost = (ends + CostOf(segments.middle[m])) * (1 + depth_price_ * depth[from]);
+        if (!best || cost < best->cost) best = Choice{cost, {from, segments, m}};
       }
     }
     return best;
   }
 
-  // Loads only grow while a tree does, so what a rank has cost before is a lower bound but for ways
-  // from the ranks that came since, which are looked at as they come.
+  // Problem: grow one tree on top of the current loads, as cheaply as possible.
+  //
+  // Idea: Prim's algorithm with lazy evaluation. Loads only rise while a tree grows, so the cost
+  // that a rank had earlier is a lower bound on its current cost. Only routes from the rank that
+  // joined last can be cheaper, and these are evaluated as it joins.
+  //
+  // Invariant: choice[r] holds a route whose recorded cost is at most that of any route into r from
+  // the tree. A rank is attached only if its recomputed cost has not risen.
+  //
+  // Cost: ranks * (ranks + re-evaluated routes) route costs. Source: after Prim; the choice of cost
+  // is this project's own.
   Result<void> Grow(Rank root, Tree& tree) {
     const auto ranks = static_cast<std::size_t>(problem_.rank_count);
     tree.assign(ranks, {});
@@ -140,10 +149,11 @@ class Packer {
       }
       const auto next = TakeCheapest(outside, inside, depth, choice);
       if (!next) {
-        return Fail(ErrorCode::kFailedPrecondition,
-                    fmt::format("no path that ECMP would take leads from {} to {}, nor over other "
-                                "ranks",
-                                problem_.names[root], problem_.names[outside.front()]));
+        return Fail(
+            ErrorCode::kFailedPrecondition,
+            fmt::format(
+                "no path that ECMP would take leads from {} to {}, directly or over other ranks",
+                problem_.names[root], problem_.names[outside.front()]));
       }
       tree[*next] = choice[*next]->edge;
       AddLoad(tree[*next], 1);
@@ -166,7 +176,7 @@ class Packer {
       const Rank to = outside[*best];
       const double before = choice[to]->cost;
       choice[to] = FindEdge(to, inside, depth);
-      if (choice[to]->cost > before) continue;  // dearer by now: perhaps another is cheaper
+      if (choice[to]->cost > before) continue;  // the cost has risen: another rank may be cheaper
       outside.erase(outside.begin() + static_cast<std::ptrdiff_t>(*best));
       return to;
     }
@@ -194,21 +204,22 @@ class Packer {
   }
 
   EcmpRoutes::Hops HopsOf(const Edge& edge) const {
-    EcmpRoutes::Hops hops = *edge.ways.out;
-    const EcmpRoutes::Hops& middle = edge.ways.middle[edge.middle];
+    EcmpRoutes::Hops hops = *edge.segments.out;
+    const EcmpRoutes::Hops& middle = edge.segments.middle[edge.middle];
     hops.insert(hops.end(), middle.begin(), middle.end());
-    hops.insert(hops.end(), edge.ways.in->begin(), edge.ways.in->end());
+    hops.insert(hops.end(), edge.segments.in->begin(), edge.segments.in->end());
     return hops;
   }
 
-  // Trees that are the same become one class; an arc's routes are in the order of the classes.
+  // Merges identical trees into classes and lists the routes of each arc in the order of the
+  // classes.
   Result<Forest> Finish() {
     Forest forest;
     forest.rank_count = problem_.rank_count;
     forest.trees_per_weight = options_.trees_per_weight;
     forest.scale = scale_;
     const auto rate = Rational::Quotient(scale_, Rational(options_.trees_per_weight, 1));
-    if (!rate) return Fail(ErrorCode::kResourceExhausted, "the rate is past 127 bits");
+    if (!rate) return Fail(ErrorCode::kResourceExhausted, "the exact rate exceeds 127 bits");
     forest.inverse_rate = *rate;
     std::map<std::pair<Rank, Rank>, std::vector<std::pair<std::int64_t, EcmpRoutes::Hops>>> routes;
     for (std::size_t t = 0; t < best_.size();) {
@@ -242,12 +253,12 @@ class Packer {
   const Control& control_;
   EcmpRoutes routes_;
   std::vector<std::int64_t> load_;  // trees, by arc
-  std::vector<double> cost_;        // of one tree more, by arc
+  std::vector<double> cost_;        // by arc: the cost of one more tree
   std::vector<Rank> roots_;         // by tree
   std::vector<Tree> trees_;
   std::vector<Tree> best_;
   double depth_price_ = 0;
-  Rational scale_;  // of the best
+  Rational scale_;  // of the best forest
 };
 
 }  // namespace

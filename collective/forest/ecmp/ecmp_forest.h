@@ -15,19 +15,21 @@ struct EcmpForestOptions {
   bool reversed = false;              // the problem is a transposed one
 };
 
-// A forest of edges that switches really take, at one NIC a rank (EcmpRoutes): for fabrics whose
-// best forest has others, as after failures that leave two leaves with no spine in common. There is
-// one wherever each root reaches every rank over ranks that can send to each other.
+// Builds a forest whose edges all take paths that ECMP switches really use, with one NIC per rank
+// (EcmpRoutes). It serves fabrics whose best forest needs other paths, for example after failures
+// that leave two leaves without a common spine. A forest exists if each root reaches every rank
+// over ranks that can send to each other.
 //
-// How: trees are packed one by one, each grown from its root like Prim's, by the edge whose way
-// costs least. An arc costs the rise of the sum of (load / capacity)^8 over all arcs, which stands
-// for the greatest load / capacity, and a way is dearer by a little the deeper it begins. Then, for
-// some rounds, every tree is taken out and grown again; the best forest met is kept. A good packing
-// and not the best one: the tests find 3/4 of the bound of all schedules, most often all of it.
-// scale and inverse_rate are those of the loads, exactly. Deterministic.
+// Idea: pack the trees one by one, each grown from its root like Prim's, always by the edge with
+// the cheapest route. The cost of an arc is the increase of the sum of (load / capacity)^8 over all
+// arcs, which approximates the maximum load / capacity. A route that starts deeper in the tree
+// costs slightly more. In several rounds, every tree is then removed and grown again, and the best
+// forest found is kept. The result is good but not optimal: the tests find at least 3/4 of the
+// bound of all schedules, most often all of it. `scale` and `inverse_rate` are the exact ones of
+// the loads. Deterministic.
 //
-// Errors: kFailedPrecondition with a root and a rank that cannot be reached from it; kUnavailable
-// when cancelled. Complexity: trees * ranks * (ranks + looks at ways again, few a rank) a round.
+// Errors: kFailedPrecondition with a root and a rank that the root cannot reach; kUnavailable when
+// cancelled. Complexity: trees * ranks * (ranks + re-evaluated routes, a few per rank) per round.
 Result<Forest> BuildEcmpForest(const fabric::Topology& topology, const Problem& problem,
                                const EcmpForestOptions& options, const Control& control = {});
 

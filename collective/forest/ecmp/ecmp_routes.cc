@@ -26,7 +26,8 @@ EcmpRoutes::EcmpRoutes(const fabric::Topology& topology, const Problem& problem,
   }
 }
 
-// Breadth first over what belongs to the rank's host and can pass data both ways; ranks end it.
+// Searches breadth-first over the nodes of the rank's host that pass data both ways; ranks end the
+// search.
 std::vector<EcmpRoutes::Inside> EcmpRoutes::ExploreHost(Rank rank) const {
   std::vector<Inside> reached{{rank, {}, {}}};
   const std::string& host = TopologyNode(rank).host;
@@ -80,7 +81,7 @@ std::optional<EcmpRoutes::Access> EcmpRoutes::FindAccess(Rank rank) {
   return best;
 }
 
-// In the direction of the problem's arcs; empty where the path has lost one.
+// Returns the hops in the direction of the problem's arcs; empty if the path has lost one.
 EcmpRoutes::Hops EcmpRoutes::HopsOf(const fabric::Path& path) const {
   Hops hops;
   if (!fabric::IsUsable(topology_, path)) return hops;
@@ -104,7 +105,7 @@ std::span<const EcmpRoutes::Hops> EcmpRoutes::Middle(NodeId from_leaf, NodeId to
       reversed_ ? paths_.Between(to_leaf, from_leaf) : paths_.Between(from_leaf, to_leaf);
   for (const fabric::Path& path : paths) {
     Hops hops = HopsOf(path);
-    // Parallel links are one arc, and so the paths over them one.
+    // Parallel links are one arc, so the paths over them are one path.
     if (!hops.empty() && std::find(all.begin(), all.end(), hops) == all.end()) {
       all.push_back(std::move(hops));
     }

@@ -13,27 +13,28 @@
 
 namespace espalier::forest {
 
-// The ways between ranks that switches really take: within a host whatever joins the two there;
-// else from a rank to its one NIC, over one of the paths that ECMP spreads over
-// (fabric::PathTable), and from the other's NIC to it. A path that has lost a link, or has nothing
-// left, is none.
+// The routes between ranks that switches really use. Within a host, any connection there counts.
+// Otherwise a route goes from the sender to its only NIC, over one of the paths that ECMP spreads
+// over (fabric::PathTable), and from the receiver's NIC to the receiver. A path that has lost a
+// link, or has no capacity left, is excluded.
 //
-// A rank's NIC is the nearest one of its host that has a link to the fabric; of several the one
-// that fewest ranks before it use.
+// A rank's NIC is the nearest one of its host that has a link to the fabric; among several, the one
+// that fewest earlier ranks use.
 //
-// A way is three parts, as the parts are shared: `out` of the sender, one of `middle`, `in` of the
-// receiver; hops are arcs of the problem. Thread safety: one thread (ways are found on first use).
+// A route has three segments, which several routes share: `out` of the sender, one of `middle`, and
+// `in` of the receiver. Hops are arcs of the problem. Thread safety: one thread, as routes are
+// computed on first use.
 class EcmpRoutes {
  public:
-  // reversed: the problem is a transposed one, whose data goes against its arcs.
-  // All three must stay alive and unchanged.
+  // reversed: the problem is a transposed one, so data travels against its arcs. All three
+  // arguments must outlive this object unchanged.
   EcmpRoutes(const fabric::Topology& topology, const Problem& problem, bool reversed);
 
   using Hops = std::vector<std::int32_t>;
   struct RouteSegments {
-    const Hops* out = nullptr;  // null: there is no way
+    const Hops* out = nullptr;  // null: there is no route
     const Hops* in = nullptr;
-    std::span<const Hops> middle;  // one, and empty, where nothing is between
+    std::span<const Hops> middle;  // one empty segment if nothing lies between
 
     bool exist() const { return out != nullptr; }
   };
@@ -46,7 +47,7 @@ class EcmpRoutes {
     Hops out;  // rank to leaf
     Hops in;
   };
-  // Of a node: the arcs by which it is reached from a rank, and reaches it, within a host.
+  // The arcs within a host by which a node is reached from a rank, and reaches it.
   struct Inside {
     std::int32_t node = 0;
     Hops out;
@@ -66,11 +67,11 @@ class EcmpRoutes {
   const Problem& problem_;
   bool reversed_;
   fabric::PathTable paths_;
-  std::vector<std::int32_t> node_;                // of the problem, by topology node; -1 for none
+  std::vector<std::int32_t> node_;                // by topology node: the problem's node; -1: none
   std::vector<std::int32_t> first_arc_;           // by tail
   std::vector<std::optional<Access>> access_;     // by rank
-  std::vector<int> users_;                        // of NICs, by topology node
-  std::map<std::pair<Rank, Rank>, Hops> inside_;  // ways within hosts
+  std::vector<int> users_;                        // by topology node: how many ranks use the NIC
+  std::map<std::pair<Rank, Rank>, Hops> inside_;  // routes within hosts
   std::map<std::pair<fabric::NodeId, fabric::NodeId>, std::vector<Hops>> middles_;
   const Hops none_;
   const std::vector<Hops> nothing_between_{{}};

@@ -16,17 +16,22 @@ namespace espalier::forest {
 
 namespace {
 
-// A node to be removed, and the group whose components its guess stands on.
+// A node to remove, and the group whose components its guess is based on.
 struct Step {
   std::int32_t node = 0;
   std::size_t group = 0;
 };
 
-// The idea is in the header. Invariant at the start of each batch: graph_ is balanced with s, K
-// units flow from s to every rank that is left, and undoing ranks_ and then switches_, last first,
-// gives the graph of the problem. Cost: a batch that holds costs a flow for each neighbour of its
-// nodes (for each rank, while neighbours are switches); one that fails is halved, and a single node
-// whose guess fails costs a flow for each neighbour and pair.
+// The idea is in the header.
+//
+// Invariant at the start of each batch: graph_ is balanced with s, K units flow from s to every
+// remaining rank, and undoing ranks_ and then switches_, last first, restores the graph of the
+// problem.
+//
+// Cost: a batch that holds costs one flow per neighbour of its nodes (one per rank while neighbours
+// include switches). A batch that fails is halved. A single node whose guess fails costs a flow for
+// each combination of neighbour and pair.
+// Source: ForestColl, Algorithm 3, which splits pair by pair without guesses.
 class Eliminator {
  public:
   Eliminator(const Problem& problem, const TreeCount& count, const EliminationOptions& options,
@@ -79,14 +84,14 @@ class Eliminator {
     return RemoveAll("packing", steps, 16, guess, ranks_);
   }
 
-  // Boxes are what hangs together before the last switches that join all.
+  // Boxes are the last components that are not yet joined into one.
   void RememberBoxes(std::span<const std::int32_t> component) {
     const bool apart = std::any_of(component.begin(), component.end(),
                                    [&](std::int32_t c) { return c != component.front(); });
     if (apart) box_.assign(component.begin(), component.end());
   }
 
-  // Removes the steps in order, in batches that grow while the guesses hold.
+  // Removes the nodes in order, in batches that grow while the guesses hold.
   template <typename Guess>
   Result<void> RemoveAll(std::string_view stage, std::span<const Step> steps, std::size_t batch,
                          const Guess& guess, std::vector<Removal>& removals) {
@@ -94,8 +99,9 @@ class Eliminator {
     for (std::size_t done = 0; done < steps.size();) {
       if (control_.IsCancelled()) return Fail(ErrorCode::kUnavailable, "cancelled");
       if (verification_.Steps() > options_.step_budget) {
-        return Fail(ErrorCode::kResourceExhausted,
-                    fmt::format("gave up after {} steps", verification_.Steps()));
+        return Fail(
+            ErrorCode::kResourceExhausted,
+            fmt::format("the step budget is used up after {} steps", verification_.Steps()));
       }
       control_.Report(stage, static_cast<double>(done) / static_cast<double>(steps.size()));
       batch = RemoveGuessed(steps, done, batch, guess, removals);
@@ -124,8 +130,8 @@ class Eliminator {
     return {};
   }
 
-  // Removes up to `batch` steps as guessed, unverified; gives how many. It ends before a rank that
-  // K units can no longer enter: putting such a rank back would fail.
+  // Removes up to `batch` nodes as guessed, without verification, and returns how many. It stops
+  // before a rank that K units can no longer enter, as putting such a rank back would fail.
   template <typename Guess>
   std::size_t RemoveGuessed(std::span<const Step> steps, std::size_t done, std::size_t batch,
                             const Guess& guess, std::vector<Removal>& removals) {

@@ -13,34 +13,35 @@
 namespace espalier::forest {
 
 struct EliminationOptions {
-  // Complete pairings guessed, exact gammas and flows may take this many steps (arcs looked at)
-  // in all before the work is given up.
+  // The limit on steps (arcs visited) for guessed pairings, exact gammas and flows together; the
+  // construction fails beyond it.
   std::int64_t step_budget = std::int64_t{1} << 42;
-  // Ranks are removed in their order from this one on and once round: another forest each.
+  // Ranks are removed in their order, cyclically from this one on. Each start gives another forest.
   std::int32_t first_rank = 0;
 };
 
-// The removal of all nodes but one by complete edge splitting.
+// The result of removing all nodes but one by complete edge splitting.
 struct Elimination {
   std::vector<Removal> switches;  // in the order of removal
   std::vector<Removal> ranks;
-  SplitGraph graph;       // with nothing but `last` left
-  std::int32_t last = 0;  // the rank that is left: all K trees are s -> last
+  SplitGraph graph;       // only `last` remains in it
+  std::int32_t last = 0;  // the remaining rank: all K trees are s -> last
   FallbackCounters fallbacks;
 };
 
 // Removes every switch and then every rank but one, so that K = k * total weight units still flow
-// from s to each rank that is left (Theorem 27; for ranks by the same theorem, as the graph is
+// from s to each remaining rank (ForestColl, Theorem 27; it applies to ranks too, as the graph is
 // balanced with s).
 //
-// Idea. Pairings are guessed for many nodes at once and verified once: after a set of nodes is
-// gone, a cut can only have become too small if a neighbour of the set is on its sink side (else
-// the set, moved to the source side, would show that the cut is as it was), so flows to these
-// neighbours are enough; of the set itself, each rank had to be enterable by K units when it went,
-// which putting it back needs. What fails is halved, down to one node; its guess is halved down to
-// single pairs, whose largest permissible amount gamma (Theorem 28) is what they have less the
-// deficit that appears when all of it is split; what is left is tried pair by pair.
-// Deterministic. Errors: as BuildGeneralForest.
+// Idea: guess the pairings of many nodes at once and verify them together. After a set of nodes is
+// removed, only a cut with a neighbour of the set on its sink side can have become too small:
+// otherwise the set, moved to the source side, shows that the cut is unchanged. So flows to these
+// neighbours suffice. For the removed ranks themselves, K units had to be able to enter each one
+// when it was removed, which putting it back requires. A batch that fails is halved, down to one
+// node. The guess for a single node is halved down to single pairs. The largest permissible amount
+// gamma of a pair (Theorem 28) is its capacity less the deficit that appears when all of it is
+// split. The rest is tried pair by pair.
+// Deterministic. Errors: those of BuildGeneralForest.
 Result<Elimination> EliminateNodes(const Problem& problem, const TreeCount& count,
                                    const EliminationOptions& options, const Control& control);
 

@@ -25,7 +25,7 @@ std::vector<std::vector<std::int32_t>> GroupSwitches(const Problem& problem) {
   });
   std::vector<std::vector<std::int32_t>> groups;
   for (const std::int32_t node : switches) {
-    // Half as many ports again are no accident: another kind of switch.
+    // A degree larger by half or more means another kind of switch.
     const bool joins = !groups.empty() && place(groups.back().front()) == place(node) &&
                        2 * degree_of(node) < 3 * std::max(degree_of(groups.back().front()), 2);
     if (!joins) groups.emplace_back();

@@ -9,6 +9,17 @@ namespace espalier::forest {
 
 namespace {
 
+// Problem: use up all capacity of one node by splits (u, w), (w, t) -> (u, t), so that K units
+// still flow from s to every remaining rank.
+//
+// Idea: a list of splits that fails together is halved until single pairs remain. For a single
+// pair, verification computes gamma, the largest amount that no cut forbids. By Theorem 26 every
+// arc out of the node has a permissible partner, so rounds over all remaining pairs finish the
+// node.
+//
+// Invariant: the graph with the splits kept so far is balanced and its flows are large enough.
+// Cost: a flow for each neighbour and tested pair; the guess keeps the number of pairs small.
+// Source: ForestColl, Algorithm 3 and Theorems 26 to 28.
 class ExactRemoval {
  public:
   ExactRemoval(const Problem& problem, SplitGraph& graph, Verification& verification,
@@ -22,8 +33,8 @@ class ExactRemoval {
     std::sort(neighbours_.begin(), neighbours_.end());
   }
 
-  // Applies what is permissible of a list of splits; true if that is all of it.
-  // is_too_much: that it is not is known already.
+  // Applies the permissible part of a list of splits; returns whether that is all of it.
+  // is_too_much: the whole list is already known to fail.
   bool KeepPermissible(std::span<const Split> splits, bool is_too_much) {
     for (const Split& split : splits) Apply(split, split.amount);
     if (splits.size() == 1) return Keep(splits.front()) == splits.front().amount;
@@ -39,7 +50,7 @@ class ExactRemoval {
     return false;
   }
 
-  // Splits what is left; false where a whole round over all pairs finds nothing to split.
+  // Splits the remaining capacity; returns false if a round over all pairs splits nothing.
   bool SplitRemaining() {
     while (true) {
       const std::vector<Split> pairs = RemainingPairs();
@@ -64,7 +75,7 @@ class ExactRemoval {
     graph_.Apply(removal_.node, split.from, split.to, amount);
   }
 
-  // Reduces a split that is applied to its gamma, which is given, and notes it.
+  // Reduces an applied split to its gamma, records it and returns the amount.
   std::int64_t Keep(Split split) {
     ++counters_.exact_gammas;
     split.amount = verification_.ReduceToGamma(removal_.node, neighbours_, split);
@@ -78,13 +89,14 @@ class ExactRemoval {
                problem_.tier[static_cast<std::size_t>(removal_.node)];
   }
 
-  // 0: of use; 1: capacity dropped; 2: a valley.
+  // 0: useful; 1: drops capacity; 2: a valley.
   int Preference(const Split& pair) const {
     if (pair.from == pair.to) return 1;
     return IsHigher(pair.from) && IsHigher(pair.to) ? 2 : 0;
   }
 
-  // All pairs that have capacity on both sides, the best first. s is never paired with itself.
+  // Returns all pairs that have capacity on both sides, the best first. s is never paired with
+  // itself.
   std::vector<Split> RemainingPairs() const {
     std::vector<std::int32_t> ends = neighbours_;
     ends.push_back(kSource);
@@ -110,7 +122,7 @@ class ExactRemoval {
   Removal removal_;
 };
 
-// A node may have been given the same pair by the guess and by what came after.
+// Merges splits of the same pair, which can come from the guess and from the rounds after it.
 void Merge(std::vector<Split>& splits) {
   std::sort(splits.begin(), splits.end(), [](const Split& x, const Split& y) {
     return std::pair(x.from, x.to) < std::pair(y.from, y.to);

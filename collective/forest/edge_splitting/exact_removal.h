@@ -11,11 +11,12 @@
 
 namespace espalier::forest {
 
-// Removes one node whose guessed pairing is known not to hold: keeps as much of the guess as is
-// permissible, then splits all that is left, pair by pair, routes without a valley first and
-// dropped capacity after what is of use. The graph is changed.
-// Always completes on a balanced graph whose invariant holds (Theorem 26).
-// Errors: kUnavailable when cancelled; kInternal where it does not complete.
+// Removes one node whose guessed pairing is known to violate the invariant. It keeps as much of the
+// guess as is permissible and then splits the rest pair by pair: useful routes first, then dropped
+// capacity, then valleys. Modifies the graph.
+//
+// Always completes on a balanced graph whose invariant holds (ForestColl, Theorem 26).
+// Errors: kUnavailable when cancelled; kInternal if it does not complete.
 Result<Removal> RemoveExactly(const Problem& problem, SplitGraph& graph, Verification& verification,
                               std::int32_t node, std::vector<Split> guess,
                               FallbackCounters& counters);

@@ -12,19 +12,21 @@ namespace espalier::forest {
 
 namespace {
 
-// Problem: when a node goes, all that enters it has to be paired with all that leaves it, so that K
-// units still flow from s to every rank. What is permissible depends on all cuts, but a guess is
-// verified by the caller and only has to be right nearly always.
+// Problem: when a node is removed, its incoming capacity must be paired with its outgoing capacity
+// so that K units still flow from s to every rank. Which pairs are permissible depends on all cuts,
+// but the caller verifies a guess, so it only has to be right nearly always.
 //
-// Idea. The neighbours lie on a circle, blocks of ranks that hang together side by side; turning it
-// by the largest block sends what a block gives to others, as far as these can take it, so that
-// parts of the network stay joined as they were by the node.
-// Invariant: the splits use exactly what enters and what leaves, so that the node is bare after
-// them. (Both are equal, with s counted: SplitGraph.)
-// Cost: O(d log d) for d neighbours. Source: none; ForestColl finds the amount gamma of every pair
-// by flows (Theorem 28), as RemoveExactly does where a guess fails.
+// Idea: lay the neighbours out on a circle, connected ranks side by side as one block. Rotating the
+// circle by the largest block sends the output of each block to other blocks, as far as these can
+// take it. Parts of the network so stay joined as the node joined them.
+//
+// Invariant: the splits use exactly the incoming and the outgoing capacity, so the node is isolated
+// after them. (Both are equal, with s counted: SplitGraph.)
+// Cost: O(d log d) for d neighbours.
+// Source: this project. ForestColl finds the amount gamma of every pair by flows (Theorem 28), as
+// RemoveExactly does when a guess fails.
 
-// Capacity that a node exchanges with one neighbour (or s).
+// The capacity between a node and one neighbour (or s).
 struct Side {
   std::int32_t node = 0;
   std::int32_t block = 0;  // neighbours of one block stay together
@@ -42,7 +44,7 @@ std::int64_t TotalOut(std::span<const Side> sides) {
                          [](std::int64_t sum, const Side& side) { return sum + side.out; });
 }
 
-// Collects splits; the same pair given twice is one.
+// Collects splits and merges those of the same pair.
 class SplitList {
  public:
   void Add(std::int32_t from, std::int32_t to, std::int64_t amount) {
@@ -71,13 +73,14 @@ std::int64_t LargestBlock(std::span<const Side> sides) {
   return largest;
 }
 
-// Joins the position p of what enters with p + rotation of what leaves. Both totals are equal.
+// Joins position p of the incoming capacity with position p + rotation of the outgoing capacity.
+// Both totals are equal.
 void Rotate(std::span<const Side> sides, std::int64_t rotation, SplitList& splits) {
   const std::int64_t total = TotalIn(sides);
   ESPALIER_CHECK(total == TotalOut(sides), "in={} out={}", total, TotalOut(sides));
   if (total == 0) return;
   rotation %= total;
-  // The side that position `rotation` of what leaves belongs to.
+  // The side that owns position `rotation` of the outgoing capacity.
   std::size_t out = 0;
   std::int64_t skipped = rotation;
   for (; skipped >= sides[out].out; ++out) skipped -= sides[out].out;
@@ -97,8 +100,8 @@ void Rotate(std::span<const Side> sides, std::int64_t rotation, SplitList& split
   }
 }
 
-// Pairs what enters by `sources` with what leaves by `targets`, first with first, and takes it
-// off both, until one of them is used up.
+// Pairs incoming capacity of `sources` with outgoing capacity of `targets`, in order, and subtracts
+// it from both until one of them is used up.
 void Match(std::span<Side> sources, std::span<Side> targets, SplitList& splits) {
   std::size_t target = 0;
   for (Side& source : sources) {
@@ -113,8 +116,8 @@ void Match(std::span<Side> sources, std::span<Side> targets, SplitList& splits) 
   }
 }
 
-// The part of a trunk that is used, spread over its sides in proportion to their capacity; `used`
-// is left with it and `trunk` with the rest.
+// Spreads the used part of a trunk over its sides in proportion to their capacity. Returns that
+// part and leaves the rest in `trunk`.
 std::vector<Side> SpreadTrunk(std::vector<Side>& trunk, std::int64_t used_in,
                               std::int64_t used_out) {
   const Int128 total_in = std::max<std::int64_t>(TotalIn(trunk), 1);
@@ -137,8 +140,8 @@ std::vector<Side> SpreadTrunk(std::vector<Side>& trunk, std::int64_t used_in,
   return used;
 }
 
-// Puts a piece of the trunk behind each block, in proportion to the block; all of it at the end
-// where there are no blocks (a leaf whose hosts take no part).
+// Puts a piece of the trunk behind each block, in proportion to the block. Without blocks (a leaf
+// whose hosts take no part), all of the trunk goes to the end.
 std::vector<Side> Interleave(std::span<const Side> lower, std::span<const Side> trunk) {
   std::vector<Side> circle;
   const Int128 all = std::max<std::int64_t>(TotalIn(lower) + TotalOut(lower), 1);
@@ -176,7 +179,8 @@ std::vector<Side> Interleave(std::span<const Side> lower, std::span<const Side> 
   return circle;
 }
 
-// Drops capacity: what enters from a side goes back to it, as far as that is possible.
+// Drops capacity: as far as possible, capacity that enters from a side is paired with the capacity
+// back to it.
 void Drop(std::span<Side> sides, SplitList& splits) {
   for (Side& side : sides) {
     const std::int64_t amount = std::min(side.in, side.out);
@@ -210,8 +214,8 @@ std::vector<Split> GuessSwitchPairing(const Problem& problem, const SplitGraph& 
   if (!lower.empty() && lower.front().block == lower.back().block) {
     for (Side& side : lower) side.block = side.node;
   }
-  // Blocks by rank component and by switch have numbers of their own, as switches come after
-  // ranks in the numbering of nodes.
+  // Blocks named by a rank and blocks named by a switch cannot collide, as switches are numbered
+  // after ranks.
   SplitList splits;
   if (!trunk.empty()) {
     const std::int64_t largest = LargestBlock(lower);

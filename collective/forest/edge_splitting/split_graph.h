@@ -9,41 +9,42 @@
 
 namespace espalier::forest {
 
-// The source s, where a split begins or ends there.
+// Stands for the source s as an end of a split.
 inline constexpr std::int32_t kSource = -1;
 
-// `amount` of the arcs (from, w) and (w, to) of a node w replaced by (from, to): edge splitting
-// (section B.5.2). from = to drops the capacity; so does to = kSource, a way back to s, which no
-// flow from s needs. from = kSource moves supply.
+// A split replaces `amount` of the arcs (from, w) and (w, to) of a node w by (from, to): edge
+// splitting (ForestColl, section B.5.2). from = to drops the capacity, and so does to = kSource, a
+// return to s, which no flow from s needs. from = kSource moves supply.
 struct Split {
   std::int32_t from = 0;
   std::int32_t to = 0;
   std::int64_t amount = 0;
 };
 
-// A node that is gone, and the splits that paired all its capacity.
+// A removed node and the splits that paired all its capacity.
 struct Removal {
   std::int32_t node = 0;
   std::vector<Split> splits;
 };
 
-// The paper's D with its source: capacities between nodes, k * weight from s into every rank, and
-// from every rank back to s what enters it more than leaves it (k * weight, where the capacities
-// alone are balanced), so that all nodes are balanced, s included (what the theorem on edge
-// splitting asks for). Switches must be balanced, and of no rank may more leave than enters.
+// The paper's graph D with its source s: capacities between nodes and k * weight from s into every
+// rank. From every rank, the excess of its incoming over its outgoing capacity returns to s (k *
+// weight if the capacities alone are balanced). So all nodes are balanced, s included, as the
+// theorem on edge splitting requires. Switches must be balanced, and no rank may have more outgoing
+// than incoming capacity.
 class SplitGraph {
  public:
   SplitGraph(const Problem& problem, const TreeCount& count);
 
   const FlowGraph& flows() const { return flows_; }
   FlowGraph& flows() { return flows_; }
-  // Capacity from a node back to s.
+  // The capacity from a node back to s.
   std::int64_t Return(std::int32_t node) const { return return_[static_cast<std::size_t>(node)]; }
-  // Capacity into and out of a node; kSource for supply and return.
+  // The capacity into and out of a node; kSource stands for supply and return.
   std::int64_t In(std::int32_t from, std::int32_t node) const;
   std::int64_t Out(std::int32_t node, std::int32_t to) const;
 
-  // A negative amount takes a split back.
+  // A negative amount undoes a split.
   void Apply(std::int32_t node, std::int32_t from, std::int32_t to, std::int64_t amount);
   void Apply(const Removal& removal);
   void Undo(const Removal& removal);

@@ -12,7 +12,7 @@ namespace espalier::forest {
 
 namespace {
 
-// Routes while they are put together: an arc of the problem, or two routes one after the other.
+// Routes under construction: an arc of the problem, or two routes one after the other.
 class RoutePool {
  public:
   using Id = std::int32_t;
@@ -45,7 +45,7 @@ class RoutePool {
   std::vector<Piece> pieces_;
 };
 
-// Some units of a logical arc that travel alike.
+// Units of a logical arc that take the same route.
 struct Segment {
   std::int64_t count = 0;
   RoutePool::Id route = 0;
@@ -72,6 +72,15 @@ class Segments {
 
 using ArcSegments = std::map<std::pair<std::int32_t, std::int32_t>, Segments>;
 
+// Problem: a unit of an arc between ranks stands for a path over removed switches, but the splits
+// only say which pairs of arcs were joined.
+//
+// Idea: replay the splits in their order. Each arc holds its units as segments with a known route.
+// A split takes units from the front of (u, w) and (w, t), joins their routes and adds them to (u,
+// t).
+//
+// Invariant: after each split, the segments of every arc add up to its capacity in the split graph.
+// Cost: O(splits * segments). Source: ForestColl, Algorithm 3 (table `routing`).
 void Replay(const Removal& removal, const Split& split, ArcSegments& arcs, RoutePool& pool) {
   Segments& in = arcs[{split.from, removal.node}];
   Segments& out = arcs[{removal.node, split.to}];
@@ -131,7 +140,7 @@ RoutingTable ResolveRoutes(const Problem& problem, const TreeCount& count,
     for (const Split& split : removal.splits) {
       if (split.from != split.to) Replay(removal, split, arcs, pool);
     }
-    // Dropped capacity last: what is of use has the first choice.
+    // Dropped capacity comes last, so that useful splits get the best routes.
     for (const Split& split : removal.splits) {
       if (split.from == split.to) Replay(removal, split, arcs, pool);
     }

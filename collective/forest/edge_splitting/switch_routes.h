@@ -9,9 +9,9 @@
 
 namespace espalier::forest {
 
-// The paper's table `routing` with its recursion resolved: from the splits that removed all
-// switches, the physical routes of every arc between ranks that is left. Routes that ECMP can
-// take come first, so that those it cannot are used last.
+// Resolves the recursion of the paper's table `routing`: from the splits that removed all switches,
+// computes the physical routes of every remaining arc between ranks. Routes that ECMP can take come
+// first, so that the others are used last.
 // Complexity: O(splits * segments), a few milliseconds for 1,024 ranks.
 RoutingTable ResolveRoutes(const Problem& problem, const TreeCount& count,
                            std::span<const Removal> switches);

@@ -54,7 +54,7 @@ std::int64_t Verification::ReduceToGamma(std::int32_t node,
   const bool ranks_only = ChooseSinks(neighbours, node);
   std::int64_t gamma = split.amount;
   const auto reduce = [&](std::int32_t sink) {
-    // Every cut that is too small lost all of gamma, so it gains what is taken back.
+    // Every cut that is too small lost all of gamma, so it regains whatever is undone.
     const std::int64_t deficit =
         IsCancelled() ? gamma : std::min(flow_.Deficit(sink, need_), gamma);
     if (deficit == 0) return;
@@ -63,8 +63,8 @@ std::int64_t Verification::ReduceToGamma(std::int32_t node,
     gamma -= deficit;
   };
   if (ranks_only) {
-    // A cut lost something if both ends of the pair are on its sink side and the node is not, or
-    // the other way round: the node or both ends belong to the source.
+    // A cut lost capacity only if both ends of the pair are on its sink side and the node is not,
+    // or the other way round. So either the node or both ends belong to the source side.
     if (split.from != kSource && split.to != kSource) {
       flow_.Contract(node);
       reduce(split.to);

@@ -11,12 +11,13 @@
 
 namespace espalier::forest {
 
-// The invariant of edge splitting: K units flow from s to every rank that is not removed.
-// Once the work is cancelled nothing holds any more: look at IsCancelled where that would matter.
+// Tests the invariant of edge splitting: K units flow from s to every rank that is not removed.
+// After a cancellation the answers are meaningless; callers check IsCancelled before they rely on
+// them.
 // Not thread-safe.
 class Verification {
  public:
-  // All must stay alive.
+  // All arguments must outlive this object.
   Verification(const Problem& problem, SplitGraph& graph, std::int64_t need,
                const Control& control);
 
@@ -24,17 +25,18 @@ class Verification {
     removed_[static_cast<std::size_t>(node)] = removed;
   }
 
-  // Whether K units can enter a rank over the arcs into it alone. True for a switch.
+  // Returns whether K units can enter a rank over its incoming arcs and supply alone. True for a
+  // switch.
   bool CanBeEntered(std::int32_t node) const;
 
-  // Whether the invariant, true before these nodes were removed, is true after it.
+  // Returns whether the invariant still holds after these nodes were removed.
   bool Holds(std::span<const Removal> removals);
 
-  // Whether the invariant still holds after splits at a node that is not gone yet, where
-  // `neighbours` are all that it has (or had, before these splits).
+  // Returns whether the invariant still holds after splits at a node that is not fully removed.
+  // `neighbours` are all neighbours that it has, or had before these splits.
   bool HoldsAround(std::int32_t node, std::span<const std::int32_t> neighbours);
-  // The same for one split that was just made with all of `amount`: takes back as much of it as
-  // it must for the invariant to hold, and gives what stays (gamma, Theorem 28).
+  // As HoldsAround, for one split that was just applied with all of its amount. Undoes as much of
+  // it as the invariant requires and returns the rest (gamma, ForestColl, Theorem 28).
   std::int64_t ReduceToGamma(std::int32_t node, std::span<const std::int32_t> neighbours,
                              const Split& split);
 
@@ -42,10 +44,10 @@ class Verification {
   bool IsCancelled() const { return control_.IsCancelled(); }
 
  private:
-  // The ranks whose flows tell: the nodes themselves where all are ranks (less those removed
-  // and `except`), else all ranks, as a cut without a rank on its sink side says nothing.
-  // Those that were short last come first: they often are again.
-  // Gives whether all are ranks.
+  // Chooses the ranks whose flows decide: the neighbours themselves if all are ranks (except
+  // removed ones and `except`), else all ranks, as a cut without a rank on its sink side decides
+  // nothing. Sinks that failed last come first, as they often fail again. Returns whether all
+  // neighbours are ranks.
   bool ChooseSinks(std::span<const std::int32_t> neighbours, std::int32_t except);
   bool AllReached();
 
@@ -55,11 +57,11 @@ class Verification {
   const Control& control_;
   PullFlow flow_;
   std::vector<bool> removed_;
-  std::vector<std::int32_t> all_ranks_;  // neighbours follow one another
+  std::vector<std::int32_t> all_ranks_;  // in breadth-first order
   std::vector<std::int32_t> sinks_;
   std::vector<std::int32_t> neighbours_;
   std::vector<bool> chosen_;
-  std::vector<std::int64_t> short_at_;  // by node: the last shortage at it, counted from 1; 0: none
+  std::vector<std::int64_t> short_at_;  // by node: the number of its last shortage, from 1; 0: none
   std::int64_t shortages_ = 0;
 };
 

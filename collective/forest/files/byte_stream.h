@@ -8,13 +8,14 @@
 
 namespace espalier::forest {
 
-// Whole numbers in as few bytes as they need (7 bits a byte, low ones first), and bit fields.
+// Writes whole numbers in as few bytes as they need (7 bits per byte, low ones first), and bit
+// fields.
 class ByteWriter {
  public:
   void Number(std::uint64_t value);
   void Terms(const Rational& value);  // numerator, then denominator
   void Text(std::string_view text);   // its length, then its bytes
-  // Fields of `width` bits (1 to 32), low ones first, until Flush fills the last byte.
+  // Writes fields of `width` bits (1 to 32), low ones first, until Flush fills the last byte.
   void Bits(std::uint32_t value, int width);
   void Flush();
 
@@ -28,14 +29,14 @@ class ByteWriter {
   int open_count_ = 0;
 };
 
-// Reads what ByteWriter wrote. Past the end, or after a malformed number, everything is zero and
-// Failed() holds.
+// Reads the output of ByteWriter. Past the end, or after a malformed number, every read returns
+// zero and Failed() is true.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
 
   std::uint64_t Number();
-  // A number up to `most`, else failed.
+  // Reads a number; fails if it exceeds `most`.
   std::uint64_t NumberUpTo(std::uint64_t most);
   Rational Terms();
   std::string_view Text();

@@ -7,8 +7,8 @@
 
 namespace espalier::forest {
 
-// "7/2" or "3", as Rational::ToString writes them; any digits before lowest terms. None for
-// anything else, a denominator of zero, or terms past 127 bits.
+// Parses "7/2" or "3", as Rational::ToString writes them; terms need not be lowest. Returns none
+// for any other text, a denominator of zero, or terms of more than 127 bits.
 std::optional<Rational> ParseRational(std::string_view text);
 
 }  // namespace espalier::forest

@@ -18,23 +18,23 @@ using fabric::NodeId;
 constexpr std::uint64_t kOnShare = 1;
 constexpr std::uint64_t kInNetwork = 2;
 
-// Bits of a parent's place among `arcs` arcs. At least one, so that a file is never much smaller
-// than what it holds.
+// The bits that encode an index among `arcs` arcs. At least one, so that a file is never much
+// smaller than its contents.
 int WidthOf(std::size_t arcs) { return std::max(1, static_cast<int>(std::bit_width(arcs - 1))); }
 
 class Encoder {
  public:
-  Encoder(const fabric::Topology& topology, const TreeSchedule& plan)
-      : topology_(topology), plan_(plan) {}
+  Encoder(const fabric::Topology& topology, const TreeSchedule& schedule)
+      : topology_(topology), schedule_(schedule) {}
 
   std::string Encode() {
     ListNodes();
     writer_.Number(names_.size());
     for (const NodeId node : names_) writer_.Text(topology_.node(node).id);
     WriteHead();
-    for (const Forest& forest : plan_.forests) WriteForest(forest);
-    writer_.Number(plan_.phases.size());
-    for (const Phase& phase : plan_.phases) {
+    for (const Forest& forest : schedule_.forests) WriteForest(forest);
+    writer_.Number(schedule_.phases.size());
+    for (const Phase& phase : schedule_.phases) {
       writer_.Number(phase.forest);
       writer_.Number(phase.reversed ? 1 : 0);
       writer_.Number(phase.channels.size());
@@ -47,7 +47,7 @@ class Encoder {
   }
 
  private:
-  // Ranks first, in their order; then everything else that is named.
+  // Lists the ranks first, in their order, and then every other named node.
   void ListNodes() {
     place_.assign(topology_.nodes().size(), 0);
     std::vector<bool> listed(topology_.nodes().size(), false);
@@ -57,9 +57,9 @@ class Encoder {
       place_[node.Index()] = names_.size();
       names_.push_back(node);
     };
-    for (const NodeId rank : plan_.ranks) list(rank);
-    for (const NodeId node : plan_.cut) list(node);
-    for (const Phase& phase : plan_.phases) {
+    for (const NodeId rank : schedule_.ranks) list(rank);
+    for (const NodeId node : schedule_.cut) list(node);
+    for (const Phase& phase : schedule_.phases) {
       for (const Channel& channel : phase.channels) {
         list(channel.from);
         list(channel.to);
@@ -68,19 +68,19 @@ class Encoder {
   }
 
   void WriteHead() {
-    writer_.Number(static_cast<std::uint64_t>(plan_.collective));
-    writer_.Number((plan_.on_share ? kOnShare : 0) | (plan_.in_network ? kInNetwork : 0));
-    writer_.Number(plan_.ranks.size());
-    for (const std::int64_t weight : plan_.weights) {
+    writer_.Number(static_cast<std::uint64_t>(schedule_.collective));
+    writer_.Number((schedule_.on_share ? kOnShare : 0) | (schedule_.in_network ? kInNetwork : 0));
+    writer_.Number(schedule_.ranks.size());
+    for (const std::int64_t weight : schedule_.weights) {
       writer_.Number(static_cast<std::uint64_t>(weight));
     }
-    writer_.Terms(plan_.bound_inverse_rate);
-    writer_.Number(plan_.cut.size());
-    for (const NodeId node : plan_.cut) writer_.Number(place_[node.Index()]);
-    writer_.Number(static_cast<std::uint64_t>(plan_.trees_per_weight));
-    writer_.Terms(plan_.tree_gbps);
-    writer_.Terms(plan_.inverse_rate);
-    writer_.Number(plan_.forests.size());
+    writer_.Terms(schedule_.bound_inverse_rate);
+    writer_.Number(schedule_.cut.size());
+    for (const NodeId node : schedule_.cut) writer_.Number(place_[node.Index()]);
+    writer_.Number(static_cast<std::uint64_t>(schedule_.trees_per_weight));
+    writer_.Terms(schedule_.tree_gbps);
+    writer_.Terms(schedule_.inverse_rate);
+    writer_.Number(schedule_.forests.size());
   }
 
   void WriteForest(const Forest& forest) {
@@ -117,7 +117,7 @@ class Encoder {
   }
 
   const fabric::Topology& topology_;
-  const TreeSchedule& plan_;
+  const TreeSchedule& schedule_;
   ByteWriter writer_;
   std::vector<NodeId> names_;
   std::vector<std::size_t> place_;  // by node, into names_
@@ -131,12 +131,12 @@ class Decoder {
   Result<TreeSchedule> Decode() {
     if (auto done = ReadNames(); !done) return Propagate(done);
     if (auto done = ReadHead(); !done) return Propagate(done);
-    for (Forest& forest : plan_.forests) {
+    for (Forest& forest : schedule_.forests) {
       if (auto done = ReadForest(forest); !done) return Propagate(done);
     }
     if (auto done = ReadPhases(); !done) return Propagate(done);
-    if (reader_.Left() > 0) return Broken("there is more than a forest");
-    return std::move(plan_);
+    if (reader_.Left() > 0) return Broken("there is extra data after the forest");
+    return std::move(schedule_);
   }
 
  private:
@@ -144,9 +144,9 @@ class Decoder {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}:byte {}: {}", name_, kForestMagic.size() + reader_.Offset(), what));
   }
-  tl::unexpected<Error> Damaged() const { return Broken("the file is cut off or damaged"); }
+  tl::unexpected<Error> Damaged() const { return Broken("the file is truncated or damaged"); }
 
-  // A number of things that take at least a byte each.
+  // Reads a number of items that take at least a byte each.
   std::size_t Count() { return static_cast<std::size_t>(reader_.NumberUpTo(reader_.Left())); }
   NodeId ReadNode() {
     const std::uint64_t place = reader_.NumberUpTo(names_.size() - 1);
@@ -172,30 +172,30 @@ class Decoder {
   }
 
   Result<void> ReadHead() {
-    plan_.collective = static_cast<Collective>(
+    schedule_.collective = static_cast<Collective>(
         reader_.NumberUpTo(std::uint64_t{static_cast<int>(Collective::kReduce)}));
     const std::uint64_t flags = reader_.NumberUpTo(kOnShare | kInNetwork);
-    plan_.on_share = (flags & kOnShare) != 0;
-    plan_.in_network = (flags & kInNetwork) != 0;
+    schedule_.on_share = (flags & kOnShare) != 0;
+    schedule_.in_network = (flags & kInNetwork) != 0;
     const std::size_t ranks = Count();
     if (ranks < 2 || ranks > std::min(names_.size(), kMaxRanks)) return Damaged();
-    plan_.ranks.assign(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(ranks));
-    for (std::size_t r = 0; r < ranks; ++r) plan_.weights.push_back(ReadInteger());
-    plan_.bound_inverse_rate = reader_.Terms();
+    schedule_.ranks.assign(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(ranks));
+    for (std::size_t r = 0; r < ranks; ++r) schedule_.weights.push_back(ReadInteger());
+    schedule_.bound_inverse_rate = reader_.Terms();
     const std::size_t cut = Count();
-    for (std::size_t i = 0; i < cut; ++i) plan_.cut.push_back(ReadNode());
-    plan_.trees_per_weight = ReadInteger();
-    plan_.tree_gbps = reader_.Terms();
-    plan_.inverse_rate = reader_.Terms();
-    plan_.forests.resize(static_cast<std::size_t>(reader_.NumberUpTo(2)));
+    for (std::size_t i = 0; i < cut; ++i) schedule_.cut.push_back(ReadNode());
+    schedule_.trees_per_weight = ReadInteger();
+    schedule_.tree_gbps = reader_.Terms();
+    schedule_.inverse_rate = reader_.Terms();
+    schedule_.forests.resize(static_cast<std::size_t>(reader_.NumberUpTo(2)));
     if (reader_.Failed()) return Damaged();
     return {};
   }
 
   Result<void> ReadForest(Forest& forest) {
-    const std::size_t ranks = plan_.ranks.size();
+    const std::size_t ranks = schedule_.ranks.size();
     forest.rank_count = static_cast<std::int32_t>(ranks);
-    forest.trees_per_weight = plan_.trees_per_weight;
+    forest.trees_per_weight = schedule_.trees_per_weight;
     forest.method =
         static_cast<Method>(reader_.NumberUpTo(std::uint64_t{static_cast<int>(Method::kLabels)}));
     forest.unroutable_edges = ReadInteger();
@@ -212,7 +212,7 @@ class Decoder {
   }
 
   bool ReadParents(Forest& forest) {
-    const std::size_t ranks = plan_.ranks.size();
+    const std::size_t ranks = schedule_.ranks.size();
     std::vector<std::size_t> begin(ranks + 1, 0);  // arcs by child
     for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
       ++begin[forest.routes.To(arc) + std::size_t{1}];
@@ -222,7 +222,7 @@ class Decoder {
       width[r] = WidthOf(std::max<std::size_t>(begin[r + 1], 1));
       begin[r + 1] += begin[r];
     }
-    // Each class has a bit or more for every rank but its root.
+    // Each class takes at least a bit for every rank but its root.
     if (ranks < 2 || forest.classes.size() > 8 * reader_.Left() / (ranks - 1)) return false;
     forest.parents.assign(forest.classes.size() * ranks, kNoRank);
     for (std::size_t c = 0; c < forest.classes.size(); ++c) {
@@ -241,7 +241,7 @@ class Decoder {
   Result<void> ReadPhases() {
     const std::size_t phases = Count();
     for (std::size_t p = 0; p < phases; ++p) {
-      Phase& phase = plan_.phases.emplace_back();
+      Phase& phase = schedule_.phases.emplace_back();
       phase.forest = static_cast<std::size_t>(reader_.Number());
       phase.reversed = reader_.NumberUpTo(1) == 1;
       const std::size_t channels = Count();
@@ -259,19 +259,19 @@ class Decoder {
   std::string name_;
   const fabric::Topology& topology_;
   std::vector<NodeId> names_;
-  TreeSchedule plan_;
+  TreeSchedule schedule_;
 };
 
 }  // namespace
 
-std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& plan) {
-  return Encoder(topology, plan).Encode();
+std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& schedule) {
+  return Encoder(topology, schedule).Encode();
 }
 
 Result<TreeSchedule> DecodeForest(std::string_view bytes, std::string_view name,
                                   const fabric::Topology& topology) {
   if (!bytes.starts_with(kForestMagic)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:byte 0: no forest file", name));
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:byte 0: not a forest file", name));
   }
   return Decoder(bytes.substr(kForestMagic.size()), name, topology).Decode();
 }

@@ -9,17 +9,19 @@
 
 namespace espalier::forest {
 
-// The compact form of a plan (docs/formats.md): names once, arcs by the node that they enter,
-// routes by what they share with their neighbours, and every parent as its place among the arcs
-// into the child, in as many bits as there are such arcs. 21 MB for 4,096 A100 GPUs.
-// The plan must be one that the verifier has passed.
+// Encodes a tree schedule compactly (docs/formats.md): names once, arcs by the node that they
+// enter, routes by what they share with their neighbours, and every parent as its index among the
+// arcs into the child, in as many bits as the number of such arcs needs. 21 MB for 4,096 A100 GPUs.
+//
+// Precondition: the verifier has accepted the schedule.
 inline constexpr std::string_view kForestMagic = "ESPFRST1";
-std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& plan);
+std::string EncodeForest(const fabric::Topology& topology, const TreeSchedule& schedule);
 
-// Reads it back. What is not wrong in itself is left to the verifier.
-// Errors: kInvalidArgument "NAME:byte OFFSET: what" for anything that EncodeForest does not
-// write, and for nodes that the topology does not have. Memory: at most 16 bytes for each bit of
-// the file.
+// Decodes the output of EncodeForest. Checks the form only; whether the schedule is sound is left
+// to the verifier.
+// Errors: kInvalidArgument "NAME:byte OFFSET: what" for anything that EncodeForest does not write,
+// and for nodes that the topology does not have.
+// Memory: at most 16 bytes for each bit of the file.
 Result<TreeSchedule> DecodeForest(std::string_view bytes, std::string_view name,
                                   const fabric::Topology& topology);
 

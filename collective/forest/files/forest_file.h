@@ -8,7 +8,7 @@
 
 namespace espalier::forest {
 
-// A forest file of either format, told by its first bytes.
+// Reads a forest file in either format, which its first bytes tell.
 // Errors: those of io::ReadFile, ParseForestJson and DecodeForest.
 Result<TreeSchedule> ReadForestFile(const std::string& path, const fabric::Topology& topology);
 

@@ -15,8 +15,8 @@ using fabric::NodeId;
 
 class Formatter {
  public:
-  Formatter(const fabric::Topology& topology, const TreeSchedule& plan)
-      : topology_(topology), plan_(plan) {}
+  Formatter(const fabric::Topology& topology, const TreeSchedule& schedule)
+      : topology_(topology), schedule_(schedule) {}
 
   Result<std::string> Format(const StageSeconds& seconds,
                              const std::optional<AllreduceProof>& proof) {
@@ -24,9 +24,9 @@ class Formatter {
     WriteHead();
     if (proof) WriteProof(*proof, writer_);
     writer_.Key("trees").BeginArray();
-    for (const Phase& phase : plan_.phases) {
-      TreePruner pruner(topology_, plan_, phase);
-      VisitRoutedTrees(plan_.forests[phase.forest], [&](const RoutedTree& tree) {
+    for (const Phase& phase : schedule_.phases) {
+      TreePruner pruner(topology_, schedule_, phase);
+      VisitRoutedTrees(schedule_.forests[phase.forest], [&](const RoutedTree& tree) {
         WriteTree(phase, tree, pruner);
         return written_ <= kMaxForestJson;
       });
@@ -51,39 +51,39 @@ class Formatter {
  private:
   void WriteHead() {
     std::int64_t unroutable = 0;
-    for (const Forest& forest : plan_.forests) unroutable += forest.unroutable_edges;
+    for (const Forest& forest : schedule_.forests) unroutable += forest.unroutable_edges;
     Heights heights;
-    for (const Forest& forest : plan_.forests) {
+    for (const Forest& forest : schedule_.forests) {
       const Heights own = ComputeHeights(forest);
       heights.max = std::max(heights.max, own.max);
       heights.mean = std::max(heights.mean, own.mean);
     }
-    writer_.Key("collective").String(CollectiveName(plan_.collective));
-    writer_.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan_.ranks.size()));
-    writer_.Key("method").String(MethodName(plan_.forests.front().method));
-    writer_.Key("share").Bool(plan_.on_share);
-    writer_.Key("in_network").Bool(plan_.in_network);
+    writer_.Key("collective").String(CollectiveName(schedule_.collective));
+    writer_.Key("compute_nodes").Integer(static_cast<std::int64_t>(schedule_.ranks.size()));
+    writer_.Key("method").String(MethodName(schedule_.forests.front().method));
+    writer_.Key("share").Bool(schedule_.on_share);
+    writer_.Key("in_network").Bool(schedule_.in_network);
     writer_.Key("bound").BeginObject();
-    WriteRates(plan_.bound_inverse_rate);
-    WriteIds("cut", plan_.cut);
+    WriteRates(schedule_.bound_inverse_rate);
+    WriteIds("cut", schedule_.cut);
     writer_.EndObject();
-    writer_.Key("trees_per_root").Integer(plan_.trees_per_weight);
-    writer_.Key("tree_gbps").String(plan_.tree_gbps.ToString());
+    writer_.Key("trees_per_root").Integer(schedule_.trees_per_weight);
+    writer_.Key("tree_gbps").String(schedule_.tree_gbps.ToString());
     writer_.Key("achieved").BeginObject();
-    WriteRates(plan_.inverse_rate);
-    writer_.Key("fraction_of_bound").String(plan_.FractionOfBound().ToString()).EndObject();
+    WriteRates(schedule_.inverse_rate);
+    writer_.Key("fraction_of_bound").String(schedule_.FractionOfBound().ToString()).EndObject();
     writer_.Key("height").BeginObject();
     writer_.Key("max").Integer(heights.max).Key("mean").Double(heights.mean).EndObject();
     writer_.Key("unroutable_edges").Integer(unroutable);
-    WriteIds("ranks", plan_.ranks);
+    WriteIds("ranks", schedule_.ranks);
     writer_.Key("weights").BeginArray();
-    for (const std::int64_t weight : plan_.weights) writer_.Integer(weight);
+    for (const std::int64_t weight : schedule_.weights) writer_.Integer(weight);
     writer_.EndArray();
   }
 
   void WriteRates(const Rational& inverse_rate) {
     writer_.Key("inverse_rate").String(inverse_rate.ToString());
-    writer_.Key("algbw_gbps").String(plan_.AlgorithmGbps(inverse_rate).ToString());
+    writer_.Key("algbw_gbps").String(schedule_.AlgorithmGbps(inverse_rate).ToString());
   }
 
   void WriteIds(std::string_view key, std::span<const NodeId> nodes) {
@@ -101,17 +101,17 @@ class Formatter {
   void WriteTree(const Phase& phase, const RoutedTree& tree, TreePruner& pruner) {
     written_ += 48;
     writer_.BeginObject();
-    if (plan_.phases.size() > 1) {
+    if (schedule_.phases.size() > 1) {
       writer_.Key("phase").String(
           CollectiveName(phase.reversed ? Collective::kReduceScatter : Collective::kAllgather));
     }
     writer_.Key("root");
-    WriteId(plan_.ranks[tree.root]);
+    WriteId(schedule_.ranks[tree.root]);
     writer_.Key("count").Integer(tree.count);
     writer_.Key("height").Integer(tree.height);
     writer_.Key("edges").BeginArray();
     std::span<const std::int32_t> pruned;
-    if (plan_.in_network) pruned = pruner.Prune(tree);
+    if (schedule_.in_network) pruned = pruner.Prune(tree);
     for (std::size_t e = 0; e < tree.edges.size(); ++e) {
       const TreeEdge& edge = tree.edges[e];
       const bool cut = !pruned.empty() && pruned[e] > 0;
@@ -120,13 +120,13 @@ class Formatter {
     writer_.EndArray().EndObject();
   }
 
-  // In the direction of the data. at: the switch that copies for it, or adds it up.
+  // Writes an edge in the direction of the data. at: the switch that copies or adds up for it.
   void WriteEdge(const Phase& phase, const TreeEdge& edge, std::optional<NodeId> at) {
     written_ += 30;
-    const RoutingTable& routes = plan_.forests[phase.forest].routes;
+    const RoutingTable& routes = schedule_.forests[phase.forest].routes;
     const std::span<const std::int32_t> hops = routes.Hops(*edge.route);
-    const NodeId parent = plan_.ranks[edge.parent];
-    const NodeId child = plan_.ranks[edge.child];
+    const NodeId parent = schedule_.ranks[edge.parent];
+    const NodeId child = schedule_.ranks[edge.child];
     writer_.BeginObject().Key("from");
     WriteId(phase.reversed ? child : parent);
     writer_.Key("to");
@@ -146,17 +146,17 @@ class Formatter {
   }
 
   const fabric::Topology& topology_;
-  const TreeSchedule& plan_;
+  const TreeSchedule& schedule_;
   io::JsonWriter writer_;
-  std::size_t written_ = 0;  // characters of the ids and what stands around them, about
+  std::size_t written_ = 0;  // characters of the ids and their punctuation, approximately
 };
 
 }  // namespace
 
-Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& plan,
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& schedule,
                                      const StageSeconds& seconds,
                                      const std::optional<AllreduceProof>& proof) {
-  return Formatter(topology, plan).Format(seconds, proof);
+  return Formatter(topology, schedule).Format(seconds, proof);
 }
 
 void WriteProof(const AllreduceProof& proof, io::JsonWriter& writer) {

@@ -15,7 +15,7 @@ class JsonWriter;
 
 namespace espalier::forest {
 
-// How long the stages of making a plan took.
+// How long each stage of computing a schedule took.
 struct StageSeconds {
   double bound = 0;
   double switch_removal = 0;
@@ -24,19 +24,23 @@ struct StageSeconds {
   double verify = 0;
 };
 
-// A plan as JSON (docs/formats.md), every tree with the paths of its edges: for small forests.
-// The plan must be one that the verifier has passed.
-// Errors: kResourceExhausted past kMaxForestJson characters (use the binary format).
+// Formats a tree schedule as JSON (docs/formats.md), every tree with the paths of its edges. For
+// small forests.
+//
+// Precondition: the verifier has accepted the schedule.
+// Errors: kResourceExhausted for more than kMaxForestJson characters (use the binary format).
 inline constexpr std::size_t kMaxForestJson = 50'000'000;
-Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& plan,
+Result<std::string> FormatForestJson(const fabric::Topology& topology, const TreeSchedule& schedule,
                                      const StageSeconds& seconds,
                                      const std::optional<AllreduceProof>& proof = std::nullopt);
-// The member "proof" of an object.
+// Writes the member "proof" of an object.
 void WriteProof(const AllreduceProof& proof, io::JsonWriter& writer);
 
-// Reads it back. What is not wrong in itself is left to the verifier.
-// Errors: kInvalidArgument "NAME:LINE:COL: what": bad JSON, unknown fields, ids that the topology
-// does not have, paths that do not go from `from` to `to`, two parents of one node in a tree.
+// Parses the output of FormatForestJson. Checks the form only; whether the schedule is sound is
+// left to the verifier.
+// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad JSON, unknown fields, ids that the
+// topology does not have, paths that do not lead from `from` to `to`, and two parents of one node
+// in a tree.
 Result<TreeSchedule> ParseForestJson(std::string_view text, std::string_view name,
                                      const fabric::Topology& topology);
 

@@ -33,15 +33,15 @@ struct Use {
   double most = 0;
 };
 
-// By the classes of both ends and the rate, bit/s.
+// By the classes of both ends and the rate in bit/s.
 using Uses = std::map<std::tuple<std::string, std::string, std::int64_t>, Use>;
 
-Uses MeasureUse(const fabric::Topology& topology, const TreeSchedule& plan,
+Uses MeasureUse(const fabric::Topology& topology, const TreeSchedule& schedule,
                 const Findings& findings) {
   Uses uses;
-  const double tree_bps = plan.tree_gbps.ToDouble() * 1e9;
-  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    const Phase& phase = plan.phases[p];
+  const double tree_bps = schedule.tree_gbps.ToDouble() * 1e9;
+  for (std::size_t p = 0; p < schedule.phases.size(); ++p) {
+    const Phase& phase = schedule.phases[p];
     for (std::size_t c = 0; c < phase.channels.size(); ++c) {
       const Findings::Load& load = findings.loads[p][c];
       const Channel& channel = phase.channels[c];
@@ -58,12 +58,12 @@ Uses MeasureUse(const fabric::Topology& topology, const TreeSchedule& plan,
   return uses;
 }
 
-// The smaller side says it shorter.
-std::string NameCut(const fabric::Topology& topology, const TreeSchedule& plan) {
+// The smaller side gives the shorter text.
+std::string NameCut(const fabric::Topology& topology, const TreeSchedule& schedule) {
   std::vector<bool> inside(topology.nodes().size(), false);
-  for (const NodeId node : plan.cut) inside[node.Index()] = true;
+  for (const NodeId node : schedule.cut) inside[node.Index()] = true;
   std::vector<std::string> sides[2];
-  for (const NodeId rank : plan.ranks) {
+  for (const NodeId rank : schedule.ranks) {
     sides[inside[rank.Index()] ? 1 : 0].push_back(topology.node(rank).id);
   }
   const bool into = sides[0].size() <= sides[1].size();
@@ -79,39 +79,39 @@ std::string NameCut(const fabric::Topology& topology, const TreeSchedule& plan) 
 
 }  // namespace
 
-std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& plan,
+std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& schedule,
                             const Findings& findings) {
   std::string text;
   const auto line = [&](std::string_view title, const std::string& value) {
     text += fmt::format("{:<20} {}\n", title, value);
   };
   const auto rates = [&](const Rational& inverse_rate) {
-    return fmt::format("{} Gbit/s (inverse rate {})", Decimal(plan.AlgorithmGbps(inverse_rate)),
+    return fmt::format("{} Gbit/s (inverse rate {})", Decimal(schedule.AlgorithmGbps(inverse_rate)),
                        inverse_rate.ToString());
   };
   std::size_t classes = 0;
   std::int64_t unroutable = 0;
-  for (const Forest& forest : plan.forests) {
+  for (const Forest& forest : schedule.forests) {
     classes += forest.classes.size();
     unroutable += forest.unroutable_edges;
   }
   line("collective",
-       fmt::format("{} over {} ranks{}", CollectiveName(plan.collective), plan.ranks.size(),
-                   plan.on_share ? ", on a share of the links" : ""));
-  line("method", std::string(MethodName(plan.forests.front().method)));
-  line("bound", rates(plan.bound_inverse_rate));
-  line("bottleneck cut", NameCut(topology, plan));
-  line("attained", fmt::format("{}, {:.4g} % of the bound", rates(plan.inverse_rate),
-                               100 * plan.FractionOfBound().ToDouble()));
+       fmt::format("{} over {} ranks{}", CollectiveName(schedule.collective), schedule.ranks.size(),
+                   schedule.on_share ? ", on a share of the links" : ""));
+  line("method", std::string(MethodName(schedule.forests.front().method)));
+  line("bound", rates(schedule.bound_inverse_rate));
+  line("bottleneck cut", NameCut(topology, schedule));
+  line("attained", fmt::format("{}, {:.4g} % of the bound", rates(schedule.inverse_rate),
+                               100 * schedule.FractionOfBound().ToDouble()));
   line("trees", fmt::format("{} per root and unit of weight, {} Gbit/s each, in {} classes",
-                            plan.trees_per_weight, Decimal(plan.tree_gbps), classes));
+                            schedule.trees_per_weight, Decimal(schedule.tree_gbps), classes));
   line("height",
        fmt::format("{} at most, {:.2f} on average", findings.heights.max, findings.heights.mean));
   line("edges", fmt::format("{} between ranks, {} of them on paths that ECMP cannot take",
                             findings.edges, unroutable));
   text +=
       "\nlinks (each direction)                  Gbit/s   count   unused  mean use  most used\n";
-  for (const auto& [key, use] : MeasureUse(topology, plan, findings)) {
+  for (const auto& [key, use] : MeasureUse(topology, schedule, findings)) {
     const auto& [from, to, bps] = key;
     text +=
         fmt::format("{:<32} {:>13} {:>7} {:>8} {:>7.1f} % {:>8.1f} %\n",
@@ -121,12 +121,12 @@ std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule
   return text;
 }
 
-std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology, const TreeSchedule& plan,
-                                        const Findings& findings,
+std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology,
+                                        const TreeSchedule& schedule, const Findings& findings,
                                         const std::vector<std::vector<std::int64_t>>& pruned) {
   std::map<std::tuple<std::string, std::string, std::int64_t>, ClassSaving> savings;
-  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    const std::vector<Channel>& channels = plan.phases[p].channels;
+  for (std::size_t p = 0; p < schedule.phases.size(); ++p) {
+    const std::vector<Channel>& channels = schedule.phases[p].channels;
     for (std::size_t c = 0; c < channels.size(); ++c) {
       const Findings::Load& load = findings.loads[p][c];
       const std::string from = ClassOf(topology.node(channels[c].from));
@@ -158,10 +158,10 @@ std::string SummariseSavings(const std::vector<ClassSaving>& savings) {
   return text;
 }
 
-Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& plan,
+Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& schedule,
                                     std::size_t tree_class) {
-  const Phase& phase = plan.phases.front();
-  const Forest& forest = plan.forests[phase.forest];
+  const Phase& phase = schedule.phases.front();
+  const Forest& forest = schedule.forests[phase.forest];
   if (tree_class >= forest.classes.size()) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("there is no tree {}: the classes of trees are 0 to {}", tree_class,
@@ -177,10 +177,10 @@ Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const Tree
   };
   std::string text =
       fmt::format("digraph tree{} {{\n  // {} of {} trees of this root\n", tree_class,
-                  forest.classes[tree_class].count, plan.trees_per_weight);
+                  forest.classes[tree_class].count, schedule.trees_per_weight);
   VisitRoutedTrees(forest, [&](const RoutedTree& tree) {
     if (tree.tree_class != tree_class) return tree.tree_class < tree_class;
-    text += fmt::format("  {} [shape=box]\n", quoted(plan.ranks[tree.root]));
+    text += fmt::format("  {} [shape=box]\n", quoted(schedule.ranks[tree.root]));
     for (const TreeEdge& edge : tree.edges) {
       std::string via;
       const auto hops = forest.routes.Hops(*edge.route);
@@ -189,12 +189,12 @@ Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const Tree
         const std::string name = quoted(phase.reversed ? channel.from : channel.to);
         via += (via.empty() ? "" : "\\n") + name.substr(1, name.size() - 2);
       }
-      const NodeId parent = plan.ranks[edge.parent];
-      const NodeId child = plan.ranks[edge.child];
+      const NodeId parent = schedule.ranks[edge.parent];
+      const NodeId child = schedule.ranks[edge.child];
       text += fmt::format("  {} -> {} [label=\"{}\"]\n", quoted(phase.reversed ? child : parent),
                           quoted(phase.reversed ? parent : child), via);
     }
-    return false;  // others of the class differ only in their routes
+    return false;  // the other trees of the class differ only in their routes
   });
   return text + "}\n";
 }

@@ -13,12 +13,12 @@
 
 namespace espalier::forest {
 
-// A sound plan in a page, for people: rates and bound, the bottleneck cut, trees and heights, and
-// how busy the links of each class (kinds of their two ends, and rate) are.
-std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& plan,
+// Summarises a sound schedule on one page for people: rates and bound, the bottleneck cut, trees
+// and heights, and the load of each class of links (by the kinds of their two ends and the rate).
+std::string SummariseForest(const fabric::Topology& topology, const TreeSchedule& schedule,
                             const Findings& findings);
 
-// What copying and adding up in switches saves on the links of one class: trees times links.
+// What in-network aggregation saves on the links of one class, in trees times links.
 struct ClassSaving {
   std::string from;
   std::string to;
@@ -26,17 +26,17 @@ struct ClassSaving {
   std::int64_t before = 0;
   std::int64_t after = 0;
 };
-// pruned: of CountPrunedLoads. By class.
-std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology, const TreeSchedule& plan,
-                                        const Findings& findings,
+// Computes the savings by class. pruned: the result of CountPrunedLoads.
+std::vector<ClassSaving> SavingsByClass(const fabric::Topology& topology,
+                                        const TreeSchedule& schedule, const Findings& findings,
                                         const std::vector<std::vector<std::int64_t>>& pruned);
-// The same for people.
+// Formats the savings for people.
 std::string SummariseSavings(const std::vector<ClassSaving>& savings);
 
-// One tree, by its place among the classes of the first phase's forest, as Graphviz: ranks level
-// by level, edges labelled with the switches that they pass where these are few.
-// Errors: kInvalidArgument where there is no such tree.
-Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& plan,
+// Formats one tree as Graphviz text: ranks level by level, edges labelled with the switches on
+// their route if these are few. tree_class: index among the classes of the first phase's forest.
+// Errors: kInvalidArgument if there is no such tree.
+Result<std::string> FormatTreeAsDot(const fabric::Topology& topology, const TreeSchedule& schedule,
                                     std::size_t tree_class);
 
 }  // namespace espalier::forest

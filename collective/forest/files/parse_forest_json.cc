@@ -18,7 +18,7 @@ using io::JsonValue;
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max() / 2;
 
-// The trees of one phase as they are read: classes, and the routes of every edge in their order.
+// The trees of one phase while they are read: classes, and the routes of every edge in order.
 struct OpenPhase {
   bool reversed = false;
   Forest forest;
@@ -46,8 +46,8 @@ class Parser {
   Result<TreeSchedule> Parse(const JsonValue& document) {
     JsonFields fields(document, name_);
     ReadHead(fields);
-    const JsonValue* bound = ReadRates(fields, "bound", plan_.bound_inverse_rate);
-    ReadRates(fields, "achieved", plan_.inverse_rate);
+    const JsonValue* bound = ReadRates(fields, "bound", schedule_.bound_inverse_rate);
+    ReadRates(fields, "achieved", schedule_.inverse_rate);
     ReadDerived(fields);
     const auto& ranks = fields.Array("ranks");
     const auto& weights = fields.Array("weights");
@@ -65,7 +65,7 @@ class Parser {
       if (error_) return tl::unexpected<Error>(*error_);
     }
     Close();
-    return std::move(plan_);
+    return std::move(schedule_);
   }
 
  private:
@@ -82,7 +82,7 @@ class Parser {
   void ReadHead(JsonFields& fields) {
     const std::string collective = fields.RequiredString("collective");
     if (const auto found = FindCollective(collective)) {
-      plan_.collective = *found;
+      schedule_.collective = *found;
     } else {
       fields.AddError("collective", fmt::format("unknown collective \"{}\"", collective));
     }
@@ -95,15 +95,16 @@ class Parser {
       known = true;
     }
     if (!known) fields.AddError("method", fmt::format("unknown method \"{}\"", method));
-    plan_.on_share = fields.Bool("share", false);
-    plan_.in_network = fields.Bool("in_network", false);
-    if (plan_.in_network) plan_.stated_copies.emplace();
-    plan_.trees_per_weight = fields.Integer("trees_per_root", 1, 1, kMaxInteger);
-    plan_.tree_gbps = ReadRational(fields, "tree_gbps");
+    schedule_.on_share = fields.Bool("share", false);
+    schedule_.in_network = fields.Bool("in_network", false);
+    if (schedule_.in_network) schedule_.stated_copies.emplace();
+    schedule_.trees_per_weight = fields.Integer("trees_per_root", 1, 1, kMaxInteger);
+    schedule_.tree_gbps = ReadRational(fields, "tree_gbps");
     unroutable_edges_ = fields.Integer("unroutable_edges", 0, 0, kMaxInteger);
   }
 
-  // Fields that follow from the others, or say how the plan was made: only their form matters.
+  // Reads fields that follow from others or say how the schedule was made: only their form is
+  // checked.
   void ReadDerived(JsonFields& fields) {
     fields.Integer("compute_nodes", 0, 0, kMaxInteger);
     if (const JsonValue* height = fields.Object("height")) {
@@ -133,9 +134,9 @@ class Parser {
     const std::string text = fields.RequiredString(key);
     const auto value = ParseRational(text);
     if (value && !value->IsZero()) return *value;
-    fields.AddError(key, fmt::format("\"{}\" is no positive rational number (write \"7/2\" or "
-                                     "\"3\")",
-                                     text));
+    fields.AddError(
+        key,
+        fmt::format("\"{}\" is not a positive rational number (write \"7/2\" or \"3\")", text));
     return Rational(1, 1);
   }
 
@@ -163,45 +164,45 @@ class Parser {
     return node;
   }
 
-  // All compute nodes, where the file does not say.
+  // Reads the ranks. They default to all compute nodes.
   void ReadRanks(const std::vector<JsonValue>& ranks) {
     for (const JsonValue& value : ranks) {
-      if (const auto node = ReadNode(value)) plan_.ranks.push_back(*node);
+      if (const auto node = ReadNode(value)) schedule_.ranks.push_back(*node);
     }
     if (ranks.empty()) {
       for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {
         if (topology_.nodes()[i].kind != fabric::NodeKind::kCompute) continue;
-        plan_.ranks.emplace_back(static_cast<std::int32_t>(i));
+        schedule_.ranks.emplace_back(static_cast<std::int32_t>(i));
       }
     }
-    if (plan_.ranks.size() > kMaxRanks) {
-      plan_.ranks.resize(kMaxRanks);
+    if (schedule_.ranks.size() > kMaxRanks) {
+      schedule_.ranks.resize(kMaxRanks);
       if (!error_) error_ = Error{ErrorCode::kInvalidArgument, name_ + ": too many ranks"};
     }
     rank_of_.assign(topology_.nodes().size(), kNoRank);
-    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
-      rank_of_[plan_.ranks[r].Index()] = static_cast<Rank>(r);
+    for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) {
+      rank_of_[schedule_.ranks[r].Index()] = static_cast<Rank>(r);
     }
   }
 
   void ReadWeights(const std::vector<JsonValue>& weights) {
     for (const JsonValue& value : weights) {
-      // One field of an object is how whole numbers are read; an array's item has no key.
+      // Whole numbers can only be read as a field of an object; an item of an array has no key.
       JsonValue holder;
       holder.kind = JsonValue::Kind::kObject;
       holder.members.emplace_back("weight", value);
       JsonFields field(holder, name_);
-      plan_.weights.push_back(field.Integer("weight", 0, 0, kMaxInteger));
+      schedule_.weights.push_back(field.Integer("weight", 0, 0, kMaxInteger));
       Keep(field.Finish());
     }
-    if (weights.empty()) plan_.weights.assign(plan_.ranks.size(), 1);
+    if (weights.empty()) schedule_.weights.assign(schedule_.ranks.size(), 1);
   }
 
   void ReadCut(const JsonValue& bound) {
     const JsonValue* cut = bound.Find("cut");
     if (cut == nullptr) return;
     for (const JsonValue& value : cut->items) {
-      if (const auto node = ReadNode(value)) plan_.cut.push_back(*node);
+      if (const auto node = ReadNode(value)) schedule_.cut.push_back(*node);
     }
   }
 
@@ -210,11 +211,11 @@ class Parser {
       OpenPhase& phase = phases_.emplace_back();
       phase.reversed = reversed;
       phase.forest.method = method_;
-      phase.forest.rank_count = static_cast<std::int32_t>(plan_.ranks.size());
-      phase.forest.trees_per_weight = plan_.trees_per_weight;
+      phase.forest.rank_count = static_cast<std::int32_t>(schedule_.ranks.size());
+      phase.forest.trees_per_weight = schedule_.trees_per_weight;
     };
-    if (GoesUp(plan_.collective)) open(true);
-    if (GoesDown(plan_.collective)) open(false);
+    if (GoesUp(schedule_.collective)) open(true);
+    if (GoesDown(schedule_.collective)) open(false);
     phases_.front().forest.unroutable_edges = unroutable_edges_;
   }
 
@@ -228,14 +229,14 @@ class Parser {
       }
     }
     fields.AddError("phase",
-                    "field \"phase\" must be \"reduce-scatter\" or \"allgather\", as the "
-                    "collective has them");
+                    "field \"phase\" must name a phase of the collective (\"reduce-scatter\" or "
+                    "\"allgather\")");
     return nullptr;
   }
 
   std::optional<Rank> ReadRank(const JsonValue& object, std::string_view key) {
     const JsonValue* value = object.Find(key);
-    if (value == nullptr) return std::nullopt;  // told by the fields
+    if (value == nullptr) return std::nullopt;  // JsonFields has reported the error
     const auto node = ReadNode(*value);
     if (!node) return std::nullopt;
     const Rank rank = rank_of_[node->Index()];
@@ -257,9 +258,9 @@ class Parser {
     Forest& forest = phase->forest;
     forest.classes.push_back({*root, count});
     const std::size_t first = forest.parents.size();
-    forest.parents.resize(first + plan_.ranks.size(), kNoRank);
+    forest.parents.resize(first + schedule_.ranks.size(), kNoRank);
     for (const JsonValue& edge : edges) {
-      ReadEdge(edge, count, {forest.parents.data() + first, plan_.ranks.size()}, *phase);
+      ReadEdge(edge, count, {forest.parents.data() + first, schedule_.ranks.size()}, *phase);
       if (error_) return;
     }
   }
@@ -271,7 +272,7 @@ class Parser {
     fields.RequiredString("to");
     const auto& path = fields.RequiredArray("path");
     const std::string_view copy_key = phase.reversed ? "added_at" : "copied_at";
-    if (plan_.in_network) fields.String(copy_key);
+    if (schedule_.in_network) fields.String(copy_key);
     Keep(fields.Finish());
     const auto from = ReadRank(value, "from");
     const auto to = ReadRank(value, "to");
@@ -280,14 +281,14 @@ class Parser {
     const Rank child = phase.reversed ? *from : *to;
     if (parents[child] != kNoRank) {
       return SetError(value, fmt::format("{} has two parents in this tree",
-                                         topology_.node(plan_.ranks[child]).id));
+                                         topology_.node(schedule_.ranks[child]).id));
     }
     parents[child] = parent;
-    if (const JsonValue* at = value.Find(copy_key); plan_.in_network && at != nullptr) {
+    if (const JsonValue* at = value.Find(copy_key); schedule_.in_network && at != nullptr) {
       const auto node = ReadNode(*at);
       if (!node) return;
-      plan_.stated_copies->push_back({static_cast<std::size_t>(&phase - phases_.data()),
-                                      phase.forest.classes.size() - 1, child, *node});
+      schedule_.stated_copies->push_back({static_cast<std::size_t>(&phase - phases_.data()),
+                                          phase.forest.classes.size() - 1, child, *node});
     }
     std::vector<std::int32_t> hops;
     std::optional<NodeId> last;
@@ -295,11 +296,12 @@ class Parser {
       const auto node = ReadNode(item);
       if (!node) return;
       if (last) hops.push_back(phase.ChannelFor(*last, *node));
-      if (!last && *node != plan_.ranks[*from]) return SetError(item, "the path begins elsewhere");
+      if (!last && *node != schedule_.ranks[*from])
+        return SetError(item, "the path does not begin at \"from\"");
       last = node;
     }
-    if (hops.empty() || *last != plan_.ranks[*to])
-      return SetError(value, "the path ends elsewhere");
+    if (hops.empty() || *last != schedule_.ranks[*to])
+      return SetError(value, "the path does not end at \"to\"");
     if (phase.reversed) std::reverse(hops.begin(), hops.end());
     auto& routes = phase.routes[{child, parent}];
     if (!routes.empty() && routes.back().hops == hops &&
@@ -317,14 +319,15 @@ class Parser {
         for (const auto& route : routes) phase.forest.routes.AddRoute(route.count, route.hops);
       }
       phase.forest.routes.Index(phase.forest.rank_count);
-      plan_.phases.push_back({plan_.forests.size(), phase.reversed, std::move(phase.channels)});
-      plan_.forests.push_back(std::move(phase.forest));
+      schedule_.phases.push_back(
+          {schedule_.forests.size(), phase.reversed, std::move(phase.channels)});
+      schedule_.forests.push_back(std::move(phase.forest));
     }
   }
 
   std::string name_;
   const fabric::Topology& topology_;
-  TreeSchedule plan_;
+  TreeSchedule schedule_;
   Method method_ = Method::kGeneral;
   std::int64_t unroutable_edges_ = 0;
   std::vector<Rank> rank_of_;  // by node

@@ -10,7 +10,8 @@ namespace {
 
 using Hops = std::vector<std::int32_t>;
 
-// What the coder and the decoder both remember: the last route of all and the last of each rank.
+// What the encoder and the decoder both remember: the last route of all and the last route of each
+// rank.
 struct Memory {
   explicit Memory(std::size_t ranks) : last_from(ranks) {}
   Hops last;
@@ -29,7 +30,7 @@ void WriteRoutes(const RoutingTable& routes, ByteWriter& writer) {
   std::size_t to = 0;
   std::size_t next_from = 0;
   for (std::size_t arc = 0; arc < routes.ArcCount(); ++arc) {
-    // How many nodes further on it enters; then how much later it leaves than the last.
+    // The distance from the previous head, then the ranks skipped since the previous tail.
     writer.Number(routes.To(arc) - to);
     if (routes.To(arc) != to) next_from = 0;
     to = routes.To(arc);
@@ -91,7 +92,7 @@ std::optional<RoutingTable> ReadRoutes(ByteReader& reader, std::size_t rank_coun
       }
       if (reader.Failed()) return std::nullopt;
       hops.insert(hops.end(), memory.last.end() - tail, memory.last.end());
-      // Shared ends repeat for five bytes a route: a short file could name very long routes.
+      // A route with shared ends takes five bytes, so a short file could describe very long routes.
       total_hops += hops.size();
       if (total_hops > kMaxHopsPerByte * reader.Offset()) return std::nullopt;
       routes.AddRoute(static_cast<std::int64_t>(trees), hops);

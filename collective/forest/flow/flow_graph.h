@@ -6,15 +6,15 @@
 
 namespace espalier::forest {
 
-// The network that flows and edge splitting work on: nodes 0 ... n-1 with directed integer
-// capacities between them, and a source s apart from them with an arc into every node (its
-// supply). Both directions between two nodes are one pair of numbers, so that a residual arc is
-// found without a search.
+// The network on which flows and edge splitting work: nodes 0 ... n-1 with directed integer
+// capacities between them, and a separate source s with an arc into every node (its supply). Both
+// directions between two nodes are stored as one pair of numbers, so that a residual arc is found
+// without a search.
 //
 // A plain data structure; capacities are never negative. Not thread-safe.
 class FlowGraph {
  public:
-  // What a node sees of one neighbour: capacity[out] towards it, capacity[out ^ 1] from it.
+  // A node's view of one neighbour: capacity[out] leads to it, capacity[out ^ 1] comes from it.
   struct Port {
     std::int32_t node = 0;
     std::int32_t out = 0;
@@ -26,13 +26,14 @@ class FlowGraph {
   std::span<const Port> Ports(std::int32_t node) const {
     return ports_[static_cast<std::size_t>(node)];
   }
-  // Of an ordered pair of nodes; 0 where there is no arc. O(smaller degree).
+  // The capacity between an ordered pair of nodes; 0 if there is no arc. O(smaller degree).
   std::int64_t Capacity(std::int32_t from, std::int32_t to) const;
   std::int64_t capacity(std::int32_t out) const { return capacity_[static_cast<std::size_t>(out)]; }
   std::int64_t Supply(std::int32_t node) const { return supply_[static_cast<std::size_t>(node)]; }
 
-  // amount may be negative, but not past what is there. A pair of nodes without capacity left is
-  // no longer a port. O(smaller degree), or of both degrees where the last capacity goes.
+  // Adds `amount`, which may be negative but not below what is left. A pair of nodes without any
+  // capacity is removed from their ports. O(smaller degree), or O(both degrees) if the last
+  // capacity is removed.
   void Add(std::int32_t from, std::int32_t to, std::int64_t amount);
   void AddSupply(std::int32_t node, std::int64_t amount) {
     supply_[static_cast<std::size_t>(node)] += amount;
@@ -48,7 +49,7 @@ class FlowGraph {
   std::vector<std::vector<Port>> ports_;
   std::vector<std::int64_t> capacity_;
   std::vector<std::int64_t> supply_;
-  std::vector<std::int32_t> free_pairs_;  // without capacity, to be used again
+  std::vector<std::int32_t> free_pairs_;  // unused, for reuse
 };
 
 }  // namespace espalier::forest

@@ -28,7 +28,7 @@ bool ParentFlow::Solve(std::span<const Group> groups, std::span<const std::int64
   return true;
 }
 
-// What could not be placed.
+// Places the units of a group greedily; returns how many do not fit.
 std::int64_t ParentFlow::PlaceGreedily(std::size_t group) {
   std::int64_t open = groups_[group].units;
   std::uint64_t candidates = groups_[group].allowed;
@@ -47,8 +47,8 @@ std::int64_t ParentFlow::PlaceGreedily(std::size_t group) {
   return open;
 }
 
-// Moves units of other groups from arc to arc until one that `group` may take has room: breadth
-// first over the arcs.
+// Makes room for `group`: searches the arcs breadth-first and moves units of other groups from arc
+// to arc until an arc that `group` may use has room.
 bool ParentFlow::Augment(std::size_t group) {
   constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   std::array<std::uint32_t, 64> through{};  // the group that would move to this arc

@@ -6,8 +6,8 @@
 
 namespace espalier::forest {
 
-// A small transport problem: groups of units, each allowed on some of up to 64 arcs of limited
-// capacity. Reused for many problems, so that nothing is allocated in between.
+// Solves a small transportation problem: groups of units, each allowed on some of up to 64 arcs of
+// limited capacity. One object serves many problems without further allocation.
 class ParentFlow {
  public:
   struct Group {
@@ -15,12 +15,12 @@ class ParentFlow {
     std::int64_t units = 0;
   };
 
-  // Finds how many units of each group take each arc so that all do. False where that cannot be.
-  // First every group goes, the least free first, to the allowed arc with most left; what does
-  // not fit is placed by augmenting paths over the arcs, so the answer is exact.
+  // Finds how many units of each group take each arc so that all units are placed. Returns false if
+  // that is impossible. The most constrained groups go first, each to the allowed arc with the most
+  // room; augmenting paths over the arcs then place what does not fit, so the answer is exact.
   bool Solve(std::span<const Group> groups, std::span<const std::int64_t> capacity);
 
-  // After Solve: by group, then arc.
+  // The result of Solve, by group and arc.
   std::int64_t Units(std::size_t group, std::size_t arc) const {
     return units_[group * arcs_ + arc];
   }
@@ -34,7 +34,7 @@ class ParentFlow {
   std::vector<std::int64_t> units_;
   std::vector<std::int64_t> left_;    // by arc
   std::vector<std::int64_t> unmet_;   // by group
-  std::vector<std::uint32_t> order_;  // groups, least free first
+  std::vector<std::uint32_t> order_;  // groups, the most constrained first
 };
 
 }  // namespace espalier::forest

@@ -84,7 +84,7 @@ std::int64_t PullFlow::Pull(std::int32_t sink, std::int64_t want) {
     const FlowGraph::Port& port = graph_.Ports(top.node)[static_cast<std::size_t>(cursor)];
     MoveAlong(port.out ^ 1, ended.got);
     top.got += ended.got;
-    if (ended.got < ended.want) ++cursor;  // nothing more comes from there in this phase
+    if (ended.got < ended.want) ++cursor;  // it has nothing more to give in this phase
   }
 }
 

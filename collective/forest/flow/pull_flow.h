@@ -8,37 +8,38 @@
 
 namespace espalier::forest {
 
-// Maximum flows from the source s of a FlowGraph to one node after another, made for the question
-// "does at least K reach every node?", where most answers are yes and near by.
+// Computes maximum flows from the source s of a FlowGraph to one node after another. It is built
+// for the question "does at least K reach every node?", whose answer is mostly yes and found
+// nearby.
 //
-// Idea. Works backwards from the sink: a breadth-first search over residual arcs that stops as
-// soon as it has seen enough supply, then a depth-first search that pulls whole amounts along the
-// levels and takes supply at every level on the way (not only at the deepest, as Dinic's does).
-// One to three such phases do. Nodes whose question is answered can be contracted into s: each
-// later search ends at their border. All changes are undone through a list of what was touched,
-// so that a flow costs what it looks at and not the size of the graph.
+// Idea: work backwards from the sink. A breadth-first search over residual arcs stops as soon as it
+// has seen enough supply. A depth-first search then pulls whole amounts along the levels and takes
+// supply at every level on the way, while Dinic's algorithm takes it only at the deepest. One to
+// three such phases suffice in most cases. Nodes whose question is answered can be contracted into
+// s, so that later searches end at their border. All changes are undone through a list of touched
+// entries, so the cost of a flow depends on what it visits and not on the size of the graph.
 //
-// Complexity: a flow takes at most (nodes with supply) * (nodes) phases of O(arcs); on networks,
-// a few phases over a few arcs. Pitfall: the first flow into a graph without contracted nodes
-// has to collect K from all over it.
+// Complexity: a flow takes at most (nodes with supply) * (nodes) phases of O(arcs); on networks, a
+// few phases over a few arcs.
+// Pitfall: the first flow into a graph without contracted nodes has to collect K from all over it.
 class PullFlow {
  public:
   // The graph must stay alive; its capacities may change between calls.
   explicit PullFlow(FlowGraph& graph);
 
-  // What is missing of `need` at the sink; 0 where all of it arrives.
+  // Returns how much of `need` does not reach the sink; 0 if all of it does.
   std::int64_t Deficit(std::int32_t sink, std::int64_t need);
-  // Whether `need` arrives: cheaper than Deficit where it does not.
+  // Returns whether `need` reaches the sink. Cheaper than Deficit if it does not.
   bool Reaches(std::int32_t sink, std::int64_t need);
-  // After a Deficit above 0: the nodes from which nothing more could be pulled, the sink side of
-  // a minimum cut, sink first.
+  // After a Deficit above 0: the nodes from which nothing more could be pulled. They are the sink
+  // side of a minimum cut, sink first.
   const std::vector<std::int32_t>& SinkSide() const { return queue_; }
 
-  // From now on the node is part of the source.
+  // Makes the node part of the source from here on.
   void Contract(std::int32_t node) { contracted_[static_cast<std::size_t>(node)] = contraction_; }
   void ForgetContractions() { ++contraction_; }
 
-  // Arcs looked at so far: the measure of work.
+  // Arcs visited so far: the measure of work.
   std::int64_t Steps() const { return steps_; }
 
  private:
@@ -54,10 +55,10 @@ class PullFlow {
   };
 
   std::int64_t Run(std::int32_t sink, std::int64_t need, bool exact);
-  // The supply seen by the search, at least `missing` if it was stopped early.
+  // Returns the supply that the search has seen, at least `missing` if it stopped early.
   std::int64_t BuildLevels(std::int32_t sink, std::int64_t missing);
   std::int64_t Pull(std::int32_t sink, std::int64_t want);
-  // Takes what the frame's node can get at once; gives the next frame to pull from, none where
+  // Takes what the frame's node can get at once. Returns the next frame to pull from, or none if
   // the frame has what it wants or can get no more.
   std::optional<Frame> Advance(Frame& top);
   void MoveAlong(std::int32_t in, std::int64_t amount);

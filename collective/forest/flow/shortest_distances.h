@@ -6,7 +6,7 @@
 
 namespace espalier::forest {
 
-// Hops from every node to every node; row-major by the node arrived at, so that a row holds the
+// The hops from every node to every node, row-major by destination, so that a row holds the
 // distances from all sources.
 class DistanceTable {
  public:
@@ -16,8 +16,8 @@ class DistanceTable {
     std::uint16_t to = 0;
   };
 
-  // Breadth-first from 64 sources at a time, one bit each. nodes < 65,535.
-  // O(nodes^2 + edges * nodes / 64 * levels in which anything moves).
+  // Computes them breadth-first from 64 sources at a time, one bit each. nodes < 65,535. O(nodes^2
+  // + edges * nodes / 64 * levels in which anything changes).
   DistanceTable(std::size_t nodes, std::span<const Edge> edges);
 
   std::span<const std::uint16_t> To(std::size_t node) const {

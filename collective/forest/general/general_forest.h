@@ -9,12 +9,12 @@
 
 namespace espalier::forest {
 
-// The general exact construction: a forest of exactly `count` trees for any balanced problem.
-// Switches, and then all ranks but one, are removed by complete edge splitting (Theorems 26 to
-// 28); the single rank left has one class of trees, and putting the ranks back in reverse order
-// makes the forest grow. The trees may be high: BuildShallowForest makes shallow ones.
-// Errors: kUnavailable when cancelled; kResourceExhausted when the step budget is used up or
-// products are past 63 bits.
+// The general exact construction: builds a forest of exactly `count` trees for any balanced
+// problem. Complete edge splitting removes the switches and then all ranks but one (ForestColl,
+// Theorems 26 to 28). The remaining rank has one class of trees, and the forest grows as the ranks
+// are put back in reverse order. The trees may be high; BuildShallowForest makes shallow ones.
+// Errors: kUnavailable when cancelled; kResourceExhausted if the step budget is used up or products
+// exceed 63 bits.
 Result<Forest> BuildGeneralForest(const Problem& problem, const TreeCount& count,
                                   const EliminationOptions& options = {},
                                   const Control& control = {});

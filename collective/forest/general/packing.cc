@@ -9,17 +9,20 @@ namespace espalier::forest {
 
 namespace {
 
-// Problem: the trees span the ranks that are there, within the capacities after a removal. They are
-// to span the removed rank v too, within the capacities before it.
+// Problem: the trees span the current ranks within the capacities after a removal. Extend them to
+// span the removed rank v as well, within the capacities before the removal.
 //
-// Idea. Undoing a split (u, v, t) gives (u, v) and (v, t) what it takes from (u, t): a tree that
-// uses (u, t) past what remains of it is led u -> v -> t. As v is entered once, a tree with several
-// such detours needs only one of their first halves; what the others had is left unused.
+// Idea: undoing a split (u, v, t) moves its amount from (u, t) back to (u, v) and (v, t). A tree
+// that exceeds what remains of (u, t) is led u -> v -> t. A tree enters v only once, so with
+// several such detours it needs only one first half; the others stay unused.
+//
 // Invariant between two calls of PutBack: the classes count K trees in all, each spans the ranks
-// put back so far, and no arc, those from s included, has more users than capacity. The arcs into v
-// suffice for all trees, as the elimination removed v only while K units could enter it.
+// put back so far, and no arc, including those from s, has more users than capacity. The arcs into
+// v suffice for all trees, as the elimination removed v only while K units could enter it.
+//
 // Cost: for each rank, all classes times its splits and arcs.
-// Source: the splits are those of ForestColl, Theorems 26 to 28 (packing.h).
+// Source: the splits are those of ForestColl, Theorems 26 to 28; ForestColl itself grows trees edge
+// by edge (Algorithm 4).
 class Lift {
  public:
   Lift(SplitGraph& graph, std::int32_t rank_count, std::int32_t last, std::int64_t need)
@@ -59,12 +62,12 @@ class Lift {
   }
 
  private:
-  // An arc into the node, and how much of it no tree uses yet.
+  // An arc into the node and its unused capacity.
   struct Entry {
     std::int32_t from = 0;
     std::int64_t left = 0;
   };
-  // A split whose arc (from, to) may have more users than it now has room for.
+  // A split whose arc (from, to) may have more users than remaining capacity.
   struct Detour {
     std::int32_t from = 0;
     std::int32_t to = 0;
@@ -85,7 +88,7 @@ class Lift {
     return counts_.size() - 1;
   }
 
-  // Leaves `count` trees in the class and puts the rest into a new one.
+  // Leaves `count` trees in the class and moves the rest into a new one.
   std::size_t Divide(std::size_t tree_class, std::int64_t count) {
     const std::size_t rest = AddClass();
     counts_[rest] = counts_[tree_class] - count;
@@ -128,7 +131,7 @@ class Lift {
     }
   }
 
-  // Chooses users of a detour's arc until the others have room.
+  // Moves users of a detour's arc onto the detour until the others fit.
   void MoveExcess(std::size_t d) {
     std::int64_t excess = -detours_[d].room;
     for (const std::size_t user : detours_[d].users) excess += counts_[user];
@@ -141,7 +144,7 @@ class Lift {
     }
   }
 
-  // Of a class that uses the arc of detour d, `count` trees are to be moved.
+  // Divides a class that uses the arc of detour d, as only `count` of its trees move.
   void DivideUser(std::size_t user, std::int64_t count, std::size_t d) {
     const std::size_t rest = Divide(user, count);
     is_moved_[rest] = is_moved_[user];
@@ -154,7 +157,7 @@ class Lift {
     }
   }
 
-  // Puts the node into the classes whose trees take a detour through it.
+  // Adds the node to the classes whose trees take a detour through it.
   void HangDetoured() {
     std::stable_sort(moved_.begin(), moved_.end(),
                      [](const Moved& x, const Moved& y) { return x.tree_class < y.tree_class; });
@@ -180,8 +183,9 @@ class Lift {
     }
   }
 
-  // The detour by which the node is entered: one that begins above all that will hang under it.
-  // On the way from any of them up to the root, it is the last whose end is passed.
+  // Chooses the detour by which the node is entered: it must begin above all ranks that will hang
+  // under the node. On the path from any detour's start up to the root, it is the detour whose end
+  // is passed last.
   const Moved& ChooseEntry(std::size_t tree_class, std::span<const Moved> moved) {
     const Moved* highest = &moved.front();
     if (moved.size() == 1) return *highest;
@@ -217,7 +221,7 @@ class Lift {
     }
   }
 
-  // Hangs the node into every other class, by a free arc.
+  // Adds the node to every other class, by a free arc.
   void HangOthers() {
     for (std::size_t c = 0; c < counts_.size(); ++c) {
       if (is_moved_[c]) {
@@ -225,13 +229,13 @@ class Lift {
         continue;
       }
       const Entry& entry = ChooseFreeEntry(c);
-      if (entry.left < counts_[c]) Divide(c, entry.left);  // the rest comes up later
+      if (entry.left < counts_[c]) Divide(c, entry.left);  // the loop reaches the new class later
       EnterFrom(c, entry.from);
     }
   }
 
-  // The shallowest with room for the whole class, else the one with the most room. The depths
-  // are hints: those below a detour are not kept up to date.
+  // Chooses the shallowest arc with room for the whole class, else the one with the most room.
+  // Depths are hints: those below a detour are not updated.
   const Entry& ChooseFreeEntry(std::size_t tree_class) {
     const std::uint16_t* depths = Row(depths_, tree_class);
     const Entry* fitting = nullptr;
@@ -251,15 +255,15 @@ class Lift {
   std::vector<std::int64_t> counts_;  // by class
   std::vector<Rank> roots_;
   std::vector<Rank> parents_;          // rows of rank_count_
-  std::vector<std::uint16_t> depths_;  // the same, of hints
+  std::vector<std::uint16_t> depths_;  // rows of rank_count_; hints
 
-  // For the node that is being put back.
+  // For the node that is put back.
   std::size_t node_ = 0;
   std::vector<Entry> entries_;
   std::vector<Detour> detours_;
   std::vector<Moved> moved_;
   std::vector<bool> is_moved_;           // by class
-  std::vector<const Moved*> ending_at_;  // of one class: by rank, the detour to it
+  std::vector<const Moved*> ending_at_;  // for one class: by rank, the detour that ends there
 };
 
 }  // namespace

@@ -13,14 +13,15 @@
 namespace espalier::forest {
 namespace {
 
-constexpr std::int32_t kSmall = 64;     // ranks
-constexpr std::int32_t kMedium = 256;   // up to here ReduceTreeHeights gets somewhere in its steps
+constexpr std::int32_t kSmall = 64;  // ranks
+constexpr std::int32_t kMedium =
+    256;  // ranks up to which ReduceTreeHeights is effective within its steps
 constexpr std::int32_t kMaxTries = 16;  // forests of small problems
 constexpr std::int32_t kSources = 64;   // ranks that distances are measured from
 
 using Neighbours = std::vector<std::vector<std::int32_t>>;
 
-// Edges of a tree on the way from the rank to the one that is farthest from it: switches cost
+// Returns the number of tree edges between the rank and the rank farthest from it; switches count
 // nothing.
 std::int32_t Eccentricity(const Problem& problem, const Neighbours& neighbours, std::int32_t from) {
   std::vector<bool> seen(neighbours.size(), false);
@@ -41,7 +42,8 @@ std::int32_t Eccentricity(const Problem& problem, const Neighbours& neighbours, 
   }
 }
 
-// Exact up to kSources ranks; of larger problems as many are asked, which is about right.
+// Exact for up to kSources ranks. In larger problems only that many sources are measured, which is
+// approximately right.
 std::int32_t GreatestDistance(const Problem& problem, const TreeCount& count) {
   Neighbours neighbours(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {

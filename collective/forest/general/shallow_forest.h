@@ -10,14 +10,17 @@
 
 namespace espalier::forest {
 
-// A forest of the general construction whose trees are made shallow. For small problems (up to 64
-// ranks) several forests are made, by removing the ranks in different orders, and their heights
-// are reduced (ReduceTreeHeights), until one is shallow enough: at most half as high again as the
-// greatest distance between two ranks. The shallowest is returned. For larger problems one forest
-// is made and its trees grow again (RegrowTrees), or they grow from nothing where there are no
-// switches (GrowTrees); up to 256 ranks ReduceTreeHeights continues from there where that is not
-// shallow enough. Deterministic.
-// height_steps: of ReduceTreeHeights, for all forests together; 0: trees as they were made.
+// Builds a forest of the general construction and makes its trees shallow.
+//
+// For small problems (up to 64 ranks) it makes several forests, by removing the ranks in different
+// orders, and reduces their heights (ReduceTreeHeights) until one is shallow enough: its height is
+// at most 1.5 times the greatest distance between two ranks. It returns the shallowest. For larger
+// problems it makes one forest and regrows its trees (RegrowTrees), or grows them from nothing if
+// there are no switches (GrowTrees). Up to 256 ranks, ReduceTreeHeights continues if the result is
+// not shallow enough.
+// Deterministic.
+// height_steps: the limit of ReduceTreeHeights, for all forests together; 0: heights are not
+// reduced.
 // Errors: those of BuildGeneralForest.
 Result<Forest> BuildShallowForest(const Problem& problem, const TreeCount& count,
                                   std::int64_t height_steps, const Control& control);

@@ -20,16 +20,19 @@ bool IsCapable(const fabric::Node& node, const Phase& phase) {
   return node.kind == fabric::NodeKind::kSwitch && (phase.reversed ? node.reduce : node.multicast);
 }
 
-// Whether a pruned tree still reaches every rank: nodes are marked as the data gets to them, in
-// whatever order, until nothing changes.
+// Checks that a pruned tree still reaches every rank: nodes are marked as the data reaches them, in
+// any order, until nothing changes.
 class DeliveryCheck {
  public:
-  DeliveryCheck(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
-      : topology_(topology), plan_(plan), phase_(phase), has_data_(topology.nodes().size()) {}
+  DeliveryCheck(const Topology& topology, const TreeSchedule& schedule, const Phase& phase)
+      : topology_(topology),
+        schedule_(schedule),
+        phase_(phase),
+        has_data_(topology.nodes().size()) {}
 
   bool ReachesAll(const RoutedTree& tree, std::span<const std::int32_t> pruned) {
     std::fill(has_data_.begin(), has_data_.end(), false);
-    has_data_[plan_.ranks[tree.root].Index()] = true;
+    has_data_[schedule_.ranks[tree.root].Index()] = true;
     std::vector<bool> done(tree.edges.size(), false);
     std::size_t left = tree.edges.size();
     for (bool changed = true; changed && left > 0;) {
@@ -44,10 +47,10 @@ class DeliveryCheck {
   }
 
  private:
-  // Sends along what is left of the edge's route, if its beginning has the data.
+  // Sends data along the rest of the edge's route if the start of that rest has the data.
   bool Deliver(const TreeEdge& edge, std::size_t pruned) {
-    std::vector<NodeId> path = {plan_.ranks[edge.parent]};
-    for (const std::int32_t hop : plan_.forests[phase_.forest].routes.Hops(*edge.route)) {
+    std::vector<NodeId> path = {schedule_.ranks[edge.parent]};
+    for (const std::int32_t hop : schedule_.forests[phase_.forest].routes.Hops(*edge.route)) {
       const Channel& channel = phase_.channels[static_cast<std::size_t>(hop)];
       path.push_back(phase_.reversed ? channel.from : channel.to);
     }
@@ -59,22 +62,23 @@ class DeliveryCheck {
   }
 
   const Topology& topology_;
-  const TreeSchedule& plan_;
+  const TreeSchedule& schedule_;
   const Phase& phase_;
   std::vector<bool> has_data_;  // by node
 };
 
-// What a file says of the switches that copy, or add up.
+// The copying or adding switches that a file states.
 class StatedCopies {
  public:
-  explicit StatedCopies(const TreeSchedule& plan) : stated_(plan.stated_copies.has_value()) {
+  explicit StatedCopies(const TreeSchedule& schedule)
+      : stated_(schedule.stated_copies.has_value()) {
     if (!stated_) return;
-    for (const CopyPoint& copy : *plan.stated_copies) {
+    for (const CopyPoint& copy : *schedule.stated_copies) {
       at_[{copy.phase, copy.tree_class, copy.child}] = copy.at;
     }
   }
 
-  // Whether it is the same as what follows from the tree; nothing said is right.
+  // Returns whether the file agrees with the tree; a file that states nothing agrees.
   bool Agree(std::size_t phase, const RoutedTree& tree, const TreeEdge& edge, NodeId at) const {
     if (!stated_) return true;
     const auto found = at_.find({phase, tree.tree_class, edge.child});
@@ -88,9 +92,9 @@ class StatedCopies {
 
 }  // namespace
 
-TreePruner::TreePruner(const Topology& topology, const TreeSchedule& plan, const Phase& phase)
+TreePruner::TreePruner(const Topology& topology, const TreeSchedule& schedule, const Phase& phase)
     : phase_(phase),
-      routes_(plan.forests[phase.forest].routes),
+      routes_(schedule.forests[phase.forest].routes),
       reached_(topology.nodes().size(), 0) {
   for (const fabric::Node& node : topology.nodes()) capable_.push_back(IsCapable(node, phase));
 }
@@ -107,7 +111,8 @@ NodeId TreePruner::SwitchAt(const TreeEdge& edge, std::int32_t pruned) const {
 std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
   ++tree_;
   pruned_.clear();
-  // Edges come from the root down, so a switch is reached by an edge that does not need its copy.
+  // Edges are visited from the root down, so an edge that reaches a switch does not depend on that
+  // switch's copy.
   for (const TreeEdge& edge : tree.edges) {
     const std::span<const std::int32_t> hops = routes_.Hops(*edge.route);
     std::size_t begin = hops.size() - 1;
@@ -122,21 +127,21 @@ std::span<const std::int32_t> TreePruner::Prune(const RoutedTree& tree) {
 }
 
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& topology,
-                                                                const TreeSchedule& plan) {
+                                                                const TreeSchedule& schedule) {
   std::vector<std::vector<std::int64_t>> loads;
-  const StatedCopies stated(plan);
+  const StatedCopies stated(schedule);
   const auto name_of = [&](Rank rank) -> const std::string& {
-    return topology.node(plan.ranks[rank]).id;
+    return topology.node(schedule.ranks[rank]).id;
   };
-  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    const Phase& phase = plan.phases[p];
+  for (std::size_t p = 0; p < schedule.phases.size(); ++p) {
+    const Phase& phase = schedule.phases[p];
     std::vector<std::int64_t>& load = loads.emplace_back(phase.channels.size(), 0);
-    const RoutingTable& routes = plan.forests[phase.forest].routes;
-    TreePruner pruner(topology, plan, phase);
-    DeliveryCheck check(topology, plan, phase);
+    const RoutingTable& routes = schedule.forests[phase.forest].routes;
+    TreePruner pruner(topology, schedule, phase);
+    DeliveryCheck check(topology, schedule, phase);
     bool sound = true;
     std::string disagreement;
-    VisitRoutedTrees(plan.forests[phase.forest], [&](const RoutedTree& tree) {
+    VisitRoutedTrees(schedule.forests[phase.forest], [&](const RoutedTree& tree) {
       const std::span<const std::int32_t> pruned = pruner.Prune(tree);
       sound = check.ReachesAll(tree, pruned);
       for (std::size_t e = 0; e < tree.edges.size(); ++e) {
@@ -144,9 +149,9 @@ Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& 
         const NodeId at = pruned[e] > 0 ? pruner.SwitchAt(edge, pruned[e]) : kNowhere;
         if (disagreement.empty() && !stated.Agree(p, tree, edge, at)) {
           disagreement = fmt::format(
-              "in tree {} of root {}, data between {} and {} {}, and the file says otherwise",
+              "in tree {} of root {}, data between {} and {} {}, but the file says otherwise",
               tree.tree_class, name_of(tree.root), name_of(edge.parent), name_of(edge.child),
-              at == kNowhere ? "is copied nowhere"
+              at == kNowhere ? "is not copied or added up"
                              : "is copied or added up at " + topology.node(at).id);
         }
         const auto hops = routes.Hops(*tree.edges[e].route);
@@ -158,7 +163,7 @@ Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const Topology& 
     });
     if (!disagreement.empty()) return Fail(ErrorCode::kFailedPrecondition, disagreement);
     if (!sound) {
-      return Fail(ErrorCode::kInternal, "a tree lost ranks when it was pruned, please report this");
+      return Fail(ErrorCode::kInternal, "pruning cut ranks off from a tree (please report this)");
     }
   }
   return loads;

@@ -11,20 +11,21 @@
 
 namespace espalier::forest {
 
-// What switches that can copy (multicast) or add up (reduce) make redundant (ForestColl, section
-// 4.5.6). All edges of a tree carry the same data. Once it has been at a switch that can copy, no
-// other edge has to bring it there again: that edge begins at the switch. In trees that collect,
-// read backwards, it ends at a switch that adds up, and the sum goes on along the first edge.
-// The bound does not change (every rank still receives every shard), the traffic does.
+// Removes tree traffic that in-network aggregation makes redundant: switches that can copy
+// (multicast) or add up (reduce) (ForestColl, section 4.5.6). All edges of a tree carry the same
+// data. Once the data has been at a switch that can copy, no other edge needs to bring it there
+// again, so that edge begins at the switch. In reduce trees, read backwards, the edge ends at a
+// switch that adds up, and the sum continues along the first edge. The bound does not change, as
+// every rank still receives every shard; the traffic decreases.
 class TreePruner {
  public:
-  // All must stay alive.
-  TreePruner(const fabric::Topology& topology, const TreeSchedule& plan, const Phase& phase);
+  // All arguments must outlive this object.
+  TreePruner(const fabric::Topology& topology, const TreeSchedule& schedule, const Phase& phase);
 
-  // For each edge of the tree, how many of its route's hops, counted from the parent, fall away.
-  // Valid until the next call. O(hops).
+  // Returns for each edge of the tree how many hops of its route, counted from the parent, are
+  // dropped. Valid until the next call. O(hops).
   std::span<const std::int32_t> Prune(const RoutedTree& tree);
-  // The switch where an edge with so many hops pruned begins.
+  // The switch at which an edge begins after so many hops were pruned.
   fabric::NodeId SwitchAt(const TreeEdge& edge, std::int32_t pruned) const;
 
  private:
@@ -33,18 +34,19 @@ class TreePruner {
   const Phase& phase_;
   const RoutingTable& routes_;
   std::vector<bool> capable_;           // by node
-  std::vector<std::uint32_t> reached_;  // by node: tree_ where the tree's data has been there
+  std::vector<std::uint32_t> reached_;  // by node: tree_ if the tree's data has been there
   std::uint32_t tree_ = 0;
   std::vector<std::int32_t> pruned_;
 };
 
-// Trees on each channel of each phase once pruned; Findings::loads has them before.
-// Every pruned tree is checked by other means than those that pruned it: that all ranks still get
-// the data (or send it, backwards) in some order.
-// The plan must be one that the verifier has passed.
-// Errors: kFailedPrecondition where Plan::stated_copies says something else than follows from the
-// trees; kInternal where a check fails.
+// Counts the trees on each channel of each phase after pruning; Findings::loads counts them before.
+// A check that is independent of the pruning confirms for every pruned tree that all ranks still
+// receive the data (or send it, in reduce trees) in some order.
+//
+// Precondition: the verifier has accepted the schedule.
+// Errors: kFailedPrecondition if TreeSchedule::stated_copies contradicts the trees; kInternal if a
+// check fails.
 Result<std::vector<std::vector<std::int64_t>>> CountPrunedLoads(const fabric::Topology& topology,
-                                                                const TreeSchedule& plan);
+                                                                const TreeSchedule& schedule);
 
 }  // namespace espalier::forest

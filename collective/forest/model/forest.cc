@@ -32,7 +32,7 @@ void RoutingTable::Index(std::int32_t rank_count) {
   const auto before = [](const LogicalArc& x, const LogicalArc& y) {
     return x.to != y.to ? x.to < y.to : x.from < y.from;
   };
-  // Large tables are made in order.
+  // Large tables are built in order already.
   if (!std::is_sorted(arcs_.begin(), arcs_.end(), before)) {
     std::sort(arcs_.begin(), arcs_.end(), before);
   }
@@ -99,7 +99,7 @@ std::int32_t ComputeHeight(std::span<const Rank> parents) {
     std::size_t node = start;
     while (depth[node] < 0 && parents[node] != kNoRank) {
       path.push_back(node);
-      ESPALIER_CHECK(path.size() <= parents.size(), "the parents of {} form a circle", start);
+      ESPALIER_CHECK(path.size() <= parents.size(), "the parents of {} form a cycle", start);
       node = parents[node];
     }
     std::int32_t below = std::max(depth[node], 0);

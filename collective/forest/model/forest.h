@@ -17,39 +17,41 @@ struct TreeClass {
   bool operator==(const TreeClass&) const = default;
 };
 
-// How some of the units of a logical arc (rank to rank) travel: the problem's arcs in order.
+// How some units of a logical arc (rank to rank) travel: the problem's arcs in order.
 struct Route {
   std::int64_t count = 0;
   std::int32_t hops_begin = 0;  // into RoutingTable's hops
   std::int32_t hops_end = 0;
 };
 
-// The paper's table `routing`, resolved: for each logical arc (u, t) of the graph without
-// switches, the physical routes of its units. The units of an arc are laid out one after another:
-// route i takes [sum of earlier counts, + count).
+// The paper's table `routing` (ForestColl, Algorithm 3), resolved: for each logical arc (u, t) of
+// the graph without switches, the physical routes of its units. The units of an arc are numbered
+// route after route: route i has the units [sum of earlier counts, + count).
 //
-// Built by appending arcs in any order, then Index(). Thread safety: const calls from any thread.
+// Built by appending arcs in any order and then calling Index(). Thread safety: const calls from
+// any thread.
 class RoutingTable {
  public:
-  // Room for so many in all, on large pages: before the first of a large table.
+  // Reserves room for so many entries, on large pages. Call it before the first entry of a large
+  // table.
   void Reserve(std::size_t arcs, std::size_t routes, std::size_t hops);
-  // A new logical arc; its routes follow with AddRoute. No two arcs between the same ranks.
+  // Starts a new logical arc; its routes follow with AddRoute. No two arcs join the same ranks.
   void AddArc(Rank from, Rank to);
-  // A route is hops, and then `more` hops.
+  // Adds a route over `hops` and then `more`.
   void AddRoute(std::int64_t count, std::span<const std::int32_t> hops,
                 std::span<const std::int32_t> more = {});
-  // Makes Find possible; after it nothing is added.
+  // Makes Find possible; nothing can be added afterwards.
   void Index(std::int32_t rank_count);
 
   std::size_t ArcCount() const { return arcs_.size(); }
-  // The number of the logical arc, or -1. O(log of the arcs into `to`).
+  // Returns the index of the logical arc, or -1. O(log of the arcs into `to`).
   std::int32_t Find(Rank from, Rank to) const;
   Rank From(std::size_t arc) const { return arcs_[arc].from; }
   Rank To(std::size_t arc) const { return arcs_[arc].to; }
   std::span<const Route> Routes(std::size_t arc) const;
-  // The place of a route of this table among all of them.
+  // IndexOf gives the index of a route of this table among all its routes.
   std::size_t RouteCount() const { return routes_.size(); }
-  std::size_t HopCount() const { return hops_.size(); }  // of all routes
+  std::size_t HopCount() const { return hops_.size(); }  // over all routes
   std::size_t IndexOf(const Route& route) const {
     return static_cast<std::size_t>(&route - routes_.data());
   }
@@ -68,15 +70,15 @@ class RoutingTable {
   std::vector<LogicalArc> arcs_;  // by (to, from) once indexed
   std::vector<Route> routes_;
   std::vector<std::int32_t> hops_;
-  std::vector<std::int32_t> begin_;  // by `to`: its first arc
+  std::vector<std::int32_t> begin_;  // by `to`: index of its first arc
 };
 
 enum class Method { kGeneral, kHierarchical, kTransitive, kLabels };
 std::string_view MethodName(Method method);  // "general", "hierarchical", ...
 
-// How often the shortcuts of the general construction did not hold (all exact in the end).
+// How often the shortcuts of the general construction failed. The result is exact in any case.
 struct FallbackCounters {
-  std::int64_t batches_halved = 0;     // sets of guessed nodes that did not hold together
+  std::int64_t batches_halved = 0;     // sets of guessed nodes that failed together
   std::int64_t guesses_refused = 0;    // verifications that failed, of one node or more
   std::int64_t bisections = 0;         // pair lists halved
   std::int64_t exact_gammas = 0;       // single pairs whose exact gamma was computed
@@ -85,21 +87,22 @@ struct FallbackCounters {
 
 // Spanning out-trees over the ranks, rooted at the ranks; for in-trees read the arcs backwards.
 //
-// Which route does a tree edge take? The units of a logical arc are handed out in the order of
-// the classes: class c's edge (u, t) has the interval [sum of the counts of earlier classes that
-// use (u, t), + count) of the arc's units. An edge that straddles routes takes several: an
-// edge-by-edge split that costs no memory. RouteCursor walks this.
+// The units of a logical arc are assigned in the order of the classes: the edge (u, t) of class c
+// takes the interval [sum of the counts of earlier classes that use (u, t), + count) of the arc's
+// units. An edge whose interval spans several routes takes all of them, which splits it without any
+// extra memory. RouteCursor walks this assignment.
 struct Forest {
   Method method = Method::kGeneral;
   std::int32_t rank_count = 0;
   std::vector<TreeClass> classes;  // by root
-  std::vector<Rank> parents;       // class-major: rank_count a class; kNoRank at the root
+  std::vector<Rank> parents;       // class-major, rank_count per class; kNoRank at the root
   RoutingTable routes;
 
   std::int64_t trees_per_weight = 0;  // k
   Rational scale;                     // U, per Problem::unit: each tree has bandwidth 1/U
   Rational inverse_rate;              // attained: U / k
-  // Tree edges (each class's once) that in part take a route that ECMP would not (routable.h).
+  // The number of tree edges (each class's once) that partly take a route that ECMP would not use
+  // (routable.h).
   std::int64_t unroutable_edges = 0;
   FallbackCounters fallbacks;
 
@@ -113,18 +116,18 @@ struct Forest {
   }
 };
 
-// Hands out the units of logical arcs, class by class: call Take for every edge of class 0, then
-// of class 1, ... (edges of one class in any order).
+// Assigns the units of logical arcs, class by class: call Take for every edge of class 0, then of
+// class 1, and so on. The order of edges within a class is free.
 class RouteCursor {
  public:
   explicit RouteCursor(const RoutingTable& routes);
-  // A piece of the answer: `count` of the units travel on the route.
+  // `count` of the units travel on the route.
   struct Piece {
     std::int64_t count = 0;
     const Route* route = nullptr;
   };
-  // The routes of the next `count` units of the arc, in order; valid until the next call.
-  // Empty where the arc has fewer units left (an invalid forest).
+  // Returns the routes of the next `count` units of the arc, in order; valid until the next call.
+  // Empty if the arc has fewer units left (an invalid forest).
   std::span<const Piece> Take(std::size_t arc, std::int64_t count);
 
  private:
@@ -141,9 +144,9 @@ struct Heights {
   std::int32_t max = 0;
   double mean = 0;  // over trees, each class counted `count` times
 };
-// Edges on the longest path from the root, by logical edges. O(classes * ranks).
+// Returns the tree heights: logical edges on the longest path from the root. O(classes * ranks).
 Heights ComputeHeights(const Forest& forest);
-// Of one parent array.
+// Returns the height of one tree.
 std::int32_t ComputeHeight(std::span<const Rank> parents);
 
 }  // namespace espalier::forest

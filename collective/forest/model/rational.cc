@@ -59,7 +59,7 @@ Rational::Rational(Int128 numerator, Int128 denominator) {
 }
 
 std::optional<Rational> Rational::Product(const Rational& a, const Rational& b) {
-  // Cancelling crosswise first leaves the product in lowest terms, as small as it can be.
+  // Cancelling crosswise first leaves the product in lowest terms and as small as possible.
   const Int128 left = GreatestCommonDivisor(a.numerator_, b.denominator_);
   const Int128 right = GreatestCommonDivisor(b.numerator_, a.denominator_);
   Rational product;
@@ -87,7 +87,7 @@ std::string Rational::ToString() const {
 }
 
 std::strong_ordering Rational::operator<=>(const Rational& other) const {
-  // Compares the continued fractions: whole parts first, then the reciprocals of what is left.
+  // Compares continued fractions: whole parts first, then the reciprocals of the remainders.
   Int128 a = numerator_;
   Int128 b = denominator_;
   Int128 c = other.numerator_;

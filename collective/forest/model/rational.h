@@ -7,13 +7,14 @@
 
 namespace espalier::forest {
 
-// GCC and clang have it on every 64-bit machine; ISO C++ has no name for it.
+// GCC and clang provide it on every 64-bit machine; ISO C++ has no name for it.
 __extension__ using Int128 = __int128;
 
-Int128 GreatestCommonDivisor(Int128 a, Int128 b);  // of absolute values; of 0 and b it is b
+Int128 GreatestCommonDivisor(Int128 a, Int128 b);  // of the absolute values; of 0 and b: b
 std::string ToString(Int128 value);
 
-// A product or sum that does not fit gives none: the caller reports it, nothing wraps around.
+// Return none if the result does not fit, so that the caller can report it and nothing wraps
+// around.
 std::optional<std::int64_t> CheckedMultiply(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> CheckedAdd(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> ToInt64(Int128 value);
@@ -30,12 +31,12 @@ class Rational {
   Int128 denominator() const { return denominator_; }
   bool IsZero() const { return numerator_ == 0; }
 
-  // None where a term of the result, in lowest terms, is past 127 bits.
+  // None if a term of the result, in lowest terms, exceeds 127 bits.
   static std::optional<Rational> Product(const Rational& a, const Rational& b);
-  // divisor > 0.
+  // Precondition: divisor > 0.
   static std::optional<Rational> Quotient(const Rational& dividend, const Rational& divisor);
 
-  // The nearest double: for people and plots only.
+  // Returns the nearest double. For people and plots only.
   double ToDouble() const;
   std::string ToString() const;
 

@@ -7,11 +7,11 @@
 namespace espalier::forest {
 namespace {
 
-// The routes of one edge, one after another.
+// The routes of one edge, in order.
 struct EdgeRoutes {
   std::vector<RouteCursor::Piece> pieces;
   std::size_t at = 0;
-  std::int64_t used = 0;  // of the piece at `at`
+  std::int64_t used = 0;  // units used of the piece at `at`
 };
 
 // Ranks from the root down, level by level.

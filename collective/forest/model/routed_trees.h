@@ -9,14 +9,14 @@
 
 namespace espalier::forest {
 
-// One edge of a tree and the one way that its data takes.
+// One edge of a tree and the one route that its data takes.
 struct TreeEdge {
   Rank parent = 0;
   Rank child = 0;
   const Route* route = nullptr;
 };
 
-// `count` trees that are alike in every edge and route.
+// `count` trees that agree in every edge and route.
 struct RoutedTree {
   std::size_t tree_class = 0;
   Rank root = 0;
@@ -25,8 +25,8 @@ struct RoutedTree {
   std::int32_t height = 0;
 };
 
-// Calls `visit` with every routed tree of a sound forest, class after class; a class whose edges
-// straddle routes gives several. Ends early where visit returns false.
+// Calls `visit` with every routed tree of a sound forest, class after class. A class whose edges
+// span several routes yields several trees. Stops when visit returns false.
 void VisitRoutedTrees(const Forest& forest, const std::function<bool(const RoutedTree&)>& visit);
 
 }  // namespace espalier::forest

@@ -18,7 +18,7 @@ namespace {
 using fabric::NodeId;
 using fabric::Topology;
 
-// The most trees a unit of weight that are of use, by the edges of them all.
+// The largest useful number of trees per unit of weight, by the total number of tree edges.
 constexpr std::int64_t kMaxEcmpEdges = 16'384;
 constexpr std::int64_t kMaxEcmpTrees = 8;
 
@@ -33,16 +33,18 @@ std::int64_t CountEcmpTrees(const Problem& problem, const ScheduleOptions& optio
 Result<ProblemOptions> MakeProblemOptions(const Topology& topology,
                                           const ScheduleOptions& options) {
   if (options.ecmp_only && options.previous) {
-    return Fail(ErrorCode::kInvalidArgument, "a forest for ECMP keeps no earlier trees");
+    return Fail(ErrorCode::kInvalidArgument,
+                "an ECMP-only forest cannot keep trees of an earlier schedule");
   }
   if (options.trees_per_weight != 0 && options.max_trees_per_weight != 0) {
-    return Fail(ErrorCode::kInvalidArgument, "the number of trees is either fixed or limited");
+    return Fail(ErrorCode::kInvalidArgument,
+                "the number of trees per root can be fixed or limited, not both");
   }
   ProblemOptions made = options.problem;
   if (!HasRoot(options.collective)) {
     if (!options.root) return made;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has no root", CollectiveName(options.collective)));
+                fmt::format("{} takes no root", CollectiveName(options.collective)));
   }
   if (!options.root || !made.weights.empty()) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} needs a root and takes no weights",
@@ -61,10 +63,10 @@ Result<ProblemOptions> MakeProblemOptions(const Topology& topology,
   }
   if (found) return made;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("the root {} is no rank", topology.node(*options.root).id));
+              fmt::format("the root {} is not a rank", topology.node(*options.root).id));
 }
 
-// For each of the problems, which have the same optimality; all of the same k.
+// Chooses the tree counts of problems that have the same optimality; all get the same k.
 Result<std::vector<TreeCount>> ChooseTreeCounts(std::span<const Problem> problems,
                                                 const Optimality& optimality,
                                                 const ScheduleOptions& options,
@@ -118,31 +120,32 @@ class Planner {
   Result<VerifiedSchedule> Run() {
     auto problem_options = MakeProblemOptions(topology_, options_);
     if (!problem_options) return Propagate(problem_options);
-    if (options_.ecmp_only) problem_options->balanced = false;  // it asks for no theorem
+    if (options_.ecmp_only) problem_options->balanced = false;  // the ECMP forest needs no balance
     auto problem = BuildProblem(topology_, *problem_options);
     if (!problem) return Propagate(problem);
     if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
 
     VerifiedSchedule made;
-    TreeSchedule& plan = made.plan;
-    plan.collective = options_.collective;
-    plan.on_share = !problem_options->available.empty();
-    plan.weights = problem->weight;
-    plan.ranks.assign(problem->topology_node.begin(),
-                      problem->topology_node.begin() + problem->rank_count);
-    if (auto done = AddBound(*problem, *problem_options, plan); !done) return Propagate(done);
-    if (auto done = AddForests(*problem, plan); !done) return Propagate(done);
+    TreeSchedule& schedule = made.plan;
+    schedule.collective = options_.collective;
+    schedule.on_share = !problem_options->available.empty();
+    schedule.weights = problem->weight;
+    schedule.ranks.assign(problem->topology_node.begin(),
+                          problem->topology_node.begin() + problem->rank_count);
+    if (auto done = AddBound(*problem, *problem_options, schedule); !done) return Propagate(done);
+    if (auto done = AddForests(*problem, schedule); !done) return Propagate(done);
 
     control_.Report("verify", 0);
-    auto findings = VerifySchedule(topology_, plan, problem_options->available, control_.threads);
+    auto findings =
+        VerifySchedule(topology_, schedule, problem_options->available, control_.threads);
     if (!findings) {
       return Fail(ErrorCode::kInternal,
-                  fmt::format("the forest made is not sound, please report this: {}",
+                  fmt::format("the computed forest is not sound (please report this): {}",
                               findings.error().message));
     }
     made.findings = std::move(*findings);
     made.reuse = reuse_;
-    for (const Forest& forest : plan.forests) {
+    for (const Forest& forest : schedule.forests) {
       for (const TreeClass& tree : forest.classes) made.reuse.all += tree.count;
     }
     return made;
@@ -153,19 +156,21 @@ class Planner {
     const std::int64_t bytes = EstimateScheduleBytes(problem);
     if (bytes <= options_.memory_limit_bytes) return {};
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("a forest over {} ranks needs about {} MiB of memory, and {} MiB are "
-                            "there (take fewer ranks, or a larger machine)",
+                fmt::format("a forest over {} ranks needs about {} MiB of memory, but {} MiB are "
+                            "available (use fewer ranks or a larger machine)",
                             problem.rank_count, bytes >> 20, options_.memory_limit_bytes >> 20));
   }
 
-  // The bound of the links as they are. Where all nodes are balanced the problem's own says the
-  // same for both directions: as much enters any set of nodes as leaves it.
-  Result<void> AddBound(const Problem& problem, const ProblemOptions& made, TreeSchedule& plan) {
+  // Adds the bound of the links as they are. If all nodes are balanced, the problem's own bound
+  // holds for both directions: as much capacity enters any set of nodes as leaves it.
+  Result<void> AddBound(const Problem& problem, const ProblemOptions& made,
+                        TreeSchedule& schedule) {
     control_.Report("bound", 0);
     auto optimality = ComputeOptimality(problem, control_);
     if (!optimality) return Propagate(optimality);
     optimality_ = std::move(*optimality);
-    if (!plan.on_share && !options_.ecmp_only) return RaiseBound(problem, optimality_, plan);
+    if (!schedule.on_share && !options_.ecmp_only)
+      return RaiseBound(problem, optimality_, schedule);
     ProblemOptions as_they_are = made;
     as_they_are.balanced = false;
     const auto whole = BuildProblem(topology_, as_they_are);
@@ -175,45 +180,46 @@ class Planner {
       const Problem turned = up ? Transpose(*whole) : *whole;
       const auto bound = ComputeOptimality(turned, control_);
       if (!bound) return tl::unexpected<Error>(bound.error());
-      if (auto done = RaiseBound(turned, *bound, plan); !done) return done;
+      if (auto done = RaiseBound(turned, *bound, schedule); !done) return done;
     }
     return {};
   }
 
   static Result<void> RaiseBound(const Problem& problem, const Optimality& optimality,
-                                 TreeSchedule& plan) {
+                                 TreeSchedule& schedule) {
     const auto bound = problem.PerGbps(optimality.inverse_rate);
     if (!bound) return Overflow();
-    if (*bound <= plan.bound_inverse_rate) return {};
-    plan.bound_inverse_rate = *bound;
-    plan.cut.clear();
+    if (*bound <= schedule.bound_inverse_rate) return {};
+    schedule.bound_inverse_rate = *bound;
+    schedule.cut.clear();
     for (const std::int32_t node : optimality.cut) {
-      plan.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
+      schedule.cut.push_back(problem.topology_node[static_cast<std::size_t>(node)]);
     }
     return {};
   }
 
-  // All forests of a plan have the same number of trees, so all keep earlier trees or none does.
-  Result<void> AddForests(const Problem& problem, TreeSchedule& plan) {
-    if (!options_.previous) return AddPhases(problem, plan);
+  // All forests of a schedule have the same number of trees, so either all keep earlier trees or
+  // none does.
+  Result<void> AddForests(const Problem& problem, TreeSchedule& schedule) {
+    if (!options_.previous) return AddPhases(problem, schedule);
     keeps_trees_ = true;
-    if (auto done = AddPhases(problem, plan); !done) return done;
+    if (auto done = AddPhases(problem, schedule); !done) return done;
     if (keeps_trees_ || reuse_.kept == 0) return {};
-    plan.forests.clear();
-    plan.phases.clear();
+    schedule.forests.clear();
+    schedule.phases.clear();
     reuse_ = {};
-    return AddPhases(problem, plan);
+    return AddPhases(problem, schedule);
   }
 
-  Result<void> AddPhases(const Problem& problem, TreeSchedule& plan) {
-    // In-trees are out-trees on the links turned round.
+  Result<void> AddPhases(const Problem& problem, TreeSchedule& schedule) {
+    // In-trees are out-trees on the reversed links.
     std::vector<Problem> problems;
     if (GoesUp(options_.collective)) problems.push_back(Transpose(problem));
     const bool is_same_twice =
         !problems.empty() && GoesDown(options_.collective) && problems.front().arcs == problem.arcs;
     if (GoesDown(options_.collective) && !is_same_twice) problems.push_back(problem);
 
-    std::vector<TreeCount> counts(problems.size());  // for ECMP: it has its own
+    std::vector<TreeCount> counts(problems.size());  // unused for ECMP, which counts its own trees
     if (!options_.ecmp_only) {
       auto chosen = ChooseTreeCounts(problems, optimality_, options_, control_);
       if (!chosen) return Propagate(chosen);
@@ -221,9 +227,9 @@ class Planner {
     }
     bool reversed = GoesUp(options_.collective);
     for (std::size_t p = 0; p < problems.size(); ++p, reversed = false) {
-      if (auto done = AddForest(problems[p], counts[p], reversed, plan); !done) return done;
+      if (auto done = AddForest(problems[p], counts[p], reversed, schedule); !done) return done;
     }
-    if (is_same_twice) plan.phases.push_back(MakePhase(problem, 0, false));
+    if (is_same_twice) schedule.phases.push_back(MakePhase(problem, 0, false));
     return {};
   }
 
@@ -235,12 +241,12 @@ class Planner {
   }
 
   Result<void> AddForest(const Problem& problem, const TreeCount& count, bool reversed,
-                         TreeSchedule& plan) {
+                         TreeSchedule& schedule) {
     auto forest = BuildAny(problem, count, reversed);
     if (!forest) return Propagate(forest);
-    // All trees of a plan have one rate: that of its slowest forest.
-    if (!plan.forests.empty()) {
-      Forest& before = plan.forests.front();
+    // All trees of a schedule have one rate: that of its slowest forest.
+    if (!schedule.forests.empty()) {
+      Forest& before = schedule.forests.front();
       Forest& slower = forest->scale < before.scale ? before : *forest;
       before.scale = forest->scale = Rational(slower.scale);
       before.inverse_rate = forest->inverse_rate = Rational(slower.inverse_rate);
@@ -252,15 +258,15 @@ class Planner {
     const auto tree_rate = Rational::Quotient(Rational(1, 1), forest->scale);
     const auto tree_gbps = tree_rate ? problem.Gbps(*tree_rate) : std::nullopt;
     if (!inverse_rate || !tree_gbps) return Overflow();
-    plan.inverse_rate = *inverse_rate;
-    plan.tree_gbps = *tree_gbps;
-    plan.trees_per_weight = forest->trees_per_weight;
-    plan.phases.push_back(MakePhase(problem, plan.forests.size(), reversed));
-    plan.forests.push_back(std::move(*forest));
+    schedule.inverse_rate = *inverse_rate;
+    schedule.tree_gbps = *tree_gbps;
+    schedule.trees_per_weight = forest->trees_per_weight;
+    schedule.phases.push_back(MakePhase(problem, schedule.forests.size(), reversed));
+    schedule.forests.push_back(std::move(*forest));
     return {};
   }
 
-  // Of earlier trees, while that works out; keeps_trees_ says if it did.
+  // Builds a forest of earlier trees as long as that works; keeps_trees_ says whether it did.
   Result<Forest> KeepOrBuild(const Problem& problem, const TreeCount& count, bool reversed) {
     if (keeps_trees_) {
       const bool two_forests =
@@ -282,7 +288,7 @@ class Planner {
 
   static tl::unexpected<Error> Overflow() {
     return Fail(ErrorCode::kResourceExhausted,
-                "the exact rates are past 127 bits (give bandwidths with fewer digits)");
+                "the exact rates exceed 127 bits (give bandwidths with fewer digits)");
   }
 
   const Topology& topology_;
@@ -301,7 +307,8 @@ Result<VerifiedSchedule> MakeTreeSchedule(const Topology& topology, const Schedu
 }
 
 std::int64_t EstimateScheduleBytes(const Problem& problem) {
-  // About 4 classes a root at 2 bytes a parent, held twice where trees are made lower; routes.
+  // About 4 classes per root at 2 bytes per parent, held twice while heights are reduced; then the
+  // routes.
   const std::int64_t ranks = problem.rank_count;
   return 16 * ranks * ranks + 512 * static_cast<std::int64_t>(problem.arcs.size());
 }

@@ -23,18 +23,18 @@ tl::unexpected<Error> Unsound(std::string_view what) {
               "the previous forest is not sound: " + std::string(what));
 }
 
-// That its trees can be walked through: shapes, trees, routes.
-Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
-  if (phase.forest >= plan.forests.size()) return Unsound("a phase without a forest");
-  const Forest& forest = plan.forests[phase.forest];
-  const std::size_t ranks = plan.ranks.size();
-  if (plan.weights.size() != ranks || plan.trees_per_weight < 1 || ranks < 2 ||
+// Checks that the trees can be walked safely: shapes, trees, routes.
+Result<void> CheckTrees(const TreeSchedule& schedule, const Phase& phase) {
+  if (phase.forest >= schedule.forests.size()) return Unsound("a phase has no forest");
+  const Forest& forest = schedule.forests[phase.forest];
+  const std::size_t ranks = schedule.ranks.size();
+  if (schedule.weights.size() != ranks || schedule.trees_per_weight < 1 || ranks < 2 ||
       static_cast<std::size_t>(forest.rank_count) != ranks ||
       forest.parents.size() != forest.classes.size() * ranks) {
-    return Unsound("sizes do not fit together");
+    return Unsound("array sizes do not match");
   }
   for (const TreeClass& tree : forest.classes) {
-    if (tree.root >= ranks || tree.count < 1) return Unsound("a class without trees");
+    if (tree.root >= ranks || tree.count < 1) return Unsound("a class has no trees");
   }
   const TreeChecker checker(forest);
   Heights heights;
@@ -44,11 +44,11 @@ Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
   for (std::size_t arc = 0; arc < usage.uses.size(); ++arc) {
     std::int64_t left = usage.uses[arc];
     for (const Route& route : forest.routes.Routes(arc)) {
-      if (route.count < 1) return Unsound("a route for no tree");
+      if (route.count < 1) return Unsound("a route has no trees");
       left -= std::min(left, route.count);
       for (const std::int32_t hop : forest.routes.Hops(route)) {
         if (hop < 0 || static_cast<std::size_t>(hop) >= phase.channels.size()) {
-          return Unsound("a hop that does not exist");
+          return Unsound("a hop does not exist");
         }
       }
     }
@@ -59,20 +59,20 @@ Result<void> CheckTrees(const TreeSchedule& plan, const Phase& phase) {
 
 class Translation {
  public:
-  Translation(const Topology& topology, const Problem& problem, const TreeSchedule& plan,
-              const Topology& plan_topology)
-      : problem_(problem), node_of_(plan_topology.nodes().size(), kNone) {
+  Translation(const Topology& topology, const Problem& problem, const TreeSchedule& schedule,
+              const Topology& previous_topology)
+      : problem_(problem), node_of_(previous_topology.nodes().size(), kNone) {
     for (std::size_t v = 0; v < problem.topology_node.size(); ++v) {
-      const auto before = plan_topology.FindNode(topology.node(problem.topology_node[v]).id);
+      const auto before = previous_topology.FindNode(topology.node(problem.topology_node[v]).id);
       if (before) node_of_[before->Index()] = static_cast<std::int32_t>(v);
     }
-    for (const NodeId rank : plan.ranks) {
+    for (const NodeId rank : schedule.ranks) {
       const std::int32_t node = Find(rank);
       rank_of_.push_back(node != kNone && problem.IsRank(node) ? static_cast<Rank>(node) : kNoRank);
     }
   }
 
-  // Empty where the path is no more, or takes an arc twice.
+  // Returns the hops of a path; none if it no longer exists or takes an arc twice.
   std::vector<std::int32_t> Hops(const Phase& phase, std::span<const std::int32_t> hops) const {
     std::vector<std::int32_t> arcs;
     for (const std::int32_t hop : hops) {
@@ -87,7 +87,8 @@ class Translation {
     return arcs;
   }
 
-  // None where the tree no longer reaches all ranks, whatever its paths are.
+  // Returns the tree in terms of the problem; none if it no longer reaches all ranks, whatever its
+  // paths are.
   std::optional<PreviousTrees::Tree> Translate(
       const RoutedTree& routed, const RoutingTable& table,
       std::span<const std::vector<std::int32_t>> routes) const {
@@ -99,7 +100,7 @@ class Translation {
     tree.parents.assign(ranks, kNoRank);
     tree.routes.assign(ranks, kNone);
     std::size_t reached = 1;
-    std::vector<bool> is_left(rank_of_.size(), false);  // gone, but others hang below it
+    std::vector<bool> is_left(rank_of_.size(), false);  // removed ranks that still have children
     for (std::size_t e = routed.edges.size(); e-- > 0;) {
       const TreeEdge& edge = routed.edges[e];
       const Rank child = rank_of_[edge.child];
@@ -136,8 +137,8 @@ class Translation {
   }
 
   const Problem& problem_;
-  std::vector<std::int32_t> node_of_;  // by node of the plan's topology
-  std::vector<Rank> rank_of_;          // by the plan's rank
+  std::vector<std::int32_t> node_of_;  // by node of the earlier topology
+  std::vector<Rank> rank_of_;          // by rank of the earlier schedule
 };
 
 }  // namespace
@@ -148,15 +149,15 @@ std::int64_t PreviousTrees::Tree::Units(const Problem& problem, std::int64_t per
 }
 
 Result<PreviousTrees> FindPreviousTrees(const Topology& topology, const Problem& problem,
-                                        const TreeSchedule& plan, const Topology& plan_topology,
-                                        bool reversed) {
+                                        const TreeSchedule& schedule,
+                                        const Topology& previous_topology, bool reversed) {
   PreviousTrees found;
-  for (const Phase& phase : plan.phases) {
+  for (const Phase& phase : schedule.phases) {
     if (phase.reversed != reversed) continue;
-    if (auto sound = CheckTrees(plan, phase); !sound) return Propagate(sound);
-    const Translation translation(topology, problem, plan, plan_topology);
-    const Forest& forest = plan.forests[phase.forest];
-    found.trees_per_weight = plan.trees_per_weight;
+    if (auto sound = CheckTrees(schedule, phase); !sound) return Propagate(sound);
+    const Translation translation(topology, problem, schedule, previous_topology);
+    const Forest& forest = schedule.forests[phase.forest];
+    found.trees_per_weight = schedule.trees_per_weight;
     found.routes.resize(forest.routes.RouteCount());
     for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
       for (const Route& route : forest.routes.Routes(arc)) {
@@ -165,7 +166,7 @@ Result<PreviousTrees> FindPreviousTrees(const Topology& topology, const Problem&
       }
     }
     VisitRoutedTrees(forest, [&](const RoutedTree& routed) {
-      const auto of = CheckedMultiply(plan.trees_per_weight, plan.weights[routed.root]);
+      const auto of = CheckedMultiply(schedule.trees_per_weight, schedule.weights[routed.root]);
       auto tree =
           of && *of > 0 ? translation.Translate(routed, forest.routes, found.routes) : std::nullopt;
       if (tree) {

@@ -12,7 +12,7 @@ namespace espalier::forest {
 namespace {
 
 constexpr std::int32_t kNone = -1;
-constexpr int kMaxParts = 8;  // of one tree
+constexpr int kMaxParts = 8;  // per tree
 using Tree = PreviousTrees::Tree;
 
 class Rerouter {
@@ -61,7 +61,7 @@ class Rerouter {
     }
   }
 
-  // Takes the capacity that the tree needs; false, and nothing is taken, where there is not enough.
+  // Takes the capacity that the tree needs; returns false and takes nothing if there is not enough.
   bool AddPaths(Tree& tree) {
     const std::size_t routes = previous_.routes.size();
     bool found = Take(tree.routes, tree.count);
@@ -81,7 +81,7 @@ class Rerouter {
     return false;
   }
 
-  // False where an arc is overdrawn then.
+  // Takes capacity along routes; returns false if that overdraws an arc.
   bool Take(const std::vector<std::int32_t>& routes, std::int64_t units) {
     bool fits = true;
     for (const std::int32_t route : routes) {
@@ -95,14 +95,14 @@ class Rerouter {
   void Give(const std::vector<std::int32_t>& routes, std::int64_t units) { Take(routes, -units); }
 
   struct Reached {
-    std::uint32_t search = 0;  // the search that reached it last
+    std::uint32_t search = 0;  // number of the search that reached it last
     std::int32_t steps = 0;
-    std::int64_t width = 0;  // of the path to it
+    std::int64_t width = 0;  // width of the path to it
     std::int32_t arc = kNone;
   };
 
-  // Breadth first. A node's width is final when it is looked at, as all that is nearer to the
-  // start has been looked at before.
+  // Searches breadth-first. A node's width is final when the node is visited, as all nodes nearer
+  // to the start have been visited before.
   std::vector<std::int32_t> FindPath(std::int32_t from, std::int32_t to, std::int64_t units) {
     ++search_;
     open_.assign(1, from);
@@ -149,8 +149,8 @@ class Rerouter {
   const Problem& problem_;
   const TreeCount& count_;
   PreviousTrees& previous_;
-  std::vector<std::int64_t> left_;       // capacity, by arc
-  std::vector<std::int32_t> first_arc_;  // by tail; arcs are sorted by it
+  std::vector<std::int64_t> left_;       // remaining capacity, by arc
+  std::vector<std::int32_t> first_arc_;  // by tail; arcs are sorted by tail
   std::vector<Reached> reached_;         // by node
   std::vector<std::int32_t> open_;
   std::uint32_t search_ = 0;

@@ -6,20 +6,21 @@
 
 namespace espalier::forest {
 
-// Finds other paths for previous trees that have lost paths, so that their logical edges can stay:
-// a dead spine breaks nearly every tree of a leaf-spine fabric, and all its edges still have the
-// other spines.
+// Finds other paths for previous trees that have lost paths, so that their logical edges can stay.
+// A dead spine breaks nearly every tree of a leaf-spine fabric, but all edges can use the other
+// spines.
 //
-// The trees that are whole take what they need of the capacities first. Each broken tree then gets
-// for every lost path the shortest one with room for all its units, over nodes that are no ranks;
-// among shortest paths the one whose narrowest arc has most left, which spreads the trees. Paths
-// that ECMP would not take are no paths. Where there is no room for all units of a tree, a part of
-// them is tried, halved each time, in at most 8 parts; what finds no way is left out. First come,
-// first served: the paths of trees that are whole, or rerouted before, are not moved again.
+// Idea: whole trees take their capacity first. Each broken tree then gets, for every lost path, the
+// shortest path over nodes other than ranks with room for all its units. Among shortest paths it
+// takes the one whose narrowest arc has the most capacity left, which spreads the trees. Paths that
+// ECMP would not take are excluded. If there is no room for all units of a tree, half of them are
+// tried, then a quarter and so on, in at most 8 parts; units that find no path are dropped. The
+// order is first come, first served: paths of whole trees and of trees rerouted earlier do not move
+// again.
 //
-// On return previous.trees are the whole trees and behind them the rerouted ones, with their
-// `rerouted` set and paths added to previous.routes. May be called again, for another `count`.
-// Complexity: lost paths * the arcs between ranks and switches around them.
+// On return previous.trees holds the whole trees and after them the rerouted ones, with `rerouted`
+// set and their paths added to previous.routes. May be called again for another `count`.
+// Complexity: lost paths * arcs between ranks and the switches around them.
 void RerouteTrees(const Problem& problem, const TreeCount& count, PreviousTrees& previous);
 
 }  // namespace espalier::forest

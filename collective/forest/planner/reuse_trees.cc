@@ -19,12 +19,12 @@
 namespace espalier::forest {
 namespace {
 
-// No arc is used by more trees than there are, once for each of up to 2^16 edges: 62 bits.
+// No arc is used by more trees than there are, once for each of up to 2^16 edges: 62 bits in all.
 constexpr int kMaxBits = 46;
-constexpr int kMaxTests = 64;  // flows to all ranks, some milliseconds each at 1,024
+constexpr int kMaxTests = 64;  // each takes flows to all ranks, some milliseconds for 1,024
 
-// The same trees cut finer or coarser: k = trees_per_weight. Capacities that are no whole numbers
-// then are rounded down. None where all of it together is past kMaxBits.
+// Cuts the same trees finer or coarser: k = trees_per_weight. Capacities that are not whole numbers
+// then are rounded down. None if all of it together exceeds kMaxBits.
 std::optional<TreeCount> Rescale(const Problem& problem, const TreeCount& count,
                                  std::int64_t trees_per_weight) {
   TreeCount made;
@@ -43,7 +43,7 @@ std::optional<TreeCount> Rescale(const Problem& problem, const TreeCount& count,
   return made;
 }
 
-// Which previous trees stay, at one number of trees, and what they leave.
+// Selects which previous trees stay, at a given number of trees, and computes the rest.
 class Selection {
  public:
   Selection(const Problem& problem, const PreviousTrees& previous, const TreeCount& count)
@@ -58,7 +58,7 @@ class Selection {
     }
   }
 
-  // All trees, if there is nothing to be packed then.
+  // Keeps all trees if that leaves nothing to pack.
   bool KeepAll() {
     if (!Add(0, counts_.size())) return false;
     if (rest_.TotalWeight() == 0) return true;
@@ -66,21 +66,22 @@ class Selection {
     return false;
   }
 
-  // As many as can be found.
+  // Keeps as many trees as it can find.
   void KeepSome(const Control& control) { KeepAmong(0, counts_.size(), control); }
 
-  // By previous tree, how many of this forest's.
+  // How many of this forest's trees come from each previous tree.
   std::span<const std::int64_t> kept() const { return kept_; }
 
-  // The problem of what is left: weights are numbers of trees, capacities those of TrimRest.
+  // The rest as a problem: weights are numbers of trees, capacities those of TrimRest.
   const Problem& rest() const { return rest_; }
 
-  // Capacities that are left, less what keeps ranks from being balanced with the source.
+  // Returns the remaining capacities without those that keep ranks from being balanced with the
+  // source.
   std::vector<std::int64_t> TrimRest() const {
     const std::int32_t source = problem_.node_count;
     std::vector<Arc> arcs = problem_.arcs;
     std::vector<std::int64_t> capacity = capacity_;
-    std::vector<std::int64_t> surplus = rest_.weight;  // entering less leaving
+    std::vector<std::int64_t> surplus = rest_.weight;  // incoming minus outgoing
     for (std::size_t a = 0; a < capacity_.size(); ++a) {
       const Arc& arc = problem_.arcs[a];
       if (problem_.IsRank(arc.head)) surplus[static_cast<std::size_t>(arc.head)] += capacity_[a];
@@ -93,7 +94,8 @@ class Selection {
       arcs.push_back({rank, source, 0});
       capacity.push_back(std::max<std::int64_t>(surplus[r], 0));
     }
-    // Only the source has too much entering, so no path goes on from it: supply stays whole.
+    // Only the source has too much incoming capacity, so no removed path continues from it and the
+    // supply stays whole.
     TrimToCirculation(problem_.node_count + 1, arcs, capacity);
     capacity.resize(capacity_.size());
     return capacity;
@@ -113,7 +115,8 @@ class Selection {
     KeepAmong(middle, end, control);
   }
 
-  // False, and nothing is changed, where a root or an arc has no room for them.
+  // Adds trees to the kept ones; returns false and changes nothing if a root or an arc has no room
+  // for them.
   bool Add(std::size_t begin, std::size_t end) {
     for (std::size_t t = begin; t < end; ++t) {
       Use(t, counts_[t]);
@@ -152,7 +155,7 @@ class Selection {
   int tests_ = 0;
 };
 
-// Puts a forest together from trees with their paths.
+// Assembles a forest from trees with their paths.
 class Assembly {
  public:
   explicit Assembly(const Problem& problem) : problem_(problem) {}
@@ -210,7 +213,7 @@ class Assembly {
 
   const Problem& problem_;
   std::vector<Tree> trees_;
-  // By child and parent: counts and paths, in the order of the trees.
+  // By child and parent: counts and paths in the order of the trees.
   std::map<std::pair<Rank, Rank>,
            std::vector<std::pair<std::int64_t, std::span<const std::int32_t>>>>
       routes_;
@@ -252,13 +255,13 @@ Result<Forest> PackRest(const Problem& rest, const TreeCount& count, const Reuse
   return BuildShallowForest(rest, count, options.height_steps, control);
 }
 
-// The forest of what was selected and of what is made of the rest.
+// Builds the forest from the selected trees and a forest of the rest.
 Result<Forest> Complete(const Problem& problem, const TreeCount& count,
                         const PreviousTrees& previous, const Selection& selection,
                         const ReuseOptions& options, const Control& control) {
   Assembly assembly(problem);
   AddKept(previous, selection.kept(), assembly);
-  Forest packed;  // holds the paths until the end
+  Forest packed;  // owns the paths until the end
   if (selection.rest().TotalWeight() > 0) {
     TreeCount rest = count;
     rest.trees_per_weight = 1;
@@ -279,7 +282,7 @@ std::int64_t CountRerouted(const PreviousTrees& previous, std::span<const std::i
   return rerouted;
 }
 
-// The numbers of trees to be tried: the previous one, and the least multiple of both.
+// The numbers of trees to try: the previous one and the least common multiple of both.
 std::vector<std::int64_t> ChooseTreeCounts(std::int64_t own, std::int64_t previous,
                                            const ReuseOptions& options) {
   const auto common = CheckedMultiply(own / std::gcd(own, previous), previous);
@@ -307,13 +310,13 @@ Result<std::optional<Forest>> ReuseTrees(const fabric::Topology& topology, const
     Selection selection(problem, *found, *scaled);
     const bool all = selection.KeepAll();
     if (!all) {
-      // Rounded capacities are not balanced: with these nothing may be left to be packed.
+      // Rounded capacities are not balanced, so they only serve if nothing is left to pack.
       if (k % own != 0) continue;
       selection.KeepSome(control);
     }
     const std::int64_t stay =
         std::accumulate(selection.kept().begin(), selection.kept().end(), std::int64_t{0});
-    // Where more than half is packed anew, a fresh forest is shallower and no more trouble.
+    // If more than half is packed from scratch, a new forest is shallower at no extra cost.
     if (stay < selection.rest().TotalWeight() || stay == 0) continue;
     auto forest = Complete(problem, *scaled, *found, selection, options, control);
     if (!forest) return Propagate(forest);

@@ -9,7 +9,7 @@
 namespace espalier::forest {
 namespace {
 
-// The parts that are left without the fabric; none where that is no division into boxes.
+// Returns the parts that remain without the fabric; none if they are not a division into boxes.
 std::optional<Boxes> Divide(const Problem& problem, const std::vector<bool>& is_fabric) {
   const auto nodes = static_cast<std::size_t>(problem.node_count);
   std::vector<std::int32_t> part(nodes);
@@ -36,7 +36,7 @@ std::optional<Boxes> Divide(const Problem& problem, const std::vector<bool>& is_
   bool has_several = false;
   for (std::int32_t v = 0; v < problem.node_count; ++v) {
     if (is_fabric[static_cast<std::size_t>(v)]) continue;
-    // Ranks come first and the smallest node names its part: a part without ranks is new here.
+    // Ranks come first and the smallest node names its part, so a part without ranks is new here.
     const std::int32_t first = find(v);
     std::int32_t& box = boxes.box_of[static_cast<std::size_t>(v)];
     if (problem.IsRank(v)) {

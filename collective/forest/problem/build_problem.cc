@@ -35,13 +35,13 @@ Result<std::vector<NodeId>> ListRanks(const Topology& topology, const ProblemOpt
   }
   if (ranks.size() < 2) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("a collective needs at least two compute nodes, here {}",
+                fmt::format("a collective needs at least two compute nodes, but {}",
                             ranks.empty() ? "there is none" : "there is one"));
   }
   if (ranks.size() > kMaxRanks) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} compute nodes; forests are for {} at most (their parent arrays "
-                            "alone would take {} GiB)",
+                fmt::format("{} compute nodes are more than the {} that a forest can have (its "
+                            "parent arrays alone would take {} GiB)",
                             ranks.size(), kMaxRanks, (ranks.size() * ranks.size() * 2) >> 30));
   }
   std::vector<bool> seen(topology.nodes().size(), false);
@@ -49,11 +49,12 @@ Result<std::vector<NodeId>> ListRanks(const Topology& topology, const ProblemOpt
     const Node& node = topology.node(rank);
     if (node.kind != NodeKind::kCompute) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} takes no part in collectives: it is a {}", node.id,
+                  fmt::format("{} cannot take part in collectives: it is a {}", node.id,
                               fabric::NodeKindName(node.kind)));
     }
     if (seen[rank.Index()]) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is a rank twice", node.id));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is listed as a rank twice", node.id));
     }
     seen[rank.Index()] = true;
   }
@@ -75,17 +76,17 @@ Result<std::vector<std::int64_t>> ReduceWeights(const ProblemOptions& options,
     total += weight;
   }
   if (divisor == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "all weights are zero: nobody sends");
+    return Fail(ErrorCode::kInvalidArgument, "all weights are zero, so no rank sends");
   }
   if (!ToInt64(total)) {
-    return Fail(ErrorCode::kResourceExhausted, "the sum of the weights is past 63 bits");
+    return Fail(ErrorCode::kResourceExhausted, "the sum of the weights exceeds 63 bits");
   }
   std::vector<std::int64_t> weights = options.weights;
   for (std::int64_t& weight : weights) weight /= divisor;
   return weights;
 }
 
-// Hops from every node to the nearest compute node, whatever the state of the links.
+// Computes the hops from every node to the nearest compute node, whatever the state of the links.
 std::vector<std::int32_t> ComputeTiers(const Topology& topology) {
   std::vector<std::vector<std::int32_t>> neighbours(topology.nodes().size());
   for (const fabric::Link& link : topology.links()) {
@@ -131,7 +132,7 @@ void AddNodes(const Topology& topology, std::span<const NodeId> ranks, Problem& 
   }
 }
 
-// One direction of a link that has something to give.
+// One direction of a link that has capacity left.
 struct Direction {
   std::int32_t tail = 0;
   std::int32_t head = 0;
@@ -164,7 +165,7 @@ std::vector<Direction> ListDirections(const Topology& topology, const ProblemOpt
   return directions;
 }
 
-// Errors: kResourceExhausted where rates add up past 63 bits.
+// Errors: kResourceExhausted if rates add up to more than 63 bits.
 Result<void> AddArcs(std::span<const Direction> directions, Problem& problem) {
   std::int64_t unit = 0;
   Int128 total = 0;
@@ -190,7 +191,7 @@ Result<void> AddArcs(std::span<const Direction> directions, Problem& problem) {
   return {};
 }
 
-// Takes away capacity until every node is balanced.
+// Removes capacity until every node is balanced.
 void Balance(Problem& problem) {
   std::vector<std::int64_t> capacity;
   for (const Arc& arc : problem.arcs) capacity.push_back(arc.capacity);
@@ -225,7 +226,7 @@ Result<void> CheckBalance(const Problem& problem) {
     };
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is out of balance: {} Gbit/s enter and {} Gbit/s leave it (give "
-                            "both directions of its links, or take capacity away from one side)",
+                            "both directions of its links, or remove capacity from one side)",
                             problem.names[v], gbps(in[v]), gbps(out[v])));
   }
   return {};

@@ -8,7 +8,7 @@ namespace espalier::forest {
 
 namespace {
 
-// Removal of capacity along paths, as a flow: what is removed from an arc can be given back.
+// Removes capacity along paths, as a flow: capacity that was removed from an arc can be given back.
 class Trimmer {
  public:
   Trimmer(std::int32_t node_count, std::span<const Arc> arcs, std::vector<std::int64_t>& capacity)
@@ -39,14 +39,15 @@ class Trimmer {
   std::size_t Tail(std::size_t arc) const { return static_cast<std::size_t>(arcs_[arc].tail); }
   std::size_t Head(std::size_t arc) const { return static_cast<std::size_t>(arcs_[arc].head); }
 
-  // The node across an arc if the removal can go on through it from `node`, else kUnseen.
+  // Returns the node across an arc if the removal can continue through it from `node`, else
+  // kUnseen.
   std::size_t Across(std::size_t arc, std::size_t node) const {
     if (Tail(arc) == node && capacity_[arc] > 0) return Head(arc);
     if (Head(arc) == node && capacity_[arc] < original_[arc]) return Tail(arc);
     return kUnseen;
   }
 
-  // Breadth-first to the nearest node with too much entering.
+  // Searches breadth-first for the nearest node with excess incoming capacity.
   std::size_t FindDeficit(std::size_t from) {
     std::fill(reached_by_.begin(), reached_by_.end(), kUnseen);
     reached_by_[from] = kStart;
@@ -87,9 +88,9 @@ class Trimmer {
   std::span<const Arc> arcs_;
   std::vector<std::int64_t>& capacity_;
   std::vector<std::int64_t> original_;
-  std::vector<std::int64_t> surplus_;  // leaving less entering
+  std::vector<std::int64_t> surplus_;  // outgoing minus incoming
   std::vector<std::vector<std::size_t>> incident_;
-  std::vector<std::size_t> reached_by_;  // arc
+  std::vector<std::size_t> reached_by_;  // by node: the arc that reached it
   std::vector<std::size_t> queue_;
 };
 

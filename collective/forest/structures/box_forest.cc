@@ -12,7 +12,7 @@
 namespace espalier::forest {
 namespace {
 
-// A box of one rank.
+// The forest of a box with a single rank.
 Forest BuildAlone(const Problem& problem) {
   Forest forest;
   forest.rank_count = 1;
@@ -59,7 +59,7 @@ BoxForests::Part BoxForests::Extract(std::span<const std::int32_t> nodes, std::s
     problem.multicast.push_back(whole_.multicast[node]);
     problem.reduce.push_back(whole_.reduce[node]);
   }
-  // Ascending nodes, so that the arcs stay in order too.
+  // Nodes ascend, so the arcs stay in order too.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t j = 0; j < nodes.size(); ++j) {
       const std::int32_t arc = i == j ? -1 : whole_.FindArc(nodes[i], nodes[j]);
@@ -87,6 +87,20 @@ std::vector<std::int32_t> BoxForests::FabricAround(std::span<const std::int32_t>
   return around;
 }
 
+// Problem: within one box, every rank passes on the trees that it owns or that enter the box at it,
+// on the capacity that the trees between boxes left.
+//
+// Idea: this is a forest problem of its own, with the number of trees to pass on as weights and
+// k = 1. Its capacities are first trimmed to a circulation, as the general construction needs
+// balanced nodes. A star over one switch is the shallowest forest, so it is tried first. If the box
+// alone is too narrow, Solve extends the problem by the neighbouring fabric switches.
+//
+// Invariant: equal keys (weights, node count, arcs and capacities) describe equal problems, so all
+// boxes with the same key share one solution.
+//
+// Cost: for each distinct box one star test and, if that fails, one flow per rank and one general
+// construction.
+// Source: this project; the forests themselves are ForestColl's.
 Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
   Problem problem = part.problem;
   std::vector<std::int64_t> capacity;
@@ -119,7 +133,7 @@ Result<BoxForests::Entry> BoxForests::Compute(const Part& part) const {
   return entry;
 }
 
-Result<const BoxForests::Entry*> BoxForests::Look(const Part& part) {
+Result<const BoxForests::Entry*> BoxForests::FindOrCompute(const Part& part) {
   std::vector<std::int64_t> key = part.problem.weight;
   key.push_back(part.problem.node_count);
   for (const Arc& arc : part.problem.arcs) {
@@ -139,13 +153,13 @@ Result<std::optional<BoxForests::Solved>> BoxForests::Solve(std::int32_t box,
   std::vector<std::int32_t> nodes(boxes_.ranks[index].begin(), boxes_.ranks[index].end());
   const std::size_t rank_count = nodes.size();
   nodes.insert(nodes.end(), boxes_.inner[index].begin(), boxes_.inner[index].end());
-  for (const bool turns_round : {false, true}) {
-    if (turns_round) {
+  for (const bool with_fabric : {false, true}) {
+    if (with_fabric) {
       const std::vector<std::int32_t> around = FabricAround(nodes);
       nodes.insert(nodes.end(), around.begin(), around.end());
     }
     const Part part = Extract(nodes, rank_count, roots, left);
-    const auto entry = Look(part);
+    const auto entry = FindOrCompute(part);
     if (!entry) return tl::unexpected<Error>(entry.error());
     if (!(*entry)->forest) continue;
     Solved solved;

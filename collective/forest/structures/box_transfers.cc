@@ -11,27 +11,29 @@
 namespace espalier::forest {
 namespace {
 
-constexpr std::size_t kMaxPorts = 1 << 16;  // 16 bits in a Transfer
+constexpr std::size_t kMaxPorts = 1 << 16;  // Transfer stores 16 bits
 
-// Problem: every root's trees have to get to every other box over a port out of the root's box and
-// a port into the other at the same switch, and all arcs of the ports have limits: a flow of many
-// goods in whole numbers, for which no fast exact way is known.
+// Problem: every root's trees have to reach every other box over a port out of the root's box and a
+// port into the other box at the same switch, and all arcs of the ports have limits. This is an
+// integral multicommodity flow, for which no fast exact algorithm is known.
 //
-// Idea. Greedy. First choices are those of a whole, symmetric fabric (the rank at the same place,
-// the switches in turn), where they fit exactly and spread the load. Where damage has taken some,
-// other entries are tried, then other exits; and the whole is tried again in another order, which
-// serves the tightest boxes first.
-// Invariant: made_.left is the capacity less what all transfers so far use, and never negative.
-// What was given is not taken back.
-// Cost: O(ranks * boxes) where first choices hold; a failed one costs the ranks of both boxes
+// Idea: a greedy choice. The first choice is the one that fits a whole, symmetric fabric exactly
+// and spreads the load: the rank with the same index, the switches in turn. If failures have
+// removed capacity, other entries are tried, then other exits. If that fails too, everything is
+// tried again in another order, which serves the tightest boxes first.
+//
+// Invariant: made_.left is the capacity less the use of all transfers so far, and never negative.
+// Transfers are never taken back.
+//
+// Cost: O(ranks * boxes) if the first choices hold; a failed one costs the ranks of both boxes
 // times their ports.
-// Source: none; the idea of trees between boxes is that of hand-made schedules.
+// Source: this project, after hand-made schedules with trees between boxes.
 class Transferrer {
  public:
   Transferrer(const Problem& problem, const TreeCount& count, const Boxes& boxes)
       : problem_(problem), count_(count), boxes_(boxes) {}
 
-  std::optional<BoxTransfers> TreeSchedule(TransferOrder order) {
+  std::optional<BoxTransfers> Assign(TransferOrder order) {
     made_.left = count_.capacity;
     IndexArcs();
     const bool tightest_first = order != TransferOrder::kByRoot;
@@ -66,7 +68,7 @@ class Transferrer {
 
  private:
   using ArcLists = std::vector<std::vector<std::int32_t>>;
-  // All trees of a root, to one box.
+  // All trees of a root to one box.
   struct Sending {
     Rank root = 0;
     std::int32_t box = 0;
@@ -96,7 +98,7 @@ class Transferrer {
     return sendings;
   }
 
-  // How much of what joins a box to the fabric its trees will need: 1 is all of it.
+  // The fraction of the capacity between a box and the fabric that its trees will need.
   struct Use {
     double in = 0;
     double out = 0;
@@ -133,7 +135,7 @@ class Transferrer {
     }
   }
 
-  // Breadth first through the inner nodes of the rank's box, to (or back from) the fabric.
+  // Searches breadth-first through the inner nodes of the rank's box to (or back from) the fabric.
   std::vector<Port> FindPorts(std::int32_t rank, const ArcLists& arcs_of, bool outwards) const {
     struct Reached {
       std::int32_t node;
@@ -162,7 +164,7 @@ class Transferrer {
     return ports;
   }
 
-  // Whether the switches of the fabric on the way (those of no host) never fall in tier.
+  // Returns whether the fabric switches on the route (those of no host) never fall in tier.
   bool Rises(std::span<const std::int32_t> hops, bool outwards) const {
     std::int32_t last = 0;
     for (std::size_t i = 0; i < hops.size(); ++i) {
@@ -184,7 +186,7 @@ class Transferrer {
     return room;
   }
 
-  // All trees of the root to one box; false where not all find a way.
+  // Sends all trees of the root to one box; returns false if some find no route.
   bool Send(Rank root, std::int32_t box, std::int64_t trees) {
     const std::vector<Rank>& theirs = boxes_.ranks[static_cast<std::size_t>(box)];
     const std::size_t place = place_[root];
@@ -209,8 +211,8 @@ class Transferrer {
     return trees == 0;
   }
 
-  // Gives the trees out in parts, each to the rank of the box whose ports have most room; what is
-  // left where the root's own ports are full.
+  // Spreads the trees, each part to the rank of the box whose ports have the most room. Returns the
+  // number left over when the root's own ports are full.
   std::int64_t Spread(Rank root, std::int32_t box, std::int64_t trees) {
     const std::vector<Rank>& theirs = boxes_.ranks[static_cast<std::size_t>(box)];
     const std::int64_t part =
@@ -227,7 +229,7 @@ class Transferrer {
     return trees;
   }
 
-  // The ranks of a box from a place on and once round, or by the room that their ports have.
+  // Returns the ranks of a box in cyclic order from an index on, or by the room of their ports.
   std::vector<Rank> OrderFrom(std::span<const Rank> ranks, std::size_t place,
                               std::span<const std::vector<Port>> ports) const {
     std::vector<Rank> order;
@@ -244,7 +246,7 @@ class Transferrer {
   }
 
   // Sends up to `trees` of the root from exit to entry, over the switches in turn from the root's
-  // place on; how many.
+  // index on. Returns how many.
   std::int64_t Try(Rank root, Rank exit, Rank entry, std::int32_t box, std::int64_t trees) {
     const std::size_t first = place_[root];
     std::int64_t sent = 0;
@@ -254,7 +256,7 @@ class Transferrer {
       const std::size_t o = (first + i) % outs.size();
       const std::int64_t out_room = RoomOn(outs[o].hops);
       if (out_room == 0) continue;
-      // Ports are found in the same order in boxes that are alike.
+      // Ports are found in the same order in equal boxes.
       for (std::size_t j = 0; j < ins.size() && sent < trees; ++j) {
         const std::size_t n = (o + j) % ins.size();
         if (ins[n].fabric_switch != outs[o].fabric_switch) continue;
@@ -279,7 +281,7 @@ class Transferrer {
   BoxTransfers made_;
   ArcLists arcs_out_;
   ArcLists arcs_in_;
-  std::vector<std::size_t> place_;  // by rank: its place in its box
+  std::vector<std::size_t> place_;  // by rank: its index in its box
   bool roomiest_first_ = false;
   bool spreads_ = false;
 };
@@ -288,7 +290,7 @@ class Transferrer {
 
 std::optional<BoxTransfers> AssignTransfers(const Problem& problem, const TreeCount& count,
                                             const Boxes& boxes, TransferOrder order) {
-  return Transferrer(problem, count, boxes).TreeSchedule(order);
+  return Transferrer(problem, count, boxes).Assign(order);
 }
 
 }  // namespace espalier::forest

@@ -17,7 +17,7 @@
 namespace espalier::forest {
 namespace {
 
-// Puts the transfers and the forests of the boxes together.
+// Composes the forest from the transfers and the forests of the boxes.
 class Composer {
  public:
   Composer(const Problem& problem, const TreeCount& count, const Boxes& boxes,
@@ -30,7 +30,7 @@ class Composer {
         threads_(threads),
         ranks_(static_cast<std::size_t>(problem.rank_count)) {}
 
-  // None where it would be too large.
+  // Returns none if the forest would be too large.
   std::optional<Forest> Compose() {
     forest_.method = Method::kHierarchical;
     forest_.rank_count = problem_.rank_count;
@@ -38,7 +38,7 @@ class Composer {
     forest_.scale = count_.scale;
     forest_.inverse_rate = count_.inverse_rate;
     OpenCursors();
-    // The two write different parts of the forest.
+    // The two threads write different parts of the forest.
     bool fits = true;
     ForRanges(std::min(threads_, 2), 2, [&](std::size_t, std::size_t begin, std::size_t end) {
       if (begin == 0) AddRoutes();
@@ -49,12 +49,12 @@ class Composer {
   }
 
  private:
-  // How far the trees that a rank passes on in its box are handed out.
+  // How many of the trees that a rank passes on in its box are already assigned.
   struct Cursor {
-    std::size_t tree_class = 0;  // of the box's forest
-    std::int64_t left = 0;       // of that class
+    std::size_t tree_class = 0;  // in the box's forest
+    std::int64_t left = 0;       // trees left in that class
   };
-  // Where the trees of the present root enter one box.
+  // Where the trees of the current root enter one box.
   struct Entering {
     std::size_t transfer = 0;
     std::int64_t left = 0;
@@ -78,7 +78,7 @@ class Composer {
     }
   }
 
-  // False where there are too many.
+  // Returns false if there are too many classes.
   bool AddTrees() {
     ReserveLarge(forest_.parents, ranks_ * ranks_);
     for (std::size_t root = 0; root < ranks_; ++root) {
@@ -123,7 +123,7 @@ class Composer {
           solved_[b].forest->Parents(cursors_[entering.entry].tree_class);
       const Rank first = ranks.front();
       if (std::size_t{ranks.back()} - first + 1 == ranks.size()) {
-        // Neighbours: plain additions, which the compiler turns into vectors.
+        // Consecutive ranks: plain additions, which the compiler vectorises.
         for (std::size_t i = 0; i < ranks.size(); ++i) {
           parents[first + i] = static_cast<Rank>(first + inside[i]);
         }
@@ -148,7 +148,7 @@ class Composer {
     }
     entering.left -= step;
     if (entering.left > 0 || entering.own) return;
-    // The next transfer of this root to this box follows at once.
+    // The next transfer of this root to this box follows directly.
     const std::size_t next = entering.transfer + 1;
     if (next == transfers_.transfers.size()) return;
     const Transfer& transfer = transfers_.transfers[next];
@@ -157,7 +157,7 @@ class Composer {
     }
   }
 
-  // At most so many.
+  // Reserves room for the largest possible numbers.
   void ReserveRoutes() {
     std::size_t arcs = transfers_.transfers.size();
     std::size_t routes = arcs;
@@ -179,7 +179,7 @@ class Composer {
     return most;
   }
 
-  // Arcs by the rank that they enter: transfers to it, and what its box sends it.
+  // Adds the arcs by the rank that they enter: transfers to it and edges within its box.
   void AddRoutes() {
     ReserveRoutes();
     std::vector<std::size_t> begin(ranks_ + 1, 0);
@@ -221,20 +221,22 @@ class Composer {
     add_transfers_before(ranks_);
   }
 
-  // All transfers between the two ranks of the first; how many there are.
+  // Adds all transfers between the two ranks of the first one; returns how many there are.
   std::size_t AddTransferArc(std::span<const std::uint32_t> into) {
     const Transfer& first = transfers_.transfers[into.front()];
     forest_.routes.AddArc(first.exit, first.entry);
     bool routable = true;
     std::size_t n = 0;
     while (n < into.size() && transfers_.transfers[into[n]].exit == first.exit) {
-      const Transfer& way = transfers_.transfers[into[n]];
-      const Port& out = transfers_.out_ports[way.exit][static_cast<std::size_t>(way.out_port)];
-      const Port& in = transfers_.in_ports[way.entry][static_cast<std::size_t>(way.in_port)];
+      const Transfer& transfer = transfers_.transfers[into[n]];
+      const Port& out =
+          transfers_.out_ports[transfer.exit][static_cast<std::size_t>(transfer.out_port)];
+      const Port& in =
+          transfers_.in_ports[transfer.entry][static_cast<std::size_t>(transfer.in_port)];
       std::int64_t trees = 0;
-      while (n < into.size() && transfers_.transfers[into[n]].exit == way.exit &&
-             transfers_.transfers[into[n]].out_port == way.out_port &&
-             transfers_.transfers[into[n]].in_port == way.in_port) {
+      while (n < into.size() && transfers_.transfers[into[n]].exit == transfer.exit &&
+             transfers_.transfers[into[n]].out_port == transfer.out_port &&
+             transfers_.transfers[into[n]].in_port == transfer.in_port) {
         trees += transfers_.transfers[into[n++]].count;
       }
       forest_.routes.AddRoute(trees, out.hops, in.hops);
@@ -267,7 +269,7 @@ class Composer {
   int threads_;
   std::size_t ranks_;
   Forest forest_;
-  std::vector<Rank> place_;         // by rank: its place in its box
+  std::vector<Rank> place_;         // by rank: its index in its box
   std::vector<Cursor> cursors_;     // by rank
   std::vector<Entering> entering_;  // by box
   std::vector<std::int32_t> hops_;

@@ -11,15 +11,17 @@
 
 namespace espalier::forest {
 
-// Forests for boxes joined by a fabric: every tree goes straight from its root's box to each other
-// box, enters it once, and spreads inside. Low: two edges for boxes with a wide inner switch.
+// Builds forests for boxes joined by a fabric: every tree goes directly from its root's box to each
+// other box, enters it once and spreads inside. The trees are shallow: two edges high for boxes
+// with a wide inner switch.
 //
-// Boxes are found by FindBoxes; ways between them by AssignTransfers; what is left of the links is
-// for the forests inside the boxes (BoxForests). All loads are counted, so what comes out is
-// within `count`; where a box can't take all trees in or spread them, another TransferOrder and
-// then the next division is tried. Gives none where no division works: then another way has to.
+// FindBoxes finds the boxes, AssignTransfers routes the trees between them, and BoxForests builds
+// the forests inside boxes on the remaining capacity. All loads are counted, so the result is
+// within `count`. If a box can't take all trees in or spread them, another TransferOrder and then
+// the next division is tried. Returns none if no division works; the caller then uses another
+// construction.
 // Errors: kUnavailable when cancelled; those of BuildGeneralForest.
-// Complexity: O(N * (N + boxes)) and the forests of boxes that differ; 15 ms for 1,024 A100 GPUs
+// Complexity: O(N * (N + boxes)) and the forests of distinct boxes; 15 ms for 1,024 A100 GPUs
 // (BM_Hierarchical).
 Result<std::optional<Forest>> BuildHierarchical(const Problem& problem, const TreeCount& count,
                                                 std::int64_t height_steps,

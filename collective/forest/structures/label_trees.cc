@@ -12,9 +12,9 @@ namespace espalier::forest {
 namespace {
 
 constexpr std::size_t kMaxInArcs = 64;
-constexpr std::size_t kBlock = 32;  // children at a time: a cache line of parents
+constexpr std::size_t kBlock = 32;  // children per block: a cache line of parents
 
-// From unit `unit` of the root's trees on, `child` has another parent than before.
+// From tree number `unit` of the root on, `child` has another parent than before.
 struct Change {
   Rank root = 0;
   Rank child = 0;
@@ -22,10 +22,20 @@ struct Change {
   std::int64_t unit = 0;
 };
 
-// Flows are solved child by child, but trees are wanted root by root. So the parents in the first
-// tree of each root are kept whole, and how the next trees differ as a list of changes: sorted by
-// root and unit, it cuts the trees of a root into classes. Invariant: a parent is nearer to the
-// root than its child, so that any choice of parents is a tree.
+// Problem: choose a nearer in-neighbour as the parent of every node in every tree, so that no arc
+// carries more trees than its capacity.
+//
+// Idea: the choices of different children are independent, so each child is one small flow
+// (ParentFlow) from groups of roots with the same allowed arcs to these arcs. Flows are solved
+// child by child, but trees are needed root by root. So the parents in the first tree of each root
+// are stored completely, and the differences of the following trees as a list of changes. Sorted by
+// root and unit, this list cuts the trees of a root into classes.
+//
+// Invariant: a parent is nearer to the root than its child, so any choice of parents is a tree.
+//
+// Cost: O(N^2 * in-degree) for distances and allowed arcs; each flow has at most min(N,
+// 2^in-degree) groups.
+// Source: this project; for the schedules of such graphs see chapter 3 of L. Zhao's dissertation.
 class LabelTrees {
  public:
   LabelTrees(const Problem& problem, const TreeCount& count, const Control& control)
@@ -68,7 +78,7 @@ class LabelTrees {
     std::int64_t capacity = 0;
   };
 
-  // False where the way does not apply.
+  // Returns false if the construction does not apply.
   bool CollectArcs() {
     in_arcs_.resize(ranks_);
     for (std::size_t a = 0; a < problem_.arcs.size(); ++a) {
@@ -86,9 +96,9 @@ class LabelTrees {
     return count_.trees_per_weight * problem_.weight[root];
   }
 
-  // Which in-arcs of x lead away from each root, as bits.
+  // Computes as bits which in-arcs of x lead away from each root.
   void ComputeAllowed(std::size_t x, const DistanceTable& distances) {
-    constexpr std::size_t kStep = 16;  // a constant number of rounds, for the vectoriser
+    constexpr std::size_t kStep = 16;  // a constant trip count, for the vectoriser
     allowed_.assign((ranks_ + kStep - 1) / kStep * kStep, 0);
     const std::span<const std::uint16_t> own = distances.To(x);
     for (std::size_t j = 0; j < in_arcs_[x].size(); ++j) {
@@ -103,7 +113,7 @@ class LabelTrees {
     }
   }
 
-  // Roots in the order of their groups, and the groups.
+  // Sorts the roots by group and lists the groups.
   void GroupRoots(std::size_t x) {
     sorted_roots_.clear();
     for (std::size_t r = 0; r < ranks_; ++r) {
@@ -123,7 +133,7 @@ class LabelTrees {
     group_begin_.push_back(sorted_roots_.size());
   }
 
-  // By the allowed arcs, then the root. Counting sort where there are few arcs.
+  // Sorts by the allowed arcs, then by root. Uses a counting sort if there are few arcs.
   void SortByAllowed() {
     const std::size_t arcs = arcs_of_child_;
     if (arcs > 12) {
@@ -139,8 +149,8 @@ class LabelTrees {
     for (const Rank root : unsorted_) sorted_roots_[counts_[allowed_[root]]++] = root;
   }
 
-  // The parent of x in the first tree of each root; what changes from tree to tree is appended
-  // to changes_. False where there are not enough in-arcs that lead away from the roots.
+  // Chooses the parent of x in the first tree of each root and appends the changes between its
+  // trees to changes_. Returns false if too few in-arcs lead away from the roots.
   bool ChooseParents(std::size_t x, const DistanceTable& distances, std::span<Rank> parents) {
     arcs_of_child_ = in_arcs_[x].size();
     ComputeAllowed(x, distances);
@@ -154,7 +164,7 @@ class LabelTrees {
     return true;
   }
 
-  // The units of a group's arcs, arc after arc, to the trees of its roots, root after root.
+  // Assigns the units of a group's arcs, arc after arc, to the trees of its roots, root after root.
   void HandOut(std::size_t x, std::size_t group, std::span<Rank> parents) {
     std::size_t arc = 0;
     std::int64_t on_arc = flow_.Units(group, 0);
@@ -200,7 +210,7 @@ class LabelTrees {
     return forest;
   }
 
-  // The classes of one root; the first change that is not its own.
+  // Adds the classes of one root; returns the first change of the next root.
   std::size_t AddTreesOf(std::size_t r, std::size_t change, Forest& forest) {
     const auto root = static_cast<Rank>(r);
     std::vector<Rank> tree(first_parents_.begin() + static_cast<std::ptrdiff_t>(r * ranks_),

@@ -11,7 +11,18 @@ std::int64_t CapacityOf(const Problem& problem, const TreeCount& count, std::int
   return arc < 0 ? -1 : count.capacity[static_cast<std::size_t>(arc)];
 }
 
-// The switch over which every rank can reach all others at once with all its trees.
+// Finds a switch over which every rank can send all its trees to all other ranks at once.
+//
+// Problem: build trees of height one, in which every root sends directly to all other ranks.
+//
+// Idea: if one switch joins all ranks, every root can be the parent of all others in its trees. The
+// load is then known in advance: for a rank with w of the W trees, (N - 1) w on its link to the
+// switch and W - w on the link from it. Comparing these loads with the capacities decides.
+//
+// Invariant: each ordered pair of ranks has one route over the switch with exactly the trees of its
+// sender, so the loads are those above.
+// Cost: two arc searches per switch and rank; N^2 parents and routes.
+// Source: the direct schedule of a single switch, as in hand-made allgathers.
 std::optional<std::int32_t> FindMiddle(const Problem& problem, const TreeCount& count) {
   const Int128 trees = Int128{count.trees_per_weight} * problem.TotalWeight();
   const std::int64_t others = problem.rank_count - 1;

@@ -8,8 +8,8 @@
 
 namespace espalier::forest {
 
-// Every root sends straight to all other ranks over one switch that all of them are joined to.
-// None where no switch is wide enough for that. O(arcs + ranks^2).
+// Builds a forest of stars: every root sends directly to all other ranks over one switch to which
+// all of them are joined. Returns none if no switch is wide enough. O(arcs + ranks^2).
 std::optional<Forest> BuildStar(const Problem& problem, const TreeCount& count);
 
 }  // namespace espalier::forest

@@ -46,7 +46,7 @@ class BoxEntries {
     return boxes_.box_of[static_cast<std::size_t>(trees_.InOf(edge).hub)] != box_;
   }
 
-  // The switch of the box by which an edge comes to its rank; -1 where there is none.
+  // Returns the switch of the box by which an edge reaches its rank; -1 if there is none.
   std::int32_t LastSwitch(const SenderPort& in) const {
     const std::span<const std::int32_t> hops = ports_.Hops(in);
     if (hops.empty()) return -1;
@@ -54,7 +54,8 @@ class BoxEntries {
     return boxes_.box_of[static_cast<std::size_t>(tail)] == box_ ? tail : -1;
   }
 
-  // A tree that enters a rack: once, at the rank whose turn it is. False where it can't be.
+  // Makes a tree enter a rack once, at the rank whose turn it is. Returns false if that is
+  // impossible.
   bool EnterOnce(std::uint32_t tree, std::span<const Rank> ranks) {
     const SenderPort first = trees_.InOf({tree, entries_.front()});
     const std::int32_t leaf = LastSwitch(first);
@@ -75,13 +76,13 @@ class BoxEntries {
     return true;
   }
 
-  // Whether trees can go from their root to the switch at once. True where they can't go from
-  // the root to the fabric at all.
+  // Returns whether trees can go from their root directly to the switch. True if the root cannot
+  // reach the fabric directly at all.
   bool RootReaches(std::uint32_t tree, std::int32_t hub) const {
     return ports_.FindOut(trees_.RootOf(tree), hub).has_value();
   }
 
-  // Trees that come in over a switch that their roots don't reach change places.
+  // Lets trees exchange their entries if they enter over a switch that their roots do not reach.
   void ExchangeMisplaced() {
     for (std::size_t i = 0; i < misplaced_.size(); ++i) {
       for (std::size_t j = i + 1; j < misplaced_.size(); ++j) {
@@ -98,7 +99,7 @@ class BoxEntries {
            RootReaches(edge.tree, trees_.InOf(other).hub);
   }
 
-  // Each tree enters where the other did. Inside the box either rank is then entered as the other
+  // Lets each tree enter where the other did. Inside the box each rank is then entered as the other
   // was.
   bool Exchange(const Edge& x, const Edge& y) {
     const std::optional<std::uint16_t> in_x = InsteadOf(x, y.child);
@@ -113,7 +114,7 @@ class BoxEntries {
     return true;
   }
 
-  // How the edge's end is entered inside the box, if `entry` is where the tree comes in.
+  // Returns how the edge's end is entered inside the box if the tree enters at `entry`.
   std::optional<std::uint16_t> InsteadOf(const Edge& edge, Rank entry) const {
     if (edge.child == entry) return std::nullopt;
     const std::int32_t hub = trees_.InOf({edge.tree, entry}).hub;
@@ -126,7 +127,7 @@ class BoxEntries {
   PortTrees& trees_;
   std::vector<std::int64_t> load_;  // by rank: trees that enter a rack there
   std::int32_t box_ = 0;
-  std::vector<Rank> entries_;  // of one tree
+  std::vector<Rank> entries_;  // entries of one tree
   std::vector<Edge> misplaced_;
 };
 

@@ -7,13 +7,13 @@
 
 namespace espalier::forest {
 
-// Changes where trees enter boxes (or racks), so that shallow trees can grow from there; every link
-// into a rank and into a box carries at most what it carried.
+// Changes where trees enter boxes (or racks), so that shallow trees can grow from there. Every link
+// into a rank and into a box carries at most what it carried before.
 //
-// A tree that enters a rack over its leaf can do so at any rank there, as the leaf's own links are
-// used in either case: it enters once, and the ranks of a rack take turns. Where ranks have links
-// to the fabric of their own, two trees can change the ranks that they enter at: they do where
-// roots then reach the switches (the rail) that their trees come in over.
+// A tree that enters a rack over its leaf can do so at any rank of the rack, as the leaf's own
+// links are used in either case. It then enters once, and the ranks of a rack take turns. If ranks
+// have their own links to the fabric, two trees can exchange the ranks at which they enter. They do
+// so if their roots then reach the switches (the rail) over which their trees enter.
 // Complexity: O(trees * ranks).
 void AlignEntries(const Problem& problem, const Boxes& boxes, const SenderPorts& ports,
                   PortTrees& trees);

@@ -5,14 +5,14 @@
 namespace espalier::forest {
 namespace {
 
-constexpr int kMoves = 2;                  // edges that make room for one
-constexpr std::size_t kFewSenders = 64;    // of a hub: all are asked if they have room
-constexpr std::size_t kChoice = 8;         // that have room, to choose from
-constexpr std::size_t kSenders = 16;       // that are asked to make room
-constexpr std::size_t kTrees = 16;         // in which a sender's edges are looked at
-constexpr std::size_t kEdges = 4;          // of each of these
-constexpr std::size_t kDirectTrees = 256;  // the same for direct links
-constexpr std::size_t kDirectEdges = 32;   // and of all of these
+constexpr int kMoves = 2;                  // edges moved to make room for one
+constexpr std::size_t kFewSenders = 64;    // up to so many senders of a hub, all are considered
+constexpr std::size_t kChoice = 8;         // senders with room to choose from
+constexpr std::size_t kSenders = 16;       // senders that are asked to make room
+constexpr std::size_t kTrees = 16;         // trees in which a sender's edges are tried
+constexpr std::size_t kEdges = 4;          // edges tried in each of these trees
+constexpr std::size_t kDirectTrees = 256;  // trees tried for a direct link
+constexpr std::size_t kDirectEdges = 32;   // edges tried in all of these trees together
 
 }  // namespace
 
@@ -42,7 +42,7 @@ bool LastEdges::PlaceAll(std::vector<Edge> edges, const Control& control) {
   return true;
 }
 
-// The trees that the edges belong to; false where that can't be.
+// Divides the trees to which the edges belong; returns false if none can be divided.
 bool LastEdges::DivideTrees(std::vector<Edge>& edges) {
   std::vector<Edge> added;
   std::optional<std::uint32_t> last;
@@ -63,7 +63,7 @@ bool LastEdges::DivideTrees(std::vector<Edge>& edges) {
   return !added.empty();
 }
 
-// Of the ranks that could send.
+// Returns the most room among the ranks that could send.
 std::int64_t LastEdges::MostRoom(const Edge& edge) {
   std::int64_t most = 0;
   for (const Rank rank : RoomySenders(edge)) {
@@ -103,7 +103,7 @@ bool LastEdges::Place(const Edge& edge, int more_moves) {
   });
 }
 
-// Ranks that reach the edge's hub, in so far as they are likely to have room.
+// Returns ranks that reach the edge's hub and are likely to have room.
 std::span<const Rank> LastEdges::RoomySenders(const Edge& edge) const {
   const std::span<const Rank> senders = ports_.Senders(trees_.InOf(edge).hub);
   return senders.size() <= kFewSenders ? senders : std::span<const Rank>(roomy_);
@@ -123,8 +123,8 @@ bool LastEdges::PlaceInRoom(const Edge& edge) {
   return best.has_value();
 }
 
-// The port by which the rank could send, with room or without, if the tree has it and not below
-// the edge.
+// Returns the half route by which the rank could send, with room or without, if the rank is in the
+// tree and not below the edge.
 std::optional<LastEdges::Candidate> LastEdges::FindCandidate(const Edge& edge, Rank rank) {
   --looks_left_;
   if (!trees_.IsAttached({edge.tree, rank})) return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<LastEdges::Candidate> LastEdges::FindCandidate(const Edge& edge, R
   return Candidate{{rank, *out}, depth};
 }
 
-// An arc of the sender's way that has no room for the edge; -1 where all have.
+// Returns an arc of the sender's half route that has no room for the edge; -1 if all have room.
 std::int32_t LastEdges::FullArc(const Edge& edge, const Sender& sender) const {
   for (const std::int32_t hop : ports_.Hops(ports_.Out(sender.rank, sender.out))) {
     if (trees_.LeftOn(hop) < trees_.CountOf(edge.tree)) return hop;
@@ -150,7 +150,7 @@ std::int32_t LastEdges::FullArc(const Edge& edge, const Sender& sender) const {
 bool LastEdges::TakeFromOther(const Edge& edge, const Sender& sender, int more_moves) {
   const std::int32_t arc = FullArc(edge, sender);
   if (trees_.InOf(edge).hub == edge.child) return TakeOnDirectLink(edge, sender, arc, more_moves);
-  // The sender's own trees have most of its edges.
+  // Most edges of a sender are in the trees of which it is the root.
   const std::uint32_t own_end = first_tree_[sender.rank + std::size_t{1}];
   std::uint32_t own = first_tree_[sender.rank];
   for (std::size_t i = 0; i < kTrees; ++i) {
@@ -196,7 +196,7 @@ bool LastEdges::Uses(const Edge& edge, std::int32_t arc) const {
   return std::find(hops.begin(), hops.end(), arc) != hops.end();
 }
 
-// The edge gets the sender that another has, if that finds a new one.
+// Gives the edge the sender of another edge if that one finds a new sender.
 bool LastEdges::Replace(const Edge& other, const Edge& edge, const Sender& sender, int more_moves) {
   const Sender old = trees_.SenderOf(other);
   trees_.Detach(other);
@@ -210,7 +210,7 @@ bool LastEdges::Replace(const Edge& other, const Edge& edge, const Sender& sende
 }
 
 std::uint32_t LastEdges::NextTree() {
-  constexpr std::size_t kStride = 7'919;  // a prime: neighbours are alike
+  constexpr std::size_t kStride = 7'919;  // a prime; neighbouring trees are alike
   return static_cast<std::uint32_t>(turn_++ * kStride % trees_.TreeCountOf());
 }
 

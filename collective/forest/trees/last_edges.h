@@ -12,18 +12,18 @@
 
 namespace espalier::forest {
 
-// Finds senders for edges of trees that have all others already, and leaves every link within its
-// capacity. An edge goes to a rank that has room, to a high one if it can choose; where none has,
-// a rank gives up an edge of another tree that finds a new sender in the same way. Classes of
-// several trees are divided where nothing else helps, but no more often than there were trees.
+// Finds senders for the last edges of trees that have all others, and keeps every link within its
+// capacity. An edge goes to a rank that has room, preferably to one near the root. If none has
+// room, a rank gives up an edge of another tree that finds a new sender in the same way. Classes of
+// several trees are divided if nothing else helps, at most doubling the number of classes.
 // Not thread-safe.
 class LastEdges {
  public:
-  // All must stay alive.
+  // All arguments must outlive this object.
   LastEdges(const SenderPorts& ports, PortTrees& trees);
 
-  // True if all found one. Deterministic. Ends early when cancelled, and after as many looks as
-  // the trees have edges, and a million.
+  // Returns true if all edges found a sender. Deterministic. Ends early when cancelled, and after
+  // as many candidates as the trees have edges plus a million.
   bool PlaceAll(std::vector<PortTrees::Edge> edges, const Control& control);
 
  private:
@@ -54,7 +54,7 @@ class LastEdges {
   PortTrees& trees_;
   std::uint32_t max_trees_;
   std::vector<std::uint32_t> first_tree_;  // by root
-  std::vector<Rank> roomy_;                // ranks that had room somewhere
+  std::vector<Rank> roomy_;                // ranks that had room on some port
   std::size_t turn_ = 0;
   std::int64_t looks_left_;
 };

@@ -18,7 +18,7 @@ LevelGrowth::LevelGrowth(const Problem& problem, const SenderPorts& ports, PortT
       senders_(static_cast<std::size_t>(problem.node_count)),
       waits_(ranks_, 0),
       offers_(ranks_) {
-  // From the root on and once round, so that trees don't all leave the same ranks for the end.
+  // The order is cyclic from the root, so that not all trees leave the same ranks for the end.
   for (std::uint32_t t = 0; t < trees.TreeCountOf(); ++t) {
     Rank* const order = Order(t);
     std::iota(order, order + ranks_, Rank{0});
@@ -47,7 +47,7 @@ std::vector<PortTrees::Edge> LevelGrowth::Pending() const {
   return pending;
 }
 
-// True if ranks were reached.
+// Grows a tree by one level; returns whether it can grow further.
 bool LevelGrowth::GrowLevel(std::uint32_t tree) {
   const Progress& progress = progress_[tree];
   if (progress.reached == ranks_ || progress.done == progress.reached) return false;
@@ -76,7 +76,7 @@ void LevelGrowth::ListWaiting(const Edge& edge) {
   next_[edge.child] = std::exchange(first, edge.child);
 }
 
-// Enters a sender wherever somebody waits that it has room for.
+// Lists a sender at every hub where ranks wait for which it has room.
 void LevelGrowth::ListSender(std::uint32_t tree, Rank rank) {
   const std::int64_t trees = trees_.CountOf(tree);
   const std::span<const SenderPort> ports = ports_.Out(rank);
@@ -96,7 +96,7 @@ void LevelGrowth::ListSender(std::uint32_t tree, Rank rank) {
   }
 }
 
-// Those that wait at a switch.
+// Serves the ranks that wait at a switch.
 void LevelGrowth::ServeHub(std::uint32_t tree, std::size_t hub) {
   std::vector<Sender>& senders = senders_[hub];
   for (Rank rank = std::exchange(first_[hub], kNoRank); rank != kNoRank && !senders.empty();
@@ -107,7 +107,8 @@ void LevelGrowth::ServeHub(std::uint32_t tree, std::size_t hub) {
   senders.clear();
 }
 
-// The one with most room of a few; those that have none are taken from the list.
+// Chooses the sender with the most room among a few; senders without room are removed from the
+// list.
 std::optional<PortTrees::Sender> LevelGrowth::ChooseSender(const Edge& edge,
                                                            std::vector<Sender>& senders) {
   constexpr std::size_t kLooks = 4;
@@ -133,7 +134,7 @@ std::optional<PortTrees::Sender> LevelGrowth::ChooseSender(const Edge& edge,
   return best;
 }
 
-// Those that were reached send next.
+// Makes the ranks reached last the next senders; returns whether there are any.
 bool LevelGrowth::Advance(std::uint32_t tree) {
   Progress& progress = progress_[tree];
   Rank* const order = Order(tree);

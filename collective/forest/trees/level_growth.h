@@ -13,22 +13,22 @@
 
 namespace espalier::forest {
 
-// Trees that grow from their roots again, all at once and level by level, while there is room.
+// Grows trees from their roots, all at once and level by level, as long as there is room.
 // Not thread-safe.
 class LevelGrowth {
  public:
-  // All must stay alive. No tree has edges yet.
+  // All arguments must outlive this object. No tree has edges yet.
   LevelGrowth(const Problem& problem, const SenderPorts& ports, PortTrees& trees);
 
-  // Until no tree grows any more; false when cancelled.
+  // Grows until no tree grows any more; returns false when cancelled.
   bool Grow(const Control& control);
-  // The edges that got no sender.
+  // Returns the edges that got no sender.
   std::vector<PortTrees::Edge> Pending() const;
 
  private:
   using Edge = PortTrees::Edge;
   using Sender = PortTrees::Sender;
-  // In the order of a tree, those that send next are [done, reached); after them come those that
+  // In the order of a tree, [done, reached) are the ranks that send next, followed by those that
   // wait.
   struct Progress {
     std::size_t done = 0;
@@ -54,13 +54,13 @@ class LevelGrowth {
   std::vector<Progress> progress_;  // by tree
   std::vector<Rank> order_;         // tree-major
 
-  // Of the tree that is growing.
+  // State of the tree that is growing.
   std::vector<std::int32_t> hubs_;            // switches where ranks wait
-  std::vector<Rank> first_;                   // by node: a rank that waits there
-  std::vector<Rank> next_;                    // by rank: another that waits at the same hub
+  std::vector<Rank> first_;                   // by node: the first rank that waits there
+  std::vector<Rank> next_;                    // by rank: the next rank that waits at the same hub
   std::vector<std::vector<Sender>> senders_;  // by node
-  std::vector<std::uint8_t> waits_;           // by rank: for one that is linked to it
-  std::vector<Offer> offers_;                 // by such a rank: the one with most room
+  std::vector<std::uint8_t> waits_;           // by rank: waits for a rank with a direct link to it
+  std::vector<Offer> offers_;                 // by such a rank: the sender with the most room
   std::vector<Rank> offered_;
   std::size_t turn_ = 0;
 };

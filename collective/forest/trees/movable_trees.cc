@@ -13,70 +13,70 @@ namespace espalier::forest {
 namespace {
 
 constexpr std::size_t kMaxFeederHops = 4;
-constexpr std::int32_t kSteepDepth = 60;  // from here on the cost grows by the same amount
+constexpr std::int32_t kSteepDepth = 60;  // from this depth on the cost grows linearly
 
-// By rank, then the first of the way. None where there would be too many.
-std::optional<std::vector<std::vector<IncomingRoute>>> FindShortWays(const Problem& problem,
-                                                                     const TreeCount& count) {
+// Finds the short routes by rank, then by their first rank. None if there would be too many.
+std::optional<std::vector<std::vector<IncomingRoute>>> FindShortRoutes(const Problem& problem,
+                                                                       const TreeCount& count) {
   std::vector<std::vector<std::int32_t>> arcs_into(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (count.capacity[a] == 0) continue;
     arcs_into[static_cast<std::size_t>(problem.arcs[a].head)].push_back(
         static_cast<std::int32_t>(a));
   }
-  std::vector<std::vector<IncomingRoute>> ways(static_cast<std::size_t>(problem.rank_count));
+  std::vector<std::vector<IncomingRoute>> routes(static_cast<std::size_t>(problem.rank_count));
   std::size_t total = 0;
-  for (std::size_t x = 0; x < ways.size(); ++x) {
-    // Backwards from x; every partial way begins at a node that is no rank.
+  for (std::size_t x = 0; x < routes.size(); ++x) {
+    // Searches backwards from x; every partial route begins at a node other than a rank.
     std::vector<std::vector<std::int32_t>> open = {{}};
     while (!open.empty()) {
-      const std::vector<std::int32_t> way = std::move(open.back());
+      const std::vector<std::int32_t> partial = std::move(open.back());
       open.pop_back();
-      const std::int32_t node = way.empty()
+      const std::int32_t node = partial.empty()
                                     ? static_cast<std::int32_t>(x)
-                                    : problem.arcs[static_cast<std::size_t>(way.front())].tail;
+                                    : problem.arcs[static_cast<std::size_t>(partial.front())].tail;
       for (const std::int32_t a : arcs_into[static_cast<std::size_t>(node)]) {
         const std::int32_t tail = problem.arcs[static_cast<std::size_t>(a)].tail;
         if (tail == static_cast<std::int32_t>(x)) continue;
         std::vector<std::int32_t> longer = {a};
-        longer.insert(longer.end(), way.begin(), way.end());
+        longer.insert(longer.end(), partial.begin(), partial.end());
         if (!problem.IsRank(tail)) {
           if (longer.size() < kMaxFeederHops) open.push_back(std::move(longer));
         } else if (longer.size() <= 2 || IsRoutable(problem, longer)) {
-          ways[x].push_back({static_cast<Rank>(tail), std::move(longer)});
+          routes[x].push_back({static_cast<Rank>(tail), std::move(longer)});
           if (++total > kMaxFeeders) return std::nullopt;
         }
       }
     }
-    std::ranges::stable_sort(ways[x], {}, &IncomingRoute::from);
+    std::ranges::stable_sort(routes[x], {}, &IncomingRoute::from);
   }
-  return ways;
+  return routes;
 }
 
 }  // namespace
 
 std::optional<IncomingRoutes> FindIncomingRoutes(const Problem& problem, const TreeCount& count,
                                                  const Forest& forest) {
-  auto short_ways = FindShortWays(problem, count);
-  if (!short_ways) return std::nullopt;
-  IncomingRoutes feeders{std::move(*short_ways),
+  auto short_routes = FindShortRoutes(problem, count);
+  if (!short_routes) return std::nullopt;
+  IncomingRoutes feeders{std::move(*short_routes),
                          std::vector<std::uint32_t>(forest.routes.RouteCount())};
-  std::vector<std::size_t> sorted;  // by rank: the ways that were there at first
+  std::vector<std::size_t> sorted;  // by rank: the number of routes present at first
   for (const std::vector<IncomingRoute>& into : feeders.into) sorted.push_back(into.size());
   for (std::size_t arc = 0; arc < forest.routes.ArcCount(); ++arc) {
     std::vector<IncomingRoute>& into = feeders.into[forest.routes.To(arc)];
     const Rank from = forest.routes.From(arc);
     for (const Route& route : forest.routes.Routes(arc)) {
       const auto hops = forest.routes.Hops(route);
-      const auto is_it = [&](const IncomingRoute& way) {
-        return std::ranges::equal(way.hops, hops);
+      const auto is_it = [&](const IncomingRoute& other) {
+        return std::ranges::equal(other.hops, hops);
       };
       const auto end = into.begin() + static_cast<std::ptrdiff_t>(sorted[forest.routes.To(arc)]);
       const auto likely =
           std::lower_bound(into.begin(), end, from,
-                           [](const IncomingRoute& way, Rank rank) { return way.from < rank; });
-      const auto past =
-          std::find_if(likely, end, [from](const IncomingRoute& way) { return way.from != from; });
+                           [](const IncomingRoute& other, Rank rank) { return other.from < rank; });
+      const auto past = std::find_if(
+          likely, end, [from](const IncomingRoute& other) { return other.from != from; });
       auto found = std::find_if(likely, past, is_it);
       if (found == past) found = std::find_if(end, into.end(), is_it);
       feeders.of_route[forest.routes.IndexOf(route)] =
@@ -249,7 +249,7 @@ Forest MovableTrees::Collect(const Forest& original) const {
   std::vector<std::uint32_t> order(roots_.size());
   for (std::uint32_t t = 0; t < order.size(); ++t) order[t] = t;
   std::ranges::stable_sort(order, {}, [&](std::uint32_t t) { return roots_[t]; });
-  // The feeders of each arc in the order of the classes: that is how units are handed out.
+  // Lists the feeders of each arc in the order of the classes, as units are assigned in that order.
   std::map<std::pair<Rank, Rank>, std::vector<std::pair<std::uint32_t, std::int64_t>>> routes;
   for (const std::uint32_t tree : order) {
     forest.classes.push_back({roots_[tree], counts_[tree]});
@@ -263,11 +263,11 @@ Forest MovableTrees::Collect(const Forest& original) const {
       own.back().second += counts_[tree];
     }
   }
-  for (const auto& [edge, ways] : routes) {
+  for (const auto& [edge, used] : routes) {
     const auto& [child, parent] = edge;
     forest.routes.AddArc(parent, child);
     bool routable = true;
-    for (const auto& [feeder, trees] : ways) {
+    for (const auto& [feeder, trees] : used) {
       const auto& hops = feeders_[child][feeder].hops;
       forest.routes.AddRoute(trees, hops);
       routable = routable && IsRoutable(problem_, hops);

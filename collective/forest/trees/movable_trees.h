@@ -11,25 +11,25 @@
 
 namespace espalier::forest {
 
-// One way for the data of a tree edge into a rank: over a link, or over switches.
+// One route for the data of a tree edge into a rank: over a link, or over switches.
 struct IncomingRoute {
   Rank from = 0;
   std::vector<std::int32_t> hops;  // arcs of the problem
 };
 
-// All short ways into every rank that ECMP can take (up to four hops: GPU, NIC, switch, NIC,
-// GPU), and the ways that a forest uses besides.
+// All short routes into every rank that ECMP can take (up to four hops: GPU, NIC, switch, NIC,
+// GPU), and the routes that a forest uses besides.
 struct IncomingRoutes {
   std::vector<std::vector<IncomingRoute>> into;  // by rank
-  std::vector<std::uint32_t> of_route;  // by route of the forest: the place among its rank's
+  std::vector<std::uint32_t> of_route;  // by route of the forest: its index among those of its rank
 };
-// None where there would be more than kMaxFeeders in all.
+// None if there are more than kMaxFeeders in all.
 inline constexpr std::size_t kMaxFeeders = 200'000;
 std::optional<IncomingRoutes> FindIncomingRoutes(const Problem& problem, const TreeCount& count,
                                                  const Forest& forest);
 
-// The trees of a forest taken apart for moving edges: children, depths, what every arc carries.
-// Classes are split so that every edge takes one feeder.
+// The trees of a forest in a form in which edges can move: children, depths, the load of every arc.
+// Classes are divided so that every edge takes one incoming route ("feeder").
 class MovableTrees {
  public:
   MovableTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
@@ -50,31 +50,32 @@ class MovableTrees {
   const IncomingRoute& FeederOf(Edge edge) const;
   std::int64_t LeftOn(std::int32_t arc) const { return left_[static_cast<std::size_t>(arc)]; }
 
-  // Whether `rank` hangs below `child` (or is it).
+  // Returns whether `rank` is `child` or below it.
   bool IsBelow(Edge edge, Rank rank) const;
-  // What the sum over the ranks of 3^depth would change by, for one tree, if the child hung below
-  // another parent. The steps that it takes are added to steps().
+  // Returns the change of the sum over the ranks of 3^depth, for one tree, if the child hung below
+  // another parent. The steps that this takes are added to steps().
   double CostOf(Edge edge, Rank parent);
 
-  // Gives the edge's capacity back, or takes it for a feeder (by place among the child's).
+  // Release returns the edge's capacity; Take takes it for a feeder (by index among the child's).
   void Release(Edge edge);
   void Take(Edge edge, std::size_t feeder);
-  // An arc of the feeder without room for `trees`, at a rank if there is one; -1 where all have it.
+  // Returns an arc of the feeder without room for `trees`, at a rank if there is one; -1 if all
+  // have room.
   std::int32_t Blocked(Rank child, std::size_t feeder, std::int64_t trees) const;
   // Hangs the child of a released edge elsewhere and takes the feeder.
   void Move(Edge edge, std::size_t feeder);
-  // Leaves `count` trees in the class and puts the others into a new one, which is returned.
+  // Leaves `count` trees in the class and moves the others into a new one, which is returned.
   std::uint32_t Split(std::uint32_t tree, std::int64_t count);
 
   std::int64_t steps() const { return steps_; }
   void AddSteps(std::int64_t steps) { steps_ += steps; }
 
-  // Calls visit(Edge) for the edges that use the arc, from a class on and once round, until it
+  // Calls visit(Edge) for the edges that use the arc, in cyclic order from a class on, until it
   // returns true.
   template <typename Visit>
   bool VisitUsers(std::int32_t arc, std::uint32_t first_tree, Visit visit);
 
-  // As a forest again: same k, scale and method.
+  // Returns the trees as a forest with the same k, scale and method.
   Forest Collect(const Forest& original) const;
 
  private:
@@ -93,7 +94,7 @@ class MovableTrees {
   void Unhang(std::uint32_t tree, Rank child);
   void SetDepths(std::uint32_t tree, Rank top);
   bool Uses(Edge edge, std::int32_t arc) const;
-  // The ranks from `top` down, in scratch_.
+  // Lists the ranks from `top` down in scratch_.
   void ListBelow(std::uint32_t tree, Rank top);
 
   const Problem& problem_;

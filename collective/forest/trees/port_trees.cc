@@ -30,7 +30,7 @@ PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Sende
       ports_(ports),
       ranks_(static_cast<std::size_t>(problem.rank_count)),
       left_(count.capacity) {
-  // Single trees fit best. Of many, some classes a root, as memory allows.
+  // Single trees fit best. If there are many, each root gets as many classes as memory allows.
   constexpr std::int64_t kMaxEdges = std::int64_t{1} << 26;
   const auto square = static_cast<std::int64_t>(ranks_ * ranks_);
   const std::int64_t classes = std::clamp<std::int64_t>(kMaxEdges / square, 1, 16);
@@ -54,8 +54,8 @@ PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Sende
   out_.assign(in_.size(), 0);
 }
 
-// The units of a logical arc are handed out class by class, route by route (Forest). A class is
-// divided where one of its edges comes to the end of a route.
+// The units of a logical arc are assigned class by class, route by route (Forest). A class is
+// divided if one of its edges reaches the end of a route.
 void PortTrees::Read(const Forest& forest) {
   struct Position {
     std::int32_t route = 0;
@@ -63,7 +63,7 @@ void PortTrees::Read(const Forest& forest) {
   };
   const RoutingTable& routes = forest.routes;
   std::vector<Position> positions(routes.ArcCount());
-  std::vector<Rank> last(ranks_, kNoRank);  // by child: the parent that `arcs` is for
+  std::vector<Rank> last(ranks_, kNoRank);  // by child: the parent to which `arcs` refers
   std::vector<std::size_t> arcs(ranks_);
   for (std::size_t c = 0; c < forest.classes.size(); ++c) {
     const std::span<const Rank> parents = forest.Parents(c);
@@ -178,9 +178,9 @@ Forest PortTrees::Collect(const TreeCount& count) && {
   return forest;
 }
 
-// Arc by arc, its routes in the order of the trees: so units are handed out.
+// Collects the routes of each arc in the order of the trees, as units are assigned in that order.
 RoutingTable PortTrees::CollectRoutes(std::span<const std::uint32_t> order) const {
-  constexpr std::size_t kBlock = 16;  // ranks at a time: the table is read along its rows
+  constexpr std::size_t kBlock = 16;  // ranks per block: the table is read along its rows
   RoutingTable routes;
   std::array<std::vector<Use>, kBlock> uses;
   std::vector<Use> sorted;

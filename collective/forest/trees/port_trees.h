@@ -12,16 +12,17 @@
 
 namespace espalier::forest {
 
-// The trees of a forest as a table: by which port each rank is entered in each tree, from whom and
-// by which port of the sender; and what the links have left. Trees are classes that are divided
-// so that every edge takes one route.
+// The trees of a forest as a table: by which half route each rank is entered in each tree, from
+// which sender and by which half route of that sender. It also holds the remaining capacity of the
+// links. Trees are classes, divided so that every edge takes one route.
 //
-// Idea. A route is a way from the sender out to a hub and a way from the hub in to the receiver
-// (SenderPorts), and only the loads of these halves count: any rank with a way out to the hub that
-// has room can be the sender. Invariant: what a link has left is its capacity less the ways in of
-// all edges and the ways out of those that have a sender.
-// Cost: Attach, Detach and SetIn take a step for each hop, Divide one for each rank, and Collect
-// one for each edge. Memory: 4 bytes an edge.
+// Idea: a route is a half route from the sender up to a hub and one from the hub down to the
+// receiver (SenderPorts), and only the loads of these halves count. So any rank whose half route to
+// the hub has room can be the sender.
+// Invariant: the remaining capacity of a link is its capacity less the incoming halves of all edges
+// and the outgoing halves of edges that have a sender.
+// Cost: Attach, Detach and SetIn take a step per hop, Divide one per rank, and Collect one per
+// edge. Memory: 4 bytes per edge.
 // Not thread-safe.
 class PortTrees {
  public:
@@ -32,22 +33,22 @@ class PortTrees {
   };
   struct Sender {
     Rank rank = kNoRank;
-    std::uint16_t out = 0;  // place of its port
+    std::uint16_t out = 0;  // index of its half route
   };
 
-  // Takes the ports of entry from the forest and leaves its senders out: every rank but the roots
-  // has no parent yet. All must stay alive but the forest.
+  // Reads from the forest by which half route each rank is entered, but not its senders: every rank
+  // except the roots has no parent yet. All arguments except the forest must outlive this object.
   PortTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
             const SenderPorts& ports);
 
-  // The trees of `count` on a network without switches, without edges.
+  // Creates the trees of `count` on a network without switches, without edges.
   PortTrees(const Problem& problem, const TreeCount& count, const SenderPorts& ports);
 
   std::uint32_t TreeCountOf() const { return static_cast<std::uint32_t>(roots_.size()); }
   std::size_t RankCount() const { return ranks_; }
   Rank RootOf(std::uint32_t tree) const { return roots_[tree]; }
   std::int64_t CountOf(std::uint32_t tree) const { return counts_[tree]; }
-  // Of all ranks; kNoRank where there is none.
+  // The parents of all ranks; kNoRank: none.
   std::span<const Rank> Parents(std::uint32_t tree) const {
     return {parents_.data() + tree * ranks_, ranks_};
   }
@@ -59,24 +60,24 @@ class PortTrees {
     return ports_.In(edge.child, in_[edge.tree * ranks_ + edge.child]);
   }
   std::uint16_t PlaceOfIn(const Edge& edge) const { return in_[edge.tree * ranks_ + edge.child]; }
-  // Lets the edge come in by another port.
+  // Lets the edge enter by another half route.
   void SetIn(const Edge& edge, std::uint16_t place);
-  // Of an edge that has a sender.
+  // Precondition: the edge has a sender.
   Sender SenderOf(const Edge& edge) const {
     const std::size_t at = edge.tree * ranks_ + edge.child;
     return {parents_[at], out_[at]};
   }
-  // How many trees more can leave by a port.
+  // Returns how many more trees a half route can carry.
   std::int64_t RoomOf(const SenderPort& port) const;
   std::int64_t LeftOn(std::int32_t arc) const { return left_[static_cast<std::size_t>(arc)]; }
-  // Gives an edge that has none a sender, or takes it away.
+  // Attach gives a sender to an edge without one; Detach removes it.
   void Attach(const Edge& edge, const Sender& sender);
   void Detach(const Edge& edge);
 
-  // Leaves `count` trees in the class and puts the others into a new one, which is returned.
+  // Leaves `count` trees in the class and moves the others into a new one, which is returned.
   std::uint32_t Divide(std::uint32_t tree, std::int64_t count);
 
-  // All edges have senders: as a forest again.
+  // Returns the trees as a forest. Precondition: all edges have senders.
   Forest Collect(const TreeCount& count) &&;
 
  private:
@@ -99,8 +100,8 @@ class PortTrees {
   std::vector<Rank> roots_;  // by tree
   std::vector<std::int64_t> counts_;
   std::vector<Rank> parents_;       // tree-major
-  std::vector<std::uint8_t> out_;   // the same: places of ports
-  std::vector<std::uint8_t> in_;    // the same
+  std::vector<std::uint8_t> out_;   // tree-major: indices of half routes
+  std::vector<std::uint8_t> in_;    // tree-major: indices of half routes
   std::vector<std::int64_t> left_;  // by arc
 };
 

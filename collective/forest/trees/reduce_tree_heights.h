@@ -10,22 +10,23 @@
 namespace espalier::forest {
 
 struct HeightOptions {
-  std::int64_t steps = 20'000'000;  // places of trees looked at; about 20 ns each
+  std::int64_t steps = 20'000'000;  // tree positions visited; about 20 ns each
 };
 
-// Reduces the heights of a forest's trees and keeps its throughput: the same roots and counts, and
+// Reduces the heights of a forest's trees and keeps its throughput: the roots and counts stay, and
 // no arc carries more than its capacity in `count`.
 //
-// Local search. A rank that lies deep in a tree is hung below one that lies higher, over any way
-// into it that has room; where a way is full, another tree's edge that uses it may be moved to
-// make room, if that makes both together shallower (through a switch only the loads of the ports
-// count, so any two senders of it can change places). Measured by the sum of 3^depth, so that the
-// deepest ranks count most. The shallowest state met is kept. Deterministic.
+// Idea: local search. A rank that lies deep in a tree is hung below one nearer to the root, over
+// any route into it that has room. If a route is full, another tree's edge on it may move to make
+// room, provided that both changes together make the trees shallower. (Through a switch only the
+// loads of the half routes count, so any two senders of the switch can exchange.) The measure is
+// the sum of 3^depth, so that the deepest ranks count most. The shallowest state found is kept.
+// Deterministic.
 //
-// The least height is NP-complete to find in general (ForestColl, appendix B): nothing is proved
-// about what comes out but that it is no higher than what went in. Problems with more than
-// kMaxFeeders short ways between ranks (some 500 on one fabric) are left as they are.
-// Gives the steps taken.
+// Minimum height is NP-complete in general (ForestColl, appendix B), so nothing is proved about the
+// result except that it is no higher than the input. Problems with more than kMaxFeeders short
+// routes between ranks (about 500 ranks on one fabric) stay unchanged. Returns the number of steps
+// taken.
 std::int64_t ReduceTreeHeights(const Problem& problem, const TreeCount& count,
                                const HeightOptions& options, Forest& forest,
                                const Control& control = {});

@@ -14,7 +14,19 @@
 namespace espalier::forest {
 namespace {
 
-// False where growth gets stuck, or is cancelled.
+// Problem: give every edge of every tree a sender within the capacities, so that the trees are
+// shallow.
+//
+// Idea: three steps. AlignEntries lets trees enter boxes where shallow trees can start. LevelGrowth
+// grows all trees level by level, greedily. LastEdges finds senders for the few edges that remain,
+// by moving edges of other trees.
+//
+// Invariant: no link ever carries more than its capacity; only edges without a sender are missing.
+// Cost: O(trees * ranks * (levels + half routes)), and for the last edges at most as many
+// candidates as there are edges plus a million.
+// Source: this project. The incoming halves come from the packed forest (PackTrees).
+//
+// Returns false if growth gets stuck or is cancelled.
 bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
           const Control& control) {
   const std::vector<Boxes> boxes = FindBoxes(problem);
@@ -22,7 +34,7 @@ bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
   std::optional<LevelGrowth> growth(std::in_place, problem, ports, trees);
   if (!growth->Grow(control)) return false;
   std::vector<PortTrees::Edge> pending = growth->Pending();
-  growth.reset();  // its memory
+  growth.reset();  // frees its memory
   return LastEdges(ports, trees).PlaceAll(std::move(pending), control);
 }
 

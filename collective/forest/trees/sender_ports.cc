@@ -5,13 +5,13 @@
 namespace espalier::forest {
 namespace {
 
-// Nodes of hosts lie below the fabric.
+// Returns the level of a node; nodes of hosts lie below the fabric.
 std::int32_t LevelOf(const Problem& problem, std::int32_t node) {
   const auto index = static_cast<std::size_t>(node);
   return problem.in_fabric[index] ? problem.tier[index] : 0;
 }
 
-// How many of a route's hops lead up to its hub.
+// Returns how many of a route's hops lead up to its hub.
 std::size_t CountUp(const Problem& problem, std::span<const std::int32_t> hops) {
   const auto level = [&](std::size_t before) {
     return LevelOf(problem, problem.arcs[static_cast<std::size_t>(hops[before - 1])].head);
@@ -23,7 +23,7 @@ std::size_t CountUp(const Problem& problem, std::span<const std::int32_t> hops) 
   return up;
 }
 
-// The first port of the hub.
+// Returns the first half route of the hub.
 std::optional<std::uint16_t> FindPort(std::span<const std::pair<std::int32_t, std::uint16_t>> ports,
                                       std::int32_t hub) {
   const auto found = std::lower_bound(ports.begin(), ports.end(), std::pair(hub, std::uint16_t{0}));
@@ -92,7 +92,7 @@ bool SenderPorts::AddHalfRoutes(const Problem& problem, const TreeCount& count, 
           continue;
         }
         if (problem.IsRank(next)) {
-          // A direct link: its receiver is the hub, and there is nothing below it.
+          // On a direct link the receiver is the hub, and its lower half is empty.
           const std::vector<std::int32_t> hops =
               down ? std::vector<std::int32_t>() : std::vector{arc};
           if (!Intern(ports, down ? rank : next, hops)) return false;

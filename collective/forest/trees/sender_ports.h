@@ -13,41 +13,44 @@
 
 namespace espalier::forest {
 
-// Half of a way between two ranks: from the sender up to the hub, the highest switch of the way,
-// or from the hub down to the receiver. On a direct link the receiver itself is the hub.
+// A half route: the part of a route between two ranks from the sender up to the hub, the highest
+// switch of the route, or from the hub down to the receiver. On a direct link the receiver itself
+// is the hub.
 struct SenderPort {
   std::int32_t hub = 0;  // node
   std::int32_t hops_begin = 0;
   std::int32_t hops_end = 0;
 };
 
-// The half ways of all ranks. Any way out to a hub goes on with any way in from it.
+// The half routes of all ranks. Any half route up to a hub can be continued by any half route down
+// from it.
 class SenderPorts {
  public:
-  static constexpr std::size_t kMaxPorts = 256;  // of a rank, out or in
+  static constexpr std::size_t kMaxPorts = 256;  // per rank and direction
 
-  // All ways of the ranks up to switches (on which tiers of the fabric never fall) and down from
-  // them, and all ways that the routes of a forest use besides. None where a rank has more than
-  // kMaxPorts.
+  // Finds all half routes of the ranks up to switches (on which tiers of the fabric never fall) and
+  // down from them, and all others that the routes of a forest use. Returns none if a rank has more
+  // than kMaxPorts.
   static std::optional<SenderPorts> Find(const Problem& problem, const TreeCount& count,
                                          const Forest& forest);
 
-  // By place among the ports of the rank.
+  // By index among the half routes of the rank.
   const SenderPort& Out(Rank rank, std::uint16_t place) const { return out_[rank][place]; }
   const SenderPort& In(Rank rank, std::uint16_t place) const { return in_[rank][place]; }
   std::span<const SenderPort> Out(Rank rank) const { return out_[rank]; }
-  // Arcs of the problem, in the direction of the data.
+  // The arcs of the problem in the direction of the data.
   std::span<const std::int32_t> Hops(const SenderPort& port) const {
     return {hops_.data() + port.hops_begin, hops_.data() + port.hops_end};
   }
   std::int32_t HeadOf(std::int32_t hop) const { return heads_[static_cast<std::size_t>(hop)]; }
-  // Whether the way from one to the other passes no switch twice.
+  // Returns whether the route over both passes no switch twice.
   bool GoTogether(const SenderPort& out, const SenderPort& in) const;
-  // The place of a way of the rank out to the hub, if there is one.
+  // Returns the index of a half route of the rank up to the hub, if there is one.
   std::optional<std::uint16_t> FindOut(Rank rank, std::int32_t hub) const;
-  // The same for a way in from the hub; the rank itself stands for all its direct links.
+  // Returns the index of a half route down from the hub; the rank itself stands for all its direct
+  // links.
   std::optional<std::uint16_t> FindIn(Rank rank, std::int32_t hub) const;
-  // The ranks that have ways out to a hub, ascending.
+  // The ranks that have half routes to a hub, ascending.
   std::span<const Rank> Senders(std::int32_t hub) const {
     return senders_[static_cast<std::size_t>(hub)];
   }
@@ -66,7 +69,7 @@ class SenderPorts {
 
   bool AddHalfRoutes(const Problem& problem, const TreeCount& count, bool down);
   bool AddRoutes(const Problem& problem, const Forest& forest);
-  // The place of the port, which is added where it is new; none where there are too many.
+  // Returns the index of the half route, which is added if it is new; none if there are too many.
   std::optional<std::uint16_t> Intern(std::vector<SenderPort>& ports, std::int32_t hub,
                                       std::span<const std::int32_t> hops);
   void ListByHub(std::size_t node_count);

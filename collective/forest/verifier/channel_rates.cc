@@ -23,7 +23,7 @@ bool Before(const Capacity& x, const Capacity& y) {
   return std::pair(x.from, x.to) < std::pair(y.from, y.to);
 }
 
-// One entry for each ordered pair of nodes with links between them.
+// Lists the capacity of each ordered pair of nodes with links between them.
 Result<std::vector<Capacity>> ListCapacities(const fabric::Topology& topology,
                                              std::span<const BitsPerSecond> available) {
   std::vector<Capacity> all;
@@ -69,7 +69,8 @@ Result<std::vector<std::int64_t>> ComputeChannelRates(const fabric::Topology& to
       }
       if (topology.node(node).kind == NodeKind::kCompute && rank_of_node[node.Index()] == kNoRank) {
         return Fail(ErrorCode::kFailedPrecondition,
-                    fmt::format("a path uses {}, which is no rank", topology.node(node).id));
+                    fmt::format("a path uses {}, a compute node that is not a rank",
+                                topology.node(node).id));
       }
     }
     const Capacity key{channel.from, channel.to, 0};

@@ -10,11 +10,11 @@
 
 namespace espalier::forest {
 
-// What the links that are UP give from one node to the other, bit/s, by channel.
-// rank_of_node: kNoRank for what is no rank; available: as for VerifySchedule.
-// Errors: kFailedPrecondition for a channel between nodes that do not exist, that ends at a
-// compute node which is no rank, or that no link supports; the same channel twice;
-// kResourceExhausted where rates add up past 63 bits.
+// Computes the rate in bit/s that the links that are UP provide from one node to the other, by
+// channel. rank_of_node: kNoRank for nodes that are not ranks; available: as for VerifySchedule.
+// Errors: kFailedPrecondition for a channel between nodes that do not exist, that ends at a compute
+// node which is not a rank, or that no link supports, and for the same channel twice;
+// kResourceExhausted if rates add up to more than 63 bits.
 Result<std::vector<std::int64_t>> ComputeChannelRates(const fabric::Topology& topology,
                                                       std::span<const Rank> rank_of_node,
                                                       std::span<const Channel> channels,

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::uint16_t kUnknown = 0xFFFF;
 
-// Depths from the root, written into `depth`; the first rank that is wrong, or none.
+// Writes the depths from the root into `depth`; returns the first rank that is wrong, or none.
 std::optional<TreeChecker::BadTree> WalkTree(std::span<const Rank> parents, Rank root,
                                              std::vector<std::uint16_t>& depth,
                                              std::int32_t& height) {
   const std::size_t ranks = parents.size();
   if (parents[root] != kNoRank)
-    return TreeChecker::BadTree{0, root, "is the root and has a parent"};
+    return TreeChecker::BadTree{0, root, "is the root but has a parent"};
   for (std::size_t r = 0; r < ranks; ++r) {
     if (parents[r] >= ranks && r != root) {
       return TreeChecker::BadTree{0, static_cast<Rank>(r), "has no parent"};
@@ -28,7 +28,7 @@ std::optional<TreeChecker::BadTree> WalkTree(std::span<const Rank> parents, Rank
   depth[root] = 0;
   height = 0;
   for (std::size_t start = 0; start < ranks; ++start) {
-    // Up to a rank whose depth is known, then down again from there.
+    // Walks up to a rank whose depth is known, then down again from there.
     std::size_t steps = 0;
     std::size_t at = start;
     while (depth[at] == kUnknown) {
@@ -60,16 +60,16 @@ std::size_t FirstArcInto(const RoutingTable& routes, std::size_t rank) {
   return first;
 }
 
-// Counts the trees on the arcs into a range of ranks; the first edge that is no arc, or none.
-// Count: wide enough for all trees of the forest.
+// Counts the trees on the arcs into a range of ranks; returns the first edge without an arc, or
+// none. Count: a type wide enough for all trees of the forest.
 template <typename Count>
 std::optional<std::pair<Rank, Rank>> CountUsesInto(const Forest& forest, std::size_t first,
                                                    std::size_t last, std::span<std::int64_t> uses) {
-  constexpr std::size_t kBlock = 32;  // ranks; one cache line of parents
+  constexpr std::size_t kBlock = 32;  // ranks per block; one cache line of parents
   const RoutingTable& routes = forest.routes;
-  // By parent, then child in the block: children next to each other often have one parent.
+  // By parent, then by child in the block: neighbouring children often have the same parent.
   std::vector<Count> trees(kBlock * static_cast<std::size_t>(forest.rank_count));
-  std::size_t arc = FirstArcInto(routes, first);  // arcs are in the order of their heads
+  std::size_t arc = FirstArcInto(routes, first);  // arcs are sorted by their heads
   for (std::size_t begin = first; begin < last; begin += kBlock) {
     const std::size_t end = std::min(begin + kBlock, last);
     for (std::size_t c = 0; c < forest.classes.size(); ++c) {
@@ -80,7 +80,7 @@ std::optional<std::pair<Rank, Rank>> CountUsesInto(const Forest& forest, std::si
       }
     }
     for (; arc < uses.size() && routes.To(arc) < end; ++arc) {
-      if (routes.From(arc) >= static_cast<std::size_t>(forest.rank_count)) continue;  // no rank
+      if (routes.From(arc) >= static_cast<std::size_t>(forest.rank_count)) continue;  // not a rank
       Count& entry = trees[routes.From(arc) * kBlock + (routes.To(arc) - begin)];
       uses[arc] = static_cast<std::int64_t>(std::exchange(entry, 0));
     }
@@ -139,7 +139,7 @@ TreeChecker::Usage TreeChecker::CountUses() const {
   Usage usage;
   ReserveLarge(usage.uses, forest_.routes.ArcCount());
   usage.uses.assign(forest_.routes.ArcCount(), 0);
-  // No sum can overflow where the trees of all roots together do not.
+  // No sum can overflow if the trees of all roots together do not.
   Int128 all = 0;
   for (const TreeClass& tree : forest_.classes) all += tree.count;
   if (all > std::numeric_limits<std::int64_t>::max()) {

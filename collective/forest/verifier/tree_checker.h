@@ -10,9 +10,8 @@
 
 namespace espalier::forest {
 
-// Looks through the parent arrays of a forest whose roots are ranks and whose array has
-// rank_count entries a class. The forest must stay alive. What is found does not depend on the
-// number of threads.
+// Checks the parent arrays of a forest whose roots are ranks and whose array has rank_count entries
+// per class. The forest must stay alive. The result does not depend on the number of threads.
 class TreeChecker {
  public:
   explicit TreeChecker(const Forest& forest, int threads = 1)
@@ -23,15 +22,18 @@ class TreeChecker {
     Rank rank = 0;
     std::string_view what;  // "is not reached from the root", ...
   };
-  // The first tree that is none, or none. Heights are of this forest and what they were before.
+  // Returns the first malformed tree, or none. Sets `heights` to those of this forest and of its
+  // earlier value together.
   std::optional<BadTree> FindBadTree(Heights& heights) const;
 
   struct Usage {
-    std::vector<std::int64_t> uses;                // trees, by arc of the routing table
-    std::optional<std::pair<Rank, Rank>> missing;  // an edge in use that is no such arc
-    bool overflow = false;                         // more than 63 bits of trees
+    std::vector<std::int64_t> uses;  // trees by arc of the routing table
+    std::optional<std::pair<Rank, Rank>>
+        missing;            // a tree edge without an arc in the routing table
+    bool overflow = false;  // the trees exceed 63 bits
   };
-  // All trees must be good. O(classes * ranks + arcs), in blocks of ranks that fit the cache.
+  // Counts the uses of each arc. Precondition: all trees are well-formed. O(classes * ranks +
+  // arcs), in blocks of ranks that fit the cache.
   Usage CountUses() const;
 
  private:

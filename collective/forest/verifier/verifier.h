@@ -11,11 +11,11 @@
 
 namespace espalier::forest {
 
-// What a sound plan does to the fabric, found again from its trees alone.
+// The effects of a sound schedule on the fabric, recomputed from its trees alone.
 struct Findings {
   Heights heights;
   std::int64_t edges = 0;  // logical arcs in use, over all forests
-  // Per phase and channel: how many trees cross it, and what it can carry.
+  // By phase and channel: how many trees cross it, and its capacity.
   struct Load {
     std::int64_t trees = 0;
     std::int64_t capacity_bps = 0;
@@ -23,27 +23,28 @@ struct Findings {
   std::vector<std::vector<Load>> loads;
 };
 
-// Checks a plan against the topology, with nothing of the code that makes plans: it reads the two
-// and nothing else.
+// Checks a schedule against the topology. It is independent of the code that computes schedules: it
+// reads only the schedule and the topology.
 //
-//   1. ranks are different compute nodes of the topology; the phases are those of the collective,
-//      up to the roots or down from them; every rank is the root of exactly k * weight trees, and
-//      only one has a weight where the collective has one root;
-//   2. every tree spans exactly the ranks, from its root;
-//   3. every edge in use has routes for all its trees; each is a path over links that are UP, in
-//      their direction, through nodes that are no compute nodes;
-//   4. no channel carries more than its links give (what `available` says, where it is given);
-//   5. the time claimed is the time that the loads give, exactly (on a share: or a longer one),
-//      and the rates fit to it;
-//   6. the bound claimed is that of the cut named (for a plan on a share: if that is given).
+//   1. Ranks are distinct compute nodes of the topology. The phases are those of the collective,
+//      up to the roots or down from them. Every rank is the root of exactly k * weight trees, and
+//      only one rank has a weight if the collective has a root.
+//   2. Every tree spans exactly the ranks, from its root.
+//   3. Every edge in use has routes for all its trees. Each route is a path over links that are UP,
+//      in their direction, through nodes other than compute nodes.
+//   4. No channel carries more than its links provide (or `available`, if given).
+//   5. The claimed time is exactly the time that the loads give (on a share: at least that time),
+//      and the rates are consistent with it.
+//   6. The claimed bound is that of the named cut (on a share: only if `available` is given).
 //
 // available: what each direction of each link has, by DirectedLink::Index(); empty: its rate.
-// threads: how many do the work; what is found, or refused, is the same for any number.
-// Errors: kFailedPrecondition with the first violation, in the order above, by the names of the
-// nodes; kResourceExhausted where exact products are past 127 bits.
+// threads: the number of threads; the result is the same for any number.
+// Errors: kFailedPrecondition with the first violation, in the order above, naming the nodes;
+// kResourceExhausted if exact products exceed 127 bits.
 // Complexity: O(classes * ranks + hops of all routes); 4 ms for 1,024 A100 GPUs, 90 ms for 4,096
-// (BM_Verify). Memory: 512 bytes a rank.
-Result<Findings> VerifySchedule(const fabric::Topology& topology, const TreeSchedule& plan,
+// (BM_Verify).
+// Memory: 512 bytes per rank.
+Result<Findings> VerifySchedule(const fabric::Topology& topology, const TreeSchedule& schedule,
                                 std::span<const BitsPerSecond> available = {}, int threads = 1);
 
 }  // namespace espalier::forest

@@ -16,14 +16,15 @@ namespace {
 std::size_t At(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 tl::unexpected<Error> Refuse(int rank, std::size_t block, std::string what) {
-  return Fail(ErrorCode::kUnsupported,
-              fmt::format("MSCCL has no such program: rank {} block {}: {}", rank, block, what));
+  return Fail(
+      ErrorCode::kUnsupported,
+      fmt::format("MSCCL cannot express the program: rank {} block {}: {}", rank, block, what));
 }
 
-// Steps that others wait for, by block and step.
+// Steps for which others wait, by block and step.
 using Awaited = std::set<Dependency>;
 
-// Where each step of each block of a rank comes to stand, with its `nop`s before it.
+// Numbers the steps of each block of a rank, including the `nop`s before them.
 std::vector<std::vector<std::int32_t>> NumberSteps(const RankProgram& rank) {
   std::vector<std::vector<std::int32_t>> numbers;
   for (const ThreadBlock& block : rank.blocks) {
@@ -43,12 +44,14 @@ class Writer {
 
   Result<std::string> Write() {
     if (!program_.collective.counts.empty()) {
-      return Fail(ErrorCode::kUnsupported, "MSCCL has no reduce_scatter of unequal shares");
+      return Fail(ErrorCode::kUnsupported,
+                  "MSCCL cannot express a reduce_scatter of unequal shares");
     }
     const int channels = CountChannels(program_);
     if (channels > kMscclChannels) {
-      return Fail(ErrorCode::kUnsupported,
-                  fmt::format("MSCCL has {} channels, not {}", kMscclChannels, channels));
+      return Fail(
+          ErrorCode::kUnsupported,
+          fmt::format("MSCCL has {} channels, but the program uses {}", kMscclChannels, channels));
     }
     pugi::xml_document document;
     pugi::xml_node node = document.append_child("algo");

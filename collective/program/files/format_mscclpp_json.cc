@@ -14,7 +14,7 @@
 namespace espalier::program {
 namespace {
 
-constexpr std::size_t kMaxOperations = 64;  // of a block
+constexpr std::size_t kMaxOperations = 64;  // per block
 constexpr int kThreads = 1024;
 constexpr int kAlignment = 16;
 
@@ -31,7 +31,7 @@ struct Connection {
   auto operator<=>(const Connection&) const = default;
 };
 
-// Memory of a rank, or of the peer that its block sends to.
+// Memory of a rank, or of the peer to which its block sends.
 struct Place {
   Location at;
   bool is_remote = false;
@@ -39,7 +39,7 @@ struct Place {
 
 struct Operation {
   std::string_view name;
-  // One of the block's channels: the one that it sends on, then the one that it receives on.
+  // One of the block's channels: the sending one, then the receiving one.
   int channel = -1;
   int semaphore = -1;
   std::vector<Place> sources;
@@ -47,8 +47,9 @@ struct Operation {
   int chunks = 0;
 };
 
-// The operations of one block. The threads of a block meet in a `nop`: where one of them has
-// waited before all go on to touch data, and where data must be whole.
+// The operations of one block. The threads of a block synchronise in a `nop`: after one of them has
+// waited for a message or semaphore and before the others touch data, and where data must be
+// complete.
 class BlockWriter {
  public:
   void Touch(Operation operation) {
@@ -77,7 +78,7 @@ class BlockWriter {
   bool has_touched_ = false;
 };
 
-// What all ranks' plans have to agree on.
+// The layout on which the plans of all ranks agree.
 class Layout {
  public:
   explicit Layout(const Program& program) {
@@ -89,7 +90,7 @@ class Layout {
         }
       }
     }
-    // Every message's place, in the order in which its receiver takes it.
+    // Assigns each message its place, in the order in which its receiver takes it.
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
       for (const ThreadBlock& block : program.ranks[rank].blocks) {
         for (const Step& step : block.steps) {
@@ -107,7 +108,8 @@ class Layout {
   int PlaceOf(const Connection& connection, std::size_t message) const {
     return places_.at(connection)[message];
   }
-  // The connections of a rank, either way, in the order that both of their ends list them.
+  // The connections of a rank in both directions, in the order in which both of their ends list
+  // them.
   std::vector<Connection> ConnectionsOf(int rank) const {
     std::vector<Connection> own;
     std::copy_if(connections_.begin(), connections_.end(), std::back_inserter(own),
@@ -121,13 +123,13 @@ class Layout {
   std::vector<int> scratch_;
 };
 
-// A semaphore for each two blocks of which one waits for the other. Of several waits for one
-// block, those that an earlier one implies are left out, so that counting is enough.
+// One semaphore for each pair of blocks of which one waits for the other. Among several waits for
+// one block, those that an earlier wait implies are left out, so that counting suffices.
 class Semaphores {
  public:
   explicit Semaphores(const RankProgram& rank) {
     for (std::size_t b = 0; b < rank.blocks.size(); ++b) {
-      std::map<std::int32_t, std::int32_t> waited;  // block -> steps of it that are done
+      std::map<std::int32_t, std::int32_t> waited;  // block -> its steps that are known to be done
       for (std::size_t s = 0; s < rank.blocks[b].steps.size(); ++s) {
         for (const Dependency& on : rank.blocks[b].steps[s].after) {
           if (At(on.block) == b || waited[on.block] > on.step) continue;
@@ -216,7 +218,7 @@ class Writer {
     return {};
   }
 
-  // Ranks of a reduce that get nothing have the buffer all the same.
+  // All ranks of a reduce have the buffer, also those without a result.
   int OutputChunks(int rank) const {
     const CollectiveSpec& spec = program_.collective;
     return spec.kind == CollectiveKind::kReduce ? spec.chunks : spec.OutputChunks(rank);
@@ -226,7 +228,7 @@ class Writer {
     return one.from == rank ? one.to : one.from;
   }
 
-  // Channels by their type, each the list of peers that its numbers stand for.
+  // Writes the channels by type, each with the list of peers that its numbers refer to.
   void WriteConnections(int rank) {
     const auto own = layout_.ConnectionsOf(rank);
     channel_numbers_.clear();
@@ -302,7 +304,7 @@ class Writer {
     return writer;
   }
 
-  // What a step does at its own rank, and where what it sends is then.
+  // Writes what a step does at its own rank; returns where the data to send is then.
   static Location Compute(const Step& step, Location message, BlockWriter& writer) {
     const auto copy = [&](Location source, Location destination) {
       writer.Touch({.name = "copy",
@@ -344,8 +346,9 @@ class Writer {
     if (writer.operations().size() > kMaxOperations) {
       return Fail(
           ErrorCode::kUnsupported,
-          fmt::format("MSCCL++ has no such program: rank {} block {}: {} operations, not {}", rank,
-                      number, writer.operations().size(), kMaxOperations));
+          fmt::format(
+              "MSCCL++ cannot express the program: rank {} block {}: {} operations, more than {}",
+              rank, number, writer.operations().size(), kMaxOperations));
     }
     json_.BeginObject().Key("id").Integer(static_cast<std::int64_t>(number));
     json_.Key("ops").BeginArray();
@@ -402,7 +405,7 @@ class Writer {
     json_.EndArray();
   }
 
-  // Channels are numbered within the block, for each type by itself.
+  // Channels are numbered within the block, separately for each type.
   void WriteOperation(const Operation& one, const std::vector<std::string_view>& types) {
     json_.BeginObject().Key("name").String(one.name);
     WritePlaces("src_buff", one.sources, one.chunks);
@@ -423,7 +426,7 @@ class Writer {
   MscclppOptions options_;
   Layout layout_;
   io::JsonWriter json_{true};
-  // Of the rank that is being written.
+  // Channel numbers of the rank that is being written.
   std::map<Connection, int> channel_numbers_;
   std::map<int, int> remote_buffers_;
 };
@@ -432,12 +435,12 @@ class Writer {
 
 Result<std::string> FormatMscclppJson(const Program& program, const MscclppOptions& options) {
   if (program.collective.kind == CollectiveKind::kBarrier) {
-    return Fail(ErrorCode::kUnsupported, "MSCCL++ has no plan for a barrier");
+    return Fail(ErrorCode::kUnsupported, "MSCCL++ cannot express a barrier");
   }
   constexpr std::int64_t kExact = std::int64_t{1} << 53;
   const bool is_open = program.max_bytes == std::numeric_limits<std::int64_t>::max();
   if (program.min_bytes > kExact || (!is_open && program.max_bytes > kExact)) {
-    return Fail(ErrorCode::kUnsupported, "MSCCL++ plans count sizes up to 2^53");
+    return Fail(ErrorCode::kUnsupported, "MSCCL++ supports sizes up to 2^53 bytes");
   }
   return Writer(program, options).Write();
 }

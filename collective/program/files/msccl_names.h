@@ -7,7 +7,7 @@
 
 namespace espalier::program {
 
-// What MSCCL's interpreter takes.
+// The limits of MSCCL's interpreter.
 constexpr int kMscclChannels = 32;
 constexpr int kMscclBlocks = 216;
 constexpr int kMscclSteps = 256;

@@ -8,21 +8,22 @@
 
 namespace espalier::program {
 
-// Programs in the XML of MSCCL and RCCL (docs/formats.md). What a file does not say gets the
-// default of MSCCL's interpreter; "reducescatter" and `outofplace`, which are RCCL's, are read
-// too. Attributes that say nothing about what a program does are ignored. A broadcast or reduce
-// has no root in these files. Whether the program is right is left to the verifier.
-// Errors: kInvalidArgument "NAME:LINE:COL: what": bad XML, elements of another kind, numbers that
-// are none or out of range, ranks, blocks or steps that are missing or there twice, a step that
-// waits for one that does not announce itself (`hasdep`), types and collectives that no
-// interpreter runs. Memory: some tens of bytes for each byte of the file.
+// Reads a program in the XML of MSCCL and RCCL (docs/formats.md). Missing values get the defaults
+// of MSCCL's interpreter; RCCL's "reducescatter" and `outofplace` are accepted too. Attributes that
+// do not affect what a program does are ignored. These files do not state the root of a broadcast
+// or reduce. Whether the program is correct is left to the verifier.
+// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad XML; unexpected elements; numbers that are
+// malformed or out of range; missing or repeated ranks, blocks or steps; a step that waits for one
+// that does not announce itself (`hasdep`); types and collectives that no interpreter runs.
+// Memory: some tens of bytes for each byte of the file.
 Result<Program> ParseMscclXml(std::string_view text, std::string_view name);
 
-// The program as both interpreters load it: a step that waits for several others is preceded by
-// `nop`s. They give each connection two slots: verify with fifo_slots = 2 before.
-// Of a program that Verify accepts. An alltonext, a barrier and what is expected of a custom
-// collective are written as "custom", without a postcondition.
-// Errors: kUnsupported for what MSCCL cannot say: counts of a reduce_scatter, more than 32
+// Formats the program as both interpreters load it: a step that waits for several others is
+// preceded by `nop`s. They give each connection two slots, so verify with fifo_slots = 2 before. An
+// alltonext, a barrier and a custom collective with expectations are written as "custom", without a
+// postcondition.
+// Precondition: Verify accepts the program.
+// Errors: kUnsupported for what MSCCL cannot express: counts of a reduce_scatter, more than 32
 // channels, 216 blocks at a rank, 256 steps in a block, 71 chunks in a step.
 Result<std::string> FormatMscclXml(const Program& program);
 

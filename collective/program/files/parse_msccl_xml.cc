@@ -32,7 +32,7 @@ class Reader {
     }
     const pugi::xml_node algorithm = document.document_element();
     if (algorithm.name() != std::string_view("algo") || algorithm.next_sibling()) {
-      AddError(algorithm, "not one <algo> element");
+      AddError(algorithm, "expected one <algo> element");
     } else {
       ReadAlgorithm(algorithm);
     }
@@ -59,13 +59,13 @@ class Reader {
     std::optional<std::string_view> found;
     for (const pugi::xml_attribute& attribute : node.attributes()) {
       if (attribute.name() != std::string_view(key)) continue;
-      if (found) AddError(node, fmt::format("{} is there twice", key));
+      if (found) AddError(node, fmt::format("{} is given twice", key));
       found = attribute.value();
     }
     return found;
   }
 
-  // A whole number from min to max, which must be there.
+  // Reads a required whole number from min to max.
   std::int64_t Number(const pugi::xml_node& node, const char* key, std::int64_t min,
                       std::int64_t max) {
     if (!Find(node, key)) AddError(node, fmt::format("<{}> without {}", node.name(), key));
@@ -82,7 +82,7 @@ class Reader {
         value <= max) {
       return value;
     }
-    AddError(node, fmt::format("{}=\"{}\" is no number from {} to {}", key, *text, min, max));
+    AddError(node, fmt::format("{}=\"{}\" is not a number from {} to {}", key, *text, min, max));
     return min;
   }
 
@@ -96,13 +96,13 @@ class Reader {
     return static_cast<std::int32_t>(NumberOr(fallback, node, key, min, max));
   }
 
-  // The children, all of one kind, by their dense number.
+  // Returns the children, all of one kind, by their dense number.
   std::vector<pugi::xml_node> Children(const pugi::xml_node& parent, std::string_view kind,
                                        const char* number, std::int64_t most) {
     std::vector<pugi::xml_node> children;
     for (const pugi::xml_node& child : parent.children()) {
       if (child.type() != pugi::node_element || child.name() != kind) {
-        AddError(child, fmt::format("something else than <{}> in <{}>", kind, parent.name()));
+        AddError(child, fmt::format("expected only <{}> in <{}>", kind, parent.name()));
         return {};
       }
       children.push_back(child);
@@ -116,7 +116,7 @@ class Reader {
       const auto at = Number(child, number, 0, static_cast<std::int64_t>(children.size()) - 1);
       if (error_) return {};
       if (sorted[At(at)]) {
-        AddError(child, fmt::format("<{}> {} is there twice", kind, at));
+        AddError(child, fmt::format("<{}> {} is given twice", kind, at));
         return {};
       }
       sorted[At(at)] = child;
@@ -156,7 +156,7 @@ class Reader {
     const auto name = Find(node, "coll").value_or("");
     auto kind = FindCollectiveKind(name == "reducescatter" ? "reduce_scatter" : name);
     if (kind == CollectiveKind::kBarrier || kind == CollectiveKind::kAllToNext) kind.reset();
-    if (!kind) return AddError(node, fmt::format("there is no collective \"{}\"", name));
+    if (!kind) return AddError(node, fmt::format("unknown collective \"{}\"", name));
     program_.collective.kind = *kind;
     const auto checked = program_.collective.Check();
     if (!error_ && !checked) AddError(node, checked.error().message);
@@ -168,7 +168,7 @@ class Reader {
     rank.output_chunks = SmallOr(0, node, "o_chunks", 0, kMaxChunks);
     rank.scratch_chunks = SmallOr(0, node, "s_chunks", 0, kMaxChunks);
     if (program_.collective.kind == CollectiveKind::kCustom) {
-      // Buffers of another size than the data are what some custom collectives are about.
+      // Some custom collectives have buffers of another size than the data.
       program_.collective.chunks =
           std::max({program_.collective.chunks, rank.input_chunks, rank.output_chunks});
       rank.input_chunks = rank.output_chunks = 0;
@@ -208,7 +208,7 @@ class Reader {
     Step step{.op = *op};
     if (ReadsSource(*op)) step.source = ReadPlace(node, "srcbuf", "srcoff");
     if (WritesDestination(*op)) step.destination = ReadPlace(node, "dstbuf", "dstoff");
-    // Places that mean nothing.
+    // An unused location repeats the other one.
     if (!ReadsSource(*op)) step.source = step.destination;
     if (!WritesDestination(*op)) step.destination = step.source;
     step.count = *op == OpCode::kNop ? 1 : Small(node, "cnt", 1, kMscclChunksInStep);
@@ -222,14 +222,16 @@ class Reader {
                          const std::vector<std::vector<pugi::xml_node>>& steps) {
     for (const Dependency& on : step.after) {
       if (At(on.step) >= rank.blocks[At(on.block)].steps.size()) {
-        return AddError(node, fmt::format("waits for step {} of block {}, which is not there",
+        return AddError(node, fmt::format("waits for step {} of block {}, which does not exist",
                                           on.step, on.block));
       }
       const pugi::xml_node& other = steps[At(on.block)][At(on.step)];
       if (NumberOr(0, other, "hasdep", 0, 1) == 0) {
-        return AddError(node, fmt::format("waits for step {} of block {}, which does not say that "
-                                          "it is waited for (hasdep)",
-                                          on.step, on.block));
+        return AddError(
+            node,
+            fmt::format(
+                "waits for step {} of block {}, which does not announce it (set its hasdep to 1)",
+                on.step, on.block));
       }
     }
   }

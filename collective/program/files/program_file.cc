@@ -80,7 +80,7 @@ class Reader {
     if (const auto known = kProtocolNames.Find(protocol)) {
       program.protocol = *known;
     } else {
-      fields.AddError("protocol", "none of Simple, LL, LL128");
+      fields.AddError("protocol", "\"protocol\" must be Simple, LL or LL128");
     }
     program.min_bytes = fields.Integer("min_bytes", 0, 0, kMaxLarge);
     program.max_bytes = fields.Integer("max_bytes", kMaxLarge, 0, kMaxLarge);
@@ -88,7 +88,7 @@ class Reader {
     for (const JsonValue& rank : fields.RequiredArray("ranks")) {
       program.ranks.push_back(ReadRank(rank));
     }
-    if (collective == nullptr) fields.AddError("collective", "there is no \"collective\"");
+    if (collective == nullptr) fields.AddError("collective", "field \"collective\" is missing");
     if (auto finished = fields.Finish(); !finished) return Propagate(finished);
     if (error_) return tl::unexpected<Error>(std::move(*error_));
     program.collective = ReadCollective(*collective, static_cast<int>(program.ranks.size()));
@@ -111,7 +111,7 @@ class Reader {
     CollectiveSpec spec{.ranks = ranks};
     JsonFields fields(json, name_);
     const auto kind = FindCollectiveKind(fields.RequiredString("kind"));
-    if (!kind) fields.AddError("kind", "there is no such collective");
+    if (!kind) fields.AddError("kind", "unknown collective");
     spec.kind = kind.value_or(CollectiveKind::kCustom);
     spec.chunks = Small(fields, "chunks", 0);
     spec.root = Small(fields, "root", kNoRoot);
@@ -120,7 +120,7 @@ class Reader {
       const char* end = count.text.data() + count.text.size();
       const auto [stop, failure] = std::from_chars(count.text.data(), end, value);
       if (count.kind != JsonValue::Kind::kNumber || failure != std::errc() || stop != end) {
-        fields.AddError("counts", "not a list of whole numbers");
+        fields.AddError("counts", "\"counts\" is not a list of whole numbers");
       }
       spec.counts.push_back(value);
     }
@@ -180,11 +180,11 @@ class Reader {
     Step step;
     JsonFields fields(json, name_);
     const auto op = FindOpCode(fields.RequiredString("op"));
-    if (!op) fields.AddError("op", "there is no such step");
+    if (!op) fields.AddError("op", "unknown step");
     step.op = op.value_or(OpCode::kNop);
     if (ReadsSource(step.op)) step.source = ReadLocation(fields, "source");
     if (WritesDestination(step.op)) step.destination = ReadLocation(fields, "destination");
-    // Places that mean nothing.
+    // An unused location repeats the other one.
     if (!ReadsSource(step.op)) step.source = step.destination;
     if (!WritesDestination(step.op)) step.destination = step.source;
     step.count = Small(fields, "count", 1);

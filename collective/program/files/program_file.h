@@ -8,17 +8,17 @@
 
 namespace espalier::program {
 
-// Our own form of a program, with all that there is to say of one: JSON (docs/formats.md).
+// Formats a program as JSON, the project's complete format (docs/formats.md).
 std::string FormatProgramJson(const Program& program);
 
-// Reads it back. Whether the program is right is left to the verifier.
-// Errors: kInvalidArgument "NAME:LINE:COL: what": bad JSON, unknown fields, values of another type
-// or out of range, a collective that is none.
+// Parses a program from JSON. Whether the program is correct is left to the verifier.
+// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad JSON, unknown fields, values of a wrong
+// type or out of range, and an invalid collective.
 Result<Program> ParseProgramJson(std::string_view text, std::string_view name);
 
-// A program in our JSON or in MSCCL's XML, told by its first character.
+// Parses a program in the project's JSON or in MSCCL's XML, which its first character tells.
 Result<Program> ParseProgram(std::string_view text, std::string_view name);
-// Errors: those of io::ReadFile too.
+// As ParseProgram, from a file. Errors: also those of io::ReadFile.
 Result<Program> ReadProgramFile(const std::string& path);
 
 }  // namespace espalier::program

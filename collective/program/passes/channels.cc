@@ -11,7 +11,7 @@ namespace {
 
 std::size_t At(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-// The connections of each rank that share a thread block, per channel.
+// The connections of each rank that share a thread block, by channel.
 class Pairing {
  public:
   // Whether `rank` may receive from `from` and send to `to` in one block.
@@ -54,7 +54,7 @@ class Assigner {
     return writer != kNone && Get(writer).fused_send == send;
   }
 
-  // The sends of the chain that begins with this one.
+  // Returns the sends of the chain that begins with this one.
   std::vector<std::int32_t> Chain(std::int32_t send) {
     std::vector<std::int32_t> sends;
     while (send != kNone) {
@@ -72,11 +72,13 @@ class Assigner {
       std::int32_t channel =
           send.channel == kNone ? send.instance : send.channel * step + send.instance;
       if (channel >= kMaxChannels) {
-        return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: needs channel {} (there are {})",
-                                                             dag_.name, channel, kMaxChannels));
+        return Fail(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: needs channel {}, but there are only {} channels", dag_.name,
+                                channel, kMaxChannels));
       }
       std::size_t length = ValidLength(chain, channel);
-      // The lowest that is valid for all of it, else the one that gets furthest.
+      // Chooses the lowest channel that is valid for the whole chain, else the one that is valid
+      // longest.
       for (auto other = channel + step;
            send.channel == kNone && length < chain.size() && other < kMaxChannels; other += step) {
         const std::size_t reach = ValidLength(chain, other);
@@ -97,7 +99,7 @@ class Assigner {
   }
   std::int32_t RankAfter(std::int32_t send) { return Get(Get(send).sends_to).rank; }
 
-  // How many sends of the chain the channel serves before it would need a second partner.
+  // Returns how many sends of the chain the channel serves before it would need a second partner.
   std::size_t ValidLength(const std::vector<std::int32_t>& chain, std::int32_t channel) {
     Pairing own;
     for (std::size_t i = 1; i < chain.size(); ++i) {
@@ -122,7 +124,7 @@ class Assigner {
     }
     if (length < chain.size()) {
       Instruction& cut = Get(chain[length]);
-      // What was directed is still in the send; the receive before it has its channel now.
+      // The send still holds its directive; the receive before it has its channel already.
       Get(cut.source_writer).fused_send = kNone;
     }
   }

@@ -8,7 +8,7 @@
 namespace espalier::program {
 namespace {
 
-// Who last wrote a chunk of memory, and who read it since.
+// The instruction that last wrote a chunk of memory and those that have read it since.
 struct Cell {
   std::int32_t writer = kNone;
   std::vector<std::int32_t> readers;
@@ -70,7 +70,7 @@ class Tracker {
 
   void Write(std::int32_t id, Instruction& instruction) {
     for (Cell& cell : CellsAt(instruction, instruction.destination)) {
-      // With readers since, the edge to the writer follows from theirs.
+      // If it was read since, the readers' edges imply the edge to the writer.
       if (cell.readers.empty() && cell.writer != kNone) instruction.after.push_back(cell.writer);
       for (const std::int32_t reader : cell.readers) {
         if (reader != id) instruction.after.push_back(reader);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxChunks = std::int64_t{1} << 26;
 constexpr std::int64_t kMaxMoves = std::int64_t{1} << 22;
 
-// The same collective on chunks that are cut into `parts`.
+// Describes the same collective on chunks that are cut into `parts`.
 CollectiveSpec Refine(CollectiveSpec spec, int parts) {
   if (parts == 1) return spec;
   spec.chunks *= parts;
@@ -94,12 +94,14 @@ Result<InstructionDag> Expand(const ChunkDag& chunks) {
   std::int64_t most = chunks.collective.chunks * parts;
   for (const int scratch : chunks.scratch_chunks) most = std::max(most, scratch * parts);
   if (moves > kMaxMoves) {
-    return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("{}: parallelized, {} operations", chunks.name, moves));
+    return Fail(
+        ErrorCode::kResourceExhausted,
+        fmt::format("{}: {} operations after parallelizing are too many", chunks.name, moves));
   }
   if (most > kMaxChunks) {
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("{}: parallelized, a buffer has {} chunks", chunks.name, most));
+                fmt::format("{}: a buffer of {} chunks after parallelizing is too large",
+                            chunks.name, most));
   }
   const auto cut = static_cast<int>(parts);
   InstructionDag dag{.name = chunks.name,

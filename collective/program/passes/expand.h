@@ -5,10 +5,10 @@
 
 namespace espalier::program {
 
-// Chunk DAG to Instruction DAG without processing edges: a remote operation becomes a send and a
-// receive, a local one a copy or a reduction. Where operations are parallelized all chunks are cut
-// into the least common multiple of their numbers of instances.
-// Errors: kResourceExhausted where that makes more chunks or operations than fit.
+// Expands the Chunk DAG into an Instruction DAG without processing edges: a remote operation
+// becomes a send and a receive, a local one a copy or a reduction. If operations are parallelized,
+// all chunks are cut into the least common multiple of their numbers of instances.
+// Errors: kResourceExhausted if that makes too many chunks or operations.
 Result<InstructionDag> Expand(const ChunkDag& chunks);
 
 }  // namespace espalier::program

@@ -4,17 +4,17 @@
 
 namespace espalier::program {
 
-// Marks the pairs of a receive and a send of its result that can become one (GC3, section 4.2): of
-// several sends the one on the longest way through the DAG. Both keep the same directives.
-// Needs dependencies.
+// Marks the pairs of a receive and a send of its result that can be fused (GC3, section 4.2); among
+// several sends, the one on the longest path through the DAG. Both must have the same directives.
+// Precondition: dependencies are known.
 void ChooseFusions(InstructionDag& dag);
 
-// Carries the marked fusions out: r + s = rcs, rrc + s = rrcs, and rrs where the result is read by
-// nobody else, under every placement. Scratch that is no longer written goes. Finds the
-// dependencies anew.
+// Performs the marked fusions: r + s = rcs, rrc + s = rrcs, or rrs if no other instruction reads
+// the result under any buffer placement. Removes scratch memory that is not written after that and
+// finds the dependencies again.
 void ApplyFusions(InstructionDag& dag);
 
-// Hops to come after and gone before each instruction: messages on the longest chain.
+// The messages on the longest chain before and after each instruction.
 struct Distances {
   std::vector<std::int32_t> before;
   std::vector<std::int32_t> after;

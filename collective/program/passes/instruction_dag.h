@@ -10,7 +10,7 @@ namespace espalier::program {
 
 constexpr std::int32_t kNone = -1;
 
-// A node of the Instruction DAG (GC3, section 4.2): what one rank does.
+// A node of the Instruction DAG (GC3, section 4.2): an operation of one rank.
 struct Instruction {
   OpCode op = OpCode::kNop;
   std::int32_t rank = 0;
@@ -21,15 +21,16 @@ struct Instruction {
   // Communication edges, as indices of instructions at the other ranks.
   std::int32_t receives_from = kNone;
   std::int32_t sends_to = kNone;
-  std::int32_t channel = kNone;  // as directed, then as assigned; of all its edges
+  std::int32_t channel = kNone;  // of all its edges: as directed, then as assigned
   std::int32_t instance = 0;     // which part of a parallelized operation
   std::int32_t instances = 1;
 
-  // Processing edges: what must be done before at this rank. Earlier in the order of the list.
+  // Processing edges: instructions of this rank that must be done before. They are earlier in the
+  // list.
   std::vector<std::int32_t> after;
-  // The instruction whose whole result (and nothing else) is this one's source; or none.
+  // The instruction whose whole result, and nothing else, is this one's source; or none.
   std::int32_t source_writer = kNone;
-  // A send that is to become one with this receive; or none.
+  // The send that will be fused with this receive; or none.
   std::int32_t fused_send = kNone;
 };
 

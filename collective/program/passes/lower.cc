@@ -39,7 +39,7 @@ Result<Program> Lower(const ChunkDag& chunks, const LowerOptions& options) {
       }
     }
   }
-  ESPALIER_CHECK(false, "{}: no order of an unfused program", chunks.name);
+  ESPALIER_CHECK(false, "{}: an unfused program has no valid order", chunks.name);
   return Program();
 }
 

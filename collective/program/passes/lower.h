@@ -7,16 +7,17 @@
 namespace espalier::program {
 
 struct LowerOptions {
-  // Messages that a connection is taken to hold: the program must not need more (1 and up).
+  // The number of messages that a connection is assumed to hold (at least 1); the program must not
+  // need more.
   int fifo_slots = 2;
   bool fuse = true;
 };
 
-// From the Chunk DAG to the program that interpreters run (GC3, sections 4 and 5). Deadlock free
-// by construction with fifo_slots or more slots: thread blocks follow one global order that never
-// holds more messages. Where fused instructions have no such order (a ring with one slot), the
-// program stays unfused, which always has one.
-// Near-linear in operations x instances x chunks.
+// Lowers the Chunk DAG to the program that interpreters run (GC3, sections 4 and 5). The program is
+// free of deadlock by construction with fifo_slots or more slots: all thread blocks follow one
+// global order in which no connection ever holds more messages. If fused instructions have no such
+// order (a ring with one slot), the program stays unfused, which always has one. Near-linear in
+// operations x instances x chunks.
 // Errors: kInvalidArgument for channels above the limit, kResourceExhausted for too many chunks.
 Result<Program> Lower(const ChunkDag& chunks, const LowerOptions& options = {});
 

@@ -14,16 +14,30 @@ namespace {
 std::size_t At(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 struct Connection {
-  std::deque<std::int32_t> waiting;  // the receives of what is under way, in the order of sending
+  std::deque<std::int32_t> waiting;  // receives of the messages in flight, in sending order
   std::vector<std::int32_t> blocked_sends;
 };
 
+// Problem: order all instructions so that every edge goes forward and no FIFO holds more than its
+// slots; then blocks that follow the order cannot deadlock.
+//
+// Idea: list scheduling, a simulated run. An instruction is ready once all its predecessors are in
+// the order; the ready one with the best priority runs first. A send also needs a free slot, and a
+// receive must be next in its FIFO. An instruction that must wait is queued again when that
+// changes. A pure send leaves one slot free for instructions that receive and send, so that a ring
+// of full connections does not block itself.
+//
+// Invariant: the order so far is a legal run; `waiting` holds the receives of exactly the messages
+// in flight on each connection.
+// Cost: n log n in instructions and edges.
+// Source: GC3, section 5.2 (priority by hops); the limit on messages in flight is this project's.
 class Scheduler {
  public:
   Scheduler(const InstructionDag& dag, int fifo_slots, SchedulePriority priority)
       : dag_(dag),
         fifo_slots_(static_cast<std::size_t>(fifo_slots)),
-        // One slot stays free for what is passed on, lest a ring fill itself up.
+        // One slot stays free for messages that are passed on, so that a ring cannot fill itself
+        // up.
         slots_of_first_(priority == SchedulePriority::kDepth && fifo_slots > 1 ? fifo_slots_ - 1
                                                                                : fifo_slots_),
         priority_(priority) {
@@ -75,7 +89,8 @@ class Scheduler {
     }
   }
 
-  // If not, it is pushed again once what it waits for has changed; so it may be queued twice.
+  // An instruction that cannot run is queued again when its obstacle changes, so it may be queued
+  // twice.
   bool CanRun(std::int32_t id) {
     if (is_done_[At(id)]) return false;
     const Connection* from = receives_on_[At(id)];
@@ -120,7 +135,8 @@ class Scheduler {
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Connection> connections_;
   std::vector<Connection*> sends_on_;
   std::vector<Connection*> receives_on_;
-  std::vector<std::size_t> missing_;  // edges whose other end is not in the order yet
+  std::vector<std::size_t>
+      missing_;  // by instruction: incoming edges from instructions outside the order
   std::vector<std::vector<std::int32_t>> followers_;
   std::vector<bool> is_done_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready_;

@@ -9,15 +9,16 @@
 namespace espalier::program {
 
 enum class SchedulePriority {
-  kDepth,  // few hops before, then many hops after (GC3, section 5.2)
+  kDepth,  // fewest hops before, then most hops after (GC3, section 5.2)
   kTrace,  // the order of the program's text
 };
 
-// A global order of all instructions in which every processing and communication edge goes
+// Finds a global order of all instructions in which every processing and communication edge goes
 // forward, connections are FIFOs, and no connection ever holds more than `fifo_slots` messages.
-// Thread blocks that each follow this order cannot deadlock. None where no such order was found,
-// which cannot be for an unfused program in the order of its text.
-// n log n in the instructions and edges. Needs channels.
+// Thread blocks that each follow this order cannot deadlock. Returns none if no such order was
+// found, which cannot happen for an unfused program in the order of its text. n log n in the
+// instructions and edges.
+// Precondition: channels are assigned.
 std::optional<std::vector<std::int32_t>> Schedule(const InstructionDag& dag, int fifo_slots,
                                                   SchedulePriority priority);
 

@@ -11,16 +11,16 @@ namespace {
 
 std::size_t At(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-// A step by its place, and how far each block of its rank must be before it can have run.
+// The place of a step, and the progress of each block of its rank that its execution implies.
 struct Placed {
   std::int32_t block = kNone;
   std::int32_t step = kNone;
-  std::vector<std::int32_t> clock;  // by block: the number of its first steps that come before
+  std::vector<std::int32_t> clock;  // by block: its steps that are done once this one is
 };
 
 class Rank {
  public:
-  // Blocks for fused instructions come first: a connection that one of them uses is theirs.
+  // Blocks for fused instructions are created first: they own the connections that they use.
   void AddPeers(std::int32_t from, std::int32_t to, std::int32_t channel) {
     const bool has_in = from == kNoPeer || receivers_.contains({from, channel});
     const bool has_out = to == kNoPeer || senders_.contains({to, channel});
@@ -59,7 +59,7 @@ class Rank {
               .destination = instruction.destination,
               .count = instruction.count};
     std::vector<std::int32_t>& clock = clocks_[At(block)];
-    // The latest first: what they imply needs no dependency of its own.
+    // The latest comes first, as the dependencies that it implies need not be added.
     std::ranges::reverse(before);
     for (const Placed* one : before) {
       if (clock[At(one->block)] > one->step) continue;
@@ -81,10 +81,21 @@ class Rank {
   std::vector<ThreadBlock> blocks_;
   std::map<Key, std::int32_t> receivers_;
   std::map<Key, std::int32_t> senders_;
-  std::vector<std::int32_t> latest_;  // where in the global order each block's last step is
+  std::vector<std::int32_t> latest_;  // position of each block's last step in the global order
   std::vector<std::vector<std::int32_t>> clocks_;
 };
 
+// Problem: divide the instructions of each rank into blocks so that each connection belongs to one
+// block, and keep all processing edges with few explicit dependencies.
+//
+// Idea: a fused instruction fixes a pair of connections, so its block is created first; other
+// connections get blocks of their own. Instructions are placed in the global order. A vector clock
+// per block counts the steps of every other block that are known to be done. An edge that the clock
+// implies needs no dependency; another one is added and merges the clock of the step that it names.
+//
+// Invariant: clocks_[b][c] is the number of steps of block c that precede the next step of block b.
+// Cost: instructions and edges times the blocks of a rank.
+// Source: GC3, section 5.2; vector clocks after Fidge and Mattern.
 class Assigner {
  public:
   Assigner(const InstructionDag& dag, const std::vector<std::int32_t>& order)
@@ -92,7 +103,7 @@ class Assigner {
 
   std::vector<RankProgram> Run() {
     CreateBlocks();
-    // Where each instruction stands in the global order.
+    // The position of each instruction in the global order.
     std::vector<std::int32_t> position(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) {
       position[At(order_[i])] = static_cast<std::int32_t>(i);

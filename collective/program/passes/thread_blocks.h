@@ -8,10 +8,10 @@
 
 namespace espalier::program {
 
-// Thread blocks for every (sending peer, receiving peer, channel) that instructions need, and the
-// instructions on them in the given global order (GC3, section 5.2); local ones go to the block
-// whose latest instruction is earliest. Processing edges between blocks become dependencies, but
-// for those that follow from others.
+// Creates thread blocks for every (sending peer, receiving peer, channel) that instructions need,
+// and assigns the instructions to them in the given global order (GC3, section 5.2). A local
+// instruction goes to the block whose latest instruction is earliest. Processing edges between
+// blocks become dependencies, except those that others imply.
 std::vector<RankProgram> AssignThreadBlocks(const InstructionDag& dag,
                                             const std::vector<std::int32_t>& order);
 

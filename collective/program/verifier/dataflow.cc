@@ -15,10 +15,10 @@ namespace {
 
 std::size_t At(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-// What a chunk holds: nothing, or the reduction of a set of input chunks.
+// The content of a chunk: nothing, or the reduction of a set of input chunks.
 struct Value {
   ChunkSet chunks;               // empty: never written
-  std::uint64_t expression = 0;  // of the order in which it was reduced, sides exchangeable
+  std::uint64_t expression = 0;  // hash of the order of reduction; both sides are exchangeable
 };
 
 std::string DescribeSet(const CollectiveSpec& spec, const ChunkSet& set) {
@@ -36,6 +36,20 @@ std::string DescribeSet(const CollectiveSpec& spec, const ChunkSet& set) {
   return text;
 }
 
+// Problem: prove that every run leaves the promised reduction of input chunks in every output
+// chunk.
+//
+// Idea: run the program once on symbolic values. A value is the set of input chunks that it sums
+// up, and a hash of its expression. A reduction takes the union of two sets, which must be
+// disjoint, or an input would be added twice. The hash is symmetric in both sides, as a + b = b + a
+// in floating point, but it distinguishes (a + b) + c from a + (b + c). If all ranks hold equal
+// hashes for equal results, the results are bit-identical.
+//
+// Invariant: after each node of the run, memory_ and messages_ hold what any legal interleaving
+// would hold, as races are excluded (races.h) and FIFOs fix which message each receive takes.
+// Cost: the ranges of all sets that steps combine; few, as chunks of successive ranks are adjacent
+// (CollectiveSpec::Id).
+// Source: this project; the postconditions are those of GC3, section 3.2.
 class Dataflow {
  public:
   Dataflow(const Program& program, const ProgramIndex& index, const Execution& run, bool in_place,
@@ -102,8 +116,8 @@ class Dataflow {
     const Value& value = memory_[At(rank)][At(maps_[At(rank)].Cell(location) + i)];
     if (value.chunks.empty()) {
       Report(ViolationKind::kUninitialised, node,
-             fmt::format("reads {}{}, to which nothing was written", BufferName(location.buffer),
-                         location.index + i));
+             fmt::format("reads {}{} before anything was written to it",
+                         BufferName(location.buffer), location.index + i));
     }
     return value;
   }
@@ -171,7 +185,7 @@ class Dataflow {
               fmt::format("o{} is {}, not {}{}", chunk, DescribeSet(spec_, value.chunks),
                           DescribeSet(spec_, *expected), in_place_ ? " (in place)" : ""));
         }
-        // Results that ought to be the same reduction.
+        // Outputs with the same key must be the same reduction.
         const std::pair key(expected->ranges().front().begin, expected->ranges().back().end);
         const auto [same, is_new] = expressions.try_emplace(key, value.expression);
         if (!is_new && same->second != value.expression) result_.same_bits = false;

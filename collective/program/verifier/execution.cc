@@ -115,7 +115,7 @@ class Runner {
 
   struct Blocked {
     std::string reason;
-    std::int32_t on = -1;  // the block that must move first
+    std::int32_t on = -1;  // block that must move first
   };
 
   Blocked FindReason(const ProgramIndex::Block& block) const {
@@ -134,7 +134,7 @@ class Runner {
         index_.connections[At(block.send_connection)].receiver};
   }
 
-  // The first few of the blocks that wait for one another.
+  // Names the first few blocks that wait for one another.
   std::string DescribeCycle(const ProgramIndex::Block& first) const {
     constexpr int kShown = 6;
     std::string text;
@@ -155,11 +155,11 @@ class Runner {
   const ProgramIndex& index_;
   std::size_t fifo_slots_;
   Execution run_;
-  std::vector<std::int32_t> done_;                  // steps of each block
-  std::vector<std::vector<std::int32_t>> waiters_;  // blocks that wait for a block's next step
+  std::vector<std::int32_t> done_;                  // by block: steps done
+  std::vector<std::vector<std::int32_t>> waiters_;  // by block: blocks that wait for its next step
   std::vector<bool> is_queued_;
   std::deque<std::int32_t> queue_;
-  std::vector<std::deque<std::int32_t>> in_flight_;  // the sending nodes
+  std::vector<std::deque<std::int32_t>> in_flight_;  // by connection: the sending nodes
 };
 
 }  // namespace

@@ -15,8 +15,8 @@ constexpr std::int64_t kMaxClocks = std::int64_t{1} << 28;  // 1 GiB
 
 std::size_t At(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-// Steps of the blocks of one rank, by the node: as far as which step of each block everything is
-// known to have happened.
+// Vector clocks for one rank: by node, the steps of each of the rank's blocks that are known to
+// have happened before.
 class RankRaces {
  public:
   RankRaces(const Program& program, const ProgramIndex& index, const Execution& run,
@@ -63,7 +63,7 @@ class RankRaces {
     if (block.rank == rank_) clock[At(block.number)] = node - block.first_node + 1;
   }
 
-  // Whether something of this rank came before something of every other.
+  // Checks that a step of this rank precedes a step of every other rank.
   std::optional<Violation> CheckBarrier() {
     std::vector<bool> reached(program_.ranks.size(), false);
     reached[At(rank_)] = true;
@@ -78,12 +78,12 @@ class RankRaces {
     if (missed == reached.end()) return std::nullopt;
     return MakeViolation(ViolationKind::kPostcondition,
                          static_cast<std::int32_t>(missed - reached.begin()), -1, -1,
-                         fmt::format("may be through before rank {} has begun", rank_));
+                         fmt::format("may finish before rank {} has begun", rank_));
   }
 
   struct Cell {
     std::int32_t writer = -1;
-    std::vector<std::int32_t> readers;  // nodes since; the last of each block
+    std::vector<std::int32_t> readers;  // nodes since that write; the last of each block
   };
 
   std::optional<Violation> CheckAccesses(bool in_place) {
@@ -113,7 +113,7 @@ class RankRaces {
     const ProgramIndex::Block& block = index_.blocks[At(index_.BlockOf(earlier))];
     return index_.ViolationAt(
         ViolationKind::kRace, later,
-        fmt::format("{} what step {} of block {} {}, and nothing orders the two",
+        fmt::format("{} what step {} of block {} {}, and the two accesses are unordered",
                     later_writes ? "writes" : "reads", earlier - block.first_node, block.number,
                     earlier_writes ? "writes" : "reads"));
   }

@@ -36,7 +36,7 @@ class Checker {
     const CollectiveSpec& spec = program_.collective;
     if (auto checked = spec.Check(); !checked) return Refuse(-1, -1, -1, checked.error().message);
     if (!program_.placement.in_place && !program_.placement.out_of_place) {
-      return Refuse(-1, -1, -1, "serves neither calls in place nor out of place");
+      return Refuse(-1, -1, -1, "supports neither calls in place nor out of place");
     }
     if (static_cast<std::size_t>(spec.ranks) != program_.ranks.size()) {
       return Refuse(
@@ -115,9 +115,9 @@ class Checker {
     const Step& step = block.steps[static_cast<std::size_t>(at)];
     const auto refuse = [&](std::string_view what) { return Refuse(rank_, number, at, what); };
     if (Sends(step.op) && block.send_peer == kNoPeer)
-      return refuse("sends, but has no peer for it");
+      return refuse("sends, but its block has no peer to send to");
     if (Receives(step.op) && block.receive_peer == kNoPeer) {
-      return refuse("receives, but has no peer for it");
+      return refuse("receives, but its block has no peer to receive from");
     }
     if (step.count < (step.op == OpCode::kNop ? 0 : 1)) {
       return refuse(fmt::format("a count of {}", step.count));
@@ -132,10 +132,11 @@ class Checker {
       if (uses_destination && !map.Find(step.destination, step.count)) {
         return refuse(DescribeMissing(step.destination, step.count));
       }
-      // An interpreter may go through the chunks in any order, and in pieces of any size.
+      // An interpreter may process the chunks in any order and in pieces of any size.
       if (ReadsSource(step.op) && uses_destination) {
         const int apart = std::abs(map.Cell(step.source) - map.Cell(step.destination));
-        if (apart != 0 && apart < step.count) return refuse("reads a part of what it writes");
+        if (apart != 0 && apart < step.count)
+          return refuse("reads a part of the chunks that it writes");
       }
     }
     for (const Dependency& on : step.after) {
@@ -145,7 +146,7 @@ class Checker {
                               rank.blocks[static_cast<std::size_t>(on.block)].steps.size();
       if (!exists) {
         return refuse(
-            fmt::format("waits for step {} of block {}, which is not there", on.step, on.block));
+            fmt::format("waits for step {} of block {}, which does not exist", on.step, on.block));
       }
     }
     return true;

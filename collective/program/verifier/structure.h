@@ -11,32 +11,32 @@
 namespace espalier::program {
 
 enum class ViolationKind : std::uint8_t {
-  kStructure,      // not a program at all: numbers out of range, blocks that share a connection
-  kTooLarge,       // more work than the verifier does
-  kDeadlock,       // no schedule gets to the end
-  kCountMismatch,  // a message is of another size than its receive, or is never received
-  kUninitialised,  // a chunk is read that nothing was written to
+  kStructure,      // not a program: numbers out of range, blocks that share a connection
+  kTooLarge,       // more work than the verifier's limit
+  kDeadlock,       // no schedule reaches the end
+  kCountMismatch,  // a message's size differs from its receive's, or it is never received
+  kUninitialised,  // a chunk is read before it was written
   kDoubleReduction,
-  kWritesInput,  // of a call out of place
-  kRace,         // two accesses, one of them a write, that nothing orders
+  kWritesInput,  // by a call out of place
+  kRace,         // two unordered accesses, one of them a write
   kPostcondition,
 };
 std::string_view ViolationKindName(ViolationKind kind);
 
-// The first thing that is wrong. Where a part does not apply it is -1.
+// The first violation found. Parts that do not apply are -1.
 struct Violation {
   ViolationKind kind = ViolationKind::kStructure;
   std::int32_t rank = -1;
   std::int32_t block = -1;
   std::int32_t step = -1;
-  std::string message;  // names the place too
+  std::string message;  // includes the place
 };
 
 Violation MakeViolation(ViolationKind kind, std::int32_t rank, std::int32_t block,
                         std::int32_t step, std::string_view what);
 
 // A program by dense numbers: blocks of all ranks in their order, steps ("nodes") of all blocks in
-// theirs, connections by their sender.
+// their order, connections by their sender.
 struct ProgramIndex {
   struct Block {
     std::int32_t rank = 0;
@@ -51,7 +51,7 @@ struct ProgramIndex {
     std::int32_t receiver = -1;  // block
   };
   std::vector<Block> blocks;
-  std::vector<std::int32_t> first_block;  // of each rank, and one past the last
+  std::vector<std::int32_t> first_block;  // by rank, and one past the last
   std::vector<std::int32_t> block_of_node;
   std::vector<Connection> connections;
 
@@ -70,9 +70,9 @@ struct StructureResult {
   std::optional<Violation> violation;
 };
 
-// Everything that can be said of a program without running it: ranks, peers, channels, places and
-// dependencies are in range, buffers have the sizes of the collective, every connection that is
-// used has one sending and one receiving block. The program must outlive the index.
+// Checks everything that can be checked without running the program: ranks, peers, channels,
+// locations and dependencies are in range, buffers have the sizes of the collective, and every used
+// connection has one sending and one receiving block. The program must outlive the index.
 StructureResult CheckStructure(const Program& program);
 
 }  // namespace espalier::program

@@ -25,10 +25,10 @@ std::int64_t CountChunks(const Program& program) {
   return chunks;
 }
 
-// Memory that a run may need, as a part of the budget: a chunk's set takes some tens of bytes.
+// The part of the budget for memory: the set of a chunk takes some tens of bytes.
 constexpr std::int64_t kMemoryShare = 16;
 
-// With fewer slots fewer programs end, so that halving finds the border.
+// The fewer slots, the fewer programs end, so bisection finds the limit.
 int FindNeededSlots(const ProgramIndex& index, int enough) {
   int too_few = 0;
   while (enough - too_few > 1) {
@@ -79,8 +79,8 @@ Cost MeasureCost(const Program& program) {
   Cost cost;
   std::vector<std::int64_t> sent_by(program.ranks.size(), 0);
   std::vector<std::int64_t> last_on(index.connections.size(), 0);
-  std::vector<std::int64_t> known_at(index.block_of_node.size(), 0);  // the step at whose end
-  std::vector<std::int64_t> arrives(index.block_of_node.size(), 0);   // what the node sends
+  std::vector<std::int64_t> known_at(index.block_of_node.size(), 0);  // by node: step when done
+  std::vector<std::int64_t> arrives(index.block_of_node.size(), 0);  // by node: step of its message
   for (const std::int32_t node : run.order) {
     const ProgramIndex::Block& block = index.blocks[At(index.BlockOf(node))];
     const Step& step = index.StepOf(node);

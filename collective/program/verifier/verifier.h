@@ -10,38 +10,40 @@ namespace espalier::program {
 
 struct VerifyOptions {
   int fifo_slots = 2;
-  // What may be touched (ranges of chunks, entries of clocks) before it gives up.
+  // The limit on touched items (ranges of chunks, entries of clocks) before it gives up.
   std::int64_t budget = std::int64_t{1} << 30;
 };
 
 struct Verdict {
-  std::optional<Violation> violation;  // none: the program is right
-  // The rest only where there is none.
-  int needed_slots = 1;  // the fewest slots with which it does not deadlock
-  // Floating point gives the same bits on every rank: each result is reduced in one order.
+  std::optional<Violation> violation;  // none: the program is correct
+  // The other fields are set only if there is no violation.
+  int needed_slots = 1;  // fewest slots without deadlock
+  // Floating-point results are bit-identical on all ranks: each result is reduced in one order.
   bool same_bits = true;
-  // Whether the collective says what is to come out (a custom one may not).
+  // Whether the collective defines its result (a custom one may not).
   bool has_postcondition = true;
-  int root = kNoRoot;  // of a broadcast or reduce, also where the program does not name it
+  int root = kNoRoot;  // of a broadcast or reduce, found if the program does not name it
 };
 
-// Verifies a lowered program, whoever made it: that every legal interleaving on connections of
-// fifo_slots slots (and of more) ends, without a race, and leaves what the collective promises in
-// every output, for every placement that the program claims; no chunk is read before it was
-// written, none is reduced twice into one result, messages have the size of their receives, and
-// out of place the input is not written. Independent of the builder and its passes.
-// Complexity: structure.h, execution.h, dataflow.h, races.h.
+// Verifies a lowered program from any source. It proves, for every buffer placement that the
+// program claims, that every legal interleaving on connections of fifo_slots or more slots ends,
+// has no race, and leaves the collective's result in every output. It also proves that no chunk is
+// read before it was written, that none is reduced twice into one result, that messages have the
+// size of their receives, and that the input is not written out of place. Independent of the
+// builder and its passes.
+// Complexity: see structure.h, execution.h, dataflow.h and races.h.
 Verdict Verify(const Program& program, const VerifyOptions& options = {});
 
-// What a program costs, as 002 (Gloo's algorithms) counts: every connection carries at most one
-// message a step, and a rank sends in the step after all that the message has to wait for.
+// The cost of a program as Gloo's `algorithms.md` counts it: every connection carries at most one
+// message per step, and a rank sends in the step after the last one for which the message has to
+// wait.
 struct Cost {
-  std::int64_t steps = 0;              // of communication, until the last message has come
-  std::int64_t most_chunks_sent = 0;   // by one rank; bytes on the wire = this x the chunk's size
+  std::int64_t steps = 0;              // communication steps until the last message has arrived
+  std::int64_t most_chunks_sent = 0;   // by one rank; times the chunk size: bytes on the wire
   std::int64_t total_chunks_sent = 0;  // by all
-  std::int64_t messages = 0;           // of all ranks
+  std::int64_t messages = 0;           // over all ranks
 };
-// Of a program that Verify accepts.
+// Precondition: Verify accepts the program.
 Cost MeasureCost(const Program& program);
 
 }  // namespace espalier::program

@@ -9,23 +9,22 @@
 
 namespace espalier::runtime {
 
-// How a group of ranks does its collectives. Calls have been checked; all ranks make the same ones,
-// and where they do not, every rank is told. After an error the backend is of no more use.
-// Thread safety: one thread at a time.
+// Runs the collectives of a group over one kind of transport. Callers have checked the operands.
+// If ranks make different calls, every rank gets an error. After an error the backend must not be
+// used again. Thread safety: one thread at a time.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
-                           const transport::WaitLimit& patience) = 0;
-  // Whether all is well with the group, without waiting.
+                           const transport::WaitLimit& limit) = 0;
+  // Reports a failure of the group that is already known, without waiting.
   virtual Result<void> Check() = 0;
-  // Tells all ranks that this one gives up, and why.
+  // Tells all ranks that this one gives up, with the cause.
   virtual void Abort(const Error& cause) = 0;
-  // Memory that peers can read and write in place, where there is such; page-aligned, zero. For as
-  // long as the backend or until Release.
-  // Errors: kUnsupported, kUnavailable.
+  // Allocates memory that peers can read and write in place; page-aligned, zeroed. It lives until
+  // Release or the end of the backend. Errors: kUnsupported, kUnavailable.
   virtual Result<std::byte*> Allocate(std::size_t bytes) = 0;
-  // kNotFound for what Allocate did not give.
+  // Errors: kNotFound for memory that is not from Allocate.
   virtual Result<void> Release(std::byte* memory) = 0;
 };
 

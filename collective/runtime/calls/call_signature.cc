@@ -46,7 +46,7 @@ std::string Describe(const CallSignature& call) {
   if (call.kind > program::CollectiveKind::kCustom ||
       static_cast<int>(call.type) >= reduce::kDataTypes ||
       static_cast<int>(call.op) >= reduce::kReduceOps) {
-    return "something unknown (another version?)";
+    return "an unknown call (another version?)";
   }
   std::string text =
       fmt::format("{} of {} {} ({}", program::CollectiveKindName(call.kind), call.count,
@@ -63,10 +63,10 @@ Error MismatchError(int peer, const CallSignature& theirs, int rank, const CallS
   same_but_bounds.bounds = ours.bounds;
   const bool differ_in_counts = same_but_bounds == ours && theirs.bounds != 0 && ours.bounds != 0;
   return {ErrorCode::kFailedPrecondition,
-          fmt::format("rank {} is in {}, rank {} in {}: {}", peer, Describe(theirs), rank,
+          fmt::format("rank {} is in {}, but rank {} is in {}: {}", peer, Describe(theirs), rank,
                       Describe(ours),
-                      differ_in_counts ? "the counts differ, all ranks give the same"
-                                       : "all ranks make the same calls in the same order")};
+                      differ_in_counts ? "the counts differ (pass the same counts on all ranks)"
+                                       : "all ranks must make the same calls in the same order")};
 }
 
 }  // namespace espalier::runtime

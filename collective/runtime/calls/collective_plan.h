@@ -9,15 +9,14 @@
 
 namespace espalier::runtime {
 
-// How a group is to do one of its collectives: what a controller has worked out for the fabric, or
-// a program that somebody wrote. All ranks have the same program under the same generation.
+// A program and source ports for one collective of a group, computed by the controller for the
+// fabric or written by hand. All ranks have the same program under the same generation.
 struct CollectivePlan {
   std::shared_ptr<const program::Program> program;
-  // Tells plans of one group apart; a later plan has a higher one.
+  // Identifies a plan within its group; later plans have higher generations.
   std::uint64_t generation = 0;
-  // Over TCP and verbs: the port that this rank sends from on a connection, so that the fabric's
-  // hash takes the path that the connection was planned on. Connections that are not named take
-  // any.
+  // TCP and verbs: the source port from which this rank sends on each connection, chosen so that
+  // the fabric's hash takes the planned path. Connections that are not listed use any port.
   std::map<transport::Endpoint, std::uint16_t> source_ports;
 };
 

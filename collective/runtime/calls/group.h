@@ -10,8 +10,8 @@
 
 namespace espalier::runtime {
 
-// The calls of a rank's membership of a group, wherever the work is done: in this process
-// (communicator.h) or in another one (offload/offloaded_group.h).
+// One rank's membership of a group, with the calls that it can make. Implementations do the work in
+// this process (group/communicator.h) or in the offload service (offload/offloaded_group.h).
 class Group {
  public:
   virtual ~Group() = default;
@@ -19,34 +19,36 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // A call of any kind. Buffers are as the collective has them; `count` counts the elements of one
-  // rank's share, as in Operands. A broadcast has one buffer, its input and its output; only the
-  // root of a reduce has an output. alltonext and custom are done by plans alone.
+  // Runs any collective. `count` is the number of elements of one rank's part, as in Operands. A
+  // broadcast has one buffer, which is both input and output; only the root of a reduce has an
+  // output. alltonext and custom need a plan.
   virtual Result<void> Run(program::CollectiveKind kind, const void* input, void* output,
                            std::size_t count, reduce::DataType type, reduce::ReduceOp op,
                            int root) = 0;
-  // An allgather or a reduce_scatter of parts of unequal sizes: counts[r] elements are what rank r
-  // gives or gets; the other buffer has all parts, in the order of the ranks. A part of nothing
-  // needs no buffer. All ranks give the same counts. Plans know equal parts only: where one is in
-  // force for the collective, the call goes as if there were none.
-  // Errors, beyond those of calls: kInvalidArgument for another collective, other than one count a
-  // rank, or a sum that is larger than memory, with no effect on the group.
+  // Runs an allgather or a reduce_scatter with parts of unequal sizes: rank r gives or gets
+  // counts[r] elements, and the other buffer holds all parts in the order of the ranks. An empty
+  // part needs no buffer. All ranks pass the same counts. Plans cover equal parts only, so the call
+  // ignores a plan in force.
+  // Errors, beyond those of calls: kInvalidArgument for another collective, for other than one
+  // count per rank, or for a sum that is larger than memory; the group is unaffected.
   virtual Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                                   std::span<const std::size_t> counts, reduce::DataType type,
                                   reduce::ReduceOp op) = 0;
-  // From now on calls of the plan's collective and root go by it, where their size is one that its
-  // program is meant for. It takes the place of the plan for that collective before it. All ranks
-  // call it between the same two calls, with the same program and generation; it returns when all
-  // have and the plan's connections are open, from the source ports that it names.
-  // Errors, beyond those of calls: those of CheckCollectivePlan, with no effect on the group;
-  // kAlreadyExists for a port that another connection has, which ends it.
+  // Puts a plan in force for calls of its collective and root whose size is in its program's range.
+  // It replaces the previous plan for that collective. All ranks call it between the same two
+  // calls, with the same program and generation. It returns when all ranks have called it and the
+  // plan's connections are open from its source ports.
+  // Errors, beyond those of calls: those of CheckCollectivePlan, which leave the group unaffected;
+  // kAlreadyExists for a port that is in use, which ends the group.
   virtual Result<void> Use(CollectivePlan plan) = 0;
-  // Memory that calls work on with the fewest copies; page-aligned, zero. Goes with the group.
-  // Errors: kUnsupported, kUnavailable for want of memory; kNotFound for what Allocate did not
-  // give.
+  // Allocates and frees memory that calls work on with the fewest copies; page-aligned, zeroed. It
+  // lives no longer than the group.
+  // Errors: kUnsupported; kUnavailable if memory is short; kNotFound for memory that is not from
+  // Allocate.
   virtual Result<void*> Allocate(std::size_t bytes) = 0;
   virtual Result<void> Release(void* memory) = 0;
-  // From any thread: ends the call under way, if there is one, and the group, for this cause.
+  // Ends the call in progress, if any, and the group, with this cause. May be called from any
+  // thread.
   virtual void Interrupt(const Error& cause) = 0;
 };
 

@@ -18,7 +18,7 @@ tl::unexpected<Error> Refuse(std::string message) {
   return Fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-// Of a buffer with so many parts of the call's: one, or all.
+// The size of a buffer that holds this rank's part (parts == 1) or the parts of all ranks.
 std::size_t BytesOfParts(const Operands& operands, std::size_t parts, int rank) {
   const std::size_t element = reduce::SizeOf(operands.type);
   if (!operands.HasUnequalParts()) return operands.elements * parts * element;
@@ -47,15 +47,17 @@ BufferBytes BytesOf(CollectiveKind kind, const Operands& operands, int root, int
 Result<std::vector<std::size_t>> BoundsOf(CollectiveKind kind, std::span<const std::size_t> counts,
                                           int size) {
   if (kind != CollectiveKind::kAllGather && kind != CollectiveKind::kReduceScatter) {
-    return Refuse(fmt::format("a {} has no counts", program::CollectiveKindName(kind)));
+    return Refuse(fmt::format("{} takes no counts (only allgather and reduce_scatter do)",
+                              program::CollectiveKindName(kind)));
   }
   if (counts.size() != static_cast<std::size_t>(size)) {
-    return Refuse(fmt::format("{} counts for {} ranks", counts.size(), size));
+    return Refuse(
+        fmt::format("{} counts for {} ranks (give one for each rank)", counts.size(), size));
   }
   std::vector<std::size_t> bounds = {0};
   for (const std::size_t count : counts) {
     if (count > std::numeric_limits<std::size_t>::max() - bounds.back()) {
-      return Refuse("counts that add up to more than any memory has");
+      return Refuse("the sum of the counts exceeds 64 bits");
     }
     bounds.push_back(bounds.back() + count);
   }
@@ -66,22 +68,22 @@ Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operand
                            int rank, int size) {
   const bool is_rooted = kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast;
   if (is_rooted && (root < 0 || root >= size)) {
-    return Refuse(fmt::format("root {} of {} ranks", root, size));
+    return Refuse(fmt::format("root {} is not a rank (the group has {} ranks)", root, size));
   }
   if (operands.elements == 0 || kind == CollectiveKind::kBarrier) return {};
   if (kind == CollectiveKind::kBroadcast && operands.input != operands.output) {
-    return Refuse("a broadcast has one buffer, its input and its output");
+    return Refuse("a broadcast needs the same buffer as input and output");
   }
   const std::size_t times = operands.HasUnequalParts() ? 1 : static_cast<std::size_t>(size);
   const std::size_t element = reduce::SizeOf(operands.type);
   const std::size_t limit = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   if (operands.elements > limit / element / times) {
-    return Refuse(
-        fmt::format("{} elements of {} bytes for {} ranks", operands.elements, element, size));
+    return Refuse(fmt::format("{} elements of {} bytes for {} ranks exceed the address space",
+                              operands.elements, element, size));
   }
   const auto [input, output] = BytesOf(kind, operands, root, rank, size);
   if ((input > 0 && operands.input == nullptr) || (output > 0 && operands.output == nullptr)) {
-    return Refuse(fmt::format("a null buffer for {} elements",
+    return Refuse(fmt::format("the buffer for {} elements is null",
                               (operands.input == nullptr ? input : output) / element));
   }
   if (input == 0 || output == 0) return {};
@@ -92,7 +94,7 @@ Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operand
                         : kind == CollectiveKind::kReduceScatter ? out == in + before
                                                                  : in == out;
   if (!in_place && in < out + output && out < in + input) {
-    return Refuse("input and output overlap (only in place do they share memory)");
+    return Refuse("input and output overlap (they may share memory only in place)");
   }
   return {};
 }

@@ -11,14 +11,16 @@
 
 namespace espalier::runtime {
 
-// The caller's memory and what to do with it. `elements` counts what one rank gives or gets: the
-// whole vector of an allreduce, reduce or broadcast; what each rank contributes to an allgather;
-// what each rank gets of a reduce_scatter; what each rank gets from each in an alltoall.
-// In place: the same address for input and output, except that the input of an allgather is the
-// rank's part of the output, and the output of a reduce_scatter is the rank's part of the input.
-// Parts of an allgather or a reduce_scatter may be unequal: `bounds` then says where each rank's
-// begins in the buffer that has them all and, as one more, where the last ends; `elements` counts
-// all of them together.
+// The buffers of a call with their size, element type and operation. `elements` is the size of one
+// rank's part: the whole vector of an allreduce, reduce or broadcast; each rank's contribution to
+// an allgather; each rank's result of a reduce_scatter; what each rank gets from each other one in
+// an alltoall.
+// In place means the same address for input and output, with two exceptions: the input of an
+// allgather is the rank's part of the output, and the output of a reduce_scatter is the rank's part
+// of the input.
+// An allgather or a reduce_scatter may have unequal parts. `bounds` then holds size + 1 offsets, in
+// elements: the begin of each rank's part in the buffer with all parts, and the end of the last
+// one. `elements` is then the sum of all parts.
 struct Operands {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -28,24 +30,23 @@ struct Operands {
   std::span<const std::size_t> bounds;
 
   bool HasUnequalParts() const { return !bounds.empty(); }
-  // Elements of a rank's part, and of all parts before it.
+  // The elements of a rank's part, and those of all parts before it.
   std::size_t PartOf(int rank) const;
   std::size_t BeginOf(int rank) const;
 };
 
-// What can be said of a call before anybody else is asked: buffers are there, are no larger than
-// memory, and share memory only in place; the root is one of the ranks where the kind has one.
-// Errors: kInvalidArgument.
+// Checks what one rank can check alone: buffers are not null, fit the address space and overlap
+// only in place; the root, if the kind has one, is a rank. Errors: kInvalidArgument.
 Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operands, int root,
                            int rank, int size);
 
-// The bounds of Operands for a call with a count for each rank.
-// Errors: kInvalidArgument for a collective that has none, other than one count a rank, a sum that
-// is larger than memory.
+// Computes Operands::bounds from one count per rank.
+// Errors: kInvalidArgument for a collective without counts, for other than one count per rank, or
+// for a sum that does not fit 64 bits.
 Result<std::vector<std::size_t>> BoundsOf(program::CollectiveKind kind,
                                           std::span<const std::size_t> counts, int size);
 
-// What a call reads and writes on a rank.
+// The bytes that a call reads and writes on a rank.
 struct BufferBytes {
   std::size_t input = 0;
   std::size_t output = 0;

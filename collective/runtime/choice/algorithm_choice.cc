@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 1> kBarrier = {"barrier-all-to-all"};
 }  // namespace
 
 std::span<const std::string_view> CandidatesOf(CollectiveKind kind, int ranks) {
-  // Beyond it the messages of all pairs are too many to be worth a look.
+  // With more ranks, all-pairs algorithms send too many messages to be considered.
   constexpr int kMaxRanksOfPairs = 32;
   switch (kind) {
     case CollectiveKind::kAllReduce:

@@ -13,7 +13,7 @@
 
 namespace espalier::runtime {
 
-// Algorithms that a collective may be done by over a transport, for so many ranks.
+// The algorithms among which a group of `ranks` ranks chooses for a collective over a transport.
 std::span<const std::string_view> CandidatesOf(program::CollectiveKind kind, int ranks);
 
 struct Prediction {
@@ -22,25 +22,24 @@ struct Prediction {
   double seconds = 0;
 };
 
-// Which algorithm is best for a call of a size, by the model of costs. Ranks with the same costs
-// choose the same.
-// Thread safety: one thread at a time.
+// Chooses the algorithm with the least predicted time for a call's size (cost_model.h). Ranks with
+// equal costs choose alike. Thread safety: one thread at a time.
 class AlgorithmChoice {
  public:
-  // A round waits for a message: it is taken to cost no less than one, whatever a fit says (with
-  // two ranks rounds and messages go together, and all may be put down to the messages).
+  // A round includes a message, so its cost is raised to that of a message. A fit can give less:
+  // with two ranks, rounds and messages are proportional, and a fit may attribute all to messages.
   AlgorithmChoice(const Costs& costs, int ranks, int fifo_slots, std::size_t message_bytes)
       : costs_(costs), ranks_(ranks), fifo_slots_(fifo_slots), message_bytes_(message_bytes) {
     costs_.round = std::max(costs_.round, costs_.message);
   }
 
-  // As a communicator over TCP chooses.
+  // Chooses as a communicator over TCP does.
   static AlgorithmChoice OverTcp(const Costs& costs, int ranks);
 
-  // Of every candidate; bytes of all ranks' shares together. The first call for a collective makes
-  // its programs: milliseconds for tens of ranks.
+  // Predicts the time of every candidate. `bytes`: all ranks' parts together. The first call for a
+  // collective makes its programs, which takes milliseconds for tens of ranks.
   Result<std::vector<Prediction>> PredictAll(program::CollectiveKind kind, std::size_t bytes);
-  // The fastest; the first of several in the order of CandidatesOf.
+  // The fastest candidate; of equal ones, the first in the order of CandidatesOf.
   Result<std::string_view> Choose(program::CollectiveKind kind, std::size_t bytes);
 
  private:

@@ -16,8 +16,9 @@ Terms TermsOf(const Work& work) {
   return {work.rounds, work.messages, work.bytes, work.reduced_bytes};
 }
 
-// Least squares of x, none below zero, for sums over rows a of (a x - 1)^2: coordinate by
-// coordinate, which ends at the optimum as the problem is convex and the bounds are its axes.
+// Non-negative least squares: minimises the sum over all rows a of (a x - 1)^2 subject to x >= 0,
+// by coordinate descent. The problem is convex and its constraints are separable, so the descent
+// converges to the optimum. `products` and `sums` are A^T A and A^T 1.
 Terms SolveNonNegative(const std::array<Terms, kTerms>& products, const Terms& sums) {
   constexpr int kSweeps = 2000;
   constexpr double kStill = 1e-12;
@@ -37,7 +38,8 @@ Terms SolveNonNegative(const std::array<Terms, kTerms>& products, const Terms& s
   return x;
 }
 
-// Least squares over and over, each row weighted by what the solution before predicts for it.
+// Iteratively reweighted least squares: each row is weighted by the inverse of what the previous
+// solution predicts for it.
 Terms Reweighted(const std::vector<Terms>& rows) {
   constexpr int kRounds = 30;
   constexpr double kLeastPrediction = 1e-3;
@@ -81,8 +83,8 @@ Amount CountRank(const program::RankProgram& rank) {
         received.messages += 1;
         received.chunks += count;
       }
-      // What is copied to and from scratch is a pass over memory too; what is sent on without
-      // being stored is half of one.
+      // A copy to or from scratch is a pass over memory, too; data that is sent on without being
+      // stored is half a pass.
       const bool passes = step.op == program::OpCode::kReceiveReduceCopy ||
                           step.op == program::OpCode::kReceiveReduceCopySend ||
                           step.op == program::OpCode::kReduce || step.op == program::OpCode::kCopy;
@@ -103,8 +105,8 @@ double Predict(const Costs& costs, const Work& work) {
 }
 
 Costs FitCosts(std::span<const CostSample> samples, int lanes) {
-  std::vector<Terms> rows;  // in units of the measured time
-  Terms scale = {};         // seconds and bytes are many powers of ten apart
+  std::vector<Terms> rows;  // divided by the measured time
+  Terms scale = {};         // costs of seconds and bytes differ by many powers of ten
   for (const CostSample& sample : samples) {
     if (sample.seconds <= 0) continue;
     Terms& row = rows.emplace_back(TermsOf(sample.work));
@@ -117,7 +119,7 @@ Costs FitCosts(std::span<const CostSample> samples, int lanes) {
     for (std::size_t i = 0; i < kTerms; ++i) row[i] = scale[i] > 0 ? row[i] / scale[i] : 0;
   }
   Terms x = Reweighted(rows);
-  // What explains less than a billionth of every sample is nothing.
+  // A cost that explains less than a billionth of every sample is zero.
   constexpr double kLeast = 1e-9;
   for (std::size_t i = 0; i < kTerms; ++i) x[i] = x[i] > kLeast ? x[i] / scale[i] : 0;
   return {.round = x[0], .message = x[1], .byte = x[2], .reduced_byte = x[3], .lanes = lanes};
@@ -151,7 +153,7 @@ Work ScaleWork(const ProgramWork& work, std::size_t bytes, std::size_t message_b
     return std::max(work.busiest.*what, work.mean.*what * ranks_a_lane);
   };
   const double own = chunk * most(&Amount::chunks);
-  // What the last rank of a chain still waits for when the busiest has sent all: of one tile.
+  // When the busiest rank has sent everything, the last rank of a chain still waits for one tile.
   const double chain = work.rounds * work.mean_count * chunk;
   return {.rounds = work.rounds + tiles - 1,
           .messages = most(&Amount::messages) * tiles,

@@ -8,24 +8,25 @@
 
 namespace espalier::runtime {
 
-// What a call asks of the longest chain of ranks that wait for one another, and of the rank that
-// has most to do; or, where ranks share cores, of one core for its part of all ranks' work.
+// The work that determines a call's time: the rounds of the longest chain of waiting ranks, and
+// the messages and bytes of the busiest rank. Where ranks share cores, one core's part of all
+// ranks' work counts if it is more.
 struct Work {
-  double rounds = 0;    // of communication, one after another
-  double messages = 0;  // sent or received, whichever are more
-  double bytes = 0;     // the same
+  double rounds = 0;    // communication steps, one after another
+  double messages = 0;  // sent or received, whichever is more
+  double bytes = 0;     // sent or received, whichever is more
   double reduced_bytes = 0;
 };
 
-// The alpha-beta-gamma model of the literature with a second alpha: seconds for one of each of what
-// Work counts. A round is latency, which a rank spends waiting; a message is processor time, which
-// ranks that send to many at once pay as often.
+// The costs, in seconds, of one unit of each quantity in Work: the alpha-beta-gamma model with two
+// alphas. A round is latency, during which a rank waits. A message is processor time, which a rank
+// pays for each of several messages that it sends at once.
 struct Costs {
   double round = 0;
   double message = 0;
   double byte = 0;
   double reduced_byte = 0;
-  // Ranks that can work at the same time: the cores of a machine that all of them share. 0: all.
+  // Ranks that can work at the same time: the cores of the machine that they share. 0: all ranks.
   int lanes = 0;
 };
 
@@ -36,13 +37,13 @@ struct CostSample {
   double seconds = 0;
 };
 
-// The costs, none below zero, with the least sum of (predicted - measured)^2 / (predicted x
-// measured) over all samples: twice as long is as wrong as half as long, at every size. A cost that
-// no sample depends on is 0. The same samples in the same order give the same bits. Complexity:
-// O(samples); samples of no time are left out.
+// Fits non-negative costs that minimise the sum of (predicted - measured)^2 / (predicted x
+// measured) over all samples. A prediction of twice the time is thus as wrong as one of half, at
+// every size. A cost on which no sample depends is 0. Deterministic: the same samples in the same
+// order give the same bits. Samples without time are ignored. Complexity: O(samples).
 Costs FitCosts(std::span<const CostSample> samples, int lanes);
 
-// What a program asks for, in chunks of its data; a verified one.
+// The work of a verified program, in chunks of its data.
 struct ProgramWork {
   double rounds = 0;
   struct Amount {
@@ -50,16 +51,17 @@ struct ProgramWork {
     double chunks = 0;  // sent or received
     double reduced_chunks = 0;
   };
-  Amount busiest;  // of the rank that has most, of each
-  Amount mean;     // of all ranks
+  Amount busiest;  // each maximum over all ranks
+  Amount mean;     // over all ranks
   double ranks = 1;
-  double all_chunks = 1;  // that the data of the call is cut into
-  double mean_count = 1;  // chunks in one message
+  double all_chunks = 1;  // chunks of the call's whole data
+  double mean_count = 1;  // chunks per message
 };
 ProgramWork MeasureWork(const program::Program& program);
 
-// On that many bytes of data (of all ranks together where each has a share), in messages of
-// message_bytes on average: more is cut into tiles that follow one another through the rounds.
+// Scales a program's work to `bytes` bytes of data (all ranks together if each has a part), in
+// messages of message_bytes on average. Larger data is cut into tiles that pass through the rounds
+// as a pipeline.
 Work ScaleWork(const ProgramWork& work, std::size_t bytes, std::size_t message_bytes, int lanes);
 
 }  // namespace espalier::runtime

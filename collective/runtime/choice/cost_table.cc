@@ -18,7 +18,8 @@ constexpr std::string_view kTitle = "espalier-costs 1";
 constexpr std::string_view kFailed = "failed ";
 constexpr std::size_t kMaxEntries = 1000;
 
-// The machine of docs/benchmarks.md; over TCP the costs of two of its ranks, each on a core.
+// Measured on the machine of docs/benchmarks.md; the TCP costs are those of two ranks with a core
+// each.
 constexpr std::array kUsual = {
     MeasuredCosts{Medium::kShared, 2, {7.5e-7, 0, 1.4e-10, 3.5e-11, 2}},
     MeasuredCosts{Medium::kShared, 4, {6.5e-6, 0, 1.2e-10, 2.7e-11, 2}},
@@ -33,7 +34,7 @@ std::string FormatEntry(const MeasuredCosts& entry) {
                      entry.costs.reduced_byte);
 }
 
-// Whatever the locale.
+// Parses a non-negative finite number, independent of the locale.
 bool ReadNumber(const std::string& word, double& number) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   return error == std::errc() && end == word.data() + word.size() && std::isfinite(number) &&
@@ -109,7 +110,7 @@ Result<std::vector<MeasuredCosts>> ParseCosts(std::string_view text) {
     if (line.empty() || line.front() == '#') continue;
     auto entry = ParseEntry(line);
     if (entry && table.size() >= kMaxEntries) {
-      entry = Fail(ErrorCode::kInvalidArgument, "too many entries");
+      entry = Fail(ErrorCode::kInvalidArgument, "too many entries (at most 1,000)");
     }
     if (!entry)
       return Fail(entry.error().code, fmt::format("{}: {}", number, entry.error().message));
@@ -151,7 +152,7 @@ Result<Costs> AgreeOnCosts(transport::RendezvousStore& store, const std::string&
   auto text = store.Get(key, deadline);
   if (!text) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("rank 0 has not come in time: {}", text.error().message));
+                fmt::format("rank 0 did not join in time: {}", text.error().message));
   }
   if (text->starts_with(kFailed)) {
     return Fail(ErrorCode::kInvalidArgument, "rank 0: " + text->substr(kFailed.size()));
@@ -159,7 +160,7 @@ Result<Costs> AgreeOnCosts(transport::RendezvousStore& store, const std::string&
   auto entry = ParseEntry(*text);
   if (!entry) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("\"{}\" is not what rank 0 of this version says", *text));
+                fmt::format("cannot read the costs \"{}\" from rank 0 (another version?)", *text));
   }
   return entry->costs;
 }

@@ -12,27 +12,27 @@
 
 namespace espalier::runtime {
 
-// Costs as measured between so many ranks.
+// Costs that were measured between `ranks` ranks over one transport.
 struct MeasuredCosts {
   Medium medium = Medium::kShared;
   int ranks = 2;
   Costs costs;
 };
 
-// The file that `espalier bench fit` writes; see docs/formats.md. Costs are written with all their
-// digits.
+// Formats the file that `espalier bench fit` writes (docs/formats.md). Numbers keep all digits.
 std::string FormatCosts(const std::vector<MeasuredCosts>& table);
-// Errors: kInvalidArgument with the line, for what is no such file, a negative cost or one that is
-// no number, or more entries than are sensible.
+// Errors: kInvalidArgument, with the line number, for another kind of file, for a cost that is
+// negative or not a number, or for more than 1,000 entries.
 Result<std::vector<MeasuredCosts>> ParseCosts(std::string_view text);
-// Errors: kNotFound, or those of ParseCosts after the file's name.
+// Errors: kNotFound, or those of ParseCosts prefixed with the file's name.
 Result<std::vector<MeasuredCosts>> ReadCostsFile(const std::string& file);
-// The entry of that medium whose number of ranks is nearest (in ratio; the smaller of two); where
-// the table has none of the medium: what was measured on the machine that docs/benchmarks.md names.
+// Finds the entry for the medium with the nearest number of ranks (by ratio; the first of two). If
+// the table has no entry for the medium, returns costs measured on the machine of
+// docs/benchmarks.md.
 Costs FindCosts(const std::vector<MeasuredCosts>& table, Medium medium, int ranks);
 
-// All ranks of a group get the costs that rank 0 finds in its file (none: an empty path), so that
-// all choose alike. A file that cannot be read is an error on every rank.
+// Distributes the costs that rank 0 finds in its file to all ranks, so that all choose alike. An
+// empty path stands for no file. A file that cannot be read is an error on every rank.
 Result<Costs> AgreeOnCosts(transport::RendezvousStore& store, const std::string& group, int rank,
                            int size, Medium medium, const std::string& file,
                            transport::Deadline deadline);

@@ -5,11 +5,11 @@
 namespace espalier::runtime {
 namespace {
 
-// Each way twice, as one time may be disturbed, besides the first call.
+// The first call, then each candidate twice, as one measurement may be disturbed.
 constexpr std::uint32_t kTrials = 5;
-// The slower way may be several times slower: it costs some percent to look again so often.
+// The slower candidate may take several times as long, so each retry costs some percent.
 constexpr std::uint32_t kLookAgainEvery = 128;
-// What is expected follows times that are longer so slowly: one call may have been disturbed.
+// An estimate rises by at most this factor per call, because a single call may be disturbed.
 constexpr double kGrowth = 1.2;
 
 }  // namespace
@@ -19,7 +19,12 @@ OnlineTuner::Candidate OnlineTuner::FasterOf(const Class& tried) {
                                                                    : Candidate::kFirst;
 }
 
-// By turns, from the first one, whose first time says nothing; then the faster one.
+// Problem: of two protocols, the faster one depends on the size and changes within minutes. Idea: a
+// two-armed comparison that runs in the calls themselves. The candidates alternate in the first
+// kTrials calls of a class; then the faster one runs, and the other is retried every
+// kLookAgainEvery calls. Each candidate has one estimate: the last time that was measured, of which
+// rises are limited to kGrowth per call, so one disturbed call does not switch, but a few slow ones
+// do. Cost: O(1) per call, plus the slower candidate in one call of kLookAgainEvery.
 OnlineTuner::Candidate OnlineTuner::Next(std::size_t call_class) {
   Class& now = classes_[call_class];
   last_class_ = call_class;

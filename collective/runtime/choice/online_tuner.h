@@ -6,28 +6,29 @@
 
 namespace espalier::runtime {
 
-// Which of two ways to do calls is the faster one, found out in the calls themselves, as it may
-// change within minutes (how fast lines pass between cores does). Calls are of classes; in each
-// class both ways are tried, then the faster one is taken, and the other tried again now and then,
-// or as soon as it takes longer than the other did. One call in `time_every` is timed, besides
-// those that try. Thread safety: none. Complexity: O(1).
+// Chooses the faster of two candidates by timing them in the calls themselves. Which one is faster
+// may change within minutes, as the speed of cache-line transfers does. Calls belong to classes. In
+// each class both candidates are tried, then the faster one is used. The slower one is retried
+// periodically, and replaces the other as soon as that takes longer. Besides trials, one call in
+// `time_every` is timed. Thread safety: none. Complexity: O(1).
 class OnlineTuner {
  public:
   enum class Candidate : std::uint8_t { kFirst, kSecond };
   explicit OnlineTuner(std::size_t classes, std::uint32_t time_every = 1)
       : classes_(classes), time_every_(time_every) {}
 
-  // For a call of that class, which comes next.
+  // Chooses the candidate for the next call, which is of that class.
   Candidate Next(std::size_t call_class);
-  // Whether that call is to be recorded.
+  // Whether Record must be called for that call.
   bool IsTimed() const { return is_timed_; }
-  // How long that call took. The first time in a class is none: its memory may be new.
+  // Records how long that call took. The first call of a class is ignored, as its memory may be
+  // touched for the first time.
   void Record(double seconds);
 
  private:
   struct CandidateTimes {
     std::uint32_t calls = 0;
-    double seconds = 0;  // what to expect
+    double seconds = 0;  // estimate
   };
   struct Class {
     CandidateTimes candidates[2];

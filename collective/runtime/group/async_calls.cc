@@ -25,19 +25,19 @@ std::uint64_t AsyncCalls::Post(Call call) {
   return ++last_;
 }
 
-// What a call throws is its own failure, not the end of the process.
+// An exception of a call becomes its result and does not end the process.
 Result<void> AsyncCalls::Make(const Call& call) noexcept {
   try {
     return call(group_);
   } catch (const std::exception&) {
-    return tl::unexpected(Error{ErrorCode::kResourceExhausted, {}});  // no words: they take memory
+    return tl::unexpected(Error{ErrorCode::kResourceExhausted, {}});  // a message needs memory
   }
 }
 
 void AsyncCalls::Finish(Result<void> done) {
   const std::lock_guard lock(mutex_);
   ++done_;
-  // The room has been there since the call was posted, so that nothing can be lost now.
+  // Post has allocated the entry, so storing the result cannot fail.
   if (done) {
     results_.erase(done_);
   } else {
@@ -49,7 +49,7 @@ void AsyncCalls::Finish(Result<void> done) {
 std::optional<Result<void>> AsyncCalls::Take(std::uint64_t number) {
   if (number == 0 || number > last_) {
     return Result<void>(
-        Fail(ErrorCode::kNotFound, fmt::format("there is no call {} that was posted", number)));
+        Fail(ErrorCode::kNotFound, fmt::format("no call {} has been posted", number)));
   }
   if (number > done_) return std::nullopt;
   auto error = results_.extract(number);

@@ -13,9 +13,9 @@
 
 namespace espalier::runtime {
 
-// Calls of a group that another thread makes, one after another in the order in which they were
-// posted. The thread is started by the first. Destruction interrupts what is not done.
-// Thread safety: any thread; nobody else calls the group meanwhile.
+// Makes posted calls of a group on a thread of its own, one after another in the order of posting.
+// The first call starts the thread. Destruction interrupts unfinished calls.
+// Thread safety: any thread; meanwhile nothing else may call the group.
 class AsyncCalls {
  public:
   explicit AsyncCalls(Group& group) : group_(group) {}
@@ -24,16 +24,16 @@ class AsyncCalls {
   ~AsyncCalls();
 
   using Call = std::function<Result<void>(Group&)>;
-  // The number of the call, from 1 on. Throws std::bad_alloc or std::system_error, and has posted
-  // nothing then, where there is no memory or no thread for it.
+  // Returns the call's number, counted from 1. Throws std::bad_alloc or std::system_error if there
+  // is no memory or no thread; nothing is then posted. A call that throws fails with
+  // kResourceExhausted.
   std::uint64_t Post(Call call);
-  // A call that throws has failed with kResourceExhausted.
-  // The result of a call that has ended, none of one that has not. It is given once, then success.
-  // Errors: kNotFound for a number that was not given.
+  // The result of a call that has ended, else none. An error is returned once, then success.
+  // Errors: kNotFound for a number that Post has not returned.
   std::optional<Result<void>> Test(std::uint64_t number);
-  // As Test, when it has ended.
+  // Waits until the call has ended; then as Test.
   Result<void> Wait(std::uint64_t number);
-  // Waits for all calls; does not take their results.
+  // Waits for all calls and keeps their results.
   void WaitForAll();
 
  private:
@@ -47,8 +47,8 @@ class AsyncCalls {
   // Guarded:
   std::uint64_t last_ = 0;
   std::uint64_t done_ = 0;
-  std::map<std::uint64_t, Error> results_;  // of calls that are to be made or have failed
-  std::optional<WorkerThread> thread_;      // last: it ends before what it uses
+  std::map<std::uint64_t, Error> results_;  // of calls that are pending or have failed
+  std::optional<WorkerThread> thread_;      // last: it ends before the members that it uses
 };
 
 }  // namespace espalier::runtime

@@ -81,14 +81,14 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::RendezvousStore& store,
                                               options.algorithm, options.memory);
 }
 
-// A call that needs more memory than there is fails; the process goes on.
+// Turns a lack of memory into an error of the call, so that the process goes on.
 template <typename Work>
 Result<void> WithinMemory(int rank, const Work& work) {
   const auto fail = [rank] {
     return Fail(
         ErrorCode::kResourceExhausted,
-        fmt::format("rank {} has not enough memory for the call (make smaller calls, or give "
-                    "the process that makes them more memory)",
+        fmt::format("rank {} has too little memory for the call (make smaller calls, or give the "
+                    "process that runs them more memory)",
                     rank));
   };
   try {
@@ -100,16 +100,16 @@ Result<void> WithinMemory(int rank, const Work& work) {
   }
 }
 
-// A rank that does not get into its group leaves the reason in the store, as others then find it
-// gone; what it finds there may be its own reason.
+// A rank that fails to join leaves the cause in the store, because the others only see that it is
+// missing. A cause that is there already may explain this rank's failure and is added to its error.
 Error TellWhy(transport::RendezvousStore& store, const std::string& name, int rank, Error error) {
   constexpr milliseconds kPatience{50};
   const std::string key = name + "/failed";
   const auto before = store.Get(key, steady_clock::now() + kPatience);
   if (before) {
-    error.message += fmt::format("; before that {}", *before);
+    error.message += fmt::format("; earlier failure: {}", *before);
   } else {
-    // As well as it can.
+    // Best effort: the store may be what failed.
     static_cast<void>(store.Set(key, fmt::format("rank {}: {}", rank, error.message)));
   }
   return error;
@@ -131,17 +131,17 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::RendezvousSt
                                                          const std::string& name, int rank,
                                                          int size,
                                                          const CommunicatorOptions& options) {
-  if (options.timeout <= milliseconds(0)) return Refuse("a timeout of nothing");
-  if (options.connections < 1) return Refuse("a group needs at least one connection to each peer");
+  if (options.timeout <= milliseconds(0)) return Refuse("timeout must be positive");
+  if (options.connections < 1) return Refuse("connections must be at least 1");
   if (!options.algorithm.empty() && !IsAlgorithm(options.medium, options.algorithm, size)) {
-    return Refuse(fmt::format("\"{}\" is nothing to choose over {}", options.algorithm,
+    return Refuse(fmt::format("algorithm \"{}\" is not available over {}", options.algorithm,
                               MediumName(options.medium)));
   }
   auto backend = MakeBackend(store, name, rank, size, options);
   if (!backend) return tl::unexpected(TellWhy(store, name, rank, std::move(backend.error())));
   std::unique_ptr<Communicator> made(
       new Communicator(store, name, std::move(*backend), rank, size, options));
-  // All have come, or an error says who has not.
+  // Returns when all ranks have joined; else the error names a missing rank.
   auto met = made->Barrier();
   if (!met) return tl::unexpected(TellWhy(store, name, rank, std::move(met.error())));
   return made;
@@ -163,19 +163,20 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
   ActivePlan* const plan = operands.HasUnequalParts() ? nullptr : FindPlan(call);
   const bool needs_plan = kind == CollectiveKind::kCustom || kind == CollectiveKind::kAllToNext;
   if (needs_plan && plan == nullptr) {
-    return Refuse(fmt::format("no plan for a {} of that size", program::CollectiveKindName(kind)));
+    return Refuse(fmt::format("no plan for a {} call of that size (put one in force first)",
+                              program::CollectiveKindName(kind)));
   }
   ++calls_;
-  const transport::WaitLimit patience = OfOneCall();
+  const transport::WaitLimit limit = OfOneCall();
   auto done = WithinMemory(rank_, [&] {
-    return plan != nullptr ? plan->Run(operands, call, patience)
-                           : backend_->Run(operands, call, patience);
+    return plan != nullptr ? plan->Run(operands, call, limit)
+                           : backend_->Run(operands, call, limit);
   });
   if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
   return done;
 }
 
-// By a clock that is some milliseconds late, and read in no time.
+// Uses the coarse clock, which lags by some milliseconds but costs little to read.
 transport::WaitLimit Communicator::OfOneCall() const {
   timespec now = {};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -195,8 +196,8 @@ void Communicator::Interrupt(const Error& cause) {
   is_interrupted_ = true;
 }
 
-// Ranks that are in another call hear of it too.
-// An interruption is the cause of all that fails after it.
+// Ends the group on all ranks, also those in another call. After an interruption its cause replaces
+// any later error.
 Error Communicator::GiveUp(Error error) {
   if (is_interrupted_) {
     const std::lock_guard lock(interruption_mutex_);
@@ -221,14 +222,14 @@ Result<void> Communicator::Use(CollectivePlan plan) {
   auto checked = CheckCollectivePlan(std::move(plan), size_, options_.verification_budget);
   if (!checked) return Propagate(checked);
   auto prepared = WithinMemory(rank_, [&] { return Prepare(std::move(*checked)); });
-  // The ranks that wait for this one's connections learn it when they next ask.
+  // Ranks that wait for this one's connections learn of a failure at their next CheckWait.
   if (prepared) prepared = Barrier();
   if (!prepared && !failure_) return tl::unexpected(GiveUp(std::move(prepared.error())));
   return prepared;
 }
 
 Result<void> Communicator::Prepare(CollectivePlan plan) {
-  // The one before has done its last call; its ports may be wanted again.
+  // The previous plan has run its last call, and the new one may need its ports.
   const CollectiveKind kind = plan.program->collective.kind;
   plans_.erase(
       std::remove_if(plans_.begin(), plans_.end(),

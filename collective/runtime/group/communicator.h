@@ -27,46 +27,46 @@ namespace espalier::runtime {
 
 struct CommunicatorOptions {
   Medium medium = Medium::kShared;
-  // Of joining, and of every call, from its beginning.
+  // Limits joining, and each call from its begin.
   std::chrono::milliseconds timeout{30'000};
-  // TCP: the address that the others reach this rank at; verbs: that of its RoCEv2 device. Both:
-  // connections to each peer for large data.
+  // TCP: the address at which other ranks reach this one; verbs: that of its RoCEv2 device.
   std::string address = "127.0.0.1";
+  // TCP and verbs: connections to each peer for large data.
   int connections = 1;
-  // TCP and verbs: by what the ranks know one another; without a key the address must be a loopback
-  // address.
+  // TCP and verbs: by what the ranks recognise each other. Without a key the address must be a
+  // loopback address.
   transport::GroupCredentials members;
-  // TCP: where this rank takes the connections of plans, so that a plan can know whole paths; 0:
-  // any.
+  // TCP: the port where this rank accepts the connections of plans. A plan can choose source ports
+  // for a path only if it knows this port. 0: any.
   std::uint16_t plan_port = 0;
-  // Rank 0: a file of costs (docs/formats.md) by which all ranks choose algorithms for the sizes of
-  // calls; empty: costs of a usual machine.
+  // Rank 0: a file of costs (docs/formats.md) by which all ranks choose algorithms for call sizes.
+  // Empty: the costs of a typical machine.
   std::string costs_file;
-  // Does the calls of its collective, whatever their size, and wherever it can: an algorithm's name
-  // over a transport; "small", "staged", "staged-streaming" or "single-copy" in shared memory. Empty: chosen by
-  // size, and what is only copied by what takes least time.
+  // Forces an algorithm for its collective at every size where it can run: an algorithm's name over
+  // a transport, or "small", "staged", "staged-streaming" or "single-copy" in shared memory. Empty:
+  // chosen by size, and in shared memory also by online tuning.
   std::string algorithm;
-  // Where the group's own memory comes from over TCP (slots of connections, scratch and staging of
-  // programs); must outlive the group.
+  // TCP: source of the group's own memory (slots of connections, scratch and staging of programs);
+  // must outlive the group.
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
-  // Of the verification of plans (VerifyOptions): larger ones are refused.
+  // The budget for the verification of plans (VerifyOptions); larger plans are refused.
   std::int64_t verification_budget = program::VerifyOptions().budget;
 };
 
-// A rank's membership of a group of ranks that do collectives together. All ranks make the same
-// calls in the same order. Buffers may have any alignment and hold no elements; input and output
-// are the same address (in place: see Operands) or do not overlap.
+// A rank's membership of a group whose collectives run in this process. All ranks make the same
+// calls in the same order. Buffers may have any alignment and may be empty. Input and output are
+// the same memory (in place: see Operands) or do not overlap. A broadcast is always in place; it is
+// the only call in place that RetryingGroup can repeat.
 //
-// Errors: kInvalidArgument, at once and with no effect on the group, for a buffer that is null,
-// too large, or overlaps the other, or a root that is not there. All others end the group, for
-// every rank, within the timeout: kFailedPrecondition where ranks make different calls;
-// kUnavailable where a rank has died, has left or does not come; kPermissionDenied where one has
-// another job key; kResourceExhausted where a rank
-// has not the memory that a call needs. The message names the rank. Every later call gets the same
-// error; make a new group, under another name, to go on. A rank that only sends (the root of a
-// broadcast over TCP) may learn it in its next call. Outputs are then undefined, but nothing
-// outside of them is ever written. Thread safety: one thread at a time; the calling thread does the
-// work.
+// Errors: kInvalidArgument, at once and without effect on the group, for a buffer that is null, too
+// large or overlaps the other, and for a root that is not a rank. All other errors end the group on
+// every rank within the timeout: kFailedPrecondition if ranks make different calls; kUnavailable if
+// a rank has died, has left or is missing; kPermissionDenied if a rank has another job key;
+// kResourceExhausted if a rank lacks memory for a call. The message names the rank. Later calls
+// return the same error; to go on, join a new group under another name. A rank that only sends (the
+// root of a broadcast over TCP) may get the error in its next call. Outputs are then undefined, but
+// memory outside of them is never written.
+// Thread safety: one thread at a time; the calling thread does the work.
 class Communicator : public Group {
  public:
   // The store must outlive the communicator.
@@ -77,15 +77,15 @@ class Communicator : public Group {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  // `count`: of elements in each buffer.
+  // `count`: elements in each buffer.
   Result<void> AllReduce(const void* input, void* output, std::size_t count, reduce::DataType type,
                          reduce::ReduceOp op);
-  // Only the root has an output; the others' is ignored.
+  // Only the root has an output; `output` of other ranks is ignored.
   Result<void> Reduce(const void* input, void* output, std::size_t count, reduce::DataType type,
                       reduce::ReduceOp op, int root);
   Result<void> Broadcast(void* buffer, std::size_t count, reduce::DataType type, int root);
-  // `count`: of elements that one rank gives or gets, or one gets from another. The other buffer
-  // has as many times `size` elements, in the order of the ranks.
+  // `count`: elements of one rank's part; in an alltoall, of what one rank gets from another one.
+  // The other buffer (both, in an alltoall) holds `size` parts, in the order of the ranks.
   Result<void> AllGather(const void* input, void* output, std::size_t count, reduce::DataType type);
   Result<void> ReduceScatter(const void* input, void* output, std::size_t count,
                              reduce::DataType type, reduce::ReduceOp op);
@@ -99,13 +99,13 @@ class Communicator : public Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
-  // The generation of the plan for that collective; 0: none.
+  // The generation of the plan in force for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
-  // A registered buffer: calls between such buffers (or parts of them) need no copies on the way.
-  // Any rank may allocate at any time, but only a call gains where all ranks' inputs are registered
-  // and the outputs that others write (of a reduce, a broadcast, an allreduce). Errors:
-  // kUnsupported over TCP too.
+  // Allocates a registered buffer. Calls between such buffers, or parts of them, need no
+  // intermediate copies. Any rank may allocate at any time, but a call gains only if all ranks'
+  // inputs are registered, and also the outputs that other ranks write (of a reduce, broadcast or
+  // allreduce). Errors: kUnsupported over TCP and verbs.
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
 
@@ -130,7 +130,7 @@ class Communicator : public Group {
   int size_;
   CommunicatorOptions options_;
   std::shared_ptr<const UniqueFd> plan_listener_;
-  std::vector<std::unique_ptr<ActivePlan>> plans_;  // one for a collective at most
+  std::vector<std::unique_ptr<ActivePlan>> plans_;  // at most one for each collective
   std::uint32_t calls_ = 0;
   std::uint32_t uses_ = 0;
   std::optional<Error> failure_;

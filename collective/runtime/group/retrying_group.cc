@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 
 std::size_t Index(CollectiveKind kind) { return static_cast<std::size_t>(kind); }
 
-// Whether another group can mend it.
+// Whether the failure may go away in a new group.
 bool IsPassing(const Error& error) { return error.code == ErrorCode::kUnavailable; }
 
 }  // namespace
@@ -32,10 +32,11 @@ Result<std::unique_ptr<RetryingGroup>> RetryingGroup::Make(Join join,
 }
 
 Result<void*> RetryingGroup::Allocate(std::size_t /*bytes*/) {
-  return Fail(ErrorCode::kUnsupported, "groups that may be made anew have no memory of their own");
+  return Fail(ErrorCode::kUnsupported,
+              "a job's group has no registered buffers (it may form again after a failure)");
 }
 Result<void> RetryingGroup::Release(void* /*memory*/) {
-  return Fail(ErrorCode::kNotFound, "that is no registered buffer");
+  return Fail(ErrorCode::kNotFound, "this memory is not a registered buffer of the group");
 }
 
 void RetryingGroup::Interrupt(const Error& cause) {
@@ -52,7 +53,7 @@ void RetryingGroup::Offer(CollectivePlan plan, bool is_urgent) {
   const bool breaks_off = is_urgent && offers.in_force != 0;
   offers.by_generation[plan.generation] = std::move(plan);
   if (breaks_off && group_ != nullptr) {
-    group_->Interrupt({ErrorCode::kUnavailable, "a new plan takes over"});
+    group_->Interrupt({ErrorCode::kUnavailable, "an urgent new plan replaces the plan in force"});
   }
 }
 
@@ -61,7 +62,7 @@ std::uint64_t RetryingGroup::GenerationOf(CollectiveKind kind) const {
   return offers_[Index(kind)].in_force;
 }
 
-// A call without data, after which all ranks agree on the plan.
+// Offers the plan and makes a call without data, after which all ranks agree on plans.
 Result<void> RetryingGroup::Use(CollectivePlan plan) {
   auto checked = CheckCollectivePlan(std::move(plan), size_);
   if (!checked) return Propagate(checked);
@@ -71,11 +72,12 @@ Result<void> RetryingGroup::Use(CollectivePlan plan) {
   auto done = Run(CollectiveKind::kBarrier, nullptr, nullptr, 0, reduce::DataType::kU8,
                   reduce::ReduceOp::kSum, program::kNoRoot);
   if (!done || GenerationOf(kind) >= generation) return done;
-  return Fail(ErrorCode::kFailedPrecondition,
-              fmt::format("not all ranks have plan {}", generation));
+  return Fail(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("not all ranks use plan {} (pass the same plan on every rank)", generation));
 }
 
-// The number is used up only when all have met under it.
+// The group's number advances only after all ranks have joined under it.
 Result<void> RetryingGroup::JoinNext() {
   {
     const std::lock_guard lock(mutex_);
@@ -96,8 +98,9 @@ Result<void> RetryingGroup::MinimumOfAll(std::vector<std::int64_t>& values) {
                      reduce::DataType::kI64, reduce::ReduceOp::kMin, program::kNoRoot);
 }
 
-// The newest plan of each collective that all ranks have comes into force where it is not. All
-// ranks have done as many calls.
+// Puts the newest plan that all ranks have been offered in force, for each collective. All ranks
+// must be at the same call. One allreduce with minimum gives, for each collective, the oldest of
+// the ranks' newest generations; a second one tells whether every rank still has that plan.
 Result<void> RetryingGroup::AgreeOnPlans(std::int64_t calls) {
   std::vector<std::int64_t> newest(kKinds);
   std::vector<std::int64_t> in_force(kKinds);
@@ -117,7 +120,7 @@ Result<void> RetryingGroup::AgreeOnPlans(std::int64_t calls) {
   }
   newest.resize(kKinds);
   if (newest == in_force) return {};
-  // A rank may have been offered a later one, but not this.
+  // A rank may have a later plan without having this one.
   std::vector<CollectivePlan> plans(kKinds);
   std::vector<std::int64_t> has(kKinds);
   {
@@ -142,14 +145,22 @@ Result<void> RetryingGroup::AgreeOnPlans(std::int64_t calls) {
   return agreed;
 }
 
-// They are in step again after this.
+// Reports ranks that are more than one call apart, and moves this rank to the latest call, so that
+// all are in step again.
 tl::unexpected<Error> RetryingGroup::OutOfStep(std::int64_t least, std::int64_t most) {
   calls_ = most;
   return Fail(ErrorCode::kFailedPrecondition,
-              fmt::format("ranks are in different calls, {} to {}", least, most));
+              fmt::format("ranks are in different calls, {} to {} (all ranks must make the same "
+                          "calls in the same order)",
+                          least, most));
 }
 
-// What has become of call number `calls_`, which this rank has a result of or not.
+// Decides the fate of a broken call in the new group, from one allreduce with minimum over the call
+// numbers, over who has a result and over who can repeat. Ranks are at most one call apart, because
+// a rank goes on only after the agreement that ends a call. If all are at the same call: it is done
+// if all have a result, lost if one rank cannot repeat it, else repeated. If some ranks have gone
+// on, the earlier call was decided, and this decides the call that they have begun: lost if one of
+// those ranks cannot repeat it. Ranks behind note that call as lost_call_ before they reach it.
 Result<RetryingGroup::Standing> RetryingGroup::AgreeOnCall(bool has_result, bool can_repeat) {
   std::vector<std::int64_t> values = {calls_, -calls_, can_repeat ? 1 : -calls_,
                                       has_result ? 1 : 0};
@@ -163,8 +174,8 @@ Result<RetryingGroup::Standing> RetryingGroup::AgreeOnCall(bool has_result, bool
     return Standing{.fate = Fate::kToDo, .next = calls_};
   }
   if (least != most - 1) return OutOfStep(least, most);
-  // Some have gone on, which they did when all had the result or none could get it, and have begun
-  // the next call.
+  // Some ranks have begun the next call. They went on because all had the result or the call was
+  // lost.
   const bool is_next_lost = values[2] == -most;
   const std::int64_t next = is_next_lost ? most + 1 : most;
   if (calls_ == most) {
@@ -201,8 +212,9 @@ Result<void> RetryingGroup::Do(const Call& call) {
   if (failure_) return tl::unexpected(*failure_);
   if (calls_ == lost_call_) {
     ++calls_;
-    return Fail(ErrorCode::kUnavailable,
-                "the call was broken off at another rank, in place: it cannot be done again");
+    return Fail(
+        ErrorCode::kUnavailable,
+        "the call was broken off at another rank and cannot be repeated, as it is in place");
   }
   bool has_result = false;
   auto done = Try(call, has_result);
@@ -217,8 +229,8 @@ Result<void> RetryingGroup::Do(const Call& call) {
   return done;
 }
 
-// Whether this rank's input is what it was before the call: that of a reduce-scatter is not where
-// its output is a part of it, of whatever rank.
+// Whether this rank's input is unchanged after a broken call. The input of a reduce_scatter has
+// changed if the output lies anywhere in it.
 bool RetryingGroup::CanRepeat(const Call& call) const {
   if (call.count == 0 || call.kind == CollectiveKind::kBroadcast) return true;
   if (call.kind != CollectiveKind::kReduceScatter) return call.input != call.output;
@@ -239,7 +251,7 @@ Result<void> RetryingGroup::TryAgain(const Call& call, bool has_result, Error ca
       if (done && standing->fate == Fate::kDone) return {};
       if (done && standing->fate == Fate::kLost) {
         ++calls_;
-        return Fail(cause.code, fmt::format("{} (the call is in place: it cannot be done again)",
+        return Fail(cause.code, fmt::format("{} (the call cannot be repeated, as it is in place)",
                                             cause.message));
       }
       if (done) done = Try(call, has_result);

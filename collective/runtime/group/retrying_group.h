@@ -16,26 +16,27 @@
 
 namespace espalier::runtime {
 
-// A group that outlives failures of its paths, and takes over plans as they come. Where a call is
-// broken off, all ranks make the group anew, agree on the newest plans that all of them have been
-// offered, and do the call again.
+// A group that survives failures of its paths and takes over new plans. If a call is broken off,
+// all ranks form the group again, agree on the newest plans that all of them have been offered, and
+// repeat the call.
 //
-// Every call ends with an agreement of all ranks (a small allreduce): that all have done it, and on
-// the plans for the next. A rank that misses the agreement learns in the new group whether others
-// have it: then its own result stands too. A call is done again only where every rank still has its
-// input: not in place (but for broadcasts, whose root still has it). Else all ranks report it, and
-// go on with the next. So nothing is ever silently wrong.
+// Every call ends with an agreement of all ranks (a small allreduce): that all have completed it,
+// and on the plans for the next call. A rank that misses the agreement learns in the new group
+// whether others have it; if so, its own result stands. A call is repeated only if every rank still
+// has its input, that is, if it is not in place. A broadcast can be repeated although it is in
+// place, because its root still has the data. Otherwise all ranks report the failure and continue
+// with the next call, so no wrong result goes unnoticed.
 //
-// Errors of Run: as Group's; those of a broken call that cannot be done again leave the group in
-// order; kUnavailable where the ranks do not meet again in time, which ends it.
-// Thread safety: one thread at a time, but for Offer and Interrupt, which are for any thread.
+// Errors of Run: as Group. If a broken call cannot be repeated, its error leaves the group usable.
+// kUnavailable if the ranks do not join again in time, which ends the group.
+// Thread safety: one thread at a time, except Offer and Interrupt, which any thread may call.
 class RetryingGroup : public Group {
  public:
-  // Joins the group of that number: every rank of one number meets the others of it. Called for 0
-  // first; all ranks count alike, as a group that is over is over for all.
+  // Joins group `number` together with all other ranks. Numbers start at 0. All ranks count alike,
+  // because a group ends for all ranks at once.
   using Join = std::function<Result<std::unique_ptr<Group>>(std::uint32_t number)>;
 
-  // `patience`: how long a call may be tried again, from its first failure.
+  // `patience`: how long a call may be retried after its first failure.
   static Result<std::unique_ptr<RetryingGroup>> Make(Join join, std::chrono::milliseconds patience);
 
   int rank() const override { return rank_; }
@@ -45,19 +46,20 @@ class RetryingGroup : public Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
-  // As Group: a call of all ranks, which they leave with this plan in force, or with a later one
-  // that all have been offered. Errors: kFailedPrecondition where they make it with other plans.
+  // As Group. Afterwards this plan is in force, or a later one that all ranks have been offered.
+  // Errors: kFailedPrecondition if ranks pass different plans.
   Result<void> Use(CollectivePlan plan) override;
-  // Memory goes with a group, which may be another one after a call: kUnsupported, kNotFound.
+  // Not supported, because registered memory belongs to a group that a failure may replace. Errors:
+  // kUnsupported, kNotFound.
   Result<void*> Allocate(std::size_t bytes) override;
   Result<void> Release(void* memory) override;
   void Interrupt(const Error& cause) override;
 
-  // A plan that comes into force at the first call that all ranks begin with it, or with a later
-  // one. Urgent: the plan in force no longer works, so a call under way is broken off and done
-  // again by the new one. Plans of no higher generation than those in force are ignored.
+  // Offers a plan, which comes into force once all ranks have been offered it or a later one.
+  // Urgent: the plan in force does not work any more, so a call in progress is interrupted and
+  // repeated with the new plan. A plan of no higher generation than the one in force is ignored.
   void Offer(CollectivePlan plan, bool is_urgent);
-  // The plan in force for that collective; 0: none.
+  // The generation of the plan in force for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
  private:
@@ -77,11 +79,11 @@ class RetryingGroup : public Group {
     int root;
     std::optional<std::span<const std::size_t>> counts;  // of unequal parts
   };
-  // What a call that was broken off has come to in the group after.
+  // The outcome of a broken call, as all ranks agree in the next group.
   enum class Fate { kDone, kToDo, kLost };
   struct Standing {
     Fate fate;
-    std::int64_t next;  // the call that all ranks begin next
+    std::int64_t next;  // number of the call that all ranks begin next
   };
 
   RetryingGroup(Join join, std::chrono::milliseconds patience)
@@ -101,9 +103,9 @@ class RetryingGroup : public Group {
   std::chrono::milliseconds patience_;
   int rank_ = 0;
   int size_ = 1;
-  std::uint32_t number_ = 0;     // of the next group
-  std::int64_t calls_ = 0;       // that all ranks have done
-  std::int64_t lost_call_ = -1;  // that this rank has not begun, and others have in vain
+  std::uint32_t number_ = 0;     // of the next group to join
+  std::int64_t calls_ = 0;       // calls that all ranks have completed
+  std::int64_t lost_call_ = -1;  // a call that is lost before this rank has begun it
   std::optional<Error> failure_;
   mutable std::mutex mutex_;
   std::shared_ptr<Group> group_;       // changed under the mutex, by the calling thread

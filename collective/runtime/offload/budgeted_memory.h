@@ -6,11 +6,11 @@
 
 namespace espalier::runtime {
 
-// Memory that comes to an end: at most `limit` bytes are out at the same time, and as much of them
-// as its parent allows (a session's budget is a part of its user's, and a user's of the engine's).
-// What a stranger can make a group allocate comes out of one, so that he runs into his own limit
-// and nobody else does. Beyond a limit std::bad_alloc is thrown, as if the machine had no more
-// memory; Communicator turns that into an error of the call.
+// A memory resource with a budget: at most `limit` bytes are allocated at the same time, within the
+// budget of its parent. Budgets form a tree: session, user, offload service. Memory that an
+// untrusted program can make a group allocate comes from such a budget, so the program can exhaust
+// only its own. Beyond a limit it throws std::bad_alloc, as if the machine had no more memory, and
+// Communicator turns that into an error of the call.
 // Thread safety: any thread. The parent must outlive it.
 class BudgetedMemory : public std::pmr::memory_resource {
  public:
@@ -20,8 +20,8 @@ class BudgetedMemory : public std::pmr::memory_resource {
   std::size_t limit() const { return limit_; }
   std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // Counts memory that is allocated elsewhere. Charge throws std::bad_alloc where there is no room,
-  // and has then changed nothing; what was charged is to be refunded.
+  // Count memory that is allocated elsewhere. Charge throws std::bad_alloc without effect if the
+  // budget is exceeded. Every charge must be refunded.
   void Charge(std::size_t bytes);
   void Refund(std::size_t bytes) noexcept;
 
@@ -37,7 +37,7 @@ class BudgetedMemory : public std::pmr::memory_resource {
   std::atomic<std::size_t> used_{0};
 };
 
-// A charge that is refunded at the end of its scope.
+// Charges memory to a budget and refunds it at the end of its scope.
 class MemoryCharge {
  public:
   MemoryCharge(BudgetedMemory& memory, std::size_t bytes) : memory_(memory), bytes_(bytes) {

@@ -11,32 +11,32 @@
 
 namespace espalier::runtime {
 
-// Which rank of which job a program says that it is. `number` tells apart the groups that a job
-// forms one after another, as it does after each failure of a path.
+// The rank of a job that a program claims to be. `number` tells apart the groups that a job forms
+// one after another, as it does after each failure of a path.
 struct JobRank {
   std::string job;
   int rank = 0;
   std::uint32_t number = 0;
 };
 
-// What an engine needs to know to join a job's group for one of its ranks.
+// What the offload service needs to join a group for one of its ranks.
 struct GroupJoinInfo {
-  std::string store;  // where the ranks meet: "tcp://ADDRESS:PORT"
+  std::string store;  // rendezvous store: "tcp://ADDRESS:PORT"
   std::string name;   // of the group
   int size = 1;
-  CommunicatorOptions options;  // the medium, the addresses, the job's key
+  CommunicatorOptions options;  // transport, addresses, job key
 };
 
-// Tells an engine of jobs, in place of programs, which it does not believe: on a host that is the
-// agent, who has it from the controller.
+// Tells the offload service how to join the groups of jobs, because it does not trust programs to
+// tell. On a host this is the agent, which knows it from the controller.
 // Thread safety: any thread.
 class JobDirectory {
  public:
   virtual ~JobDirectory() = default;
-  // The place of that rank, where it is on this host and its job is done by the engine, for a
-  // program of that user. Waits for at most `patience`.
-  // Errors: kPermissionDenied where the rank is another user's; kNotFound where the job has no such
-  // rank here, or does without the engine; kUnavailable where there is nobody to ask.
+  // Finds how to join as that rank, for a program of user `user`. The rank must be on this host and
+  // its job must use the offload service. Waits at most `patience`.
+  // Errors: kPermissionDenied if the rank belongs to another user; kNotFound if the job has no such
+  // rank here or does not use the offload service; kUnavailable if the agent cannot be asked.
   virtual Result<GroupJoinInfo> Find(const JobRank& rank, uid_t user,
                                      std::chrono::milliseconds patience) = 0;
 };

@@ -26,13 +26,13 @@ tl::unexpected<Error> Refuse(const std::string& what) {
   return Fail(ErrorCode::kInvalidArgument, "the shared memory " + what);
 }
 
-// Allocates all pages of a mapping for good.
+// Allocates all pages of a mapping.
 bool Populate(const Mapping& mapping) {
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(mapping.address(), mapping.bytes(), MADV_POPULATE_WRITE) == 0) return true;
   if (errno != EINVAL) return false;
 #endif
-  // A kernel before 5.14.
+  // Kernels before 5.14.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   for (std::size_t at = 0; at < mapping.bytes(); at += page) {
     *static_cast<volatile std::byte*>(mapping.address() + at) = std::byte{0};
@@ -51,14 +51,15 @@ Result<MappedFile> MappedFile::Make(std::size_t bytes) {
   UniqueFd file(::memfd_create("espalier-offload", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
-    return Fail(ErrorCode::kUnavailable, fmt::format("cannot make {} bytes of shared memory: {}",
+    return Fail(ErrorCode::kUnavailable, fmt::format("cannot create {} bytes of shared memory: {}",
                                                      bytes, std::strerror(errno)));
   }
   auto mapping = Map(file.get(), bytes);
   if (!mapping) return Propagate(mapping);
   if (!Populate(*mapping)) {
-    return Fail(ErrorCode::kUnavailable, fmt::format("no memory for {} bytes that are shared: {}",
-                                                     bytes, std::strerror(errno)));
+    return Fail(
+        ErrorCode::kUnavailable,
+        fmt::format("cannot allocate {} bytes of shared memory: {}", bytes, std::strerror(errno)));
   }
   return MappedFile(std::move(file), std::move(*mapping));
 }
@@ -66,14 +67,14 @@ Result<MappedFile> MappedFile::Make(std::size_t bytes) {
 Result<MappedFile> MappedFile::Adopt(UniqueFd file, std::size_t most_bytes) {
   if (!file) return Refuse("is missing");
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
-  if (seals < 0) return Refuse("is no memory file");
-  if (!IsOnTmpfs(file.get())) return Refuse("is no memory file with pages of the usual size");
+  if (seals < 0) return Refuse("is not a memory file (pass a memfd)");
+  if (!IsOnTmpfs(file.get())) return Refuse("has huge pages (pass a memfd with normal pages)");
   if ((seals & F_SEAL_SHRINK) == 0) return Refuse("is not sealed against shrinking");
   if ((seals & F_SEAL_GROW) == 0) return Refuse("is not sealed against growing");
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0 || status.st_size <= 0 ||
       static_cast<std::uint64_t>(status.st_size) > most_bytes) {
-    return Refuse(fmt::format("has {} bytes (1 to {} are taken)", status.st_size, most_bytes));
+    return Refuse(fmt::format("has {} bytes (1 to {} are accepted)", status.st_size, most_bytes));
   }
   auto mapping = Map(file.get(), static_cast<std::size_t>(status.st_size));
   if (!mapping) return Refuse("cannot be written");

@@ -8,25 +8,24 @@
 
 namespace espalier::runtime {
 
-// A memory file that two processes have mapped, and that can change neither its size nor its pages
-// under either: touching it never fails, and never allocates.
+// A memory file that two processes map. Its seals keep its size and pages fixed, so accessing it
+// never fails and never allocates.
 class MappedFile {
  public:
-  // Zero at first. All its memory is allocated at once, on the account of the calling process: that
-  // takes about as long as to write it. Errors: kUnavailable.
+  // Creates a zeroed file. All its memory is allocated at once and charged to the calling process,
+  // which takes about as long as writing it. Errors: kUnavailable.
   static Result<MappedFile> Make(std::size_t bytes);
-  // A file that came from a process that is not trusted. It is sealed here against everything but
-  // being read and written in place (F_SEAL_FUTURE_WRITE also forbids to punch holes: memfd_create
-  // and fcntl in the Linux manual), and only then looked at for holes: whoever made it has paid for
-  // all its pages, and cannot give any back. It can be adopted once.
-  // Errors: kInvalidArgument, with the remedy, for what is no memory file (memfd) of 1 to
-  // `most_bytes` bytes that can be written, is sealed against growing and shrinking, can be sealed
-  // further, and has all its pages.
+  // Maps a file from an untrusted process. First it is sealed against everything but reading and
+  // writing in place (F_SEAL_FUTURE_WRITE also forbids punching holes: memfd_create and fcntl in
+  // the Linux manual), and then checked for holes. Thus all its pages are charged to its creator,
+  // who cannot give any back. A file can be adopted once. Errors: kInvalidArgument, with the
+  // remedy, unless it is a memory file (memfd) of 1 to `most_bytes` bytes that is writable, sealed
+  // against growing and shrinking, open to further seals, and without holes.
   static Result<MappedFile> Adopt(UniqueFd file, std::size_t most_bytes);
 
   std::byte* data() const { return mapping_.address(); }
   std::size_t size() const { return mapping_.bytes(); }
-  // Of a file that was made here, to be sent to who adopts it; -1 once it was adopted.
+  // The descriptor of a file from Make, to be sent to the adopting process; -1 for an adopted file.
   int file() const { return file_.get(); }
 
  private:

@@ -8,9 +8,10 @@
 
 namespace espalier::runtime {
 
-// Between a program and the engine that does its collectives: requests and replies over a unix
-// socket (SEQPACKET), one reply for each request; calls through a ring in memory of the program.
-// Neither side trusts the other: the engine copies what it reads before it looks at it.
+// The protocol between a program and the offload service that runs its collectives. Requests and
+// replies travel over a Unix socket (SEQPACKET), one reply for each request; calls go through a
+// ring in memory of the program. The service does not trust the program: it copies what it reads
+// before it checks it.
 
 constexpr std::uint32_t kOffloadMagic = 0x454f4631;
 constexpr std::uint32_t kOffloadVersion = 4;
@@ -18,14 +19,14 @@ constexpr std::size_t kRingCalls = 16;
 constexpr std::size_t kWordBytes = 480;
 
 enum class OffloadRequestKind : std::uint32_t {
-  kJoin = 1,      // with the memory of the ring: a group that the program names itself
-  kRegister = 2,  // with a memory file; the reply's value is its number
-  kRelease = 3,   // value: the number
-  kUse = 4,       // with a memory file that holds a plan (OffloadPlanHeader)
-  kJoinJob = 5,   // with the memory of the ring: a group of a job
+  kJoin = 1,      // joins a group that the program names; passes the memory file of the ring
+  kRegister = 2,  // passes a memory file; the reply's value is its number
+  kRelease = 3,   // value: the file's number
+  kUse = 4,       // passes a memory file that holds a plan (OffloadPlanHeader)
+  kJoinJob = 5,   // joins a group of a job; passes the memory file of the ring
 };
 
-// Texts end with a zero.
+// Strings are zero-terminated.
 struct OffloadGroup {
   char store[256];
   char name[128];
@@ -36,21 +37,21 @@ struct OffloadGroup {
   std::uint32_t timeout_ms;
   std::uint32_t connections;
   std::uint32_t plan_port;
-  std::uint8_t key[32];  // by which its ranks know one another
+  std::uint8_t key[32];  // the group's key
   std::uint32_t has_key;
   std::uint32_t trusts_network;
 };
 
-// Which rank of a job this program is; the engine asks the agent for all else.
+// The rank of a job that this program is; the offload service asks the agent for everything else.
 struct OffloadJob {
   char name[256];
   std::int32_t rank;
-  std::uint32_t number;  // of the group, as the job forms one after another
+  std::uint32_t number;  // tells apart the groups that the job forms one after another
   std::uint32_t timeout_ms;
   std::uint32_t reserved;
 };
 
-// Magic and version come first in every version.
+// In every version, magic and version come first.
 struct OffloadRequest {
   std::uint32_t magic = kOffloadMagic;
   std::uint32_t version = kOffloadVersion;
@@ -68,7 +69,7 @@ struct OffloadReply {
   char words[kWordBytes] = {};
 };
 
-// Then the ports, then the program's bytes.
+// A plan: this header, then the ports, then the program's bytes.
 struct OffloadPlanHeader {
   std::uint64_t generation = 0;
   std::uint64_t port_count = 0;
@@ -81,8 +82,8 @@ struct OffloadPort {
   std::uint32_t reserved = 0;
 };
 
-// A call, between places in registered buffers; buffer 0 is no memory at all. Where it has counts,
-// there is one for each rank (64 bits), and `count` says nothing.
+// A call between places in registered buffers; buffer 0 stands for no memory. If counts_buffer is
+// set, there is a 64-bit count for each rank there, and `count` is ignored.
 struct OffloadCall {
   std::uint32_t collective = 0;
   std::uint32_t type = 0;
@@ -102,12 +103,12 @@ struct OffloadResult {
   char words[kWordBytes] = {};
 };
 
-// Calls and results by their number modulo kRingCalls; a place is used again when its result has
-// been taken. The program leaves by closing the socket, which ends the call under way.
+// Call number n and its result use place n modulo kRingCalls, which is reused after the result has
+// been read. The program leaves by closing the socket, which ends the call in progress.
 struct OffloadRing {
   transport::Signal bell;                // raised for each call and each request
-  std::atomic<std::uint32_t> posted{0};  // how many calls; by the program
-  transport::Signal done;                // how many results; by the engine
+  std::atomic<std::uint32_t> posted{0};  // number of calls, written by the program
+  transport::Signal done;                // number of results, written by the offload service
   OffloadCall calls[kRingCalls];
   OffloadResult results[kRingCalls];
 };

@@ -26,11 +26,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long a reply may wait for a program that does not read: it has at most one on the way.
+// The longest wait to send a reply to a program that does not read; it has at most one pending.
 constexpr timeval kLongestSend = {.tv_sec = 1, .tv_usec = 0};
-constexpr milliseconds kReap{20};  // how soon sessions that are over are looked after
+constexpr milliseconds kReap{20};  // interval of checks for ended sessions
 
-// Takes the request that waits, and answers that it is not served.
+// Reads the pending request and replies that it is refused.
 void Refuse(const UniqueFd& socket, const std::string& why) {
   OffloadRequest request;
   static_cast<void>(ReceiveMessage(socket.get(), &request, sizeof(request), false));
@@ -38,17 +38,17 @@ void Refuse(const UniqueFd& socket, const std::string& why) {
   static_cast<void>(SendMessage(socket.get(), &reply, sizeof(reply)));
 }
 
-// One thread takes callers and sees programs go; each session has a thread of its own.
-class Engine : public OffloadService {
+// One thread accepts connections and notices programs that leave; each session has its own thread.
+class Service : public OffloadService {
  public:
-  Engine(UniqueFd listener, UniqueFd stop, std::string path, const OffloadOptions& options)
+  Service(UniqueFd listener, UniqueFd stop, std::string path, const OffloadOptions& options)
       : listener_(std::move(listener)),
         stop_(std::move(stop)),
         path_(std::move(path)),
         options_(options),
         budgets_(options),
         thread_([this] { Work(); }) {}
-  ~Engine() override {
+  ~Service() override {
     ::eventfd_write(stop_.get(), 1);
     thread_.join();
     if (!path_.empty()) ::unlink(path_.c_str());
@@ -65,7 +65,7 @@ class Engine : public OffloadService {
   }
 
  private:
-  // A connection that has not said anything yet.
+  // A connection without a request yet.
   struct Silent {
     UniqueFd socket;
     uid_t user = 0;
@@ -87,21 +87,21 @@ class Engine : public OffloadService {
   const std::string path_;
   const OffloadOptions options_;
   OffloadBudgets budgets_;
-  mutable std::mutex mutex_;    // of what follows; only the engine's thread changes it
-  std::vector<Silent> silent_;  // the oldest first
+  mutable std::mutex mutex_;    // guards what follows; only the service's thread changes it
+  std::vector<Silent> silent_;  // oldest first
   std::vector<std::unique_ptr<OffloadSession>> sessions_;
   std::map<uid_t, std::weak_ptr<OffloadUser>> users_;
   std::uint64_t refused_ = 0;
-  bool has_no_files_ = false;  // the engine's thread alone
-  std::thread thread_;         // the last: it uses the others
+  bool has_no_files_ = false;  // used by the service's thread only
+  std::thread thread_;         // last: it uses the other members
 };
 
-void Engine::Work() {
+void Service::Work() {
   std::vector<pollfd> polled;
   while (true) {
     polled.assign({{stop_.get(), POLLIN, 0}, {has_no_files_ ? -1 : listener_.get(), POLLIN, 0}});
     for (const auto& session : sessions_) {
-      // A session that is over is no more watched, only waited for.
+      // A session that is over is not polled any more; its thread ends soon.
       polled.push_back({session->is_over() ? -1 : session->socket(), POLLRDHUP, 0});
     }
     for (const Silent& caller : silent_) polled.push_back({caller.socket.get(), POLLIN, 0});
@@ -111,16 +111,16 @@ void Engine::Work() {
     const std::lock_guard lock(mutex_);
     Turn(polled);
   }
-  for (const auto& session : sessions_) session->End("the engine stops");
+  for (const auto& session : sessions_) session->End("the offload service stops");
   const std::lock_guard lock(mutex_);
   sessions_.clear();
 }
 
-// What the poll has found, in its order: sessions, then those who were silent.
-void Engine::Turn(std::vector<pollfd>& polled) {
+// Handles the results of a poll, in its order: sessions, then silent connections.
+void Service::Turn(std::vector<pollfd>& polled) {
   const std::size_t served = sessions_.size();
   for (std::size_t i = 0; i < served; ++i) {
-    if (polled[i + 2].revents != 0) sessions_[i]->End("its program has gone");
+    if (polled[i + 2].revents != 0) sessions_[i]->End("its program has left");
   }
   std::vector<Silent> still;
   for (std::size_t i = 0; i < silent_.size(); ++i) {
@@ -137,8 +137,8 @@ void Engine::Turn(std::vector<pollfd>& polled) {
   if (polled[1].revents != 0) TakeCallers();
 }
 
-// Until something is to be done without anybody's word.
-int Engine::WaitLimit() const {
+// The time until something must be done without an event, in milliseconds; -1: none.
+int Service::WaitLimit() const {
   const bool some_are_over =
       std::ranges::any_of(sessions_, [](const auto& session) { return session->is_over(); });
   if (some_are_over || has_no_files_) return static_cast<int>(kReap.count());
@@ -148,12 +148,12 @@ int Engine::WaitLimit() const {
   return static_cast<int>(std::clamp<std::int64_t>(rounded.count(), 0, 60'000));
 }
 
-void Engine::TakeCallers() {
-  // As many as there can be silent ones: a flood of callers keeps nobody from being served.
+void Service::TakeCallers() {
+  // Accepts a bounded number, so that a flood of connections does not delay the sessions.
   for (std::size_t i = 0; i < options_.max_unidentified; ++i) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket) {
-      has_no_files_ = errno == EMFILE || errno == ENFILE;  // who waits to be accepted has to wait
+      has_no_files_ = errno == EMFILE || errno == ENFILE;  // retried after kReap
       return;
     }
     const auto peer = LocalPeerOf(socket.get());
@@ -164,8 +164,8 @@ void Engine::TakeCallers() {
   }
 }
 
-// The oldest one of the user that has most.
-void Engine::DropOneSilent() {
+// Drops the oldest silent connection of the user with the most.
+void Service::DropOneSilent() {
   std::map<uid_t, std::size_t> counts;
   for (const Silent& caller : silent_) ++counts[caller.user];
   const auto most = std::ranges::max_element(
@@ -174,43 +174,43 @@ void Engine::DropOneSilent() {
   ++refused_;
 }
 
-void Engine::DropLongSilent() {
+void Service::DropLongSilent() {
   const auto now = steady_clock::now();
   refused_ += std::erase_if(silent_, [&](const Silent& caller) {
     return now - caller.since >= options_.identification_timeout;
   });
 }
 
-void Engine::Begin(Silent caller) {
+void Service::Begin(Silent caller) {
   const auto refuse = [&](const std::string& why) {
     Refuse(caller.socket, why);
     ++refused_;
   };
   if (SessionsOf(caller.user) >= options_.max_sessions_per_user) {
     return refuse(
-        fmt::format("user {} has {} ranks at this engine, which is the limit for one user",
+        fmt::format("user {} has {} ranks at this offload service, the limit for one user",
                     caller.user, options_.max_sessions_per_user));
   }
   if (sessions_.size() >= options_.max_sessions) {
     return refuse(
-        fmt::format("this engine serves {} ranks, which is its limit", options_.max_sessions));
+        fmt::format("this offload service serves {} ranks, its limit", options_.max_sessions));
   }
   try {
     sessions_.push_back(std::make_unique<OffloadSession>(std::move(caller.socket),
                                                          FindUser(caller.user), options_));
-  } catch (const std::system_error&) {  // no thread to be had
+  } catch (const std::system_error&) {  // no thread available
     ++refused_;
   } catch (const std::bad_alloc&) {
     ++refused_;
   }
 }
 
-std::size_t Engine::SessionsOf(uid_t user) const {
+std::size_t Service::SessionsOf(uid_t user) const {
   return static_cast<std::size_t>(std::ranges::count_if(
       sessions_, [user](const auto& session) { return session->user() == user; }));
 }
 
-std::shared_ptr<OffloadUser> Engine::FindUser(uid_t user) {
+std::shared_ptr<OffloadUser> Service::FindUser(uid_t user) {
   std::weak_ptr<OffloadUser>& known = users_[user];
   std::shared_ptr<OffloadUser> found = known.lock();
   if (found == nullptr) known = found = std::make_shared<OffloadUser>(user, options_, budgets_);
@@ -224,8 +224,8 @@ Result<std::unique_ptr<OffloadService>> Start(UniqueFd listener, const std::stri
     if (!costs) return Propagate(costs);
   }
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
-  if (!stop) return Fail(ErrorCode::kUnavailable, "no event for the engine");
-  return std::make_unique<Engine>(std::move(listener), std::move(stop), path, options);
+  if (!stop) return Fail(ErrorCode::kUnavailable, "cannot create an event descriptor");
+  return std::make_unique<Service>(std::move(listener), std::move(stop), path, options);
 }
 
 }  // namespace
@@ -234,9 +234,9 @@ Result<std::unique_ptr<OffloadService>> OffloadService::Listen(const std::string
                                                                const OffloadOptions& options) {
   auto listener = ListenOnPath(path);
   if (!listener) return Propagate(listener);
-  auto engine = Start(std::move(*listener), path, options);
-  if (!engine) ::unlink(path.c_str());
-  return engine;
+  auto service = Start(std::move(*listener), path, options);
+  if (!service) ::unlink(path.c_str());
+  return service;
 }
 
 Result<std::unique_ptr<OffloadService>> OffloadService::Serve(UniqueFd listener,

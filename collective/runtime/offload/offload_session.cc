@@ -27,21 +27,21 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// As large as agents have them.
+// The limit that agents have, too.
 constexpr std::size_t kMaxPlanBytes = 16 << 20;
-// What a plan takes in memory at most, as a multiple of its bytes: a step of five bytes is a
-// structure of seventy.
+// The most memory that a plan takes, as a multiple of its bytes: a step of 5 bytes becomes a
+// structure of 70.
 constexpr std::size_t kPlanGrowth = 16;
-// The verifier touches 24 bytes at most for each unit of its budget (ranges, clocks, sets of
-// chunks): enough for plans of all-reduces over a thousand ranks.
+// The verifier uses at most 24 bytes for each unit of its budget (ranges, clocks, sets of chunks).
+// The budget suffices for allreduce plans of a thousand ranks.
 constexpr std::int64_t kVerificationBudget = std::int64_t{1} << 24;
 constexpr std::size_t kVerificationBytes = std::size_t{24} << 24;
 constexpr std::uint32_t kLongestTimeoutMs = 600'000;
-// Of a session, to all peers: connections cost descriptors, and slots where they are used.
+// The most connections of a session to all peers; they cost descriptors, and slots when used.
 constexpr std::int64_t kMaxConnections = 1'024;
 constexpr std::int32_t kMaxRanks = 1'024;
-constexpr milliseconds kLongestSearch{10'000};  // of a job's rank, at the agent
-constexpr std::uint32_t kFirstOpenPort = 1024;  // those below are the system's
+constexpr milliseconds kLongestSearch{10'000};  // to ask the agent for a rank of a job
+constexpr std::uint32_t kFirstOpenPort = 1024;  // lower ports are privileged
 constexpr milliseconds kNap{200};
 
 tl::unexpected<Error> Refuse(std::string what) {
@@ -69,7 +69,7 @@ std::optional<IpAddress> AddressOf(std::string_view text) {
   return address ? std::optional(*address) : std::nullopt;
 }
 
-// Of "tcp://ADDRESS:PORT"; none for another form, or a port of the system's.
+// The address in "tcp://ADDRESS:PORT"; none for another form or a privileged port.
 std::optional<IpAddress> AddressOfStore(std::string_view place) {
   constexpr std::string_view kScheme = "tcp://";
   const std::size_t colon = place.rfind(':');
@@ -110,27 +110,27 @@ class SessionStore : public transport::RendezvousStore {
   const std::atomic<bool>& is_over_;
 };
 
-// Copies a file, so that nobody changes it any more.
+// Copies the file, because the program can still change it.
 Result<std::string> ReadPlanFile(const UniqueFd& file) {
   struct stat status = {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size <= 0 || static_cast<std::size_t>(status.st_size) > kMaxPlanBytes) {
-    return Refuse(fmt::format("a plan comes in a file of 1 to {} bytes", kMaxPlanBytes));
+    return Refuse(fmt::format("a plan needs a memory file of 1 to {} bytes", kMaxPlanBytes));
   }
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
-  if (got != status.st_size) return Refuse("a plan that cannot be read");
+  if (got != status.st_size) return Refuse("the plan's file cannot be read");
   return bytes;
 }
 
 Result<CollectivePlan> ParsePlan(std::string_view bytes) {
   OffloadPlanHeader header;
-  if (bytes.size() < sizeof(header)) return Refuse("a plan that is cut short");
+  if (bytes.size() < sizeof(header)) return Refuse("the plan's file is truncated");
   std::memcpy(&header, bytes.data(), sizeof(header));
   bytes.remove_prefix(sizeof(header));
   if (header.port_count > bytes.size() / sizeof(OffloadPort) ||
       header.program_bytes > bytes.size() - header.port_count * sizeof(OffloadPort)) {
-    return Refuse("a plan that is cut short");
+    return Refuse("the plan's file is truncated");
   }
   CollectivePlan plan = {.generation = header.generation};
   for (std::uint64_t i = 0; i < header.port_count; ++i) {
@@ -138,7 +138,8 @@ Result<CollectivePlan> ParsePlan(std::string_view bytes) {
     std::memcpy(&one, bytes.data(), sizeof(one));
     bytes.remove_prefix(sizeof(one));
     if (one.port != 0 && !IsPort(one.port)) {
-      return Refuse(fmt::format("source port {}: from {} on", one.port, kFirstOpenPort));
+      return Refuse(fmt::format("source port {} is out of range (use {} to 65535)", one.port,
+                                kFirstOpenPort));
     }
     plan.source_ports[{one.peer, one.channel}] = static_cast<std::uint16_t>(one.port);
   }
@@ -148,7 +149,7 @@ Result<CollectivePlan> ParsePlan(std::string_view bytes) {
   return plan;
 }
 
-// Of this rank, where it takes part in such a program.
+// The connections of a rank in a program; 0 if the program has no such rank.
 std::int64_t CountConnections(const program::Program& program, int rank) {
   const auto index = static_cast<std::size_t>(rank);
   if (index >= program.ranks.size()) return 0;
@@ -190,7 +191,7 @@ void OffloadSession::End(const std::string& why) {
   }
 }
 
-// Whatever a program has brought about ends with its session.
+// Any exception that a program causes ends its session only.
 void OffloadSession::Work() {
   try {
     Serve();
@@ -217,7 +218,7 @@ void OffloadSession::Serve() {
   }
 }
 
-// Answers the requests that are there. False where the session is to end.
+// Answers all pending requests. Returns false if the session must end.
 bool OffloadSession::HandleRequest(bool wait) {
   while (true) {
     OffloadRequest request = {.magic = 0, .version = 0};
@@ -227,8 +228,8 @@ bool OffloadSession::HandleRequest(bool wait) {
     OffloadReply reply;
     if (request.version != kOffloadVersion) {
       reply = RefusalOf({ErrorCode::kUnsupported,
-                         fmt::format("this engine speaks version {}, the program {} (install the "
-                                     "same release of both)",
+                         fmt::format("the offload service has protocol version {}, the program {} "
+                                     "(install the same release of both)",
                                      kOffloadVersion, request.version)});
     } else if (received->bytes != sizeof(request)) {
       return false;
@@ -248,39 +249,40 @@ Result<std::uint64_t> OffloadSession::AnswerWithinMemory(const OffloadRequest& r
     return Answer(request, std::move(file));
   } catch (const std::bad_alloc&) {
     ++user_->all.failed;
-    return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("the request goes beyond a limit of this engine: of a session {} bytes "
-                            "of shared memory and {} of its own, of a user {} and {} (use less, or "
-                            "have the operator raise them)",
-                            shared_.limit(), memory_.limit(), user_->shared.limit(),
-                            user_->memory.limit()));
+    return Fail(
+        ErrorCode::kResourceExhausted,
+        fmt::format("the request exceeds a limit of the offload service: {} bytes of shared "
+                    "memory and {} of its own for a session, {} and {} for a user (use "
+                    "less, or ask the operator to raise the limits)",
+                    shared_.limit(), memory_.limit(), user_->shared.limit(),
+                    user_->memory.limit()));
   }
 }
 
 Result<std::uint64_t> OffloadSession::Answer(const OffloadRequest& request, UniqueFd file) {
   if (request.kind == OffloadRequestKind::kJoin) return JoinNamed(request.group, std::move(file));
   if (request.kind == OffloadRequestKind::kJoinJob) return JoinJob(request.job, std::move(file));
-  if (communicator_ == nullptr) return Refuse("the first request is to join a group");
+  if (communicator_ == nullptr) return Refuse("the first request must be to join a group");
   switch (request.kind) {
     case OffloadRequestKind::kRegister:
       return Register(std::move(file));
     case OffloadRequestKind::kRelease:
-      if (buffers_.erase(request.value) == 0) return Fail(ErrorCode::kNotFound, "no such buffer");
+      if (buffers_.erase(request.value) == 0) return Fail(ErrorCode::kNotFound, "unknown buffer");
       return 0;
     case OffloadRequestKind::kUse:
       return Use(std::move(file));
     default:
-      return Refuse("no such request");
+      return Refuse("unknown request");
   }
 }
 
-// All but the rank's name comes from the authority.
+// Everything but the rank's name comes from the job directory.
 Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ring) {
   if (options_.authority == nullptr) {
-    return Fail(ErrorCode::kUnsupported, "this engine knows of no jobs");
+    return Fail(ErrorCode::kUnsupported, "this offload service does not serve jobs");
   }
   if (job.timeout_ms == 0 || job.timeout_ms > kLongestTimeoutMs || job.rank < 0) {
-    return Refuse("a rank of a job, or a timeout, that is out of range");
+    return Refuse("the rank or the timeout of the job is out of range");
   }
   const milliseconds timeout(job.timeout_ms);
   auto place = options_.authority->Find({TextOf(job.name), job.rank, job.number}, user_->uid,
@@ -290,7 +292,7 @@ Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ri
   return Join(job.rank, std::move(*place), std::move(ring));
 }
 
-// A group that the program names itself, within the networks where that is allowed.
+// Joins a group that the program names, in a network where that is allowed.
 Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, UniqueFd ring) {
   GroupJoinInfo place = {.store = TextOf(group.store), .name = TextOf(group.name)};
   const std::string address = TextOf(group.address);
@@ -301,16 +303,16 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
     };
     if (std::ranges::any_of(options_.networks, holds)) continue;
     return Fail(ErrorCode::kPermissionDenied,
-                fmt::format("\"{}\": this engine joins groups that a program names at "
-                            "tcp://ADDRESS:PORT, PORT from {} on, and only in the networks of its "
-                            "configuration (join a job, or have the operator allow the network)",
+                fmt::format("\"{}\": the offload service joins groups that a program names only at "
+                            "tcp://ADDRESS:PORT with PORT from {} on, in the networks of its "
+                            "configuration (join a job, or ask the operator to allow the network)",
                             text, kFirstOpenPort));
   }
   if (group.timeout_ms == 0 || group.timeout_ms > kLongestTimeoutMs || group.connections == 0 ||
       group.size < 1 || group.rank < 0 || group.rank >= group.size ||
       (group.plan_port != 0 && !IsPort(group.plan_port)) ||
       group.connections > kMaxConnections / group.size) {
-    return Refuse("options of a group that are out of range");
+    return Refuse("the group's options are out of range");
   }
   place.size = group.size;
   place.options.medium = static_cast<Medium>(group.medium);
@@ -318,31 +320,30 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   place.options.address = address;
   place.options.connections = static_cast<int>(group.connections);
   place.options.plan_port = static_cast<std::uint16_t>(group.plan_port);
-  // Without a key the group meets at loopback addresses only, unless the program trusts the
-  // network.
+  // Without a key the group may use loopback addresses only, unless the program trusts the network.
   if (group.has_key != 0) place.options.members.key = JobKey(std::to_array(group.key));
   place.options.members.trusts_network = group.trusts_network != 0;
-  // The store is the program's, and says where the ranks are.
+  // The program controls the store, which tells where ranks are, so these networks bound them.
   place.options.members.networks = options_.networks;
   return Join(group.rank, std::move(place), std::move(ring));
 }
 
 Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, UniqueFd ring) {
-  if (ring_) return Refuse("a session joins one group");
+  if (ring_) return Refuse("the session has joined a group already (open another connection)");
   CommunicatorOptions& options = place.options;
-  // Whoever shares a group's memory can make its other members read and write where he likes.
+  // In shared memory a rank can make the other ranks read and write at addresses of its choice.
   if (options.medium != Medium::kTcp && options.medium != Medium::kVerbs) {
     return Refuse(
-        "programs meet over TCP or verbs here (the medium of shared memory is for ranks "
+        "the offload service connects ranks over TCP or verbs (shared memory is for ranks "
         "that trust each other)");
   }
   if (place.size > kMaxRanks || rank >= place.size) {
-    return Refuse(fmt::format("rank {} of {}: this engine joins groups of 1 to {} ranks", rank,
-                              place.size, kMaxRanks));
+    return Refuse(fmt::format("rank {} of {}: the offload service joins groups of 1 to {} ranks",
+                              rank, place.size, kMaxRanks));
   }
   auto mapped = MappedFile::Adopt(std::move(ring), sizeof(OffloadRing));
   if (!mapped) return Propagate(mapped);
-  if (mapped->size() != sizeof(OffloadRing)) return Refuse("a ring of another version");
+  if (mapped->size() != sizeof(OffloadRing)) return Refuse("the ring has another version's size");
   options.costs_file = options_.costs_file;
   options.memory = &memory_;
   options.verification_budget = kVerificationBudget;
@@ -360,7 +361,7 @@ Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, Unique
 Result<std::uint64_t> OffloadSession::Register(UniqueFd file) {
   if (buffers_.size() >= options_.max_buffers_per_session) {
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("{} buffers are as many as there can be", buffers_.size()));
+                fmt::format("the session has {} buffers, its limit", buffers_.size()));
   }
   auto mapped = MappedFile::Adopt(std::move(file), shared_.limit() - shared_.used());
   if (!mapped) return Propagate(mapped);
@@ -375,7 +376,8 @@ Result<std::uint64_t> OffloadSession::Use(UniqueFd file) {
   auto plan = ParsePlan(*bytes);
   if (!plan) return Propagate(plan);
   if (CountConnections(*plan->program, communicator_->rank()) > kMaxConnections) {
-    return Refuse(fmt::format("a plan of more than {} connections for one rank", kMaxConnections));
+    return Refuse(
+        fmt::format("the plan has more than {} connections for one rank", kMaxConnections));
   }
   const program::CollectiveKind kind = plan->program->collective.kind;
   const MemoryCharge verification(memory_, kVerificationBytes);
@@ -389,16 +391,16 @@ Result<std::byte*> OffloadSession::Find(std::uint64_t buffer, std::uint64_t offs
                                         std::uint64_t bytes) const {
   if (buffer == 0) return nullptr;
   const auto found = buffers_.find(buffer);
-  if (found == buffers_.end()) return Refuse(fmt::format("there is no buffer {}", buffer));
+  if (found == buffers_.end()) return Refuse(fmt::format("unknown buffer {}", buffer));
   const std::size_t size = found->second.file.size();
   if (offset > size || bytes > size - offset) {
-    return Refuse(fmt::format("{} bytes from {} on are not all in buffer {}, which has {}", bytes,
+    return Refuse(fmt::format("{} bytes at offset {} exceed buffer {}, which has {} bytes", bytes,
                               offset, buffer, size));
   }
   return found->second.file.data() + offset;
 }
 
-// False where no call is posted.
+// Runs the next call of the ring. Returns false if none is posted.
 bool OffloadSession::DoNextCall() {
   const std::uint32_t posted = ring().posted.load(std::memory_order_acquire);
   if (posted == done_) return false;
@@ -406,7 +408,7 @@ bool OffloadSession::DoNextCall() {
   std::memcpy(&call, &ring().calls[done_ % kRingCalls], sizeof(call));
   auto done = posted - done_ <= kRingCalls
                   ? Do(call)
-                  : Result<void>(Refuse("more calls are posted than the ring has places for"));
+                  : Result<void>(Refuse("more calls are posted than the ring has places"));
   OffloadResult& result = ring().results[done_ % kRingCalls];
   if (!done && done.error().code == ErrorCode::kResourceExhausted) ++user_->all.failed;
   result.code = done ? 0 : CodeOf(done.error());
@@ -418,7 +420,7 @@ bool OffloadSession::DoNextCall() {
 Result<void> OffloadSession::Do(const OffloadCall& call) {
   if (call.collective > static_cast<std::uint32_t>(program::CollectiveKind::kCustom) ||
       call.type >= reduce::kDataTypes || call.op >= reduce::kReduceOps) {
-    return Refuse("no such collective, type or operation");
+    return Refuse("unknown collective, element type or operation");
   }
   const auto kind = static_cast<program::CollectiveKind>(call.collective);
   const auto type = static_cast<reduce::DataType>(call.type);
@@ -439,7 +441,7 @@ Result<void> OffloadSession::Do(const OffloadCall& call) {
   const Shares shares = SharesOf(kind, communicator_->size());
   const std::size_t times = bounds.empty() ? std::max(shares.input, shares.output) : 1;
   if (operands.elements > most / times) {
-    return Refuse(fmt::format("a call of {} elements", operands.elements));
+    return Refuse(fmt::format("{} elements exceed the session's shared memory", operands.elements));
   }
   const auto bytes =
       BytesOf(kind, operands, communicator_->rank(), communicator_->rank(), communicator_->size());
@@ -454,7 +456,7 @@ Result<void> OffloadSession::Do(const OffloadCall& call) {
   return communicator_->Run(kind, *input, *output, call.count, type, op, call.root);
 }
 
-// As the program may change them meanwhile.
+// Copies the counts, because the program can change them during the call.
 Result<std::vector<std::size_t>> OffloadSession::CopyCounts(const OffloadCall& call) const {
   std::vector<std::size_t> counts(static_cast<std::size_t>(communicator_->size()));
   const std::size_t bytes = counts.size() * sizeof(counts[0]);

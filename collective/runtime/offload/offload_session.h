@@ -22,14 +22,14 @@
 
 namespace espalier::runtime {
 
-// The reply that tells a program of an error.
+// The reply that reports an error to a program.
 OffloadReply RefusalOf(const Error& error);
 
-// One program's membership of a group at the engine: a thread that answers its requests and does
-// its calls, one after another. Nothing that the program sends gets further than this session: what
-// exceeds its budgets or makes no sense ends it.
-// Thread safety: End, socket, user, is_over and has_ended are for the engine's thread. The
-// constructor throws std::system_error where there is no thread to be had.
+// One program's membership of a group at the offload service: a thread that answers its requests
+// and runs its calls, one after another. Invalid data and exceeded budgets affect this session
+// only.
+// Thread safety: End, socket, user, is_over and has_ended are for the service's thread. The
+// constructor throws std::system_error if it cannot start a thread.
 class OffloadSession {
  public:
   // The options must outlive it.
@@ -40,13 +40,13 @@ class OffloadSession {
 
   int socket() const { return socket_.get(); }
   uid_t user() const { return user_->uid; }
-  // The thread soon ends, and has ended.
+  // Whether the session's thread will end soon, and whether it has ended.
   bool is_over() const { return is_over_; }
   bool has_ended() const { return has_ended_; }
   void End(const std::string& why);
 
  private:
-  // A file of the program, and what it is charged for.
+  // A memory file of the program, and its charge to the budget.
   struct Buffer {
     Buffer(MappedFile mapped, BudgetedMemory& shared)
         : file(std::move(mapped)), charge(shared, file.size()) {}
@@ -78,16 +78,16 @@ class OffloadSession {
   std::optional<MappedFile> ring_;
   std::map<std::uint64_t, Buffer> buffers_;
   std::uint64_t last_buffer_ = 0;
-  // Of the plans in force, by the collective that they are for.
+  // The charges for the plans in force, by collective.
   std::map<program::CollectiveKind, std::unique_ptr<MemoryCharge>> plans_;
   std::unique_ptr<transport::RendezvousStore> store_;
   std::mutex mutex_;
-  std::unique_ptr<Communicator> communicator_;  // set under the mutex, by the session's thread
+  std::unique_ptr<Communicator> communicator_;  // set under the mutex by the session's thread
   std::string why_;                             // guarded
   std::uint32_t done_ = 0;
   std::atomic<bool> is_over_ = false;
   std::atomic<bool> has_ended_ = false;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace espalier::runtime

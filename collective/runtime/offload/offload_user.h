@@ -10,17 +10,17 @@
 
 namespace espalier::runtime {
 
-// What all sessions of an engine have in common: two budgets and two counts.
+// The budgets and the count of failures that all sessions of an offload service share.
 struct OffloadBudgets {
   explicit OffloadBudgets(const OffloadOptions& options)
       : memory(options.max_memory), shared(options.max_shared_bytes) {}
 
-  BudgetedMemory memory;  // of the engine
-  BudgetedMemory shared;  // of programs; only counted
+  BudgetedMemory memory;  // of the offload service
+  BudgetedMemory shared;  // of programs; only counted here
   std::atomic<std::uint64_t> failed{0};
 };
 
-// And those of one user.
+// The budgets of one user.
 struct OffloadUser {
   OffloadUser(uid_t user, const OffloadOptions& options, OffloadBudgets& budgets)
       : uid(user),

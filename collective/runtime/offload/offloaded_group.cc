@@ -20,7 +20,7 @@ using program::CollectiveKind;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long to sleep before looking whether the engine is there.
+// The interval at which a waiting program checks that the offload service is alive.
 constexpr milliseconds kNap{100};
 constexpr std::size_t kPage = 4096;
 
@@ -36,7 +36,7 @@ std::uint32_t ToWire(milliseconds timeout) {
       std::clamp<std::int64_t>(timeout.count(), 0, std::numeric_limits<int>::max()));
 }
 
-// The engine's errors, as they were there.
+// Restores an error of the offload service from its code and message.
 Error ErrorOf(std::int32_t code, const char* words, std::size_t most_words) {
   constexpr auto kLast = static_cast<std::int32_t>(ErrorCode::kInternal);
   const auto known = static_cast<ErrorCode>(std::clamp(code - 1, 0, kLast));
@@ -85,7 +85,7 @@ Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::JoinJob(const std::strin
                                                                 milliseconds timeout) {
   OffloadRequest request = {.kind = OffloadRequestKind::kJoinJob};
   if (!Put(rank.job, request.job.name)) {
-    return espalier::Fail(ErrorCode::kInvalidArgument, "the name of a job is too long");
+    return espalier::Fail(ErrorCode::kInvalidArgument, "the job's name is too long");
   }
   request.job.rank = rank.rank;
   request.job.number = rank.number;
@@ -104,7 +104,7 @@ Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& 
       Put(store, group.store) && Put(name, group.name) && Put(options.address, group.address);
   if (!fits) {
     return espalier::Fail(ErrorCode::kInvalidArgument,
-                          "the names of a store, a group or an address are too long");
+                          "the store, the group's name or the address is too long");
   }
   group.rank = rank;
   group.size = size;
@@ -134,14 +134,15 @@ void OffloadedGroup::Interrupt(const Error& cause) {
     const std::lock_guard lock(interruption_mutex_);
     if (!interruption_) interruption_ = cause;
   }
-  // The engine takes it for the end of this program.
+  // The offload service handles this like the end of the program.
   ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 Result<std::uint64_t> OffloadedGroup::Ask(OffloadRequest request, int file) {
   if (failure_) return tl::unexpected(*failure_);
   const auto gone = [&] {
-    return tl::unexpected(Fail({ErrorCode::kUnavailable, "the engine of this host has gone"}));
+    return tl::unexpected(
+        Fail({ErrorCode::kUnavailable, "the offload service of this host has stopped"}));
   };
   if (!SendMessage(socket_.get(), &request, sizeof(request), file)) return gone();
   ring().bell.Add();
@@ -163,7 +164,7 @@ Result<OffloadedGroup::Buffer> OffloadedGroup::MakeBuffer(std::size_t bytes) {
 }
 
 Result<void*> OffloadedGroup::Allocate(std::size_t bytes) {
-  if (bytes == 0) return espalier::Fail(ErrorCode::kInvalidArgument, "a buffer of no bytes");
+  if (bytes == 0) return espalier::Fail(ErrorCode::kInvalidArgument, "bytes must be positive");
   auto buffer = MakeBuffer(bytes);
   if (!buffer) return Propagate(buffer);
   std::byte* const data = buffer->file.data();
@@ -174,7 +175,8 @@ Result<void*> OffloadedGroup::Allocate(std::size_t bytes) {
 Result<void> OffloadedGroup::Release(void* memory) {
   const auto found = buffers_.find(static_cast<const std::byte*>(memory));
   if (found == buffers_.end()) {
-    return espalier::Fail(ErrorCode::kNotFound, "that is no registered buffer");
+    return espalier::Fail(ErrorCode::kNotFound,
+                          "this memory is not a registered buffer of the group");
   }
   auto released = Ask({.kind = OffloadRequestKind::kRelease, .value = found->second.number}, -1);
   buffers_.erase(found);
@@ -206,7 +208,7 @@ OffloadedGroup::Place OffloadedGroup::Find(const void* memory, std::size_t bytes
   return {.buffer = found->second.number, .offset = offset, .is_known = true};
 }
 
-// Memory that the engine has, for so many bytes.
+// Provides a staging buffer of at least `bytes` bytes.
 Result<void> OffloadedGroup::Stage(std::size_t bytes) {
   if (staging_ && staging_->file.size() >= bytes) return {};
   if (staging_) {
@@ -252,7 +254,8 @@ Result<void> OffloadedGroup::RunUnequal(CollectiveKind kind, const void* input, 
   return Call(kind, operands, program::kNoRoot, {.counts_buffer = counts_->number});
 }
 
-// What the call has beyond its operands is filled in.
+// Completes `call` with the operands and runs it. Operands outside of registered buffers are copied
+// through the staging buffer.
 Result<void> OffloadedGroup::Call(CollectiveKind kind, const Operands& operands, int root,
                                   OffloadCall call) {
   if (failure_) return tl::unexpected(*failure_);
@@ -272,13 +275,13 @@ Result<void> OffloadedGroup::Call(CollectiveKind kind, const Operands& operands,
     call.output_offset = out.offset;
     return Do(call);
   }
-  // Input, then output, in memory that the engine has; in place as the caller has them.
+  // The staging buffer holds the input, then the output; a broadcast's are one.
   const bool is_in_place = kind == CollectiveKind::kBroadcast;
   auto staged = Stage(in_bytes + (is_in_place ? 0 : out_bytes));
   if (!staged) return staged;
   std::byte* const memory = staging_->file.data();
   if (in_bytes > 0) std::memcpy(memory, operands.input, in_bytes);
-  // What the collective leaves as it is stays so.
+  // Output elements that the collective does not write must keep their values.
   if (!is_in_place && out_bytes > 0) std::memcpy(memory + in_bytes, operands.output, out_bytes);
   call.input_buffer = in_bytes > 0 ? staging_->number : 0;
   call.output_buffer = out_bytes > 0 ? staging_->number : 0;
@@ -295,7 +298,7 @@ Result<void> OffloadedGroup::Do(const OffloadCall& call) {
   const std::uint32_t number = ++posted_;
   ring().posted.store(number, std::memory_order_release);
   ring().bell.Add();
-  // The engine keeps the timeout; what is more is for one that has stopped without a word.
+  // The offload service enforces the timeout; twice that means that it hangs.
   const auto deadline = steady_clock::now() + 2 * timeout_;
   while (ring().done.value.load(std::memory_order_acquire) != number) {
     const std::uint32_t seen = number - 1;
@@ -303,10 +306,12 @@ Result<void> OffloadedGroup::Do(const OffloadCall& call) {
     char byte = 0;
     const bool has_gone = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
     if (has_gone && ring().done.value.load(std::memory_order_acquire) != number) {
-      return tl::unexpected(Fail({ErrorCode::kUnavailable, "the engine of this host has gone"}));
+      return tl::unexpected(
+          Fail({ErrorCode::kUnavailable, "the offload service of this host has stopped"}));
     }
     if (steady_clock::now() >= deadline) {
-      return tl::unexpected(Fail({ErrorCode::kUnavailable, "the engine of this host is stuck"}));
+      return tl::unexpected(
+          Fail({ErrorCode::kUnavailable, "the offload service of this host does not respond"}));
     }
   }
   const OffloadResult& result = ring().results[(number - 1) % kRingCalls];

@@ -18,24 +18,24 @@
 
 namespace espalier::runtime {
 
-// A rank whose collectives an engine on the same host does, in memory that both have. Buffers that
-// were had from Allocate are worked on in place; others are copied through memory of that kind,
-// which grows with the largest call. The calling thread sleeps meanwhile.
+// A rank whose collectives are run by the offload service of its host, in memory that both share.
+// Buffers from Allocate are used in place; others are copied through a staging buffer, which grows
+// to the size of the largest call. The calling thread sleeps meanwhile.
 //
-// Errors beyond those of a Communicator: kUnavailable where there is no engine or it goes (which
-// ends the group; it may come back for another one), kUnsupported for an engine of another version,
-// kPermissionDenied for a place where the engine does not join groups, kResourceExhausted beyond
-// its limits.
-// Thread safety: as a Communicator.
+// Errors beyond those of Communicator: kUnavailable if the offload service is missing or stops
+// (which ends the group; a new group may work when the service is back); kUnsupported for a service
+// of another version; kPermissionDenied for an address where it may not join groups;
+// kResourceExhausted beyond its limits.
+// Thread safety: as Communicator.
 class OffloadedGroup : public Group {
  public:
-  // The engine at that path joins the job's group for this rank, as the agent has told it; `size`
-  // is what the rank's plan says.
+  // Lets the offload service at that socket path join the job's group for this rank, with what the
+  // agent tells it. `size`: the number of ranks in the rank's plan.
   static Result<std::unique_ptr<OffloadedGroup>> JoinJob(const std::string& engine,
                                                          const JobRank& rank, int size,
                                                          std::chrono::milliseconds timeout);
-  // A group without a job, over TCP or verbs, where the engine's configuration allows its
-  // addresses. The store is one that the engine opens: "tcp://ADDRESS:PORT".
+  // Joins a group without a job, over TCP or verbs, if the service's configuration allows its
+  // addresses. The service opens the store, "tcp://ADDRESS:PORT".
   static Result<std::unique_ptr<OffloadedGroup>> Join(const std::string& engine,
                                                       const std::string& store,
                                                       const std::string& name, int rank, int size,

@@ -17,11 +17,11 @@ namespace {
 
 constexpr transport::ShmOptions kShared = {};
 constexpr int kSlots = kShared.slots;
-// On the paths of a fabric several messages are to be under way on every edge of a tree.
+// Small messages, so that several are in flight on every edge of a tree.
 constexpr std::size_t kPlannedSlotBytes = 256 << 10;
 constexpr std::size_t kPlannedMessageBytes = 64 << 10;
-// Whoever made the plan sees dead paths too and has a better one; until then a peer that is only
-// slow must not lose its planned port. 7 tries of 0.27 s.
+// Long retries: the controller that made the plan detects dead paths and sends a better plan, and a
+// peer that is merely slow must not lose its planned port. 7 attempts of 0.27 s.
 constexpr verbs::RetryPolicy kPlannedRetryPolicy = {.timeout_log2 = 16, .retries = 6};
 
 transport::PlannedConnections ConnectionsOf(const CollectivePlan& plan, int rank) {
@@ -39,7 +39,8 @@ transport::PlannedConnections ConnectionsOf(const CollectivePlan& plan, int rank
   return connections;
 }
 
-// One queue pair of a connection has the planned port, or the device's where none is planned.
+// A connection has one queue pair with the planned port, or the device's own ports if none is
+// planned.
 std::function<std::vector<std::uint16_t>(transport::Endpoint)> PlannedPortsOf(
     const CollectivePlan& plan) {
   return [ports = plan.source_ports](transport::Endpoint endpoint) -> std::vector<std::uint16_t> {
@@ -82,17 +83,17 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
 }  // namespace
 
 Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int size, std::int64_t budget) {
-  if (plan.program == nullptr) return Fail(ErrorCode::kInvalidArgument, "a plan without a program");
+  if (plan.program == nullptr) return Fail(ErrorCode::kInvalidArgument, "the plan has no program");
   const program::Program& program = *plan.program;
   if (program.ranks.size() != static_cast<std::size_t>(size)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("program {} is for {} ranks, the group has {}", program.name,
+                fmt::format("program {} is for {} ranks, but the group has {}", program.name,
                             program.ranks.size(), size));
   }
   const program::Verdict verdict =
       program::Verify(program, {.fifo_slots = kSlots, .budget = budget});
   if (verdict.violation) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("program {} is not right: {}",
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("program {} is incorrect: {}",
                                                          program.name, verdict.violation->message));
   }
   if (verdict.root != program.collective.root) {

@@ -21,14 +21,14 @@
 
 namespace espalier::runtime {
 
-// Verifies the program for `size` ranks, on the slots that transports have, and finds its root
-// where a file does not name it.
-// Errors: kInvalidArgument for no program, one of another number of ranks, or one that is not right
-// (in the verifier's words) or that takes more than `budget` to verify.
+// Verifies a plan's program for `size` ranks with the number of slots that transports have, and
+// fills in the root if the program's file does not name it.
+// Errors: kInvalidArgument if there is no program, if it is for another number of ranks, if it is
+// incorrect (with the verifier's message), or if its verification exceeds `budget`.
 Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int size,
                                            std::int64_t budget = program::VerifyOptions().budget);
 
-// A plan in force: its program, prepared on connections of its own.
+// A collective plan in force: its program, with open connections of its own.
 class ActivePlan {
  public:
   struct Place {
@@ -37,28 +37,28 @@ class ActivePlan {
     int rank = 0;
     int size = 1;
     Medium medium = Medium::kShared;
-    std::string address;                       // over TCP and verbs
-    transport::GroupCredentials members;       // over TCP and verbs
-    std::shared_ptr<const UniqueFd> listener;  // over TCP
+    std::string address;                       // TCP and verbs
+    transport::GroupCredentials members;       // TCP and verbs
+    std::shared_ptr<const UniqueFd> listener;  // TCP
     std::pmr::memory_resource* memory = std::pmr::get_default_resource();
-    // Asked now and then while it waits for the others; an error ends that.
+    // Called periodically while Prepare waits for other ranks; an error ends the wait.
     transport::WaitCheck check;
   };
 
-  // All ranks do it at the same time. Of a plan that CheckCollectivePlan accepts.
-  // Errors: those of the transports (kAlreadyExists for a source port that is taken) and of
+  // Opens the connections of a plan that CheckCollectivePlan has accepted. All ranks call it at the
+  // same time. Errors: those of the transports (kAlreadyExists for a source port in use) and of
   // Interpreter::Prepare.
   static Result<std::unique_ptr<ActivePlan>> Prepare(CollectivePlan plan, const Place& place,
                                                      transport::Deadline deadline);
 
   const CollectivePlan& plan() const { return plan_; }
-  // Whether it is meant for such a call; `bytes`: of the data of all ranks together, as files count
-  // it.
+  // Whether the plan applies to a call. `bytes`: the data of all ranks together, as program files
+  // count it.
   bool Serves(const CallSignature& call, std::size_t bytes) const;
   // As Interpreter::Run.
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::WaitLimit& patience) {
-    return interpreter_->Run(operands, call, patience);
+                   const transport::WaitLimit& limit) {
+    return interpreter_->Run(operands, call, limit);
   }
 
  private:

@@ -16,7 +16,7 @@ using program::CollectiveKind;
 using program::OpCode;
 using transport::Endpoint;
 
-// FNV-1a over what makes ranks' programs fit together.
+// An FNV-1a hash over the properties in which the programs of all ranks must agree.
 class Fingerprint {
  public:
   void Add(std::int64_t value) {
@@ -71,13 +71,14 @@ Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
   const auto ranks = static_cast<int>(program->ranks.size());
   if (ranks != transport.size()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("program {} is for {} ranks, the group has {}", program->name, ranks,
-                            transport.size()));
+                fmt::format("program {} is for {} ranks, but the group has {}", program->name,
+                            ranks, transport.size()));
   }
   std::unique_ptr<Interpreter> made(new Interpreter(std::move(program), transport, memory));
   if (made->tiling_.tile_bytes() < sizeof(std::int64_t)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("program {} sends {} chunks at once, more than fit {} bytes",
+                fmt::format("program {} sends {} chunks in one message, which do not fit a slot of "
+                            "{} bytes",
                             made->program_->name, program::CountMessages(*made->program_).largest,
                             transport.slot_bytes()));
   }
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Interpreter>> Interpreter::Prepare(
       block.inbox = &transport.inbox({code.receive_peer, code.channel});
     }
   }
-  // Peers are kept waiting for as little as can be.
+  // Blocks that send run first, so that peers wait as briefly as possible.
   for (const bool sends : {true, false}) {
     for (std::size_t i = 0; i < made->blocks_.size(); ++i) {
       if ((made->blocks_[i].outbox != nullptr) == sends) made->turns_.push_back(i);
@@ -120,8 +121,8 @@ bool Interpreter::IsReady(const program::Step& step, std::int64_t tile) const {
 void Interpreter::Execute(const program::Step& step, const Tile& tile, const Part& part,
                           std::byte* slot) const {
   const bool stores = program::WritesDestination(step.op);
-  std::size_t bytes = 0;  // of this chunk
-  std::size_t at = 0;     // in the messages
+  std::size_t bytes = 0;  // of the current chunk
+  std::size_t at = 0;     // offset in the message
   for (std::int32_t i = 0; i < step.count && at < part.end; ++i, at += bytes) {
     program::Location sized = stores ? step.destination : step.source;
     sized.index += i;
@@ -133,7 +134,7 @@ void Interpreter::Execute(const program::Step& step, const Tile& tile, const Par
       location.index += i;
       return tile.Find(location) + skipped;
     };
-    // A message first, then what it is added to.
+    // Inputs in this order: the message, then what it is added to.
     std::array<const std::byte*, 2> inputs = {};
     std::array<std::byte*, 2> outputs = {};
     std::size_t input_count = 0;
@@ -160,11 +161,11 @@ Result<void> Interpreter::CheckMessage(const transport::MessageTag& tag, std::si
   }
   if (size == bytes) return {};
   return Fail(ErrorCode::kFailedPrecondition,
-              fmt::format("rank {} sent {} bytes where rank {} expects {} (other sizes of slots?)",
+              fmt::format("rank {} sent {} bytes, but rank {} expects {} (different slot sizes?)",
                           peer, size, transport_.rank(), bytes));
 }
 
-// Whether the step leaves alone what the block's outbox still borrows.
+// Whether the step does not write to memory that the block's outbox still sends in place.
 bool Interpreter::MayWrite(const Block& block, const program::Step& step, const Tile& tile) const {
   if (!program::WritesDestination(step.op) || !block.IsSendingInPlace()) return true;
   for (std::int32_t i = 0; i < step.count; ++i) {
@@ -178,8 +179,9 @@ bool Interpreter::MayWrite(const Block& block, const program::Step& step, const 
   return true;
 }
 
-// Whether the message has come and the step is done with it. What the step stores unchanged is
-// received in its place; what it reduces, piece by piece as it comes.
+// Executes a receiving step if its message has arrived; returns whether it is complete. Data that
+// is stored unchanged is received at its destination. Data that is reduced is taken piece by piece
+// as it arrives.
 Result<bool> Interpreter::TakeMessage(Block& block, const program::Step& step, const Tile& tile,
                                       std::byte* slot) const {
   const std::size_t bytes = tile.BytesOf(step);
@@ -207,7 +209,7 @@ Result<bool> Interpreter::TakeMessage(Block& block, const program::Step& step, c
   return true;
 }
 
-// Whether the block got one step further.
+// Executes the block's next step if it need not wait; returns whether it did.
 Result<bool> Interpreter::TryStep(Block& block) {
   const auto steps = static_cast<std::int64_t>(block.code->steps.size());
   const std::int64_t tile_index = block.done / steps;
@@ -215,7 +217,7 @@ Result<bool> Interpreter::TryStep(Block& block) {
   const Tile& tile = tiling_.tiles()[static_cast<std::size_t>(tile_index)];
   if (!IsReady(step, tile_index) || !MayWrite(block, step, tile)) return false;
   const std::size_t bytes = tile.BytesOf(step);
-  // What is sent from memory in one piece is lent, all else goes through a slot.
+  // Contiguous memory is sent in place; all else goes through a slot.
   const bool stores = program::WritesDestination(step.op);
   std::byte* piece = nullptr;
   if (program::Sends(step.op) && block.outbox->SupportsSendInPlace() &&
@@ -282,18 +284,18 @@ std::string Interpreter::DescribeWaits() const {
                      Describe(call_));
 }
 
-Result<void> Interpreter::RunTiles(const transport::WaitLimit& patience) {
+Result<void> Interpreter::RunTiles(const transport::WaitLimit& limit) {
   for (Block& block : blocks_) block.done = 0;
   while (true) {
     auto moved = Advance();
     if (!moved) return Propagate(moved);
     if (IsFinished()) {
       return transport::WaitInterruptibly(
-          patience, [&](transport::Deadline nap) { return transport_.Flush(nap); });
+          limit, [&](transport::Deadline nap) { return transport_.Flush(nap); });
     }
     if (*moved) continue;
     auto waited = transport::WaitInterruptibly(
-        patience, [&](transport::Deadline nap) { return transport_.Wait(nap); });
+        limit, [&](transport::Deadline nap) { return transport_.Wait(nap); });
     if (waited) continue;
     return Fail(waited.error().code,
                 fmt::format("{} ({})", waited.error().message, DescribeWaits()));
@@ -301,12 +303,12 @@ Result<void> Interpreter::RunTiles(const transport::WaitLimit& patience) {
 }
 
 Result<void> Interpreter::Run(const Operands& operands, const CallSignature& call,
-                              const transport::WaitLimit& patience) {
+                              const transport::WaitLimit& limit) {
   call_ = call;
   call_.program = fingerprint_;
   reduction_ = {.type = operands.type, .op = operands.op};
   const Operands cut = tiling_.Cut(operands);
-  auto done = RunTiles(patience);
+  auto done = RunTiles(limit);
   if (!done) {
     transport_.Abort(done.error());
     return done;
@@ -316,7 +318,7 @@ Result<void> Interpreter::Run(const Operands& operands, const CallSignature& cal
   return {};
 }
 
-// Divides the sums of an average, where the call is one.
+// Divides the sums if the operation is an average.
 void Interpreter::Average(std::byte* output, std::size_t elements) {
   if (reduction_.op != reduce::ReduceOp::kAvg || !Averages() || elements == 0) return;
   reduction_.divisor = program_->collective.ranks;

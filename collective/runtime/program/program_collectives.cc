@@ -12,7 +12,7 @@ namespace {
 
 using program::CollectiveKind;
 
-// What several connections carry faster than one.
+// From this size on several connections are faster than one.
 constexpr std::size_t kLargeBytes = 64 << 10;
 
 // The algorithms whose chunks may be of unequal sizes.
@@ -44,7 +44,7 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
   if (!program) return Propagate(program);
   const program::Verdict verdict = program::Verify(*program, {.fifo_slots = transport_->slots()});
   if (verdict.violation) {
-    return Fail(ErrorCode::kInternal, fmt::format("{} of {} ranks is not right: {}", algorithm,
+    return Fail(ErrorCode::kInternal, fmt::format("{} of {} ranks is incorrect: {}", algorithm,
                                                   transport_->size(), verdict.violation->message));
   }
   auto prepared =
@@ -56,7 +56,7 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
 }
 
 Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignature& call,
-                                     const transport::WaitLimit& patience) {
+                                     const transport::WaitLimit& limit) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes && !operands.HasUnequalParts() ? connections_ : 1;
   transport_->Enter(ToTag(call),
@@ -66,24 +66,25 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
                       if (theirs.sequence == call.sequence && !(theirs == call)) {
                         return tl::unexpected(MismatchError(peer, theirs, rank, call));
                       }
-                      // A peer that is in a later call waits for this rank to come.
+                      // A peer in a later call waits until this rank reaches it.
                       return static_cast<std::int32_t>(theirs.sequence - call.sequence) <= 0;
                     });
   const auto algorithm = Choose(call.kind, operands);
   if (!algorithm) return tl::unexpected(algorithm.error());
-  auto interpreter = Find(*algorithm, call.root, instances, patience.deadline);
+  auto interpreter = Find(*algorithm, call.root, instances, limit.deadline);
   if (!interpreter) {
     transport_->Abort(interpreter.error());
     return Propagate(interpreter);
   }
-  return (*interpreter)->Run(operands, call, patience);
+  return (*interpreter)->Run(operands, call, limit);
 }
 
 Result<std::byte*> ProgramCollectives::Allocate(std::size_t /*bytes*/) {
-  return Fail(ErrorCode::kUnsupported, "only ranks that share memory have registered buffers");
+  return Fail(ErrorCode::kUnsupported,
+              "registered buffers need shared memory or the offload service");
 }
 Result<void> ProgramCollectives::Release(std::byte* /*memory*/) {
-  return Fail(ErrorCode::kNotFound, "that is no registered buffer");
+  return Fail(ErrorCode::kNotFound, "this memory is not a registered buffer of the group");
 }
 
 }  // namespace espalier::runtime

@@ -14,13 +14,13 @@
 
 namespace espalier::runtime {
 
-// Collectives as programs over any transport: the algorithm of the call is chosen by its size,
-// made, verified and prepared when it is first needed, and kept. Unequal parts go around a ring,
-// over one connection to each peer.
+// Runs collectives as programs over any transport. The algorithm is chosen by the call's size; its
+// program is made, verified and connected when first needed, and kept. Unequal parts go around a
+// ring, over one connection to each peer.
 class ProgramCollectives : public Backend {
  public:
-  // Large data moves over `connections` connections to each peer at the same time. `algorithm` is
-  // used for its collective whatever the size; empty: none. `memory`: for what calls need.
+  // `connections`: parallel connections to each peer for large data. `algorithm`: forced for its
+  // collective at every size; empty: none. `memory`: source of the memory that calls need.
   ProgramCollectives(std::unique_ptr<transport::Transport> transport, int connections,
                      const Costs& costs, std::string algorithm,
                      std::pmr::memory_resource* memory = std::pmr::get_default_resource())
@@ -31,7 +31,7 @@ class ProgramCollectives : public Backend {
         memory_(memory) {}
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
-                   const transport::WaitLimit& patience) override;
+                   const transport::WaitLimit& limit) override;
   Result<void> Check() override { return transport_->Check(); }
   void Abort(const Error& cause) override { transport_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override;

@@ -14,8 +14,8 @@ using program::CollectiveKind;
 
 constexpr std::size_t kTileGranularity = 64;
 
-// Bytes of each chunk that one message carries: messages on average of the size that the transport
-// likes, and the largest within a slot.
+// The bytes of each chunk in one message: messages have on average the size that the transport
+// prefers, and the largest one fits a slot.
 std::size_t TileBytesOf(const program::Program& program, const transport::Transport& transport) {
   const program::MessageCounts counts = program::CountMessages(program);
   const auto wanted =
@@ -117,7 +117,7 @@ std::size_t Tiling::ChunksOf(Buffer buffer) const {
   return static_cast<std::size_t>(code().scratch_chunks);
 }
 
-// Chunks that Operands::elements are cut into.
+// The number of chunks into which Operands::elements are cut.
 std::size_t Tiling::ChunksPerShare() const {
   const program::CollectiveSpec& spec = program_.collective;
   const bool is_shared = spec.kind == CollectiveKind::kAllToAll ||
@@ -133,7 +133,7 @@ void Tiling::CutEqualParts(const Operands& operands) {
   Tile tile;
   tile.chunk_bytes = whole * element;
   const std::size_t segment_bytes = operands.elements * element;
-  // The input is only read where it is not the output too.
+  // Programs write to the input only if it is also the output.
   tile.Of(Buffer::kInput) = {const_cast<std::byte*>(operands.input), share, segment_bytes};
   tile.Of(Buffer::kOutput) = {operands.output, share, segment_bytes};
   scratch_.resize(std::max(scratch_.size(), ChunksOf(Buffer::kScratch) * tile.chunk_bytes));
@@ -154,7 +154,7 @@ void Tiling::CutChunks(Tile whole, std::size_t element) {
   }
 }
 
-// As many tiles as the longest part has.
+// The longest part determines the number of tiles.
 void Tiling::CutUnequalParts(const Operands& operands) {
   const int ranks = program_.collective.ranks;
   ESPALIER_CHECK(ChunksPerShare() == 1 && program_.placement.in_place &&
@@ -194,7 +194,8 @@ bool Tiling::IsInPlace(const Operands& operands) const {
   }
 }
 
-// One element a chunk. The elements of a segment beyond share x whole, and zeros after them.
+// Adds a tile of one element per chunk: the elements of each segment beyond share x whole, then
+// zeros.
 void Tiling::AddTail(const Operands& operands, std::size_t whole, std::size_t rest) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const std::size_t share = ChunksPerShare();
@@ -236,7 +237,7 @@ void Tiling::CopyTailOut(const Operands& operands) const {
   }
 }
 
-// Programs that cannot work where the caller has its memory work on a copy.
+// Copies the input if the program does not support the call's buffer placement.
 Operands Tiling::Stage(const Operands& operands) {
   const bool in_place = IsInPlace(operands);
   const program::BufferPlacement& placement = program_.placement;

@@ -12,10 +12,10 @@
 
 namespace espalier::runtime {
 
-// A part of every chunk of a call, over which the whole program runs.
+// A tile: the same byte range of every chunk of a call, over which the whole program runs once.
 struct Tile {
-  // Where the chunks of one buffer lie: in segments, which are the ranks' shares; or, one after
-  // another, between these bounds, counted in elements from the first.
+  // The position of the chunks in one buffer: in equal segments, one for each rank's part; or, for
+  // unequal parts, one after another between `bounds`, which count elements.
   struct Layout {
     std::byte* base = nullptr;
     std::size_t segment_chunks = 1;
@@ -24,49 +24,49 @@ struct Tile {
     std::size_t element = 1;
   };
   Layout buffers[3];
-  std::size_t chunk_bytes = 0;  // from one chunk to the next
-  std::size_t offset = 0;       // in each chunk, bytes
-  std::size_t bytes = 0;        // of each chunk; of one that ends before, what there is
+  std::size_t chunk_bytes = 0;  // distance between chunks
+  std::size_t offset = 0;       // begin of the tile in each chunk, bytes
+  std::size_t bytes = 0;        // bytes of the tile in each chunk; fewer if a chunk ends earlier
 
   Layout& Of(program::Buffer buffer) { return buffers[static_cast<std::size_t>(buffer)]; }
   const Layout& Of(program::Buffer buffer) const {
     return buffers[static_cast<std::size_t>(buffer)];
   }
-  // The tile's part of a chunk.
+  // The address and size of the tile's part of a chunk.
   std::byte* Find(program::Location location) const;
   std::size_t BytesOf(program::Location location) const;
-  // Of all chunks of a step.
+  // The size of the tile's parts of all chunks of a step.
   std::size_t BytesOf(const program::Step& step) const;
-  // The memory of so many chunks where it is in one piece; null where it is not.
+  // The address of `count` chunks if the tile's parts of them are contiguous, else null.
   std::byte* Whole(program::Location location, std::int32_t count) const;
 };
 
 // Cuts the calls of one rank into tiles that fit the messages of a transport.
 //
-// Problem: a program is written for a fixed number of chunks, messages have a size that the
-// transport likes, and a call may have any number of elements, anywhere. Idea: all chunks are cut
-// alike, and the program runs over one tile after another; the elements beyond the last whole share
-// of the chunks are a tile of their own, one element a chunk, in memory of this class; a program
-// that cannot work where the caller has its memory works on a copy. Invariant: all ranks come to
-// the same tiles for a call, as they depend on its size, the program and the transport's slots
-// alone. Memory: the scratch that the program asks for, the tail, and the copy, kept from call to
-// call. Throws std::bad_alloc where the source has no more.
+// Problem: a program is written for a fixed number of chunks, messages have a size that suits the
+// transport, and a call may have any number of elements at any address. Idea: all chunks are cut
+// alike, and the program runs over one tile after another. Elements that do not fill whole chunks
+// form a tail: a tile of one element per chunk, in memory of this class. If a program does not
+// support the call's buffer placement, it works on a copy. Invariant: all ranks cut a call into the
+// same tiles, because the cut depends on the call's size, the program and the slot size only.
+// Memory: the program's scratch, the tail and the copy, kept from call to call. Throws
+// std::bad_alloc if the memory resource is exhausted.
 // Thread safety: one thread at a time.
 class Tiling {
  public:
-  // The program outlives it.
+  // The program must outlive the tiling.
   Tiling(const program::Program& program, const transport::Transport& transport,
          std::pmr::memory_resource* memory);
 
-  // The most bytes of a chunk in one tile. Less than 8 where a slot has no room for a message.
+  // The maximum bytes of a chunk in one tile. Less than 8 if a slot is too small for the program.
   std::size_t tile_bytes() const { return tile_bytes_; }
-  // Cuts a call. Returns where the program has its data: the caller's operands, or a copy.
+  // Cuts a call. Returns the operands on which the program works: the caller's, or a copy.
   Operands Cut(const Operands& operands);
-  // Of the call that was cut last, never none.
+  // The tiles of the last call that was cut; at least one.
   const std::pmr::vector<Tile>& tiles() const { return tiles_; }
-  // Brings the results of that call to the caller's output; `cut` is what Cut has returned.
+  // Copies the results of that call to the caller's output. `cut`: the result of Cut.
   void CopyOut(const Operands& cut, const Operands& operands) const;
-  // How many elements a call's output has on this rank.
+  // The number of elements in a call's output on this rank.
   std::size_t OutputElements(const Operands& operands) const;
 
  private:

@@ -14,14 +14,14 @@
 namespace espalier::runtime {
 namespace {
 
-// Copies from here on would not stay in the caches anyway.
+// Copies of at least this size exceed the caches and use streaming stores.
 constexpr std::size_t kStreamFrom = 4 << 20;
 
 // process_vm_readv or process_vm_writev.
 using Transfer = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                              unsigned long);
 
-// Whether all of it was there; errno says why not.
+// Transfers all bytes between two processes. Returns false and sets errno on failure.
 bool Move(Transfer transfer, std::int64_t process, std::byte* own, std::byte* theirs,
           std::size_t bytes) {
   while (bytes > 0) {
@@ -66,7 +66,7 @@ void PeerMemory::Meet(std::vector<MemoryOwner> ranks) {
     auto* const place = reinterpret_cast<std::byte*>(rank.place);
     const bool reads = ReadProcess(rank.process, place, own, sizeof(word)) && word == rank.word;
     reads_all_ = reads_all_ && reads;
-    // Never into a stranger's memory.
+    // Writes only where the word matched, so never into an unrelated process.
     writes_all_ = writes_all_ && reads && WriteProcess(rank.process, own, place, sizeof(word));
   }
 }
@@ -80,7 +80,7 @@ Result<void> PeerMemory::Read(int rank, const std::byte* from, std::byte* to,
   }
   if (ReadProcess(process, from, to, bytes)) return {};
   return Fail(ErrorCode::kUnavailable,
-              fmt::format("the memory of rank {} cannot be read (process {}): {}", rank, process,
+              fmt::format("cannot read the memory of rank {} (process {}): {}", rank, process,
                           std::strerror(errno)));
 }
 
@@ -93,7 +93,7 @@ Result<void> PeerMemory::Write(int rank, const std::byte* from, std::byte* to,
   }
   if (WriteProcess(process, from, to, bytes)) return {};
   return Fail(ErrorCode::kUnavailable,
-              fmt::format("the memory of rank {} cannot be written (process {}): {}", rank, process,
+              fmt::format("cannot write the memory of rank {} (process {}): {}", rank, process,
                           std::strerror(errno)));
 }
 

@@ -8,26 +8,27 @@
 
 namespace espalier::runtime {
 
-// Who writes pieces, and who reads them: one rank, or all.
+// The ranks that write pieces and those that read them: one rank, or all.
 struct Roles {
   int writer = kAllRanks;
   int reader = kAllRanks;
 };
 
-// Passes pieces from writers to readers through places that are used over and over.
+// Passes pieces from writers to readers through places that are reused in turn.
 //
-// Problem: copying into a place and copying out of it are to overlap, with one flag for each piece
-// instead of a barrier. Idea: every rank counts the pieces of all calls that it has published and
-// consumed, in its area; piece n of a call goes to place n modulo the number of places. Invariant:
-// a writer is ahead of the slowest reader by no more pieces than there are places, and both
-// counters of every rank advance by the number of pieces in every call, whatever its role. The next
-// call begins when all have read, so that no piece is waited for at the end. Cost: for each piece,
-// a write of a line and a look at one line of each peer. Thread safety: one thread at a time.
+// Problem: copies into and out of places should overlap, with one flag for each piece instead of a
+// barrier. Idea: every rank counts in its area the pieces that it has published and consumed in all
+// calls; piece n of a call uses place n modulo the number of places. Invariant: a writer is ahead
+// of the slowest reader by at most the number of places, and both counters of every rank advance by
+// the number of pieces in every call, whatever its role. The next call starts only after all ranks
+// have arrived in it and thus read everything, so a call does not end with a wait. Cost: for each
+// piece, one cache line written and one line read for each peer. Thread safety: one thread at a
+// time.
 class PieceExchange {
  public:
   explicit PieceExchange(SharedContext& context) : context_(context) {}
 
-  // publish(i) fills a place of this rank's with piece i, consume(i) reads those of the writers.
+  // publish(i) copies piece i into a place of this rank; consume(i) reads piece i of all writers.
   // Errors: those of SharedContext::AwaitPeer.
   template <typename Publish, typename Consume>
   Result<void> Run(std::size_t pieces, std::size_t places, Roles roles, const Publish& publish,
@@ -48,7 +49,7 @@ class PieceExchange {
         }
         publish(i);
       }
-      // Of ranks that do not write too: what comes after is counted from there.
+      // Ranks that do not write advance their counters, too, as later calls count from there.
       if (i < pieces) context_.area(rank).published.Set(number(i));
       if (i == 0) continue;
       if (reads) {
@@ -72,7 +73,7 @@ class PieceExchange {
   }
 
   SharedContext& context_;
-  std::uint32_t exchanged_ = 0;  // pieces of all calls
+  std::uint32_t exchanged_ = 0;  // pieces in all calls so far
 };
 
 }  // namespace espalier::runtime

@@ -8,8 +8,8 @@
 
 namespace espalier::runtime {
 
-// A vector of `count` elements of `element` bytes, cut into pieces of at most `length` elements;
-// pieces after its last have nothing in them.
+// Cuts a vector of `count` elements of `element` bytes into pieces of at most `length` elements.
+// Pieces beyond its end are empty.
 struct Pieces {
   std::size_t count;
   std::size_t length;
@@ -23,7 +23,7 @@ struct Pieces {
   std::size_t Bytes(std::size_t piece) const { return Elements(piece) * element; }
 };
 
-// The longest of the ranks' parts of a call, in pieces of at most so many bytes.
+// The longest of the ranks' parts of a call, cut into pieces of at most `piece_bytes` bytes.
 inline Pieces LongestPart(const Operands& operands, int ranks, std::size_t piece_bytes) {
   const std::size_t element = reduce::SizeOf(operands.type);
   std::size_t longest = 0;

@@ -10,50 +10,52 @@ namespace {
 
 using program::CollectiveKind;
 
-// Where ranks share cores a call is timed to its end on all of them, which costs a meeting.
+// Where ranks share cores, timing lasts until all ranks have ended the call, which costs a barrier.
 constexpr std::uint32_t kTimeEvery = 8;
-// Calls are told apart by their kind and the number of bits of their length.
+// Classes of calls for online tuning: by kind and by power of two of the bytes.
 constexpr std::size_t kSizeClasses = 65;
 constexpr std::size_t kCallClasses =
     (static_cast<std::size_t>(CollectiveKind::kCustom) + 1) * kSizeClasses;
-// Parts from here on are read where they are: below, to ask the kernel costs more than a copy.
-constexpr std::size_t kReadFrom = 32 << 10;
-constexpr std::size_t kStreamSlotsFrom = 256 << 10;
+// Smaller parts are staged, because a system call costs more than a copy.
+constexpr std::size_t kSingleCopyFrom = 32 << 10;
+constexpr std::size_t kStreamingFrom = 256 << 10;
 
 }  // namespace
 
 ProtocolChoice::ProtocolChoice(const SharedContext& context, const Costs& costs,
-                               std::optional<SharedProtocolKind> way)
+                               std::optional<SharedProtocolKind> forced)
     : context_(context),
       costs_(costs),
-      way_(way),
+      forced_(forced),
       times_(kCallClasses, context.group().has_cores() ? 1 : kTimeEvery) {}
 
 bool ProtocolChoice::IsSmall(const Operands& operands, const CallSignature& call) const {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   if (call.kind != CollectiveKind::kAllReduce || bytes > kMaxSmallBytes) return false;
-  if (way_) return *way_ == SharedProtocolKind::kSmall;
-  if (bytes <= kSmallestBytes) return true;  // two meetings less
+  if (forced_) return *forced_ == SharedProtocolKind::kSmall;
+  if (bytes <= kSmallestBytes) return true;  // saves two barriers
   const int size = context_.size();
   return Predict(costs_, SharedWork(SharedProtocolKind::kSmall, size, bytes, costs_.lanes)) <=
          Predict(costs_, SharedWork(SharedProtocolKind::kStaged, size, bytes, costs_.lanes));
 }
 
-// Of a broadcast it is one that reads.
+// In a broadcast the chooser is a rank that reads.
 int ProtocolChoice::ChooserOf(const CallSignature& call) const {
   if (call.kind == CollectiveKind::kReduce) return call.root;
   return call.kind == CollectiveKind::kBroadcast ? (call.root + 1) % context_.size() : 0;
 }
 
-// What is faster of two ways. Ranks that share cores do not read: part of what they fetch through
-// slots is in the cache of the core where it was written.
+// The first candidate is kStaged. The second is kSingleCopy for what is only copied and for a
+// reduce of more than two ranks, else kStagedStreaming. Ranks that share cores do not use
+// kSingleCopy, because part of what they fetch from slots is in the cache of the core that wrote
+// it.
 SharedProtocolKind ProtocolChoice::Choose(const Operands& operands, const CallSignature& call) {
   is_timed_ = false;
-  if (way_ && *way_ != SharedProtocolKind::kSmall) return *way_;
+  if (forced_ && *forced_ != SharedProtocolKind::kSmall) return *forced_;
   const std::size_t element = reduce::SizeOf(operands.type);
   SharedProtocolKind second = SharedProtocolKind::kSingleCopy;
   std::size_t bytes = operands.elements * element;
-  std::size_t least = kReadFrom;
+  std::size_t least = kSingleCopyFrom;
   switch (call.kind) {
     case CollectiveKind::kAllGather:
     case CollectiveKind::kAllToAll:
@@ -63,19 +65,19 @@ SharedProtocolKind ProtocolChoice::Choose(const Operands& operands, const CallSi
       break;
     case CollectiveKind::kReduce:
       if (context_.size() == 2) second = SharedProtocolKind::kStagedStreaming;
-      least = kStreamSlotsFrom;
+      least = kStreamingFrom;
       break;
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduceScatter:
       second = SharedProtocolKind::kStagedStreaming;
-      least = kStreamSlotsFrom;
+      least = kStreamingFrom;
       break;
     default:
       return SharedProtocolKind::kStaged;
   }
   if (bytes < least) return SharedProtocolKind::kStaged;
   if (!context_.group().has_cores()) second = SharedProtocolKind::kStagedStreaming;
-  if (context_.rank() != ChooserOf(call)) return SharedProtocolKind::kStaged;  // nobody asks
+  if (context_.rank() != ChooserOf(call)) return SharedProtocolKind::kStaged;  // not used
   const std::size_t call_class = static_cast<std::size_t>(call.kind) * kSizeClasses +
                                  static_cast<std::size_t>(std::bit_width(bytes));
   const OnlineTuner::Candidate next = times_.Next(call_class);
@@ -83,10 +85,11 @@ SharedProtocolKind ProtocolChoice::Choose(const Operands& operands, const CallSi
   return next == OnlineTuner::Candidate::kFirst ? SharedProtocolKind::kStaged : second;
 }
 
-// All ranks see the same lines, so that they decide alike.
+// All ranks read the same published descriptions and therefore decide alike. Single-copy falls back
+// to streaming slots if a rank cannot access its peers' memory.
 SharedProtocolKind ProtocolChoice::ProtocolOfAll(const CallSignature& call) const {
-  const SharedProtocolKind way = context_.call_of(ChooserOf(call)).way;
-  if (way != SharedProtocolKind::kSingleCopy) return way;
+  const SharedProtocolKind protocol = context_.call_of(ChooserOf(call)).protocol;
+  if (protocol != SharedProtocolKind::kSingleCopy) return protocol;
   const bool writes =
       call.kind == CollectiveKind::kBroadcast || call.kind == CollectiveKind::kReduce;
   for (int peer = 0; peer < context_.size(); ++peer) {
@@ -97,7 +100,7 @@ SharedProtocolKind ProtocolChoice::ProtocolOfAll(const CallSignature& call) cons
   }
   const bool can =
       writes || call.kind == CollectiveKind::kAllGather || call.kind == CollectiveKind::kAllToAll;
-  return can ? way : SharedProtocolKind::kStaged;
+  return can ? protocol : SharedProtocolKind::kStaged;
 }
 
 }  // namespace espalier::runtime

@@ -20,7 +20,7 @@ Result<Mapping> Map(int file, std::size_t bytes) {
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("cannot map {} bytes: {}", bytes, std::strerror(errno)));
   }
-  // Huge pages where the system gives them to who asks; it is as well without.
+  // Requests huge pages, which the system may refuse.
   ::madvise(address, bytes, MADV_HUGEPAGE);
   return Mapping(static_cast<std::byte*>(address), bytes);
 }
@@ -32,7 +32,7 @@ Mapping::~Mapping() {
 }
 
 Result<std::byte*> RegisteredMemory::Allocate(std::size_t bytes) {
-  if (bytes == 0) return Fail(ErrorCode::kInvalidArgument, "a buffer of no bytes");
+  if (bytes == 0) return Fail(ErrorCode::kInvalidArgument, "bytes must be positive");
   auto file = transport::MakeMemoryFile("espalier-buffer", bytes);
   if (!file) return Propagate(file);
   Buffer buffer;
@@ -49,9 +49,10 @@ Result<void> RegisteredMemory::Release(std::byte* memory) {
     return buffer.mapping.address() == memory;
   });
   if (found == own_.end()) {
-    return Fail(ErrorCode::kNotFound, "that is no registered buffer's beginning");
+    return Fail(ErrorCode::kNotFound,
+                "no registered buffer begins there (pass the address from espalier_comm_alloc)");
   }
-  // Peers that have it mapped keep an empty file.
+  // Peers that still map the file keep an empty one.
   ::fallocate(found->file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
               static_cast<off_t>(found->mapping.bytes()));
   own_.erase(found);
@@ -87,8 +88,8 @@ Result<std::byte*> RegisteredMemory::Reach(int peer, RegisteredPlace place, std:
   const Mapping& mapping = found->second;
   if (place.offset > mapping.bytes() || mapping.bytes() - place.offset < bytes) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("rank {} names {} bytes at {} of a registered buffer of {}", peer,
-                            bytes, place.offset, mapping.bytes()));
+                fmt::format("rank {} uses {} bytes at offset {} of a registered buffer of {} bytes",
+                            peer, bytes, place.offset, mapping.bytes()));
   }
   return mapping.address() + place.offset;
 }

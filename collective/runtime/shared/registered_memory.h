@@ -12,16 +12,16 @@
 
 namespace espalier::runtime {
 
-// Where a buffer lies in a memory file of a process, in a form that other processes can map.
+// A place in a memory file of some process, described such that other processes can map it.
 struct RegisteredPlace {
   std::int64_t process = 0;
   std::int32_t file = -1;  // none
-  std::uint32_t id = 0;    // of that process: never used again
+  std::uint32_t id = 0;    // unique within that process
   std::uint64_t file_bytes = 0;
   std::uint64_t offset = 0;
 };
 
-// A mapping that goes with its owner.
+// Owns a memory mapping and unmaps it when destroyed.
 class Mapping {
  public:
   Mapping() = default;
@@ -45,18 +45,18 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-// The buffers of this rank that its peers may map, and those of its peers that it has mapped.
-// A peer's mapping stays until this goes, but memory that its owner has released holds no pages.
-// Thread safety: one thread at a time.
+// Owns the registered buffers of this rank, which peers may map, and its mappings of peers'
+// buffers. Mappings of peers stay until the destructor, but occupy no pages once the owner has
+// released the buffer. Thread safety: one thread at a time.
 class RegisteredMemory {
  public:
   Result<std::byte*> Allocate(std::size_t bytes);
   Result<void> Release(std::byte* memory);
-  // None where not all of it is in one registered buffer.
+  // The place of a memory range; none if no registered buffer contains all of it.
   std::optional<RegisteredPlace> Find(const std::byte* memory, std::size_t bytes) const;
-  // A peer's place in this process, with so many bytes: mapped when first asked for. By value, for
-  // peers can write to where it comes from.
-  // Errors: kUnavailable; kFailedPrecondition where the peer's buffer has not so many.
+  // The address in this process of `bytes` bytes at a peer's place; maps the buffer on first use.
+  // `place` is passed by value because the peer can still change the original.
+  // Errors: kUnavailable; kFailedPrecondition if the peer's buffer ends earlier.
   Result<std::byte*> Reach(int peer, RegisteredPlace place, std::size_t bytes);
 
  private:

@@ -10,32 +10,33 @@
 #include "collective/transport/base/transport.h"
 #include "collective/transport/shm/shared_group.h"
 
-// What the ranks of a group have in the memory that all of them see. What a peer writes there never
-// leads outside what is shared, whatever it is; but where a peer's memory lies ("readable",
-// "writable") is believed within a process, whose ranks are one program.
+// The layout of a group's shared memory: one area for each rank. Values that a peer writes there
+// cannot make this rank access memory outside of what is shared. Exception: the addresses
+// `readable` and `writable` are trusted between ranks of one process, which are one program.
 namespace espalier::runtime {
 
-// Where one rank may be named, all of them.
+// In place of a rank: all ranks.
 inline constexpr int kAllRanks = -1;
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLine = 64;
-// Outputs from here on would not stay in the caches anyway.
+// Outputs of at least this size exceed the caches and use streaming stores.
 inline constexpr std::size_t kStreamFrom = 8 << 20;
-// What is left of the line of a call.
+// The bytes of data that fit in the cache line of a call's flag.
 inline constexpr std::size_t kSmallestBytes = 16;
 
-// Element ranges are cut at lines, so that ranks do not write to one line, and streams stay
-// aligned.
+// Rounds a number of elements up to whole cache lines, so that two ranks never write to one line
+// and streaming stores stay aligned.
 inline std::size_t RoundToLines(std::size_t elements, std::size_t element) {
   const std::size_t per_line = kLine / element;
   return (elements + per_line - 1) / per_line * per_line;
 }
-// How an output of so many bytes is stored.
+// The kind of stores for an output of `bytes` bytes.
 inline reduce::Stores StoresFor(std::size_t bytes) {
   return bytes >= kStreamFrom ? reduce::Stores::kStreaming : reduce::Stores::kCached;
 }
 
-// A small call is a line or two that others fetch, and one where the data has room behind the tag.
+// A rank's description of a call. A peer fetches one line for the smallest calls, whose data fits
+// behind the tag, and further lines for the data of other small calls.
 struct alignas(2 * kLine) SharedCall {
   transport::Counter arrived;
   transport::MessageTag tag = {};
@@ -43,26 +44,26 @@ struct alignas(2 * kLine) SharedCall {
   alignas(kLine) std::byte small[kMaxSmallBytes];
   RegisteredPlace input;
   RegisteredPlace output;
-  // Where others may read the input in this rank's process; nowhere where that would go wrong.
+  // The address of the input in this rank's process; null if peers must not read it there.
   const std::byte* readable;
-  std::byte* writable;     // where a broadcast's root may write
-  std::uint8_t reads_all;  // not 0: it can
-  std::uint8_t writes_all;
-  // Of a long call, if this rank chooses.
-  SharedProtocolKind way;
-  std::uint8_t is_timed;  // not 0: it is
+  std::byte* writable;      // the address of the output, where peers may write
+  std::uint8_t reads_all;   // 1: this rank can read all peers' memory
+  std::uint8_t writes_all;  // 1: this rank can write all peers' memory
+  // The choice for a long call; used if this rank is the chooser.
+  SharedProtocolKind protocol;
+  std::uint8_t is_timed;  // 1: the chooser times the call
 
   std::byte* PlaceFor(std::size_t bytes) { return bytes <= kSmallestBytes ? smallest : small; }
 };
 static_assert(offsetof(SharedCall, small) == kLine, "the smallest calls are one line");
 
 struct RankArea {
-  MemoryOwner owner;         // before the first call
-  std::size_t level2_bytes;  // as owner: of a core's own cache
+  MemoryOwner owner;         // written before the first call
+  std::size_t level2_bytes;  // of a core's second-level cache; written before the first call
   SharedCall calls[2];       // by the parity of the call
   transport::Signal barrier;
-  transport::Signal published;  // pieces, of all calls
-  transport::Signal consumed;
+  transport::Signal published;  // pieces published in all calls so far
+  transport::Signal consumed;   // pieces consumed in all calls so far
   alignas(kPage) std::byte slots[2 * kSlotBytes];
   std::byte results[2][kSlotBytes];  // by the parity of the piece
 };

@@ -11,37 +11,38 @@ namespace {
 
 using program::CollectiveKind;
 
-// How long a call that has failed waits for ranks that use its memory.
+// How long a failed call waits for ranks that still use its memory.
 constexpr std::chrono::seconds kWithdrawal(5);
 
 }  // namespace
 
 SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group,
-                                     const Costs& costs, std::optional<SharedProtocolKind> way)
+                                     const Costs& costs, std::optional<SharedProtocolKind> forced)
     : context_(std::move(group)),
-      choice_(context_, costs, way),
+      choice_(context_, costs, forced),
       exchange_(context_),
       small_(context_),
-      mapped_(context_),
-      reading_(context_),
-      slots_(context_, exchange_, reduce::Stores::kCached),
-      streamed_(context_, exchange_, reduce::Stores::kStreaming) {}
+      zero_copy_(context_),
+      single_copy_(context_),
+      staged_(context_, exchange_, reduce::Stores::kCached),
+      staged_streaming_(context_, exchange_, reduce::Stores::kStreaming) {}
 
 std::size_t SharedCollectives::MemoryOf(int size) {
   return sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
 }
 
 Result<void> SharedCollectives::Run(const Operands& operands, const CallSignature& call,
-                                    const transport::WaitLimit& patience) {
-  context_.Begin(operands, call, patience);
+                                    const transport::WaitLimit& limit) {
+  context_.Begin(operands, call, limit);
   auto done = RunCall(operands, call);
   if (done) return done;
   context_.group().Abort(done.error());
   const auto reaches =
       context_.group().AwaitRemoteAccessEnd(std::chrono::steady_clock::now() + kWithdrawal);
   if (!reaches) return done;
-  return Fail(done.error().code, fmt::format("{}; rank {} may yet read or write this call's memory",
-                                             done.error().message, *reaches));
+  return Fail(done.error().code,
+              fmt::format("{}; rank {} may still read or write this call's memory",
+                          done.error().message, *reaches));
 }
 
 Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignature& call,
@@ -68,7 +69,7 @@ void SharedCollectives::DescribeCall(const Operands& operands, const CallSignatu
   mine.writable = operands.output;
   mine.reads_all = context_.memories().ReadsAll() ? 1 : 0;
   mine.writes_all = context_.memories().WritesAll() ? 1 : 0;
-  mine.way = choice_.Choose(operands, call);
+  mine.protocol = choice_.Choose(operands, call);
   mine.is_timed = choice_.is_timed() ? 1 : 0;
 }
 
@@ -77,15 +78,16 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
   auto entered = Enter(operands, call, is_small);
   if (!entered) return entered;
   if (is_small) return small_.Run(operands, call);
-  if (mapped_.CanServe(call)) return RunBetweenPrograms(mapped_, operands, call);
-  const SharedProtocolKind way = choice_.ProtocolOfAll(call);
-  // Ranks that take turns on a core end one after another, which one of them does not see.
-  const bool meets = !context_.group().has_cores() && way != SharedProtocolKind::kSingleCopy &&
-                     context_.call_of(choice_.ChooserOf(call)).is_timed != 0;
-  if (!choice_.is_timed() && !meets) return RunLong(operands, call, way);
+  if (zero_copy_.CanServe(call)) return RunWithRemoteAccess(zero_copy_, operands, call);
+  const SharedProtocolKind protocol = choice_.ProtocolOfAll(call);
+  // Ranks that share a core end one after another, so timing needs a barrier to see the last end.
+  const bool needs_barrier = !context_.group().has_cores() &&
+                             protocol != SharedProtocolKind::kSingleCopy &&
+                             context_.call_of(choice_.ChooserOf(call)).is_timed != 0;
+  if (!choice_.is_timed() && !needs_barrier) return RunLong(operands, call, protocol);
   const auto begin = std::chrono::steady_clock::now();
-  auto done = RunLong(operands, call, way);
-  if (done && meets) done = context_.Meet();
+  auto done = RunLong(operands, call, protocol);
+  if (done && needs_barrier) done = context_.Meet();
   if (!choice_.is_timed()) return done;
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   choice_.Record(time.count());
@@ -93,15 +95,17 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
 }
 
 Result<void> SharedCollectives::RunLong(const Operands& operands, const CallSignature& call,
-                                        SharedProtocolKind way) {
-  if (way == SharedProtocolKind::kSingleCopy) return RunBetweenPrograms(reading_, operands, call);
-  return (way == SharedProtocolKind::kStagedStreaming ? streamed_ : slots_).Run(operands, call);
+                                        SharedProtocolKind protocol) {
+  if (protocol == SharedProtocolKind::kSingleCopy)
+    return RunWithRemoteAccess(single_copy_, operands, call);
+  return (protocol == SharedProtocolKind::kStagedStreaming ? staged_streaming_ : staged_)
+      .Run(operands, call);
 }
 
-// Straight between the memories of the ranks' programs.
-Result<void> SharedCollectives::RunBetweenPrograms(SharedProtocol& protocol,
-                                                   const Operands& operands,
-                                                   const CallSignature& call) {
+// Runs a protocol that accesses the memory of other ranks' programs.
+Result<void> SharedCollectives::RunWithRemoteAccess(SharedProtocol& protocol,
+                                                    const Operands& operands,
+                                                    const CallSignature& call) {
   auto reached = context_.group().Reach();
   if (!reached) return reached;
   auto done = protocol.Run(operands, call);

@@ -10,7 +10,7 @@ namespace {
 
 using reduce::Stores;
 
-// What the ranks of a core only copy streams from here on: below, it stays in the shared cache.
+// Copies of at least this size use streaming stores; smaller ones stay in the shared cache.
 constexpr std::size_t kStreamCopiesFrom = 16 << 20;
 
 std::size_t Level2Bytes() {
@@ -32,8 +32,8 @@ SharedContext::SharedContext(std::unique_ptr<transport::SharedGroup> group)
 }
 
 void SharedContext::Begin(const Operands& operands, const CallSignature& call,
-                          const transport::WaitLimit& patience) {
-  patience_ = patience;
+                          const transport::WaitLimit& limit) {
+  limit_ = limit;
   call_ = call;
   reduction_ = {.type = operands.type,
                 .op = operands.op,
@@ -41,8 +41,8 @@ void SharedContext::Begin(const Operands& operands, const CallSignature& call,
   ++calls_;
 }
 
-// A line may be written again when this rank has seen all others in the call after: they have then
-// read it.
+// A rank has two descriptions, by the parity of the call. When this rank has seen all others arrive
+// in the next call, they have read its description of this one, so it may be overwritten.
 Result<void> SharedContext::AwaitArrivals() {
   const SharedCall& mine = call_of(rank_);
   for (int step = 1; step < size_; ++step) {
@@ -71,7 +71,7 @@ Result<void> SharedContext::AwaitPeer(transport::Counter& counter, std::uint32_t
     if (static_cast<std::int32_t>(seen - value) >= 0) return {};
     if (group_->Spin(counter, seen)) continue;
     auto changed = transport::WaitInterruptibly(
-        patience_, [&](transport::Deadline nap) { return group_->Await(counter, seen, nap); });
+        limit_, [&](transport::Deadline nap) { return group_->Await(counter, seen, nap); });
     if (changed) continue;
     return Fail(changed.error().code,
                 fmt::format("{} (rank {} waited for rank {} in {})", changed.error().message, rank_,
@@ -79,10 +79,13 @@ Result<void> SharedContext::AwaitPeer(transport::Counter& counter, std::uint32_t
   }
 }
 
+// Each rank advances its own counter and waits until all others have reached the same value.
+// Counters only grow, so a barrier needs no reset and cannot be confused with the next one. Cost:
+// one cache line written and size - 1 lines read by each rank, in one step.
 Result<void> SharedContext::Meet() {
-  area(rank_).barrier.Set(++meetings_);
+  area(rank_).barrier.Set(++barriers_);
   for (int peer = 0; peer < size_; ++peer) {
-    auto barrier = AwaitPeer(area(peer).barrier, meetings_, peer);
+    auto barrier = AwaitPeer(area(peer).barrier, barriers_, peer);
     if (!barrier) return barrier;
   }
   return {};

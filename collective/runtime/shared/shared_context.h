@@ -17,12 +17,12 @@
 
 namespace espalier::runtime {
 
-// What all protocols over shared memory work on: the group, the areas of its ranks, the memory of
-// other ranks that this one can reach, and the call under way.
+// The state that all shared-memory protocols of a rank use: the group, the areas of its ranks,
+// access to the memory of other ranks, and the call in progress.
 // Thread safety: one thread at a time.
 class SharedContext {
  public:
-  // The group has sizeof(RankArea) bytes for each rank.
+  // The group must have sizeof(RankArea) bytes for each rank.
   explicit SharedContext(std::unique_ptr<transport::SharedGroup> group);
   SharedContext(const SharedContext&) = delete;
   SharedContext& operator=(const SharedContext&) = delete;
@@ -31,14 +31,14 @@ class SharedContext {
   int size() const { return size_; }
   transport::SharedGroup& group() const { return *group_; }
   RegisteredMemory& registered() { return registered_; }
-  // Knows the other ranks once all have entered the first call.
+  // Knows the other ranks after all have entered the first call.
   const PeerMemory& memories() const { return memories_; }
-  // The second-level cache of rank 0's core in bytes, the same number on all ranks, once all have
-  // entered the first call.
+  // The second-level cache of rank 0's core in bytes, equal on all ranks. Valid after all ranks
+  // have entered the first call.
   std::size_t level2_bytes() const { return level2_bytes_; }
 
   RankArea& area(int rank) const { return areas_[rank]; }
-  // What a rank says of the call under way.
+  // A rank's description of the call in progress.
   SharedCall& call_of(int rank) const { return area(rank).calls[calls_ % 2]; }
   std::byte* slot(int rank, std::size_t piece) const {
     return area(rank).slots + piece % 2 * kSlotBytes;
@@ -47,41 +47,41 @@ class SharedContext {
     return area(rank).results[piece % 2];
   }
 
-  // The call under way begins: call_of(rank()) may be written, until Arrive.
+  // Begins a call. call_of(rank()) may then be written until Arrive.
   void Begin(const Operands& operands, const CallSignature& call,
-             const transport::WaitLimit& patience);
-  // Shows the others what this rank says of the call.
+             const transport::WaitLimit& limit);
+  // Publishes call_of(rank()) to the other ranks.
   void Arrive() { call_of(rank_).arrived.Set(calls_); }
   // Waits until all ranks have arrived.
-  // Errors: those of AwaitPeer; kFailedPrecondition for a rank that makes another call.
+  // Errors: those of AwaitPeer; kFailedPrecondition if a rank makes another call.
   Result<void> AwaitArrivals();
-  // Waits until a counter that a peer writes has come to `value`.
+  // Waits until a counter that a peer writes has reached `value`.
   // Errors: those of SharedGroup::Await, with the ranks and the call; kUnavailable when the call's
-  // patience is over.
+  // time limit has passed.
   Result<void> AwaitPeer(transport::Counter& counter, std::uint32_t value, int peer);
-  // A barrier. Errors: those of AwaitPeer.
+  // Waits at a barrier of all ranks. Errors: those of AwaitPeer.
   Result<void> Meet();
 
   const CallSignature& call() const { return call_; }
   const reduce::Reduction& reduction() const { return reduction_; }
-  // Room for one address for each rank, for whoever reduces.
+  // Scratch space of protocols that reduce: one input address for each rank.
   std::vector<const std::byte*>& inputs() { return inputs_; }
-  // For outputs that have a part of so many bytes from each rank.
+  // The kind of stores for outputs that receive `part_bytes` bytes from each rank.
   reduce::Stores CopyStores(std::size_t part_bytes) const;
 
  private:
   void ExchangeMemoryOwners();
 
   std::unique_ptr<transport::SharedGroup> group_;
-  RankArea* const areas_;  // of all ranks
+  RankArea* const areas_;  // one for each rank
   RegisteredMemory registered_;
   PeerMemory memories_;
   int rank_;
   int size_;
   std::size_t level2_bytes_ = 0;
-  std::uint32_t calls_ = 0;  // begun
-  std::uint32_t meetings_ = 0;
-  transport::WaitLimit patience_{transport::Deadline()};
+  std::uint32_t calls_ = 0;  // begun so far
+  std::uint32_t barriers_ = 0;
+  transport::WaitLimit limit_{transport::Deadline()};
   CallSignature call_;
   reduce::Reduction reduction_;
   std::vector<const std::byte*> inputs_;

@@ -6,13 +6,13 @@
 
 namespace espalier::runtime {
 
-// One way to move and reduce the data of a call between ranks that share memory.
+// A protocol that moves and reduces the data of a call between ranks that share memory.
 // Thread safety: one thread at a time.
 class SharedProtocol {
  public:
   virtual ~SharedProtocol() = default;
-  // Does this rank's part of a call that all ranks have entered and that all do in this way.
-  // Errors: those of SharedContext::AwaitPeer, and of memory that cannot be reached.
+  // Does this rank's part of a call. All ranks have entered the call and use this protocol.
+  // Errors: those of SharedContext::AwaitPeer, and those of access to a peer's memory.
   virtual Result<void> Run(const Operands& operands, const CallSignature& call) = 0;
 };
 

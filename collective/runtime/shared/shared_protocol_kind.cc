@@ -7,7 +7,7 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr EnumNames<SharedProtocolKind> kWayNames({
+constexpr EnumNames<SharedProtocolKind> kProtocolNames({
     {SharedProtocolKind::kSmall, "small"},
     {SharedProtocolKind::kStaged, "staged"},
     {SharedProtocolKind::kStagedStreaming, "staged-streaming"},
@@ -16,9 +16,11 @@ constexpr EnumNames<SharedProtocolKind> kWayNames({
 
 }  // namespace
 
-std::string_view SharedProtocolName(SharedProtocolKind way) { return kWayNames.NameOf(way); }
+std::string_view SharedProtocolName(SharedProtocolKind protocol) {
+  return kProtocolNames.NameOf(protocol);
+}
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name) {
-  if (const auto found = kWayNames.Find(name)) return found;
+  if (const auto found = kProtocolNames.Find(name)) return found;
   // Deprecated spellings, accepted for one release.
   if (name == "slots") return SharedProtocolKind::kStaged;
   if (name == "streamed") return SharedProtocolKind::kStagedStreaming;
@@ -26,17 +28,17 @@ std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name) {
   return std::nullopt;
 }
 
-// Rounds are meetings of all ranks, messages the flags of others that a rank looks at in them.
-Work SharedWork(SharedProtocolKind way, int ranks, std::size_t bytes, int lanes) {
+// Rounds are barriers of all ranks; messages are the flags of peers that a rank reads in them.
+Work SharedWork(SharedProtocolKind protocol, int ranks, std::size_t bytes, int lanes) {
   const double turns = lanes > 0 ? std::max(1.0, 1.0 * ranks / lanes) : 1.0;
   const double size = static_cast<double>(bytes) * turns;
   const double peers = ranks - 1;
-  if (way == SharedProtocolKind::kSmall) {
+  if (protocol == SharedProtocolKind::kSmall) {
     return {.rounds = 1, .messages = peers * turns, .bytes = size, .reduced_bytes = size * ranks};
   }
   const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
-  const double rounds = static_cast<double>(pieces) +
-                        2;  // the call's beginning; what is copied in and out at the ends
+  const double rounds =
+      static_cast<double>(pieces) + 2;  // entering the call, and filling and draining the pipeline
   return {.rounds = rounds,
           .messages = rounds * peers * turns,
           .bytes = size * peers / ranks + size,

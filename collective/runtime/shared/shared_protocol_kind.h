@@ -9,7 +9,7 @@
 
 namespace espalier::runtime {
 
-// How a call between private buffers goes through shared memory (shared_collectives.h).
+// The protocols for calls between private buffers (shared_collectives.h).
 enum class SharedProtocolKind : std::uint8_t { kSmall, kStaged, kStagedStreaming, kSingleCopy };
 
 constexpr std::size_t kMaxSmallBytes = 256 << 10;
@@ -17,9 +17,9 @@ constexpr std::size_t kSlotBytes = 1 << 20;
 
 // "small", "staged", "staged-streaming", "single-copy". Find also accepts the deprecated "slots",
 // "streamed" and "read".
-std::string_view SharedProtocolName(SharedProtocolKind way);
+std::string_view SharedProtocolName(SharedProtocolKind protocol);
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name);
-// What an allreduce of so many bytes asks that way; small or slots.
-Work SharedWork(SharedProtocolKind way, int ranks, std::size_t bytes, int lanes);
+// The work of an allreduce of `bytes` bytes with kSmall or kStaged, for the cost model.
+Work SharedWork(SharedProtocolKind protocol, int ranks, std::size_t bytes, int lanes);
 
 }  // namespace espalier::runtime

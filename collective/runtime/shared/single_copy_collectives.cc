@@ -21,7 +21,7 @@ Result<void> SingleCopyCollectives::Run(const Operands& operands, const CallSign
   return CopyParts(operands, call.kind);
 }
 
-// Allgather and alltoall, straight from the memory of each peer.
+// Allgather and alltoall: reads the parts from the memory of each peer.
 Result<void> SingleCopyCollectives::CopyParts(const Operands& operands, CollectiveKind kind) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const bool gathers = kind == CollectiveKind::kAllGather;
@@ -44,8 +44,8 @@ Result<void> SingleCopyCollectives::CopyParts(const Operands& operands, Collecti
   return {};
 }
 
-// Each rank but the root reads what it is to have, less the last of as many parts as there are
-// ranks, which the root writes meanwhile: all copy as much.
+// Broadcast: each rank reads all but the last of `size` parts from the root, and the root writes
+// that last part to each of them. All ranks copy the same number of bytes.
 Result<void> SingleCopyCollectives::Spread(const Operands& operands, int root) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const auto ranks = static_cast<std::size_t>(size_);
@@ -64,8 +64,11 @@ Result<void> SingleCopyCollectives::Spread(const Operands& operands, int root) {
   return {};
 }
 
-// Each rank reads its share of all inputs, chunk by chunk, and reduces it; all but the root write
-// it to the root then, which has the larger share therefore.
+// Reduce: each rank reads its share of all inputs, chunk by chunk, and reduces it; all but the root
+// then write it to the root. With n ranks and E elements the root reduces E n / (n + (n - 1)^2)
+// elements and every other rank E (n - 1) / (n + (n - 1)^2). The root then transfers n - 1 times
+// its share and the others n times theirs, which is the same number of bytes. Chunks stay in the
+// cache.
 Result<void> SingleCopyCollectives::Collect(const Operands& operands, int root) {
   auto& inputs = context_.inputs();
   const std::size_t element = reduce::SizeOf(operands.type);

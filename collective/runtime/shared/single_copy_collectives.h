@@ -5,10 +5,19 @@
 
 namespace espalier::runtime {
 
-// Calls in which each rank has the kernel read its peers' memory where it is (peer_memory.h): one
-// copy, for which the kernel maps pages. A broadcast's root and the ranks of a reduce write, too,
-// so that all copy as much. Not for an alltoall in place, nor for what all ranks reduce. Between
-// SharedGroup::Reach and Withdraw.
+// Runs calls in which the kernel copies between the ranks' processes (peer_memory.h).
+//
+// Problem: staging copies everything twice, but private buffers cannot be mapped by peers. Idea: a
+// system call copies from a peer's process memory to this one's (cross-memory attach), and the
+// ranks divide the copying evenly. In allgather and alltoall each rank reads its peers' parts. In a
+// broadcast every other rank reads all but the last of `size` parts, and the root writes that part
+// to everyone. In a reduce each rank reads and reduces one share and writes it to the root.
+// Invariant: all ranks transfer the same number of bytes; buffers of peers are accessed only
+// between arrival and the final barrier of the call. Cost: one copy, for which the kernel maps
+// pages, and one barrier. Not for an alltoall in place (an input would change while it is read) or
+// for allreduce and reduce_scatter.
+//
+// Run must be called between SharedGroup::Reach and EndRemoteAccess.
 class SingleCopyCollectives : public SharedProtocol {
  public:
   explicit SingleCopyCollectives(SharedContext& context)

@@ -7,7 +7,7 @@
 namespace espalier::runtime {
 namespace {
 
-// What is fetched ahead of a small call.
+// The most bytes of each peer that are prefetched.
 constexpr std::size_t kMaxFetched = 16 * kLine;
 
 std::size_t BytesOf(const Operands& operands) {

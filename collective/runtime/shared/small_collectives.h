@@ -5,15 +5,15 @@
 
 namespace espalier::runtime {
 
-// Small all-reduces: each rank writes its vector and a flag, and reduces all of them; one step.
-// Place comes before the call's Arrive, Fetch after it.
+// Runs small allreduces in one step: each rank writes its vector and a flag, then reduces the
+// vectors of all ranks itself. Call Place before the context's Arrive and Fetch after it.
 class SmallCollectives : public SharedProtocol {
  public:
   explicit SmallCollectives(SharedContext& context) : context_(context) {}
 
-  // Shows the others this rank's input, at most kMaxSmallBytes.
+  // Copies this rank's input, at most kMaxSmallBytes, to where the other ranks read it.
   void Place(const Operands& operands);
-  // Has the others' data come together with the lines of their flags.
+  // Prefetches the data of the other ranks, so that it arrives together with their flags.
   void Fetch(const Operands& operands) const;
   Result<void> Run(const Operands& operands, const CallSignature& call) override;
 

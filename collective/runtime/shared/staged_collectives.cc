@@ -12,12 +12,12 @@ namespace {
 using program::CollectiveKind;
 using reduce::Stores;
 
-// A piece is this part of what goes one way, so that its copies in and out overlap.
+// A part is cut into at least this many pieces, so that copies in and out overlap.
 constexpr std::size_t kPiecesAtLeast = 4;
 constexpr std::size_t kLeastPiece = 16 << 10;
 constexpr std::size_t kStreamedPiece = 64 << 10;
 constexpr std::size_t kDepth = 8;
-// Where ranks share cores: all parts of a piece together, and the least of one.
+// Where ranks share cores: bytes of a place, and the minimum for one part.
 constexpr std::size_t kSharedCoresPlace = 256 << 10;
 constexpr std::size_t kSharedCoresPiece = 64 << 10;
 
@@ -38,17 +38,21 @@ Result<void> StagedCollectives::Run(const Operands& operands, const CallSignatur
     case CollectiveKind::kReduce:
       return ReduceToRoot(operands, call.root);
     default:
-      return {};  // a barrier: all have entered
+      return {};  // a barrier: all ranks have arrived
   }
 }
 
-// In iteration i pieces i, i - 1 and i - 2 are copied in, reduced and copied out.
+// A software pipeline of three stages: iteration i copies piece i in, reduces piece i - 1 and
+// copies piece i - 2 out. Slots and results have two places each, chosen by the parity of the
+// piece. The barrier at the end of an iteration orders the reads of a place before its next write
+// two iterations later. A rank copies in only the shares that its peers reduce, and reads its own
+// share from its input. Cost: pieces + 1 barriers.
 Result<void> StagedCollectives::AllReduce(const Operands& operands) {
   auto& inputs = context_.inputs();
   const std::size_t element = reduce::SizeOf(operands.type);
   const Pieces pieces = {operands.elements, kSlotBytes / element, element};
   const Stores stores = StoresFor(pieces.count * element);
-  // Where both are stored alike, a rank's share goes to its output together with its slot.
+  // If slots and output use the same kind of stores, one pass writes a rank's share to both.
   const bool at_once = stores == slot_stores_;
   struct Share {
     std::size_t offset;
@@ -99,7 +103,7 @@ Result<void> StagedCollectives::AllReduce(const Operands& operands) {
 StagedCollectives::Ring StagedCollectives::RingFor(std::size_t part_bytes,
                                                    std::size_t parts) const {
   const std::size_t most = kSlotBytes / parts / kLine * kLine;
-  // Ranks that share cores wait for one another seldom.
+  // Ranks that share cores use long pieces, so that they wait for each other rarely.
   const std::size_t longest =
       !context_.group().has_cores()
           ? std::max(kSharedCoresPlace / parts / kLine * kLine, kSharedCoresPiece)
@@ -144,7 +148,7 @@ Result<void> StagedCollectives::AllGather(const Operands& operands) {
   return exchange_.Run(longest.size(), ring.depth, {}, publish, consume);
 }
 
-// Reduce-scatter and alltoall: a part of the input for each rank.
+// Reduce_scatter and alltoall, whose inputs have a part for each rank.
 Result<void> StagedCollectives::Scatter(const Operands& operands, bool reduces) {
   auto& inputs = context_.inputs();
   const std::size_t element = reduce::SizeOf(operands.type);

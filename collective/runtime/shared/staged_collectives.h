@@ -9,20 +9,21 @@
 
 namespace espalier::runtime {
 
-// Calls whose data goes through slots of shared memory, piece by piece.
+// Runs calls whose data goes through slots of shared memory, piece by piece.
 //
-// Problem: ranks that cannot reach one another's buffers copy in and copy out, and a vector that is
-// copied as a whole crosses memory twice more. Idea: pieces are as small as the slots, which stay
-// in the caches; each rank copies into its slot what others need, reduces its share of every rank's
-// piece, and copies out the other shares, all three at work on successive pieces at the same time.
-// Invariant: memory sees each input and each output once; a place is written again only when all
-// have read it (PieceExchange; an all-reduce has a barrier after each piece instead). Cost: one
-// copy in and one out, in the caches; a flag or a barrier for each piece.
+// Problem: ranks that cannot access each other's buffers copy data in and out, and copying a whole
+// vector at once would cross memory twice more. Idea: pieces are as small as the slots, which stay
+// in the caches. Each rank copies into its slots what others need, reduces its share of every
+// rank's piece, and copies the other shares out; the three stages work on successive pieces.
+// Invariant: memory sees each input and each output once, and a place is reused only after all
+// ranks have read it (by PieceExchange, or in an allreduce by a barrier after each piece). Cost:
+// one copy in and one out, within the caches, and a flag or a barrier for each piece.
 class StagedCollectives : public SharedProtocol {
  public:
-  // `stores`: into slots. What lies in a writer's own cache is slow to fetch, and on some machines
-  // what another core has written at all: so there are as many places as its cache has room for,
-  // and what is streamed goes past the caches. All that use slots of a context share an exchange.
+  // `stores`: the kind of stores into slots. Data in the writer's own cache is slow to fetch, so
+  // there are only as many places as that cache holds. On some machines fetching anything that
+  // another core has written is slow; streaming stores then bypass the caches. All protocols that
+  // use the slots of one context must share `exchange`.
   StagedCollectives(SharedContext& context, PieceExchange& exchange, reduce::Stores stores)
       : context_(context),
         exchange_(exchange),
@@ -33,11 +34,11 @@ class StagedCollectives : public SharedProtocol {
   Result<void> Run(const Operands& operands, const CallSignature& call) override;
 
  private:
-  // How pieces of the parts of a call go around in a rank's slots.
+  // The division of a rank's slots into places that pieces use in turn.
   struct Ring {
-    std::size_t piece;   // bytes of each part
-    std::size_t stride;  // between places, which have a piece of each
-    std::size_t depth;   // places
+    std::size_t piece;   // bytes of each part in one place
+    std::size_t stride;  // bytes of a place, which has a piece of every part
+    std::size_t depth;   // number of places
   };
 
   std::size_t ranks() const { return static_cast<std::size_t>(size_); }

@@ -10,7 +10,7 @@ namespace espalier::runtime {
 using program::CollectiveKind;
 using reduce::Stores;
 
-// All ranks see the same lines, so that they decide alike.
+// All ranks read the same published descriptions and therefore decide alike.
 bool ZeroCopyCollectives::CanServe(const CallSignature& call) const {
   const auto has = [&](int rank, RegisteredPlace SharedCall::*buffer) {
     return (context_.call_of(rank).*buffer).file >= 0;
@@ -63,7 +63,7 @@ Result<void> ZeroCopyCollectives::Run(const Operands& operands, const CallSignat
   }
 }
 
-// Allgather and alltoall: a part of each rank's input, to this rank's output.
+// Allgather and alltoall: copies a part of each rank's input to this rank's output.
 Result<void> ZeroCopyCollectives::CopyParts(const Operands& operands, CollectiveKind kind) {
   const std::size_t element = reduce::SizeOf(operands.type);
   const bool gathers = kind == CollectiveKind::kAllGather;
@@ -81,7 +81,8 @@ Result<void> ZeroCopyCollectives::CopyParts(const Operands& operands, Collective
   return {};
 }
 
-// The root writes the last of as many parts as there are ranks to each.
+// Broadcast: each rank reads all but the last of `size` parts from the root, and the root writes
+// that last part to each of them. All ranks copy the same number of bytes.
 Result<void> ZeroCopyCollectives::Spread(const Operands& operands, int root) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const auto ranks = static_cast<std::size_t>(size_);
@@ -101,8 +102,8 @@ Result<void> ZeroCopyCollectives::Spread(const Operands& operands, int root) {
   return {};
 }
 
-// What is reduced: this rank's share of all inputs, to all outputs or to the root's; of a
-// reduce-scatter its part, to its own.
+// Allreduce and reduce: reduces this rank's share of all inputs into all outputs, or into the
+// root's. Reduce_scatter: reduces this rank's part into its own output.
 Result<void> ZeroCopyCollectives::Reduce(const Operands& operands, const CallSignature& call) {
   auto& inputs = context_.inputs();
   const std::size_t element = reduce::SizeOf(operands.type);

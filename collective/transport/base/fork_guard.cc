@@ -11,8 +11,8 @@
 namespace espalier::transport {
 namespace {
 
-// One for the process, as fork is: pthread_atfork(3) knows no objects. Never destroyed, as threads
-// may fork while the process ends.
+// One list for the process, because pthread_atfork(3) handlers have no context argument. It is
+// never destroyed, because threads may fork while the process ends.
 struct Guarded {
   std::mutex mutex;
   std::vector<int> descriptors;
@@ -26,7 +26,7 @@ Guarded& All() {
 void BeforeFork() { All().mutex.lock(); }
 void AfterForkInParent() { All().mutex.unlock(); }
 
-// Only what is safe after fork: system calls.
+// Uses only what is safe in a forked child: system calls.
 void AfterForkInChild() {
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int descriptor : All().descriptors) {

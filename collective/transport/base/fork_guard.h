@@ -2,13 +2,12 @@
 
 namespace espalier::transport {
 
-// Keeps a descriptor from living on in processes that this one forks: in the child it leads to
-// /dev/null. Peers know a rank by its sockets and locks, which a forked data loader would otherwise
-// hold open after the rank has died. What the child does with the number, closing it included,
-// harms nobody.
-// The guard lives for as long as the descriptor is open. Where it finds no memory it throws
-// std::bad_alloc. Thread safety: any thread. Children of posix_spawn and vfork close what is
-// close-on-exec by themselves.
+// Keeps a descriptor from staying open in forked processes: in the child it refers to /dev/null.
+// Peers detect a rank's death by its sockets and locks, which a forked data loader would otherwise
+// hold open. Whatever the child does with the descriptor, even closing it, is harmless.
+// The guard must live as long as the descriptor is open. The constructor may throw std::bad_alloc.
+// Thread safety: any thread. Children of posix_spawn and vfork need no guard, as exec closes the
+// descriptors.
 class ForkGuard {
  public:
   explicit ForkGuard(int descriptor);

@@ -7,13 +7,13 @@
 
 namespace espalier::transport {
 
-// Where the ranks of a group find one another: small texts under names that are set once.
-// Thread safety: any thread.
+// A key-value store by which the ranks of a group find each other. Keys and values are short
+// strings, and a key is set once. Thread safety: any thread.
 class RendezvousStore {
  public:
   virtual ~RendezvousStore() = default;
   virtual Result<void> Set(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is set. kUnavailable past the deadline.
+  // Waits until the key is set. Errors: kUnavailable past the deadline.
   virtual Result<std::string> Get(const std::string& key, Deadline deadline) = 0;
 };
 

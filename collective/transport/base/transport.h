@@ -13,11 +13,11 @@ namespace espalier::transport {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Travels with a message, unread by the transport: which call of a collective it is part of.
+// Identifies the call to which a message belongs; the transport does not interpret it.
 using MessageTag = std::array<std::uint64_t, 4>;
 
-// Judges what a peer says that it is doing. True: nothing to object to, nor will there be; false:
-// ask again when this rank does something else.
+// Checks the call in which a peer says that it is. True: it is compatible for good; false: check
+// again in this rank's next call. An error: the calls are incompatible.
 using CallCheck = std::function<Result<bool>(int peer, const MessageTag& theirs)>;
 
 struct Message {
@@ -25,8 +25,8 @@ struct Message {
   MessageTag tag = {};
 };
 
-// Consecutive bytes of a message of `whole` bytes, from `offset` on, which is a multiple of 64;
-// good for the call that it is handed to.
+// Consecutive bytes of a message of `whole` bytes, from `offset` on (a multiple of 64). Valid
+// during the call of the handler only.
 struct Piece {
   std::span<const std::byte> bytes;
   std::size_t offset = 0;
@@ -35,42 +35,45 @@ struct Piece {
 };
 using PieceHandler = std::function<Result<void>(const Piece& piece)>;
 
-// The sending end of a FIFO connection. Messages are written where they are sent from.
+// The sending end of a FIFO connection. Messages are written into the slots from which they are
+// sent.
 class Outbox {
  public:
   virtual ~Outbox() = default;
-  // A free slot of Transport::slot_bytes bytes, the same one until Commit; null while there is
-  // none. Aligned to 64 bytes.
+  // A free slot of Transport::slot_bytes bytes, aligned to 64 bytes; the same slot until Commit.
+  // Null while no slot is free.
   virtual std::byte* TryAcquire() = 0;
   // Sends the first `bytes` of the acquired slot.
   virtual void Commit(std::size_t bytes, const MessageTag& tag) = 0;
 
-  // Whether this outbox can ever be lent memory of the caller's, to send it from where it is.
+  // Whether this outbox supports sending from the caller's memory without copying it first.
   virtual bool SupportsSendInPlace() const { return false; }
-  // Whether it can now: one loan at a time, and a free slot.
+  // Whether SendInPlace may be called now: no send in place is in progress and a slot is free.
   virtual bool CanSendInPlace() { return false; }
-  // Sends `data`, a slot's bytes at most, which stays as it is while IsSendingInPlace().
+  // Sends `data`, at most Transport::slot_bytes bytes. The caller must not change it while
+  // IsSendingInPlace().
   virtual void SendInPlace(std::span<const std::byte> /*data*/, const MessageTag& /*tag*/) {}
   virtual bool IsSendingInPlace() const { return false; }
 };
 
-// The receiving end. Messages are read where they arrived, in the order they were committed.
+// The receiving end of a FIFO connection. Messages are read where they arrived, in the order in
+// which they were committed.
 class Inbox {
  public:
   virtual ~Inbox() = default;
-  // The oldest message that is not released; null while there is none: ask only where one is to
-  // come, as a peer that has gone is an error then.
+  // The oldest message that is not released; null while there is none. Call it only if a message
+  // must come, because the end of the peer is then an error.
   virtual const Message* TryPeek() = 0;
-  // The same; a message of so many bytes may arrive at `place` instead, which is the inbox's to
-  // write until a message is returned: ask for the same again until then. Message::bytes tells
-  // where it is.
+  // As TryPeek, but a message of `bytes` bytes may arrive at `place` instead of a slot;
+  // Message::bytes tells where it is. The inbox may write to `place` until it returns a message, so
+  // repeat the call with the same arguments until then.
   virtual const Message* TryReceive(std::byte* /*place*/, std::size_t /*bytes*/) {
     return TryPeek();
   }
-  // Takes a message piece by piece while it arrives, for what can use each at once; one of another
-  // size than `bytes`, or that is there already, may come as one piece. True when `taker` has had
-  // all of it, and Release is to follow; false while more is to come: ask for the same again until
-  // then. Errors: those of the taker, after which the connection is of no more use.
+  // Passes a message to `handler` piece by piece while it arrives. A message of another size than
+  // `bytes`, or one that is already there, may come as one piece. Returns true when the handler has
+  // received everything (Release must follow), and false while more is to come; repeat the call
+  // until then. Errors: those of the handler, after which the connection must not be used again.
   virtual Result<bool> TryConsume(std::size_t bytes, const PieceHandler& handler);
   virtual void Release() = 0;
 };
@@ -84,20 +87,20 @@ inline Result<bool> Inbox::TryConsume(std::size_t /*bytes*/, const PieceHandler&
   return true;
 }
 
-// A connection with a peer, as a pair of FIFOs with `slots()` slots each way.
+// Names a connection with a peer: a pair of FIFOs with Transport::slots() slots in each direction.
 struct Endpoint {
   int peer = 0;
   int channel = 0;
   auto operator<=>(const Endpoint&) const = default;
 };
 
-// One rank's connections with the others of its group. Nothing but Connect, Wait and Flush blocks,
-// and those not past their deadline.
+// One rank's connections with the other ranks of its group. Only Connect, Wait and Flush block, and
+// not past their deadline.
 //
-// Failure: once a peer has died, has aborted or has cut a connection that is still needed, Wait
-// and Flush say so with an error that names the rank, and the group is of no more use; this rank
-// then calls Abort, so that all others learn the cause too.
-// Errors of all: kUnavailable for a peer that is gone or does not come in time.
+// Failure: if a peer has died, has aborted or has closed a connection that is still needed, Wait
+// and Flush return an error that names the rank, and the group must not be used again. This rank
+// then calls Abort, so that all other ranks learn the cause. Errors of all functions: kUnavailable
+// for a peer that is gone or does not come in time.
 //
 // Thread safety: one thread at a time.
 class Transport {
@@ -107,29 +110,29 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::size_t slot_bytes() const = 0;
-  // The size of messages that moves large data fastest: at most slot_bytes.
+  // The message size that moves large data fastest; at most slot_bytes.
   virtual std::size_t message_bytes() const { return slot_bytes(); }
   virtual int slots() const = 0;
 
-  // What this rank does from here on. Where it waits for long, its peers are told, and `check`
-  // is asked about what they tell: so that ranks that wait for one another in different calls find
-  // out. Transports may do without.
+  // Announces the call that this rank enters. While the rank waits for long, the transport tells
+  // its peers the call, and passes what peers tell to `check`. Ranks that wait for each other in
+  // different calls detect the mismatch that way. Transports need not support this.
   virtual void Enter(const MessageTag& /*call*/, const CallCheck& /*check*/) {}
 
-  // Opens what is not open yet. Both ends must call it, in any order.
+  // Opens those of the connections that are not open yet. Both ends must call it, in any order.
   virtual Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) = 0;
-  // Ends of an open connection; valid as long as the transport.
+  // The two ends of an open connection; valid as long as the transport.
   virtual Outbox& outbox(Endpoint endpoint) = 0;
   virtual Inbox& inbox(Endpoint endpoint) = 0;
 
-  // Returns when something may have changed for an outbox that gave no slot or an inbox that gave
-  // no message since the last Wait. May return early.
+  // Waits until an outbox that had no free slot or an inbox that had no message may have one. May
+  // return early.
   virtual Result<void> Wait(Deadline deadline) = 0;
-  // Returns when all committed messages are out of this process's hands.
+  // Waits until all committed messages have left this process.
   virtual Result<void> Flush(Deadline deadline) = 0;
-  // Whether all peers that were connected are there and well, without waiting.
+  // Reports the failure of a connected peer that is already known, without waiting.
   virtual Result<void> Check() { return {}; }
-  // Tells every peer, as well as it can, that this rank gives up, and why.
+  // Tells every peer, on a best-effort basis, that this rank gives up, with the cause.
   virtual void Abort(const Error& cause) = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace espalier::transport {
 
-// How long to wait: until the deadline, or until another thread says that it is enough.
+// The limit of a wait: a deadline, or an interruption by another thread.
 struct WaitLimit {
   WaitLimit(Deadline until, const std::atomic<bool>* flag = nullptr)  // NOLINT: a deadline is one
       : deadline(until), interrupted(flag) {}
@@ -20,16 +20,16 @@ struct WaitLimit {
   const std::atomic<bool>* interrupted;
 };
 
-// Does what waits until a deadline, in naps short enough to see an interruption.
-// Errors: what `wait` says, kUnavailable when interrupted.
+// Calls `wait` with short deadlines, so that an interruption is noticed soon.
+// Errors: those of `wait`; kUnavailable when interrupted.
 template <typename Wait>
-Result<void> WaitInterruptibly(const WaitLimit& patience, const Wait& wait) {
+Result<void> WaitInterruptibly(const WaitLimit& limit, const Wait& wait) {
   constexpr std::chrono::milliseconds kNap{50};
-  if (patience.interrupted == nullptr) return wait(patience.deadline);
-  while (!patience.IsInterrupted()) {
-    const Deadline nap = std::min(patience.deadline, std::chrono::steady_clock::now() + kNap);
+  if (limit.interrupted == nullptr) return wait(limit.deadline);
+  while (!limit.IsInterrupted()) {
+    const Deadline nap = std::min(limit.deadline, std::chrono::steady_clock::now() + kNap);
     auto waited = wait(nap);
-    if (waited || nap == patience.deadline || std::chrono::steady_clock::now() < nap) return waited;
+    if (waited || nap == limit.deadline || std::chrono::steady_clock::now() < nap) return waited;
   }
   return Fail(ErrorCode::kUnavailable, "interrupted");
 }

@@ -15,37 +15,44 @@
 
 namespace espalier::transport {
 
-// Where a rank is called by the others of its group, and by strangers: those keep nobody waiting,
-// whatever they say and however many they are.
+// Accepts connections of the other ranks of a group, and keeps strangers from disturbing it.
+//
+// Problem: anybody who reaches the listening socket can connect, send anything or nothing, and try
+// to exhaust descriptors, while real peers must get through. Idea: every new connection is a caller
+// in a handshake, which advances without blocking. The number of callers is bounded: when it is
+// full, the oldest caller leaves, first among those that have not shown the group's number from the
+// rendezvous store. Callers that stay silent for 10 s leave, too. Invariant: a connection is passed
+// on only after its handshake has proven the group's key; at most 256 connections wait for that.
+// Cost: O(callers) for each Serve. Tests and a fuzzer play hostile strangers.
 // Thread safety: one thread at a time.
 class ConnectionAcceptor {
  public:
   using IsExpected = std::function<bool(const Hello&)>;
   using Welcome = std::function<void(const Hello&, UniqueFd)>;
 
-  // A socket that listens and does not block.
+  // `listener`: a non-blocking socket that listens.
   ConnectionAcceptor(std::shared_ptr<const UniqueFd> listener, const std::optional<JobKey>& key)
       : listener_(std::move(listener)), key_(key), guard_(listener_->get()) {}
 
   int listener() const { return listener_->get(); }
-  // All sockets on which something may come.
+  // Adds all sockets on which events may come.
   void AddTo(std::vector<pollfd>& polled) const;
-  // Takes whoever calls, hears what all of them say and welcomes those who are expected and have
-  // proven that they have the group's key. Never blocks.
+  // Accepts new connections, advances all handshakes, and passes expected ranks that have proven
+  // the group's key to `welcome`. Never blocks.
   void Serve(const IsExpected& is_expected, const Welcome& welcome);
 
  private:
   struct Caller {
-    HandshakeServer answer;
+    HandshakeServer handshake;
     std::chrono::steady_clock::time_point since;
   };
-  void Hear(const IsExpected& is_expected, const Welcome& welcome);
-  void MakeRoom();
+  void AdvanceHandshakes(const IsExpected& is_expected, const Welcome& welcome);
+  void DropOneCaller();
 
   std::shared_ptr<const UniqueFd> listener_;
   std::optional<JobKey> key_;
   ForkGuard guard_;
-  std::vector<Caller> callers_;  // the oldest first
+  std::vector<Caller> callers_;  // oldest first
 };
 
 }  // namespace espalier::transport

@@ -20,11 +20,11 @@ Result<void> GroupCredentials::CheckMeetsAt(const IpAddress& address) const {
   if (key || trusts_network || IsLoopback(address)) return {};
   return Fail(
       ErrorCode::kPermissionDenied,
-      fmt::format("a group that meets at {} needs a key that its ranks share: give every rank "
-                  "ESPALIER_JOB_KEY_FILE, a file of 64 hexadecimal digits that only its user can "
-                  "read (`openssl rand -hex 32` makes them); or start the job by `espalier job "
-                  "start`, which gives it one; or set ESPALIER_INSECURE_GROUPS=1 where every "
-                  "machine and user of the network is trusted",
+      fmt::format("a group at address {} needs a key that its ranks share: set "
+                  "ESPALIER_JOB_KEY_FILE for every rank to a file of 64 hexadecimal digits that "
+                  "only its user can read (`openssl rand -hex 32` makes them); or start the job "
+                  "with `espalier job start`, which gives it a key; or set "
+                  "ESPALIER_INSECURE_GROUPS=1 if every machine and user of the network is trusted",
                   address.ToString()));
 }
 
@@ -32,14 +32,14 @@ Result<void> GroupCredentials::CheckIsAt(int rank, const IpAddress& address) con
   const auto holds = [&](const IpPrefix& network) { return network.Contains(address); };
   if (!networks.empty() && std::ranges::none_of(networks, holds)) {
     return Fail(ErrorCode::kPermissionDenied,
-                fmt::format("it says that it is at {}, which is in no network where this group's "
-                            "ranks may be",
+                fmt::format("it published the address {}, which is in none of the networks that "
+                            "this group's ranks may use",
                             address.ToString()));
   }
   const auto number = static_cast<std::size_t>(rank);
   if (number >= addresses.size() || addresses[number] == address) return {};
   return Fail(ErrorCode::kPermissionDenied,
-              fmt::format("it says that it is at {}, but by the job's plan it is at {}",
+              fmt::format("it published the address {}, but the job's plan says {}",
                           address.ToString(), addresses[number].ToString()));
 }
 

@@ -10,22 +10,22 @@
 
 namespace espalier::transport {
 
-// By what the ranks of a group that meets over a network know one another.
+// The credentials by which the ranks of a group recognise each other over a network.
 struct GroupCredentials {
-  // All ranks have it, and nobody else. None: whoever reaches the ranks can join them, so they only
-  // meet at loopback addresses.
+  // A secret of the group's ranks. Without a key anybody who reaches the ranks can join them, so
+  // only loopback addresses are allowed.
   std::optional<JobKey> key;
-  // Without a key at any address: for networks where every machine and user is trusted.
+  // Allows any address without a key, for networks where every machine and user is trusted.
   bool trusts_network = false;
-  // By rank: where each may be; none: wherever it says that it is.
+  // The expected address of each rank; empty: any.
   std::vector<IpAddress> addresses;
-  // Where any of them may be; none: anywhere.
+  // The networks in which ranks may be; empty: any.
   std::vector<IpPrefix> networks;
 
-  // Errors: kPermissionDenied, with the remedy, for an address that a group without a key is not to
-  // meet at.
+  // Errors: kPermissionDenied, with the remedy, if the group has no key and may not use the address
+  // without one.
   Result<void> CheckMeetsAt(const IpAddress& address) const;
-  // Errors: kPermissionDenied for a rank that says it is somewhere else than it may be.
+  // Errors: kPermissionDenied for a rank that publishes an address where it may not be.
   Result<void> CheckIsAt(int rank, const IpAddress& address) const;
 };
 

@@ -21,12 +21,12 @@ Mac CodeOf(const std::optional<JobKey>& key, std::string_view purpose, const Hel
 Error HandshakeError(Progress progress) {
   if (progress == Progress::kWrongKey) {
     return {ErrorCode::kPermissionDenied,
-            "who answers there has another job key than this rank: give all ranks the same one "
-            "(ESPALIER_JOB_KEY_FILE), or see who else listens there"};
+            "the process that answered has another job key than this rank: give all ranks the same "
+            "key (ESPALIER_JOB_KEY_FILE), or find out what else listens at that address"};
   }
   return {ErrorCode::kUnavailable,
-          "who answers there has hung up: it has left, is of another group, or has a job key where "
-          "this rank has none, or none where it has one"};
+          "the process that answered has hung up: it has left, belongs to another group, or only "
+          "one of the two ranks has a job key"};
 }
 
 HandshakeClient::HandshakeClient(UniqueFd socket, const Hello& hello,
@@ -37,8 +37,8 @@ HandshakeClient::HandshakeClient(UniqueFd socket, const Hello& hello,
 }
 
 Progress HandshakeClient::Move() {
-  if (!has_said_hello_ && !SendAtOnce(socket_.get(), hello_)) return Progress::kHungUp;
-  has_said_hello_ = true;
+  if (!has_sent_hello_ && !SendAtOnce(socket_.get(), hello_)) return Progress::kHungUp;
+  has_sent_hello_ = true;
   const Progress progress = challenge_.Receive(socket_.get());
   if (progress != Progress::kDone) return progress;
   const Challenge& challenge = challenge_.value();

@@ -16,26 +16,29 @@
 
 namespace espalier::transport {
 
-// How two ranks that open a connection prove to each other that they have the group's key, with
-// one round trip:
+// The handshake by which two ranks prove to each other, on a new connection, that they have the
+// group's key. It takes one round trip:
 //
-//   caller -> answerer  Hello      who it is, whom it wants, for what; a nonce
-//   answerer -> caller  Challenge  a nonce; HMAC(key, "answer", Hello, nonce)
-//   caller -> answerer  Proof      HMAC(key, "call", Hello, nonce)
+//   client -> server  Hello      both ranks, channel, transport parameters; a nonce
+//   server -> client  Challenge  a nonce; HMAC(key, "answer", Hello, nonce)
+//   client -> server  Proof      HMAC(key, "call", Hello, nonce)
 //
-// Each code covers both nonces, the group, both ranks and what the connection is for, so that none
-// is of use for another connection. What follows on the connection is neither encrypted nor signed.
-// In a group without a key the codes are zeros. All numbers are little-endian.
+// Problem: neither side may accept a stranger, a replayed message, or a message of another
+// connection. Idea: mutual challenge-response with fresh nonces of both sides. Invariant: each code
+// covers its purpose, both nonces, the group, both ranks and the parameters of the connection, so
+// it is useless for any other connection or direction. The connection's later data is neither
+// encrypted nor signed. In a group without a key the codes are zeros. All numbers are
+// little-endian.
 
-// Where both have the same bytes here they mean the same connection.
+// The parameters of a connection. Two ranks mean the same connection if these bytes are equal.
 struct Hello {
   std::uint32_t magic = 0;    // of the transport
   std::uint32_t version = 0;  // of the transport's messages
-  std::uint64_t group = 0;    // drawn by the rank that answers, which published it in the store
-  std::int32_t from = 0;      // ranks
-  std::int32_t to = 0;
+  std::uint64_t group = 0;    // random number that the server has published in the store
+  std::int32_t from = 0;      // rank of the client
+  std::int32_t to = 0;        // rank of the server
   std::int32_t channel = 0;
-  std::uint32_t form = 0;  // as the transport likes
+  std::uint32_t form = 0;  // defined by the transport
   std::uint32_t slots = 0;
   std::uint32_t is_keyed = 0;
   std::uint64_t slot_bytes = 0;
@@ -48,12 +51,12 @@ struct Challenge {
 struct Proof {
   Mac code = {};
 };
-// They go over the wire and into codes as they lie in memory.
+// The structures are sent and signed as they lie in memory, so they must have no padding.
 static_assert(std::has_unique_object_representations_v<Hello> &&
               std::has_unique_object_representations_v<Challenge>);
 
-// Sends that little, which a connection that has carried next to nothing takes whole; false where
-// it does not, or is broken.
+// Sends a small value on a connection that has carried almost nothing, so its buffer has room.
+// Returns false if the value was not sent as a whole.
 template <typename T>
 bool SendAtOnce(int socket, const T& value) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -62,21 +65,21 @@ bool SendAtOnce(int socket, const T& value) {
 }
 
 enum class Progress {
-  kGoesOn,  // the other side has not yet said what is waited for
+  kGoesOn,  // the awaited message has not come completely
   kDone,
-  kHungUp,  // the other side has, or has said what it never should
+  kHungUp,  // the other side has closed the connection or violated the protocol
   kWrongKey,
 };
-// What a rank says of a call that ended so (not for kGoesOn and kDone).
+// The client's error for a failed handshake (kHungUp or kWrongKey).
 Error HandshakeError(Progress progress);
 
-// Something of a fixed size that arrives in pieces.
+// Receives a value of fixed size that arrives in pieces.
 template <typename T>
 class Arrival {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
 
-  // Takes what has come, and nothing of what follows. Never blocks.
+  // Receives the bytes that have come, but none beyond the value. Never blocks.
   Progress Receive(int socket) {
     while (received_ < sizeof(T)) {
       const ssize_t got = ::recv(socket, reinterpret_cast<char*>(&value_) + received_,
@@ -99,15 +102,16 @@ class Arrival {
   std::size_t received_ = 0;  // bytes
 };
 
-// The end of the rank that connects. Owns the connection until it is proven. Never blocks.
+// The handshake of the rank that connects. Owns the connection until TakeSocket. Never blocks.
 // Thread safety: one thread at a time.
 class HandshakeClient {
  public:
-  // `hello` without nonce; on a connection that is open and has carried nothing.
+  // `socket`: an open connection that has carried nothing. `hello`: without a nonce.
   HandshakeClient(UniqueFd socket, const Hello& hello, const std::optional<JobKey>& key);
 
-  // To be called when the socket is readable, and first at once. kDone: the other side has proven
-  // itself, and so has this one; it may still find fault with it, and hang up.
+  // Advances the handshake. Call it at once, then whenever the socket is readable. kDone: the
+  // server has proven its key and this side's proof is sent; the server may still reject it and
+  // hang up.
   Progress Move();
   int socket() const { return socket_.get(); }
   UniqueFd TakeSocket() { return std::move(socket_); }
@@ -116,21 +120,21 @@ class HandshakeClient {
   UniqueFd socket_;
   Hello hello_;
   std::optional<JobKey> key_;
-  bool has_said_hello_ = false;
+  bool has_sent_hello_ = false;
   Arrival<Challenge> challenge_;
 };
 
-// The end of the rank that is called, by whoever can reach it. Owns the connection until it is
-// proven. Never blocks. Thread safety: one thread at a time.
+// The handshake of the rank that accepts, with a peer that may be anybody. Owns the connection
+// until TakeSocket. Never blocks. Thread safety: one thread at a time.
 class HandshakeServer {
  public:
   explicit HandshakeServer(UniqueFd socket) : socket_(std::move(socket)) {}
 
-  // To be called when the socket is readable. `is_expected`: whether a connection with such a hello
-  // is one of this group's.
+  // Advances the handshake. Call it whenever the socket is readable. `is_expected`: whether a hello
+  // belongs to a connection of this group.
   Progress Move(const std::optional<JobKey>& key,
                 const std::function<bool(const Hello&)>& is_expected);
-  // A stranger who cannot read the group's store does not get that far.
+  // Whether the peer has shown the group's number, which only readers of the store know.
   bool knows_group() const { return knows_group_; }
   const Hello& hello() const { return hello_.value(); }
   int socket() const { return socket_.get(); }

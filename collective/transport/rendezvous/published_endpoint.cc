@@ -28,10 +28,10 @@ Result<PublishedEndpoint> PublishedEndpoint::Parse(const std::string& text, std:
   std::string digits;
   PublishedEndpoint place;
   if (!(stream >> digits >> place.port >> place.group >> place.version)) {
-    return fail("it has published no place where it can be called");
+    return fail("it has published no valid endpoint");
   }
   if (place.version != version)
-    return fail(fmt::format("it speaks another version than {}", version));
+    return fail(fmt::format("its protocol version is not {} (install the same release)", version));
   const auto address = IpAddress::Parse(digits);
   if (!address) return fail(address.error().message);
   place.address = *address;

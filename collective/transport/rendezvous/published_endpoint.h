@@ -8,11 +8,11 @@
 
 namespace espalier::transport {
 
-// Where a rank listens, as the others find it in the group's store.
+// The address where a rank listens, as it is published in the rendezvous store.
 struct PublishedEndpoint {
   IpAddress address;
   std::uint16_t port = 0;
-  std::uint64_t group = 0;    // a random number of the rank's: who knows it has read the store
+  std::uint64_t group = 0;    // a random number of the rank; only readers of the store know it
   std::uint32_t version = 0;  // of the transport's messages
 
   // "ADDRESS PORT GROUP VERSION".
@@ -21,7 +21,7 @@ struct PublishedEndpoint {
   static Result<PublishedEndpoint> Parse(const std::string& text, std::uint32_t version);
 };
 
-// Draws such a number.
+// Draws a random group number.
 std::uint64_t DrawGroup();
 
 }  // namespace espalier::transport

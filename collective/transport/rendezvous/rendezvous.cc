@@ -12,7 +12,7 @@ namespace espalier::transport {
 Result<void> Rendezvous::CheckRank(int rank, int size) {
   if (size >= 1 && rank >= 0 && rank < size) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("rank {} of {}: ranks are 0 and up", rank, size));
+              fmt::format("rank {} of {}: ranks count from 0 to one below the size", rank, size));
 }
 
 Rendezvous::Rendezvous(RendezvousStore& store, std::string name, int rank, int size, Terms terms,
@@ -62,7 +62,7 @@ Result<void> Rendezvous::CheckEndpoint(Endpoint endpoint) const {
                         endpoint.channel >= 0;
   if (is_there) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("rank {} has no channel {} to rank {}: there are {} ranks", rank_,
+              fmt::format("rank {} has no channel {} to rank {} (the group has {} ranks)", rank_,
                           endpoint.channel, endpoint.peer, size_));
 }
 

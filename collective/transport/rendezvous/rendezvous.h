@@ -15,42 +15,41 @@
 
 namespace espalier::transport {
 
-// How a rank finds the others of its group and knows their calls: each rank publishes in the store
-// where it listens, with a number that it has drawn, and whoever calls it says a Hello with that
-// number and with all that both have to have alike.
-// Thread safety: one thread at a time.
+// Finds the other ranks of a group and recognises their connections. Each rank publishes its
+// listening address in the store, with a random number. A rank that connects sends a Hello with
+// that number and with all parameters that both ends must have in common. Thread safety: one thread
+// at a time.
 class Rendezvous {
  public:
-  // What connections of a transport have alike at both ends.
+  // The parameters that both ends of a transport's connections must have in common.
   struct Terms {
-    std::string medium;         // in the store's keys
-    std::uint32_t magic = 0;    // of its hellos
-    std::uint32_t version = 0;  // of its messages
-    std::uint32_t form = 0;     // as the transport likes
+    std::string medium;         // part of the store's keys
+    std::uint32_t magic = 0;    // of the transport's hellos
+    std::uint32_t version = 0;  // of the transport's messages
+    std::uint32_t form = 0;     // defined by the transport
     int slots = 0;
     std::size_t slot_bytes = 0;
   };
 
-  // Errors: kInvalidArgument for a rank that no group of so many has.
+  // Errors: kInvalidArgument unless 0 <= rank < size.
   static Result<void> CheckRank(int rank, int size);
-  // The store and the members outlive it.
+  // The store and the credentials must outlive it.
   Rendezvous(RendezvousStore& store, std::string name, int rank, int size, Terms terms,
              const GroupCredentials& members);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Lets the others find this rank. Errors: those of the store.
+  // Publishes the address where this rank listens. Errors: those of the store.
   Result<void> Publish(const IpAddress& address, std::uint16_t port);
-  // Waits until a peer has published where it is. `check`, where there is one, is asked now and
-  // then meanwhile; an error ends that. Errors: those of the store and the check;
-  // kFailedPrecondition for a peer of another version; kPermissionDenied for one that is where it
-  // may not be.
+  // Waits until a peer has published its address. `check` is called periodically meanwhile; an
+  // error ends the wait. Errors: those of the store and the check; kFailedPrecondition for a peer
+  // of another version; kPermissionDenied for a peer at an address where it may not be.
   Result<PublishedEndpoint> FindPeer(int peer, Deadline deadline, const WaitCheck& check = {});
-  // Errors: kInvalidArgument for a peer or a channel that is not there.
+  // Errors: kInvalidArgument for a peer that is not another rank, or a negative channel.
   Result<void> CheckEndpoint(Endpoint endpoint) const;
-  // What this rank says when it calls a peer that has published the number `group`.
+  // The hello to a peer that has published the number `group`.
   Hello HelloTo(Endpoint endpoint, std::uint64_t group) const;
-  // Whether that is what a peer of this group says to this rank; its number in the handshake aside.
+  // Whether a peer of this group would send this hello to this rank; the nonce is ignored.
   bool IsExpected(const Hello& hello) const;
 
  private:
@@ -67,7 +66,7 @@ class Rendezvous {
   const std::uint64_t group_;
 };
 
-// The error, after the endpoint that it is about.
+// The error, prefixed with the endpoint that it concerns.
 tl::unexpected<Error> FailAt(Endpoint endpoint, const Error& error);
 
 }  // namespace espalier::transport

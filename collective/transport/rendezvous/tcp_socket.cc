@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kBacklog = 1024;
-// With a caller that does not answer, until another port is tried.
+// How long an attempt to connect may take before another port is tried.
 constexpr milliseconds kFirstPatience{500};
 constexpr milliseconds kMaxPatience{4'000};
 
@@ -27,22 +27,22 @@ tl::unexpected<Error> FailWithReason(const std::string& what) {
 }
 
 std::uint16_t PortOf(const SocketAddress& address) {
-  // At the same place in both families.
+  // The port has the same offset in both address families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
 }
 
-// A port that is in use is an error of its own; `in_use` is how this call says so.
+// Reports a port in use as kAlreadyExists; `in_use`: the errno by which the failed call says so.
 tl::unexpected<Error> FailToTake(const std::string& what, int in_use) {
   if (errno != in_use) return FailWithReason(what);
   return Fail(ErrorCode::kAlreadyExists,
-              fmt::format("{}: {} (another connection has it)", what, std::strerror(errno)));
+              fmt::format("{}: {} (another connection uses the port)", what, std::strerror(errno)));
 }
 
 const sockaddr* Raw(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
 }
 
-// Within a host nothing is in flight, and what waits in the kernel falls out of the caches.
+// Within a host a large send buffer does not help, and data that waits in it leaves the caches.
 void Tune(int socket) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -109,7 +109,7 @@ Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port
     address.length = sizeof(*v6);
   } else {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\" is no IPv4 or IPv6 address", digits));
+                fmt::format("\"{}\" is not an IPv4 or IPv6 address", digits));
   }
   return address;
 }
@@ -117,7 +117,7 @@ Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port
 Result<UniqueFd> Listen(const SocketAddress& address) {
   UniqueFd socket(
       ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Connections that an earlier listener accepted do not hold its port.
+  // Allows a port of which connections from an earlier listener remain.
   const int on = 1;
   if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (!socket || ::bind(socket.get(), Raw(address), address.length) != 0 ||
@@ -131,16 +131,16 @@ Result<std::uint16_t> LocalPort(int socket) {
   SocketAddress address;
   address.length = sizeof(address.storage);
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
-    return FailWithReason("no local port");
+    return FailWithReason("cannot read the local port");
   }
   return PortOf(address);
 }
 
 namespace {
 
-constexpr milliseconds kPause{20};  // between two tries
+constexpr milliseconds kPause{20};  // between two attempts
 
-// What an earlier connection from a planned port leaves in the kernel is waited for.
+// Connects; waits while the kernel still holds an earlier connection from a planned port.
 Result<void> Connect(int socket, const SocketAddress& from, const SocketAddress& to,
                      Deadline deadline, const WaitCheck& check) {
   while (::connect(socket, Raw(to), to.length) != 0) {
@@ -158,17 +158,17 @@ Result<void> Connect(int socket, const SocketAddress& from, const SocketAddress&
 
 struct Attempt {
   Result<UniqueFd> socket;
-  bool is_out_of_reach = false;  // a router says so
+  bool is_out_of_reach = false;  // an ICMP error says so
 };
 
 Attempt DialOnce(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
                  const WaitCheck& check) {
   UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return {FailWithReason("no socket")};
+  if (!socket) return {FailWithReason("cannot create a socket")};
   // A chosen port may have served a connection of an earlier group.
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  // Without a port chosen, the kernel chooses it when it knows the other end.
+  // Without a chosen port, lets the kernel choose it at connect, when it knows the other end.
   ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
   if (::bind(socket.get(), Raw(from), from.length) != 0) {
     return {FailToTake(fmt::format("cannot send from port {}", PortOf(from)), EADDRINUSE)};
@@ -191,7 +191,7 @@ Attempt DialOnce(const SocketAddress& from, const SocketAddress& to, Deadline de
 Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
                       const WaitCheck& check) {
   if (PortOf(from) != 0) return DialOnce(from, to, deadline, check).socket;
-  // Another port is another path through a fabric, where the one before leads nowhere.
+  // Another port takes another path through the fabric, if the previous one leads nowhere.
   milliseconds patience = kFirstPatience;
   while (true) {
     const Deadline end = std::min(deadline, steady_clock::now() + patience);

@@ -12,7 +12,7 @@
 
 namespace espalier::transport {
 
-// Addresses and sockets as the kernel has them; all sockets are non-blocking.
+// Functions for TCP sockets and their addresses. All sockets are non-blocking.
 
 struct SocketAddress {
   sockaddr_storage storage = {};
@@ -21,29 +21,29 @@ struct SocketAddress {
 
 // Errors: kInvalidArgument.
 Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port);
-// kUnavailable for all that follow; kAlreadyExists for a port that is taken.
+// Errors of all functions below: kUnavailable; kAlreadyExists for a port that is in use.
 Result<UniqueFd> Listen(const SocketAddress& address);
 Result<std::uint16_t> LocalPort(int socket);
-// `check` is asked now and then while nobody answers; its error ends the wait.
+// Called periodically during a wait; its error ends the wait.
 using WaitCheck = std::function<Result<void>()>;
-// Where `from` names no port, several are tried, as each may take another path; where it does, what
-// an earlier connection between the same ports has left is waited for.
+// Connects. If `from` names no port, several ports are tried, as each may take another path. If it
+// names one, remains of an earlier connection between the same ports are waited out.
 Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
                       const WaitCheck& check = {});
-// No connection when none waits.
+// The next waiting connection; an empty descriptor if none waits.
 UniqueFd Accept(int listener);
-// Both ends have one address.
+// Whether both ends have the same address.
 bool IsWithinHost(int socket);
-// What was sent has been sent again, and is not acknowledged yet: the path is dead or nearly so.
+// Whether retransmitted data is still unacknowledged, so that the path is probably dead.
 bool IsStuck(int socket);
 // Sends or receives exactly that many bytes.
 Result<void> SendWhole(int socket, const void* data, std::size_t bytes, Deadline deadline);
 Result<void> ReceiveWhole(int socket, void* data, std::size_t bytes, Deadline deadline);
-// Waits for poll's events; false past the deadline.
+// Waits for events of poll(2); returns false past the deadline.
 bool AwaitSocket(int socket, short events, Deadline deadline);
-// Waits with checks in between. Errors: kUnavailable past the deadline, what the check says.
+// As above, with periodic checks. Errors: kUnavailable past the deadline; those of the check.
 Result<void> AwaitSocket(int socket, short events, Deadline deadline, const WaitCheck& check);
-// What is left, in poll's milliseconds, rounded up, 0 at least.
+// The time left in milliseconds for poll(2), rounded up; at least 0.
 int MillisecondsUntil(Deadline deadline);
 
 }  // namespace espalier::transport

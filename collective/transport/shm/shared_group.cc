@@ -30,21 +30,21 @@ using std::chrono::steady_clock;
 
 constexpr std::uint32_t kMagic = 0x45535033;
 constexpr int kMaxRanks = 1024;
-// Spinning pays only while every rank has a core of its own; some 5 us.
+// About 5 us of spinning, which pays only while every rank has a core of its own.
 constexpr int kSpins = 200;
-// Of some 20 to 40 ns each.
-constexpr int kPausesForALine = 2;
-// The first looks follow one another at once: a pause is as long as a line takes between two cores.
-constexpr int kLooks = 40;
-// Giving way costs nothing on an idle core; on a busy one it may cost many times this.
+// One pause takes 20 to 40 ns.
+constexpr int kPausesPerTransfer = 2;
+// The first spins have no pause between them, because a pause is as long as a cache-line transfer.
+constexpr int kUnpausedSpins = 40;
+// Yielding costs nothing on an idle core; on a busy one it may take many times this long.
 constexpr microseconds kYieldTime{50};
-// A writer that shares this rank's core, though there is one for each, gets nowhere while this rank
-// spins. Giving way keeps the two together; who is woken from a sleep is put on an idle core, so
-// one wait of so many is one.
-constexpr std::uint32_t kPartEvery = 16;
-// How long a sleeper sleeps before it looks whether its peers are alive.
+// A writer on this rank's core cannot run while this rank spins, and yielding keeps both on that
+// core. A sleeper that is woken is placed on an idle core, so one of this many waits sleeps at
+// once.
+constexpr std::uint32_t kSleepEvery = 16;
+// How long a sleeper sleeps before it checks that its peers live.
 constexpr milliseconds kNap{20};
-// How often who has given up looks whether others have withdrawn.
+// How often an aborting rank checks the remote access of other ranks.
 constexpr milliseconds kLookAgain{1};
 constexpr std::size_t kHeaderBytes = 64 << 10;
 constexpr off_t kLocksBegin = off_t{1} << 40;
@@ -63,10 +63,10 @@ void Sleep(std::atomic<std::uint32_t>& word, std::uint32_t seen, nanoseconds lon
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
-// From 1; 0 where it is not known.
+// The current core plus one; 0 if it is unknown.
 std::uint32_t CurrentCore() { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
 
-// Of the cores that a rank may run on, 64 in a word.
+// Words of a bit set of cores.
 constexpr std::size_t kCoreWords = CPU_SETSIZE / 64;
 
 struct flock LockOf(int rank) {
@@ -97,7 +97,7 @@ void Counter::Add() {
 }
 
 void WaitOneCacheLineTransfer() {
-  for (int i = 0; i < kPausesForALine; ++i) PauseCore();
+  for (int i = 0; i < kPausesPerTransfer; ++i) PauseCore();
 }
 
 bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline) {
@@ -113,7 +113,7 @@ bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline) {
 }
 
 struct SharedGroup::Header {
-  Signal joined;  // how many
+  Signal joined;  // number of ranks that have joined
   std::uint32_t magic = 0;
   std::int32_t ranks = 0;
   std::uint64_t bytes = 0;
@@ -123,8 +123,8 @@ struct SharedGroup::Header {
   char abort_text[512] = {};
   enum : std::uint8_t { kAbsent, kPresent, kLeft };
   std::atomic<std::uint8_t> presence[kMaxRanks] = {};
-  std::atomic<std::uint8_t> reaching[kMaxRanks] = {};  // not 0: it does
-  std::atomic<std::uint64_t> cores[kCoreWords] = {};   // of all ranks
+  std::atomic<std::uint8_t> accessing[kMaxRanks] = {};  // 1: the rank accesses other ranks' memory
+  std::atomic<std::uint64_t> cores[kCoreWords] = {};    // the cores that any rank may use
 
   void AddOwnCores() {
     cpu_set_t own;
@@ -146,32 +146,33 @@ Result<UniqueFd> MakeMemoryFile(const char* name, std::size_t bytes) {
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("cannot make {} bytes of shared memory: {}", bytes, SystemReason()));
+                fmt::format("cannot create {} bytes of shared memory: {}", bytes, SystemReason()));
   }
   return file;
 }
 
 Result<UniqueFd> OpenMemoryFile(std::int64_t process, int file, std::size_t bytes) {
   const std::string path = fmt::format("/proc/{}/fd/{}", process, file);
-  // A pipe would be waited for otherwise.
+  // O_NONBLOCK, because opening a pipe would wait for its other end.
   UniqueFd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!opened) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("cannot open the shared memory {}: {} (ranks that share memory run "
-                            "under one user, on one host, and see each other's processes)",
+                fmt::format("cannot open the shared memory {}: {} (ranks that share memory must "
+                            "run on one host, under one user, and see each other's processes)",
                             path, SystemReason()));
   }
   const int seals = ::fcntl(opened.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return Fail(
-        ErrorCode::kFailedPrecondition,
-        fmt::format("{} is not memory that ranks share: it could shrink (another version?)", path));
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{} is not sealed against shrinking, as shared memory of ranks must be "
+                            "(another version?)",
+                            path));
   }
   const off_t length = ::lseek(opened.get(), 0, SEEK_END);
   if (length < 0 || static_cast<std::size_t>(length) < bytes) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("the shared memory {} has {} bytes, {} are expected: other options, or "
-                            "another version",
+                fmt::format("the shared memory {} has {} bytes instead of {} (other options, or "
+                            "another version?)",
                             path, length, bytes));
   }
   return opened;
@@ -183,7 +184,8 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(RendezvousStore& store,
   static_assert(sizeof(Header) <= kHeaderBytes);
   if (size < 1 || size > kMaxRanks || rank < 0 || rank >= size) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("rank {} of {}: there are 1 to {} ranks", rank, size, kMaxRanks));
+                fmt::format("rank {} of {}: a group has 1 to {} ranks, counted from 0", rank, size,
+                            kMaxRanks));
   }
   std::unique_ptr<SharedGroup> group(new SharedGroup(rank, size));
   const std::string key = name + "/memory";
@@ -226,7 +228,7 @@ Result<void> SharedGroup::TakeLock() {
   struct flock lock = LockOf(rank_);
   if (::fcntl(lock_.get(), F_OFD_SETLK, &lock) == 0) return {};
   return Fail(ErrorCode::kAlreadyExists,
-              fmt::format("rank {} has joined already, in another process or thread", rank_));
+              fmt::format("rank {} has already joined from another process or thread", rank_));
 }
 
 Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key,
@@ -250,13 +252,13 @@ Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, s
   auto place = store.Get(key, deadline);
   if (!place) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("rank 0 has not come in time: {}", place.error().message));
+                fmt::format("rank 0 did not join in time: {}", place.error().message));
   }
   long process = 0;
   int file = 0;
   if (std::sscanf(place->c_str(), "%ld %d", &process, &file) != 2) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("\"{}\" is not where rank 0 has its memory", *place));
+                fmt::format("cannot read \"{}\" as the place of rank 0's memory", *place));
   }
   auto opened = OpenMemoryFile(process, file, kHeaderBytes + bytes);
   if (!opened) return Propagate(opened);
@@ -265,13 +267,13 @@ Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, s
   if (!done) return done;
   if (header().magic != kMagic || header().ranks != size_) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("rank 0 is of a group of {} ranks, rank {} of one of {}",
+                fmt::format("rank 0 has a group of {} ranks, but rank {} has one of {}",
                             header().ranks, rank_, size_));
   }
   if (header().bytes != bytes) {
     return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("rank 0 shares {} bytes, rank {} expects {}: other options, or "
-                            "another version",
+                fmt::format("rank 0 shares {} bytes, but rank {} expects {} (other options, or "
+                            "another version?)",
                             header().bytes, rank_, bytes));
   }
   return TakeLock();
@@ -292,33 +294,33 @@ Result<void> SharedGroup::AwaitAll(Deadline deadline) {
     for (int peer = 0; peer < size_; ++peer) {
       if (header().presence[peer] == Header::kAbsent) missing += fmt::format(" {}", peer);
     }
-    return Fail(ErrorCode::kUnavailable, "ranks that have not come in time:" + missing);
+    return Fail(ErrorCode::kUnavailable, "ranks that did not join in time:" + missing);
   }
 }
 
-bool SharedGroup::IsCrowded(const Counter& counter) const {
+bool SharedGroup::SharesWritersCore(const Counter& counter) const {
   return has_cores() && counter.core.load(std::memory_order_relaxed) == CurrentCore();
 }
 
 bool SharedGroup::Spin(const Counter& counter, std::uint32_t seen) {
-  const bool helps = !IsCrowded(counter);
+  const bool helps = !SharesWritersCore(counter);
   const int spins = has_cores() ? kSpins : 1;
   for (int i = 0; i < spins; ++i) {
     if (counter.value.load(std::memory_order_acquire) != seen) return true;
     if (!helps) return false;
-    if (i >= kLooks) PauseCore();
+    if (i >= kUnpausedSpins) PauseCore();
   }
   return false;
 }
 
 Result<void> SharedGroup::Await(Counter& counter, std::uint32_t seen, Deadline deadline) {
   const auto changed = [&] { return counter.value.load(std::memory_order_acquire) != seen; };
-  const bool parts = IsCrowded(counter) && ++crowded_waits_ % kPartEvery == 0;
-  const auto patience = steady_clock::now() + (parts ? microseconds(0) : kYieldTime);
+  const bool sleeps_at_once = SharesWritersCore(counter) && ++crowded_waits_ % kSleepEvery == 0;
+  const auto yield_until = steady_clock::now() + (sleeps_at_once ? microseconds(0) : kYieldTime);
   do {
     if (changed()) return {};
     ::sched_yield();
-  } while (steady_clock::now() < patience);
+  } while (steady_clock::now() < yield_until);
   while (true) {
     counter.sleepers.fetch_add(1);
     if (!changed()) {
@@ -335,7 +337,7 @@ Result<void> SharedGroup::Await(Counter& counter, std::uint32_t seen, Deadline d
 }
 
 bool SharedGroup::HasDied(int peer) const {
-  if (header().presence[peer] != Header::kPresent) return false;  // not yet here, or left in order
+  if (header().presence[peer] != Header::kPresent) return false;  // not joined, or left in order
   struct flock lock = LockOf(peer);
   return ::fcntl(lock_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
@@ -351,7 +353,7 @@ std::string SharedGroup::DescribeLeavers() const {
 
 Result<void> SharedGroup::CheckAbort() {
   if (header().abort.load(std::memory_order_acquire) != Header::kAborted) return {};
-  // What is there may be anything: the ranks of a group do not check one another's memory.
+  // Check the values, as a faulty rank may have written anything there.
   const int code = header().abort_code;
   const bool is_known = code >= 0 && code <= static_cast<int>(ErrorCode::kInternal);
   const char* const text = header().abort_text;
@@ -379,10 +381,10 @@ void SharedGroup::Abort(const Error& cause) {
   header().abort.store(Header::kAborted, std::memory_order_release);
 }
 
-// Either this rank sees that another has given up, or that one sees this rank reach: all loads and
-// stores of the two are in one order.
+// Either this rank sees the abort, or the aborting rank sees this rank's flag, as all these loads
+// and stores have one total order.
 Result<void> SharedGroup::Reach() {
-  header().reaching[rank_] = 1;
+  header().accessing[rank_] = 1;
   if (header().abort == Header::kNone) return {};
   EndRemoteAccess();
   auto cause = CheckAbort();
@@ -390,12 +392,12 @@ Result<void> SharedGroup::Reach() {
 }
 
 void SharedGroup::EndRemoteAccess() {
-  header().reaching[rank_].store(0, std::memory_order_release);
+  header().accessing[rank_].store(0, std::memory_order_release);
 }
 
 std::optional<int> SharedGroup::AwaitRemoteAccessEnd(Deadline deadline) const {
   for (int peer = 0; peer < size_; ++peer) {
-    while (header().reaching[peer] != 0 && !HasDied(peer)) {
+    while (header().accessing[peer] != 0 && !HasDied(peer)) {
       if (steady_clock::now() >= deadline) return peer;
       std::this_thread::sleep_for(kLookAgain);
     }

@@ -15,12 +15,12 @@
 
 namespace espalier::transport {
 
-// A counter in shared memory that others wait for. Writers never block; waiters spin a little,
-// give way, then sleep. It is best alone on a cache line, or with what is written before it.
+// A counter in shared memory on which other ranks wait. Writers never block; waiters spin briefly,
+// yield, then sleep. Place it alone on a cache line, or together with the data that it announces.
 struct Counter {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
-  // Where the last writer ran, plus one; a hint.
+  // The core of the last writer plus one, as a hint; 0: unknown.
   std::atomic<std::uint32_t> core{0};
 
   void Set(std::uint32_t to);
@@ -32,27 +32,36 @@ struct Counter {
 
 struct alignas(64) Signal : Counter {};
 
-// Passes the time that a line of memory takes from one core to another. Between writing a line that
-// others look at and looking at theirs, when all do so at about the same time: who looks too early
-// takes the line away from who is about to write it, and waits for two more ways.
+// Waits for the time of one cache-line transfer. Call it between writing a line that peers poll and
+// polling the peers' lines, when all ranks do so at about the same time. Polling a line too early
+// steals it from the peer that is about to write it, and costs two more transfers.
 void WaitOneCacheLineTransfer();
 
-// Sleeps until the signal's value is not `seen` any more (true), or the deadline. Of a signal that
-// may be written to by anybody.
+// Sleeps until the signal's value differs from `seen` (returns true) or the deadline passes. Any
+// process may write to the signal.
 bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline);
 
-// The ranks of one host, over memory that all of them have mapped: a memory file that rank 0 makes
-// and the others open through the store. Zero at first, and taken from the system page by page as
-// it is touched. The memory is gone when the last rank has left or died.
+// A group of ranks on one host with shared memory: a memory file that rank 0 creates and that the
+// other ranks open through the rendezvous store. The memory is zeroed, is allocated page by page on
+// first use, and disappears when the last rank has left or died.
 //
-// A rank that dies, however it dies, is found by the others within a fraction of a second of
-// waiting: each holds a lock on a byte of the file of its own. Destruction leaves in good order.
-// Thread safety: one thread at a time.
+// Death of ranks. Problem: a rank can die at any time without a word, and others wait for it in
+// shared memory. Idea: each rank holds a lock on its own byte of the file, which the kernel
+// releases when the process ends; sleeping waiters test the locks every 20 ms. The destructor marks
+// a rank as having left in order. Cost: one system call per peer for each test.
+//
+// Remote access. Problem: some protocols let peers access a rank's private buffers, and a failed
+// call may return only when no peer does so any more. Idea: a rank raises its access flag and then
+// looks for an abort; a rank that aborts sets the abort and then looks at the access flags
+// (Dekker's scheme). Invariant: all these operations are sequentially consistent, so at least one
+// of two such ranks sees the other: either the access does not begin, or the aborting rank waits
+// for its end. Cost: two stores and a load for each call. Thread safety: one thread at a time.
 class SharedGroup {
  public:
-  // Waits until all ranks have come. `name` tells groups of one store apart.
-  // Errors: kUnavailable for ranks that do not come before the deadline (named), memory that
-  // cannot be had; kFailedPrecondition for a rank with other sizes or of another version.
+  // Waits until all ranks have joined. `name` tells the groups of one store apart.
+  // Errors: kUnavailable if ranks are missing at the deadline (it names them) or memory cannot be
+  // allocated; kFailedPrecondition if a rank has other sizes or another version; kAlreadyExists if
+  // the rank has joined already.
   static Result<std::unique_ptr<SharedGroup>> Join(RendezvousStore& store, const std::string& name,
                                                    int rank, int size, std::size_t bytes,
                                                    Deadline deadline);
@@ -62,30 +71,31 @@ class SharedGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Whether the cores that all ranks together may run on are as many as they.
+  // Whether there is at least one core for each rank, among the cores that all ranks may use.
   bool has_cores() const { return ranks_per_core_ == 1; }
-  // How many ranks take turns on a core, rounded up.
+  // The number of ranks that share a core, rounded up.
   int ranks_per_core() const { return ranks_per_core_; }
-  // The memory, aligned to pages.
+  // The shared memory, aligned to pages.
   std::byte* memory() const;
 
-  // Looks for some microseconds whether the value is not `seen` any more; not so long where that
-  // cannot help. What to try before Await, which is for longer waits.
+  // Spins for some microseconds until the value differs from `seen`, or for a shorter time if
+  // spinning cannot help; returns whether it differs. Try this before Await, which is for longer
+  // waits.
   bool Spin(const Counter& counter, std::uint32_t seen);
-  // Waits until the value is not `seen` any more.
-  // Errors: kUnavailable past the deadline, or what CheckPeers says.
+  // Waits until the value differs from `seen`.
+  // Errors: kUnavailable past the deadline; those of CheckPeers.
   Result<void> Await(Counter& counter, std::uint32_t seen, Deadline deadline);
-  // Whether all is well: no rank has died, none has given up.
+  // Errors: kUnavailable if a rank has died; the cause with which a rank has aborted.
   Result<void> CheckPeers();
-  // The first cause that any rank gives is the one that all ranks hear of.
+  // Ends the group for all ranks. If several ranks abort, all get the first cause.
   void Abort(const Error& cause);
 
-  // Before this rank touches memory of the programs of other ranks, and after it. Errors: the cause
-  // that a rank has given up for: it has its memory back.
+  // Begins access to the private memory of other ranks' programs; EndRemoteAccess ends it. Errors:
+  // the cause with which a rank has aborted; its memory must then not be accessed.
   Result<void> Reach();
   void EndRemoteAccess();
-  // After Abort: until no living rank reaches any more. One that still does at the deadline; none
-  // otherwise. This rank has withdrawn.
+  // After Abort: waits until no living rank accesses other ranks' memory any more. Returns a rank
+  // that still does at the deadline, else none. This rank must have ended its own access.
   std::optional<int> AwaitRemoteAccessEnd(Deadline deadline) const;
 
  private:
@@ -98,8 +108,8 @@ class SharedGroup {
   Result<void> Map(std::size_t bytes);
   Result<void> TakeLock();
   Result<void> AwaitAll(Deadline deadline);
-  // Whether the last writer is on this rank's core though there is one for each.
-  bool IsCrowded(const Counter& counter) const;
+  // Whether the last writer ran on this rank's core although there is a core for each rank.
+  bool SharesWritersCore(const Counter& counter) const;
   Result<void> CheckAbort();
   Header& header() const;
   bool HasDied(int peer) const;
@@ -108,23 +118,23 @@ class SharedGroup {
   int rank_;
   int size_;
   UniqueFd file_;
-  // The file once more, for the lock that says that this rank lives: the kernel keeps a lock for as
-  // long as somebody has its file mapped, and forked children have what is mapped.
+  // The file, opened again for the lock that proves that this rank lives. A lock lasts as long as
+  // its open file is mapped, and forked children inherit the mapping of file_.
   UniqueFd lock_;
-  std::optional<ForkGuard> guard_;  // of the lock
+  std::optional<ForkGuard> guard_;  // guards lock_
   std::byte* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
-  bool is_present_ = false;  // this is the rank that others see, not one that was refused
+  bool is_present_ = false;  // this rank has joined and was not refused
   int ranks_per_core_ = 1;
-  std::uint32_t crowded_waits_ = 0;  // for a writer on this rank's core
+  std::uint32_t crowded_waits_ = 0;  // waits for a writer on this rank's core
 };
 
-// A file of so many bytes of memory that cannot shrink: who has it mapped may touch all of it,
-// whatever others do.
-// Errors: kUnavailable.
+// Creates a memory file of `bytes` bytes that is sealed against shrinking, so whoever maps it may
+// access all of it, whatever other processes do. Errors: kUnavailable.
 Result<UniqueFd> MakeMemoryFile(const char* name, std::size_t bytes);
-// Opens such a file of another process, or of this one, for reading and writing.
-// Errors: kUnavailable; kFailedPrecondition for a file that is shorter, or might become so.
+// Opens a memory file of another process, or of this one, for reading and writing.
+// Errors: kUnavailable; kFailedPrecondition for a file that is shorter or not sealed against
+// shrinking.
 Result<UniqueFd> OpenMemoryFile(std::int64_t process, int file, std::size_t bytes);
 
 }  // namespace espalier::transport

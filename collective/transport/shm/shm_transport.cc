@@ -59,7 +59,7 @@ class RingInbox : public Inbox {
     if (ring_.committed.load(std::memory_order_acquire) == next_) return nullptr;
     const std::uint64_t index = next_ % static_cast<std::uint64_t>(options_.slots);
     const Ring::Slot& slot = ring_.slots[index];
-    // A peer's slip must not lead outside the slot.
+    // A faulty peer must not make this rank read beyond the slot.
     const std::size_t bytes = std::min<std::size_t>(slot.bytes, options_.slot_bytes);
     message_ = {.bytes = {data_ + index * options_.slot_bytes, bytes}, .tag = slot.tag};
     return &message_;
@@ -78,7 +78,7 @@ class RingInbox : public Inbox {
   std::uint64_t next_ = 0;
 };
 
-// The memory: a signal for each rank, then the rings by sender, receiver and channel.
+// The memory holds a signal for each rank, then the rings by sender, receiver and channel.
 class ShmTransport : public Transport {
  public:
   ShmTransport(std::unique_ptr<SharedGroup> group, const ShmOptions& options)
@@ -107,8 +107,8 @@ class ShmTransport : public Transport {
           endpoint.channel < 0 || endpoint.channel >= options_.channels) {
         return Fail(
             ErrorCode::kInvalidArgument,
-            fmt::format("rank {} has no channel {} to rank {}: there are {} ranks and {} "
-                        "channels",
+            fmt::format("rank {} has no channel {} to rank {} (the group has {} ranks and {} "
+                        "channels)",
                         rank(), endpoint.channel, endpoint.peer, size(), options_.channels));
       }
       if (connections_.contains(endpoint)) continue;
@@ -134,7 +134,7 @@ class ShmTransport : public Transport {
     return changed;
   }
   Result<void> Check() override { return group_->CheckPeers(); }
-  // What is committed lies in memory that outlives this rank for as long as its peers live.
+  // Committed messages lie in memory that outlives this rank as long as a peer lives.
   Result<void> Flush(Deadline /*deadline*/) override { return {}; }
   void Abort(const Error& cause) override {
     group_->Abort(cause);
@@ -175,8 +175,8 @@ Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::st
   if (options.channels < 1 || options.slots < 1 || options.slots > kMaxSlots ||
       options.slot_bytes == 0 || options.slot_bytes % kPage != 0) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} channels of {} slots of {} bytes: at least one channel, 1 to {} "
-                            "slots, a multiple of {} bytes",
+                fmt::format("{} channels of {} slots of {} bytes: use at least 1 channel, 1 to {} "
+                            "slots, and a multiple of {} bytes",
                             options.channels, options.slots, options.slot_bytes, kMaxSlots, kPage));
   }
   auto group = SharedGroup::Join(store, name, rank, size, ShmTransport::MemoryBytes(size, options),

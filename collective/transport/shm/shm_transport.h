@@ -17,11 +17,11 @@ struct ShmOptions {
   std::size_t slot_bytes = 256 << 10;  // a multiple of 4096
 };
 
-// Connections in memory that the ranks of one host share: a ring of slots for each, written by the
-// sender and read by the receiver in place. A rank sleeps on one signal, which its peers raise
-// whenever they commit to it or release what it sent.
-// Errors of Join: as SharedGroup::Join. Of Connect: kInvalidArgument for a peer or channel that is
-// not there; it never waits.
+// Joins a transport in memory that the ranks of one host share. Each connection is a ring of slots
+// that the sender writes and the receiver reads in place. A rank sleeps on one signal, which its
+// peers raise when they commit a message to it or release one from it.
+// Errors of joining: as SharedGroup::Join. Errors of Connect: kInvalidArgument for a peer or a
+// channel that does not exist; it never waits.
 Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::string& name,
                                            int rank, int size, const ShmOptions& options,
                                            Deadline deadline);

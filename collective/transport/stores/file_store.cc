@@ -54,7 +54,7 @@ Result<std::string> FileStore::Get(const std::string& key, Deadline deadline) {
     std::ifstream stream(path, std::ios::binary);
     if (stream) return std::string(std::istreambuf_iterator<char>(stream), {});
     if (steady_clock::now() >= deadline) {
-      return Fail(ErrorCode::kUnavailable, fmt::format("{} has not come in time", path.string()));
+      return Fail(ErrorCode::kUnavailable, fmt::format("{} did not appear in time", path.string()));
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPause);

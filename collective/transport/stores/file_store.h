@@ -9,9 +9,9 @@
 
 namespace espalier::transport {
 
-// A folder that all ranks see, one file a key; each group needs a fresh one. A value appears whole
-// or not at all. Get looks every few milliseconds.
-// Errors: kUnavailable, with the file and the system's reason.
+// A rendezvous store in a folder that all ranks see, with one file for each key. Each group needs
+// fresh keys. Values appear atomically. Get polls every few milliseconds.
+// Errors: kUnavailable, with the file and the system's message.
 class FileStore : public RendezvousStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

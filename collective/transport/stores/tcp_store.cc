@@ -29,14 +29,14 @@ constexpr std::uint32_t kMagic = 0x32535345;
 constexpr std::uint32_t kMaxKeyBytes = 1024;
 constexpr std::uint32_t kMaxValueBytes = 64 << 10;
 constexpr std::size_t kMaxKeys = 65'536;
-// Of all keys and values: a thousand ranks say where they are, for hundreds of groups.
+// The most bytes of all keys and values: the endpoints of a thousand ranks in hundreds of groups.
 constexpr std::size_t kMaxStoredBytes = 16 << 20;
 constexpr std::size_t kMaxClients = 4096;
-// Of those, who have not asked: they may be anybody, and each may make the server keep a request.
+// The most clients without a complete request: they may be anybody, and each takes memory.
 constexpr std::size_t kMaxSilent = 512;
-// New ones in one go, so that those who came before are heard before they have to give way.
+// The most clients accepted at a time, so that earlier ones are read before they may be dropped.
 constexpr std::size_t kMaxAtOnce = kMaxSilent / 4;
-// A client asks at once when it has connected. Who waits for a key may wait on.
+// A client must send its request within this time; waiting for a key is not limited.
 constexpr milliseconds kLongestSilence{10'000};
 constexpr milliseconds kRetryPause{5};
 constexpr char kSet = 's';
@@ -46,15 +46,15 @@ constexpr std::string_view kScheme = "tcp://";
 constexpr std::string_view kAsks = "espalier store 2 ask";
 constexpr std::string_view kAnswers = "espalier store 2 answer";
 
-// What the server says to whoever connects.
+// The server's first message on every connection.
 struct Greeting {
   std::uint32_t magic = kMagic;
   std::uint32_t is_keyed = 0;
   Nonce nonce = {};
 };
-// A request is this, the key and, to set it, the value; an answer this and the value. Its code is
-// HMAC(key, purpose, the server's nonce, the client's nonce, all of the request or answer but the
-// code); an answer repeats the nonce of its request.
+// The header of a request, which is followed by the key and, for kSet, the value; and of an answer,
+// which is followed by the value. The code is HMAC(job key, purpose, server's nonce, the request or
+// answer without its code). The frame's nonce is the client's; an answer repeats it.
 struct Frame {
   std::uint32_t magic = kMagic;
   std::uint32_t kind = 0;
@@ -100,29 +100,29 @@ class Server : public TcpStoreServer {
   struct Client {
     Client(UniqueFd of, const Nonce& greeted)
         : socket(std::move(of)), guard(socket.get()), nonce(greeted) {}
-    // It has not asked, and may be anybody.
+    // Whether it has not sent a complete, authenticated request.
     bool IsSilent() const { return !has_asked; }
 
     UniqueFd socket;
     const ForkGuard guard;
-    const Nonce nonce;  // the server's, for this client
+    const Nonce nonce;  // of the server, for this client
     std::string received;
     std::string to_send;
     bool has_asked = false;
-    Nonce asked_with{};   // the client's
-    std::string awaited;  // key
+    Nonce asked_with{};   // of the client
+    std::string awaited;  // the key for which it waits
     steady_clock::time_point since = steady_clock::now();
   };
 
   void Serve();
-  void TakeCallers();
+  void AcceptClients();
   void DropSilent();
   bool HasRoom();
   int WaitLimit() const;
   bool Read(Client& client);
   bool Answer(Client& client);
-  void Say(Client& client, char kind, const std::string& value) const;
-  bool RendezvousStore(const std::string& key, std::string value);
+  void Reply(Client& client, char kind, const std::string& value) const;
+  bool StoreValue(const std::string& key, std::string value);
   static bool Write(Client& client);
 
   UniqueFd listener_;
@@ -133,7 +133,7 @@ class Server : public TcpStoreServer {
   std::map<std::string, std::string> values_;
   std::size_t stored_bytes_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 void Server::Serve() {
@@ -152,7 +152,7 @@ void Server::Serve() {
     }
     clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
     DropSilent();
-    if (polled[1].revents != 0) TakeCallers();
+    if (polled[1].revents != 0) AcceptClients();
   }
 }
 
@@ -163,7 +163,7 @@ void Server::DropSilent() {
   });
 }
 
-// The oldest of those who have not asked gives way where there are too many.
+// Drops the oldest silent client if there are too many clients. Returns whether one more fits.
 bool Server::HasRoom() {
   const auto is_silent = [](const auto& client) { return client->IsSilent(); };
   const auto silent = static_cast<std::size_t>(std::ranges::count_if(clients_, is_silent));
@@ -173,7 +173,7 @@ bool Server::HasRoom() {
   return clients_.size() < kMaxClients;
 }
 
-// Until the next one has been silent for too long, where somebody is.
+// The poll timeout: limited while there are silent clients, which may have to be dropped.
 int Server::WaitLimit() const {
   const bool some_are_silent =
       std::ranges::any_of(clients_, [](const auto& client) { return client->IsSilent(); });
@@ -181,7 +181,7 @@ int Server::WaitLimit() const {
   return some_are_silent ? kLookMilliseconds : -1;
 }
 
-void Server::TakeCallers() {
+void Server::AcceptClients() {
   for (std::size_t i = 0; i < kMaxAtOnce; ++i) {
     UniqueFd socket = Accept(listener_.get());
     if (!socket) return;
@@ -192,7 +192,7 @@ void Server::TakeCallers() {
   }
 }
 
-// False where the client is to be cut off.
+// Reads from a client. Returns false if it must be disconnected.
 bool Server::Read(Client& client) {
   char part[4096];
   while (true) {
@@ -225,20 +225,20 @@ bool Server::Answer(Client& client) {
   client.has_asked = true;
   client.asked_with = frame.nonce;
   if (is_set) {
-    if (!RendezvousStore(key, std::move(value))) return false;
-    Say(client, kSet, {});
+    if (!StoreValue(key, std::move(value))) return false;
+    Reply(client, kSet, {});
     return true;
   }
   const auto found = values_.find(key);
   if (found == values_.end()) {
     client.awaited = key;
   } else {
-    Say(client, kGet, found->second);
+    Reply(client, kGet, found->second);
   }
   return true;
 }
 
-void Server::Say(Client& client, char kind, const std::string& value) const {
+void Server::Reply(Client& client, char kind, const std::string& value) const {
   Frame frame = {.kind = static_cast<std::uint32_t>(kind),
                  .value_bytes = static_cast<std::uint32_t>(value.size()),
                  .nonce = client.asked_with};
@@ -246,7 +246,7 @@ void Server::Say(Client& client, char kind, const std::string& value) const {
   client.to_send += ToBytes(frame, {}, value);
 }
 
-bool Server::RendezvousStore(const std::string& key, std::string value) {
+bool Server::StoreValue(const std::string& key, std::string value) {
   if (values_.size() >= kMaxKeys && !values_.contains(key)) return false;
   const auto known = values_.find(key);
   const std::size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
@@ -257,8 +257,8 @@ bool Server::RendezvousStore(const std::string& key, std::string value) {
   for (const auto& client : clients_) {
     if (client == nullptr || client->awaited != key) continue;
     client->awaited.clear();
-    Say(*client, kGet, stored);
-    // What the socket does not take now goes when it can.
+    Reply(*client, kGet, stored);
+    // Bytes that the socket does not take now are sent later.
     Write(*client);
   }
   return true;
@@ -296,8 +296,10 @@ Result<Place> ParsePlace(const std::string& place) {
     parsed.address = rest;
   }
   if (is_right) return parsed;
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is no store (write tcp://ADDRESS:PORT, or a folder)", place));
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("\"{}\" is not a rendezvous store (write tcp://ADDRESS:PORT, or a folder)",
+                  place));
 }
 
 Result<void> CheckMeetsAt(const std::string& digits, const GroupCredentials& members) {
@@ -335,7 +337,7 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string
   const auto own_port = LocalPort(listener->get());
   if (!own_port) return tl::unexpected(own_port.error());
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
-  if (!stop) return Fail(ErrorCode::kUnavailable, "no event for the store's server");
+  if (!stop) return Fail(ErrorCode::kUnavailable, "cannot create an event descriptor");
   return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port, members.key);
 }
 
@@ -352,7 +354,8 @@ Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::
 Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::string& value,
                                   Deadline deadline) {
   if (key.empty() || key.size() > kMaxKeyBytes || value.size() > kMaxValueBytes) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no key of a store", key));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("key \"{}\" or its value is empty or too long", key));
   }
   SocketAddress any = server_;
   std::memset(&any.storage, 0, sizeof(any.storage));
@@ -363,11 +366,11 @@ Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::
       std::this_thread::sleep_for(kRetryPause);
       continue;
     }
-    if (!socket) socket.error().message += "; who serves it has not come, or has left";
+    if (!socket) socket.error().message += "; rank 0, which serves it, has not started or has left";
     auto answer = socket ? AskOn(socket->get(), kind, key, value, deadline) : Propagate(socket);
     if (answer) return answer;
-    return Fail(answer.error().code,
-                fmt::format("the store at {}: {} (key {})", name_, answer.error().message, key));
+    return Fail(answer.error().code, fmt::format("rendezvous store at {}: {} (key {})", name_,
+                                                 answer.error().message, key));
   }
 }
 
@@ -377,14 +380,13 @@ Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& ke
   auto done = ReceiveWhole(socket, &greeting, sizeof(greeting), deadline);
   if (!done) return Propagate(done);
   const auto not_ours = [] {
-    return Fail(ErrorCode::kUnavailable, "something else than a store answers");
+    return Fail(ErrorCode::kUnavailable, "something other than a rendezvous store answers");
   };
   if (greeting.magic != kMagic) return not_ours();
   if ((greeting.is_keyed != 0) != key_.has_value()) {
     return Fail(ErrorCode::kPermissionDenied,
-                key_
-                    ? "it has no job key, and this rank has one (give it to all ranks)"
-                    : "it has a job key, and this rank has none (ESPALIER_JOB_KEY_FILE gives one)");
+                key_ ? "it has no job key, but this rank has one (give all ranks the same key)"
+                     : "it has a job key, but this rank has none (set ESPALIER_JOB_KEY_FILE)");
   }
   Frame request = {.kind = static_cast<std::uint32_t>(kind),
                    .key_bytes = static_cast<std::uint32_t>(key.size()),
@@ -398,7 +400,7 @@ Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& ke
   done = ReceiveWhole(socket, &answer, sizeof(answer), deadline);
   if (!done) {
     if (steady_clock::now() < deadline && key_) {
-      done.error().message += " (it may have another job key than this rank, or no room left)";
+      done.error().message += " (it may have another job key than this rank, or be full)";
     }
     return Propagate(done);
   }
@@ -410,7 +412,8 @@ Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& ke
       answer.kind == request.kind && answer.nonce == request.nonce && answer.key_bytes == 0 &&
       IsSame(answer.code, CodeOf(key_, kAnswers, greeting.nonce, answer, {}, text));
   if (is_right) return text;
-  return Fail(ErrorCode::kPermissionDenied, "who answers there does not have this job's key");
+  return Fail(ErrorCode::kPermissionDenied,
+              "the process that answered does not have this job's key");
 }
 
 Result<void> TcpStore::Set(const std::string& key, const std::string& value) {

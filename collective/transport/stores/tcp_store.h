@@ -11,15 +11,15 @@
 
 namespace espalier::transport {
 
-// What a TcpStore talks to: holds the keys and answers, in a thread of its own, until it goes.
-// At most 65,536 keys, values of 64 KiB, 4,096 connections, of one request each; a caller that
-// sends anything else is cut off. Client and server prove to each other, with every request and
-// answer, that they have the group's key; without one the address must be a loopback address, and
-// whoever reaches it can set keys.
+// The server of a TcpStore: holds the keys and answers requests in a thread of its own.
+// Limits: 65,536 keys, values of 64 KiB, 4,096 connections with one request each. A client that
+// sends anything else is disconnected. Client and server prove with every request and answer that
+// they have the group's key. Without a key the address must be a loopback address, and anybody who
+// reaches it can set keys.
 class TcpStoreServer {
  public:
-  // Errors: kInvalidArgument, kAlreadyExists for a port that is taken, kUnavailable,
-  // kPermissionDenied for an address that a group without a key is not to meet at.
+  // Errors: kInvalidArgument; kAlreadyExists for a port in use; kUnavailable; kPermissionDenied if
+  // the group has no key and may not use the address without one.
   static Result<std::unique_ptr<TcpStoreServer>> Listen(const std::string& address,
                                                         std::uint16_t port,
                                                         const GroupCredentials& members);
@@ -33,13 +33,13 @@ class TcpStoreServer {
   TcpStoreServer() = default;
 };
 
-// Keys at a server somewhere in the network. Connects anew for every request, and waits for a
-// server that does not listen yet.
+// A rendezvous store at a server in the network. Opens a connection for each request, and waits for
+// a server that does not listen yet.
 // Errors: kInvalidArgument for keys and values that are too long; kPermissionDenied for a server
-// that has another key, or none; kUnavailable.
+// with another job key or none; kUnavailable.
 class TcpStore : public RendezvousStore {
  public:
-  // `patience`: with a server that does not answer a Set.
+  // `patience`: how long Set waits for the server.
   static Result<std::unique_ptr<TcpStore>> At(const std::string& address, std::uint16_t port,
                                               std::chrono::milliseconds patience,
                                               const GroupCredentials& members);
@@ -61,9 +61,9 @@ class TcpStore : public RendezvousStore {
   std::optional<JobKey> key_;
 };
 
-// The store of a group by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets),
-// which rank 0 serves for as long as it has the store, or else a folder.
-// Errors: kInvalidArgument for what is no address, those of TcpStoreServer.
+// Opens a store by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets), which rank
+// 0 serves as long as it has the store open, or else a folder.
+// Errors: kInvalidArgument for an invalid address; those of TcpStoreServer.
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
                                                    std::chrono::milliseconds patience,
                                                    const GroupCredentials& members);

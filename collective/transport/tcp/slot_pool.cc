@@ -13,7 +13,7 @@ SlotPool::~SlotPool() {
 
 std::byte* SlotPool::Take() {
   if (free_.empty()) {
-    // Room in the lists first: a slot that has been allocated is not lost, and Give cannot fail.
+    // Grow the lists first, so that an allocated slot cannot be lost and Give cannot fail.
     if (free_.capacity() == all_.size()) {
       all_.reserve(2 * all_.size() + 1);
       free_.reserve(2 * all_.size() + 1);

@@ -6,10 +6,10 @@
 
 namespace espalier::transport {
 
-// Slots of one size, aligned to 64 bytes. What was given back last is taken first, so that as much
-// memory is used, and as little of the caches, as messages wait at the same time. Take throws
-// std::bad_alloc where the source has no more memory.
-// Thread safety: one thread at a time. The source must outlive it.
+// A pool of slots of one size, aligned to 64 bytes. The slot that was given back last is taken
+// first, so memory and cache use grow only with the number of messages that wait at the same time.
+// Take throws std::bad_alloc if the memory resource is exhausted. Thread safety: one thread at a
+// time. The memory resource must outlive the pool.
 class SlotPool {
  public:
   SlotPool(std::size_t slot_bytes, std::pmr::memory_resource* source)

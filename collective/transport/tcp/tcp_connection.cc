@@ -8,11 +8,11 @@
 namespace espalier::transport {
 
 TcpConnection::TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool,
-                             ZeroCopySendToken& turn)
+                             ZeroCopySendToken& token)
     : link_(std::move(socket)),
       peer_(peer),
       receiver_(link_, slots, pool),
-      sender_(link_, receiver_, slots, pool, turn) {}
+      sender_(link_, receiver_, slots, pool, token) {}
 
 short TcpConnection::PrepareToPoll() {
   const bool receives = receiver_.WantsToReceive();

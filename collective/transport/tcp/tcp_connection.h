@@ -11,26 +11,26 @@
 
 namespace espalier::transport {
 
-// One TCP connection with a peer, with as many slots in each direction. What waits is in slots of
-// the pool, which outlives the connection, as the turn does.
+// One TCP connection with a peer, with `slots` slots in each direction. Waiting messages are in
+// slots of the pool. The pool and the token must outlive the connection.
 // Thread safety: one thread at a time.
 class TcpConnection {
  public:
-  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool, ZeroCopySendToken& turn);
+  TcpConnection(UniqueFd socket, int peer, int slots, SlotPool& pool, ZeroCopySendToken& token);
 
   TcpSender& sender() { return sender_; }
   const TcpSender& sender() const { return sender_; }
   TcpReceiver& receiver() { return receiver_; }
   const TcpReceiver& receiver() const { return receiver_; }
   int socket() const { return link_.socket(); }
-  // What poll is to wait for.
+  // The events for which poll(2) must wait.
   short PrepareToPoll();
-  // What poll has seen.
+  // Takes the events that poll(2) has returned.
   void MarkReady(short events);
-  // Why this connection is of no more use: the peer's reason for giving up at once; a cut only
-  // where something is asked of it in vain.
+  // The failure of this connection: the cause of a peer's abort at once, but a closed connection
+  // only if a message or a slot is still needed.
   std::optional<std::string> Failure() const;
-  // Why nothing more will come on it, whether or not anything is asked of it.
+  // The reason why nothing more will come on it, whether or not anything is needed.
   std::optional<std::string> Ending() const;
 
  private:

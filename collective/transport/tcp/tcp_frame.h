@@ -6,12 +6,12 @@
 
 namespace espalier::transport {
 
-// A TCP connection between ranks is a stream of frames in each direction: a header and so many
-// bytes.
+// A TCP connection between ranks carries a stream of frames in each direction. A frame is a header
+// followed by `bytes` bytes.
 enum : std::uint32_t {
   kMessageFrame = 0x45534d31,
-  kAbortFrame = 0x45534131,   // the last one, with the reason for giving up
-  kNoticeFrame = 0x45534e31,  // what the sender does, as its tag; without bytes
+  kAbortFrame = 0x45534131,   // the last frame, with the reason of an abort
+  kNoticeFrame = 0x45534e31,  // tells by its tag in which call the sender is; no bytes
 };
 
 struct FrameHeader {

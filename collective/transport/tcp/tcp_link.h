@@ -8,7 +8,7 @@
 
 namespace espalier::transport {
 
-// The socket that both halves of a TcpConnection use, and why it is of no more use.
+// The socket that both halves of a TcpConnection share, and the reason if it is broken.
 class TcpLink {
  public:
   explicit TcpLink(UniqueFd socket) : socket_(std::move(socket)), guard_(socket_.get()) {}

@@ -12,9 +12,9 @@
 namespace espalier::transport {
 namespace {
 
-// What is taken at a time of a large message.
+// The size of the pieces in which a large message is passed on.
 constexpr std::size_t kPieceBytes = 64 << 10;
-// Less is not worth waiting for.
+// poll(2) does not wait for several bytes if fewer than this are missing.
 constexpr std::size_t kLeastWait = 16 << 10;
 
 }  // namespace
@@ -28,19 +28,19 @@ bool TcpReceiver::AcceptHeader(Incoming& message) {
   const bool is_known = header.kind == kMessageFrame || header.kind == kAbortFrame ||
                         (header.kind == kNoticeFrame && header.bytes == 0);
   if (!is_known || header.bytes > pool_.slot_bytes()) {
-    link_.Break("it sends something else than messages");
+    link_.Break("it sends something other than messages");
     return false;
   }
   const bool is_large = header.bytes > kPieceBytes;
   const bool is_awaited = header.kind == kMessageFrame && received_ == released_ &&
                           header.bytes == awaited_.bytes && header.bytes > 0;
   message.data = is_awaited ? awaited_.place : nullptr;
-  const bool is_taken = is_awaited && is_large && awaited_.is_taken;
-  if (message.data == nullptr && !is_taken) message.data = message.slot = pool_.Take();
+  const bool in_pieces = is_awaited && is_large && awaited_.in_pieces;
+  if (message.data == nullptr && !in_pieces) message.data = message.slot = pool_.Take();
   return true;
 }
 
-// Whether it was one for the owner of the inbox.
+// Processes a complete frame. Returns whether it is a message for the owner of the inbox.
 bool TcpReceiver::AcceptMessage(Incoming& message) {
   received_bytes_ = 0;
   const FrameHeader& header = message.header;
@@ -57,29 +57,30 @@ bool TcpReceiver::AcceptMessage(Incoming& message) {
   return false;
 }
 
-// As many of the bytes as are there.
+// Reads up to `bytes` bytes, from the read-ahead buffer or the socket; returns how many.
 std::size_t TcpReceiver::Read(std::byte* to, std::size_t bytes) {
-  if (ahead_.empty()) {
-    if (is_dry_) return 0;
-    // What follows few bytes comes along with them.
-    const bool at_once = bytes >= kAheadBytes;
-    const std::span<std::byte> into = at_once ? std::span(to, bytes) : std::span(ahead_memory_);
+  if (read_ahead_.empty()) {
+    if (is_drained_) return 0;
+    // A short read goes through the buffer, so that what follows is received along with it.
+    const bool at_once = bytes >= kReadAheadBytes;
+    const std::span<std::byte> into =
+        at_once ? std::span(to, bytes) : std::span(read_ahead_memory_);
     ssize_t received = -1;
     do {
       received = ::recv(link_.socket(), into.data(), into.size(), MSG_DONTWAIT);
     } while (received < 0 && errno == EINTR);
-    is_dry_ = received < static_cast<ssize_t>(into.size());
+    is_drained_ = received < static_cast<ssize_t>(into.size());
     if (received <= 0) {
       if (received == 0) link_.Break("it closed the connection");
       if (received < 0 && errno != EAGAIN) link_.Break(std::strerror(errno));
       return 0;
     }
     if (at_once) return static_cast<std::size_t>(received);
-    ahead_ = into.first(static_cast<std::size_t>(received));
+    read_ahead_ = into.first(static_cast<std::size_t>(received));
   }
-  const std::size_t taken = std::min(bytes, ahead_.size());
-  std::memcpy(to, ahead_.data(), taken);
-  ahead_ = ahead_.subspan(taken);
+  const std::size_t taken = std::min(bytes, read_ahead_.size());
+  std::memcpy(to, read_ahead_.data(), taken);
+  read_ahead_ = read_ahead_.subspan(taken);
   return taken;
 }
 
@@ -90,7 +91,8 @@ bool TcpReceiver::ReceiveHeader(Incoming& message) {
   return read > 0 && (received_bytes_ < sizeof(FrameHeader) || AcceptHeader(message));
 }
 
-// What can be had of the data, one piece at most where it is taken; false where that is nothing.
+// Receives available data of a message, at most one piece if it is received in pieces. Returns
+// false if there was none.
 bool TcpReceiver::ReceiveData(Incoming& message) {
   const std::size_t begin = received_bytes_ - sizeof(FrameHeader);
   const std::size_t left = message.header.bytes - begin;
@@ -99,30 +101,30 @@ bool TcpReceiver::ReceiveData(Incoming& message) {
     received_bytes_ += read;
     return read > 0;
   }
-  if (taker_ == nullptr) return false;
-  if (landing_ == nullptr) landing_ = pool_.Take();
-  const std::size_t piece = std::min(kPieceBytes, landed_ + left);
-  const std::size_t read = Read(landing_ + landed_, piece - landed_);
+  if (handler_ == nullptr) return false;
+  if (piece_ == nullptr) piece_ = pool_.Take();
+  const std::size_t piece = std::min(kPieceBytes, piece_bytes_ + left);
+  const std::size_t read = Read(piece_ + piece_bytes_, piece - piece_bytes_);
   received_bytes_ += read;
-  landed_ += read;
-  if (landed_ == piece) PassOn(message);
-  return read > 0 && !take_error_;
+  piece_bytes_ += read;
+  if (piece_bytes_ == piece) PassOn(message);
+  return read > 0 && !handler_error_;
 }
 
 void TcpReceiver::PassOn(const Incoming& message) {
-  const std::size_t begin = received_bytes_ - sizeof(FrameHeader) - landed_;
-  auto taken = (*taker_)({.bytes = {landing_, landed_},
-                          .offset = begin,
-                          .whole = message.header.bytes,
-                          .tag = message.header.tag});
-  if (!taken) take_error_ = taken.error();
-  pool_.Give(std::exchange(landing_, nullptr));
-  landed_ = 0;
+  const std::size_t begin = received_bytes_ - sizeof(FrameHeader) - piece_bytes_;
+  auto taken = (*handler_)({.bytes = {piece_, piece_bytes_},
+                            .offset = begin,
+                            .whole = message.header.bytes,
+                            .tag = message.header.tag});
+  if (!taken) handler_error_ = taken.error();
+  pool_.Give(std::exchange(piece_, nullptr));
+  piece_bytes_ = 0;
 }
 
 bool TcpReceiver::Receive() {
   bool moved = false;
-  while (WantsToReceive() && !(is_dry_ && ahead_.empty())) {
+  while (WantsToReceive() && !(is_drained_ && read_ahead_.empty())) {
     Incoming& coming = At(received_);
     if (received_bytes_ < sizeof(FrameHeader)) {
       if (!ReceiveHeader(coming)) return moved;
@@ -141,7 +143,8 @@ void TcpReceiver::PrepareToPoll() {
   std::size_t wanted = 0;
   if (received_bytes_ >= sizeof(FrameHeader)) {
     const FrameHeader& header = At(received_).header;
-    wanted = std::min(kPieceBytes - landed_, header.bytes + sizeof(FrameHeader) - received_bytes_);
+    wanted =
+        std::min(kPieceBytes - piece_bytes_, header.bytes + sizeof(FrameHeader) - received_bytes_);
   }
   const int least = wanted < kLeastWait ? 1 : static_cast<int>(wanted);
   if (least == least_) return;
@@ -167,11 +170,11 @@ const Message* TcpReceiver::TryReceive(std::byte* place, std::size_t bytes) {
 }
 
 Result<bool> TcpReceiver::TryConsume(std::size_t bytes, const PieceHandler& handler) {
-  awaited_ = {.bytes = bytes, .is_taken = true};
-  taker_ = &handler;
+  awaited_ = {.bytes = bytes, .in_pieces = true};
+  handler_ = &handler;
   const Message* message = Peek();
-  taker_ = nullptr;
-  if (take_error_) return tl::unexpected(*take_error_);
+  handler_ = nullptr;
+  if (handler_error_) return tl::unexpected(*handler_error_);
   if (message == nullptr) return false;
   const Incoming& first = At(released_);
   if (first.data == nullptr) return true;
@@ -188,9 +191,8 @@ void TcpReceiver::Release() {
   ++released_;
 }
 
-// A peer that has gone may have said why before.
 void TcpReceiver::BreakAfterLastWords(const std::string& why) {
-  is_dry_ = false;
+  is_drained_ = false;
   while (Receive()) {
   }
   if (!link_.is_broken()) link_.Break(why);

@@ -15,9 +15,15 @@
 
 namespace espalier::transport {
 
-// The receiving half of a TcpConnection: a queue of messages that have come. Those that are awaited
-// in a place are received there; large ones that are taken in pieces come through a small piece of
-// memory that stays in the caches; all others wait in slots of the pool.
+// The receiving half of a TcpConnection: a queue of received messages.
+//
+// Problem: a copy from a slot to its destination costs a pass over memory, and reading a whole
+// large message keeps the socket's lock from the sender. Idea: the inbox tells how the next message
+// is awaited before its data is read. Data that is stored unchanged goes to its destination; large
+// data that is reduced passes through one 64 KiB slot, piece by piece, which stays in the caches;
+// all else waits in slots of the pool. Invariant: only message released_ can be awaited, and how it
+// is received is fixed when its header has been read. Cost: no extra copy for awaited messages; one
+// system call receives several small messages.
 // Thread safety: one thread at a time.
 class TcpReceiver : public Inbox {
  public:
@@ -30,40 +36,40 @@ class TcpReceiver : public Inbox {
   void Release() override;
 
   bool WantsToReceive() const;
-  // Whether a message has been asked for in vain.
+  // Whether a message was requested and has not come.
   bool NeedsMessage() const { return needs_message_; }
-  // Receives what the socket has, one message at most; whether anything moved. A socket that has
-  // given all it can is not asked again before MarkReady.
+  // Receives data from the socket, at most one message; returns whether there was any. A socket
+  // that was empty is not read again before MarkReady.
   bool Receive();
-  // What has been received with the message before.
-  bool HasMore() const { return !ahead_.empty() && WantsToReceive(); }
-  void MarkReady() { is_dry_ = false; }
-  // Has poll wait for as much as is worth to be received at once.
+  // Whether data was received together with an earlier message.
+  bool HasMore() const { return !read_ahead_.empty() && WantsToReceive(); }
+  void MarkReady() { is_drained_ = false; }
+  // Makes poll(2) wait until a worthwhile number of bytes has come (SO_RCVLOWAT).
   void PrepareToPoll();
-  // A peer that has gone may have said why before: takes that in, and breaks the link if that has
-  // not.
+  // Receives what a peer has sent before it closed, which may be the reason of an abort, and marks
+  // the link as broken.
   void BreakAfterLastWords(const std::string& why);
-  // The peer's reason for giving up.
+  // The reason of the peer's abort.
   const std::optional<std::string>& abort() const { return abort_; }
-  // What the peer has told last, until it is forgotten.
+  // The last notice of the peer, until ForgetNotice.
   const std::optional<MessageTag>& notice() const { return notice_; }
   void ForgetNotice() { notice_.reset(); }
 
  private:
   struct Incoming {
     FrameHeader header;
-    std::byte* slot = nullptr;  // null: received in place, or taken
-    std::byte* data = nullptr;  // null: taken, in pieces
+    std::byte* slot = nullptr;  // null: received in place or in pieces
+    std::byte* data = nullptr;  // null: received in pieces
   };
-  // How the next message is wanted, if it is of so many bytes.
+  // How the next message is to be received if it has `bytes` bytes.
   struct Awaited {
     std::byte* place = nullptr;
     std::size_t bytes = 0;
-    bool is_taken = false;
+    bool in_pieces = false;
   };
-  static constexpr std::size_t kAheadBytes = 4096;
+  static constexpr std::size_t kReadAheadBytes = 4096;
 
-  // Messages are numbered from 0 on; message k is at k modulo the slots.
+  // Messages are numbered from 0; message k is at k modulo the number of slots.
   Incoming& At(std::uint64_t number) { return queue_[number % queue_.size()]; }
   const Message* Peek();
   std::size_t Read(std::byte* to, std::size_t bytes);
@@ -78,16 +84,16 @@ class TcpReceiver : public Inbox {
   std::vector<Incoming> queue_;
   std::uint64_t received_ = 0;
   std::uint64_t released_ = 0;
-  std::size_t received_bytes_ = 0;       // of the frame after those received, header included
-  Awaited awaited_;                      // for message released_, unless it has begun to come
-  const PieceHandler* taker_ = nullptr;  // while it may be called
-  std::optional<Error> take_error_;
-  std::byte* landing_ = nullptr;  // for the piece that is coming
-  std::size_t landed_ = 0;
-  std::array<std::byte, kAheadBytes> ahead_memory_ = {};
-  std::span<std::byte> ahead_;  // received, and not looked at
-  bool is_dry_ = false;         // nothing to receive, when last asked
-  int least_ = 1;               // that poll waits for
+  std::size_t received_bytes_ = 0;  // of the current frame, header included
+  Awaited awaited_;                 // for message released_, unless its data has begun to come
+  const PieceHandler* handler_ = nullptr;  // set while it may be called
+  std::optional<Error> handler_error_;
+  std::byte* piece_ = nullptr;   // slot of the current piece
+  std::size_t piece_bytes_ = 0;  // bytes of the current piece
+  std::array<std::byte, kReadAheadBytes> read_ahead_memory_ = {};
+  std::span<std::byte> read_ahead_;  // bytes received but not processed
+  bool is_drained_ = false;          // the socket was empty at the last read
+  int least_ = 1;                    // bytes for which poll(2) waits
   Message message_;
   bool needs_message_ = false;
   std::optional<std::string> abort_;

@@ -43,8 +43,8 @@ bool TcpSender::CanSendInPlace() {
     return false;
   }
   const bool is_anothers =
-      turn_.is_kept && turn_.holder != nullptr && turn_.holder->IsSendingInPlace();
-  turn_.is_wanted |= is_anothers;
+      token_.is_kept && token_.holder != nullptr && token_.holder->IsSendingInPlace();
+  token_.is_wanted |= is_anothers;
   return !is_anothers;
 }
 
@@ -53,8 +53,8 @@ void TcpSender::SendInPlace(std::span<const std::byte> data, const MessageTag& t
   Outgoing& message = At(committed_);
   message.header = {.kind = kMessageFrame, .bytes = data.size(), .tag = tag};
   message.data = data.data();
-  lent_ = ++committed_;
-  turn_.holder = this;
+  in_place_end_ = ++committed_;
+  token_.holder = this;
   Send();
 }
 
@@ -100,12 +100,12 @@ bool TcpSender::SendNotice(const MessageTag& call) {
   if (link_.is_broken() || sent_bytes_ != 0) return link_.is_broken();
   const FrameHeader header = {.kind = kNoticeFrame, .tag = call};
   const ssize_t sent = ::send(link_.socket(), &header, sizeof(header), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent > 0 && sent != sizeof(header)) link_.Break("half a notice was sent");
+  if (sent > 0 && sent != sizeof(header)) link_.Break("a notice was only partly sent");
   return sent > 0;
 }
 
 void TcpSender::SendAbort(const std::string& reason) {
-  // Only between two frames is there a place for one more.
+  // Another frame can be sent only if none is partly sent.
   if (!link_.is_broken() && sent_bytes_ == 0) {
     std::string frame(sizeof(FrameHeader), '\0');
     frame += reason.substr(0, std::min(kLongestReason, pool_.slot_bytes()));
@@ -114,7 +114,7 @@ void TcpSender::SendAbort(const std::string& reason) {
     ::send(link_.socket(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   ::shutdown(link_.socket(), SHUT_WR);
-  link_.Break("this rank has given up");
+  link_.Break("this rank has aborted");
 }
 
 }  // namespace espalier::transport

@@ -31,10 +31,10 @@ using std::chrono::steady_clock;
 constexpr int kMaxSlots = 64;
 constexpr std::uint32_t kMagic = 0x45535448;
 constexpr std::uint32_t kVersion = 4;
-// A rank that waits for so long tells its peers what it is doing.
-constexpr std::chrono::milliseconds kLongWait{100};
-constexpr std::chrono::microseconds kGivesWay{50};
-// Which way messages go on a connection, seen from the rank that has it.
+// A rank that waits this long tells its peers in which call it is.
+constexpr std::chrono::milliseconds kNotifyAfter{100};
+constexpr std::chrono::microseconds kYieldFor{50};
+// The direction of messages on a connection, seen from this rank.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
 
 class TcpTransport : public Transport {
@@ -63,7 +63,7 @@ class TcpTransport : public Transport {
       if (!listener) return Propagate(listener);
       options_.listener = std::move(*listener);
     }
-    reception_.emplace(options_.listener, options_.members.key);
+    acceptor_.emplace(options_.listener, options_.members.key);
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
     return rendezvous_.Publish(*address, *port);
@@ -80,8 +80,8 @@ class TcpTransport : public Transport {
   void Enter(const MessageTag& call, const CallCheck& check) override {
     call_ = call;
     call_check_ = check;
-    told_.clear();
-    tells_from_ = steady_clock::now() + kLongWait;
+    notified_.clear();
+    notify_from_ = steady_clock::now() + kNotifyAfter;
   }
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
   Outbox& outbox(Endpoint endpoint) override {
@@ -105,16 +105,16 @@ class TcpTransport : public Transport {
   };
 
   bool Dials(const Key& key) const;
-  Result<void> Reach(const Key& key, Deadline deadline);
+  Result<void> StartHandshake(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
-  void AwaitWords(Deadline deadline);
-  Result<void> ServeCalls();
+  void AwaitActivity(Deadline deadline);
+  Result<void> AdvanceHandshakes();
   bool IsExpected(const Hello& hello) const;
   Result<void> CheckWait(int peer);
   Result<void> Move();
   Result<void> CheckConnections();
   Result<void> CheckNotice(TcpConnection& connection, int peer);
-  void TellPeers();
+  void NotifyPeers();
   bool Poll(int milliseconds);
   bool RanksShareCores() const;
 
@@ -126,26 +126,26 @@ class TcpTransport : public Transport {
   }
   void Add(const Key& key, UniqueFd socket) {
     connections_.emplace(key, std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
-                                                              options_.slots, pool_, turn_));
+                                                              options_.slots, pool_, token_));
   }
 
   TcpOptions options_;
   Rendezvous rendezvous_;
-  std::optional<ConnectionAcceptor> reception_;
+  std::optional<ConnectionAcceptor> acceptor_;
   SlotPool pool_;
-  ZeroCopySendToken turn_;
+  ZeroCopySendToken token_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
-  std::map<Key, HandshakeClient> calls_;  // of this rank, that have not been answered
+  std::map<Key, HandshakeClient> handshakes_;  // handshakes that this rank has started
   std::vector<pollfd> polled_;
-  std::vector<TcpConnection*> ready_;  // of them
+  std::vector<TcpConnection*> ready_;  // the connections in polled_
   MessageTag call_ = {};
   CallCheck call_check_;
-  std::set<int> told_;  // peers, of the call
-  steady_clock::time_point tells_from_;
+  std::set<int> notified_;  // peers that have been told the current call
+  steady_clock::time_point notify_from_;
 };
 
-// What is planned may be opened again from the same ports: a connection that all messages have
-// left, or that leads nowhere, is reset instead of closed, and nobody remembers it.
+// Planned connections may be opened again from the same ports. So a connection that is empty, or
+// whose path is dead, is reset instead of closed, which leaves no TIME_WAIT state.
 TcpTransport::~TcpTransport() {
   for (const auto& [key, connection] : connections_) {
     if (key.direction != Direction::kOut) continue;
@@ -175,14 +175,14 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
     if (options_.planned->sends.contains(endpoint)) keys.push_back({endpoint, Direction::kOut});
     if (options_.planned->receives.contains(endpoint)) keys.push_back({endpoint, Direction::kIn});
   }
-  // The listener takes callers before anybody accepts them: no order can lock up.
+  // The listener's backlog takes connections before they are accepted, so no order can deadlock.
   for (const Key& key : keys) {
-    if (!Dials(key) || connections_.contains(key) || calls_.contains(key)) continue;
-    auto reached = Reach(key, deadline);
+    if (!Dials(key) || connections_.contains(key) || handshakes_.contains(key)) continue;
+    auto reached = StartHandshake(key, deadline);
     if (!reached) return reached;
   }
   auto met = AwaitPeers(keys, deadline);
-  turn_.is_kept = RanksShareCores();
+  token_.is_kept = RanksShareCores();
   return met;
 }
 
@@ -195,7 +195,7 @@ bool TcpTransport::RanksShareCores() const {
   return static_cast<long>(ranks.size()) > cores;
 }
 
-Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
+Result<void> TcpTransport::StartHandshake(const Key& key, Deadline deadline) {
   const Endpoint endpoint = key.endpoint;
   const auto place =
       rendezvous_.FindPeer(endpoint.peer, deadline, [&] { return CheckWait(endpoint.peer); });
@@ -207,7 +207,7 @@ Result<void> TcpTransport::Reach(const Key& key, Deadline deadline) {
   if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
   auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!socket) return FailAt(endpoint, socket.error());
-  calls_.insert_or_assign(
+  handshakes_.insert_or_assign(
       key, HandshakeClient(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
                            options_.members.key));
   return {};
@@ -221,7 +221,7 @@ bool TcpTransport::IsExpected(const Hello& hello) const {
 
 Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadline) {
   while (true) {
-    auto served = ServeCalls();
+    auto served = AdvanceHandshakes();
     if (!served) return served;
     const auto missing = std::find_if(keys.begin(), keys.end(),
                                       [&](const Key& key) { return !connections_.contains(key); });
@@ -230,47 +230,47 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
     if (!well) return well;
     if (steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable,
-                  fmt::format("rank {} has not come in time (channel {})", missing->endpoint.peer,
-                              missing->endpoint.channel));
+                  fmt::format("rank {} did not connect in time (channel {})",
+                              missing->endpoint.peer, missing->endpoint.channel));
     }
-    AwaitWords(deadline);
+    AwaitActivity(deadline);
   }
 }
 
-// Until somebody calls, says something or goes, or a nap is over.
-void TcpTransport::AwaitWords(Deadline deadline) {
+// Waits for an event on a handshake, for at most 50 ms.
+void TcpTransport::AwaitActivity(Deadline deadline) {
   constexpr std::chrono::milliseconds kNap{50};
   polled_.clear();
-  reception_->AddTo(polled_);
-  for (const auto& [key, call] : calls_) polled_.push_back({call.socket(), POLLIN, 0});
+  acceptor_->AddTo(polled_);
+  for (const auto& [key, call] : handshakes_) polled_.push_back({call.socket(), POLLIN, 0});
   ::poll(polled_.data(), polled_.size(),
          MillisecondsUntil(std::min(deadline, steady_clock::now() + kNap)));
 }
 
-// Calls of others, and answers to this rank's own.
-Result<void> TcpTransport::ServeCalls() {
-  reception_->Serve(
+// Advances the handshakes of other ranks and those of this rank.
+Result<void> TcpTransport::AdvanceHandshakes() {
+  acceptor_->Serve(
       [this](const Hello& hello) { return IsExpected(hello); },
       [this](const Hello& hello, UniqueFd socket) {
         Add({{hello.from, hello.channel}, options_.planned ? Direction::kIn : Direction::kBoth},
             std::move(socket));
       });
-  for (auto call = calls_.begin(); call != calls_.end();) {
+  for (auto call = handshakes_.begin(); call != handshakes_.end();) {
     const Progress progress = call->second.Move();
     if (progress == Progress::kWrongKey || progress == Progress::kHungUp) {
       return FailAt(call->first.endpoint, HandshakeError(progress));
     }
     if (progress == Progress::kDone) Add(call->first, call->second.TakeSocket());
-    call = progress == Progress::kDone ? calls_.erase(call) : std::next(call);
+    call = progress == Progress::kDone ? handshakes_.erase(call) : std::next(call);
   }
   return {};
 }
 
-// A peer that is waited for may give up or go meanwhile.
+// Checks during a wait for a peer whether it has aborted or gone.
 Result<void> TcpTransport::CheckWait(int peer) {
   auto moved = Move();
   if (!moved) return moved;
-  TellPeers();
+  NotifyPeers();
   for (const auto& [key, connection] : connections_) {
     if (key.endpoint.peer != peer) continue;
     if (auto ending = connection->Ending()) {
@@ -317,15 +317,15 @@ Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
   return {};
 }
 
-void TcpTransport::TellPeers() {
-  if (!call_check_ || steady_clock::now() < tells_from_) return;
+void TcpTransport::NotifyPeers() {
+  if (!call_check_ || steady_clock::now() < notify_from_) return;
   for (auto& [key, connection] : connections_) {
-    if (key.direction == Direction::kIn || told_.contains(key.endpoint.peer)) continue;
-    if (connection->sender().SendNotice(call_)) told_.insert(key.endpoint.peer);
+    if (key.direction == Direction::kIn || notified_.contains(key.endpoint.peer)) continue;
+    if (connection->sender().SendNotice(call_)) notified_.insert(key.endpoint.peer);
   }
 }
 
-// Whether a socket has become ready for what is wanted of it, and what that has moved.
+// Polls all connections, then sends and receives on those that are ready. Returns whether any was.
 bool TcpTransport::Poll(int milliseconds) {
   polled_.clear();
   ready_.clear();
@@ -349,16 +349,16 @@ bool TcpTransport::Poll(int milliseconds) {
   return true;
 }
 
-// Asking poll, and giving way, for a while is much faster than a sleep where the peer is about to
-// send; to ask the socket itself would keep its lock from what comes in.
+// Polls and yields for a while before it sleeps, which is much faster if the peer is about to send.
+// It uses poll(2) because trying to receive would take the socket's lock and delay incoming data.
 Result<void> TcpTransport::Wait(Deadline deadline) {
-  const auto gives_way_until = steady_clock::now() + kGivesWay;
+  const auto yield_until = steady_clock::now() + kYieldFor;
   while (true) {
-    const bool sleeps = steady_clock::now() >= gives_way_until;
+    const bool sleeps = steady_clock::now() >= yield_until;
     auto well = CheckConnections();
-    if (!well || (sleeps && turn_.PassOn())) return well;
+    if (!well || (sleeps && token_.PassOn())) return well;
     if (Poll(sleeps ? MillisecondsUntil(deadline) : 0)) return CheckConnections();
-    TellPeers();
+    NotifyPeers();
     if (!sleeps) {
       ::sched_yield();
     } else if (steady_clock::now() >= deadline) {
@@ -392,8 +392,8 @@ Result<std::unique_ptr<Transport>> JoinTcp(RendezvousStore& store, const std::st
   if (!valid) return Propagate(valid);
   if (options.slots < 1 || options.slots > kMaxSlots || options.slot_bytes < 64) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} slots of {} bytes: 1 to {} of at least 64", options.slots,
-                            options.slot_bytes, kMaxSlots));
+                fmt::format("{} slots of {} bytes: use 1 to {} slots of at least 64 bytes",
+                            options.slots, options.slot_bytes, kMaxSlots));
   }
   auto transport = std::make_unique<TcpTransport>(store, name, rank, size, options);
   auto started = transport->Start();

@@ -13,28 +13,28 @@ namespace espalier::transport {
 namespace {
 
 constexpr std::uint32_t kPacketMask = 0xFFFFFF;
-constexpr int kMaxDoublings = 4;     // of the patience with a path
-constexpr int kLongestTimeout = 31;  // that a queue pair takes, as its logarithm
+constexpr int kMaxDoublings = 4;     // of the retry timeout
+constexpr int kLongestTimeout = 31;  // largest logarithm that a queue pair accepts
 
 }  // namespace
 
 Result<void> Lane::Make() {
   if (!buffer_region_) {
-    buffers_.resize(around_.receives);
-    auto region =
-        verbs::RegisterMemory(*around_.domain, buffers_.data(), buffers_.size() * sizeof(Notice));
+    buffers_.resize(resources_.receives);
+    auto region = verbs::RegisterMemory(*resources_.domain, buffers_.data(),
+                                        buffers_.size() * sizeof(Notice));
     if (!region) return Propagate(region);
     buffer_region_ = std::move(*region);
   }
   pair_.reset();
   auto pair = verbs::MakeQueuePair(
-      *around_.domain, *around_.queue,
-      {.sends = around_.sends, .receives = around_.receives, .inline_bytes = sizeof(Notice)},
-      around_.local->port);
+      *resources_.domain, *resources_.queue,
+      {.sends = resources_.sends, .receives = resources_.receives, .inline_bytes = sizeof(Notice)},
+      resources_.local->port);
   if (!pair) return Propagate(pair);
   pair_ = std::move(*pair);
   first_packet_ = std::random_device()() & kPacketMask;
-  for (std::uint32_t buffer = 0; buffer < around_.receives; ++buffer) PostReceive(buffer);
+  for (std::uint32_t buffer = 0; buffer < resources_.receives; ++buffer) PostReceive(buffer);
   return {};
 }
 
@@ -47,12 +47,12 @@ Result<void> Lane::Connect(const IpAddress& peer, std::uint32_t number, std::uin
     label = *chosen;
   }
   port_in_use = port;
-  // One that fails again and again may be of a peer that is slow: it gets more time.
-  verbs::RetryPolicy patience = around_.patience;
+  // A lane that fails repeatedly may have a slow peer, so it gets more time.
+  verbs::RetryPolicy patience = resources_.patience;
   const int longer = std::clamp(failures, 0, kMaxDoublings);
   patience.timeout_log2 =
       static_cast<std::uint8_t>(std::min(patience.timeout_log2 + longer, kLongestTimeout));
-  return verbs::Connect(*pair_, *around_.local,
+  return verbs::Connect(*pair_, *resources_.local,
                         {.address = peer, .number = number, .first_packet = first_packet},
                         first_packet_, label, path_mtu_bytes, patience);
 }

@@ -7,10 +7,10 @@
 
 namespace espalier::transport {
 
-LanePool::LanePool(const Lane::LaneResources& around, int count,
+LanePool::LanePool(const Lane::LaneResources& resources, int count,
                    std::span<const std::uint16_t> ports) {
   for (int i = 0; i < count; ++i) {
-    lanes_.push_back(std::make_unique<Lane>(around, static_cast<std::uint32_t>(i)));
+    lanes_.push_back(std::make_unique<Lane>(resources, static_cast<std::uint32_t>(i)));
   }
   SetPorts(ports);
 }
@@ -40,13 +40,13 @@ void LanePool::MarkFailed(Lane& lane) {
 }
 
 Lane* LanePool::ChooseForMessage() {
-  const auto merit = [](const Lane& lane) { return std::pair(lane.failures, lane.is_spare); };
+  const auto cost = [](const Lane& lane) { return std::pair(lane.failures, lane.is_spare); };
   const auto best =
       std::min_element(lanes_.begin(), lanes_.end(),
-                       [&](const auto& a, const auto& b) { return merit(*a) < merit(*b); });
+                       [&](const auto& a, const auto& b) { return cost(*a) < cost(*b); });
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = *lanes_[(next_ + i) % lanes_.size()];
-    if (!lane.CanTake() || merit(lane) != merit(**best)) continue;
+    if (!lane.CanTake() || cost(lane) != cost(**best)) continue;
     next_ = (lane.index() + 1) % lanes_.size();
     return &lane;
   }

@@ -12,30 +12,29 @@
 
 namespace espalier::transport {
 
-// The lanes of a connection: the first carry its messages in turn, the others wait until one of
-// those fails. Of lanes that are ready, those carry messages that have failed least, and of them
-// those that were meant for it.
-// Thread safety: one thread at a time.
+// The lanes of a connection. The first ones carry messages in turn; the others are spares. Among
+// all lanes, those with the fewest failures carry messages, and among these the non-spares. Thread
+// safety: one thread at a time.
 class LanePool {
  public:
-  // Of `count` lanes; `ports`: the source ports of those that carry messages; none: one, with the
-  // port that the device gives it.
-  LanePool(const Lane::LaneResources& around, int count, std::span<const std::uint16_t> ports);
+  // `count`: number of lanes. `ports`: source ports of the lanes that carry messages; empty: one
+  // lane carries them, with a port that the device chooses.
+  LanePool(const Lane::LaneResources& resources, int count, std::span<const std::uint16_t> ports);
 
-  // Makes a queue pair for each. Errors: those of Lane::Make.
+  // Creates a queue pair for each lane. Errors: those of Lane::Make.
   Result<void> Make();
   std::size_t size() const { return lanes_.size(); }
   Lane& operator[](std::size_t index) { return *lanes_[index]; }
   std::span<const std::unique_ptr<Lane>> all() const { return lanes_; }
 
-  // From now on the first lanes carry messages, from these ports.
+  // Makes the first lanes carry messages, with these source ports.
   void SetPorts(std::span<const std::uint16_t> ports);
-  // A lane whose path is dead, one way or the other, which nobody knows: both ends take another
-  // port.
+  // Marks a lane whose path is dead and draws another port for it. The dead direction is unknown,
+  // so both ends do this.
   void MarkFailed(Lane& lane);
-  // Whose turn it is to take a message; null while none can take more.
+  // The lane for the next message, in turn; null while none has room.
   Lane* ChooseForMessage();
-  // The same for a notice, which takes any lane that works where none of those can.
+  // As ChooseForMessage for a notice, which may use any working lane if those have no room.
   Lane* ChooseForNotice();
 
  private:

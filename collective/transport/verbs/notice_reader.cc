@@ -19,7 +19,7 @@ NoticeReader::State NoticeReader::Read(int socket) {
   return state;
 }
 
-// Bytes `from` to `bytes` of what goes there; kNotice: they are all there.
+// Receives bytes `from` to `bytes` of the value at `to`. Returns kNotice when all have come.
 NoticeReader::State NoticeReader::Receive(int socket, void* to, std::size_t from,
                                           std::size_t bytes) {
   while (from < bytes) {

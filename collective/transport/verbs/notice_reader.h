@@ -9,17 +9,17 @@
 
 namespace espalier::transport {
 
-// Of the reason that a rank gives for giving up: bytes.
+// The most bytes of the reason of an abort.
 inline constexpr std::size_t kLongestReason = 448;
 
-// Reads what a peer says over TCP: notices, one after another, each with a reason behind it or
-// none. Never blocks. Thread safety: one thread at a time.
+// Reads the notices that a peer sends over TCP, each followed by a reason or none. Never blocks.
+// Thread safety: one thread at a time.
 class NoticeReader {
  public:
   enum class State {
-    kNothing,  // no whole notice has come yet
-    kNotice,   // notice() and reason(), until the next call
-    kEnded,    // the peer has closed the connection, or it broke: why_ended()
+    kNothing,  // no complete notice has come yet
+    kNotice,   // notice() and reason() are valid until the next call
+    kEnded,    // the connection was closed or broke; see why_ended()
   };
   State Read(int socket);
 
@@ -32,8 +32,8 @@ class NoticeReader {
 
   Notice notice_;
   std::array<char, kLongestReason> reason_ = {};
-  std::size_t reason_bytes_ = 0;  // of the notice at hand, as far as they are read
-  std::size_t received_ = 0;      // bytes of notice and reason
+  std::size_t reason_bytes_ = 0;  // length of the current notice's reason
+  std::size_t received_ = 0;      // bytes received of notice and reason
   std::string why_ended_;
 };
 

@@ -7,7 +7,7 @@ namespace espalier::transport {
 ReceiveWindow::Arrival ReceiveWindow::Accept(std::uint32_t low_bits) {
   const std::uint32_t ahead = low_bits - static_cast<std::uint32_t>(released_);
   const std::uint32_t behind = 0 - ahead;
-  // Soft RoCE delivers a message twice now and then, when acknowledgements are late.
+  // Soft RoCE sometimes delivers a message twice, when acknowledgements are late.
   if (behind >= 1 && behind <= slots_ && behind <= released_) {
     return Has(released_ - behind) ? Arrival::kOverAnother : Arrival::kRepeated;
   }

@@ -24,7 +24,7 @@ bool SendWindow::MarkReleased(std::uint64_t released) {
 
 void SendWindow::Settle(std::vector<std::uint64_t> uncertain, std::uint64_t released,
                         std::uint64_t arrived) {
-  // The latest first, so that they end up before all others in the order of their numbers.
+  // Push the highest number first, so that they end up in order before all others.
   std::sort(uncertain.rbegin(), uncertain.rend());
   for (const std::uint64_t message : uncertain) {
     if (message < released || (arrived >> SlotOf(message) & 1) != 0) {

@@ -7,15 +7,16 @@
 
 namespace espalier::transport {
 
-// The sending half of a VerbsConnection, as numbers: which messages wait, which are on their way,
-// and when a slot may be written again.
+// The sending half of a VerbsConnection, as message numbers: which messages wait, which are in
+// flight, and when a slot may be written again.
 //
-// Problem: several queue pairs carry the messages, any of them may die, and what a network has
-// delayed must not arrive in the place of a later message. Idea: messages are numbered from 0 on,
-// message k has slot k modulo the slots; its slot is free once the message is known to have arrived
-// and the other end has released it. What was on a queue pair that closed is uncertain until the
-// other end has closed its own end and says what has arrived; the rest is sent again, before all
-// that waits. Invariant: messages freed <= committed <= freed + slots.
+// Problem: several queue pairs carry the messages, any of them may die, and a message that the
+// network has delayed must not overwrite a later one. Idea: messages are numbered from 0, and
+// message k uses slot k modulo the number of slots. Its slot is free when the message is known to
+// have arrived and the other end has released it. Messages in flight on a queue pair that closed
+// are uncertain until the other end has closed its end and tells what has arrived; the missing ones
+// are sent again, before all that wait. Invariant: freed <= committed <= freed + slots. Cost: O(1)
+// per message; sorting the uncertain messages of a closed queue pair.
 // Thread safety: one thread at a time.
 class SendWindow {
  public:
@@ -27,22 +28,23 @@ class SendWindow {
   bool HasRoom() const { return committed_ - freed_ < slots_ && sent_[SlotOf(committed_)]; }
   // The number of the next message to be committed.
   std::uint64_t next() const { return committed_; }
-  // The next message is to be sent, after all that wait.
+  // Commits the next message, to be sent after all that wait.
   void Commit();
-  // Committed, and on no queue pair: the next to be sent is first.
+  // The committed messages that are on no queue pair; the first is sent next.
   std::deque<std::uint64_t>& waiting() { return waiting_; }
-  // A message has arrived for sure.
+  // Records that a message has certainly arrived.
   void MarkArrived(std::uint64_t message);
-  // The other end has released so many messages, of all. False where there are not so many.
+  // Records that the other end has released `released` messages in all. Returns false if that many
+  // have not been committed.
   bool MarkReleased(std::uint64_t released);
-  // What has become of messages that were on a queue pair when it closed: the other end has
-  // released so many messages, and `arrived` has a bit for each slot whose message it has and has
-  // not released.
+  // Settles the messages that were in flight on a queue pair when it closed. The other end has
+  // released `released` messages, and `arrived` has a bit for each slot whose message has arrived
+  // there and is not released.
   void Settle(std::vector<std::uint64_t> uncertain, std::uint64_t released, std::uint64_t arrived);
-  // Whether all that was committed has arrived.
+  // Whether all committed messages have arrived.
   bool IsFlushed() const;
 
-  // Whether a slot has been asked for in vain, since one came free.
+  // Whether a slot was requested and none has become free since.
   bool is_needed() const { return is_needed_; }
   void MarkNeeded() { is_needed_ = true; }
 
@@ -50,7 +52,7 @@ class SendWindow {
   const std::uint64_t slots_;
   std::uint64_t committed_ = 0;
   std::uint64_t freed_ = 0;
-  std::vector<bool> sent_;  // by slot: its last message has arrived for sure
+  std::vector<bool> sent_;  // by slot: its last message has certainly arrived
   std::deque<std::uint64_t> waiting_;
   bool is_needed_ = false;
 };

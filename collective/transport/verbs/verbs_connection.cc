@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kPage = 4096;
-constexpr std::uint32_t kSpareRequests = 8;  // for notices other than of released messages
+constexpr std::uint32_t kSpareRequests = 8;  // for notices other than kReleased
 
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -46,8 +46,8 @@ Result<std::unique_ptr<VerbsConnection>> VerbsConnection::Make(
 }
 
 Result<void> VerbsConnection::MakeAll(std::span<const std::uint16_t> ports) {
-  // Each end has at most all its slots on their way, and tells of as many releases before the other
-  // end looks, which it must before it sends more.
+  // Each end has at most `slots` messages in flight, and at most as many kReleased notices, which
+  // the other end must read before it can send more.
   const auto slots = static_cast<std::size_t>(options_.slots);
   const auto requests = static_cast<std::uint32_t>(2 * slots) + kSpareRequests;
   auto queue = verbs::MakeCompletionQueue(*device_.context,
@@ -58,17 +58,17 @@ Result<void> VerbsConnection::MakeAll(std::span<const std::uint16_t> ports) {
   const std::size_t bytes = RoundUp(2 * slots * stride_, kPage);
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
   if (!memory_)
-    return Fail(ErrorCode::kResourceExhausted, fmt::format("{} bytes of memory", bytes));
+    return Fail(ErrorCode::kResourceExhausted, fmt::format("cannot allocate {} bytes", bytes));
   auto region = verbs::RegisterMemory(*device_.domain, memory_.get(), bytes);
   if (!region) return Propagate(region);
   region_ = std::move(*region);
-  const Lane::LaneResources around = {.domain = device_.domain.get(),
-                                      .queue = queue_.get(),
-                                      .local = &device_.address,
-                                      .patience = options_.patience,
-                                      .receives = requests,
-                                      .sends = requests};
-  lanes_.emplace(around, options_.queue_pairs, ports);
+  const Lane::LaneResources resources = {.domain = device_.domain.get(),
+                                         .queue = queue_.get(),
+                                         .local = &device_.address,
+                                         .patience = options_.patience,
+                                         .receives = requests,
+                                         .sends = requests};
+  lanes_.emplace(resources, options_.queue_pairs, ports);
   return lanes_->Make();
 }
 
@@ -129,7 +129,7 @@ const Message* VerbsConnection::TryPeek() {
   const std::byte* const slot = InSlot(in_.next());
   Header header;
   std::memcpy(&header, slot, sizeof(header));
-  // A peer's slip must not lead outside the slot.
+  // A faulty peer must not make this rank read beyond the slot.
   const auto bytes = std::min<std::size_t>(header.bytes, options_.slot_bytes);
   message_ = {.bytes = {slot + sizeof(Header), bytes}, .tag = header.tag};
   return &message_;
@@ -140,8 +140,8 @@ void VerbsConnection::Release() {
   Post();
 }
 
-bool VerbsConnection::Move(bool looks_at_socket) {
-  const bool received = looks_at_socket && ReceiveNotices();
+bool VerbsConnection::Move(bool checks_socket) {
+  const bool received = checks_socket && ReceiveNotices();
   const bool polled = PollQueue();
   for (const auto& lane : lanes_->all()) StepRenewal(*lane);
   Post();
@@ -207,9 +207,9 @@ void VerbsConnection::HandleSent(Lane& lane, bool succeeded) {
 void VerbsConnection::HandleMessage(std::uint32_t low_bits) {
   switch (in_.Accept(low_bits)) {
     case ReceiveWindow::Arrival::kOverAnother:
-      return End("its device has delivered a message twice, over another");
+      return End("its device has delivered a message twice and overwritten a later one");
     case ReceiveWindow::Arrival::kTooEarly:
-      return End("it sends messages that nobody has room for");
+      return End("it sends more messages than there are free slots");
     default:
       return;
   }
@@ -217,13 +217,13 @@ void VerbsConnection::HandleMessage(std::uint32_t low_bits) {
 
 void VerbsConnection::HandleNotice(const Notice& notice) {
   if (notice.kind == NoticeKind::kReleased) {
-    if (!out_.MarkReleased(notice.released)) End("it releases messages that it has not got");
+    if (!out_.MarkReleased(notice.released)) End("it releases messages that were not sent");
     return;
   }
-  if (notice.lane >= lanes_->size()) return End("it speaks of queue pairs that there are not");
+  if (notice.lane >= lanes_->size()) return End("it names a queue pair that does not exist");
   Lane& lane = (*lanes_)[notice.lane];
   if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation + 1) {
-    // It has overtaken that of the present generation, over another lane.
+    // This notice has overtaken the one of the present generation over another lane.
     lane.next_renewal = notice;
   } else if (notice.kind == NoticeKind::kRenew && notice.generation == lane.generation) {
     lane.renewal = notice;
@@ -231,7 +231,7 @@ void VerbsConnection::HandleNotice(const Notice& notice) {
     if (notice.has_failed != 0 && !lane.has_failed) lanes_->MarkFailed(lane);
     if (lane.IsOpen()) Close(lane);
   } else if (notice.kind == NoticeKind::kConnected) {
-    // May overtake the notice that makes it connect here as well, and may come twice.
+    // This notice may overtake the kRenew that connects the lane here, and may come twice.
     lane.connected_there = std::max(lane.connected_there, notice.generation);
   }
 }
@@ -241,7 +241,10 @@ void VerbsConnection::Close(Lane& lane) {
   lane.Break();
 }
 
-// A lane's way from closed to ready again; each step waits for what the last has asked for.
+// Brings a lane from closed back to ready, one step at a time: flush the closed queue pair, create
+// a new one and tell its number (kRenew), connect it when the other end's kRenew has come, and use
+// it when the other end is connected, too (kConnected). Also starts a change of the source port: in
+// place if the device can, else by emptying and renewing the lane.
 void VerbsConnection::StepRenewal(Lane& lane) {
   if (has_ended_ || abort_) return;
   if (lane.state == Lane::State::kEmptying && lane.in_flight() == 0) Close(lane);
@@ -348,14 +351,14 @@ void VerbsConnection::SendOverSocket(const Notice& notice, const std::string& re
   frame.append(reason, 0, sized.reason_bytes);
   const ssize_t sent =
       ::send(socket_.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  // A few such frames at most are on their way at any time: they fit, or nobody reads them.
-  if (sent != static_cast<ssize_t>(frame.size())) End("it cannot be told anything any more");
+  // Few such frames are in flight at any time, so they fit unless the peer does not read.
+  if (sent != static_cast<ssize_t>(frame.size())) End("it does not read its control connection");
 }
 
 void VerbsConnection::SendAbort(const std::string& reason) {
   if (!has_ended_) SendOverSocket({.kind = NoticeKind::kAbort}, reason);
   ::shutdown(socket_.get(), SHUT_WR);
-  End("this rank has given up");
+  End("this rank has aborted");
 }
 
 void VerbsConnection::End(std::string why) {
@@ -375,7 +378,8 @@ std::optional<std::string> VerbsConnection::Failure() const {
 Result<void> VerbsConnection::SetSourcePorts(std::span<const std::uint16_t> ports) {
   if (ports.empty() || ports.size() > lanes_->size()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} source ports for {} queue pairs", ports.size(), lanes_->size()));
+                fmt::format("{} source ports for {} queue pairs (at most one for each)",
+                            ports.size(), lanes_->size()));
   }
   for (const std::uint16_t port : ports) {
     if (const auto label = verbs::FlowLabelFor(port); !label) return tl::unexpected(label.error());

@@ -22,10 +22,10 @@ namespace espalier::transport {
 
 inline constexpr int kMaxLanes = 16;
 
-// What one end of a connection tells the other over TCP before there is any queue pair.
+// What one end of a connection tells the other over TCP to connect the queue pairs.
 struct ConnectionSetup {
   std::array<std::uint8_t, 16> address{};
-  std::uint64_t memory = 0;  // of the slots that messages are written to
+  std::uint64_t memory = 0;  // address of the slots to which messages are written
   std::uint32_t key = 0;
   std::uint32_t path_mtu_bytes = 0;
   struct Pair {
@@ -35,7 +35,7 @@ struct ConnectionSetup {
   std::array<Pair, kMaxLanes> pairs{};
 };
 
-// The device that all connections of a rank use.
+// The device and its objects that all connections of a rank use.
 struct VerbsDevice {
   verbs::RoceAddress address;
   verbs::Context context;
@@ -43,17 +43,21 @@ struct VerbsDevice {
   verbs::CompletionChannel channel;
 };
 
-// One connection of a VerbsTransport: slots of both directions, a pool of lanes, and the TCP
-// connection over which it was made, by which the end of either rank is seen.
+// One connection of a VerbsTransport: slots for both directions, a pool of lanes, and the TCP
+// connection over which it was set up and by which each end notices the death of the other.
 //
-// Invariants. A slot is written again only after its message is known to have arrived and to have
-// been released, and no lane that has carried it is still in doubt: so nothing that a network has
-// delayed can ever arrive in a later message's place. A message that was on a lane that closed is
-// sent again only where the other end, after closing its own end of the lane, says that it has not
-// arrived.
+// Problem: a queue pair dies with its path, and what it had in flight may or may not have arrived.
+// Idea: both ends close their queue pair, and each tells the other in a kRenew notice what has
+// arrived and the number of a new queue pair with another source port. The missing messages go over
+// other lanes meanwhile; the new queue pair is used when both ends are connected (StepRenewal).
+// Invariants: a slot is written again only after its message is known to have arrived and been
+// released, and after every lane that has carried it is settled, so a delayed packet cannot
+// overwrite a later message. A message of a closed lane is sent again only if the other end, after
+// closing its own end, has told that it has not arrived.
+// Cost: one more round trip for each failure; nothing otherwise.
 class VerbsConnection : public Outbox, public Inbox {
  public:
-  // `ports`: of the lanes that carry messages.
+  // `ports`: source ports of the lanes that carry messages.
   static Result<std::unique_ptr<VerbsConnection>> Make(VerbsDevice& device,
                                                        const VerbsOptions& options, int peer,
                                                        std::span<const std::uint16_t> ports);
@@ -69,13 +73,13 @@ class VerbsConnection : public Outbox, public Inbox {
 
   int socket() const { return socket_.get(); }
   bool HasEnded() const { return has_ended_; }
-  // Handles whatever has happened, over TCP only if it `looks_at_socket`; whether anything had.
-  bool Move(bool looks_at_socket);
-  // An event comes over the device's channel for what happens from now on.
+  // Handles completions, and notices over TCP if `checks_socket`; returns whether there were any.
+  bool Move(bool checks_socket);
+  // Requests an event on the device's completion channel for the next completion.
   void Arm();
   bool IsFlushed() const { return out_.IsFlushed(); }
-  // Why this connection is of no more use: the peer's reason for giving up at once; its end only
-  // where something is asked of it in vain.
+  // The failure of this connection: the cause of a peer's abort at once, but the connection's end
+  // only if a message, a slot or a flush is still needed.
   std::optional<std::string> Failure() const;
   void SendAbort(const std::string& reason);
   Result<void> SetSourcePorts(std::span<const std::uint16_t> ports);
@@ -118,7 +122,7 @@ class VerbsConnection : public Outbox, public Inbox {
   verbs::CompletionQueue queue_;
   std::unique_ptr<std::byte[], FreeMemory> memory_;  // slots to send from, then slots to receive in
   verbs::MemoryRegion region_;
-  std::optional<LanePool> lanes_;  // once made
+  std::optional<LanePool> lanes_;  // set by MakeAll
   UniqueFd socket_;
   ConnectionSetup remote_;
   int path_mtu_bytes_ = 0;
@@ -127,7 +131,7 @@ class VerbsConnection : public Outbox, public Inbox {
   Message message_;
 
   std::deque<Notice> notices_;  // to be sent
-  NoticeReader reader_;         // of those that come over TCP
+  NoticeReader reader_;         // reads notices that come over TCP
   bool has_ended_ = false;
   std::string why_ended_;
   std::optional<std::string> abort_;

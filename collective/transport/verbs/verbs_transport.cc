@@ -22,10 +22,10 @@ using std::chrono::steady_clock;
 constexpr int kMaxSlots = 64;
 constexpr std::uint32_t kMagic = 0x45535652;
 constexpr std::uint32_t kVersion = 2;
-// Looks at the queues that often before it sleeps.
+// How often Wait polls the completion queues before it sleeps.
 constexpr int kSpins = 20;
-// How often a rank that waits for connections looks around.
-constexpr std::chrono::milliseconds kLook{100};
+// The longest sleep of a rank that waits for connections.
+constexpr std::chrono::milliseconds kLongestNap{100};
 
 class VerbsTransportImpl : public VerbsTransport {
  public:
@@ -64,22 +64,21 @@ class VerbsTransportImpl : public VerbsTransport {
   }
 
  private:
-  // Both ends have proven themselves: each has told the other the setup of its queue pairs, or is
-  // about to.
+  // A connection after its handshake, while both ends exchange the setup of their queue pairs.
   struct Pending {
     UniqueFd socket;
     Arrival<ConnectionSetup> setup;
-    std::unique_ptr<VerbsConnection> connection;  // of the higher rank, which calls; else null
+    std::unique_ptr<VerbsConnection> connection;  // set on the higher rank, which connects
   };
 
   bool IsExpected(const Hello& hello) const;
-  Result<void> Reach(Endpoint endpoint, Deadline deadline);
-  Result<void> MoveCalls();
-  Result<void> MovePending();
+  Result<void> StartHandshake(Endpoint endpoint, Deadline deadline);
+  Result<void> AdvanceHandshakes();
+  Result<void> AdvancePending();
   Result<bool> Finish(Endpoint endpoint, Pending& pending);
-  void AwaitWords(Deadline deadline);
+  void AwaitActivity(Deadline deadline);
   Result<std::unique_ptr<VerbsConnection>> MakeConnection(Endpoint endpoint);
-  Result<bool> Move(bool looks_at_sockets);
+  Result<bool> Move(bool checks_sockets);
   Result<void> CheckWait() { return options_.check ? options_.check() : Result<void>(); }
   bool Sleep(int milliseconds);
 
@@ -93,8 +92,8 @@ class VerbsTransportImpl : public VerbsTransport {
   VerbsOptions options_;
   Rendezvous rendezvous_;
   VerbsDevice device_;
-  std::optional<ConnectionAcceptor> reception_;
-  std::map<Endpoint, HandshakeClient> calls_;  // of this rank, that have not been answered
+  std::optional<ConnectionAcceptor> acceptor_;
+  std::map<Endpoint, HandshakeClient> handshakes_;  // handshakes that this rank has started
   std::map<Endpoint, Pending> pending_;
   std::map<Endpoint, std::unique_ptr<VerbsConnection>> connections_;
   std::vector<pollfd> polled_;
@@ -125,7 +124,7 @@ Result<void> VerbsTransportImpl::Start() {
   if (!listener) return Propagate(listener);
   const auto port = LocalPort(listener->get());
   if (!port) return tl::unexpected(port.error());
-  reception_.emplace(std::make_shared<const UniqueFd>(std::move(*listener)), options_.members.key);
+  acceptor_.emplace(std::make_shared<const UniqueFd>(std::move(*listener)), options_.members.key);
   return rendezvous_.Publish(*control, *port);
 }
 
@@ -133,8 +132,9 @@ Result<std::unique_ptr<VerbsConnection>> VerbsTransportImpl::MakeConnection(Endp
   std::vector<std::uint16_t> ports;
   if (options_.source_ports) ports = options_.source_ports(endpoint);
   if (ports.size() > static_cast<std::size_t>(options_.queue_pairs)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} source ports for {} queue pairs",
-                                                         ports.size(), options_.queue_pairs));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} source ports for {} queue pairs (at most one for each)",
+                            ports.size(), options_.queue_pairs));
   }
   return VerbsConnection::Make(device_, options_, endpoint.peer, ports);
 }
@@ -145,49 +145,50 @@ Result<void> VerbsTransportImpl::Connect(std::span<const Endpoint> endpoints, De
     if (!checked) return checked;
   }
   for (const Endpoint& endpoint : endpoints) {
-    const bool is_known =
-        connections_.contains(endpoint) || pending_.contains(endpoint) || calls_.contains(endpoint);
+    const bool is_known = connections_.contains(endpoint) || pending_.contains(endpoint) ||
+                          handshakes_.contains(endpoint);
     if (endpoint.peer > rank() || is_known) continue;
-    if (auto reached = Reach(endpoint, deadline); !reached) return reached;
+    if (auto reached = StartHandshake(endpoint, deadline); !reached) return reached;
   }
-  // Whoever calls meanwhile is let in: others may wait for that before they come to us.
+  // Accept other ranks meanwhile, as they may need that before they connect to this rank.
   while (true) {
-    reception_->Serve([this](const Hello& hello) { return IsExpected(hello); },
-                      [this](const Hello& hello, UniqueFd socket) {
-                        pending_.insert_or_assign({hello.from, hello.channel},
-                                                  Pending{std::move(socket), {}, nullptr});
-                      });
-    if (auto moved = MoveCalls(); !moved) return moved;
-    if (auto moved = MovePending(); !moved) return moved;
+    acceptor_->Serve([this](const Hello& hello) { return IsExpected(hello); },
+                     [this](const Hello& hello, UniqueFd socket) {
+                       pending_.insert_or_assign({hello.from, hello.channel},
+                                                 Pending{std::move(socket), {}, nullptr});
+                     });
+    if (auto moved = AdvanceHandshakes(); !moved) return moved;
+    if (auto moved = AdvancePending(); !moved) return moved;
     const auto missing = std::find_if(endpoints.begin(), endpoints.end(),
                                       [&](const Endpoint& e) { return !connections_.contains(e); });
     if (missing == endpoints.end()) return {};
     if (auto checked = CheckWait(); !checked) return checked;
     if (steady_clock::now() >= deadline) {
-      return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has not come in time (channel {})",
-                                                       missing->peer, missing->channel));
+      return Fail(ErrorCode::kUnavailable,
+                  fmt::format("rank {} did not connect in time (channel {})", missing->peer,
+                              missing->channel));
     }
-    AwaitWords(deadline);
+    AwaitActivity(deadline);
   }
 }
 
-// Until somebody calls, says something or goes, or it is time to look around.
-void VerbsTransportImpl::AwaitWords(Deadline deadline) {
+// Waits for an event on a handshake or a pending connection, for at most kLongestNap.
+void VerbsTransportImpl::AwaitActivity(Deadline deadline) {
   polled_.clear();
-  reception_->AddTo(polled_);
-  for (const auto& [endpoint, call] : calls_) polled_.push_back({call.socket(), POLLIN, 0});
+  acceptor_->AddTo(polled_);
+  for (const auto& [endpoint, call] : handshakes_) polled_.push_back({call.socket(), POLLIN, 0});
   for (const auto& [endpoint, pending] : pending_) {
     polled_.push_back({pending.socket.get(), POLLIN, 0});
   }
   ::poll(polled_.data(), polled_.size(),
-         MillisecondsUntil(std::min(deadline, steady_clock::now() + kLook)));
+         MillisecondsUntil(std::min(deadline, steady_clock::now() + kLongestNap)));
 }
 
 bool VerbsTransportImpl::IsExpected(const Hello& hello) const {
   return rendezvous_.IsExpected(hello) && hello.from > rank();
 }
 
-Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
+Result<void> VerbsTransportImpl::StartHandshake(Endpoint endpoint, Deadline deadline) {
   const auto place = rendezvous_.FindPeer(endpoint.peer, deadline);
   if (!place) return FailAt(endpoint, place.error());
   const auto to = ParseAddress(place->address.ToString(), place->port);
@@ -195,15 +196,15 @@ Result<void> VerbsTransportImpl::Reach(Endpoint endpoint, Deadline deadline) {
   if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
   auto socket = Dial(*from, *to, deadline, [this] { return CheckWait(); });
   if (!socket) return FailAt(endpoint, socket.error());
-  calls_.insert_or_assign(
+  handshakes_.insert_or_assign(
       endpoint, HandshakeClient(std::move(*socket), rendezvous_.HelloTo(endpoint, place->group),
                                 options_.members.key));
   return {};
 }
 
-// Whoever has answered is told the setup of this end.
-Result<void> VerbsTransportImpl::MoveCalls() {
-  for (auto call = calls_.begin(); call != calls_.end();) {
+// Advances the handshakes of this rank; after each it sends the setup of this end.
+Result<void> VerbsTransportImpl::AdvanceHandshakes() {
+  for (auto call = handshakes_.begin(); call != handshakes_.end();) {
     const Endpoint endpoint = call->first;
     const Progress progress = call->second.Move();
     if (progress == Progress::kGoesOn) {
@@ -218,12 +219,12 @@ Result<void> VerbsTransportImpl::MoveCalls() {
       return FailAt(endpoint, HandshakeError(Progress::kHungUp));
     }
     pending_.insert_or_assign(endpoint, Pending{std::move(socket), {}, std::move(*connection)});
-    call = calls_.erase(call);
+    call = handshakes_.erase(call);
   }
   return {};
 }
 
-Result<void> VerbsTransportImpl::MovePending() {
+Result<void> VerbsTransportImpl::AdvancePending() {
   for (auto pending = pending_.begin(); pending != pending_.end();) {
     auto is_over = Finish(pending->first, pending->second);
     if (!is_over) return FailAt(pending->first, is_over.error());
@@ -232,7 +233,8 @@ Result<void> VerbsTransportImpl::MovePending() {
   return {};
 }
 
-// True where the connection is made, or the rank that called has thought better of it.
+// Receives the peer's setup and starts the connection. Returns true if the connection is made, or
+// if the connecting rank has hung up.
 Result<bool> VerbsTransportImpl::Finish(Endpoint endpoint, Pending& pending) {
   const bool has_called = pending.connection != nullptr;
   const Progress progress = pending.setup.Receive(pending.socket.get());
@@ -251,13 +253,13 @@ Result<bool> VerbsTransportImpl::Finish(Endpoint endpoint, Pending& pending) {
   const int socket = pending.socket.get();
   auto started = pending.connection->Start(std::move(pending.socket), pending.setup.value());
   if (!started) return Propagate(started);
-  // Connected before the other end hears of it: what it sends then finds somebody.
+  // This end connects before the other end gets its setup, so that it can receive at once.
   if (!has_called && !SendAtOnce(socket, own)) return true;
   connections_.emplace(endpoint, std::move(pending.connection));
   return true;
 }
 
-// Whoever has left is missed even where nothing is asked of him.
+// Reports any peer that has left, even if nothing is needed of it.
 Result<void> VerbsTransportImpl::Check() {
   auto moved = Move(true);
   if (!moved) return Propagate(moved);
@@ -268,10 +270,10 @@ Result<void> VerbsTransportImpl::Check() {
   return {};
 }
 
-Result<bool> VerbsTransportImpl::Move(bool looks_at_sockets) {
+Result<bool> VerbsTransportImpl::Move(bool checks_sockets) {
   bool moved = false;
   for (auto& [endpoint, connection] : connections_) {
-    if (connection->Move(looks_at_sockets)) moved = true;
+    if (connection->Move(checks_sockets)) moved = true;
     if (auto failure = connection->Failure()) {
       return Fail(ErrorCode::kUnavailable, std::move(*failure));
     }
@@ -279,7 +281,7 @@ Result<bool> VerbsTransportImpl::Move(bool looks_at_sockets) {
   return moved;
 }
 
-// Sleeps until a queue or a peer has something to say; false past the time.
+// Sleeps until a completion or a notice comes; returns false if the time passes first.
 bool VerbsTransportImpl::Sleep(int milliseconds) {
   polled_.assign(1, {.fd = device_.channel->fd, .events = POLLIN});
   for (const auto& [endpoint, connection] : connections_) {
@@ -304,7 +306,7 @@ Result<void> VerbsTransportImpl::Wait(Deadline deadline) {
       if (*moved) return {};
     }
     for (auto& [endpoint, connection] : connections_) connection->Arm();
-    // What came before that makes no event.
+    // Completions that came before Arm cause no event.
     auto moved = Move(true);
     if (!moved) return Propagate(moved);
     if (*moved) return {};
@@ -334,8 +336,8 @@ Result<std::unique_ptr<VerbsTransport>> JoinVerbs(RendezvousStore& store, const 
   if (!has_slots || options.queue_pairs < 1 || options.queue_pairs > kMaxLanes) {
     return Fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("{} slots of {} bytes and {} queue pairs: 1 to {} of at least 64, and "
-                    "1 to {}",
+        fmt::format("{} slots of {} bytes and {} queue pairs: use 1 to {} slots of at least 64 "
+                    "bytes, and 1 to {} queue pairs",
                     options.slots, options.slot_bytes, options.queue_pairs, kMaxSlots, kMaxLanes));
   }
   auto transport = std::make_unique<VerbsTransportImpl>(store, name, rank, size, options);

@@ -21,7 +21,7 @@ constexpr Route kSession = {"GET", "/api/v1/session"};
 constexpr std::string_view kCookie = "espalier=";
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kMaxLogins = 1'024;
-// With one token, so that nobody's logins end those of others.
+// Limit for one token, so that its logins do not displace those of others.
 constexpr std::size_t kMaxLoginsOfToken = 32;
 constexpr auto kLoginLasts = std::chrono::hours(12);
 
@@ -55,7 +55,7 @@ std::string_view CookieOf(const HttpRequest& request) {
   return "";
 }
 
-// What anybody may read: whether it lives, and the page's files, which hold nothing of the fabric.
+// Needs no token: health checks, and the page's files, which hold no data of the fabric.
 bool IsOpen(const HttpRequest& request) {
   return request.method == "GET" && !request.path.starts_with("/api/") &&
          request.path != "/metrics";
@@ -66,7 +66,7 @@ Role RoleFor(const HttpRequest& request) {
   return request.method == "GET" ? Role::kViewer : Role::kOperator;
 }
 
-// Whether a browser's request is from a page of the server that it asks.
+// Whether a browser's request comes from a page of this server.
 bool IsFromOwnPage(const HttpRequest& request) {
   const std::string_view origin = Header(request, "origin");
   const std::string_view host = Header(request, "host");
@@ -74,7 +74,7 @@ bool IsFromOwnPage(const HttpRequest& request) {
   return scheme != std::string_view::npos && !host.empty() && origin.substr(scheme + 3) == host;
 }
 
-// What the API's own answers say too.
+// Adds the security headers that the API's responses have too.
 HttpResponse WithSafeHeaders(HttpResponse response) {
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   response.headers.emplace_back("Cache-Control", "no-store");
@@ -137,20 +137,22 @@ std::optional<HttpResponse> HttpGuard::Refuse(const HttpRequest& request,
     if (tried) on_refusal_(request.peer, "wrong token");
     HttpResponse refused =
         Failure(401, "unauthenticated",
-                tried ? "this token is not known, or not any more"
-                      : "a token is needed (`espalier token make`; $ESPALIER_TOKEN_FILE)");
+                tried ? "the token is unknown, expired or revoked"
+                      : "a token is required (make one with `espalier token make` and name its "
+                        "file in $ESPALIER_TOKEN_FILE)");
     refused.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"espalier\"");
     return refused;
   }
   if (caller->role < RoleFor(request)) {
-    on_refusal_(request.peer, fmt::format("{} is no {}", caller->name, RoleName(RoleFor(request))));
+    on_refusal_(request.peer, fmt::format("{} does not have the role {}", caller->name,
+                                          RoleName(RoleFor(request))));
     return Failure(403, "permission denied",
-                   fmt::format("{} is a {}; this takes a role of {}", caller->name,
-                               RoleName(caller->role), RoleName(RoleFor(request))));
+                   fmt::format("{} has the role {}, but this request requires the role {}",
+                               caller->name, RoleName(caller->role), RoleName(RoleFor(request))));
   }
   if (request.method != "GET" && caller->by_cookie && !IsFromOwnPage(request)) {
-    on_refusal_(request.peer, "a page of another server asks");
-    return Failure(403, "permission denied", "this request comes from a page of another server");
+    on_refusal_(request.peer, "request from a page of another server");
+    return Failure(403, "permission denied", "the request comes from a page of another server");
   }
   return std::nullopt;
 }
@@ -160,7 +162,7 @@ HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
   const std::optional<Caller> caller = CallerWith(hash);
   if (!caller) {
     on_refusal_(request.peer, "wrong token");
-    return Failure(401, "unauthenticated", "this token is not known, or not any more");
+    return Failure(401, "unauthenticated", "the token is unknown, expired or revoked");
   }
   DropOldLogins(hash);
   const std::string cookie = identity::MakeToken();

@@ -13,22 +13,22 @@
 
 namespace espalier::controller {
 
-// Stands before the API: lets through who may ask for it, and names them to it.
+// Authenticates and authorises requests to the API, and passes on the caller's name.
 //
-// On a unix socket everybody is an admin, by the name of their user: the socket's mode says who
-// that can be. Over TCP the API and /metrics want a token ("Authorization: Bearer TOKEN", or the
-// cookie that POST /api/v1/login gives for one); /healthz, /readyz and the page's own files do not.
-// GET is for viewers, POST for operators, POST /api/v1/reload for admins. Where a cookie says who
-// asks, a POST must come from a page of this server.
+// On a unix socket every caller is an admin under the name of their user; the mode of the socket
+// decides who can connect. Over TCP the API and /metrics require a token ("Authorization: Bearer
+// TOKEN", or the cookie that POST /api/v1/login gives for one); /healthz, /readyz and the files of
+// the page do not. GET requires the role viewer, POST operator, and POST /api/v1/reload admin. A
+// POST with a cookie must come from a page of this server.
 //
 // Adds POST /api/v1/login, POST /api/v1/logout, GET /api/v1/session.
 // Thread safety: the loop's thread.
 class HttpGuard {
  public:
-  // A request that was not let through: who asked, and what was wrong.
+  // Is called with the caller and the reason of each refused request.
   using OnRefusal = std::function<void(const std::string& peer, const std::string& reason)>;
 
-  // `tokens` may change between requests: who has lost their token is out.
+  // `tokens` may change between requests; a removed token loses access at once.
   HttpGuard(const identity::AccessTokens& tokens, WallClock clock, OnRefusal on_refusal,
             io::HttpServer::LateHandler api)
       : tokens_(tokens),
@@ -37,9 +37,9 @@ class HttpGuard {
         api_(std::move(api)) {}
 
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
-  // What it answers itself.
+  // The routes that it answers itself.
   static std::vector<Route> Routes();
-  // For servers that speak TLS: browsers are to keep the cookie off plain connections.
+  // For servers with TLS: tells browsers to send the cookie over TLS only.
   void UseSecureCookies() { secure_cookies_ = true; }
 
  private:
@@ -55,12 +55,12 @@ class HttpGuard {
 
   std::optional<Caller> CallerOf(const io::HttpRequest& request) const;
   std::optional<Caller> CallerWith(const std::string& token_hash) const;
-  // What is wrong with this request of this caller, or none.
+  // The response that refuses this request of this caller; none: it is allowed.
   std::optional<io::HttpResponse> Refuse(const io::HttpRequest& request,
                                          const std::optional<Caller>& caller);
   io::HttpResponse LogIn(const io::HttpRequest& request);
   io::HttpResponse LogOut(const io::HttpRequest& request);
-  // Makes room for another login with this token.
+  // Drops old logins to make room for another one with this token.
   void DropOldLogins(const std::string& token_hash);
 
   const identity::AccessTokens& tokens_;

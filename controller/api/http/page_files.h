@@ -4,14 +4,14 @@
 
 namespace espalier::controller {
 
-// A file of controller/api/page as it was when this was built.
+// A file of controller/api/page, compiled in at build time.
 struct PageFile {
   std::string_view path;  // "/app.js"; "/" for index.html
   std::string_view content_type;
   std::string_view text;
 };
 
-// Null where there is no such file. Thread safety: any.
+// Null for an unknown file. Thread safety: any thread.
 const PageFile* FindPageFile(std::string_view path);
 
 }  // namespace espalier::controller

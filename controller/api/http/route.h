@@ -4,7 +4,7 @@
 
 namespace espalier::controller {
 
-// Something that can be asked over HTTP; the description of the API names each.
+// A method and path that the HTTP server answers; openapi.json describes each.
 struct Route {
   std::string_view method;
   std::string_view path;

@@ -1,22 +1,22 @@
-// What an operator does: what would move is shown first, and nothing happens without a second word.
+// Operators' actions: a dialog shows what would move and asks for confirmation before it acts.
 import { byId, count, h } from "./dom.js";
 import { ask } from "./model.js";
 
 const words = {
-  fail: { verb: "Fail", path: "fail", danger: true, until: true, text: "Out of use at once: flows on it move now." },
-  restore: { verb: "Restore", path: "restore", text: "Back in use. Live flows stay where they are until a recompute." },
-  drain: { verb: "Drain", path: "drain", until: true, text: "Out of use gently: flows move at their next message." },
-  undrain: { verb: "Undrain", path: "undrain", text: "Back in use. Live flows stay where they are until a recompute." },
+  fail: { verb: "Fail", path: "fail", danger: true, until: true, text: "Takes it out of use immediately; its flows move at once." },
+  restore: { verb: "Restore", path: "restore", text: "Puts it back in use. Flows in progress keep their paths until a recompute." },
+  drain: { verb: "Drain", path: "drain", until: true, text: "Takes it out of use without loss; its flows move at their next message." },
+  undrain: { verb: "Undrain", path: "undrain", text: "Puts it back in use. Flows in progress keep their paths until a recompute." },
 };
 
 export const actOn = (action, kind, id) =>
   open({ ...words[action], path: `/api/v1/${kind}s/${words[action].path}`, title: `${words[action].verb} ${kind} ${id}`, query: { id } });
 
 export const recompute = () =>
-  open({ verb: "Recompute", path: "/api/v1/recompute", title: "Recompute all paths", text: "Assigns all flows anew; moves those whose path differs, if that is better for the whole.", query: {} });
+  open({ verb: "Recompute", path: "/api/v1/recompute", title: "Recompute all paths", text: "Assigns all flows from scratch and moves those whose path differs, if the result is better.", query: {} });
 
 export const rollBack = (revision) =>
-  open({ verb: "Roll back", path: "/api/v1/rollback", title: revision === undefined ? "Roll back the last change" : `Roll back to revision ${revision}`, text: "Brings back the failed and drained items of then, as a new revision.", query: revision === undefined ? {} : { to: revision } });
+  open({ verb: "Roll back", path: "/api/v1/rollback", title: revision === undefined ? "Roll back the last change" : `Roll back to revision ${revision}`, text: "Returns to the intents of the earlier revision, as a new revision.", query: revision === undefined ? {} : { to: revision } });
 
 export function toast(text, bad = false) {
   const note = h("div", { class: `toast ${bad ? "bad" : ""}` }, text);
@@ -24,7 +24,7 @@ export function toast(text, bad = false) {
   setTimeout(() => note.remove(), bad ? 9000 : 5000);
 }
 
-// Asks for a token until the controller takes one, which it keeps as a cookie.
+// Asks for a token until the controller accepts one; the browser keeps the login as a cookie.
 export function logIn() {
   const dialog = byId("dialog");
   const token = h("input", { id: "token", type: "password", autocomplete: "current-password" });
@@ -38,12 +38,12 @@ export function logIn() {
         dialog.close();
         resolve();
       } else {
-        trouble.replaceChildren(h("span", { class: "tag bad" }, response ? "this token is not known" : "the controller does not answer"));
+        trouble.replaceChildren(h("span", { class: "tag bad" }, response ? "the token is unknown, expired or revoked" : "the controller does not answer"));
       }
     };
     dialog.oncancel = (event) => event.preventDefault();
     dialog.replaceChildren(h("form", { class: "sheet", onsubmit: send },
-      h("header", {}, h("h2", { id: "dialog-title" }, "Who are you?"), h("p", { class: "muted" }, "The controller wants a token. An admin makes one with: espalier token make")),
+      h("header", {}, h("h2", { id: "dialog-title" }, "Log in"), h("p", { class: "muted" }, "The controller requires a token. An administrator makes one with: espalier token make")),
       h("div", { class: "content" }, h("label", { for: "token" }, "Token"), token, trouble),
       h("footer", {}, h("button", { type: "submit", class: "primary" }, "Log in"))));
     dialog.showModal();
@@ -52,9 +52,9 @@ export function logIn() {
 
 function open(action) {
   const dialog = byId("dialog");
-  const outcome = h("div", { class: "outcome", "aria-live": "polite" }, h("p", { class: "muted" }, "Asking what would move…"));
+  const outcome = h("div", { class: "outcome", "aria-live": "polite" }, h("p", { class: "muted" }, "Computing what would move…"));
   const reason = h("input", { id: "reason", maxlength: "200", placeholder: "for the audit log", autocomplete: "off" });
-  const until = h("input", { id: "until", placeholder: "for ever, or +2h", autocomplete: "off" });
+  const until = h("input", { id: "until", placeholder: "no end, or for example +2h", autocomplete: "off" });
   const confirm = h("button", { type: "button", class: action.danger ? "danger" : "primary", id: "confirm", disabled: true }, action.verb);
   const cancel = h("button", { type: "button", id: "cancel", onclick: () => dialog.close() }, "Cancel");
   confirm.addEventListener("click", async () => {
@@ -93,7 +93,7 @@ async function preview(action, outcome, confirm) {
 function describe(would) {
   const sums = h("div", { class: "sum" },
     h("div", {}, h("b", {}, String(would.moved)), h("span", {}, would.moved === 1 ? "flow would move" : "flows would move")),
-    h("div", {}, h("b", {}, would.max_load_before), h("span", {}, "most loaded link now")),
+    h("div", {}, h("b", {}, would.max_load_before), h("span", {}, "load of the most loaded link now")),
     would.max_load === would.max_load_before ? null
       : h("div", {}, h("b", {}, would.max_load), h("span", {}, would.optimal ? "afterwards (optimal)" : "afterwards")));
   if (would.moves.length === 0) return [sums];
@@ -102,7 +102,7 @@ function describe(would) {
     h("thead", {}, h("tr", {}, ["Flow", "Job", "From", "To"].map((name) => h("th", {}, name)))),
     h("tbody", {}, would.moves.slice(0, most).map((move) => h("tr", {},
       h("td", { class: "mono" }, move.flow), h("td", {}, move.job),
-      h("td", {}, h("del", {}, move.from || "ECMP")), h("td", {}, h("ins", {}, move.to || "decided when it happens"))))));
+      h("td", {}, h("del", {}, move.from || "ECMP")), h("td", {}, h("ins", {}, move.to || "decided at the move"))))));
   const rest = would.moves.length - most;
   return rest > 0 ? [sums, table, h("p", { class: "muted" }, `and ${rest} more`)] : [sums, table];
 }

@@ -1,4 +1,4 @@
-// The operator's page: follows the controller and draws what it tells.
+// The operator's page: follows the live feed of the controller and draws its state.
 import { byId, count, h, ratio, setText, svg } from "./dom.js";
 import { logIn, recompute } from "./actions.js";
 import { Fabric } from "./fabric.js";
@@ -25,7 +25,7 @@ class App {
   }
 
   async #take(update, whole) {
-    // Whatever came before: after a break the controller may be another, with another fabric.
+    // After a lost connection the controller may be a new one, with another topology.
     if (whole) {
       const topology = await ask("GET", "/api/v1/topology");
       if (JSON.stringify(topology) !== this.topology) {
@@ -42,7 +42,7 @@ class App {
     this.#pace();
   }
 
-  // All that changes within one frame is drawn once; what is being pressed stays where it is.
+  // Draws all changes within one frame once, and nothing while a pointer is pressed.
   #schedule(changed) {
     if (this.pending) {
       for (const part of changed) this.pending.add(part);
@@ -84,7 +84,7 @@ class App {
     const figure = (id, value, note = "") => byId(id).replaceChildren(value, note ? h("small", {}, ` ${note}`) : "");
     figure("figure-flows", status.flows.toLocaleString("en"));
     figure("figure-routed", crossing ? `${Math.floor((100 * status.flows_by_status.ROUTED) / crossing)} %` : "–");
-    figure("figure-load", status.max_load, status.optimal ? "optimal" : `of ${status.lower_bound} possible`);
+    figure("figure-load", status.max_load, status.optimal ? "optimal" : `lower bound ${status.lower_bound}`);
     figure("figure-agents", status.agents_connected.toLocaleString("en"), `of ${Math.max(this.model.agents.size, status.agents_connected)}`);
     const down = links.filter((link) => link.state === "DOWN").length;
     const drained = links.filter((link) => link.state === "DRAINED").length;
@@ -103,7 +103,7 @@ class App {
     if (node) this.pick("node", node);
   }
 
-  // Which links the picture brings out.
+  // Chooses the links that the picture highlights.
   #remark() {
     const { kind, item } = this.picked ?? {};
     let marked = null;
@@ -131,7 +131,7 @@ class App {
     byId("trouble").hidden = this.live;
     byId("recompute").disabled = !this.live;
     if (!this.live) {
-      setText(byId("trouble"), `The controller does not answer (${why}). Flows keep their ports meanwhile. Trying again in ${Math.round(wait / 100) / 10} s; what is shown is of ${new Date().toLocaleTimeString()}.`);
+      setText(byId("trouble"), `The controller does not answer (${why}). Flows keep their ports meanwhile. Next attempt in ${Math.round(wait / 100) / 10} s; the page shows the state of ${new Date().toLocaleTimeString()}.`);
     }
   }
 
@@ -191,7 +191,7 @@ class App {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#applyTheme(localStorage.getItem("theme")));
     document.addEventListener("keydown", (event) => this.#handleKey(event));
     document.addEventListener("pointerdown", () => { this.pressing = true; });
-    // After the click that it makes.
+    // Runs after the click event that follows.
     for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(() => { this.pressing = false; }));
     document.addEventListener("visibilitychange", () => document.hidden || this.fabric.request());
   }
@@ -243,12 +243,12 @@ class App {
   }
 
   #showHelp() {
-    const keys = { "1 – 9": "tables", "/": "filter flows", f: "into the picture; arrow keys then choose, L goes through links", m: "load or traffic", r: "recompute, after a look at what it would move", t: "dark or light", Esc: "choose nothing" };
+    const keys = { "1 – 9": "tables", "/": "filter flows", f: "go to the picture; then arrow keys select, and L selects the next link", m: "switch between load and traffic", r: "recompute, with a preview of the moves", t: "switch between dark and light", Esc: "clear the selection" };
     const dialog = byId("dialog");
     dialog.replaceChildren(h("div", { class: "sheet" },
       h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),
       h("div", { class: "content" }, h("div", { class: "keys" }, Object.entries(keys).flatMap(([key, text]) => [h("kbd", {}, key), h("span", {}, text)])),
-        h("p", { class: "muted" }, h("br"), "The load of a link counts flows on it, relative to the fastest link of the fabric: at 1 it is shared with nobody. Blue is what the best assignment of these flows could not avoid. All-Reduce times are the rounds of a job's traffic, against what its busiest NIC or pair would take alone.")),
+        h("p", { class: "muted" }, h("br"), "The load of a link is the number of flows on it, relative to the fastest link of the fabric; at a load of 1, one flow has the link to itself. Blue is a load that no assignment of these flows can avoid. The all-reduce time is that of the rounds of a job's traffic; the ideal is the time that its busiest NIC or pair would take alone.")),
       h("footer", {}, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"))));
     dialog.showModal();
   }

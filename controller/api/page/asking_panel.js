@@ -1,4 +1,4 @@
-// A panel that asks the controller when it is looked at.
+// A panel that fetches its data from the controller while it is shown.
 import { toast } from "./actions.js";
 
 export class AskingPanel {

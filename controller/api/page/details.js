@@ -1,4 +1,4 @@
-// What is chosen, beside the picture: a link, a switch or host, a flow, a job, or the whole.
+// The details of the selection beside the picture: a link, node, flow, job, forest, or the fabric.
 import { count, h, rate, ratio, seconds, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
 import { stateWord } from "./fabric.js";
@@ -15,7 +15,7 @@ function actions(kind, id, state) {
 }
 
 function flowList(app, flows) {
-  if (flows.length === 0) return h("p", { class: "muted" }, "No flow crosses here now.");
+  if (flows.length === 0) return h("p", { class: "muted" }, "No flows.");
   const most = 12;
   return h("div", {}, flows.slice(0, most).map((flow) => h("div", { class: "row" },
     h("button", { type: "button", class: "link mono", onclick: () => app.pick("flow", flow) }, flow.flow), h("span", {}, `${flow.source} → ${flow.destination}`))),
@@ -25,12 +25,12 @@ function flowList(app, flows) {
 const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRAINED: "warn" }[state]);
 
 function ofLink(app, link) {
-  // Paths begin at the leaf: the hosts' own links have no load.
+  // Paths begin at the leaf, so host links have no load.
   const load = (at) => (link.from.uplink === link || link.to.uplink === link ? "" : ` · load ${link.loadText?.[at] ?? "0"}`);
-  const way = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
+  const direction = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
   return [
     h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
-    h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), way(link.from, link.to, 0), way(link.to, link.from, 1),
+    h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
     actions("link", link.id, link.state),
     h("h3", {}, "Flows"), flowList(app, app.model.flowsOver(link)),
   ];
@@ -44,7 +44,7 @@ function ofNode(app, node) {
   const busiest = [...node.links].sort((a, b) => Math.max(...b.load) - Math.max(...a.load))[0];
   return [
     h("h2", {}, node.id), stateTag(state), " ", tag((node.role || node.kind).toLowerCase()),
-    h("h3", {}, "Links"), row("In all", String(node.links.length)),
+    h("h3", {}, "Links"), row("Total", String(node.links.length)),
     down ? row("Failed", String(down)) : null, drained ? row("Drained", String(drained)) : null,
     busiest && !node.uplink ? row("Most loaded", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest) }, busiest.id)) : null,
     node.addresses.length ? row("Address", node.addresses.join(" ")) : null,
@@ -57,7 +57,7 @@ function ofNode(app, node) {
 function ofFlow(app, told) {
   const flow = app.model.flows.get(told.flow);
   if (!flow) return [h("h2", {}, told.flow), tag("ended")];
-  // The controller is asked again only where the flow is steered otherwise, not for its rate.
+  // Fetches the explanation again only if the steering of the flow has changed, not its rate.
   if (app.explained?.flow !== flow) {
     app.explained = { flow, element: h("div", {}, h("p", { class: "muted" }, "…")) };
     explain(flow.flow, app.explained.element);
@@ -85,7 +85,7 @@ function ofJob(app, told) {
   const flows = [...app.model.flows.values()].filter((flow) => flow.job === job.job);
   return [
     h("h2", {}, job.job), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
-    h("h3", {}, "All-Reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
+    h("h3", {}, "All-reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
     h("h3", {}, "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), row("Flows on its busiest link", String(job.max_link_flows)),
     h("h3", {}, "Flows"), flowList(app, flows),
   ];
@@ -98,12 +98,12 @@ function ofAll(app) {
   const off = app.model.links.filter((link) => link.state !== "UP");
   return [
     h("h2", {}, "The whole fabric"),
-    status.optimal ? tag("no assignment is better", "good") : tag(`${status.lower_bound} is possible`, "warn"),
-    h("h3", {}, "Load"), row("Most loaded link", status.max_load), row("Least possible", status.lower_bound), row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
-    h("h3", {}, "Flows"), ...(states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "None is open.")]),
+    status.optimal ? tag("optimal assignment", "good") : tag(`lower bound ${status.lower_bound}`, "warn"),
+    h("h3", {}, "Load"), row("Most loaded link", status.max_load), row("Lower bound", status.lower_bound), row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
+    h("h3", {}, "Flows"), ...(states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "No flow is open.")]),
     h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => h("div", { class: "row" }, h("button", { type: "button", class: "link", onclick: () => app.pick("link", link) }, link.id), stateTag(link.state))) : [h("p", { class: "muted" }, "All links are up.")]),
     off.length > 10 ? h("p", { class: "muted" }, `and ${off.length - 10} more`) : null,
-    h("p", { class: "muted" }, h("br"), "Choose a switch, a link, a flow or a job to see more."),
+    h("p", { class: "muted" }, h("br"), "Select a switch, a link, a flow or a job to see its details."),
   ];
 }
 

@@ -1,4 +1,4 @@
-// Elements and words. Text from outside enters the page as text nodes only.
+// Helpers for elements and texts. Text from outside enters the page as text nodes only.
 
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -30,7 +30,7 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// "3/2" as a number.
+// Converts a fraction such as "3/2" to a number.
 export function ratio(text) {
   const [above, below] = String(text).split("/");
   return Number(above) / Number(below ?? 1);
@@ -55,22 +55,22 @@ export function seconds(value) {
 export const count = (number, one, many = one + "s") => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
 const compare = new Intl.Collator("en", { numeric: true }).compare;
-// Names in the order that people expect: h2 before h10.
+// Orders names with their numbers by value: h2 before h10.
 export const byName = (a, b) => compare(a, b);
 
 const reasons = {
   ASSIGNED: "least loaded when it started",
-  PREDICTED: "planned before it started",
-  PATH_DEAD: "its path died",
-  RECOMPUTED: "all were assigned anew",
-  REMAPPED: "its port led elsewhere",
+  PREDICTED: "path precomputed before it started",
+  PATH_DEAD: "its earlier path failed",
+  RECOMPUTED: "all flows were recomputed",
+  REMAPPED: "its earlier port took another path",
 };
 export function why(flow) {
-  if (flow.status === "LOCAL") return "both ends on one switch";
+  if (flow.status === "LOCAL") return "source and destination are on one switch";
   if (flow.status === "UNROUTABLE") return "no usable path: plain ECMP";
-  if (flow.status === "LEARNING") return "waits for a port of its path";
-  if (flow.status === "ADOPTING") return "steered before; being found";
-  if (flow.status === "NEW") return "to be placed";
+  if (flow.status === "LEARNING") return "a port for its path is being learned";
+  if (flow.status === "ADOPTING") return "adopted: probes are finding its path";
+  if (flow.status === "NEW") return "waiting for a path";
   return reasons[flow.reason] ?? flow.reason;
 }
 

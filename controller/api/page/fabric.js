@@ -1,4 +1,4 @@
-// The fabric as a picture: switches by tier, hosts under their leaf, links by what they carry.
+// Draws the fabric: switches by tier, hosts below their leaf, links coloured by load or traffic.
 import { rate } from "./dom.js";
 
 const tau = 2 * Math.PI;
@@ -34,7 +34,7 @@ export class Fabric {
     this.request();
   }
 
-  // picked: {kind, item}; marked: a set of links, or null; planned: bits a second, [a to b, b to a] by
+  // picked: {kind, item}; marked: a set of links, or null; planned: bits per second, [a to b, b to a] by
   // link, drawn as arrows, or null.
   pick(picked, marked, planned = null) {
     this.picked = picked;
@@ -109,7 +109,7 @@ export class Fabric {
       this.cellGap = Math.min(44, (column - 14) / most);
       return;
     }
-    // As large as a column of at most 70 pixels allows.
+    // Columns are at most 70 pixels wide.
     for (this.cellRows = 1; this.cellRows < most; ++this.cellRows) {
       const step = (column - 5) / Math.ceil(most / this.cellRows);
       if (step * (this.cellRows + 1) > 70 || step >= 9) break;
@@ -143,7 +143,7 @@ export class Fabric {
     return Math.max(...link.achieved) / link.bps;
   }
 
-  // 0 idle, 1 no more than its share (blue), 2 and 3 from there on (orange and red).
+  // The colour class: 0 idle, 1 up to the lower bound (blue), 2 and 3 above it (orange and red).
   #level(weight) {
     if (weight <= 0.001) return 0;
     const [fair, much] = this.mode === "traffic" ? [0.5, 0.9] : [this.fair, 2 * this.fair];
@@ -167,7 +167,7 @@ export class Fabric {
 
   #drawLinks() {
     const { context, colours } = this;
-    // One path for all that look alike: thousands of links cost a handful of strokes.
+    // One stroke draws all links that look alike, so that thousands of links need few strokes.
     const strokes = new Map();
     const stroke = (link, style) => {
       const key = Object.values(style).join();
@@ -226,16 +226,16 @@ export class Fabric {
     this.context.lineTo(link.to.x + aside, link.to.y);
   }
 
-  // Each direction beside its cable, the wider the more of the cable's rate it is to have.
+  // Draws each direction beside its link, the wider the larger its part of the link's rate.
   #drawPlanned() {
     if (!this.planned) return;
     const { context, colours } = this;
     context.strokeStyle = context.fillStyle = colours.accent;
-    for (const [link, ways] of this.planned) {
+    for (const [link, rates] of this.planned) {
       if (!("x" in link.from && "x" in link.to)) continue;
-      ways.forEach((bps, way) => {
+      rates.forEach((bps, direction) => {
         if (bps <= 0) return;
-        const [from, to] = way === 0 ? [link.from, link.to] : [link.to, link.from];
+        const [from, to] = direction === 0 ? [link.from, link.to] : [link.to, link.from];
         this.#drawArrow(from, to, 1.2 + 2.4 * Math.min(1, bps / link.bps));
       });
     }
@@ -334,7 +334,7 @@ export class Fabric {
     context.stroke();
   }
 
-  // What is under a point: a node, else the nearest link within 6 pixels.
+  // Returns the node at a point, else the nearest link within 6 pixels.
   find(x, y) {
     if (!this.tiers) return null;
     const within = (node) => Math.abs(x - node.x) <= Math.max(node.w / 2, 2.5) + 1.5 && Math.abs(y - node.y) <= Math.max(node.h / 2, 2.5) + 1.5;
@@ -422,9 +422,9 @@ export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drain
 export function describeLink(link) {
   const lines = [link.id];
   if (link.state !== "UP") lines.push(stateWord(link.state) + (link.reason ? `: ${link.reason}` : ""));
-  const ways = [[link.from, link.to, 0], [link.to, link.from, 1]];
-  for (const [from, to, way] of ways) {
-    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[way])} of ${rate(link.bps)}${link.flows[way] ? `, load ${link.loadText[way]}` : ""}`);
+  const directions = [[link.from, link.to, 0], [link.to, link.from, 1]];
+  for (const [from, to, direction] of directions) {
+    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[direction])} of ${rate(link.bps)}${link.flows[direction] ? `, load ${link.loadText[direction]}` : ""}`);
   }
   return lines;
 }

@@ -1,4 +1,4 @@
-// What the controller has told, and how it is told: a snapshot, then differences.
+// The state of the controller on the page, and the live feed: a snapshot, then updates.
 import { ratio } from "./dom.js";
 
 export class Model {
@@ -30,7 +30,7 @@ export class Model {
     }
   }
 
-  // The names of the parts that changed.
+  // Applies a snapshot or update; returns the names of the parts that changed.
   apply(update, whole) {
     if (whole) {
       this.flows.clear();
@@ -59,7 +59,7 @@ export class Model {
     return flow;
   }
 
-  // What a filter looks through; made when one does.
+  // The text that filters search, made on first use.
   textOf(flow) {
     flow.text ??= `${flow.flow} ${flow.job} ${flow.source} ${flow.destination} ${flow.via} ${flow.status}`.toLowerCase();
     return flow.text;
@@ -84,7 +84,7 @@ export class Model {
     link.achieved = [Number(told.bps_a_to_b), Number(told.bps_b_to_a)];
   }
 
-  // Links of a flow, its hosts' own included.
+  // The links of a flow, including its host links.
   linksOf(flow) {
     const links = new Set(flow.paths.flatMap((path) => path.hops.map((hop) => this.links[hop >> 1])));
     for (const end of [flow.source, flow.destination]) {
@@ -108,7 +108,7 @@ export class Model {
     return [...this.flows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
   }
 
-  // Where all links of a switch to others share a state, it is the switch's.
+  // A node whose links are all in one state other than UP has that state.
   stateOf(node) {
     const links = node.links;
     if (links.length === 0) return "UP";
@@ -117,8 +117,8 @@ export class Model {
   }
 }
 
-// Follows /api/v1/stream for ever; tells of each update, and of each change between live and lost.
-// Where the controller wants to know who asks, logIn is awaited.
+// Follows /api/v1/stream for ever and reports each update and the state of the connection. If the
+// controller requires a login, it awaits logIn.
 export async function follow(onUpdate, onConnection, logIn) {
   let wait = 500;
   for (;;) {
@@ -133,7 +133,7 @@ export async function follow(onUpdate, onConnection, logIn) {
       let pieces = [];
       for (;;) {
         const { value, done } = await withTimeout(reader);
-        if (done) throw new Error("the controller has closed the stream");
+        if (done) throw new Error("the controller closed the stream");
         // Events end with an empty line; a large one comes in many pieces.
         pieces.push(value);
         if (!value.includes("\n\n") && !(value.startsWith("\n") && pieces.length > 1)) continue;
@@ -157,13 +157,13 @@ export async function follow(onUpdate, onConnection, logIn) {
   }
 }
 
-// The controller says something every five seconds; when it does not, the connection is dead.
+// The controller sends at least a ping every five seconds; without one the connection is dead.
 async function withTimeout(reader) {
   let timer;
   const silence = new Promise((_, reject) => {
     timer = setTimeout(() => {
       reader.cancel();
-      reject(new Error("the controller is silent"));
+      reject(new Error("the controller sends nothing"));
     }, 15000);
   });
   try {

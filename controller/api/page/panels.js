@@ -1,4 +1,4 @@
-// The tables below the picture, one panel a tab.
+// The tables below the picture, one panel for each tab.
 import { count, h, rate, ratio, seconds, statusKind, svg, tag, why } from "./dom.js";
 import { rollBack } from "./actions.js";
 import { AskingPanel } from "./asking_panel.js";
@@ -17,7 +17,7 @@ class JobsPanel {
   update() {
     const { jobs } = this.app.model;
     if (jobs.length === 0) {
-      this.element.replaceChildren(h("p", { class: "empty-note muted" }, "No job has elephant flows. Programs announce theirs through the agent on their host."));
+      this.element.replaceChildren(h("p", { class: "empty-note muted" }, "No job has elephant flows. Programs announce flows to the agent on their host."));
       return;
     }
     const focused = document.activeElement?.dataset?.job;
@@ -34,19 +34,19 @@ class JobsPanel {
       onclick: () => this.app.pick("job", job),
     },
     h("div", {}, h("div", { class: "name" }, job.job), h("div", { class: "label" }, job.in_round ? "communicating" : job.flows > 0 ? "computing" : "between rounds")),
-    figure("Flows on their path", `${job.flows_routed} of ${job.flows}`, job.flows_unroutable ? `${job.flows_unroutable} without a path` : ""),
+    figure("Flows on their path", `${job.flows_routed} of ${job.flows}`, job.flows_unroutable ? `${job.flows_unroutable} unroutable` : ""),
     figure("Rate", rate(job.achieved_bps), ""),
     figure("Slowest flow", job.in_round ? rate(job.slowest_flow_bps) : "–", ""),
-    h("div", {}, h("div", { class: "label" }, "All-Reduce"), h("div", { class: "value" }, seconds(job.allreduce_seconds), " ", slow ? tag(`${slow.toFixed(2)}× ideal`, kind) : null), h("div", { class: "label" }, `ideal ${seconds(job.ideal_seconds)}, ${count(job.rounds, "round")}`)),
+    h("div", {}, h("div", { class: "label" }, "All-reduce"), h("div", { class: "value" }, seconds(job.allreduce_seconds), " ", slow ? tag(`${slow.toFixed(2)}× ideal`, kind) : null), h("div", { class: "label" }, `ideal ${seconds(job.ideal_seconds)}, ${count(job.rounds, "round")}`)),
     this.#history(job));
     row.dataset.job = job.job;
     return row;
   }
 
-  // Bars of the last rounds; the part above the ideal is what contention cost.
+  // Draws bars of the last rounds; the part above the ideal time is the cost of contention.
   #history(job) {
     const rounds = job.history.slice(-40);
-    const picture = svg("svg", { viewBox: "0 0 320 42", preserveAspectRatio: "none", role: "img", "aria-label": `Last ${rounds.length} rounds against the ideal` });
+    const picture = svg("svg", { viewBox: "0 0 320 42", preserveAspectRatio: "none", role: "img", "aria-label": `Last ${rounds.length} rounds beside the ideal time` });
     const most = Math.max(1e-9, ...rounds.map((round) => Math.max(round.seconds, round.ideal_seconds)));
     rounds.forEach((round, at) => {
       const tall = (value) => (value / most) * 38;
@@ -75,11 +75,11 @@ class FlowsPanel {
       { title: "Status", width: "120px", text: (flow) => flow.status, node: (flow) => tag(flow.status.toLowerCase() + (flow.acknowledged ? "" : " …"), statusKind(flow.status)) },
       { title: "Why", width: "minmax(150px,1.6fr)", text: why },
     ], {
-      label: "Flows", key: (flow) => flow.flow, empty: "No flow is open here.",
+      label: "Flows", key: (flow) => flow.flow, empty: "No flow is open.",
       onPick: (flow) => app.pick("flow", flow),
     });
     this.filter = h("input", { type: "search", id: "filter", placeholder: "Filter: host, job, switch…   ( / )", "aria-label": "Filter flows", oninput: () => this.update() });
-    this.only = h("select", { "aria-label": "Only this status", onchange: () => this.update() },
+    this.only = h("select", { "aria-label": "Filter by status", onchange: () => this.update() },
       ["all", "ROUTED", "LEARNING", "NEW", "ADOPTING", "LOCAL", "UNROUTABLE"].map((name) => h("option", { value: name }, name.toLowerCase())));
     this.shown = h("span", { class: "muted" });
     this.element = h("div", { class: "panel" }, h("div", { class: "filter" }, this.filter, this.only, this.shown), this.table.element);
@@ -123,7 +123,7 @@ class EventsPanel {
       { title: "Time (UTC)", width: "190px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
       { title: "What", width: "200px", text: (event) => event.kind.replaceAll("_", " ") },
       { title: "Details", width: "minmax(200px,1fr)", text: (event) => event.text },
-    ], { label: "Events", key: (event) => event.sequence, empty: "Nothing has happened yet." });
+    ], { label: "Events", key: (event) => event.sequence, empty: "No events yet." });
     this.element = this.table.element;
   }
   update() { this.table.show([...this.app.model.events].reverse()); }
@@ -141,8 +141,8 @@ class PathMapPanel extends AskingPanel {
       { title: "Paths known", width: "120px", right: true, text: (pair) => `${pair.paths_known} of ${pair.paths}`, sort: (pair) => pair.paths_known / pair.paths },
       { title: "Verified", width: "90px", right: true, text: (pair) => pair.verified, sort: (pair) => pair.verified },
       { title: "Predicted", width: "90px", right: true, text: (pair) => pair.predicted, sort: (pair) => pair.predicted },
-      { title: "In doubt", width: "90px", right: true, text: (pair) => pair.reverify, sort: (pair) => pair.reverify },
-    ], { label: "Pairs of the path map", key: (pair) => `${pair.source} ${pair.destination} ${pair.protocol} ${pair.destination_port}`, empty: "Nothing is known yet: pairs are learned when they have flows." });
+      { title: "To reverify", width: "90px", right: true, text: (pair) => pair.reverify, sort: (pair) => pair.reverify },
+    ], { label: "Pairs of the path map", key: (pair) => `${pair.source} ${pair.destination} ${pair.protocol} ${pair.destination_port}`, empty: "The path map is empty: it learns pairs of NICs when they have flows." });
     this.total = h("div", {});
     this.element = h("div", { class: "split" }, this.total, h("div", {}, this.table.element));
   }
@@ -161,7 +161,7 @@ class PathMapPanel extends AskingPanel {
     this.total.replaceChildren(
       h("h3", {}, "Which port takes which path"),
       h("div", { class: "meter" }, part(map.verified, "accent"), part(map.predicted, "load-one"), part(map.reverify, "load-two")),
-      row("Verified by a probe", map.verified), row("Predicted by a hash model", map.predicted), row("In doubt since the fabric changed", map.reverify), row("Pairs", map.pairs_known),
+      row("Verified by a probe", map.verified), row("Predicted by a hash model", map.predicted), row("To be verified again after a change of the fabric", map.reverify), row("Pairs", map.pairs_known),
       map.pairs_left_off ? h("p", { class: "muted" }, `The first ${map.pairs.length} pairs are shown.`) : "");
     this.table.show(map.pairs);
   }
@@ -180,7 +180,7 @@ class HistoryPanel extends AskingPanel {
       { title: "Moved", width: "70px", right: true, text: (entry) => entry.moved, sort: (entry) => entry.moved },
       { title: "Result", width: "110px", text: (entry) => entry.result, node: (entry) => tag(entry.result.toLowerCase(), entry.result === "DONE" ? "good" : "warn") },
       { title: "Revision", width: "90px", right: true, text: (entry) => entry.revision || "", sort: (entry) => Number(entry.revision) },
-    ], { label: "Audit log", key: (entry) => entry.sequence, empty: "No operator has done anything yet." });
+    ], { label: "Audit log", key: (entry) => entry.sequence, empty: "No actions yet." });
     this.intents = h("div", {});
     this.element = h("div", { class: "split" }, this.intents, h("div", {}, this.table.element));
   }
@@ -193,7 +193,7 @@ class HistoryPanel extends AskingPanel {
       h("p", { class: "muted" }, `Revision ${intents.revision}`),
       ...(intents.intents.length ? intents.intents.map((intent) => h("div", { class: "intent" },
         h("b", {}, `${intent.what} ${intent.id}`), h("div", { class: "muted" }, `${intent.actor}, ${intent.since}${intent.until ? `, until ${intent.until}` : ""}`), intent.reason ? h("div", {}, intent.reason) : null))
-        : [h("p", {}, "Nothing is failed or drained by an operator.")]),
+        : [h("p", {}, "No intents are in force.")]),
       h("div", { class: "actions" }, h("button", { type: "button", id: "rollback", disabled: Number(intents.revision) === 0, onclick: () => rollBack() }, "Roll back the last change…")));
     this.table.show(audit.audit.reverse());
   }

@@ -1,4 +1,4 @@
-// What the controller expects: the next starts of jobs, and where flows would go after a failure.
+// The predicted starts of jobs, and the state of the failure plans.
 import { h, seconds, tag } from "./dom.js";
 import { AskingPanel } from "./asking_panel.js";
 import { ask } from "./model.js";
@@ -9,7 +9,7 @@ const percent = (part) => `${Math.round(100 * part)} %`;
 const starts = (job) => job.expected_starts + job.unexpected_starts;
 
 function nextStart(job) {
-  if (!job.next_known) return "not known";
+  if (!job.next_known) return "unknown";
   if (job.next_in_seconds <= 0) return "due";
   return `in ${seconds(job.next_in_seconds)}${job.uncertainty_seconds > 0 ? ` ± ${seconds(job.uncertainty_seconds)}` : ""}`;
 }
@@ -24,12 +24,12 @@ export class PredictionsPanel extends AskingPanel {
       { title: "Period", width: "90px", right: true, text: (job) => seconds(job.period_seconds), sort: (job) => job.period_seconds },
       { title: "Next start", width: "minmax(180px,1fr)", text: nextStart, sort: (job) => (job.next_known ? job.next_in_seconds : Infinity) },
       { title: "Confidence", width: "100px", right: true, text: (job) => (job.next_known ? percent(job.confidence) : "–"), sort: (job) => job.confidence },
-      { title: "Flows then", width: "90px", right: true, text: (job) => (job.next_known ? job.next_flows : "–"), sort: (job) => job.next_flows },
-      { title: "Their paths", width: "100px", text: (job) => (job.planned ? "planned" : ""), node: (job) => (job.planned ? tag("planned", "good") : h("span")) },
+      { title: "Flows", width: "90px", right: true, text: (job) => (job.next_known ? job.next_flows : "–"), sort: (job) => job.next_flows },
+      { title: "Paths", width: "120px", text: (job) => (job.planned ? "precomputed" : ""), node: (job) => (job.planned ? tag("precomputed", "good") : h("span")) },
       { title: "Hit rate", width: "90px", right: true, text: (job) => (starts(job) ? percent(job.hit_rate) : "–"), sort: (job) => job.hit_rate },
-      { title: "Expected", width: "90px", right: true, text: (job) => job.expected_starts, sort: (job) => job.expected_starts },
-      { title: "Not expected", width: "110px", right: true, text: (job) => job.unexpected_starts, sort: (job) => job.unexpected_starts },
-    ], { label: "Predictions", key: (job) => job.job, empty: "No job has repeated itself yet: predictions begin with its second round.", onPick: (job) => app.pick("job", job) });
+      { title: "Predicted", width: "90px", right: true, text: (job) => job.expected_starts, sort: (job) => job.expected_starts },
+      { title: "Not predicted", width: "110px", right: true, text: (job) => job.unexpected_starts, sort: (job) => job.unexpected_starts },
+    ], { label: "Predictions", key: (job) => job.job, empty: "No predictions yet: they begin with the second round of a job.", onPick: (job) => app.pick("job", job) });
     this.plans = h("div", {});
     this.element = h("div", { class: "split" }, this.plans, h("div", {}, this.table.element));
   }
@@ -42,10 +42,10 @@ export class PredictionsPanel extends AskingPanel {
     bar.style.background = "var(--accent)";
     const row = (name, number) => h("div", { class: "row" }, h("span", {}, name), h("b", {}, number.toLocaleString("en")));
     this.plans.replaceChildren(
-      h("h3", {}, "Plans for failures"),
+      h("h3", {}, "Failure plans"),
       h("div", { class: "meter" }, bar),
-      row("Links and switches with flows", loaded), row("With a plan of the present flows", fresh), row("New paths kept ready", entries),
-      h("p", { class: "muted" }, loaded === 0 ? "No flow would have to move." : fresh === loaded ? "Wherever something fails now, the flows' new paths are known." : "The others are planned while the controller has nothing else to do."));
+      row("Links and switches with flows", loaded), row("With an up-to-date failure plan", fresh), row("Backup paths", entries),
+      h("p", { class: "muted" }, loaded === 0 ? "No flow would have to move." : fresh === loaded ? "Every single failure of a link or switch has its backup paths." : "The controller computes the other plans when it has no other work."));
     this.table.picked = this.app.picked?.kind === "job" ? this.app.picked.item.job : null;
     this.table.show(told.predict);
   }

@@ -1,4 +1,4 @@
-// A table of any length: only the rows in sight are elements.
+// A table of any length, in which only the visible rows are elements.
 import { byName, h } from "./dom.js";
 
 const rowHeight = 29;

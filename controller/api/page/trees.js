@@ -8,16 +8,16 @@ const all = -1;
 
 export const statusTag = (status) => tag(status.toLowerCase(), { READY: "good", STUCK: "bad" }[status] ?? "warn");
 
-// What a plan's edges are to the picture: the bits a second that they bring to each direction of each
-// link, [a to b, b to a] by link. `rateOf` tells those of an edge.
+// Computes the rates that the edges of a job plan add to links, in bits per second, as [a to b,
+// b to a] by link. `rateOf` returns the rate of an edge.
 export function plannedOn(model, edges, rateOf) {
   const byAddress = new Map(model.nodes.flatMap((node) => node.addresses.map((address) => [address, node])));
   const byDirection = new Map(model.links.flatMap((link) =>
     [[`${link.id}>${link.to.id}`, [link, 0]], [`${link.id}>${link.from.id}`, [link, 1]]]));
   const planned = new Map();
-  const add = (link, way, bps) => {
+  const add = (link, direction, bps) => {
     if (!planned.has(link)) planned.set(link, [0, 0]);
-    planned.get(link)[way] += bps;
+    planned.get(link)[direction] += bps;
   };
   for (const edge of edges) {
     const bps = rateOf(edge);
@@ -53,7 +53,7 @@ export class TreesPanel extends AskingPanel {
       return h("div", { class: "row" }, h("label", { class: "muted", for: id }, label), select);
     };
     this.side = h("div", {}, this.list, choice("tree-root", "Trees with root", "root"), choice("tree-one", "Tree", "tree"), choice("tree-rank", "Edges of", "rank"));
-    this.none = h("p", { class: "none muted" }, "There is no job with trees. One begins with: espalier job start NAME --ranks h0,h1,…");
+    this.none = h("p", { class: "none muted" }, "No job has trees. Start one with: espalier job start NAME --ranks h0,h1,…");
     this.split = h("div", { class: "split" }, this.side, h("div", {}, this.table.element));
     this.element = h("div", { class: "panel" }, this.none, this.split);
   }
@@ -73,7 +73,7 @@ export class TreesPanel extends AskingPanel {
     this.#showJobs();
   }
 
-  // What stands beside the picture is of a moment: its job goes on, or ends.
+  // Updates the selected forest, or clears the selection if its job has ended.
   #refreshPicked() {
     const { picked } = this.app;
     if (picked?.kind !== "forest") return;
@@ -89,13 +89,13 @@ export class TreesPanel extends AskingPanel {
     if (this.one) return 1e9 * this.forest.algbw_gbps * this.#shareOf(this.one);
     return this.plan.chunks > 0 ? (1e9 * this.forest.algbw_gbps * edge.chunks) / this.plan.chunks : 0;
   }
-  // How much of the data goes over a tree: all trees of its direction share it evenly.
+  // The part of the data that a tree carries: all trees of its direction share the data evenly.
   #shareOf(tree) {
     const others = this.plan.trees.filter((other) => other.towards_root === tree.towards_root);
     return tree.count / others.reduce((sum, other) => sum + other.count, 0);
   }
   #describe(tree) {
-    return `${this.#nameOf(tree.root)} ${tree.towards_root ? "⇠ adds up" : "⇢ hands out"}, height ${tree.height}${tree.count > 1 ? `, ${tree.count} alike` : ""}`;
+    return `${this.#nameOf(tree.root)} ${tree.towards_root ? "⇠ reduces" : "⇢ broadcasts"}, height ${tree.height}${tree.count > 1 ? `, ${tree.count} identical` : ""}`;
   }
 
   async #choose(job, isDrawn = true) {
@@ -106,7 +106,7 @@ export class TreesPanel extends AskingPanel {
     this.#showEdges(isDrawn);
   }
 
-  // A root leaves its trees to choose from; a tree or rank leaves its edges.
+  // Narrows the choice: a root to its trees, a tree or rank to its edges.
   #narrow(name, value) {
     this[name] = value;
     if (name === "root") this.tree = all;
@@ -118,7 +118,7 @@ export class TreesPanel extends AskingPanel {
     return (this.plan?.trees ?? []).filter((tree) => this.root === all || tree.root === this.root);
   }
 
-  // In the table, and in the picture where that is asked for.
+  // Shows the edges in the table, and in the picture if isDrawn.
   #showEdges(isDrawn) {
     const inTrees = new Set(this.one ? this.one.edges : this.#treesOfRoot().flatMap((tree) => tree.edges));
     const edges = (this.plan?.edges ?? []).filter((edge, at) => inTrees.has(at) && (this.rank === all || edge.from === this.rank || edge.to === this.rank));
@@ -165,20 +165,20 @@ export class TreesPanel extends AskingPanel {
 }
 
 const rateAgainstBound = (forest) => (forest.bound_gbps > 0
-  ? `${rate(1e9 * forest.algbw_gbps)}, ${Math.floor((100 * forest.algbw_gbps) / forest.bound_gbps + 1e-6)} % of what is possible` : "no plan yet");
+  ? `${rate(1e9 * forest.algbw_gbps)}, ${Math.floor((100 * forest.algbw_gbps) / forest.bound_gbps + 1e-6)} % of the throughput bound` : "no plan yet");
 
-// Beside the picture.
+// The details of a forest beside the picture.
 export function ofForest(app, { forest, edges, rank, root, tree, planned }) {
   const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
-  const busiest = [...planned].flatMap(([link, ways]) => ways.map((bps, way) => ({ link, way, bps }))).sort((a, b) => b.bps - a.bps)[0];
+  const busiest = [...planned].flatMap(([link, rates]) => rates.map((bps, direction) => ({ link, direction, bps }))).sort((a, b) => b.bps - a.bps)[0];
   return [
-    h("h2", {}, forest.job), statusTag(forest.status), " ", forest.offload ? tag("offloaded to the agents") : null, forest.problem ? h("p", {}, forest.problem) : null,
-    h("h3", {}, "Forest"), row("Collective", forest.collective), row("Ranks", String(forest.rank_count)), row("Trees of a rank", String(forest.trees_per_rank)),
+    h("h2", {}, forest.job), statusTag(forest.status), " ", forest.offload ? tag("offloaded") : null, forest.problem ? h("p", {}, forest.problem) : null,
+    h("h3", {}, "Forest"), row("Collective", forest.collective), row("Ranks", String(forest.rank_count)), row("Trees per rank", String(forest.trees_per_rank)),
     row("Edges", `${forest.edges}, ${forest.edges_over_fabric} between leaves`), row("Rate", rateAgainstBound(forest)),
-    forest.expected_seconds > 0 ? row("Takes", seconds(forest.expected_seconds)) : null,
+    forest.expected_seconds > 0 ? row("Expected time", seconds(forest.expected_seconds)) : null,
     h("h3", {}, "In the picture"), tree ? row("Tree", tree) : root ? row("Trees", `those with root ${root}`) : null, row("Edges", rank === null ? `all ${edges.length}` : `${edges.length} from and to ${rank}`),
-    busiest ? row("Most on one link", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest.link) }, `${rate(busiest.bps)} on ${busiest.link.id}`)) : null,
-    h("h3", {}, "Reported"), row("Collectives done", String(forest.collectives_done)), forest.collectives_done ? row("The last took", seconds(forest.last_seconds)) : null,
+    busiest ? row("Most loaded link", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest.link) }, `${rate(busiest.bps)} on ${busiest.link.id}`)) : null,
+    h("h3", {}, "Reported"), row("Collectives done", String(forest.collectives_done)), forest.collectives_done ? row("Last one took", seconds(forest.last_seconds)) : null,
     forest.unacknowledged_ranks.length ? row("Not acknowledged", count(forest.unacknowledged_ranks.length, "rank")) : null,
     forest.failures ? row("Failures", String(forest.failures)) : null, forest.last_failure ? h("p", {}, forest.last_failure) : null,
   ];

@@ -107,7 +107,7 @@ class Annealing {
   }
 
  private:
-  // Numbers the destinations, and deals out the cores within each leaf.
+  // Numbers the destinations and distributes the cores within each leaf.
   void NameDestinations() {
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> numbers;
     std::map<std::uint32_t, std::uint32_t> cores_of_leaf;
@@ -143,7 +143,7 @@ class Annealing {
 
   std::uint32_t Below(std::size_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
 
-  // One swap, taken back if it is not accepted.
+  // Makes one swap, and undoes it if it is not accepted.
   bool Step(double temperature) {
     constexpr double kHedera = 0.5;  // c / T0
     const std::uint32_t a = Below(cores_.size());
@@ -173,7 +173,7 @@ class Annealing {
     }
   }
 
-  // Adds a way's share to the links of its path, or takes it away, and keeps the energy.
+  // Adds a subflow's share to the links of its path, or removes it, and updates the energy.
   void AddWay(std::uint32_t subflow, int sign) {
     const std::vector<std::int32_t>& usable = *subflow_paths_[subflow];
     if (usable.empty()) return;
@@ -202,7 +202,7 @@ class Annealing {
   std::vector<std::uint32_t> leaf_of_destination_;
   std::vector<std::vector<std::uint32_t>> ways_of_destination_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> destinations_of_leaf_;
-  // By way of all commodities:
+  // By subflow of all commodities:
   std::vector<std::uint32_t> way_destination_;
   std::vector<std::uint32_t> commodity_of_subflow_;
   std::vector<const std::vector<std::int32_t>*> subflow_paths_;

@@ -8,14 +8,15 @@
 
 namespace espalier::offline {
 
-// What Espalier's assigners are compared with in its evaluation; the controller uses none of it.
-// All: deterministic; commodities within one leaf take no path, unreachable ones are reported
-// (kNoPath); only usable paths are taken; commodities of too many ways are a broken invariant (see
-// SubflowNumbers). Thread: one (the view fills its cache).
+// The algorithms with which the evaluation compares Espalier's assigners; the controller does not
+// use them. All are deterministic. Commodities within one leaf take no path, unreachable ones are
+// reported (kNoPath), and only usable paths are taken. Commodities with too many subflows are a
+// broken invariant (see SubflowNumbers). Thread safety: one thread (the view fills its cache).
 
-// Plain ECMP: every way of every commodity on a path that a hash picks among the usable ones.
-// `keys` stand for the packets' five-tuples, one a commodity; with the seed they are the hash's
-// input, so that a flow keeps its path whatever else is live. O(commodities x ways).
+// Plain ECMP: puts every subflow on a path that a hash picks among the usable ones. `keys` stand
+// for the packets' five-tuples, one for each commodity. The hash depends only on the keys and the
+// seed, so that a flow keeps its path whatever other flows are in progress. O(commodities x
+// subflows).
 controller::Assignment AssignByHash(controller::FabricView& view,
                                     std::span<const controller::Commodity> commodities,
                                     std::span<const std::uint64_t> keys, std::uint64_t seed);
@@ -26,13 +27,13 @@ struct AnnealingOptions {
   std::uint64_t seed = 1;
 };
 
-// Simulated annealing as in Hedera (Al-Fares et al., NSDI 2010, section 4.3.2): the state gives
-// every destination NIC one core switch, for all that it receives; a step swaps the cores of two
-// destinations, mostly of one leaf; the energy is the flow units above capacity, summed over all
-// links; worse states are taken with probability exp(-c dE / T). Keeps the best state seen.
-// Here a core is a number and the path it stands for that number among the pair's usable paths,
-// modulo how many there are; destinations of a leaf begin on different ones. A commodity without
-// destination NIC is a destination of its own; each way has a core of its own.
+// Simulated annealing as in Hedera (Al-Fares et al., NSDI 2010, section 4.3.2). The state assigns
+// one core switch to every destination NIC for all that it receives. A step swaps the cores of two
+// destinations, mostly of one leaf. The energy is the sum over all links of the flow units above
+// capacity. Worse states are accepted with probability exp(-c dE / T), and the best state is kept.
+// Here a core is a number; it stands for the usable path of that number, modulo the number of
+// usable paths of the pair. Destinations of one leaf begin with different cores. A commodity
+// without a destination NIC is a destination of its own, and each subflow has a core of its own.
 // O(steps x flows of a destination + commodities).
 controller::Assignment AssignByAnnealing(controller::FabricView& view,
                                          std::span<const controller::Commodity> commodities,

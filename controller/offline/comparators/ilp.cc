@@ -23,7 +23,7 @@ using controller::ComputeLowerBound;
 using controller::ComputeMaxLoad;
 using controller::FabricView;
 
-// Solvers' lines are cut before they grow too long for them.
+// Terms on a line, as solvers limit the length of lines.
 constexpr int kTermsALine = 8;
 
 void AppendTerms(const std::vector<std::pair<std::string, std::string>>& terms, std::string& text) {
@@ -38,7 +38,7 @@ std::string VariableName(std::size_t group, std::size_t path) {
   return fmt::format("x{}_{}", group, path);
 }
 
-// "x12_3" -> (12, 3).
+// Parses a variable such as "x12_3" into (12, 3).
 std::optional<std::pair<std::size_t, std::size_t>> ParseVariable(std::string_view name) {
   if (!name.starts_with('x')) return std::nullopt;
   std::size_t group = 0;
@@ -92,7 +92,7 @@ void IlpProgram::FindGroups() {
 }
 
 void IlpProgram::WriteText() {
-  // Of each link, the variables that load it.
+  // By link: the variables that load it.
   std::map<std::uint32_t, std::vector<std::pair<std::string, std::string>>> links;
   text_ = "Minimize\n obj: t\nSubject To\n";
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -119,7 +119,7 @@ void IlpProgram::WriteText() {
     fmt::format_to(std::back_inserter(text_), " - {:.12g} t <= 0\n", capacity);
   }
   const double bound = ComputeLowerBound(view_, commodities_).Value();
-  // A little less than the bound: it is rounded.
+  // Slightly less than the bound, because it is rounded.
   fmt::format_to(std::back_inserter(text_), "Bounds\n t >= {:.12g}\nGeneral\n", bound * (1 - 1e-9));
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     for (std::size_t p = 0; p < groups_[g].paths.size(); ++p) text_ += ' ' + VariableName(g, p);
@@ -129,11 +129,11 @@ void IlpProgram::WriteText() {
 }
 
 Result<Assignment> IlpProgram::ReadSolution(std::string_view solution) const {
-  // Paths taken by each group's ways, a way an entry.
+  // By group: the paths of its subflows, one entry for each.
   std::vector<std::vector<std::int32_t>> taken(groups_.size());
   for (std::size_t begin = 0; begin < solution.size();) {
     const std::size_t end = std::min(solution.find('\n', begin), solution.size());
-    // NUMBER NAME VALUE COST, the first two with ** before them where a bound is broken.
+    // NUMBER NAME VALUE COST, preceded by ** if a bound is violated.
     const auto words = SplitWords(solution.substr(begin, end - begin));
     begin = end + 1;
     if (words.size() < 4) continue;
@@ -145,7 +145,7 @@ Result<Assignment> IlpProgram::ReadSolution(std::string_view solution) const {
     std::from_chars(number.data(), number.data() + number.size(), value);
     if (group >= groups_.size() || path >= groups_[group].paths.size() || value < -0.5 ||
         value > 1e6) {
-      return Fail(ErrorCode::kInternal, "the solver's answer does not fit the program");
+      return Fail(ErrorCode::kInternal, "the solver's solution does not match the program");
     }
     taken[group].insert(taken[group].end(), static_cast<std::size_t>(std::lround(value)),
                         groups_[group].paths[path]);
@@ -155,9 +155,9 @@ Result<Assignment> IlpProgram::ReadSolution(std::string_view solution) const {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
     if (taken[g].size() != group.commodities.size() * group.subflows) {
-      return Fail(ErrorCode::kInternal, "the solver found no solution in its time");
+      return Fail(ErrorCode::kInternal, "the solver found no solution within its time limit");
     }
-    // Ways of one commodity lie far apart in the list, so that they take different paths.
+    // The subflows of one commodity are far apart in the list, so that they take different paths.
     const std::size_t count = group.commodities.size();
     for (std::size_t i = 0; i < taken[g].size(); ++i) {
       const std::uint32_t commodity = group.commodities[i % count];

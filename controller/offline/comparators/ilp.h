@@ -11,24 +11,24 @@
 
 namespace espalier::offline {
 
-// The least maximum load as an integer program, for a packaged solver: "ILP optimum" of Routing
-// for Large ML Models (section 5.1), first layer only (which flows share a link at equal maximum
-// load is left to the solver's chance).
-//   minimise t, with x(g, p) whole: how many of group g's ways take path p;
-//   sum over p of x(g, p) = the ways of g;
-//   on every link: sum of x(g, p) / ways(g) <= t x capacity / unit;
+// The minimum of the maximum load as an integer program for a packaged solver: "ILP optimum" of
+// Routing for Large ML Models (section 5.1), first layer only (which flows share a link at equal
+// maximum load is left to the solver).
+//   minimise t, with x(g, p) whole: how many subflows of group g take path p;
+//   sum over p of x(g, p) = the subflows of g;
+//   on every link: sum of x(g, p) / subflows(g) <= t x capacity / unit;
 //   t >= the lower bound of ComputeLowerBound (true of every solution, and it ends the search).
-// A group: all commodities between the same leaves that are split alike.
+// A group holds all commodities between the same leaves with the same number of subflows.
 class IlpProgram {
  public:
   IlpProgram(controller::FabricView& view, std::span<const controller::Commodity> commodities);
 
-  // In CPLEX's LP format, which cbc, glpsol, scip and others read. Empty where no commodity has
-  // a choice to make.
+  // The program in CPLEX's LP format, which cbc, glpsol, scip and others read. Empty if no
+  // commodity has a choice of paths.
   const std::string& text() const { return text_; }
 
-  // The assignment that a solution in cbc's format stands for.
-  // Errors: kInternal where the solver found none, or not whole numbers of all ways.
+  // Converts a solution in cbc's format to an assignment.
+  // Errors: kInternal if there is no solution, or it has fractional or missing subflows.
   Result<controller::Assignment> ReadSolution(std::string_view solution) const;
 
  private:

@@ -19,8 +19,8 @@ namespace {
 using controller::Assignment;
 using controller::Commodity;
 
-// A flow's key for ECMP depends on its name alone, so that it keeps its path whatever else is in
-// the file. (FNV-1a)
+// A flow's key for ECMP (FNV-1a). It depends on the flow's name alone, so that the flow keeps its
+// path whatever else is in the file.
 std::uint64_t HashName(std::string_view name) {
   std::uint64_t hash = 0xCBF29CE484222325;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
@@ -84,10 +84,10 @@ Result<Assignment> FlowSetAssigner::RunAlgorithm(Algorithm algorithm, std::uint6
 
 AssignmentResult FlowSetAssigner::Repair(const PreviousAssignment& previous,
                                          const MoveBudget& budget) {
-  constexpr std::size_t kMaxChain = 64;            // of flows that have no path to keep
+  constexpr std::size_t kMaxChain = 64;  // moves in a chain for a flow without an earlier path
   constexpr std::int64_t kMaxSteps = 100'000'000;  // about a second
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::int64_t> bytes;  // by way
+  std::vector<std::int64_t> bytes;  // by subflow
   controller::OnlineAssigner live(view_, [&bytes](auto subflow) { return bytes[subflow.Index()]; });
   std::vector<controller::SubflowId> subflows;
   std::vector<controller::SubflowId> placed_from_scratch;
@@ -140,7 +140,7 @@ std::vector<std::int32_t> FlowSetAssigner::KeptPaths(std::size_t commodity,
   const auto known = previous.find(flows_.flows[flow_of_[commodity]].id);
   if (known != previous.end()) {
     for (const PreviousPath& path : known->second) {
-      // A plan for another split has shares that are no whole ways of this one.
+      // An assignment with another split may have shares that are not whole subflows of this one.
       const std::int64_t subflows = path.share.numerator * split_;
       if (subflows % path.share.denominator != 0) continue;
       kept.insert(kept.end(), static_cast<std::size_t>(subflows / path.share.denominator),
@@ -185,7 +185,7 @@ void FlowSetAssigner::CountMoves(const PreviousAssignment& previous, AssignmentR
   for (std::size_t i = 0; i < plan.flows.size(); ++i) {
     const auto known = previous.find(flows_.flows[i].id);
     if (known == previous.end() || known->second.empty() || plan.flows[i].paths.empty()) continue;
-    // Links from NIC to NIC and their part of the flow, in one order.
+    // The links from NIC to NIC with their part of the flow, sorted.
     std::vector<std::pair<std::vector<std::string>, double>> before;
     for (const PreviousPath& path : known->second) {
       before.emplace_back(path.links, path.share.Value());
@@ -211,7 +211,7 @@ AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment) {
   plan.max_load = assignment.max_load;
   plan.lower_bound = assignment.lower_bound;
   plan.flows.resize(flows_.flows.size(), {.subflows = split_});
-  std::vector<double> rates(flows_.flows.size());  // 0 for what is not routed
+  std::vector<double> rates(flows_.flows.size());  // 0 for flows without a path
   controller::RatePredictor predictor(view_);
   const std::span<const double> predicted = predictor.Predict(commodities_, assignment);
   for (std::size_t i = 0; i < commodities_.size(); ++i) {

@@ -78,7 +78,7 @@ Result<void> WriteResults(const std::vector<ScenarioResult>& results, const Pape
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Fail(ErrorCode::kPermissionDenied,
-                fmt::format("{}: cannot make the folder: {}", request.output, error.message()));
+                fmt::format("{}: cannot create the folder: {}", request.output, error.message()));
   }
   const std::vector<std::pair<std::string, std::string>> files = {
       {kResultsFile, FormatResultsJson(results) + "\n"},
@@ -124,7 +124,9 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
   const std::vector<PaperScenario> scenarios = FindPaperScenarios(request.jobs);
   if (scenarios.empty()) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("{}: no folder concurrent_jobs_J/ring_size_R in it", request.jobs));
+                fmt::format("{}: contains no folder concurrent_jobs_J/ring_size_R (name the folder "
+                            "of the paper's jobs)",
+                            request.jobs));
   }
   std::vector<ScenarioResult> results;
   {

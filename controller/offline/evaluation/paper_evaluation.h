@@ -10,20 +10,20 @@
 
 namespace espalier::offline {
 
-// Job files of the paper's authors: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt.
+// A folder with job files of the paper's authors: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt.
 struct PaperScenario {
   int concurrent_jobs = 0;
   int ring_size = 0;
   std::string folder;
 };
-// All of a folder, by number of jobs and ring size; none where it has none.
+// Finds all scenarios of a folder, by number of jobs and ring size.
 std::vector<PaperScenario> FindPaperScenarios(const std::string& root);
-// 64 ToRs, 32 spines, 2,048 hosts, 100 Gbit/s.
+// Builds the paper's fabric: 64 ToRs, 32 spines, 2,048 hosts, 100 Gbit/s.
 Result<fabric::Topology> BuildPaperFabric();
 
 struct PaperRequest {
   std::string jobs;    // folder with concurrent_jobs_J/ring_size_R
-  std::string output;  // folder, made if it is missing
+  std::string output;  // folder, created if it is missing
   std::uint64_t seeds = 20;
   bool with_ilp = false;
   bool json = false;
@@ -33,13 +33,13 @@ struct PaperRequest {
 // 100 Gbit/s) with 0, 1, 4 and 8 failed spines under every scheme, and writes the quality table
 // (evaluation.md) and all results (evaluation.json).
 // Errors: those of reading, simulating and writing; kNotFound for a folder without scenarios;
-// kResourceExhausted where cancelled.
+// kResourceExhausted when cancelled.
 Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool()>& is_cancelled);
 
-// Draws the paper's figures 4 to 8 (SVG) of the evaluation.json in a folder into that folder, for
-// what it holds, by the program espalier-figures, which is looked for beside this one and then on
-// the PATH. Errors: kUnsupported where it, or the library that it draws with, is missing, or it
-// fails: why, and how to draw them later.
+// Draws the paper's figures 4 to 8 (SVG) from the evaluation.json in a folder into that folder. It
+// runs the program espalier-figures, which it looks for beside this program and then on the PATH.
+// Errors: kUnsupported if that program or its library is missing or fails, with the reason and the
+// command that draws the figures later.
 Result<void> DrawFigures(const std::string& folder);
 
 }  // namespace espalier::offline

@@ -8,7 +8,7 @@
 
 namespace espalier::offline {
 
-// One scenario of the paper and what every scheme made of it.
+// One scenario of the paper with the results of every scheme.
 struct ScenarioResult {
   int concurrent_jobs = 0;
   int ring_size = 0;
@@ -17,7 +17,7 @@ struct ScenarioResult {
   std::vector<SchemeRun> runs;
 };
 
-// The schemes of the tables' columns; ecmp has many seeds and shows the median.
+// A column of the tables: a scheme; ecmp runs with many seeds and shows the median.
 struct SchemeColumn {
   std::string title;
   Algorithm algorithm;

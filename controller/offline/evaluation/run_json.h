@@ -8,7 +8,7 @@
 
 namespace espalier::offline {
 
-// What is told of a run: all that is known, or without the single epochs, events and flows.
+// How much is written of a run: everything, or no single epochs, events and flows.
 enum class RunDetail { kAll, kSummary };
 
 // Writes one run of these jobs as an object.

@@ -49,8 +49,8 @@ Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names) {
     const auto found = kNames.Find(word);
     if (!found) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("--algorithm: there is no \"{}\" (greedy, optimal, annealing, ilp, "
-                              "ecmp, ideal, several with commas, or all)",
+                  fmt::format("--algorithm: unknown algorithm \"{}\" (give greedy, optimal, "
+                              "annealing, ilp, ecmp, ideal, several with commas, or all)",
                               word));
     }
     algorithms.push_back(*found);
@@ -90,7 +90,7 @@ Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOption
           if (!by_ilp && solved) solved = Propagate(by_ilp);
           if (by_ilp) assignment = std::move(*by_ilp);
         }
-        // Also where the solver failed: the simulation then ends for nothing, but it ends.
+        // After a failure of the solver, any assignment will do: the result is dropped at the end.
         if (assignment.first.empty()) assignment = Assign(scheme, commodities, flows);
         const bool is_known =
             scheme.algorithm == Algorithm::kIlp && solved_.size() == solved_before;
@@ -114,7 +114,7 @@ Assignment SchemeRunner::Assign(const Scheme& scheme, std::span<const Commodity>
   if (scheme.algorithm == Algorithm::kAnnealing) {
     return AssignByAnnealing(view_, commodities, {.seed = scheme.seed});
   }
-  // Ideal: any path will do.
+  // For the ideal scheme any path will do.
   const std::vector<std::uint64_t> keys(flows.begin(), flows.end());
   return AssignByHash(view_, commodities, keys, scheme.seed);
 }
@@ -136,7 +136,7 @@ Result<Assignment> SchemeRunner::AssignByIlp(std::span<const Commodity> commodit
   return assignment;
 }
 
-// In the order of the paper's authors; the result in the order of the commodities.
+// Assigns in the order that the paper's authors use; the result is in the order of the commodities.
 Assignment SchemeRunner::AssignGreedily(std::span<const Commodity> commodities) {
   const std::vector<std::uint32_t> order = controller::PaperOrder(commodities);
   std::vector<Commodity> ordered;
@@ -168,8 +168,9 @@ Result<void> FailLastSpines(fabric::Topology& topology, int count) {
     }
   }
   if (count <= 0) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("--failed-spines: {} more than the topology has spines", count));
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("--failed-spines exceeds the number of spines in the topology by {}", count));
 }
 
 }  // namespace espalier::offline

@@ -20,27 +20,27 @@ enum class Algorithm { kGreedy, kOptimal, kAnnealing, kIlp, kEcmp, kIdeal };
 
 // "greedy", "optimal", ...
 std::string_view AlgorithmName(Algorithm algorithm);
-// "greedy,ecmp": algorithms by name; "all": all but ilp, which needs a solver and minutes.
-// Errors: kInvalidArgument for a name that is none.
+// Parses names of algorithms, such as "greedy,ecmp"; "all" stands for all but ilp, which needs a
+// solver and minutes. Errors: kInvalidArgument for an unknown name.
 Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names);
 
-// A way to choose paths, as a row of the tables.
+// A method to choose paths, as the tables list it.
 struct Scheme {
   Algorithm algorithm = Algorithm::kOptimal;
-  std::uint32_t split = 1;  // ways of every flow
-  std::uint64_t seed = 0;   // of ecmp and annealing
+  std::uint32_t split = 1;  // subflows of every flow
+  std::uint64_t seed = 0;   // for ecmp and annealing
 };
 
 struct SchemeRun {
   Scheme scheme;
   SimulationOutcome outcome;
-  std::vector<double> assignment_seconds;  // of each that was computed
+  std::vector<double> assignment_seconds;  // of each assignment that was computed
   double wall_seconds = 0;                 // of the whole simulation
 };
-// The median, microseconds; 0 where none was computed.
+// The median in microseconds; 0 without assignments.
 double TypicalMicroseconds(const std::vector<double>& assignment_seconds);
 
-// How an integer program is solved: the text of the program in, the solver's answer out.
+// Solves an integer program: takes its text and returns the solver's output.
 using SolveIlp = std::function<Result<std::string>(const std::string& program)>;
 
 // Runs schemes on one workload. The topology must not change meanwhile.
@@ -48,14 +48,14 @@ class SchemeRunner {
  public:
   SchemeRunner(const fabric::Topology& topology, const Workload& workload, SolveIlp solve_ilp);
 
-  // Errors: those of the simulation; of the solver, for ilp.
+  // Errors: those of the simulation; with ilp, those of the solver.
   Result<SchemeRun> Run(const Scheme& scheme, const SimulationOptions& options);
 
  private:
   controller::Assignment Assign(const Scheme& scheme,
                                 std::span<const controller::Commodity> commodities,
                                 std::span<const std::uint32_t> flows);
-  // Solved once for every set of flows: a job's epochs ask the same again and again.
+  // Solves each set of flows once, as the epochs of a job repeat it.
   Result<controller::Assignment> AssignByIlp(std::span<const controller::Commodity> commodities,
                                              std::span<const std::uint32_t> flows,
                                              std::uint32_t split);
@@ -71,7 +71,7 @@ class SchemeRunner {
 };
 
 // Takes the last `count` spines of a topology out of service: sets their links DOWN.
-// Errors: kInvalidArgument where there are fewer.
+// Errors: kInvalidArgument if there are fewer spines.
 Result<void> FailLastSpines(fabric::Topology& topology, int count);
 
 }  // namespace espalier::offline

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxSeconds = 120;
 
-// A folder of one's own that goes with its owner.
+// A temporary folder that is removed with this object.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -42,7 +42,7 @@ Result<std::string> SolveWithCbc(const std::string& program) {
   const ScratchFolder folder;
   if (folder.path().empty()) {
     return Fail(ErrorCode::kInternal,
-                fmt::format("cannot make a temporary folder: {}", std::strerror(errno)));
+                fmt::format("cannot create a temporary folder: {}", std::strerror(errno)));
   }
   const std::string model = folder.path() + "/program.lp";
   const std::string solution = folder.path() + "/solution";
@@ -50,8 +50,9 @@ Result<std::string> SolveWithCbc(const std::string& program) {
   const auto run = RunCommand({.argv = {"cbc", model, "seconds", fmt::format("{}", kMaxSeconds),
                                         "solve", "solution", solution}});
   if (!run && run.error().code == ErrorCode::kNotFound) {
-    return Fail(ErrorCode::kUnsupported,
-                "this needs the solver cbc, which is not installed (install coinor-cbc)");
+    return Fail(
+        ErrorCode::kUnsupported,
+        "the algorithm ilp needs the solver cbc, which is not installed (install coinor-cbc)");
   }
   if (!run) return tl::unexpected<Error>(run.error());
   if (run->exit_code != 0) {

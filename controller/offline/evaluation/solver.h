@@ -7,8 +7,8 @@
 namespace espalier::offline {
 
 // Solves a linear or integer program (LP format) with cbc, the solver of COIN-OR (Debian:
-// coinor-cbc), for at most two minutes; returns what it writes as the solution.
-// Errors: kUnsupported where cbc is not installed; kInternal where it fails.
+// coinor-cbc), for at most two minutes; returns the solution that cbc writes.
+// Errors: kUnsupported if cbc is not installed; kInternal if it fails.
 Result<std::string> SolveWithCbc(const std::string& program);
 
 }  // namespace espalier::offline

@@ -30,7 +30,7 @@ constexpr EnumNames<AssignmentState> kStateNames({
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 
-// "1" or "1/2"; none where it is no part of a flow.
+// Parses a share such as "1" or "1/2"; none if it is not a part of a flow.
 std::optional<Load> ParseShare(std::string_view text) {
   const auto read = [](std::string_view digits) -> std::optional<std::int64_t> {
     std::int64_t value = 0;
@@ -76,7 +76,7 @@ class Reader {
     const std::string state = fields.RequiredString("state");
     const auto& paths = fields.Array("paths");
     if (!kStateNames.Find(state)) fields.AddError("state", "must be ROUTED, LOCAL or UNROUTABLE");
-    if (plan.contains(id)) fields.AddError("flow", "the flow is in the plan twice");
+    if (plan.contains(id)) fields.AddError("flow", "the flow occurs twice in the file");
     if (auto done = fields.Finish(); !done) return done;
     std::vector<PreviousPath>& entry = plan[id];
     for (const io::JsonValue& path : paths) {
@@ -92,7 +92,8 @@ class Reader {
     PreviousPath path;
     fields.Array("via");
     for (const io::JsonValue& link : fields.RequiredArray("links")) {
-      if (link.kind != io::JsonValue::Kind::kString) fields.AddError("links", "must be ids");
+      if (link.kind != io::JsonValue::Kind::kString)
+        fields.AddError("links", "must be ids of links");
       path.links.push_back(link.text);
     }
     const auto share = ParseShare(fields.RequiredString("share"));

@@ -74,7 +74,8 @@ class Reader {
     auto destination = ReadHost(fields[kDestination], fields[kDestinationTor]);
     if (!destination) return Propagate(destination);
     if (*source == *destination) {
-      return records_.FailAt(fields[kDestination], "a flow leads to its own source");
+      return records_.FailAt(fields[kDestination],
+                             "source and destination of the flow are the same host");
     }
     for (const auto& [column, name, value] :
          {std::tuple(kStart, "start_time", &job_.start_ns),
@@ -96,7 +97,7 @@ class Reader {
     }
     const auto attachment = paths_.FindAttachment(*node);
     if (!attachment) {
-      return records_.FailAt(host, fmt::format("host {} hangs on no switch", *number));
+      return records_.FailAt(host, fmt::format("host {} is not attached to a switch", *number));
     }
     auto tor_number = records_.ReadInteger(tor, "a ToR", 0, kMaxNumber);
     if (!tor_number) return Propagate(tor_number);
@@ -109,7 +110,7 @@ class Reader {
     return *node;
   }
 
-  // A value that all lines of a job share.
+  // Reads a value that all lines of a job share.
   Result<void> ReadCommon(const Field& field, std::string_view name, std::int64_t& value) {
     auto read = records_.ReadInteger(field, name, 0, kMaxTime);
     if (!read) return Propagate(read);
@@ -147,12 +148,12 @@ class Reader {
 
   Result<Job> Finish() {
     if (stages_.empty()) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:1:1: the file has no flow", file_));
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}:1:1: the file has no flows", file_));
     }
     for (auto& [stage, entry] : stages_) {
       if (entry.ring.flows.size() < 2) {
         return Fail(ErrorCode::kInvalidArgument,
-                    fmt::format("{}:{}:1: stage {} has one flow (a ring has two or more)", file_,
+                    fmt::format("{}:{}:1: stage {} has one flow (a ring needs at least two)", file_,
                                 entry.line, stage));
       }
       job_.rings.push_back(std::move(entry.ring));
@@ -174,7 +175,7 @@ class Reader {
   Job job_;
   std::size_t flows_ = 0;
   std::map<std::int64_t, Stage> stages_;
-  std::map<std::tuple<std::int64_t, NodeId, NodeId>, int> seen_;  // and the line
+  std::map<std::tuple<std::int64_t, NodeId, NodeId>, int> seen_;  // the line of each
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 8> kKeys = {
     "num_nodes",        "num_undirected_edges",    "switches", "servers",
     "undirected_edges", "switches_which_are_tors", "cores",    "link_data_rate_bit_per_ns"};
 
-// Text of the file with where it stands.
+// A part of the file's text, with its position.
 struct Place {
   std::string_view text;
   int line = 1;
@@ -65,7 +65,7 @@ class Reader {
     if (auto done = ReadLines(); !done) return Propagate(done);
     for (const std::string_view key : kKeys) {
       if (values_.contains(key) || key == "cores") continue;
-      return FailAt({}, fmt::format("there is no line \"{}=...\"", key));
+      return FailAt({}, fmt::format("the line \"{}=...\" is missing", key));
     }
     const auto nodes = ReadCount("num_nodes", kMaxNodes);
     if (!nodes) return tl::unexpected<Error>(nodes.error());
@@ -103,7 +103,7 @@ class Reader {
       const std::string_view key = place.Sub(0, equals).Trimmed().text;
       if (std::ranges::find(kKeys, key) == kKeys.end()) {
         return FailAt(place,
-                      fmt::format("unknown key \"{}\" (leave the line out)", key.substr(0, 40)));
+                      fmt::format("unknown key \"{}\" (remove the line)", key.substr(0, 40)));
       }
       if (!values_.try_emplace(key, place.Sub(equals + 1).Trimmed()).second) {
         return FailAt(place, fmt::format("a second line \"{}=...\"", key));
@@ -118,7 +118,7 @@ class Reader {
     const auto parsed = std::from_chars(place.text.data(), end, number);
     if (place.text.empty() || parsed.ec != std::errc() || parsed.ptr != end || number < 0 ||
         number > max) {
-      return FailAt(place, fmt::format("\"{}\" is no whole number from 0 to {}",
+      return FailAt(place, fmt::format("\"{}\" is not a whole number from 0 to {}",
                                        place.text.substr(0, 40), max));
     }
     return number;
@@ -141,7 +141,7 @@ class Reader {
     return Range{*first, *last};
   }
 
-  // What stands between the brackets of set(...) or incl_range(...), at its commas.
+  // Splits the contents of set(...) or incl_range(...) at its commas.
   Result<std::vector<Place>> ReadItems(std::string_view key, std::string_view name) {
     const Place& value = values_[key];
     if (!value.text.starts_with(name) || !value.text.substr(name.size()).starts_with('(') ||
@@ -178,7 +178,7 @@ class Reader {
     return std::vector<Range>{{ranges[0].first, ranges[1].last}};
   }
 
-  // Who is what. Spines and cores are told apart by the edges.
+  // Reads the roles of nodes; the edges tell spines from cores.
   Result<void> ReadRoles(std::string_view key) {
     if (!values_.contains(key)) return {};
     auto ranges = ReadNodes(key);
@@ -191,7 +191,7 @@ class Reader {
           return FailAt(values_[key], fmt::format("node {} is listed twice", node));
         }
         if (!defines && role != Role::kCore) {
-          return FailAt(values_[key], fmt::format("node {} is listed, but is no switch, or is "
+          return FailAt(values_[key], fmt::format("node {} is not a switch, or is "
                                                   "listed twice or as a ToR",
                                                   node));
         }
@@ -210,7 +210,7 @@ class Reader {
     for (const Place& item : *items) {
       const std::size_t dash = item.text.find('-');
       if (dash == std::string_view::npos) {
-        return FailAt(item, "an edge is two node numbers with a dash between");
+        return FailAt(item, "an edge must be two node numbers with a dash between them");
       }
       const auto from = ReadRange(item.Sub(0, dash).Trimmed());
       if (!from) return tl::unexpected<Error>(from.error());
@@ -227,22 +227,24 @@ class Reader {
     const auto count = ReadCount("num_undirected_edges", kMaxEdges);
     if (!count) return tl::unexpected<Error>(count.error());
     if (static_cast<std::size_t>(*count) != edges_.size()) {
-      return FailAt(
-          values_["num_undirected_edges"],
-          fmt::format("num_undirected_edges is {}, but there are {}", *count, edges_.size()));
+      return FailAt(values_["num_undirected_edges"],
+                    fmt::format("num_undirected_edges is {}, but {} edges are listed", *count,
+                                edges_.size()));
     }
     return {};
   }
 
-  // Kept with the lower tier first.
+  // Stores the edge with the node of the lower tier first.
   Result<void> AddEdge(const Place& item, Edge edge) {
     if (RoleOf(edge.a) > RoleOf(edge.b) || (RoleOf(edge.a) == RoleOf(edge.b) && edge.a > edge.b)) {
       std::swap(edge.a, edge.b);
     }
-    if (edge.a == edge.b) return FailAt(item, fmt::format("node {} is joined to itself", edge.a));
+    if (edge.a == edge.b)
+      return FailAt(item, fmt::format("node {} is connected to itself", edge.a));
     if (RoleOf(edge.b) == Role::kServer) {
-      return FailAt(item, fmt::format("servers {} and {} are joined (a server hangs on a switch)",
-                                      edge.a, edge.b));
+      return FailAt(
+          item, fmt::format("servers {} and {} are connected (connect servers to switches only)",
+                            edge.a, edge.b));
     }
     if (edges_.size() == kMaxEdges) {
       return FailAt(item, fmt::format("more than {} edges", kMaxEdges));

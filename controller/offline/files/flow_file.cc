@@ -49,7 +49,7 @@ class Reader {
       if (i < fields.size() && i < kHeader.size() && fields[i].text == kHeader[i]) continue;
       return records_.FailAt(
           fields[std::min(i, fields.size() - 1)],
-          "the first line is no header (it must be flow,job,src,dst,bytes, in this order)");
+          "the first line is not the header (it must be flow,job,src,dst,bytes, in this order)");
     }
     return {};
   }
@@ -64,7 +64,7 @@ class Reader {
     if (set_.flows.size() == kMaxFlows) {
       return records_.FailAt(fields[kFlow],
                              fmt::format("more than {} flows, which is the limit of one file "
-                                         "(leave out small flows: ECMP serves them well)",
+                                         "(leave out small flows, which ECMP serves well)",
                                          kMaxFlows));
     }
     FlowRecord flow;
@@ -87,8 +87,9 @@ class Reader {
     auto destination = ReadNic(fields[kDestination]);
     if (!destination) return Propagate(destination);
     if (*source == *destination) {
-      return records_.FailAt(fields[kDestination],
-                             "the flow leads to its own source (it needs no path: leave it out)");
+      return records_.FailAt(
+          fields[kDestination],
+          "source and destination are the same node (leave out the flow: it needs no path)");
     }
     flow.source = *source;
     flow.destination = *destination;
@@ -112,13 +113,13 @@ class Reader {
     const auto node = topology_.FindNode(field.text);
     if (!node) {
       return records_.FailAt(field, fmt::format("no node of the topology has the id \"{}\" (name "
-                                                "a NIC, or a COMPUTE that is its own)",
+                                                "a NIC, or a COMPUTE node that is its own NIC)",
                                                 field.text));
     }
     if (!paths_.FindAttachment(*node)) {
       return records_.FailAt(
-          field,
-          fmt::format("{} is no NIC on one switch (flows lead from NIC to NIC)", field.text));
+          field, fmt::format("{} is not a NIC on exactly one switch (flows lead from NIC to NIC)",
+                             field.text));
     }
     return *node;
   }

@@ -13,13 +13,13 @@
 
 namespace espalier::offline {
 
-// A flow that wants a path, from NIC to NIC.
+// A flow from NIC to NIC that needs a path.
 struct FlowRecord {
   std::string id;
-  std::uint32_t job = 0;  // into FlowSet::jobs
+  std::uint32_t job = 0;  // index into FlowSet::jobs
   fabric::NodeId source;
   fabric::NodeId destination;
-  std::optional<std::int64_t> bytes;  // that it has yet to send, where known
+  std::optional<std::int64_t> bytes;  // remaining bytes, if known
 };
 
 struct FlowSet {
@@ -27,10 +27,11 @@ struct FlowSet {
   std::vector<FlowRecord> flows;  // in the order of the file
 };
 
-// Flows as comma-separated values (docs/formats.md) with the header flow,job,src,dst,bytes.
-// Errors: kInvalidArgument "FILE:LINE:COL: what (remedy)" for a wrong header, fields that are
-// missing or no numbers, nodes that are unknown or no NICs on one switch, a flow to its own
-// source, a flow named twice, more than kMaxFlows of them. No flow at all is none.
+// Parses flows as comma-separated values (docs/formats.md) with the header flow,job,src,dst,bytes.
+// A file without flows is valid. Errors: kInvalidArgument "FILE:LINE:COL: what (remedy)" for a
+// wrong header, fields that are missing or not numbers, nodes that are unknown or not NICs on
+// exactly one switch, a flow to its own source, a flow that is named twice, and more than kMaxFlows
+// flows.
 Result<FlowSet> ParseFlows(std::string_view text, std::string_view file_name,
                            const fabric::Topology& topology, const fabric::PathTable& paths);
 

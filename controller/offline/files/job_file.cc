@@ -23,7 +23,8 @@ constexpr std::int64_t kMaxSeconds = 8'000'000;
 constexpr std::int64_t kMaxEpochs = 1'000'000;
 constexpr std::size_t kNanosecondDigits = 9;
 
-// "2.5" in nanoseconds; none where it is no plain decimal of at most nine places.
+// Converts seconds such as "2.5" to nanoseconds; none unless it is a decimal of at most nine
+// places.
 std::optional<std::int64_t> ParseSeconds(std::string_view text) {
   const std::size_t dot = std::min(text.find('.'), text.size());
   const std::string_view whole = text.substr(0, dot);
@@ -69,7 +70,7 @@ class Reader {
     job.compute_ns = ReadTime(fields, "compute_seconds");
     job.epochs = static_cast<int>(fields.Integer("epochs", 1, 1, kMaxEpochs));
     const auto& rings = fields.RequiredArray("rings");
-    if (rings.empty()) fields.AddError("rings", "a job needs a ring");
+    if (rings.empty()) fields.AddError("rings", "a job needs at least one ring");
     if (auto done = fields.Finish(); !done) return Propagate(done);
     for (const io::JsonValue& ring : rings) {
       auto read = ReadRing(ring);
@@ -95,7 +96,7 @@ class Reader {
     const auto& hosts = fields.RequiredArray("hosts");
     const std::int64_t bytes = fields.Integer("bytes", 0, 1, kMaxFlowBytes);
     if (!fields.Has("bytes")) fields.AddError("bytes", "field \"bytes\" is missing");
-    if (hosts.size() < 2) fields.AddError("hosts", "a ring needs two hosts or more");
+    if (hosts.size() < 2) fields.AddError("hosts", "a ring needs at least two hosts");
     flows_ += hosts.size();
     if (flows_ > kMaxJobFlows) {
       fields.AddError("hosts", fmt::format("the file has more than {} flows", kMaxJobFlows));
@@ -108,7 +109,7 @@ class Reader {
       auto node = ReadHost(host);
       if (!node) return Propagate(node);
       if (!seen.insert(*node).second) {
-        return FailAt(host, fmt::format("{} is in the ring twice", host.text));
+        return FailAt(host, fmt::format("{} occurs twice in the ring", host.text));
       }
       nodes.push_back(*node);
     }
@@ -128,7 +129,7 @@ class Reader {
     const auto node = topology_.FindNode(host.text);
     if (!node) return FailAt(host, fmt::format("no node has the id \"{}\"", host.text));
     if (!paths_.FindAttachment(*node)) {
-      return FailAt(host, fmt::format("{} is no NIC on one switch", host.text));
+      return FailAt(host, fmt::format("{} is not a NIC on exactly one switch", host.text));
     }
     return *node;
   }

@@ -63,7 +63,7 @@ Result<void> RecordReader::SplitAtCommas(std::string_view line) {
     } else {
       const Field field{line.substr(begin, end - begin), line_, static_cast<int>(begin) + 1};
       if (field.text.find('"') != std::string_view::npos) {
-        return FailAt(field, "a quote stands inside a field (quote the whole field)");
+        return FailAt(field, "a quote inside an unquoted field (quote the whole field)");
       }
       fields_.push_back(field);
     }
@@ -72,8 +72,8 @@ Result<void> RecordReader::SplitAtCommas(std::string_view line) {
   }
 }
 
-// The field that begins with the quote at `begin`; returns where it ends: a comma or the line's
-// end.
+// Reads the field that begins with the quote at `begin`; returns its end: a comma or the end of the
+// line.
 Result<std::size_t> RecordReader::ReadQuoted(std::string_view line, std::size_t begin) {
   const Field field{{}, line_, static_cast<int>(begin) + 1};
   std::string& text = unquoted_.emplace_back();

@@ -13,7 +13,7 @@
 
 namespace espalier::offline {
 
-// A field of a line of a text table, with where it stood.
+// A field of a text table, with its position.
 struct Field {
   std::string_view text;
   int line = 0;    // 1-based
@@ -34,7 +34,7 @@ class RecordReader {
   // of more than kMaxFieldBytes.
   Result<std::optional<std::span<const Field>>> Next();
 
-  // Calls read(fields) -> Result<void> for the records that are left, until one fails.
+  // Calls read(fields) -> Result<void> for each remaining record, until a call fails.
   template <typename Read>
   Result<void> ForEach(const Read& read) {
     for (;;) {
@@ -47,7 +47,7 @@ class RecordReader {
 
   // An error about a field of the present record.
   tl::unexpected<Error> FailAt(const Field& field, std::string_view what) const;
-  // A whole number of [min, max] with nothing around it, named `what` in the error.
+  // Reads a whole number in [min, max] with nothing around it; errors name it `what`.
   Result<std::int64_t> ReadInteger(const Field& field, std::string_view what, std::int64_t min,
                                    std::int64_t max) const;
   int line() const { return line_; }
@@ -67,7 +67,7 @@ class RecordReader {
   std::size_t at_ = 0;
   int line_ = 0;
   std::vector<Field> fields_;
-  std::deque<std::string> unquoted_;  // texts of fields whose quotes had to be undone
+  std::deque<std::string> unquoted_;  // the texts of quoted fields, without the quotes
 };
 
 }  // namespace espalier::offline

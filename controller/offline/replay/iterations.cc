@@ -14,9 +14,9 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 
 }  // namespace
 
-Iterations::Iterations(const Workload& workload, const Workload& turned,
+Iterations::Iterations(const Workload& workload, const Workload& reversed,
                        const ReplayOptions& options)
-    : workload_(workload), turned_(turned), options_(options), jobs_(workload.jobs().size()) {
+    : workload_(workload), reversed_(reversed), options_(options), jobs_(workload.jobs().size()) {
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
     jobs_[j].compute_ns = static_cast<double>(workload.jobs()[j].compute_ns);
   }
@@ -52,14 +52,14 @@ std::optional<std::vector<Iterations::FlowStart>> Iterations::Begin(std::uint32_
   job.is_announced = false;
   std::vector<FlowStart> starts;
   const std::int64_t later =
-      Vary(static_cast<double>(options_.later_collective_ns), j, Purpose::kLater);
+      Vary(static_cast<double>(options_.later_collective_ns), j, Purpose::kCollectiveOffset);
   for (std::uint32_t r = 0; r < spec.rings.size(); ++r) {
     const bool is_later = 2 * r >= spec.rings.size();
     for (std::uint32_t i = 0; i < spec.rings[r].flows.size(); ++i) {
       const std::uint32_t f = workload_.FirstFlow(j, r) + i;
-      double late = kMillisecond * Draw(j, Purpose::kLateness, f);
-      if (Draw(j, Purpose::kStraggles, f) < options_.disturbance.stragglers) {
-        late += static_cast<double>(spec.compute_ns) / 3 * Draw(j, Purpose::kBy, f);
+      double late = kMillisecond * Draw(j, Purpose::kFlowDelay, f);
+      if (Draw(j, Purpose::kIsStraggler, f) < options_.disturbance.stragglers) {
+        late += static_cast<double>(spec.compute_ns) / 3 * Draw(j, Purpose::kStragglerDelay, f);
       }
       ++job.open_flows;
       starts.push_back({now + static_cast<std::int64_t>(late) + (is_later ? later : 0), f});
@@ -83,9 +83,9 @@ bool Iterations::Announce(std::uint32_t job) {
 
 const SimulatedFlow& Iterations::FlowAt(std::uint32_t f) const {
   const JobRun& job = jobs_[workload_.flows()[f].job];
-  const bool is_turned =
+  const bool is_reversed =
       options_.disturbance.changes_phase && job.iteration > options_.iterations / 2;
-  return (is_turned ? turned_ : workload_).flows()[f];
+  return (is_reversed ? reversed_ : workload_).flows()[f];
 }
 
 std::int32_t Iterations::DrawPath(std::uint32_t f, std::size_t paths) const {

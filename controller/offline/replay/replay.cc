@@ -18,7 +18,8 @@ namespace {
 
 using controller::FlowSlot;
 
-constexpr std::int64_t kReportNs = 200'000;  // until the controller knows, and its word is followed
+constexpr std::int64_t kReportNs =
+    200'000;  // until the controller knows a change, and its path takes effect
 constexpr std::int64_t kProgressNs = 50'000'000;
 constexpr std::int64_t kPlanPauseNs = 50'000;
 constexpr std::int64_t kPlanFlowNs = 8'000;
@@ -41,7 +42,7 @@ struct Event {
   }
 };
 
-std::vector<Job> TurnedRound(std::vector<Job> jobs) {
+std::vector<Job> WithReversedRings(std::vector<Job> jobs) {
   for (Job& job : jobs) {
     for (Ring& ring : job.rings) {
       for (Ring::Flow& flow : ring.flows) std::swap(flow.source, flow.destination);
@@ -50,14 +51,14 @@ std::vector<Job> TurnedRound(std::vector<Job> jobs) {
   return jobs;
 }
 
-// Keeps the time: has flows start and end, the controller hear of it, and its paths followed.
+// Runs the events: starts and ends flows, reports them to the controller, and follows its paths.
 class Player {
  public:
-  Player(const fabric::Topology& topology, const Workload& workload, const Workload& turned,
+  Player(const fabric::Topology& topology, const Workload& workload, const Workload& reversed,
          const ReplayOptions& options)
       : workload_(workload),
         options_(options),
-        iterations_(workload, turned, options),
+        iterations_(workload, reversed, options),
         steered_(topology, options.plan_ahead),
         senders_(topology, steered_.paths(), workload.flows().size()),
         known_(workload.flows().size()),
@@ -94,10 +95,10 @@ class Player {
   }
 
  private:
-  // What the controller knows of a flow's present sending.
+  // The controller's knowledge of a flow's present transfer.
   struct Known {
     std::optional<FlowSlot> slot;
-    std::optional<TimePoint> forecast;  // of its end
+    std::optional<TimePoint> forecast;  // the end estimate
   };
 
   void Push(std::int64_t time, Event::Kind kind, std::uint64_t subject, std::uint32_t flow = 0) {
@@ -171,7 +172,7 @@ class Player {
     }
     const SteeredFlows::Opened opened = steered_.Open(flow, job, serial, At(now_));
     if (senders_.At(f).is_sent || senders_.At(f).serial != serial) {
-      // Short: it has ended before it was known.
+      // A short flow has ended before the controller knew it.
       Push(now_, Event::Kind::kEndReport, opened.slot.value());
     } else {
       known_[f].slot = opened.slot;
@@ -191,13 +192,13 @@ class Player {
     Push(now_ + plan_pause_, Event::Kind::kPlan, 0);
   }
 
-  // The slot is of a flow that still sends.
+  // Whether the flow in the slot still sends.
   bool Sends(FlowSlot slot) const {
     const std::uint32_t f = owner_[slot.Index()];
     return known_[f].slot == slot && !senders_.At(f).is_sent;
   }
 
-  // Flows whose path has changed go on over it.
+  // Moves the flows whose path has changed to the new one.
   void Follow() {
     for (const FlowSlot slot : steered_.All()) {
       if (!Sends(slot)) continue;
@@ -223,7 +224,7 @@ class Player {
     RequestPlans();
   }
 
-  // Is what is there as good as all flows assigned from scratch?
+  // Compares the present assignment with one from scratch.
   void Compare(bool is_planned) {
     ++outcome_.checks;
     outcome_.checked_planned += is_planned ? 1 : 0;
@@ -258,14 +259,14 @@ Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> 
                              const ReplayOptions& options) {
   if (options.iterations <= options.learning) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} iterations: more than {} are needed, which go into learning",
+                fmt::format("{} iterations are too few (give more than the {} learning iterations)",
                             options.iterations, options.learning));
   }
-  auto turned = Workload::Build(topology, TurnedRound(jobs));
-  if (!turned) return Propagate(turned);
+  auto reversed = Workload::Build(topology, WithReversedRings(jobs));
+  if (!reversed) return Propagate(reversed);
   auto workload = Workload::Build(topology, std::move(jobs));
   if (!workload) return Propagate(workload);
-  return Player(topology, *workload, *turned, options).Run();
+  return Player(topology, *workload, *reversed, options).Run();
 }
 
 }  // namespace espalier::offline

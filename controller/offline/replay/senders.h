@@ -13,37 +13,38 @@
 
 namespace espalier::offline {
 
-// What the flows of a workload send, each at most once at a time, over links that are shared
-// max-min fairly. Times in nanoseconds. The paths must outlive it. Thread safety: one thread.
+// The transfers of a workload's flows, at most one for each flow at a time, over links that are
+// shared max-min fairly. Times are in nanoseconds. The paths must outlive it. Thread safety: one
+// thread.
 class Senders {
  public:
   Senders(const fabric::Topology& topology, fabric::PathTable& paths, std::size_t flows);
 
-  // One sending of a flow.
+  // One transfer of a flow.
   struct Sending {
-    std::uint64_t serial = 0;  // 0: it has not sent yet
+    std::uint64_t serial = 0;  // 0: the flow has not sent yet
     FluidNetwork::Transfer transfer = 0;
-    std::int32_t path = -1;  // among PathsOf; -1: it needs none
+    std::int32_t path = -1;  // index into PathsOf; -1: it needs none
     double bits = 0;
     bool is_sent = false;
   };
   const Sending& At(std::uint32_t flow) const { return sendings_[flow]; }
-  // The paths between its leaves; none within one leaf.
+  // The paths between the flow's leaves; none within one leaf.
   std::span<const fabric::Path> PathsOf(const SimulatedFlow& flow);
 
   void Start(std::uint32_t flow, const SimulatedFlow& spec, std::uint64_t serial, double bits,
              std::int32_t path);
-  // What is left goes over another path.
+  // Sends the remaining bits over another path.
   void Reroute(std::uint32_t flow, const SimulatedFlow& spec, std::int32_t path, std::int64_t now);
-  // Bits that are left.
+  // The remaining bits.
   double Left(std::uint32_t flow, std::int64_t now) {
     return network_.Left(sendings_[flow].transfer, now);
   }
 
   std::optional<std::int64_t> NextEnd() { return network_.NextEnd(); }
-  // The flows that have sent all by now; valid until the next call.
+  // The flows that have sent all their bits by `now`; valid until the next call.
   std::span<const std::uint32_t> TakeEnded(std::int64_t now);
-  // All changes of this moment are made.
+  // To be called after all changes at `now`.
   void Settle(std::int64_t now) { network_.Settle(now); }
 
  private:

@@ -13,41 +13,41 @@
 
 namespace espalier::offline {
 
-// The controller's side of a replay: its own state and decisions (Placement, Foresight) about
-// the flows that it has heard of, without agents, ports and messages. Thread safety: one thread.
+// The controller's side of a replay: its state and decisions (Placement, StartPredictor) about the
+// flows that it knows, without agents, ports and messages. Thread safety: one thread.
 class SteeredFlows {
  public:
   SteeredFlows(const fabric::Topology& topology, bool plan_ahead);
 
   fabric::PathTable& paths() { return state_.paths; }
 
-  // It hears of a flow of a job, and finds paths for all that have none.
+  // Reports a flow to the controller, which assigns paths to all flows without one.
   struct Opened {
     controller::FlowSlot slot;
-    bool has_path = false;    // it goes between leaves, and has a path
-    std::size_t planned = 0;  // of the flows that found a path: on that of a plan
+    bool has_path = false;    // the flow crosses leaves and has a path
+    std::size_t planned = 0;  // flows that got a precomputed path
   };
   Opened Open(const SimulatedFlow& flow, const std::string& job, std::uint64_t serial,
               TimePoint now);
-  // It hears of the flow's end.
+  // Reports the flow's end.
   void Close(controller::FlowSlot slot, TimePoint now);
-  // What it hears that a flow has not sent yet.
+  // Reports the bytes that remain of a flow.
   void TakeProgress(controller::FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now);
   void Tick(TimePoint now) { predictor_.Tick(now); }
-  // Makes one plan; false where none is to be made.
+  // Precomputes one start; false if none is needed.
   bool PlanNext(TimePoint now) { return predictor_.PlanNext(now); }
 
   std::vector<controller::FlowSlot> All() const { return state_.flows.All(); }
-  // The path that it wants the flow on, if that is one of several.
+  // The flow's assigned path, if it has a choice of paths.
   std::optional<std::int32_t> PathOf(controller::FlowSlot slot) const;
-  // When it expects the job's next flows to start, and a flow to end.
+  // The predicted start of the job's next flows, and the end estimate of a flow.
   std::optional<TimePoint> NextStartOf(const std::string& job) const;
   std::optional<TimePoint> EndOf(controller::FlowSlot slot) const;
 
-  // What is there against all flows assigned from scratch.
+  // Compares the present assignment with one from scratch.
   struct Comparison {
     bool least_load = false;  // no higher maximum load
-    bool as_good = false;     // and no worse to any job
+    bool as_good = false;     // and no worse for any job
   };
   Comparison CompareWithFromScratch();
 

@@ -45,7 +45,7 @@ std::vector<std::vector<PathShare>> AssignmentRouter::Route(std::span<const std:
   return routes;
 }
 
-// Ways that share a path are one part of the flow.
+// Subflows that share a path are one part of the flow.
 std::vector<PathShare> AssignmentRouter::PathsOf(const Commodity& commodity,
                                                  std::span<const std::int32_t> paths) const {
   if (commodity.source == commodity.destination) return {PathShare{}};

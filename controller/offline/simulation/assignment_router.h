@@ -11,8 +11,8 @@
 
 namespace espalier::offline {
 
-// An assigner of paths as a simulation's router: every live flow is a commodity that is split
-// over `ways` paths.
+// A simulation's router that uses an assigner: every flow in progress is a commodity of `subflows`
+// subflows.
 // Thread safety: one thread. The workload and the view must outlive it.
 class AssignmentRouter : public Router {
  public:

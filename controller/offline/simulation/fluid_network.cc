@@ -9,9 +9,9 @@
 namespace espalier::offline {
 namespace {
 
-// Rates that differ by less are one rate.
+// Rates whose relative difference is smaller count as equal.
 constexpr double kSameRate = 1e-12;
-// Of a nanosecond: what rounding may have left of a transfer that is through.
+// Nanoseconds that rounding may leave of a completed transfer.
 constexpr double kRounding = 1e-6;
 
 }  // namespace
@@ -74,7 +74,7 @@ void FluidNetwork::Unlink(Transfer transfer) {
     link.transfers[flow.places[i]] = {moved, place_in_moved};
     transfers_[moved].places[place_in_moved] = flow.places[i];
     link.transfers.pop_back();
-    if (link.transfers.empty()) link.weight = 0;  // forget what rounding left
+    if (link.transfers.empty()) link.weight = 0;  // clears rounding errors
     MarkChanged(flow.links[i]);
   }
   flow.links.clear();
@@ -91,7 +91,7 @@ void FluidNetwork::Settle(std::int64_t now) {
   }
 }
 
-// All links and transfers that a chain of shared links joins to a changed link.
+// Collects all links and transfers that a chain of shared links connects to a changed link.
 void FluidNetwork::CollectPart() {
   ++part_;
   part_links_.clear();
@@ -121,8 +121,9 @@ void FluidNetwork::CollectPart() {
   }
 }
 
-// Water-filling: all open transfers grow together, each by its weight; the links that are full
-// first fix theirs, and so on with what is left.
+// Water-filling: raises the rates of all open transfers together, each in proportion to its weight.
+// The links that fill up first fix the rates of their transfers; the rest continues on the
+// remaining capacity.
 void FluidNetwork::FillPart() {
   while (!part_links_.empty()) {
     double level = std::numeric_limits<double>::infinity();
@@ -165,7 +166,7 @@ void FluidNetwork::SetRate(Transfer transfer, double rate, std::int64_t now) {
   flow.rate = rate;
   flow.since = now;
   ++flow.version;
-  if (rate <= 0) return;  // it stands still until something changes
+  if (rate <= 0) return;  // it makes no progress until a change
   const double duration = std::ceil(flow.left / rate - kRounding);
   if (duration > 1e18) return;
   ends_.push({now + static_cast<std::int64_t>(duration), transfer, flow.version});

@@ -9,14 +9,15 @@
 
 namespace espalier::offline {
 
-// Transfers of bytes over links as fluids whose rates are weighted max-min fair at every moment:
-// no transfer's rate over its weight can grow without that of one no faster becoming smaller.
+// Simulates transfers over links as fluids whose rates are weighted max-min fair at every moment:
+// no transfer can get a higher rate per weight unless another one with an equal or lower rate per
+// weight gets less.
 //
-// Time is whole nanoseconds, capacities and rates are bits a nanosecond (Gbit/s). Changes (Add,
-// Move, Remove) take effect with Settle, which computes anew only the rates of transfers that
-// share links, directly or through others, with what has changed: the others cannot differ.
+// Time is in whole nanoseconds; capacities and rates are in bits per nanosecond (Gbit/s). Changes
+// (Add, Remove) take effect with Settle, which recomputes only the rates of transfers that share
+// links, directly or through others, with a changed transfer: the others cannot differ.
 // Rates are exact up to rounding (relative 1e-12); a transfer ends at the first whole nanosecond
-// at which all its bits are through.
+// at which all its bits are sent.
 // Complexity of Settle: O(links of the part x distinct rates in it).
 // Thread safety: one thread.
 class FluidNetwork {
@@ -28,16 +29,16 @@ class FluidNetwork {
   // Starts a transfer of `bits` > 0 with `weight` > 0 over links (indices into the capacities, at
   // least one, none twice).
   Transfer Add(std::span<const std::uint32_t> links, double weight, double bits);
-  // How many bits are not through yet at `now`.
+  // The bits that remain at `now`.
   double Left(Transfer transfer, std::int64_t now) const;
-  // Stops it and says what was left.
+  // Stops the transfer and returns its remaining bits.
   double Remove(Transfer transfer, std::int64_t now);
-  // Computes the rates that are valid from `now` on.
+  // Computes the rates that apply from `now` on.
   void Settle(std::int64_t now);
 
   // When the next transfer ends, if nothing changes before. Needs settled rates.
   std::optional<std::int64_t> NextEnd();
-  // Removes the transfers that end at `now` and gives them, in the order of their numbers.
+  // Removes the transfers that end at `now` and returns them in the order of their numbers.
   std::vector<Transfer> TakeEnded(std::int64_t now);
 
   double Rate(Transfer transfer) const { return transfers_[transfer].rate; }

@@ -15,18 +15,18 @@ struct Ring {
     fabric::NodeId destination;
   };
   std::vector<Flow> flows;
-  std::int64_t round_bytes = 0;  // what each flow sends in one round
+  std::int64_t round_bytes = 0;  // that each flow sends in one round
 
   // Rounds of one ring all-reduce: reduce-scatter, then all-gather.
   int Rounds() const { return 2 * (static_cast<int>(flows.size()) - 1); }
 };
 
-// A training job: every epoch it computes, then all-reduces in all its rings at once (Routing for
-// Large ML Models, section 5.1).
+// A training job: in every epoch it computes, then runs an all-reduce in all its rings at once
+// (Routing for Large ML Models, section 5.1).
 struct Job {
   std::string id;
   std::string model;
-  // Of the first all-reduce; the computation before it is not simulated.
+  // The start of the first all-reduce; the computation before it is not simulated.
   std::int64_t start_ns = 0;
   std::int64_t compute_ns = 0;
   int epochs = 11;

@@ -17,16 +17,16 @@ constexpr double kNanosecond = 1e-9;
 constexpr std::int64_t kEventsBetweenLooks = 4096;
 
 enum class AssignmentState : std::uint8_t {
-  kClosed,   // its job computes, or its ring is done
+  kClosed,   // its job computes, or its ring has ended
   kWaiting,  // the next round begins after the gap
   kSending,
-  kSent,  // waits for the others of its ring
+  kSent,  // waits for the other flows of its ring
 };
 
 struct FlowRun {
   AssignmentState state = AssignmentState::kClosed;
   std::vector<PathShare> paths;
-  std::vector<FluidNetwork::Transfer> transfers;  // one a path, of those that still run
+  std::vector<FluidNetwork::Transfer> transfers;  // one for each path that is still sending
   std::int64_t round_start = 0;
 };
 
@@ -65,7 +65,7 @@ std::vector<double> Capacities(const fabric::Topology& topology, bool is_ideal) 
     const fabric::LinkId id(static_cast<std::int32_t>(i));
     const bool is_free = is_ideal && topology.IsSwitchToSwitch(id);
     const double gbps = static_cast<double>(topology.link(id).rate.value) / 1e9;
-    // One entry a direction, at DirectedLink::Index.
+    // One entry for each directed link, at DirectedLink::Index.
     capacities.insert(capacities.end(), 2, is_free ? 1e9 : gbps);
   }
   return capacities;
@@ -103,7 +103,7 @@ class Simulation {
     return time;
   }
 
-  // All that happens in one nanosecond: ends before starts.
+  // Runs all events of one nanosecond: ends before starts.
   Result<void> RunTick() {
     for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) {
       ++outcome_.events;
@@ -209,7 +209,7 @@ class Simulation {
     return --job.open_rings > 0 ? Result<void>() : EndEpoch(j);
   }
 
-  // The epoch is as long as its slowest ring, and this was the last to end.
+  // Ends an epoch, which lasts as long as its slowest ring, the one that has just ended.
   Result<void> EndEpoch(std::uint32_t j) {
     JobRun& job = jobs_[j];
     job.is_communicating = false;
@@ -270,7 +270,7 @@ class Simulation {
     double left = 0;
     for (const auto transfer : flow.transfers) left += network_.Remove(transfer, now_);
     flow.transfers.clear();
-    // What rounding took away: a flow in progress has something to send.
+    // Rounding may have left nothing, but a flow in progress has something to send.
     Send(f, std::max(left, 1e-3));
   }
 

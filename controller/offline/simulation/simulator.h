@@ -32,34 +32,34 @@ struct PathShare {
   bool operator==(const PathShare&) const = default;
 };
 
-// Decides on paths, as the controller would.
+// Chooses paths, as the controller would.
 class Router {
  public:
   virtual ~Router() = default;
-  // Paths of flows (numbers, ascending) that are live together, in their order. An empty set
-  // means that a flow has no path.
+  // The paths of flows (numbers, ascending) that are in progress together, in their order. An empty
+  // set means that a flow has no path.
   virtual std::vector<std::vector<PathShare>> Route(std::span<const std::uint32_t> live) = 0;
 };
 
-// Which flows count as live when paths are computed.
+// Which flows count as in progress when paths are computed.
 enum class LiveFlows {
-  // Those of rings whose all-reduce is not over yet: connections stay open between rounds.
+  // Flows of rings whose all-reduce has not ended: connections stay open between rounds.
   kOpen,
-  // Of these, those that still have bytes to send in the present round (as floodns counts).
+  // Of these, flows with bytes to send in the present round (as floodns counts).
   kUnfinished,
 };
 
 struct SimulationOptions {
   LiveFlows live_flows = LiveFlows::kOpen;
-  // No contention between switches: only the hosts' own links limit.
+  // No contention between switches: only host links limit rates.
   bool is_ideal = false;
   std::int64_t max_events = 100'000'000;
-  // Asked now and then; true ends the simulation.
+  // Called periodically; true ends the simulation.
   std::function<bool()> is_cancelled = [] { return false; };
 };
 
 struct JobOutcome {
-  // Per epoch: the longest of the rings' all-reduce times.
+  // By epoch: the longest all-reduce time of the rings.
   std::vector<double> epoch_seconds;
   double allreduce_seconds = 0;        // mean of the epochs
   double mean_completion_seconds = 0;  // of a flow of one round
@@ -70,17 +70,17 @@ struct JobOutcome {
 struct SimulationOutcome {
   std::vector<JobOutcome> jobs;
   std::int64_t assignments = 0;
-  std::int64_t assigned_flows = 0;  // sum of the live flows of all assignments
+  std::int64_t assigned_flows = 0;  // sum over assignments of the flows in progress
   std::int64_t events = 0;
-  double max_link_load = 0;  // most flow units ever assigned to one switch-to-switch direction
+  double max_link_load = 0;  // highest load ever assigned to a directed link between switches
   double end_seconds = 0;    // simulated time
 };
 
 // The fabric and the jobs on it.
 class Workload {
  public:
-  // Errors: kInvalidArgument for a NIC that hangs on no switch or on several, for a ring of fewer
-  // than two flows, no bytes, no epochs, no jobs.
+  // Errors: kInvalidArgument for a NIC that is not attached to exactly one switch, a ring of fewer
+  // than two flows, no bytes, no epochs, or no jobs.
   static Result<Workload> Build(const fabric::Topology& topology, std::vector<Job> jobs);
 
   const fabric::Topology& topology() const { return *topology_; }
@@ -98,17 +98,17 @@ class Workload {
   std::vector<std::vector<std::uint32_t>> first_flow_;  // by job and ring
 };
 
-// Simulates the jobs from their starts to their ends, flow by flow: rates are max-min fair at
-// every moment; a ring's next round begins 1 ns after the last of its flows has ended; the first
-// round 1 ns after the epoch begins; paths of all live flows are computed when a job's epoch
-// begins and, where another job communicates, when it ends; a flow that is not live then keeps
-// its path; to change a path costs nothing. (The semantics of the paper's simulator, floodns.)
-// A flow split over paths ends when its last part ends.
+// Simulates the jobs from their starts to their ends, flow by flow, with the semantics of the
+// paper's simulator, floodns. Rates are max-min fair at every moment. A ring's next round begins 1
+// ns after the last of its flows has ended, and the first round 1 ns after the epoch begins. The
+// paths of all flows in progress are computed when an epoch of a job begins and, if another job
+// communicates then, when it ends. A flow that is not in progress then keeps its path. Path changes
+// cost nothing. A split flow ends when its last part ends.
 //
 // Deterministic. Complexity: O(events x links of the part of the fabric that an event touches);
 // a scenario of two jobs with 896 flows and 155,254 events takes 50 to 60 ms (docs/benchmarks.md).
-// Errors: kFailedPrecondition where a flow has no path; kResourceExhausted past max_events or
-// where cancelled.
+// Errors: kFailedPrecondition if a flow has no path; kResourceExhausted beyond max_events or when
+// cancelled.
 Result<SimulationOutcome> Simulate(const Workload& workload, Router& router,
                                    const SimulationOptions& options);
 

@@ -11,8 +11,8 @@ Result<void> Check(const Job& job) {
   const auto fail = [&job](std::string_view what) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("job {}: {}", job.id, what));
   };
-  if (job.rings.empty()) return fail("has no ring");
-  if (job.epochs < 1) return fail("has no epoch");
+  if (job.rings.empty()) return fail("has no rings");
+  if (job.epochs < 1) return fail("has no epochs");
   if (job.start_ns < 0 || job.compute_ns < 0) return fail("its times must not be negative");
   for (const Ring& ring : job.rings) {
     if (ring.flows.size() < 2) return fail("a ring has fewer than two flows");
@@ -24,7 +24,9 @@ Result<void> Check(const Job& job) {
 }  // namespace
 
 Result<Workload> Workload::Build(const fabric::Topology& topology, std::vector<Job> jobs) {
-  if (jobs.empty()) return Fail(ErrorCode::kInvalidArgument, "there is no job to simulate");
+  if (jobs.empty())
+    return Fail(ErrorCode::kInvalidArgument,
+                "no jobs to simulate (name a file or folder with jobs)");
   const fabric::PathTable paths(topology);
   Workload workload;
   workload.topology_ = &topology;
@@ -38,7 +40,7 @@ Result<Workload> Workload::Build(const fabric::Topology& topology, std::vector<J
         for (const fabric::NodeId nic : {source, destination}) {
           if (paths.FindAttachment(nic)) continue;
           return Fail(ErrorCode::kInvalidArgument,
-                      fmt::format("job {}: {} hangs on no switch, or on more than one", jobs[j].id,
+                      fmt::format("job {}: {} is not attached to exactly one switch", jobs[j].id,
                                   topology.node(nic).id));
         }
         workload.flows_.push_back({j, r, source, destination, *paths.FindAttachment(source),

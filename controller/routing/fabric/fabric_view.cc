@@ -79,7 +79,7 @@ std::optional<std::uint32_t> FabricView::LeafOf(NodeId node) const {
 }
 
 void FabricView::FindClos() {
-  // Spines in file order, which is the order of paths.
+  // Spines are numbered in file order, which is the order of paths.
   std::vector<std::int32_t> spine_of(topology_.nodes().size(), -1);
   Clos clos{.leaves = leaf_count()};
   for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {

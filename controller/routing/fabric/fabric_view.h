@@ -15,35 +15,37 @@
 
 namespace espalier::controller {
 
-// Directed links are named by DirectedLink::Index() throughout assignment.
+// Assigners identify directed links by DirectedLink::Index().
 constexpr std::uint32_t kNoLink = std::numeric_limits<std::uint32_t>::max();
-// Paths are named by their index among the candidates of their leaves.
+// Assigners identify paths by their index among the candidate paths of their leaves.
 constexpr std::int32_t kNoPath = -1;
 
-// A 2-layer Clos as flat arrays: every switch-to-switch link joins a leaf (tier 0) and a spine
-// (tier 1), and none has a parallel. Then the paths between two leaves are the spines that both
-// know, in order. Entry leaf * spines + spine; masks have `words` 64-bit words a leaf.
+// A 2-tier Clos as flat arrays. Every switch-to-switch link joins a leaf (tier 0) and a spine (tier
+// 1), and no two links are parallel. The paths between two leaves are then the spines to which both
+// have a link, in order. Arrays have entries leaf * spines + spine; masks have `words` 64-bit words
+// per leaf.
 struct Clos {
   std::uint32_t leaves = 0;
   std::uint32_t spines = 0;
   std::uint32_t words = 0;
-  std::vector<std::uint32_t> up;          // link leaf -> spine; kNoLink where there is none
+  std::vector<std::uint32_t> up;          // link leaf -> spine; kNoLink: none
   std::vector<std::uint32_t> down;        // link spine -> leaf
-  std::vector<std::uint64_t> up_known;    // there is such a link, whatever its state
+  std::vector<std::uint64_t> up_known;    // the link exists, in any state
   std::vector<std::uint64_t> down_known;  //
-  std::vector<std::uint64_t> up_live;     // and it takes new flows (UP)
+  std::vector<std::uint64_t> up_live;     // the link is usable (UP)
   std::vector<std::uint64_t> down_live;
-  bool all_known = false;  // every leaf has links both ways with every spine: path = spine
-  bool equal_rates = false;
+  bool all_known = false;  // all leaves have links in both directions with all spines: path = spine
+  bool equal_rates = false;  // of all usable links
 
-  // Path (index into PathTable::Between) through a spine that both leaves know, and back.
+  // Converts a spine to which both leaves have a link to a path (index into PathTable::Between),
+  // and back.
   std::int32_t PathThrough(std::uint32_t source, std::uint32_t destination,
                            std::uint32_t spine) const;
   std::uint32_t SpineOf(std::uint32_t source, std::uint32_t destination, std::int32_t path) const;
 };
 
-// The candidate paths P_uv of a pair of leaves: path p takes the directed links
-// hops[hop_begin[p] .. hop_begin[p + 1]).
+// The candidate paths P_uv between two leaves. Path p takes the directed links hops[hop_begin[p] ..
+// hop_begin[p + 1]).
 struct CandidatePaths {
   std::vector<std::uint32_t> hop_begin{0};
   std::vector<std::uint32_t> hops;
@@ -54,7 +56,7 @@ struct CandidatePaths {
   }
 };
 
-// The directed links of one path, held or pointed at.
+// The directed links of one path: two of its own, or a reference to others'.
 class PathLinks {
  public:
   PathLinks(std::uint32_t up, std::uint32_t down) : own_{up, down} {}
@@ -70,33 +72,34 @@ class PathLinks {
   std::size_t count_ = 2;
 };
 
-// A fabric as assigners see it: leaves numbered densely, exact link capacities, candidate paths.
-// Leaves are the switches that flows can start or end at (NICs hang on them), in file order.
+// The fabric as assigners see it: densely numbered leaves, exact link capacities, candidate paths.
+// Leaves are the switches with NICs attached, in file order.
 //
-// The topology and the table must outlive it. After link states have changed: Refresh().
-// Thread safety: one thread, for const calls too (candidate paths are listed on first use and
+// The topology and the table must outlive it. After link states have changed, call Refresh().
+// Thread safety: one thread, also for const calls (candidate paths are listed on first use and
 // kept).
 class FabricView {
  public:
   FabricView(const fabric::Topology& topology, const fabric::PathTable& paths);
 
-  // Reads the links' states again. O(links).
+  // Reads the link states again. O(links).
   void Refresh();
 
   std::uint32_t leaf_count() const { return static_cast<std::uint32_t>(leaves_.size()); }
   fabric::NodeId LeafNode(std::uint32_t leaf) const { return leaves_[leaf]; }
-  // None where the switch is no leaf.
+  // None if the switch is not a leaf.
   std::optional<std::uint32_t> LeafOf(fabric::NodeId node) const;
 
-  // Bits a second by directed link, of hosts' links too; 0 where it takes no new flow (DOWN,
+  // Bits per second by directed link, including hosts' links; 0 if it takes no new flow (DOWN,
   // DRAINED, or the direction that a directed link does not have).
   std::span<const std::int64_t> capacities() const { return capacities_; }
   // The same as doubles, for MaxMin.
   std::span<const double> capacities_bps() const { return capacities_bps_; }
-  // Capacity of the fastest switch-to-switch link, whatever its state: loads are relative to it.
+  // Capacity of the fastest switch-to-switch link in any state; loads are relative to it.
   std::int64_t unit_bps() const { return unit_bps_; }
   bool IsSwitchLink(std::uint32_t link) const { return is_switch_link_[link]; }
-  // Calls visit(leaf, link, leaves_it) for the switch-to-switch links at every leaf.
+  // Calls visit(leaf, link, leaves_it) for each switch-to-switch link of each leaf; `leaves_it`:
+  // the link starts at the leaf.
   template <typename Visitor>
   void ForEachLeafLink(const Visitor& visit) const {
     for (std::uint32_t link = 0; link < capacities_.size(); ++link) {
@@ -107,15 +110,15 @@ class FabricView {
     }
   }
 
-  // Set if the fabric is one; Optimal uses the exact algorithm then.
+  // Set if the fabric is a 2-tier Clos.
   const std::optional<Clos>& clos() const { return clos_; }
 
-  // Listed in the order of PathTable::Between, unusable ones too, so that indices agree. For a
-  // big Clos prefer clos(): this keeps what it lists. The reference stays valid.
+  // The candidate paths in the order of PathTable::Between, including unusable ones. The reference
+  // stays valid. In a large Clos, prefer clos(): every list made here is kept.
   const CandidatePaths& Candidates(std::uint32_t source, std::uint32_t destination) const;
-  // Every hop takes new flows.
+  // Whether every hop takes new flows.
   bool IsUsable(std::span<const std::uint32_t> hops) const;
-  // The links of a path between leaves, appended to `links`. Costs nothing to speak of in a Clos.
+  // Appends the links of a path between two leaves to `links`. In a Clos it lists no candidates.
   void AppendHops(std::uint32_t source, std::uint32_t destination, std::int32_t path,
                   std::vector<std::uint32_t>& links) const;
 

@@ -10,8 +10,8 @@
 
 namespace espalier::controller {
 
-// A link of a 2-layer Clos, as the end of a leaf's at a spine: what the leaf sends through that
-// spine, or what it receives.
+// A directed link of a 2-tier Clos, named by its leaf, its spine, and whether the leaf sends or
+// receives over it.
 struct LeafLink {
   static constexpr std::uint32_t kNoLeaf = 0xFFFF'FFFF;
 
@@ -23,24 +23,24 @@ struct LeafLink {
   std::uint32_t LinkIn(const Clos& clos) const {
     return (sends ? clos.up : clos.down)[std::size_t{leaf} * clos.spines + spine];
   }
-  // The word of its bit in masks like Clos::up_live, and the bit.
+  // Its word in masks like Clos::up_live, and its bit in that word.
   std::size_t WordIn(const Clos& clos) const { return std::size_t{leaf} * clos.words + spine / 64; }
   std::uint64_t Bit() const { return std::uint64_t{1} << (spine % 64); }
-  // There is such a link, and it takes new flows.
+  // Whether the link exists and takes new flows.
   bool IsLiveIn(const Clos& clos) const {
     return ((sends ? clos.up_live : clos.down_live)[WordIn(clos)] & Bit()) != 0;
   }
 };
 
-// To which spines of a 2-layer Clos the links of a leaf bear nothing, as masks: where links are to
-// take one way each, the spines that are idle at both leaves of a way are all that a start has to
-// know, 64 of them in one word. What is asked is O(spines / 64). The view must outlive it, and be
-// a Clos when it is asked. Thread safety: one thread.
+// Masks of the spines to which a leaf's links are idle, that is, carry nothing, in a 2-tier Clos.
+// If links take one subflow each, an arrival needs only the spines that are idle at both its
+// leaves: 64 of them in one word. Searches are O(spines / 64). The view must outlive it, and must
+// be a Clos. Thread safety: one thread.
 class IdleSpines {
  public:
   explicit IdleSpines(const FabricView& view) : view_(view) {}
 
-  // All links bear nothing.
+  // Makes all links idle.
   void Clear() {
     up_ = view_.clos()->up_known;
     down_ = view_.clos()->down_known;
@@ -49,18 +49,18 @@ class IdleSpines {
     std::uint64_t& word = (end.sends ? up_ : down_)[end.WordIn(*view_.clos())];
     word = idle ? word | end.Bit() : word & ~end.Bit();
   }
-  // The words of a leaf, whether the links are usable or not.
+  // The words of a leaf, including links that are not usable.
   std::uint64_t* WordsOf(std::uint32_t leaf, bool sends) {
     return &(sends ? up_ : down_)[std::size_t{leaf} * view_.clos()->words];
   }
 
-  // The spines of a word to which the leaf's link takes new flows and bears nothing.
+  // The spines of this word to which the leaf's link takes new flows and is idle.
   std::uint64_t At(std::uint32_t leaf, bool sends, std::uint32_t word) const {
     const Clos& clos = *view_.clos();
     const std::size_t at = std::size_t{leaf} * clos.words + word;
     return sends ? up_[at] & clos.up_live[at] : down_[at] & clos.down_live[at];
   }
-  // The first that is idle at both ends, as a route; kNoPath.
+  // The first spine that is idle at both ends, as a route, or kNoPath.
   std::int32_t RouteBetween(std::uint32_t source, std::uint32_t destination) const {
     for (std::uint32_t word = 0; word < view_.clos()->words; ++word) {
       const std::uint64_t idle = At(source, true, word) & At(destination, false, word);
@@ -68,7 +68,7 @@ class IdleSpines {
     }
     return kNoPath;
   }
-  // Between the leaf of an end and another, in the direction of the end.
+  // The same between the leaf of an end and another leaf, in the direction of the end.
   std::int32_t RouteFrom(const LeafLink& end, std::uint32_t peer) const {
     return end.sends ? RouteBetween(end.leaf, peer) : RouteBetween(peer, end.leaf);
   }

@@ -17,7 +17,7 @@ SubflowId KempeChains::CheapestAt(const LeafLink& end, std::int64_t share) const
 }
 
 SubflowId KempeChains::CheapestOn(std::uint32_t link, std::int64_t share) const {
-  // What is in flight of a way is mostly far away in memory; the first few are choice enough.
+  // Bytes in flight are mostly far away in memory, so only the first few subflows are compared.
   constexpr int kMaxCompared = 8;
   SubflowId best = kNoSubflow;
   std::int64_t least = 0;
@@ -54,14 +54,14 @@ KempeChains::Walk KempeChains::Follow(const Chain& chain, std::int64_t share, Mo
     state.walk = walk_ & kMaxWalks;
     walk_moves_.push_back(
         {subflow, static_cast<std::int32_t>(at.spine), static_cast<std::int32_t>(other)});
-    // Any spine to which both its ends are idle ends the chain: nothing else in it is there.
+    // A spine that is idle at both its ends can end the chain: no other subflow of it is there.
     const std::int32_t idle = links_.idle().RouteBetween(state.source, state.destination);
     if (idle >= 0 && links_.HasRoomOn(state, idle)) {
       walk_moves_.back().to = idle;
       return Walk::kFound;
     }
-    // At its other end it needs a place at the other spine, or takes that of a way that then gets
-    // the place which it leaves.
+    // At its other end it needs room on the other spine, or displaces a subflow there, which moves
+    // to the link that it leaves.
     const LeafLink left{at.sends ? state.destination : state.source, at.spine, !at.sends};
     at = {left.leaf, other, left.sends};
     if (!IsLive(at)) return Walk::kBlocked;
@@ -71,14 +71,13 @@ KempeChains::Walk KempeChains::Follow(const Chain& chain, std::int64_t share, Mo
   }
 }
 
-// The chains advance one link a round, all together, and only the peers in SingleFlowLinks are
-// read: a link's peer is the leaf at which the chain goes on, on the other spine. Which ways these
-// are, and whether they may move, is looked at (WalkSingleFlows) only for a chain that has come to
-// its end, so that `length` moves of it are walked once. Ends are reached in order of length: the
-// first bounds the rest to the next power of 2, among which the cheapest is kept; one free of cost
-// ends the search. Invariant: at the head of a round, follower i is at the link which move `length`
-// of its chain leaves, and `other` is the spine that it goes to. O(chains) a round, two reads of
-// memory each.
+// All chains advance together by one link per round, and read only the peers in SingleFlowLinks: a
+// link's peer is the leaf where the chain continues on the other spine. Only when a chain ends,
+// WalkSingleFlows reads its subflows and checks that they may move. Chains end in order of length.
+// The first end limits the search to the next power of 2 of its length; within this the cheapest
+// chain wins, and one that moves no flow in progress ends the search. Invariant: at the start of a
+// round, follower i is at the link that move number `length` of its chain leaves, and `other` is
+// the spine to which that move goes. Cost: O(chains) per round, with two reads of memory each.
 std::size_t KempeChains::FindShortestAmongSingleFlows(const MoveBudget& budget,
                                                       std::int64_t& steps) {
   struct Follower {
@@ -113,7 +112,7 @@ std::size_t KempeChains::FindShortestAmongSingleFlows(const MoveBudget& budget,
         best_walk_.swap(walk_moves_);
         if (left.live != budget.live) continue;
         walk_moves_.swap(best_walk_);
-        return best;  // free of cost
+        return best;  // moves no flow in progress
       }
       if (!IsLive(next) || !IsLive({leaf, at.start.spine, next.sends})) continue;
       open[left_open++] = {{next, at.start.spine}, chain};
@@ -133,7 +132,7 @@ bool KempeChains::WalkSingleFlows(Chain chain, std::size_t length, MoveBudget& b
     at.leaf = links_.SingleFlowPeerAt(at);
     at.sends = !at.sends;
     if (links_.SingleFlowPeerAt(at) == SingleFlowLinks::kNotTracked)
-      return false;  // it has company at its other end
+      return false;  // not alone at its other end
     std::swap(at.spine, other);
   }
   for (const SubflowMove& move : walk_moves_) {
@@ -149,7 +148,7 @@ bool KempeChains::WalkSingleFlows(Chain chain, std::size_t length, MoveBudget& b
 
 std::size_t KempeChains::FindShortest(std::int64_t share, const MoveBudget& budget,
                                       std::int64_t& steps) {
-  // All of them a little way, then those that are left twice as far.
+  // Follows all chains up to a length, then the remaining ones up to twice that length.
   for (std::size_t length = 1; !chains_.empty(); length *= 2) {
     std::size_t open = 0;
     std::size_t best = kNoChain;
@@ -162,7 +161,7 @@ std::size_t KempeChains::FindShortest(std::int64_t share, const MoveBudget& budg
         best = i;
         most_left = left;
         best_walk_.swap(walk_moves_);
-        if (left.live == budget.live) break;  // free of cost
+        if (left.live == budget.live) break;  // moves no flow in progress
       }
       if (walk == Walk::kTooLong && best == kNoChain) chains_[open++] = chains_[i];
     }
@@ -177,7 +176,7 @@ std::size_t KempeChains::FindShortest(std::int64_t share, const MoveBudget& budg
 }
 
 void KempeChains::MakeMoves() {
-  // From the end that has room, so that each comes to a place that has just become free.
+  // In reverse, from the end that has room, so that each move goes to a link that was just freed.
   for (auto move = walk_moves_.rbegin(); move != walk_moves_.rend(); ++move) {
     links_.MoveTo(move->subflow, move->to);
   }
@@ -187,7 +186,7 @@ void KempeChains::MakeSingleFlowMoves(bool sends) {
   std::span<const SubflowMove> chain = walk_moves_;
   const SubflowMove& last = chain.back();
   if (chain.size() == 1 || last.to != chain[chain.size() - 2].from) {
-    // To a third spine, which is idle at both ends.
+    // The last move goes to a third spine, which is idle at both ends.
     for (const LeafLink& end : EndsOf(subflows_[last.subflow], last.from))
       links_.Shift(end, last.to);
     subflows_[last.subflow].route = last.to;
@@ -249,7 +248,7 @@ KempeChains::Survey KempeChains::SurveyIdleSpines(const SubflowState& state) con
 }
 
 std::int32_t KempeChains::FindSingleMove(const SubflowState& state, const MoveBudget& budget) {
-  BeginWalk();  // nobody has been taken
+  BeginWalk();  // so that no subflow counts as taken
   MoveBudget most_left;
   const Clos& clos = *view_.clos();
   const IdleSpines& idle = links_.idle();
@@ -274,7 +273,7 @@ std::int32_t KempeChains::FindSingleMove(const SubflowState& state, const MoveBu
         if (!walk_moves_.empty() && !IsCheaper(rest, most_left)) continue;
         most_left = rest;
         walk_moves_.assign(1, {subflow, static_cast<std::int32_t>(spine), to});
-        if (rest.live == budget.live) return walk_moves_.front().from;  // free of cost
+        if (rest.live == budget.live) return walk_moves_.front().from;  // not in progress
       }
     }
   }
@@ -288,7 +287,7 @@ void KempeChains::CollectInsertions(const SubflowState& state, const Survey& sur
                            IsLive({state.destination, start.spine, false});
     if (is_usable && chains_.size() < kMaxChains) chains_.push_back({start, other});
   };
-  // Of all pairs first those that have no spine in common with each other.
+  // Pairs that share no spine with each other come first.
   for (std::size_t shift = 0; shift < survey.destinations; ++shift) {
     for (std::size_t i = 0; i < survey.sources; ++i) {
       const std::uint32_t a = survey.at_source[i];
@@ -301,7 +300,7 @@ void KempeChains::CollectInsertions(const SubflowState& state, const Survey& sur
 
 std::int32_t KempeChains::MakeRoomFor(const SubflowState& state, const MoveBudget& budget,
                                       std::int64_t& steps) {
-  // Where a link takes one way only, those with room are the idle ones: no need to look at links.
+  // If links take one subflow each, only idle links have room, and the masks tell which.
   const bool one_each = links_.TakesOneEach(state);
   const Survey survey = one_each ? SurveyIdleSpines(state) : SurveySpines(state);
   if (survey.best >= 0 || budget.moves == 0) return survey.best;

@@ -77,7 +77,7 @@ void LinkTable::TakeFrom(std::uint32_t link, SubflowId subflow) {
       use.count > kInlineSubflows ? crowded_[link].data() : use.subflows.data();
   SubflowId* const end = begin + use.count;
   SubflowId* const found = std::find(begin, end, subflow);
-  ESPALIER_CHECK(found != end, "way={} link={}", subflow.value(), link);
+  ESPALIER_CHECK(found != end, "subflow={} is not on link={}", subflow.value(), link);
   std::copy(found + 1, end, found);
   --use.count;
   if (use.count < kInlineSubflows) return;
@@ -89,7 +89,7 @@ void LinkTable::TakeFrom(std::uint32_t link, SubflowId subflow) {
 
 void LinkTable::AddAt(const LeafLink& end, SubflowId subflow) {
   idle_.Set(end, false);
-  // (A sole way is noted without a look at the link, which is far away in memory.)
+  // A single flow is noted without touching the link's entry, which is far away in memory.
   if (single_flow_links_.is_on()) {
     const std::size_t slot = SlotOf(end);
     const std::uint16_t peer = single_flow_links_.PeerAt(slot);
@@ -113,7 +113,7 @@ void LinkTable::TakeAt(const LeafLink& end, SubflowId subflow) {
   const std::size_t slot = SlotOf(end);
   if (single_flow_links_.is_on() &&
       single_flow_links_.PeerAt(slot) != SingleFlowLinks::kNotTracked) {
-    ESPALIER_CHECK(single_flow_links_.SubflowAt(slot) == subflow, "way={} instead of {}",
+    ESPALIER_CHECK(single_flow_links_.SubflowAt(slot) == subflow, "subflow={} instead of {}",
                    single_flow_links_.SubflowAt(slot).value(), subflow.value());
     single_flow_links_.SetIdle(slot);
     idle_.Set(end, true);
@@ -209,7 +209,7 @@ std::size_t LinkTable::PutOnIdle(std::span<const SubflowId> subflows, SubflowMov
     const std::uint32_t spine = 64 * word + static_cast<std::uint32_t>(std::countr_zero(idle));
     state.route = static_cast<std::int32_t>(spine);
     if (single_flow_links_.is_on() && state.share == kLoadUnit) {
-      // What Put does, where all that it would find is known.
+      // As Put, without its checks: both links are known to be idle.
       const std::uint64_t lowest = idle & -idle;
       idle_up[word] ^= lowest;
       idle_down[row + word] ^= lowest;

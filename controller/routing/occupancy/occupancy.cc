@@ -49,11 +49,11 @@ std::span<const Occupancy::Move> Occupancy::Insert(SubflowId subflow, const Move
     if (route >= 0) {
       links_.MoveTo(subflow, route);
       moves_.push_back({subflow, kNoPath, subflows_.ToPath(subflows_[subflow], route)});
-      Tell(chains_.moves());
+      AppendMoves(chains_.moves());
     }
     if (route >= 0 || budget.moves == 0) return moves_;
   }
-  Tell(search_.Insert(subflow, budget, steps));
+  AppendMoves(search_.Insert(subflow, budget, steps));
   return moves_;
 }
 
@@ -61,8 +61,8 @@ std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const Mo
                                                     std::int64_t& steps) {
   moves_.clear();
   if (budget.moves == 0) return {};
-  if (chains_.IsPossible()) Tell(chains_.Relieve(link, budget, steps));
-  if (moves_.empty()) Tell(search_.Relieve(link, budget, steps));
+  if (chains_.IsPossible()) AppendMoves(chains_.Relieve(link, budget, steps));
+  if (moves_.empty()) AppendMoves(search_.Relieve(link, budget, steps));
   return moves_;
 }
 
@@ -72,7 +72,7 @@ std::span<const Occupancy::Move> Occupancy::InsertIdle(std::span<const SubflowId
   return std::span(moves_).first(links_.PutOnIdle(subflows, moves_.data()));
 }
 
-void Occupancy::Tell(std::span<const Move> moves) {
+void Occupancy::AppendMoves(std::span<const Move> moves) {
   for (const Move& move : moves) {
     const SubflowState& state = subflows_[move.subflow];
     moves_.push_back(

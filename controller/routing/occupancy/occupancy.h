@@ -14,17 +14,17 @@
 
 namespace espalier::controller {
 
-// Which ways (one path of one flow) are on which links, and chains of moves among them: a way
-// moves to another path, which pushes a way off the one link that is too full for it, which moves
-// to another path, ... until one fits. Every link has its own limit.
+// Keeps which subflows use which links, and finds chains of moves: a subflow moves to another path
+// and displaces a subflow on the one link that is too full for it, which moves to another path in
+// turn, until one fits. Every link has a limit of its own.
 //
-// In a 2-layer Clos with equal links chains are first looked for along two spines
-// (KempeChains), where that fails, and elsewhere, over all paths (PathSearch). What is where is
-// in SubflowTable and LinkTable. A start takes 0.1 us where a spine is idle at both its leaves, and
-// 0.4 to 0.9 us at the median where nine of ten need a chain (assignment_bench flows).
+// In a 2-tier Clos with equal links, KempeChains are tried first; if these fail, and in other
+// fabrics, PathSearch tries all paths. SubflowTable and LinkTable hold the state. An arrival takes
+// 0.1 us if a spine is idle at both its leaves, and 0.4 to 0.9 us at the median if nine of ten need
+// a chain (assignment_bench flows).
 //
-// Loads are in units of 1 / kLoadUnit of a flow. The view must outlive it, and may be refreshed
-// at any time. Thread safety: one thread.
+// Loads are in units of 1 / kLoadUnit of a flow. The view must outlive it, and may be refreshed at
+// any time. Thread safety: one thread.
 class Occupancy {
  public:
   using Move = SubflowMove;
@@ -40,14 +40,14 @@ class Occupancy {
         search_(subflows_, links_) {
     Clear();
   }
-  // (Its parts know each other's addresses.)
+  // Its parts refer to each other.
   Occupancy(const Occupancy&) = delete;
   Occupancy& operator=(const Occupancy&) = delete;
 
-  // Forgets all ways; the view may have changed.
+  // Removes all subflows; the view may have changed.
   void Clear();
 
-  // A way between two leaves, at first without a path. `pinned`: chains never move it.
+  // Adds a subflow between two leaves, without a path. `pinned`: chains never move it.
   SubflowId Add(std::uint32_t source, std::uint32_t destination, std::int64_t share, bool pinned) {
     return subflows_.Add(source, destination, share, pinned);
   }
@@ -60,11 +60,11 @@ class Occupancy {
     links_.MoveTo(subflow, subflows_.ToRoute(subflows_[subflow], path));
   }
   void Pin(SubflowId subflow, bool pinned) { subflows_[subflow].pinned = pinned; }
-  // It has begun: moving it costs its bytes in flight. Of the first few ways on a link a chain
-  // takes the cheapest, one that is not live first; of several chains, the cheapest of about the
-  // least length.
+  // Marks it as in progress, so that moving it costs its bytes in flight. Of the first few subflows
+  // on a link, a chain takes the cheapest; those not in progress are cheapest. Of several chains of
+  // about the least length, the cheapest wins.
   void SetInProgress(SubflowId subflow) { subflows_[subflow].live = true; }
-  // What it puts on each link of its path from now on.
+  // Sets its load on each link of its path.
   void SetShare(SubflowId subflow, std::int64_t share) { links_.SetShare(subflow, share); }
 
   bool HasPath(SubflowId subflow) const { return subflows_[subflow].route >= 0; }
@@ -74,9 +74,9 @@ class Occupancy {
   std::uint32_t SourceOf(SubflowId subflow) const { return subflows_[subflow].source; }
   std::uint32_t DestinationOf(SubflowId subflow) const { return subflows_[subflow].destination; }
   std::int64_t ShareOf(SubflowId subflow) const { return subflows_[subflow].share; }
-  // What moving it takes off a budget.
+  // Takes the cost of moving it off a budget.
   void Charge(SubflowId subflow, MoveBudget& budget) const { subflows_.Charge(subflow, budget); }
-  // All links of its path are usable now; it must have one.
+  // Whether all links of its path are usable; it must have one.
   bool IsOnUsablePath(SubflowId subflow) const {
     return subflows_.IsUsable(subflows_[subflow], subflows_[subflow].route);
   }
@@ -92,30 +92,30 @@ class Occupancy {
     return links_.SubflowsOn(link);
   }
 
-  // The usable path whose busiest link would carry least with this way on it, relative to its
+  // The usable path whose busiest link, with this subflow on it, would carry least relative to its
   // capacity; the lowest index among equals; kNoPath if no path is usable.
   std::int32_t LeastLoadedPath(SubflowId subflow) const;
 
-  // Chains bring no link above this load, or none up to it.
+  // Sets the limit of all links: at most this load, or below it.
   void SetLimit(const Load& load, Bound bound) { links_.SetLimits(load, bound); }
-  // One link's, in units.
+  // Sets the limit of one link, in units.
   void SetLinkLimit(std::uint32_t link, std::int64_t units) { links_.SetLimit(link, units); }
   bool IsAboveLimit(std::uint32_t link) const { return links_.IsAboveLimit(link); }
 
-  // Finds a path for a way that has none, with moves of others, such that no link that the chain
-  // touches is above its limit (unless it was). Or takes one way off a link and places it
-  // elsewhere. The moves are made, and returned in order (valid until the next call); none if
-  // there is no such chain within `steps` (candidate paths looked at; what is used is taken off).
+  // Insert places a subflow without a path, Relieve moves one subflow off a link. Either may move
+  // others; no link that a chain touches ends above its limit unless it was. The moves are made and
+  // returned in the order of the chain: the last was made first (valid until the next call); none
+  // if there is no such chain within `steps` (candidate paths considered; reduced by what is used).
   std::span<const Move> Insert(SubflowId subflow, const MoveBudget& budget, std::int64_t& steps);
   std::span<const Move> Relieve(std::uint32_t link, const MoveBudget& budget, std::int64_t& steps);
-  // Finds paths for ways of one source that have none, each over two links of a Clos that carry
-  // nothing; the others stay without. (Limits are for links with several ways.) The moves, as
-  // above.
+  // Places subflows of one source that have no path on idle spines of a Clos. Subflows without an
+  // idle spine stay as they are. Limits are not checked, as a single subflow is within any. Returns
+  // the moves made.
   std::span<const Move> InsertIdle(std::span<const SubflowId> subflows);
 
  private:
   // Appends moves by route to moves_, as moves by path.
-  void Tell(std::span<const Move> moves);
+  void AppendMoves(std::span<const Move> moves);
 
   const FabricView& view_;
   SubflowTable subflows_;

@@ -28,7 +28,7 @@ std::span<const SubflowMove> PathSearch::Relieve(std::uint32_t link, const MoveB
                                                  std::int64_t& steps) {
   Begin();
   visited_[link] = search_;
-  // (A copy: what is on the link changes when moves are made.)
+  // A copy, as moves change which subflows are on the link.
   const std::vector<SubflowId> on(links_.SubflowsOn(link).begin(), links_.SubflowsOn(link).end());
   for (const SubflowId subflow : on) {
     if (TryMovesOf(subflow, kNone, budget, steps)) return moves_;
@@ -37,7 +37,6 @@ std::span<const SubflowMove> PathSearch::Relieve(std::uint32_t link, const MoveB
 }
 
 std::span<const SubflowMove> PathSearch::Search(std::int64_t& steps) {
-  // Breadth first: the shortest chain moves the fewest flows.
   for (std::uint32_t next = 0; next < queue_.size() && steps > 0; ++next) {
     const Step step = queue_[next];
     for (std::size_t i = 0; i < links_.SubflowsOn(step.blocked).size(); ++i) {
@@ -71,7 +70,7 @@ std::optional<std::uint32_t> PathSearch::BlockedBy(const SubflowState& state, st
     std::int64_t load = links_.LoadOf(link) + (is_on_it ? 0 : state.share);
     if (load > limit && parent != kNone) load += Change(queue_[parent], link);
     if (load <= limit) continue;
-    // One way can be pushed off one link. (The first step relieves a link that it leaves.)
+    // A move may have one blocked link, and each link only once in a search.
     if (blocked != kNone || visited_[link] == search_) return std::nullopt;
     blocked = link;
   }
@@ -110,7 +109,7 @@ bool PathSearch::Apply(std::uint32_t last) {
   }
   std::reverse(moves_.begin(), moves_.end());
   for (const SubflowMove& move : moves_) links_.MoveTo(move.subflow, move.to);
-  // A chain may meet itself (a way or a link twice); what it does then is seen only now.
+  // A chain that visits a subflow or link twice may not fit, which shows only now.
   const bool fits = std::all_of(moves_.begin(), moves_.end(), [&](const SubflowMove& move) {
     const SubflowState& state = subflows_[move.subflow];
     const PathLinks links = subflows_.LinksOf(state, state.route);

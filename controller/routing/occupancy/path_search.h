@@ -10,33 +10,34 @@
 
 namespace espalier::controller {
 
-// Chains of moves in any fabric, found breadth-first over all paths.
+// Finds rearrangement chains in any fabric, by breadth-first search over all paths.
 //
-// Problem: a way needs a path, but each of its paths has a link that would be above its limit.
-// Idea: a way moves to a path on which at most one link has no room for it; a way on that link
-// moves away likewise; ... until one fits. Breadth-first, so that the chain that is found moves
-// the fewest ways.
-// Invariant: each link is the one without room of at most one move that is considered, so that the
-// search ends; loads are as they are now, but for the move just before. A chain that meets itself
-// is therefore tried for what it does, and taken back where a link of it is above its limit then.
-// Cost: O(candidate paths looked at x their links), which `steps` bounds: of about 10 ns each.
+// Problem: a subflow needs a path, but each of its paths has a link that would exceed its limit.
+// Idea: a subflow moves to a path on which at most one link has no room for it. A subflow on that
+// link moves away in the same manner, and so on until one fits. The search is breadth-first, so the
+// first chain that it finds moves the fewest subflows.
+// Invariant: each link is the blocked link of at most one considered move, so the search ends. A
+// step is checked against the present loads plus the move just before it. A chain that visits a
+// link or subflow twice can thus be wrong: Apply makes the moves, and undoes them if a link of the
+// chain is then above its limit.
+// Cost: O(candidate paths considered x links per path), bounded by `steps` of about 10 ns each.
 //
-// Not every chain is found: where links carry several ways, moving two ways off one link is no
-// move of a chain. Both tables must outlive it. Thread safety: one thread.
+// Incomplete: it never moves two subflows off one link to make room for one that needs both places.
+// Both tables must outlive it. Thread safety: one thread.
 class PathSearch {
  public:
   PathSearch(SubflowTable& subflows, LinkTable& links) : subflows_(subflows), links_(links) {}
 
-  // The tables were cleared.
+  // To be called after the tables were cleared.
   void Clear() {
     visited_.assign(links_.size(), 0);
     search_ = 0;
   }
 
-  // Finds a route for a way that has none, or takes one way off a link that is above its limit,
-  // such that no link of the moves is above its limit. The moves are made, and returned in order,
-  // by route (valid until the next call); none if none are found within `steps` (candidate paths
-  // looked at; what is used is taken off).
+  // Insert places a subflow without a route, Relieve takes one subflow off a link above its limit.
+  // No link of the moves is above its limit afterwards. The moves are made and returned by route,
+  // in the order of the chain (valid until the next call); none if no chain is found within `steps`
+  // (candidate paths considered; reduced by what is used).
   std::span<const SubflowMove> Insert(SubflowId subflow, const MoveBudget& budget,
                                       std::int64_t& steps);
   std::span<const SubflowMove> Relieve(std::uint32_t link, const MoveBudget& budget,
@@ -45,26 +46,28 @@ class PathSearch {
  private:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 
-  // A move considered: it leaves `blocked` too full, or nothing.
+  // A considered move.
   struct Step {
     SubflowId subflow;
-    std::int32_t to;  // route
-    std::uint32_t blocked;
-    std::uint32_t parent;  // kNone: the first
-    MoveBudget left;       // after all up to this
+    std::int32_t to;        // route
+    std::uint32_t blocked;  // the link that it puts above its limit; kNone: none
+    std::uint32_t parent;   // the move before; kNone: this is the first
+    MoveBudget left;        // after all moves up to this one
   };
 
   void Begin();
   std::span<const SubflowMove> Search(std::int64_t& steps);
-  // All moves of a way that leave at most one link too full, after the step `parent`.
+  // Queues all moves of a subflow that put at most one link above its limit, after the step
+  // `parent`. Returns true if one completes a chain, which it then makes.
   bool TryMovesOf(SubflowId subflow, std::uint32_t parent, const MoveBudget& budget,
                   std::int64_t& steps);
-  // The link that a way leaves too full when it takes this route after the step `parent` (kNone:
-  // it fits); nothing where it may not be taken.
+  // The link that this route puts above its limit after the step `parent` (kNone: it fits); none if
+  // the route cannot be taken.
   std::optional<std::uint32_t> BlockedBy(const SubflowState& state, std::int32_t route,
                                          std::uint32_t parent) const;
-  // What the step before adds to a link's load.
+  // How much this step adds to a link's load.
   std::int64_t Change(const Step& step, std::uint32_t link) const;
+  // Makes the moves up to this step; false, without any change, if a link ends above its limit.
   bool Apply(std::uint32_t last);
 
   SubflowTable& subflows_;

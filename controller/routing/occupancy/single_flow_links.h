@@ -9,17 +9,22 @@
 
 namespace espalier::controller {
 
-// Of every link at a leaf of a 2-layer Clos that bears nothing or one whole flow: which, and the
-// leaf at its other end. Where all links are such, this is all that a start, an end and a chain
-// along two spines ask and change, in six bytes a link. (The two by which chains are followed are
-// apart: 512 KB for 1,024 leaves and 128 spines, which a second-level cache holds.) A leaf's links
-// of one direction are next to each other, by spine.
+// A compact table of the leaf links of a 2-tier Clos that carry at most one whole flow.
+//
+// Problem: a Kempe chain visits one link after the other in no order, and each visit to a full
+// table of links costs a cache miss.
+// Idea: for an idle link or one with a single whole flow, the subflow and the leaf at its other end
+// (the peer) say everything: six bytes per link. While all links are such, arrivals, departures and
+// Kempe chains need no other data. Peers are in an array of their own, as chains are followed by
+// them alone: 512 KB for 1,024 leaves and 128 spines, which fits a second-level cache.
+// Invariant: the slot of any other link is kNotTracked. LinkTable keeps slots and links consistent.
+// Slots are by direction, then leaf, then spine. All calls are O(1) except Reset.
 class SingleFlowLinks {
  public:
   static constexpr std::uint16_t kIdle = 0xFFFF;
-  static constexpr std::uint16_t kNotTracked = 0xFFFE;  // what it bears is not told of here
+  static constexpr std::uint16_t kNotTracked = 0xFFFE;  // carries something else
 
-  // All links idle. Off where leaves are too many for their numbers.
+  // Makes all links idle. Turns the table off if there are too many leaves for 16-bit numbers.
   void Reset(std::size_t leaves, std::size_t spines) {
     is_on_ = leaves < kNotTracked;
     leaves_ = leaves;
@@ -29,13 +34,13 @@ class SingleFlowLinks {
   }
   bool is_on() const { return is_on_; }
 
-  // The first slot of the links that a leaf sends over, or receives over.
+  // The first slot of the links over which a leaf sends, or receives.
   std::size_t RowOf(std::size_t leaf, bool sends) const {
     return ((sends ? leaves_ : 0) + leaf) * spines_;
   }
 
   std::uint16_t PeerAt(std::size_t slot) const { return peers_[slot]; }
-  // Of a slot whose peer is a leaf.
+  // The peer of the slot must be a leaf.
   const SubflowId& SubflowAt(std::size_t slot) const { return subflows_[slot]; }
   void Set(std::size_t slot, std::uint32_t peer, SubflowId subflow) {
     peers_[slot] = static_cast<std::uint16_t>(peer);

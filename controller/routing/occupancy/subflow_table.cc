@@ -12,7 +12,7 @@ SubflowId SubflowTable::Add(std::uint32_t source, std::uint32_t destination, std
     subflow = free_.back();
     free_.pop_back();
   }
-  // (Field by field: a copy of a fresh object would wait for its own stores.)
+  // Set field by field, as copying a fresh object would wait for its own stores.
   SubflowState& state = subflows_[subflow.Index()];
   state.candidates = view_.clos() ? nullptr : &view_.Candidates(source, destination);
   state.source = source;

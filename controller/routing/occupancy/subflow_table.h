@@ -13,45 +13,45 @@
 
 namespace espalier::controller {
 
-// A way is one path of one flow. Its number is dense, and used again after the way is gone.
+// Identifies a subflow or a reservation. Ids are dense and are reused after removal.
 using SubflowId = StrongId<struct SubflowTag, std::uint32_t>;
 constexpr SubflowId kNoSubflow(0xFFFF'FFFF);
 
 struct SubflowMove {
   SubflowId subflow;
-  std::int32_t from = 0;  // kNoPath: it had none
+  std::int32_t from = 0;  // kNoPath: none
   std::int32_t to = 0;
 };
 
-// What a chain of moves may move.
+// How much a chain of moves may move.
 struct MoveBudget {
   std::size_t moves = std::numeric_limits<std::size_t>::max();
-  std::size_t live = std::numeric_limits<std::size_t>::max();     // of them: ways that have begun
-  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight, of these
+  std::size_t live = std::numeric_limits<std::size_t>::max();     // of these: subflows in progress
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight, of the latter
 };
 
-// What is in flight of a way that is live; asked for only when it might move. Not set: nothing.
+// Returns the bytes in flight of a subflow in progress; called only when it might move. Not set: 0.
 using BytesInFlight = std::function<std::int64_t(SubflowId)>;
 
-// A route is a path as the occupancy counts them: by spine in a Clos, whether there is such a path
-// or not; elsewhere by index among the candidates. kNoPath: none.
+// A route numbers a path: in a Clos it is the spine, even if no path through it exists; elsewhere
+// the index among the candidate paths. kNoPath: none.
 struct alignas(32) SubflowState {
   const CandidatePaths* candidates = nullptr;  // null in a Clos
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
   std::int32_t route = kNoPath;
-  std::uint32_t walk : 30 = 0;  // the last walk along two spines that took it
+  std::uint32_t walk : 30 = 0;  // the last KempeChains walk that took it
   bool pinned : 1 = false;
-  bool live : 1 = false;
-  std::int64_t share = 0;  // what it puts on each link of its path, of kLoadUnit
+  bool live : 1 = false;   // in progress
+  std::int64_t share = 0;  // its load on each link of its path, in 1 / kLoadUnit of a flow
 };
 
-// All ways: between which leaves each is, on which route, and what it costs to move it.
+// Holds all subflows: the leaves and the route of each, and what it costs to move it.
 //
-// It only keeps routes; LinkTable::MoveTo sets them, together with what is on the links. A way
-// that is live costs its bytes in flight, one that has not begun costs less than any that has.
-// The view must outlive it. All O(1), but for paths of a Clos in which links are missing
-// (O(spines / 64)). Thread safety: one thread.
+// LinkTable::MoveTo sets the routes, together with the state of links. A subflow in progress costs
+// its bytes in flight, one that has not begun costs less than any other. The view must outlive it.
+// All calls are O(1), except converting paths in a Clos with missing links (O(spines / 64)).
+// Thread safety: one thread.
 class SubflowTable {
  public:
   static constexpr std::int64_t kNotLive = -1;
@@ -63,15 +63,15 @@ class SubflowTable {
     subflows_.clear();
     free_.clear();
   }
-  // A way between two leaves, without a route.
+  // Adds a subflow between two leaves, without a route.
   SubflowId Add(std::uint32_t source, std::uint32_t destination, std::int64_t share, bool pinned);
-  // Its number may be used again; it must be off its route.
+  // Frees its id for reuse; it must have no route.
   void Remove(SubflowId subflow) { free_.push_back(subflow); }
 
   SubflowState& operator[](SubflowId subflow) { return subflows_[subflow.Index()]; }
   const SubflowState& operator[](SubflowId subflow) const { return subflows_[subflow.Index()]; }
 
-  // A path is an index as in FabricView::Candidates; the way's path there may be.
+  // Convert between routes and paths (indices as in FabricView::Candidates).
   std::int32_t ToPath(const SubflowState& state, std::int32_t route) const {
     if (route < 0 || state.candidates != nullptr) return route;
     return view_.clos()->PathThrough(state.source, state.destination,
@@ -92,7 +92,7 @@ class SubflowTable {
     return PathLinks(clos.up[std::size_t{state.source} * clos.spines + index],
                      clos.down[std::size_t{state.destination} * clos.spines + index]);
   }
-  // There is such a path, and all its links take new flows.
+  // Whether the path exists and all its links take new flows.
   bool IsUsable(const SubflowState& state, std::int32_t route) const {
     const PathLinks links = LinksOf(state, route);
     return std::all_of(links.begin(), links.end(), [&](std::uint32_t link) {
@@ -100,18 +100,18 @@ class SubflowTable {
     });
   }
 
-  // What is in flight of it; kNotLive for one that has not begun.
+  // Its bytes in flight; kNotLive if it has not begun.
   std::int64_t CostOf(SubflowId subflow) const {
     if (!subflows_[subflow.Index()].live) return kNotLive;
     return bytes_in_flight_ ? bytes_in_flight_(subflow) : 0;
   }
-  // It is there to be moved, and within the budget.
+  // Whether it is not pinned and moving it is within the budget.
   bool CanMove(SubflowId subflow, const MoveBudget& budget) const {
     const SubflowState& state = subflows_[subflow.Index()];
     if (state.pinned || budget.moves == 0) return false;
     return !state.live || (budget.live > 0 && CostOf(subflow) <= budget.bytes);
   }
-  // Takes off the budget what moving it costs.
+  // Takes the cost of moving it off the budget.
   void Charge(SubflowId subflow, MoveBudget& budget) const {
     --budget.moves;
     if (!subflows_[subflow.Index()].live) return;

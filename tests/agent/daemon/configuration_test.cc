@@ -48,7 +48,7 @@ TEST_F(ConfigurationTest, EmptyFileMeansTheDefaults) {
   EXPECT_TRUE(config->probing);
 }
 
-// What each field is where the file leaves it out, as the file would write it.
+// Returns the default of each field in the syntax of the file.
 std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   using namespace std::chrono_literals;
   const AgentOptions& options = config.options;
@@ -143,9 +143,10 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
 TEST_F(ConfigurationTest, ErrorsNameTheirPlace) {
   EXPECT_THAT(ErrorOf("name: \"a\"\n  foo: 1\n"), HasSubstr(path_ + ":2:6: "));
   EXPECT_THAT(ErrorOf("lease_seconds: -1"), HasSubstr(path_ + ":1:"));
-  EXPECT_THAT(ErrorOf("name: \"a b\""), HasSubstr("name: not 1 to 255 visible characters"));
+  EXPECT_THAT(ErrorOf("name: \"a b\""),
+              HasSubstr("name: must be 1 to 255 visible ASCII characters without spaces"));
   EXPECT_THAT(ErrorOf("name: \"" + std::string(256, 'x') + "\""), HasSubstr("name: "));
-  EXPECT_THAT(ErrorOf("probe_ttl: 256"), EndsWith("probe_ttl: not 1 to 255"));
+  EXPECT_THAT(ErrorOf("probe_ttl: 256"), EndsWith("probe_ttl: must be 1 to 255"));
   EXPECT_THAT(ErrorOf("log_level: \"loud\""), HasSubstr("log_level: "));
   EXPECT_EQ(ReadConfiguration("/no/such/file").error().code, ErrorCode::kNotFound);
 }

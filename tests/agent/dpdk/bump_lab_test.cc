@@ -55,7 +55,7 @@ class FrameSocket {
   void Send(const Bytes& frame) const {
     EXPECT_EQ(send(fd_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
   }
-  // The next RoCEv2 frame that comes in, or none for a while.
+  // Returns the next RoCEv2 frame that arrives; none after a while.
   std::optional<BuiltFrame> Receive(int milliseconds) {
     pollfd ready{fd_.get(), POLLIN, 0};
     while (poll(&ready, 1, milliseconds) > 0) {
@@ -70,7 +70,7 @@ class FrameSocket {
     }
     return std::nullopt;
   }
-  // Of the frame received last, whose tag the kernel has taken off.
+  // The tag of the last frame, which the kernel has stripped.
   std::optional<std::uint16_t> tag() const { return tag_; }
 
  private:
@@ -109,7 +109,7 @@ class Bump : public ::testing::Test {
                           eal: "--vdev={0}1,iface=f0" fabric_port: "{0}1")",
                        driver());
   }
-  // Where the host's frames are sent from.
+  // The interface from which the host's frames are sent.
   virtual void OpenHost() {
     Enter("host");
     host_ = std::make_unique<FrameSocket>("eth0");
@@ -142,7 +142,7 @@ class Bump : public ::testing::Test {
     EXPECT_EQ(system(command.c_str()), 0) << name << ": " << command;
     Enter("host");
   }
-  // As of real NICs, checksums are whole on the wire: the bump sees frames as they are.
+  // Disables checksum offload, so that frames have complete checksums as on a real wire.
   void Connect(const std::string& name, const std::string& bump_port, int number) {
     In(name, fmt::format("ip link add name eth0 type veth peer name {} netns /proc/{}/fd/{}",
                          bump_port, getpid(), namespaces_.at("bump").get()));
@@ -180,7 +180,7 @@ class Bump : public ::testing::Test {
     GTEST_SKIP() << datapath_.said();
   }
 
-  // The agent works until this holds; a minute at most.
+  // Lets the agent work until this holds, for at most a minute.
   template <typename Condition>
   bool RunAgentUntil(Condition&& condition) {
     pollfd ready{agent_->fd(), POLLIN, 0};
@@ -191,7 +191,7 @@ class Bump : public ::testing::Test {
     return condition();
   }
 
-  // Sends it and gives what comes out at the peer.
+  // Sends the frame and returns what arrives at the peer.
   BuiltFrame Pass(const RoceFrame& frame) {
     host_->Send(Build(frame).bytes);
     const std::optional<BuiltFrame> came = peer_->Receive(10'000);
@@ -277,7 +277,7 @@ void Bump::SteerTwoFlows() {
     });
   };
   EXPECT_TRUE(RunAgentUntil(all_sent));
-  // They keep their ports while the agent is away, and the next one hears of them.
+  // Flows keep their ports while the agent is away, and the next agent learns of them.
   agent_.reset();
   for (RoceFrame& flow : flows) {
     ++flow.psn;
@@ -292,7 +292,8 @@ void Bump::SteerTwoFlows() {
 
 TEST_F(Bump, GivesEveryPacketOfAFlowThePortThatTheAgentChose) { SteerTwoFlows(); }
 
-// The device is asked when the flow's acknowledgements are known; they come from the peer.
+// The datapath asks the device for a rule once it knows the flow's acknowledgements, which the peer
+// sends.
 void Bump::SteerWhileTheDeviceRefusesRules() {
   OpenAgent();
   RoceFrame flow = TwoFlows()[0];
@@ -338,7 +339,7 @@ TEST_F(OffloadingBump, SteersByCoresWhereTheDeviceRefusesRules) {
   SteerWhileTheDeviceRefusesRules();
 }
 
-// A tap as the host's port. Its driver knows rules, but none that change ports.
+// Uses a tap as the host's port, whose driver has rules, but none that change ports.
 class TapBump : public Bump {
  protected:
   void SetUp() override {
@@ -362,7 +363,7 @@ class TapBump : public Bump {
 TEST_F(TapBump, GivesEveryPacketOfAFlowThePortThatTheAgentChose) { SteerTwoFlows(); }
 TEST_F(TapBump, SteersByCoresWhereTheDeviceRefusesRules) { SteerWhileTheDeviceRefusesRules(); }
 
-// The same through AF_XDP, which not every kernel has.
+// Uses AF_XDP, which not every kernel has.
 class XdpBump : public Bump {
  protected:
   // Its driver, which is unloaded by then, never frees what it knew of its sockets: 10 KB, at the

@@ -10,7 +10,7 @@
 namespace espalier::dpdk {
 namespace {
 
-// What each field is where the file leaves it out, as the file would write it.
+// Returns the default of each field in the syntax of the file.
 std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   using namespace std::chrono_literals;
   const auto text = [](auto number) { return fmt::format("{}", number); };
@@ -27,7 +27,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   };
 }
 
-TEST(DpdkConfiguration, ExampleFileShowsTheDefaults) {
+TEST(DpdkExampleFile, ShowsTheDefaults) {
   const ExampleFile example("dpdk.conf");
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/dpdk.conf";

@@ -1,4 +1,4 @@
-// The control thread's half of the datapath against an agent's own server, and its configuration.
+// Tests the control thread's half of the datapath against an agent's server, and its configuration.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -25,11 +25,11 @@ const IcrcPatch& Patch() {
   return patch;
 }
 
-// A core, the control thread and an agent, one step after the other. Only where the control thread
-// may wait for the agent does it run beside it.
+// Runs a core, the control thread and an agent in turn. Only while the control thread
+// may wait for the agent do they run in parallel.
 class Control : public ::testing::Test {
  protected:
-  // What happens without an agent is tested, not the grace before it.
+  // Without a grace time, as the tests check what happens after it.
   Control() { ::setenv("ESPALIER_AGENT_GRACE_SECONDS", "0", 1); }
   static constexpr std::uint32_t kMaxFlows = 4;
 
@@ -51,7 +51,7 @@ class Control : public ::testing::Test {
     if (poll(&ready, 1, 1) > 0) agent_->HandleReady();
   }
 
-  // What cores have told is handled; then the thread's regular work, so much later.
+  // Handles the events of cores, then does the thread's regular work after this time.
   void Tick(Duration later = std::chrono::milliseconds(2)) {
     now_ += later;
     BesideTheAgent([this] {
@@ -70,7 +70,7 @@ class Control : public ::testing::Test {
     ASSERT_EQ(Metric("espalier_dpdk_agent_connected"), 1);
   }
 
-  // The port that the packet leaves with.
+  // Returns the packet's port after steering.
   std::uint16_t Send(const RoceFrame& frame) {
     BuiltFrame built = Build(frame);
     const Frame one{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
@@ -143,7 +143,7 @@ TEST_F(Control, OpensFlowsAtTheAgentAndGivesThemItsPorts) {
   ASSERT_TRUE(agent_->Clear(flows[0].id));
   Tick();
   EXPECT_EQ(Send(Middle(0x20, 3)), 50'000);
-  // Ended for the agent too, some time after its last packet.
+  // The flow also ends for the agent, some time after its last packet.
   Tick();
   Tick(std::chrono::seconds(11));
   Serve();
@@ -199,7 +199,7 @@ TEST_F(Control, OpensANewFlowWhenAQueuePairsNumberIsUsedAgain) {
   ASSERT_EQ(old.size(), 1U);
   ASSERT_TRUE(agent_->Apply({.flow = old[0].id, .paths = {{.source_port = 61'001}}}));
   Tick();
-  // From another port, told of by two packets before anybody has heard.
+  // Two packets report the other port before the control thread handles the first event.
   RoceFrame other = First(0x20, 7'000'000);
   other.source_port = 50'123;
   Send(other);
@@ -218,7 +218,7 @@ TEST_F(Control, OpensANewFlowWhenAQueuePairsNumberIsUsedAgain) {
   EXPECT_EQ(Send(other), 50'123) << "the port was the old one's";
 }
 
-TEST_F(Control, FindsOutWhichAcknowledgementsAnswerAFlow) {
+TEST_F(Control, PairsAFlowWithItsAcknowledgements) {
   Send(First(0x20));
   Tick();
   for (std::uint32_t psn = 1; psn < 8; ++psn) Send(Middle(0x20, psn));
@@ -232,7 +232,7 @@ TEST_F(Control, FindsOutWhichAcknowledgementsAnswerAFlow) {
   EXPECT_EQ(table_.Read(0).outstanding_bytes, 2048U);
 }
 
-TEST_F(Control, TakesNoAcknowledgementsThatCouldBeAnothers) {
+TEST_F(Control, IgnoresAmbiguousAcknowledgements) {
   for (const std::uint32_t qpn : {0x20U, 0x21U}) Send(First(qpn));
   Tick();
   for (std::uint32_t psn = 1; psn < 8; ++psn) {
@@ -293,15 +293,15 @@ TEST_F(DpdkConfiguration, SaysWhereTextIsWrong) {
 }
 
 TEST_F(DpdkConfiguration, SaysWhichFieldIsOutOfRangeAndWhatToDo) {
-  EXPECT_THAT(ErrorOf("fabric_port: \"b\""), HasSubstr("host_port: missing; name a port of DPDK"));
-  EXPECT_THAT(ErrorOf("host_port: \"a\""), HasSubstr("fabric_port: missing; name a port of DPDK"));
+  EXPECT_THAT(ErrorOf("fabric_port: \"b\""), HasSubstr("host_port: missing (name a port of DPDK"));
+  EXPECT_THAT(ErrorOf("host_port: \"a\""), HasSubstr("fabric_port: missing (name a port of DPDK"));
   EXPECT_THAT(ErrorOf("host_port: \"a\" fabric_port: \"a\""),
-              HasSubstr("fabric_port: is the host_port; the datapath stands between two"));
-  EXPECT_THAT(ErrorOf(ports_ + "max_flows: 16385"), HasSubstr("max_flows: 16385; at most 16384"));
-  EXPECT_THAT(ErrorOf(ports_ + "mtu: 9601"), HasSubstr("mtu: 9601; at most 9600"));
+              HasSubstr("fabric_port: must be another port than host_port"));
+  EXPECT_THAT(ErrorOf(ports_ + "max_flows: 16385"),
+              HasSubstr("max_flows: 16385 is too large (at most 16384"));
+  EXPECT_THAT(ErrorOf(ports_ + "mtu: 9601"), HasSubstr("mtu: 9601 is too large (at most 9600"));
   EXPECT_THAT(ErrorOf(ports_ + "log_level: \"loud\""), HasSubstr("log_level: "));
-  EXPECT_THAT(ErrorOf(ports_ + "offload_group: 1"),
-              HasSubstr("offload_group: there are no rules without offload: "));
+  EXPECT_THAT(ErrorOf(ports_ + "offload_group: 1"), HasSubstr("offload_group: needs offload: "));
   EXPECT_THAT(ErrorOf(ports_ + "offload: YES"), HasSubstr(path_ + ":3:"));
 }
 

@@ -1,4 +1,4 @@
-// The flows of a datapath, found by cores while the control thread changes them.
+// Tests that cores find the flows of a datapath while the control thread changes them.
 #include "agent/dpdk/flows/datapath_flow_table.h"
 
 #include <gtest/gtest.h>
@@ -66,8 +66,8 @@ FlowKey KeyBetween(const char* source, const char* destination, std::uint32_t qp
   return KeyOf(ParseRoce(frame.bytes.data(), static_cast<std::uint32_t>(frame.bytes.size())));
 }
 
-// Flows as clusters have them, from one key: to many hosts, from many, to many queue pairs, and all
-// of that at once.
+// Makes flows as in clusters from one key: to many hosts, from many, to many queue pairs, and all
+// combined.
 std::vector<std::vector<FlowKey>> FamiliesLike(const FlowKey& first) {
   const std::size_t last = first.is_v4() ? 3 : 15;  // byte of an address
   std::vector<std::vector<FlowKey>> families(4);
@@ -96,8 +96,8 @@ std::vector<std::vector<FlowKey>> FamiliesLike(const FlowKey& first) {
 const FlowKey kFirstKeys[] = {KeyBetween("10.0.0.1", "10.1.0.1", 0x11),
                               KeyBetween("fd00::1", "fd00:1::1", 0x11)};
 
-// What is looked at first is the right one, though flows of one host to queue pairs of one number
-// lie in one bucket.
+// The first guess is right, although flows of one host to queue pairs with the same number
+// share one bucket.
 TEST(FlowIndex, GuessesRightWhereKeysDifferInOneAddressAlone) {
   for (const FlowKey& first : kFirstKeys) {
     for (std::size_t size : {8U, 512U, 4096U}) {
@@ -118,7 +118,7 @@ TEST(FlowIndex, HasRoomToSpareWhileItIsSmall) {
   EXPECT_EQ(FlowIndex(100'000).bytes(), 2U << 20);
 }
 
-// About as chance would, which puts 4,096 keys into 3,223 of 8,192 buckets.
+// A random hash would put 4,096 keys into 3,223 of 8,192 buckets.
 TEST(FlowIndex, SpreadsKeysThatDifferInLittle) {
   for (const FlowKey& first : kFirstKeys) {
     for (const std::vector<FlowKey>& family : FamiliesLike(first)) {
@@ -130,7 +130,7 @@ TEST(FlowIndex, SpreadsKeysThatDifferInLittle) {
 }
 
 // A core steers packets while the control thread adds, removes and moves the flow: each packet
-// leaves with its own port or one that was chosen for its flow, and whole.
+// leaves unbroken, with its own port or one that was chosen for its flow.
 TEST(DatapathFlowTable, ChangesUnderACoreAtWork) {
   Datapath path(4);
   std::atomic<bool> stop{false};

@@ -15,7 +15,7 @@ namespace espalier::dpdk {
 // espalier-dpdk as a child of the test, without hugepages, in the caller's network namespace.
 class DatapathProcess {
  public:
-  // What all tests give it; `more`: devices and fields besides. Its file lies in `folder`, as does
+  // Starts it with common fields, and with `more` devices and fields. `folder` has its file and
   // the agent's socket.
   void Start(const std::string& folder, const std::string& more) {
     const std::string config = folder + "/dpdk.conf";
@@ -44,7 +44,7 @@ class DatapathProcess {
   DatapathProcess(const DatapathProcess&) = delete;
   DatapathProcess& operator=(const DatapathProcess&) = delete;
 
-  // What it says, until it says this; false when it has ended.
+  // Reads its output until it contains this text; returns false if it has ended before.
   bool ReadUntil(const std::string& text) {
     while (said_.find(text) == std::string::npos) {
       char piece[4096];
@@ -55,20 +55,20 @@ class DatapathProcess {
     return true;
   }
   const std::string& said() const { return said_; }
-  // All that it said, once it has ended.
+  // Returns its whole output after its end.
   const std::string& Rest() {
     (void)ReadUntil(std::string(1, '\0'));
     return said_;
   }
 
-  // Its exit code.
+  // Returns its exit code.
   int Wait() {
     int status = 0;
     waitpid(child_, &status, 0);
     child_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   }
-  // 0 where it has ended before.
+  // 0: it has ended.
   int Stop() {
     if (child_ <= 0) return 0;
     kill(child_, SIGTERM);

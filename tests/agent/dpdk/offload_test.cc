@@ -1,4 +1,4 @@
-// Which flows a device gets, against a device that does what the test says.
+// Tests which flows a device gets, with a fake device.
 #include "agent/dpdk/offload/offload.h"
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ class DeviceOffload : public ::testing::Test {
     }
     return frame;
   }
-  // Steered to `port`; its acknowledgements go to the queue pair of 0x1000 more.
+  // Adds a flow steered to `port`, whose acknowledgements go to its queue pair number plus 0x1000.
   Offload::Flow Open(std::uint32_t qpn, std::uint16_t port, bool is_v4 = true,
                      bool is_paired = true) {
     BuiltFrame built = Build(FrameOf(qpn, is_v4));
@@ -100,7 +100,7 @@ class DeviceOffload : public ::testing::Test {
     now_ += later;
     for (Offload::Flow* const flow : flows) offload_.Update(*flow, now_);
   }
-  // The device sends packets and the receiver takes them.
+  // The device sends packets and the receiver acknowledges them.
   void Prove(Offload::Flow& flow, std::uint32_t qpn) {
     Look({&flow});
     device_.sent[flow.rule.port].packets += 10;
@@ -109,7 +109,7 @@ class DeviceOffload : public ::testing::Test {
     ASSERT_TRUE(flow.id);
     ASSERT_TRUE(flow.is_proven);
   }
-  // The device sends packets, and nothing comes back; longer than is waited.
+  // The device sends packets without an acknowledgement, for longer than kStall.
   void SendToNobody(Offload::Flow& flow) {
     Look({&flow});
     for (int i = 0; i < 12; ++i) {
@@ -159,7 +159,7 @@ TEST_F(DeviceOffload, IsOfSteeredFlowsWhoseAcknowledgementsAreKnown) {
   EXPECT_EQ(Metric("offloaded_flows"), 0);
 }
 
-TEST_F(DeviceOffload, IsTriedWithOneFlowUntilAReceiverTookWhatTheDeviceRewrote) {
+TEST_F(DeviceOffload, IsTriedWithOneFlowUntilAReceiverAcknowledgesIt) {
   Offload::Flow first = Open(0x20, 61'001);
   Offload::Flow second = Open(0x21, 61'002);
   for (std::uint32_t psn = 0; psn < 5; ++psn) SendByCore(0x20, psn);
@@ -178,7 +178,7 @@ TEST_F(DeviceOffload, IsTriedWithOneFlowUntilAReceiverTookWhatTheDeviceRewrote) 
   EXPECT_EQ(Metric("offload_rules_total"), 2);
 }
 
-TEST_F(DeviceOffload, EndsWithAFlowThatNobodyAcknowledgesUntilItHasAnotherPort) {
+TEST_F(DeviceOffload, EndsForAnUnacknowledgedFlowUntilItHasAnotherPort) {
   Offload::Flow flow = Open(0x20, 61'001);
   SendToNobody(flow);
   EXPECT_TRUE(device_.rules.empty());
@@ -241,7 +241,7 @@ TEST_F(DeviceOffload, HasANewPortsRuleBeforeTheOldOneEnds) {
   EXPECT_EQ(Metric("offloaded_flows"), 0);
 }
 
-TEST_F(DeviceOffload, LeavesToTheCoresAKindOfRuleThatTheDeviceRefuses) {
+TEST_F(DeviceOffload, LeavesRefusedKindsOfRulesToTheCores) {
   device_.refusal = ErrorCode::kUnsupported;
   Offload::Flow v4 = Open(0x20, 61'001);
   Offload::Flow another_v4 = Open(0x21, 61'002);
@@ -261,7 +261,7 @@ TEST_F(DeviceOffload, AsksAFullDeviceAgainLater) {
   for (int i = 0; i < 10; ++i) Look({&proven, &flow});
   EXPECT_EQ(Metric("offload_no_room_total"), 1);
   device_.refusal.reset();
-  // Without room for its new port the flow goes to the cores: by the old rule it would keep the
+  // Without room for its new port the flow goes to the cores; with the old rule it would keep the
   // old port.
   table_.SetPort(proven.slot, 61'005);
   Look({&proven, &flow});
@@ -270,7 +270,7 @@ TEST_F(DeviceOffload, AsksAFullDeviceAgainLater) {
   EXPECT_EQ(device_.rules.size(), 2U);
 }
 
-TEST_F(DeviceOffload, LeavesToTheCoresWhatFailsForAnotherReason) {
+TEST_F(DeviceOffload, LeavesFlowsWithOtherErrorsToTheCores) {
   Offload::Flow flow = Open(0x20, 61'001);
   device_.refusal = ErrorCode::kUnavailable;
   Look({&flow});
@@ -281,7 +281,7 @@ TEST_F(DeviceOffload, LeavesToTheCoresWhatFailsForAnotherReason) {
   table_.SetPort(flow.slot, 61'002);
   Look({&flow});
   ASSERT_TRUE(flow.id);
-  // A rule that nothing is known of is none.
+  // A rule without counts is removed.
   device_.counts = false;
   Look({&flow});
   EXPECT_FALSE(flow.id);
@@ -289,7 +289,7 @@ TEST_F(DeviceOffload, LeavesToTheCoresWhatFailsForAnotherReason) {
   EXPECT_EQ(Metric("offload_failed_total"), 2);
 }
 
-TEST_F(DeviceOffload, EndsForAllWhereARuleIsNotTakenBack) {
+TEST_F(DeviceOffload, EndsForAllIfARuleIsNotRemoved) {
   Offload::Flow flow = Open(0x20, 61'001);
   Prove(flow, 0x20);
   Offload::Flow other = Open(0x21, 61'002);
@@ -321,7 +321,7 @@ TEST_F(DeviceOffload, CountsWhatTheDeviceSentToo) {
   EXPECT_EQ(total.bytes, 17U * 1024);
 }
 
-// Further than any packet that cores miss.
+// The gap is larger than any that cores accept.
 TEST_F(DeviceOffload, LeavesNoGapToTheCoresThatGoOn) {
   constexpr std::uint32_t kFar = 5'000'000;
   Offload::Flow flow = Open(0x20, 61'001);

@@ -1,5 +1,5 @@
-// Flows of a datapath: what cores tell of them, what becomes of their packets, and that nothing of
-// it needs a lock.
+// Tests what cores report of flows, how they change packets, and that they need
+// no lock.
 #include "agent/dpdk/flows/packet_steering.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace espalier::dpdk {
 namespace {
 
-// From the other end to the queue pair 0x99, which sends the flow.
+// Makes an acknowledgement from the other end to the queue pair 0x99, which sends the flow.
 RoceFrame Acknowledgement(std::uint32_t psn, std::uint8_t syndrome = 0) {
   return {.source = "10.0.1.1",
           .destination = "10.0.0.1",
@@ -36,13 +36,13 @@ TEST(PacketSteering, TellsOfAnElephantWithItsFirstPacket) {
   EXPECT_EQ(event->key.source().ToString(), "10.0.0.1");
   EXPECT_EQ(event->key.destination().ToString(), "10.0.1.1");
   EXPECT_EQ(event->key.qpn(), 0x11U);
-  // Mice, middles and the queue pairs of management are nobody's news.
+  // Mice, middle packets and management queue pairs are not reported.
   path.Send({.opcode = 0x0A, .payload = Reth(512, 512)});
   path.Send(WriteMiddle(7));
   path.Send({.opcode = 0x06, .destination_qpn = 1, .payload = Reth(1 << 20, 64)});
   path.Send({.opcode = 0x64, .payload = Bytes(64, 1)});
   EXPECT_FALSE(path.steering.events().Pop());
-  // A SEND says no length.
+  // A SEND has no length.
   path.Send({.opcode = 0x00});
   EXPECT_EQ(path.steering.events().Pop()->message_bytes, 0U);
 }
@@ -81,14 +81,14 @@ TEST(PacketSteering, LeavesOtherTrafficAsItIs) {
     path.Out(*bytes);
     EXPECT_EQ(*bytes, before);
   }
-  // An agent's probe of the flow's path: the port is what it asks about.
+  // An agent's probe keeps its port, whose path it checks.
   RoceFrame probe{.hop_limit = 3, .opcode = 0x04, .psn = 0, .payload = Bytes(12, 0)};
   ExpectPort(path.Send(probe), 50'000);
   probe.hop_limit = 64;
   ExpectPort(path.Send(probe), 60'001);
 }
 
-TEST(PacketSteering, KnowsHowMuchAReadBrings) {
+TEST(PacketSteering, KnowsTheSizeOfARead) {
   Datapath path;
   path.Receive({.source = "10.0.1.1",
                 .destination = "10.0.0.1",
@@ -106,7 +106,7 @@ TEST(PacketSteering, KnowsHowMuchAReadBrings) {
   EXPECT_EQ(event->message_bytes, 3U << 20);
   path.Send({.opcode = 0x0D, .psn = 5001, .payload = response});
   EXPECT_EQ(path.steering.events().Pop()->message_bytes, 0U) << "a request that nobody saw";
-  // Responses count up; requests of the other direction on the same queue pair do not.
+  // Responses advance the PSN; requests of the other direction on the same queue pair do not.
   const std::uint32_t slot = path.Open(*event, 60'000);
   path.Send({.opcode = 0x0E, .psn = 5000, .payload = Bytes(1024, 1)});
   path.Send(WriteMiddle(9));
@@ -115,7 +115,7 @@ TEST(PacketSteering, KnowsHowMuchAReadBrings) {
   EXPECT_EQ(path.table.Read(slot).retries, 0U);
 }
 
-TEST(PacketSteering, CountsBytesOnceAndWhatIsSentAgain) {
+TEST(PacketSteering, CountsBytesOnceAndRetransmissions) {
   Datapath path;
   path.Send(WriteFirst(0xFFFFFE));
   const std::uint32_t slot = path.Open(*path.steering.events().Pop());
@@ -160,7 +160,7 @@ TEST(PacketSteering, MeasuresWithTheAcknowledgementsOfAFlow) {
   path.Receive(Acknowledgement(103));
   EXPECT_EQ(path.table.Read(slot).rtt_us, 40U);
   EXPECT_EQ(path.table.Read(slot).outstanding_bytes, 0U);
-  // "Resend from 105" acknowledges 104. What is sent again is not timed.
+  // A sequence NAK for 105 acknowledges 104. Retransmissions are not timed.
   for (std::uint32_t psn = 104; psn < 107; ++psn) {
     last.psn = psn;
     path.Send(last);
@@ -193,7 +193,7 @@ TEST(PacketSteering, TellsWhenAnotherQueuePairHasTheNumber) {
   EXPECT_EQ(path.table.Read(slot).bytes, 0U);
 }
 
-TEST(PacketSteering, NeverWaitsForWhoListens) {
+TEST(PacketSteering, NeverWaitsForTheControlThread) {
   Datapath path;
   for (std::uint32_t i = 0; i < 5000; ++i) {
     RoceFrame frame = WriteFirst();
@@ -206,7 +206,7 @@ TEST(PacketSteering, NeverWaitsForWhoListens) {
   EXPECT_EQ(path.steering.counts().rewritten.load(), 0U);
 }
 
-// What a frame is to leave as, from parsing and the change of port alone; none of its flow's
+// Returns how a frame must leave, by parsing and the change of port alone, without its flow's
 // history.
 using Ports = std::unordered_map<FlowKey, std::uint16_t, FlowKeyHash>;
 Bytes LeavesAs(const BuiltFrame& frame, const Ports& ports) {
@@ -218,7 +218,7 @@ Bytes LeavesAs(const BuiltFrame& frame, const Ports& ports) {
   return bytes;
 }
 
-// The packet that a flow is expected to send next, and the same with something else about it.
+// Makes the next packet that a flow is expected to send, and variants of it.
 RoceFrame NextOf(RoceFrame& last, std::mt19937_64& random) {
   last.psn = (last.psn + 1) & kPsnMask;
   if (random() % 8 == 0) last.payload.resize(4 * (random() % 300), 0x11);
@@ -264,7 +264,7 @@ RoceFrame NextOf(RoceFrame& last, std::mt19937_64& random) {
   return frame;
 }
 
-// Flows that send nothing: with many in a table, cores work another way than with few.
+// Adds flows that send nothing, as cores interleave stages if the table has many.
 constexpr std::uint32_t kMany = 10'000;
 void AddSilentFlows(DatapathFlowTable& table, std::uint32_t count) {
   FlowKey key = KeyOfFlow(0x100000);
@@ -274,7 +274,7 @@ void AddSilentFlows(DatapathFlowTable& table, std::uint32_t count) {
   }
 }
 
-// The short way for what was expected, the long way for all else: the same bytes leave, whatever is
+// The fast path and the slow path must give the same bytes, whatever is
 // changed in a packet, by builder or by chance.
 void SteerAtRandom(std::uint32_t silent_flows) {
   const std::uint64_t seed = std::random_device()();
@@ -334,7 +334,7 @@ TEST(PacketSteering, GivesEveryPacketWhatItWouldGetAlone) { SteerAtRandom(0); }
 
 TEST(PacketSteering, GivesEveryPacketWhatItWouldGetAloneAmongManyFlows) { SteerAtRandom(kMany); }
 
-// Bursts of every length, with what is no packet among them: each frame is counted once.
+// Bursts of every length, also with frames that are no packets: each frame is counted once.
 TEST(PacketSteering, CountsBurstsOfEveryLengthAmongFewAndManyFlows) {
   for (const std::uint32_t silent_flows : {0U, kMany}) {
     Datapath path(silent_flows + 1);
@@ -373,7 +373,7 @@ TEST(PacketSteering, CountsBurstsOfEveryLengthAmongFewAndManyFlows) {
   }
 }
 
-// Each of them at once with what the short way counts.
+// Compares each count with that of the fast path.
 TEST(PacketSteering, CountsTheSameWhetherExpectedOrNot) {
   Datapath path;
   path.Send(WriteFirst(0xFFFFF0));
@@ -404,7 +404,7 @@ TEST(PacketSteering, CountsTheSameWhetherExpectedOrNot) {
   EXPECT_EQ(path.steering.counts().roce.load(), 71U);
 }
 
-// Lengths and opcodes that change from packet to packet; what is no request of the flow, or no
+// Lengths and opcodes change from packet to packet. A packet that is no request of the flow, or no
 // whole packet, counts nothing.
 TEST(PacketSteering, CountsPacketsOfEveryLengthOnce) {
   for (const bool is_v4 : {true, false}) {
@@ -466,7 +466,7 @@ TEST(PacketSteering, ComparesAllOfTheAddresses) {
   ExpectPort(path.Send(frame), 60'001);
 }
 
-// Were a device to spread a flow over cores, each packet would still be right.
+// If a device spreads a flow over cores, each packet must still be right.
 TEST(PacketSteering, IsRightForAFlowOnTwoCores) {
   DatapathFlowTable table(4, 2);
   PacketSteering cores[2] = {{table, 0, Patch()}, {table, 1, Patch()}};

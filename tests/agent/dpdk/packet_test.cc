@@ -1,4 +1,4 @@
-// Parsing, and the change of a source port, against what is written from the specification alone.
+// Tests parsing and the change of a source port against code written from the specification.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(RocePacket, IsFoundBehindEveryStackOfHeaders) {
   }
 }
 
-TEST(RocePacket, SaysWhatAMessageMoves) {
+TEST(RocePacket, KnowsTheSizeOfAMessage) {
   const auto dma = [](int opcode, Bytes payload) {
     BuiltFrame frame =
         Build({.opcode = static_cast<std::uint8_t>(opcode), .payload = std::move(payload)});
@@ -209,7 +209,7 @@ RoceFrame RandomFrame(std::mt19937_64& random) {
   return frame;
 }
 
-// What the sum of a UDP checksum is after a change is asked of the whole packet.
+// Checks CRC and UDP checksum against those computed from the whole packet.
 void ExpectWhole(const BuiltFrame& frame, bool has_checksum) {
   ASSERT_EQ(StoredIcrc(frame), ReferenceIcrc(frame));
   const std::uint16_t checksum = Get16(frame.bytes, frame.udp + 6);
@@ -237,7 +237,7 @@ TEST(SourcePort, KeepsBothChecksumsOfAMillionRandomPackets) {
       ASSERT_EQ(packet.source_port(), port);
       ASSERT_NO_FATAL_FAILURE(ExpectWhole(built, frame.udp_checksum));
     }
-    // Nothing but port, checksum and CRC is another.
+    // Only port, checksum and CRC may differ.
     Put16(expected, built.udp, Get16(built.bytes, built.udp));
     Put16(expected, built.udp + 6, Get16(built.bytes, built.udp + 6));
     for (std::size_t at = built.end - 4; at < built.end; ++at) expected[at] = built.bytes[at];
@@ -271,7 +271,7 @@ TEST(SourcePort, NeverHidesThatAPacketWasBroken) {
   EXPECT_NE(StoredIcrc(frame), ReferenceIcrc(frame));
 }
 
-// A checksum that comes out as zero is sent as all ones: zero would say that there is none.
+// A checksum of zero is sent as all ones, as zero means "no checksum".
 TEST(SourcePort, NeverLosesAChecksum) {
   BuiltFrame frame = Build({.udp_checksum = true});
   int all_ones = 0;

@@ -55,7 +55,7 @@ std::vector<Bytes> ReadFrames(const std::string& path) {
   return frames;
 }
 
-// A frame, and of which of the two flows it is; -1: of none.
+// A frame, and its flow (one of two; -1: none).
 struct Sent {
   BuiltFrame frame;
   int flow = -1;
@@ -78,7 +78,7 @@ class Replay : public ::testing::Test {
                                 "/back\" eal: \"--vdev=net_pcap1,rx_pcap=" + folder +
                                 "/none,tx_pcap=" + folder +
                                 "/out\" host_port: \"net_pcap0\" fabric_port: \"net_pcap1\"");
-    // For reading too: to open it then waits for nobody.
+    // Also opened for reading, so that opening does not block.
     in_ = UniqueFd(open((folder + "/in").c_str(), O_RDWR | O_CLOEXEC));
     Write(PcapHeader());
     ASSERT_TRUE(datapath_.ReadUntil("event=ready")) << datapath_.said();
@@ -128,7 +128,7 @@ RoceFrame FlowFrame(int flow, std::uint32_t psn) {
   return frame;
 }
 
-// Other traffic and broken frames: none of it may change.
+// Makes other traffic and broken frames, which must not change.
 BuiltFrame Stranger(std::mt19937& random) {
   RoceFrame frame = FlowFrame(static_cast<int>(random() % 2), static_cast<std::uint32_t>(random()));
   const auto kind = random() % 6;
@@ -182,8 +182,8 @@ TEST_F(Replay, ChangesThePortsOfItsFlowsAndNothingElse) {
   }
   Send(more);
   in_ = UniqueFd();  // the end of the capture
-  // What leaves is whole in the file once the datapath has ended, which may be when it has seen
-  // all.
+  // The output file is complete when the datapath has ended, which may be after it has seen
+  // everything.
   EXPECT_TRUE(RunAgentUntil([&] {
     const std::span<const agent::FlowSample> samples = agent_->Flows();
     return std::all_of(samples.begin(), samples.end(), [&](const auto& sample) {

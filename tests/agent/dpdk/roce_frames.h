@@ -15,7 +15,7 @@ namespace espalier::dpdk {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// What a RoCEv2 frame is made of; every part can be had.
+// The parts of a RoCEv2 frame.
 struct RoceFrame {
   std::vector<std::uint16_t> vlan_types;  // 0x8100, 0x88A8, outermost first
   std::string source = "10.0.0.1";
@@ -64,8 +64,8 @@ inline Bytes Reth(std::uint32_t dma_bytes, std::size_t payload_bytes = 0) {
 // An AETH (4 bytes): 0 acknowledges, 0x60 asks to send again.
 inline Bytes Aeth(std::uint8_t syndrome) { return {syndrome, 0, 0, 1}; }
 
-// The invariant CRC of annex A17.3.3, with zlib's CRC and wherever the UDP header lies: written
-// for tests from the text, not from the product's code.
+// Computes the invariant CRC of annex A17.3.3 with zlib, for any position of the UDP header.
+// Written from the specification, independently of the product's code.
 inline std::uint32_t ReferenceIcrc(const BuiltFrame& frame) {
   Bytes masked(8, 0xFF);
   masked.insert(masked.end(), frame.bytes.begin() + static_cast<std::ptrdiff_t>(frame.ip),
@@ -89,7 +89,7 @@ inline std::uint32_t StoredIcrc(const BuiltFrame& frame) {
   return icrc;
 }
 
-// The UDP checksum that the packet ought to have, from nothing of the one it has.
+// Computes the UDP checksum that the packet should have, independently of the one it has.
 inline std::uint16_t ReferenceUdpChecksum(const BuiltFrame& frame) {
   const Bytes& bytes = frame.bytes;
   const bool is_v4 = bytes[frame.ip] >> 4 == 4;

@@ -1,5 +1,5 @@
-// What RteRules says to a driver. The driver is this file: its functions stand before those of
-// DPDK's library, as the program's own do.
+// Tests the rules that RteRules gives to a driver. This file is the driver: its functions replace
+// those of DPDK's library.
 #include "agent/dpdk/offload/rte_rules.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// A rule as it was said: what lies behind its pointers is copied.
+// A rule as the driver got it, with copies of what its pointers refer to.
 struct Said {
   std::uint16_t port = 0;
   rte_flow_attr attributes{};
@@ -238,7 +238,7 @@ TEST_F(Rules, MatchIpv6BehindATag) {
   EXPECT_EQ(destination[15], 9);
 }
 
-TEST_F(Rules, AreSaidAsTheDriverTakesThem) {
+TEST_F(Rules, HaveTheFormThatTheDriverAccepts) {
   int asked = 0;
   driver_.validate = [&asked](const Said& said) {
     ++asked;
@@ -285,7 +285,7 @@ TEST_F(Rules, SayWhyTheyAreRefused) {
   }
 }
 
-TEST_F(Rules, AreCountedAndTakenBack) {
+TEST_F(Rules, AreCountedAndRemoved) {
   auto rules = Open();
   const Result<RuleId> first = rules->Create(RuleOf({}));
   ASSERT_TRUE(first);
@@ -307,7 +307,7 @@ TEST_F(Rules, AreCountedAndTakenBack) {
   EXPECT_TRUE(driver_.rules.empty()) << "they end with the process";
 }
 
-TEST_F(Rules, OfAGroupAreLedToAndLeaveTheRestToTheCores) {
+TEST_F(Rules, OfAGroupGetRocePacketsAndSendTheRestToTheCores) {
   const auto rules = Open(7);
   ASSERT_EQ(driver_.created.size(), 3U);
   const Said& rest = driver_.created[0];

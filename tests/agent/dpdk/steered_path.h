@@ -16,7 +16,7 @@ inline const IcrcPatch& Patch() {
 struct Datapath {
   explicit Datapath(std::uint32_t max_flows = 16) : table(max_flows, 1) {}
 
-  // The frame as it leaves, or as it came in.
+  // Returns the frame after steering.
   BuiltFrame Send(const RoceFrame& frame) {
     BuiltFrame built = Build(frame);
     Out(built.bytes);
@@ -33,7 +33,7 @@ struct Datapath {
     steering.Incoming({&received, 1}, now_us);
     EXPECT_EQ(built.bytes, before);
   }
-  // The flow that an event is of.
+  // Adds the flow of an event.
   std::uint32_t Open(const FlowEvent& event, std::uint16_t port = 0) {
     const std::uint32_t slot =
         table.Add(event.key, event.flow_kind, event.own_port, event.psn).value();

@@ -10,7 +10,7 @@
 namespace espalier::engine {
 namespace {
 
-// What each field is where the file leaves it out, as the file would write it.
+// Returns the default of each field in the syntax of the file.
 std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   const runtime::OffloadOptions& limits = config.offload;
   const auto text = [](auto number) { return fmt::format("{}", number); };

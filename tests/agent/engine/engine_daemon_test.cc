@@ -1,4 +1,4 @@
-// The engine as a process of its own: what it may do, how it ends, and what programs see of that.
+// Tests espalier-engine as a process: its privileges, its end, and what programs see of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ class EngineDaemon : public testing::Test {
         << "\"\nlog_level: \"error\"\n"
         << more;
   }
-  // With a descriptor 3 that listens, where one is given.
+  // Starts it with the given listening socket as descriptor 3, if there is one.
   void Start(int listener = -1) {
     process_ = ::fork();
     if (process_ == 0) {
@@ -73,7 +73,7 @@ class EngineDaemon : public testing::Test {
     process_ = 0;
     return status;
   }
-  // The lines of /proc/PID/status.
+  // Returns the lines of /proc/PID/status.
   std::map<std::string, std::string> Status() const {
     std::ifstream file("/proc/" + std::to_string(process_) + "/status");
     std::map<std::string, std::string> status;
@@ -115,7 +115,7 @@ TEST_F(EngineDaemon, HasNoPrivilegesToLose) {
   }
   EXPECT_EQ(status["NoNewPrivs"], "1");
   EXPECT_EQ(status["Seccomp"], "2");
-  // Every thread has the filter, those that serve programs, too.
+  // Every thread has the filter, including those that serve programs.
   ExpectServes();
   EngineProgram program(Path("agent.sock.offload"));
   ASSERT_EQ(program.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
@@ -131,7 +131,7 @@ TEST_F(EngineDaemon, BecomesTheUserOfItsConfiguration) {
   ExpectServes();
 }
 
-TEST_F(EngineDaemon, ThatIsKilledIsToldToProgramsAndComesBack) {
+TEST_F(EngineDaemon, TellsProgramsWhenItIsKilledAndComesBack) {
   Start();
   EngineProgram program(Path("agent.sock.offload"));
   ASSERT_EQ(program.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
@@ -142,7 +142,7 @@ TEST_F(EngineDaemon, ThatIsKilledIsToldToProgramsAndComesBack) {
   EXPECT_TRUE(WIFEXITED(Kill(SIGTERM)));
 }
 
-// systemd keeps the socket while the engine is started anew, so that no program finds it missing.
+// systemd keeps the socket while the service restarts, so that programs always find it.
 TEST_F(EngineDaemon, TakesItsSocketFromSystemd) {
   const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
   sockaddr_un at = {};

@@ -22,7 +22,7 @@ namespace {
 constexpr int kRefused = 42;
 constexpr int kAllowed = 43;
 
-// What an intruder meets who does this in a sandbox: the signal that ends the process, as a
+// Does this in a sandboxed process. Returns the signal that ends the process, as a
 // negative number, or kRefused or kAllowed.
 int InSandbox(const std::function<bool()>& attempt) {
   const pid_t child = ::fork();
@@ -35,7 +35,7 @@ int InSandbox(const std::function<bool()>& attempt) {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-TEST(Sandbox, EndsWhoReachesForOtherProcesses) {
+TEST(Sandbox, EndsAProcessThatAccessesOtherProcesses) {
   const pid_t other = ::getpid();
   char byte = 0;
   iovec here = {&byte, 1};
@@ -48,7 +48,7 @@ TEST(Sandbox, EndsWhoReachesForOtherProcesses) {
   EXPECT_EQ(InSandbox([&] { return ::kill(other, 0) == 0; }), kRefused);
 }
 
-TEST(Sandbox, EndsWhoRunsProgramsOrLeavesHisNamespaces) {
+TEST(Sandbox, EndsAProcessThatRunsProgramsOrChangesNamespaces) {
   EXPECT_EQ(InSandbox([] { return ::execl("/bin/true", "true", nullptr) == 0; }), -SIGSYS);
   EXPECT_EQ(InSandbox([] { return ::syscall(SYS_unshare, 0) == 0; }), -SIGSYS);
   EXPECT_EQ(InSandbox([] { return ::syscall(SYS_bpf, 0, 0, 0) == 0; }), -SIGSYS);

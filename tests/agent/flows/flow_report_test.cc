@@ -76,7 +76,7 @@ TEST_F(FlowReportTest, FlowThatHasSentEnoughBecomesAnElephant) {
   EXPECT_THAT(Reports(), SizeIs(1));
 }
 
-TEST_F(FlowReportTest, ProgressIsToldWhenItIsWorthIt) {
+TEST_F(FlowReportTest, ProgressIsReportedWhenItMatters) {
   Sync();
   Open(1, 160 * kMiB);
   Reports();
@@ -92,7 +92,7 @@ TEST_F(FlowReportTest, ProgressIsToldWhenItIsWorthIt) {
   EXPECT_EQ(reports[0].progress[0].remaining_bytes, 150 * kMiB - 1);
 }
 
-TEST_F(FlowReportTest, RateOfABigFlowIsToldEverySecond) {
+TEST_F(FlowReportTest, RateOfABigFlowIsReportedEverySecond) {
   Sync();
   Open(1, std::uint64_t{1} << 40);
   Reports();
@@ -219,7 +219,7 @@ TEST_F(FlowReportTest, StrangeProgressIsSurvived) {
   EXPECT_FALSE(Reports().empty());
 }
 
-// What a controller puts together from the reports is what the source has, whatever happens.
+// A controller that applies all reports knows the flows of the source.
 TEST_F(FlowReportTest, ReportsAddUpToTheFlowsThereAre) {
   std::mt19937_64 random(5);
   Sync();

@@ -13,7 +13,7 @@ using wire::PathVerdict;
 
 class PathGuardTest : public AgentTest {
  protected:
-  // A pushed flow that stops making progress now.
+  // Opens a pushed flow that makes no progress.
   void StuckFlow(std::uint16_t port) {
     Sync();
     Open(1);
@@ -68,7 +68,7 @@ TEST_F(PathGuardTest, PathThatAnswersIsKept) {
   EXPECT_THAT(Health(), IsEmpty());
 }
 
-TEST_F(PathGuardTest, GrowingRetriesAreEnoughWhereNobodyAnswers) {
+TEST_F(PathGuardTest, GrowingRetriesAreEnoughWithoutAnyAnswers) {
   StuckFlow(50'000);
   probes_.answers = false;
   Live(200 * kMs);
@@ -77,7 +77,7 @@ TEST_F(PathGuardTest, GrowingRetriesAreEnoughWhereNobodyAnswers) {
   EXPECT_NE(PortOf(1), 50'000);
 }
 
-TEST_F(PathGuardTest, RedrawsUntilThereIsProgressButNotTooOften) {
+TEST_F(PathGuardTest, ReroutesUntilThereIsProgressButNotTooOften) {
   StuckFlow(50'000);
   probes_.answers = false;
   Retry();
@@ -125,7 +125,7 @@ TEST_F(PathGuardTest, WorksWithoutAController) {
   EXPECT_THAT(Health(), IsEmpty());
 }
 
-TEST_F(PathGuardTest, AControllerThatComesBackHearsOfThePortThatWasDrawn) {
+TEST_F(PathGuardTest, ReportsTheDrawnPortToAReturningController) {
   StuckFlow(50'000);
   probes_.dead_ports = {50'000};
   Step(5 * kSecond);
@@ -148,7 +148,7 @@ TEST_F(PathGuardTest, FlowThatCannotMoveStays) {
   EXPECT_EQ(PortOf(1), 50'000);
 }
 
-TEST_F(PathGuardTest, RefusedRedrawIsReportedAsDead) {
+TEST_F(PathGuardTest, RefusedRerouteIsReportedAsDead) {
   StuckFlow(50'000);
   probes_.dead_ports = {50'000};
   actuator_.refused = {wire::LocalFlowId(1)};
@@ -179,7 +179,7 @@ TEST_F(PathGuardTest, OnlyTheDeadPathsOfASplitFlowAreReplaced) {
 
 class SplitFlowTest : public PathGuardTest {
  protected:
-  // A flow over three paths, all of which have something outstanding.
+  // Opens a flow over three paths, all with bytes in flight.
   void StartSplit() {
     Sync();
     Open(1, std::uint64_t{1} << 40);
@@ -193,7 +193,7 @@ class SplitFlowTest : public PathGuardTest {
     bus_.sent.clear();
   }
   FlowSample& Flow() { return source_.flows.at(wire::LocalFlowId(1)); }
-  // All parts but these make progress.
+  // All subflows except these make progress.
   void Run(Duration span, const std::set<std::uint16_t>& stuck) {
     for (Duration done{}; done < span; done += 10 * kMs) {
       for (PortProgress& port : Flow().ports) {
@@ -219,7 +219,7 @@ class SplitFlowTest : public PathGuardTest {
   static constexpr std::uint16_t kPorts[] = {50'000, 50'001, 50'002};
 };
 
-TEST_F(SplitFlowTest, LeavesTheOnePathThatIsDeadWhileOthersGoOn) {
+TEST_F(SplitFlowTest, LeavesOnlyTheDeadPath) {
   StartSplit();
   probes_.dead_ports = {50'001};
   Run(kSecond, {50'001});
@@ -239,7 +239,7 @@ TEST_F(SplitFlowTest, LeavesTheOnePathThatIsDeadWhileOthersGoOn) {
   }
 }
 
-TEST_F(SplitFlowTest, RetriesOfThatPartAreEnoughWhereNobodyAnswers) {
+TEST_F(SplitFlowTest, RetriesOfOneSubflowAreEnoughWithoutAnyAnswers) {
   StartSplit();
   probes_.answers = false;
   Run(2 * kSecond, {50'002});
@@ -255,7 +255,7 @@ TEST_F(SplitFlowTest, RetriesOfThatPartAreEnoughWhereNobodyAnswers) {
   EXPECT_EQ(Ports()[1], 50'001);
 }
 
-TEST_F(SplitFlowTest, APartThatHasNothingToSendIsNotStuck) {
+TEST_F(SplitFlowTest, SubflowWithNothingToSendIsNotStuck) {
   StartSplit();
   Flow().ports[1].outstanding_bytes = 0;
   probes_.dead_ports = {50'001};
@@ -276,8 +276,8 @@ TEST_F(SplitFlowTest, APathThatCannotBeLeftIsReportedByItsOwnNumber) {
   EXPECT_EQ(health[0].source_port, 50'002);
 }
 
-// A connection on a port that is not in force any more drains, or is its program's to cut off.
-TEST_F(SplitFlowTest, PartsOnPortsOfThePastAreNotLookedAt) {
+// A connection on a former port drains, or its program ends it.
+TEST_F(SplitFlowTest, SubflowsOnFormerPortsAreIgnored) {
   StartSplit();
   Flow().ports.push_back({.source_port = 49'999, .outstanding_bytes = 1});
   Run(2 * kSecond, {49'999});
@@ -331,8 +331,8 @@ TEST_F(PathGuardTest, ManyDeadFlowsAreCheckedAFewAtATimeAndAllMove) {
   EXPECT_GE(distinct.size(), 490u);
 }
 
-// A program that announces dead flows without end chooses where its host sends probes.
-TEST_F(PathGuardTest, ProgramsCannotHaveTheHostSendMoreThanItsBudget) {
+// A program that announces dead flows without end chooses where its host sends probes to.
+TEST_F(PathGuardTest, ProgramsCannotExceedTheProbeBudget) {
   Sync();
   probes_.answers = false;
   constexpr std::uint64_t kFlows = 3'000;

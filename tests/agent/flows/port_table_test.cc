@@ -107,7 +107,7 @@ TEST_F(PortTableTest, NewEpochStartsWithAFullPushWhereSomethingWasPushedBefore) 
   EXPECT_EQ(Port(1), 0);
 }
 
-TEST_F(PortTableTest, FullPushLeavesAloneWhatItRepeats) {
+TEST_F(PortTableTest, FullPushLeavesRepeatedPathSetsAlone) {
   Push(1, 1, {Set(1, 50'001), Set(2, 50'002)});
   ASSERT_TRUE(table_.RerouteLocally(Set(2, 60'000)));
   const int calls = actuator_.calls;
@@ -115,7 +115,7 @@ TEST_F(PortTableTest, FullPushLeavesAloneWhatItRepeats) {
   EXPECT_EQ(actuator_.calls, calls);
   EXPECT_EQ(Port(2), 60'000);
   EXPECT_FALSE(table_.IsSteered(Id(2), 60'000));
-  // What a difference says is meant.
+  // A difference overrides.
   Push(2, 2, {Set(2, 50'002)});
   EXPECT_EQ(Port(2), 50'002);
   EXPECT_TRUE(table_.IsSteered(Id(2), 50'002));
@@ -159,7 +159,7 @@ TEST_F(PortTableTest, EmptyPathSetIsAWithdrawal) {
   EXPECT_EQ(table_.Find(Id(1)), nullptr);
 }
 
-TEST_F(PortTableTest, WhatAnAgentBeforeGaveIsAdoptedUntilItIsWithdrawn) {
+TEST_F(PortTableTest, PathsOfAnEarlierAgentAreAdoptedUntilTheyAreWithdrawn) {
   for (const std::uint64_t id : {5, 6}) {
     source_.flows[Id(id)] = {.id = Id(id), .job = {}, .kept = Set(id, 50'005)};
   }
@@ -190,7 +190,7 @@ TEST_F(PortTableTest, ExpiryClearsAllAndAsksForAFullPush) {
 }
 
 // Whatever is lost, repeated or delayed, an agent that answers kNeedFull ends with the sender's
-// plan once a full push comes through.
+// path sets once a full push arrives.
 TEST_F(PortTableTest, AgreesWithTheSenderAfterAnyLossAndRepetition) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {

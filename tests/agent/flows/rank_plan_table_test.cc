@@ -47,7 +47,7 @@ TEST_F(RankPlanTableTest, PlansComeIntoForceWithTheirPush) {
   EXPECT_EQ(news_.size(), 2U);
 }
 
-TEST_F(RankPlanTableTest, ADifferenceChangesWhatItNames) {
+TEST_F(RankPlanTableTest, ADifferenceChangesOnlyTheRanksThatItNames) {
   table_.HandlePlan(Plan(1, "a", 0, 7));
   table_.HandlePlan(Plan(1, "b", 0, 8));
   table_.Apply(Push(1, 2, true));
@@ -61,7 +61,7 @@ TEST_F(RankPlanTableTest, ADifferenceChangesWhatItNames) {
   EXPECT_EQ(news_.back().program, "");
 }
 
-TEST_F(RankPlanTableTest, AFullPushIsAllThatThereIsAndRepeatsNothing) {
+TEST_F(RankPlanTableTest, AFullPushReplacesAllPlansAndReportsOnlyChanges) {
   table_.HandlePlan(Plan(1, "a", 0, 7));
   table_.HandlePlan(Plan(1, "b", 0, 8));
   table_.Apply(Push(1, 2, true));
@@ -75,7 +75,7 @@ TEST_F(RankPlanTableTest, AFullPushIsAllThatThereIsAndRepeatsNothing) {
   EXPECT_TRUE(table_.in_force().empty());
 }
 
-TEST_F(RankPlanTableTest, PlansOfAPushThatNeverCameAreForgotten) {
+TEST_F(RankPlanTableTest, PlansWithoutTheirPushAreForgotten) {
   table_.HandlePlan(Plan(1, "a", 0, 7));
   table_.HandlePlan(Plan(2, "b", 0, 8));
   EXPECT_TRUE(table_.HasAllPlans(Push(2, 1, false)));

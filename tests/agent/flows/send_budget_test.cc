@@ -1,5 +1,5 @@
-// Programs decide how much their agent has to tell. Whatever they do, it stays within what its
-// controller takes, and what matters goes out.
+// Programs determine how much their agent has to report. Whatever they do, it stays within its
+// limits, and important messages are sent.
 #include "agent/flows/send_budget.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 namespace espalier::agent {
 namespace {
 
-// What a controller with the default limits makes of the messages, second by second.
+// Checks the messages against the default limits of a controller, second by second.
 class StrictController {
  public:
   bool Takes(const std::vector<wire::Message>& messages, TimePoint now) {
@@ -31,7 +31,7 @@ class StrictController {
 
 class AgentUnderAttack : public AgentTest {
  protected:
-  // Whether all that was sent since the last call is within the limits.
+  // True if everything sent since the last call is within the limits.
   bool IsTaken() { return controller_.Takes(std::exchange(bus_.sent, {}), loop_.Now()); }
   std::size_t Heartbeats() {
     return static_cast<std::size_t>(std::ranges::count_if(bus_.sent, [](const wire::Message& sent) {
@@ -85,7 +85,7 @@ TEST_F(AgentUnderAttack, CollectiveReportsWithoutEndAreDroppedAndAllElseGoesOut)
   EXPECT_EQ(metrics_.MakeCounter("espalier_agent_flow_reports_delayed_total", "").Value(), 0);
 }
 
-TEST_F(AgentUnderAttack, WhatIsPutOffIsToldLater) {
+TEST_F(AgentUnderAttack, DelayedReportsAreSentLater) {
   Make();
   agent_->Start();
   bus_.Deliver(wire::Welcome{.accepted = true,

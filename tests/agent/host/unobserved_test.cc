@@ -1,4 +1,4 @@
-// Queue pairs as the kernel tells of them, and which of them are no flows.
+// Tests the list of the kernel's queue pairs, and which of them belong to no flow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -81,8 +81,8 @@ TEST(QueuePairList, HasTheConnectionsThatCanSend) {
   EXPECT_EQ(pairs[1].number, 21U);
 }
 
-// Whatever comes is read without a step outside of it (asan), and nothing is made up.
-TEST(QueuePairList, LeavesOutWhatIsCutOffOrWrong) {
+// Any bytes are read without an access outside of them (asan), and give no invented entries.
+TEST(QueuePairList, SkipsTruncatedAndWrongEntries) {
   const Bytes whole = Answer({Entry(17, 18, IBV_QPT_RC, IBV_QPS_RTS)});
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     EXPECT_THAT(Read(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))),
@@ -98,7 +98,7 @@ TEST(QueuePairList, LeavesOutWhatIsCutOffOrWrong) {
   }
 }
 
-TEST(Unobserved, AreThoseThatNoFlowIsOf) {
+TEST(Unobserved, AreQueuePairsWithoutAFlow) {
   const std::vector<KernelQueuePair> pairs = {{.number = 17, .remote_number = 18},
                                               {.number = 19, .remote_number = 20},
                                               {.number = 21, .remote_number = 22}};
@@ -114,7 +114,7 @@ TEST(Unobserved, AreThoseThatNoFlowIsOf) {
   EXPECT_THAT(FindUnobserved(pairs, {}, {}), SizeIs(3));
 }
 
-TEST(DeviceTable, AnAddressThatIsNobodysOpensDevicesEverMoreSeldom) {
+TEST(DeviceTable, OpensDevicesAtGrowingIntervalsForUnknownAddresses) {
   int lists = 0;
   DeviceTable table([&lists] {
     ++lists;
@@ -136,7 +136,7 @@ TEST(DeviceTable, AnAddressThatIsNobodysOpensDevicesEverMoreSeldom) {
   EXPECT_GE(lists, 12);
 }
 
-TEST(Unobserved, NumbersAreADevicesOwn) {
+TEST(Unobserved, NumbersAreUniqueInOneDeviceOnly) {
   const std::vector<KernelQueuePair> pairs = {
       {.device = "rxe0", .number = 17, .remote_number = 17},
       {.device = "rxe1", .number = 17, .remote_number = 17}};

@@ -129,7 +129,7 @@ TEST_F(LocalApi, GarbageInSharedMemoryHarmsOnlyItsWriter) {
     espalier_local_memory& memory = client.Map();
     auto* const bytes = reinterpret_cast<std::uint64_t*>(&memory);
     for (std::size_t i = 0; i < sizeof(memory) / 8; ++i) bytes[i] = random();
-    if (round % 2 == 0) {  // slots that pass, so that the garbage is their progress
+    if (round % 2 == 0) {  // valid slots with garbage as progress
       for (espalier_local_slot& slot : memory.slots) slot.flow = Desc();
     }
     client.Wake();
@@ -208,7 +208,7 @@ TEST_F(LocalApi, OneUserLeavesRoomForOthers) {
   clients.front()->Wake();
   Turn();
   EXPECT_THAT(server_->Flows(), SizeIs(5));
-  // What it gives back can be had again, by anybody.
+  // Any user can use what it releases.
   clients.clear();
   Turn();
   EXPECT_THAT(server_->Flows(), IsEmpty());

@@ -1,4 +1,4 @@
-// Programs that attack the socket of plans. None of them uses our client.
+// Programs that attack the socket for rank plans, without the library's client.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ class HostilePlanClient : public testing::Test {
   std::int64_t Dropped() { return Count("espalier_agent_plan_reports_dropped_total"); }
   std::int64_t Refused() { return Count("espalier_agent_plan_clients_refused_total"); }
 
-  // What a program of that user gets.
+  // Returns what a program of that user gets.
   int Ask(uid_t user, const PlanAsk& ask) {
     return AsUser(
         user,
@@ -74,7 +74,7 @@ class HostilePlanClient : public testing::Test {
         [this] { Serve(); });
   }
 
-  // A program of that user that has asked and waits.
+  // Connects a program of that user, which sends its request and waits.
   std::unique_ptr<LocalSocket> WaitAs(uid_t user, const PlanAsk& ask) {
     EXPECT_EQ(::seteuid(user), 0);
     auto socket = std::make_unique<LocalSocket>(path_);
@@ -84,7 +84,7 @@ class HostilePlanClient : public testing::Test {
     Serve();
     return socket;
   }
-  // What it has been told meanwhile.
+  // Returns what the program has received since.
   static int Told(const LocalSocket& socket) {
     PlanTold told;
     const ssize_t bytes = socket.Receive(&told, sizeof(told));
@@ -101,7 +101,7 @@ class HostilePlanClient : public testing::Test {
   int reports_ = 0;
 };
 
-// A loop of reports once had the controller throw the whole host out.
+// A loop of reports once made the controller disconnect the whole host.
 TEST_F(HostilePlanClient, CannotFloodTheControllerWithReports) {
   Start();
   GivePlan(0);
@@ -136,7 +136,7 @@ TEST_F(HostilePlanClient, CannotReportForRanksWithoutAPlan) {
   EXPECT_EQ(Dropped(), 10);
 }
 
-// A plan holds the key of its job: any local user could once have any plan.
+// A rank plan holds the key of its job. Any local user could once get any rank plan.
 TEST_F(HostilePlanClient, CannotHaveThePlanOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
   Start({.engine_user = kEngine});
@@ -155,7 +155,7 @@ TEST_F(HostilePlanClient, CannotHaveThePlanOfAnotherUser) {
   EXPECT_EQ(Ask(0, ask), kGiven) << "root needs not be its owner";
 }
 
-// Who was first once had the rank, and the job's key, of a job that was another user's.
+// The first user to ask once got the rank, and the job's key, of another user's job.
 TEST_F(HostilePlanClient, CannotHaveAnothersJobByBeingFirst) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
   Start({.engine_user = kEngine});
@@ -209,7 +209,7 @@ TEST_F(HostilePlanClient, LosesARankThatGoesToAnotherUser) {
   EXPECT_EQ(Ask(kOwner, ask), kGiven);
 }
 
-// A name is asked of the system, which may take its time: nobody is believed meanwhile.
+// The system looks a name up, which may take long. Until then no program gets the rank plan.
 TEST_F(HostilePlanClient, GetsNothingWhileAUserIsLookedUp) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
   std::function<void()> answer;

@@ -28,7 +28,7 @@ class JobUsersTest : public testing::Test {
   JobUsers users_;
 };
 
-TEST_F(JobUsersTest, ANumberNeedsNobody) {
+TEST_F(JobUsersTest, ANumberNeedsNoLookUp) {
   const JobUsers::Found found = users_.Find("4711");
   EXPECT_FALSE(found.is_pending);
   EXPECT_EQ(found.number, uid_t{4'711});
@@ -36,7 +36,7 @@ TEST_F(JobUsersTest, ANumberNeedsNobody) {
   EXPECT_TRUE(asked_.empty());
 }
 
-TEST_F(JobUsersTest, ANameIsAskedForOnceInAWhile) {
+TEST_F(JobUsersTest, ANameIsLookedUpOnceInAWhile) {
   EXPECT_TRUE(users_.Find("alice").is_pending);
   EXPECT_TRUE(users_.Find("alice").is_pending);
   loop_.Advance(0ms);
@@ -49,7 +49,7 @@ TEST_F(JobUsersTest, ANameIsAskedForOnceInAWhile) {
   EXPECT_TRUE(users_.Find("alice").is_pending);
 }
 
-TEST_F(JobUsersTest, AnUnknownOneIsAskedForAgainSoon) {
+TEST_F(JobUsersTest, AnUnknownNameIsLookedUpAgainSoon) {
   EXPECT_TRUE(users_.Find("bob").is_pending);
   loop_.Advance(0ms);
   const JobUsers::Found none = users_.Find("bob");
@@ -61,7 +61,7 @@ TEST_F(JobUsersTest, AnUnknownOneIsAskedForAgainSoon) {
   EXPECT_EQ(asked_, (std::vector<std::string>{"bob", "bob"}));
 }
 
-TEST_F(JobUsersTest, ForgetsWhatIsTooMuch) {
+TEST_F(JobUsersTest, ForgetsNamesBeyondTheLimit) {
   for (int i = 0; i < 3'000; ++i) {
     users_.Find("user" + std::to_string(i));
     loop_.Advance(0ms);

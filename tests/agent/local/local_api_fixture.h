@@ -22,7 +22,7 @@ inline std::string MakeFolder() {
   return folder;
 }
 
-// A server in a folder of its own, turned by hand.
+// A server in a folder of its own, whose work the test triggers.
 class LocalApi : public ::testing::Test {
  protected:
   void SetUp() override { Start({}); }
@@ -49,7 +49,7 @@ class LocalApi : public ::testing::Test {
     loop_.Advance(Duration::zero());
   }
 
-  // Connect waits for the server, so the server turns meanwhile.
+  // Connects in a thread, as connecting waits for the server.
   espalier_agent* Connect(int expected = 0) {
     espalier_agent* agent = nullptr;
     auto connecting = std::async(std::launch::async,

@@ -21,7 +21,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST_F(LocalApi, AnnouncedFlowIsSeenWithWhatTheProgramSaid) {
+TEST_F(LocalApi, AnnouncedFlowIsSeenWithItsDescription) {
   espalier_agent* agent = Connect();
   espalier_flow* flow = Open(agent, Desc("job-a"));
   Turn();
@@ -56,7 +56,7 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   espalier_agent_close(agent);
 }
 
-TEST_F(LocalApi, PartsOfASplitFlowAreSeen) {
+TEST_F(LocalApi, SubflowsOfASplitFlowAreSeen) {
   espalier_agent* agent = Connect();
   espalier_flow* flow = Open(agent);
   Turn();
@@ -73,13 +73,13 @@ TEST_F(LocalApi, PartsOfASplitFlowAreSeen) {
   EXPECT_EQ(ports[1].source_port, 50002);
   espalier_flow_path_progress(flow, 0, 0, 0, 0, 0);
   EXPECT_THAT(server_->Flows()[0].ports, SizeIs(1));
-  // The next flow in the slot begins without.
+  // The next flow in the slot starts without subflows.
   espalier_flow_close(flow);
   Turn();
   espalier_flow* next = Open(agent);
   Turn();
   EXPECT_THAT(server_->Flows()[0].ports, SizeIs(0));
-  // Flows over one path have no parts.
+  // Flows over one path have no subflows.
   espalier_flow_close(next);
   espalier_flow_desc desc = Desc();
   desc.max_paths = 1;
@@ -274,7 +274,7 @@ TEST_F(LocalApi, SecondAgentOnOnePathIsRefusedAndADeadOnesFileReplaced) {
   EXPECT_TRUE(LocalServer::Listen(loop_, {.path = stale}, metrics_));
 }
 
-// One thread changes path sets as fast as it can, the other must only ever see whole ones.
+// One thread changes path sets as fast as it can; the other must never see a mixture.
 TEST_F(LocalApi, ReaderNeverSeesHalfAPathSet) {
   espalier_agent* agent = Connect();
   espalier_flow* flow = Open(agent);
@@ -304,8 +304,8 @@ TEST_F(LocalApi, ReaderNeverSeesHalfAPathSet) {
   espalier_agent_close(agent);
 }
 
-// An agent from before parts of flows were told: its file ends behind the slots.
-TEST(LocalApiOfAnOldAgent, TakesNoPartsAndIsLeftInPeace) {
+// An agent older than the progress of subflows, whose file ends after the slots.
+TEST(LocalApiOfAnOldAgent, GetsNoProgressOfSubflows) {
   const std::string folder = MakeFolder();
   const std::string path = folder + "/agent.sock";
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};

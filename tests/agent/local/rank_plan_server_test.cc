@@ -100,7 +100,7 @@ TEST_F(RankPlanServerTest, ARankThatComesBeforeItsPlanWaitsForIt) {
   EXPECT_EQ(over.error().message, "the agent says that the job has ended");
 }
 
-TEST_F(RankPlanServerTest, TakesReportsOfTheRankThatSpeaks) {
+TEST_F(RankPlanServerTest, TakesReportsOnlyForTheClientsOwnRank) {
   std::vector<wire::CollectiveReport> reports;
   server_->OnReport([&](const wire::CollectiveReport& report) { reports.push_back(report); });
   const auto client = Connect(1);

@@ -1,4 +1,4 @@
-// An agent that goes away and comes back under the flows of a program that goes on.
+// Tests an agent that restarts while a program with flows continues.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
@@ -30,7 +30,7 @@ class AgentRestart : public LocalApi {
     LocalApi::TearDown();
   }
 
-  // The program waits for its descriptor as it does for ever, until that is so.
+  // Lets the program wait for its descriptor and dispatch until the condition holds.
   void Await(const std::function<bool()>& done) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (!done() && std::chrono::steady_clock::now() < end) {
@@ -44,7 +44,7 @@ class AgentRestart : public LocalApi {
   void AwaitFlows(std::size_t count) {
     Await([&] { return server_->Flows().size() == count; });
   }
-  // As one that is killed: its socket file stays.
+  // Ends the agent like a killed process: its socket file stays.
   void Kill() {
     std::filesystem::rename(path_, path_ + ".kept");
     server_.reset();
@@ -85,7 +85,7 @@ TEST_F(AgentRestart, KeepsThePortOfALiveFlow) {
     EXPECT_EQ(sample.sent_bytes, 10u);
     ASSERT_THAT(sample.ports, SizeIs(1));
     EXPECT_EQ(sample.ports[0].source_port, 50007);
-    // So that it is reported as steered.
+    // Makes the agent report the flow as steered.
     ASSERT_THAT(sample.kept.paths, SizeIs(1));
     EXPECT_EQ(sample.kept.paths[0].source_port, 50001);
     EXPECT_EQ(sample.kept.max_rate_bps, 1'000'000u);
@@ -94,7 +94,7 @@ TEST_F(AgentRestart, KeepsThePortOfALiveFlow) {
   sender.join();
   EXPECT_EQ(other_ports, 0);
   EXPECT_EQ(last_, 0);
-  // The new agent's word is taken as the old one's was.
+  // The program takes the new agent's path sets like those of the old one.
   ASSERT_TRUE(server_->Apply(Set(flow, {50002})));
   EXPECT_THAT(server_->Flows()[0].kept.paths, IsEmpty());
   EXPECT_TRUE(Readable(agent_));
@@ -122,7 +122,7 @@ TEST_F(AgentRestart, FlowsOpenAndEndMeanwhile) {
   EXPECT_EQ(Paths(live).path_count, 0u);
 }
 
-TEST_F(AgentRestart, FlowsFallBackWhereNoneComesBackWithinTheGrace) {
+TEST_F(AgentRestart, FlowsReturnToEcmpAfterTheGraceTime) {
   espalier_agent_close(agent_);
   setenv(kGrace, "1", 1);
   agent_ = Connect();
@@ -140,7 +140,7 @@ TEST_F(AgentRestart, FlowsFallBackWhereNoneComesBackWithinTheGrace) {
   EXPECT_EQ(espalier_agent_dispatch(agent_), -EPIPE);
 }
 
-TEST_F(AgentRestart, AnAgentThatTakesNobodyIsNone) {
+TEST_F(AgentRestart, AnAgentThatRefusesTheProgramCountsAsAbsent) {
   espalier_agent_close(agent_);
   setenv(kGrace, "1", 1);
   agent_ = Connect();
@@ -156,7 +156,7 @@ TEST_F(AgentRestart, AnAgentThatTakesNobodyIsNone) {
   espalier_agent_close(other);
 }
 
-// A program that says what no agent gave it can choose its own ports only.
+// A program that claims path sets that no agent gave it can only choose its own ports.
 TEST_F(AgentRestart, WhatAProgramClaimsToHaveKeptIsChecked) {
   auto memory = SlotMemory::Make();
   ASSERT_TRUE(memory);
@@ -177,7 +177,7 @@ TEST_F(AgentRestart, WhatAProgramClaimsToHaveKeptIsChecked) {
 }
 
 TEST_F(LocalApi, JobIsOfTheProgramsOwnEnvironmentWhereItGivesNone) {
-  // What /proc tells of this process does not change with it.
+  // /proc shows this process's initial environment only.
   setenv("SLURM_JOB_ID", "4711", 1);
   espalier_agent* batch = Connect();
   setenv("ESPALIER_JOB", "of-the-environment", 1);

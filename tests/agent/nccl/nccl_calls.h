@@ -12,14 +12,14 @@
 
 namespace espalier::nccl {
 
-// The folder of the libraries that were built is told by the build.
+// The build defines the folder of the libraries.
 inline void* Load(const std::string& name) {
   void* const library = dlopen((ESPALIER_LIBRARIES "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_NE(library, nullptr) << dlerror();
   return library;
 }
 
-// What NCCL does with a plugin of one version.
+// Calls a plugin of one version as NCCL does.
 template <typename InitType, typename DescriptorType, bool kHasGroup>
 class Version {
  public:
@@ -33,7 +33,7 @@ class Version {
 
   const Plugin<Init>& plugin() const { return *plugin_; }
 
-  // The activation mask; the context is told.
+  // Returns the activation mask, and sets the context.
   int Open(void*& context, int ranks = 4) const {
     int mask = -1;
     int result = 0;
@@ -105,7 +105,7 @@ class Version {
   }
   void Finalize(void* context) const { EXPECT_EQ(plugin_->calls.finalize(context), kSuccess); }
 
-  // A step of an operation that posts that much on a queue pair.
+  // Runs a step of an operation that posts so many bytes on a queue pair.
   void Post(void* context, void* op, int queue_pair, std::size_t bytes) const {
     void* const step = StartStep(context, op);
     void* const post =

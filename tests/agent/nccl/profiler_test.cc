@@ -1,4 +1,4 @@
-// The plugin as NCCL finds it, with what this program has as the shim of its process.
+// Tests the plugin as NCCL loads it; this program acts as the shim of the process.
 #include "agent/nccl/profiler.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// What the shim was told.
+// The calls that the shim got.
 struct Told {
   std::mutex mutex;
   std::vector<std::pair<std::uint32_t, std::int64_t>> calls;
@@ -72,7 +72,7 @@ class PluginOfVersion : public ::testing::Test {
   }
   void TearDown() override { nccl_.Finalize(context_); }
 
-  // An operation that shows which queue pairs there are to that peer.
+  // Runs an operation that shows the queue pairs to this peer.
   void Teach(int channel, int peer, const std::vector<int>& queue_pairs) {
     void* const op = nccl_.StartOp(context_, nullptr, Sending(channel, peer, 1, 64));
     for (const int queue_pair : queue_pairs) nccl_.Post(context_, op, queue_pair, 64);
@@ -103,7 +103,7 @@ TYPED_TEST(PluginOfVersion, TellsWhatACollectiveIsAboutToSend) {
   nccl.Stop(op);
   EXPECT_THAT(TheTold().Take(), ElementsAre(Pair(17, -2 * kMiB)));
   nccl.Stop(group);
-  // On other channels, to other peers and when receiving, nothing is known of it.
+  // Other channels, other peers and receiving operations do not know these queue pairs.
   nccl.Stop(nccl.StartOp(context, call, Sending(3, 1, 16, kMiB)));
   nccl.Stop(nccl.StartOp(context, call, Sending(2, 0, 16, kMiB)));
   ProxyOp receiving = Sending(2, 1, 16, kMiB);
@@ -112,7 +112,7 @@ TYPED_TEST(PluginOfVersion, TellsWhatACollectiveIsAboutToSend) {
   EXPECT_THAT(TheTold().Take(), IsEmpty());
 }
 
-// Nobody has to wait for a second collective: the first piece shows where the rest will go.
+// The first post of the first collective shows where the rest will go.
 TYPED_TEST(PluginOfVersion, TellsOfTheFirstCollectiveWithItsFirstPiece) {
   const TypeParam& nccl = this->nccl_;
   void* const op = nccl.StartOp(this->context_, nullptr, Sending(2, 1, 16, kMiB));
@@ -196,7 +196,7 @@ TYPED_TEST(PluginOfVersion, BearsWhatMakesNoSense) {
   constexpr int kLargest = std::numeric_limits<int>::max();
   EXPECT_EQ(told_for(nullptr, Sending(0, 5, kLargest, kLargest)), 1LL << 40);
 
-  // Posts that are none, or of queue pairs that cannot be, teach nothing.
+  // Malformed posts, and posts on impossible queue pairs, are ignored.
   void* const op = nccl.StartOp(context, nullptr, Sending(1, 5, 1, 1));
   void* const step = nccl.StartStep(context, op);
   nccl.StartPost(context, step, {.type = 1, .queue_pair = 19, .bytes = 1}, kVerbsPlugin + 1);
@@ -226,7 +226,7 @@ TEST(Plugin, ForgetsStoppedEventsOnlyAfterManyOthers) {
   }
   nccl.StartOp(context, call, Sending(0, 5, 4, 100));
   EXPECT_THAT(TheTold().Take(), ElementsAre(Pair(17, 400)));
-  // Events that never stop are not taken without limit.
+  // The number of events that never stop is limited.
   int taken = 0;
   for (int i = 0; i < 200'000; ++i) taken += nccl.StartStep(context, nullptr) != nullptr ? 1 : 0;
   EXPECT_GT(taken, 50'000);
@@ -234,7 +234,7 @@ TEST(Plugin, ForgetsStoppedEventsOnlyAfterManyOthers) {
   nccl.Finalize(context);
 }
 
-TEST(Plugin, KnowsTheMostThatACallCanSendToAPeer) {
+TEST(Plugin, BoundsWhatACallCanSendToAPeer) {
   constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(MostBytes("AllReduce", 1000, "ncclBfloat16", 0, 2), 2000U);
   EXPECT_EQ(MostBytes("Broadcast", 1000, "ncclUint64", 0, 3), 2667U);
@@ -315,7 +315,7 @@ TEST_F(ChainTest, LeavesDescriptorsAsTheyWere) {
   nccl_.Finalize(context_);
 }
 
-TEST_F(ChainTest, TellsTheOtherOnlyWhatItWants) {
+TEST_F(ChainTest, PassesOnlyEventsThatTheOtherWants) {
   second_.mask = kCollective | 1 << 10;
   EXPECT_EQ(nccl_.Open(context_), kOurs | 1 << 10);
   void* const call = nccl_.StartCollective(context_, nullptr, "AllReduce", 8, "ncclInt8", 1);
@@ -442,13 +442,13 @@ class AgentTest : public agent::LocalApi {
   void* context_ = nullptr;
 };
 
-TEST_F(AgentTest, HearsWhatAQueuePairIsAboutToSend) {
+TEST_F(AgentTest, LearnsWhatAQueuePairIsAboutToSend) {
   StartShim();
   AwaitRemaining(0);
   void* const call = nccl_.StartCollective(context_, nullptr, "AllReduce", 8 * kMiB, "ncclInt8", 1);
   void* const op = nccl_.StartOp(context_, call, Sending(0, 1, 16, kMiB));
   AwaitRemaining(16 * kMiB);
-  // What is posted no longer remains.
+  // Posted bytes are no longer expected.
   ibv_sge part = {.length = kMiB};
   ibv_send_wr request = {};
   request.sg_list = &part;
@@ -462,8 +462,8 @@ TEST_F(AgentTest, HearsWhatAQueuePairIsAboutToSend) {
   AwaitRemaining(0);
 }
 
-// Not yet an elephant by what it has posted, but by what is to come.
-TEST_F(AgentTest, HearsOfTheFirstCollectiveWithItsFirstPiece) {
+// The flow is an elephant by its expected bytes, not by those posted.
+TEST_F(AgentTest, LearnsOfTheFirstCollectiveWithItsFirstPost) {
   StartShim(/*teaches=*/false);
   AwaitRemaining(0);
   void* const op = nccl_.StartOp(context_, nullptr, Sending(0, 1, 16, kMiB));

@@ -1,4 +1,4 @@
-// A profiler plugin of versions 4 and 6 that notes what it is asked, in a library of its own.
+// A profiler plugin of versions 4 and 6 that records its calls, in a library of its own.
 #include "tests/agent/nccl/second_plugin.h"
 
 #include "agent/nccl/profiler_abi.h"

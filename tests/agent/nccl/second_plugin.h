@@ -8,7 +8,7 @@
 
 namespace espalier::nccl {
 
-// What the second plugin of the tests does, and what it was asked.
+// What the second plugin of the tests must do, and the calls that it got.
 struct SecondPlugin {
   struct Start {
     void* context;

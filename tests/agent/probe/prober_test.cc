@@ -137,8 +137,8 @@ TEST_F(ProberTest, OrdersBeyondTheLimitsAreRefused) {
   const auto reports = Reports();
   ASSERT_THAT(reports, SizeIs(2));
   for (const wire::ProbeReport& report : reports) EXPECT_TRUE(report.done);
-  EXPECT_EQ(reports[0].error, "TTL 17: this agent's max_probe_ttl is 16");
-  EXPECT_EQ(reports[1].error, "destination port 53: probes go to ports from 1024 on");
+  EXPECT_EQ(reports[0].error, "TTL 17 exceeds this agent's max_probe_ttl, which is 16");
+  EXPECT_EQ(reports[1].error, "destination port 53 is not allowed (use 1024 or higher)");
 }
 
 TEST_F(ProberTest, OneNumberIsCarriedOutOnce) {
@@ -148,7 +148,7 @@ TEST_F(ProberTest, OneNumberIsCarriedOutOnce) {
   Give(Order(1, 5));
   Live(kSecond);
   EXPECT_THAT(probes_.sent, SizeIs(2));
-  // The next controller counts anew.
+  // The next controller may use the same numbers.
   Welcome(kController);
   Give(Order(1, 5));
   Live(kSecond);

@@ -1,4 +1,4 @@
-// Raw probes and NIC events on real interfaces, in network namespaces of the test's own:
+// Tests raw probes and NIC events on real interfaces, in network namespaces of its own:
 //
 //   host --- r1 --- r2 --- peer     10.0.0.1 | .0   172.16.0.0 | .1   10.1.0.0 | .1
 //     `------'                      10.0.1.1 | .0 (a second NIC)
@@ -101,7 +101,7 @@ class SocketLab : public ::testing::Test {
             reply.responder.ToString() + (reply.from_destination ? " (host)" : "");
       }
     });
-    // Neighbours may still be unknown when the first ones are sent: silence is asked again.
+    // Neighbours may be unknown when the first probes are sent, so unanswered ones are repeated.
     pollfd ready{socket.fd(), POLLIN, 0};
     for (int round = 0; round < 10 && answers.size() < probes.size(); ++round) {
       for (const Probe& probe : probes) {

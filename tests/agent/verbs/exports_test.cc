@@ -1,5 +1,5 @@
-// What programs and NCCL find in the libraries that they load, where there is no memory or no
-// thread for it: nothing may be thrown at them.
+// Tests the exported functions of the libraries if memory or threads run out: no exception may
+// reach the program or NCCL.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -26,7 +26,7 @@ FakeDevice& TheDevice() {
 
 }  // namespace
 
-// In place of the one that opens libibverbs.
+// Replaces the function that opens libibverbs.
 RealVerbs LoadRealVerbs() {
   RealVerbs real = TheDevice().Library();
   real.open_device = [](ibv_device*) { return &TheDevice().context(); };
@@ -39,7 +39,7 @@ namespace {
 
 constexpr std::uint16_t kNoPrivileges = 65'534;  // the user "nobody"
 
-// What a program does with a queue pair, from its device to its end; what the device was asked.
+// Uses a queue pair from opening its device to its end, and checks what the device was asked.
 void UseQueuePair() {
   ASSERT_NE(ibv_open_device(nullptr), nullptr);
   FakePair made(TheDevice(), 17);
@@ -55,7 +55,7 @@ void UseQueuePair() {
   ibv_qp_attr sending = {};
   sending.qp_state = IBV_QPS_RTS;
   ASSERT_EQ(ibv_modify_qp(&pair, &sending, IBV_QP_STATE), 0);
-  // Two requests at once, of which the first one only needs no memory.
+  // Posts two requests at once, of which only the second needs memory.
   ibv_wr_start(&made.extended);
   for (int i = 0; i < 3; ++i) {
     ibv_wr_rdma_write(&made.extended, 0, 0);
@@ -89,7 +89,7 @@ void UsePlugin(const nccl::Calls& calls, void* context) {
   EXPECT_EQ(calls.stop(op), nccl::kSuccess);
 }
 
-// With the first allocation failing and all after it, then from the second on, until none fails.
+// Runs with all allocations failing, then all but the first, and so on until none fails.
 void FailEachAllocation(const std::function<void()>& work) {
   constexpr int kMost = 200;
   for (int first = 0; first < kMost; ++first) {
@@ -110,7 +110,7 @@ std::size_t CountOf(const std::string& what, const std::string& text) {
 
 MATCHER_P(SaysOnce, what, "") { return CountOf(what, arg) == 1; }
 
-// Each in a process of its own: what the libraries have made stays.
+// Each test has its own process, as the libraries never free their objects.
 class ExportsTest : public ::testing::Test {
  protected:
   void SetUp() override {

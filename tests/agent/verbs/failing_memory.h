@@ -2,10 +2,10 @@
 
 namespace espalier {
 
-// From now on this thread's operator new makes that many allocations; those after them throw
+// Makes this thread's operator new succeed this many times; later allocations throw
 // std::bad_alloc. A program that links this has an operator new of its own.
 void FailAllocationAfter(int allocations);
-// No more. True: none has failed.
+// Ends the failures. Returns true if no allocation has failed.
 bool StopFailing();
 
 }  // namespace espalier

@@ -17,8 +17,8 @@
 
 namespace espalier::shim {
 
-// A device and its library as the shim finds them behind it, whose functions note what they are
-// asked. Plain functions know no object, so there is one at a time.
+// A device and its library as the shim uses them, whose functions record their
+// arguments. They are plain functions without an object, so there is one device at a time.
 class FakeDevice {
  public:
   FakeDevice() {
@@ -35,7 +35,7 @@ class FakeDevice {
   FakeDevice(const FakeDevice&) = delete;
   FakeDevice& operator=(const FakeDevice&) = delete;
 
-  // As a driver does.
+  // Behaves like a driver.
   std::string driver = "rdma_rxe";
   std::uint32_t gid_type = IBV_GID_TYPE_ROCE_V2;
   bool all_signalled = false;
@@ -47,7 +47,7 @@ class FakeDevice {
   std::deque<ibv_async_event> events;
   std::atomic<bool> drains = true;  // at once
 
-  // What it was asked.
+  // What the shim has called.
   std::atomic<std::uint32_t> label{0};  // the last one
   std::atomic<ibv_qp_state> state{IBV_QPS_INIT};
   std::atomic<std::uint16_t> udp_port{0};
@@ -100,7 +100,7 @@ class FakeDevice {
     return found;
   }
 
-  // An extended queue hands out what `completions` has.
+  // An extended queue returns the entries of `completions`.
   static ibv_cq_ex* CreateQueue(ibv_context* context, ibv_cq_init_attr_ex* description) {
     static ibv_cq_ex queue;
     if ((description->wc_flags & IBV_WC_EX_WITH_QP_NUM) == 0) return nullptr;
@@ -164,7 +164,7 @@ class FakeDevice {
   ibv_wc polled_ = {};
 };
 
-// A queue pair of it, with the functions of an extended one.
+// A queue pair of the device, with the functions of an extended one.
 struct FakePair {
   FakePair(FakeDevice& device, std::uint32_t number) {
     pair().context = &device.context();

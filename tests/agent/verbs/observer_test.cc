@@ -1,4 +1,4 @@
-// What the shim counts, on a device that is not there.
+// Tests what the shim counts, on a fake device.
 #include "agent/verbs/observer.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 namespace espalier::shim {
 namespace {
 
-TEST(TrafficCount, KnowsWhatEachWordOfACompletionStandsFor) {
+TEST(TrafficCount, CompletionsCoverAllEarlierRequests) {
   constexpr std::uint32_t kMaxRequests = 12;
   std::mt19937_64 random(7);
   TrafficCount count(kMaxRequests);
@@ -26,7 +26,7 @@ TEST(TrafficCount, KnowsWhatEachWordOfACompletionStandsFor) {
   std::uint64_t completed = 0;
   for (int step = 0; step < 100'000; ++step) {
     if (queue.size() < kMaxRequests && random() % 2 == 0) {
-      // The last that there is room for asks for a word, or the device would be stuck.
+      // The last request that fits is signalled, or the device would be stuck.
       const bool signalled = queue.size() + 1 == kMaxRequests || random() % 3 == 0;
       const SendRequest request = {.bytes = random() % 3 == 0 ? random() % (1ULL << 31) : 0,
                                    .signalled = signalled};
@@ -48,7 +48,7 @@ TEST(TrafficCount, KnowsWhatEachWordOfACompletionStandsFor) {
   }
 }
 
-TEST(TrafficCount, GoesOnWhenNumbersRunOver) {
+TEST(TrafficCount, SurvivesOverflowOfItsNumbers) {
   TrafficCount count(4);
   constexpr std::uint64_t kBytes = 3'000'000;  // so that bytes run over 2^40, too
   for (std::uint32_t i = 0; i < (1U << 24) + 10; ++i) {
@@ -123,7 +123,7 @@ class ObserverTest : public ::testing::Test {
     watched_ = &observer_.Watch(pair_.pair(), description);
   }
 
-  // A list of requests, each in parts of these sizes.
+  // Makes a list of requests, each with parts of these sizes.
   int Post(const std::vector<std::vector<std::uint32_t>>& requests, ibv_wr_opcode opcode,
            unsigned flags) {
     std::list<std::vector<ibv_sge>> parts;
@@ -192,7 +192,7 @@ TEST_F(ObserverTest, CountsWhatWasAcceptedOfAListThatFails) {
   EXPECT_EQ(Posted(), 3U);
 }
 
-TEST_F(ObserverTest, TakesBytesThatThePeerSendsForNoneOfOurs) {
+TEST_F(ObserverTest, DoesNotCountBytesThatThePeerSends) {
   EXPECT_EQ(Post({{500}}, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED), 0);
   EXPECT_EQ(PostWrite(50, IBV_SEND_SIGNALED), 0);
   EXPECT_EQ(Post({{}}, IBV_WR_LOCAL_INV, IBV_SEND_SIGNALED), 0);
@@ -205,7 +205,7 @@ TEST_F(ObserverTest, TakesBytesThatThePeerSendsForNoneOfOurs) {
   EXPECT_EQ(Completed(), 50U);
 }
 
-TEST_F(ObserverTest, KnowsQueuePairsOfWhichEveryRequestIsSignalled) {
+TEST_F(ObserverTest, CountsQueuePairsWithAllRequestsSignalled) {
   Watch(true);
   EXPECT_EQ(PostWrite(5), 0);
   EXPECT_EQ(PostWrite(6), 0);
@@ -214,7 +214,7 @@ TEST_F(ObserverTest, KnowsQueuePairsOfWhichEveryRequestIsSignalled) {
   EXPECT_EQ(Completed(), 5U);
 }
 
-TEST_F(ObserverTest, TakesEverythingForFlushedAfterAnError) {
+TEST_F(ObserverTest, CountsEverythingAsCompletedAfterAnError) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(PostWrite(100), 0);
   Complete(static_cast<ibv_wc_opcode>(77), IBV_WC_RETRY_EXC_ERR);  // it means nothing then
   Complete(IBV_WC_SEND, IBV_WC_WR_FLUSH_ERR);
@@ -224,7 +224,7 @@ TEST_F(ObserverTest, TakesEverythingForFlushedAfterAnError) {
   EXPECT_EQ(Completed(), Posted());
 }
 
-TEST_F(ObserverTest, LetsQueuePairsAloneThatItDoesNotKnow) {
+TEST_F(ObserverTest, IgnoresUnknownQueuePairs) {
   FakePair other(device_, 9);
   ibv_send_wr request = {};
   ibv_send_wr* failed = nullptr;

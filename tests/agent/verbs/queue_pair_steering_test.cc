@@ -1,4 +1,4 @@
-// The shim between a program, a device that is not there, and a real local API.
+// Tests the shim between a program, a fake device and a real local API.
 #include "agent/verbs/queue_pair_steering.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class SteeringTest : public agent::LocalApi {
     steering_->Start();
   }
 
-  // The agent turns until that is so.
+  // Lets the agent work until the condition holds.
   void Await(const std::function<bool()>& done) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (!done() && std::chrono::steady_clock::now() < end) {
@@ -174,7 +174,7 @@ TEST_F(SteeringTest, MovesAQueuePairThatCanDrain) {
   EXPECT_EQ(device_.state, IBV_QPS_RTS);
   EXPECT_EQ(device_.doorbells_to_send, 2);  // one a move
 
-  // Its events are ours; others, and more of them, are the program's.
+  // The shim hides the events of its drains; the program gets all others.
   ibv_async_event drained = {};
   drained.event_type = IBV_EVENT_SQ_DRAINED;
   drained.element.qp = &pair_.pair();
@@ -230,7 +230,7 @@ TEST_F(SteeringTest, TellsTheAgentThatADeviceRefuses) {
   EXPECT_EQ(Flow()->source_port, SourcePortOf(0, kNumber, kRemote));
 }
 
-TEST_F(SteeringTest, HasTheDeviceKeepToTheRateUntilTheAgentGoes) {
+TEST_F(SteeringTest, LimitsTheRateInTheDeviceUntilTheAgentGoes) {
   StartSteering({});
   ASSERT_EQ(ConnectPair(), 0);
   AwaitFlow();
@@ -247,7 +247,7 @@ TEST_F(SteeringTest, HasTheDeviceKeepToTheRateUntilTheAgentGoes) {
   Await([&] { return device_.rate_limit_kbps == 0; });
 }
 
-TEST_F(SteeringTest, TakesTheRateForAdviceWhereTheDeviceHasNoLimits) {
+TEST_F(SteeringTest, TakesTheRateAsAdviceIfTheDeviceCannotLimitIt) {
   device_.rate_limit_error = EOPNOTSUPP;
   StartSteering({});
   ASSERT_EQ(ConnectPair(), 0);
@@ -298,7 +298,7 @@ TEST_F(SteeringTest, LetsWhatItCannotSteerAlone) {
   device_.gid_type = IBV_GID_TYPE_ROCE_V2;
   device_.connect_error = EINVAL;
   EXPECT_EQ(ConnectPair(), EINVAL);
-  // The agent hears of the next one only.
+  // The agent learns only of the next one.
   device_.connect_error = 0;
   EXPECT_EQ(ConnectPair(), 0);
   AwaitFlow();
@@ -328,7 +328,7 @@ TEST_F(SteeringTest, SteersTheSendingEndOfAnXrcConnection) {
   Await([&] { return device_.label == FlowLabelOf(0xC0DF) && device_.state == IBV_QPS_RTS; });
 }
 
-TEST_F(SteeringTest, KnowsAQueuePairThatWasResetForANewOne) {
+TEST_F(SteeringTest, TreatsAResetQueuePairAsNew) {
   StartSteering({});
   ASSERT_EQ(ConnectPair(), 0);
   AwaitFlow();
@@ -355,7 +355,8 @@ TEST_F(SteeringTest, GivesUpADrainThatTheProgramEnds) {
   Await([&] { return Flow() == nullptr; });
 }
 
-// In a child there are no queue pairs, and what the parent shares with the agent stays as it is.
+// A child has no queue pairs, and leaves the memory that its parent shares with the agent
+// unchanged.
 TEST_F(SteeringTest, LeavesTheParentAloneInAChild) {
   StartSteering({});
   ASSERT_EQ(ConnectPair(), 0);

@@ -97,7 +97,7 @@ TEST(Algorithms, AreCaughtWhereTheyAreCorrupted) {
         if (!corrupted || Verify(*corrupted).violation) continue;
         EXPECT_NE(corruption, Corruption::kDroppedDependency) << algorithm.name;
         EXPECT_NE(corruption, Corruption::kWrongPeer) << algorithm.name;
-        // What is let pass is right all the same.
+        // Accepted programs are correct all the same.
         EXPECT_TRUE(RunsRight(*corrupted, 2, 8, random)) << algorithm.name;
       }
     }
@@ -120,7 +120,7 @@ TEST(Algorithms, RunInParallelInstancesOnDisjointChannels) {
     const Verdict verdict = Verify(made);
     EXPECT_FALSE(verdict.violation) << algorithm.name << ": " << verdict.violation->message;
     EXPECT_GE(program::CountChannels(made), 3) << algorithm.name;
-    // The same bytes and steps as of one instance.
+    // The bytes and steps equal those of one instance.
     const Cost once = CostOf(algorithm.name, {.ranks = 8, .ranks_per_node = 4});
     const Cost cost = MeasureCost(made);
     EXPECT_EQ(cost.most_chunks_sent, 3 * once.most_chunks_sent) << algorithm.name;
@@ -145,7 +145,8 @@ TEST(Algorithms, WorkForEachPlacementAlone) {
   }
 }
 
-// Steps and bytes on the wire as 002 gives them, with its P and S; bytes by the busiest rank.
+// Steps and bytes on the wire as Gloo's `algorithms.md` gives them, with its P and S; bytes of the
+// busiest rank.
 TEST(AllReduce, RingSendsWholeBuffersInOneRound) {
   for (int ranks = 2; ranks <= 17; ++ranks) {
     const Cost cost = CostOf("allreduce-ring", {.ranks = ranks});
@@ -156,13 +157,13 @@ TEST(AllReduce, RingSendsWholeBuffersInOneRound) {
 
 TEST(AllReduce, ChunkedRingSendsTwiceTheDataInFourStepsARank) {
   for (int ranks = 2; ranks <= 17; ++ranks) {
-    // Two chunks under way on each connection, and a slot free to pass one on.
+    // Two chunks are in flight on each connection, and one slot is free to pass one on.
     const Program made = Make("allreduce-ring-chunked", {.ranks = ranks, .fifo_slots = 3});
     const Cost cost = MeasureCost(made);
     EXPECT_EQ(made.collective.chunks, 2 * ranks);
     EXPECT_EQ(cost.steps, 4 * ranks - 4);
     EXPECT_EQ(cost.most_chunks_sent * ranks, 2 * (ranks - 1) * made.collective.chunks);
-    // With two slots half of the time there is but one.
+    // With two slots, only one chunk is in flight half of the time.
     const Cost tight = CostOf("allreduce-ring-chunked", {.ranks = ranks});
     EXPECT_LE(tight.steps, 6 * ranks - 6);
     EXPECT_EQ(tight.most_chunks_sent, cost.most_chunks_sent);
@@ -175,7 +176,7 @@ TEST(AllReduce, HalvingDoublingTakesTwoLogSteps) {
     const Cost cost = MeasureCost(made);
     const int chunks = made.collective.chunks;
     EXPECT_EQ(cost.total_chunks_sent, 2 * (ranks - 1) * chunks);
-    // Binary blocks hand over where the larger ones have steps of their own to do.
+    // Smaller binary blocks hand over while the larger ones still have steps of their own.
     EXPECT_EQ(cost.steps, 2 * (std::bit_width(static_cast<unsigned>(ranks)) - 1));
     if (IsPowerOfTwo(ranks)) {
       EXPECT_EQ(cost.most_chunks_sent * ranks, 2 * (ranks - 1) * chunks);
@@ -206,7 +207,7 @@ TEST(AllReduce, BcubeTakesTwoStepsAGroup) {
     const Cost cost = CostOf("allreduce-bcube", {.ranks = one.ranks, .base = one.base});
     EXPECT_EQ(cost.steps, 2 * one.groups);
     EXPECT_EQ(cost.most_chunks_sent, 2 * (one.ranks - 1));  // x S / P
-    // 002's bound, with a rank's own part counted as sent.
+    // Gloo's bound, which counts a rank's own part as sent.
     double bound = 0;
     for (int s = 0; s < one.groups; ++s) bound += 2 * one.ranks / std::pow(one.base, s);
     EXPECT_LE(static_cast<double>(cost.most_chunks_sent), bound * (one.base - 1));
@@ -236,7 +237,7 @@ TEST(AllReduce, HierarchicalSendsLittleBetweenNodes) {
         if (block.send_peer == -1 || block.send_peer / per_node == rank / per_node) continue;
         for (const auto& step : block.steps) between += Sends(step.op) ? step.count : 0;
       }
-      EXPECT_EQ(between, 2 * (nodes - 1));  // of ranks chunks
+      EXPECT_EQ(between, 2 * (nodes - 1));  // chunks of the ranks
     }
   }
 }
@@ -247,7 +248,8 @@ TEST(AllReduce, DoubleBinaryTreeSharesTheLoad) {
     const Cost cost = MeasureCost(made);
     EXPECT_EQ(cost.total_chunks_sent, 2 * (ranks - 1) * made.collective.chunks) << ranks;
     EXPECT_LE(cost.most_chunks_sent, 2 * made.collective.chunks) << ranks;
-    // Up and down, and three more pieces behind the first. Two ranks have one connection for all.
+    // Up and down, and three more pieces behind the first. Two ranks have one connection for
+    // everything.
     EXPECT_LE(cost.steps, ranks == 2 ? 10 : 2 * CeilLog(ranks) + 4) << ranks;
   }
   for (int ranks = 2; ranks <= 64; ++ranks) {
@@ -299,7 +301,7 @@ TEST(AllGather, RingAndBruckSendEachShareOnce) {
     EXPECT_EQ(ring.steps, ranks - 1);
     EXPECT_EQ(ring.most_chunks_sent, ranks - 1);
     const Cost bruck = CostOf("allgather-bruck", {.ranks = ranks});
-    // What the last, smaller step sends may be there before, where P is no power of two.
+    // The last, smaller step may arrive earlier if P is not a power of two.
     EXPECT_LE(bruck.steps, CeilLog(ranks));
     EXPECT_TRUE(!IsPowerOfTwo(ranks) || bruck.steps == CeilLog(ranks)) << bruck.steps;
     EXPECT_EQ(bruck.most_chunks_sent, ranks - 1);
@@ -310,9 +312,9 @@ TEST(Broadcast, CostsWhatItsShapeSays) {
   for (int ranks = 2; ranks <= 17; ++ranks) {
     const Cost one_to_all = CostOf("broadcast-one-to-all", {.ranks = ranks, .root = 1});
     EXPECT_EQ(one_to_all.steps, 1);
-    EXPECT_EQ(one_to_all.most_chunks_sent, ranks - 1);  // 002 counts P S
-    // A step has a message on every connection, so that a path of the tree counts: from the root
-    // to the place with the most ones, which takes lg P hops where P is a power of two.
+    EXPECT_EQ(one_to_all.most_chunks_sent, ranks - 1);  // Gloo counts P S
+    // A step has a message on every connection, so a path of the tree counts: from the root to the
+    // rank with the most one bits, which takes lg P hops if P is a power of two.
     int hops = 0;
     for (int place = 1; place < ranks; ++place) {
       hops = std::max(hops, std::popcount(static_cast<unsigned>(place)));
@@ -361,7 +363,7 @@ TEST(AllToNext, SpreadsWhatLeavesANodeOverItsRanks) {
       if (block.send_peer < 4) continue;
       for (const auto& step : block.steps) between += Sends(step.op) ? step.count : 0;
     }
-    EXPECT_EQ(between, 1) << rank;  // of four chunks
+    EXPECT_EQ(between, 1) << rank;  // four chunks each
   }
   EXPECT_EQ(CostOf("alltonext", {.ranks = 8}).steps, 1);
 }

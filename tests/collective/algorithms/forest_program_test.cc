@@ -31,8 +31,8 @@ Topology BuildOrDie(Result<fabric::TopologySpec> spec) {
   return forest::BuildTopology(*spec);
 }
 
-// No link carries more in the time of the plan than its capacity, exactly: chunks on a link x
-// trees a chunk stands for x rate of a tree.
+// Checks that no link carries more than its capacity in the time of the schedule, exactly: chunks
+// on a link x trees per chunk x rate of a tree.
 void ExpectWithinCapacity(const Topology& topology, const ScheduleOptions& options,
                           const TreeSchedule& plan, const ForestProgram& made) {
   std::map<std::tuple<int, int, int>, const ConnectionPath*> paths;
@@ -84,13 +84,13 @@ void ExpectRightProgram(const Topology& topology, const ScheduleOptions& options
   ASSERT_FALSE(verdict.violation) << verdict.violation->message;
   EXPECT_TRUE(verdict.same_bits);
   EXPECT_TRUE(verdict.has_postcondition);
-  // Every rank gets or gives all but its own share, in every pass.
+  // Every rank receives or sends all but its own share, in every phase.
   const program::Cost cost = MeasureCost(made->program);
   const auto ranks = static_cast<std::int64_t>(plan->plan.ranks.size());
   const auto passes = static_cast<std::int64_t>(plan->plan.phases.size());
   EXPECT_EQ(cost.total_chunks_sent, passes * (ranks - 1) * made->program.collective.chunks);
   if (passes == 1) ExpectWithinCapacity(topology, options, plan->plan, *made);
-  constexpr int kMaxSteps = 400;  // that the plain interpreter is fast enough for
+  constexpr int kMaxSteps = 400;  // small enough for the plain interpreter
   if (CountSteps(made->program) > kMaxSteps) return;
   for (const bool in_place : {true, false}) {
     program::ReferenceRun run(made->program, in_place, 2, random);
@@ -163,7 +163,7 @@ TEST(ForestProgram, HasAConnectionForEveryPath) {
   EXPECT_EQ(used, known);
 }
 
-// Every tree by itself: its connections join all ranks, and lead away from its root, or to it.
+// The connections of every single tree join all ranks, and lead away from its root or towards it.
 TEST(ForestProgram, TellsWhichConnectionsEachTreeTakes) {
   const Topology topology =
       BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));

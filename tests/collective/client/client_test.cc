@@ -165,7 +165,7 @@ TEST(CollectiveClient, SaysWhatIsWrong) {
   char words[200] = "";
   EXPECT_EQ(espalier_comm_create(nullptr, "g", 0, 1, nullptr, &comm, words, sizeof(words)),
             -EINVAL);
-  EXPECT_STREQ(words, "a group needs a store and a name");
+  EXPECT_STREQ(words, "store or name is null (a group needs both)");
   EXPECT_EQ(
       espalier_comm_create(folder.path().c_str(), "g", 1, 1, nullptr, &comm, words, sizeof(words)),
       -EINVAL);
@@ -184,7 +184,7 @@ TEST(CollectiveClient, SaysWhatIsWrong) {
   EXPECT_STREQ(espalier_comm_error(comm), "");
   float value = 3;
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, 99, ESPALIER_SUM), -EINVAL);
-  EXPECT_STREQ(espalier_comm_error(comm), "no such type of elements");
+  EXPECT_STREQ(espalier_comm_error(comm), "unknown element type (see enum espalier_type)");
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, -1), -EINVAL);
   EXPECT_EQ(espalier_broadcast(comm, &value, 1, ESPALIER_F32, 1), -EINVAL);
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, ESPALIER_AVG), 0);
@@ -196,7 +196,8 @@ TEST(CollectiveClient, SaysWhatIsWrong) {
   EXPECT_EQ(espalier_run(comm, 99, &value, &value, 1, ESPALIER_F32, ESPALIER_SUM, 0), -EINVAL);
   EXPECT_EQ(espalier_run(comm, ESPALIER_CUSTOM, &value, &value, 1, ESPALIER_F32, ESPALIER_SUM, -1),
             -EINVAL);
-  EXPECT_STREQ(espalier_comm_error(comm), "no plan for a custom of that size");
+  EXPECT_STREQ(espalier_comm_error(comm),
+               "no plan for a custom call of that size (put one in force first)");
   EXPECT_EQ(espalier_barrier(comm), 0);
   espalier_comm_destroy(comm);
 }

@@ -289,7 +289,7 @@ TEST_F(JobTest, APlanThatDoesNotFitTheProgramIsToldToEveryRank) {
   LocalAgent agent(socket_);
   // More ranks in the job than in the program that joins it.
   agent.Give(MakePlans(0, RingBytes(4), 4));
-  const std::string other_size = fmt::format("{} job train has 4 ranks by its plan", -EINVAL);
+  const std::string other_size = fmt::format("{} job train has 4 ranks in its plan", -EINVAL);
   ExpectAll(Run(Options(), "", never), other_size);
   ExpectAll(Run(Options(), folder_.path(), never), other_size);
   // A rank that the job has not.

@@ -10,7 +10,7 @@ namespace {
 
 bool Spans(std::span<const Rank> parents, Rank root) {
   if (parents[root] != kNoRank) return false;
-  std::vector<int> state(parents.size(), 0);  // 1: on the path looked at, 2: reaches the root
+  std::vector<int> state(parents.size(), 0);  // 1: on the current path, 2: reaches the root
   state[root] = 2;
   for (std::size_t start = 0; start < parents.size(); ++start) {
     std::vector<std::size_t> path;

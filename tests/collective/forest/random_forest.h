@@ -10,18 +10,18 @@
 
 namespace espalier::forest {
 
-// A problem, its optimal number of trees, and a forest of the general construction with its trees
-// as they were made, which are often high.
+// A problem, its optimal number of trees, and a forest of the general construction without height
+// reduction, whose trees are often high.
 struct RawForest {
   Problem problem;
   TreeCount count;
   Forest forest;
 };
 
-// Of a small random graph. None where its ranks cannot be reached.
+// Makes one for a small random graph. None if its ranks cannot be reached.
 std::optional<RawForest> MakeRandomRawForest(std::mt19937_64& random);
 
-// Of a reference case.
+// Makes one for a reference case.
 RawForest MakeRawForest(const std::string& name);
 
 }  // namespace espalier::forest

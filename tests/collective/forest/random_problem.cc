@@ -15,7 +15,7 @@ using fabric::TopologySpec;
 
 namespace {
 
-// Numbers of the same seed are the same everywhere (std's distributions need not be).
+// The same seed gives the same numbers on every machine (std's distributions need not).
 std::int64_t Pick(std::int64_t low, std::int64_t high, std::mt19937_64& random) {
   return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
 }

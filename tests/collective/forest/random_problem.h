@@ -13,15 +13,15 @@ struct RandomGraphOptions {
   std::int64_t max_rate = 1'000'000;
 };
 
-// A balanced directed graph as a topology: one-way circles and two-way links between random
-// nodes, of random rates in bit/s. Now and then not everything is connected.
+// Builds a balanced directed graph as a topology: one-way cycles and two-way links between random
+// nodes, with random rates in bit/s. Occasionally it is not connected.
 fabric::TopologySpec MakeRandomGraph(const RandomGraphOptions& options, std::mt19937_64& random);
 
-// Weights for so many ranks: mostly all equal, else some of them 0.
+// Draws weights for so many ranks: mostly all equal, else some of them 0.
 std::vector<std::int64_t> MakeRandomWeights(std::size_t ranks, std::mt19937_64& random);
 
-// The bound by its definition: the largest weight(S) / B+(S) over all sets S of nodes that leave
-// some rank outside; none where some B+(S) is 0 and the weight is not. Takes 2^nodes steps.
+// Computes the bound by its definition: the largest weight(S) / B+(S) over all sets S of nodes that
+// leave some rank outside; none if some B+(S) is 0 and the weight is not. Takes 2^nodes steps.
 std::optional<Rational> EnumerateCuts(const Problem& problem);
 
 }  // namespace espalier::forest

@@ -31,7 +31,7 @@ bool IsAbstract(std::string_view name) {
          name.starts_with("torus");
 }
 
-// All the numbers in a name: clos4x4s3_40 has 4, 4, 3, 40.
+// Returns all numbers in a name: clos4x4s3_40 has 4, 4, 3, 40.
 std::vector<int> Numbers(std::string_view text) {
   std::vector<int> numbers;
   for (const char* at = text.data(); at != text.data() + text.size();) {
@@ -75,7 +75,7 @@ bool JoinsFabric(const TopologySpec& spec, const Link& link) {
   return a.host.empty() != b.host.empty();
 }
 
-// The first compute node and its links, gone.
+// Removes the first compute node and its links.
 void RemoveFirstGpu(TopologySpec& spec) {
   const auto gpu = std::ranges::find(spec.nodes, NodeKind::kCompute, &Node::kind);
   const NodeId gone(static_cast<std::int32_t>(gpu - spec.nodes.begin()));

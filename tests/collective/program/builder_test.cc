@@ -26,7 +26,7 @@ std::string ErrorOf(ProgramBuilder& builder) {
   return finished.error().message;
 }
 
-// The steps of a block as text: "s i0", "rrc o0 = m + i0", ...
+// Returns the steps of a block as text: "s i0", "rrc o0 = m + i0", ...
 std::string StepsOf(const ThreadBlock& block) {
   std::string text;
   const auto place = [](Location location) {
@@ -60,8 +60,9 @@ TEST(ProgramBuilder, RefusesStaleReferences) {
   const ChunkRef own = builder.Chunk(0, Buffer::kInput, 0);
   own.Reduce(builder.Chunk(1, Buffer::kInput, 0));
   own.Copy(2, Buffer::kScratch, 0);
-  EXPECT_THAT(ErrorOf(builder), HasSubstr("stale: after 1 operations: 1 chunk from i0 at rank 0: a "
-                                          "stale reference, overwritten since"));
+  EXPECT_THAT(ErrorOf(builder),
+              HasSubstr("stale: after 1 operations: 1 chunk from i0 at rank 0: the reference is "
+                        "stale, as the chunks were overwritten"));
 }
 
 TEST(ProgramBuilder, FindsThatOutputOverwritesInputInPlaceOnly) {
@@ -74,7 +75,7 @@ TEST(ProgramBuilder, FindsThatOutputOverwritesInputInPlaceOnly) {
   }
 }
 
-TEST(ProgramBuilder, RefusesWhatIsNotThere) {
+TEST(ProgramBuilder, RefusesInvalidOperations) {
   const auto refusal = [](auto use) {
     ProgramBuilder builder("bad", AllReduce(2, 4), kBoth);
     use(builder);
@@ -92,30 +93,30 @@ TEST(ProgramBuilder, RefusesWhatIsNotThere) {
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(1, Buffer::kOutput, 4); }),
               HasSubstr("o4 at rank 1"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(1, Buffer::kInput, 0); }),
-              HasSubstr("only read"));
+              HasSubstr("input is read-only"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(1, Buffer::kOutput, 0, -2); }),
               HasSubstr("no channel -2"));
   EXPECT_THAT(refusal([](B& b) {
                 b.Chunk(0, Buffer::kInput, 0, 2)
                     .ReduceTo(b.Chunk(1, Buffer::kInput, 0), Buffer::kOutput, 0);
               }),
-              HasSubstr("1 chunks reduced onto 2"));
+              HasSubstr("cannot reduce 1 chunks onto 2"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0, 2).Copy(0, Buffer::kOutput, 1); }),
-              HasSubstr("overlap what they are made of"));
+              HasSubstr("overlaps the chunks that it is computed from"));
   EXPECT_THAT(refusal([](B& b) { const auto scope = b.Parallelize(0); }),
               HasSubstr("cannot parallelize 0 times"));
   EXPECT_THAT(refusal([](B& b) {
                 const auto outer = b.Parallelize(16);
                 const auto inner = b.Parallelize(8);
               }),
-              HasSubstr("cannot parallelize 8 times within 16"));
+              HasSubstr("cannot parallelize 8 times inside 16 parallel instances"));
   ProgramBuilder other("other", AllReduce(2), kBoth);
   const ChunkRef foreign = other.Chunk(0, Buffer::kInput, 0);
   EXPECT_THAT(
       refusal([&](B& b) { b.Chunk(0, Buffer::kInput, 0).ReduceTo(foreign, Buffer::kOutput, 0); }),
-      HasSubstr("no or of another program"));
+      HasSubstr("is empty or belongs to another program"));
   ProgramBuilder nowhere("nowhere", AllReduce(2), {.in_place = false, .out_of_place = false});
-  EXPECT_THAT(ErrorOf(nowhere), HasSubstr("serves no call"));
+  EXPECT_THAT(ErrorOf(nowhere), HasSubstr("supports neither calls in place nor out of place"));
 }
 
 TEST(ProgramBuilder, KeepsTheFirstErrorAndGoesOn) {
@@ -141,7 +142,7 @@ TEST(Lower, FusesTheHopsOfAChain) {
     for (const ThreadBlock& block : program.ranks[rank].blocks) text += "[" + StepsOf(block) + "]";
     return text;
   };
-  // The sum on its way up is not stored: only what comes down is read in the end.
+  // The partial sum is not stored: only the result is read at the end.
   EXPECT_EQ(steps(*fused, 0), "[s i0][r >o0]");
   EXPECT_EQ(steps(*fused, 1), "[rrs i0][rcs >o0]");
   EXPECT_EQ(steps(*fused, 3), "[rrcs i0 >o0]");
@@ -181,8 +182,8 @@ TEST(Lower, RefusesMoreChannelsOrChunksThanThereAre) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 
-  // The least common multiple of the numbers of instances is more than chunks can be cut into,
-  // though the product of the first few is not.
+  // The least common multiple of the numbers of instances exceeds the limit for cutting chunks,
+  // although the product of the first few does not.
   ProgramBuilder chunks("chunks", AllReduce(2), kOutOfPlace);
   for (const int instances : {61, 59, 53, 47, 43, 41}) {
     const auto scope = chunks.Parallelize(instances);

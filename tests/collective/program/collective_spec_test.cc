@@ -44,7 +44,7 @@ TEST(ChunkSet, AgreesWithASetOfNumbers) {
       sum = *more;
       numbers = added;
       ASSERT_EQ(numbers_of(sum), numbers);
-      // One form for each set: ranges are sorted and never touch.
+      // Each set has one form: ranges are sorted and never touch.
       for (std::size_t i = 1; i < sum.ranges().size(); ++i) {
         ASSERT_LT(sum.ranges()[i - 1].end, sum.ranges()[i].begin);
       }
@@ -86,7 +86,7 @@ TEST(CollectiveSpec, OfARootConcernsTheRoot) {
   EXPECT_EQ(reduced.Expected(0, 0), std::nullopt);
   EXPECT_EQ(reduced.Expected(1, 0), Sum(reduced, {{0, 0}, {1, 0}, {2, 0}}));
   EXPECT_EQ(reduced.OutputChunks(0), 0);
-  // Without a root the one to try is an argument.
+  // Without a root, the assumed root is an argument.
   const CollectiveSpec unknown{.kind = kBroadcast, .ranks = 3, .chunks = 1};
   EXPECT_EQ(unknown.Expected(0, 0, 2), Sum(unknown, {{2, 0}}));
 }

@@ -38,7 +38,8 @@ std::vector<Place> AllSteps(const Program& program) {
   return places;
 }
 
-// Who sent what a step receives: the k-th message of a connection for its k-th receive.
+// Finds the sender of the message that a step receives: the k-th send of a connection belongs to
+// its k-th receive.
 std::map<Place, Place> MatchMessages(const Program& program) {
   std::map<std::tuple<int, int, int>, std::vector<Place>> sent;
   std::map<std::tuple<int, int, int>, std::vector<Place>> received;
@@ -55,7 +56,7 @@ std::map<Place, Place> MatchMessages(const Program& program) {
   return sender;
 }
 
-// Whether `earlier` is before `later` by what the program says.
+// Whether the program orders `earlier` before `later`.
 bool IsOrdered(const Program& program, const Place& earlier, const Place& later) {
   const auto sender = MatchMessages(program);
   std::set<Place> seen{later};

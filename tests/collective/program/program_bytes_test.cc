@@ -35,7 +35,7 @@ TEST(ProgramBytes, OfAReduceScatterOfUnequalParts) {
   EXPECT_TRUE(*read == program);
 }
 
-// Any bytes are a program or an error, and the verifier takes what they are without harm.
+// Any bytes give a program or an error, and the verifier handles every such program safely.
 TEST(ProgramBytes, DamagedOnesAreRefusedOrVerified) {
   std::mt19937_64 random(6);
   const std::string whole = EncodeProgram(*MakeRandomProgram(random));

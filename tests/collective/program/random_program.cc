@@ -16,7 +16,7 @@ namespace {
 
 using Sum = std::set<InputChunk>;
 
-// What every chunk of memory is the sum of, under one placement.
+// The inputs whose sum every chunk of memory is, under one buffer placement.
 class Model {
  public:
   Model(const CollectiveSpec& spec, bool in_place) : in_place_(in_place) {
@@ -74,7 +74,7 @@ class Generator {
  private:
   int Draw(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
 
-  // What is there, if it is the same under every placement.
+  // Returns the content if it is the same under every buffer placement.
   const Sum* Agreed(int rank, Location location) const {
     const Sum* first = models_.front().Find(rank, location);
     for (const Model& model : models_) {
@@ -97,7 +97,7 @@ class Generator {
     return true;
   }
 
-  // Aliasing only where whole places are the same.
+  // Locations may alias only as a whole.
   bool Overlap(Location a, Location b, int count) const {
     const auto is_data = [](Location one) { return one.buffer != Buffer::kScratch; };
     const bool may_alias = a.buffer == b.buffer || (is_data(a) && is_data(b));

@@ -8,9 +8,9 @@
 
 namespace espalier::program {
 
-// A program of random copies and reductions between 2 to 6 ranks, parallelized, aggregated and on
-// directed channels now and then, through the builder and the passes. Its postcondition (of a
-// custom collective) is what a plain model of memory says that the operations leave.
+// Builds a program of random copies and reductions between 2 to 6 ranks, occasionally parallelized,
+// aggregated and on directed channels, through the builder and the passes. A plain model of memory
+// gives its postcondition (as a custom collective).
 Result<Program> MakeRandomProgram(std::mt19937_64& random);
 
 }  // namespace espalier::program

@@ -28,7 +28,7 @@ ReferenceRun::ReferenceRun(const Program& program, bool in_place, int fifo_slots
   }
 }
 
-// In place the smaller of input and output is a part of the larger.
+// In place, the smaller one of input and output is a part of the larger.
 std::uint64_t& ReferenceRun::At(int rank, Location location, int i) {
   auto& buffers = memory_[static_cast<std::size_t>(rank)];
   int index = location.index + i;

@@ -9,20 +9,20 @@
 
 namespace espalier::program {
 
-// A slow, plain interpreter of programs over numbers, as an oracle: memory is a vector of numbers
-// for each buffer, a reduction is a sum modulo 2^64, a chunk is one number.
+// A slow, plain interpreter of programs on numbers, as an oracle: memory is a vector of numbers for
+// each buffer, a reduction is a sum modulo 2^64, a chunk is one number.
 class ReferenceRun {
  public:
-  // Inputs are drawn from `random`, which also draws who moves next. What nobody wrote is drawn
-  // too, so that a read of it shows.
+  // `random` supplies the inputs and decides which block moves next. It also fills unwritten
+  // memory, so that a read of it shows.
   ReferenceRun(const Program& program, bool in_place, int fifo_slots, std::mt19937_64& random);
 
-  // Whether every block got to its end and every message was received.
+  // Whether every block reached its end and every message was received.
   bool Run();
 
-  // Whether output chunk `index` of `rank` is the sum of the inputs that the collective says.
+  // Whether output chunk `index` of `rank` is the sum of inputs that the collective defines.
   bool IsRight(int rank, int index) const;
-  // All outputs.
+  // Whether all outputs are correct.
   bool IsRight() const;
 
  private:

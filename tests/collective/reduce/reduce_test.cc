@@ -14,7 +14,7 @@
 namespace espalier::reduce {
 namespace {
 
-// --- An oracle of 16-bit floats that knows nothing of bits tricks: it looks values up. ---
+// --- An oracle of 16-bit floats without bit tricks: it looks values up. ---
 
 double HalfValue(std::uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits;
@@ -29,7 +29,7 @@ double HalfValue(std::uint16_t bits, int exponent_bits) {
   return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
 }
 
-// The nearest by search among all of that sign, to even.
+// Finds the nearest value by search among all of that sign; ties go to even.
 std::uint16_t NearestHalf(double value, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits;
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -136,7 +136,7 @@ void ReferenceReduce(const Reduction& reduction, const std::vector<const std::by
 
 bool IsFloat(DataType type) { return type <= DataType::kBf16; }
 
-// Finite values of a middling size (no NaN, whose payload the reference does not know).
+// Draws finite values of moderate size (no NaN, whose payload the reference does not know).
 void FillWithElements(DataType type, std::mt19937& random, std::byte* to, std::size_t count) {
   std::uniform_real_distribution<double> real(-8, 8);
   for (std::size_t e = 0; e < count; ++e) {
@@ -170,8 +170,8 @@ struct Case {
   std::size_t inputs = 2;
   std::size_t count = 1;
   std::size_t outputs = 1;
-  std::size_t input_offset = 0;   // bytes past an aligned address
-  std::size_t output_offset = 0;  // the second output is at another alignment than the first
+  std::size_t input_offset = 0;   // bytes after an aligned address
+  std::size_t output_offset = 0;  // the second output is aligned differently from the first
   Stores stores = Stores::kCached;
 };
 
@@ -277,7 +277,8 @@ TEST(Reduce, MayWriteOverAnInput) {
   }
 }
 
-// All 16-bit floats, NaNs too, through every level: as the reference, and level by level the same.
+// Runs all 16-bit floats, including NaNs, through every level: the results equal the reference and
+// each other.
 TEST(Reduce, ReadsAndRoundsEvery16BitFloat) {
   for (const DataType type : {DataType::kF16, DataType::kBf16}) {
     std::vector<std::uint16_t> all(65536);
@@ -357,7 +358,7 @@ TEST(Reduce, CopiesBitsOfOneInput) {
   EXPECT_EQ(result, signalling);
 }
 
-// Wherever both lie in their pages, as what is fast there differs.
+// At every position of both in their pages, as different positions take different code paths.
 TEST(Reduce, CopiesBetweenAllPlacesOfPages) {
   constexpr std::size_t kBytes = 5000;
   std::vector<std::byte> source(kBytes + 256);

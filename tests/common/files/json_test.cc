@@ -148,9 +148,9 @@ TEST(JsonFields, NamesThePlaceOfTheFirstError) {
   EXPECT_EQ(FieldError("{\"x\": 1}", [](JsonFields& f) { f.String("x"); }),
             "t.json:1:7: field \"x\" must be a string, not a number");
   EXPECT_EQ(FieldError(" {}", [](JsonFields& f) { f.RequiredString("x"); }),
-            "t.json:1:2: field \"x\" is missing");
+            "t.json:1:2: field \"x\" is missing (add it to this object)");
   EXPECT_EQ(FieldError("{}", [](JsonFields& f) { f.RequiredArray("x"); }),
-            "t.json:1:1: field \"x\" is missing");
+            "t.json:1:1: field \"x\" is missing (add it to this object)");
   EXPECT_EQ(FieldError("{\"x\": {}}", [](JsonFields& f) { f.Array("x"); }),
             "t.json:1:7: field \"x\" must be an array, not an object");
   EXPECT_EQ(FieldError("{\"x\": 1, \"y\": 2}",
@@ -164,7 +164,7 @@ TEST(JsonFields, NamesThePlaceOfTheFirstError) {
 
 TEST(JsonFields, RefusesUnknownFieldsAtTheirKey) {
   EXPECT_EQ(FieldError("{\"x\": \"\",\n \"z\": 1}", [](JsonFields& f) { f.String("x"); }),
-            "t.json:2:2: unknown field \"z\" (known here: x)");
+            "t.json:2:2: unknown field \"z\" (known fields: x)");
 }
 
 TEST(JsonWriter, WritesWhatParseJsonReads) {

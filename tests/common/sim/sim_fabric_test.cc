@@ -55,7 +55,7 @@ class SimFabricTest : public testing::Test {
   fabric::LinkId Link(const std::string& id) const {
     return fabric_->topology().FindLink(id).value();
   }
-  // A port that makes the tuple pass this spine.
+  // Returns a port with which the tuple passes this spine.
   std::uint16_t PortVia(fabric::FlowTuple tuple, const std::string& spine) {
     for (tuple.source_port = 0xC000; SpineOf(tuple) != spine;) ++tuple.source_port;
     return tuple.source_port;
@@ -274,7 +274,7 @@ TEST_F(SimHostTest, ProbesAreAnsweredHopByHop) {
   }
 }
 
-TEST_F(SimHostTest, ADroppedProbeIsAnsweredByNobody) {
+TEST_F(SimHostTest, ADroppedProbeHasNoAnswer) {
   std::vector<agent::ProbeReply> replies;
   host_.OnReply([&](const agent::ProbeReply& reply) { replies.push_back(reply); });
   fabric::FlowTuple tuple = Tuple(0, 0, 1, 0);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 class SimHarness : public BusHarness {
  public:
   bool RunUntil(std::function<bool()> done) override {
-    // A condition may be one that sends, so it is asked now and then even if nothing happens.
+    // A condition may send messages, so it is also tested while nothing happens.
     for (int i = 0; i < 1'000'000; ++i) {
       if (done()) return true;
       world_.RunFor(100us);
@@ -114,7 +114,7 @@ TEST_F(SimNetworkTest, DuplicatesFollowTheirOriginals) {
   EXPECT_EQ(std::set<int>(numbers.begin(), numbers.end()).size(), 4000u);
 }
 
-TEST_F(SimNetworkTest, APartitionHoldsMessagesBackAndTellsNobody) {
+TEST_F(SimNetworkTest, APartitionHoldsMessagesBackWithoutNotice) {
   SendNumbers(1);
   Settle();
   const PeerId peer = controller_.received.front().from;
@@ -144,7 +144,7 @@ TEST_F(SimNetworkTest, APartitionFillsTheQueue) {
   EXPECT_EQ(Numbers().size(), 64u);
 }
 
-TEST_F(SimNetworkTest, NobodyConnectsAcrossAPartition) {
+TEST_F(SimNetworkTest, AgentsDoNotConnectDuringAPartition) {
   network_.Partition("a");
   network_.Break("a");
   EXPECT_EQ(agent_.gone.size(), 1u);
@@ -157,7 +157,7 @@ TEST_F(SimNetworkTest, NobodyConnectsAcrossAPartition) {
   EXPECT_EQ(Numbers(), std::vector<int>{1});
 }
 
-TEST_F(SimNetworkTest, ABreakLosesWhatWasOnItsWayAndGivesANewPeer) {
+TEST_F(SimNetworkTest, ABreakLosesMessagesInFlightAndGivesANewPeer) {
   SendNumbers(1);
   Settle();
   agent_->Send(kControllerPeer, "1");

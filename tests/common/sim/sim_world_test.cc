@@ -16,7 +16,7 @@ class VirtualHarness : public EventLoopHarness {
  public:
   EventLoop& loop() override { return *loop_; }
   bool RunUntil(std::function<bool()> done) override {
-    // Other threads may still be about to post, so "nothing to do" is not the end.
+    // Other threads may still post, so an idle world is not the end.
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (!world_.RunUntil(done, 1h)) {
       if (std::chrono::steady_clock::now() > deadline) return false;
@@ -130,7 +130,7 @@ TEST(SimWorld, BytesArePartOfTheTrace) {
   EXPECT_NE(one.TraceHash(), two.TraceHash());
 }
 
-// Against a plain list that is searched for its least element.
+// Compares the world with a plain list that is searched for its least element.
 TEST(SimWorld, RunsCallbacksAsASlowListWould) {
   struct Due {
     TimePoint at;

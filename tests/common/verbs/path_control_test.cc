@@ -36,7 +36,7 @@ TEST(SourcePort, HasALabelForEveryPortThatRoceHas) {
   }
 }
 
-TEST(PathControl, TakesTheBestWayThatWorked) {
+TEST(PathControl, TakesTheBestMethodThatWorked) {
   const PathTrial mlx5 = {.driver = "mlx5_core", .drain_error = EINVAL};
   EXPECT_EQ(JudgePathControl(mlx5).live, PortChangeMethod::kSetUdpPort);
   const PathTrial old_mlx5 = {
@@ -52,7 +52,7 @@ TEST(PathControl, TakesTheBestWayThatWorked) {
   EXPECT_EQ(descriptions.size(), 3U);
 }
 
-TEST(PathControl, IsUnsupportedWhereTheSourcePortIsNotOurs) {
+TEST(PathControl, IsUnsupportedIfTheSourcePortCannotBeChosen) {
   const PathTrial iwarp = {.is_infiniband = false, .driver = "siw"};
   const PathTrial unknown = {.driver = "bnxt_en"};
   const PathTrial nameless = {};
@@ -67,7 +67,7 @@ TEST(PathControl, IsUnsupportedWhereTheSourcePortIsNotOurs) {
   EXPECT_THAT(JudgePathControl(unknown).why_not, HasSubstr("bnxt_en"));
 }
 
-TEST(Verbs, SayWhatIsNotThere) {
+TEST(Verbs, NameWhatIsMissing) {
   const auto device = OpenDevice("no_such_device");
   ASSERT_FALSE(device);
   EXPECT_EQ(device.error().code, ErrorCode::kNotFound);

@@ -1,4 +1,4 @@
-// Who is let in, what is taken of whom, and when an agent is gone.
+// Tests which agents are accepted, which messages are passed on, and when an agent is gone.
 #include "controller/agents/agent_sessions.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ constexpr std::uint64_t kInstance = 100;
 constexpr std::uint64_t kOurs = 55;
 constexpr std::uint64_t kMaxEpochsAhead = 1 << 20;
 
-// Keeps what is sent; the test delivers.
+// A bus that records sent messages; the test delivers.
 class FakeBus : public Bus {
  public:
   void SetHandlers(Handlers given) override { handlers = std::move(given); }
@@ -114,7 +114,7 @@ class Sessions : public testing::Test {
   AgentSessions sessions_{state_, options_, *loop_, bus_, store_, metrics_};
 };
 
-TEST_F(Sessions, WelcomeAnAgentWithWhatItIsToKeepTo) {
+TEST_F(Sessions, WelcomeAnAgentWithItsLimits) {
   wire::Hello hello = HelloOf("h0");
   hello.features = {"verbs"};
   const wire::Welcome welcome = Hello(kPeer, hello);
@@ -133,10 +133,11 @@ TEST_F(Sessions, WelcomeAnAgentWithWhatItIsToKeepTo) {
   EXPECT_EQ(bus_.sent[0].second.sender_instance, kOurs);
 }
 
-TEST_F(Sessions, HandOnWhatAgentsSayAndNothingOfStrangers) {
+TEST_F(Sessions, PassOnMessagesOfAgentsAndNoneOfStrangers) {
   Deliver(kPeer, kInstance, wire::FlowReport{});
   EXPECT_EQ(reports_, 0);
-  EXPECT_EQ(std::get<wire::Welcome>(bus_.sent.at(0).second.body).reason, "say Hello first");
+  EXPECT_EQ(std::get<wire::Welcome>(bus_.sent.at(0).second.body).reason,
+            "no session on this connection (send Hello first)");
   Hello(kPeer, "h0");
   Deliver(kPeer, kInstance, wire::FlowReport{});
   EXPECT_EQ(reports_, 1);
@@ -145,7 +146,7 @@ TEST_F(Sessions, HandOnWhatAgentsSayAndNothingOfStrangers) {
   EXPECT_EQ(Bad(), 2);
 }
 
-TEST_F(Sessions, CountWhatIsRefusedMalformedOrOutOfPlace) {
+TEST_F(Sessions, CountRefusedMessages) {
   Hello(kPeer, "h0");
   wire::LinkEvent event;
   event.address = IpAddress::FromV4(1);
@@ -170,9 +171,9 @@ TEST_F(Sessions, RefuseAnotherProtocol) {
   EXPECT_EQ(LastEvent(), "agent_refused agent=h0 reason=\"" + welcome.reason + "\"");
 }
 
-TEST_F(Sessions, RefuseANameThatIsNotThatOfTheKey) {
+TEST_F(Sessions, RefuseANameThatIsNotTheKeysName) {
   bus_.names[kPeer] = "h0";
-  EXPECT_EQ(Hello(kPeer, "h1").reason, "this key is that of h0, not of h1");
+  EXPECT_EQ(Hello(kPeer, "h1").reason, "this key belongs to h0, not to h1");
   EXPECT_EQ(state_.agents.FindByName("h1"), std::nullopt);
   EXPECT_TRUE(Hello(kPeer, "h0").accepted);
 }
@@ -180,14 +181,14 @@ TEST_F(Sessions, RefuseANameThatIsNotThatOfTheKey) {
 TEST_F(Sessions, RefuseASecondProcessOfANameUntilTheFirstHasBeenSilent) {
   Hello(kPeer, "h0");
   EXPECT_EQ(Hello(kOther, HelloOf("h0"), kInstance + 1).reason,
-            "another agent of this name is connected (names must be unique)");
+            "another agent with this name is connected (names must be unique)");
   world_.RunFor(3s);
   EXPECT_TRUE(Hello(kOther, HelloOf("h0"), kInstance + 1).accepted);
   EXPECT_EQ(bus_.disconnected, std::vector{kPeer});
   EXPECT_EQ(new_processes_, 2);
 }
 
-TEST_F(Sessions, TheSameProcessMayComeByAnotherConnection) {
+TEST_F(Sessions, TheSameProcessMayUseAnotherConnection) {
   Hello(kPeer, "h0");
   state_.agents.At(IdOf("h0")).report_sequence = 5;
   EXPECT_TRUE(Hello(kOther, "h0").accepted);
@@ -196,18 +197,18 @@ TEST_F(Sessions, TheSameProcessMayComeByAnotherConnection) {
   EXPECT_EQ(state_.agents.At(IdOf("h0")).report_sequence, 0U);
 }
 
-TEST_F(Sessions, RefuseMoreStrangersThanThereIsRoomFor) {
+TEST_F(Sessions, LimitTheNumberOfStrangers) {
   for (int i = 0; i < 1'024; ++i) {
     ASSERT_TRUE(
         Hello(PeerId(1'000U + static_cast<unsigned>(i)), "new" + std::to_string(i)).accepted);
   }
   EXPECT_EQ(Hello(kPeer, "one more").reason,
-            "no host of the topology has this name, nor is there room for more");
+            "no host of the topology has this name, and too many such agents are known");
   EXPECT_TRUE(Hello(kPeer, "h0").accepted);
   EXPECT_TRUE(Hello(PeerId(1'000), "new0").accepted);  // known
 }
 
-TEST_F(Sessions, BelieveTheFirstLaterEpochToTheLetterAndAfterASecondNoneIsLater) {
+TEST_F(Sessions, RaiseTheEpochAtMostTwice) {
   EXPECT_EQ(Hello(kPeer, HelloOf("h0", 20)).epoch, 21U);
   EXPECT_EQ(disk_.epoch, 21U);
   EXPECT_EQ(state_.epoch, 21U);
@@ -217,11 +218,11 @@ TEST_F(Sessions, BelieveTheFirstLaterEpochToTheLetterAndAfterASecondNoneIsLater)
 
 TEST_F(Sessions, RefuseAnEpochThatNoControllerCanHaveGiven) {
   EXPECT_EQ(Hello(kPeer, HelloOf("h0", 10 + kMaxEpochsAhead + 1)).reason,
-            "an epoch so high that no controller can have given it");
+            "the agent claims an epoch that no controller can have reached");
   EXPECT_EQ(state_.epoch, 10U);
 }
 
-TEST_F(Sessions, EverybodyGetsEverythingInANewEpoch) {
+TEST_F(Sessions, AllAgentsGetAFullPushInANewEpoch) {
   Hello(kPeer, "h0");
   Agent& first = state_.agents.At(IdOf("h0"));
   first.generation = first.acked_generation = 7;
@@ -231,7 +232,7 @@ TEST_F(Sessions, EverybodyGetsEverythingInANewEpoch) {
   EXPECT_EQ(state_.agents.At(IdOf("h0")).generation, 0U);
 }
 
-TEST_F(Sessions, RefuseWhoHasSeenALaterEpochWhereItCannotBeSaved) {
+TEST_F(Sessions, RefuseALaterEpochThatCannotBeStored) {
   disk_.is_full = true;
   EXPECT_EQ(Hello(kPeer, HelloOf("h0", 20)).reason,
             "the controller cannot save its epoch: the disk is full");
@@ -239,13 +240,13 @@ TEST_F(Sessions, RefuseWhoHasSeenALaterEpochWhereItCannotBeSaved) {
   EXPECT_FALSE(IsConnected("h0"));
 }
 
-TEST_F(Sessions, AProcessThatIsKnownMayHaveSeenThisEpoch) {
+TEST_F(Sessions, AKnownProcessMayHaveSeenThisEpoch) {
   Hello(kPeer, "h0");
   EXPECT_TRUE(Hello(kPeer, HelloOf("h0", 10)).accepted);
   EXPECT_EQ(state_.epoch, 10U);
 }
 
-TEST_F(Sessions, APeerThatTheBusLostIsConnectedNoMore) {
+TEST_F(Sessions, APeerThatTheBusLostIsDisconnected) {
   Hello(kPeer, "h0");
   bus_.handlers.on_peer_gone(kPeer);
   bus_.handlers.on_peer_gone(kOther);
@@ -253,7 +254,7 @@ TEST_F(Sessions, APeerThatTheBusLostIsConnectedNoMore) {
   EXPECT_FALSE(sessions_.Send(IdOf("h0"), wire::Heartbeat{}));
 }
 
-TEST_F(Sessions, SilentAgentsAreDroppedAfterSoManyHeartbeats) {
+TEST_F(Sessions, SilentAgentsAreDroppedAfterMissedHeartbeats) {
   Hello(kPeer, "h0");
   world_.RunFor(3s - 1us);
   sessions_.DropSilent();
@@ -269,7 +270,7 @@ TEST_F(Sessions, SilentAgentsAreDroppedAfterSoManyHeartbeats) {
   EXPECT_EQ(LastEvent(), "agent_gone agent=h0");
 }
 
-TEST_F(Sessions, AnAgentThatSaysItSentMoreThanCameStartsOver) {
+TEST_F(Sessions, AnAgentWhoseReportWasLostStartsOver) {
   Hello(kPeer, "h0");
   state_.agents.At(IdOf("h0")).report_sequence = 4;
   Deliver(kPeer, kInstance, wire::Heartbeat{.sequence = 4});
@@ -299,7 +300,7 @@ TEST_F(Sessions, HeartbeatsAreSpreadOverTheIntervalAndComeOnceInIt) {
   EXPECT_EQ(bus_.sent.size(), std::size_t{kAgents});
 }
 
-TEST_F(Sessions, FindWhoCanProbeFromANic) {
+TEST_F(Sessions, FindTheAgentThatCanProbeFromANic) {
   const fabric::NodeId nic = *state_.topology.FindNode("h0");
   EXPECT_EQ(sessions_.FindProber(nic), std::nullopt);
   Hello(kPeer, "h0");
@@ -308,7 +309,7 @@ TEST_F(Sessions, FindWhoCanProbeFromANic) {
   EXPECT_EQ(sessions_.FindProber(nic), std::nullopt);
 }
 
-TEST_F(Sessions, TellRefusalsOnceASecondAndStrangersAsOthersAfterAFew) {
+TEST_F(Sessions, RecordRefusalsOnceASecondAndGroupStrangers) {
   world_.RunFor(1s);
   sessions_.HandleRefusal("", "no key");
   sessions_.HandleRefusal("", "no key");
@@ -325,31 +326,31 @@ TEST_F(Sessions, TellRefusalsOnceASecondAndStrangersAsOthersAfterAFew) {
 
 class Limited : public Sessions {
  protected:
-  // A Hello and a hundred entries.
+  // Room for a Hello and a hundred entries.
   static constexpr double kEntries = 10'108;
   Limited() : Sessions({.instance = kOurs, .agent_limits = {.entries_per_second = kEntries}}) {}
 };
 
-TEST_F(Limited, AnAgentThatSendsMoreThanItMayIsSentAwayAndMayNotComeBackAtOnce) {
+TEST_F(Limited, AnAgentOverItsAllowanceIsDisconnectedAndCannotReturnAtOnce) {
   ASSERT_TRUE(Hello(kPeer, "h0").accepted);
   int taken = 0;
   for (; IsConnected("h0") && taken < 100; ++taken) Deliver(kPeer, kInstance, wire::FlowReport{});
   EXPECT_EQ(reports_, 12);  // of 8 entries each
   EXPECT_EQ(taken, 13);
   EXPECT_EQ(bus_.disconnected, std::vector{kPeer});
-  EXPECT_EQ(Hello(kOther, "h0").reason, "it sends more entries than max_entries_per_second");
+  EXPECT_EQ(Hello(kOther, "h0").reason, "the agent sends more entries than max_entries_per_second");
   EXPECT_TRUE(Hello(PeerId(9), "h1").accepted);  // nobody else
   world_.RunFor(3s);
   EXPECT_TRUE(Hello(kOther, "h0").accepted);
 }
 
-TEST_F(Limited, BytesThatAreNoMessageCount) {
+TEST_F(Limited, MalformedMessagesCount) {
   Hello(kPeer, "h0");
   bus_.handlers.on_message(kPeer, "no message");
   EXPECT_FALSE(IsConnected("h0"));
 }
 
-TEST_F(Limited, AllowancesBeginAnewWithOtherLimits) {
+TEST_F(Limited, AllowancesAreResetWithNewLimits) {
   Hello(kPeer, "h0");
   for (int i = 0; i < 12; ++i) Deliver(kPeer, kInstance, wire::FlowReport{});
   sessions_.ResetAllowances();

@@ -12,12 +12,12 @@
 
 namespace espalier::controller {
 
-// What takes the flows of agents: placement, foresight and the health of links, without a bus.
+// FlowIntake with placement, prediction and the health of links, without a bus.
 class FlowFixture : public LinkFixture {
  protected:
   explicit FlowFixture(ControllerOptions options = {}) : controller_options_(std::move(options)) {}
 
-  // Of a flow from a host to another; `sequence`: of the report.
+  // A report of a flow from one host to another, with this sequence number.
   wire::FlowReport Opening(std::uint64_t sequence, const std::vector<std::uint64_t>& ids,
                            const std::string& from = "h0", const std::string& to = "h1") const {
     wire::FlowReport report;

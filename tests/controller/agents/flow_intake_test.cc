@@ -1,4 +1,4 @@
-// Flows that are opened, go on and end, as agents report them.
+// Tests reports of flows that open, progress and end.
 #include "controller/agents/flow_intake.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {
   EXPECT_EQ(Handle(Full(6, {})), Outcome::kNothing);
 }
 
-TEST_F(Intake, OpensWithAllThatIsSaidOfAFlow) {
+TEST_F(Intake, OpensAFlowWithAllReportedFields) {
   wire::FlowReport report = Opening(1, {7});
   wire::OpenedFlow& said = report.opened[0];
   said.protocol = wire::kProtocolTcp;
@@ -73,7 +73,7 @@ TEST_F(Intake, OpensWithAllThatIsSaidOfAFlow) {
   EXPECT_EQ(state_.flows.jobs().At(flow.job), "job");
 }
 
-TEST_F(Intake, TakesNothingOfAReportAfterOneThatIsMissing) {
+TEST_F(Intake, IgnoresAReportAfterAMissingOne) {
   EXPECT_EQ(Handle(Opening(1, {1})), Outcome::kNeedsTurn);
   EXPECT_EQ(Handle(Opening(3, {2})), Outcome::kReportLost);
   EXPECT_EQ(OpenOf("h0"), Ids{1});
@@ -82,7 +82,7 @@ TEST_F(Intake, TakesNothingOfAReportAfterOneThatIsMissing) {
   EXPECT_EQ(OpenOf("h0"), (Ids{1, 2}));
 }
 
-TEST_F(Intake, AFullReportClosesWhatIsMissingAndKeepsTheRest) {
+TEST_F(Intake, AFullReportClosesMissingFlowsAndKeepsTheOthers) {
   Handle(Opening(1, {1, 2}));
   const FlowSlot kept = *state_.flows.Find(Agent("h0"), wire::LocalFlowId(2));
   Handle(Full(9, {2, 3}));
@@ -91,15 +91,15 @@ TEST_F(Intake, AFullReportClosesWhatIsMissingAndKeepsTheRest) {
   EXPECT_EQ(state_.agents.At(Agent("h0")).report_sequence, 9U);
 }
 
-TEST_F(Intake, FlowsOfOthersAreNotItsToEnd) {
+TEST_F(Intake, AnAgentCannotEndFlowsOfOthers) {
   Handle(Opening(1, {1}, "h2", "h1"), "h2");
   Handle(Ending(1, {wire::LocalFlowId(1)}));
   Handle(Full(2, {}));
   EXPECT_EQ(OpenOf("h2"), Ids{1});
 }
 
-// What has ended gives way to what follows, and what begins and ends in one report is gone.
-TEST_F(Intake, EndsBeforeItOpensAndAfterIt) {
+// Ended flows are closed before others open, and flows that begin and end in one report are closed.
+TEST_F(Intake, ClosesFlowsBeforeAndAfterOpeningOthers) {
   Handle(Opening(1, {1, 2, 3}));
   wire::FlowReport next = Opening(2, {4, 5});
   next.ended = {wire::LocalFlowId(1), wire::LocalFlowId(2), wire::LocalFlowId(5)};
@@ -116,7 +116,7 @@ TEST_F(Intake, OpensNoMoreThanTheLimitOfAnAgent) {
   EXPECT_EQ(OpenOf("h2"), Ids{1});
 }
 
-TEST_F(Intake, ProgressAloneIsNothingToDecide) {
+TEST_F(Intake, ProgressAloneNeedsNoTurn) {
   Handle(Opening(1, {1}));
   EXPECT_EQ(Handle(Progress(2, 1, 1'000)), Outcome::kNothing);
   const FlowSlot slot = *state_.flows.Find(Agent("h0"), wire::LocalFlowId(1));
@@ -137,7 +137,7 @@ TEST_F(Intake, RoundsOfAJobFollowTheMessagesOfItsFlows) {
   EXPECT_EQ(finished[0].ideal, 1s);
 }
 
-TEST_F(Intake, ARoundEndsWithTheFlowThatHadSomethingToSend) {
+TEST_F(Intake, ARoundEndsWithItsLastBusyFlow) {
   Handle(Opening(1, {1}));
   const std::uint32_t job = FlowOf("h0", 1).job;
   Handle(Progress(2, 1, 1'000));
@@ -145,13 +145,13 @@ TEST_F(Intake, ARoundEndsWithTheFlowThatHadSomethingToSend) {
   EXPECT_EQ(state_.rounds.Count(job, loop_->Now() + 1s), 1U);
 }
 
-TEST_F(Intake, AProcessThatIsGoneHasNoFlows) {
+TEST_F(Intake, CloseAllClosesTheFlowsOfAProcess) {
   Handle(Opening(1, {1, 2}));
   intake_.CloseAll(Agent("h0"));
   EXPECT_TRUE(OpenOf("h0").empty());
 }
 
-TEST_F(Intake, EdgesOfForestsAreNotTheAgentsToEnd) {
+TEST_F(Intake, AnAgentCannotEndEdgesOfForests) {
   Handle(Full(1, {1}));
   const EdgeName edge =
       state_.edges.Open(Agent("h0"), {.job = FlowOf("h0", 1).job,
@@ -165,7 +165,7 @@ TEST_F(Intake, EdgesOfForestsAreNotTheAgentsToEnd) {
   EXPECT_NE(state_.edges.Find(edge), nullptr);
 }
 
-// Once, a job that was started later stopped the controller.
+// Regression: a job that was started later once stopped the controller.
 TEST_F(Intake, AFlowMayHaveTheNumberOfAnEdge) {
   const std::uint64_t number = std::uint64_t{1} << 63U;
   Handle(Opening(1, {number}));
@@ -195,7 +195,7 @@ TEST_F(Intake, FlowsOfAnAgentThatIsGoneStayForTheLease) {
   EXPECT_EQ(OpenOf("h2"), Ids{1});  // its agent is connected
 }
 
-TEST_F(Intake, WhatNobodyHasFoundInTimeIsPlacedAnew) {
+TEST_F(Intake, AFlowWhoseAdoptionTimesOutIsPlaced) {
   wire::FlowReport report = Full(1, {1});
   report.opened[0].steered = true;
   report.opened[0].source_port = 0xC123;
@@ -210,7 +210,7 @@ TEST_F(Intake, WhatNobodyHasFoundInTimeIsPlacedAnew) {
   EXPECT_NE(FlowOf("h0", 1).status, FlowStatus::kAdopting);
 }
 
-TEST_F(Intake, AFlowThatClaimsAnothersAddressGetsNoPath) {
+TEST_F(Intake, AFlowWithAnotherHostsAddressGetsNoPath) {
   Handle(Opening(1, {1}, "h1", "h2"), "h0");
   EXPECT_EQ(FlowOf("h0", 1).status, FlowStatus::kUnroutable);
 }

@@ -1,5 +1,5 @@
-// An agent with a good key that sends what our own agents never would: the cluster's history, its
-// controller's time and its epochs are not his to spend.
+// An agent with a valid key that sends what Espalier's agents never would. It must not use up the
+// cluster's history, the controller's time or the epochs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST_F(HostileAgent, CannotReplaceTheHistoryOfTheCluster) {
   EXPECT_THAT(cluster_.MetricsText(), HasSubstr("espalier_controller_events_dropped "));
 }
 
-TEST_F(HostileAgent, JudgesAFlowOnceAnInterval) {
+TEST_F(HostileAgent, CanReportAFlowOnceAnInterval) {
   cluster_.ConnectAll();
   cluster_.Open(kLiar, {{.id = 1, .to = 8}});
   cluster_.Settle();
@@ -79,7 +79,7 @@ TEST_F(HostileAgent, JudgesAFlowOnceAnInterval) {
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_verdicts_ignored_total"), 639);
 }
 
-TEST_F(HostileAgent, IsSentAwayForItsEntriesAndNobodyElseIs) {
+TEST_F(HostileAgent, IsDisconnectedForItsEntriesAndNoOtherAgentIs) {
   cluster_.ConnectAll();
   wire::FlowReport churn;  // few messages and bytes, much work
   for (std::uint64_t id = 0; id < 16'384; ++id) churn.ended.push_back(wire::LocalFlowId(id));
@@ -91,7 +91,7 @@ TEST_F(HostileAgent, IsSentAwayForItsEntriesAndNobodyElseIs) {
   EXPECT_LT(sent, 25);
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_agents_over_limit_total"), 1);
   for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_EQ(IsConnected(host), host != kLiar);
-  // A new connection does not make the allowance new.
+  // A new connection does not reset the allowance.
   cluster_.Connect(kLiar);
   EXPECT_FALSE(IsConnected(kLiar));
   cluster_.Advance(2s);
@@ -141,7 +141,7 @@ TEST(Overload, AgentsAreToldToReportLessOften) {
   }
 }
 
-TEST_F(HostileAgent, CannotPumpTheEpoch) {
+TEST_F(HostileAgent, CannotRaiseTheEpochWithoutLimit) {
   cluster_.ConnectAll();
   const std::uint64_t stored = cluster_.state().epoch;
   std::set<std::uint64_t> epochs;
@@ -178,14 +178,14 @@ TEST_F(HostileAgent, TwoHonestAgentsThatSawDifferentEpochsAreBothBelieved) {
 }
 
 // However often a liar and restarts of the controller raised the epoch.
-TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrNegative) {
+TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrOverflow) {
   cluster_.ConnectAll();
   JobSpec spec{.name = "train", .ranks = {}};
   for (int i = 0; i < 8; ++i) spec.ranks.push_back("h" + std::to_string(i));
   ASSERT_TRUE(cluster_.StartJob(spec));
   cluster_.Settle();
   const auto version = [&] {
-    const auto& plan = cluster_.controller().jobs().all().at("train").in_force;
+    const auto& plan = cluster_.controller().jobs().all().at("train").active;
     return plan ? static_cast<std::int64_t>(plan->version) : 0;
   };
   std::int64_t before = version();
@@ -200,8 +200,8 @@ TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrNegative) {
   }
 }
 
-// Two hosts that lie about every flow of theirs, time and again.
-TEST_F(HostileAgent, TwoLiarsCondemnNoMoreLinksThanTheBudget) {
+// Two hosts that repeatedly report every flow of theirs as dead.
+TEST_F(HostileAgent, TwoLiarsTakeDownNoMoreLinksThanTheBudget) {
   cluster_.ConnectAll();
   std::size_t most_down = 0;
   const std::size_t budget = 4;  // a quarter of 16
@@ -235,7 +235,7 @@ TEST_F(HostileAgent, TwoLiarsCondemnNoMoreLinksThanTheBudget) {
   EXPECT_LE(most_down, budget);
 }
 
-TEST_F(HostileAgent, AFeedCondemnsNoMoreLinksThanTheBudgetAndTheOperatorMay) {
+TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
   cluster_.ConnectAll();
   const auto& topology = cluster_.state().topology;
   std::vector<std::string> links;
@@ -267,11 +267,11 @@ TEST_F(HostileAgent, AFeedCondemnsNoMoreLinksThanTheBudgetAndTheOperatorMay) {
   cluster_.Advance(1s);
   EXPECT_EQ(cluster_.state().topology.link(*topology.FindLink("leaf3--spine1")).state,
             fabric::LinkState::kDown);
-  // What only waits is not taken for down after a restart.
+  // A link that awaits the operator is not down after a restart.
   cluster_.RestartController();
   cluster_.Settle();
   EXPECT_LE(cluster_.controller().link_health().detected_down().size(), 8U);
-  // The feed takes back what it said of the others, and detection goes on.
+  // The feed withdraws its reports on the others, and detection continues.
   for (const std::string& link : links) {
     cluster_.controller().HandleLinkReport(cluster_.state().topology.FindLink(link).value(), true,
                                            "feed");

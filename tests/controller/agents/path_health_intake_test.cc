@@ -1,4 +1,4 @@
-// What hosts say of the paths of their flows.
+// Tests hosts' reports on the paths of their flows.
 #include "controller/agents/path_health_intake.h"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@ namespace {
 using namespace std::chrono_literals;
 using wire::PathVerdict;
 
-class Verdicts : public FlowFixture {
+class PathHealthIntakeTest : public FlowFixture {
  protected:
-  Verdicts() {
+  PathHealthIntakeTest() {
     for (const char* const host : {"h0", "h2"}) Open(host, 1, 1);
   }
-  // A flow to h1 that has its paths: 0, 1, ...
+  // A flow to h1 on the paths 0, 1, ...
   void Open(const std::string& host, std::uint64_t id, std::uint8_t paths) {
     Flow flow;
     flow.agent = Agent(host);
@@ -51,7 +51,7 @@ class Verdicts : public FlowFixture {
   PathHealthIntake verdicts_{state_, placement_, *health_, *loop_, flow_metrics_};
 };
 
-TEST_F(Verdicts, TwoHostsThatCallAPathDeadTakeItsLinkOut) {
+TEST_F(PathHealthIntakeTest, TwoHostsThatReportAPathTakeItsLinkDown) {
   EXPECT_FALSE(Say("h0", PathVerdict::kDead));
   EXPECT_EQ(LastOf("flow_path_dead"), "flow=h0:1 port=49159");
   EXPECT_FALSE(IsDown("leaf1--spine0"));
@@ -59,15 +59,15 @@ TEST_F(Verdicts, TwoHostsThatCallAPathDeadTakeItsLinkOut) {
   EXPECT_TRUE(IsDown("leaf1--spine0"));
 }
 
-TEST_F(Verdicts, AFlowThatLeftItsPathIsToBePlaced) {
+TEST_F(PathHealthIntakeTest, AFlowThatWasReroutedLocallyNeedsATurn) {
   EXPECT_TRUE(Say("h0", PathVerdict::kLocallyRerouted));
-  EXPECT_EQ(LastOf("flow_redrawn"), "flow=h0:1 port=49159");
+  EXPECT_EQ(LastOf("flow_locally_rerouted"), "flow=h0:1 port=49159");
   EXPECT_EQ(FlowOf("h0", 1).subflows[0].port, 0xC007);
   Say("h2", PathVerdict::kLocallyRerouted);  // which says as well that the path is dead
   EXPECT_TRUE(IsDown("leaf1--spine0"));
 }
 
-TEST_F(Verdicts, GoodAndSlowPathsAreNoNews) {
+TEST_F(PathHealthIntakeTest, GoodAndSlowPathsAreIgnored) {
   for (const char* const host : {"h0", "h2"}) {
     EXPECT_FALSE(Say(host, PathVerdict::kGood));
     EXPECT_FALSE(Say(host, PathVerdict::kSlow));
@@ -75,17 +75,17 @@ TEST_F(Verdicts, GoodAndSlowPathsAreNoNews) {
   EXPECT_EQ(state_.history.last_sequence(), 0U);
 }
 
-TEST_F(Verdicts, NobodySpeaksOfFlowsThatItHasNot) {
+TEST_F(PathHealthIntakeTest, AnAgentReportsOnlyItsOwnFlows) {
   EXPECT_FALSE(Say("h0", PathVerdict::kDead, 0, 99));
   EXPECT_FALSE(Say("h3", PathVerdict::kLocallyRerouted));
   EXPECT_EQ(state_.history.last_sequence(), 0U);
 }
 
-TEST_F(Verdicts, OfOnePathAHostSaysSoOnceAnInterval) {
+TEST_F(PathHealthIntakeTest, APathIsReportedOnceAnInterval) {
   Say("h0", PathVerdict::kDead);
   world_.RunFor(100ms - 1ns);
   EXPECT_FALSE(Say("h0", PathVerdict::kLocallyRerouted));
-  EXPECT_EQ(EventsOf("flow_redrawn"), 0U);
+  EXPECT_EQ(EventsOf("flow_locally_rerouted"), 0U);
   EXPECT_EQ(Ignored(), 1);
   Say("h2", PathVerdict::kDead);  // another host's flow
   EXPECT_EQ(Dead(), 2U);
@@ -94,7 +94,7 @@ TEST_F(Verdicts, OfOnePathAHostSaysSoOnceAnInterval) {
   EXPECT_EQ(Dead(), 3U);
 }
 
-TEST_F(Verdicts, OfEachPathOfASplitFlowOnce) {
+TEST_F(PathHealthIntakeTest, EachPathOfASplitFlowIsReportedOnce) {
   Open("h0", 2, 2);
   for (std::uint32_t path = 0; path < 3; ++path) Say("h0", PathVerdict::kDead, path, 2);
   EXPECT_EQ(Dead(), 2U);

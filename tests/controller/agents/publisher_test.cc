@@ -1,4 +1,4 @@
-// What agents are told, and when they are told everything.
+// Tests what is pushed to agents, and when a full push is needed.
 #include "controller/agents/publisher.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Publishing : public testing::Test {
     state_.agents.Connect(id_, PeerId(1));
   }
   Agent& agent() { return state_.agents.At(id_); }
-  // A flow that has this port.
+  // A flow with this port.
   FlowSlot Open(std::uint64_t local, std::uint16_t port) {
     Flow flow;
     flow.agent = id_;
@@ -50,7 +50,7 @@ class Publishing : public testing::Test {
     agent().plans.erase(rank);
     state_.pushes.MarkPlan(id_, rank);
   }
-  // All pushes by now.
+  // All pushes so far.
   std::vector<wire::PathPush> Push(TimePoint now = kStart) {
     pushes_.clear();
     plans_.clear();
@@ -61,7 +61,7 @@ class Publishing : public testing::Test {
            std::uint64_t epoch = 4) {
     publisher_.HandleAck(id_, {.epoch = epoch, .generation = generation, .status = status}, kStart);
   }
-  // What is told from now on are differences.
+  // Makes all further pushes differences.
   void BringIntoStep() {
     QueuePush(id_);
     Push();
@@ -91,7 +91,7 @@ class Publishing : public testing::Test {
                        metrics_};
 };
 
-TEST_F(Publishing, BeginsWithEverythingAndGoesOnWithDifferences) {
+TEST_F(Publishing, BeginsWithAFullPushAndContinuesWithDifferences) {
   Open(1, 0xC001);
   const FlowSlot second = Open(2, 0xC002);
   QueuePush(id_);
@@ -136,7 +136,7 @@ TEST_F(Publishing, AnAgentInStepIsNotHeldByFlowsThatAreBeingAdopted) {
   EXPECT_EQ(SetsOf(pushes_[0]), Locals{2});
 }
 
-TEST_F(Publishing, NobodyWhoIsGoneIsToldAnything) {
+TEST_F(Publishing, NothingIsPushedToAnAgentThatIsGone) {
   Open(1, 0xC001);
   state_.agents.Disconnect(id_);
   state_.pushes.MarkAll(id_);
@@ -157,7 +157,7 @@ TEST_F(Publishing, AFlowThatLostItsPortsIsWithdrawnOnce) {
   EXPECT_TRUE(Push().empty());  // nothing that it has not been told
 }
 
-TEST_F(Publishing, EdgesOfForestsAreToldByTheirPlans) {
+TEST_F(Publishing, EdgesOfForestsArePushedWithTheirPlans) {
   state_.edges.Open(id_, {.source_port = 0xC001,
                           .source_leaf = *state_.topology.FindNode("leaf0"),
                           .destination_leaf = *state_.topology.FindNode("leaf1"),
@@ -178,7 +178,7 @@ TEST_F(Publishing, APushThatIsDroppedIsFollowedByAFullOne) {
   EXPECT_EQ(pushes_[0].generation, 3U);
 }
 
-TEST_F(Publishing, WhatIsNotAcknowledgedInTimeGoesAgain) {
+TEST_F(Publishing, AnUnacknowledgedPushIsFollowedByAFullOne) {
   Open(1, 0xC001);
   QueuePush(id_);
   Push();
@@ -194,7 +194,7 @@ TEST_F(Publishing, WhatIsNotAcknowledgedInTimeGoesAgain) {
   EXPECT_TRUE(Push().empty());
 }
 
-TEST_F(Publishing, AcknowledgementsOfAnotherEpochOrOfWhatWasNotSentCountNothing) {
+TEST_F(Publishing, AcknowledgementsOfOtherEpochsOrFuturePushesAreIgnored) {
   Open(1, 0xC001);
   QueuePush(id_);
   Push();
@@ -206,7 +206,7 @@ TEST_F(Publishing, AcknowledgementsOfAnotherEpochOrOfWhatWasNotSentCountNothing)
   EXPECT_EQ(agent().acked_generation, 1U);
 }
 
-TEST_F(Publishing, AnAgentThatMissesSomethingGetsEverything) {
+TEST_F(Publishing, AnAgentThatAsksForAFullPushGetsIt) {
   const FlowSlot flow = Open(1, 0xC001);
   BringIntoStep();
   Decide(flow);
@@ -218,7 +218,7 @@ TEST_F(Publishing, AnAgentThatMissesSomethingGetsEverything) {
   EXPECT_TRUE(pushes_[0].full);
 }
 
-TEST_F(Publishing, TellsOfPushesThatFailedAndOfLaterControllers) {
+TEST_F(Publishing, RecordsFailedPushesAndLaterControllers) {
   Ack(0, wire::AckStatus::kFailed);
   Ack(0, wire::AckStatus::kStaleEpoch, 9);
   const auto events = state_.history.Since(0, 10);
@@ -228,7 +228,7 @@ TEST_F(Publishing, TellsOfPushesThatFailedAndOfLaterControllers) {
   EXPECT_TRUE(Push().empty());
 }
 
-TEST_F(Publishing, WritesEachDecisionDownOnce) {
+TEST_F(Publishing, LogsEachDecisionOnce) {
   const FlowSlot flow = Open(1, 0xC001);
   QueuePush(id_);
   Push();
@@ -241,7 +241,7 @@ TEST_F(Publishing, WritesEachDecisionDownOnce) {
   EXPECT_EQ(state_.plans.entries().back().port, 0xC001);
 }
 
-TEST_F(Publishing, PlansOfRanksGoBeforeThePushThatCountsThem) {
+TEST_F(Publishing, RankPlansAreSentBeforeThePushThatCountsThem) {
   BringIntoStep();
   wire::RankPlan plan;
   plan.job = "train";
@@ -272,14 +272,14 @@ TEST_F(Publishing, NoPlanOfAUserGoesToAnAgentThatDoesNotKnowUsers) {
   EXPECT_EQ(agent().plans.at({"train", 0}).generation, 0U);
 }
 
-TEST_F(Publishing, AnAgentWithoutCollectivesIsToldOfNoPlan) {
+TEST_F(Publishing, AnAgentWithoutCollectivesGetsNoPlan) {
   BringIntoStep();
   agent().features = {};
   SetPlan({});
   EXPECT_TRUE(Push().empty());
 }
 
-TEST_F(Publishing, OneAgentAloneCanBeToldFirst) {
+TEST_F(Publishing, OneAgentAloneCanBePushedFirst) {
   const AgentId other = state_.agents.Intern("h1");
   state_.agents.Connect(other, PeerId(2));
   state_.agents.At(other).reported = true;

@@ -1,4 +1,4 @@
-// What an agent that means harm can do to others: nothing.
+// Tests that a malicious agent cannot harm others.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 constexpr fabric::LeafSpineOptions kShape{.spines = 4, .leaves = 3, .hosts_per_leaf = 4};
 constexpr int kThief = 1;
 
-// Two hosts of one leaf, of which the first has flows, and the second is after them.
+// Two hosts of one leaf: the first has flows, which the second attacks.
 class Security : public testing::Test {
  protected:
   Security() : cluster_(kShape) {
@@ -28,7 +28,7 @@ class Security : public testing::Test {
     cluster_.Settle();
   }
 
-  // The flows of the first host are where they were, and it was told nothing new.
+  // The flows of the first host keep their paths, and nothing new was pushed to it.
   void ExpectUntouched() {
     EXPECT_EQ(cluster_.host(0).sets, before_);
     EXPECT_EQ(cluster_.host(0).pushes.size(), pushes_);
@@ -61,7 +61,7 @@ TEST_F(Security, FlowsThatClaimToComeFromAnotherHostGetNoPathAndNoPort) {
   ExpectUntouched();
 }
 
-TEST_F(Security, HealthOfAnothersFlowsIsNoNews) {
+TEST_F(Security, HealthReportsOnOtherHostsFlowsAreIgnored) {
   wire::PathHealth health;
   for (std::uint64_t id = 1; id <= 3; ++id) {
     for (const wire::PathVerdict verdict :
@@ -86,7 +86,7 @@ TEST_F(Security, AcknowledgementsCountForTheirSenderOnly) {
   EXPECT_EQ(cluster_.UnacknowledgedFlows(), open);
 }
 
-TEST_F(Security, ProbeAnswersOfAnothersNicTeachNothing) {
+TEST_F(Security, ProbeAnswersForAnotherHostsNicAreIgnored) {
   const int spine = cluster_.SpineOf(0, 4, cluster_.host(0).ports.at(1));
   for (std::uint64_t order = 0; order < 64; ++order) {
     wire::ProbeReport lie{.order = order, .done = true};
@@ -98,7 +98,7 @@ TEST_F(Security, ProbeAnswersOfAnothersNicTeachNothing) {
   ExpectUntouched();
 }
 
-TEST_F(Security, NobodySpeaksForAnothersNic) {
+TEST_F(Security, EventsOfAnotherHostsNicAreIgnored) {
   Deliver(wire::LinkEvent{.address = cluster_.Address(0), .up = false, .source = "nic"});
   Deliver(wire::LinkEvent{.link = "leaf0--spine0", .up = false, .source = "nic"});
   ExpectUntouched();
@@ -128,19 +128,19 @@ TEST_F(Security, APeerIsOnlyTheAgentOfItsKey) {
   wire::Hello hello;
   hello.name = "h0";
   cluster_.host(kThief).instance = 666;
-  // The next connection's peer is one more than that of the connection before it.
+  // The peer number of a connection is one more than that of the connection before it.
   cluster_.proven_names[PeerId(cluster_.host(cluster_.hosts() - 1).peer.value() + 1)] = "h1";
   cluster_.SayHello(kThief, hello);
   cluster_.Settle();
   ASSERT_TRUE(cluster_.host(kThief).welcome.has_value());
   EXPECT_FALSE(cluster_.host(kThief).welcome->accepted);
-  EXPECT_EQ(cluster_.host(kThief).welcome->reason, "this key is that of h1, not of h0");
+  EXPECT_EQ(cluster_.host(kThief).welcome->reason, "this key belongs to h1, not to h0");
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_peers_refused_total"), 1);
   cluster_.Advance(std::chrono::seconds(2));
   const auto events = cluster_.state().history.Since(0, 10'000);
   EXPECT_TRUE(std::ranges::any_of(events, [](const HistoryEvent& event) {
     return event.kind == "peer_refused" &&
-           event.text == "who=h1 reason=\"it calls itself h0\" count=1";
+           event.text == "who=h1 reason=\"it claims the name h0\" count=1";
   }));
   EXPECT_EQ(cluster_.state().flows.CountOfAgent(AgentId(0)), 3U);
 }

@@ -1,4 +1,4 @@
-// What is counted over all flows.
+// Tests the statistics over all flows.
 #include "controller/api/flow_statistics.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace espalier::controller {
 namespace {
 
-class Census : public testing::Test {
+class FlowStatisticsTest : public testing::Test {
  protected:
   struct Shape {
     std::string job;
@@ -20,7 +20,7 @@ class Census : public testing::Test {
     std::uint64_t bps = 0;
     bool is_busy = true;
   };
-  // From h0 to h1.
+  // A flow from h0 to h1.
   void Open(const Shape& shape) {
     Flow flow;
     flow.agent = state_.agents.Intern("h0");
@@ -57,7 +57,7 @@ class Census : public testing::Test {
   std::uint64_t next_ = 1;
 };
 
-TEST_F(Census, CountsFlowsByStatusAndByJob) {
+TEST_F(FlowStatisticsTest, CountsFlowsByStatusAndByJob) {
   Open({.job = "a", .paths = {0}, .bps = 5});
   Open({.job = "a", .paths = {0}, .bps = 3});
   Open({.job = "a", .paths = {1}, .bps = 0, .is_busy = false});
@@ -75,7 +75,7 @@ TEST_F(Census, CountsFlowsByStatusAndByJob) {
   EXPECT_EQ(Of(census, "c").flows, 0);
 }
 
-TEST_F(Census, CountsPathsAndRatesOfEachDirectionOfALink) {
+TEST_F(FlowStatisticsTest, CountsPathsAndRatesOfEachDirectionOfALink) {
   Open({.job = "a", .paths = {0, 1}, .bps = 10});
   Open({.job = "b", .paths = {1}, .bps = 4});
   const FlowStatistics census = FlowStatistics::Take(state_);
@@ -92,7 +92,7 @@ TEST_F(Census, CountsPathsAndRatesOfEachDirectionOfALink) {
   EXPECT_EQ(Of(census, "a").MaxLinkFlows(traffic), 2);
 }
 
-TEST_F(Census, AJobIsAsCrowdedAsTheLinksThatItTakes) {
+TEST_F(FlowStatisticsTest, CountsTheFlowsOnTheLinksOfAJob) {
   Open({.job = "a", .paths = {0}});
   for (int i = 0; i < 3; ++i) Open({.job = "b", .paths = {1}});
   const FlowStatistics census = FlowStatistics::Take(state_);
@@ -100,7 +100,7 @@ TEST_F(Census, AJobIsAsCrowdedAsTheLinksThatItTakes) {
   EXPECT_EQ(Of(census, "b").MaxLinkFlows(census.traffic()), 3);
 }
 
-TEST_F(Census, CountsEdgesOfForestsAsRoutedFlows) {
+TEST_F(FlowStatisticsTest, CountsEdgesOfForestsAsRoutedFlows) {
   Open({.job = "a", .paths = {1}, .bps = 5});
   const std::uint32_t job = state_.flows.JobIndex("b", AgentId(0));
   state_.edges.Open(AgentId(0), {.job = job,
@@ -120,7 +120,7 @@ TEST_F(Census, CountsEdgesOfForestsAsRoutedFlows) {
   EXPECT_EQ(Of(census, "b").slowest_bps, std::nullopt);
 }
 
-TEST_F(Census, OfNoFlowsIsZero) {
+TEST_F(FlowStatisticsTest, IsZeroWithoutFlows) {
   const FlowStatistics census = FlowStatistics::Take(state_);
   EXPECT_EQ(census.flows(), 0);
   EXPECT_EQ(census.unacknowledged(), 0);

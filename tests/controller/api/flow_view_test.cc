@@ -27,12 +27,12 @@ class FlowViewTest : public OperatorApiFixture {
   }
   io::JsonValue Whole(FlowSlot slot) {
     io::JsonWriter json;
-    WriteFlow(json, cluster_.state(), slot, cluster_.controller().Now());
+    WriteFlow(json, cluster_.state(), Show(cluster_.state(), slot), cluster_.controller().Now());
     return Json({.status = 200, .body = json.Text()});
   }
 };
 
-// At most an eighth less, and of rates that differ by more than that none is the same.
+// A coarse rate is at most an eighth less, and rates that differ by more than that stay different.
 TEST_F(FlowViewTest, ACoarseRateIsItsFourLeadingBinaryDigits) {
   for (std::uint64_t rate = 0; rate < 16; ++rate) EXPECT_EQ(CoarseRate(rate), rate);
   EXPECT_EQ(CoarseRate(16), 16U);
@@ -71,7 +71,7 @@ TEST_F(FlowViewTest, ANicIsNamedAndAnUnknownAddressIsItself) {
   EXPECT_EQ(NicName(cluster_.state(), unknown), "192.0.2.77");
 }
 
-TEST_F(FlowViewTest, TellsAWholeFlow) {
+TEST_F(FlowViewTest, WritesAllFieldsOfAFlow) {
   Progress({.remaining_bytes = 700, .achieved_bps = 9'000'000'000});
   cluster_.Advance(std::chrono::seconds(3));
   const auto flow = Whole(SlotOf(0, 5));
@@ -90,26 +90,26 @@ TEST_F(FlowViewTest, TellsAWholeFlow) {
 }
 
 TEST_F(FlowViewTest, IsAcknowledgedOnceItsAgentSaysSo) {
-  EXPECT_TRUE(IsAcknowledged(cluster_.state(), SlotOf(0, 5)));
+  EXPECT_TRUE(Show(cluster_.state(), SlotOf(0, 5)).is_acknowledged);
   cluster_.host(0).acknowledges = false;
   cluster_.Open(0, {{.id = 8, .to = 3, .job = "A"}});
   cluster_.Settle();
-  EXPECT_FALSE(IsAcknowledged(cluster_.state(), SlotOf(0, 8)));
+  EXPECT_FALSE(Show(cluster_.state(), SlotOf(0, 8)).is_acknowledged);
   EXPECT_FALSE(Whole(SlotOf(0, 8)).Find("acknowledged")->boolean);
 }
 
-// The feed compares digests where it would compare texts.
-TEST_F(FlowViewTest, TheDigestDiffersWhereTheTextDoesButForTheRate) {
+// The feed compares digests instead of texts.
+TEST_F(FlowViewTest, TheDigestDiffersWithTheTextExceptForTheRate) {
   const FlowSlot slot = SlotOf(0, 5);
   std::string text;
   std::uint64_t digest = 0;
   const auto look = [&] {
-    text = LiveFlow(cluster_.state(), slot);
-    digest = LiveFlowDigest(cluster_.state(), slot);
+    text = LiveFlow(cluster_.state(), Show(cluster_.state(), slot));
+    digest = LiveFlowDigest(Show(cluster_.state(), slot));
   };
   const auto expect = [&](bool same_text, bool same_digest) {
-    EXPECT_EQ(LiveFlow(cluster_.state(), slot) == text, same_text);
-    EXPECT_EQ(LiveFlowDigest(cluster_.state(), slot) == digest, same_digest);
+    EXPECT_EQ(LiveFlow(cluster_.state(), Show(cluster_.state(), slot)) == text, same_text);
+    EXPECT_EQ(LiveFlowDigest(Show(cluster_.state(), slot)) == digest, same_digest);
     look();
   };
   look();
@@ -122,7 +122,7 @@ TEST_F(FlowViewTest, TheDigestDiffersWhereTheTextDoesButForTheRate) {
   expect(false, false);
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
   expect(false, false);  // another path, for another reason
-  EXPECT_NE(LiveFlowDigest(cluster_.state(), SlotOf(1, 6)), digest);
+  EXPECT_NE(LiveFlowDigest(Show(cluster_.state(), SlotOf(1, 6))), digest);
 }
 
 }  // namespace

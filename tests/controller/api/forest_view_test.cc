@@ -53,7 +53,7 @@ TEST_F(ForestViewTest, ErrorsSayWhichPartOfARequestIsWrong) {
   }
   EXPECT_NE(ErrorIn(R"({"ranks": ["h0", "h2"]})").find("name"), std::string::npos);
   EXPECT_NE(ErrorIn(R"({"name": "train"})").find("ranks"), std::string::npos);
-  EXPECT_NE(ErrorIn(R"({"name": "train", "ranks": ["h0", 7]})").find("ranks are names"),
+  EXPECT_NE(ErrorIn(R"({"name": "train", "ranks": ["h0", 7]})").find("each rank must be a string"),
             std::string::npos);
   EXPECT_NE(ErrorIn("now"), "no error");
 }

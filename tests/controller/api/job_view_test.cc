@@ -75,7 +75,7 @@ TEST_F(JobViewTest, AJobIsShownForTenMinutesAfterItsLastRound) {
   EXPECT_EQ(Parse(Live()).items.size(), 1U) << "the other has a flow";
 }
 
-TEST_F(JobViewTest, LiveJobsTellOnlyOfRatesThatDifferByAnEighth) {
+TEST_F(JobViewTest, LiveJobsShowOnlyRatesThatDifferByAnEighth) {
   Progress(0, 5, 1'000'000, 50'000'000'000);
   const std::string before = Live();
   Progress(0, 5, 1'000'000, 50'100'000'000);

@@ -30,7 +30,7 @@ class LinkViewTest : public OperatorApiFixture {
   }
 };
 
-TEST_F(LinkViewTest, TellsHowTheFabricIsBuilt) {
+TEST_F(LinkViewTest, DescribesTheTopology) {
   const State& state = cluster_.state();
   const auto node = [&](const std::string& name) {
     return Json({.status = 200, .body = NodeView(state, *state.topology.FindNode(name))});
@@ -49,7 +49,7 @@ TEST_F(LinkViewTest, TellsHowTheFabricIsBuilt) {
   EXPECT_FALSE(link.Find("directed")->boolean);
 }
 
-TEST_F(LinkViewTest, TellsEachDirectionOfALinkApart) {
+TEST_F(LinkViewTest, SeparatesTheDirectionsOfALink) {
   Rate(7'000'000'000);
   const std::string via =
       Json(Call("GET", "/api/v1/flows")).Find("flows")->items[0].Find("via")->text;
@@ -65,7 +65,7 @@ TEST_F(LinkViewTest, TellsEachDirectionOfALinkApart) {
   EXPECT_EQ(down.Find("bps_b_to_a")->text, "7000000000");
 }
 
-TEST_F(LinkViewTest, TellsWhyALinkIsNotUsed) {
+TEST_F(LinkViewTest, ExplainsWhyALinkIsNotUsed) {
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"reason", "optics"}});
   Call("POST", "/api/v1/links/drain", {{"id", "leaf1--spine0"}, {"reason", "work"}});
   const auto failed = Written("leaf0--spine0");

@@ -14,7 +14,7 @@
 namespace espalier::controller {
 namespace {
 
-// Items "0", "1", ..., of which those from `second` on are in the second array.
+// Items "0", "1", ...; those from `second` on are in the second array.
 class Numbers : public Items {
  public:
   struct Shape {
@@ -51,7 +51,7 @@ class Writer : public testing::Test {
     WriteList(*loop_, std::make_unique<Numbers>(shape), limit,
               [this](const Result<std::string>& text) { text_ = text.value(); });
   }
-  // How many turns it takes beside the call itself.
+  // The number of turns after the call itself.
   int Turns() {
     int turns = 0;
     while (!text_ && world_.Step()) ++turns;
@@ -68,21 +68,21 @@ TEST_F(Writer, ShortListsAreWrittenAtOnce) {
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1],\"b\":[2],\"written\":3}");
 }
 
-TEST_F(Writer, AllArraysAreThereThoughTheyAreEmpty) {
+TEST_F(Writer, EmptyArraysAreWritten) {
   Start({});
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[],\"b\":[],\"written\":0}");
   Start({.count = 1, .second = 0});
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[],\"b\":[0],\"written\":1}");
 }
 
-TEST_F(Writer, ALimitNamesWhatItEndedWithWhereMoreFollows) {
+TEST_F(Writer, ALimitNamesTheLastItemIfMoreFollow) {
   Start({.count = 3}, 2);
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1],\"b\":[],\"written\":2,\"next\":\"n\\\"1\"}");
   Start({.count = 2}, 2);
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1],\"b\":[],\"written\":2}");
 }
 
-TEST_F(Writer, LongListsTakeATurnForSoMuchWork) {
+TEST_F(Writer, LongListsTakeSeveralTurns) {
   Start({.count = 2 * kListItemsPerTurn});
   EXPECT_EQ(Turns(), 2);
   text_.reset();
@@ -91,7 +91,7 @@ TEST_F(Writer, LongListsTakeATurnForSoMuchWork) {
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0,1,2,3],\"b\":[],\"written\":4}");
 }
 
-TEST_F(Writer, GettingReadyTakesTurnsToo) {
+TEST_F(Writer, PreparationTakesTurnsToo) {
   Start({.count = 1, .turns_to_prepare = 3});
   EXPECT_EQ(Turns(), 3);
   EXPECT_EQ(text_, "{\"version\":7,\"a\":[0],\"b\":[],\"written\":1}");

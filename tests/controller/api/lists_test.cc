@@ -1,4 +1,4 @@
-// Lists of the API: their pages, and how long ones are written.
+// Tests the lists of the API: their pages, and that long lists take several turns.
 #include "controller/api/lists.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_F(ListsTest, PagesOfListsAreTheWholeList) {
   EXPECT_EQ(Call("GET", "/api/v1/flows", {{"after", "h0:"}}).status, 400);
 }
 
-// The loop goes on while a long list is written.
+// The loop does other work while a long list is written.
 TEST_F(ListsTest, ALongListIsWrittenOverSeveralTurns) {
   for (std::uint64_t id = 100; id < 1'100; ++id) {
     cluster_.Open(0, {{.id = id, .to = 2, .job = "A"}});
@@ -61,7 +61,7 @@ TEST_F(ListsTest, ALongListIsWrittenOverSeveralTurns) {
   cluster_.Settle();
   ASSERT_TRUE(answer.has_value());
   EXPECT_GE(Json(*answer).Find("flows")->items.size(), 1'000U);
-  // What lists say of all flows is counted in several turns, too.
+  // The statistics of flows for a list take several turns, too.
   for (const char* list : {"links", "jobs", "plans"}) {
     answer.reset();
     api_.Handle({.method = "GET", .path = "/api/v1/" + std::string(list), .from_unix_socket = true},
@@ -73,7 +73,7 @@ TEST_F(ListsTest, ALongListIsWrittenOverSeveralTurns) {
   }
 }
 
-TEST_F(ListsTest, PagesOfEventsTellTheLatestNumber) {
+TEST_F(ListsTest, PagesOfEventsHaveTheLatestNumber) {
   const auto page = Json(Call("GET", "/api/v1/events", {{"limit", "2"}, {"since", "1"}}));
   ASSERT_EQ(page.Find("events")->items.size(), 2U);
   EXPECT_EQ(page.Find("events")->items[0].Find("sequence")->text, "2");
@@ -124,7 +124,7 @@ TEST_F(ListsTest, GivesEventsAfterASequenceNumber) {
   EXPECT_EQ(Call("GET", "/api/v1/events", {{"since", "soon"}}).status, 400);
 }
 
-TEST_F(ListsTest, TellsWhatWasPushed) {
+TEST_F(ListsTest, ListsPushedPaths) {
   const auto plans = Json(Call("GET", "/api/v1/plans"));
   ASSERT_EQ(plans.Find("plans")->items.size(), 2U);
   const auto& plan = plans.Find("plans")->items[0];
@@ -164,7 +164,7 @@ TEST_F(LongListsTest, JobsAndPlansAreWrittenInPieces) {
   cluster_.Settle();
   const Written jobs = Write("/api/v1/jobs");
   EXPECT_EQ(jobs.list.Find("jobs")->items.size(), static_cast<std::size_t>(kHosts));
-  // Flows are counted, names looked at, and jobs written.
+  // The turns count flows, scan names, and write jobs.
   ExpectInPieces(jobs, std::size_t{3} * kHosts);
   const Written plans = Write("/api/v1/plans");
   ExpectInPieces(plans, plans.list.Find("plans")->items.size());

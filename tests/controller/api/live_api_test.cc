@@ -1,4 +1,4 @@
-// The description of the API is what the API does, and the live feed tells what the views tell.
+// Tests that the API matches its description, and that the live feed matches the views.
 #include "tests/controller/api/live_api_fixture.h"
 
 namespace espalier::controller {
@@ -135,7 +135,7 @@ TEST_F(LiveApiTest, JobsOnForestsAreAsTheDescriptionSays) {
   cluster_.Advance(std::chrono::seconds(1));  // the ports of its edges are learned
   const std::string plan = Call("GET", "/api/v1/forests/plan", {{"job", "train"}}).body;
   expect(plan, "ForestPlan");
-  // Every rank is the root of trees both ways; all edges belong to trees.
+  // Every rank is the root of trees in both directions; all edges belong to trees.
   const JsonValue told = Parse(plan);
   std::set<std::pair<std::string, bool>> roots;
   std::set<std::size_t> edges;

@@ -33,8 +33,8 @@ TEST_F(LiveApiTest, StreamsASnapshotAndThenOnlyWhatChanges) {
   EXPECT_EQ(stream->Next(), nullptr);
 }
 
-// Once, flows stayed on the page when the last of them had ended.
-TEST_F(LiveApiTest, TellsThatTheLastFlowHasEnded) {
+// Regression: flows once stayed on the page when the last of them had ended.
+TEST_F(LiveApiTest, ReportsTheEndOfTheLastFlow) {
   const auto stream = Connect();
   Take(*stream);
   cluster_.End(0, 5);
@@ -78,7 +78,7 @@ TEST_F(LiveApiTest, AnEdgeOfAForestBeginsAndEndsAsAFlow) {
   EXPECT_EQ(ended, edges);
 }
 
-TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
+TEST_F(LiveApiTest, ReportsFailuresAsTheyHappen) {
   const auto stream = Connect();
   Take(*stream);
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"reason", "optics"}});
@@ -96,7 +96,7 @@ TEST_F(LiveApiTest, TellsOfFailuresAsTheyHappen) {
   EXPECT_EQ(update.data.Find("flows")->items[0].Find("reason")->text, "PATH_DEAD");
 }
 
-TEST_F(LiveApiTest, WhoeverComesAfterAPauseSeesThePresent) {
+TEST_F(LiveApiTest, AClientAfterAPauseGetsThePresentState) {
   Take(*Connect());
   Refresh();  // nobody looks any more
   cluster_.End(0, 5);

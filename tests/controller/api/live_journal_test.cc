@@ -14,10 +14,10 @@
 namespace espalier::controller {
 namespace {
 
-// By what those who read the feed are told.
+// Tests the journal through the events that clients of the feed get.
 class LiveJournalFeedTest : public LiveApiTest {};
 
-TEST_F(LiveJournalFeedTest, EachChangeIsWrittenDownOnceForAllWhoReadIt) {
+TEST_F(LiveJournalFeedTest, EachChangeIsWrittenOnceForAllClients) {
   constexpr int kChanges = 10;
   std::vector<std::shared_ptr<io::HttpStream>> streams;
   for (std::size_t i = 0; i < LiveFeed::kMaxClients; ++i) streams.push_back(Connect());
@@ -44,7 +44,7 @@ TEST_F(LiveJournalFeedTest, EachChangeIsWrittenDownOnceForAllWhoReadIt) {
             static_cast<int>(LiveFeed::kMaxClients) * (changes + 1));
 }
 
-TEST_F(LiveJournalFeedTest, ASlowClientCatchesUpOrIsGivenTheWholeState) {
+TEST_F(LiveJournalFeedTest, ASlowClientCatchesUpOrGetsASnapshot) {
   const auto behind = Connect();
   const auto far_behind = Connect();
   Take(*behind);
@@ -74,7 +74,7 @@ TEST_F(LiveJournalFeedTest, ASlowClientCatchesUpOrIsGivenTheWholeState) {
   EXPECT_EQ(far_behind->Next(), nullptr);
 }
 
-TEST_F(LiveJournalFeedTest, ManyNewcomersAreGivenOneWholeStateAndWhatCameSince) {
+TEST_F(LiveJournalFeedTest, ManyNewClientsShareOneSnapshot) {
   const auto first = Connect();
   EXPECT_EQ(Take(*first).name, "snapshot");
   cluster_.Open(0, {{.id = 10, .to = 2, .job = "A"}});
@@ -88,7 +88,7 @@ TEST_F(LiveJournalFeedTest, ManyNewcomersAreGivenOneWholeStateAndWhatCameSince) 
   EXPECT_EQ(Count("espalier_controller_feed_snapshots_total"), 1);
 }
 
-TEST_F(LiveJournalFeedTest, TellsOfARateAloneInAFewWords) {
+TEST_F(LiveJournalFeedTest, ReportsARateChangeAlone) {
   const JsonValue description = Description();
   const auto stream = Connect();
   Take(*stream);
@@ -125,7 +125,7 @@ class LiveJournalTest : public LiveApiTest {
   LiveJournal journal_{cluster_.controller(), metrics_, [this] { ++news_; }};
 };
 
-TEST_F(LiveJournalTest, LooksAtNothingUntilSomebodyReads) {
+TEST_F(LiveJournalTest, ScansNothingWithoutClients) {
   Change();
   EXPECT_EQ(journal_.Take(0).text, nullptr);
   EXPECT_EQ(news_, 0);
@@ -139,7 +139,7 @@ TEST_F(LiveJournalTest, LooksAtNothingUntilSomebodyReads) {
   EXPECT_EQ(journal_.Take(whole.change).change, whole.change);
 }
 
-TEST_F(LiveJournalTest, ChangesFollowOneAnotherAndOnlySoManyAreKept) {
+TEST_F(LiveJournalTest, KeepsALimitedNumberOfConsecutiveChanges) {
   journal_.Follow();
   Refresh();
   const std::uint64_t first = journal_.Take(0).change;
@@ -159,7 +159,7 @@ TEST_F(LiveJournalTest, ChangesFollowOneAnotherAndOnlySoManyAreKept) {
   EXPECT_TRUE(whole.text->starts_with("event: snapshot\n")) << "too far behind";
 }
 
-TEST_F(LiveJournalTest, RestsAndBeginsAnewWithThePresent) {
+TEST_F(LiveJournalTest, RestsAndRestartsWithThePresentState) {
   journal_.Follow();
   Refresh();
   journal_.Rest();
@@ -175,7 +175,7 @@ TEST_F(LiveJournalTest, RestsAndBeginsAnewWithThePresent) {
   EXPECT_NE(whole.text->find("h0:100"), std::string::npos);
 }
 
-TEST_F(LiveJournalTest, HasNoNewsOnceTheControllerGoes) {
+TEST_F(LiveJournalTest, HasNoPiecesAfterTheControllerEnds) {
   journal_.Follow();
   Refresh();
   EXPECT_FALSE(journal_.is_closed());

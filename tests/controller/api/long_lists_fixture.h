@@ -16,7 +16,7 @@
 
 namespace espalier::controller {
 
-// Lists that are long, of a fabric of some hundred nodes and links.
+// Long lists of a fabric with some hundred nodes and links.
 class LongLists : public testing::Test {
  protected:
   static constexpr int kHosts = 512;
@@ -25,7 +25,7 @@ class LongLists : public testing::Test {
       : cluster_({.spines = 4, .leaves = 64, .hosts_per_leaf = 8}),
         api_(cluster_.controller(), metrics_, [] { return io::HttpResponse{}; }) {}
 
-  // The list of `array`, and how many turns others had while it was written.
+  // The list of `array`, and the number of other turns while it was written.
   struct Written {
     io::JsonValue list;
     std::size_t turns_of_others = 0;
@@ -52,7 +52,7 @@ class LongLists : public testing::Test {
     written.list = parsed.value_or(io::JsonValue{});
     return written;
   }
-  // Others had a turn after every kListItemsPerTurn items.
+  // Other work had a turn after every kListItemsPerTurn items.
   static void ExpectInPieces(const Written& written, std::size_t items) {
     EXPECT_GE(items, 2 * kListItemsPerTurn);
     EXPECT_GE(written.turns_of_others, items / kListItemsPerTurn);

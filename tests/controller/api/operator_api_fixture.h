@@ -13,7 +13,7 @@
 
 namespace espalier::controller {
 
-// The API of a controller with four hosts, of which two send to the two others.
+// The API of a controller with four hosts, two of which send to the other two.
 class OperatorApiFixture : public testing::Test {
  protected:
   OperatorApiFixture()

@@ -82,7 +82,7 @@ TEST_F(OperatorApiTest, SetsWeightsAndPolicies) {
   EXPECT_EQ(Call("POST", "/api/v1/policies/reset", {{"id", "algorithm"}}).status, 409);
 }
 
-TEST_F(OperatorApiTest, RefusesWhatItDoesNotKnow) {
+TEST_F(OperatorApiTest, RefusesUnknownKinds) {
   EXPECT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "nowhere"}}).status, 404);
   EXPECT_EQ(Call("POST", "/api/v1/links/fail").status, 404);
   EXPECT_EQ(Call("POST", "/api/v1/links/explode", {{"id", "leaf0--spine0"}}).status, 404);

@@ -1,4 +1,4 @@
-// What is known of the paths of ports, pair by pair.
+// Tests the list of the path map, pair by pair.
 #include "controller/api/path_map_list.h"
 
 #include <gtest/gtest.h>
@@ -64,13 +64,13 @@ TEST_F(LongPathMapTest, ThePathMapIsCountedAndWrittenInPieces) {
   }
   const Written pairs = Write("/api/v1/path-map", {{"limit", "2000"}});
   ExpectInPieces(pairs, pairs.list.Find("pairs")->items.size());
-  // A small page counts all keys before, 64 for the work of an item.
+  // A small page counts all keys first, 64 of them for the work of one item.
   const Written page = Write("/api/v1/path-map", {{"limit", "1"}});
   EXPECT_EQ(page.list.Find("pairs_left_off")->text, std::to_string(map.KeyCount() - 1));
   ExpectInPieces(page, kKeys / 64);
 }
 
-// Keys have other places where the map grows while it is counted.
+// Keys change places if the map grows during the count.
 TEST_F(LongPathMapTest, ThePathMapMayGrowAndShrinkWhileItIsWritten) {
   fabric::PathMap& map = cluster_.state().path_map;
   fabric::PortKey key{.source = *cluster_.state().topology.FindNode("h0"),

@@ -1,17 +1,18 @@
+#include "controller/api/prediction_views.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "controller/api/prediction_views.h"
 #include "tests/controller/api/operator_api_fixture.h"
 
 namespace espalier::controller {
 namespace {
 
-class ForesightViewsTest : public OperatorApiFixture {};
+class PredictionViewsTest : public OperatorApiFixture {};
 
-TEST_F(ForesightViewsTest, ShowsWhatItExpects) {
+TEST_F(PredictionViewsTest, ShowsPredictedStarts) {
   cluster_.End(0, 5);
   cluster_.Advance(std::chrono::seconds(1));
   cluster_.Open(0, {{.id = 7, .to = 2, .job = "A"}});
@@ -28,7 +29,7 @@ TEST_F(ForesightViewsTest, ShowsWhatItExpects) {
   EXPECT_EQ(explained.Find("flow")->Find("plan")->text, "PREDICTED");
 }
 
-TEST_F(ForesightViewsTest, TakesATelemetryFeed) {
+TEST_F(PredictionViewsTest, AcceptsATelemetryFeed) {
   const auto report = [&](const std::string& body) {
     return Call("POST", "/api/v1/links/report", {}, body).status;
   };
@@ -53,7 +54,7 @@ TEST_F(ForesightViewsTest, TakesATelemetryFeed) {
   EXPECT_EQ(state_of("leaf0--spine0"), fabric::LinkState::kUp);
 }
 
-TEST_F(ForesightViewsTest, TakesASchedule) {
+TEST_F(PredictionViewsTest, AcceptsASchedule) {
   const auto declare = [&](const std::string& body) {
     return Call("POST", "/api/v1/jobs/schedule", {}, body);
   };
@@ -77,8 +78,8 @@ TEST_F(ForesightViewsTest, TakesASchedule) {
   }
 }
 
-// Whoever fills in a feed or a schedule by hand is told the line and the key.
-TEST_F(ForesightViewsTest, ErrorsNameTheLineAndWhatIsWrong) {
+// Errors in a feed or a schedule that was written by hand name the line and the key.
+TEST_F(PredictionViewsTest, ErrorsNameTheLineAndWhatIsWrong) {
   Controller& controller = cluster_.controller();
   const std::string good = R"({"link": "leaf0--spine0", "up": true})";
   const auto line = HandleLinkReports(controller, good + "\n\n" + R"({"link": "x", "up": 1})");

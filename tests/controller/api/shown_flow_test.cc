@@ -25,7 +25,7 @@ class Shown : public testing::Test {
   AgentId h0_ = state_.agents.Intern("h0");
 };
 
-TEST_F(Shown, AFlowIsAsItsAgentReportedItAndAsItWasDecided) {
+TEST_F(Shown, AFlowHasItsReportedAndDecidedFields) {
   Flow flow;
   flow.agent = h0_;
   flow.local = wire::LocalFlowId(7);
@@ -60,7 +60,7 @@ TEST_F(Shown, AFlowIsAsItsAgentReportedItAndAsItWasDecided) {
   EXPECT_TRUE(Show(state_, slot).is_acknowledged);
 }
 
-TEST_F(Shown, AnEdgeIsARoutedFlowOfWhichNothingIsReported) {
+TEST_F(Shown, AnEdgeIsARoutedFlowWithoutReports) {
   const EdgeName name =
       state_.edges.Open(h0_, {.key = {.source = Node("h0"), .destination = Node("h1")},
                               .source_port = kPort,

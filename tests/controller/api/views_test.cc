@@ -58,7 +58,7 @@ TEST_F(ViewsTest, ExplainsAFlowWithinALeafWithoutPaths) {
   EXPECT_NE(unknown.error().message.find("\"h0:10\""), std::string::npos);
 }
 
-TEST_F(ViewsTest, TheLiveStatusIsTheStatusOfTheFlowsThatAreCounted) {
+TEST_F(ViewsTest, TheLiveStatusUsesTheCountedFlows) {
   const Controller& controller = cluster_.controller();
   const FlowStatistics census = FlowStatistics::Take(controller.state());
   const auto live = Parsed(LiveStatus(controller, census, {}));
@@ -69,7 +69,7 @@ TEST_F(ViewsTest, TheLiveStatusIsTheStatusOfTheFlowsThatAreCounted) {
   }
 }
 
-TEST_F(ViewsTest, AnOutcomeAddsUpWhatMoved) {
+TEST_F(ViewsTest, AnOutcomeListsAndCountsMoves) {
   ActionOutcome outcome;
   outcome.version = 4;
   outcome.revision = 7;
@@ -89,7 +89,7 @@ TEST_F(ViewsTest, AnOutcomeAddsUpWhatMoved) {
   }
 }
 
-TEST_F(ViewsTest, TheAuditLogTellsHowEachActionEnded) {
+TEST_F(ViewsTest, TheAuditLogShowsTheResultOfEachAction) {
   std::vector<AuditEntry> entries(3);
   entries[0].result = AuditResult::kRefused;
   entries[0].detail = "there is no such \"link\"";

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <limits>
 
-#include "controller/settings/policies.h"
+#include "controller/intents/policy.h"
 #include "tests/example_file.h"
 #include "tests/temporary_folder.h"
 
@@ -66,7 +66,7 @@ TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
   EXPECT_FALSE(NeedRestart(*config, *other).empty());
 }
 
-TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
+TEST_F(ConfigurationTest, ReadsAllFields) {
   const auto config = Read(
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
@@ -85,7 +85,7 @@ TEST_F(ConfigurationTest, TakesWhatTheFileSays) {
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
-// What each field is where the file leaves it out, as the file would write it.
+// The default of each field, as the file would write it.
 std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
   const ControllerOptions& options = config.options;
   const auto text = [](auto number) { return fmt::format("{}", number); };
@@ -105,7 +105,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"detection_max_links", text(options.detection.max_links)},
       {"detection_max_tier_percent", text(options.detection.max_tier_fraction * 100)},
       {"detection_window_seconds", text(options.detection.budget_window / 1s)},
-      {"algorithm", Quoted(PolicyValue(options, "algorithm"))},
+      {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"moves_per_start", text(options.moves_per_start)},
       {"limit_rates", Written(options.limit_rates)},
       {"plan_ahead", Written(options.plan_ahead)},
@@ -149,7 +149,7 @@ TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {
     EXPECT_TRUE(Read(http + " insecure_http: true"));
     EXPECT_TRUE(Read(http + " tls_certificate_file: \"a\" tls_key_file: \"b\""));
   }
-  EXPECT_NE(ErrorOf(topology + "tls_certificate_file: \"a\"").find("go together"),
+  EXPECT_NE(ErrorOf(topology + "tls_certificate_file: \"a\"").find("must be set together"),
             std::string::npos);
 }
 

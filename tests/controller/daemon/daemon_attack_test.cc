@@ -24,7 +24,7 @@ class DaemonUnderAttack : public Daemon {
   static std::string Say(wire::Body body) {
     return wire::Encode({.sender_instance = 666, .body = std::move(body)});
   }
-  // It is the agent of "h1" from now on, with so many flows.
+  // Registers as the agent of "h1" with this many flows.
   void Join(ZmtpDealer& attacker, std::uint64_t flows) {
     ASSERT_TRUE(attacker.Send(Say(wire::Hello{.name = "h1", .features = {}, .nics = {}})));
     const auto answer = attacker.Receive();
@@ -83,23 +83,23 @@ TEST_F(DaemonUnderAttack, AMessageThatNamesOneFlowWithoutEndIsRefused) {
   const std::string lie = Say(Verdicts(1, 16'384));
   for (int i = 0; i < 60; ++i) attacker.Send(lie);
   AwaitMetric("espalier_controller_bad_messages_total", 60);
-  EXPECT_EQ(CountEvents("flow_redrawn"), 0U);
+  EXPECT_EQ(CountEvents("flow_locally_rerouted"), 0U);
   EXPECT_EQ(CountEvents("controller_started"), 1U);
 }
 
-TEST_F(DaemonUnderAttack, WorkWithoutEndIsSentAwayAndTheHistoryStays) {
+TEST_F(DaemonUnderAttack, AnAgentWithTooMuchWorkIsDisconnectedAndTheHistoryStays) {
   Start();
   ASSERT_EQ(Act("links/fail?id=leaf0--spine0").status, 200);
   ZmtpDealer attacker(bus_port_);
   Join(attacker, 256);
   const std::string lie = Say(Verdicts(256, 64));
-  // It goes on after the goodbye, which it does not care for.
+  // The attacker continues after it was disconnected.
   for (int i = 0; i < 60 && attacker.Send(lie); ++i) continue;
   AwaitEvent("max_entries_per_second");
   EXPECT_GE(Metric("espalier_controller_agents_over_limit_total"), 1);
   EXPECT_EQ(CountEvents("link_failed"), 1U);
   EXPECT_EQ(CountEvents("controller_started"), 1U);
-  EXPECT_LE(CountEvents("flow_redrawn"), 256U);
+  EXPECT_LE(CountEvents("flow_locally_rerouted"), 256U);
   EXPECT_GT(Metric("espalier_controller_events_dropped"), 0);
   EXPECT_EQ(CallUnix("GET", "status").status, 200);
 }
@@ -211,7 +211,7 @@ TEST_F(DaemonUnderAttack, AProgramThatOpensFlowsWithoutAPauseKeepsItsHostOnTheCo
   EXPECT_EQ(CountEvents("agent_up"), 1U);
 }
 
-TEST_F(DaemonUnderAttack, NoiseOfOnePeerIsABoundedNumberOfEvents) {
+TEST_F(DaemonUnderAttack, NoiseOfOnePeerCausesABoundedNumberOfEvents) {
   Start();
   ZmtpDealer attacker(bus_port_);
   for (int i = 0; i < 3'000; ++i) attacker.Send("no message of ours");

@@ -1,5 +1,5 @@
-// The daemons' processes on machines that are not well: full and read-only disks, stores that are
-// damaged, newer or of the future, and places that others hold.
+// Tests the daemons' processes on faulty machines: full and read-only disks, stores that are
+// damaged, newer or from the future, and addresses that other processes use.
 #include "controller/store/sqlite_database.h"
 #include "tests/controller/daemon/daemon_fixture.h"
 
@@ -8,8 +8,8 @@ namespace {
 
 class DaemonFaults : public Daemon {
  protected:
-  // Has programs run in a mount namespace of their own after this script, in which $D is a folder
-  // of the test. False where that is not allowed.
+  // Runs programs in a mount namespace of their own after this script, in which $D is a folder of
+  // the test. False if that is not allowed.
   bool StartWithin(const std::string& script) {
     within_ = {"unshare", "--mount", "--map-root-user",
                "sh",      "-euc",    "D=" + folder_.path() + "; " + script + "; exec \"$@\"",
@@ -29,7 +29,7 @@ class DaemonFaults : public Daemon {
   void ChangeStore(const std::string& sql) {
     Database database = Database::Open(store_).value();
     EXPECT_TRUE(database.Execute(sql).has_value());
-    // All of it in the one file, so that looking at it changes nothing.
+    // All data is in the one file, so that reading it changes nothing.
     EXPECT_TRUE(database.Execute("PRAGMA wal_checkpoint(TRUNCATE)").has_value());
   }
 };
@@ -54,7 +54,7 @@ TEST_F(DaemonFaults, RefusesAStoreThatIsDamagedInside) {
   ExpectRefusal("espalier store restore");
 }
 
-// The clock was ahead at the last change, by a year, and has been put right.
+// The clock was a year ahead at the last change and has been corrected.
 TEST_F(DaemonFaults, StartsWithAClockThatWentBack) {
   MakeStore();
   ChangeStore("UPDATE revision SET time_us = time_us + 31536000000000");
@@ -80,7 +80,7 @@ TEST_F(DaemonFaults, RefusesAReadOnlyDisk) {
   if (!StartWithin("mount --bind $D $D; mount -o remount,bind,ro $D")) {
     GTEST_SKIP() << "no mount namespaces here";
   }
-  // Its socket would be there too: only the store's disk is to be read-only.
+  // Only the store's disk is read-only, so the socket is elsewhere.
   std::filesystem::create_directory(Path("disk"));
   std::filesystem::rename(store_, Path("disk/store.db"));
   store_ = Path("disk/store.db");
@@ -100,7 +100,7 @@ TEST_F(DaemonFaults, DoesNotStartOnAFullDisk) {
   ExpectRefusal("free space");
 }
 
-// What cannot be made durable is refused and moves nothing; with room again, all goes on.
+// An action that cannot be made durable is refused and moves nothing; with room again, it works.
 TEST_F(DaemonFaults, RefusesActionsWhileTheDiskIsFull) {
   std::filesystem::create_directory(Path("disk"));
   store_ = Path("disk/store.db");
@@ -118,7 +118,7 @@ TEST_F(DaemonFaults, RefusesActionsWhileTheDiskIsFull) {
     const std::string page(4'096, 'x');
     while (file.write(page.data(), 4'096).flush()) continue;
   }
-  // More than what is left in pages that the log has already.
+  // More than fits in the pages that the log already has.
   io::HttpResponse answer;
   const std::string reason(2'000, 'r');
   for (int i = 0; i < 50 && answer.status != 429; ++i) {
@@ -152,7 +152,7 @@ TEST_F(DaemonFaults, RefusesASocketThatAnotherControllerServes) {
   EXPECT_EQ(CallUnix("GET", "status").status, 200);  // the first one is heard as ever
 }
 
-// The agent's process with files and places that are not as they should be.
+// The agent's process with wrong files and addresses.
 TEST_F(DaemonFaults, TheAgentRefusesClearly) {
   identity::KeyFolder keys = identity::KeyFolder::Open(Path("keys")).value();
   ASSERT_TRUE(keys.MakeAgents({"h1", "h2"}, SystemWallTime()));

@@ -60,7 +60,7 @@ class BoundPort {
   int number_ = 0;
 };
 
-// A controller of its own: a folder with topology, keys, configuration and store, and the process.
+// A controller's process with a folder of its own for topology, keys, configuration and store.
 class Daemon : public testing::Test {
  protected:
   Daemon() {
@@ -99,7 +99,7 @@ class Daemon : public testing::Test {
     return command;
   }
 
-  // Where it should not start.
+  // Expects that the controller does not start.
   void ExpectRefusal(const std::string& what) {
     const auto before = Contents();
     const auto ended = RunCommand(Program());
@@ -109,7 +109,7 @@ class Daemon : public testing::Test {
     EXPECT_TRUE(Contents() == before) << "after: " << what;  // without printing files
   }
 
-  // Every file's bytes; what says that a process runs is none of them.
+  // The contents of every file, except those that show that a process runs.
   std::map<std::string, std::string> Contents() const {
     std::map<std::string, std::string> contents;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
@@ -162,7 +162,7 @@ class Daemon : public testing::Test {
     }
   }
 
-  // A TCP connection that says this and nothing more.
+  // A TCP connection that sends this and nothing more.
   int Dial(std::string_view text, int port) const {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};

@@ -1,5 +1,5 @@
-// kill -9 of the controller's process, store and all, at 200 random points while an operator acts:
-// what was acknowledged is in force afterwards, and the store is whole.
+// Kills the controller's process (kill -9) at 200 random points while an operator acts: all
+// acknowledged actions are in force afterwards, and the store is consistent.
 #include <signal.h>
 
 #include <random>
@@ -10,7 +10,7 @@
 namespace espalier::controller {
 namespace {
 
-// What is in force, as an operator sees it: "weight A" -> "7".
+// The intents in force, as an operator sees them: "weight A" -> "7".
 using Said = std::map<std::string, std::string>;
 
 class DaemonKilled : public Daemon {
@@ -75,7 +75,7 @@ TEST_F(DaemonKilled, LosesNoActionThatWasAcknowledged) {
     ASSERT_TRUE(found == said || found == with_last);
     with_last = found;
     if (kill == 200) break;
-    // Some actions in peace, then as many as come before the end.
+    // Some actions without interruption, then as many as complete before the kill.
     int status = 200;
     const auto act = [&] {
       said = with_last;

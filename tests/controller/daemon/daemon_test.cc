@@ -1,5 +1,5 @@
-// The controller's process among people who make mistakes, and people who mean harm: real
-// processes and sockets on loopback.
+// Tests the controller's process against mistakes and attacks, with real processes and sockets on
+// loopback.
 #include "tests/controller/daemon/daemon_fixture.h"
 
 namespace espalier::controller {
@@ -18,7 +18,7 @@ TEST_F(Daemon, RefusesClearlyAndChangesNothing) {
   WriteConfig("http: \"0.0.0.0:9180\"\n");
   ExpectRefusal("tls_certificate_file");
   WriteConfig("tls_key_file: \"x\"\n");
-  ExpectRefusal("go together");
+  ExpectRefusal("must be set together");
   WriteConfig("no_such_field: 1\n");
   ExpectRefusal("c.conf:");
   WriteConfig("");
@@ -157,7 +157,7 @@ TEST_F(Daemon, ServesOthersWhileSlowClientsHoldTheirRequestsBack) {
   for (const int fd : slow) close(fd);
 }
 
-TEST_F(Daemon, RefusesRequestsThatAreTooLargeOrNone) {
+TEST_F(Daemon, RefusesRequestsThatAreTooLargeOrMalformed) {
   Start();
   const std::string head = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
   EXPECT_THAT(Converse(head + "X: " + std::string(20'000, 'x') + "\r\n\r\n"), HasSubstr(" 431 "));
@@ -167,7 +167,7 @@ TEST_F(Daemon, RefusesRequestsThatAreTooLargeOrNone) {
   EXPECT_EQ(Ask("GET", "/healthz").status, 200);
 }
 
-TEST_F(Daemon, LeadsToNoFile) {
+TEST_F(Daemon, ServesNoFilesOutsideThePage) {
   Start();
   for (const std::string target :
        {"/../../../../etc/passwd", "/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd",
@@ -179,7 +179,7 @@ TEST_F(Daemon, LeadsToNoFile) {
   }
 }
 
-TEST_F(Daemon, HandsScriptsInNamesOnAsText) {
+TEST_F(Daemon, TreatsScriptsInNamesAsText) {
   Start();
   const io::HttpResponse links = Ask("GET", "/api/v1/links", Token(Role::kViewer));
   EXPECT_EQ(links.content_type, "application/json");
@@ -239,7 +239,7 @@ TEST_F(Daemon, SpeaksTlsWhereItHasACertificate) {
   EXPECT_EQ(ask("https://127.0.0.1" + port, Path("tls.pem")).error().code,
             ErrorCode::kPermissionDenied);  // it is no certificate for this name
   EXPECT_FALSE(ask("127.0.0.1" + port, ""));
-  // The next certificate takes over on reload, and one that is none does not.
+  // A reload takes over the next certificate, but not an invalid one.
   const std::string first = Path("first.pem");
   const std::string second = Path("second.pem");
   std::filesystem::copy(Path("tls.pem"), first);

@@ -1,4 +1,4 @@
-// Forests that are ready before a link or switch fails.
+// Tests forests that are precomputed for the failure of a link or switch.
 #include "controller/forests/backup_forest_planner.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class BackupForestPlannerTest : public testing::Test {
   JobStatus Status() { return cluster_->controller().jobs().StatusOf(Job()); }
   BackupForests::Coverage Coverage() { return cluster_->controller().jobs().ReadyFor(Job()); }
   std::int64_t Count(const char* name) { return cluster_->CounterValue(name); }
-  // Until a forest is ready for all that may fail, made for flows as they are.
+  // Runs until an up-to-date backup forest is ready for every failure domain.
   void AwaitForests() {
     const auto is_done = [&] {
       return !cluster_->controller().jobs().ready().Next(cluster_->state().topology.version(),
@@ -59,7 +59,7 @@ class BackupForestPlannerTest : public testing::Test {
     ASSERT_GT(Coverage().elements, 0U);
     ASSERT_EQ(Coverage().ready, Coverage().elements);
   }
-  // What is made for the fabric as it is, without other flows.
+  // The forest for the present fabric without other flows.
   JobForest Fresh() {
     ForestRequest request{
         .topology = std::make_shared<const fabric::Topology>(cluster_->state().topology),
@@ -71,7 +71,7 @@ class BackupForestPlannerTest : public testing::Test {
     EXPECT_TRUE(forest.has_value());
     return std::move(*forest);
   }
-  // All that the plan in force goes over is up, by ports that lead there.
+  // Checks that all links of the plan in force are up and that its ports lead to its paths.
   void ExpectSound() {
     EXPECT_EQ(Status(), JobStatus::kReady) << Job().problem;
     const JobPlan& plan = *Job().active;
@@ -88,7 +88,7 @@ class BackupForestPlannerTest : public testing::Test {
   std::unique_ptr<Cluster> cluster_;
 };
 
-TEST_F(BackupForestPlannerTest, TheVeryForestThatWouldBeMadeIsThereWhenALinkOrSwitchFails) {
+TEST_F(BackupForestPlannerTest, AFailureFindsTheForestThatWouldBeComputed) {
   Build();
   Start();
   for (const char* link : {"leaf1--spine2", "leaf3--spine0"}) {
@@ -115,7 +115,7 @@ TEST_F(BackupForestPlannerTest, TheVeryForestThatWouldBeMadeIsThereWhenALinkOrSw
   EXPECT_EQ(edge->origin, DecisionOrigin::kFailure);
 }
 
-TEST_F(BackupForestPlannerTest, TheyAreForWhatOtherFlowsLeaveOnceThoseHaveMoved) {
+TEST_F(BackupForestPlannerTest, ForestsAssumeTheResidualCapacityAfterTheMovesOfFlows) {
   Build();
   Start();
   for (int i = 0; i < 8; ++i) {  // four from each leaf to the next
@@ -130,7 +130,7 @@ TEST_F(BackupForestPlannerTest, TheyAreForWhatOtherFlowsLeaveOnceThoseHaveMoved)
   EXPECT_EQ(Count(kForests), forests);
   EXPECT_EQ(Job().active->origin, DecisionOrigin::kFailure);
   ExpectSound();
-  // Nor does one who asks get another.
+  // A new computation gives the same forest.
   const auto ready = Job().active->forest;
   const std::uint64_t version = Job().active->version;
   EXPECT_FALSE(*ready == Fresh()) << "the others matter";
@@ -140,7 +140,7 @@ TEST_F(BackupForestPlannerTest, TheyAreForWhatOtherFlowsLeaveOnceThoseHaveMoved)
   EXPECT_EQ(Job().active->version, version);
 }
 
-TEST_F(BackupForestPlannerTest, AForestForOtherFlowsThanThereAreIsFollowedByOneForThese) {
+TEST_F(BackupForestPlannerTest, AForestForAnotherResidualCapacityIsReplaced) {
   Build();
   Start();
   AwaitForests();
@@ -158,7 +158,7 @@ TEST_F(BackupForestPlannerTest, AForestForOtherFlowsThanThereAreIsFollowedByOneF
   EXPECT_EQ(Job().active->version, version) << "it was the one for these";
 }
 
-TEST_F(BackupForestPlannerTest, WhatWasMadeForAnotherFabricIsNotTaken) {
+TEST_F(BackupForestPlannerTest, AForestForAnotherTopologyIsNotTaken) {
   Build();
   Start();
   AwaitForests();
@@ -174,7 +174,7 @@ TEST_F(BackupForestPlannerTest, WhatWasMadeForAnotherFabricIsNotTaken) {
   ExpectSound();
 }
 
-TEST_F(BackupForestPlannerTest, ADrainTakesThemAndARestoreDoesNot) {
+TEST_F(BackupForestPlannerTest, ADrainUsesThemAndARestoreDoesNot) {
   Build();
   Start();
   const auto before = Job().active->forest;
@@ -194,7 +194,7 @@ TEST_F(BackupForestPlannerTest, ADrainTakesThemAndARestoreDoesNot) {
   EXPECT_TRUE(*Job().active->forest == *before);
 }
 
-TEST_F(BackupForestPlannerTest, NoneAreMadeWhereNothingIsPlannedAhead) {
+TEST_F(BackupForestPlannerTest, NoneAreComputedWithoutPlanAhead) {
   Build(Options(/*plan_ahead=*/false));
   Start();
   cluster_->Advance(10s);
@@ -205,7 +205,7 @@ TEST_F(BackupForestPlannerTest, NoneAreMadeWhereNothingIsPlannedAhead) {
   EXPECT_TRUE(*Job().active->forest == Fresh());
 }
 
-TEST_F(BackupForestPlannerTest, TheyGoWithTheirJob) {
+TEST_F(BackupForestPlannerTest, TheyEndWithTheirJob) {
   Build();
   Start();
   AwaitForests();
@@ -215,8 +215,8 @@ TEST_F(BackupForestPlannerTest, TheyGoWithTheirJob) {
   EXPECT_EQ(cluster_->controller().jobs().ready().bytes(), 0U);
 }
 
-// What is made ahead gives way at once to what is needed now.
-TEST_F(BackupForestPlannerTest, AFailureStopsWhatIsBeingMadeAhead) {
+// Precomputation stops at once when a forest is needed now.
+TEST_F(BackupForestPlannerTest, AFailureStopsTheForestInComputation) {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> waiting;
   ControllerOptions options = Options();
   options.background = [&](auto work, auto done) {

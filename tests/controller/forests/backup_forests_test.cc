@@ -1,4 +1,4 @@
-// Which forests are made ahead, in which order, and which are kept.
+// Tests which forests are precomputed, in which order, and which are kept.
 #include "controller/forests/backup_forests.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class BackupForestsTest : public testing::Test {
             .others = 0,
             .changes = changes};
   }
-  // The elements in the order in which they come, each made when asked for.
+  // The failure domains in the order of Next, with a forest put for each.
   static std::vector<LinkOrSwitch> MakeAll(BackupForests& ready, std::int64_t version,
                                            std::uint64_t changes, std::size_t edges = 0) {
     std::vector<LinkOrSwitch> order;
@@ -41,7 +41,7 @@ LinkOrSwitch Link(std::int32_t id) { return LinkOrSwitch::Link(fabric::LinkId(id
 
 using Order = std::vector<LinkOrSwitch>;
 
-TEST_F(BackupForestsTest, MissingOnesComeFirstAndOfTheseThoseOfMostLoad) {
+TEST_F(BackupForestsTest, MissingOnesComeFirstByLoad) {
   BackupForests ready(metrics_);
   ready.SetDomains("a", {{Link(1), 5.0}, {Link(2), 7.0}});
   ready.SetDomains("b", {{Link(1), 6.0}});
@@ -54,7 +54,7 @@ TEST_F(BackupForestsTest, MissingOnesComeFirstAndOfTheseThoseOfMostLoad) {
   EXPECT_EQ(MakeAll(ready, 2, 2), (Order{Link(2), Link(1), Link(3)})) << "another fabric";
 }
 
-TEST_F(BackupForestsTest, AreFoundForTheFabricThatTheyWereMadeFor) {
+TEST_F(BackupForestsTest, AreFoundForTheirVersionOfTheTopology) {
   BackupForests ready(metrics_);
   ready.SetDomains("a", {{Link(1), 5.0}});
   ready.Put({"a", Link(1)}, Made(7, 1));
@@ -69,7 +69,7 @@ TEST_F(BackupForestsTest, AreFoundForTheFabricThatTheyWereMadeFor) {
   EXPECT_EQ(ready.Next(7, 2), std::nullopt);
 }
 
-TEST_F(BackupForestsTest, KeepThoseOfMostLoadWhereMemoryIsShort) {
+TEST_F(BackupForestsTest, KeepThoseOfMostLoadIfMemoryIsShort) {
   const std::size_t each = [&] {
     Metrics metrics;
     BackupForests one(metrics);

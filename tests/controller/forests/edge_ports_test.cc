@@ -1,4 +1,4 @@
-// Ports of the edges of forests, there and back.
+// Tests the ports of the edges of forests, for their paths and return paths.
 #include "controller/forests/edge_ports.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ class EdgePortsTest : public RunningJobs {
   using RunningJobs::RunningJobs;
 };
 
-// RoCE goes to one port, whatever the ranks meet at.
-TEST_F(EdgePortsTest, PlansForRdmaArePortsOfRoce) {
+// RoCE uses one destination port, whatever the listen ports of the ranks.
+TEST_F(EdgePortsTest, PlansForRdmaUseRocePorts) {
   Start(Spec("other"));
   JobSpec spec = Spec();
   spec.verbs = true;
@@ -38,7 +38,7 @@ TEST_F(EdgePortsTest, PlansForRdmaArePortsOfRoce) {
   }
 }
 
-TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
+TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnUnusedPorts) {
   Start(Spec());
   const auto before = PortsInForce();
   const std::uint64_t version = JobOf().active->version;
@@ -60,8 +60,8 @@ TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnPortsThatNoOldConnectionHas) {
     EXPECT_FALSE(cluster_.state().flow_paths.ports().IsTaken(key, port));
 }
 
-// What comes back on a connection goes by the fabric's choice: not over the dead link either.
-TEST_F(EdgePortsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
+// The fabric chooses the return path of a connection, which must avoid the dead link too.
+TEST_F(EdgePortsTest, WhileALinkIsDeadPortsNeedALiveReturnPath) {
   Start(Spec());
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
   cluster_.Advance(1s);
@@ -77,10 +77,10 @@ TEST_F(EdgePortsTest, WhileALinkIsDeadPortsAreTakenWhoseWayBackIsAlive) {
   EXPECT_GT(near, 0);
 }
 
-// Two ranks: a chain of one edge each way, whose way there and way back are told apart.
-class EdgePortsOfAnswers : public EdgePortsTest {
+// Two ranks with one edge in each direction, whose paths and return paths are distinguished.
+class EdgePortsOfReturnPaths : public EdgePortsTest {
  protected:
-  // Spines that ways there take, and ways back.
+  // The spines of the paths and of the return paths.
   std::pair<std::set<int>, std::set<int>> Spines() {
     std::pair<std::set<int>, std::set<int>> spines;
     const JobPlan& plan = *JobOf().active;
@@ -94,7 +94,7 @@ class EdgePortsOfAnswers : public EdgePortsTest {
     return spines;
   }
   static int HostOf(std::int32_t rank) { return rank == 0 ? 0 : 2; }  // of leaf 0 and leaf 1
-  // A forest that leaves spines aside: other links are drained while it is made.
+  // A forest that avoids some spines: their links are drained while it is computed.
   void StartOnOneSpine(bool verbs = false) {
     for (const char* link : {"leaf0--spine1", "leaf0--spine2", "leaf0--spine3"}) {
       ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kDrain).has_value());
@@ -110,7 +110,7 @@ class EdgePortsOfAnswers : public EdgePortsTest {
   }
 };
 
-TEST_F(EdgePortsOfAnswers, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOtherPorts) {
+TEST_F(EdgePortsOfReturnPaths, ADeadLinkOnTheReturnPathBringsAnUrgentPlanWithOtherPorts) {
   StartOnOneSpine();
   const auto before = PortsInForce();
   const auto forest = JobOf().active->forest;
@@ -131,22 +131,22 @@ TEST_F(EdgePortsOfAnswers, ALinkThatOnlyTheWayBackTakesBringsAnUrgentPlanWithOth
   EXPECT_TRUE(*JobOf().active->forest == *forest);
   for (const auto& port : PortsInForce()) EXPECT_FALSE(before.contains(port));
   EXPECT_FALSE(Spines().second.contains(spine));
-  // Nothing more comes of it, nor of its end.
+  // It has no further effect, and neither has its end.
   const std::uint64_t after = JobOf().active->version;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--" + name, IntentAction::kRestore).has_value());
   cluster_.Advance(5s);
   EXPECT_EQ(JobOf().active->version, after);
 }
 
-// A link that no way takes, there or back: the answers of the probes say so.
-TEST_F(EdgePortsOfAnswers, ALinkThatNoWayTakesChangesNothing) {
+// A link on no path or return path, as the probe answers show.
+TEST_F(EdgePortsOfReturnPaths, ADeadLinkOnNoPathChangesNothing) {
   StartOnOneSpine();
   const std::uint64_t version = JobOf().active->version;
   const auto [there, back] = Spines();
   int spine = 0;
   while (there.contains(spine) || back.contains(spine)) ++spine;
   ASSERT_LT(spine, 4);
-  // Twice: what the first look has seen is in doubt by the second.
+  // Twice, as the second failure puts the findings after the first one in doubt.
   for (const char* leaf : {"leaf0--spine", "leaf1--spine"}) {
     const std::string link = leaf + std::to_string(spine);
     ASSERT_TRUE(cluster_.ChangeLink(link, IntentAction::kFail).has_value());

@@ -18,7 +18,7 @@ namespace {
 
 using fabric::NodeId;
 
-// Hosts are fast, so that what is between the leaves decides.
+// Host links are fast, so that the links between switches are the bottleneck.
 std::shared_ptr<fabric::Topology> MakeFabric(int spines, int leaves, int hosts) {
   return std::make_shared<fabric::Topology>(*fabric::Topology::Build(
       *fabric::BuildLeafSpine({.spines = spines,
@@ -44,7 +44,7 @@ ForestRequest MakeRequest(const std::shared_ptr<fabric::Topology>& topology) {
           .ranks = AllComputeNodes(*topology)};
 }
 
-// Chunks over each direction of each link between switches, by its name.
+// The chunks over each directed link between switches, by its name.
 std::map<std::string, std::int64_t> ChunksByLink(const fabric::Topology& topology,
                                                  const JobForest& forest) {
   fabric::PathTable paths(topology);
@@ -59,7 +59,7 @@ std::map<std::string, std::int64_t> ChunksByLink(const fabric::Topology& topolog
   return chunks;
 }
 
-TEST(JobForest, LoadsEveryLinkOfAnEvenFabricAlikeAndIsOptimal) {
+TEST(JobForest, LoadsAllLinksOfAnEvenFabricEquallyAndIsOptimal) {
   const auto topology = MakeFabric(4, 4, 4);
   const auto forest = BuildJobForest(MakeRequest(topology));
   ASSERT_TRUE(forest.has_value()) << forest.error().message;
@@ -67,7 +67,7 @@ TEST(JobForest, LoadsEveryLinkOfAnEvenFabricAlikeAndIsOptimal) {
   const auto chunks = ChunksByLink(*topology, *forest);
   EXPECT_EQ(chunks.size(), 32U);
   for (const auto& [link, count] : chunks) EXPECT_EQ(count, chunks.begin()->second) << link;
-  // As much rate as the links have: a unit link each, all the time.
+  // The edges use the whole rate of the links: one unit on each, all the time.
   double rate = 0;
   for (const TreeEdge& edge : forest->edges) {
     if (edge.crossing) rate += edge.crossing->rate_gbps;
@@ -77,7 +77,7 @@ TEST(JobForest, LoadsEveryLinkOfAnEvenFabricAlikeAndIsOptimal) {
   EXPECT_NEAR(rate, 16 * link_gbps, 1e-6 * rate);
 }
 
-TEST(JobForest, KeepsOffALinkThatIsDown) {
+TEST(JobForest, AvoidsALinkThatIsDown) {
   const auto topology = MakeFabric(4, 4, 2);
   topology->SetLinkState(*topology->FindLink("leaf1--spine2"), fabric::LinkState::kDown);
   const auto forest = BuildJobForest(MakeRequest(topology));
@@ -88,7 +88,7 @@ TEST(JobForest, KeepsOffALinkThatIsDown) {
   EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
 }
 
-TEST(JobForest, UsesWhatOthersLeave) {
+TEST(JobForest, UsesTheResidualCapacity) {
   const auto topology = MakeFabric(2, 2, 2);
   ForestRequest request = MakeRequest(topology);
   const auto alone = BuildJobForest(request);
@@ -137,7 +137,7 @@ TEST(JobForest, RanksThatCannotReachEachOtherAreRefused) {
   EXPECT_EQ(forest.error().code, ErrorCode::kFailedPrecondition);
 }
 
-// Of each direction of each link between switches: what the edges on it send, over its rate.
+// By directed link between switches: the rate of the edges on it, relative to its own.
 double GreatestUse(const fabric::Topology& topology, const JobForest& forest) {
   fabric::PathTable paths(topology);
   std::map<std::size_t, double> gbps;
@@ -157,7 +157,7 @@ double GreatestUse(const fabric::Topology& topology, const JobForest& forest) {
 }
 
 // Leaf 0 has only spine 0 and leaf 1 only spine 1; leaf 2 has both.
-TEST(JobForest, GoesOverRanksWhereTheBestForestWouldNeedADetour) {
+TEST(JobForest, RelaysOverRanksIfTheBestForestNeedsADetour) {
   const auto topology = MakeFabric(2, 3, 2);
   topology->SetLinkState(*topology->FindLink("leaf0--spine1"), fabric::LinkState::kDown);
   topology->SetLinkState(*topology->FindLink("leaf1--spine0"), fabric::LinkState::kDown);
@@ -174,7 +174,7 @@ TEST(JobForest, GoesOverRanksWhereTheBestForestWouldNeedADetour) {
     }
     EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
   }
-  // Without leaf 2 there is nobody between.
+  // Without leaf 2 there is no relay.
   ForestRequest request = MakeRequest(topology);
   request.ranks.resize(4);
   EXPECT_EQ(BuildJobForest(request).error().code, ErrorCode::kFailedPrecondition);
@@ -191,9 +191,9 @@ TEST(JobForest, OfBoxesWhoseRanksGetANicEach) {
 
 class RandomJobForest : public testing::TestWithParam<int> {};
 
-// Links are dead, drained, of different rates and partly taken by others: there is a forest
-// wherever each leaf can reach the others over leaves that share spines.
-TEST_P(RandomJobForest, ExistsWhereRanksCanReachEachOther) {
+// Links are dead, drained, of different rates and partly used by other flows. A forest exists if
+// each leaf can reach the others over leaves that share spines.
+TEST_P(RandomJobForest, ExistsIfRanksCanReachEachOther) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   const auto draw = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
@@ -221,7 +221,7 @@ TEST_P(RandomJobForest, ExistsWhereRanksCanReachEachOther) {
             *link, draw(0, 1) == 0 ? fabric::LinkState::kDown : fabric::LinkState::kDrained);
       }
     }
-    // Leaves join what they share a spine with, until nothing joins any more.
+    // Joins the groups of leaves that share a spine, until no more can be joined.
     std::set<int> reached = spines_of[0];
     std::vector<bool> is_in(spines_of.size(), false);
     for (std::size_t round = 0; round < spines_of.size(); ++round) {
@@ -252,7 +252,7 @@ TEST_P(RandomJobForest, ExistsWhereRanksCanReachEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomJobForest, testing::Range(0, 6));
 
-// As a message to an agent has 4 MiB. A name is the cheapest way to a long program.
+// A message to an agent has 4 MiB. A long name is the cheapest way to a long program.
 TEST(JobForest, AProgramThatIsTooLongForAMessageIsRefused) {
   ForestRequest request = MakeRequest(MakeFabric(1, 2, 1));
   request.name.assign(3'900'000, 'x');

@@ -1,4 +1,4 @@
-// By what the ranks of a job know one another.
+// Tests the key by which the ranks of a job authenticate each other.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -55,8 +55,8 @@ TEST_F(JobKeyTest, ComesWithTheAddressesOfAllRanks) {
   }
 }
 
-// Programs go on that have the key.
-TEST_F(JobKeyTest, StaysOverARestartOfTheControllerAndNoLonger) {
+// Running programs keep the key.
+TEST_F(JobKeyTest, SurvivesARestartOfTheControllerButNotOfTheJob) {
   Start("train", 4);
   const std::string key = PlanOf("train", 0).job_key;
   cluster_.RestartController();

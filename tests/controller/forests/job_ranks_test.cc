@@ -1,4 +1,4 @@
-// What can be a rank of a job.
+// Tests which nodes can be ranks of a job.
 #include "controller/forests/job_ranks.h"
 
 #include <gtest/gtest.h>
@@ -24,12 +24,13 @@ TEST(JobRanks, AreComputeNodesEachOnce) {
     const auto refused = ranks(std::move(names), std::move(job));
     return refused ? "not refused" : refused.error().message;
   };
-  EXPECT_EQ(refusal({"h0"}), "a job has two ranks or more, not 1");
-  EXPECT_EQ(refusal({"h0", "h9"}), "there is no node \"h9\" to be a rank");
-  EXPECT_EQ(refusal({"h0", "leaf0"}), "leaf0 does not compute: it cannot be a rank");
-  EXPECT_EQ(refusal({"h0", "h1", "h0"}), "h0 is named twice as a rank");
+  EXPECT_EQ(refusal({"h0"}), "a job needs at least two ranks, not 1");
+  EXPECT_EQ(refusal({"h0", "h9"}),
+            "there is no node \"h9\" (name compute nodes of the topology as ranks)");
+  EXPECT_EQ(refusal({"h0", "leaf0"}), "leaf0 is not a compute node, so it cannot be a rank");
+  EXPECT_EQ(refusal({"h0", "h1", "h0"}), "h0 is named twice among the ranks");
   for (const std::string& name : {std::string(), std::string(256, 'x'), std::string("a\nb")}) {
-    EXPECT_EQ(refusal({"h0", "h1"}, name), "a job's name has 1 to 255 printable characters");
+    EXPECT_EQ(refusal({"h0", "h1"}, name), "invalid job name (use 1 to 255 printable characters)");
   }
   EXPECT_TRUE(ranks({"h0", "h1"}, std::string(255, 'x')));
 }

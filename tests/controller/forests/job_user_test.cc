@@ -1,4 +1,4 @@
-// Whose a job is: what agents are told of it, and which of them are told nothing.
+// Tests the user of a job: which agents get it, and which get no plan because of it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -67,14 +67,14 @@ TEST_F(JobUserTest, IsNotChangedWhileTheJobRuns) {
   EXPECT_EQ(UserOf("train", 0), "alice");
 }
 
-// Such agents would give the plan, and the job's key, to anybody.
-TEST_F(JobUserTest, AgentsThatDoNotKnowOfItGetNoPlans) {
+// Such agents would give the plan, and the job's key, to any program.
+TEST_F(JobUserTest, AgentsThatDoNotSupportItGetNoPlans) {
   cluster_.host(2).features = {"collective"};
   cluster_.Connect(2);
   const auto refused = cluster_.StartJob(Spec("train", "alice"));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message,
-            "rank 2 (h2): agent h2 does not know \"job_user\" (upgrade it, or look into its "
+            "rank 2 (h2): agent h2 does not support \"job_user\" (upgrade it, or check its "
             "configuration)");
   EXPECT_TRUE(cluster_.StartJob(Spec("of_anybody", "")).has_value());
 }

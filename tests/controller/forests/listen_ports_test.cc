@@ -1,4 +1,4 @@
-// Ports that ranks are reached at.
+// Tests the listen ports of ranks.
 #include "controller/forests/listen_ports.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST_F(ListenPortsTest, ListenPortsStayWithTheirJobsOverARestart) {
 }
 
 // An older version stored no ports.
-TEST_F(ListenPortsTest, JobsThatWereStoredWithoutPortsKeepOffStoredOnes) {
+TEST_F(ListenPortsTest, JobsStoredWithoutPortsAvoidStoredOnes) {
   Start(Spec("new"));
   Start(Spec("old"));
   IntentById& jobs = cluster_.disk.sets.at(cluster_.disk.revision).first.jobs;
@@ -56,7 +56,7 @@ TEST_F(ListenPortsTest, JobsThatWereStoredWithoutPortsKeepOffStoredOnes) {
   EXPECT_EQ(cluster_.host(0).plans.at({"new", 0}).listen_port, wire::kRoceV2Port);
 }
 
-// Three jobs of which nothing but their ranks and ports is known.
+// Three jobs with no more than their ranks and ports.
 TEST(ListenPorts, AreTheLowestThatNoOtherJobHasOnTheSameHost) {
   const fabric::Topology topology = *fabric::Topology::Build(
       *fabric::BuildLeafSpine({.spines = 1, .leaves = 1, .hosts_per_leaf = 3}));
@@ -73,7 +73,7 @@ TEST(ListenPorts, AreTheLowestThatNoOtherJobHasOnTheSameHost) {
     return ChooseListenPorts(topology, jobs, {.name = name, .ranks = {"h0", "h1", "h2"}});
   };
   EXPECT_EQ(choose("c"), (std::vector<std::uint16_t>{kFirst + 3, kFirst + 1, kFirst + 1}));
-  // Its own do not count.
+  // The job's own ports do not count.
   EXPECT_EQ(choose("a"), (std::vector<std::uint16_t>{kFirst, kFirst, kFirst + 1}));
 }
 

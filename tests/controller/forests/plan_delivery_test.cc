@@ -1,4 +1,4 @@
-// Plans of ranks, on their way to the agents.
+// Tests the delivery of rank plans to the agents.
 #include "controller/forests/plan_delivery.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What edges of forests reserve.
+// Tests the reservations of edges of forests.
 #include "controller/forests/plan_reservations.h"
 
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@ namespace {
 
 class PlanReservationsTest : public RunningJobs {};
 
-TEST_F(PlanReservationsTest, EdgesReserveTheRateThatTheyRunAt) {
+TEST_F(PlanReservationsTest, EdgesReserveTheirRate) {
   Start(Spec());
   EXPECT_EQ(ReservedEdges(), JobOf().active->reserved.size());
   EXPECT_EQ(cluster_.state().flows.size(), 0U);
-  // All links are in use all of the time while the job runs: the load of one flow on each.
+  // While the job runs, all links are always in use: the load of one flow on each.
   for (std::size_t i = 0; i < cluster_.state().topology.links().size(); ++i) {
     const fabric::LinkId link(static_cast<std::int32_t>(i));
     if (!cluster_.state().topology.IsSwitchToSwitch(link)) continue;
@@ -28,7 +28,7 @@ TEST_F(PlanReservationsTest, EdgesReserveTheRateThatTheyRunAt) {
   for (const std::int64_t load : cluster_.state().flow_paths.live().Loads()) EXPECT_EQ(load, 0);
 }
 
-TEST_F(PlanReservationsTest, AnEdgeIsThatOfItsPlan) {
+TEST_F(PlanReservationsTest, AnEdgeBelongsToItsPlan) {
   Start(Spec());
   const JobPlan& plan = *JobOf().active;
   std::size_t next = 0;

@@ -1,4 +1,4 @@
-// What other flows leave for a job.
+// Tests the capacity that other flows leave for a job.
 #include "controller/forests/residual_capacity.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 class ResidualCapacityTest : public RunningJobs {};
 
-TEST_F(ResidualCapacityTest, OtherFlowsKeepAwayFromTreesAndTreesFromThem) {
+TEST_F(ResidualCapacityTest, FlowsAndTreesAvoidEachOther) {
   cluster_.Open(0, {{.id = 1, .to = 4}});
   cluster_.Settle();
   const int spine = cluster_.AppliedSpine(0, 1, 4);
@@ -31,7 +31,7 @@ TEST_F(ResidualCapacityTest, OtherFlowsKeepAwayFromTreesAndTreesFromThem) {
   for (int other = 0; other < 4; ++other) {
     EXPECT_GE(on_spine(other), on_spine(spine)) << other;
   }
-  // What starts now finds trees and flow, and takes what has least.
+  // A new flow takes the path with the lowest load of trees and flows.
   cluster_.Open(1, {{.id = 2, .to = 5}});
   cluster_.Settle();
   EXPECT_NE(cluster_.AppliedSpine(1, 2, 5), spine);

@@ -11,7 +11,7 @@
 
 namespace espalier::controller {
 
-// Hosts are fast, so that what is between the leaves decides.
+// Host links are fast, so that the links between switches are the bottleneck.
 constexpr fabric::LeafSpineOptions kFastHosts{.spines = 4,
                                               .leaves = 4,
                                               .hosts_per_leaf = 2,
@@ -48,7 +48,7 @@ class RunningJobs : public testing::Test {
     cluster_.Settle();
     ASSERT_EQ(StatusOf(spec.name), JobStatus::kReady);
   }
-  // Every edge of what the agents hold is on the spine that the forest has for it.
+  // Checks that every edge of the plans that agents hold is on the spine of the forest.
   void ExpectPlannedSpines(const std::string& name = "train") {
     const TreeJob& job = JobOf(name);
     int crossing = 0;

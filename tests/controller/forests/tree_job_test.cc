@@ -1,4 +1,4 @@
-// Plans of jobs on the fabric as it is.
+// Tests job plans on the present fabric.
 #include "controller/forests/tree_job.h"
 
 #include <gtest/gtest.h>
@@ -52,14 +52,14 @@ TEST_F(JobPlans, BeginWithoutPortsAndNotInForce) {
   EXPECT_EQ(plan.ports, std::vector<std::uint16_t>{0});
   EXPECT_EQ(plan.origin, DecisionOrigin::kManual);
   EXPECT_EQ(plan.DestinationPort(plan.edge(0)), 8U);  // where rank 1 listens
-  EXPECT_TRUE(plan.answers.empty());
+  EXPECT_TRUE(plan.ack_edges.empty());
 }
 
-// Acknowledgements of RDMA have no connection of their own: they go back by the same switches.
-TEST_F(JobPlans, OverRdmaEachEdgeHasAWayBackBySameSwitches) {
+// Acknowledgements of RDMA have no connection of their own: they return over the same switches.
+TEST_F(JobPlans, OverRdmaEachEdgeHasAReturnEdgeOverTheSameSwitches) {
   job_.spec.verbs = true;
   const JobPlan plan = Make();
-  ASSERT_EQ(plan.answers.size(), 1U);
+  ASSERT_EQ(plan.ack_edges.size(), 1U);
   TreeEdge back = Edge(1, 0, 1);
   back.chunks = 0;
   EXPECT_EQ(plan.edge(1), back);
@@ -72,7 +72,7 @@ TEST_F(JobPlans, OverRdmaAnEdgeThatHasItsReverseNeedsNoOther) {
   JobForest forest;
   forest.edges = {Edge(0, 1, 1), Edge(1, 0, 0)};
   forest_ = std::make_shared<const JobForest>(std::move(forest));
-  EXPECT_TRUE(Make().answers.empty());
+  EXPECT_TRUE(Make().ack_edges.empty());
 }
 
 TEST_F(JobPlans, AreUsableAndAliveAsTheirLinksAre) {

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 class TreeJobsTest : public RunningJobs {};
 
-TEST_F(TreeJobsTest, ADrainedLinkIsLeftAndARestoredOneIsTakenByRecompute) {
+TEST_F(TreeJobsTest, PlansLeaveADrainedLinkAndReturnByARecompute) {
   Start(Spec());
   const auto forest = JobOf().active->forest;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kDrain).has_value());
@@ -43,7 +43,7 @@ TEST_F(TreeJobsTest, ASecondRecomputeChangesNothing) {
   EXPECT_EQ(StatusOf(), JobStatus::kReady);
 }
 
-// Leaf 0 has only spine 0 and leaf 1 only spine 1: what they send each other goes over other ranks.
+// Leaf 0 has only spine 0 and leaf 1 only spine 1: their traffic is relayed by other ranks.
 TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
   Start(Spec());
   for (const char* link : {"leaf0--spine1", "leaf0--spine2", "leaf0--spine3", "leaf1--spine0",
@@ -56,11 +56,11 @@ TEST_F(TreeJobsTest, IsNotStuckWhereTwoLeavesShareNoSpine) {
   for (const TreeEdge& edge : JobOf().active->forest->edges) {
     EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
   }
-  // A new one can be started, too.
+  // A new job can be started, too.
   Start(Spec("other", 6));
 }
 
-TEST_F(TreeJobsTest, KeepsItsPlanWhereThereIsNoForestAndGoesOnWhenThereIs) {
+TEST_F(TreeJobsTest, KeepsItsPlanIfThereIsNoForestAndRecovers) {
   Start(Spec());
   ASSERT_TRUE(cluster_.ChangeNode("leaf1", IntentAction::kFail).has_value());
   cluster_.Advance(1s);
@@ -83,7 +83,7 @@ TEST_F(TreeJobsTest, SurvivesARestartOfTheController) {
   ExpectPlannedSpines();
 }
 
-TEST_F(TreeJobsTest, AJobThatCannotBeReadIsSaidSoAndCanBeStopped) {
+TEST_F(TreeJobsTest, AnUnreadableJobIsReportedAndCanBeStopped) {
   Start(Spec());
   Intents& stored = cluster_.disk.sets.at(cluster_.disk.revision).first;
   stored.jobs.at("train").value = UnreadableValue{"allreduce x inline"};
@@ -93,14 +93,15 @@ TEST_F(TreeJobsTest, AJobThatCannotBeReadIsSaidSoAndCanBeStopped) {
   EXPECT_EQ(std::ranges::count_if(events,
                                   [](const auto& event) {
                                     return event.kind == "job_unreadable" &&
-                                           event.text == "job train: cannot be read from the store";
+                                           event.text ==
+                                               "job train: its entry in the store cannot be read";
                                   }),
             1);
   EXPECT_TRUE(cluster_.StopJob("train").has_value());
   EXPECT_TRUE(cluster_.state().intents.jobs.empty());
 }
 
-TEST_F(TreeJobsTest, WhatCannotBeStartedIsRefusedAndChangesNothing) {
+TEST_F(TreeJobsTest, AnInvalidJobIsRefusedAndChangesNothing) {
   const auto refusal = [&](const JobSpec& spec) {
     const auto started = cluster_.StartJob(spec);
     EXPECT_FALSE(started.has_value());
@@ -108,24 +109,26 @@ TEST_F(TreeJobsTest, WhatCannotBeStartedIsRefusedAndChangesNothing) {
   };
   JobSpec unknown = Spec();
   unknown.ranks.push_back("h99");
-  EXPECT_EQ(refusal(unknown).message, "there is no node \"h99\" to be a rank");
+  EXPECT_EQ(refusal(unknown).message,
+            "there is no node \"h99\" (name compute nodes of the topology as ranks)");
   JobSpec twice = Spec();
   twice.ranks.push_back("h0");
-  EXPECT_EQ(refusal(twice).message, "h0 is named twice as a rank");
+  EXPECT_EQ(refusal(twice).message, "h0 is named twice among the ranks");
   JobSpec of_switches = Spec();
   of_switches.ranks.push_back("leaf0");
   EXPECT_EQ(refusal(of_switches).code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(refusal(Spec("one", 1)).message, "a job has two ranks or more, not 1");
+  EXPECT_EQ(refusal(Spec("one", 1)).message, "a job needs at least two ranks, not 1");
   EXPECT_EQ(refusal(Spec("", 2)).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal(Spec("a\nb", 2)).code, ErrorCode::kInvalidArgument);
 
   cluster_.host(5).peer = PeerId(0);
   cluster_.Advance(4s);
-  EXPECT_EQ(refusal(Spec()).message, "rank 5 (h5): agent h5 is not connected");
+  EXPECT_EQ(refusal(Spec()).message,
+            "rank 5 (h5): agent h5 is not connected (start it, or look at its log)");
   cluster_.host(5).features = {"probe"};
   cluster_.Connect(5);
   EXPECT_EQ(refusal(Spec()).message,
-            "rank 5 (h5): agent h5 does not know \"collective\" (upgrade it, or look into its "
+            "rank 5 (h5): agent h5 does not support \"collective\" (upgrade it, or check its "
             "configuration)");
   ASSERT_TRUE(cluster_.ChangeNode("leaf1", IntentAction::kFail).has_value());
   EXPECT_EQ(refusal(Spec("cut", 4)).code, ErrorCode::kFailedPrecondition);
@@ -177,7 +180,7 @@ TEST_F(TreeJobsTest, TakesReportsOfItsRanksOnly) {
   EXPECT_EQ(JobOf().last_failure, "rank 2: timed out");
 }
 
-// Work that is done when the test says so.
+// Background work that runs when the test says so.
 struct Aside {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> waiting;
   void RunOne() {
@@ -188,7 +191,7 @@ struct Aside {
   }
 };
 
-TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
+TEST(TreeJobsAside, AnOutdatedForestIsDropped) {
   Aside aside;
   ControllerOptions options{.fabric_hashes_protocol = false, .plan_ahead = false};
   options.background = [&](auto work, auto done) {
@@ -218,7 +221,7 @@ TEST(TreeJobsAside, AForestThatAChangeOvertookIsDropped) {
   cluster.Advance(1s);
   EXPECT_EQ(cluster.controller().jobs().StatusOf(job), JobStatus::kReady);
 
-  // One of a job that has ended meanwhile.
+  // The forest of a job that has ended meanwhile.
   ASSERT_TRUE(cluster.ChangeLink("leaf2--spine0", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster.StopJob("train").has_value());
   aside.RunOne();

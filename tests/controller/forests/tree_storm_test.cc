@@ -1,5 +1,5 @@
-// Jobs on forests while everything happens to them: what hosts hold is checked by what came over
-// the wire alone.
+// Jobs on forests under random events. The plans that hosts hold are checked by the messages on the
+// wire alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr fabric::LeafSpineOptions kShape{.spines = 4,
                                           .fabric_rate = BitsPerSecond{100'000'000'000}};
 constexpr Duration kPortRest = 2min;
 
-// Sees the plans that hosts hold, and nothing of the controller.
+// Sees only the plans that hosts hold, not the controller.
 class WireChecker {
  public:
   explicit WireChecker(Cluster& cluster) : cluster_(cluster) {}
@@ -44,8 +44,8 @@ class WireChecker {
       }
     }
   }
-  // Where nothing is on its way any more: all ranks of a job hold one plan, and the ends of each
-  // connection agree.
+  // Checks, when no message is in flight, that all ranks of a job hold the same plan and that both
+  // ends of each connection agree.
   void LookAtRest(const Jobs& jobs) {
     for (const auto& [job, hosts] : jobs) {
       std::set<std::uint64_t> versions;
@@ -74,15 +74,15 @@ class WireChecker {
  private:
   using Rank = std::pair<std::string, std::uint32_t>;
   using Version = std::pair<std::string, std::uint64_t>;
-  // Of a connection: what the fabric's hash sees.
+  // The fields of a connection that the fabric hashes.
   using Connection = std::tuple<int, IpAddress, std::uint16_t, std::uint16_t>;
   struct Use {
     Version version;
     Duration last{};
   };
 
-  // A program listens at the port of its first plan for as long as it runs, whoever makes the
-  // plans; nobody else on its host can.
+  // A program listens at the port of its first plan for as long as it runs, whichever controller
+  // makes the plans; no other program on its host can use that port.
   void LookAtListener(const Rank& rank, const wire::RankPlan& plan,
                       std::map<std::uint16_t, std::string>& listeners) {
     const std::uint16_t first = listens_.try_emplace(rank, plan.listen_port).first->second;
@@ -90,7 +90,7 @@ class WireChecker {
     const auto [other, is_alone] = listeners.try_emplace(plan.listen_port, plan.job);
     EXPECT_TRUE(is_alone) << plan.job << " listens where " << other->second << " does";
   }
-  // Of the controller that made the plan (controller/forests/tree_jobs.cc).
+  // The epoch of the controller that made the plan (controller/forests/tree_jobs.cc).
   static std::uint64_t EpochOf(const Version& version) { return version.second >> 24U; }
   void LookAt(int host, const wire::RankPlan& plan, Duration now, const Jobs& running) {
     const Version version(plan.job, plan.version);
@@ -106,8 +106,9 @@ class WireChecker {
       for (const std::uint16_t port : peer.source_ports) {
         const Connection connection(host, peer.address, peer.destination_port, port);
         Use& use = uses_.try_emplace(connection, Use{version, now}).first->second;
-        // A controller does not know what ports its predecessor gave. A job's own connections have
-        // ended when those of its next plan begin; those of other jobs that there are go elsewhere.
+        // A controller does not know the ports that its predecessor gave. A job's own connections
+        // have ended when those of its next plan begin; those of other jobs have other
+        // destinations.
         const bool is_of_one_controller = EpochOf(use.version) == EpochOf(version);
         const bool is_others = use.version.first != plan.job && running.contains(use.version.first);
         if ((is_of_one_controller && use.version != version) || is_others) {
@@ -212,7 +213,7 @@ class Storm {
     hosts.resize(static_cast<std::size_t>(2 + Draw(5)));
     JobSpec spec{.name = "job" + std::to_string(started_++), .ranks = {}};
     for (const int host : hosts) spec.ranks.push_back("h" + std::to_string(host));
-    // Refused where an agent is away or the fabric is in pieces.
+    // Refused if an agent is disconnected or the fabric is partitioned.
     if (cluster_.StartJob(spec).has_value()) jobs_[spec.name] = hosts;
   }
   void StopJob() {
@@ -244,7 +245,7 @@ class Storm {
           << name << ": " << job->second.problem;
     }
   }
-  // No connection is on a link that is not in use, there or back.
+  // No path or return path of a connection has an unusable link.
   void CheckPaths() {
     if (changed_link_.empty()) return;
     const int leaf = changed_link_[4] - '0';

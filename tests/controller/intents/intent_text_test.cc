@@ -1,4 +1,4 @@
-// Values of intents, as text and back: stores of earlier versions have these very texts.
+// Tests the values of intents as text and back. Stores of earlier versions contain these texts.
 #include "controller/intents/intent_text.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ IntentValue Parse(IntentById Intents::*kind, const std::string& text) {
   return ParseIntentValue(kind, "train", text);
 }
 
-// What cannot be read is kept as it is.
+// Returns the text of a value that cannot be read, which is kept unchanged.
 void ExpectUnreadable(IntentById Intents::*kind, const std::string& text) {
   EXPECT_EQ(Parse(kind, text), IntentValue(UnreadableValue{text}));
   EXPECT_EQ(FormatIntentValue(Parse(kind, text)), text);
@@ -62,7 +62,7 @@ TEST(WeightText, IsANumber) {
   }
 }
 
-TEST(PolicyIntentText, IsThatOfThePolicyOfItsName) {
+TEST(PolicyIntentText, IsParsedByTheNameOfThePolicy) {
   EXPECT_EQ(FormatIntentValue(PolicyValue(Algorithm::kGreedy)), "greedy");
   EXPECT_EQ(ParseIntentValue(&Intents::policies, "algorithm", "greedy"),
             IntentValue(Algorithm::kGreedy));

@@ -33,24 +33,26 @@ TEST(PolicyText, IsReadAsItIsWrittenUpToTheEndsOfItsRange) {
   }
 }
 
-TEST(PolicyText, SaysWhatItMayBe) {
+TEST(PolicyText, ErrorsListValidValues) {
   struct Case {
     std::string_view name;
     std::string_view text;
     std::string_view message;
   };
   for (const auto& [name, text, message] : std::vector<Case>{
-           {"algorithm", "best", "algorithm: \"best\" (it is optimal or greedy)"},
-           {"limit_rates", "1", "limit_rates: \"1\" (it is true or false)"},
-           {"plan_ahead", "True", "plan_ahead: \"True\" (it is true or false)"},
-           {"moves_per_start", "-1", "moves_per_start: \"-1\" (it is a number of flows from 0)"},
+           {"algorithm", "best", "algorithm: invalid value \"best\" (give optimal or greedy)"},
+           {"limit_rates", "1", "limit_rates: invalid value \"1\" (give true or false)"},
+           {"plan_ahead", "True", "plan_ahead: invalid value \"True\" (give true or false)"},
+           {"moves_per_start", "-1",
+            "moves_per_start: invalid value \"-1\" (give a number of flows, 0 or more)"},
            {"moves_per_start", "4294967296",
-            "moves_per_start: \"4294967296\" (it is a number of flows from 0)"},
-           {"moves_per_start", "", "moves_per_start: \"\" (it is a number of flows from 0)"},
+            "moves_per_start: invalid value \"4294967296\" (give a number of flows, 0 or more)"},
+           {"moves_per_start", "",
+            "moves_per_start: invalid value \"\" (give a number of flows, 0 or more)"},
            {"moved_bytes_per_start", "-1",
-            "moved_bytes_per_start: \"-1\" (it is a number of bytes from 0)"},
+            "moved_bytes_per_start: invalid value \"-1\" (give a number of bytes, 0 or more)"},
            {"moved_bytes_per_start", "8 MB",
-            "moved_bytes_per_start: \"8 MB\" (it is a number of bytes from 0)"}}) {
+            "moved_bytes_per_start: invalid value \"8 MB\" (give a number of bytes, 0 or more)"}}) {
     const Result<PolicyValue> refused = ParsePolicy(name, text);
     ASSERT_FALSE(refused) << message;
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
@@ -58,12 +60,12 @@ TEST(PolicyText, SaysWhatItMayBe) {
   }
 }
 
-TEST(PolicyText, NamesThePoliciesThatThereAre) {
+TEST(PolicyText, ErrorsListThePolicies) {
   const Result<PolicyValue> refused = ParsePolicy("lease", "1");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(refused.error().message,
-            "there is no policy \"lease\" (there are: algorithm, moves_per_start, "
+            "there is no policy \"lease\" (choose one of: algorithm, moves_per_start, "
             "moved_bytes_per_start, limit_rates, plan_ahead)");
 }
 

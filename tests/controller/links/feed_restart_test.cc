@@ -1,4 +1,4 @@
-// What a telemetry feed has said of links, when the controller that heard it is gone.
+// Tests that a telemetry feed's reports survive a restart of the controller.
 #include <gtest/gtest.h>
 
 #include "tests/controller/cluster.h"
@@ -36,7 +36,7 @@ class FeedRestart : public testing::Test {
   Cluster cluster_;
 };
 
-TEST_F(FeedRestart, ALinkThatTheFeedSaidIsDeadIsNotForgotten) {
+TEST_F(FeedRestart, ALinkThatTheFeedReportedDownStaysDown) {
   cluster_.dead = {Link()};
   Say(false);
   ASSERT_FALSE(IsUp());
@@ -54,7 +54,7 @@ TEST_F(FeedRestart, ALinkThatTheFeedSaidIsDeadIsNotForgotten) {
   }
 }
 
-TEST_F(FeedRestart, WhatTheFeedSaidWasUpIsUp) {
+TEST_F(FeedRestart, ALinkThatTheFeedReportedUpIsUp) {
   Say(false);
   Say(true);
   Restart();
@@ -62,7 +62,7 @@ TEST_F(FeedRestart, WhatTheFeedSaidWasUpIsUp) {
   EXPECT_TRUE(cluster_.disk.reported_down.empty());
 }
 
-TEST_F(FeedRestart, TheFeedsNextWordHolds) {
+TEST_F(FeedRestart, TheFeedsNextReportReplacesTheStoredOne) {
   cluster_.dead = {Link()};
   Say(false);
   Restart();
@@ -81,8 +81,8 @@ TEST_F(FeedRestart, TheFeedsNextWordHolds) {
   EXPECT_FALSE(IsUp());
 }
 
-// Mended while no controller was there to hear of it, and the feed tells changes only.
-TEST_F(FeedRestart, AProbeProvesThatTheLinkIsAliveAgain) {
+// The link recovered while no controller ran, and the feed reports only changes.
+TEST_F(FeedRestart, AProbeConfirmsThatTheLinkIsAlive) {
   for (const char* link : {kLink, "leaf0--spine3"}) {  // far and near, for hosts of the leaf
     cluster_.dead = {Link(link)};
     Say(false, link);
@@ -97,7 +97,7 @@ TEST_F(FeedRestart, AProbeProvesThatTheLinkIsAliveAgain) {
   }
 }
 
-TEST_F(FeedRestart, SilenceOfSwitchesProvesNothing) {
+TEST_F(FeedRestart, SilentSwitchesConfirmNothing) {
   Say(false);
   Restart();
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
@@ -105,7 +105,7 @@ TEST_F(FeedRestart, SilenceOfSwitchesProvesNothing) {
   EXPECT_FALSE(IsUp());
 }
 
-TEST_F(FeedRestart, ADiskThatIsFullIsTriedAgain) {
+TEST_F(FeedRestart, RetriesAfterAFullDisk) {
   cluster_.disk.is_full = true;
   Say(false);
   EXPECT_FALSE(IsUp()) << "that it cannot be kept does not make it less true";
@@ -115,7 +115,7 @@ TEST_F(FeedRestart, ADiskThatIsFullIsTriedAgain) {
   EXPECT_TRUE(cluster_.disk.reported_down.contains(kLink));
 }
 
-TEST_F(FeedRestart, LinksThatAreNoMoreInTheTopologyAreForgotten) {
+TEST_F(FeedRestart, LinksOutsideTheTopologyAreForgotten) {
   cluster_.disk.reported_down["gone--away"] = {"gnmi", {}};
   Restart();
   cluster_.Advance(1s);

@@ -1,4 +1,4 @@
-// One host blames a path; the controller asks others about its links.
+// One host reports a failed path, and the controller has other hosts probe its links.
 #include "controller/links/link_failure_probes.h"
 
 #include <gtest/gtest.h>
@@ -19,15 +19,14 @@ class LinkFailureProbesTest : public testing::Test {
 
   LinkFailureProbesTest() {
     cluster_.ConnectAll();
-    // Every host to the same place under the next leaf: each far link carries one flow.
+    // Every host sends to the same position under the next leaf: each far link carries one flow.
     for (int from = 0; from < cluster_.hosts(); ++from) {
       cluster_.Open(from, {{.id = 1, .to = (from + kHostsPerLeaf) % cluster_.hosts()}});
     }
     cluster_.Settle();
   }
 
-  // What an agent tells whose flow stands still, whose probes are not answered, and which has
-  // drawn another port.
+  // The report of an agent whose flow makes no progress and that has chosen another port.
   void Blame(int host) { Blame(host, PathOf(cluster_.FlowOf(host, 1))); }
   void Blame(int host, std::size_t path) {
     wire::FlowHealth health{.flow = wire::LocalFlowId(1),
@@ -50,7 +49,7 @@ class LinkFailureProbesTest : public testing::Test {
   bool IsDown(fabric::LinkId link) {
     return cluster_.controller().link_health().detected_down().contains(link);
   }
-  // Sent by all but the first.
+  // The orders to all agents but the first.
   int OthersProbes() {
     int probes = 0;
     for (int i = 1; i < cluster_.hosts(); ++i) probes += cluster_.host(i).probes;
@@ -68,19 +67,19 @@ TEST_F(LinkFailureProbesTest, OthersConfirmThatAFarLinkIsDead) {
   EXPECT_TRUE(IsDown(far));
   EXPECT_FALSE(IsDown(near));
   EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
-  // Nothing is left on it.
+  // No flow remains on it.
   for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_NE(LinkOf(host, true), far) << host;
 }
 
-TEST_F(LinkFailureProbesTest, OneHostsWordAloneTakesNoLinkDown) {
+TEST_F(LinkFailureProbesTest, OneHostsReportAloneTakesNoLinkDown) {
   Blame(0);
   EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
-  // Nor do others who have been asked, and found the link well, add to the word of a second.
+  // Hosts whose probes passed the link do not add to the report of a second host.
   Blame(4);
   EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());
 }
 
-TEST_F(LinkFailureProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
+TEST_F(LinkFailureProbesTest, SilenceOnAllPathsMeansNothing) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
   cluster_.dead = {far};
@@ -89,8 +88,8 @@ TEST_F(LinkFailureProbesTest, SilenceWhereNothingIsAnsweredSaysNothing) {
   EXPECT_FALSE(IsDown(far));
 }
 
-// Where a leaf has left its own dead link, what answers has not passed the suspected one.
-TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
+// If a leaf has stopped using its own dead link, the answers did not pass the suspected link.
+TEST_F(LinkFailureProbesTest, AnswersOverAnotherPathMeanNothing) {
   State& state = cluster_.state();
   LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
     return state.agents.FindByName(state.topology.node(nic).host);
@@ -99,8 +98,7 @@ TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
   const auto reporter = *state.agents.FindByName("h0");
   const auto questions = probes.Ask(reporter, std::vector{far}, TimePoint{});
   ASSERT_EQ(questions.size(), 2U);
-  // Both hosts' probes are answered by all switches of a path, of the one that was asked about or
-  // another.
+  // All switches of a path answer both hosts' probes: of the probed path or of another one.
   const auto answer = [&](const LinkFailureProbes::AddressedProbe& question, bool over_suspect) {
     const Flow& flow = cluster_.FlowOf(0, 1);  // of the same leaves
     wire::ProbeReport report{.order = question.order.order, .done = true};
@@ -123,7 +121,7 @@ TEST_F(LinkFailureProbesTest, AnswersThatCameAnotherWaySayNothing) {
   EXPECT_FALSE(verdict->dead);
 }
 
-TEST_F(LinkFailureProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
+TEST_F(LinkFailureProbesTest, AFlowThatItsLeafReroutedClearsNoLink) {
   const fabric::LinkId far = LinkOf(0, true);
   const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
@@ -141,7 +139,7 @@ TEST_F(LinkFailureProbesTest, AFlowThatItsLeafTookElsewhereClearsNothing) {
   EXPECT_TRUE(IsDown(far));
 }
 
-TEST_F(LinkFailureProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
+TEST_F(LinkFailureProbesTest, UnansweredProbesAreRepeatedForAWhile) {
   const fabric::LinkId far = LinkOf(0, true);
   for (int i = 0; i < cluster_.hosts(); ++i) cluster_.host(i).answers_probes = false;
   cluster_.dead = {far};
@@ -154,7 +152,7 @@ TEST_F(LinkFailureProbesTest, WhatIsNotAnsweredIsAskedAgainForAWhile) {
   EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 1U);
 }
 
-TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
+TEST_F(LinkFailureProbesTest, UnansweredProbesAreNotRepeatedForEver) {
   State& state = cluster_.state();
   LinkFailureProbes probes(state, [&](fabric::NodeId nic) {
     return state.agents.FindByName(state.topology.node(nic).host);
@@ -170,7 +168,7 @@ TEST_F(LinkFailureProbesTest, WhatNobodyAnswersIsAskedAgainButNotForEver) {
   EXPECT_EQ(probes.RetryProbes(start + 5s).size(), 0U);
 }
 
-TEST_F(LinkFailureProbesTest, ALinkIsAskedAboutOnceASecond) {
+TEST_F(LinkFailureProbesTest, ALinkIsProbedOnceASecond) {
   const std::size_t path = PathOf(cluster_.FlowOf(0, 1));
   const int before = OthersProbes();
   Blame(0, path);

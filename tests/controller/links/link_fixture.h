@@ -17,7 +17,7 @@
 
 namespace espalier::controller {
 
-// The health of the links of a small fabric, with agents "h0" to "h3" and what is sent to them.
+// The health of the links of a small fabric, with agents "h0" to "h3" and the orders to them.
 class LinkFixture : public testing::Test {
  protected:
   explicit LinkFixture(LinkMonitorOptions options = {}) : options_(options) {

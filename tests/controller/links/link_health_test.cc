@@ -1,4 +1,4 @@
-// Which links are down by what agents and feeds say, and what is kept of it.
+// Tests which links are down by the reports of agents and feeds, and what is stored.
 #include "controller/links/link_health.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Health : public LinkFixture {
     event.up = up;
     return health_->HandleNicEvent(Agent(agent), event);
   }
-  // A flow of h0 to h1, as far as paths that hosts found dead need one.
+  // A flow from h0 to h1 with the fields that path failure reports need.
   Flow FlowToH1() const {
     Flow flow;
     flow.source_leaf = Node("leaf0");
@@ -34,7 +34,7 @@ class Health : public LinkFixture {
   }
 };
 
-TEST_F(Health, BelievesAFeedThatALinkIsDownAtOnceAndThatItIsUpAfterAWhile) {
+TEST_F(Health, BelievesAFeedsDownReportAtOnceAndItsUpReportAfterAWhile) {
   FeedSays(kLink, false);
   EXPECT_TRUE(IsDown(kLink));
   EXPECT_EQ(changes_, 1);
@@ -47,7 +47,7 @@ TEST_F(Health, BelievesAFeedThatALinkIsDownAtOnceAndThatItIsUpAfterAWhile) {
   EXPECT_EQ(changes_, 2);
 }
 
-TEST_F(Health, StoresWhatAFeedSaidUntilItSaysOtherwise) {
+TEST_F(Health, StoresAFeedsReportUntilTheNextOne) {
   FeedSays(kLink, false);
   EXPECT_EQ(disk_.reported_down, (ReportedLinks{{kLink, {"gnmi", wall_}}}));
   EXPECT_EQ(disk_.revision, 0U);  // of the intents
@@ -59,7 +59,7 @@ TEST_F(Health, StoresWhatAFeedSaidUntilItSaysOtherwise) {
   EXPECT_TRUE(disk_.reported_down.empty());
 }
 
-TEST_F(Health, RestoresWhatWasStoredAndCallsNobody) {
+TEST_F(Health, RestoresStoredReportsWithoutCallbacks) {
   FeedSays(kLink, false);
   Restart();
   EXPECT_FALSE(IsDown(kLink));
@@ -73,14 +73,14 @@ TEST_F(Health, RestoresWhatWasStoredAndCallsNobody) {
   EXPECT_EQ(disk_.reported_down.size(), 1U);
 }
 
-TEST_F(Health, ForgetsStoredLinksThatTheTopologyHasNot) {
+TEST_F(Health, ForgetsStoredLinksOutsideTheTopology) {
   disk_.reported_down = {{"leaf99--spine9", {"gnmi", wall_}}, {kLink, {"gnmi", wall_}}};
   health_->Restore(disk_.reported_down);
   Pass(1ms);
   EXPECT_EQ(disk_.reported_down, (ReportedLinks{{kLink, {"gnmi", wall_}}}));
 }
 
-TEST_F(Health, StoresAgainWhatCouldNotBeStored) {
+TEST_F(Health, RetriesReportsThatCouldNotBeStored) {
   disk_.is_full = true;
   FeedSays(kLink, false);
   EXPECT_TRUE(IsDown(kLink));
@@ -92,15 +92,15 @@ TEST_F(Health, StoresAgainWhatCouldNotBeStored) {
   EXPECT_EQ(disk_.reported_down.size(), 1U);
 }
 
-// What is said while the store is at work goes to it when that is done.
-TEST_F(Health, StoresWhatWasSaidMeanwhile) {
+// A report that arrives during a write is written afterwards.
+TEST_F(Health, StoresReportsThatArriveDuringAWrite) {
   health_->HandleFeedReport(Link(kLink), false, "gnmi");
   health_->HandleFeedReport(Link("leaf0--spine0"), false, "gnmi");
   Settle();
   EXPECT_EQ(disk_.reported_down.size(), 2U);
 }
 
-TEST_F(Health, AnAgentSpeaksOfItsOwnNicsAlone) {
+TEST_F(Health, AnAgentReportsOnlyItsOwnNics) {
   EXPECT_FALSE(NicOf("h0", "h1", false));
   EXPECT_FALSE(IsDown("h1--leaf1"));
   wire::LinkEvent unknown;
@@ -109,7 +109,7 @@ TEST_F(Health, AnAgentSpeaksOfItsOwnNicsAlone) {
   EXPECT_EQ(changes_, 0);
 }
 
-TEST_F(Health, ItsOwnNicIsDownFromThenOnUntilItIsUp) {
+TEST_F(Health, AReportedNicIsDownUntilItIsReportedUp) {
   EXPECT_TRUE(NicOf("h0", "h0", false));
   EXPECT_TRUE(IsDown("h0--leaf0"));
   EXPECT_TRUE(NicOf("h0", "h0", false));  // once more
@@ -121,7 +121,7 @@ TEST_F(Health, ItsOwnNicIsDownFromThenOnUntilItIsUp) {
   EXPECT_TRUE(disk_.reported_down.empty());
 }
 
-TEST_F(Health, TwoHostsThatFindAPathDeadTakeItsLinkOut) {
+TEST_F(Health, TwoHostsThatReportAPathTakeItsLinkDown) {
   const Flow flow = FlowToH1();
   health_->HandlePathFailure(Agent("h0"), flow, 2);
   health_->Update();
@@ -133,7 +133,7 @@ TEST_F(Health, TwoHostsThatFindAPathDeadTakeItsLinkOut) {
   EXPECT_TRUE(disk_.reported_down.empty());  // no feed said it
 }
 
-TEST_F(Health, PathsThatThereAreNotAccuseNothing) {
+TEST_F(Health, ReportsOnUnknownPathsAreIgnored) {
   Flow flow = FlowToH1();
   for (const char* const host : {"h0", "h2"}) {
     health_->HandlePathFailure(Agent(host), flow, 4);
@@ -158,12 +158,12 @@ TEST_F(Budget, LinksBeyondItStayInUseAndAwaitTheOperator) {
   EXPECT_TRUE(health_->awaiting_operator().contains(Link("leaf0--spine0")));
   EXPECT_EQ(LastOf("detection_budget_exceeded"),
             "links=leaf0--spine0 waiting=1 limit=1 remedy=\"these links stay in use; if they are "
-            "down, espalier fail link or espalier fail node takes them out of use\"");
+            "down, take them out of use with espalier fail link or espalier fail node\"");
   EXPECT_EQ(changes_, 1);
 }
 
-// After a restart a link that waits would be down at once.
-TEST_F(Budget, WhatWaitsIsNotStored) {
+// A stored link would be down at once after a restart.
+TEST_F(Budget, LinksThatAwaitTheOperatorAreNotStored) {
   FeedSays(kLink, false);
   FeedSays("leaf0--spine0", false);
   Pass(1ms);
@@ -171,7 +171,7 @@ TEST_F(Budget, WhatWaitsIsNotStored) {
   EXPECT_TRUE(disk_.reported_down.contains(kLink));
 }
 
-TEST_F(Budget, IsTakenByNoLinkThatTheOperatorHasFailed) {
+TEST_F(Budget, DoesNotCountLinksThatTheOperatorHasFailed) {
   FeedSays(kLink, false);
   FeedSays("leaf0--spine0", false);
   state_.intents.failed_nodes = {{"spine0", {}}};

@@ -18,7 +18,7 @@ const LinkId kOther(3);  // leaf3--spine0
 
 std::vector<LinkId> Path(LinkId up, LinkId down) { return {up, down}; }
 
-TEST(LinkMonitor, OneHostsSilenceIsNoDeath) {
+TEST(LinkMonitor, OneHostsReportsTakeNoLinkDown) {
   LinkMonitor monitor;
   for (int i = 0; i < 10; ++i) {
     monitor.ReportPathFailure(AgentId(7), Path(kUp0, kDown), kStart + i * 100ms);
@@ -29,7 +29,7 @@ TEST(LinkMonitor, OneHostsSilenceIsNoDeath) {
   EXPECT_FALSE(monitor.HasPathFailures());
 }
 
-TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
+TEST(LinkMonitor, ARestoredLinkIsDownUntilAReportOrAProbe) {
   for (const bool is_proof : {true, false}) {
     LinkMonitor monitor;
     monitor.ConfirmAlive(kDown, kStart);  // of what nobody doubts
@@ -52,7 +52,7 @@ TEST(LinkMonitor, ARememberedLinkIsDownUntilAWordOrAProof) {
   }
 }
 
-TEST(LinkMonitor, AFeedThatRepeatsItselfIsNoMemory) {
+TEST(LinkMonitor, ARepeatedReportReplacesTheRestoredState) {
   LinkMonitor monitor;
   monitor.Remember(kDown, kStart);
   monitor.HandleFeedState(kDown, /*up=*/false, kStart + 1s);
@@ -62,7 +62,7 @@ TEST(LinkMonitor, AFeedThatRepeatsItselfIsNoMemory) {
   EXPECT_TRUE(monitor.IsDown(kDown));
 }
 
-TEST(LinkMonitor, TheLinkThatAllBlameIsDown) {
+TEST(LinkMonitor, TheLinkThatAllReportIsDown) {
   LinkMonitor monitor;
   monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
   monitor.ReportPathFailure(AgentId(2), Path(kUp1, kDown), kStart + 20ms);
@@ -87,7 +87,7 @@ TEST(LinkMonitor, TrafficThatGetsThroughClearsALink) {
   EXPECT_EQ(changes[0].link, kDown);
 }
 
-TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) {
+TEST(LinkMonitor, OfLinksReportedAlikeTheFurthestIsSuspectedUnlessItDelivers) {
   for (const bool far_link_works : {false, true}) {
     LinkMonitor monitor;
     monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
@@ -99,7 +99,7 @@ TEST(LinkMonitor, OfLinksBlamedAlikeItIsTheOneFurtherOnUnlessThatWasSeenToWork) 
   }
 }
 
-TEST(LinkMonitor, ARateMeasuredBeforeTheDeathClearsNothing) {
+TEST(LinkMonitor, ADeliveryBeforeTheFailureClearsNothing) {
   LinkMonitor monitor;
   monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
   monitor.ReportPathFailure(AgentId(2), Path(kUp1, kDown), kStart);
@@ -160,7 +160,7 @@ TEST(LinkMonitor, AFlappingLinkStaysDownLonger) {
   EXPECT_LT(changes, 16);
 }
 
-TEST(LinkMonitor, ForgetsAllInTheEndWhateverWasSaid) {
+TEST(LinkMonitor, ForgetsAllReportsInTheEnd) {
   std::mt19937 random(9);
   LinkMonitor monitor;
   TimePoint now = kStart;

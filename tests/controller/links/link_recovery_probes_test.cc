@@ -1,4 +1,4 @@
-// Whether links that are said to be down carry packets after all.
+// Tests probes of links whose restored down state may be stale.
 #include "controller/links/link_recovery_probes.h"
 
 #include <gtest/gtest.h>
@@ -25,12 +25,12 @@ class Recovery : public LinkFixture {
     for (const std::string& name : names) links.push_back(Link(name));
     return probes_.Ask(links, loop_->Now());
   }
-  // The far end of a link between switches, as it answers a probe that dies there.
+  // The far end of a link between switches, as it answers a probe that expires there.
   IpAddress EndOf(const std::string& link, const std::string& node) const {
     const fabric::Link& found = state_.topology.link(Link(link));
     return state_.topology.node(found.a).id == node ? found.a_address : found.b_address;
   }
-  // A report on the first port: answered by these, at TTL 2, 3, ...
+  // A report on the first port, with answers of these switches at TTL 2, 3, ...
   static wire::ProbeReport Answered(const wire::ProbeOrder& order,
                                     const std::vector<IpAddress>& responders) {
     wire::ProbeReport report;
@@ -52,7 +52,7 @@ class Recovery : public LinkFixture {
   LinkRecoveryProbes probes_{state_, [this](fabric::NodeId nic) { return ProberOf(nic); }};
 };
 
-TEST_F(Recovery, AsksAHostElsewhereToProbeAcrossTheLink) {
+TEST_F(Recovery, OrdersProbesAcrossTheLinkFromAnotherHost) {
   const auto questions = Ask();
   ASSERT_EQ(questions.size(), 1U);
   const wire::ProbeOrder& order = questions[0].order;
@@ -64,7 +64,7 @@ TEST_F(Recovery, AsksAHostElsewhereToProbeAcrossTheLink) {
   EXPECT_GE(order.source_ports.front(), fabric::kFirstRocePort);
 }
 
-TEST_F(Recovery, AsksAgainAfterAWhileAndOtherPortsThen) {
+TEST_F(Recovery, OrdersProbesAgainWithOtherPorts) {
   const auto first = Ask();
   ASSERT_EQ(first.size(), 1U);
   world_.RunFor(5s - 1ms);
@@ -78,13 +78,13 @@ TEST_F(Recovery, AsksAgainAfterAWhileAndOtherPortsThen) {
   }
 }
 
-TEST_F(Recovery, ALinkThatIsNotAskedAboutMeanwhileIsNew) {
+TEST_F(Recovery, ALinkThatWasLeftOutIsNew) {
   ASSERT_EQ(Ask().size(), 1U);
   EXPECT_TRUE(Ask({}).empty());
   EXPECT_EQ(Ask().size(), 1U);
 }
 
-TEST_F(Recovery, ASwitchBehindTheLinkThatAnswersProvesIt) {
+TEST_F(Recovery, AnAnswerFromBehindTheLinkConfirmsIt) {
   const wire::ProbeOrder order = Ask()[0].order;
   const wire::ProbeReport report =
       Answered(order, {SpineSeenFrom(order, "spine2"), EndOf(kLink, "leaf1")});
@@ -105,7 +105,7 @@ TEST_F(Recovery, AnswersMayComeInSeveralReports) {
   EXPECT_EQ(probes_.TakeAnswer(agent, whole), Link(kLink));
 }
 
-TEST_F(Recovery, TheSwitchBeforeTheLinkProvesNothing) {
+TEST_F(Recovery, AnAnswerFromBeforeTheLinkConfirmsNothing) {
   const wire::ProbeOrder order = Ask()[0].order;
   const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
   wire::ProbeReport report = Answered(order, {SpineSeenFrom(order, "spine2")});
@@ -113,7 +113,7 @@ TEST_F(Recovery, TheSwitchBeforeTheLinkProvesNothing) {
   EXPECT_EQ(probes_.TakeAnswer(agent, report), std::nullopt);
 }
 
-TEST_F(Recovery, APathBesideTheLinkProvesNothing) {
+TEST_F(Recovery, APathThatAvoidsTheLinkConfirmsNothing) {
   const wire::ProbeOrder order = Ask()[0].order;
   const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
   EXPECT_EQ(probes_.TakeAnswer(agent, Answered(order, {SpineSeenFrom(order, "spine0"),
@@ -121,7 +121,7 @@ TEST_F(Recovery, APathBesideTheLinkProvesNothing) {
             std::nullopt);
 }
 
-TEST_F(Recovery, NobodyElseAnswersAndNothingElseIsTaken) {
+TEST_F(Recovery, IgnoresOtherAgentsAndOtherAnswers) {
   const wire::ProbeOrder order = Ask()[0].order;
   const AgentId agent = *ProberOf(*state_.topology.FindNic(order.source));
   wire::ProbeReport report =
@@ -137,7 +137,7 @@ TEST_F(Recovery, NobodyElseAnswersAndNothingElseIsTaken) {
   EXPECT_EQ(probes_.TakeAnswer(agent, report), Link(kLink));
 }
 
-TEST_F(Recovery, AsksAboutSixteenLinksAtOnceUntilTheTimeForAnswersIsOver) {
+TEST_F(Recovery, ProbesAtMostSixteenLinksAtOnce) {
   std::vector<std::string> names;
   for (int leaf = 0; leaf < 4; ++leaf) {
     for (int spine = 0; spine < 4; ++spine) {
@@ -152,7 +152,7 @@ TEST_F(Recovery, AsksAboutSixteenLinksAtOnceUntilTheTimeForAnswersIsOver) {
   EXPECT_EQ(Ask(names).size(), 15U);
 }
 
-TEST_F(Recovery, AsksNobodyWhereNobodyCanProbe) {
+TEST_F(Recovery, OrdersNothingIfNoAgentCanProbe) {
   LinkRecoveryProbes lonely(state_, [](fabric::NodeId) { return std::nullopt; });
   EXPECT_TRUE(lonely.Ask(std::array{Link(kLink)}, loop_->Now()).empty());
 }

@@ -1,4 +1,4 @@
-// Which word on a link wins: the file's, the operators' or that of hosts and feeds.
+// Tests which source decides the state of a link: the file, operators, or hosts and feeds.
 #include "controller/links/link_states.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class States : public LinkFixture {
   std::unique_ptr<LinkStates> states_;
 };
 
-TEST_F(States, AreThoseOfTheFileWhereNothingWasSaid) {
+TEST_F(States, AreThoseOfTheFileWithoutIntents) {
   EXPECT_EQ(StateOf(kLink), LinkState::kUp);
   EXPECT_EQ(StateOf(kFailedInFile), LinkState::kDown);
   EXPECT_EQ(StateOf(kDrainedInFile), LinkState::kDrained);
@@ -72,7 +72,7 @@ TEST_F(States, NodesTakeAllTheirLinksWithThem) {
   EXPECT_EQ(StateOf("leaf1--spine0"), LinkState::kUp);
 }
 
-TEST_F(States, WhatIsFoundDeadIsDownThoughItIsDrainedOrRestored) {
+TEST_F(States, ADetectedFailureWinsOverADrainOrRestore) {
   FeedSays(kLink, false);
   FeedSays(kFailedInFile, false);
   intents_.drained_links = {{kLink, {}}};
@@ -93,7 +93,7 @@ TEST_F(States, TheTopologyUnderIntentsIsACopy) {
   EXPECT_EQ(state_.topology.version(), version);
 }
 
-TEST_F(States, ApplyBringsLinksThereAndNamesThoseThatChanged) {
+TEST_F(States, ApplySetsTheStatesAndReturnsTheChangedLinks) {
   EXPECT_TRUE(states_->Apply().empty());
   state_.intents.failed_links = {{kLink, {}}};
   state_.intents.restored_links = {{kFailedInFile, {}}};
@@ -106,7 +106,7 @@ TEST_F(States, ApplyBringsLinksThereAndNamesThoseThatChanged) {
   EXPECT_EQ(Present(kFailedInFile), LinkState::kDown);  // as in the file
 }
 
-TEST_F(States, ApplyNamesTheWaysThatLostTheirPath) {
+TEST_F(States, ApplyReturnsTheSubflowsThatLostTheirPath) {
   const auto reserve = [&](std::int32_t path) {
     return state_.flow_paths.Reserve(Node("leaf0"), Node("leaf1"), path, 1);
   };

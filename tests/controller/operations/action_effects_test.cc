@@ -1,4 +1,4 @@
-// What follows for flows when operators act.
+// Tests the effects of operators' actions on flows.
 #include "controller/operations/action_effects.h"
 
 #include <gtest/gtest.h>

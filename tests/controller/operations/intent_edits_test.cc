@@ -1,4 +1,4 @@
-// What each action makes of the intents, and what it says where it makes nothing of them.
+// Tests how each action changes the intents, and its errors.
 #include "controller/operations/intent_edits.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class IntentEdits : public testing::Test {
   Result<Intents> Policy(const std::string& name, const std::optional<std::string>& value) const {
     return ChangePolicyIntent(intents_, name, value, request_, kNow);
   }
-  // They hold from now on.
+  // Makes these the intents.
   void Keep(const Result<Intents>& intents) {
     ASSERT_TRUE(intents) << intents.error().message;
     intents_ = *intents;
@@ -61,7 +61,7 @@ class IntentEdits : public testing::Test {
   OperatorRequest request_{.actor = "ada", .reason = "dust"};
 };
 
-TEST_F(IntentEdits, FailAndDrainLinksAndTakeItBack) {
+TEST_F(IntentEdits, FailAndDrainLinksAndUndoIt) {
   for (const auto& [does, undoes, links] :
        {std::tuple(IntentAction::kFail, IntentAction::kRestore, &Intents::failed_links),
         std::tuple(IntentAction::kDrain, IntentAction::kUndrain, &Intents::drained_links)}) {
@@ -72,7 +72,7 @@ TEST_F(IntentEdits, FailAndDrainLinksAndTakeItBack) {
   }
 }
 
-TEST_F(IntentEdits, FailAndDrainNodesAndTakeItBack) {
+TEST_F(IntentEdits, FailAndDrainNodesAndUndoIt) {
   for (const auto& [does, undoes, nodes] :
        {std::tuple(IntentAction::kFail, IntentAction::kRestore, &Intents::failed_nodes),
         std::tuple(IntentAction::kDrain, IntentAction::kUndrain, &Intents::drained_nodes)}) {
@@ -101,26 +101,26 @@ TEST_F(IntentEdits, DrainsByAnIntentWhatTheFileHasAsFailed) {
   EXPECT_TRUE(intents_.failed_links.contains(kDrainedInFile));
 }
 
-TEST_F(IntentEdits, SaysWhatIsSoAlready) {
+TEST_F(IntentEdits, ReportsActionsThatWouldChangeNothing) {
   const auto refuse = [&](const char* link, IntentAction action, const std::string& message) {
     ExpectRefused(Link(link, action), ErrorCode::kAlreadyExists, message);
   };
   refuse(kLink, IntentAction::kRestore, "link leaf0--spine0 is not failed");
   refuse(kLink, IntentAction::kUndrain, "link leaf0--spine0 is not drained");
-  refuse(kFailedInFile, IntentAction::kFail, "link leaf0--spine1 is failed already");
-  refuse(kDrainedInFile, IntentAction::kDrain, "link leaf1--spine0 is drained already");
+  refuse(kFailedInFile, IntentAction::kFail, "link leaf0--spine1 is already failed");
+  refuse(kDrainedInFile, IntentAction::kDrain, "link leaf1--spine0 is already drained");
   Keep(Link(kLink, IntentAction::kFail));
-  refuse(kLink, IntentAction::kFail, "link leaf0--spine0 is failed already");
+  refuse(kLink, IntentAction::kFail, "link leaf0--spine0 is already failed");
   Keep(Link(kFailedInFile, IntentAction::kRestore));
   refuse(kFailedInFile, IntentAction::kRestore, "link leaf0--spine1 is not failed");
   ExpectRefused(Node("spine0", IntentAction::kUndrain), ErrorCode::kAlreadyExists,
                 "node spine0 is not drained");
   Keep(Node("spine0", IntentAction::kDrain));
   ExpectRefused(Node("spine0", IntentAction::kDrain), ErrorCode::kAlreadyExists,
-                "node spine0 is drained already");
+                "node spine0 is already drained");
 }
 
-TEST_F(IntentEdits, AFailureAndADrainOfOneLinkStandBesideEachOther) {
+TEST_F(IntentEdits, ALinkCanBeFailedAndDrainedAtOnce) {
   Keep(Link(kLink, IntentAction::kFail));
   Keep(Link(kLink, IntentAction::kDrain));
   Keep(Link(kLink, IntentAction::kRestore));
@@ -128,90 +128,94 @@ TEST_F(IntentEdits, AFailureAndADrainOfOneLinkStandBesideEachOther) {
   EXPECT_EQ(intents_.drained_links.size(), 1U);
 }
 
-TEST_F(IntentEdits, NamesWhatThereIsNot) {
+TEST_F(IntentEdits, NamesUnknownLinksAndNodes) {
   for (const IntentAction action : {IntentAction::kFail, IntentAction::kRestore,
                                     IntentAction::kDrain, IntentAction::kUndrain}) {
     ExpectRefused(Link("leaf9--spine0", action), ErrorCode::kNotFound,
                   "there is no link \"leaf9--spine0\" (`espalier links` lists them)");
-    ExpectRefused(Node("leaf9", action), ErrorCode::kNotFound, "there is no node \"leaf9\"");
+    ExpectRefused(Node("leaf9", action), ErrorCode::kNotFound,
+                  "there is no node \"leaf9\" (the topology file lists them)");
   }
 }
 
-TEST_F(IntentEdits, AnEndIsToCome) {
+TEST_F(IntentEdits, AnEndMustBeInTheFuture) {
   request_.until = kNow + 1us;
   Keep(Link(kLink, IntentAction::kFail));
   EXPECT_EQ(intents_.failed_links.at(kLink).until, kNow + 1us);
   request_.until = kNow;  // now is past
   const std::string past =
-      "1970-02-11T16:00:00.000Z is past: the clock says 1970-02-11T16:00:00.000Z";
+      "the end time 1970-02-11T16:00:00.000Z is in the past (the controller's clock says "
+      "1970-02-11T16:00:00.000Z)";
   ExpectRefused(Link("leaf1--spine1", IntentAction::kDrain), ErrorCode::kInvalidArgument, past);
   ExpectRefused(Node("spine0", IntentAction::kFail), ErrorCode::kInvalidArgument, past);
   ExpectRefused(Weight("job", 2), ErrorCode::kInvalidArgument, past);
   ExpectRefused(Policy("plan_ahead", "false"), ErrorCode::kInvalidArgument, past);
 }
 
-TEST_F(IntentEdits, WhatIsTakenBackHasNoEnd) {
+TEST_F(IntentEdits, RemovalsTakeNoEnd) {
   request_.until = kNow + 1h;
   const auto text = [](const std::string& verb) {
-    return "only what is failed, drained or set can have an end: " + verb + " takes no time";
+    return verb + " does not take an end time (only fail, drain and set do)";
   };
   ExpectRefused(Link(kLink, IntentAction::kRestore), ErrorCode::kInvalidArgument, text("restore"));
   ExpectRefused(Node("spine0", IntentAction::kUndrain), ErrorCode::kInvalidArgument,
                 text("undrain"));
-  ExpectRefused(Weight("job", 1), ErrorCode::kInvalidArgument, text("to take it back"));
-  ExpectRefused(Policy("plan_ahead", std::nullopt), ErrorCode::kInvalidArgument,
-                text("to take it back"));
+  ExpectRefused(Weight("job", 1), ErrorCode::kInvalidArgument, text("a reset"));
+  ExpectRefused(Policy("plan_ahead", std::nullopt), ErrorCode::kInvalidArgument, text("a reset"));
 }
 
-TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneIsNone) {
-  ExpectRefused(Weight("job", 0), ErrorCode::kInvalidArgument, "weight: 0 (it is 1 to 1000)");
+TEST_F(IntentEdits, WeightsAreFrom1To1000AndOneRemovesTheIntent) {
+  ExpectRefused(Weight("job", 0), ErrorCode::kInvalidArgument,
+                "weight 0 is out of range (choose 1 to 1000)");
   ExpectRefused(Weight("job", 1'001), ErrorCode::kInvalidArgument,
-                "weight: 1001 (it is 1 to 1000)");
-  ExpectRefused(Weight("", 2), ErrorCode::kInvalidArgument, "which job? (it has no name)");
-  ExpectRefused(Weight("job", 1), ErrorCode::kAlreadyExists, "nothing was said of job");
+                "weight 1001 is out of range (choose 1 to 1000)");
+  ExpectRefused(Weight("", 2), ErrorCode::kInvalidArgument,
+                "the job's name is empty (name the job whose weight is to change)");
+  ExpectRefused(Weight("job", 1), ErrorCode::kAlreadyExists, "no weight or policy is set for job");
   Keep(Weight("job", 1'000));
   EXPECT_EQ(intents_.weights, (IntentById{{"job", Written(JobWeight{1'000})}}));
-  ExpectRefused(Weight("job", 1'000), ErrorCode::kAlreadyExists, "job is 1000 already");
+  ExpectRefused(Weight("job", 1'000), ErrorCode::kAlreadyExists, "job is already set to 1000");
   Keep(Weight("job", 2));
   EXPECT_EQ(intents_.weights.at("job").value, IntentValue(JobWeight{2}));
   Keep(Weight("job", 1));
   EXPECT_EQ(intents_, Intents{});
 }
 
-TEST_F(IntentEdits, TheSameValueWithAnotherEndIsNews) {
+TEST_F(IntentEdits, TheSameValueWithAnotherEndIsAChange) {
   Keep(Weight("job", 2));
   request_.until = kNow + 1h;
   Keep(Weight("job", 2));
   EXPECT_EQ(intents_.weights.at("job").until, kNow + 1h);
-  ExpectRefused(Weight("job", 2), ErrorCode::kAlreadyExists, "job is 2 already");
+  ExpectRefused(Weight("job", 2), ErrorCode::kAlreadyExists, "job is already set to 2");
 }
 
 TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
   const std::string names =
-      " (there are: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, plan_ahead)";
+      " (choose one of: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, "
+      "plan_ahead)";
   ExpectRefused(Policy("listen", "x"), ErrorCode::kNotFound,
                 "there is no policy \"listen\"" + names);
   ExpectRefused(Policy("listen", std::nullopt), ErrorCode::kNotFound,
                 "there is no policy \"listen\"" + names);
   ExpectRefused(Policy("algorithm", "best"), ErrorCode::kInvalidArgument,
-                "algorithm: \"best\" (it is optimal or greedy)");
+                "algorithm: invalid value \"best\" (give optimal or greedy)");
   ExpectRefused(Policy("algorithm", std::nullopt), ErrorCode::kAlreadyExists,
-                "nothing was said of algorithm");
+                "no weight or policy is set for algorithm");
   Keep(Policy("algorithm", "greedy"));
   EXPECT_EQ(intents_.policies, (IntentById{{"algorithm", Written(Algorithm::kGreedy)}}));
   ExpectRefused(Policy("algorithm", "greedy"), ErrorCode::kAlreadyExists,
-                "algorithm is greedy already");
+                "algorithm is already set to greedy");
   Keep(Policy("algorithm", std::nullopt));
   EXPECT_EQ(intents_, Intents{});
 }
 
-TEST_F(IntentEdits, JobsAreKeptWithWhatTheyAreUntilTheyAreStopped) {
+TEST_F(IntentEdits, JobsAreKeptWithTheirSpecUntilTheyAreStopped) {
   request_.until = kNow + 1h;  // which a job does not have: OperatorActions refuses it
   const StartedJob job{{.name = "train", .ranks = {"h0", "h1"}, .bytes = 7}, {4'791, 4'791}};
   Keep(AddJobIntent(intents_, job, request_, kNow));
   EXPECT_EQ(intents_.jobs, (IntentById{{"train", {"dust", "ada", kNow, std::nullopt, job}}}));
   ExpectRefused(RemoveJobIntent(intents_, "other"), ErrorCode::kNotFound,
-                "there is no job \"other\" (`espalier job list` names them)");
+                "there is no job \"other\" (`espalier job list` lists them)");
   Keep(RemoveJobIntent(intents_, "train"));
   EXPECT_EQ(intents_, Intents{});
 }
@@ -237,7 +241,7 @@ TEST_F(IntentEdits, EndedIntentsOfEveryKindAreDroppedAndJobsStay) {
   EXPECT_FALSE(DropEnded(intents_, has_end));
 }
 
-TEST(WordsForActions, SayWhatIsDoneAndWasDone) {
+TEST(WordsForActions, HaveAPresentAndAPastForm) {
   EXPECT_EQ(WordsFor(IntentAction::kFail).past, "failed");
   EXPECT_EQ(WordsFor(IntentAction::kRestore).verb, "restore");
   EXPECT_TRUE(WordsFor(IntentAction::kDrain).adds);

@@ -1,4 +1,4 @@
-// When intents end, whatever the clock does.
+// Tests when intents end, also when the clock jumps.
 #include "controller/operations/intent_ends.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr TimePoint kLoop{std::chrono::hours(5)};
 
 Intent Until(WallTime until) { return {.reason = "", .actor = "", .since = kWall, .until = until}; }
 
-TEST(IntentEnds, NeverEndsWhatHasNoEnd) {
+TEST(IntentEnds, NeverEndsAnIntentWithoutAnEnd) {
   IntentEnds ends;
   const Intent forever{.reason = "", .actor = "", .since = kWall, .until = std::nullopt};
   EXPECT_FALSE(ends.HasEnded(forever, kLoop + 1'000h, kWall + 1'000h));
@@ -34,7 +34,7 @@ TEST(IntentEnds, MeasuresOnceSoThatJumpsOfTheClockEndNothing) {
   EXPECT_TRUE(ends.HasEnded(intent, kLoop + 10s, kWall - 900h));    // and back
 }
 
-TEST(IntentEnds, ANewEndIsMeasuredAnew) {
+TEST(IntentEnds, ANewEndIsMeasuredAgain) {
   IntentEnds ends;
   EXPECT_FALSE(ends.HasEnded(Until(kWall + 10s), kLoop, kWall));
   EXPECT_FALSE(ends.HasEnded(Until(kWall + 30s), kLoop + 5s, kWall + 5s));
@@ -42,13 +42,13 @@ TEST(IntentEnds, ANewEndIsMeasuredAnew) {
   EXPECT_TRUE(ends.HasEnded(Until(kWall + 30s), kLoop + 30s, kWall + 30s));
 }
 
-TEST(IntentEnds, TakesTheMostDistantEndThereIs) {
+TEST(IntentEnds, AcceptsTheMostDistantEnd) {
   IntentEnds ends;
   EXPECT_FALSE(ends.HasEnded(Until(WallTime::max()), kLoop, kWall));
 }
 
-// It forgets what has ended, where there is much: not what is to come.
-TEST(IntentEnds, RemembersWhatIsToComeHoweverManyHaveEnded) {
+// When there are many, it forgets ends in the past but not those in the future.
+TEST(IntentEnds, KeepsFutureEndsWhenManyHaveEnded) {
   IntentEnds ends;
   const Intent later = Until(kWall + 10s);
   EXPECT_FALSE(ends.HasEnded(later, kLoop, kWall));

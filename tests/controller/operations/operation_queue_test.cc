@@ -1,4 +1,4 @@
-// Operators' actions one after the other, on a target and a store whose answers the test releases.
+// Tests the order of operators' actions, on a target and a store whose answers the test releases.
 #include "controller/operations/operation_queue.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 
 constexpr Duration kPatience = 100ms;
 
-// A store that does what it is told when the test says so.
+// A store whose calls the test completes.
 class HeldStore : public MemoryStore {
  public:
   using MemoryStore::MemoryStore;
@@ -47,7 +47,7 @@ class HeldStore : public MemoryStore {
   std::deque<std::pair<StoreChange, Done<Committed>>> waiting_;
 };
 
-// Writes down what it is asked for, and moves the flows of `moves_of`.
+// Records the calls, and moves the flows of `moves_of`.
 class FakeTarget : public ActionTarget {
  public:
   explicit FakeTarget(State& state) : state_(state) {}
@@ -84,7 +84,7 @@ class FakeTarget : public ActionTarget {
 
 class Queue : public testing::Test {
  protected:
-  // An operation named so, which fails the link of its name.
+  // An operation of this name, which fails the link of the same name.
   Operation Named(const std::string& name) {
     Operation operation;
     operation.action = "fail link";
@@ -165,7 +165,7 @@ TEST_F(Queue, AppliesNothingBeforeItIsDurable) {
   EXPECT_EQ(LastEvent(), "link_failed link=a version=1 moved=0");
 }
 
-TEST_F(Queue, DoesOneAfterTheOtherOnWhatTheOneBeforeMade) {
+TEST_F(Queue, RunsOperationsInOrderOnTheResultOfTheEarlierOne) {
   store_.holds = true;
   for (const char* const name : {"a", "b", "a", "c"}) Submit(name);
   while (store_.waiting() > 0) {
@@ -178,7 +178,7 @@ TEST_F(Queue, DoesOneAfterTheOtherOnWhatTheOneBeforeMade) {
   EXPECT_EQ(disk_.revision, 3U);
 }
 
-TEST_F(Queue, WritesARefusalDownAndAppliesNothing) {
+TEST_F(Queue, AuditsARefusalAndAppliesNothing) {
   Submit("a");
   Submit("a");
   Settle();
@@ -193,7 +193,7 @@ TEST_F(Queue, WritesARefusalDownAndAppliesNothing) {
   EXPECT_EQ(target_.calls, (Words{"apply", "turn", "outcome"}));
 }
 
-TEST_F(Queue, ARefusalStaysOneWhereItCannotBeWrittenDown) {
+TEST_F(Queue, ARefusalStandsIfItCannotBeAudited) {
   Submit("a");
   Settle();
   disk_.is_full = true;
@@ -202,7 +202,7 @@ TEST_F(Queue, ARefusalStaysOneWhereItCannotBeWrittenDown) {
   EXPECT_EQ(answers_.back(), "a already exists");
 }
 
-TEST_F(Queue, WhatTheStoreDoesNotTakeChangesNothingAndTheNextGoesOn) {
+TEST_F(Queue, AFailedCommitChangesNothingAndTheNextOperationRuns) {
   store_.holds = true;
   Submit("a");
   Submit("b");
@@ -217,7 +217,7 @@ TEST_F(Queue, WhatTheStoreDoesNotTakeChangesNothingAndTheNextGoesOn) {
   EXPECT_FALSE(state_.intents.failed_links.contains("a"));
 }
 
-TEST_F(Queue, ADryRunIsAnsweredAtOnceWhateverWaits) {
+TEST_F(Queue, ADryRunIsAnsweredAtOnceWhileOthersWait) {
   store_.holds = true;
   Submit("a");
   Operation dry = Named("b");
@@ -240,7 +240,7 @@ TEST_F(Queue, ADryRunThatIsRefusedIsNotAudited) {
   EXPECT_EQ(disk_.audit.size(), 1U);
 }
 
-TEST_F(Queue, WithoutAChangeAllIsAssignedFromScratchAndNoIntentIsWritten) {
+TEST_F(Queue, WithoutAChangeAllFlowsAreReassignedAndNoIntentIsWritten) {
   Operation recompute = Named("recompute");
   recompute.change = nullptr;
   recompute.event = "recomputed";
@@ -273,7 +273,7 @@ TEST_F(Queue, WaitsForTheAgentsWhoseFlowsItMoved) {
   EXPECT_EQ(target_.calls, (Words{"apply", "turn", "outcome"}));
 }
 
-TEST_F(Queue, WaitsForNoAgentThatIsGone) {
+TEST_F(Queue, DoesNotWaitForAnAgentThatIsGone) {
   const AgentId agent = Connected("h0");
   target_.moves_of = {agent};
   state_.agents.Disconnect(agent);
@@ -282,7 +282,7 @@ TEST_F(Queue, WaitsForNoAgentThatIsGone) {
   EXPECT_EQ(answers_, (Words{"a"}));
 }
 
-TEST_F(Queue, GivesUpOnAgentsAfterItsPatience) {
+TEST_F(Queue, StopsWaitingForAgentsAfterATimeout) {
   target_.moves_of = {Connected("h0")};
   Submit("a");
   Submit("b");
@@ -294,7 +294,7 @@ TEST_F(Queue, GivesUpOnAgentsAfterItsPatience) {
   EXPECT_EQ(answers_, (Words{"a", "b"}));
 }
 
-TEST_F(Queue, AcknowledgementsOfOthersAnswerNothing) {
+TEST_F(Queue, IgnoresAcknowledgementsOfOtherAgents) {
   const AgentId other = Connected("h1");
   target_.moves_of = {Connected("h0")};
   queue_.HandleAck();  // nothing waits
@@ -305,7 +305,7 @@ TEST_F(Queue, AcknowledgementsOfOthersAnswerNothing) {
   EXPECT_EQ(outcomes_, 0);
 }
 
-TEST_F(Queue, TakesSixtyFourAndRefusesOneMoreInsideTheCall) {
+TEST_F(Queue, AcceptsSixtyFourAndRefusesOneMoreInsideTheCall) {
   store_.holds = true;
   for (int i = 0; i < 64; ++i) Submit(std::to_string(i));
   EXPECT_TRUE(answers_.empty());
@@ -319,7 +319,7 @@ TEST_F(Queue, TakesSixtyFourAndRefusesOneMoreInsideTheCall) {
   EXPECT_EQ(disk_.audit.size(), 64U);  // the one refused was not written down
 }
 
-TEST_F(Queue, WhatWasDoneIsAnsweredThoughItsMovesCannotBeWrittenDown) {
+TEST_F(Queue, SucceedsIfItsMovesCannotBeAudited) {
   store_.holds = true;
   target_.moves_of = {Connected("h0")};
   Submit("a");
@@ -332,7 +332,7 @@ TEST_F(Queue, WhatWasDoneIsAnsweredThoughItsMovesCannotBeWrittenDown) {
   EXPECT_EQ(disk_.audit[0].result, AuditResult::kUnfinished);
 }
 
-TEST_F(Queue, EndsWhatHeldUntilATimeInItsOwnName) {
+TEST_F(Queue, EndsExpiredIntentsInItsOwnName) {
   queue_.Submit(Expiring("a", wall_ + 10s));
   Settle();
   queue_.EndExpired();
@@ -350,7 +350,7 @@ TEST_F(Queue, EndsWhatHeldUntilATimeInItsOwnName) {
   EXPECT_EQ(LastEvent(), "intents_expired version=1 moved=0");
 }
 
-TEST_F(Queue, LooksForWhatHasEndedOnceASecondAndNotWhileAnActionWaits) {
+TEST_F(Queue, ChecksForExpiryOnceASecondAndNotWhileAnActionWaits) {
   queue_.Submit(Expiring("a", wall_ + 1ms));
   Settle();
   queue_.EndExpired();  // it is measured
@@ -370,7 +370,7 @@ TEST_F(Queue, LooksForWhatHasEndedOnceASecondAndNotWhileAnActionWaits) {
   EXPECT_EQ(disk_.audit.back().action, "expire");
 }
 
-TEST_F(Queue, TriesAgainWhereTheEndCouldNotBeStored) {
+TEST_F(Queue, RetriesAnExpiryThatCouldNotBeStored) {
   queue_.Submit(Expiring("a", wall_ + 1ms));
   Settle();
   queue_.EndExpired();

@@ -1,4 +1,4 @@
-// What operators do to a controller, and what is stored of it.
+// Tests operators' actions on a whole controller, and their traces in the store.
 #include "controller/operations/operator_actions.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(OperatorActions, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
+TEST(OperatorActions, RunsWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   OpenFourFlows(cluster);
@@ -44,7 +44,7 @@ TEST(OperatorActions, GoesOnWhileAnActionIsMadeDurableAndTakesTheNextInOrder) {
   cluster.Settle();
 }
 
-TEST(OperatorActions, EndsWhatWasDrainedUntilATime) {
+TEST(OperatorActions, EndsADrainAtItsEndTime) {
   WallTime now{std::chrono::hours(1'000)};
   Cluster cluster(kFourLeaves, {.wall_clock = [&now] { return now; }});
   const auto is_drained = [&] { return !cluster.state().intents.drained_nodes.empty(); };
@@ -61,11 +61,11 @@ TEST(OperatorActions, EndsWhatWasDrainedUntilATime) {
   EXPECT_FALSE(is_drained());
   EXPECT_TRUE(cluster.disk.intents().drained_nodes.empty());
   EXPECT_EQ(cluster.disk.audit.back().actor, "espalier");
-  // What has ended does not come back by a rollback to the time before.
+  // A rollback to an earlier revision does not bring back an intent that has ended.
   EXPECT_EQ(cluster.RollBack(1).error().code, ErrorCode::kAlreadyExists);
 }
 
-TEST(OperatorActions, AJumpOfTheClockEndsNoDrainEarly) {
+TEST(OperatorActions, AClockJumpEndsNoDrainEarly) {
   WallTime now{std::chrono::hours(1'000)};
   Cluster cluster(kFourLeaves, {.wall_clock = [&now] { return now; }});
   const auto is_drained = [&] { return !cluster.state().intents.drained_nodes.empty(); };
@@ -117,7 +117,7 @@ TEST(OperatorActions, KeepsItsEventsOverARestart) {
   EXPECT_GT(cluster.state().history.last_sequence(), last);
 }
 
-// Three jobs of one flow each leave a leaf with two spines: one of them has a link to itself.
+// Three jobs of one flow each leave a leaf with two spines, so that one job has a link to itself.
 class Weights : public testing::Test {
  protected:
   Weights() {
@@ -177,14 +177,14 @@ TEST_F(Weights, MoveFlowsSoThatTheHeavierJobIsFaster) {
   EXPECT_TRUE(cluster_.state().intents.weights.empty());
 }
 
-// Where each flow that moves ends.
+// The final path of each flow that moves.
 std::map<std::string, std::string> Targets(const ActionOutcome& outcome) {
   std::map<std::string, std::string> targets;
   for (const FlowMove& move : outcome.moves) targets[move.flow] = move.to;
   return targets;
 }
 
-TEST_F(Weights, DryRunsOfRollbacksTellTheMovesOfLinksAndOfWeights) {
+TEST_F(Weights, DryRunsOfRollbacksReportTheMovesOfLinksAndOfWeights) {
   ASSERT_TRUE(cluster_.ChangeWeight("C", 2));
   const std::uint64_t then = cluster_.state().revision;
   ASSERT_TRUE(cluster_.ChangeNode("spine0", IntentAction::kDrain));
@@ -205,7 +205,7 @@ TEST_F(Weights, DryRunsOfRollbacksTellTheMovesOfLinksAndOfWeights) {
   EXPECT_EQ(told->after.lower_bound, done->after.lower_bound);
 }
 
-TEST_F(Weights, EndAndAreTakenBack) {
+TEST_F(Weights, EndAndCanBeRemoved) {
   ASSERT_TRUE(cluster_.ChangeWeight("C", 3, {.until = now_ + 10s}));
   ASSERT_TRUE(cluster_.ChangeWeight("C", 3, {.until = now_ + 20s}));  // longer
   cluster_.Advance(15s);
@@ -218,7 +218,7 @@ TEST_F(Weights, EndAndAreTakenBack) {
   EXPECT_EQ(cluster_.ChangeWeight("A", 1).error().code, ErrorCode::kAlreadyExists);
 }
 
-TEST_F(Weights, RefuseWhatMakesNoSense) {
+TEST_F(Weights, RefuseInvalidValues) {
   const auto refusal = [&](const std::string& job, std::uint64_t weight, OperatorRequest request) {
     return cluster_.ChangeWeight(job, weight, std::move(request)).error().code;
   };
@@ -231,7 +231,7 @@ TEST_F(Weights, RefuseWhatMakesNoSense) {
   EXPECT_EQ(cluster_.disk.audit.size(), 5U);
 }
 
-TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
+TEST(Policies, OverrideTheConfigurationUntilTheyAreReset) {
   Cluster cluster(kFourLeaves, {.moves_per_start = 7});
   const auto& options = cluster.controller().settings().now();
   const auto told = cluster.ChangePolicy("moves_per_start", "0", {.dry_run = true});
@@ -242,7 +242,7 @@ TEST(Policies, HoldInsteadOfTheConfigurationUntilTheyAreReset) {
   ASSERT_TRUE(cluster.ChangePolicy("algorithm", "greedy"));
   EXPECT_EQ(options.moves_per_start, 0U);
   EXPECT_EQ(options.algorithm, Algorithm::kGreedy);
-  // What is read again from the file holds where operators have said nothing.
+  // A reloaded configuration applies where no policy is set.
   cluster.controller().ApplyConfiguration({.moves_per_start = 9, .plan_ahead = false}, "");
   EXPECT_EQ(options.moves_per_start, 0U);
   EXPECT_FALSE(options.plan_ahead);
@@ -276,7 +276,7 @@ TEST(Policies, LimitRatesWhileTheyHold) {
   }
 }
 
-TEST(Policies, RefuseWhatTheyAreNot) {
+TEST(Policies, RefuseUnknownNamesAndValues) {
   Cluster cluster(kFourLeaves);
   for (const auto& [name, value, code] :
        std::vector<std::tuple<std::string, std::optional<std::string>, ErrorCode>>{

@@ -29,11 +29,11 @@ fabric::Topology MakeTopology() {
   return *fabric::Topology::Build(spec);
 }
 
-// One pair of hosts under two leaves whose hash the topology file names, and its learner; what
-// probes see is up to the test.
+// One pair of hosts under two leaves whose hash the topology file names, and its learner. The test
+// decides what probes see.
 class Learning : public testing::Test {
  protected:
-  // The port that was put into the map for a path by the model alone.
+  // The predicted port of a path in the map.
   std::uint16_t PredictedPort(PathIndex path) {
     EXPECT_TRUE(learner_.RequestPort(key_, path));
     for (const fabric::PortEntry& entry : map_.Ports(key_)) {
@@ -51,7 +51,7 @@ class Learning : public testing::Test {
       if (orders.empty()) return;
       for (const PathLearner::Order& order : orders) Answer(order.order);
     }
-    FAIL() << "it asks for ever";
+    FAIL() << "orders do not end";
   }
   void Answer(const wire::ProbeOrder& order) {
     ++orders_;
@@ -72,7 +72,7 @@ class Learning : public testing::Test {
   void Take(const PathLearner::Findings& findings) {
     for (const PathLearner::QuarantinedPort& port : findings.quarantined) {
       EXPECT_EQ(port.key, key_);
-      given_up_.push_back(port.port);
+      quarantined_.push_back(port.port);
     }
     mismatches_ += findings.mismatches.size();
   }
@@ -88,31 +88,31 @@ class Learning : public testing::Test {
   const fabric::NodeId other_leaf_ = *topology_.FindNode("leaf1");
   const PortKey key_{.source = *topology_.FindNode("h0"), .destination = *topology_.FindNode("h1")};
   TimePoint now_{};
-  // Where probes of a port are seen to go; none: nobody answers.
+  // The path on which probes of a port are seen; none: they are not answered.
   std::function<std::optional<PathIndex>(std::uint16_t)> truth_ = [this](std::uint16_t port) {
     return Model(port);
   };
   int orders_ = 0;
-  std::vector<std::uint16_t> given_up_;
+  std::vector<std::uint16_t> quarantined_;
   std::size_t mismatches_ = 0;
 };
 
 constexpr PathIndex kPath(2);
 
-TEST_F(Learning, GivesUpAPredictedPortThatAloneStaysSilent) {
+TEST_F(Learning, QuarantinesAPredictedPortThatAloneStaysSilent) {
   const std::uint16_t port = PredictedPort(kPath);
   truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
   learner_.Verify(key_, port);
   Run();
-  EXPECT_THAT(given_up_, ElementsAre(port));
-  EXPECT_EQ(orders_, 3) << "alone, and twice along with others";
+  EXPECT_THAT(quarantined_, ElementsAre(port));
+  EXPECT_EQ(orders_, 3) << "once alone, and twice with control probes";
   EXPECT_TRUE(learner_.IsQuarantined(key_, port));
   EXPECT_EQ(map_.Find(key_, port), std::nullopt);
   const auto is_seen = [](const auto& entry) {
     return entry.path == kPath && entry.trust == PortTrust::kVerified;
   };
-  EXPECT_TRUE(std::ranges::any_of(map_.Ports(key_), is_seen)) << "one that answers is at hand";
-  // Nor is it predicted again.
+  EXPECT_TRUE(std::ranges::any_of(map_.Ports(key_), is_seen)) << "an answered port is available";
+  // It is not predicted again.
   for (int i = 0; i < 40; ++i) {
     const auto ports = map_.Ports(key_);
     for (const fabric::PortEntry& entry : ports) map_.DropPrediction(key_, entry.port);
@@ -121,19 +121,19 @@ TEST_F(Learning, GivesUpAPredictedPortThatAloneStaysSilent) {
   EXPECT_EQ(map_.Find(key_, port), std::nullopt);
 }
 
-TEST_F(Learning, AsksAgainAndKeepsAPortThatIsAnsweredThen) {
+TEST_F(Learning, ProbesAgainAndKeepsAPortThatIsThenAnswered) {
   const std::uint16_t port = PredictedPort(kPath);
   truth_ = [&](std::uint16_t asked) {
     return asked == port && orders_ <= 2 ? std::nullopt : Model(asked);
   };
   learner_.Verify(key_, port);
   Run();
-  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_THAT(quarantined_, IsEmpty());
   EXPECT_EQ(map_.Find(key_, port)->trust, PortTrust::kVerified);
-  // It has been seen now.
+  // It is verified.
   truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
   for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
-  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_THAT(quarantined_, IsEmpty());
 }
 
 TEST_F(Learning, SilenceOfAllIsUnknown) {
@@ -142,8 +142,8 @@ TEST_F(Learning, SilenceOfAllIsUnknown) {
   for (int i = 0; i < 4; ++i) learner_.Verify(key_, port), Run();
   EXPECT_EQ(orders_, 16) << "four each time";
   for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
-  EXPECT_EQ(orders_, 16 + 10) << "and one where nobody ever answers";
-  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_EQ(orders_, 16 + 10) << "one per request from a source that never answers";
+  EXPECT_THAT(quarantined_, IsEmpty());
   EXPECT_EQ(map_.Find(key_, port)->trust, PortTrust::kPredicted);
 }
 
@@ -154,11 +154,11 @@ TEST_F(Learning, SilenceOfAWholePathIsUnknownAlthoughOthersAnswer) {
     return path == kPath ? std::nullopt : path;
   };
   for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
-  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_THAT(quarantined_, IsEmpty());
   EXPECT_EQ(map_.Find(key_, port)->trust, PortTrust::kPredicted);
 }
 
-TEST_F(Learning, NeverGivesUpAPortThatWasSeenInAnEarlierFabric) {
+TEST_F(Learning, NeverQuarantinesAPortVerifiedInAnEarlierFabric) {
   const std::uint16_t port = PredictedPort(kPath);
   learner_.Verify(key_, port);
   Run();
@@ -168,11 +168,11 @@ TEST_F(Learning, NeverGivesUpAPortThatWasSeenInAnEarlierFabric) {
   ASSERT_EQ(map_.Find(key_, port)->trust, PortTrust::kReverify);
   truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
   for (int i = 0; i < 10; ++i) learner_.Verify(key_, port), Run();
-  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_THAT(quarantined_, IsEmpty());
   EXPECT_TRUE(map_.Find(key_, port).has_value());
 }
 
-TEST_F(Learning, APredictionForAnEarlierFabricIsNoMoreThanThat) {
+TEST_F(Learning, APredictionForAnEarlierFabricStaysAPrediction) {
   const std::uint16_t port = PredictedPort(kPath);
   const fabric::LinkId link = *topology_.FindLink("leaf1--spine0");
   learner_.HandleLinkChange(std::span(&link, 1));
@@ -180,12 +180,12 @@ TEST_F(Learning, APredictionForAnEarlierFabricIsNoMoreThanThat) {
   truth_ = [&](std::uint16_t asked) { return asked == port ? std::nullopt : Model(asked); };
   learner_.Verify(key_, port);
   Run();
-  EXPECT_THAT(given_up_, ElementsAre(port));
+  EXPECT_THAT(quarantined_, ElementsAre(port));
   learner_.HandleLinkChange(std::span(&link, 1));
-  EXPECT_FALSE(learner_.IsQuarantined(key_, port)) << "the fabric is another again";
+  EXPECT_FALSE(learner_.IsQuarantined(key_, port)) << "the fabric has changed again";
 }
 
-TEST_F(Learning, GivesUpASilentPortOfAModelThatIsWrong) {
+TEST_F(Learning, QuarantinesASilentPortOfAWrongModel) {
   const std::uint16_t port = PredictedPort(kPath);
   truth_ = [&](std::uint16_t asked) -> std::optional<PathIndex> {
     if (asked == port) return std::nullopt;
@@ -194,10 +194,10 @@ TEST_F(Learning, GivesUpASilentPortOfAModelThatIsWrong) {
   learner_.Verify(key_, port);
   Run();
   EXPECT_GE(mismatches_, 1U);
-  EXPECT_THAT(given_up_, ElementsAre(port));
+  EXPECT_THAT(quarantined_, ElementsAre(port));
 }
 
-TEST_F(Learning, AnOrderThatGotLostIsNoSilence) {
+TEST_F(Learning, ALostOrderIsNotSilence) {
   const std::uint16_t port = PredictedPort(kPath);
   learner_.Verify(key_, port);
   int lost = 0;
@@ -209,7 +209,7 @@ TEST_F(Learning, AnOrderThatGotLostIsNoSilence) {
     Take(learner_.ExpireOrders(now_));
   }
   EXPECT_EQ(lost, 4);
-  EXPECT_THAT(given_up_, IsEmpty());
+  EXPECT_THAT(quarantined_, IsEmpty());
   EXPECT_TRUE(map_.Find(key_, port).has_value());
 }
 

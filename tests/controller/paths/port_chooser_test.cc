@@ -41,7 +41,7 @@ TEST(ChoosePort, KeepsThePortThatTakesThePathAlready) {
   EXPECT_EQ(Port(ChoosePort(map, kKey, kWanted, PortsInUse(), PortNeed::kSure, 50'007)), 50'007);
 }
 
-TEST(ChoosePort, TrustsPortsToBeReverifiedOnlyInNeed) {
+TEST(ChoosePort, UsesPortsToReverifyOnlyIfUrgent) {
   PathMap map;
   map.Observe(kKey, 50'001, kWanted);
   map.MarkReverify([](const PortKey&) { return true; });

@@ -1,4 +1,4 @@
-// Paths of ports that nobody has probed, by what the topology file or probes say of hashes.
+// Predicted paths of ports, by hashes of the topology file or recognised in probe results.
 #include "controller/paths/port_models.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class Models : public testing::Test {
   static PathIndex Truth(std::uint16_t port, int constant) {
     return PathIndex((constant ^ port ^ (port >> 3) ^ (port >> 7)) & 3);
   }
-  // Probes have seen so many ports of this key.
+  // Adds this many verified ports of this key.
   void See(const PortKey& key, int constant, int ports) {
     std::mt19937 random(1);
     for (int i = 0; i < ports; ++i) {
@@ -68,7 +68,7 @@ TEST_F(Models, WithoutAHashOrSamplesNothingIsPredicted) {
   EXPECT_TRUE(models_.WantsSamples(Key("h0", "h2")));
 }
 
-TEST_F(Models, ALinearHashIsRecognisedFromWhatProbesSaw) {
+TEST_F(Models, ALinearHashIsRecognisedInProbeResults) {
   const PortKey key = Key("h0", "h2");
   See(key, 1, 100);
   EXPECT_EQ(CountPredicted(key, 1), 100);
@@ -86,7 +86,7 @@ TEST_F(Models, OneSampleShiftsItToAnotherPairUnderTheSameLeaves) {
   EXPECT_EQ(CountPredicted(elsewhere, 2), 0);
 }
 
-TEST_F(Models, OneKeyOfAPairOfLeavesIsSampled) {
+TEST_F(Models, SamplesOneKeyPerPairOfLeaves) {
   EXPECT_TRUE(models_.WantsSamples(Key("h0", "h2")));
   EXPECT_FALSE(models_.WantsSamples(Key("h1", "h3")));
   EXPECT_TRUE(models_.WantsSamples(Key("h0", "h4")));
@@ -94,7 +94,7 @@ TEST_F(Models, OneKeyOfAPairOfLeavesIsSampled) {
   EXPECT_TRUE(models_.WantsSamples(Key("h1", "h3")));
 }
 
-TEST_F(Models, WhatOneProbeContradictedIsNotUsedUntilTheFabricChanges) {
+TEST_F(Models, AContradictedModelIsNotUsedUntilTheFabricChanges) {
   const PortKey key = Key("h0", "h2");
   See(key, 1, 100);
   models_.Distrust(Key("h1", "h3"));  // of the same leaves
@@ -106,7 +106,7 @@ TEST_F(Models, WhatOneProbeContradictedIsNotUsedUntilTheFabricChanges) {
   EXPECT_EQ(CountPredicted(key, 1), 100);
 }
 
-TEST_F(Models, AHashThatIsNotLinearIsNoModel) {
+TEST_F(Models, AHashThatIsNotLinearGivesNoModel) {
   const PortKey key = Key("h0", "h2");
   for (std::uint16_t i = 0; i < 300; ++i) {
     const auto port = static_cast<std::uint16_t>(0xC000 + i);
@@ -117,7 +117,7 @@ TEST_F(Models, AHashThatIsNotLinearIsNoModel) {
   EXPECT_FALSE(models_.WantsSamples(key));
 }
 
-TEST_F(Models, KnowNothingWithinALeafOrOfWhatIsNoNic) {
+TEST_F(Models, PredictNothingWithinALeafOrForUnknownNics) {
   EXPECT_EQ(models_.Predict(Key("h0", "h1"), 0xC000), std::nullopt);
   EXPECT_FALSE(models_.WantsSamples(Key("h0", "h1")));
   EXPECT_FALSE(models_.WantsSamples(Key("h0", "spine0")));

@@ -1,4 +1,4 @@
-// Whose an order of probes is.
+// The owners of probe orders.
 #include "controller/paths/probe_orders.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace espalier::controller {
 namespace {
 
-TEST(ProbeNumbers, TellWhoseTheyAre) {
+TEST(ProbeNumbers, IdentifyTheirOwner) {
   for (const ProbeOwner owner :
        {ProbeOwner::kPathLearner, ProbeOwner::kLinkRecovery, ProbeOwner::kLinkFailure}) {
     ProbeNumbers numbers(owner);

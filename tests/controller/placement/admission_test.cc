@@ -1,4 +1,4 @@
-// Flows that come, some with ports that an earlier controller chose, and go.
+// Arriving flows, some with ports that an earlier controller chose, and departing ones.
 #include "controller/placement/admission.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST_F(AdmissionTest, KeepsAllPathsOverARestart) {
   EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
 }
 
-TEST_F(AdmissionTest, KeepsTheFirstPathsOfAgentsThatTellOfNoOther) {
+TEST_F(AdmissionTest, KeepsTheFirstPathsOfAgentsThatReportOnlyThose) {
   Start(2);
   std::vector<std::uint16_t> before;
   for (int i = 0; i < 3; ++i) before.push_back(cluster_.host(i).ports.at(1));
@@ -45,8 +45,9 @@ TEST_F(AdmissionTest, KeepsTheFirstPathsOfAgentsThatTellOfNoOther) {
   }
 }
 
-// The agent has left one path by itself: the other is kept, and the flow gets a second again.
-TEST_F(AdmissionTest, KeepsThePathsThatAreAsItWasTold) {
+// The agent has left one path by a local reroute: the other one is kept, and the flow gets a second
+// path again.
+TEST_F(AdmissionTest, KeepsPathsThatTheAgentHasNotLeft) {
   Start(2);
   const wire::PathSet set = cluster_.host(0).sets.at(1);
   cluster_.RestartController();
@@ -77,7 +78,7 @@ TEST_F(AdmissionTest, GivesBackAllPathsAndPortsAtTheEnd) {
   EXPECT_TRUE(cluster_.state().flow_paths.pairs().empty());
 }
 
-// A program tells the agent that restarted under it of its flow when that has reported already.
+// After an agent's restart, a program announces its flow only when the agent has sent its report.
 TEST(AdmissionOfCluster, AdoptsAFlowThatKeptItsPortWhileItsAgentRestarted) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();

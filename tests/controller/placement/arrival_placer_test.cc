@@ -1,4 +1,4 @@
-// Where new flows go, and who moves for them.
+// Paths of new flows, and the flows that move for them.
 #include "controller/placement/arrival_placer.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ constexpr const char* kMoved = "espalier_controller_flows_moved_total";
 
 class ArrivalPlacerTest : public Corner {};
 
-TEST_F(ArrivalPlacerTest, AStartMovesALiveFlowWhereThatKeepsLinksEven) {
+TEST_F(ArrivalPlacerTest, AnArrivalMovesAFlowInProgressIfThatKeepsLinksEven) {
   Build({});
   const std::size_t pushes = cluster_->host(0).pushes.size() + cluster_->host(2).pushes.size();
   Open(0, {.id = 2, .to = 3});
@@ -24,7 +24,7 @@ TEST_F(ArrivalPlacerTest, AStartMovesALiveFlowWhereThatKeepsLinksEven) {
   EXPECT_NE(cluster_->AppliedSpine(2, 2, 3), spine_of_new);
 }
 
-TEST_F(ArrivalPlacerTest, AStartMovesTheFlowWithFewerBytesInFlight) {
+TEST_F(ArrivalPlacerTest, AnArrivalMovesTheFlowWithFewerBytesInFlight) {
   const auto in_flight = [&](int host, std::uint64_t flow, std::uint64_t bytes) {
     wire::FlowReport report;
     report.progress.push_back(
@@ -49,7 +49,7 @@ TEST_F(ArrivalPlacerTest, AStartMovesTheFlowWithFewerBytesInFlight) {
   EXPECT_EQ(cluster_->CounterValue(kMoved), 0);
 }
 
-TEST_F(ArrivalPlacerTest, TheNextStartRepairsWhatEndsLeftUnevenElsewhere) {
+TEST_F(ArrivalPlacerTest, TheNextArrivalRelievesLinksThatDeparturesLeftUneven) {
   for (const std::size_t moves : {0U, 1U}) {
     Build({.moves_per_start = moves});
     for (const std::uint64_t id : {2U, 3U, 4U}) Open(0, {.id = id, .to = 1});
@@ -64,7 +64,7 @@ TEST_F(ArrivalPlacerTest, TheNextStartRepairsWhatEndsLeftUnevenElsewhere) {
   }
 }
 
-TEST_F(ArrivalPlacerTest, NoLiveFlowMovesWhereTheOperatorAllowsNone) {
+TEST_F(ArrivalPlacerTest, NoFlowInProgressMovesIfTheOperatorAllowsNone) {
   for (const auto& options : {ControllerOptions{.moves_per_start = 0},
                               ControllerOptions{.algorithm = Algorithm::kGreedy}}) {
     Build(options);

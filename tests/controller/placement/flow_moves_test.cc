@@ -1,4 +1,4 @@
-// What operators are told of flows that moved.
+// Descriptions of moved flows for operators.
 #include "controller/placement/flow_moves.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Moves : public testing::Test {
     state_.flow_paths.Place(state_.flows.At(slot_).subflows[0], first);
     state_.flow_paths.Place(state_.flows.At(slot_).subflows[1], second);
   }
-  // All bytes of it that are under way.
+  // All its bytes in flight.
   void InFlight(std::uint64_t bytes) {
     const wire::FlowProgress progress{.id = wire::LocalFlowId(1), .outstanding_bytes = bytes};
     state_.flows.TakeProgress(state_.flows.At(slot_).agent, std::vector{progress}, TimePoint{});
@@ -71,7 +71,7 @@ TEST_F(Moves, FlowsWithoutAPathAreOnEcmp) {
   EXPECT_EQ(Told(MoveTo(1, kNoPath)).to, "spine1");
 }
 
-TEST_F(Moves, AreToldAfterTheFlowHasEnded) {
+TEST_F(Moves, CanBeDescribedAfterTheFlowHasEnded) {
   Place(0, 1);
   InFlight(77);
   const Rerouted moved = MoveTo(2, 2);
@@ -91,7 +91,7 @@ TEST_F(Moves, AnotherFlowInTheSamePlaceIsNotTheOneThatMoved) {
   EXPECT_EQ(Told(moved).flow, "h0:1");
 }
 
-TEST_F(Moves, OfAFlowAsItIsNow) {
+TEST_F(Moves, DescribeAFlowOnItsPresentPath) {
   Place(1, 2);
   const FlowMove move = DescribeMove(state_, slot_, "spine0");
   EXPECT_EQ(move.from, "spine0");

@@ -1,4 +1,4 @@
-// Flows whose agents left a dead path by themselves.
+// Flows that their agents rerouted locally.
 #include "controller/placement/local_reroutes.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr const char* kMoved = "espalier_controller_flows_moved_total";
 
 class LocalReroutesTest : public LocalReroute {};
 
-TEST_F(LocalReroutesTest, OthersMakeRoomForAFlowThatLeftItsPath) {
+TEST_F(LocalReroutesTest, OthersMakeRoomForAReroutedFlow) {
   ASSERT_EQ(MaxLoad(), (Load{1, 1}));
   const int left = SpineOf(0);
   const int met = SpineOf(1);
@@ -35,7 +35,7 @@ TEST_F(LocalReroutesTest, OthersMakeRoomForAFlowThatLeftItsPath) {
   EXPECT_EQ(std::ranges::count(events, "made_room", &HistoryEvent::kind), 1);
 }
 
-TEST_F(LocalReroutesTest, OneMakesRoomWhereTwoOfThemMeet) {
+TEST_F(LocalReroutesTest, OneOfTwoFlowsReroutedToOnePathMakesRoom) {
   std::set<int> spines = {0, 1, 2, 3};
   spines.erase(SpineOf(2));
   spines.erase(SpineOf(3));
@@ -47,7 +47,7 @@ TEST_F(LocalReroutesTest, OneMakesRoomWhereTwoOfThemMeet) {
   EXPECT_EQ(cluster_.CounterValue(kMoved), 1);
 }
 
-TEST_F(LocalReroutesTest, RoomIsMadeSoonOnlyWhereALinkIsKnownToBeDead) {
+TEST_F(LocalReroutesTest, RoomIsMadeSoonOnlyIfALinkIsKnownToBeDead) {
   const int left = SpineOf(0);
   RerouteLocally(0, SpineOf(1));
   cluster_.Advance(2s);
@@ -59,7 +59,7 @@ TEST_F(LocalReroutesTest, RoomIsMadeSoonOnlyWhereALinkIsKnownToBeDead) {
   EXPECT_EQ(MaxLoad(), (Load{2, 1}));  // four flows, three spines
 }
 
-TEST_F(LocalReroutesTest, NobodyMakesRoomWhereNoneIsNeeded) {
+TEST_F(LocalReroutesTest, NoFlowMakesRoomIfNoneIsNeeded) {
   cluster_.End(3, 1);
   cluster_.Settle();
   std::set<int> others;
@@ -72,7 +72,7 @@ TEST_F(LocalReroutesTest, NobodyMakesRoomWhereNoneIsNeeded) {
   EXPECT_EQ(cluster_.CounterValue(kMoved), 0);
 }
 
-TEST_F(LocalReroutesTest, ItDoesNotGetThePortBackThatItLeft) {
+TEST_F(LocalReroutesTest, AFlowDoesNotGetAPortThatItLeft) {
   const std::uint16_t left = PortOf(0);
   const int spine = SpineOf(0);
   RerouteLocally(0, SpineOf(1));

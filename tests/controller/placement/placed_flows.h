@@ -10,10 +10,10 @@
 
 namespace espalier::controller {
 
-// Small fabrics of which one knows where flows are, for the parts of placement.
+// Small fabrics with flows on known paths, for the tests of placement.
 
 // Four leaves with a host each, two spines. Host 2's flow to host 3 is on spine 1, host 0's flow to
-// host 1 on spine 0; what starts from host 0 to host 3 finds both spines taken, one at each end.
+// host 1 on spine 0. A flow from host 0 to host 3 finds both spines taken, one at each end.
 class Corner : public testing::Test {
  protected:
   void Build(const ControllerOptions& options, bool movable = true) {
@@ -49,8 +49,7 @@ class Split : public testing::Test {
     cluster_.Settle();
   }
   std::vector<int> Spines(int host) const { return cluster_.AppliedSpines(host, 1, 3 + host); }
-  // What agents tell a controller that is new: as they do, or (an old agent) of the first path
-  // only.
+  // What agents report to a new controller: all paths, or, as old agents do, the first path only.
   void Restart(bool with_all_ports) {
     cluster_.RestartController();
     for (int i = 0; i < 3; ++i) {
@@ -73,7 +72,7 @@ class Split : public testing::Test {
   Cluster cluster_{{.spines = 2, .leaves = 2, .hosts_per_leaf = 3}};
 };
 
-// Two leaves with four hosts each and four spines: each flow alone on its path.
+// Two leaves with four hosts each and four spines. Each flow is alone on its path.
 class LocalReroute : public testing::Test {
  protected:
   LocalReroute() {
@@ -83,7 +82,7 @@ class LocalReroute : public testing::Test {
   }
   int SpineOf(int host) const { return cluster_.AppliedSpine(host, 1, host + 4); }
   std::uint16_t PortOf(int host) { return cluster_.FlowOf(host, 1).subflows[0].port; }
-  // The host's agent leaves its path for one over this spine.
+  // The host's agent reroutes its flow to a path over this spine.
   std::uint16_t RerouteLocally(int host, int spine) {
     std::uint16_t port = 60'000;
     while (cluster_.SpineOf(host, host + 4, port) != spine || port == PortOf(host)) ++port;

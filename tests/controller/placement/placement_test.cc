@@ -1,4 +1,4 @@
-// What its parts do together.
+// The parts of placement together.
 #include "controller/placement/placement.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class PlacementTest : public Corner {};
 
-TEST_F(PlacementTest, FlowsWithoutAPathAreToldAndOthersPlaced) {
+TEST_F(PlacementTest, FlowsWithoutAPathAreReportedAndOthersPlaced) {
   Build({});
   for (const char* link : {"leaf1--spine0", "leaf1--spine1"}) {
     ASSERT_TRUE(cluster_->ChangeLink(link, IntentAction::kFail).has_value());

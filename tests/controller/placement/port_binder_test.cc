@@ -1,4 +1,4 @@
-// Ports that lead to the paths of flows.
+// Ports that take the paths of flows.
 #include "controller/placement/port_binder.h"
 
 #include <gtest/gtest.h>

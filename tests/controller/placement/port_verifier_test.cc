@@ -1,4 +1,4 @@
-// Whether ports in use still lead to their paths.
+// Verification of ports in use.
 #include "controller/placement/port_verifier.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kMismatches = "espalier_controller_path_map_mismatches_total";
 
-TEST(PortVerifierTest, FindsOutWhenAPortLeadsElsewhere) {
+TEST(PortVerifierTest, DetectsAPortThatTakesAnotherPath) {
   Cluster cluster(kFourLeaves, {.verify_interval = 100ms});
   cluster.ConnectAll();
   cluster.Open(0, {{.id = 1, .to = 4}});
@@ -29,9 +29,9 @@ TEST(PortVerifierTest, FindsOutWhenAPortLeadsElsewhere) {
   EXPECT_EQ(cluster.AppliedSpine(0, 1, 4), 0);
 }
 
-// An edge's port is looked at when its turn comes, and a job whose port leads elsewhere gets
-// others.
-TEST(PortVerifierTest, FindsOutWhenThePortOfAnEdgeLeadsElsewhere) {
+// An edge's port is verified when its turn comes. A job whose port takes another path gets new
+// ports.
+TEST(PortVerifierTest, DetectsAnEdgePortThatTakesAnotherPath) {
   ControllerOptions options{.verify_interval = 100ms};
   options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
   Cluster cluster(kFourLeaves, options);
@@ -52,8 +52,8 @@ TEST(PortVerifierTest, FindsOutWhenThePortOfAnEdgeLeadsElsewhere) {
   EXPECT_GE(count(), 1);
 }
 
-// What was known of an edge's port before links changed is looked at again.
-TEST(PortVerifierTest, LooksAtThePortsOfEdgesAfterAChangeOfLinks) {
+// An edge's port is verified again after links have changed.
+TEST(PortVerifierTest, VerifiesThePortsOfEdgesAfterALinkChange) {
   ControllerOptions options{.verify_interval = {}};
   options.fabric_hashes_protocol = false;
   Cluster cluster(kFourLeaves, options);
@@ -61,10 +61,10 @@ TEST(PortVerifierTest, LooksAtThePortsOfEdgesAfterAChangeOfLinks) {
   ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h4"}}).has_value());
   cluster.Advance(1s);
-  const auto version = cluster.controller().jobs().all().at("train").in_force->version;
+  const auto version = cluster.controller().jobs().all().at("train").active->version;
   ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kRestore).has_value());
   cluster.Advance(1s);
-  ASSERT_EQ(cluster.controller().jobs().all().at("train").in_force->version, version);
+  ASSERT_EQ(cluster.controller().jobs().all().at("train").active->version, version);
   ASSERT_FALSE(cluster.state().edges.all().empty());
   for (const auto& [name, edge] : cluster.state().edges.all()) {
     const auto known = cluster.state().path_map.Find(edge.key, edge.source_port);

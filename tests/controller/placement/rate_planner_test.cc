@@ -1,4 +1,4 @@
-// The rates that flows settle at.
+// The rates at which flows settle.
 #include "controller/placement/rate_planner.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(RatePlannerTest, AreThoseThatFlowsSettleAtAndFollowThem) {
+TEST(RatePlannerTest, AreTheRatesAtWhichFlowsSettleAndFollowChanges) {
   Cluster cluster({.spines = 2, .leaves = 2, .hosts_per_leaf = 3}, {.limit_rates = true});
   cluster.ConnectAll();
   for (int i = 0; i < 3; ++i) cluster.Open(i, {{.id = 1, .to = 3 + i, .max_paths = 2}});
@@ -29,7 +29,7 @@ TEST(RatePlannerTest, AreThoseThatFlowsSettleAtAndFollowThem) {
   EXPECT_EQ(cluster.host(1).pushes.size(), pushes + 1);
 }
 
-TEST(RatePlannerTest, AreNotLimitedUnlessTheOperatorSaysSo) {
+TEST(RatePlannerTest, AreNotLimitedUnlessTheOperatorEnablesIt) {
   Cluster cluster({.spines = 2, .leaves = 2, .hosts_per_leaf = 3});
   cluster.ConnectAll();
   cluster.Open(0, {{.id = 1, .to = 3}});

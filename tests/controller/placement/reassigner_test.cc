@@ -1,4 +1,4 @@
-// All flows anew, on the operator's word.
+// Recomputations by an operator.
 #include "controller/placement/reassigner.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using testing::SizeIs;
 
 class ReassignerTest : public Corner {};
 
-TEST_F(ReassignerTest, RecomputeSaysHowFarFromTheBoundItIsAndMovesNothingInVain) {
+TEST_F(ReassignerTest, RecomputeReportsTheBoundAndMovesNothingWithoutGain) {
   Build({.moves_per_start = 0});
   Open(0, {.id = 2, .to = 3});
   const ActionOutcome dry = cluster_->Recompute({.dry_run = true}).value();
@@ -36,8 +36,8 @@ TEST_F(ReassignerTest, RecomputeSaysHowFarFromTheBoundItIsAndMovesNothingInVain)
               HasSubstr("max_load=1 bound=1"));
 }
 
-// Two flows could make room: of assignments that are as good, the one that moves fewer bytes.
-TEST_F(ReassignerTest, RecomputeMovesTheFewestBytesInFlightAndNoMoreThanItMay) {
+// Two flows could make room. Of equally good assignments, the one that moves fewer bytes wins.
+TEST_F(ReassignerTest, RecomputeMovesTheFewestBytesInFlightWithinItsLimit) {
   const auto in_flight = [&](int host, std::uint64_t flow, std::uint64_t bytes) {
     wire::FlowReport report;
     report.progress.push_back(
@@ -68,7 +68,7 @@ TEST_F(ReassignerTest, RecomputeMovesTheFewestBytesInFlightAndNoMoreThanItMay) {
   }
 }
 
-TEST_F(ReassignerTest, AFlowThatCannotMoveStaysForStartsAndForTheOperator) {
+TEST_F(ReassignerTest, AFlowThatCannotMoveStaysForArrivalsAndRecomputations) {
   Build({}, /*movable=*/false);
   Open(0, {.id = 2, .to = 3});
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));

@@ -1,4 +1,4 @@
-// Where flows go that have lost their path.
+// Paths of flows that have lost theirs.
 #include "controller/placement/rerouter.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using testing::SizeIs;
 
 class RerouterTest : public Split {};
 
-TEST_F(RerouterTest, SharesThePathsThatAreLeftAndComesBack) {
+TEST_F(RerouterTest, SharesTheRemainingPathsAndReturns) {
   Start(2);
   ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
   cluster_.Settle();
@@ -27,7 +27,7 @@ TEST_F(RerouterTest, SharesThePathsThatAreLeftAndComesBack) {
   EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 1}));
   ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kRestore).has_value());
   cluster_.Settle();
-  // Three of the six halves move, which may be of two flows.
+  // Three of the six subflows move; they may belong to two flows.
   EXPECT_THAT(cluster_.Recompute()->moves, SizeIs(2));
   cluster_.Settle();
   EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));

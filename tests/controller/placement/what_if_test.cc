@@ -1,4 +1,4 @@
-// What would happen, before it does.
+// Dry runs.
 #include "controller/placement/what_if.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 namespace espalier::controller {
 namespace {
 
-// Where flows would go is where they go then, whatever is on the fabric.
-TEST(WhatIfTest, DryRunsTellWhereFlowsWouldGo) {
+// Flows go where the dry run has said, in any state of the fabric.
+TEST(WhatIfTest, DryRunsPredictWhereFlowsGo) {
   Cluster cluster({.spines = 4, .leaves = 6, .hosts_per_leaf = 4},
                   {.moves_per_start = 0, .plan_ahead = false});
   cluster.ConnectAll();
@@ -31,27 +31,27 @@ TEST(WhatIfTest, DryRunsTellWhereFlowsWouldGo) {
   for (int round = 0; round < 12; ++round) {
     const std::string link = "leaf" + std::to_string(draw(6)) + "--spine" + std::to_string(draw(4));
     const auto action = round % 2 == 0 ? IntentAction::kFail : IntentAction::kDrain;
-    const auto told = cluster.ChangeLink(link, action, {.dry_run = true});
-    const auto done = cluster.ChangeLink(link, action);
-    ASSERT_EQ(told.has_value(), done.has_value());
-    if (!done) continue;
-    ASSERT_EQ(told->moves.size(), done->moves.size()) << link;
-    for (std::size_t i = 0; i < done->moves.size(); ++i) {
-      EXPECT_EQ(told->moves[i].flow, done->moves[i].flow);
-      EXPECT_EQ(told->moves[i].from, done->moves[i].from);
-      EXPECT_EQ(told->moves[i].to, done->moves[i].to) << link << " " << done->moves[i].flow;
+    const auto dry_run = cluster.ChangeLink(link, action, {.dry_run = true});
+    const auto real = cluster.ChangeLink(link, action);
+    ASSERT_EQ(dry_run.has_value(), real.has_value());
+    if (!real) continue;
+    ASSERT_EQ(dry_run->moves.size(), real->moves.size()) << link;
+    for (std::size_t i = 0; i < real->moves.size(); ++i) {
+      EXPECT_EQ(dry_run->moves[i].flow, real->moves[i].flow);
+      EXPECT_EQ(dry_run->moves[i].from, real->moves[i].from);
+      EXPECT_EQ(dry_run->moves[i].to, real->moves[i].to) << link << " " << real->moves[i].flow;
     }
-    moved += done->moves.size();
+    moved += real->moves.size();
     cluster.Settle();
   }
   EXPECT_GT(moved, 10U);
-  const auto told = cluster.RollBack(0, {.dry_run = true});
-  ASSERT_TRUE(told) << told.error().message;
-  EXPECT_TRUE(told->moves.empty());  // all links come back: nothing has to move
+  const auto dry_run = cluster.RollBack(0, {.dry_run = true});
+  ASSERT_TRUE(dry_run) << dry_run.error().message;
+  EXPECT_TRUE(dry_run->moves.empty());  // all links come back: nothing has to move
 }
 
-// Nor do edges of forests move for others in a dry run.
-TEST(WhatIfTest, EdgesOfForestsWeighInADryRun) {
+// In a dry run, too, edges of forests do not move for others.
+TEST(WhatIfTest, EdgesOfForestsCountInADryRun) {
   Cluster cluster({.spines = 4, .leaves = 3, .hosts_per_leaf = 2},
                   {.fabric_hashes_protocol = false, .moves_per_start = 0, .plan_ahead = false});
   cluster.ConnectAll();
@@ -62,14 +62,14 @@ TEST(WhatIfTest, EdgesOfForestsWeighInADryRun) {
   cluster.Settle();
   std::size_t moved = 0;
   for (const char* link : {"leaf2--spine0", "leaf1--spine1", "leaf0--spine3"}) {
-    const auto told = cluster.ChangeLink(link, IntentAction::kFail, {.dry_run = true});
-    const auto done = cluster.ChangeLink(link, IntentAction::kFail);
-    ASSERT_TRUE(told.has_value() && done.has_value());
-    ASSERT_EQ(told->moves.size(), done->moves.size()) << link;
-    for (std::size_t i = 0; i < done->moves.size(); ++i) {
-      EXPECT_EQ(told->moves[i].to, done->moves[i].to) << link << " " << done->moves[i].flow;
+    const auto dry_run = cluster.ChangeLink(link, IntentAction::kFail, {.dry_run = true});
+    const auto real = cluster.ChangeLink(link, IntentAction::kFail);
+    ASSERT_TRUE(dry_run.has_value() && real.has_value());
+    ASSERT_EQ(dry_run->moves.size(), real->moves.size()) << link;
+    for (std::size_t i = 0; i < real->moves.size(); ++i) {
+      EXPECT_EQ(dry_run->moves[i].to, real->moves[i].to) << link << " " << real->moves[i].flow;
     }
-    moved += done->moves.size();
+    moved += real->moves.size();
     cluster.Advance(std::chrono::seconds(1));
   }
   EXPECT_GE(moved, 2U);

@@ -1,4 +1,4 @@
-// When plans are made ahead, and for what first.
+// When background planning runs, and for what first.
 #include "controller/planning/background_planner.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 constexpr Duration kUntilStarts = 50us;
 constexpr Duration kUntilFailures = 2ms;
 
-// A flow on a path is something to plan for: the failure of its links.
+// A flow on a path, so that failures of its links can be planned for.
 class Planner : public testing::Test {
  protected:
   Planner() {
@@ -61,7 +61,7 @@ class Planner : public testing::Test {
                              metrics_};
 };
 
-TEST_F(Planner, PlansStartsFirstAndThenFailuresUntilAllIsPlanned) {
+TEST_F(Planner, PlansStartsFirstAndThenFailures) {
   planner_.Request();
   world_.RunFor(kUntilStarts - 1ns);
   EXPECT_EQ(turns_, 0);
@@ -73,10 +73,10 @@ TEST_F(Planner, PlansStartsFirstAndThenFailuresUntilAllIsPlanned) {
   world_.RunFor(kUntilFailures);
   EXPECT_EQ(turns_, 2);
   world_.RunFor(1s);
-  EXPECT_EQ(turns_, 2);  // nothing more without being asked
+  EXPECT_EQ(turns_, 2);  // no more without a request
 }
 
-TEST_F(Planner, PlansAnewAfterPathsHaveChangedAndOnlyThen) {
+TEST_F(Planner, PlansAgainOnlyAfterPathsHaveChanged) {
   planner_.RequestAfterChanges();
   world_.RunFor(1s);
   EXPECT_TRUE(HasPlans());
@@ -91,7 +91,7 @@ TEST_F(Planner, PlansAnewAfterPathsHaveChangedAndOnlyThen) {
   EXPECT_TRUE(HasPlans());
 }
 
-TEST_F(Planner, PlansNothingWhereTheOperatorOrTheLoopSaysSo) {
+TEST_F(Planner, PlansNothingIfDisabledOrIfTheLoopIsLate) {
   options_.plan_ahead = false;
   planner_.Request();
   world_.RunFor(1s);
@@ -106,7 +106,7 @@ TEST_F(Planner, PlansNothingWhereTheOperatorOrTheLoopSaysSo) {
   EXPECT_EQ(turns_, 1);
 }
 
-TEST_F(Planner, HoldsStillWhileAgentsAreAwaited) {
+TEST_F(Planner, PausesWhileAgentsAreAwaited) {
   is_held_ = true;
   planner_.Request();
   world_.RunFor(1s);

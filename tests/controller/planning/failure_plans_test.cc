@@ -1,4 +1,4 @@
-// Flows leave what fails by plans that were made before.
+// Flows leave a failure domain by precomputed backup paths.
 #include "controller/planning/failure_plans.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr const char* kHits = "espalier_failure_plan_hits_total";
 constexpr const char* kMisses = "espalier_failure_plan_misses_total";
 
-// All that can fail as one.
+// All failure domains.
 std::vector<LinkOrSwitch> AllElements(const State& state) {
   std::vector<LinkOrSwitch> all;
   for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
@@ -64,8 +64,9 @@ class FailurePlansTest : public testing::Test {
     }
     return hosts;
   }
-  // All links of the node fail, of which only the state is told: they, and the ways on them.
-  std::pair<std::vector<fabric::LinkId>, std::vector<SubflowId>> Strand(const std::string& name) {
+  // Sets all links of the node down in the state alone; returns them and the subflows on them.
+  std::pair<std::vector<fabric::LinkId>, std::vector<SubflowId>> FailLinksOf(
+      const std::string& name) {
     State& state = cluster_->state();
     const auto node = *state.topology.FindNode(name);
     std::vector<fabric::LinkId> failed;
@@ -94,7 +95,7 @@ TEST_F(FailurePlansTest, AreFreshForAllThatCarriesFlows) {
   EXPECT_EQ(plans.entries(), 12U * 5);
 }
 
-TEST_F(FailurePlansTest, OnlyThoseOnALinkThatFailsAreToldAndMoveByThePlan) {
+TEST_F(FailurePlansTest, OnlyFlowsOnAFailedLinkArePushedAndMoveByThePlan) {
   for (const bool plan_ahead : {true, false}) {
     Build(plan_ahead);
     const std::set<int> on_link = HostsOn("leaf1--spine2");
@@ -120,7 +121,7 @@ TEST_F(FailurePlansTest, OnlyThoseOnALinkThatFailsAreToldAndMoveByThePlan) {
   }
 }
 
-TEST_F(FailurePlansTest, ASwitchThatFailsIsLeftEvenly) {
+TEST_F(FailurePlansTest, FlowsOfAFailedSwitchAreSpreadEvenly) {
   Build();
   ASSERT_TRUE(cluster_->ChangeNode("spine1", IntentAction::kFail).has_value());
   cluster_->Settle();
@@ -130,9 +131,9 @@ TEST_F(FailurePlansTest, ASwitchThatFailsIsLeftEvenly) {
             (Load{1, 1}));  // three flows a leaf, three spines
 }
 
-TEST_F(FailurePlansTest, ASecondFailureBeforeThePlansAreMadeAnewIsSurvived) {
+TEST_F(FailurePlansTest, SurvivesASecondFailureBeforePlansAreRefreshed) {
   Build();
-  // Not a moment of background work between them.
+  // No background work runs between them.
   for (const char* link : {"leaf0--spine0", "leaf1--spine1", "leaf2--spine2", "leaf1--spine0"}) {
     ASSERT_TRUE(cluster_->ChangeLink(link, IntentAction::kFail).has_value());
   }
@@ -146,7 +147,7 @@ TEST_F(FailurePlansTest, ASecondFailureBeforeThePlansAreMadeAnewIsSurvived) {
   }
 }
 
-TEST_F(FailurePlansTest, ARestoreMovesNobodyAndALaterFailureIsPlannedAgain) {
+TEST_F(FailurePlansTest, ARestoreMovesNoFlowAndALaterFailureIsPlannedAgain) {
   Build();
   ASSERT_TRUE(cluster_->ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
   ASSERT_TRUE(cluster_->ChangeLink("leaf1--spine2", IntentAction::kRestore).has_value());
@@ -156,10 +157,10 @@ TEST_F(FailurePlansTest, ARestoreMovesNobodyAndALaterFailureIsPlannedAgain) {
   ASSERT_TRUE(cluster_->ChangeLink("leaf1--spine3", IntentAction::kFail).has_value());
   EXPECT_EQ(cluster_->CounterValue(kHits) - hits, static_cast<std::int64_t>(on_link.size()));
   const auto again = cluster_->ChangeLink("leaf1--spine3", IntentAction::kFail);
-  EXPECT_FALSE(again.has_value());  // it is failed already
+  EXPECT_FALSE(again.has_value());  // it has failed already
 }
 
-TEST_F(FailurePlansTest, PortsOfPlannedPathsAreKnownBefore) {
+TEST_F(FailurePlansTest, PortsOfBackupPathsAreKnownBeforeTheFailure) {
   Build();
   const std::set<int> on_link = HostsOn("leaf2--spine0");
   for (int host = 0; host < 12; ++host) cluster_->host(host).answers_probes = false;
@@ -170,7 +171,7 @@ TEST_F(FailurePlansTest, PortsOfPlannedPathsAreKnownBefore) {
   }
 }
 
-TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
+TEST_F(FailurePlansTest, AreTheSameForAnySizeOfSteps) {
   Build();
   Metrics metrics;
   State& state = cluster_->state();
@@ -192,7 +193,7 @@ TEST_F(FailurePlansTest, AreTheSameHoweverFewWaysAreTakenAtATime) {
   }
 }
 
-// By element: the ways on its links between switches.
+// By failure domain: the subflows on its links between switches.
 std::map<LinkOrSwitch, std::size_t> LoadsOf(const State& state) {
   std::map<LinkOrSwitch, std::size_t> loads;
   for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
@@ -208,7 +209,7 @@ std::map<LinkOrSwitch, std::size_t> LoadsOf(const State& state) {
   return loads;
 }
 
-TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
+TEST_F(FailurePlansTest, AMemoryLimitDropsPlansOfTheLeastLoadedDomains) {
   Build();
   for (int host = 0; host < 3; ++host) {  // of leaf0: its links carry more
     cluster_->Open(host, {{.id = 2, .to = host + 6}, {.id = 3, .to = host + 9}});
@@ -224,7 +225,7 @@ TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
       }
       EXPECT_LE(plans.entries(), limit);
       EXPECT_GT(plans.entries(), 0U);
-      // What has no plan would not fit beside what carries more.
+      // A domain without a plan would not fit besides those that carry more.
       const std::map<LinkOrSwitch, std::size_t> loads = LoadsOf(state);
       for (const auto& [without, load] : loads) {
         if (load == 0 || plans.EntriesOf(without) > 0) continue;
@@ -241,9 +242,9 @@ TEST_F(FailurePlansTest, AMemoryLimitLeavesOutWhatCarriesLeast) {
   }
 }
 
-TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenSinceIsNotTakenTwice) {
+TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenIsNotTakenTwice) {
   Build();
-  // Flows of one key are on one link: their plans may well name one port.
+  // Flows of one key are on one link, so their plans may name the same port.
   for (std::uint64_t id = 10; id < 26; ++id) cluster_->Open(0, {{.id = id, .to = 3}});
   cluster_->Settle();
   cluster_->Advance(1s);
@@ -258,8 +259,8 @@ TEST_F(FailurePlansTest, APortThatAnotherFlowHasTakenSinceIsNotTakenTwice) {
   }
 }
 
-TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
-  for (const bool made_anew : {false, true}) {
+TEST_F(FailurePlansTest, APortThatTakesAnotherPathIsNotTaken) {
+  for (const bool are_refreshed : {false, true}) {
     Build();
     State& state = cluster_->state();
     Metrics metrics;
@@ -277,8 +278,8 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     const fabric::PathIndex elsewhere((planned->path + 1) % 4);
     ASSERT_FALSE(state.path_map.Observe(flow.key, planned->port, elsewhere));
     EXPECT_FALSE(plans.BackupPathFor(domain, subflow)->leads_there);
-    if (made_anew) {
-      // All plans are behind.
+    if (are_refreshed) {
+      // All plans are outdated.
       state.flow_paths.Unreserve(
           state.flow_paths.Reserve(flow.source_leaf, flow.destination_leaf, 0, 1));
       while (plans.RefreshNext()) {
@@ -288,7 +289,7 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
     }
     const ControllerOptions options;
     Placement placement(state, learner, options);
-    placement.TakeFailurePlan(plans, domain, Strand(spine).second, [](AgentId) {});
+    placement.TakeFailurePlan(plans, domain, FailLinksOf(spine).second, [](AgentId) {});
     EXPECT_EQ(state.flow_paths.PathOf(flow.subflows[0]), fabric::PathIndex(planned->path));
     EXPECT_NE(flow.subflows[0].port, planned->port);
     if (flow.subflows[0].port == 0) continue;  // none is known
@@ -297,7 +298,7 @@ TEST_F(FailurePlansTest, APortThatIsFoundToLeadElsewhereIsNotTaken) {
   }
 }
 
-TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
+TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNext) {
   Build();
   State& state = cluster_->state();
   Metrics metrics;
@@ -316,20 +317,20 @@ TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNextIsLookedAt) {
     if (!leaves_spine(slot)) concerned[state.flows.At(slot).agent].push_back(slot);
   }
   ASSERT_GT(concerned.size(), 1U);
-  const auto [failed, affected] = Strand("spine1");
-  std::set<AgentId> told;
+  const auto [failed, affected] = FailLinksOf("spine1");
+  std::set<AgentId> reported;
   const auto rerouted =
       placement.TakeFailurePlan(plans, *plans.Find(failed), affected, [&](AgentId agent) {
-        EXPECT_TRUE(told.insert(agent).second);
+        EXPECT_TRUE(reported.insert(agent).second);
         for (const auto& [other, slots] : concerned) {
-          for (const FlowSlot slot : slots) EXPECT_EQ(leaves_spine(slot), told.contains(other));
+          for (const FlowSlot slot : slots) EXPECT_EQ(leaves_spine(slot), reported.contains(other));
         }
       });
-  EXPECT_EQ(told.size(), concerned.size());
-  EXPECT_EQ(rerouted.size(), affected.size());  // each flow has one way
+  EXPECT_EQ(reported.size(), concerned.size());
+  EXPECT_EQ(rerouted.size(), affected.size());  // each flow has one subflow
 }
 
-TEST_F(FailurePlansTest, AnActionTellsTheLoadsFromBeforeIt) {
+TEST_F(FailurePlansTest, AnActionReportsTheLoadsBeforeIt) {
   Build();
   const LoadSummary before = Summarize(cluster_->state());
   ASSERT_TRUE(before.IsOptimal());
@@ -347,7 +348,8 @@ TEST_F(FailurePlansTest, AnActionTellsTheLoadsFromBeforeIt) {
   EXPECT_GT(again->after.max_load, again->before.max_load);
 }
 
-// Ports are looked at again once the agents have been heard of, but not much later than else.
+// Ports are verified once the agents have acknowledged, but at most a little later than without
+// that.
 TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
   for (const bool acknowledge : {true, false}) {
     Build();
@@ -368,7 +370,7 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
     cluster_->Advance(100ms);
     EXPECT_GE(probes(), 12);  // the port of each flow
     if (!acknowledge) continue;
-    // And again the next time, with the agents that have been heard of before.
+    // The next time, too, although the agents have acknowledged before.
     for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = false;
     const int before = probes();
     cluster_->controller().actions().ChangeNode("spine2", IntentAction::kFail, {},
@@ -381,37 +383,37 @@ TEST_F(FailurePlansTest, ProbesWaitForAcknowledgementsForAWhile) {
   }
 }
 
-TEST_F(FailurePlansTest, WhatWasDoneIsToldOnceTheAgentsHaveAcknowledged) {
-  constexpr const char* kWays = "espalier_failure_plan_paths_total";
+TEST_F(FailurePlansTest, AnActionCompletesOnceTheAgentsHaveAcknowledged) {
+  constexpr const char* kPaths = "espalier_failure_plan_paths_total";
   for (const bool acknowledge : {true, false}) {
     Build();
     const std::set<int> moved = HostsOn("leaf0--spine1");
     ASSERT_FALSE(moved.empty());
     for (int host = 0; host < 12; ++host) cluster_->host(host).acknowledges = acknowledge;
-    std::optional<Result<ActionOutcome>> told;
+    std::optional<Result<ActionOutcome>> reported;
     const TimePoint start = cluster_->controller().Now();
     cluster_->controller().actions().ChangeLink(
         "leaf0--spine1", IntentAction::kFail, {},
-        [&](Result<ActionOutcome> done) { told = std::move(done); });
+        [&](Result<ActionOutcome> done) { reported = std::move(done); });
     cluster_->Settle();
-    for (const int host : moved) {  // they have been pushed to, whenever it is told
+    for (const int host : moved) {  // pushed, whenever the action completes
       EXPECT_EQ(cluster_->host(host).pushes.back().sets.size(), 1U) << host;
     }
-    EXPECT_EQ(told.has_value(), acknowledge);
+    EXPECT_EQ(reported.has_value(), acknowledge);
     if (acknowledge) {
       EXPECT_LT(cluster_->controller().Now() - start, 1ms);
     } else {
-      // What is found out meanwhile is of the flows as they were, and plans are made later.
-      const auto subflows = cluster_->CounterValue(kWays);
+      // The outcome computed meanwhile describes the flows as they were; plans are made later.
+      const auto subflows = cluster_->CounterValue(kPaths);
       cluster_->End(*moved.begin(), 1);
       cluster_->Open(*moved.begin(), {{.id = 9, .to = (*moved.begin() + 6) % 12, .job = "next"}});
       cluster_->Advance(50ms);
-      EXPECT_FALSE(told.has_value());
-      EXPECT_EQ(cluster_->CounterValue(kWays), subflows);
+      EXPECT_FALSE(reported.has_value());
+      EXPECT_EQ(cluster_->CounterValue(kPaths), subflows);
       cluster_->Advance(100ms);
     }
-    ASSERT_TRUE(told.has_value() && told->has_value());
-    const ActionOutcome& outcome = **told;
+    ASSERT_TRUE(reported.has_value() && reported->has_value());
+    const ActionOutcome& outcome = **reported;
     EXPECT_EQ(outcome.moves.size(), moved.size());
     std::set<std::string> names;
     for (const FlowMove& move : outcome.moves) {
@@ -441,15 +443,15 @@ TEST_F(FailurePlansTest, WorkIsBoundedHoweverOftenFlowsChange) {
   const FailurePlans& plans = cluster_->controller().failure_plans();
   ASSERT_EQ(plans.fresh(), plans.loaded());
   ASSERT_EQ(plans.entries(), 12U * 17 * 5);
-  constexpr const char* kWays = "espalier_failure_plan_paths_total";
-  const auto before = cluster_->CounterValue(kWays);
+  constexpr const char* kPaths = "espalier_failure_plan_paths_total";
+  const auto before = cluster_->CounterValue(kPaths);
   constexpr int kMilliseconds = 200;
-  for (int i = 0; i < kMilliseconds; ++i) {  // all plans are behind, each time
+  for (int i = 0; i < kMilliseconds; ++i) {  // outdates all plans
     cluster_->End(i % 12, 10);
     cluster_->Open(i % 12, {{.id = 10, .to = (i + 3) % 12}});
     cluster_->Advance(1ms);
   }
-  const auto subflows = cluster_->CounterValue(kWays) - before;
+  const auto subflows = cluster_->CounterValue(kPaths) - before;
   EXPECT_GT(subflows, 1'000);
   EXPECT_LE(subflows, 100 * (kMilliseconds / 2 + 1));  // 100 each 2 ms
   cluster_->Advance(1s);

@@ -1,4 +1,4 @@
-// What can fail as one, and what fails with it.
+// Failure domains and the links that they include.
 #include "controller/planning/link_or_switch.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(LinkOrSwitch, IncludesItselfOrTheLinksOfItsSwitch) {
   }
 }
 
-TEST(LinkOrSwitch, ALinkIsNoSwitchOfThatNumberAndComesBeforeIt) {
+TEST(LinkOrSwitch, ALinkDiffersFromTheSwitchOfItsNumberAndComesFirst) {
   const auto link = LinkOrSwitch::Link(LinkId(3));
   const auto node = LinkOrSwitch::Switch(NodeId(3));
   EXPECT_NE(link, node);

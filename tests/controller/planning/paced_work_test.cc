@@ -26,10 +26,10 @@ class Paced : public testing::Test {
   int steps_ = 0;
 };
 
-TEST_F(Paced, AStepComesNoSoonerThanIsAskedAndOnce) {
+TEST_F(Paced, AStepRunsOnceAndNotBeforeItsTime) {
   EXPECT_FALSE(work_.IsAwaited());
   Request(1ms);
-  Request(0ms);  // one is awaited already
+  Request(0ms);  // one is scheduled already
   EXPECT_TRUE(work_.IsAwaited());
   world_.RunFor(1ms - 1ns);
   EXPECT_EQ(steps_, 0);
@@ -38,7 +38,7 @@ TEST_F(Paced, AStepComesNoSoonerThanIsAskedAndOnce) {
   EXPECT_FALSE(work_.IsAwaited());
 }
 
-TEST_F(Paced, RestsSoManyTimesAsLongAsTheLastStepTook) {
+TEST_F(Paced, RestsForAMultipleOfTheLastStep) {
   work_.RecordDuration(10ms);
   Request(1ms);
   world_.RunFor(kRests * 10ms - 1ns);
@@ -51,7 +51,7 @@ TEST_F(Paced, RestsSoManyTimesAsLongAsTheLastStepTook) {
   EXPECT_EQ(steps_, 2);
 }
 
-TEST_F(Paced, AStepMayAskForTheNext) {
+TEST_F(Paced, AStepMayRequestTheNext) {
   work_.Request(1ms, [this] {
     EXPECT_FALSE(work_.IsAwaited());
     Request();
@@ -62,7 +62,7 @@ TEST_F(Paced, AStepMayAskForTheNext) {
   EXPECT_EQ(steps_, 1);
 }
 
-TEST_F(Paced, WorkThatIsGoneRunsNoStep) {
+TEST_F(Paced, DestroyedWorkRunsNoStep) {
   auto work = std::make_unique<PacedWork>(*loop_, kRests);
   work->Request(1ms, [this] { ++steps_; });
   work.reset();

@@ -1,5 +1,5 @@
-// Jobs of many kinds against a real controller under virtual time: how many flow starts find a plan
-// ready, how good that plan is, and how far off predicted starts are.
+// Jobs of many kinds against a real controller under virtual time: how many arrivals find a
+// precomputed path, how good that path is, and how exact predicted start times are.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,12 +23,12 @@ struct Scenario {
   double stragglers = 0;  // share of the flows that start late, by up to 0.2 s
   bool changes_phase = false;
   bool plan_ahead = true;
-  double least_planned = 0.99;  // share of starts
+  double least_planned = 0.99;  // share of arrivals
 };
 
 struct Outcome {
-  double planned = 0;  // share of starts, after three iterations
-  double optimal = 0;  // share of looks that find the least maximum load: at each start
+  double planned = 0;  // share of arrivals, after three iterations
+  double optimal = 0;  // share of starts after which the maximum load is the least possible
   std::int64_t starts = 0;
 };
 
@@ -71,7 +71,7 @@ class Replay {
     outcome.starts = starts_ - starts_before_;
     outcome.planned =
         static_cast<double>(planned - planned_before_) / static_cast<double>(outcome.starts);
-    outcome.optimal = static_cast<double>(optimal_) / static_cast<double>(looks_);
+    outcome.optimal = static_cast<double>(optimal_) / static_cast<double>(checks_);
     return outcome;
   }
 
@@ -135,7 +135,7 @@ class Replay {
           ++starts_;
           cluster_.Open(from, {{.id = id, .to = to, .job = name}});
           cluster_.Settle();
-          Look();
+          CheckLoads();
         });
         const auto reported = std::chrono::microseconds(random_() % 1'000);
         Schedule(std::max(ring_end, begin + late) + 1ms + reported, [this, from, id] {
@@ -152,8 +152,8 @@ class Replay {
     return cluster_.CounterValue("espalier_prediction_plan_hits_total") +
            cluster_.CounterValue("espalier_prediction_plan_stale_hits_total");
   }
-  void Look() {
-    ++looks_;
+  void CheckLoads() {
+    ++checks_;
     optimal_ += Summarize(cluster_.state()).IsOptimal() ? 1 : 0;
   }
 
@@ -167,11 +167,11 @@ class Replay {
   std::int64_t starts_ = 0;
   std::int64_t starts_before_ = 0;
   std::int64_t planned_before_ = 0;
-  int looks_ = 0;
+  int checks_ = 0;
   int optimal_ = 0;
 };
 
-TEST(ForesightReplay, StartsFindPlansReadyThatAreAsGoodAsFreshOnes) {
+TEST(PredictionReplay, ArrivalsFindPrecomputedPathsAsGoodAsFreshOnes) {
   const std::vector<Scenario> scenarios = {
       {.name = "steady", .jobs = 1},
       {.name = "jitter 5 %", .jobs = 1, .jitter = 0.05},
@@ -197,7 +197,7 @@ TEST(ForesightReplay, StartsFindPlansReadyThatAreAsGoodAsFreshOnes) {
   }
 }
 
-TEST(ForesightReplay, APhaseChangeCostsOneIteration) {
+TEST(PredictionReplay, APhaseChangeCostsOneIteration) {
   const Outcome outcome = Replay({.name = "phase", .jobs = 2, .changes_phase = true}).Run();
   EXPECT_GE(outcome.planned, 0.9);
   EXPECT_LT(outcome.planned, 1);

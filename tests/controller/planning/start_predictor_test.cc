@@ -1,4 +1,4 @@
-// Plans that are ready before the flows are: when they hold, and what happens when they do not.
+// Precomputed starts: when they hold, and what happens if they do not.
 #include "controller/planning/start_predictor.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ constexpr const char* kFits = "espalier_prediction_plan_stale_hits_total";
 constexpr const char* kMisses = "espalier_prediction_plan_misses_total";
 constexpr const char* kUnexpected = "espalier_prediction_starts_unexpected_total";
 
-// Four leaves of four hosts each under four spines; a job of an all-reduce in four rings a second.
+// Four leaves with four hosts each and four spines; a job with one all-reduce in four rings per
+// second.
 class StartPredictorTest : public testing::Test {
  protected:
   StartPredictorTest()
@@ -66,7 +67,7 @@ class StartPredictorTest : public testing::Test {
   std::vector<std::pair<int, std::uint64_t>> open_;
 };
 
-TEST_F(StartPredictorTest, AnIterationThatRepeatsIsAnsweredFromAPlan) {
+TEST_F(StartPredictorTest, ARepeatedIterationUsesPrecomputedPaths) {
   Iterate(1);
   EXPECT_EQ(cluster_.CounterValue(kHits), 0);
   Iterate(3);
@@ -81,8 +82,8 @@ TEST_F(StartPredictorTest, AnIterationThatRepeatsIsAnsweredFromAPlan) {
   EXPECT_EQ(cluster_.state().flow_paths.fingerprint(), FreshFingerprint());
 }
 
-// A queue pair is one flow for as long as it lives. What its program is about to send next starts
-// on the port that the agent has: nobody asks, nothing is decided or pushed, and the size is known.
+// A queue pair is one flow for its whole life. Its next message starts on the port that the agent
+// has: nothing is requested, decided or pushed, and the size is known.
 TEST_F(StartPredictorTest, TheNextMessageOfAnOpenFlowHasItsPortAlready) {
   StartRings("train", 4);
   const std::int64_t starts = cluster_.CounterValue(kUnexpected);
@@ -115,8 +116,8 @@ TEST_F(StartPredictorTest, TheNextMessageOfAnOpenFlowHasItsPortAlready) {
   EXPECT_EQ(cluster_.CounterValue(kUnexpected), starts);
 }
 
-// What a scheduler or profiler says needs no guessing.
-TEST_F(StartPredictorTest, WhatIsDeclaredIsAnsweredFromAPlanTheFirstTime) {
+// A declared schedule needs no learning.
+TEST_F(StartPredictorTest, ADeclaredScheduleUsesPrecomputedPathsTheFirstTime) {
   const auto nic = [&](int host) {
     return *cluster_.state().topology.FindNode("h" + std::to_string(host));
   };
@@ -148,7 +149,7 @@ TEST_F(StartPredictorTest, WhatIsDeclaredIsAnsweredFromAPlanTheFirstTime) {
   EXPECT_EQ(cluster_.CounterValue(kHits), 32);
 }
 
-TEST_F(StartPredictorTest, ADeclarationThatDoesNotFitChangesNothing) {
+TEST_F(StartPredictorTest, AnInvalidDeclarationChangesNothing) {
   const fabric::Topology& topology = cluster_.state().topology;
   const fabric::NodeId nic = *topology.FindNode("h0");
   const auto refused = cluster_.controller().DeclareStarts(
@@ -157,7 +158,7 @@ TEST_F(StartPredictorTest, ADeclarationThatDoesNotFitChangesNothing) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(*cluster_.controller().DeclareStarts({.job = "train"}), 0U);
   EXPECT_TRUE(cluster_.controller().predictor().Jobs().empty());
-  // Flows that never come turn the job off, and nothing else.
+  // Flows that never arrive switch prediction off for the job and have no other effect.
   StartPredictor::Schedule wrong{.job = "train"};
   for (int host = 4; host < 16; ++host) {
     wrong.flows.emplace_back(nic, *topology.FindNode("h" + std::to_string(host)));
@@ -169,7 +170,7 @@ TEST_F(StartPredictorTest, ADeclarationThatDoesNotFitChangesNothing) {
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
 }
 
-TEST_F(StartPredictorTest, ShowsWhatItExpects) {
+TEST_F(StartPredictorTest, ShowsPredictedStarts) {
   Iterate(4);
   const auto jobs = cluster_.controller().predictor().Jobs();
   ASSERT_EQ(jobs.size(), 1U);
@@ -184,7 +185,7 @@ TEST_F(StartPredictorTest, ShowsWhatItExpects) {
   EXPECT_LT(std::abs(std::chrono::duration<double>(off).count()), 0.05);
 }
 
-TEST_F(StartPredictorTest, PartOfASetIsEnoughAndTheRestMayComeLater) {
+TEST_F(StartPredictorTest, PartOfASetUsesThePlanAndTheRestMayComeLater) {
   Iterate(3);
   StartRings("train", 2);
   cluster_.Advance(5ms);
@@ -200,10 +201,10 @@ TEST_F(StartPredictorTest, PartOfASetIsEnoughAndTheRestMayComeLater) {
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
 }
 
-TEST_F(StartPredictorTest, WhenAnotherJobStartsThePlansPathsAreTakenOnlyWithinLimits) {
+TEST_F(StartPredictorTest, AfterAnotherJobStartsOutdatedPathsAreTakenOnlyWithinEvenShares) {
   Iterate(3);
   const auto hits = cluster_.CounterValue(kHits);
-  // All before the controller has time to plan. The other job is on the first spines of leaf 0.
+  // All before the controller has time to plan. The other job takes the first spines of leaf 0.
   for (std::uint64_t i = 0; i < 3; ++i) {
     cluster_.Open(0, {{.id = 900 + i, .to = 8, .job = "other"}});
   }
@@ -224,13 +225,13 @@ TEST_F(StartPredictorTest, WhenAnotherJobStartsThePlansPathsAreTakenOnlyWithinLi
   EXPECT_EQ(cluster_.state().flow_paths.fingerprint(), FreshFingerprint());
 }
 
-TEST_F(StartPredictorTest, APlanIsFencedByTheTopology) {
+TEST_F(StartPredictorTest, APlanIsInvalidAfterATopologyChange) {
   Iterate(3);
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
   const auto hits = cluster_.CounterValue(kHits);
   cluster_.Open(4, {{.id = 900, .to = 8, .job = "train"}});
   cluster_.Settle();
-  EXPECT_EQ(cluster_.CounterValue(kHits), hits);  // no time to plan anew
+  EXPECT_EQ(cluster_.CounterValue(kHits), hits);  // no time to plan again
   EXPECT_NE(cluster_.AppliedSpine(4, 900, 8), 2);
   cluster_.Advance(100ms);
   StartRings("train", 4);
@@ -241,7 +242,7 @@ TEST_F(StartPredictorTest, APlanIsFencedByTheTopology) {
   }
 }
 
-TEST_F(StartPredictorTest, NextSetsArePlannedForWhatWillBeLeft) {
+TEST_F(StartPredictorTest, NextSetsArePlannedForThePathsThatRemain) {
   // Each set begins as the one before it ends, in the same report.
   std::map<int, std::uint64_t> own;
   for (int round = 0; round < 12; ++round) {
@@ -254,7 +255,7 @@ TEST_F(StartPredictorTest, NextSetsArePlannedForWhatWillBeLeft) {
     }
     cluster_.Settle();
     EXPECT_EQ(MaxLoad(), (Load{1, 1})) << round;
-    for (int part = 1; part <= 10; ++part) {  // they send at an even pace
+    for (int part = 1; part <= 10; ++part) {  // they send at a constant rate
       cluster_.Advance(100ms);
       for (const auto& [host, id] : own) {
         wire::FlowReport progress;
@@ -269,10 +270,10 @@ TEST_F(StartPredictorTest, NextSetsArePlannedForWhatWillBeLeft) {
   EXPECT_GE(cluster_.CounterValue(kHits), 16 * 6);
 }
 
-TEST_F(StartPredictorTest, ALyingHostHarmsNoOtherJob) {
+TEST_F(StartPredictorTest, AHostWithWrongReportsHarmsNoOtherJob) {
   Iterate(3);
   for (int i = 0; i < 20; ++i) {
-    // Other flows each time, sizes beyond reason, of a job of its own.
+    // Different flows each time, of absurd sizes, of a job of its own.
     wire::FlowReport lies = Cluster::Opening(
         cluster_, 15, {{.id = 5'000 + std::uint64_t(i), .to = (3 * i) % 12, .job = "liar"}});
     lies.progress[0].remaining_bytes = std::numeric_limits<std::int64_t>::max();
@@ -289,11 +290,11 @@ TEST_F(StartPredictorTest, ALyingHostHarmsNoOtherJob) {
   }
   const auto jobs = cluster_.controller().predictor().Jobs();
   ASSERT_EQ(jobs.size(), 2U);
-  EXPECT_FALSE(jobs[0].is_on);  // "liar": nothing it starts was expected
+  EXPECT_FALSE(jobs[0].is_on);  // "liar": none of its flows was predicted
   EXPECT_TRUE(jobs[1].is_on);
 }
 
-TEST_F(StartPredictorTest, WhatIsOpenWhenAnAgentConnectsHasNotJustStarted) {
+TEST_F(StartPredictorTest, FlowsOpenWhenAnAgentConnectsAreNotArrivals) {
   Iterate(2);
   const auto unexpected = cluster_.CounterValue(kUnexpected);
   StartRings("train", 4);

@@ -15,7 +15,7 @@ using Key = CycleLearner::Key;
 
 constexpr std::uint64_t kBytes = 1 << 30;
 
-// A training job: iterations of phases, each a set of flows that start at an offset.
+// A training job: iterations of phases, each of which is a set of flows that start at an offset.
 struct Phase {
   std::uint64_t first = 0;  // key
   std::size_t flows = 0;
@@ -78,7 +78,7 @@ struct Tally {
   }
 };
 
-// The tally of these iterations; sets' predicted times are held against the first of their flows.
+// The tally of these iterations. Predicted times of sets are compared with their first flow.
 Tally Play(Player& player, CycleLearner& learner, int iterations) {
   Tally tally;
   for (int i = 0; i < iterations; ++i) {
@@ -105,7 +105,7 @@ Script RingsAndPipeline() {
                      {.first = 300, .flows = 12, .offset = 700ms}}};
 }
 
-TEST(CycleLearner, ExpectsAllAfterOneIterationAndTheTimeAfterTwo) {
+TEST(CycleLearner, PredictsFlowsAfterOneIterationAndTimesAfterTwo) {
   Player player(RingsAndPipeline());
   CycleLearner learner;
   Play(player, learner, 1);
@@ -123,7 +123,7 @@ TEST(CycleLearner, ExpectsAllAfterOneIterationAndTheTimeAfterTwo) {
   EXPECT_GT(learner.Upcoming()[0].confidence, 0.9);
 }
 
-TEST(CycleLearner, JitterBlursTimesButNotWhatComes) {
+TEST(CycleLearner, JitterBlursTimesButNotFlows) {
   for (const double jitter : {0.05, 0.2}) {
     for (std::uint32_t seed = 1; seed <= 5; ++seed) {
       Script script = RingsAndPipeline();
@@ -156,8 +156,8 @@ TEST(CycleLearner, FollowsDriftAndForgetsPauses) {
   EXPECT_LT(after.MedianError(), 0.08);
 }
 
-TEST(CycleLearner, SeveralStartsAnIterationHaveGapsOfTheirOwn) {
-  // The same ring for four buckets of gradients, then the long way through the next iteration.
+TEST(CycleLearner, SeveralStartsPerIterationHaveSeparateGaps) {
+  // The same ring for four buckets of gradients, then the long rest of the iteration.
   Script script{.phases = {{1, 8, 0ms}, {1, 8, 100ms}, {1, 8, 180ms}, {1, 8, 300ms}},
                 .iteration = 2s};
   Player player(script);
@@ -170,7 +170,7 @@ TEST(CycleLearner, SeveralStartsAnIterationHaveGapsOfTheirOwn) {
   EXPECT_NEAR(std::chrono::duration<double>(*learner.Period()).count(), 2, 0.01);
 }
 
-TEST(CycleLearner, CollectivesThatInterleaveInChangingOrderAreLearnedEachByItself) {
+TEST(CycleLearner, CollectivesThatInterleaveInChangingOrderAreLearnedSeparately) {
   Script script{.phases = {{1, 8, 300ms}, {50, 8, 310ms}}, .jitter = 0.1};
   Player player(script);
   CycleLearner learner(CycleOptions{.together = 2ms});
@@ -200,7 +200,7 @@ TEST(CycleLearner, AStragglerStillBelongsToItsSet) {
   EXPECT_TRUE(learner.IsOn());
 }
 
-TEST(CycleLearner, ASetIsUnderWayFromItsFirstStartToItsLastUnlessThatStaysAway) {
+TEST(CycleLearner, ASetHasPartlyStartedUntilItsLastMemberUnlessThatIsLate) {
   CycleLearner learner;
   const TimePoint begin{1h};
   for (int round = 0; round < 3; ++round) {
@@ -220,7 +220,7 @@ TEST(CycleLearner, ASetIsUnderWayFromItsFirstStartToItsLastUnlessThatStaysAway) 
   EXPECT_FALSE(learner.HasPartlyStarted(CycleLearner::SetId(set.value() + 100)));
 }
 
-TEST(CycleLearner, AJobThatChangesPhaseIsLearnedAnewAndForgotten) {
+TEST(CycleLearner, AJobThatChangesPhaseIsLearnedAgainAndOldFlowsAreForgotten) {
   CycleLearner learner;
   Player before(Script{.phases = {{1, 20, 0ms}}});
   Play(before, learner, 10);
@@ -234,7 +234,7 @@ TEST(CycleLearner, AJobThatChangesPhaseIsLearnedAnewAndForgotten) {
   EXPECT_EQ(learner.member_count(), 40U);  // those that left are gone
 }
 
-TEST(CycleLearner, SwitchesItselfOffWhereItIsWrongAndOnAgain) {
+TEST(CycleLearner, SwitchesItselfOffWhileItIsWrong) {
   std::mt19937 random(3);
   CycleLearner learner;
   TimePoint now{1h};
@@ -255,7 +255,7 @@ TEST(CycleLearner, SwitchesItselfOffWhereItIsWrongAndOnAgain) {
   EXPECT_TRUE(learner.IsOn());
 }
 
-TEST(CycleLearner, AForeignHostInAJobDoesNotSwitchItOff) {
+TEST(CycleLearner, UnrelatedFlowsInAJobDoNotSwitchItOff) {
   std::mt19937 random(4);
   CycleLearner learner;
   Player player(RingsAndPipeline());
@@ -267,7 +267,7 @@ TEST(CycleLearner, AForeignHostInAJobDoesNotSwitchItOff) {
   EXPECT_TRUE(learner.IsOn());
 }
 
-TEST(CycleLearner, MemoryIsBoundedWhateverComes) {
+TEST(CycleLearner, MemoryIsBounded) {
   std::mt19937_64 random(5);
   const CycleOptions options{.max_members = 500, .max_sets = 10};
   CycleLearner learner(options);
@@ -282,7 +282,7 @@ TEST(CycleLearner, MemoryIsBoundedWhateverComes) {
   }
 }
 
-TEST(CycleLearner, TimeThatRunsBackwardsCountsAsTheLast) {
+TEST(CycleLearner, AnEarlierTimeCountsAsTheLast) {
   CycleLearner learner;
   Player player(Script{.phases = {{1, 4, 0ms}}});
   Play(player, learner, 3);
@@ -291,7 +291,7 @@ TEST(CycleLearner, TimeThatRunsBackwardsCountsAsTheLast) {
   EXPECT_EQ(Play(player, learner, 5).Share(), 1);
 }
 
-TEST(CycleLearner, OfWildSizesTheMedianIsKept) {
+TEST(CycleLearner, KeepsTheMedianOfSizes) {
   CycleLearner learner;
   TimePoint now{1h};
   for (const std::uint64_t bytes : {kBytes, kBytes, ~std::uint64_t{0}, kBytes, std::uint64_t{0}}) {
@@ -302,7 +302,7 @@ TEST(CycleLearner, OfWildSizesTheMedianIsKept) {
   EXPECT_EQ(learner.MembersOf(learner.Upcoming()[0].set)[0].bytes, kBytes);
 }
 
-TEST(CycleLearner, ADeclaredSetIsExpectedTheFirstTime) {
+TEST(CycleLearner, ADeclaredSetIsPredictedTheFirstTime) {
   CycleLearner learner;
   const std::vector<Key> keys{Key(1), Key(2), Key(3), Key(2)};
   learner.Declare(keys, kBytes, 500ms);

@@ -17,17 +17,17 @@ double SecondsFromStart(TimePoint time) {
   return std::chrono::duration<double>(time - kStart).count();
 }
 
-TEST(EndEstimator, DividesWhatRemainsByThePlannedRate) {
+TEST(EndEstimator, DividesRemainingBytesByThePlannedRate) {
   EndEstimator ends;
   ends.Begin(FlowSlot(3), kStart, 8 * kGigabit);
-  EXPECT_FALSE(ends.Of(FlowSlot(3)));  // nothing is known to remain
+  EXPECT_FALSE(ends.Of(FlowSlot(3)));  // no report yet
   ends.TakeReport(FlowSlot(3), kStart, 2'000'000'000, 0);
   ASSERT_TRUE(ends.Of(FlowSlot(3)));
   EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(3))->expected), 2, 1e-6);
   EXPECT_EQ(ends.Soonest(), FlowSlot(3));
 }
 
-TEST(EndEstimator, CorrectsThePlannedRateByWhatIsSeen) {
+TEST(EndEstimator, CorrectsThePlannedRateByObservation) {
   EndEstimator ends;
   ends.Begin(FlowSlot(0), kStart, 8 * kGigabit);
   std::uint64_t remaining = 10'000'000'000;
@@ -62,7 +62,7 @@ TEST(EndEstimator, TheIntervalNarrowsWhileTheRateIsSteady) {
   EXPECT_LT(width_before, 20s);  // of 800 s
 }
 
-TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
+TEST(EndEstimator, KnowsTheFlowThatEndsFirstUnderRandomReports) {
   std::mt19937 random(7);
   EndEstimator ends;
   constexpr std::uint32_t kFlows = 60;
@@ -92,7 +92,7 @@ TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
       if (!first || forecast->expected < ends.Of(*first)->expected) first = other;
       if (forecast->expected <= now + 2s) within.push_back(other);
     }
-    // Not each time: what has moved in between must be seen, too.
+    // Not each time, so that moves in between must be noticed, too.
     if (step % 3 == 0) {
       ASSERT_EQ(ends.Soonest(), first) << step;
     }
@@ -102,7 +102,7 @@ TEST(EndEstimator, KnowsTheFlowThatEndsFirstWhateverIsReported) {
   }
 }
 
-TEST(EndEstimator, NonsenseSpoilsOnlyTheFlowItIsAbout) {
+TEST(EndEstimator, WrongReportsAffectOnlyTheirFlow) {
   EndEstimator ends;
   ends.Begin(FlowSlot(0), kStart, kGigabit);
   ends.TakeReport(FlowSlot(0), kStart, 125'000'000, 0);

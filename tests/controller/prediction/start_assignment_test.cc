@@ -38,7 +38,7 @@ class StartAssignmentTest : public testing::TestWithParam<bool> {
   const OnlineAssigner::Options options_{.max_moves = 64, .max_in_progress_moves = 4};
 };
 
-TEST_P(StartAssignmentTest, IsWhatTheStartsGetAndLeavesNoTrace) {
+TEST_P(StartAssignmentTest, EqualsAnAssignmentOnArrivalAndLeavesNoTrace) {
   std::vector<SubflowId> subflows;
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 6; ++i) subflows.push_back(AddLive(Draw()));
@@ -55,7 +55,7 @@ TEST_P(StartAssignmentTest, IsWhatTheStartsGetAndLeavesNoTrace) {
       ASSERT_EQ(live_.PathOf(subflows[i]), before[i]);
     ASSERT_EQ(live_.Loads(), loads);
 
-    // It all happens as expected: by the plan, and afresh, the maximum load is the same.
+    // All happens as predicted: the plan and an assignment on arrival give the same maximum load.
     for (const SubflowId subflow : ending) live_.Remove(subflow);
     subflows.erase(subflows.begin(), subflows.begin() + round % 4);
     std::vector<SubflowId> fresh;
@@ -89,7 +89,7 @@ TEST_P(StartAssignmentTest, IsWhatTheStartsGetAndLeavesNoTrace) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, StartAssignmentTest, testing::Bool());
 
-TEST(PathFingerprint, TellsPathsAndPairsApartAndAddsUpInAnyOrder) {
+TEST(PathFingerprint, DistinguishesPathsAndPairsAndAddsUpInAnyOrder) {
   EXPECT_NE(PathFingerprint(1, 2, 3, 1), PathFingerprint(2, 1, 3, 1));
   EXPECT_NE(PathFingerprint(1, 2, 3, 1), PathFingerprint(1, 2, 4, 1));
   EXPECT_NE(PathFingerprint(1, 2, 3, 1), PathFingerprint(1, 2, 3, 2));

@@ -22,8 +22,8 @@ bool HasUsablePath(FabricView& view, const Commodity& flow) {
   return false;
 }
 
-// Every flow that has a usable path is on usable paths, all others on none, and the figures are
-// those of the paths. Counted anew, from the topology's own paths.
+// Checks that each routable flow is on usable paths, that all others have none, and that the
+// figures are those of the paths. Computed independently from the topology's own paths.
 void ExpectValid(Fabric& fabric, const Commodities& flows, const Assignment& assignment) {
   ASSERT_EQ(assignment.first.size(), flows.size() + 1);
   std::vector<std::int64_t> loads(fabric.view.capacities().size());
@@ -49,7 +49,7 @@ void ExpectValid(Fabric& fabric, const Commodities& flows, const Assignment& ass
   EXPECT_LE(assignment.lower_bound, assignment.max_load);
 }
 
-// The least maximum load, by trying everything.
+// The least maximum load, by brute force.
 Load BruteForce(Fabric& fabric, const Commodities& flows) {
   std::vector<std::int64_t> loads(fabric.view.capacities().size());
   Load best{std::numeric_limits<std::int32_t>::max(), 1};
@@ -108,7 +108,7 @@ TEST(AssignerOptimal, IsExactWithoutSomeSpines) {
   }
 }
 
-TEST(AssignerOptimal, TellsWhatIsLocalAndWhatIsUnroutable) {
+TEST(AssignerOptimal, DistinguishesLocalFromUnroutable) {
   auto fabric = Fabric::LeafSpine(2, 4);
   fabric->Fail("leaf3--spine0");
   fabric->Fail("leaf3--spine1");
@@ -183,7 +183,7 @@ TEST(AssignerOptimal, SplitsToWithinOneShareOfTheFraction) {
   }
 }
 
-TEST(AssignerOptimal, TakesFlowsOfDifferentWays) {
+TEST(AssignerOptimal, TakesFlowsWithDifferentNumbersOfSubflows) {
   std::mt19937 random(5);
   auto fabric = Fabric::LeafSpine(4, 5);
   Assigner assigner(fabric->view);
@@ -198,7 +198,8 @@ TEST(AssignerOptimal, TakesFlowsOfDifferentWays) {
   }
 }
 
-// Leaf-spine fabrics with links of unequal rates and with failed links, small enough to try all.
+// Leaf-spine fabrics with links of unequal rates and with failed links, small enough for brute
+// force.
 TEST(AssignerOptimal, IsCloseToBruteForceOnSmallIrregularFabrics) {
   std::mt19937 random(6);
   int exact = 0;
@@ -250,7 +251,7 @@ TEST(AssignerOptimal, ImprovesOnGreedyInAThreeTierFabric) {
   EXPECT_LT(optimal_sum, greedy_sum);
 }
 
-TEST(AssignerOptimal, GivesTheSameForTheSameInput) {
+TEST(AssignerOptimal, IsDeterministic) {
   std::mt19937 random(8);
   auto fabric = Fabric::LeafSpine(6, 6);
   fabric->Fail("leaf0--spine3");
@@ -261,7 +262,7 @@ TEST(AssignerOptimal, GivesTheSameForTheSameInput) {
   EXPECT_EQ(Assignment(used.Optimal(flows)).paths, fresh.Optimal(flows).paths);
 }
 
-// The best score among all assignments of least maximum load, by trying them all.
+// The best score among all assignments of least maximum load, by brute force.
 Score BestScore(Fabric& fabric, const Commodities& flows, const AssignOptions& options) {
   RatePredictor predictor(fabric.view);
   const Load least = BruteForce(fabric, flows);
@@ -293,13 +294,13 @@ Score BestScore(Fabric& fabric, const Commodities& flows, const AssignOptions& o
   return best;
 }
 
-// Without the sum of rates, which only tells equals apart.
+// Without the sum of rates, which only breaks ties.
 Score WithoutTotal(Score score) {
   score.total_rate = 0;
   return score;
 }
 
-// How many of `rounds` small cases are as good for jobs, and phases if asked for, as brute force.
+// In how many of `rounds` small cases jobs, and phases if asked for, are as fast as by brute force.
 int CountAsGoodAsBruteForce(int rounds, bool fair_phases) {
   std::mt19937 random(9);
   int equal = 0;
@@ -321,7 +322,7 @@ int CountAsGoodAsBruteForce(int rounds, bool fair_phases) {
     const Score score = score_of(result);
     const Score best = BestScore(*fabric, flows, options);
     EXPECT_FALSE(IsBetter(score, best));
-    // Nor is it worse than the assignments that it chose among.
+    // The result is not worse than the assignments among which it chose.
     if (assigner.Greedy(flows).max_load == result.max_load) {
       EXPECT_FALSE(IsBetter(WithoutTotal(score_of(assigner.Greedy(flows))), WithoutTotal(score)));
     }
@@ -334,7 +335,7 @@ TEST(AssignerOptimal, MakesJobsAsFastAsBruteForceDoes) {
   EXPECT_GE(CountAsGoodAsBruteForce(60, false), 54);
 }
 
-TEST(AssignerOptimal, MakesPhasesAsFastAsBruteForceDoesWhereAsked) {
+TEST(AssignerOptimal, MakesPhasesAsFastAsBruteForceDoesIfAsked) {
   EXPECT_GE(CountAsGoodAsBruteForce(60, true), 48);
 }
 

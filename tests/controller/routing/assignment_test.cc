@@ -17,22 +17,22 @@
 namespace espalier::controller {
 namespace {
 
-// As many ways as 32 bits can number, without the memory that they would take.
-TEST(WayNumbersDeathTest, EndWithWhat32BitsCanNumber) {
+// As many subflows as 32 bits can number, without allocating them.
+TEST(SubflowNumbersDeathTest, EndWithThe32BitRange) {
   SubflowNumbers last(kMaxTotalSubflows - 20);
   EXPECT_EQ(last.Take(16), 0xFFFF'FFFFU - 20);
   EXPECT_EQ(last.Take(4), 0xFFFF'FFFFU - 4);
   EXPECT_EQ(last.taken(), kMaxTotalSubflows);
-  EXPECT_DEATH(last.Take(1), "ways of all commodities=4294967296, at most 4294967295");
+  EXPECT_DEATH(last.Take(1), "subflows of all commodities=4294967296, at most 4294967295");
 }
 
-TEST(WayNumbersDeathTest, AreOfAtLeastOneAndAtMostSixteenWays) {
+TEST(SubflowNumbersDeathTest, RequireOneToSixteenSubflows) {
   Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
   Assigner assigner(fabric.view);
   for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
     const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
-    EXPECT_DEATH(assigner.Optimal(flows), "ways=");
-    EXPECT_DEATH(assigner.Greedy(flows), "ways=");
+    EXPECT_DEATH(assigner.Optimal(flows), "subflows=");
+    EXPECT_DEATH(assigner.Greedy(flows), "subflows=");
   }
 }
 
@@ -60,7 +60,7 @@ TEST(PaperOrder, GroupsByLeavesTheLargestGroupFirst) {
   EXPECT_TRUE(PaperOrder({}).empty());
 }
 
-TEST(AssignmentOfWays, NumbersTheWaysOfEachCommodityInTurn) {
+TEST(AssignmentOfSubflows, NumbersTheSubflowsOfEachCommodityInOrder) {
   Assignment assignment;
   assignment.paths = {5, 5, 5, 5, 5, 5, 5, 5};
   assignment.max_load = {3, 2};
@@ -76,8 +76,8 @@ TEST(AssignmentOfWays, NumbersTheWaysOfEachCommodityInTurn) {
   EXPECT_TRUE(assignment.paths.empty());
 }
 
-// Ways of one commodity on one path add up; a way without a path is on no link.
-TEST(AssignmentOfWays, LoadsAreTheSharesOfAllWays) {
+// Subflows of one commodity on one path add up; a subflow without a path loads no link.
+TEST(AssignmentOfSubflows, LoadsAreTheSumsOfShares) {
   auto fabric = Fabric::LeafSpine(2, 2);
   const Commodities flows = {{.source = 0, .destination = 1, .subflows = 3},
                              {.source = 0, .destination = 1, .subflows = 1},

@@ -17,8 +17,8 @@ bool Assign(Fabric& fabric, const Commodities& flows, Assignment& assignment) {
   return EquitablePaths(fabric.view).Assign(flows, assignment);
 }
 
-// Every link of a leaf carries the floor or the ceiling of the mean of its live links.
-TEST(EquitablePaths, SpreadEachLeafEvenlyOverItsLiveSpines) {
+// Each link of a leaf carries the floor or the ceiling of the mean over its usable links.
+TEST(EquitablePaths, SpreadEachLeafEvenlyOverItsUsableSpines) {
   for (const std::uint64_t seed : SeedsToTry(1, 60)) {
     SCOPED_TRACE(seed);
     std::mt19937 random(static_cast<std::uint32_t>(seed));
@@ -55,18 +55,18 @@ TEST(EquitablePaths, SpreadEachLeafEvenlyOverItsLiveSpines) {
   }
 }
 
-TEST(EquitablePaths, ApplyOnlyWhereAllLeavesInUseSeeTheSame) {
+TEST(EquitablePaths, ApplyOnlyIfAllLeavesInUseReachTheSameSpines) {
   Assignment assignment;
   const Commodity across{.source = 0, .destination = 1};
   auto fabric = Fabric::LeafSpine(3, 3);
   EXPECT_FALSE(Assign(*fabric, {}, assignment));
   EXPECT_FALSE(
       Assign(*fabric, {across, {.source = 1, .destination = 0, .subflows = 2}}, assignment));
-  EXPECT_EQ(assignment.paths, std::vector<std::int32_t>(3, kNoPath)) << "nothing is changed";
+  EXPECT_EQ(assignment.paths, std::vector<std::int32_t>(3, kNoPath)) << "it must stay unchanged";
   fabric->Fail("leaf2--spine0");
   EXPECT_TRUE(Assign(*fabric, {across}, assignment)) << "leaf 2 is not in use";
   EXPECT_FALSE(Assign(*fabric, {across, {.source = 2, .destination = 1}}, assignment));
-  // A leaf that sees no spine at all is left out.
+  // A leaf that reaches no spine is left out.
   fabric->Fail("leaf2--spine1");
   fabric->Fail("leaf2--spine2");
   ASSERT_TRUE(Assign(*fabric, {across, {.source = 2, .destination = 1}}, assignment));

@@ -15,19 +15,19 @@
 namespace espalier::controller {
 namespace {
 
-TEST(LoadBounds, RoundsUpToWhatSharesCanMake) {
+TEST(LoadBounds, RoundsUpToASumOfShares) {
   auto fabric = Fabric::LeafSpine(4, 2);
   const std::vector<std::int64_t> four(4, 100'000'000'000);
   EXPECT_EQ(ComputeCutBound(fabric->view, 5 * kLoadUnit, kLoadUnit, four), (Load{2, 1}));
   EXPECT_EQ(ComputeCutBound(fabric->view, 5 * kLoadUnit, kLoadUnit / 2, four), (Load{3, 2}));
   EXPECT_EQ(ComputeCutBound(fabric->view, 5 * kLoadUnit, kLoadUnit / 4, four), (Load{5, 4}));
   const std::vector<std::int64_t> mixed = {100'000'000'000, 50'000'000'000};
-  // Two flows on the fast link and none on the slow one, or one on each: 2 either way.
+  // Two flows on the fast link and none on the slow one, or one on each: 2 in both cases.
   EXPECT_EQ(ComputeCutBound(fabric->view, 2 * kLoadUnit, kLoadUnit, mixed), (Load{2, 1}));
   EXPECT_EQ(ComputeCutBound(fabric->view, 3 * kLoadUnit, kLoadUnit, mixed), (Load{2, 1}));
 }
 
-// The least of the greatest loads, by trying every way to put the portions on the links.
+// The least maximum load, by trying all distributions of the portions over the links.
 Load LeastByHand(const FabricView& view, std::int64_t portions, std::int64_t portion,
                  std::span<const std::int64_t> capacities) {
   if (capacities.size() == 1) return MakeLoad(view, portions * portion, capacities.front());
@@ -39,7 +39,7 @@ Load LeastByHand(const FabricView& view, std::int64_t portions, std::int64_t por
   return best;
 }
 
-TEST(LoadBounds, AreWhatTheBestOfAllWaysMakes) {
+TEST(LoadBounds, AreReachedByTheBestDistribution) {
   auto fabric = Fabric::LeafSpine(4, 2);
   for (const std::uint64_t seed : SeedsToTry(1, 300)) {
     SCOPED_TRACE(seed);
@@ -52,7 +52,7 @@ TEST(LoadBounds, AreWhatTheBestOfAllWaysMakes) {
     const std::int64_t portions = 1 + random() % 9;
     const Load expected = LeastByHand(fabric->view, portions, portion, capacities);
     EXPECT_EQ(ComputeCutBound(fabric->view, portions * portion, portion, capacities), expected);
-    // A part of a portion takes as much room as a whole one.
+    // A fraction of a portion takes as much room as a whole one.
     EXPECT_EQ(ComputeCutBound(fabric->view, portions * portion - 1, portion, capacities), expected);
   }
 }
@@ -66,7 +66,7 @@ TEST(LoadBounds, CountTheCutsAroundLeavesAndPairs) {
   // Leaf 0 sends three over two links, leaf 2 receives one.
   const Commodities around = {across, across, {.source = 0, .destination = 2}};
   EXPECT_EQ(ComputeLowerBound(fabric->view, around), (Load{2, 1}));
-  // What stays in a leaf, and what has no path, does not count.
+  // Flows within a leaf and flows without a path do not count.
   const Commodities local(9, {.source = 1, .destination = 1});
   EXPECT_EQ(ComputeLowerBound(fabric->view, local), Load{});
   fabric->Fail("leaf0--spine0");

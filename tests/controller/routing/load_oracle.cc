@@ -22,7 +22,7 @@ double ObjectiveOf(const std::string& solution) {
   return std::stod(solution.substr(kStart.size()));
 }
 
-// Of all ways on their paths, units by link; none of them on a path that is not usable.
+// The units on each link by the paths of all subflows; fails if a path is not usable.
 std::vector<std::int64_t> LoadsOf(Fabric& fabric, const Commodities& flows,
                                   const Assignment& assignment) {
   std::vector<std::int64_t> loads(2 * fabric.topology.links().size());
@@ -96,7 +96,7 @@ double FractionalBound(Fabric& fabric, const Commodities& flows) {
 }
 
 Load BruteForce(Fabric& fabric, const Commodities& flows) {
-  // The ways in a row; the paths of each.
+  // All subflows in a row, with the paths of each.
   std::vector<std::pair<std::int64_t, std::vector<std::vector<std::size_t>>>> subflows;
   for (const Commodity& flow : flows) {
     const auto paths = UsablePaths(fabric, flow);

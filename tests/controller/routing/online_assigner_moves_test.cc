@@ -12,8 +12,8 @@ namespace {
 
 constexpr OnlineAssigner::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};
 
-// Spine 0 is taken at leaf 0 by `first`, spine 1 at leaf 3 by `second`: a flow from 0 to 3 finds
-// room where one of them moves.
+// `first` takes spine 0 at leaf 0, and `second` takes spine 1 at leaf 3. A flow from leaf 0 to leaf
+// 3 finds room only if one of them moves.
 class Corner {
  public:
   Corner()
@@ -33,7 +33,7 @@ class Corner {
     paths_.SetInProgress(first_);
     paths_.SetInProgress(second_);
   }
-  // Who moves for it, if anybody; then all is as before.
+  // Returns which subflow moves for it, if any, and restores the state before.
   std::vector<SubflowId> Start(const OnlineAssigner::Options& options) {
     const auto subflow = paths_.Add(0, 3);
     std::vector<SubflowId> moved;
@@ -49,7 +49,7 @@ class Corner {
 
  private:
   std::unique_ptr<Fabric> fabric_;
-  std::vector<std::int64_t> bytes_{0, 0, 0};  // by way
+  std::vector<std::int64_t> bytes_{0, 0, 0};  // by subflow
   OnlineAssigner paths_;
   SubflowId first_;
   SubflowId second_;
@@ -57,7 +57,7 @@ class Corner {
 
 using Ways = std::vector<SubflowId>;
 
-TEST(OnlineAssigner, MovesNoPinnedWayAndNoMoreBytesThanAllowed) {
+TEST(OnlineAssigner, MovesNoPinnedSubflowAndNoMoreBytesThanAllowed) {
   Corner corner;
   EXPECT_EQ(corner.Start(kAnyMoves).size(), 1U);
   corner.SetBytes(1'000, 100);
@@ -74,7 +74,7 @@ TEST(OnlineAssigner, MovesNoPinnedWayAndNoMoreBytesThanAllowed) {
   EXPECT_EQ(corner.Start(kAnyMoves), Ways{});
 }
 
-TEST(OnlineAssigner, MovesTheWayWithFewerBytesInFlightAndFirstOneThatIsNotLive) {
+TEST(OnlineAssigner, MovesTheSubflowWithFewestBytesInFlightAndThoseNotInProgressFirst) {
   Corner corner;
   corner.SetBytes(5, 7);
   EXPECT_EQ(corner.Start(kAnyMoves), Ways{corner.first()});

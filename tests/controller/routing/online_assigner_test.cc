@@ -15,7 +15,7 @@ using fabric::LinkState;
 
 constexpr OnlineAssigner::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};
 
-// Live flows, and what has been told about them: it follows the moves one by one.
+// A set of flows and their paths according to the reported moves, which it applies one by one.
 class Cluster {
  public:
   Cluster(Fabric& fabric, std::uint32_t subflows)
@@ -42,7 +42,7 @@ class Cluster {
     flows_[flow] = flows_.back();
     flows_.pop_back();
   }
-  // Others than the last may move only if that is allowed.
+  // Other subflows than the last one may move only if that is allowed.
   void Follow(std::span<const OnlineAssigner::Move> moves, SubflowId own) {
     for (const OnlineAssigner::Move& move : moves) {
       EXPECT_EQ(move.subflow == own, &move == &moves.back());
@@ -55,7 +55,7 @@ class Cluster {
     EXPECT_EQ(entry->second, move.from);
     entry->second = move.to;
   }
-  // Of the last start.
+  // The moves of the last Start.
   std::size_t others_moved() const { return others_moved_; }
 
   Commodities Flows() const {
@@ -64,7 +64,8 @@ class Cluster {
     return commodities;
   }
 
-  // All flows are where the moves said, on usable paths if there are any; loads are theirs.
+  // Checks that all flows are where the moves said, on usable paths if there are any, and that the
+  // loads are theirs.
   void ExpectValid() {
     std::vector<std::int64_t> loads(fabric_.view.capacities().size());
     for (const Flow& flow : flows_) {
@@ -89,7 +90,7 @@ class Cluster {
     }
   }
 
-  // Ways on lost links move, and no others.
+  // Checks that subflows on lost links move, and no others.
   void HandleLinkChange(const OnlineAssigner::Options& options) {
     fabric_.view.Refresh();
     const auto found = paths_.HandleLinkChange();
@@ -104,7 +105,7 @@ class Cluster {
       Follow(paths_.Start(subflow, options), subflow);
       if (paths_.IsOnUsablePath(subflow)) continue;
       Follow({subflow, path_of_[subflow], kNoPath});
-      paths_.Place(subflow, kNoPath);  // nothing leads there any more
+      paths_.Place(subflow, kNoPath);  // no usable path is left
     }
     for (const Flow& flow : flows_) {
       for (const auto subflow : flow.subflows) {
@@ -143,9 +144,9 @@ struct Shape {
   std::size_t flows;  // about
 };
 
-class LivePathsOnClos : public testing::TestWithParam<Shape> {};
+class OnlineAssignerOnClos : public testing::TestWithParam<Shape> {};
 
-TEST_P(LivePathsOnClos, StaysAtTheOptimumWhateverStartsEndsAndFails) {
+TEST_P(OnlineAssignerOnClos, StaysAtTheOptimumThroughArrivalsDeparturesAndFailures) {
   const auto [spines, leaves, subflows, flows] = GetParam();
   std::mt19937 random(static_cast<std::uint32_t>(spines * leaves));
   auto fabric = Fabric::LeafSpine(spines, leaves);
@@ -173,7 +174,7 @@ TEST_P(LivePathsOnClos, StaysAtTheOptimumWhateverStartsEndsAndFails) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, LivePathsOnClos,
+INSTANTIATE_TEST_SUITE_P(Shapes, OnlineAssignerOnClos,
                          testing::Values(Shape{4, 6, 1, 24}, Shape{5, 4, 1, 50},
                                          Shape{8, 12, 1, 96}, Shape{3, 5, 2, 20},
                                          Shape{7, 5, 4, 30}, Shape{1, 4, 1, 12}),
@@ -183,8 +184,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LivePathsOnClos,
                                   std::to_string(shape.param.subflows) + "Ways";
                          });
 
-// Jobs come and go at once: the whole stays at the optimum, and so does every leaf.
-TEST_P(LivePathsOnClos, StartsWholeJobsAtTheOptimum) {
+// Whole jobs arrive and depart: the fabric stays at the optimum, and so does every leaf.
+TEST_P(OnlineAssignerOnClos, StartsWholeJobsAtTheOptimum) {
   const auto [spines, leaves, subflows, flows] = GetParam();
   std::mt19937 random(static_cast<std::uint32_t>(7 * spines + leaves));
   auto fabric = Fabric::LeafSpine(spines, leaves);
@@ -232,7 +233,7 @@ TEST_P(LivePathsOnClos, StartsWholeJobsAtTheOptimum) {
   }
 }
 
-TEST(OnlineAssigner, StartsAllThatCanBeReachedAndMovesNobodyWhereNoneMay) {
+TEST(OnlineAssigner, PlacesAllRoutableFlowsAndMovesNoneIfNotAllowed) {
   auto fabric = Fabric::LeafSpine(2, 4);
   fabric->SetState("leaf3--spine0", LinkState::kDown);
   fabric->SetState("leaf3--spine1", LinkState::kDown);
@@ -277,7 +278,7 @@ TEST(OnlineAssigner, KeepsEveryLeafAtItsOwnOptimum) {
   }
 }
 
-TEST(OnlineAssigner, MovesOnlyWhatMustMoveWhereNoMovesAreAllowed) {
+TEST(OnlineAssigner, MovesOnlyAffectedFlowsIfNoMovesAreAllowed) {
   std::mt19937 random(12);
   auto fabric = Fabric::LeafSpine(8, 8);
   Cluster cluster(*fabric, 1);
@@ -300,8 +301,8 @@ TEST(OnlineAssigner, MovesOnlyWhatMustMoveWhereNoMovesAreAllowed) {
   EXPECT_TRUE(cluster.paths().Rebalance({}).empty());
 }
 
-// The new flow's leaves have one free spine each, not the same, and two long chains lead on: any
-// way to make room moves every flow of one of them.
+// The new flow's leaves have one free spine each, not the same one. Making room means moving every
+// flow of one of two long chains.
 TEST(OnlineAssigner, FollowsALongChainButNoFurtherThanAllowed) {
   constexpr std::uint32_t kSteps = 12;
   constexpr std::size_t kLength = 2 * kSteps - 1;
@@ -331,7 +332,7 @@ TEST(OnlineAssigner, FollowsALongChainButNoFurtherThanAllowed) {
   }
 }
 
-TEST(OnlineAssigner, LeavesAWayWhereItIsWhenNothingElseIsUsable) {
+TEST(OnlineAssigner, LeavesASubflowInPlaceIfNoOtherPathIsUsable) {
   auto fabric = Fabric::LeafSpine(2, 2);
   OnlineAssigner paths(fabric->view);
   const auto subflow = paths.Add(0, 1);
@@ -351,7 +352,8 @@ TEST(OnlineAssigner, LeavesAWayWhereItIsWhenNothingElseIsUsable) {
   EXPECT_EQ(paths.PathOf(subflow), 1);
 }
 
-// Single links fail: no theorem says what is possible, so it is compared with a full run.
+// Single links fail. No theorem gives the optimum then, so the test compares with an assignment
+// from scratch.
 TEST(OnlineAssigner, StaysCloseToAFullRunWhereSingleLinksFail) {
   std::mt19937 random(13);
   int equal = 0;
@@ -386,9 +388,8 @@ TEST(OnlineAssigner, StaysCloseToAFullRunWhereSingleLinksFail) {
   EXPECT_GE(equal * 100, all * 95) << equal << " of " << all;
 }
 
-// What a link bears is told of in several ways: nothing, one whole flow, one part, a few ways,
-// many.
-TEST(OnlineAssigner, KnowsWhatIsOnEveryLinkWhereWholeFlowsAndPartsMeet) {
+// Links are stored in several forms: idle, one whole flow, one part of a flow, few subflows, many.
+TEST(OnlineAssigner, KnowsTheSubflowsOfEveryLinkIfWholeFlowsAndPartsMix) {
   std::mt19937 random(17);
   auto fabric = Fabric::LeafSpine(3, 4);
   OnlineAssigner paths(fabric->view);
@@ -399,7 +400,7 @@ TEST(OnlineAssigner, KnowsWhatIsOnEveryLinkWhereWholeFlowsAndPartsMeet) {
   };
   std::map<SubflowId, Entry> subflows;
   for (int step = 0; step < 8'000; ++step) {
-    const std::size_t wanted = step / 500 % 2 == 0 ? 8 : 40;  // links with few ways, and with many
+    const std::size_t wanted = step / 500 % 2 == 0 ? 8 : 40;  // few and many subflows per link
     if (subflows.size() > random() % (2 * wanted)) {
       const auto gone = std::next(subflows.begin(), static_cast<long>(random() % subflows.size()));
       paths.Remove(gone->first);
@@ -413,7 +414,7 @@ TEST(OnlineAssigner, KnowsWhatIsOnEveryLinkWhereWholeFlowsAndPartsMeet) {
     }
     if (!subflows.empty() && random() % 4 == 0) {
       const auto any = std::next(subflows.begin(), static_cast<long>(random() % subflows.size()));
-      paths.Place(any->first, static_cast<std::int32_t>(random() % 4) - 1);  // wherever, or nowhere
+      paths.Place(any->first, static_cast<std::int32_t>(random() % 4) - 1);  // any path, or none
     }
     std::map<std::uint32_t, std::vector<SubflowId>> on;
     std::map<std::uint32_t, std::int64_t> loads;

@@ -1,4 +1,4 @@
-// Assignments and bounds against linear and integer programs, solved by another program.
+// Compares assignments and bounds with linear and integer programs that cbc solves.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace espalier::controller {
 namespace {
 
-// To the next whole number of ways; cbc prints eight digits.
+// Rounds up to whole numbers of shares; cbc prints eight digits.
 double RoundUp(double load, std::uint32_t subflows) {
   return std::ceil(load * subflows - 1e-5) / subflows;
 }
@@ -52,7 +52,7 @@ TEST(Optimality, SplitIsNeverWorseAndWithinOneShareOfTheProgramsBound) {
     for (const std::uint32_t subflows : {2U, 4U, 8U, 16U}) {
       for (Commodity& flow : flows) flow.subflows = subflows;
       const Assignment result = assigner.Optimal(flows);
-      SCOPED_TRACE(testing::Message() << "round " << round << ", " << subflows << " ways");
+      SCOPED_TRACE(testing::Message() << "round " << round << ", " << subflows << " subflows");
       ExpectValid(*fabric, flows, result);
       EXPECT_LE(result.max_load, whole);
       EXPECT_GE(result.max_load.Value(), RoundUp(fraction, subflows) - 1e-9);
@@ -62,7 +62,7 @@ TEST(Optimality, SplitIsNeverWorseAndWithinOneShareOfTheProgramsBound) {
   }
 }
 
-// What the cuts say is never more than what an integer program finds.
+// The bound by cuts never exceeds what an integer program finds.
 TEST(Optimality, BoundHoldsOnFabricsOfUnequalRatesAndOfThreeTiers) {
   std::mt19937 random(13);
   for (int round = 0; round < 12; ++round) {

@@ -15,7 +15,7 @@ class Rates : public testing::Test {
     const fabric::LinkId id = *fabric_->topology.FindLink(link);
     return static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
   }
-  // Rates as parts of a link's, with these paths for the ways.
+  // Rates relative to a link's, with these paths for the subflows.
   std::vector<double> Predict(const Commodities& flows, const std::vector<std::int32_t>& paths) {
     assignment_.Clear(flows);
     assignment_.paths = paths;
@@ -35,7 +35,7 @@ class Rates : public testing::Test {
   Assignment assignment_;
 };
 
-TEST_F(Rates, FlowsShareALinkAndWhoIsHeldBackLeavesTheRest) {
+TEST_F(Rates, FlowsShareALinkAndSlowerOnesLeaveTheRestToOthers) {
   const Commodity a{.source = 0, .destination = 1};
   const Commodity b{.source = 0, .destination = 2};
   const Commodity c{.source = 1, .destination = 2};
@@ -46,7 +46,7 @@ TEST_F(Rates, FlowsShareALinkAndWhoIsHeldBackLeavesTheRest) {
   ExpectNear(Predict({a, a, b, c}, {0, 0, 0, 0}), {1.0 / 3, 1.0 / 3, 1.0 / 3, 2.0 / 3});
 }
 
-TEST_F(Rates, NicsBoundFlowsAndTheUnitLocalOnesWithoutNics) {
+TEST_F(Rates, NicsLimitFlowsAndTheUnitRateLimitsLocalOnesWithoutNics) {
   const Commodity local{.source = 0, .destination = 0};
   Commodity bound = local;
   bound.source_link = Link("h0--leaf0");
@@ -56,11 +56,11 @@ TEST_F(Rates, NicsBoundFlowsAndTheUnitLocalOnesWithoutNics) {
   const double nic = static_cast<double>(fabric_->view.capacities()[bound.source_link]) /
                      static_cast<double>(fabric_->view.unit_bps());
   ExpectNear(Predict({bound, across}, {kNoPath, 0}), {nic / 2, nic / 2});
-  // No path: no rate, and no part of the NIC.
+  // No path: no rate, and no share of the NIC.
   ExpectNear(Predict({bound, across}, {kNoPath, kNoPath}), {nic, 0});
 }
 
-TEST_F(Rates, AFlowIsAsFastAsItsSlowestWay) {
+TEST_F(Rates, AFlowIsAsFastAsItsSlowestSubflow) {
   const Commodity split{.source = 0, .destination = 1, .subflows = 2};
   const Commodity whole{.source = 0, .destination = 2};
   ExpectNear(Predict({split}, {0, 1}), {2});

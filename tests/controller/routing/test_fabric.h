@@ -16,7 +16,7 @@ namespace espalier::controller {
 
 using Commodities = std::vector<Commodity>;
 
-// A fabric and all that looks at it.
+// A fabric with its path table and view.
 struct Fabric {
   explicit Fabric(fabric::TopologySpec spec)
       : topology(*fabric::Topology::Build(std::move(spec))),
@@ -44,7 +44,7 @@ struct Fabric {
     }
     view.Refresh();
   }
-  // About so many of all switch-to-switch links, in percent.
+  // Fails about this percentage of all switch-to-switch links.
   void FailSome(std::mt19937& random, std::uint32_t percent) {
     for (std::size_t i = 0; i < topology.links().size(); ++i) {
       const fabric::LinkId link(static_cast<std::int32_t>(i));

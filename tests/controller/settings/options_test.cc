@@ -1,4 +1,4 @@
-// What the options mean for starts.
+// Tests what the options mean for flow arrivals.
 #include "controller/settings/options.h"
 
 #include <gtest/gtest.h>
@@ -6,14 +6,14 @@
 namespace espalier::controller {
 namespace {
 
-TEST(ChainOptions, LetStartsMoveNewFlowsFreelyAndSoManyLiveOnes) {
+TEST(ChainOptions, LetArrivalsMoveNewFlowsFreelyAndLimitFlowsInProgress) {
   const auto chains = ChainOptions({.moved_bytes_per_start = 77}, 3);
   EXPECT_EQ(chains.max_moves, 64U);
   EXPECT_EQ(chains.max_in_progress_moves, 3U);
   EXPECT_EQ(chains.max_moved_bytes, 77);
 }
 
-TEST(ChainOptions, GreedyMovesNobody) {
+TEST(ChainOptions, GreedyMovesNoFlow) {
   EXPECT_EQ(ChainOptions({.algorithm = Algorithm::kGreedy}, 3).max_moves, 0U);
 }
 

@@ -34,7 +34,7 @@ TEST(Policies, AreSetAsTheyAreRead) {
   EXPECT_FALSE(options.plan_ahead);
 }
 
-TEST(Policies, HoldInsteadOfTheConfigurationWhereTheyMakeSense) {
+TEST(Policies, OverrideTheConfigurationWhereTheyAreValid) {
   const ControllerOptions options =
       WithPolicies({.moves_per_start = 7, .plan_ahead = true},
                    {{"plan_ahead", Saying(false)},
@@ -44,7 +44,7 @@ TEST(Policies, HoldInsteadOfTheConfigurationWhereTheyMakeSense) {
   EXPECT_EQ(options.moves_per_start, 7U);
 }
 
-TEST(Weights, AreOneWhereNothingWasSaid) {
+TEST(Weights, AreOneWithoutAnIntent) {
   const std::vector<std::string> jobs = {"", "a", "b", "c"};
   EXPECT_TRUE(WeightsOf(jobs, {}).empty());
   EXPECT_TRUE(WeightsOf(jobs, {{"d", Saying(JobWeight{9})}}).empty());

@@ -1,4 +1,4 @@
-// The options that hold: those of the configuration, and policies on top.
+// Tests the options in force: those of the configuration, overridden by policies.
 #include "controller/settings/settings.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(Settings, AreThoseOfTheConfigurationAtFirst) {
   EXPECT_EQ(settings.configured().moves_per_start, 7U);
 }
 
-TEST(Settings, PoliciesHoldUntilTheyAreTakenBack) {
+TEST(Settings, PoliciesApplyUntilTheyAreRemoved) {
   Settings settings({.moves_per_start = 7});
   const ControllerOptions& now = settings.now();  // stays valid
   settings.Apply(Policy("moves_per_start", 0));
@@ -33,7 +33,7 @@ TEST(Settings, PoliciesHoldUntilTheyAreTakenBack) {
   EXPECT_FALSE(now.limit_rates);
 }
 
-TEST(Settings, AConfigurationThatIsReadAgainHoldsFromTheNextApplyUnderThePolicies) {
+TEST(Settings, AReloadedConfigurationTakesEffectWithTheNextApply) {
   Settings settings({.moves_per_start = 7});
   settings.Apply(Policy("moves_per_start", 0));
   settings.Reload({.moves_per_start = 9, .plan_ahead = false});
@@ -45,7 +45,7 @@ TEST(Settings, AConfigurationThatIsReadAgainHoldsFromTheNextApplyUnderThePolicie
   EXPECT_EQ(settings.now().moves_per_start, 9U);
 }
 
-TEST(Settings, ReloadTakesWhatNeedsNoRestartAndNothingElse) {
+TEST(Settings, ReloadTakesOnlyFieldsThatNeedNoRestart) {
   Settings settings({.heartbeat_interval = 1s, .lease = 1min, .verify_interval = 1s});
   ControllerOptions read{.instance = 5,
                          .heartbeat_interval = 2s,

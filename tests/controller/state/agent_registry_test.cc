@@ -1,4 +1,4 @@
-// Who is connected as which agent.
+// The registry of agents.
 #include "controller/state/agent_registry.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(AgentRegistry, FindsAnAgentByItsPeerWhileItIsConnected) {
   agents.Disconnect(id);
   EXPECT_EQ(agents.FindByPeer(kPeer), std::nullopt);
   EXPECT_EQ(agents.At(id).peer, std::nullopt);
-  agents.Disconnect(id);  // once more: nothing
+  agents.Disconnect(id);  // a second time: no effect
 }
 
 TEST(AgentRegistry, ANewConnectionTakesThePlaceOfTheOldOne) {

@@ -1,4 +1,4 @@
-// What edges of forests reserve, by itself.
+// Reservations of forest edges, without the rest of the controller.
 #include "controller/state/edge_reservations.h"
 
 #include <gtest/gtest.h>
@@ -12,18 +12,18 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::uint16_t kPort = 0xC000;
-constexpr std::uint64_t kFirst = std::uint64_t{1} << 63U;
+constexpr std::uint16_t kEdgePort = 0xC000;
+constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63U;
 
 class Edges : public testing::Test {
  protected:
   // From h0 to h1.
   EdgeReservation Edge(const std::string& job, std::int32_t path, std::int64_t load) {
     const fabric::PortKey key{.source = Node("h0"), .destination = Node("h1")};
-    flow_paths_.TakePort(key, kPort);
+    flow_paths_.TakePort(key, kEdgePort);
     return {.job = flows_.JobIndex(job, AgentId(0)),
             .key = key,
-            .source_port = kPort,
+            .source_port = kEdgePort,
             .source_leaf = Node("leaf0"),
             .destination_leaf = Node("leaf1"),
             .path = fabric::PathIndex(path),
@@ -43,7 +43,7 @@ class Edges : public testing::Test {
   EdgeReservations edges_{flow_paths_, flows_};
 };
 
-TEST_F(Edges, HaveTheirLoadOnTheirPathsUntilTheyAreClosed) {
+TEST_F(Edges, LoadTheirPathsUntilTheyAreClosed) {
   const std::uint64_t fingerprint = flow_paths_.fingerprint();
   const EdgeName first = edges_.Open(AgentId(0), Edge("job", 1, kLoadUnit / 3));
   const EdgeName second = edges_.Open(AgentId(0), Edge("job", 1, kLoadUnit / 4));
@@ -59,14 +59,14 @@ TEST_F(Edges, HaveTheirLoadOnTheirPathsUntilTheyAreClosed) {
   flow_paths_.CheckInvariants();
 }
 
-TEST_F(Edges, AreKnownByAgentsAndNumbersThatNoneHadBefore) {
+TEST_F(Edges, AreNamedByAgentsAndNumbersThatAreNeverReused) {
   const EdgeName one = edges_.Open(AgentId(1), Edge("job", 0, 1));
   const EdgeName two = edges_.Open(AgentId(0), Edge("job", 0, 1));
   edges_.Close(one);
   const EdgeName three = edges_.Open(AgentId(1), Edge("job", 0, 1));
   const EdgeName four = edges_.Open(AgentId(0), Edge("job", 0, 1));
-  EXPECT_EQ(one.number.value(), kFirst);
-  EXPECT_EQ(three.number.value(), kFirst + 2);
+  EXPECT_EQ(one.number.value(), kFirstNumber);
+  EXPECT_EQ(three.number.value(), kFirstNumber + 2);
   std::vector<EdgeName> names;
   for (const auto& [name, edge] : edges_.all()) names.push_back(name);
   EXPECT_EQ(names, (std::vector{two, four, three}));
@@ -94,7 +94,7 @@ TEST_F(Edges, KeepTheNamesOfTheirJobs) {
   EXPECT_NE(flows_.JobName(job), "mine");
 }
 
-TEST_F(Edges, DoNotMoveForOthers) {
+TEST_F(Edges, AreNotMovedByOthers) {
   const EdgeName edge = edges_.Open(AgentId(0), Edge("job", 0, 3 * kLoadUnit));
   for (std::uint64_t id = 1; id <= 2; ++id) {
     Flow flow;
@@ -122,10 +122,10 @@ TEST_F(EdgesDeathTest, AnEdgeIsClosedOnce) {
 }
 TEST_F(EdgesDeathTest, ChecksThatPortsAreTaken) {
   const EdgeName edge = edges_.Open(AgentId(0), Edge("job", 0, 1));
-  flow_paths_.ReleasePort(edges_.Find(edge)->key, kPort);
+  flow_paths_.ReleasePort(edges_.Find(edge)->key, kEdgePort);
   EXPECT_DEATH(edges_.CheckInvariants(), "port 49152 is free");
 }
-TEST_F(EdgesDeathTest, ChecksThatNobodyElseReserves) {
+TEST_F(EdgesDeathTest, ChecksThatOnlyEdgesReserve) {
   edges_.Open(AgentId(0), Edge("job", 0, 1));
   flow_paths_.Reserve(Node("leaf0"), Node("leaf1"), 1, 1);
   EXPECT_DEATH(edges_.CheckInvariants(), "1 edges have 2 reservations");

@@ -1,4 +1,4 @@
-// The latest events, and what each source of them can cause.
+// The event history and its limits for each source.
 #include "controller/state/event_history.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr HistoryLimits kSmall{.events = 6,
                                .per_second = 1,
                                .tell_dropped = std::chrono::seconds(10)};
 
-// "kind text" of each.
+// Each event as "kind text".
 Words Read(const EventHistory& history, std::uint64_t since = 0, std::size_t most = 1'000) {
   Words words;
   for (const HistoryEvent& event : history.Since(since, most)) {
@@ -29,7 +29,7 @@ Words Read(const EventHistory& history, std::uint64_t since = 0, std::size_t mos
   return words;
 }
 
-TEST(EventHistory, NumbersEventsAndGivesThoseSince) {
+TEST(EventHistory, NumbersEventsAndReturnsThoseAfterANumber) {
   EventHistory history;
   EXPECT_EQ(history.last_sequence(), 0U);
   for (const char* const text : {"1", "2", "3"}) history.Record(kStart, "did", text);
@@ -47,7 +47,7 @@ TEST(EventHistory, KeepsTheLatest) {
   EXPECT_EQ(Read(history), (Words{"did 3", "did 4", "did 5", "did 6", "did 7", "did 8"}));
 }
 
-TEST(EventHistory, OneSourceTakesTheRoomOfItsOwnEventsAlone) {
+TEST(EventHistory, OneSourceDisplacesOnlyItsOwnEvents) {
   EventHistory history(kSmall);
   history.Record(kStart, "did", "it");
   history.RecordOf("h0", kStart, "up", "a");
@@ -65,8 +65,8 @@ TEST(EventHistory, AllSourcesTogetherLeaveRoomForOperators) {
   EXPECT_EQ(Read(history), (Words{"did it", "up 6", "up 7", "up 8", "up 9"}));
 }
 
-// The oldest of all is one of a source.
-TEST(EventHistory, OperatorsTakeTheRoomOfSources) {
+// The oldest event is one of a source.
+TEST(EventHistory, OperatorsDisplaceEventsOfSources) {
   EventHistory history(kSmall);
   history.RecordOf("h0", kStart, "up", "a");
   for (int i = 1; i <= 6; ++i) history.Record(kStart, "did", std::to_string(i));
@@ -76,7 +76,7 @@ TEST(EventHistory, OperatorsTakeTheRoomOfSources) {
   EXPECT_EQ(Read(history).back(), "up c");
 }
 
-TEST(EventHistory, ASourceCausesSoManyEventsOfAKindAtOnceAndInASecond) {
+TEST(EventHistory, LimitsTheBurstAndRateOfEachKindOfASource) {
   EventHistory history(kSmall);
   for (int i = 0; i < 5; ++i) history.RecordOf("h0", kStart, "up", std::to_string(i));
   EXPECT_EQ(Read(history), (Words{"up 0", "up 1"}));
@@ -89,14 +89,14 @@ TEST(EventHistory, ASourceCausesSoManyEventsOfAKindAtOnceAndInASecond) {
   EXPECT_EQ(Read(history).back(), "up later");
 }
 
-TEST(EventHistory, WhatOperatorsDoIsNeverDropped) {
+TEST(EventHistory, NeverDropsEventsOfOperators) {
   EventHistory history;
   for (int i = 0; i < 1'000; ++i) history.Record(kStart, "did", "");
   EXPECT_EQ(Read(history).size(), 1'000U);
   EXPECT_EQ(history.dropped(), 0U);
 }
 
-TEST(EventHistory, TellsWhatWasDroppedOnceInAWhile) {
+TEST(EventHistory, ReportsDroppedEventsPeriodically) {
   EventHistory history(kSmall);
   history.RecordDropped(kStart);
   EXPECT_EQ(history.last_sequence(), 0U);
@@ -119,7 +119,7 @@ TEST(EventHistory, TellsWhatWasDroppedOnceInAWhile) {
   EXPECT_EQ(Read(history).back(), "events_dropped of=h0 kind=up count=3");
 }
 
-TEST(EventHistory, RestoresWhatWasAndNumbersOnWellAbove) {
+TEST(EventHistory, RestoresEventsAndContinuesWithHigherNumbers) {
   EventHistory history(kSmall);
   history.Restore({});
   EXPECT_EQ(history.last_sequence(), 0U);
@@ -131,7 +131,7 @@ TEST(EventHistory, RestoresWhatWasAndNumbersOnWellAbove) {
   EXPECT_EQ(events[1].sequence, 9U);
   EXPECT_EQ(events[1].source, "h0");
   EXPECT_EQ(events[2].sequence, 9 + kSmall.events);
-  // Those restored count to what their source may have.
+  // Restored events count towards the limit of their source.
   history.RecordOf("h0", kStart, "up", "d");
   history.RecordOf("h0", kStart, "up", "e");
   EXPECT_EQ(Read(history), (Words{"did a", "did c", "up d", "up e"}));

@@ -1,4 +1,4 @@
-// The history in the store, in the time of the calendar.
+// The event history in the store, by wall time.
 #include "controller/state/event_persister.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class Persister : public testing::Test {
   EventHistory history_;
 };
 
-TEST_F(Persister, StoresEachEventOnceWithTheTimeOfTheCalendar) {
+TEST_F(Persister, StoresEachEventOnceWithWallTime) {
   EventPersister persister = Make(history_);
   history_.Record(loop_->Now() - 3s, "did", "it");
   history_.RecordOf("h0", loop_->Now(), "up", "h0");
@@ -51,7 +51,7 @@ TEST_F(Persister, StoresEachEventOnceWithTheTimeOfTheCalendar) {
   EXPECT_EQ(Stored(), (std::vector<std::uint64_t>{1, 2, 3}));
 }
 
-TEST_F(Persister, StoresALotInSeveralCalls) {
+TEST_F(Persister, StoresManyEventsInSeveralCalls) {
   EventPersister persister = Make(history_);
   for (int i = 0; i < 1'500; ++i) history_.Record(loop_->Now(), "did", "");
   persister.StoreNew();
@@ -61,7 +61,7 @@ TEST_F(Persister, StoresALotInSeveralCalls) {
   EXPECT_EQ(disk_.events.back().sequence, 1'500U);
 }
 
-TEST_F(Persister, StoresWhatIsLeftWhenItEnds) {
+TEST_F(Persister, StoresRemainingEventsWhenItEnds) {
   {
     EventPersister persister = Make(history_);
     history_.Record(loop_->Now(), "did", "the last");
@@ -69,7 +69,7 @@ TEST_F(Persister, StoresWhatIsLeftWhenItEnds) {
   EXPECT_EQ(Stored(), (std::vector<std::uint64_t>{1}));
 }
 
-TEST_F(Persister, RestoresWithTheTimeOfTheLoopAndStoresNothingTwice) {
+TEST_F(Persister, RestoresWithLoopTimeAndStoresNothingTwice) {
   const std::vector<StoredEvent> before = {{5, kWall - 90s, "did", "it", ""},
                                            {6, kWall - 30s, "up", "h0", "h0"}};
   EventPersister persister = Make(history_);
@@ -86,7 +86,7 @@ TEST_F(Persister, RestoresWithTheTimeOfTheLoopAndStoresNothingTwice) {
   EXPECT_GT(disk_.events[0].sequence, 6U);
 }
 
-TEST_F(Persister, GivesBackToAnotherHistoryWhatItStored) {
+TEST_F(Persister, RestoresStoredEventsIntoAnotherHistory) {
   {
     EventPersister persister = Make(history_);
     history_.Record(loop_->Now() - 2s, "did", "it");

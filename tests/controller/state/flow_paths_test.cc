@@ -1,4 +1,4 @@
-// Where flows are, against a model that knows it by heart.
+// Paths and ports of flows, compared with a simple model.
 #include "controller/state/flow_paths.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class Places {
   std::uint64_t next_ = 1;
 };
 
-TEST(FlowPaths, AWayHasAPlaceFromAddToRemoveAndAPathInBetween) {
+TEST(FlowPaths, ASubflowHasAnIdFromAddToRemoveAndAPathInBetween) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 2);
   FlowPaths& paths = places.flow_paths_;
@@ -73,11 +73,11 @@ TEST(FlowPaths, AWayHasAPlaceFromAddToRemoveAndAPathInBetween) {
   paths.Remove(places.flows_.At(slot).subflows[0]);
   EXPECT_EQ(places.WayOf(slot).subflow, std::nullopt);
   EXPECT_EQ(paths.PathOf(places.WayOf(slot)), std::nullopt);
-  paths.Remove(places.flows_.At(slot).subflows[0]);  // it has no place: nothing
+  paths.Remove(places.flows_.At(slot).subflows[0]);  // it has no id: no effect
   paths.CheckInvariants();
 }
 
-TEST(FlowPaths, KnowsWhoseAWayIs) {
+TEST(FlowPaths, KnowsTheOwnerOfEachSubflow) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 2);
   const SubflowId second = *places.WayOf(slot, 1).subflow;
@@ -89,7 +89,7 @@ TEST(FlowPaths, KnowsWhoseAWayIs) {
   EXPECT_EQ(places.flow_paths_.owner_count(), 3U);
 }
 
-TEST(FlowPaths, AWayPutsItsShareOnEachLinkOfItsPath) {
+TEST(FlowPaths, ASubflowPutsItsShareOnEachLinkOfItsPath) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 3);
   places.flow_paths_.Place(places.WayOf(slot), 1);
@@ -99,7 +99,7 @@ TEST(FlowPaths, AWayPutsItsShareOnEachLinkOfItsPath) {
   EXPECT_EQ(places.flow_paths_.live().LoadOf(link.Index()), kLoadUnit / 3 + 5);
 }
 
-TEST(FlowPaths, FingerprintsAreThoseOfPlansWhateverTheOrder) {
+TEST(FlowPaths, FingerprintsDoNotDependOnTheOrder) {
   Places one;
   Places other;
   const auto place = [](Places& places, FlowSlot slot, std::int32_t path) {
@@ -117,7 +117,7 @@ TEST(FlowPaths, FingerprintsAreThoseOfPlansWhateverTheOrder) {
             PathFingerprint(0, 1, 0, 1) + PathFingerprint(0, 2, 1, 1));
 }
 
-// A held flow is moved by no chain; one that cannot be moved is held whatever is said.
+// No chain moves a held flow. A flow that cannot be moved is always held.
 TEST(FlowPaths, HeldFlowsStayWhereTheyAre) {
   for (const bool movable : {true, false}) {
     Places places;
@@ -164,22 +164,22 @@ TEST(FlowPaths, NoTwoFlowsOfAKeyShareAPort) {
   EXPECT_FALSE(paths.ports().IsTaken(key, kPort));
 }
 
-// What the invariants are for: they notice.
-TEST(FlowPathsDeathTest, ChecksThatPortsOfWaysAreTaken) {
+// CheckInvariants detects violations.
+TEST(FlowPathsDeathTest, ChecksThatPortsOfSubflowsAreTaken) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
   places.flows_.At(slot).subflows[0].port = kPort;
   EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "port 49152 is free");
 }
-TEST(FlowPathsDeathTest, ChecksThatWaysAreTheirOwners) {
+TEST(FlowPathsDeathTest, ChecksThatSubflowsBelongToTheirOwners) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
   places.flow_paths_.Place(places.WayOf(slot), 0);
   places.flows_.At(slot).subflows[0].subflow.reset();
-  EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "is not its owner's");
+  EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "is not recorded in its flow");
 }
 
-// Everything at random, and the paths, loads and fingerprint as a map of paths has them.
+// Random operations; paths, loads and fingerprint are compared with a map of paths.
 class Storm {
  public:
   explicit Storm(std::uint64_t seed) : random_(seed) {}
@@ -316,7 +316,7 @@ class Storm {
     reserved_.push_back({flow_paths().Reserve(from, to, path, load), from, to, load});
     model_[reserved_.back().subflow] = path;
   }
-  // Nothing moves by itself: those on lost links are named.
+  // Nothing moves; the subflows on lost links are returned.
   void ChangeLink() {
     const auto link = *places_.topology_.FindLink("leaf" + std::to_string(Draw(4)) + "--spine" +
                                                   std::to_string(Draw(3)));
@@ -354,7 +354,7 @@ class Storm {
   std::map<SubflowId, std::int32_t> model_;
 };
 
-TEST(FlowPaths, AreWhereAModelHasThemThroughStorms) {
+TEST(FlowPaths, AgreesWithAModelUnderRandomUse) {
   for (const std::uint64_t seed : SeedsToTry(1, 10)) {
     SCOPED_TRACE("ESPALIER_SEED=" + std::to_string(seed));
     Storm storm(seed);

@@ -49,7 +49,7 @@ TEST(FlowTable, TakesProgressInAnyOrderAndSkipsUnknownFlows) {
   table.TakeProgress(AgentId(99), std::vector{ProgressOf(5, 1)}, TimePoint{});
 }
 
-TEST(FlowTable, NamesTheFlowsWhoseTimeToBeLookedAtHasCome) {
+TEST(FlowTable, ReturnsTheFlowsThatAreDueForReview) {
   FlowTable table;
   const FlowSlot one = table.Open(FlowOf(kAgent, 1));
   const FlowSlot two = table.Open(FlowOf(kAgent, 2));
@@ -62,7 +62,7 @@ TEST(FlowTable, NamesTheFlowsWhoseTimeToBeLookedAtHasCome) {
   EXPECT_EQ(due_at(now), (std::vector{one, two}));
   table.IgnoreReportsBefore(one, now + std::chrono::seconds(1));
   EXPECT_EQ(due_at(now), std::vector{two});
-  EXPECT_EQ(table.ActivityOf(one).remaining_bytes, 10U);  // it is taken all the same
+  EXPECT_EQ(table.ActivityOf(one).remaining_bytes, 10U);  // the report is taken nevertheless
   EXPECT_EQ(due_at(now + std::chrono::seconds(1)), (std::vector{one, two}));
   table.IgnoreReportsBefore(one, TimePoint::max());
   table.Close(one);
@@ -95,17 +95,17 @@ TEST(JobNames, KeepTheirNumbersWhileFlowsAreOpenAndTheLatestIdleOnesAfter) {
   EXPECT_EQ(names.Intern("idle", 3), others);
 }
 
-TEST(JobNames, ANumberIsNotUsedAgainBeforeWhoKeepsSomethingByItHasHeard) {
+TEST(JobNames, ANumberIsNotReusedBeforeItWasTakenAsForgotten) {
   JobNames names;
   for (std::size_t i = 0; i <= JobNames::kMaxIdle; ++i) names.Intern("j" + std::to_string(i), 0);
-  const std::uint32_t anew = names.Intern("other", 1);
-  EXPECT_EQ(anew, names.size() - 1);
+  const std::uint32_t reused = names.Intern("other", 1);
+  EXPECT_EQ(reused, names.size() - 1);
   EXPECT_EQ(names.TakeForgotten(), std::vector<std::uint32_t>{1});
   EXPECT_EQ(names.Intern("j0", 1), 1U);  // as a new one
   EXPECT_EQ(names.Intern("", 5), 0U);
 }
 
-// Bytes that one report of a flow adds to what was known.
+// The bytes that one report of a flow announces for the first time.
 std::uint64_t NewBytes(FlowTable& table, wire::FlowProgress progress) {
   progress.id = wire::LocalFlowId(1);
   std::uint64_t bytes = 0;
@@ -116,8 +116,8 @@ std::uint64_t NewBytes(FlowTable& table, wire::FlowProgress progress) {
   return bytes;
 }
 
-// An epoch of 100 bytes, sent in turns between which the flow says that nothing is left.
-TEST(FlowTable, CountsTheRestOfAnEpochOnceHoweverOftenItIsAnnounced) {
+// A total of 100 bytes, sent in parts between which the flow reports that nothing remains.
+TEST(FlowTable, CountsAnnouncedBytesOnceHoweverOftenTheyAreAnnounced) {
   FlowTable table;
   table.Open(FlowOf(kAgent, 1));
   EXPECT_EQ(NewBytes(table, {.remaining_bytes = 100}), 100U);
@@ -130,7 +130,7 @@ TEST(FlowTable, CountsTheRestOfAnEpochOnceHoweverOftenItIsAnnounced) {
             100U);
 }
 
-TEST(FlowTable, CountsWhatGrowsWhereNothingSentIsTold) {
+TEST(FlowTable, CountsGrowthIfSentBytesAreNotReported) {
   FlowTable table;
   table.Open(FlowOf(kAgent, 1));
   EXPECT_EQ(NewBytes(table, {.remaining_bytes = 100}), 100U);
@@ -138,15 +138,15 @@ TEST(FlowTable, CountsWhatGrowsWhereNothingSentIsTold) {
   EXPECT_EQ(NewBytes(table, {.remaining_bytes = 80}), 30U);
 }
 
-// After a restart of the controller a flow may have sent much before.
-TEST(FlowTable, CountsNothingThatWasSentBeforeTheFirstReport) {
+// After a restart of the controller, a flow may have sent many bytes before.
+TEST(FlowTable, CountsNoBytesSentBeforeTheFirstReport) {
   FlowTable table;
   table.Open(FlowOf(kAgent, 1));
   EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1'000'000}), 10U);
   EXPECT_EQ(NewBytes(table, {.remaining_bytes = 10, .sent_bytes = 1'000'010}), 10U);
 }
 
-TEST(FlowTable, SumsOfAbsurdSizesStayWithinTheirType) {
+TEST(FlowTable, SumsOfHugeSizesDoNotOverflow) {
   FlowTable table;
   table.Open(FlowOf(kAgent, 1));
   constexpr std::uint64_t kHuge = std::numeric_limits<std::int64_t>::max();

@@ -1,4 +1,4 @@
-// Numbers for names of jobs, and which of them are forgotten.
+// Numbers of job names, and when they are forgotten.
 #include "controller/state/job_names.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr std::size_t kHost = 3;
 
 std::string Name(std::size_t number) { return "job" + std::to_string(number); }
 
-TEST(JobNames, TheNamelessJobIsNumberZeroForEver) {
+TEST(JobNames, TheJobWithoutANameIsAlwaysNumberZero) {
   JobNames jobs;
   EXPECT_EQ(jobs.Intern("", kHost), 0U);
   jobs.Begin(0);
@@ -58,7 +58,7 @@ TEST(JobNames, AJobWithOpenFlowsIsNotForgotten) {
   jobs.End(busy);
   for (std::size_t i = 0; i < 200; ++i) jobs.Intern(Name(i), kHost);
   EXPECT_EQ(jobs.Intern("busy", kHost), busy);
-  jobs.End(busy);  // now it is the latest that went idle
+  jobs.End(busy);  // the last one to become idle
   jobs.TakeForgotten();
   for (std::size_t i = 200; i < 200 + JobNames::kMaxIdle - 1; ++i) jobs.Intern(Name(i), kHost);
   EXPECT_EQ(jobs.Intern("busy", kHost), busy);
@@ -66,8 +66,8 @@ TEST(JobNames, AJobWithOpenFlowsIsNotForgotten) {
   EXPECT_EQ(jobs.TakeForgotten().back(), busy);
 }
 
-// Whoever keeps something by a number lets go of it first.
-TEST(JobNames, ANumberIsUsedAgainOnlyAfterItWasTakenAsForgotten) {
+// Users of a number can drop what they keep under it first.
+TEST(JobNames, ANumberIsReusedOnlyAfterItWasTakenAsForgotten) {
   JobNames jobs;
   const std::uint32_t first = jobs.Intern(Name(0), kHost);
   const auto name = jobs.Shared(first);
@@ -78,11 +78,11 @@ TEST(JobNames, ANumberIsUsedAgainOnlyAfterItWasTakenAsForgotten) {
   EXPECT_EQ(jobs.At(first), "");
   EXPECT_EQ(jobs.Intern("new", kHost), first);
   EXPECT_EQ(jobs.At(first), "new");
-  EXPECT_EQ(*name, Name(0));  // whoever holds it has it still
+  EXPECT_EQ(*name, Name(0));  // its holder keeps it
 }
 
-// A model of lists: what is open, and per host what is idle, longest first.
-TEST(JobNames, KeepsWhatAModelKeeps) {
+// A model made of lists: open jobs, and idle jobs by host, longest idle first.
+TEST(JobNames, AgreesWithAModelUnderRandomUse) {
   for (const std::uint64_t seed : SeedsToTry(1, 4)) {
     SCOPED_TRACE("ESPALIER_SEED=" + std::to_string(seed));
     std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-// When jobs communicate, and how long they would take by themselves.
+// When jobs communicate, and how long their rounds would take without contention.
 #include "controller/state/job_rounds.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class Rounds : public testing::Test {
   fabric::DirectedLink Link(const std::string& id, bool forward) const {
     return {*topology_.FindLink(id), forward};
   }
-  // One flow of the job has something to send for so long.
+  // One flow of the job has bytes to send for this long.
   void Busy(TimePoint from, Duration duration) {
     rounds_.Begin(kJob, from);
     rounds_.End(kJob, from + duration);
@@ -66,7 +66,7 @@ TEST_F(Rounds, ARoundIsNotOverWhileAnyFlowHasSomethingToSend) {
   EXPECT_TRUE(rounds_.Finished(kJob, kStart + 1h).empty());
 }
 
-TEST_F(Rounds, TheIdealIsThatOfTheNicWithMostToCarry) {
+TEST_F(Rounds, TheIdealIsThatOfTheNicWithTheMostBytes) {
   rounds_.Begin(kJob, kStart);
   const auto from = Link("h0--leaf0", true);
   rounds_.AddBytes(kJob, {from, Link("h2--leaf1", false), 8'000'000'000}, 1'000'000);
@@ -77,7 +77,7 @@ TEST_F(Rounds, TheIdealIsThatOfTheNicWithMostToCarry) {
   EXPECT_EQ(finished[0].ideal, 3ms);  // 3 MB out of h0 at 1 GB/s
 }
 
-TEST_F(Rounds, TheIdealIsThatOfThePairWhereItsFastestPathIsSlower) {
+TEST_F(Rounds, TheIdealIsThatOfThePairIfItsFastestPathIsSlower) {
   rounds_.Begin(kJob, kStart);
   const JobRounds::Ends pair{Link("h0--leaf0", true), Link("h2--leaf1", false), 800'000'000};
   rounds_.AddBytes(kJob, pair, 1'000'000);
@@ -87,14 +87,14 @@ TEST_F(Rounds, TheIdealIsThatOfThePairWhereItsFastestPathIsSlower) {
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 20ms);
 }
 
-TEST_F(Rounds, BytesWithoutAnEndCountAtTheOther) {
+TEST_F(Rounds, BytesWithOneUnknownEndCountAtTheOther) {
   rounds_.Begin(kJob, kStart);
   rounds_.AddBytes(kJob, {std::nullopt, Link("h2--leaf1", false), 0}, 4'000'000);
   rounds_.End(kJob, kStart + 10ms);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 4ms);
 }
 
-TEST_F(Rounds, WhatOneRoundSendsIsNotCountedInTheNext) {
+TEST_F(Rounds, BytesOfOneRoundDoNotCountInTheNext) {
   rounds_.Begin(kJob, kStart);
   rounds_.AddBytes(kJob, {Link("h0--leaf0", true), Link("h2--leaf1", false), 1'000'000}, 1'000'000);
   rounds_.End(kJob, kStart + 10ms);
@@ -114,7 +114,7 @@ TEST_F(Rounds, KeepsTheLatest64AndCountsAll) {
   EXPECT_EQ(rounds_.Count(kJob, kStart + 200s), 100U);
 }
 
-TEST_F(Rounds, AForgottenNumberBeginsAnew) {
+TEST_F(Rounds, AForgottenNumberStartsWithoutRounds) {
   Busy(kStart, 1ms);
   rounds_.Forget(kJob);
   rounds_.Forget(999);
@@ -124,7 +124,7 @@ TEST_F(Rounds, AForgottenNumberBeginsAnew) {
   EXPECT_EQ(rounds_.Count(kJob, kStart + 3s), 1U);
 }
 
-TEST_F(Rounds, OfAnUnknownJobThereIsNothing) {
+TEST_F(Rounds, AnUnknownJobHasNoRounds) {
   EXPECT_TRUE(rounds_.Finished(999, kStart).empty());
   EXPECT_EQ(rounds_.Begun(999, kStart), std::nullopt);
   EXPECT_EQ(rounds_.Count(999, kStart), 0U);

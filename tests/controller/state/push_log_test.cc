@@ -1,4 +1,4 @@
-// The latest decisions.
+// The log of pushed decisions.
 #include "controller/state/push_log.h"
 
 #include <gtest/gtest.h>

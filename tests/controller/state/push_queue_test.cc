@@ -1,4 +1,4 @@
-// What agents are yet to be told, each thing once.
+// Decisions that are not pushed yet, each queued once.
 #include "controller/state/push_queue.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Pushes : public testing::Test {
   PushQueue queue_{flows_};
 };
 
-TEST_F(Pushes, AnAgentThatWasNeverToldAnythingIsToBeToldEverything) {
+TEST_F(Pushes, AnAgentStartsWithAFullPush) {
   EXPECT_TRUE(queue_.NeedsFull(kSecond));
   EXPECT_TRUE(queue_.Of(kSecond).needs_full);
   EXPECT_TRUE(queue_.IsEmpty());  // but nothing was decided for it
@@ -38,7 +38,7 @@ TEST_F(Pushes, AnAgentThatWasNeverToldAnythingIsToBeToldEverything) {
   EXPECT_TRUE(queue_.NeedsFull(kFirst));
 }
 
-TEST_F(Pushes, AFlowIsToBeToldOnceUntilItIsTaken) {
+TEST_F(Pushes, AFlowIsQueuedOnceUntilItIsTaken) {
   const FlowSlot flow = Open(kSecond, 17);
   queue_.Of(kSecond).needs_full = false;
   queue_.MarkFlow(flow);
@@ -54,7 +54,7 @@ TEST_F(Pushes, AFlowIsToBeToldOnceUntilItIsTaken) {
   EXPECT_EQ(queue_.Of(kSecond).flows, Locals{wire::LocalFlowId(17)});
 }
 
-TEST_F(Pushes, AFlowThatIsClosedIsToldByItsLocalId) {
+TEST_F(Pushes, AClosedFlowIsQueuedByItsLocalId) {
   const FlowSlot flow = Open(kFirst, 4);
   queue_.MarkFlow(flow);
   flows_.Close(flow);
@@ -63,7 +63,7 @@ TEST_F(Pushes, AFlowThatIsClosedIsToldByItsLocalId) {
   EXPECT_EQ(queue_.Of(kFirst).flows, (Locals{wire::LocalFlowId(4), wire::LocalFlowId(5)}));
 }
 
-TEST_F(Pushes, AgentsAreInOrderWhateverIsMarkedFirst) {
+TEST_F(Pushes, AgentsAreSortedHoweverTheyAreMarked) {
   queue_.MarkAll(kSecond);
   queue_.MarkPlan(kFirst, {"train", 3});
   queue_.MarkAll(kSecond);
@@ -71,7 +71,7 @@ TEST_F(Pushes, AgentsAreInOrderWhateverIsMarkedFirst) {
   EXPECT_FALSE(queue_.IsEmpty());
 }
 
-TEST_F(Pushes, PlansOfRanksAreToBeToldOnce) {
+TEST_F(Pushes, PlansOfRanksAreQueuedOnce) {
   queue_.MarkPlan(kFirst, {"train", 3});
   queue_.MarkPlan(kFirst, {"train", 3});
   queue_.MarkPlan(kFirst, {"train", 1});
@@ -79,7 +79,7 @@ TEST_F(Pushes, PlansOfRanksAreToBeToldOnce) {
   EXPECT_TRUE(queue_.Of(kSecond).plans.empty());
 }
 
-TEST_F(Pushes, WhoIsToBeToldEverythingStaysSoUntilItIsTold) {
+TEST_F(Pushes, AFullPushStaysQueuedUntilItIsTaken) {
   queue_.Of(kFirst).needs_full = false;
   queue_.MarkPlan(kFirst, {"train", 3});
   EXPECT_FALSE(queue_.NeedsFull(kFirst));

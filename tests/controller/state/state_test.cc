@@ -1,4 +1,4 @@
-// What the state says of flows by its parts.
+// Queries about flows that combine several parts of the state.
 #include "controller/state/state.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ constexpr std::size_t kSector = 512;
 
 }  // namespace
 
-// SQLite's file: what it may keep in the memory that it gives for one.
+// The part of a file that lies in the memory that SQLite provides for it.
 struct CrashDisk::Handle {
   sqlite3_file base;  // first: SQLite's own part
   CrashDisk* disk;

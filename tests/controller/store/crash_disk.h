@@ -15,9 +15,9 @@
 
 namespace espalier::controller {
 
-// A disk under SQLite, in memory, on which anything can go wrong: an operation fails (once, or
-// from then on), a write is cut off in its middle, the disk is full, and the power can go: then of
-// what was written since a file's last fsync any part may be there or not, sector by sector.
+// An in-memory disk under SQLite with injectable faults: an operation fails once or from then on, a
+// write is cut off in its middle, the disk is full, or the power fails. After a power failure, any
+// part of the data since a file's last fsync may be present or lost, sector by sector.
 //
 // One connection at a time; its name, for Database::Open, is name(). Not thread-safe.
 class CrashDisk {
@@ -39,7 +39,7 @@ class CrashDisk {
   // Whether a fault has struck since FailAt.
   bool struck() const { return struck_; }
 
-  // The power goes: what a file then holds is drawn from `random`. No connection may be open.
+  // A power failure: `random` decides what each file then holds. No connection may be open.
   void LosePower(std::mt19937_64& random);
 
  private:
@@ -52,7 +52,7 @@ class CrashDisk {
   struct Handle;
   friend struct CrashDiskMethods;
 
-  // Counts an operation that changes a file; the fault that strikes it.
+  // Counts an operation that changes a file, and returns the fault that strikes it.
   Fault Strike();
 
   std::string name_;

@@ -47,7 +47,7 @@ TEST(LegacyFile, ErrorsNameThePlaceAndWhatIsWrong) {
   }
   EXPECT_NE(LegacyErrorOf("{\n  \"failed_nodes\": {\"s\": 2}}").find("intents.json:2:"),
             std::string::npos);
-  EXPECT_NE(LegacyErrorOf(R"({"failed_nodes": {"s": 2}})").find("reasons are strings"),
+  EXPECT_NE(LegacyErrorOf(R"({"failed_nodes": {"s": 2}})").find("each reason must be a string"),
             std::string::npos);
 }
 

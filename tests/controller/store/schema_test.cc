@@ -15,7 +15,7 @@ class SchemaTest : public StoreFolder {
   Database Open(const std::string& name = "store.db") {
     return Database::Open(folder_.path() + "/" + name).value();
   }
-  // All that the schema says, and what the tables of settings begin with.
+  // The whole schema, and the initial rows of the tables of settings.
   static std::string Everything(Database& database) {
     return database
                .ReadText(
@@ -46,7 +46,7 @@ TEST_F(SchemaTest, MigratesInOneTransaction) {
   EXPECT_TRUE(database.Prepare("SELECT * FROM standby").has_value());
   EXPECT_EQ(database.ReadInteger("SELECT count(*) FROM intent").value(), 1);
   EXPECT_TRUE(Migrate(database, good).has_value());
-  // The program of before does not touch what it does not know.
+  // An earlier program does not touch a schema that it does not know.
   EXPECT_EQ(Migrate(database, StoreMigrations()).error().code, ErrorCode::kFailedPrecondition);
 }
 
@@ -92,7 +92,7 @@ TEST_F(SchemaTest, EveryVersionBecomesTheSameSchema) {
   }
 }
 
-TEST_F(SchemaTest, IsReadOnlyOfAStoreOfAKnownVersion) {
+TEST_F(SchemaTest, ReadsOnlyAStoreOfAKnownVersion) {
   Database database = Open();
   const auto error_at = [&](std::int64_t application, std::int64_t version) {
     EXPECT_TRUE(database
@@ -105,9 +105,10 @@ TEST_F(SchemaTest, IsReadOnlyOfAStoreOfAKnownVersion) {
     return read.error().message;
   };
   const auto newest = static_cast<std::int64_t>(StoreMigrations().size());
-  EXPECT_NE(error_at(0, 1).find("no store of Espalier's"), std::string::npos);
-  EXPECT_NE(error_at(kStoreApplicationId + 1, 1).find("no store of Espalier's"), std::string::npos);
-  EXPECT_NE(error_at(kStoreApplicationId, 0).find("is version 0, this program knows 1 to"),
+  EXPECT_NE(error_at(0, 1).find("not a store of Espalier"), std::string::npos);
+  EXPECT_NE(error_at(kStoreApplicationId + 1, 1).find("not a store of Espalier"),
+            std::string::npos);
+  EXPECT_NE(error_at(kStoreApplicationId, 0).find("has version 0, but this program reads 1 to"),
             std::string::npos);
   EXPECT_NE(error_at(kStoreApplicationId, newest + 1).find("upgrade Espalier"), std::string::npos);
   EXPECT_EQ(error_at(kStoreApplicationId, 1), "");

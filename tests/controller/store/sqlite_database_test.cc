@@ -30,7 +30,7 @@ class SqliteDatabase : public testing::Test {
   std::string path_ = folder_.path() + "/words.db";
 };
 
-TEST_F(SqliteDatabase, GivesBackWhatWasBound) {
+TEST_F(SqliteDatabase, ReturnsBoundValues) {
   Database database = Open();
   ASSERT_TRUE(database.Execute("CREATE TABLE t(a, b, c, d)").has_value());
   Statement insert = database.Prepare("INSERT INTO t VALUES (?, ?, ?, ?)").value();
@@ -81,12 +81,12 @@ TEST_F(SqliteDatabase, ATransactionHappensWholeOrNotAtAll) {
                    })
                    .has_value());
   EXPECT_EQ(Words(database), 2);
-  // It is not stuck in the transaction that failed.
+  // The failed transaction has ended.
   ASSERT_TRUE(database.Transact([&] { return add("INSERT INTO word VALUES ('c')"); }).has_value());
   EXPECT_EQ(Words(database), 3);
 }
 
-TEST_F(SqliteDatabase, OpensOnlyWhatItIsToldTo) {
+TEST_F(SqliteDatabase, OpensOnlyAsTheOptionsAllow) {
   const auto missing = Database::Open(path_, {.create = false});
   ASSERT_FALSE(missing.has_value());
   EXPECT_FALSE(std::filesystem::exists(path_));
@@ -107,7 +107,7 @@ TEST_F(SqliteDatabase, ErrorsNameTheFileAndTheRemedy) {
   EXPECT_EQ(opened.error().code, ErrorCode::kFailedPrecondition);
   EXPECT_TRUE(opened.error().message.starts_with(path_ + ": ")) << opened.error().message;
   EXPECT_TRUE(opened.error().message.ends_with(
-      "(it is damaged or no database: espalier store restore puts a backup in its place)"))
+      "(it is damaged or not a database: replace it by a backup with espalier store restore)"))
       << opened.error().message;
   std::filesystem::remove(path_);
   Database database = MakeTable();
@@ -116,8 +116,8 @@ TEST_F(SqliteDatabase, ErrorsNameTheFileAndTheRemedy) {
   EXPECT_TRUE(database.CheckStructure().has_value());
 }
 
-// A writer waits for another one for a while, and then says who is in its way.
-TEST_F(SqliteDatabase, OneWritesAtATimeAndOthersRead) {
+// A writer waits for another one for a while, and then reports it.
+TEST_F(SqliteDatabase, AllowsOneWriterAndOtherReaders) {
   Database first = MakeTable();
   Database second = Open();
   ASSERT_TRUE(first.Execute("BEGIN IMMEDIATE; INSERT INTO word VALUES ('a')").has_value());
@@ -130,7 +130,7 @@ TEST_F(SqliteDatabase, OneWritesAtATimeAndOthersRead) {
   EXPECT_EQ(Words(second), 1);
 }
 
-TEST_F(SqliteDatabase, ACopyHoldsWhatIsCommittedInOneFile) {
+TEST_F(SqliteDatabase, ACopyHoldsAllCommittedDataInOneFile) {
   Database database = MakeTable();
   ASSERT_TRUE(database.Execute("INSERT INTO word VALUES ('a')").has_value());
   const std::string copy = folder_.path() + "/copy.db";

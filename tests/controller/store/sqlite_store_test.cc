@@ -1,4 +1,4 @@
-// What of a store in a file is not the same for every store (store_contract.h).
+// Tests the properties of a store in a file that not every store has (store_contract.h).
 #include "controller/store/sqlite_store.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST_F(SqliteStoreTest, BelongsToOneProcessUntilItIsDestroyed) {
   Open();
 }
 
-TEST_F(SqliteStoreTest, DoesAllThatWasAskedBeforeItIsDestroyed) {
+TEST_F(SqliteStoreTest, CompletesAllCallsBeforeItIsDestroyed) {
   constexpr int kChanges = 20;
   {
     const auto store = Open();
@@ -47,8 +47,8 @@ TEST_F(SqliteStoreTest, DoesAllThatWasAskedBeforeItIsDestroyed) {
   EXPECT_EQ(state.intents, Failed("l" + std::to_string(kChanges - 1)));
 }
 
-// Another process holds the file: what waits for it is limited, and nothing is lost or done twice.
-TEST_F(SqliteStoreTest, RefusesChangesWhereTooManyWait) {
+// Another process holds the file: pending calls are limited, and none is lost or done twice.
+TEST_F(SqliteStoreTest, RefusesChangesIfTooManyWait) {
   constexpr int kAsked = 400;
   const auto store = Open();
   Database other = Database::Open(path_).value();

@@ -11,7 +11,7 @@
 
 namespace espalier::controller {
 
-// What every store has to do. A store under test outlives its openings.
+// Tests the contract of every store. The data of a store under test outlives its openings.
 struct StoreUnderTest {
   std::function<std::unique_ptr<Store>()> open;  // as the next controller does
   std::function<void()> settle;                  // until nothing is waited for
@@ -86,8 +86,8 @@ inline AuditEntry SomeEntry(const std::string& target, AuditResult result) {
   return entry;
 }
 
-// Jobs' keys are derived from it: a controller that starts again must not change them.
-TEST_P(StoreContract, KeepsTheSecretThatItDrewFirst) {
+// The keys of jobs are derived from it, so a restarted controller must not change it.
+TEST_P(StoreContract, KeepsItsFirstSecret) {
   const JobKey secret = begun_.job_secret;
   ASSERT_TRUE(Commit({.epoch = 3}).has_value());
   Open();
@@ -110,7 +110,7 @@ TEST_P(StoreContract, BeginsEmptyAndRaisesTheEpochEachTime) {
   EXPECT_EQ(begun_.epoch, 42U);
 }
 
-TEST_P(StoreContract, KeepsWhatFeedsHaveReportedBesideTheIntents) {
+TEST_P(StoreContract, KeepsFeedReportsApartFromTheIntents) {
   EXPECT_TRUE(begun_.reported_down.empty());
   ASSERT_TRUE(Commit({.intents = SomeIntents(), .topology = {"lab", 7}}).has_value());
   const WallTime then = SomeEntry("", AuditResult::kDone).time;
@@ -130,7 +130,7 @@ TEST_P(StoreContract, KeepsWhatFeedsHaveReportedBesideTheIntents) {
   EXPECT_EQ(begun_.revision, 2U);
 }
 
-TEST_P(StoreContract, GivesBackWhatWasCommitted) {
+TEST_P(StoreContract, ReturnsCommittedIntents) {
   const auto first = Commit({.intents = SomeIntents(), .topology = {"lab", 7}});
   ASSERT_TRUE(first.has_value()) << first.error().message;
   EXPECT_EQ(first->revision, 1U);

@@ -9,7 +9,7 @@
 namespace espalier::controller {
 namespace {
 
-// Waits for all that was asked before: stores answer in order.
+// Waits for all earlier calls, as stores answer in order.
 void RunUntilAnswered(io::AsioEventLoop& loop, Store*& store) {
   store->ReadAudit(0, 0, [&](const auto&) { loop.Stop(); });
   loop.Run();

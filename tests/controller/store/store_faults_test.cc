@@ -1,5 +1,5 @@
-// What is acknowledged is there after every crash, and what failed has changed nothing: whatever
-// operation of the disk goes wrong, and at whatever point the process is killed.
+// Acknowledged changes survive every crash, and failed ones have changed nothing, whichever
+// operation of the disk fails and wherever the process is killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -49,7 +49,7 @@ StoreChange ChangeTo(std::uint64_t revision) {
   return change;
 }
 
-// The revision in force, after checks that it is whole: its intents, its line in the audit log.
+// Returns the revision in force after checking its intents and its entry in the audit log.
 std::uint64_t CheckedRevision(StoreFile& file) {
   EXPECT_TRUE(file.database().CheckStructure().has_value());
   Result<StoredState> begun = file.Begin(kNow);
@@ -70,7 +70,7 @@ Result<StoreFile> OpenOn(const CrashDisk& disk) {
   return StoreFile::Open(std::move(*database));
 }
 
-// What a controller does, until something fails.
+// Runs the calls of a controller until one fails.
 struct Progress {
   std::uint64_t acknowledged = 0;
   std::optional<Error> error;
@@ -93,7 +93,7 @@ Progress Work(CrashDisk& disk, std::uint64_t until) {
     run.acknowledged = committed->revision;
     const auto finished = file->FinishAudit(committed->audit_sequence, {{"f", "j", "a", "b"}});
     if (!finished) return failed(finished.error());
-    // The WAL becomes part of the file, as it does by itself every thousand pages.
+    // Moves the WAL into the file, as SQLite does every thousand pages.
     if (run.acknowledged % 2 == 0) {
       const auto moved = file->database().Execute("PRAGMA wal_checkpoint(TRUNCATE)");
       if (!moved) return failed(moved.error());
@@ -110,7 +110,7 @@ std::uint64_t RevisionOn(const CrashDisk& disk) {
   return file ? CheckedRevision(*file) : UINT64_MAX;
 }
 
-// A process that got an error dies, the machine lives on.
+// A process that got an error dies, but the machine stays up.
 TEST_P(StoreFaults, FailureIsAnErrorThatChangesNothing) {
   const auto [fault, for_good] = GetParam();
   int errors = 0;
@@ -137,8 +137,8 @@ TEST_P(StoreFaults, FailureIsAnErrorThatChangesNothing) {
   EXPECT_GT(errors, 20);
 }
 
-// The disk recovers while the process lives: it goes on from what it had acknowledged.
-TEST_P(StoreFaults, WorkGoesOnWhenTheDiskIsWellAgain) {
+// The disk recovers while the process lives, which continues from the acknowledged state.
+TEST_P(StoreFaults, WorkContinuesWhenTheDiskRecovers) {
   const auto [fault, for_good] = GetParam();
   CrashDisk disk;
   ASSERT_FALSE(Work(disk, 2).error);
@@ -163,8 +163,8 @@ TEST_P(StoreFaults, WorkGoesOnWhenTheDiskIsWellAgain) {
   EXPECT_EQ(RevisionOn(disk), revision);
 }
 
-// The power goes at that operation: of what was not fsynced any sector may be lost.
-TEST_P(StoreFaults, NothingAcknowledgedIsLostWithThePower) {
+// The power fails at that operation: any sector without an fsync may be lost.
+TEST_P(StoreFaults, APowerFailureLosesNothingAcknowledged) {
   const auto [fault, for_good] = GetParam();
   if (!for_good) GTEST_SKIP() << "power that is gone does not come back";
   std::mt19937_64 random(20261121);
@@ -177,7 +177,7 @@ TEST_P(StoreFaults, NothingAcknowledgedIsLostWithThePower) {
     disk.LosePower(random);
     disk.Heal();
     const std::uint64_t found = RevisionOn(disk);
-    // The change at hand, which nobody was told of, may have come through whole.
+    // The change in progress, which was not acknowledged, may be complete.
     EXPECT_TRUE(found == run.acknowledged || found == run.acknowledged + 1)
         << "acknowledged " << run.acknowledged << ", found " << found;
     if (HasFailure()) return;
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Disk, StoreFaults,
                                                           Fault::kFull),
                                           testing::Bool()));
 
-// The child commits as fast as it can and tells each revision once it is acknowledged.
+// The child commits as fast as it can and reports each acknowledged revision.
 [[noreturn]] void CommitForEver(const std::string& path, int acknowledgements) {
   Result<StoreFile> file = OpenStore(path, kNow);
   if (!file) _exit(1);
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Disk, StoreFaults,
   }
 }
 
-// Starts such a child, takes `count` acknowledgements and kills it, wherever it is then.
+// Starts such a child, reads `count` acknowledgements and kills it at any point.
 std::uint64_t KillAfter(const std::string& path, std::uint64_t count, std::uint64_t spins) {
   int ends[2] = {};
   EXPECT_EQ(pipe(ends), 0);
@@ -221,7 +221,7 @@ std::uint64_t KillAfter(const std::string& path, std::uint64_t count, std::uint6
   while (spins-- > 0 && spin() != 0) {
   }
   EXPECT_EQ(kill(child, SIGKILL), 0);
-  // What it had acknowledged before it died.
+  // The revisions that it had acknowledged before it died.
   while (read(ends[0], &acknowledged, sizeof(acknowledged)) == sizeof(acknowledged)) {
   }
   close(ends[0]);
@@ -231,7 +231,7 @@ std::uint64_t KillAfter(const std::string& path, std::uint64_t count, std::uint6
   return acknowledged;
 }
 
-TEST(StoreKilled, LosesNothingAcknowledgedAndStaysWhole) {
+TEST(StoreKilled, LosesNothingAcknowledgedAndStaysConsistent) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store.db";
   std::mt19937_64 random(8);

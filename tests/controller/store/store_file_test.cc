@@ -15,7 +15,7 @@ namespace {
 class StoreFileTest : public StoreFolder {};
 
 // The clock was a year ahead once, for one action.
-TEST_F(StoreFileTest, AClockThatWasAheadDoesNotKeepTheControllerDown) {
+TEST_F(StoreFileTest, AClockThatWasAheadDoesNotPreventAStart) {
   Commit(path_, Failed("l1"));  // at kNow
   StoreFile file = OpenStore(path_, kNow).value();
   const WallTime earlier = kNow - std::chrono::hours(24 * 365);
@@ -65,7 +65,7 @@ TEST_F(StoreFileTest, RefusesAWriterThatIsNotTheLatest) {
   EXPECT_EQ(Begin(path_).intents, Failed("l1"));
 }
 
-TEST_F(StoreFileTest, AddsUpWhatItHolds) {
+TEST_F(StoreFileTest, SummarisesItsContents) {
   StoreFile file = OpenAndBegin(path_);
   Intents two = Failed("l1");
   two.drained_nodes["spine0"].reason = "work";
@@ -82,7 +82,7 @@ TEST_F(StoreFileTest, AddsUpWhatItHolds) {
   EXPECT_EQ(summary.events, 2);
 }
 
-TEST_F(StoreFileTest, GivesTheLatestOfTheAuditLogOldestFirst) {
+TEST_F(StoreFileTest, ReturnsTheLatestAuditEntriesOldestFirst) {
   StoreFile file = OpenAndBegin(path_);
   for (int i = 1; i <= 5; ++i) {
     const AuditEntry entry{.time = kNow, .action = std::to_string(i)};
@@ -102,7 +102,7 @@ TEST_F(StoreFileTest, GivesTheLatestOfTheAuditLogOldestFirst) {
   EXPECT_EQ(actions(0, 0), "");
 }
 
-// What an action moved is known when it is done, and not by half.
+// The moves of an action become known all at once.
 TEST_F(StoreFileTest, AnActionIsFinishedOnce) {
   StoreFile file = OpenAndBegin(path_);
   ASSERT_TRUE(file.Commit({.audit = AuditEntry{.time = kNow}}, kNow).has_value());
@@ -115,7 +115,7 @@ TEST_F(StoreFileTest, AnActionIsFinishedOnce) {
   EXPECT_EQ(done.moves, moves);
 }
 
-TEST_F(StoreFileTest, AnOlderSchemaStaysWhereItIsOnlyRead) {
+TEST_F(StoreFileTest, AnOlderSchemaStaysIfItIsOnlyRead) {
   {
     Database database = Database::Open(path_).value();
     ASSERT_TRUE(Migrate(database, StoreMigrations().first(1)).has_value());
@@ -129,7 +129,7 @@ TEST_F(StoreFileTest, AnOlderSchemaStaysWhereItIsOnlyRead) {
             static_cast<std::int64_t>(StoreMigrations().size()));
 }
 
-TEST_F(StoreFileTest, RefusesWhatItDoesNotKnow) {
+TEST_F(StoreFileTest, RefusesUnknownKinds) {
   Commit(path_, Failed("l1"));
   StoreFile file = OpenStore(path_, kNow).value();
   ASSERT_TRUE(file.database().Execute("UPDATE intent SET kind = 'wish'").has_value());
@@ -139,7 +139,7 @@ TEST_F(StoreFileTest, RefusesWhatItDoesNotKnow) {
   EXPECT_NE(begun.error().message.find("unknown kind \"wish\""), std::string::npos)
       << begun.error().message;
   ASSERT_TRUE(file.database().Execute("UPDATE secret SET value = 'short'").has_value());
-  EXPECT_NE(file.Begin(kNow).error().message.find("the secret of the jobs' keys is damaged"),
+  EXPECT_NE(file.Begin(kNow).error().message.find("the secret for the keys of jobs is damaged"),
             std::string::npos);
 }
 

@@ -20,13 +20,13 @@ class StoreFolder : public testing::Test {
     intents.failed_links[link] = {"optics", "user ada", kNow, std::nullopt};
     return intents;
   }
-  // The state, by the way of a controller that starts.
+  // The state as a starting controller gets it.
   static StoredState Begin(const std::string& path) {
     Result<StoreFile> file = OpenStore(path, kNow);
     EXPECT_TRUE(file.has_value()) << file.error().message;
     return file->Begin(kNow).value();
   }
-  // As a controller that has begun does.
+  // Commits as a running controller does.
   static StoreFile OpenAndBegin(const std::string& path) {
     StoreFile file = OpenStore(path, kNow).value();
     file.Begin(kNow).value();

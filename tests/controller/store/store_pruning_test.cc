@@ -1,4 +1,4 @@
-// What StoreFile deletes of what is old.
+// Tests which old data StoreFile deletes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 class StorePruningTest : public StoreFolder {};
 
-TEST_F(StorePruningTest, PrunesWhatIsOldAndKeepsWhatIsInForce) {
+TEST_F(StorePruningTest, PrunesOldDataAndKeepsIntentsInForce) {
   StoreFile file = OpenAndBegin(path_);
   const StoreLimits limits{.audit_kept = 5, .audit_moves = 100, .revisions = 10};
   Intents intents = Failed("kept");
@@ -41,7 +41,7 @@ TEST_F(StorePruningTest, PrunesWhatIsOldAndKeepsWhatIsInForce) {
   EXPECT_TRUE(file.ReadIntents(31).value().failed_links.contains("kept"));
   EXPECT_EQ(file.ReadIntents(1).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(file.Begin(now).value().intents, intents);
-  // By age, but never the latest, whatever the clock says.
+  // Prunes by age, but never the latest entries, whatever the clock says.
   const WallTime far = now + std::chrono::hours(24 * 1'000);
   for (steps = 0; file.PruneSome(far, limits).value() && ++steps < 100;) continue;
   EXPECT_EQ(file.ReadAudit(0, 1'000).value().size(), 5U);
@@ -49,8 +49,8 @@ TEST_F(StorePruningTest, PrunesWhatIsOldAndKeepsWhatIsInForce) {
   EXPECT_FALSE(file.database().Execute("DELETE FROM audit").has_value());
 }
 
-// Each part is a short transaction: 1,000 rows of each table at most, while the rest stays hidden.
-TEST_F(StorePruningTest, DeletesALittleAtATime) {
+// Each step is a short transaction of at most 1,000 rows of each table; the rest stays hidden.
+TEST_F(StorePruningTest, DeletesInSmallSteps) {
   StoreFile file = OpenAndBegin(path_);
   constexpr int kEntries = 30;
   for (int i = 0; i < kEntries; ++i) {

@@ -35,7 +35,7 @@ TEST_F(StoreToolsTest, IsForItsOwnerAlone) {
   EXPECT_EQ(mode_of(path_), kOwner);
   ASSERT_TRUE(BackUpStore(path_, backup));
   EXPECT_EQ(mode_of(backup), kOwner);
-  // As older versions made it.
+  // With the mode that older versions gave it.
   std::filesystem::permissions(path_, std::filesystem::perms(0644));
   Commit(path_, Failed("l2"));
   EXPECT_EQ(mode_of(path_), kOwner);
@@ -63,7 +63,7 @@ TEST_F(StoreToolsTest, BacksUpAndRestores) {
   EXPECT_EQ(Begin(path_ + ".before-restore").intents, Failed("l3"));
 }
 
-TEST_F(StoreToolsTest, RestoresOnlyWhatIsAStore) {
+TEST_F(StoreToolsTest, RestoresOnlyAValidStore) {
   Commit(path_, Failed("l1"));
   const std::string broken = folder_.path() + "/broken.db";
   Write(broken, std::string(8'192, 'x'));
@@ -109,19 +109,19 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
     Database database = Database::Open(path_).value();
     ASSERT_TRUE(database.Execute("PRAGMA user_version = 99").has_value());
   }
-  EXPECT_NE(ErrorOf(path_).find("its schema is version 99"), std::string::npos) << ErrorOf(path_);
+  EXPECT_NE(ErrorOf(path_).find("its schema has version 99"), std::string::npos) << ErrorOf(path_);
   EXPECT_NE(ErrorOf(path_).find("upgrade"), std::string::npos);
   const std::string foreign = folder_.path() + "/foreign.db";
   {
     Database database = Database::Open(foreign).value();
     ASSERT_TRUE(database.Execute("CREATE TABLE songs(title)").has_value());
   }
-  EXPECT_NE(ErrorOf(foreign).find("no store of Espalier's"), std::string::npos);
+  EXPECT_NE(ErrorOf(foreign).find("not a store of Espalier"), std::string::npos);
   EXPECT_FALSE(RestoreStore(path_, foreign).has_value());
 }
 
-// Another version may have written what this one cannot read: changes leave it as it is.
-TEST_F(StoreToolsTest, KeepsTheValuesThatItCannotRead) {
+// Changes keep values that another version wrote and this one cannot read.
+TEST_F(StoreToolsTest, KeepsUnreadableValues) {
   StoreFile file = OpenStore(path_, kNow).value();
   file.Begin(kNow).value();
   Intents intents = Failed("l1");
@@ -146,7 +146,7 @@ constexpr const char* kLegacy =
     "{\"epoch\": 7, \"failed_links\": {\"l1\": \"optics\"}, \"failed_nodes\": {},\n"
     " \"drained_links\": {\"l2\": \"\"}, \"restored_links\": {}}\n";
 
-TEST_F(StoreToolsTest, ImportsTheFileOfBeforeOnce) {
+TEST_F(StoreToolsTest, ImportsTheLegacyFileOnce) {
   for (const std::string& legacy : {path_, folder_.path() + "/sub/intents.json"}) {
     SCOPED_TRACE(legacy);
     std::filesystem::create_directory(folder_.path() + "/sub");
@@ -164,7 +164,7 @@ TEST_F(StoreToolsTest, ImportsTheFileOfBeforeOnce) {
   }
 }
 
-TEST_F(StoreToolsTest, NamesThePlaceOfWhatItCannotImport) {
+TEST_F(StoreToolsTest, NamesThePlaceOfAnImportError) {
   Write(path_, "{\"epoch\": 1,\n \"failed_links\": [1]}");
   EXPECT_NE(ErrorOf(path_).find(path_ + ":2:"), std::string::npos) << ErrorOf(path_);
   Write(path_, "{\"epoch\": 1, \"unknown\": {}}");

@@ -105,7 +105,7 @@ TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
   fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
              failure.seconds_to_move);
   // The host that suffers leaves the path by itself; others are asked, and the link is found.
-  EXPECT_GT(Events("flow_redrawn", ""), 0);
+  EXPECT_GT(Events("flow_locally_rerouted", ""), 0);
   EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=hosts"), 1);
   EXPECT_EQ(Events("link_detected_down", ""), 1);
 }

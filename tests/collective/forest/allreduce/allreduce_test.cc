@@ -19,7 +19,7 @@ namespace {
 
 using fabric::Topology;
 
-// X in units of the problem, by the linear program.
+// Returns X in units of the problem, by the linear program.
 double Solve(const Problem& problem) {
   const auto program = WriteAllreduceProgram(problem);
   EXPECT_TRUE(program.has_value());
@@ -30,12 +30,12 @@ double Solve(const Problem& problem) {
   return rate.value_or(0);
 }
 
-// What reduce-scatter and allgather attain together.
+// Returns the rate that reduce-scatter and allgather attain together.
 double Attained(const Problem& problem, const Optimality& optimality) {
   return static_cast<double>(problem.TotalWeight()) / 2 / optimality.inverse_rate.ToDouble();
 }
 
-// Where the parts are tight, their capacities prove the program's optimum; checked from scratch.
+// If the parts are tight, their capacities prove the program's optimum; checked independently.
 void ExpectTight(const Problem& problem, const Optimality& optimality,
                  const TightPartition& partition) {
   std::vector<int> part_of(static_cast<std::size_t>(problem.node_count), -1);
@@ -95,7 +95,7 @@ TEST(AllreduceProgram, AgreesWithTheCountingWhereThatProves) {
 }
 
 TEST(AllreduceProgram, ServesOneWayLinksAndUnequalWeights) {
-  // Both halves are needed here: the arcs turned round are others.
+  // Both halves are needed here, as the reversed arcs differ.
   const Problem ring = MakeReferenceProblem("uring8");
   EXPECT_NEAR(Solve(ring), 4.0 / 7, 1e-6);
   // Weights are shards of reduce-scatter; an allreduce chooses its own roots.
@@ -117,7 +117,7 @@ TEST(AllreduceProgram, FindsMoreThanTwoCollectivesWhereRanksAreUnequal) {
   EXPECT_NEAR(Solve(problem), 128 * in_table_units.ToDouble(), 1e-4);
 }
 
-// Never less than the two collectives; equal to them where the counting says so.
+// Never less than the two collectives; equal to them if counting proves it.
 TEST(AllreduceProgram, IsNeverBelowReduceScatterAndAllgather) {
   constexpr std::uint64_t kSeed = 20261121;
   std::mt19937_64 random(kSeed);

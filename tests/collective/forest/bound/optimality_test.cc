@@ -70,7 +70,7 @@ TEST_P(ReferenceBound, IsNearestWithTheBestOfSeveralTreeCounts) {
 INSTANTIATE_TEST_SUITE_P(Table, ReferenceBound, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
 
-// Ranks with links between these, each way.
+// Ranks with links between them, in both directions.
 Problem MakeProblem(std::int32_t ranks, std::vector<Arc> arcs) {
   Problem problem;
   problem.node_count = problem.rank_count = ranks;
@@ -80,19 +80,19 @@ Problem MakeProblem(std::int32_t ranks, std::vector<Arc> arcs) {
   return problem;
 }
 
-TEST(Optimality, NamesTheRanksThatNothingReachesButNotAllOfMany) {
+TEST(Optimality, NamesUnreachableRanksButNotAllOfMany) {
   const auto message = [](std::int32_t ranks) {
     const auto optimality = ComputeOptimality(MakeProblem(ranks, {{0, 1, 1}, {1, 0, 1}}));
     EXPECT_FALSE(optimality.has_value());
     return optimality ? std::string() : optimality.error().message;
   };
-  EXPECT_TRUE(message(3).starts_with("nothing reaches r2 from r0, r1:")) << message(3);
-  EXPECT_TRUE(message(5).starts_with("nothing reaches r2 from r0, r1, r3, r4:")) << message(5);
-  EXPECT_TRUE(message(7).starts_with("nothing reaches r2 from r0, r1, r3, r4 and 2 more:"))
+  EXPECT_TRUE(message(3).starts_with("r2 cannot be reached from r0, r1:")) << message(3);
+  EXPECT_TRUE(message(5).starts_with("r2 cannot be reached from r0, r1, r3, r4:")) << message(5);
+  EXPECT_TRUE(message(7).starts_with("r2 cannot be reached from r0, r1, r3, r4 and 2 more:"))
       << message(7);
 }
 
-// Capacities and supplies fit into 63 bits each, but not what may flow in all.
+// Capacities and supplies fit into 63 bits each, but not their total flow.
 TEST(Optimality, RefusesProductsThatDoNotFitTogether) {
   Problem problem = MakeProblem(2, {{0, 1, 2'500'000'001}, {1, 0, 2'500'000'001}});
   problem.weight = {1'000'000'007, 1'000'000'007};

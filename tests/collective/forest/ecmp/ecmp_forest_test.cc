@@ -49,7 +49,7 @@ Result<VerifiedSchedule> Make(const Topology& topology, Collective collective, b
   return MakeTreeSchedule(topology, options);
 }
 
-// The nodes of a route, in the direction of the data.
+// Returns the nodes of a route, in the direction of the data.
 std::vector<NodeId> NodesOf(const Phase& phase, std::span<const std::int32_t> hops) {
   std::vector<NodeId> nodes;
   for (const std::int32_t hop : hops) {
@@ -61,7 +61,7 @@ std::vector<NodeId> NodesOf(const Phase& phase, std::span<const std::int32_t> ho
   return nodes;
 }
 
-// What is between the NICs of a route: where it enters the fabric and where it leaves it.
+// The part of a route between the NICs: where it enters and leaves the fabric.
 struct Crossing {
   NodeId source;
   NodeId destination;
@@ -91,7 +91,7 @@ bool IsEcmp(const Topology& topology, fabric::PathTable& paths,
   });
 }
 
-// Every route is one of ECMP's, and no rank has two NICs.
+// Checks that ECMP takes every route and that no rank uses two NICs.
 void CheckRoutes(const Topology& topology, const TreeSchedule& plan) {
   fabric::PathTable paths(topology);
   std::map<NodeId, std::set<NodeId>> nics;
@@ -146,7 +146,7 @@ TEST(EcmpForest, IsNearTheBestOneOfAnEvenFabric) {
   }
 }
 
-TEST(EcmpForest, RanksThatNothingJoinsAreRefused) {
+TEST(EcmpForest, RefusesRanksWithoutAConnection) {
   Topology topology = MakeLeafSpine(2, 2, 1);
   Fail(topology, "leaf0--spine1");
   Fail(topology, "leaf1--spine0");
@@ -155,8 +155,8 @@ TEST(EcmpForest, RanksThatNothingJoinsAreRefused) {
   EXPECT_EQ(made.error().code, ErrorCode::kFailedPrecondition);
 }
 
-// Two ranks in leaves that share no spine, and nobody between.
-TEST(EcmpForest, AWayThatSwitchesWouldNotTakeIsNoWay) {
+// Two ranks in leaves without a common spine, and no rank between them.
+TEST(EcmpForest, IgnoresPathsThatSwitchesWouldNotTake) {
   const Topology topology = MakeDetour(1);
   ScheduleOptions options{.collective = Collective::kAllgather, .ecmp_only = true};
   options.problem.ranks = {*topology.FindNode("h0"), *topology.FindNode("h1")};
@@ -189,7 +189,7 @@ struct RandomFabric {
   std::vector<std::vector<bool>> up;  // by leaf and spine
   int hosts_per_leaf = 0;
 
-  // Whether data gets from a leaf to all others, over any rank between them: both ways alike.
+  // Whether data reaches all leaves from every leaf, over any ranks in between; symmetric.
   bool IsConnected() const {
     std::vector<bool> reached(up.size(), false);
     std::vector<std::size_t> open{0};
@@ -211,7 +211,7 @@ struct RandomFabric {
   }
 };
 
-// Links of different rates, of which many are dead.
+// Links have different rates, and many are dead.
 RandomFabric MakeRandomFabric(std::mt19937_64& random) {
   const auto draw = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
@@ -243,7 +243,7 @@ TEST_P(RandomEcmpForest, ExistsWhereRanksCanReachEachOtherAndIsNearTheBound) {
     const RandomFabric fabric = MakeRandomFabric(random);
     const Collective collective = kCollectives[random() % std::size(kCollectives)];
     std::vector<BitsPerSecond> available;
-    if (random() % 3 == 0) {  // what others leave
+    if (random() % 3 == 0) {  // residual capacity
       for (std::size_t d = 0; d < 2 * fabric.topology.links().size(); ++d) {
         const auto link = fabric::DirectedLink::FromIndex(d).link;
         const auto twelfths = static_cast<std::int64_t>(1 + random() % 12);
@@ -257,7 +257,7 @@ TEST_P(RandomEcmpForest, ExistsWhereRanksCanReachEachOtherAndIsNearTheBound) {
     if (!made) continue;
     ++made_count;
     CheckRoutes(fabric.topology, made->plan);
-    // Of all schedules, also of those that no switch would carry.
+    // The bound of all schedules, including those whose routes no switch would take.
     EXPECT_GE(made->plan.FractionOfBound().ToDouble(), 0.75);
   }
   EXPECT_GT(made_count, 0);

@@ -15,7 +15,7 @@
 namespace espalier::forest {
 namespace {
 
-// Removal after removal: the node is bare then, and all units still reach all ranks that are left.
+// After each removal the node is isolated, and all units still reach all remaining ranks.
 TEST(EliminateNodes, KeepsAllFlowsAfterEveryRemoval) {
   for (const std::uint64_t seed : SeedsToTry(1, 150)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -77,7 +77,7 @@ TEST(ComputeComponents, JoinsRanksByArcsEitherWay) {
   FlowGraph graph(6);
   graph.Add(3, 1, 2);
   graph.Add(1, 4, 1);
-  graph.Add(0, 5, 1);  // 5 is no rank
+  graph.Add(0, 5, 1);  // 5 is not a rank
   graph.Add(2, 5, 1);
   EXPECT_EQ(ComputeComponents(graph, 5), (std::vector<std::int32_t>{0, 1, 2, 1, 1}));
 }

@@ -15,7 +15,7 @@
 namespace espalier::forest {
 namespace {
 
-// A guess that is wrong: parts of the right one, and capacity that is dropped.
+// Makes a wrong guess: parts of the right one, and dropped capacity.
 std::vector<Split> MakePoorGuess(const RandomSplitGraph& made, std::int32_t node,
                                  std::mt19937_64& random) {
   const std::vector<std::int32_t> component(static_cast<std::size_t>(made.problem.rank_count), 0);
@@ -55,7 +55,7 @@ TEST(RemoveExactly, LeavesTheNodeBareAndAllFlowsWhole) {
   }
 }
 
-// Where both are permissible, no route goes down to a leaf and up again.
+// If both are permissible, no route goes down to a leaf and up again.
 TEST(RemoveExactly, DropsCapacityRatherThanMakeValleys) {
   for (const std::string& name : {std::string("clos4x3s2"), std::string("clos4x3s4")}) {
     SCOPED_TRACE(name);

@@ -16,7 +16,7 @@
 namespace espalier::forest {
 namespace {
 
-// That the splits use up all that enters and leaves the node, and nothing else.
+// Checks that the splits use up exactly the capacity into and out of the node.
 void ExpectComplete(const SplitGraph& graph, std::int32_t node, const std::vector<Split>& splits) {
   std::map<std::int32_t, std::int64_t> in;
   std::map<std::int32_t, std::int64_t> out;
@@ -47,7 +47,7 @@ TEST(GuessPairing, UsesAllCapacityOfANode) {
       ExpectComplete(made->graph, node,
                      GuessSwitchPairing(made->problem, made->graph, node, component));
     }
-    // Ranks are only left when no switch is.
+    // Ranks are removed only after all switches.
     if (made->problem.node_count > made->problem.rank_count) continue;
     for (std::int32_t node = 0; node < made->problem.rank_count; ++node) {
       ExpectComplete(made->graph, node, GuessRankPairing(made->graph, node, component));
@@ -55,7 +55,7 @@ TEST(GuessPairing, UsesAllCapacityOfANode) {
   }
 }
 
-TEST(GuessSwitchPairing, LeadsRoundABoxAndFromBoxToBox) {
+TEST(GuessSwitchPairing, RotatesWithinABoxAndBetweenBoxes) {
   Problem problem = MakeReferenceProblem("a100_2");
   const TreeCount count = *CountTrees(problem, *ComputeOptimality(problem));
   SplitGraph graph(problem, count);
@@ -80,8 +80,7 @@ TEST(GuessSwitchPairing, LeadsRoundABoxAndFromBoxToBox) {
   }
 }
 
-// No route goes down to a leaf and up again: what comes from the trunk goes to ranks, or is
-// dropped.
+// No route goes down to a leaf and up again: capacity from the trunk goes to ranks or is dropped.
 TEST(GuessSwitchPairing, MakesNoValleys) {
   for (const std::string& name : {std::string("clos4x3s2"), std::string("clos4x4s4"),
                                   std::string("clos3x2s5"), std::string("clos4x8s2+deadlink")}) {

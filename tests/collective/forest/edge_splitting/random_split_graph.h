@@ -11,8 +11,8 @@
 
 namespace espalier::forest {
 
-// A small random problem with its optimal number of trees, and the graph that nodes are split
-// from: all K = k * total weight units flow from the source to every rank.
+// A small random problem with its optimal number of trees, and the graph for edge splitting: all K
+// = k * total weight units flow from the source to every rank.
 struct RandomSplitGraph {
   Problem problem;
   TreeCount count;
@@ -20,22 +20,22 @@ struct RandomSplitGraph {
   SplitGraph graph;
 };
 
-// None where ranks cannot be reached, or where K is too large for the oracle below.
+// Returns none if ranks cannot be reached, or if K is too large for the oracle below.
 std::optional<RandomSplitGraph> MakeRandomSplitGraph(std::mt19937_64& random);
 
-// All capacity of a node, with the source's.
+// The total capacity into and out of a node, including the source's.
 struct NodeTotals {
   std::int64_t in = 0;
   std::int64_t out = 0;
 };
 NodeTotals TotalsOf(const SplitGraph& graph, std::int32_t node);
 
-// Capacities from node to node; the last row is the source's supply, the last column what goes
-// back to it.
+// Returns capacities from node to node; the last row is the source's supply, the last column the
+// return to it.
 std::vector<std::vector<std::int64_t>> MatrixOf(const SplitGraph& graph);
 
-// What is missing at a rank of `need` units from the source, by the definition: the smallest of
-// all cuts between them, which are tried one by one.
+// Returns how many of `need` units from the source are missing at a rank, by the definition: the
+// smallest of all cuts between them, found by trying all.
 std::int64_t DeficitOf(const SplitGraph& graph, std::int32_t sink, std::int64_t need);
 
 }  // namespace espalier::forest

@@ -11,9 +11,9 @@ namespace {
 
 using Hops = std::vector<std::int32_t>;
 
-// Two ranks, and between them the leaf 2, and a valley: the spine 3, the leaf 4 and the spine 5.
-struct TwoWays {
-  explicit TwoWays(std::int64_t by_leaf, std::int64_t by_valley) {
+// Two ranks with the leaf 2 and a valley (spine 3, leaf 4, spine 5) between them.
+struct TwoRoutes {
+  explicit TwoRoutes(std::int64_t by_leaf, std::int64_t by_valley) {
     problem.node_count = 6;
     problem.rank_count = 2;
     problem.in_fabric = {false, false, true, true, true, true};
@@ -23,7 +23,7 @@ struct TwoWays {
     problem.weight = {1, 1};
     for (const Arc& arc : problem.arcs) count.capacity.push_back(arc.capacity);
   }
-  // Counts and hops of all routes from rank 0 to rank 1, in their order.
+  // Returns counts and hops of all routes from rank 0 to rank 1, in order.
   std::vector<std::pair<std::int64_t, Hops>> Resolve(const std::vector<Removal>& removals) const {
     const RoutingTable table = ResolveRoutes(problem, count, removals);
     std::vector<std::pair<std::int64_t, Hops>> routes;
@@ -40,9 +40,9 @@ struct TwoWays {
   TreeCount count;
 };
 
-// Trees that come first have routes that ECMP takes too, as far as there are any.
+// The first trees get routes that ECMP takes, as long as there are any.
 TEST(SwitchRoutes, RoutableOnesComeFirst) {
-  const TwoWays ways(5, 2);
+  const TwoRoutes ways(5, 2);
   const std::vector<Removal> removals = {
       {3, {{0, 4, 2}}}, {4, {{0, 5, 2}}}, {5, {{0, 1, 2}}}, {2, {{0, 1, 5}}}};
   const auto routes = ways.Resolve(removals);
@@ -52,7 +52,7 @@ TEST(SwitchRoutes, RoutableOnesComeFirst) {
 }
 
 TEST(SwitchRoutes, UnitsThatTravelAlikeAreOneRoute) {
-  const TwoWays ways(6, 1);
+  const TwoRoutes ways(6, 1);
   const std::vector<Removal> removals = {
       {3, {{0, 4, 1}}}, {4, {{0, 5, 1}}}, {5, {{0, 1, 1}}}, {2, {{0, 1, 2}, {0, 1, 3}, {0, 1, 1}}}};
   const auto routes = ways.Resolve(removals);

@@ -19,7 +19,7 @@ std::vector<std::int32_t> NeighboursOf(const SplitGraph& graph, std::int32_t nod
   return neighbours;
 }
 
-// The invariant by its definition, for the ranks but `except`.
+// Checks the invariant by its definition, for the ranks but `except`.
 bool Holds(const RandomSplitGraph& made, std::int32_t except) {
   for (std::int32_t rank = 0; rank < made.problem.rank_count; ++rank) {
     if (rank != except && DeficitOf(made.graph, rank, made.need) > 0) return false;
@@ -27,8 +27,7 @@ bool Holds(const RandomSplitGraph& made, std::int32_t except) {
   return true;
 }
 
-// Every pair of a node's arcs: what may be split off is the largest amount that leaves all flows
-// as large as they have to be.
+// For every pair of a node's arcs, gamma is the largest amount that leaves all flows large enough.
 TEST(Verification, FindsTheLargestSplitThatKeepsAllFlows) {
   int reduced = 0;
   const std::vector<std::uint64_t> seeds = SeedsToTry(1, 120);

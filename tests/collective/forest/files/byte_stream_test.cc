@@ -55,7 +55,7 @@ void Write(const Item& item, ByteWriter& writer) {
   }
 }
 
-// The next item, of the same kind as another.
+// Reads the next item, of the same kind as another.
 Item Read(const Item& like, ByteReader& reader) {
   if (std::holds_alternative<std::uint64_t>(like)) return reader.Number();
   if (std::holds_alternative<std::string>(like)) return std::string(reader.Text());
@@ -111,7 +111,7 @@ TEST(ByteStream, KeepsNumbersOfEverySize) {
   EXPECT_EQ(reader.Left(), 0U);
   reader.Number();
   EXPECT_TRUE(reader.Failed());
-  // Numbers that never end or are past 64 bits; a text longer than the file.
+  // Numbers that never end or exceed 64 bits; a text longer than the file.
   for (const std::string& bad : {std::string(11, '\xFF'), std::string(9, '\xFF') + "\x02"}) {
     ByteReader number(bad);
     number.Number();
@@ -146,7 +146,7 @@ TEST(ByteStream, RefusesNumbersPastTheirLimit) {
   EXPECT_FALSE(reader.Failed());
   EXPECT_EQ(reader.NumberUpTo(5), 0U);
   EXPECT_TRUE(reader.Failed());
-  // A fraction over nothing, and one whose numerator is negative.
+  // A fraction with denominator 0, and one with a negative numerator.
   ByteReader nothing(std::string_view("\x01\x00\x00\x00", 4));
   nothing.Terms();
   EXPECT_TRUE(nothing.Failed());

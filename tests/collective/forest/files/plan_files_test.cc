@@ -24,13 +24,13 @@ VerifiedSchedule MakeOrDie(const Topology& topology, const ScheduleOptions& opti
   return std::move(*made);
 }
 
-class ReferencePlan : public testing::TestWithParam<ReferenceRow> {};
+class ReferenceSchedule : public testing::TestWithParam<ReferenceRow> {};
 
-// The whole way, over whatever structure the topology has, in the units of files.
-TEST_P(ReferencePlan, EqualsTheTable) {
+// Computes a schedule by any construction, in the units of files.
+TEST_P(ReferenceSchedule, EqualsTheTable) {
   const ReferenceRow& row = GetParam();
   const Topology topology = BuildTopology(MakeReferenceTopology(row.name));
-  // Of 1 per Gbit/s in a table of GB/s: 8 times that.
+  // 1 per Gbit/s is 8 per GB/s of the table.
   const bool gigabytes = PerTableUnit(row.name, MakeReferenceProblem(row.name), Rational(1, 1)) !=
                          *MakeReferenceProblem(row.name).PerGbps(Rational(1, 1));
   const auto in_table_units = [&](const Rational& per_gbps) {
@@ -54,7 +54,7 @@ TEST_P(ReferencePlan, EqualsTheTable) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, ReferencePlan, testing::ValuesIn(ReferenceRows()),
+INSTANTIATE_TEST_SUITE_P(Table, ReferenceSchedule, testing::ValuesIn(ReferenceRows()),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(MakeTreeSchedule, RefusesWhatMemoryCannotHoldBeforeItBegins) {
@@ -110,8 +110,8 @@ TEST(ForestJson, NamesThePlaceOfWhatIsWrong) {
       {"\"labels\"", "\"magic\"", "unknown method \"magic\""},
       {"\"trees_per_root\":2", "\"trees_per_root\":0", "trees_per_root"},
       {"\"trees_per_root\"", "\"tree_per_root\"", "tree_per_root"},
-      {"\"tree_gbps\":\"1/7\"", "\"tree_gbps\":\"1/0\"", "\"1/0\" is no positive rational"},
-      {"\"tree_gbps\":\"1/7\"", "\"tree_gbps\":\"-1/7\"", "\"-1/7\" is no positive rational"},
+      {"\"tree_gbps\":\"1/7\"", "\"tree_gbps\":\"1/0\"", "\"1/0\" is not a positive rational"},
+      {"\"tree_gbps\":\"1/7\"", "\"tree_gbps\":\"-1/7\"", "\"-1/7\" is not a positive rational"},
       {"\"tree_gbps\":\"1/7\"", "\"tree_gbps\":7", "tree_gbps"},
       {"\"bound\":{", "\"bound\":{\"more\":1,", "more"},
       {"\"cut\":[\"n1\"", "\"cut\":[\"n9\"", "the topology has no node \"n9\""},
@@ -120,9 +120,10 @@ TEST(ForestJson, NamesThePlaceOfWhatIsWrong) {
       {"\"root\":\"n0\"", "\"root\":\"x\"", "the topology has no node \"x\""},
       {"\"root\":\"n0\"", "\"stem\":\"n0\"", "root"},
       {"\"root\":\"n0\",\"count\":", "\"root\":\"n0\",\"count\":-", "count"},
-      {"\"path\":[\"n0\",\"n1\"]", "\"path\":[\"n2\",\"n1\"]", "the path begins elsewhere"},
-      {"\"path\":[\"n0\",\"n1\"]", "\"path\":[\"n0\"]", "the path ends elsewhere"},
-      {"\"path\":[\"n0\",\"n1\"]", "\"path\":[]", "the path ends elsewhere"},
+      {"\"path\":[\"n0\",\"n1\"]", "\"path\":[\"n2\",\"n1\"]",
+       "the path does not begin at \"from\""},
+      {"\"path\":[\"n0\",\"n1\"]", "\"path\":[\"n0\"]", "the path does not end at \"to\""},
+      {"\"path\":[\"n0\",\"n1\"]", "\"path\":[]", "the path does not end at \"to\""},
       {"\"path\":[\"n0\",\"n1\"]", "\"path\":7", "path"},
       {"\"from\":\"n0\",\"to\":\"n1\",\"path\":[\"n0\",\"n1\"]",
        "\"from\":\"n0\",\"to\":\"n7\",\"path\":[\"n0\",\"n7\"]", "n7 has two parents in this tree"},
@@ -150,11 +151,11 @@ TEST(ForestBinary, RefusesOtherFilesAndTrailingBytes) {
   const std::string good = EncodeForest(topology, MakeOrDie(topology).plan);
   for (const std::string& bad :
        {std::string(), std::string("ESPFRST"), std::string("ESPFRST2") + good.substr(8)}) {
-    EXPECT_EQ(DecodeForest(bad, "f", topology).error().message, "f:byte 0: no forest file");
+    EXPECT_EQ(DecodeForest(bad, "f", topology).error().message, "f:byte 0: not a forest file");
   }
   EXPECT_THAT(DecodeForest(good + "x", "f", topology).error().message,
-              HasSubstr("there is more than a forest"));
-  // A node by another name.
+              HasSubstr("there is extra data after the forest"));
+  // A node with another name.
   std::string renamed = good;
   renamed[renamed.find("n0") + 1] = 'x';
   EXPECT_THAT(DecodeForest(renamed, "f", topology).error().message,

@@ -15,7 +15,7 @@ namespace {
 
 using Hops = std::vector<std::int32_t>;
 
-// Arcs in the order of a table, whose routes often begin and end like others.
+// Draws arcs in the order of a table, whose routes often begin and end like others.
 RoutingTable MakeTable(std::size_t ranks, std::mt19937_64& random) {
   RoutingTable table;
   std::vector<Hops> before = {{}};
@@ -79,7 +79,7 @@ TEST(RouteCode, KeepsTablesAndRefusesPartsOfThem) {
       ByteReader cut(std::string_view(bytes).substr(0, size));
       EXPECT_FALSE(ReadRoutes(cut, ranks).has_value()) << size << " of " << bytes.size();
     }
-    // A rank less than there are: some arc leaves or enters one that is not there.
+    // One rank less than needed: some arc joins a rank that does not exist.
     std::size_t used = 0;
     for (std::size_t arc = 0; arc < table.ArcCount(); ++arc) {
       used = std::max({used, table.From(arc) + std::size_t{1}, table.To(arc) + std::size_t{1}});
@@ -91,8 +91,8 @@ TEST(RouteCode, KeepsTablesAndRefusesPartsOfThem) {
 }
 
 TEST(RouteCode, TakesFewBytesForWhatRoutesShare) {
-  // A route of eight hops that differs from the last one from the same rank in one of them, and
-  // one that differs from the last one of all.
+  // Counts the bytes for a route that differs in one hop from the last one of the same rank, and
+  // one that differs in one hop from the last route of all.
   RoutingTable table;
   const auto add = [&](Rank from, Rank to, const Hops& hops) {
     table.AddArc(from, to);
@@ -104,11 +104,12 @@ TEST(RouteCode, TakesFewBytesForWhatRoutesShare) {
   table.Index(3);
   ByteWriter writer;
   WriteRoutes(table, writer);
-  // The number of arcs; 7 numbers an arc; hops of two bytes: all of the first, one of the others.
+  // 1 byte for the number of arcs, 7 numbers per arc, hops of two bytes: all of the first route,
+  // one of each other.
   EXPECT_EQ(writer.Take().size(), 1U + 3 * 7 + 2 * (8 + 1 + 1));
 }
 
-// Shared ends repeat: a file of some bytes must not name routes that fill the memory.
+// Shared ends repeat: a short file must not describe routes that fill the memory.
 TEST(RouteCode, RefusesRoutesThatGrowOutOfNothing) {
   ByteWriter writer;
   constexpr std::uint64_t kRoutes = 40;

@@ -13,7 +13,7 @@ namespace {
 
 using Pairs = std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>;
 
-// Every node's ports are exactly the neighbours with capacity either way.
+// Checks that every node's ports are exactly the neighbours with capacity in either direction.
 void ExpectSame(const FlowGraph& graph, Pairs& expected) {
   for (std::int32_t node = 0; node < graph.NodeCount(); ++node) {
     std::size_t neighbours = 0;
@@ -30,7 +30,7 @@ void ExpectSame(const FlowGraph& graph, Pairs& expected) {
   }
 }
 
-TEST(FlowGraph, KeepsThePortsOfWhatIsAddedAndTakenAway) {
+TEST(FlowGraph, KeepsPortsWhenCapacityIsAddedAndRemoved) {
   for (const std::uint64_t seed : SeedsToTry(1, 20)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);

@@ -12,7 +12,8 @@ namespace {
 
 using Group = ParentFlow::Group;
 
-// What Solve found: all units of every group, on arcs that it may take, within their capacities.
+// Checks the result of Solve: all units of every group are on arcs that it may take, within their
+// capacities.
 void ExpectPlaced(const ParentFlow& flow, const std::vector<Group>& groups,
                   const std::vector<std::int64_t>& capacity) {
   std::vector<std::int64_t> load(capacity.size(), 0);
@@ -30,7 +31,7 @@ void ExpectPlaced(const ParentFlow& flow, const std::vector<Group>& groups,
   for (std::size_t a = 0; a < capacity.size(); ++a) EXPECT_LE(load[a], capacity[a]);
 }
 
-// By Hall's theorem: every set of groups fits into the arcs that one of them may take.
+// Decides by Hall's theorem: every set of groups fits into the arcs that one of them may take.
 bool IsPossible(const std::vector<Group>& groups, const std::vector<std::int64_t>& capacity) {
   for (std::uint32_t set = 1; set < 1U << groups.size(); ++set) {
     std::uint64_t arcs = 0;
@@ -48,7 +49,7 @@ bool IsPossible(const std::vector<Group>& groups, const std::vector<std::int64_t
 }
 
 TEST(ParentFlow, PlacesAllUnitsWhereverThatIsPossible) {
-  ParentFlow flow;  // of many problems, one after another
+  ParentFlow flow;  // solves many problems in turn
   int possible = 0;
   int impossible = 0;
   for (const std::uint64_t seed : SeedsToTry(1, 3000)) {
@@ -76,7 +77,7 @@ TEST(ParentFlow, PlacesAllUnitsWhereverThatIsPossible) {
 }
 
 TEST(ParentFlow, MovesUnitsWhereGreedPlacedThemBadly) {
-  // Both groups like arc 0 best; only the second may go elsewhere, by way of a third.
+  // Both groups prefer arc 0; only the second one can move, by way of a third.
   const std::vector<Group> groups = {{0b011, 5}, {0b011, 5}, {0b110, 6}};
   ParentFlow flow;
   const std::vector<std::int64_t> enough = {6, 4, 6};

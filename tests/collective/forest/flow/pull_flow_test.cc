@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kSeed = 20261121;
 
-// Maximum flow by augmenting paths on a full matrix: slow and plain.
+// Computes a maximum flow by augmenting paths on a full matrix: slow and plain.
 class MatrixFlow {
  public:
   MatrixFlow(const FlowGraph& graph, const std::vector<bool>& contracted)

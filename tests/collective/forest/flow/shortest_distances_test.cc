@@ -12,7 +12,7 @@ namespace espalier::forest {
 namespace {
 
 TEST(DistanceTable, CountsHopsAlongTheEdges) {
-  // 0 -> 1 -> ... -> 99 -> 0, and 100 alone: more nodes than one word has bits.
+  // 0 -> 1 -> ... -> 99 -> 0, and 100 unconnected: more nodes than a word has bits.
   std::vector<DistanceTable::Edge> edges;
   for (std::uint16_t i = 0; i < 100; ++i) {
     edges.push_back({i, static_cast<std::uint16_t>((i + 1) % 100)});
@@ -26,7 +26,7 @@ TEST(DistanceTable, CountsHopsAlongTheEdges) {
   }
 }
 
-// Against the algorithm of Floyd and Warshall.
+// Compares with the Floyd-Warshall algorithm.
 TEST(DistanceTable, IsThatOfRandomGraphs) {
   for (const std::uint64_t seed : SeedsToTry(1, 40)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -39,7 +39,7 @@ TEST_P(ReferenceForest, ExistsForFixedTreeCounts) {
   }
 }
 
-// A leaf whose hosts take no part has nothing but its trunk.
+// A leaf whose hosts take no part has only its trunk.
 TEST(BuildGeneralForest, PassesByLeavesWithoutRanks) {
   const fabric::Topology topology =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 3, .hosts_per_leaf = 2}));
@@ -61,7 +61,7 @@ TEST(BuildGeneralForest, PassesByLeavesWithoutRanks) {
   }
 }
 
-// Wherever it is: in guesses, in exact removals, in the lift.
+// It may be in guesses, in exact removals or in the lift.
 TEST(BuildGeneralForest, EndsSoonAfterItIsCancelled) {
   const Problem problem = MakeReferenceProblem("torus4x4");
   const Result<TreeCount> count = CountTrees(problem, *ComputeOptimality(problem));

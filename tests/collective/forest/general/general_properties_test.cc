@@ -19,8 +19,7 @@ namespace {
 constexpr std::uint64_t kSeed = 4'202'611;
 constexpr int kRounds = 1000;
 
-// The shortcuts of the general way do not hold on every random graph: the ways that are taken
-// then were all taken.
+// The shortcuts of the general construction fail on some random graphs: every fallback was taken.
 void ExpectAllFallbacksTaken(const FallbackCounters& sum) {
   EXPECT_GT(sum.batches_halved, 0);
   EXPECT_GT(sum.guesses_refused, 0);
@@ -37,7 +36,7 @@ void Add(const FallbackCounters& counters, FallbackCounters& sum) {
   sum.exhaustive_rounds += counters.exhaustive_rounds;
 }
 
-// Whether every capacity is floor(U * b).
+// Checks that every capacity is floor(U * b).
 bool IsRoundedDown(const Problem& problem, const TreeCount& count) {
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     const Int128 product = count.scale.numerator() * problem.arcs[a].capacity;
@@ -98,7 +97,7 @@ TEST(RandomGraphs, RefuseNumbersOfTreesWhoseCapacitiesCannotBeBalanced) {
     for (const std::int64_t k : {1, 2, 3}) {
       const Result<TreeCount> count = CountTreesFixed(*problem, *optimality, k);
       if (count) {
-        // What is not refused is balanced, and can be packed.
+        // Accepted capacities are balanced and can be packed.
         trimmed += !IsRoundedDown(*problem, *count);
         const Result<Forest> forest = BuildGeneralForest(*problem, *count);
         ASSERT_TRUE(forest.has_value()) << forest.error().message;
@@ -109,7 +108,7 @@ TEST(RandomGraphs, RefuseNumbersOfTreesWhoseCapacitiesCannotBeBalanced) {
       ASSERT_EQ(count.error().code, ErrorCode::kFailedPrecondition);
       EXPECT_THAT(count.error().message, testing::HasSubstr("are not balanced at every node"));
       EXPECT_THAT(count.error().message,
-                  testing::HasSubstr("with " + std::to_string(k) + " trees a root"));
+                  testing::HasSubstr("with " + std::to_string(k) + " trees per root"));
       // A free number of trees is always possible.
       EXPECT_TRUE(CountTrees(*problem, *optimality).has_value());
     }

@@ -60,7 +60,7 @@ TEST(RouteCursor, TakesTheUnitsOfAnArcOneAfterAnotherAndNoMoreThanThereAre) {
   EXPECT_TRUE(whole.Take(0, 1).empty());
 }
 
-TEST(Heights, AreTheLongestWaysFromTheRootWeighedByTrees) {
+TEST(Heights, AreTheLongestPathsFromTheRootWeightedByTrees) {
   for (const std::uint64_t seed : SeedsToTry(1, 100)) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
@@ -93,8 +93,8 @@ TEST(Heights, AreTheLongestWaysFromTheRootWeighedByTrees) {
   EXPECT_EQ(ComputeHeights(Forest{}).mean, 0);
 }
 
-TEST(HeightDeathTest, ParentsFormNoCircle) {
-  EXPECT_DEATH(ComputeHeight(std::vector<Rank>{kNoRank, 2, 1}), "form a circle");
+TEST(HeightDeathTest, ParentsFormNoCycle) {
+  EXPECT_DEATH(ComputeHeight(std::vector<Rank>{kNoRank, 2, 1}), "form a cycle");
 }
 
 TEST(Method, HasANameOfItsOwn) {

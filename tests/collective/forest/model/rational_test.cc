@@ -25,7 +25,7 @@ TEST(Rational, IsKeptInLowestTermsAndReadSo) {
   EXPECT_EQ(GreatestCommonDivisor(0, 5), 5);
 }
 
-// By cross multiplication, which 128 bits are enough for here.
+// Compares by cross multiplication, for which 128 bits suffice here.
 TEST(Rational, IsOrderedAsItsValueIs) {
   for (const std::uint64_t seed : SeedsToTry(1, 2'000)) {
     std::mt19937_64 random(seed);
@@ -37,7 +37,7 @@ TEST(Rational, IsOrderedAsItsValueIs) {
     EXPECT_EQ(Rational(a, b) <=> Rational(c, d), Int128{a} * d <=> Int128{c} * b)
         << seed << ": " << a << "/" << b << " " << c << "/" << d;
   }
-  // Where cross products do not fit.
+  // Values whose cross products do not fit.
   const Int128 large = Int128{kLargest} * kLargest;
   EXPECT_LT(Rational(large - 1, large), Rational(large, large + 1));
   EXPECT_EQ(Rational(large, large + 1), Rational(large, large + 1));

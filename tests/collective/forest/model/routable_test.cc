@@ -16,8 +16,8 @@
 namespace espalier::forest {
 namespace {
 
-// A chain of nodes given as text: 'r' a rank, 'h' a switch of a host, a digit a switch of the
-// fabric in that tier. Each is a node of its own, unless `same` joins two places.
+// Builds a chain of nodes from text: 'r' a rank, 'h' a switch of a host, a digit a fabric switch in
+// that tier. Each is a node of its own, unless `same` joins two places.
 bool IsRoutableChain(const std::string& chain, int same_as_first = -1) {
   Problem problem;
   std::vector<std::int32_t> hops;
@@ -35,14 +35,14 @@ bool IsRoutableChain(const std::string& chain, int same_as_first = -1) {
   return IsRoutable(problem, hops);
 }
 
-TEST(IsRoutable, TakesWaysUpAcrossAndDown) {
+TEST(IsRoutable, AcceptsRoutesUpAcrossAndDown) {
   for (const char* chain : {"rr", "r1r", "rhhr", "rh1hr", "r121r", "r1221r", "r12321r", "rh123hr",
                             "r12r", "r21r", "r22r", "rh11hr"}) {
     EXPECT_TRUE(IsRoutableChain(chain)) << chain;
   }
 }
 
-TEST(IsRoutable, RefusesValleysAndSecondWaysThroughTheFabric) {
+TEST(IsRoutable, RefusesValleysAndSecondPassesThroughTheFabric) {
   for (const char* chain : {"r212r", "r12121r", "r2112r", "r1h1r", "r12h21r", "r1223r", "r2213r",
                             "r12212r", "r3213r"}) {
     EXPECT_FALSE(IsRoutableChain(chain)) << chain;
@@ -54,7 +54,7 @@ TEST(IsRoutable, RefusesASwitchTwice) {
   EXPECT_FALSE(IsRoutableChain("r121r", 3));
 }
 
-// By the definition: the fabric's tiers are one run that rises, stays and falls.
+// The definition: the fabric's tiers form one run that rises, stays level and falls.
 TEST(IsRoutable, IsTheDefinitionOnRandomChains) {
   for (const std::uint64_t seed : SeedsToTry(1, 4000)) {
     std::mt19937_64 random(seed);
@@ -68,7 +68,7 @@ TEST(IsRoutable, IsTheDefinitionOnRandomChains) {
       const std::string fabric = chain.substr(first, last - first + 1);
       const auto top = std::ranges::max_element(fabric);
       const auto fall = std::find_if(top, fabric.end(), [&](char c) { return c != *top; });
-      // It rises without a pause, stays at the top, and falls; falls may not pause either.
+      // It rises strictly, stays at the top and falls strictly.
       expected = fabric.find('h') == std::string::npos &&
                  std::adjacent_find(fabric.begin(), top, std::greater_equal{}) == top &&
                  (fall == fabric.end() ||
@@ -78,7 +78,8 @@ TEST(IsRoutable, IsTheDefinitionOnRandomChains) {
   }
 }
 
-// An edge counts where its own units take a way that is not routable, not where another's do.
+// An edge counts if its own units take a route that is not routable, not if another edge's units
+// do.
 TEST(CountUnroutableEdges, CountsEdgesByTheUnitsThatTheyTake) {
   Problem problem;
   problem.node_count = 5;  // two ranks, a spine between leaves and a leaf between spines

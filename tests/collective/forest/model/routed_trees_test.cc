@@ -16,8 +16,8 @@
 namespace espalier::forest {
 namespace {
 
-// A forest of random trees whose logical arcs have the units that they need, in routes of random
-// sizes: route i of an arc takes the hop i.
+// Builds a forest of random trees whose logical arcs have the units that they need, in routes of
+// random sizes: route i of an arc takes the hop i.
 Forest RandomRoutes(std::mt19937_64& random, std::int32_t ranks, std::size_t classes) {
   Forest forest;
   forest.rank_count = ranks;
@@ -56,7 +56,8 @@ TEST(RoutedTrees, AreAllTreesAndHandOutTheUnitsOfEachArcInOrder) {
     const Forest forest = RandomRoutes(random, ranks, 1 + random() % 8);
     std::vector<std::int64_t> trees(forest.classes.size(), 0);
     std::map<std::pair<std::size_t, std::size_t>, std::int64_t> taken;  // by arc and route
-    std::map<std::size_t, std::vector<std::int32_t>> order;             // by arc: hops as they come
+    std::map<std::size_t, std::vector<std::int32_t>>
+        order;  // by arc: hops in the order of the visits
     VisitRoutedTrees(forest, [&](const RoutedTree& tree) {
       const std::span<const Rank> parents = forest.Parents(tree.tree_class);
       EXPECT_GT(tree.count, 0);
@@ -86,7 +87,7 @@ TEST(RoutedTrees, AreAllTreesAndHandOutTheUnitsOfEachArcInOrder) {
   }
 }
 
-TEST(RoutedTrees, EndWhereNoMoreAreWanted) {
+TEST(RoutedTrees, StopWhenVisitReturnsFalse) {
   std::mt19937_64 random(1);
   const Forest forest = RandomRoutes(random, 4, 8);
   int all = 0;

@@ -34,12 +34,12 @@ VerifiedSchedule PlanOrDie(const Topology& topology, const ScheduleOptions& opti
 struct Case {
   std::string name;
   Topology topology;
-  Rational algbw_gbps;  // 8 times the table's GB/s
+  Rational algbw_gbps;  // 8 times the table's value in GB/s
   std::int32_t max_height;
   Method method;
 };
 
-// The bounds are those of the literature; heights are what the way must keep to.
+// The bounds are those of the literature; the heights are limits for the construction.
 std::vector<Case> Cases() {
   const BitsPerSecond unit{1'000'000'000};
   const BitsPerSecond narrow{20'000'000'000};
@@ -65,7 +65,7 @@ std::vector<Case> Cases() {
   };
 }
 
-TEST(MakeTreeSchedule, AttainsTheBoundWithLowTrees) {
+TEST(MakeTreeSchedule, AttainsTheBoundWithShallowTrees) {
   for (const Case& c : Cases()) {
     const VerifiedSchedule made = PlanOrDie(c.topology);
     EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
@@ -76,7 +76,7 @@ TEST(MakeTreeSchedule, AttainsTheBoundWithLowTrees) {
   }
 }
 
-TEST(MakeTreeSchedule, AttainsTheBoundInTheGeneralWayToo) {
+TEST(MakeTreeSchedule, AttainsTheBoundByTheGeneralConstructionToo) {
   for (const Case& c : Cases()) {
     const VerifiedSchedule made =
         PlanOrDie(c.topology, {.use_structure = false, .height_steps = 100'000});
@@ -85,9 +85,9 @@ TEST(MakeTreeSchedule, AttainsTheBoundInTheGeneralWayToo) {
   }
 }
 
-// Twice the height of the sound machine and four more: 2 edges for boxes with a switch and for
-// fabrics of leaves and spines, 8 for meshes of GPUs (10 where there are two boxes only).
-TEST(MakeTreeSchedule, KeepsTreesLowOnDamagedFabrics) {
+// The limit is twice the height on the undamaged machine plus four: 2 edges for boxes with a switch
+// and for leaf-spine fabrics, 8 for meshes of GPUs (10 with two boxes only).
+TEST(MakeTreeSchedule, KeepsTreesShallowOnDamagedFabrics) {
   struct Fabric {
     std::string name;
     std::vector<std::string> damages;
@@ -114,8 +114,8 @@ TEST(MakeTreeSchedule, KeepsTreesLowOnDamagedFabrics) {
   }
 }
 
-// Where ways between boxes are so tight that the first order of filling them finds none.
-TEST(MakeTreeSchedule, FillsTightWaysBetweenManyBoxes) {
+// Links between boxes are so tight that the first order of filling them fails.
+TEST(MakeTreeSchedule, FillsTightLinksBetweenManyBoxes) {
   for (const std::string name : {"a100_128+deadnics", "clos32x32s32+deadspine"}) {
     const VerifiedSchedule made = PlanOrDie(BuildTopology(MakeReferenceTopology(name)));
     EXPECT_EQ(made.plan.forests[0].method, Method::kHierarchical) << name;
@@ -132,7 +132,7 @@ TEST(MakeTreeSchedule, ServesEveryCollective) {
   EXPECT_EQ(allreduce.plan.phases.size(), 2U);
   EXPECT_EQ(allreduce.plan.AlgorithmGbps(allreduce.plan.inverse_rate), Rational(4'160, 3));
   options.root = topology.FindNode("box1/gpu3");
-  EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());  // allreduce has no root
+  EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());  // allreduce takes no root
   for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
     options.collective = collective;
     const VerifiedSchedule made = PlanOrDie(topology, options);
@@ -144,8 +144,8 @@ TEST(MakeTreeSchedule, ServesEveryCollective) {
   EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());
 }
 
-// What is left on these links differs by direction, so that the number of trees that is best for
-// the way up is not the best for the way down; a plan has one number.
+// The residual capacity of these links differs by direction, so the best number of trees differs
+// too; a schedule has one number.
 TEST(MakeTreeSchedule, TakesOneNumberOfTreesForBothDirections) {
   fabric::TopologySpec spec;
   for (int i = 0; i < 4; ++i) spec.nodes.push_back({.id = "n" + std::to_string(i)});
@@ -209,7 +209,7 @@ TEST(MakeTreeSchedule, RefusesWhatCannotFit) {
   EXPECT_EQ(cancelled.error().code, ErrorCode::kUnavailable);
 }
 
-TEST(ForestFiles, KeepThePlanInBothFormats) {
+TEST(ForestFiles, KeepTheScheduleInBothFormats) {
   for (const Case& c : Cases()) {
     for (const Collective collective : {Collective::kAllgather, Collective::kAllreduce}) {
       ScheduleOptions options;
@@ -231,7 +231,8 @@ TEST(ForestFiles, KeepThePlanInBothFormats) {
   }
 }
 
-// Every cut and every changed byte is an error with its place, or a plan that can be verified.
+// Every truncation and every changed byte gives an error with its place, or a schedule that can be
+// verified.
 TEST(ForestFiles, SurviveDamage) {
   const Topology topology = BuildOrDie(fabric::BuildA100({2}));
   const std::string bytes = EncodeForest(topology, PlanOrDie(topology).plan);

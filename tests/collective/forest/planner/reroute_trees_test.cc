@@ -16,10 +16,10 @@ namespace {
 struct Damaged {
   Problem problem;
   TreeCount count;
-  PreviousTrees trees;  // those of the whole network
+  PreviousTrees trees;  // the paths of the whole network
 };
 
-// None where a rank is cut off.
+// Returns none if a rank is cut off.
 std::optional<Damaged> MakeDamaged(const std::string& whole, const std::string& damage) {
   const fabric::Topology before = BuildTopology(MakeReferenceTopology(whole));
   const fabric::Topology after = BuildTopology(MakeReferenceTopology(whole + damage));
@@ -32,8 +32,8 @@ std::optional<Damaged> MakeDamaged(const std::string& whole, const std::string& 
   return damaged;
 }
 
-// Every path that a tree has leads from the parent to the child, over switches only, and a new one
-// is one that ECMP takes.
+// Checks that every path of a tree leads from the parent to the child, over switches only, and that
+// ECMP can take every new path.
 void ExpectPaths(const Damaged& damaged, const PreviousTrees::Tree& tree, bool all) {
   for (std::size_t child = 0; child < tree.parents.size(); ++child) {
     if (tree.parents[child] == kNoRank) continue;
@@ -55,7 +55,7 @@ void ExpectPaths(const Damaged& damaged, const PreviousTrees::Tree& tree, bool a
   }
 }
 
-TEST(RerouteTrees, FindsPathsWithinWhatIsLeft) {
+TEST(RerouteTrees, FindsPathsWithinTheResidualCapacity) {
   int rerouted = 0;
   for (const char* whole : {"clos4x4s4", "clos8x2s4", "a100_4", "clos6x3s3"}) {
     for (const char* damage :
@@ -68,7 +68,7 @@ TEST(RerouteTrees, FindsPathsWithinWhatIsLeft) {
       const std::vector<PreviousTrees::Tree> broken = trees.broken;
       RerouteTrees(damaged.problem, damaged.count, trees);
       const std::size_t found = trees.trees.size();
-      // Rerouted trees never take more of an arc than whole trees leave of it.
+      // Rerouted trees never take more of an arc than whole trees leave.
       const std::vector<std::int64_t>& left = damaged.count.capacity;
       std::vector<std::int64_t> taken(left.size(), 0);
       for (std::size_t t = 0; t < found; ++t) {
@@ -88,7 +88,7 @@ TEST(RerouteTrees, FindsPathsWithinWhatIsLeft) {
         }
       }
       for (std::size_t a = 0; a < left.size(); ++a) EXPECT_LE(taken[a], left[a]);
-      // Once more, the same: nothing is left over from the first call.
+      // A second call gives the same result: no state is left from the first.
       const std::size_t routes = trees.routes.size();
       RerouteTrees(damaged.problem, damaged.count, trees);
       EXPECT_EQ(trees.trees.size(), found);

@@ -24,7 +24,7 @@ using fabric::Topology;
 
 constexpr std::uint64_t kSeed = 11'072'026;
 
-// Every link of the node.
+// The topology with every link of the node down.
 Topology Without(const Topology& topology, const std::string& node) {
   Topology damaged = topology;
   const NodeId id = *topology.FindNode(node);
@@ -46,7 +46,7 @@ ScheduleOptions After(const TreeSchedule& plan, const Topology& topology,
   return options;
 }
 
-// Two-way links, so that any may fail and all nodes stay balanced.
+// The links are two-way, so any may fail and all nodes stay balanced.
 Topology MakeTwoWayGraph(std::mt19937_64& random) {
   fabric::TopologySpec spec = MakeRandomGraph({.max_rate = 1'000}, random);
   std::set<std::pair<NodeId, NodeId>> seen;
@@ -59,7 +59,7 @@ Topology MakeTwoWayGraph(std::mt19937_64& random) {
   return BuildTopology(std::move(spec));
 }
 
-TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
+TEST(ReuseTrees, IsAsFastAsANewForestOnRandomGraphs) {
   std::mt19937_64 random(kSeed);
   int damaged_graphs = 0;
   int partly_kept = 0;
@@ -88,7 +88,7 @@ TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
     fresh += replanned.reuse.kept == 0;
     partly_kept += replanned.reuse.kept > 0 && replanned.reuse.kept < replanned.reuse.all;
 
-    // And back: what was made for the damaged graph is of use for the repaired one.
+    // Back again: the schedule for the damaged graph serves the repaired one.
     const VerifiedSchedule repaired = PlanOrDie(topology, After(replanned.plan, damaged, options));
     EXPECT_EQ(repaired.plan.inverse_rate, before->plan.inverse_rate);
   }
@@ -97,7 +97,7 @@ TEST(Replanning, OfRandomGraphsIsAsFastAsPlanningAnew) {
   EXPECT_GT(fresh, 0);
 }
 
-TEST(Replanning, OfOneWayLinksKeepsBothForestsOrNone) {
+TEST(ReuseTrees, KeepsBothForestsOrNoneOnOneWayLinks) {
   std::mt19937_64 random(kSeed + 1);
   int kept = 0;
   for (int round = 0; round < 100; ++round) {
@@ -106,7 +106,7 @@ TEST(Replanning, OfOneWayLinksKeepsBothForestsOrNone) {
     ScheduleOptions options{.collective = Collective::kAllreduce, .height_steps = 1'000};
     const auto before = MakeTreeSchedule(topology, options);
     if (!before || before->plan.ranks.size() < 3) continue;
-    // One rank weighs less; the links are as they were.
+    // One rank has a smaller weight; the links are unchanged.
     options.problem.weights.assign(before->plan.ranks.size(), 2);
     options.problem.weights.back() = 1;
     const auto anew = MakeTreeSchedule(topology, options);
@@ -118,7 +118,7 @@ TEST(Replanning, OfOneWayLinksKeepsBothForestsOrNone) {
   EXPECT_GT(kept, 10);
 }
 
-TEST(Replanning, KeepsMostTreesWhereLittleIsBroken) {
+TEST(ReuseTrees, KeepsMostTreesIfLittleIsBroken) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   const VerifiedSchedule before = PlanOrDie(boxes);
   const Topology damaged = Without(boxes, "box0/nic0");
@@ -131,7 +131,7 @@ TEST(Replanning, KeepsMostTreesWhereLittleIsBroken) {
   EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
 }
 
-// The parent arrays of a plan's one forest, each as often as it has trees, by root.
+// Returns the parent arrays of a schedule's only forest, each once per tree, by root.
 std::multiset<std::vector<Rank>> LogicalTrees(const TreeSchedule& plan) {
   std::multiset<std::vector<Rank>> trees;
   const Forest& forest = plan.forests[0];
@@ -144,7 +144,7 @@ std::multiset<std::vector<Rank>> LogicalTrees(const TreeSchedule& plan) {
   return trees;
 }
 
-TEST(Replanning, LeadsEveryTreeAroundADeadSpine) {
+TEST(ReuseTrees, ReroutesEveryTreeAroundADeadSpine) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
   const VerifiedSchedule before = PlanOrDie(clos);
@@ -158,13 +158,13 @@ TEST(Replanning, LeadsEveryTreeAroundADeadSpine) {
   EXPECT_EQ(after.plan.forests[0].method, Method::kHierarchical);
   EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
 
-  // Back again: the paths over the other spines are as good as they were.
+  // Back again: the paths over the other spines are as good as before.
   const VerifiedSchedule repaired = PlanOrDie(clos, After(after.plan, damaged));
   EXPECT_EQ(repaired.reuse.kept, 16);
   EXPECT_EQ(repaired.reuse.rerouted, 0);
 }
 
-TEST(Replanning, LeadsTreesAroundADeadSpineThatSlowsThemDown) {
+TEST(ReuseTrees, ReroutesTreesAroundADeadSpineThatSlowsThemDown) {
   fabric::LeafSpineOptions options{.spines = 3, .leaves = 4, .hosts_per_leaf = 4};
   options.fabric_rate = BitsPerSecond{options.host_rate.value / 5};
   const Topology clos = BuildTopology(*fabric::BuildLeafSpine(options));
@@ -178,20 +178,20 @@ TEST(Replanning, LeadsTreesAroundADeadSpineThatSlowsThemDown) {
   EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
 }
 
-TEST(Replanning, KeepsWhatHasNotLostItsRails) {
+TEST(ReuseTrees, KeepsTreesThatHaveNotLostTheirRails) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   const VerifiedSchedule before = PlanOrDie(boxes);
   const Topology damaged = Without(boxes, "ib1");
   const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, boxes));
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
-  // The odd GPUs have no way out of their boxes but through others: edges of other trees.
+  // The odd GPUs leave their boxes only through others: edges of other trees.
   EXPECT_EQ(2 * after.reuse.kept, after.reuse.all);
   EXPECT_EQ(after.reuse.rerouted, 0);
   EXPECT_LE(after.findings.heights.max, 4);
   EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
 }
 
-TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
+TEST(ReuseTrees, BuildsANewForestIfEveryTreeIsBroken) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
   const VerifiedSchedule before = PlanOrDie(clos);
@@ -208,7 +208,7 @@ TEST(Replanning, PlansAnewWhereEveryTreeIsBroken) {
   EXPECT_EQ(after.plan.forests[0].method, Method::kLabels);
 }
 
-TEST(Replanning, KeepsTheFormWhereAllLinksGetSlower) {
+TEST(ReuseTrees, KeepsTreesIfAllLinksGetSlower) {
   const VerifiedSchedule before = PlanOrDie(BuildTopology(*fabric::BuildA100({4})));
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   fabric::TopologySpec spec = boxes.Spec();
@@ -219,7 +219,7 @@ TEST(Replanning, KeepsTheFormWhereAllLinksGetSlower) {
   EXPECT_EQ(after.plan.forests[0].parents, before.plan.forests[0].parents);
 }
 
-TEST(Replanning, CutsOffRanksThatTakeNoPart) {
+TEST(ReuseTrees, CutsOffRanksThatTakeNoPart) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   const VerifiedSchedule before = PlanOrDie(boxes);
   ScheduleOptions three;
@@ -232,7 +232,7 @@ TEST(Replanning, CutsOffRanksThatTakeNoPart) {
   EXPECT_EQ(after.plan.ranks.size(), 24U);
 }
 
-TEST(Replanning, KeepsToAFixedNumberOfTrees) {
+TEST(ReuseTrees, KeepsToAFixedNumberOfTrees) {
   const Topology clos =
       BuildTopology(*fabric::BuildLeafSpine({.spines = 2, .leaves = 4, .hosts_per_leaf = 2}));
   const VerifiedSchedule before = PlanOrDie(clos, {.trees_per_weight = 2});
@@ -243,7 +243,7 @@ TEST(Replanning, KeepsToAFixedNumberOfTrees) {
   EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged, options).plan.inverse_rate);
 }
 
-TEST(Replanning, RefusesAPreviousForestThatIsNone) {
+TEST(ReuseTrees, RefusesAMalformedPreviousForest) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({2}));
   const TreeSchedule good = PlanOrDie(boxes).plan;
   const auto error = [&](const TreeSchedule& plan) {
@@ -252,7 +252,7 @@ TEST(Replanning, RefusesAPreviousForestThatIsNone) {
   };
   TreeSchedule bad = good;
   bad.forests[0].parents.pop_back();
-  EXPECT_NE(error(bad).find("sizes do not fit"), std::string::npos) << error(bad);
+  EXPECT_NE(error(bad).find("array sizes do not match"), std::string::npos) << error(bad);
   bad = good;
   bad.forests[0].Parents(0)[(bad.forests[0].classes[0].root + 1U) % 16] = kNoRank;
   EXPECT_NE(error(bad).find("does not span"), std::string::npos) << error(bad);
@@ -261,8 +261,8 @@ TEST(Replanning, RefusesAPreviousForestThatIsNone) {
   EXPECT_NE(error(bad).find("routes for fewer"), std::string::npos) << error(bad);
   bad = good;
   bad.phases[0].channels.clear();
-  EXPECT_NE(error(bad).find("a hop that does not exist"), std::string::npos) << error(bad);
-  // Paths that lead elsewhere are paths that are no more.
+  EXPECT_NE(error(bad).find("a hop does not exist"), std::string::npos) << error(bad);
+  // Paths that lead elsewhere count as lost.
   bad = good;
   std::swap(bad.phases[0].channels.front(), bad.phases[0].channels.back());
   EXPECT_EQ(error(bad), "(none)");

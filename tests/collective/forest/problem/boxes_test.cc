@@ -21,7 +21,7 @@ std::vector<std::size_t> SizesOf(const Boxes& boxes) {
   return sizes;
 }
 
-// By the definition: lists agree with box_of, and no arc joins two boxes but over the fabric.
+// Checks the definition: lists agree with box_of, and arcs join two boxes only over the fabric.
 void ExpectDivision(const Problem& problem, const Boxes& boxes) {
   ASSERT_EQ(boxes.box_of.size(), static_cast<std::size_t>(problem.node_count));
   ASSERT_EQ(boxes.ranks.size(), boxes.inner.size());

@@ -70,9 +70,9 @@ TEST(Problem, RefusesWhatIsNoCollective) {
   ExpectError(Network(1, 1).Join(0, 1).Build(), ErrorCode::kInvalidArgument, "there is one");
   const Network two = Network(2, 1).Join(0, 2).Join(1, 2);
   ExpectError(two.Build({.ranks = {NodeId(0), NodeId(0)}}), ErrorCode::kInvalidArgument,
-              "c0 is a rank twice");
+              "c0 is listed as a rank twice");
   ExpectError(two.Build({.ranks = {NodeId(0), NodeId(2)}}), ErrorCode::kInvalidArgument,
-              "s0 takes no part");
+              "s0 cannot take part");
   ExpectError(two.Build({.weights = {0, 0}}), ErrorCode::kInvalidArgument, "nobody sends");
   ExpectError(two.Build({.weights = {1, -1}}), ErrorCode::kInvalidArgument, "negative");
   ExpectError(two.Build({.weights = {1}}), ErrorCode::kInvalidArgument, "1 weights for 2");
@@ -101,7 +101,7 @@ TEST(Problem, AddsUpParallelLinksAndReducesRates) {
   EXPECT_EQ(problem->LinksOf(0).size(), 2U);
 }
 
-TEST(Problem, BalancesWhatOtherFlowsLeave) {
+TEST(Problem, BalancesTheResidualCapacity) {
   const Network network = Network(4, 1).Join(0, 4).Join(1, 4).Join(2, 4).Join(3, 4);
   std::vector<BitsPerSecond> available(8, BitsPerSecond{kGigabit});
   available[0].value = kGigabit / 2;  // c0 to s0
@@ -116,17 +116,17 @@ TEST(Problem, BalancesWhatOtherFlowsLeave) {
   EXPECT_EQ(FindFault(*problem, *count, *forest), "");
 }
 
-TEST(Optimality, NamesThoseThatAreCutOff) {
+TEST(Optimality, NamesRanksThatAreCutOff) {
   const Result<Problem> problem = Network(4, 0).Join(0, 1).Join(2, 3).Build();
   ASSERT_TRUE(problem.has_value());
   const Result<Optimality> optimality = ComputeOptimality(*problem);
   ASSERT_FALSE(optimality.has_value());
   EXPECT_EQ(optimality.error().code, ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(optimality.error().message, HasSubstr("nothing reaches c0, c1 from c2, c3"));
+  EXPECT_THAT(optimality.error().message, HasSubstr("c0, c1 cannot be reached from c2, c3"));
 }
 
 TEST(Optimality, NamesTheBottleneckCut) {
-  // Two pairs of 10 joined by 1: what limits is the link between the pairs.
+  // Two pairs with links of 10, joined by 1: the bottleneck is the link between the pairs.
   const Result<Problem> problem = Network(4, 0).Join(0, 1, 10).Join(2, 3, 10).Join(1, 2, 1).Build();
   ASSERT_TRUE(problem.has_value());
   const Result<Optimality> optimality = ComputeOptimality(*problem);

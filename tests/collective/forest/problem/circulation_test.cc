@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t kNodes = 4;
 
-// By node: what leaves less what enters.
+// Returns by node the outgoing minus the incoming capacity.
 std::vector<std::int64_t> SurplusOf(std::span<const Arc> arcs,
                                     std::span<const std::int64_t> capacity) {
   std::vector<std::int64_t> surplus(kNodes, 0);
@@ -33,7 +33,7 @@ std::int64_t Sum(std::span<const std::int64_t> values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
-// The most that any balanced part of the capacities holds: all parts are tried.
+// Returns the largest balanced part of the capacities, by trying all parts.
 std::int64_t MostBalanced(std::span<const Arc> arcs, std::span<const std::int64_t> capacity) {
   std::int64_t most = 0;
   std::vector<std::int64_t> part(arcs.size(), 0);
@@ -84,7 +84,7 @@ TEST(TrimToCirculation, BalancesAndTakesAwayAtMostAPathForEveryUnitOfSurplus) {
   }
 }
 
-// With one unit too much, the shortest path is the least that can be taken away.
+// With one unit of surplus, the shortest path is the least that can be removed.
 TEST(TrimToCirculation, TakesTheLeastAwayWhereOneUnitIsMissing) {
   for (const std::uint64_t seed : SeedsToTry(1, 300)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -35,7 +35,7 @@ std::vector<std::string> DamagedCases() {
   return names;
 }
 
-// That a port's hops lead from the rank to its switch of the fabric, or back, inside of the box.
+// Checks that a port's hops lead from the rank to its fabric switch, or back, inside the box.
 void ExpectPort(const Problem& problem, const Boxes& boxes, const Port& port, Rank rank,
                 bool outwards) {
   std::int32_t at = outwards ? rank : port.fabric_switch;
@@ -112,7 +112,7 @@ TEST(AssignTransfers, FindsNoneWhereABoxIsTooNarrow) {
   EXPECT_FALSE(AssignTransfers(counted.problem, counted.count, boxes, TransferOrder::kSpread));
 }
 
-TEST(BuildHierarchical, IsSoundAndLowWhereItApplies) {
+TEST(BuildHierarchical, IsSoundAndShallowWhereItApplies) {
   int built = 0;
   for (const std::string& name : DamagedCases()) {
     SCOPED_TRACE(name);
@@ -126,7 +126,7 @@ TEST(BuildHierarchical, IsSoundAndLowWhereItApplies) {
     EXPECT_LE(ComputeHeights(**forest).max, counted.problem.rank_count / 2);
   }
   EXPECT_GT(built, 8);
-  // Two edges where boxes have a wide switch inside.
+  // Trees have two edges if boxes have a wide switch inside.
   const Counted whole = Count("a100_4");
   EXPECT_EQ(ComputeHeights(**BuildHierarchical(whole.problem, whole.count, 100'000)).max, 2);
 }

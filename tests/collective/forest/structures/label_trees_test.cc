@@ -30,7 +30,7 @@ std::optional<Forest> LabelTreesOf(const Problem& problem, std::int64_t fixed_k 
   return std::move(*forest);
 }
 
-// No arc above its capacity at the scale claimed.
+// Checks that no arc exceeds its capacity at the claimed scale.
 void ExpectWithinCapacity(const Problem& problem, const Forest& forest) {
   RouteCursor cursor(forest.routes);
   std::vector<std::int64_t> trees(problem.arcs.size(), 0);
@@ -90,7 +90,7 @@ TEST(BuildLabelTrees, ServesFixedKToo) {
   }
 }
 
-TEST(BuildLabelTrees, LeavesOtherNetworksToOtherWays) {
+TEST(BuildLabelTrees, DoesNotApplyToOtherNetworks) {
   EXPECT_FALSE(LabelTreesOf(ProblemOf(fabric::BuildA100({.boxes = 1}))).has_value());
   EXPECT_FALSE(LabelTreesOf(ProblemOf(fabric::BuildMi250({.boxes = 1}))).has_value());
 }

@@ -16,7 +16,7 @@ struct Star {
   TreeCount count;
 };
 
-// Ranks and switches that are all joined with each other, of random capacities.
+// Builds ranks and switches that are all joined with each other, with random capacities.
 Star MakeStar(std::mt19937_64& random) {
   Star star;
   Problem& problem = star.problem;
@@ -38,7 +38,8 @@ Star MakeStar(std::mt19937_64& random) {
   return star;
 }
 
-// Each rank sends its trees to all others over the switch, and receives everybody else's.
+// Whether a switch is wide enough: each rank sends its trees to all others over it and receives
+// theirs.
 bool IsWide(const Star& star, std::int32_t middle) {
   const Problem& problem = star.problem;
   for (std::int32_t r = 0; r < problem.rank_count; ++r) {

@@ -44,7 +44,8 @@ class Model {
     return cost;
   }
 
-  // Depths, heights and what the arcs have left, each from the parents and feeders alone.
+  // Checks depths, heights and remaining capacities, each recomputed from the parents and feeders
+  // alone.
   void ExpectConsistent() const {
     std::vector<std::int64_t> left = raw_.count.capacity;
     for (std::uint32_t t = 0; t < trees_.TreeCountOf(); ++t) {
@@ -73,7 +74,7 @@ class Model {
   MovableTrees& trees_;
 };
 
-// Some edge of some tree; none where the tree has just its root.
+// Returns a random edge of a random tree; none if the tree has only its root.
 Edge PickEdge(const RawForest& raw, const MovableTrees& trees, std::mt19937_64& random) {
   const auto tree = static_cast<std::uint32_t>(random() % trees.TreeCountOf());
   Rank child = trees.RootOf(tree);

@@ -20,7 +20,7 @@ namespace {
 
 using Edge = PortTrees::Edge;
 
-// By arc, what the trees' ways in and out leave of the capacity.
+// Returns by arc the capacity that the trees' half routes leave.
 std::vector<std::int64_t> LeftBy(const RawForest& raw, const SenderPorts& ports,
                                  const PortTrees& trees) {
   std::vector<std::int64_t> left = raw.count.capacity;
@@ -57,7 +57,7 @@ std::vector<Edge> EdgesOf(const RawForest& raw, const PortTrees& trees) {
   return edges;
 }
 
-// The halves of every route are the route, and every port leads from its rank to its hub.
+// The halves of every route make up the route, and every half route joins its rank and its hub.
 TEST(SenderPorts, CutRoutesAtTheirHubs) {
   for (const std::uint64_t seed : SeedsToTry(1, 80)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -139,8 +139,8 @@ TEST(PortTrees, GiveTheForestBackWhoseSendersTheyAreGiven) {
   }
 }
 
-// Growth and the search for last senders, each by itself, keep to the capacities, whatever comes
-// of them; an edge is pending exactly where it has no sender.
+// Growth and the search for the last senders each keep to the capacities, whatever the result; an
+// edge is pending exactly if it has no sender.
 TEST(PortTrees, GrowWithinTheCapacities) {
   int stuck = 0;
   int completed = 0;

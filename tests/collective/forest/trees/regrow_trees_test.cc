@@ -16,8 +16,9 @@
 namespace espalier::forest {
 namespace {
 
-// Chains over a hundred ranks and more become nearly as low as trees can be there, damage or not.
-TEST(RegrowTrees, TurnsChainsIntoLowTrees) {
+// Chains over a hundred ranks and more become nearly as shallow as possible, with failures or
+// without.
+TEST(RegrowTrees, TurnsChainsIntoShallowTrees) {
   struct Case {
     std::string name;
     std::int32_t max_height;
@@ -87,7 +88,7 @@ TEST(RegrowTrees, LeavesTheForestAloneWhenCancelled) {
   }
 }
 
-// Without switches nothing is split before: as high as the networks are wide.
+// Without switches no edge splitting is needed: the height is the diameter.
 TEST(GrowTrees, GrowsShortestPathTreesOnToriAndHypercubes) {
   struct Case {
     std::string name;

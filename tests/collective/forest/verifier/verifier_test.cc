@@ -26,8 +26,8 @@ Topology Box() {
 
 NodeId Node(std::int32_t index) { return NodeId(index); }
 
-// Every GPU of the box sends straight to all others, by hand: 7 of 8 shards enter each at
-// 2,400 Gbit/s. Hop g is from GPU g to the switch, hop 8 + g from there to GPU g.
+// A schedule written by hand: every GPU of the box sends directly to all others, and 7 of 8 shards
+// enter each at 2,400 Gbit/s. Hop g is from GPU g to the switch, hop 8 + g from there to GPU g.
 TreeSchedule StarPlan() {
   TreeSchedule plan;
   plan.weights.assign(kGpus, 1);
@@ -86,7 +86,7 @@ std::string ViolationOf(const Topology& topology, const TreeSchedule& plan) {
   return found ? "" : found.error().message;
 }
 
-TEST(VerifySchedule, AcceptsASoundPlanAndMeasuresIt) {
+TEST(VerifySchedule, AcceptsASoundScheduleAndMeasuresIt) {
   const auto found = VerifySchedule(Box(), StarPlan());
   ASSERT_TRUE(found.has_value()) << found.error().message;
   EXPECT_EQ(found->heights.max, 1);
@@ -106,7 +106,7 @@ TEST(VerifySchedule, WalksReversedPhasesFromChildToParent) {
   EXPECT_THAT(ViolationOf(Box(), plan), HasSubstr("is broken"));
   for (Channel& channel : plan.phases[0].channels) std::swap(channel.from, channel.to);
   EXPECT_EQ(ViolationOf(Box(), plan), "");
-  // Allreduce: both, in this order.
+  // Allreduce: both phases, in this order.
   plan.phases.push_back(StarPlan().phases[0]);
   EXPECT_EQ(ViolationOf(Box(), plan), "the phases are not those of reduce-scatter");
   plan.collective = Collective::kAllreduce;
@@ -141,11 +141,11 @@ TEST(VerifySchedule, FindsDamageToTrees) {
       {"parent out of range", [](TreeSchedule& p) { p.forests[0].parents[5] = 8; },
        "gpu5 has no parent"},
       {"parent of the root", [](TreeSchedule& p) { p.forests[0].parents[0] = 1; },
-       "is the root and has a parent"},
+       "is the root but has a parent"},
       {"other root", [](TreeSchedule& p) { p.forests[0].classes[0].root = 1; },
        "box0/gpu0 is the root of 0 trees, not of 1"},
       {"root out of range", [](TreeSchedule& p) { p.forests[0].classes[0].root = 9; },
-       "is no rank"},
+       "is not a rank"},
       {"no trees", [](TreeSchedule& p) { p.forests[0].classes[0].count = 0; }, "0 trees of root"},
       {"one tree more", [](TreeSchedule& p) { p.forests[0].classes[7].count = 2; },
        "box0/gpu7 is the root of 2 trees, not of 1"},
@@ -161,9 +161,10 @@ TEST(VerifySchedule, FindsDamageToRanksAndPhases) {
       {"weight", [](TreeSchedule& p) { p.weights[2] = 3; },
        "gpu2 is the root of 1 trees, not of 3"},
       {"weights missing", [](TreeSchedule& p) { p.weights.clear(); }, "0 weights for 8 ranks"},
-      {"rank twice", [](TreeSchedule& p) { p.ranks[1] = p.ranks[0]; }, "box0/gpu0 is a rank twice"},
+      {"rank twice", [](TreeSchedule& p) { p.ranks[1] = p.ranks[0]; },
+       "box0/gpu0 is listed as a rank twice"},
       {"rank no compute", [](TreeSchedule& p) { p.ranks[1] = Node(kSwitch); },
-       "which is no COMPUTE"},
+       "which is not a COMPUTE node"},
       {"rank unknown", [](TreeSchedule& p) { p.ranks[1] = Node(99); }, "does not have"},
       {"no ranks", [](TreeSchedule& p) { p.ranks.clear(); }, "a plan for 0 ranks"},
       {"no phase", [](TreeSchedule& p) { p.phases.clear(); }, "no phase"},
@@ -179,7 +180,7 @@ TEST(VerifySchedule, FindsDamageToRanksAndPhases) {
        "broadcast takes one rank with a weight of 1"},
       {"weight below nothing", [](TreeSchedule& p) { p.weights[2] = -1; }, "a weight is -1"},
       {"no weights", [](TreeSchedule& p) { p.weights.assign(kGpus, 0); }, "no rank has a weight"},
-      {"no such forest", [](TreeSchedule& p) { p.phases[0].forest = 1; }, "without a forest"},
+      {"no such forest", [](TreeSchedule& p) { p.phases[0].forest = 1; }, "has no forest"},
       {"k", [](TreeSchedule& p) { p.trees_per_weight = 0; }, "k is below 1"},
       {"zero rate", [](TreeSchedule& p) { p.tree_gbps = Rational(); }, "a rate is zero"},
   });
@@ -206,7 +207,7 @@ TEST(VerifySchedule, FindsDamageToRoutesAndChannels) {
        "ends at"},
       {"route from the wrong place",
        [](TreeSchedule& p) { SetRoutes(p, [](int from, int to) { return Direct(from ^ 1, to); }); },
-       "the route of box0/gpu1 to box0/gpu0 is broken at box0/gpu1"},
+       "the route from box0/gpu1 to box0/gpu0 is broken at box0/gpu1"},
       {"route that stops",
        [](TreeSchedule& p) {
          SetRoutes(p, [](int from, int) { return std::vector<std::int32_t>{from}; });
@@ -254,25 +255,25 @@ TEST(VerifySchedule, FindsDamageToRatesAndBounds) {
        [](TreeSchedule& p) {
          p.tree_gbps = Rational(2'000, 7), p.inverse_rate = Rational(7, 2'000);
        },
-       "claims an inverse rate of 7/2000; the loads give 7/2400"},
+       "the claimed inverse rate is 7/2000, but the loads give 7/2400"},
       {"rates that do not fit", [](TreeSchedule& p) { p.inverse_rate = Rational(7, 2'500); },
-       "does not fit to 1 trees"},
+       "does not match 1 trees"},
       {"bound above", [](TreeSchedule& p) { p.bound_inverse_rate = Rational(7, 2'399); },
        "is below the bound"},
       {"bound below", [](TreeSchedule& p) { p.bound_inverse_rate = Rational(7, 2'401); },
-       "the cut named gives a bound of 7/2400, not 1/343"},
+       "the named cut gives a bound of 7/2400, not 1/343"},
       {"other cut", [](TreeSchedule& p) { p.cut = {Node(0)}; },
-       "the cut named gives a bound of 1/2400"},
+       "the named cut gives a bound of 1/2400"},
       {"cut of all", [](TreeSchedule& p) { p.cut.push_back(Node(0)); }, "separates no rank"},
       {"cut of nothing", [](TreeSchedule& p) { p.cut = {Node(50)}; }, "unknown node"},
-      {"past 63 bits",
+      {"exceeds 63 bits",
        [](TreeSchedule& p) {
          for (TreeClass& tree : p.forests[0].classes) tree.count = std::int64_t{1} << 61;
          p.trees_per_weight = std::int64_t{1} << 61;
        },
-       "past 63 bits"},
-      {"past 127 bits", [](TreeSchedule& p) { p.tree_gbps = Rational(Int128{1} << 120, 7); },
-       "past 127 bits"},
+       "exceeds 63 bits"},
+      {"exceeds 127 bits", [](TreeSchedule& p) { p.tree_gbps = Rational(Int128{1} << 120, 7); },
+       "exceeds 127 bits"},
   });
 }
 
@@ -306,7 +307,8 @@ TEST(VerifySchedule, RefusesPathsOverComputeNodesThatAreNoRanks) {
   SetRoutes(plan, [](int from, int to) {
     return from == 7 || to == 7 ? std::vector<std::int32_t>{} : Direct(from, to);
   });
-  EXPECT_THAT(ViolationOf(Box(), plan), HasSubstr("a path uses box0/gpu7, which is no rank"));
+  EXPECT_THAT(ViolationOf(Box(), plan),
+              HasSubstr("a path uses box0/gpu7, a compute node that is not a rank"));
 }
 
 }  // namespace

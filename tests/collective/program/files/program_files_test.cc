@@ -75,7 +75,7 @@ TEST(MscclXml, ImportsProgramsOfOthers) {
   }
 }
 
-TEST(MscclXml, TellsHowADeadlockOnOneSlotComesAbout) {
+TEST(MscclXml, ExplainsADeadlockOnOneSlot) {
   const auto ring = ReadProgramFile(std::string(ESPALIER_PROGRAMS) + "/allreduce_ring.xml");
   const Verdict verdict = Verify(*ring, {.fifo_slots = 1});
   ASSERT_TRUE(verdict.violation.has_value());
@@ -95,12 +95,12 @@ TEST(MscclXml, KeepsWhatAlgorithmsDo) {
     EXPECT_EQ(MeasureCost(*read).steps, MeasureCost(program).steps);
     EXPECT_EQ(read->placement, program.placement);
     EXPECT_EQ(read->max_bytes, program.max_bytes);
-    // What is known of the result is in these files, but for roots.
+    // These files state the expected result, except for roots.
     EXPECT_TRUE(program.collective.root != kNoRoot || RunsRight(*read, random));
   }
 }
 
-TEST(MscclXml, SaysWhatItCannotSay) {
+TEST(MscclXml, RefusesWhatMscclCannotExpress) {
   const auto refusal = [](std::string_view name, const algorithms::AlgorithmOptions& options) {
     const auto made = algorithms::MakeAlgorithm(name, options);
     EXPECT_TRUE(made.has_value());
@@ -146,28 +146,28 @@ TEST(MscclXml, RefusesBadFilesWithTheirPlace) {
     std::string_view from, to, place, message;
   } cases[] = {
       {"</algo>", "", "f:14:1: ", ""},
-      {"</algo>\n", "</algo><algo/>", "f:1:2: ", "not one <algo>"},
+      {"</algo>\n", "</algo><algo/>", "f:1:2: ", "expected one <algo>"},
       {"<gpu id=\"1\"", "<rank id=\"1\"", "f:", ""},
-      {"proto=\"Simple\"", "proto=\"Fast\"", "f:1:2: ", "none of Simple, LL, LL128"},
-      {"allreduce", "magic", "f:1:2: ", "no collective \"magic\""},
-      {"allreduce", "barrier", "f:1:2: ", "no collective \"barrier\""},
+      {"proto=\"Simple\"", "proto=\"Fast\"", "f:1:2: ", "is none of Simple, LL, LL128"},
+      {"allreduce", "magic", "f:1:2: ", "unknown collective \"magic\""},
+      {"allreduce", "barrier", "f:1:2: ", "unknown collective \"barrier\""},
       {"nchunksperloop=\"1\"", "", "f:1:2: ", "<algo> without nchunksperloop"},
-      {"nchunksperloop=\"1\"", "nchunksperloop=\"0\"", "f:1:2: ", "no number from 1 to"},
-      {"ngpus=\"2\"", "ngpus=\"two\"", "f:1:2: ", "ngpus=\"two\" is no number"},
+      {"nchunksperloop=\"1\"", "nchunksperloop=\"0\"", "f:1:2: ", "not a number from 1 to"},
+      {"ngpus=\"2\"", "ngpus=\"two\"", "f:1:2: ", "ngpus=\"two\" is not a number"},
       {"ngpus=\"2\"", "ngpus=\"3\"", "f:1:2: ", "2 <gpu> for ngpus=\"3\""},
-      {"ngpus=\"2\"", "ngpus=\"2\" ngpus=\"2\"", "f:1:2: ", "ngpus is there twice"},
-      {"<gpu id=\"1\"", "<gpu id=\"0\"", "f:8:3: ", "<gpu> 0 is there twice"},
-      {"send=\"1\"", "send=\"2\"", "f:3:4: ", "send=\"2\" is no number from -1 to 1"},
-      {"chan=\"0\"", "chan=\"1\"", "f:3:4: ", "chan=\"1\" is no number from 0 to 0"},
+      {"ngpus=\"2\"", "ngpus=\"2\" ngpus=\"2\"", "f:1:2: ", "ngpus is given twice"},
+      {"<gpu id=\"1\"", "<gpu id=\"0\"", "f:8:3: ", "<gpu> 0 is given twice"},
+      {"send=\"1\"", "send=\"2\"", "f:3:4: ", "send=\"2\" is not a number from -1 to 1"},
+      {"chan=\"0\"", "chan=\"1\"", "f:3:4: ", "chan=\"1\" is not a number from 0 to 0"},
       {"type=\"s\"", "type=\"ra\"", "f:4:5: ", "no interpreter runs steps of type \"ra\""},
       {"srcbuf=\"i\"", "srcbuf=\"x\"", "f:4:5: ", "none of i, o, s"},
-      {"srcoff=\"0\"", "srcoff=\"-1\"", "f:4:5: ", "srcoff=\"-1\" is no number"},
-      {"cnt=\"1\"", "cnt=\"72\"", "f:4:5: ", "cnt=\"72\" is no number from 1 to 71"},
-      {"<step s=\"1\"", "<step s=\"0\"", "f:5:5: ", "<step> 0 is there twice"},
-      {"hasdep=\"1\"", "hasdep=\"0\"", "f:5:5: ", "does not say that it is waited for"},
-      {"deps=\"0\"", "deps=\"7\"", "f:5:5: ", "step 7 of block 0, which is not there"},
-      {"depid=\"0\"", "depid=\"1\"", "f:5:5: ", "depid=\"1\" is no number from -1 to 0"},
-      {"<step", "text <step", "f:3:", "something else than <step>"},
+      {"srcoff=\"0\"", "srcoff=\"-1\"", "f:4:5: ", "srcoff=\"-1\" is not a number"},
+      {"cnt=\"1\"", "cnt=\"72\"", "f:4:5: ", "cnt=\"72\" is not a number from 1 to 71"},
+      {"<step s=\"1\"", "<step s=\"0\"", "f:5:5: ", "<step> 0 is given twice"},
+      {"hasdep=\"1\"", "hasdep=\"0\"", "f:5:5: ", "does not announce it"},
+      {"deps=\"0\"", "deps=\"7\"", "f:5:5: ", "step 7 of block 0, which does not exist"},
+      {"depid=\"0\"", "depid=\"1\"", "f:5:5: ", "depid=\"1\" is not a number from -1 to 0"},
+      {"<step", "text <step", "f:3:", "expected only <step>"},
   };
   for (const auto& one : cases) {
     const auto refused = ParseMscclXml(ReplaceOnce(good, one.from, one.to), "f");
@@ -176,7 +176,7 @@ TEST(MscclXml, RefusesBadFilesWithTheirPlace) {
     EXPECT_THAT(refused.error().message, StartsWith(std::string(one.place)));
     EXPECT_THAT(refused.error().message, HasSubstr(std::string(one.message)));
   }
-  // Well-formed, but wrong: that is for the verifier.
+  // A well-formed but wrong program is the verifier's task.
   const auto wrong = ParseMscclXml(ReplaceOnce(good, "type=\"rrc\"", "type=\"r\""), "f");
   ASSERT_TRUE(wrong.has_value());
   EXPECT_EQ(Verify(*wrong).violation->kind, ViolationKind::kPostcondition);
@@ -211,7 +211,7 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
     std::string_view from, to, place, message;
   } cases[] = {
       {"{\"name\"", "{\"nam\"", "f:1:2", "nam"},
-      {"\"allreduce\"", "\"magic\"", "f:2:25", "no such collective"},
+      {"\"allreduce\"", "\"magic\"", "f:2:25", "unknown collective"},
       {"\"chunks\": 1", "\"chunks\": 0", "f:2:", "at least one chunk"},
       {"\"chunks\": 1", "\"chunks\": \"many\"", "f:2:", ""},
       {"\"chunks\": 1", "\"chunks\": 1, \"root\": 0", "f:2:", "no root 0"},

@@ -19,7 +19,7 @@ constexpr Location kIn{Buffer::kInput, 0};
 constexpr Location kOut{Buffer::kOutput, 0};
 constexpr Location kTemporary{Buffer::kScratch, 0};
 
-// Two ranks, one chunk; `blocks` of each.
+// Two ranks with one chunk and these `blocks` each.
 Program Pair(CollectiveKind kind, std::vector<std::vector<ThreadBlock>> blocks,
              BufferPlacement placement = {.in_place = false, .out_of_place = true}) {
   Program program{.name = "pair",
@@ -89,7 +89,8 @@ TEST(Verifier, RefusesWhatIsNoProgram) {
   ExpectViolation(changed([](P, B b) { b.send_peer = 0; }), kStructure, "no peer 0");
   ExpectViolation(changed([](P, B b) { b.send_peer = 2; }), kStructure, "no peer 2");
   ExpectViolation(changed([](P, B b) { b.receive_peer = -2; }), kStructure, "no peer -2");
-  ExpectViolation(changed([](P, B b) { b.send_peer = kNoPeer; }), kStructure, "sends, but has no");
+  ExpectViolation(changed([](P, B b) { b.send_peer = kNoPeer; }), kStructure,
+                  "sends, but its block has no");
   ExpectViolation(changed([](P, B b) { b.receive_peer = kNoPeer; }), kStructure, "receives, but");
   ExpectViolation(changed([](P, B b) { b.channel = -1; }), kStructure, "no channel -1");
   ExpectViolation(changed([](P, B b) { b.channel = 1; }), kStructure, "where no block sends");
@@ -113,7 +114,7 @@ TEST(Verifier, RefusesAStepThatReadsPartsOfWhatItWrites) {
       .ranks = {
           {.blocks = {Local(
                {{.op = kCopy, .source = kIn, .destination = {Buffer::kOutput, 1}, .count = 2}})}}}};
-  ExpectViolation(program, ViolationKind::kStructure, "reads a part of what it writes");
+  ExpectViolation(program, ViolationKind::kStructure, "reads a part of the chunks that it writes");
   program.placement = {.in_place = false, .out_of_place = true};
   EXPECT_FALSE(Verify(program).violation);
   EXPECT_FALSE(Verify(program).has_postcondition);
@@ -171,7 +172,7 @@ TEST(Verifier, FindsWrongData) {
   program = SumOfTwo();
   program.ranks[0].blocks[0].steps[1].destination = kIn;
   ExpectViolation(program, kWritesInput, "writes i0 out of place");
-  // The same is right in place.
+  // The same program is correct in place.
   program.placement = {.in_place = true, .out_of_place = false};
   EXPECT_FALSE(Verify(program).violation);
 }
@@ -182,19 +183,19 @@ TEST(Verifier, FindsRacesEvenWhereTheRunWasLucky) {
   EXPECT_FALSE(Verify(program).violation);
   program.ranks[0].blocks[1].steps[0].after.clear();
   EXPECT_TRUE(Verify(program).violation.has_value());
-  // Here every order gives the same values, were writes of the same value no race.
+  // Every order gives the same values here, but writes of the same value are a race too.
   program.ranks[0].blocks[1] = Local({Copy(kIn, kTemporary), Copy(kIn, kTemporary)});
   EXPECT_FALSE(Verify(program).violation);
   program.ranks[0].blocks.push_back(Local({Copy(kIn, kTemporary)}));
-  ExpectViolation(program, ViolationKind::kRace, "nothing orders the two");
-  // An order by way of another rank is one.
+  ExpectViolation(program, ViolationKind::kRace, "the two accesses are unordered");
+  // An order through another rank counts.
   Program around =
       Pair(CollectiveKind::kCustom, {{{.send_peer = 1, .steps = {Copy(kIn, kTemporary), Send(kIn)}},
                                       {.receive_peer = 1, .steps = {Receive(kTemporary)}}},
                                      {Exchange(0, {Receive(kTemporary), Send(kTemporary)})}});
   EXPECT_FALSE(Verify(around).violation) << Verify(around).violation->message;
   around.ranks[1].blocks[0] = Exchange(0, {Send(kIn), Receive(kTemporary)});
-  ExpectViolation(around, ViolationKind::kRace, "nothing orders the two");
+  ExpectViolation(around, ViolationKind::kRace, "the two accesses are unordered");
 }
 
 TEST(Verifier, KnowsABarrier) {
@@ -204,7 +205,7 @@ TEST(Verifier, KnowsABarrier) {
   EXPECT_FALSE(Verify(barrier).violation);
   Program half = Pair(CollectiveKind::kBarrier,
                       {{Exchange(1, {Send(kIn)})}, {Exchange(0, {Receive(kTemporary)})}});
-  ExpectViolation(half, ViolationKind::kPostcondition, "may be through before rank 1 has begun");
+  ExpectViolation(half, ViolationKind::kPostcondition, "may finish before rank 1 has begun");
 }
 
 TEST(Verifier, FindsARootThatAFileDoesNotName) {
@@ -277,7 +278,7 @@ TEST(RandomPrograms, AreVerifiedAndRunRightInEveryInterleavingTried) {
   }
 }
 
-// What the verifier lets pass runs right; what is surely wrong it does not let pass.
+// Accepted programs run correctly; programs that are certainly wrong are refused.
 TEST(RandomPrograms, AreCaughtWhereTheyAreCorrupted) {
   std::mt19937_64 random(41);
   std::map<Corruption, int> tried;
@@ -309,7 +310,7 @@ TEST(RandomPrograms, AreCaughtWhereTheyAreCorrupted) {
   }
   EXPECT_EQ(caught[Corruption::kDroppedDependency], tried[Corruption::kDroppedDependency]);
   EXPECT_EQ(caught[Corruption::kWrongPeer], tried[Corruption::kWrongPeer]);
-  // Some steps may be swapped, and what is never read may be anything.
+  // Some steps may be swapped, and a chunk that is never read may hold anything.
   EXPECT_GT(caught[Corruption::kSwappedSteps], tried[Corruption::kSwappedSteps] / 4);
   EXPECT_GT(caught[Corruption::kWrongPlace], tried[Corruption::kWrongPlace] / 2);
   EXPECT_GT(caught[Corruption::kWrongOp], tried[Corruption::kWrongOp] / 2);

@@ -129,7 +129,7 @@ TEST_F(RetryingGroupTest, ReportsACallInPlaceThatIsBrokenOffAndGoesOn) {
     if (group.rank() == 1) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 2, 2), true);
     const auto done = Sum(group, data, data);
     ASSERT_FALSE(done);
-    EXPECT_NE(done.error().message.find("cannot be done again"), std::string::npos)
+    EXPECT_NE(done.error().message.find("cannot be repeated"), std::string::npos)
         << done.error().message;
     if (group.rank() == 0) group.Offer(MakeTreeSchedule("allreduce-all-pairs", 2, 2), false);
     std::fill(data.begin(), data.end(), 2.0F);
@@ -166,7 +166,7 @@ TEST_F(RetryingGroupTest, DoesUnequalPartsAgainUnlessTheyAreInPlace) {
     const std::size_t begin = group.rank() == 2 ? kCount : 0;
     const auto lost = scatter(data.data(), own == 0 ? nullptr : data.data() + begin);
     ASSERT_FALSE(lost);
-    EXPECT_NE(lost.error().message.find("cannot be done again"), std::string::npos)
+    EXPECT_NE(lost.error().message.find("cannot be repeated"), std::string::npos)
         << lost.error().message;
   });
 }

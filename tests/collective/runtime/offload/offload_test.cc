@@ -140,10 +140,12 @@ TEST_F(OffloadTest, RefusesCountsThatAreWrongAndGoesOn) {
                                          DataType::kF32, ReduceOp::kSum);
       return done ? "" : done.error().message;
     };
-    EXPECT_EQ(refused(CollectiveKind::kAllGather, {1}), "1 counts for 2 ranks");
-    EXPECT_EQ(refused(CollectiveKind::kAllReduce, {1, 1}), "a allreduce has no counts");
+    EXPECT_EQ(refused(CollectiveKind::kAllGather, {1}),
+              "1 counts for 2 ranks (give one for each rank)");
+    EXPECT_EQ(refused(CollectiveKind::kAllReduce, {1, 1}),
+              "allreduce takes no counts (only allgather and reduce_scatter do)");
     EXPECT_EQ(refused(CollectiveKind::kAllGather, {1, std::numeric_limits<std::size_t>::max()}),
-              "counts that add up to more than any memory has");
+              "the sum of the counts exceeds 64 bits");
     ExpectUnequalParts(group, {2, 1}, nullptr);
   });
   store_ = FreeStore();

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "collective/runtime/shared/shared_protocol_kind.h"
 #include "tests/collective/runtime/shared/two_contexts.h"
 
 namespace espalier::runtime {
@@ -23,7 +26,7 @@ class ProtocolChoiceTest : public TwoContexts {
     one.Begin({}, {}, InAWhile());
     for (int rank : {0, 1}) {
       SharedCall& call = one.call_of(rank);
-      call.way = SharedProtocolKind::kSingleCopy;
+      call.protocol = SharedProtocolKind::kSingleCopy;
       call.readable = reinterpret_cast<const std::byte*>(&call);
       call.reads_all = call.writes_all = 1;
     }
@@ -92,9 +95,21 @@ TEST_F(ProtocolChoiceTest, ReadsOnlyWhereAllRanksCan) {
   EXPECT_EQ(WayOf(Kind::kAllGather, reads_only), SharedProtocolKind::kSingleCopy);
   EXPECT_EQ(WayOf(Kind::kReduce, reads_only), SharedProtocolKind::kStagedStreaming);
   // The others follow the one who chooses.
-  const auto slots = [](SharedCall& a, SharedCall&) { a.way = SharedProtocolKind::kStaged; };
+  const auto slots = [](SharedCall& a, SharedCall&) { a.protocol = SharedProtocolKind::kStaged; };
   EXPECT_EQ(WayOf(Kind::kAllGather, slots), SharedProtocolKind::kStaged);
   EXPECT_EQ(WayOf(Kind::kBroadcast, slots), SharedProtocolKind::kSingleCopy);  // rank 1 chooses
+}
+
+// Those of the release before, which are deprecated.
+TEST(SharedProtocol, FormerNamesAreAcceptedBesideTheNewOnes) {
+  for (const auto& [name, former] :
+       {std::pair("staged", "slots"), {"staged-streaming", "streamed"}, {"single-copy", "read"}}) {
+    const auto kind = FindSharedProtocol(name);
+    ASSERT_TRUE(kind) << name;
+    EXPECT_EQ(SharedProtocolName(*kind), name);
+    EXPECT_EQ(FindSharedProtocol(former), kind);
+  }
+  EXPECT_FALSE(FindSharedProtocol("direct"));
 }
 
 }  // namespace

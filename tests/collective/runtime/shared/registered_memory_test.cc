@@ -48,7 +48,7 @@ TEST(RegisteredMemory, APeerCannotLeadOutsideItsBuffer) {
     const auto reached = ours.Reach(kPeer, place, kBytes);
     ASSERT_FALSE(reached.has_value()) << offset;
     EXPECT_EQ(reached.error().code, ErrorCode::kFailedPrecondition);
-    EXPECT_NE(reached.error().message.find("rank 1 names 8192 bytes"), std::string::npos)
+    EXPECT_NE(reached.error().message.find("rank 1 uses 8192 bytes"), std::string::npos)
         << reached.error().message;
   }
   // It says that the file is larger than it is, at first and once it is mapped.
@@ -66,7 +66,7 @@ TEST(RegisteredMemory, APeersFileThatCouldShrinkIsRefused) {
   RegisteredMemory ours;
   const auto reached = ours.Reach(kPeer, PlaceOf(file.get()), kBytes);
   ASSERT_FALSE(reached.has_value());
-  EXPECT_NE(reached.error().message.find("could shrink"), std::string::npos)
+  EXPECT_NE(reached.error().message.find("sealed against shrinking"), std::string::npos)
       << reached.error().message;
 }
 

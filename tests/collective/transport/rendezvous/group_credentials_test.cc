@@ -37,7 +37,7 @@ TEST(GroupCredentials, KnowsWhereEachRankMayBe) {
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().code, ErrorCode::kPermissionDenied);
   EXPECT_EQ(elsewhere.error().message,
-            "it says that it is at 10.0.0.1, but by the job's plan it is at 10.0.0.2");
+            "it published the address 10.0.0.1, but the job's plan says 10.0.0.2");
 }
 
 TEST(GroupCredentials, KnowsInWhichNetworksRanksMayBe) {

@@ -22,11 +22,11 @@ TEST(PublishedEndpoint, IsReadAsItWasWritten) {
 
 TEST(PublishedEndpoint, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "it has published no place"},
-      {"10.0.0.1 80 5", "it has published no place"},
-      {"10.0.0.1 65536 5 4", "it has published no place"},
-      {"10.0.0.1 eighty 5 4", "it has published no place"},
-      {"10.0.0.1 80 5 3", "it speaks another version than 4"},
+      {"", "it has published no valid endpoint"},
+      {"10.0.0.1 80 5", "it has published no valid endpoint"},
+      {"10.0.0.1 65536 5 4", "it has published no valid endpoint"},
+      {"10.0.0.1 eighty 5 4", "it has published no valid endpoint"},
+      {"10.0.0.1 80 5 3", "its protocol version is not 4"},
       {"10.0.0.300 80 5 4", "10.0.0.300"},
   };
   for (const auto& [text, why] : cases) {

@@ -142,7 +142,7 @@ TEST_F(RendezvousTest, NamesTheEndpointThatIsNotThere) {
     EXPECT_EQ(checked.error().code, ErrorCode::kInvalidArgument);
   }
   EXPECT_EQ(rendezvous.CheckEndpoint({4, 2}).error().message,
-            "rank 1 has no channel 2 to rank 4: there are 4 ranks");
+            "rank 1 has no channel 2 to rank 4 (the group has 4 ranks)");
   for (const auto& [rank, size] : {std::pair(0, 0), std::pair(-1, 2), std::pair(2, 2)}) {
     EXPECT_FALSE(Rendezvous::CheckRank(rank, size));
   }

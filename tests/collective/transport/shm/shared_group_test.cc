@@ -136,14 +136,15 @@ TEST(SharedGroup, RefusesRanksThatHaveAnotherGroupInMind) {
     EXPECT_FALSE(group);
     return group ? Error{} : group.error();
   };
-  EXPECT_EQ(refused(1, 3, 4096).message, "rank 0 is of a group of 2 ranks, rank 1 of one of 3");
+  EXPECT_EQ(refused(1, 3, 4096).message, "rank 0 has a group of 2 ranks, but rank 1 has one of 3");
   const Error less = refused(1, 2, 4095);
   EXPECT_EQ(less.code, ErrorCode::kFailedPrecondition);
-  EXPECT_NE(less.message.find("rank 0 shares 4096 bytes, rank 1 expects 4095"), std::string::npos)
+  EXPECT_NE(less.message.find("rank 0 shares 4096 bytes, but rank 1 expects 4095"),
+            std::string::npos)
       << less.message;
   const Error more = refused(1, 2, 4097);
   EXPECT_EQ(more.code, ErrorCode::kFailedPrecondition);
-  EXPECT_NE(more.message.find("are expected"), std::string::npos) << more.message;
+  EXPECT_NE(more.message.find("instead of"), std::string::npos) << more.message;
   for (const auto& [rank, size] :
        {std::pair(-1, 2), std::pair(2, 2), std::pair(0, 0), std::pair(0, 1025)}) {
     EXPECT_EQ(refused(rank, size, 4096).code, ErrorCode::kInvalidArgument) << rank << " " << size;
@@ -162,12 +163,12 @@ TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
   };
   const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
-  EXPECT_NE(open(unsealed, 4096).find("it could shrink"), std::string::npos);
+  EXPECT_NE(open(unsealed, 4096).find("not sealed against shrinking"), std::string::npos);
   const auto made = MakeMemoryFile("sealed", 4096);
   ASSERT_TRUE(made);
   EXPECT_EQ(open(*made, 4096), "");
   EXPECT_EQ(open(*made, 0), "");
-  EXPECT_NE(open(*made, 4097).find("has 4096 bytes, 4097 are expected"), std::string::npos);
+  EXPECT_NE(open(*made, 4097).find("has 4096 bytes instead of 4097"), std::string::npos);
   EXPECT_NE(::ftruncate(made->get(), 100), 0) << "it keeps its size";
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);

@@ -53,7 +53,7 @@ TEST(FileStore, NamesTheFileThatItCannotWriteOrFind) {
   EXPECT_NE(set.error().message.find(file), std::string::npos) << set.error().message;
   const auto got = store.Get("a/b", In(milliseconds(0)));
   ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().message, file + "/a.b has not come in time");
+  EXPECT_EQ(got.error().message, file + "/a.b did not appear in time");
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ TEST(TcpTransport, SaysThatAPeerIsOfAnotherVersion) {
     ASSERT_FALSE(connected);
     EXPECT_EQ(connected.error().code, ErrorCode::kFailedPrecondition);
     const bool is_a_place = std::string_view(place).ends_with("999");
-    EXPECT_NE(connected.error().message.find(is_a_place
-                                                 ? "rank 0 (channel 0): it speaks another version"
-                                                 : "rank 0 (channel 0): it has published no place"),
+    EXPECT_NE(connected.error().message.find(
+                  is_a_place ? "rank 0 (channel 0): its protocol version is not"
+                             : "rank 0 (channel 0): it has published no valid endpoint"),
               std::string::npos)
         << connected.error().message;
   }
@@ -71,7 +71,7 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
       waited = (*transport)->Wait(InAWhile());
     }
     const Error& error = waited.error();
-    EXPECT_EQ(error.message, "rank 0 is gone: it sends something else than messages");
+    EXPECT_EQ(error.message, "rank 0 is gone: it sends something other than messages");
   });
   // Stands in for rank 0, and sees where the connection comes from.
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));
@@ -284,7 +284,7 @@ TEST(TcpTransport, TakesStrangersForNobody) {
   const auto connected = (*transport)->Connect({&endpoint, 1}, In(milliseconds(300)));
   ASSERT_FALSE(connected);
   EXPECT_EQ(connected.error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(connected.error().message, "rank 1 has not come in time (channel 0)");
+  EXPECT_EQ(connected.error().message, "rank 1 did not connect in time (channel 0)");
 }
 
 }  // namespace

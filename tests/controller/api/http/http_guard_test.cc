@@ -30,7 +30,7 @@ TEST_F(GuardedApiTest, PagesOfOtherSitesCannotAct) {
   EXPECT_EQ(from("http://127.0.0.1:9180"), 200);
 }
 
-// A guard before an API that answers everything with who asked.
+// A guard before an API that answers each request with the caller's name.
 class HttpGuardTest : public testing::Test {
  protected:
   using Headers = std::map<std::string, std::string>;
@@ -58,7 +58,7 @@ class HttpGuardTest : public testing::Test {
     return answer.value_or(io::HttpResponse{});
   }
   static Headers Bearer(const std::string& token) { return {{"authorization", "Bearer " + token}}; }
-  // The cookie's first part, as a browser sends it back.
+  // The part of the cookie that a browser sends back.
   std::string LogIn(const std::string& token) {
     const io::HttpResponse answer = Ask("POST", "/api/v1/login", {}, token);
     EXPECT_EQ(answer.status, 200) << answer.body;
@@ -87,7 +87,7 @@ class HttpGuardTest : public testing::Test {
                    }};
 };
 
-TEST_F(HttpGuardTest, EachRoleMayDoSoMuch) {
+TEST_F(HttpGuardTest, EachRoleHasItsRights) {
   struct Case {
     const char* method;
     const char* path;
@@ -111,7 +111,7 @@ TEST_F(HttpGuardTest, EachRoleMayDoSoMuch) {
   }
 }
 
-TEST_F(HttpGuardTest, NamesWhoAsksToTheApi) {
+TEST_F(HttpGuardTest, PassesTheCallersNameToTheApi) {
   EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_vi")).body, "vi");
   EXPECT_EQ(Ask("GET", "/healthz").body, "10.0.0.1");
   const auto session =
@@ -120,7 +120,7 @@ TEST_F(HttpGuardTest, NamesWhoAsksToTheApi) {
   EXPECT_EQ(session->Find("role")->text, "operator");
 }
 
-TEST_F(HttpGuardTest, OnAUnixSocketEverybodyIsAnAdmin) {
+TEST_F(HttpGuardTest, OnAUnixSocketEveryCallerIsAnAdmin) {
   std::optional<io::HttpResponse> answer;
   guard_.Handle({.method = "POST",
                  .path = "/api/v1/reload",
@@ -133,7 +133,7 @@ TEST_F(HttpGuardTest, OnAUnixSocketEverybodyIsAnAdmin) {
   EXPECT_EQ(answer->body, "user ada");
 }
 
-TEST_F(HttpGuardTest, TellsOfTokensThatAreWrongAndNotOfNone) {
+TEST_F(HttpGuardTest, ReportsWrongTokensButNotMissingOnes) {
   EXPECT_EQ(Ask("GET", "/api/v1/flows").status, 401);
   EXPECT_TRUE(refusals_.empty());
   EXPECT_EQ(Ask("GET", "/api/v1/flows", Bearer("esp_wrong")).status, 401);
@@ -144,7 +144,7 @@ TEST_F(HttpGuardTest, TellsOfTokensThatAreWrongAndNotOfNone) {
   EXPECT_EQ(refusals_.back(), "10.0.0.1: vi is no operator");
 }
 
-TEST_F(HttpGuardTest, WhoHasLostTheirTokenIsOut) {
+TEST_F(HttpGuardTest, ARemovedTokenLosesAccess) {
   const std::string cookie = LogIn("esp_op");
   EXPECT_EQ(StatusWithCookie(cookie), 200);
   EXPECT_EQ(StatusWithCookie("other=1; " + cookie + "; more=2"), 200);
@@ -166,8 +166,8 @@ TEST_F(HttpGuardTest, ALoginLastsTwelveHoursAndUntilItIsEnded) {
   EXPECT_EQ(StatusWithCookie(second), 401);
 }
 
-// 1,024 logins with one token once ended everybody's.
-TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNobodyElses) {
+// Regression: 1,024 logins with one token once ended all others.
+TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNoOthers) {
   const std::string others = LogIn("esp_op");
   std::vector<std::string> cookies;
   for (int i = 0; i < 1'100; ++i) {
@@ -180,7 +180,7 @@ TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNobodyElses) {
   }
 }
 
-// A bearer's token is in no browser: no page can make it ask.
+// Browsers do not send bearer tokens by themselves, so no foreign page can use one.
 TEST_F(HttpGuardTest, OnlyACookieMustComeFromAPageOfThisServer) {
   const auto post = [&](Headers headers) {
     return Ask("POST", "/api/v1/recompute", std::move(headers)).status;
@@ -196,7 +196,7 @@ TEST_F(HttpGuardTest, OnlyACookieMustComeFromAPageOfThisServer) {
   EXPECT_EQ(post({{"cookie", cookie}, {"host", host}, {"origin", "https://" + host}}), 200);
   EXPECT_EQ(Ask("GET", "/api/v1/flows", {{"cookie", cookie}, {"origin", "https://evil"}}).status,
             200);
-  EXPECT_EQ(refusals_.back(), "10.0.0.1: a page of another server asks");
+  EXPECT_EQ(refusals_.back(), "10.0.0.1: request from a page of another server");
 }
 
 TEST_F(HttpGuardTest, CookiesAreForThisServerAndWithTlsForNoPlainConnection) {

@@ -52,14 +52,14 @@ Assignment SolveIlp(Fabric& fabric, const Commodities& flows) {
   return assignment.value_or(Assignment{});
 }
 
-TEST(ComparatorsDeathTest, RefuseWaysAsTheAssignersDo) {
+TEST(ComparatorsDeathTest, RefuseTooManySubflowsAsTheAssignersDo) {
   Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
   for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
     const Commodities flows = {{.source = 0, .destination = 1, .subflows = subflows}};
     const std::vector<std::uint64_t> keys = {1};
-    EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "ways=");
-    EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "ways=");
-    EXPECT_DEATH(IlpProgram(fabric.view, flows), "ways=");
+    EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "subflows=");
+    EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "subflows=");
+    EXPECT_DEATH(IlpProgram(fabric.view, flows), "subflows=");
   }
 }
 
@@ -76,7 +76,7 @@ TEST(Ilp, IsTheOptimumOfBruteForce) {
   }
 }
 
-TEST(Ilp, RefusesAnswersThatAreNoSolution) {
+TEST(Ilp, RefusesInvalidSolutions) {
   auto fabric = Fabric::LeafSpine(2, 2);
   const Commodities flows(3, {.source = 0, .destination = 1});
   const IlpProgram program(fabric->view, flows);
@@ -94,8 +94,8 @@ TEST(Ilp, RefusesAnswersThatAreNoSolution) {
   }
 }
 
-// Its states give every destination one core, so it may miss the optimum; on instances where one
-// NIC gets one flow it must not.
+// The states have one core for every destination, so annealing may miss the optimum; if every NIC
+// receives one flow, it must find it.
 TEST(Annealing, FindsTheOptimumWhereEveryDestinationHasOneFlow) {
   std::mt19937 random(2);
   for (int round = 0; round < 24; ++round) {
@@ -107,7 +107,7 @@ TEST(Annealing, FindsTheOptimumWhereEveryDestinationHasOneFlow) {
     ExpectValid(*fabric, flows, assignment);
     const Load best = BruteForce(*fabric, flows);
     EXPECT_GE(assignment.max_load, best);
-    // Its energy is the sum of what is above capacity, not the maximum load: equal rates only.
+    // The energy is the load above capacity, not the maximum load: equal rates only.
     if (round % 3 != 0 && best <= Load{1, 1}) {
       EXPECT_EQ(assignment.max_load, best);
     }

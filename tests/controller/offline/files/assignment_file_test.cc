@@ -68,7 +68,7 @@ TEST_F(PlanFile, WritesEveryFieldInOrder) {
       R"({"flow":"b","state":"LOCAL","paths":[]},{"flow":"c","state":"UNROUTABLE","paths":[]}]})");
 }
 
-TEST_F(PlanFile, ReadsWhatItHasWritten) {
+TEST_F(PlanFile, ReadsItsOwnOutput) {
   const auto read = ParsePreviousAssignment(FormatAssignment(plan_, flows_, topology_), "p.json");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   ASSERT_EQ(read->size(), 3U);
@@ -96,7 +96,7 @@ TEST_F(PlanFile, ReadsSharesOfAFlowAndNothingElse) {
   }
 }
 
-TEST_F(PlanFile, SaysPartsAndRatesExactly) {
+TEST_F(PlanFile, WritesSharesAndRatesExactly) {
   EXPECT_EQ(ShareOf({.subflows = 2}, {.subflows = 2}), "1");
   EXPECT_EQ(ShareOf({.subflows = 2}, {.subflows = 4}), "1/2");
   EXPECT_EQ(ShareOf({.subflows = 6}, {.subflows = 16}), "3/8");

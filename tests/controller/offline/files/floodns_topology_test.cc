@@ -11,8 +11,8 @@ namespace {
 
 using fabric::SwitchRole;
 
-// ToRs 0 and 1, switches 2 and 3 above them, 4 above all; three servers. The blanks, the comment
-// and the line ends are to be read over.
+// ToRs 0 and 1, switches 2 and 3 above them, 4 above all; three servers. The parser must skip the
+// blanks, the comment and the line ends.
 const std::string kGood =
     "# a comment\n\n num_nodes = 8\r\nnum_undirected_edges=9\nswitches=incl_range(0,4)\n"
     "switches_which_are_tors=set( 0, 1 )\nservers=set(5,6:7)\n"
@@ -25,7 +25,7 @@ std::string Replace(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
-// (The command's test has names of links and most errors: topology_commands_test.)
+// (topology_commands_test covers the names of links and most errors.)
 TEST(FloodnsTopology, NamesNodesByTheirPlaceAndKeepsTheOrderOfNumbers) {
   const auto spec = ParseFloodnsTopology(kGood, "t");
   ASSERT_TRUE(spec.has_value()) << spec.error().message;
@@ -45,7 +45,7 @@ TEST(FloodnsTopology, NamesNodesByTheirPlaceAndKeepsTheOrderOfNumbers) {
 TEST(FloodnsTopology, TakesTheCoresThatAFileNames) {
   EXPECT_TRUE(ParseFloodnsTopology(kGood + "\ncores=set(4)\n", "t").has_value());
   EXPECT_TRUE(ParseFloodnsTopology(kGood + "\ncores=set()\n", "t").has_value());
-  // A switch that no ToR is joined to is one of them, though no line says so.
+  // A switch without a link to a ToR is a core, although no line says so.
   const auto alone = ParseFloodnsTopology(
       "num_nodes=1\nnum_undirected_edges=0\nswitches=set(0)\nservers=set()\n"
       "undirected_edges=set()\nswitches_which_are_tors=set()\n"
@@ -55,30 +55,30 @@ TEST(FloodnsTopology, TakesTheCoresThatAFileNames) {
   EXPECT_EQ(alone->nodes.at(0).id, "core0");
 }
 
-TEST(FloodnsTopology, NamesThePlaceOfWhatIsWrong) {
+TEST(FloodnsTopology, NamesThePlaceOfEveryError) {
   const std::pair<std::string, std::string> cases[] = {
-      {kGood + "\ncores=set(1)\n", "10:7: node 1 is listed, but is no switch, or is listed twice"},
-      {kGood + "\ncores=set(5)\n", "10:7: node 5 is listed, but is no switch"},
-      {Replace("set( 0, 1 )", "set(0,1,0)"), "6:25: node 0 is listed, but is no switch"},
+      {kGood + "\ncores=set(1)\n", "10:7: node 1 is not a switch, or is listed twice"},
+      {kGood + "\ncores=set(5)\n", "10:7: node 5 is not a switch"},
+      {Replace("set( 0, 1 )", "set(0,1,0)"), "6:25: node 0 is not a switch"},
       {Replace("incl_range(0,4)", "incl_range(0)"), "5:10: incl_range takes the first and"},
       {Replace("incl_range(0,4)", "incl_range(0,2,4)"), "5:10: incl_range takes the first and"},
       {Replace("incl_range(0,4)", "set(0:4"), "5:10: switches must be set(...) or incl_range"},
       {Replace("incl_range(0,4)", "set(4:0)"), "5:14: the range ends before it begins"},
       {Replace("incl_range(0,4)", "set(0:4,)"), ""},
       {Replace("5-0,", "5:5-0,"), ""},
-      {Replace("incl_range(0,4)", "set(0:4,,)"), "5:18: \"\" is no whole number from 0 to 7"},
-      {Replace("set(5,6:7)", "set(5,-6)"), "7:15: \"-6\" is no whole number from 0 to 7"},
+      {Replace("incl_range(0,4)", "set(0:4,,)"), "5:18: \"\" is not a whole number from 0 to 7"},
+      {Replace("set(5,6:7)", "set(5,-6)"), "7:15: \"-6\" is not a whole number from 0 to 7"},
       {Replace("num_nodes = 8", "num_nodes=262145"),
-       "3:12: \"262145\" is no whole number from 0 to 262144"},
+       "3:12: \"262145\" is not a whole number from 0 to 262144"},
       {Replace("edges=9", "edges=1048577"),
-       "4:22: \"1048577\" is no whole number from 0 to 1048576"},
+       "4:22: \"1048577\" is not a whole number from 0 to 1048576"},
       {Replace("5-0,", "5-0,0-5,"), "8:42: edge 5-0 is listed twice"},
-      {Replace("5-0,", "5-0,4-4,"), "8:42: node 4 is joined to itself"},
-      {Replace("servers=set(5,6:7)\n", ""), "1:1: there is no line \"servers=...\""},
+      {Replace("5-0,", "5-0,4-4,"), "8:42: node 4 is connected to itself"},
+      {Replace("servers=set(5,6:7)\n", ""), "1:1: the line \"servers=...\" is missing"},
       {Replace("bit_per_ns=2.5", "bit_per_ns="), "9:27: "},
       {Replace("bit_per_ns=2.5", "bit_per_ns=-1"), "9:27: "},
-      {std::string(41, 'k') + "=1\n", "1:1: unknown key \"" + std::string(40, 'k') + "\" (leave"},
-      {"", "1:1: there is no line \"num_nodes=...\""},
+      {std::string(41, 'k') + "=1\n", "1:1: unknown key \"" + std::string(40, 'k') + "\" (remove"},
+      {"", "1:1: the line \"num_nodes=...\" is missing"},
   };
   for (const auto& [text, expected] : cases) {
     const auto spec = ParseFloodnsTopology(text, "t");

@@ -18,7 +18,7 @@ class FlowFile : public testing::Test {
   fabric::PathTable paths_{topology_};
 };
 
-// (What it refuses is tested with the command that reads it: assign_commands_test.)
+// (assign_commands_test covers the errors.)
 TEST_F(FlowFile, KeepsTheOrderAndNumbersJobsByFirstMention) {
   const auto set = Parse("b,second,h0,h3,\na,first,h1,h2,0\nc,second,h3,h0,1125899906842624\n");
   ASSERT_TRUE(set.has_value()) << set.error().message;

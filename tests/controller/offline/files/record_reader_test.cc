@@ -31,7 +31,7 @@ TEST(RecordReader, SplitsColumnsAtBlanksAndLeavesOutComments) {
   EXPECT_THAT(ReadAll("\xEF\xBB\xBF a\tb  c \r\n\n  # a comment\n\t\n#x\nd#e", Format::kColumns),
               ElementsAre("1:2=a;1:4=b;1:7=c;", "6:1=d#e;"));
   EXPECT_THAT(ReadAll("", Format::kColumns), ElementsAre());
-  // Quotes and commas are nothing special there.
+  // Quotes and commas have no special meaning in columns.
   EXPECT_THAT(ReadAll("\"a,b\" c", Format::kColumns), ElementsAre("1:1=\"a,b\";1:7=c;"));
 }
 
@@ -47,7 +47,7 @@ TEST(RecordReader, NamesTheLineAndColumnOfWhatIsWrong) {
   const std::string most(RecordReader::kMaxFieldBytes, 'a');
   EXPECT_THAT(ReadAll("b," + most, Format::kCommas), ElementsAre("1:1=b;1:3=" + most + ";"));
   const std::pair<std::string, std::string> cases[] = {
-      {"a\nb,c\"d", "f:2:3: a quote stands inside a field (quote the whole field)"},
+      {"a\nb,c\"d", "f:2:3: a quote inside an unquoted field (quote the whole field)"},
       {"a\n\"b", "f:2:1: a quote is not closed on its line"},
       {"a\nb,\"c\"\"", "f:2:3: a quote is not closed on its line"},
       {"a\nb,\"c\"d", "f:2:6: a comma must follow the closing quote"},

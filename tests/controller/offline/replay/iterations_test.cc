@@ -24,7 +24,7 @@ class IterationsTest : public testing::Test {
     }
     return *Workload::Build(topology_, {job});
   }
-  // Ends all flows of the job's iteration; the end of the last.
+  // Ends all flows of the job's iteration and returns the result of the last one.
   static Iterations::End EndAll(Iterations& iterations, std::int64_t now) {
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(iterations.EndFlow(0, now).has_value());
     return iterations.EndFlow(0, now).value();
@@ -36,7 +36,7 @@ class IterationsTest : public testing::Test {
   Workload turned_ = Build(true);
 };
 
-TEST_F(IterationsTest, AreClockworkWithoutDisturbance) {
+TEST_F(IterationsTest, AreRegularWithoutDisturbance) {
   const ReplayOptions options{.iterations = 3, .learning = 1, .later_collective_ns = 7'000'000};
   Iterations iterations(workload_, turned_, options);
   EXPECT_GE(iterations.FirstStart(0), 5);
@@ -85,7 +85,7 @@ TEST_F(IterationsTest, DriftAddsUpAndJitterStaysWithinItsPart) {
   EXPECT_GT(*seen.rbegin(), 1'150'000'000);
 }
 
-TEST_F(IterationsTest, TurnRoundHalfWayAndStartStragglersLate) {
+TEST_F(IterationsTest, ReverseHalfWayAndStartStragglersLate) {
   const ReplayOptions options{.disturbance = {.stragglers = 1, .changes_phase = true},
                               .iterations = 4};
   Iterations iterations(workload_, turned_, options);

@@ -56,7 +56,7 @@ double Share(std::int64_t part, std::int64_t of) {
   return static_cast<double>(part) / static_cast<double>(of);
 }
 
-TEST_F(ReplayTest, OneJobLikeClockworkIsPlannedWholeAndInTime) {
+TEST_F(ReplayTest, ARegularJobIsPredictedCompletelyAndInTime) {
   const ReplayOutcome outcome = Run(fabric_, Jobs(1), {});
   ASSERT_GT(outcome.starts, 50);
   EXPECT_EQ(outcome.planned, outcome.starts);
@@ -66,11 +66,11 @@ TEST_F(ReplayTest, OneJobLikeClockworkIsPlannedWholeAndInTime) {
   for (const double error : outcome.start_error_seconds) EXPECT_LT(error, 0.002);
   ASSERT_FALSE(outcome.end_error_seconds.empty());
   for (const double error : outcome.end_error_seconds) EXPECT_LT(error, 0.002);
-  // Six rounds at 100 Gbit/s and the second collective's offset, less what ECMP costs at first.
+  // Six rounds at 100 Gbit/s and the second collective's offset, with some loss to ECMP at first.
   EXPECT_NEAR(outcome.allreduce_seconds, 0.096 + 0.05, 0.005);
 }
 
-TEST_F(ReplayTest, JobsSideBySideFindPlansThatAreAsGoodAsFreshAssignments) {
+TEST_F(ReplayTest, ConcurrentJobsGetPathsAsGoodAsFromScratch) {
   for (const double jitter : {0.05, 0.2}) {
     ReplayOptions options{.disturbance = {.jitter = jitter}};
     const ReplayOutcome with = Run(fabric_, Jobs(4), options);
@@ -89,13 +89,13 @@ TEST_F(ReplayTest, AFabricWithAQuarterOfTheSpinesIsSlower) {
   EXPECT_GT(Run(Fabric(2), Jobs(4), {}).allreduce_seconds, full * 1.05);
 }
 
-TEST_F(ReplayTest, APhaseChangeCostsPlansForAnIteration) {
+TEST_F(ReplayTest, APhaseChangeCostsThePredictionsOfAnIteration) {
   const ReplayOutcome outcome = Run(fabric_, Jobs(1), {.disturbance = {.changes_phase = true}});
   EXPECT_LT(outcome.planned, outcome.starts);
   EXPECT_GE(Share(outcome.planned, outcome.starts), 0.8);
 }
 
-TEST_F(ReplayTest, IsTheSameBySeedAndAnotherByAnother) {
+TEST_F(ReplayTest, DependsOnTheSeedAlone) {
   const ReplayOptions options{.disturbance = {.jitter = 0.2, .stragglers = 0.1}, .seed = 3};
   const ReplayOutcome outcome = Run(fabric_, Jobs(2), options);
   const ReplayOutcome again = Run(fabric_, Jobs(2), options);
@@ -107,7 +107,7 @@ TEST_F(ReplayTest, IsTheSameBySeedAndAnotherByAnother) {
   EXPECT_NE(Run(fabric_, Jobs(2), other).start_error_seconds, outcome.start_error_seconds);
 }
 
-TEST_F(ReplayTest, RefusesTooFewIterationsAndEndsWhereCancelled) {
+TEST_F(ReplayTest, RefusesTooFewIterationsAndEndsWhenCancelled) {
   const auto few = Replay(fabric_, Jobs(1), {.iterations = 3});
   ASSERT_FALSE(few.has_value());
   EXPECT_EQ(few.error().code, ErrorCode::kInvalidArgument);

@@ -7,7 +7,7 @@
 namespace espalier::offline {
 namespace {
 
-// Four hosts on two leaves; all links carry 100 Gbit/s, so 100 bits a nanosecond.
+// Four hosts on two leaves; all links carry 100 Gbit/s, that is 100 bits per nanosecond.
 class SendersTest : public testing::Test {
  protected:
   SendersTest() {

@@ -24,7 +24,7 @@ TEST(FluidNetwork, SharesALinkByWeight) {
   EXPECT_EQ(network.NextEnd(), 14);  // 1000 / 75 = 13.3
 }
 
-TEST(FluidNetwork, GivesWhatAnEndedTransferLeaves) {
+TEST(FluidNetwork, SharesTheCapacityThatAnEndedTransferLeaves) {
   FluidNetwork network({10.0});
   const std::uint32_t link[] = {0};
   const Transfer brief = network.Add(link, 1, 100);
@@ -39,7 +39,7 @@ TEST(FluidNetwork, GivesWhatAnEndedTransferLeaves) {
   EXPECT_EQ(network.NextEnd(), std::nullopt);
 }
 
-TEST(FluidNetwork, StandsStillOnALinkWithoutCapacity) {
+TEST(FluidNetwork, MakesNoProgressOnALinkWithoutCapacity) {
   FluidNetwork network({0.0, 10.0});
   const std::uint32_t both[] = {0, 1};
   const std::uint32_t second[] = {1};
@@ -52,7 +52,7 @@ TEST(FluidNetwork, StandsStillOnALinkWithoutCapacity) {
   EXPECT_EQ(network.NextEnd(), std::nullopt);
 }
 
-// All rates anew after every change, by the solver that the controller uses.
+// Computes all rates from scratch after every change, with the solver that the controller uses.
 class Oracle {
  public:
   Oracle(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
@@ -118,7 +118,7 @@ TEST(FluidNetwork, HasTheRatesOfAFullSolutionAfterEveryChange) {
   }
 }
 
-// Bits that went through by rates and times are the bits that were to go.
+// The bits that the rates and times account for equal the bits of the transfers.
 TEST(FluidNetwork, CarriesEveryBitOnce) {
   std::mt19937_64 random(7);
   FluidNetwork network({8.0, 4.0, 2.0});
@@ -137,7 +137,7 @@ TEST(FluidNetwork, CarriesEveryBitOnce) {
     }
     now = *next;
     for (const Transfer transfer : network.TakeEnded(now)) {
-      // Times are whole: at most one nanosecond too much.
+      // Times are whole nanoseconds, so at most one nanosecond too long.
       EXPECT_GE(sent[transfer], total[transfer] - 1e-6);
       EXPECT_LT(sent[transfer], total[transfer] + 8);
       total.erase(transfer);

@@ -34,7 +34,7 @@ Topology MakePaperFabric(int failed_spines) {
   return std::move(*topology);
 }
 
-// In the authors' order; paths in the order of the commodities, each whole.
+// Assigns in the authors' order, without splitting; paths are in the order of the commodities.
 Assignment PaperGreedy(Assigner& assigner, std::span<const Commodity> commodities) {
   const auto order = PaperOrder(commodities);
   std::vector<Commodity> ordered;
@@ -115,7 +115,7 @@ TEST(Replay, TwoJobsWithoutContentionUnderGreedyAreContentionFree) {
   EXPECT_EQ(FourDigits(failed.jobs[1].allreduce_seconds), "0.5250");
 }
 
-// Equal maximum load is not equal time: who shares a link with whom decides.
+// Equal maximum load is not equal time: it also matters which flows share a link.
 TEST(Replay, OptimalIsNowhereMoreThanOnePercentSlowerThanThePapersGreedy) {
   for (const int failed_spines : {1, 8}) {
     const SimulationOutcome greedy = Replay(2, 8, failed_spines, By::kPaperGreedy);
@@ -127,8 +127,8 @@ TEST(Replay, OptimalIsNowhereMoreThanOnePercentSlowerThanThePapersGreedy) {
   }
 }
 
-// What splitting is for: one spine of 32 lost doubles the time of whole flows.
-TEST(Replay, SplittingWinsBackWhatALostSpineTakes) {
+// Losing one of 32 spines doubles the time of flows that are not split.
+TEST(Replay, SplittingRecoversTheLossOfASpine) {
   const double whole = Replay(1, 8, 1, By::kOptimal).jobs[0].allreduce_seconds;
   const double halves = Replay(1, 8, 1, By::kOptimal, 2).jobs[0].allreduce_seconds;
   const double eighths = Replay(1, 8, 1, By::kOptimal, 8).jobs[0].allreduce_seconds;

@@ -36,7 +36,7 @@ Ring MakeRing(const Topology& topology, const std::vector<std::string>& hosts,
   return ring;
 }
 
-// Puts every way of every flow on spine 0.
+// Puts every subflow of every flow on spine 0.
 Assignment OneSpine(std::span<const Commodity> commodities, std::span<const std::uint32_t>) {
   Assignment assignment;
   assignment.first.push_back(0);
@@ -47,7 +47,7 @@ Assignment OneSpine(std::span<const Commodity> commodities, std::span<const std:
   return assignment;
 }
 
-// A simulation on a fabric, by the greedy or by a given assigner.
+// A simulation on a fabric with the greedy or a given assigner.
 class Bench {
  public:
   explicit Bench(Topology topology)
@@ -99,7 +99,7 @@ TEST(Simulator, TimesOneRingByHand) {
 
 TEST(Simulator, ARingIsAsSlowAsItsSlowestFlow) {
   Bench bench(MakeFabric(2, 2, 2));
-  // h0 and h1 both send to leaf 1 over spine 0; what comes back is shared as well.
+  // h0 and h1 both send to leaf 1 over spine 0; the reverse direction is shared as well.
   const auto outcome =
       bench.Run({{.id = "j",
                   .epochs = 1,
@@ -127,7 +127,7 @@ TEST(Simulator, SplitFlowsEndWithTheirLastPart) {
   EXPECT_EQ(halves->max_link_load, 1.5);
 }
 
-TEST(Simulator, WaysOnOnePathAreOnePart) {
+TEST(Simulator, SubflowsOnOnePathAreOnePart) {
   Bench bench(MakeFabric(1, 2, 1));
   const auto outcome = bench.Run(
       {{.id = "j", .epochs = 1, .rings = {MakeRing(bench.topology(), {"h0", "h1"}, 1000)}}}, 4);
@@ -147,7 +147,7 @@ TEST(Simulator, FlowsOfOneLeafNeedNoSpine) {
   EXPECT_EQ(outcome->max_link_load, 0);
 }
 
-TEST(Simulator, NamesTheFlowThatNoPathLeads) {
+TEST(Simulator, NamesTheFlowWithoutAPath) {
   Topology topology = MakeFabric(1, 2, 2);
   topology.SetLinkState(*topology.FindLink("leaf0--spine0"), fabric::LinkState::kDown);
   Bench bench(std::move(topology));
@@ -175,7 +175,7 @@ TEST(Simulator, JobsMeetAndPathsAreComputedAtStartsAndEnds) {
   EXPECT_EQ(outcome->assigned_flows, 2 + 4 + 2);
 }
 
-TEST(Simulator, IdealKnowsNoContentionBetweenSwitches) {
+TEST(Simulator, IdealHasNoContentionBetweenSwitches) {
   Bench bench(MakeFabric(1, 2, 2));
   const auto outcome =
       bench.Run({{.id = "j",
@@ -187,7 +187,7 @@ TEST(Simulator, IdealKnowsNoContentionBetweenSwitches) {
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(2, 1e-6));
 }
 
-TEST(Simulator, RefusesWhatIsNoWorkload) {
+TEST(Simulator, RefusesInvalidWorkloads) {
   Bench bench(MakeFabric(1, 2, 2));
   const Ring ring = MakeRing(bench.topology(), {"h0", "h2"}, 10);
   Ring lonely = ring;
@@ -195,13 +195,13 @@ TEST(Simulator, RefusesWhatIsNoWorkload) {
   const NodeId leaf = Node(bench.topology(), "leaf0");
   const Ring of_switches{.flows = {{leaf, leaf}, {leaf, leaf}}, .round_bytes = 1};
   const std::pair<std::vector<Job>, const char*> cases[] = {
-      {{}, "no job"},
-      {{{.id = "j"}}, "job j: has no ring"},
+      {{}, "no jobs"},
+      {{{.id = "j"}}, "job j: has no rings"},
       {{{.id = "j", .rings = {lonely}}}, "fewer than two flows"},
       {{{.id = "j", .rings = {MakeRing(bench.topology(), {"h0", "h2"}, 0)}}}, "no bytes"},
-      {{{.id = "j", .epochs = 0, .rings = {ring}}}, "no epoch"},
+      {{{.id = "j", .epochs = 0, .rings = {ring}}}, "no epochs"},
       {{{.id = "j", .start_ns = -1, .rings = {ring}}}, "negative"},
-      {{{.id = "j", .rings = {of_switches}}}, "leaf0 hangs on no switch"},
+      {{{.id = "j", .rings = {of_switches}}}, "leaf0 is not attached to exactly one switch"},
   };
   for (const auto& [jobs, message] : cases) {
     const auto outcome = bench.Run(jobs);

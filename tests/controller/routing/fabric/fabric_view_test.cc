@@ -20,8 +20,8 @@ std::vector<std::uint32_t> HopsOf(const FabricView& view, std::uint32_t source,
   return hops;
 }
 
-// The same paths by the same numbers, whether they are listed or a Clos says them, with links that
-// are down and in every shape.
+// Listed paths and paths of the Clos have the same numbers, in fabrics of every shape and with
+// links that are down.
 void ExpectPathsOfTheTable(Fabric& fabric) {
   for (std::uint32_t u = 0; u < fabric.view.leaf_count(); ++u) {
     EXPECT_EQ(fabric.view.LeafOf(fabric.view.LeafNode(u)), u);
@@ -55,7 +55,7 @@ TEST(FabricView, NumbersPathsAsTheTableDoes) {
   ExpectPathsOfTheTable(deep);
 }
 
-// Where a leaf has no link to a spine, paths have other numbers than spines.
+// If a leaf has no link to a spine, the numbers of paths and spines differ.
 TEST(FabricView, SpinesAndPathsOfAClosWithoutSomeLinksAgree) {
   auto spec = *fabric::BuildLeafSpine({.spines = 70, .leaves = 3, .hosts_per_leaf = 1});
   std::erase_if(spec.links, [](const fabric::Link& link) {
@@ -87,7 +87,7 @@ TEST(FabricView, OnlyLinksThatAreUpTakeNewFlows) {
   const std::int64_t unit = fabric->view.unit_bps();
   EXPECT_EQ(capacity("leaf0--spine0"), unit);
   fabric->SetState("leaf0--spine0", fabric::LinkState::kDrained);
-  EXPECT_EQ(capacity("leaf0--spine0"), unit) << "as when it was read last";
+  EXPECT_EQ(capacity("leaf0--spine0"), unit) << "unchanged until Refresh";
   fabric->view.Refresh();
   EXPECT_EQ(capacity("leaf0--spine0"), 0);
   fabric->Fail("leaf1--spine1");

@@ -16,9 +16,9 @@ namespace {
 constexpr std::int64_t kManySteps = 1'000'000;
 constexpr std::uint32_t kSpines = 6;
 
-// How many ways the chain moves that begins with the way on `spine` at this leaf and alternates
-// with `other`, where links take one way each; none if a way of it may not move. Slowly, by a look
-// at all ways for each of its steps.
+// How many subflows the chain moves that begins with the subflow on `spine` at this leaf and
+// alternates with `other`, if links take one subflow each; none if one of them may not move. A slow
+// oracle that scans all subflows for each step.
 std::optional<std::size_t> LengthOfChain(Tables& tables, std::uint32_t leaf, bool receives,
                                          std::int32_t spine, std::int32_t other) {
   for (std::size_t length = 0;; ++length) {
@@ -37,8 +37,8 @@ std::optional<std::size_t> LengthOfChain(Tables& tables, std::uint32_t leaf, boo
   }
 }
 
-// The moves of others that make room for a way, by the shortest chain of two spines (0: a spine is
-// idle at both its leaves).
+// How many others the shortest Kempe chain moves to make room for a subflow (0: a spine is idle at
+// both its leaves).
 std::optional<std::size_t> ShortestByHand(Tables& tables, SubflowId subflow) {
   const SubflowState& state = tables.subflows()[subflow];
   const auto is_idle = [&](std::uint32_t leaf, bool sends, std::int32_t spine) {
@@ -66,7 +66,8 @@ std::optional<std::size_t> ShortestByHand(Tables& tables, SubflowId subflow) {
   return best;
 }
 
-// As many whole flows as fit, one a link; some links are down, some ways pinned or live.
+// As many whole flows as fit, one per link; some links are down, some subflows pinned or in
+// progress.
 void Fill(Tables& tables, std::mt19937& random, std::size_t tries) {
   tables.SetAllLimits(kLoadUnit);
   for (std::size_t i = 0; i < tries; ++i) {
@@ -83,8 +84,8 @@ void Fill(Tables& tables, std::mt19937& random, std::size_t tries) {
   }
 }
 
-// Runs the body for each seed, up to the first for which it fails; it gives how often it found what
-// the test is about, of which there should be more than `least` in all.
+// Runs the body for each seed until it fails. The body returns how many relevant cases it had;
+// there must be more than `least` in all.
 void ForEachSeed(std::uint64_t seeds, int least,
                  const std::function<int(std::uint64_t seed, std::mt19937& random)>& body) {
   int found = 0;
@@ -99,7 +100,7 @@ void ForEachSeed(std::uint64_t seeds, int least,
   }
 }
 
-// Puts the way where the chains have made room for it: there is room, and all limits are kept.
+// Puts the subflow where the chains have made room for it, and checks that all limits are kept.
 void TakeRoom(Tables& tables, const KempeChains& chains, SubflowId subflow, std::int32_t route) {
   EXPECT_TRUE(tables.links().HasRoomOn(tables.subflows()[subflow], route));
   tables.links().MoveTo(subflow, route);
@@ -107,7 +108,7 @@ void TakeRoom(Tables& tables, const KempeChains& chains, SubflowId subflow, std:
   tables.ExpectConsistent();
 }
 
-TEST(KempeChains, MakeRoomWhereverAChainOfTwoSpinesDoes) {
+TEST(KempeChains, MakeRoomWheneverAChainOfTwoSpinesExists) {
   ForEachSeed(600, 150, [](std::uint64_t seed, std::mt19937& random) {
     int with_chain = 0;
     Tables tables(Fabric::LeafSpine(kSpines, 5 + static_cast<int>(seed % 5)),
@@ -130,7 +131,7 @@ TEST(KempeChains, MakeRoomWhereverAChainOfTwoSpinesDoes) {
         tables.Remove(subflow);
         continue;
       }
-      // It may be shorter: a way can go to a third spine that is idle at both its leaves.
+      // It may be shorter: a subflow can move to a third spine that is idle at both its leaves.
       if (expected) {
         EXPECT_LE(chains.moves().size(), 2 * *expected);
       }
@@ -146,8 +147,8 @@ TEST(KempeChains, MakeRoomWhereverAChainOfTwoSpinesDoes) {
   });
 }
 
-// Parts of flows, several on a link: what is found fits, and moves no more than is allowed.
-TEST(KempeChains, KeepToLimitsAndBudgetWhereLinksTakeSeveral) {
+// Parts of flows, several per link: every chain found fits, and keeps to the budget.
+TEST(KempeChains, KeepToLimitsAndBudgetIfLinksTakeSeveral) {
   ForEachSeed(400, 200, [](std::uint64_t /*seed*/, std::mt19937& random) {
     int found = 0;
     Tables tables(Fabric::LeafSpine(3, 5), [](SubflowId subflow) { return subflow.value(); });
@@ -178,7 +179,7 @@ TEST(KempeChains, KeepToLimitsAndBudgetWhereLinksTakeSeveral) {
   });
 }
 
-TEST(KempeChains, RelieveALinkByOneWayWhereALinkOfItsLeafHasRoom) {
+TEST(KempeChains, RelieveALinkByOneSubflowIfALinkOfItsLeafHasRoom) {
   ForEachSeed(300, 200, [](std::uint64_t seed, std::mt19937& random) {
     Tables tables(Fabric::LeafSpine(kSpines, 6));
     KempeChains chains(tables.fabric().view, tables.subflows(), tables.links());
@@ -198,7 +199,7 @@ TEST(KempeChains, RelieveALinkByOneWayWhereALinkOfItsLeafHasRoom) {
   });
 }
 
-TEST(KempeChains, AreForAClosWithEqualLinks) {
+TEST(KempeChains, RequireAClosWithEqualLinks) {
   auto spec = *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
   for (fabric::Link& link : spec.links) {
     if (link.id == "leaf0--spine1") link.rate = BitsPerSecond{link.rate.value / 2};

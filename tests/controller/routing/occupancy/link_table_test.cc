@@ -8,8 +8,7 @@
 namespace espalier::controller {
 namespace {
 
-// Links go through all forms in which they are told of: idle, one whole flow, one part, a few
-// ways, many.
+// Links go through all their forms: idle, one whole flow, one part of a flow, few subflows, many.
 void ChangeAnything(Tables& tables, std::mt19937& random, std::size_t wanted) {
   constexpr std::int64_t kShares[] = {kLoadUnit, kLoadUnit, kLoadUnit / 2, kLoadUnit / 3};
   if (tables.all().size() > random() % (2 * wanted)) {
@@ -27,12 +26,12 @@ void ChangeAnything(Tables& tables, std::mt19937& random, std::size_t wanted) {
   if (random() % 8 == 0) tables.links().SetShare(tables.AnyOf(random), kShares[random() % 4]);
 }
 
-TEST(LinkTable, KnowsWhatIsOnEveryLinkOfAClos) {
+TEST(LinkTable, KnowsTheSubflowsOfEveryLinkOfAClos) {
   for (const std::uint64_t seed : SeedsToTry(1, 4)) {
     SCOPED_TRACE(seed);
     std::mt19937 random(static_cast<std::uint32_t>(seed));
     Tables tables(Fabric::LeafSpine(3, 4));
-    tables.fabric().Fail("leaf1--spine2");  // ways may lie there nevertheless
+    tables.fabric().Fail("leaf1--spine2");  // subflows may be there nevertheless
     for (int step = 0; step < 1'500; ++step) {
       ChangeAnything(tables, random, step / 300 % 2 == 0 ? 8 : 40);
       tables.ExpectConsistent();
@@ -41,7 +40,7 @@ TEST(LinkTable, KnowsWhatIsOnEveryLinkOfAClos) {
   }
 }
 
-TEST(LinkTable, KnowsWhatIsOnEveryLinkOfThreeTiers) {
+TEST(LinkTable, KnowsTheSubflowsOfEveryLinkOfThreeTiers) {
   std::mt19937 random(1);
   Tables tables(std::make_unique<Fabric>(*fabric::BuildFatTree({.k = 4})));
   ASSERT_FALSE(tables.fabric().view.clos());
@@ -52,7 +51,7 @@ TEST(LinkTable, KnowsWhatIsOnEveryLinkOfThreeTiers) {
   }
 }
 
-TEST(LinkTable, PutsWaysOfOneSourceOnTheFirstSpinesThatAreIdleAtBothLeaves) {
+TEST(LinkTable, PutsSubflowsOfOneSourceOnTheFirstSpinesThatAreIdleAtBothLeaves) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
     Tables tables(Fabric::LeafSpine(70, 3));  // two words of masks
@@ -69,7 +68,7 @@ TEST(LinkTable, PutsWaysOfOneSourceOnTheFirstSpinesThatAreIdleAtBothLeaves) {
     }
     std::vector<SubflowMove> moves(starts.size());
     moves.resize(tables.links().PutOnIdle(starts, moves.data()));
-    // The same, one after the other, by loads.
+    // The same result by loads, one subflow at a time.
     for (const SubflowId subflow : starts) {
       const std::int32_t found = tables.subflows()[subflow].route;
       tables.links().MoveTo(subflow, kNoPath);

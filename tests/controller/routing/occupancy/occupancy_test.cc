@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kManySteps = 1'000'000;
 
-// A Clos in which some links are missing, so that paths are not spines.
+// A Clos with missing links, in which path indices differ from spines.
 std::unique_ptr<Fabric> MakeSparseClos(std::mt19937& random) {
   auto spec = *fabric::BuildLeafSpine({.spines = 4, .leaves = 5, .hosts_per_leaf = 1});
   std::erase_if(spec.links, [&](const fabric::Link& link) {
@@ -48,7 +48,7 @@ class OccupancyOn {
         .Candidates(occupancy_.SourceOf(subflow), occupancy_.DestinationOf(subflow))
         .Hops(static_cast<std::size_t>(path));
   }
-  // Of all ways, by the paths of PathTable alone.
+  // The loads of all subflows, computed from the paths of PathTable alone.
   std::vector<std::int64_t> Loads() {
     std::vector<std::int64_t> loads(view().capacities().size());
     for (const SubflowId subflow : all_) {
@@ -85,7 +85,7 @@ class OccupancyOn {
   std::set<SubflowId> all_;
 };
 
-TEST(Occupancy, TellsOfPathsAsPathTablesCountThem) {
+TEST(Occupancy, NumbersPathsAsThePathTableDoes) {
   int chains = 0;
   for (const std::uint64_t seed : SeedsToTry(1, 60)) {
     SCOPED_TRACE(seed);
@@ -115,7 +115,7 @@ TEST(Occupancy, TellsOfPathsAsPathTablesCountThem) {
         EXPECT_EQ(occupancy.PathOf(subflow), path);
       }
       for (std::uint32_t link = 0; !moves.empty() && link < loads.size(); ++link) {
-        // What was above its limit may stay there.
+        // A link that was above its limit may stay there.
         if (occupancy.IsAboveLimit(link)) {
           EXPECT_LE(occupancy.LoadOf(link), loads[link]);
         }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kManySteps = 1'000'000;
 
-// Links of its route that are above their limits.
+// The links of its route that are above their limits.
 std::ptrdiff_t LinksAboveLimit(Tables& tables, SubflowId subflow) {
   const SubflowState& state = tables.subflows()[subflow];
   const PathLinks links = tables.subflows().LinksOf(state, state.route);
@@ -20,8 +20,8 @@ std::ptrdiff_t LinksAboveLimit(Tables& tables, SubflowId subflow) {
                        [&](std::uint32_t link) { return tables.links().IsAboveLimit(link); });
 }
 
-// 0: a way without a route fits somewhere; 1: it does when one other moves off the only link that
-// is too full for it. By trying everything.
+// 0: a subflow without a route fits somewhere; 1: it fits when one other moves off the only link
+// that is too full for it. By brute force.
 std::optional<std::size_t> MovesByHand(Tables& tables, SubflowId subflow) {
   LinkTable& links = tables.links();
   const SubflowState& state = tables.subflows()[subflow];
@@ -57,7 +57,7 @@ std::unique_ptr<Fabric> MakeFabric(std::uint64_t seed, std::mt19937& random) {
   return std::make_unique<Fabric>(std::move(spec));
 }
 
-TEST(PathSearch, FindsAChainWhereverOneMoveIsEnoughAndWhatItFindsFits) {
+TEST(PathSearch, FindsAFittingChainWheneverOneMoveIsEnough) {
   std::array<int, 3> lengths{};
   for (const std::uint64_t seed : SeedsToTry(1, 150)) {
     SCOPED_TRACE(seed);
@@ -100,8 +100,8 @@ TEST(PathSearch, FindsAChainWhereverOneMoveIsEnoughAndWhatItFindsFits) {
   }
 }
 
-TEST(PathSearch, TakesOneWayOffALinkAndStopsAtItsBudgets) {
-  // Three ways on spine 0 of leaf 0, limits of two.
+TEST(PathSearch, TakesOneSubflowOffALinkAndStopsAtItsBudgets) {
+  // Three subflows on spine 0 of leaf 0, with limits of two.
   Tables tables(Fabric::LeafSpine(2, 4));
   tables.SetAllLimits(2 * kLoadUnit);
   const SubflowId first = tables.AddOn(0, 1, 0);
@@ -121,7 +121,7 @@ TEST(PathSearch, TakesOneWayOffALinkAndStopsAtItsBudgets) {
   EXPECT_EQ(tables.links().LoadOf(link), 2 * kLoadUnit);
   tables.ExpectConsistent();
 
-  // A chain of two others: no steps are left to look at the second.
+  // A chain of two others: no steps are left to consider the second.
   Tables corner(Fabric::LeafSpine(2, 4));
   corner.SetAllLimits(kLoadUnit);
   corner.AddOn(0, 1, 0);

@@ -7,7 +7,7 @@
 namespace espalier::controller {
 namespace {
 
-TEST(SubflowTable, UsesNumbersAgainAndForgetsWhatTheyNamed) {
+TEST(SubflowTable, ReusesIdsAndForgetsTheirSubflows) {
   auto fabric = Fabric::LeafSpine(2, 3);
   SubflowTable subflows(fabric->view);
   const SubflowId first = subflows.Add(0, 1, kLoadUnit, true);
@@ -27,7 +27,7 @@ TEST(SubflowTable, UsesNumbersAgainAndForgetsWhatTheyNamed) {
   EXPECT_FALSE(subflows[third].pinned);
 }
 
-TEST(SubflowTable, CostsBytesInFlightOnlyForWaysThatHaveBegun) {
+TEST(SubflowTable, ChargesBytesInFlightOnlyForSubflowsInProgress) {
   auto fabric = Fabric::LeafSpine(2, 3);
   SubflowTable subflows(fabric->view,
                         [](SubflowId subflow) { return 100 + std::int64_t{subflow.value()}; });
@@ -54,7 +54,8 @@ TEST(SubflowTable, CostsBytesInFlightOnlyForWaysThatHaveBegun) {
   EXPECT_FALSE(subflows.CanMove(fresh, {}));
 }
 
-// Where links are missing, the path of a spine is its place among the spines that both leaves know.
+// If links are missing, the path through a spine is its index among the spines that both leaves
+// have.
 TEST(SubflowTable, TurnsRoutesIntoPathsAndBack) {
   auto spec = *fabric::BuildLeafSpine({.spines = 5, .leaves = 3, .hosts_per_leaf = 1});
   std::erase_if(spec.links, [](const fabric::Link& link) {

@@ -16,7 +16,7 @@
 
 namespace espalier::controller {
 
-// The two tables of a fabric, and what they must agree on, reckoned slowly from the routes alone.
+// The two tables of a fabric, and checks that compute from the routes alone what they must hold.
 class Tables {
  public:
   explicit Tables(std::unique_ptr<Fabric> fabric, BytesInFlight bytes_in_flight = nullptr)
@@ -59,7 +59,7 @@ class Tables {
     const auto source = static_cast<std::uint32_t>(random() % leaves);
     return {source, (source + 1 + static_cast<std::uint32_t>(random() % (leaves - 1))) % leaves};
   }
-  // It may go there: there is such a path, whether it is usable or not.
+  // Whether the path exists, usable or not.
   bool Exists(SubflowId subflow, std::int32_t route) const {
     const PathLinks links = subflows_.LinksOf(subflows_[subflow], route);
     return std::find(links.begin(), links.end(), kNoLink) == links.end();
@@ -101,7 +101,7 @@ class Tables {
       ASSERT_EQ(links_.PeerAt(end), end.sends ? state.destination : state.source);
     }
   }
-  // No usable link on the route of a way that was moved is above its limit.
+  // Checks that no usable link on the route of a moved subflow is above its limit.
   void ExpectWithinLimits(std::span<const SubflowMove> moves) {
     for (const SubflowMove& move : moves) {
       ASSERT_EQ(subflows_[move.subflow].route, move.to);

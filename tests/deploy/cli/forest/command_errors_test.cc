@@ -15,8 +15,8 @@ struct BadNetwork {
 
 TEST_F(ForestCommands, SaysWhatIsWrongWithATopology) {
   const std::vector<BadNetwork> networks = {
-      {0, 2, {"s0 s1 1"}, 2, "at least two compute nodes, here there is none"},
-      {1, 1, {"c0 s0 1"}, 2, "at least two compute nodes, here there is one"},
+      {0, 2, {"s0 s1 1"}, 2, "at least two compute nodes, but there is none"},
+      {1, 1, {"c0 s0 1"}, 2, "at least two compute nodes, but there is one"},
       {2,
        1,
        {"c0 s0 10", "c1 s0 10", "s0 c1 5 directed", "c1 c0 5 directed"},
@@ -28,8 +28,8 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithATopology) {
        2,
        "s0 is out of balance: 10 Gbit/s enter and 15 Gbit/s leave it"},
       {3, 0, {"c0 c1 1", "c1 c2 1 directed"}, 2, "c1 is out of balance"},
-      {4, 0, {"c0 c1 1", "c2 c3 1"}, 1, "nothing reaches c0, c1 from c2, c3"},
-      {3, 1, {"c0 s0 1", "c1 s0 1"}, 1, "nothing reaches c2 from c0, c1"},
+      {4, 0, {"c0 c1 1", "c2 c3 1"}, 1, "c0, c1 cannot be reached from c2, c3"},
+      {3, 1, {"c0 s0 1", "c1 s0 1"}, 1, "c2 cannot be reached from c0, c1"},
       {2, 0, {"c0 c1 12345678901234567890"}, 2, ":2:"},
       {2, 0, {"c0 c1 1.23456789012345678901"}, 2, "more than nine decimal places"},
       {3, 0, {"c0 c1 9000000000.000000001", "c1 c2 9000000000.000000002"}, 1, "63 bits"},
@@ -57,7 +57,7 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithOptions) {
   EXPECT_EQ(Run(t + "--format xml").code, 2);
   EXPECT_EQ(Run(t + "--collective gossip").code, 2);
   EXPECT_THAT(Run(t + "--root box0/gpu9").errors, HasSubstr("no node \"box0/gpu9\""));
-  EXPECT_THAT(Run(t + "--root box0/gpu1").errors, HasSubstr("allgather has no root"));
+  EXPECT_THAT(Run(t + "--root box0/gpu1").errors, HasSubstr("allgather takes no root"));
   EXPECT_THAT(Run(t + "--collective reduce").errors, HasSubstr("reduce needs a root"));
   EXPECT_THAT(Run("--topology " + Path("none")).errors, HasSubstr("No such file"));
   EXPECT_EQ(Run("--topology " + Path("none")).code, 2);
@@ -73,7 +73,7 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithOptions) {
            {"--ranks", "[\"box0/nvswitch\"]", ":1:2: box0/nvswitch is not a COMPUTE"},
            {"--ranks", "[]", ":1:1: the ranks must be an array"},
            {"--ranks", "[\"box0/gpu0\"]", "at least two compute nodes"},
-           {"--ranks", "[\"box0/gpu0\", \"box0/gpu0\"]", "box0/gpu0 is a rank twice"},
+           {"--ranks", "[\"box0/gpu0\", \"box0/gpu0\"]", "box0/gpu0 is listed as a rank twice"},
            {"--weights", "{\"box0/gpu0\": 1}", "box0/gpu1 has no weight"},
            {"--weights", "{\"box0/gpu0\": -1}", ":1:15: a weight must be a whole number"},
            {"--weights", "{\"box0/gpu0\": 1.5}", ":1:15: a weight must be a whole number"},
@@ -82,7 +82,7 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithOptions) {
            {"--share", "{\"x--y\": 1}", ":1:2: the topology has no link"},
            {"--share", "{\"box0/gpu0--box0/nvswitch\": 2401}", "exceeds the 2400 Gbit/s"},
            {"--share", "{\"box0/gpu0--box0/nvswitch\": true}", "must be a number of Gbit/s"},
-           {"--share", "{\"box0/gpu0--box0/nvswitch\": 0}", "nothing reaches"},
+           {"--share", "{\"box0/gpu0--box0/nvswitch\": 0}", "cannot be reached from"},
            {"--share", "{\"box0/gpu0--box0/nvswitch\": 1,}", ":1:"}}) {
     const std::string file = Write("option.json", bad.text);
     const Outcome outcome = Run(t + bad.option + " " + file);
@@ -98,11 +98,11 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithAForest) {
   // Of another topology: the same nodes, so it is read, and then refused.
   const Outcome bound = Run("verify --topology " + other + " " + Path("f"));
   EXPECT_EQ(bound.code, 1);
-  EXPECT_THAT(bound.errors, HasSubstr("the cut named gives a bound of"));
+  EXPECT_THAT(bound.errors, HasSubstr("the named cut gives a bound of"));
   const JsonValue json =
       *io::ParseJson(Run("verify --json --topology " + other + " " + Path("f")).output, "output");
   EXPECT_EQ(json.Find("sound")->boolean, false);
-  EXPECT_THAT(json.Find("violation")->text, HasSubstr("the cut named"));
+  EXPECT_THAT(json.Find("violation")->text, HasSubstr("the named cut"));
 
   ASSERT_EQ(Run("--topology " + other + " --format binary -o " + Path("g")).code, 0);
   const Outcome unknown = Run("verify --topology " + topology + " " + Path("g"));

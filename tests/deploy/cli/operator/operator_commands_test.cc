@@ -276,7 +276,7 @@ TEST_F(OperatorCommandsTest, SaysOnStandardErrorThatThereWasNothingToDo) {
   const Outcome again = Run({"fail", "link", "leaf0--spine0"});
   EXPECT_EQ(again.exit_code, 0);
   EXPECT_EQ(again.out, "");
-  EXPECT_NE(again.err.find("is failed already"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("is already failed"), std::string::npos) << again.err;
 }
 
 TEST_F(OperatorCommandsTest, FailsWithCodesAndReasons) {

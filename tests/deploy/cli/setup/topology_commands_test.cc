@@ -141,22 +141,22 @@ TEST_F(TopologyCommands, ImportsFloodnsTopologies) {
   EXPECT_EQ(topology->node(*topology->FindNode("core0")).role, fabric::SwitchRole::kCore);
 
   const std::tuple<std::string, std::string, std::string> cases[] = {
-      {"num_nodes=8", "", "1:1: there is no line \"num_nodes=...\""},
+      {"num_nodes=8", "", "1:1: the line \"num_nodes=...\" is missing"},
       {"num_nodes=8", "num_nodes=9", "7:9: node 8 is neither"},
-      {"num_nodes=8", "num_nodes=x", "3:11: \"x\" is no whole number"},
+      {"num_nodes=8", "num_nodes=x", "3:11: \"x\" is not a whole number"},
       {"num_nodes=8", "nodes", "3:1: the line is not KEY=VALUE"},
       {"num_nodes=8", "delay=3", "3:1: unknown key \"delay\""},
       {"num_nodes=8", "servers=set()", "7:1: a second line \"servers=...\""},
-      {"edges=9", "edges=8", "4:22: num_undirected_edges is 8, but there are 9"},
+      {"edges=9", "edges=8", "4:22: num_undirected_edges is 8, but 9 edges"},
       {"incl_range(0,4)", "incl_range(4,0)", "5:10: incl_range takes"},
       {"incl_range(0,4)", "range(0,4)", "5:10: switches must be set(...)"},
-      {"set(0, 1)", "set(0,5)", "6:25: node 5 is listed, but is no switch"},
+      {"set(0, 1)", "set(0,5)", "6:25: node 5 is not a switch"},
       {"set(5,6,7)", "set(4,5,6,7)", "7:9: node 4 is listed twice"},
-      {"6:7-1", "6:8-1", "8:42: \"8\" is no whole number from 0 to 7"},
+      {"6:7-1", "6:8-1", "8:42: \"8\" is not a whole number from 0 to 7"},
       {"6:7-1", "6:7-1,6-1", "8:46: edge 6-1 is listed twice"},
-      {"6:7-1", "6-7", "8:40: servers 6 and 7 are joined"},
-      {"6:7-1", "1-1", "8:40: node 1 is joined to itself"},
-      {"6:7-1", "6", "8:40: an edge is two node numbers"},
+      {"6:7-1", "6-7", "8:40: servers 6 and 7 are connected"},
+      {"6:7-1", "1-1", "8:40: node 1 is connected to itself"},
+      {"6:7-1", "6", "8:40: an edge must be two node numbers"},
       {"ns=2.5", "ns=fast", "9:27: "},
   };
   for (const auto& [from, to, expected] : cases) {

@@ -181,7 +181,7 @@ void AddFit(CLI::App& bench, int& exit_code) {
       "fit",
       "Measure what rounds, messages and bytes cost on this machine, for the choice of algorithms");
   auto arguments = std::make_shared<FitArguments>();
-  command->add_option("file", arguments->file, "File of costs to create or update")->required();
+  command->add_option("FILE", arguments->file, "File of costs to create or update")->required();
   command
       ->add_option("--ranks", arguments->ranks,
                    "Numbers of processes to measure, separated by commas")
@@ -239,7 +239,8 @@ void AddBenchOptions(CLI::App& command, Arguments& arguments) {
       ->type_name("FACTOR")
       ->capture_default_str();
   command
-      .add_option("-n,--repetitions", request.repetitions, "Number of measurements of each size")
+      .add_option("-n,--repetitions", request.repetitions,
+                  "Measurements of each size, of which the median is printed")
       ->type_name("COUNT")
       ->capture_default_str();
   command
@@ -266,10 +267,6 @@ void AddBenchCommands(CLI::App& app, int& exit_code) {
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure collectives between processes of this machine (f32, sum, out of place)");
   bench->require_subcommand(1);
-  bench->footer(
-      "Examples:\n"
-      "  espalier bench allreduce --ranks 4 -b 8 -e 64M -f 4\n"
-      "  espalier bench allreduce --transport tcp --explain");
   AddFit(*bench, exit_code);
   for (const CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
@@ -280,6 +277,7 @@ void AddBenchCommands(CLI::App& app, int& exit_code) {
     auto arguments = std::make_shared<Arguments>();
     arguments->request.kind = kind;
     AddBenchOptions(*command, *arguments);
+    command->footer("Examples:\n  espalier bench " + name + " --ranks 4 -b 8 -e 64M -f 4");
     command->callback([arguments, &exit_code] { exit_code = RunCommand(*arguments); });
   }
 }

@@ -104,7 +104,7 @@ void AddProgramRunCommand(CLI::App& app, int& exit_code) {
       "run", "Run a program between processes of this machine and check its results");
   auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("file", arguments->request.file, "Program file: JSON, or XML of MSCCL or RCCL")
+      ->add_option("FILE", arguments->request.file, "Program file: JSON, or XML of MSCCL or RCCL")
       ->required();
   command
       ->add_option("-b,--bytes", arguments->request.bytes,

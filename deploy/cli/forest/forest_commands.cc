@@ -378,10 +378,6 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
       "--json", request.json,
       "Print one JSON object on standard output: the forest, or its figures if the forest goes to "
       "a file or has another format");
-  command.footer(
-      "Examples:\n"
-      "  espalier forest --topology fabric.json --collective allreduce -o forest.json\n"
-      "  espalier forest --topology fabric.json --format summary");
 }
 
 template <typename Run>
@@ -410,6 +406,11 @@ void AddForestCommands(CLI::App& app, int& exit_code, LinearSolver solver) {
   AddMakeOptions(*group, *request);
   AddReader(*group, "verify", "Check a forest against its topology", false, exit_code, Verify);
   AddReader(*group, "show", "Print a forest in any format", true, exit_code, Show);
+  // After the subcommands, as they would take it over.
+  group->footer(
+      "Examples:\n"
+      "  espalier forest --topology fabric.json --collective allreduce -o forest.json\n"
+      "  espalier forest --topology fabric.json --format summary");
   group->callback([group, request, &exit_code, solver = std::move(solver)] {
     if (!group->get_subcommands().empty()) return;
     if (request->topology.empty()) throw CLI::RequiredError("--topology");

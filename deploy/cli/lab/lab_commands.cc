@@ -188,11 +188,11 @@ void AddExec(CLI::App& lab, int& exit_code) {
       "exec", "Run a program in a node of a lab, with the exit code of the program");
   const auto arguments = std::make_shared<ExecArguments>();
   AddName(exec, arguments->name);
-  exec->add_option("node", arguments->node,
+  exec->add_option("NODE", arguments->node,
                    "Node: a host (h0, ...), a switch (leaf0, spine0, ...) or 'controller', which "
                    "reaches the management address of every host")
       ->required();
-  exec->add_option("command", arguments->argv, "Program and, after --, its arguments")->required();
+  exec->add_option("COMMAND", arguments->argv, "Program and, after --, its arguments")->required();
   exec->footer("Examples:\n  espalier lab exec leaf0 -- ip route");
   Run(exec, exit_code, [arguments] { return Exec(*arguments); });
 }
@@ -233,7 +233,7 @@ void AddLinkCommands(CLI::App& lab, int& exit_code) {
       "Taking mgmt-h0 down disconnects the agent of host h0 from the controller.");
   const auto failed = std::make_shared<LinkArguments>();
   AddName(fail, failed->name);
-  fail->add_option("link", failed->link, kLinkHelp)->required();
+  fail->add_option("LINK", failed->link, kLinkHelp)->required();
   fail->add_option("--end", failed->end,
                    "End that is shut: a is the lower tier (host, leaf), b the upper (leaf, spine)")
       ->check(CLI::IsMember({"a", "b"}))
@@ -244,7 +244,7 @@ void AddLinkCommands(CLI::App& lab, int& exit_code) {
       lab.add_subcommand("restore", "Bring a link up at both ends, and restore its routes");
   const auto restored = std::make_shared<LinkArguments>();
   AddName(restore, restored->name);
-  restore->add_option("link", restored->link, kLinkHelp)->required();
+  restore->add_option("LINK", restored->link, kLinkHelp)->required();
   Run(restore, exit_code, [restored] { return Restore(*restored); });
 }
 
@@ -457,7 +457,7 @@ void AddRdma(CLI::App& lab, int& exit_code) {
       "rdma",
       "Run a program in an emulated machine with soft RoCE, with the exit code of the program");
   const auto arguments = std::make_shared<RdmaArguments>();
-  rdma->add_option("command", arguments->argv, "Program and, after --, its arguments")->required();
+  rdma->add_option("COMMAND", arguments->argv, "Program and, after --, its arguments")->required();
   CLI::Option* const host =
       rdma->add_option("--host", arguments->host,
                        "Host of a lab, such as h0, whose place the machine takes until the program "

@@ -259,12 +259,13 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::IsMember({"open", "unfinished"}));
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
-  command->footer(
-      "Examples:\n"
-      "  espalier simulate --topology fabric.json --jobs jobs.json --algorithm optimal,ecmp");
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
   AddPredictionReplay(*command, exit_code);
+  // After the subcommands, as they would take it over.
+  command->footer(
+      "Examples:\n"
+      "  espalier simulate --topology fabric.json --jobs jobs.json --algorithm optimal,ecmp");
   command->callback([request, command, topology, jobs, &exit_code] {
     if (!command->get_subcommands().empty()) return;
     for (const CLI::Option* option : {topology, jobs}) {

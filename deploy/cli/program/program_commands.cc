@@ -82,7 +82,7 @@ void AddMake(CLI::App& group, int& exit_code) {
                                     const std::string& help) {
     return command->add_option(name, number, help)->type_name(type);
   };
-  command->add_option("algorithm", request->algorithm, "Name of the algorithm, as listed below")
+  command->add_option("ALGORITHM", request->algorithm, "Name of the algorithm, as listed below")
       ->required();
   add_number("--ranks", options.ranks, "COUNT", "Number of ranks")->required();
   add_number("--root", options.root, "RANK", "Root of a broadcast, reduce or barrier (default: 0)");
@@ -231,7 +231,7 @@ int ConvertFile(const FileRequest& request) {
 CLI::App* AddFileCommand(CLI::App& group, const char* name, const char* help,
                          const std::shared_ptr<FileRequest>& request) {
   auto* command = group.add_subcommand(name, help);
-  command->add_option("file", request->file, "Program file: JSON, or XML of MSCCL or RCCL")
+  command->add_option("FILE", request->file, "Program file: JSON, or XML of MSCCL or RCCL")
       ->required();
   command
       ->add_option("--fifo-depth", request->fifo_slots,

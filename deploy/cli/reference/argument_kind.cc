@@ -44,7 +44,6 @@ std::span<const KindEntry> KindTable() {
       {"", "--workload", ArgumentKind::kFile},
       {"", "FILE", ArgumentKind::kFile},
       {"", "FOREST", ArgumentKind::kFile},
-      {"", "file", ArgumentKind::kFile},
   };
   return kTable;
 }

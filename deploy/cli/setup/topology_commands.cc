@@ -335,7 +335,7 @@ void AddImport(CLI::App& group, int& exit_code) {
   auto request = std::make_shared<Request>();
   CLI::App* command = import->add_subcommand(
       "floodns",
-      "Convert a topology.properties of the simulator floodns, with nodes tor0, spine0, h0, ...");
+      "Convert a topology.properties of the simulator floodns (nodes tor0, spine0, h0 and so on)");
   command->add_option("FILE", request->file, "File to convert")->required();
   AddOutput(*command, request->output);
   command->callback(
@@ -349,11 +349,6 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
   group->require_subcommand(1);
   CLI::App* make = group->add_subcommand("make", "Make the topology file of a regular fabric");
   make->require_subcommand(1);
-  make->footer(
-      "Examples:\n"
-      "  espalier topology make leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4 -o "
-      "fabric.json\n"
-      "  espalier topology make torus --dims 8x8x16 --gbps 100");
   AddLeafSpine(*make, exit_code);
   AddFatTree(*make, exit_code);
   AddRails(*make, exit_code);
@@ -364,6 +359,12 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
   AddGrid(*make, exit_code, "hypercube", "Connect nodes whose numbers differ in one bit",
           "--dimension", "Dimension D of the cube, which has 2 to the power of D nodes",
           MakeHypercube);
+  // After the commands, as they would take it over.
+  make->footer(
+      "Examples:\n"
+      "  espalier topology make leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4 -o "
+      "fabric.json\n"
+      "  espalier topology make torus --dims 8x8x16 --gbps 100");
   AddImport(*group, exit_code);
   AddCheck(*group, exit_code);
 }

@@ -106,3 +106,47 @@ TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
              failure.seconds_to_move);
   // The affected host reroutes locally, other hosts probe the link, and it is detected.
   EXPECT_GT(Events("flow_locally_rerouted", ""), 0);
+  EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=hosts"), 1);
+  EXPECT_EQ(Events("link_detected_down", ""), 1);
+}
+
+// Prints a table of what the job loses for each way of detection, with and without failure plans.
+using LongFailoverTest = FailoverTest;
+
+TEST_F(LongFailoverTest, TellsWhatAJobLoses) {
+  const std::vector<Case> cases = {{"nothing fails", std::nullopt},
+                                   {"operator", Detection::kOperator},
+                                   {"operator, no plans", Detection::kOperator, false},
+                                   {"feed", Detection::kFeed},
+                                   {"feed, no plans", Detection::kFeed, false},
+                                   {"hosts", Detection::kHosts},
+                                   {"hosts, no plans", Detection::kHosts, false}};
+  constexpr int kRounds = 5;
+  std::vector<std::vector<double>> seconds(cases.size());
+  std::vector<std::vector<double>> to_move(cases.size());
+  std::vector<std::vector<double>> shared(cases.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Start(cases[i]);
+      const FailureFigures figures = RunOnce(cases[i], 3);
+      seconds[i].push_back(figures.seconds);
+      to_move[i].push_back(figures.seconds_to_move);
+      shared[i].push_back(figures.looks_shared / std::max(1.0, 1.0 * figures.looks));
+    }
+  }
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  const double without = median(seconds[0]);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    fmt::print(
+        "{:<20} run {:.2f} s, lost {:+.2f} s, moved after {:.3f} s ({:.2f} s; of the time"
+        " after that with two flows on a link {:.0f} %)\n",
+        cases[i].name, median(seconds[i]), median(seconds[i]) - without, median(to_move[i]),
+        fmt::join(seconds[i], ", "), 100 * median(shared[i]));
+  }
+}
+
+}  // namespace
+}  // namespace espalier::demo

@@ -10,15 +10,15 @@
 // Problem: a dead path carries nothing, but neither does a live path to a receiver that has
 // stopped. The host must distinguish these quickly, without the controller, and without moving
 // flows off healthy paths.
-// Idea: compare paths. A check probes the ports of the flow and some random candidates. Answers
-// for candidates but not for the flow's own ports are evidence against the path. Silence on all of
-// them accuses nothing, and then only growing retries count. A new port is drawn at random, as the
-// agent does not know which path a port takes (RLM 3.5.5); a candidate that was answered is
-// preferred. Invariant: a watch has at most one check in flight, and all watches together have at
-// most `max_checks`. The probe budget bounds what programs can make the agent send. Cost: a check
-// sends own_ports + candidates probes. Its interval doubles after each local reroute and while the
-// budget is short, up to `max_local_reroute_interval`. Each look is O(n log n) in the elephants'
-// paths, for the sorted list of ports in use.
+// Idea: compare paths. A check probes the ports of the flow and some random candidates. Answers for
+// candidates but not for the flow's own ports are evidence against the path. Silence on all of them
+// accuses nothing, and then only growing retries count. A new port is drawn at random, as the agent
+// does not know which path a port takes (RLM 3.5.5); a candidate that was answered is preferred.
+// Invariant: a watch has at most one check in flight, and all watches together have at most
+// `max_checks`. The probe budget bounds what programs can make the agent send.
+// Cost: a check sends own_ports + candidates probes. Its interval doubles after each local reroute
+// and while the budget is short, up to `max_local_reroute_interval`. Each look is O(n log n) in the
+// elephants' paths, for the sorted list of ports in use.
 
 namespace espalier::agent {
 namespace {

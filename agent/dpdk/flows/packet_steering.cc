@@ -12,12 +12,12 @@
 // finds the line of the flow that probably owns the packet; Steer compares the predicted header,
 // counts, stores the port, and corrects the ICRC by one exclusive-or. Each stage prefetches for the
 // next one. Frames without a predicted header take SteerAny, which parses and compares everything,
-// learns the prediction, and reports new flows. Invariant: a packet is changed only if it is a
-// valid RoCEv2 packet of a flow in the table; both paths give the same bytes and counts. Bytes
-// count once: a PSN behind the expected one is a retransmission, and one far away is another queue
-// pair with the same number. The round trip is measured for one packet at a time and never for a
-// retransmitted one (Karn's algorithm). Cost: O(1) for each frame; comparing a predicted header
-// takes some 15 instructions.
+// learns the prediction, and reports new flows.
+// Invariant: a packet is changed only if it is a valid RoCEv2 packet of a flow in the table; both
+// paths give the same bytes and counts. Bytes count once: a PSN behind the expected one is a
+// retransmission, and one far away is another queue pair with the same number. The round trip is
+// measured for one packet at a time and never for a retransmitted one (Karn's algorithm).
+// Cost: O(1) for each frame; comparing a predicted header takes some 15 instructions.
 
 namespace espalier::dpdk {
 namespace {

@@ -4,36 +4,36 @@ namespace espalier::agent {
 
 AgentMetrics::AgentMetrics(Metrics& metrics)
     : reports_sent(
-          metrics.MakeCounter("espalier_agent_flow_reports_sent_total", "Flow reports sent.")),
+          metrics.MakeCounter("espalier_agent_flow_reports_sent_total", "Flow reports sent")),
       reports_delayed(metrics.MakeCounter(
           "espalier_agent_flow_reports_delayed_total",
-          "Flow reports that were delayed because the agent's allowance was used up.")),
+          "Flow reports that were delayed because the agent's allowance was used up")),
       findings_dropped(metrics.MakeCounter(
           "espalier_agent_path_reports_dropped_total",
-          "Path verdicts and probe reports dropped because the agent's allowance was used up.")),
+          "Path verdicts and probe reports dropped because the agent's allowance was used up")),
       collective_reports_dropped(metrics.MakeCounter(
           "espalier_agent_collective_reports_dropped_total",
-          "Collective reports dropped because the agent's allowance was used up.")),
+          "Collective reports dropped because the agent's allowance was used up")),
       pushes_applied(metrics.MakeCounter("espalier_agent_pushes_applied_total",
-                                         "Path pushes applied, wholly or except for some flows.")),
+                                         "Path pushes applied, wholly or except for some flows")),
       stale_pushes(metrics.MakeCounter("espalier_agent_stale_pushes_total",
                                        "Path pushes rejected because a newer controller has taken "
-                                       "over.")),
+                                       "over")),
       incomplete_pushes(metrics.MakeCounter("espalier_agent_incomplete_pushes_total",
                                             "Path pushes rejected because an earlier generation or "
-                                            "a rank plan is missing.")),
+                                            "a rank plan is missing")),
       bad_messages(metrics.MakeCounter("espalier_agent_bad_messages_total",
-                                       "Messages dropped because they could not be read.")),
+                                       "Messages dropped because they could not be read")),
       report_latency(
           metrics.MakeLatency("espalier_agent_announce_to_report_seconds",
                               "Seconds from the opening of an elephant flow until the agent sent "
-                              "its report.")),
+                              "its report")),
       apply_seconds(metrics.MakeLatency("espalier_agent_push_apply_seconds",
                                         "Seconds from the arrival of a push until it was "
-                                        "applied.")),
-      flows_tracked(metrics.MakeGauge("espalier_agent_flows_tracked", "Open elephant flows.")),
+                                        "applied")),
+      flows_tracked(metrics.MakeGauge("espalier_agent_flows_tracked", "Open elephant flows")),
       state(metrics.MakeGauge("espalier_agent_state",
                               "State of the agent: 0 connecting, 1 synced, 2 orphan (the "
-                              "controller is silent).")) {}
+                              "controller is silent)")) {}
 
 }  // namespace espalier::agent

@@ -1,4 +1,4 @@
-# Every package that the build needs; deploy/setup installs them.
+# Finds all packages that the build needs; deploy/setup installs them.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -21,7 +21,7 @@ pkg_check_modules(Seccomp REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(Mlx5 REQUIRED IMPORTED_TARGET libmlx5)
 pkg_check_modules(Mnl REQUIRED IMPORTED_TARGET libmnl)
 
-# Of DPDK's libraries those that espalier-dpdk calls; its pkg-config file names them all.
+# Links only the DPDK libraries that espalier-dpdk calls; DPDK's pkg-config file names all of them.
 pkg_check_modules(DpdkAll REQUIRED libdpdk)
 add_library(Dpdk::Dpdk INTERFACE IMPORTED)
 set_target_properties(Dpdk::Dpdk PROPERTIES

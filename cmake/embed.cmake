@@ -1,5 +1,5 @@
-# cmake -DOUTPUT=out.cc -DFILES=a;b -P embed.cmake: writes C++ that holds these text files whole,
-# for controller/api/http/page_files.h.
+# cmake -DOUTPUT=out.cc -DFILES=a;b -P embed.cmake
+# Writes C++ code that contains these text files, for controller/api/http/page_files.h.
 set(entries "")
 foreach(file IN LISTS FILES)
   file(READ ${file} text)

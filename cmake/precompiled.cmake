@@ -1,9 +1,10 @@
-# The headers outside the project that most of its sources include, parsed once for all libraries
-# and once, with GoogleTest's, for all tests. The dev preset does without (and so does clang-tidy):
-# each file there lives on what it includes by itself.
+# Precompiles the external headers that most sources include: once for all libraries and once, with
+# those of GoogleTest, for all tests. The dev preset and clang-tidy use no precompiled headers, so
+# that every file must include what it needs.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "// No code: headers only.\n")
 
-# espalier_precompile(NAME HEADERS ... DEPS ...)  Makes a FROM of espalier_use_precompiled.
+# espalier_precompile(NAME HEADERS ... DEPS ...)
+# Creates the target that espalier_use_precompiled takes as FROM.
 function(espalier_precompile name)
   cmake_parse_arguments(ARG "" "" "HEADERS;DEPS" ${ARGN})
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/precompiled.cc)
@@ -12,9 +13,10 @@ function(espalier_precompile name)
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
 endfunction()
 
-# espalier_use_precompiled(NAME FROM DEPS ...)  The compiler takes such headers only where its flags
-# are the same: not with DPDK's, and not without {fmt}'s, which come with any DEPS of ours. Sources
-# with flags of their own are set SKIP_PRECOMPILE_HEADERS.
+# espalier_use_precompiled(NAME FROM DEPS ...)
+# Uses the precompiled headers of FROM, which requires equal compiler flags. Targets with DPDK's flags
+# are excluded, and so are those without DEPS, which lack the flags of {fmt}. Sources with their own
+# flags set SKIP_PRECOMPILE_HEADERS.
 function(espalier_use_precompiled name from)
   if(ARGN AND NOT "Dpdk::Dpdk" IN_LIST ARGN)
     target_precompile_headers(${name} REUSE_FROM ${from})
@@ -26,7 +28,7 @@ set(common_headers <algorithm> <array> <atomic> <chrono> <cstddef> <cstdint> <cs
     <set> <span> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <vector>
     <fmt/format.h>)
 espalier_precompile(espalier_headers HEADERS ${common_headers} DEPS fmt::fmt)
-# Tests are executables: compiled as such.
+# Tests are executables and are compiled as such.
 espalier_precompile(espalier_test_headers
   HEADERS ${common_headers} <gmock/gmock.h> <gtest/gtest.h>
   DEPS fmt::fmt GTest::gmock)

@@ -1,14 +1,15 @@
 include_guard()
 
-# espalier_no_unity(FILE ...)  These sources have private names that others of their target have too:
-# they are compiled by themselves where the others are compiled together (CMAKE_UNITY_BUILD).
+# espalier_no_unity(FILE ...)
+# Compiles these sources separately in a unity build (CMAKE_UNITY_BUILD), as they share private names
+# with other sources of their target.
 function(espalier_no_unity)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # espalier_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
-# A static library whose headers are included from the project's root. DEPS are part of its
-# headers; PRIVATE_DEPS (Asio, protobuf, ...) are not.
+# Adds a static library. Its headers are included by their path from the project's root. They may
+# include DEPS, but not PRIVATE_DEPS (Asio, protobuf, ...).
 function(espalier_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -19,8 +20,8 @@ function(espalier_library name)
 endfunction()
 
 # espalier_proto_library(NAME PROTOS ...)
-# Generated protobuf code, without our warnings. Included from the root, as
-# "proto/espalier/v1/messages.pb.h"; link it as PRIVATE_DEPS: no header of ours includes it.
+# Adds a library of generated protobuf code, compiled without warnings. Include it from the root, as
+# "proto/espalier/v1/messages.pb.h". Link it as PRIVATE_DEPS, as no header of the project includes it.
 function(espalier_proto_library name)
   cmake_parse_arguments(ARG "" "" "PROTOS" ${ARGN})
   set(generated_root ${PROJECT_BINARY_DIR}/generated)
@@ -46,6 +47,7 @@ function(espalier_proto_library name)
 endfunction()
 
 # espalier_binary(NAME SOURCES ... [DEPS ...])
+# Adds an executable.
 function(espalier_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -54,8 +56,8 @@ function(espalier_binary name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# espalier_is_left_out(VARIABLE NAME LABELS): whether this build has no such test (the target can
-# still be asked for by name).
+# espalier_is_left_out(VARIABLE NAME LABELS)
+# Sets VARIABLE to true if this build excludes the test. Its target can still be built by name.
 function(espalier_is_left_out variable name labels)
   set(${variable} FALSE PARENT_SCOPE)
   if(ESPALIER_LEFT_OUT AND labels MATCHES "unit" AND name MATCHES "^(${ESPALIER_LEFT_OUT})$")
@@ -65,8 +67,8 @@ function(espalier_is_left_out variable name labels)
 endfunction()
 
 # espalier_test(NAME SOURCES ... [DEPS ...] [LABELS unit|lab|...] [TIMEOUT s] [LONG])
-# One GoogleTest binary and one ctest entry. The default label is unit. LONG: suites called Long... are
-# an entry of their own, NAME_long with the label scenario.
+# Adds a GoogleTest binary and a ctest entry. The default label is unit. With LONG, suites named
+# Long... get a separate entry NAME_long with the label scenario.
 function(espalier_test name)
   cmake_parse_arguments(ARG "LONG" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
@@ -92,22 +94,23 @@ function(espalier_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
-# espalier_bench(NAME SOURCES ... [DEPS ...])  Google Benchmark binary; not run by ctest.
+# espalier_bench(NAME SOURCES ... [DEPS ...])
+# Adds a Google Benchmark binary, which ctest does not run.
 function(espalier_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
 endfunction()
 
 # espalier_fuzzer(NAME SOURCES ... CORPUS dir [DEPS ...])
-# With ESPALIER_FUZZ a libFuzzer binary; always a test that replays the corpus, so that every
-# input that once broke a parser is tried by every compiler and sanitizer.
+# Adds a libFuzzer binary with ESPALIER_FUZZ, and otherwise a test that replays the corpus, so that
+# every compiler and sanitizer tests each input that once broke a parser.
 function(espalier_fuzzer name)
   cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS" ${ARGN})
   get_filename_component(corpus ${ARG_CORPUS} ABSOLUTE)
   if(ESPALIER_FUZZ)
     espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    # What it finds goes to the build folder; the corpus is only read.
+    # Findings go to the build folder; the corpus is only read.
     set(found ${PROJECT_BINARY_DIR}/fuzz/${name})
     file(MAKE_DIRECTORY ${found})
     add_test(NAME ${name}

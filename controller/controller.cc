@@ -162,7 +162,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
     record("path_map_mismatch", mismatch.key, mismatch.port);
   }
   for (const PathLearner::QuarantinedPort& quarantined : findings.quarantined) {
-    record("port_given_up", quarantined.key, quarantined.port);
+    record("port_quarantined", quarantined.key, quarantined.port);
   }
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (findings.changed.empty()) return;
@@ -233,7 +233,7 @@ void Controller::RelieveLocalReroutes() {
   if (moved == 0) return;
   metrics_.flows_moved.Add(static_cast<std::int64_t>(moved));
   state_.history.RecordOf("controller", loop_.Now(), "made_room",
-                          fmt::format("for=redrawn moved={}", moved));
+                          fmt::format("for=local_reroutes moved={}", moved));
 }
 
 void Controller::Tick() {

@@ -60,19 +60,19 @@ Datapath::Datapath(const DatapathOptions& options, Port host, Port fabric, std::
       fabric_(std::move(fabric)),
       table_(options.max_flows, cores),
       frames_{&metrics.MakeCounter("espalier_dpdk_frames_total",
-                                   "Frames received from the host and from the fabric.")},
+                                   "Frames received from the host and from the fabric")},
       roce_{&metrics.MakeCounter("espalier_dpdk_roce_packets_total",
-                                 "RoCEv2 packets received from the host and from the fabric.")},
+                                 "RoCEv2 packets received from the host and from the fabric")},
       rewritten_{&metrics.MakeCounter("espalier_dpdk_rewritten_packets_total",
-                                      "RoCEv2 packets sent with a changed source port.")},
+                                      "RoCEv2 packets sent with a changed source port")},
       dropped_{&metrics.MakeCounter("espalier_dpdk_dropped_frames_total",
-                                    "Frames dropped because the port to send them by was full.")},
+                                    "Frames dropped because the port to send them by was full")},
       lost_events_{&metrics.MakeCounter(
           "espalier_dpdk_lost_events_total",
-          "Flow events that the control thread was too slow to take; cores report them again.")},
+          "Flow events that the control thread was too slow to take; cores report them again")},
       missed_{&metrics.MakeCounter("espalier_dpdk_port_errors_total",
                                    "Frames that a port's driver lost, or could not receive or "
-                                   "send.")} {
+                                   "send")} {
   for (std::uint16_t core = 0; core < cores; ++core) {
     forwarders_.push_back(std::make_unique<Forwarder>(
         table_, core, patch_, Forwarder::Ports{host_.id(), fabric_.id(), core}));

@@ -33,14 +33,14 @@ FlowControl::FlowControl(DatapathFlowTable& table, FlowControlOptions options, D
       options_(std::move(options)),
       agent_(options_.agent_socket),
       offload_(device, table, metrics),
-      flow_count_(metrics.MakeGauge("espalier_dpdk_flows", "Flows in the datapath's table.")),
+      flow_count_(metrics.MakeGauge("espalier_dpdk_flows", "Flows in the datapath's table")),
       connected_(metrics.MakeGauge("espalier_dpdk_agent_connected",
-                                   "1 if the datapath is connected to the agent, else 0.")),
+                                   "1 if the datapath is connected to the agent, else 0")),
       refused_(metrics.MakeCounter("espalier_dpdk_flows_refused_total",
-                                   "Flows that are not steered because the table was full.")),
+                                   "Flows that are not steered because the table was full")),
       restarted_(metrics.MakeCounter("espalier_dpdk_queue_pair_numbers_reused_total",
                                      "Flows that ended because another queue pair got their "
-                                     "queue pair's number.")) {}
+                                     "queue pair's number")) {}
 
 void FlowControl::Handle(const FlowEvent& event, TimePoint now) {
   if (event.kind == FlowEvent::Kind::kAcknowledgement) return HandleUnmatchedAck(event);

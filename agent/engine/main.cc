@@ -28,22 +28,22 @@ class EngineMetrics {
  public:
   explicit EngineMetrics(Metrics& metrics)
       : metrics_(metrics),
-        sessions_(metrics.MakeGauge("espalier_engine_sessions",
-                                    "Ranks that the offload service serves.")),
+        sessions_(
+            metrics.MakeGauge("espalier_engine_sessions", "Ranks that the offload service serves")),
         silent_(metrics.MakeGauge("espalier_engine_silent_connections",
-                                  "Connections to the offload service without a request yet.")),
+                                  "Connections to the offload service without a request yet")),
         memory_(metrics.MakeGauge("espalier_engine_memory_bytes",
                                   "Memory that the offload service uses for groups and programs, "
-                                  "in bytes.")),
+                                  "in bytes")),
         shared_(metrics.MakeGauge("espalier_engine_shared_bytes",
                                   "Size of the programs' buffers that the offload service has "
-                                  "mapped, in bytes.")),
+                                  "mapped, in bytes")),
         refused_(metrics.MakeCounter("espalier_engine_refused_total",
                                      "Connections refused because of a limit, or because they "
-                                     "made no request in time.")),
+                                     "made no request in time")),
         failed_(metrics.MakeCounter("espalier_engine_failed_sessions_total",
                                     "Requests, calls and sessions that failed because of a memory "
-                                    "limit or an internal error.")) {}
+                                    "limit or an internal error")) {}
 
   std::string Text(const runtime::OffloadCounts& counts) {
     sessions_.Set(static_cast<double>(counts.sessions));

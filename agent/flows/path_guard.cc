@@ -39,12 +39,11 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       loop_(loop),
       prober_(prober),
       ports_(ports),
-      local_reroutes_(
-          metrics.MakeCounter("espalier_agent_local_reroutes_total",
-                              "Flows that the agent rerouted locally off a dead path.")),
+      local_reroutes_(metrics.MakeCounter("espalier_agent_local_reroutes_total",
+                                          "Flows that the agent rerouted locally off a dead path")),
       checks_put_off_(metrics.MakeCounter(
           "espalier_agent_path_checks_deferred_total",
-          "Checks of flows that were delayed because the probe budget was used up.")),
+          "Checks of flows that were delayed because the probe budget was used up")),
       budget_(options.budget, loop.Now()),
       random_(seed),
       on_health_(std::move(on_health)) {}

@@ -41,7 +41,7 @@ UnobservedWatch::UnobservedWatch(EventLoop& loop, FlowSource& flows, Metrics& me
       flows_(flows),
       count_(metrics.MakeGauge("espalier_agent_unobserved_queue_pairs",
                                "RDMA connections of this host whose traffic the agent does not "
-                               "observe.")) {
+                               "observe")) {
   Look();
 }
 

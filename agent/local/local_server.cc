@@ -39,9 +39,9 @@ LocalServer::LocalServer(EventLoop& loop, LocalServerOptions options, Metrics& m
     : loop_(loop),
       options_(std::move(options)),
       refused_(metrics.MakeCounter("espalier_agent_local_refused_total",
-                                   "Clients of the local API that were refused or disconnected.")),
-      client_count_(metrics.MakeGauge("espalier_agent_local_clients",
-                                      "Programs connected to the local API.")),
+                                   "Clients of the local API that were refused or disconnected")),
+      client_count_(
+          metrics.MakeGauge("espalier_agent_local_clients", "Programs connected to the local API")),
       callers_({options_.max_clients, options_.max_clients_of_user},
                {.on_readable = [this](auto& caller) { return HandleMessages(caller); },
                 .on_gone = [this](const auto& caller) { Forget(caller); },

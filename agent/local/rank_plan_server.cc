@@ -100,10 +100,10 @@ RankPlanServer::RankPlanServer(EventLoop& loop, RankPlanServerOptions options, M
       options_(std::move(options)),
       refused_(metrics.MakeCounter("espalier_agent_plan_clients_refused_total",
                                    "Programs refused because of a malformed request, another "
-                                   "user's rank plan, or a limit.")),
+                                   "user's rank plan, or a limit")),
       dropped_reports_(metrics.MakeCounter("espalier_agent_plan_reports_dropped_total",
                                            "Collective reports dropped because the program sent "
-                                           "too many or has no rank plan.")),
+                                           "too many or has no rank plan")),
       callers_({options_.max_clients, options_.max_clients_of_user},
                {.on_readable = [this](auto& caller) { return Read(caller); },
                 .on_gone = [this](const auto& caller) { Forget(caller); },

@@ -35,12 +35,12 @@ Prober::Prober(const ProberOptions& options, EventLoop& loop, ProbeSocket& socke
     : options_(options),
       loop_(loop),
       socket_(socket),
-      sent_(metrics.MakeCounter("espalier_agent_probes_sent_total", "Probes sent.")),
+      sent_(metrics.MakeCounter("espalier_agent_probes_sent_total", "Probes sent")),
       answered_(metrics.MakeCounter("espalier_agent_probes_answered_total",
-                                    "Probes that a switch or host answered in time.")),
+                                    "Probes that a switch or host answered in time")),
       refused_(metrics.MakeCounter("espalier_agent_probe_orders_refused_total",
                                    "Probe orders refused because they exceed the agent's "
-                                   "limits.")) {
+                                   "limits")) {
   socket_.OnReply([this](const ProbeReply& reply) { HandleReply(reply); });
 }
 

@@ -88,11 +88,11 @@ struct espalier_comm_options {
  * message, cut to error_bytes.
  *
  * With `agent` in the options, `name` may be a job started by `espalier job start`. If the agents
- * of all ranks have plans for it within half of the timeout, the call is espalier_comm_join_job. If
- * one rank has no agent, or its agent has no plan, all ranks form a plain group through the store
- * with the other options, over plain ECMP, and keep it. Without a store (NULL) they join through
- * their agents or fail. Further causes of -EINVAL: the job has another size than `size`; both
- * `offload` and `agent` are given (the job decides where its calls are done). */
+ * of all ranks have plans for it within half of the timeout, this acts as espalier_comm_join_job.
+ * If one rank has no agent, or its agent has no plan, all ranks form a plain group through the
+ * store with the other options, over plain ECMP, and keep it. Without a store (NULL) they join
+ * through their agents or fail. Further causes of -EINVAL: the job has another size than `size`;
+ * both `offload` and `agent` are given (the job decides where its calls are done). */
 ESPALIER_COLLECTIVE_API int espalier_comm_create(const char* store, const char* name, int rank,
                                                  int size,
                                                  const struct espalier_comm_options* options,

@@ -10,19 +10,20 @@
 
 namespace espalier {
 
-// One connection, as seen from this side; never reused by a bus object. A peer that reconnects
-// is a new PeerId.
+// One connection, as seen from this side. A bus object never reuses an id: a peer that reconnects
+// gets a new PeerId.
 using PeerId = StrongId<struct PeerTag, std::uint64_t>;
 
-// Message transport between one controller and many agents: the seam between services and the
-// real (common/bus: ZeroMQ) or simulated (common/sim) network. Messages are opaque bytes, whole,
-// in order on one connection, at most once; a connection that breaks may lose those in flight.
+// Carries messages between one controller and many agents. It is the interface between services
+// and the real (common/bus: ZeroMQ) or simulated (common/sim) network. Messages are opaque bytes
+// and arrive whole, in order on one connection, at most once; those in flight are lost when a
+// connection breaks.
 //
-// The controller's side learns of a peer by its first message and of its loss by on_peer_gone or
-// by its silence (heartbeats are the services' business). The agent's side has one peer, the
-// controller; it is reconnected by the bus itself, and Send before that may be lost.
+// The controller's side learns of a peer from its first message, and of its loss from on_peer_gone
+// or from its silence (services send heartbeats). The agent's side has one peer, the controller.
+// The bus reconnects to it, and messages that are sent before that may be lost.
 //
-// Thread safety: all calls and callbacks on the thread of the loop that the bus was made with.
+// Thread safety: all calls and callbacks happen on the thread of the bus's loop.
 class Bus {
  public:
   struct Handlers {
@@ -33,12 +34,12 @@ class Bus {
   virtual ~Bus() = default;
   // Must be called once, before the loop runs.
   virtual void SetHandlers(Handlers handlers) = 0;
-  // Queues a message; never blocks. False where the peer is gone or its queue is full: the
-  // message is dropped, and the caller, who holds the desired state, sends anew later.
+  // Queues a message; never blocks. Returns false if the peer is gone or its queue is full: the
+  // message is dropped, and the caller, which holds the desired state, sends again later.
   virtual bool Send(PeerId to, std::string bytes) = 0;
-  // Forgets a peer (it broke the protocol, or went silent).
+  // Drops a peer, for example after it broke the protocol or went silent.
   virtual void Disconnect(PeerId peer) = 0;
-  // The name that the peer has proved to have; none where peers need not prove anything.
+  // The name that the peer has authenticated as; none if peers need no authentication.
   virtual std::optional<std::string> AuthenticatedName(PeerId /*peer*/) const {
     return std::nullopt;
   }

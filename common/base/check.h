@@ -11,7 +11,8 @@ namespace espalier {
 
 }  // namespace espalier
 
-// An invariant of ours: always on, prints the values, aborts. Never for input from outside.
+// Checks an invariant of this program in every build: prints the values and aborts if it is broken.
+// Not for input from outside.
 //   ESPALIER_CHECK(load >= 0, "link={} load={}", link, load);
 #define ESPALIER_CHECK(condition, ...)                                                        \
   do {                                                                                        \

@@ -7,11 +7,11 @@
 
 namespace espalier {
 
-// The names of all values of an enum, written down once for both ways:
+// A two-way table between the values of an enum and their names:
 //   constexpr EnumNames<Color> kNames({{Color::kRed, "red"}, {Color::kBlue, "blue"}});
 //   kNames.NameOf(Color::kBlue) == "blue"; kNames.Find("red") == Color::kRed
-// The enumerators count from 0, and stand in the table in this order; a table in which one is
-// missing does not compile. NameOf is O(1), Find O(names).
+// The enumerators count from 0 and are listed in this order; a table that lacks one does not
+// compile. NameOf is O(1), Find is O(names).
 template <typename Enum>
 class EnumNames {
  public:
@@ -21,7 +21,7 @@ class EnumNames {
   };
 
  private:
-  // Compilers write "Color::kRed" for an enumerator, and "(Color)2" for a value that is none.
+  // Compilers write "Color::kRed" for an enumerator, and "(Color)2" for any other value.
   template <Enum kValue>
   static consteval bool IsEnumerator() {
     constexpr std::string_view kText = __PRETTY_FUNCTION__;
@@ -37,7 +37,7 @@ class EnumNames {
  public:
   static constexpr std::size_t kCount = Count();
 
-  // `unknown`: what a value is called that is no enumerator.
+  // `unknown` is the name of values that are not enumerators.
   consteval explicit EnumNames(const Entry (&entries)[kCount], std::string_view unknown = "?")
       : unknown_(unknown) {
     for (std::size_t i = 0; i < kCount; ++i) {

@@ -6,7 +6,7 @@
 
 namespace espalier {
 
-// A monotonic clock's point in time, real or virtual; only differences mean anything.
+// The clock of event loops, real or virtual; only differences of its time points have a meaning.
 struct MonotonicClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -28,8 +28,8 @@ class Timer {
 };
 using TimerPtr = std::unique_ptr<Timer>;
 
-// One thread and its time: the seam between services and the real (common/loop) or virtual
-// (common/sim) world. All callbacks run on the loop's thread, never inside Post or After.
+// Runs callbacks on one thread, in real (common/loop) or virtual (common/sim) time. All callbacks
+// run on the loop's thread, never inside Post or After.
 //
 // Thread safety: Post and Now may be called from any thread; After only on the loop's thread
 // (or before it runs). Callbacks posted by one thread run in the order of posting.
@@ -41,7 +41,7 @@ class EventLoop {
   virtual TimePoint Now() const = 0;
   virtual void Post(Callback callback) = 0;
   // Runs callback once, no earlier than `delay` from now, unless the Timer is destroyed first.
-  // Timers due at the same time run in the order in which they were made.
+  // Timers that are due at the same time run in the order of their creation.
   [[nodiscard]] virtual TimerPtr After(Duration delay, Callback callback) = 0;
 };
 

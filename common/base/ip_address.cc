@@ -31,8 +31,10 @@ Result<IpAddress> IpAddress::Parse(std::string_view text) {
   if (text.size() < INET6_ADDRSTRLEN && inet_pton(AF_INET6, copy.c_str(), bytes.data()) == 1) {
     return IpAddress(bytes);
   }
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is not an IPv4 or IPv6 address", copy));
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("\"{}\" is not an IPv4 or IPv6 address (write one such as 10.0.0.1 or fd00::1)",
+                  copy));
 }
 
 bool IpAddress::IsV4() const {

@@ -11,8 +11,9 @@
 
 namespace espalier {
 
-// An IPv4 or IPv6 address; IPv4 is held IPv4-mapped (::ffff:a.b.c.d, RFC 4291 section 2.5.5.2),
-// so that one type serves both and equal addresses compare equal. Default: "::" (none).
+// An IPv4 or IPv6 address. IPv4 addresses are stored IPv4-mapped (::ffff:a.b.c.d, RFC 4291 section
+// 2.5.5.2), so that one type serves both and equal addresses compare equal. The default is "::",
+// which stands for no address.
 class IpAddress {
  public:
   using Bytes = std::array<std::uint8_t, 16>;  // network order

@@ -9,7 +9,7 @@ namespace espalier {
 namespace {
 
 constexpr int kAddressBits = 128;
-constexpr int kMappedBits = 96;  // before the address of an IPv4-mapped one
+constexpr int kMappedBits = 96;  // bits before the IPv4 address in an IPv4-mapped one
 
 // The address with all bits after the first `bits` cleared.
 IpAddress FirstOf(const IpAddress& address, int bits) {
@@ -25,10 +25,11 @@ IpAddress FirstOf(const IpAddress& address, int bits) {
 
 Result<IpPrefix> IpPrefix::Parse(std::string_view text) {
   const auto fail = [&] {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\" is no network (write an address, a slash and the number of its "
-                            "leading bits that are fixed, such as 10.0.0.0/8)",
-                            text));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("\"{}\" is not a network (write an address, a slash and the number of its "
+                    "leading bits that are fixed, such as 10.0.0.0/8)",
+                    text));
   };
   const std::size_t slash = text.find('/');
   if (slash == std::string_view::npos) return fail();

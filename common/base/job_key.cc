@@ -14,7 +14,7 @@
 namespace espalier {
 namespace {
 
-// 0 to 15; -1 for what is no digit.
+// The value of a hexadecimal digit, 0 to 15; -1 for other characters.
 int DigitOf(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -33,7 +33,7 @@ std::string_view Trim(std::string_view text) {
 
 Nonce DrawNonce() {
   Nonce nonce;
-  // Up to 256 bytes come whole or not at all.
+  // getrandom returns up to 256 bytes all at once or fails.
   while (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "getrandom");
   }
@@ -57,15 +57,16 @@ Result<JobKey> JobKey::Parse(std::string_view text) {
   if (is_right) return JobKey(bytes);
   return Fail(
       ErrorCode::kInvalidArgument,
-      fmt::format("a job's key has {} hexadecimal digits (`openssl rand -hex {}` makes one)",
-                  2 * bytes.size(), bytes.size()));
+      fmt::format(
+          "a job key must have {} hexadecimal digits (create one with `openssl rand -hex {}`)",
+          2 * bytes.size(), bytes.size()));
 }
 
 Result<JobKey> JobKey::FromBytes(std::string_view from) {
   Bytes bytes;
   if (from.size() != bytes.size()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("a job's key has {} bytes, not {}", bytes.size(), from.size()));
+                fmt::format("a job key must have {} bytes, not {}", bytes.size(), from.size()));
   }
   std::copy(from.begin(), from.end(), bytes.begin());
   return JobKey(bytes);
@@ -76,7 +77,7 @@ std::string JobKey::ToText() const { return fmt::format("{:02x}", fmt::join(byte
 Mac JobKey::Sign(std::string_view purpose,
                  std::initializer_list<std::span<const std::byte>> parts) const {
   std::string text(purpose);
-  text += '\0';  // so that no purpose is the beginning of another
+  text += '\0';  // so that no purpose is a prefix of another
   for (const auto part : parts) {
     text.append(reinterpret_cast<const char*>(part.data()), part.size());
   }

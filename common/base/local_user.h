@@ -7,12 +7,11 @@
 
 namespace espalier {
 
-// A user of hosts as operators say it: a name ([a-z_][a-z0-9_-]{0,31}, with or without a $ at its
-// end), or a number of decimal digits, 0 to 4294967295. Complexity: O(1). Thread safety: any
-// thread.
+// True for a valid name of a host's user ([a-z_][a-z0-9_-]{0,31}, and optionally a final $) or a
+// decimal user id from 0 to 4294967295. Complexity: O(1). Thread safety: any thread.
 bool IsLocalUser(std::string_view text);
 
-// The number, where the text is one.
+// The user id, if the text is a number.
 std::optional<uid_t> LocalUserNumber(std::string_view text);
 
 }  // namespace espalier

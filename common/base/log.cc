@@ -42,7 +42,7 @@ Result<LogLevel> ParseLogLevel(std::string_view name) {
   if (name == "warning") return LogLevel::kWarning;
   if (name == "error") return LogLevel::kError;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is not a log level (debug, info, warning or error)", name));
+              fmt::format("\"{}\" is not a log level (write debug, info, warning or error)", name));
 }
 
 bool LogEnabled(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }

@@ -9,8 +9,8 @@
 
 namespace espalier {
 
-// Structured one-line logs, "event=link_down link=17 version=204"; only for services and
-// adapters, never domain code or a data path. Thread-safe. Written to standard error.
+// Writes structured one-line logs ("event=link_down link=17 version=204") to standard error. For
+// services and adapters, never for domain code or a data path. Thread-safe.
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 void SetLogLevel(LogLevel level);

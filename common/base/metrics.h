@@ -42,9 +42,9 @@ class LatencyHistogram {
 };
 
 // The metrics of one daemon (or of one simulated agent), named
-// espalier_<module>_<what>_<unit>; Text() is what /metrics answers (Prometheus text format
-// 0.0.4), with renamed metrics under their deprecated names, too. Asking twice for one name gives
-// the same metric. The handles live as long as this.
+// espalier_<module>_<what>_<unit>. Text() is the body of /metrics (Prometheus text format 0.0.4);
+// it repeats renamed metrics under their deprecated names. A second request for a name returns
+// the same metric. The references stay valid as long as this object.
 class Metrics {
  public:
   Metrics();

@@ -8,19 +8,19 @@
 namespace espalier {
 
 enum class ErrorCode {
-  kInvalidArgument,     // the input is wrong whatever the state: malformed, out of range
-  kNotFound,            // it names something that does not exist
-  kAlreadyExists,       // it makes something that exists, or asks for a state already reached
-  kFailedPrecondition,  // right in itself, but not in the present state
-  kResourceExhausted,   // a limit of ours or of the machine is reached
-  kUnavailable,         // the other side does not answer (now)
+  kInvalidArgument,     // the input is wrong in any state: malformed, out of range
+  kNotFound,            // the named thing does not exist
+  kAlreadyExists,       // the thing to create exists, or the requested state is reached already
+  kFailedPrecondition,  // the request is valid, but not in the current state
+  kResourceExhausted,   // a limit of this program or of the machine is reached
+  kUnavailable,         // the other side does not answer at the moment
   kPermissionDenied,
-  kUnsupported,  // this machine, kernel or device cannot do it
+  kUnsupported,  // this machine, kernel or device does not support it
   kInternal,
 };
 
-// What went wrong, for a person: the message names the thing, the cause and, where there is one,
-// the remedy. File, line and column come first ("FILE:LINE:COL: ...") where the input has them.
+// An error with a message for people, which names the thing, the cause and the remedy, if there is
+// one. It begins with file, line and column ("FILE:LINE:COL: ...") if the input has them.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
@@ -33,7 +33,7 @@ inline tl::unexpected<Error> Fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 
-// The error of another result, passed on.
+// Returns the error of another result.
 template <typename T>
 tl::unexpected<Error> Propagate(Result<T>& result) {
   return tl::unexpected<Error>(std::move(result.error()));

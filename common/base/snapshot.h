@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-// The latest immutable value of something that one thread publishes and others read.
-// Thread safety: full. A reader keeps the value that it got for as long as it likes.
+// Holds the latest immutable value that one thread publishes and others read.
+// Thread safety: any thread. A reader may keep a value as long as it likes.
 template <typename T>
 class Snapshot {
  public:

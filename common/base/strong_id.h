@@ -6,7 +6,7 @@
 
 namespace espalier {
 
-// An integer that names one kind of thing; ids of different kinds do not mix.
+// An integer id of one kind of thing; ids of different kinds are different types.
 //   using NodeId = StrongId<struct NodeTag>;
 // Dense ids (indices into vectors) start at 0; Index() gives the position.
 template <typename Tag, typename Rep = std::int32_t>

@@ -7,16 +7,16 @@
 
 namespace espalier {
 
-// How much of something may still be done: `per_second` of it on the long run, and at most
-// `capacity` of it at once. It may be overdrawn by one piece of any size, which is then owed.
-// A rate of 0 is no limit. Times may not run backwards. Thread safety: none.
+// Token bucket: allows `per_second` units in the long run and at most `capacity` at once. One
+// piece of any size may overdraw it; the debt is then paid off first. A rate of 0 means no limit.
+// Times must not run backwards. Thread safety: none.
 class TokenBucket {
  public:
   // Full at `now`.
   TokenBucket(double per_second, double capacity, TimePoint now)
       : per_second_(per_second), capacity_(capacity), level_(capacity), filled_(now) {}
 
-  // What is there; negative: owed.
+  // The tokens in the bucket; negative while it is overdrawn.
   double Level(TimePoint now) {
     if (per_second_ <= 0) return std::numeric_limits<double>::infinity();
     const double seconds = SecondsOf(now - filled_);
@@ -24,13 +24,13 @@ class TokenBucket {
     level_ = std::min(capacity_, level_ + seconds * per_second_);
     return level_;
   }
-  // Takes it whether it is there or not; true: it was.
+  // Takes the amount in any case; returns whether there were enough tokens.
   bool Take(double amount, TimePoint now) {
     const bool had = Level(now) >= amount;
     if (per_second_ > 0) level_ -= amount;
     return had;
   }
-  // The same level, at most the new capacity.
+  // Keeps the level, up to the new capacity.
   void SetRate(double per_second, double capacity, TimePoint now) {
     Level(now);
     per_second_ = per_second;

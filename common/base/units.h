@@ -9,14 +9,14 @@
 
 namespace espalier {
 
-// A data rate in whole bits a second: exact for every decimal Gbit/s of up to nine places.
+// A data rate in whole bits per second: exact for decimal Gbit/s of up to nine places.
 struct BitsPerSecond {
   std::int64_t value = 0;
   constexpr auto operator<=>(const BitsPerSecond&) const = default;
 };
 
-// Parses a positive decimal number of Gbit/s ("100", "12.5", "0.05", "1e2" is refused) exactly,
-// never through binary floating point.
+// Parses a positive decimal number of Gbit/s ("100", "12.5", "0.05") exactly, without binary
+// floating point. Exponents ("1e2") are refused.
 // Errors: kInvalidArgument for anything else, more than nine decimal places, or over 9e9 Gbit/s.
 Result<BitsPerSecond> ParseGbps(std::string_view text);
 

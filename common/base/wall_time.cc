@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxDays = 3'650;
 
-// The number that is all of `text`.
+// Parses `text` as a whole.
 std::optional<int> ParseNumber(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -47,7 +47,7 @@ std::optional<std::chrono::seconds> ParsePeriod(std::string_view text) {
 std::optional<WallTime> ParseDate(std::string_view text) {
   constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
   constexpr std::string_view kShortForm = "dddd-dd-ddTdd:ddZ";
-  constexpr std::string_view kLongForm = "dddd-dd-ddTdd:dd:dd.dddZ";  // as it is written
+  constexpr std::string_view kLongForm = "dddd-dd-ddTdd:dd:dd.dddZ";  // the form of FormatWallTime
   const std::string_view form = text.size() == kShortForm.size()  ? kShortForm
                                 : text.size() == kLongForm.size() ? kLongForm
                                                                   : kForm;
@@ -90,8 +90,9 @@ Result<WallTime> ParseWallTime(std::string_view text, WallTime now) {
   } else if (const auto date = ParseDate(text)) {
     return *date;
   }
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is no time (write 2026-11-21T18:00Z, or +30m, +2h, +3d)", text));
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("\"{}\" is not a valid time (write 2026-11-21T18:00Z, or +30m, +2h, +3d)", text));
 }
 
 }  // namespace espalier

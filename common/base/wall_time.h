@@ -9,7 +9,7 @@
 
 namespace espalier {
 
-// A point of the calendar, for people and for what outlives a process; never for measuring.
+// A calendar time, for people and for data that outlives a process; not for measuring.
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 using WallClock = std::function<WallTime()>;
 
@@ -18,9 +18,9 @@ WallTime SystemWallTime();
 // "2026-11-21T09:38:58.907Z"
 std::string FormatWallTime(WallTime time);
 
-// "2026-11-21T18:00Z" (seconds, and thousandths, may follow the minutes), or "+90s", "+30m", "+2h",
-// "+3d" from `now`.
-// Errors: kInvalidArgument for another form, or a date that is none.
+// Parses "2026-11-21T18:00Z" (optionally with seconds and thousandths), or "+90s", "+30m", "+2h",
+// "+3d", which count from `now`.
+// Errors: kInvalidArgument for another form, or a date that does not exist.
 Result<WallTime> ParseWallTime(std::string_view text, WallTime now);
 
 }  // namespace espalier

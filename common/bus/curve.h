@@ -8,9 +8,9 @@
 
 namespace espalier::io {
 
-// CURVE (CurveZMQ, RFC 26): both ends of a connection prove that they have the secret key to a
-// public one, and all that they say is encrypted under keys made for that connection. Keys are
-// Z85 text of 40 characters.
+// A key pair of CURVE (CurveZMQ, ZeroMQ RFC 26), by which both ends of a connection prove that they
+// have the secret key of a public one and encrypt everything under keys made for that connection.
+// Keys are Z85 text of 40 characters.
 struct CurveKeys {
   std::string public_key;
   std::string secret_key;
@@ -18,20 +18,20 @@ struct CurveKeys {
 
 CurveKeys MakeCurveKeys();
 bool IsCurveKey(std::string_view text);
-// The public key that belongs to a secret one, which must be a key.
+// The public key of a secret key, which must be well-formed.
 std::string PublicKeyOf(const std::string& secret_key);
 
-// The name that a public key is bound to now, or none: whoever has it is refused.
+// Returns the name that a public key is bound to now. None: its holder is refused.
 using NameOfKey = std::function<std::optional<std::string>(std::string_view public_key)>;
 
-// The controller's end of encrypted connections.
+// The keys of the controller's end of encrypted connections.
 struct CurveServer {
   std::string secret_key;
-  NameOfKey name_of_key;  // asked on the loop's thread
+  NameOfKey name_of_key;  // called on the loop's thread
 };
 
-// An agent's end. It takes the other end for its controller only if that has the secret to one of
-// these public keys; they are tried in turn while none answers.
+// The keys of an agent's end. It accepts a controller only if that has the secret key of one of
+// these public keys; it tries them in turn while none answers.
 struct CurveClient {
   CurveKeys own;
   std::vector<std::string> server_public_keys;

@@ -18,7 +18,7 @@ constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 constexpr std::string_view kZapVersion = "1.0";
 constexpr std::size_t kKeyBytes = 32;
 
-// The frames of a request, behind the routing id of the connection that asks.
+// The frames of a request, after the routing id of the connection.
 enum Frame : std::size_t {
   kDelimiter,
   kVersion,
@@ -51,7 +51,7 @@ class Handler : public ZapHandler {
     const std::string asker(frame_.bytes());
     std::vector<std::string> request;
     while (frame_.HasMore() && socket_.Receive(frame_)) request.emplace_back(frame_.bytes());
-    // It comes from libzmq itself, not from a peer.
+    // The request comes from libzmq itself, not from a peer.
     ESPALIER_CHECK(request.size() >= kCredentials, "frames={}", request.size());
     const std::string key = KeyOf(request);
     const std::optional<std::string> name = key.empty() ? std::nullopt : name_of_key_(key);
@@ -64,18 +64,19 @@ class Handler : public ZapHandler {
                                                  may ? "" : "this key may not connect now",
                                                  may ? std::string_view(key) : "",
                                                  ""};
-    socket_.Send(answer);  // whoever has gone meanwhile needs no answer
+    socket_.Send(answer);  // a connection that is gone needs no answer
     if (!name) on_refusal_(WithoutMapping(request[kAddress]), key);
     return true;
   }
 
-  // ZAP's codes: a temporary failure has the other end try again, a lasting one tells it why.
+  // The ZAP status codes: a temporary failure makes the other end try again, a permanent one gives
+  // it the reason.
   static std::string_view StatusOf(bool is_known, bool may) {
     if (may) return "200";
     return is_known ? "300" : "400";
   }
 
-  // An IPv4 address as it is, though the socket is of both families.
+  // Removes the IPv4-mapped prefix, as the socket serves both address families.
   static std::string WithoutMapping(const std::string& address) {
     constexpr std::string_view kMapped = "::ffff:";
     return address.starts_with(kMapped) ? address.substr(kMapped.size()) : address;

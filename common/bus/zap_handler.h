@@ -10,22 +10,23 @@
 
 namespace espalier::io {
 
-// Decides for libzmq (ZAP, RFC 27) which CURVE keys may connect to the sockets of a loop, of which
-// there is one handler at a time. Who may is known to the socket by its public key (UserId).
+// Decides for libzmq (ZAP, ZeroMQ RFC 27) which CURVE keys may connect to the sockets of a loop. A
+// loop has one handler at a time. The socket knows an admitted peer by its public key (UserId).
 class ZapHandler {
  public:
-  // Who was refused: its IP address and its public key.
+  // Called with the IP address and the public key of a refused peer.
   using OnRefusal = std::function<void(const std::string& address, const std::string& key)>;
-  // Whether an agent of this name may have one more connection now; it is to try again if not.
+  // Returns whether an agent of this name may have one more connection now. If not, it tries again.
   using Admit = std::function<bool(const std::string& name)>;
 
-  // Errors: kUnavailable while the loop has another one.
+  // Errors: kUnavailable while the loop has another handler.
   static Result<std::unique_ptr<ZapHandler>> Start(AsioEventLoop& loop, NameOfKey name_of_key,
                                                    Admit admit, OnRefusal on_refusal);
   virtual ~ZapHandler() = default;
 };
 
-// The domain that sockets are to name. Without a handler libzmq lets all in, without a UserId.
+// The ZAP domain that sockets must name. Without a handler libzmq admits every peer, without a
+// UserId.
 inline constexpr const char* kZapDomain = "espalier";
 
 }  // namespace espalier::io

@@ -14,33 +14,35 @@
 
 namespace espalier::io {
 
-// The bus over ZeroMQ, inside an Asio loop: a ROUTER at the controller, a DEALER at each agent;
-// encrypted and authenticated where both have CURVE keys.
+// The bus over ZeroMQ, inside an Asio loop: a ROUTER at the controller, a DEALER at each agent,
+// encrypted and authenticated if both have CURVE keys.
 //
-// Every connection of an agent is a new DEALER socket with a random routing id, so that a
-// connection that breaks is a new PeerId at the controller and none of its messages arrives late
-// on the next one. A message larger than max_message_bytes breaks the connection; an empty one
-// cannot be sent (it is how the controller says goodbye in Disconnect).
+// Every connection of an agent is a new DEALER socket with a random routing id. A new connection is
+// therefore a new PeerId at the controller, and no message of the broken one arrives late on it. A
+// message larger than max_message_bytes breaks the connection. An empty message cannot be sent: it
+// is the goodbye that the controller sends in Disconnect.
 //
-// One turn of the loop takes a bounded number of messages, so that timers and HTTP get theirs.
+// One turn of the loop handles a bounded number of messages, so that timers and HTTP get their
+// share.
 
-// Without a sign of life of the other end's libzmq for so long, a connection is broken. A process
-// that is stopped for less keeps its connection.
+// A connection breaks after this time without a sign of life from the other host. A process that is
+// stopped for less keeps its connection.
 inline constexpr Duration kSilenceLimit = std::chrono::seconds(5);
 
-// What one agent may send, over any connections; who sends more is disconnected. 0: any.
+// Limits on what one agent may send over all its connections; an agent that sends more is
+// disconnected. 0: no limit.
 struct PeerLimits {
-  double messages_per_second = 0;  // on the long run; as many in one moment
+  double messages_per_second = 0;  // in the long run; as many at once
   double bytes_per_second = 0;
 };
 
-// A peer that was not let in, or was sent away.
+// A peer that was refused or disconnected.
 struct PeerRefusal {
   enum class Cause {
-    kUnknownKey,   // its key is not known, or not any more
-    kNoHandshake,  // it does not speak CURVE, has another controller's key, or speaks no ZeroMQ
-    kTooLarge,     // a message
-    kTooMany,      // messages or bytes in too short a time
+    kUnknownKey,   // its key is unknown or revoked
+    kNoHandshake,  // it does not speak ZeroMQ or CURVE, or has another controller's key
+    kTooLarge,     // a message is too large
+    kTooMany,      // it sends messages or bytes too fast
     kTooManyConnections,
   };
   Cause cause;
@@ -48,39 +50,40 @@ struct PeerRefusal {
 };
 std::string PeerRefusalText(PeerRefusal::Cause cause);
 
-// The controller's end. A peer is known gone when a Send finds that it is.
+// The controller's end. It notices that a peer is gone when a Send fails.
 //
-// Disconnect says goodbye, takes nothing more of the peer, and shuts its connection down within a
-// second, whatever the peer thinks of it. Besides, an agent
-// has its latest four connections, and may make one a second and eight at one moment; connections
-// that do not deliver a message in first_message_timeout, or receive twice max_message_bytes and
-// more without the end of a message, are shut down; so are peers to which nothing was sent for
-// three minutes, and, when descriptors grow scarce, those that have been silent the longest.
+// Disconnect says goodbye, ignores what the peer still sends, and shuts its connection down within
+// a second, even if the peer does not cooperate. An agent keeps its latest four connections, and
+// may open one per second and eight at once. The bus also shuts down connections that deliver no
+// message within first_message_timeout, connections that receive twice max_message_bytes or more
+// without completing a message, peers to which nothing was sent for three minutes and, when
+// descriptors become scarce, the connections that have waited longest for their first message.
 struct ZmqRouterOptions {
   std::string endpoint;           // "tcp://10.0.0.1:7400", "tcp://127.0.0.1:*", "ipc:///run/x"
-  int send_high_water_mark = 64;  // messages a peer
+  int send_high_water_mark = 64;  // messages per peer
   std::int64_t max_message_bytes = 4 << 20;
   PeerLimits limits;
-  // For a new connection to deliver its first message; agents greet every five seconds at least.
+  // Time in which a new connection must deliver its first message; agents send a hello at least
+  // every five seconds.
   Duration first_message_timeout = std::chrono::seconds(30);
   Duration silence_limit = kSilenceLimit;
-  std::optional<CurveServer> curve;  // none: anybody may connect and all is plain text
+  std::optional<CurveServer> curve;  // none: any peer may connect, and messages are plain text
 };
 class ZmqRouterBus : public Bus {
  public:
-  // Errors: kInvalidArgument for a malformed endpoint, kPermissionDenied, kUnavailable where the
-  // address is in use or not this machine's.
+  // Errors: kInvalidArgument for a malformed endpoint, kPermissionDenied, kUnavailable if the
+  // address is in use or does not belong to this machine.
   static Result<std::unique_ptr<ZmqRouterBus>> Bind(AsioEventLoop& loop,
                                                     const ZmqRouterOptions& options);
-  virtual std::string endpoint() const = 0;  // with the port that it got
+  virtual std::string endpoint() const = 0;  // with the actual port
   virtual void OnRefusal(std::function<void(const PeerRefusal&)> on_refusal) = 0;
   virtual void SetLimits(const PeerLimits& limits) = 0;
-  // What name_of_key answers has changed: connections whose key has lost its name end.
+  // Call after the results of name_of_key have changed: ends connections whose key lost its name.
   virtual void RecheckKeys() = 0;
 };
 
-// An agent's end. Reconnects by itself, 50 to 150 ms after a connection broke or an attempt
-// failed, seconds after its key was refused; Send is false meanwhile. on_peer_gone is for
+// An agent's end. It reconnects 50 to 150 ms after a connection broke or an attempt failed, and
+// some seconds after its key was refused; Send returns false meanwhile. on_peer_gone is called for
 // connections that had been established.
 struct ZmqDealerOptions {
   std::string endpoint;
@@ -94,7 +97,7 @@ class ZmqDealerBus : public Bus {
   // Errors: kInvalidArgument for a malformed endpoint.
   static Result<std::unique_ptr<ZmqDealerBus>> Connect(AsioEventLoop& loop,
                                                        const ZmqDealerOptions& options);
-  // Connects anew with these.
+  // Reconnects with these keys.
   virtual void SetKeys(CurveClient keys) = 0;
 };
 

@@ -17,12 +17,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Few enough that flows do not wait for a look: each takes two system calls.
+// Small enough that flows do not wait for a sweep: each connection takes two system calls.
 constexpr std::size_t kSliceOfSweep = 128;
-// Each connection is looked at as often: what a peer can send meanwhile is not bounded otherwise.
+// How often each connection is checked; this bounds what a peer can send between two checks.
 constexpr Duration kSweepEvery = 500ms;
 
-// 0 where the descriptor is no socket (any more).
+// The socket's cookie; 0 if the descriptor is not a socket or is closed.
 std::uint64_t CookieOf(int descriptor) {
   std::uint64_t cookie = 0;
   socklen_t size = sizeof cookie;
@@ -30,7 +30,7 @@ std::uint64_t CookieOf(int descriptor) {
   return rc == 0 ? cookie : 0;
 }
 
-// All bytes that ever arrived on a TCP connection; none for other sockets.
+// The number of bytes received on a TCP connection; none for other sockets.
 std::optional<std::uint64_t> ReceivedBytes(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -42,14 +42,14 @@ bool HasPeer(int descriptor, std::string_view address) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
   if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
-  if (peer.ss_family == AF_UNIX) return true;  // it has no address to compare
+  if (peer.ss_family == AF_UNIX) return true;  // a unix socket has no address to compare
   std::array<char, NI_MAXHOST> host{};
   const int rc = getnameinfo(reinterpret_cast<const sockaddr*>(&peer), size, host.data(),
                              host.size(), nullptr, 0, NI_NUMERICHOST);
   return rc == 0 && address == host.data();
 }
 
-// Shuts the socket of this cookie down. False where the system has no descriptor left to do it by.
+// Shuts down the socket with this cookie. Returns false if there is no free descriptor to do so.
 bool ShutDown(int descriptor, std::uint64_t cookie) {
   const int duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) return errno != EMFILE && errno != ENFILE;
@@ -98,7 +98,7 @@ void ZmqConnections::End(const Id& id) {
   Connection* const connection = At(id);
   if (connection == nullptr) return;
   connection->is_ending = true;
-  ShutDown(id.descriptor, id.cookie);  // where it cannot, Sweep does
+  ShutDown(id.descriptor, id.cookie);  // if that fails, Sweep tries again
 }
 
 void ZmqConnections::EndSoon(const Id& id) {

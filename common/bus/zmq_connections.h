@@ -12,24 +12,25 @@
 
 namespace espalier::io {
 
-// The connections that a listening ZeroMQ socket has accepted, as the system knows them, so that
-// one can really be ended: a ROUTER has no call for that, and a peer may ignore any request to go.
+// Tracks the system's connections of a listening ZeroMQ socket and ends them. A ROUTER socket has
+// no call for that, and a peer may ignore any request to close.
 //
-// libzmq owns the descriptors and closes them on a thread of its own, so a number can mean another
-// connection a moment later. A connection is therefore known by its socket's SO_COOKIE, a number
-// that Linux never uses twice, and is ended through a duplicate of the descriptor, after the
-// duplicate's cookie was compared: a wrong connection is never shut down, at worst none is, and
+// libzmq owns the descriptors and closes them on its own thread, so a descriptor can belong to
+// another connection a moment later. A connection is therefore identified by its socket's
+// SO_COOKIE, which Linux never reuses. It is ended through a duplicate of the descriptor, after
+// comparing the duplicate's cookie. So no wrong connection is shut down; at worst none is, and
 // Sweep tries again.
 //
-// Cost: accepting and ending two system calls each, Sweep one for each connection that it looks at.
+// Cost: two system calls to accept and to end one, and one in Sweep per connection that it checks.
 // Thread safety: the loop's thread.
 class ZmqConnections {
  public:
   struct Limits {
-    std::size_t connections;  // at one time
+    std::size_t connections;  // at the same time
     std::uint64_t
         max_partial_message_bytes;  // received from the network since the last whole message
-    Duration first_message;         // for a connection to deliver one; covers the handshake
+    Duration
+        first_message;  // time for a connection to deliver its first message, handshake included
   };
   struct Id {
     int descriptor = -1;
@@ -39,24 +40,24 @@ class ZmqConnections {
 
   explicit ZmqConnections(const Limits& limits) : limits_(limits) {}
 
-  // What libzmq's monitor tells. Where there are too many connections, the one that has kept its
-  // first message back the longest makes room.
+  // Handle events of libzmq's monitor. If there are too many connections, the one that has waited
+  // longest without a first message is ended.
   void HandleAccepted(int descriptor, TimePoint now);
   void HandleClosed(int descriptor);
 
-  // The connection of this descriptor, if its other end has this address (as libzmq writes it);
-  // else one without a cookie.
+  // The connection of this descriptor if its other end has this address (in libzmq's form); else an
+  // id without a cookie.
   Id Find(int descriptor, std::string_view address) const;
   bool IsOpen(const Id& id) const;
-  // A whole message came by it.
+  // Call when a whole message has arrived on the connection.
   void Hear(const Id& id);
-  // Shuts both directions down; libzmq then finds the connection broken and closes it.
+  // Shuts both directions down; libzmq then detects the broken connection and closes it.
   void End(const Id& id);
-  // The same, with the next Sweep: a peer that is polite has heard its goodbye by then.
+  // The same, at the next Sweep: a cooperative peer has handled the goodbye by then.
   void EndSoon(const Id& id);
 
-  // Looks at the next kSliceOfSweep connections, ends those that keep their first message back or
-  // never end a message, and returns the latter. The pause until it is due again is SweepInterval.
+  // Checks the next kSliceOfSweep connections, ends those that send no first message or never
+  // complete a message, and returns the latter. Call it again after SweepInterval.
   std::vector<Id> Sweep(TimePoint now);
   Duration SweepInterval() const;
 
@@ -68,7 +69,7 @@ class ZmqConnections {
     TimePoint accepted;
     std::uint64_t bytes_when_heard = 0;
     bool was_heard = false;        // ever
-    bool was_heard_since = false;  // the last look
+    bool was_heard_since = false;  // the latest check
     bool is_ending = false;
   };
 
@@ -78,7 +79,7 @@ class ZmqConnections {
 
   const Limits limits_;
   std::map<int, Connection> connections_;  // by descriptor
-  std::deque<Id> unheard_;                 // oldest first; some have been heard or are gone
+  std::deque<Id> unheard_;                 // oldest first; some have sent a message or are gone
   int next_in_sweep_ = 0;
 };
 

@@ -22,11 +22,11 @@ constexpr int kConnectTimeoutMs = 5000;
 constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED;
 
-// A connection attempt and, where it succeeds, the connection: one DEALER socket and the PAIR
-// socket that tells what becomes of it. libzmq does not reconnect it.
+// A connection attempt and, if it succeeds, the connection: one DEALER socket, and the PAIR socket
+// that reports its events. libzmq does not reconnect it.
 class DealerConnection {
  public:
-  // server_key: which of options.curve to expect.
+  // server_key: the index of the expected key in options.curve.
   static Result<std::unique_ptr<DealerConnection>> Open(AsioEventLoop& loop,
                                                         const ZmqDealerOptions& options,
                                                         std::size_t server_key,
@@ -42,8 +42,8 @@ class DealerConnection {
     return made;
   }
 
-  // libzmq's I/O thread, which all sockets share, blocks for ever on an event that nobody can hear
-  // any more; so no events before the hearer goes.
+  // Stops the events before their receiver is closed: otherwise libzmq's I/O thread, which all
+  // sockets share, blocks forever on an event that nobody reads.
   ~DealerConnection() { dealer_.StopMonitor(); }
 
   ZmqSocket& dealer() { return dealer_; }
@@ -125,7 +125,7 @@ class DealerBus : public ZmqDealerBus {
     if (!message.received) return false;
     established_ = true;
     if (message.bytes.empty() || message.too_large) {
-      Break();  // nothing is the controller's goodbye
+      Break();  // an empty message is the controller's goodbye
       return false;
     }
     handlers_.on_message(kControllerPeer, message.bytes);
@@ -150,12 +150,12 @@ class DealerBus : public ZmqDealerBus {
       Reopen(RandomPause(2s, 4s));
       return false;
     }
-    while (TakeMessage()) continue;  // what arrived before the end
+    while (TakeMessage()) continue;  // messages that arrived before the end
     if (IsOpen()) Break();
     return false;
   }
 
-  // The other side ended it, or never answered.
+  // Handles a connection that the other side ended or never answered.
   void Break() {
     const bool was_established = established_;
     if (!was_established && options_.curve) {
@@ -165,7 +165,7 @@ class DealerBus : public ZmqDealerBus {
     if (was_established && handlers_.on_peer_gone) handlers_.on_peer_gone(kControllerPeer);
   }
 
-  // Closes from the loop, as this may be a callback of the socket.
+  // Closes in a later turn of the loop, as this may run in a callback of the socket.
   void Reopen(Duration pause) {
     reopening_ = loop_.After(0s, [this, pause] {
       connection_.reset();
@@ -203,8 +203,8 @@ class DealerBus : public ZmqDealerBus {
   ZmqFrame event_;
   std::unique_ptr<DealerConnection> connection_;
   bool established_ = false;
-  std::size_t server_key_ = 0;  // of options_.curve: the one that is being tried
-  TimerPtr reopening_;          // the connection is broken, the next one is due
+  std::size_t server_key_ = 0;  // index in options_.curve of the key that is being tried
+  TimerPtr reopening_;          // set while the connection is broken and the next one is due
 };
 
 }  // namespace

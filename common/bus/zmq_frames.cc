@@ -11,7 +11,7 @@
 namespace espalier::io {
 namespace {
 
-// What encryption and its nonce add to a frame, amply.
+// An upper bound for what encryption and its nonce add to a frame.
 constexpr std::size_t kFrameOverhead = 64;
 constexpr int kHandshakeTimeoutMs = 15'000;
 
@@ -33,11 +33,11 @@ void BreakSilentConnections(ZmqSocket& socket, Duration silence_limit) {
   socket.Set(ZMQ_TCP_KEEPALIVE, 1);
   socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, interval);
   socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, interval);
-  socket.Set(ZMQ_TCP_MAXRT, 1'000 * seconds);  // TCP_USER_TIMEOUT: of both
+  socket.Set(ZMQ_TCP_MAXRT, 1'000 * seconds);  // TCP_USER_TIMEOUT, for both
 }
 
 int SendInFrames(ZmqSocket& socket, std::string_view routing_id, std::string_view bytes) {
-  if (bytes.size() <= kMaxFrameBytes) {  // nearly all are
+  if (bytes.size() <= kMaxFrameBytes) {  // nearly all messages
     const std::array frames{routing_id, bytes};
     return socket.Send(std::span(frames).subspan(routing_id.empty() ? 1 : 0));
   }

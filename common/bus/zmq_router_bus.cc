@@ -27,26 +27,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A storm of agents must find room at once: with libzmq's 100 some wait for half a minute.
+// Large enough for all agents to connect at once: with libzmq's 100 some wait for half a minute.
 constexpr int kBacklog = 4096;
 constexpr std::size_t kMaxDroppedPeers = 4096;
-// An agent has one connection, and for a moment two: the one that broke and the next.
+// An agent has one connection, and briefly two: the broken one and the next.
 constexpr std::size_t kMaxPeersOfName = 4;
-// Without keys nobody has a name, so all peers together are bounded.
+// Without keys peers have no names, so the limit applies to all peers together.
 constexpr std::size_t kMaxPeers = 32'768;
-// An agent whose connection breaks comes back at once, a few times.
+// An agent whose connection breaks reconnects at once, a few times.
 constexpr double kMaxAtOnce = 8;
 constexpr double kNewConnectionsPerSecond = 1;
-// Peers to which nobody has had anything to say for so long are of no use: an agent is sent a
-// heartbeat once a minute at the least.
+// Peers to which nothing was sent for this long are disconnected: an agent gets a
+// heartbeat at least once a minute.
 constexpr Duration kUnanswered = 3min;
 constexpr Duration kUnansweredInterval = 10s;
-// What libzmq may hand over of a connection after its end, twice over.
+// Twice the number of messages that libzmq may deliver of a connection after its end.
 constexpr int kMaxLeftovers = 2 * kReceiveHighWaterMark;
-// Descriptors that are not for connections of agents: the store, HTTP, logs.
+// Descriptors reserved for other uses than agents' connections: the store, HTTP, logs.
 constexpr std::size_t kOtherDescriptors = 512;
 
-// As many connections as there can be descriptors for them, so that accepting never fails.
+// The number of connections for which there are descriptors, so that accepting never fails.
 std::size_t MostConnections() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMaxPeers;
@@ -54,7 +54,7 @@ std::size_t MostConnections() {
   return most > 2 * kOtherDescriptors ? most - kOtherDescriptors : most / 2;
 }
 
-// One thread decrypts for some thousand agents; the loop and others want cores, too.
+// One thread decrypts for some thousand agents; the loop and other programs need cores, too.
 int ThreadsFor(unsigned cores) { return static_cast<int>(std::clamp(cores / 2, 1U, 4U)); }
 
 struct StringHash {
@@ -66,7 +66,7 @@ struct StringHash {
 template <typename Value>
 using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
-// What an agent may still send, by its limits (a token bucket that holds one second's).
+// What an agent may still send by its limits: a token bucket that holds one second's worth.
 class Allowance {
  public:
   explicit Allowance(const PeerLimits& limits, TimePoint now)
@@ -78,7 +78,7 @@ class Allowance {
     messages_ =
         std::min(limits.messages_per_second, messages_ + seconds * limits.messages_per_second) -
         static_cast<double>(messages);
-    // A message that is larger than a second's bytes must be possible: it is owed.
+    // A message larger than one second's bytes is allowed and overdraws the bucket.
     bytes_ = std::min(limits.bytes_per_second, bytes_ + seconds * limits.bytes_per_second);
     const bool may = (limits.messages_per_second <= 0 || messages_ >= 0) &&
                      (limits.bytes_per_second <= 0 || bytes_ > 0);
@@ -92,7 +92,7 @@ class Allowance {
   TimePoint filled_;
 };
 
-// How often an agent may connect: kMaxAtOnce at one moment, then one a second.
+// How often an agent may connect: kMaxAtOnce at once, then one per second.
 class ConnectAllowance {
  public:
   explicit ConnectAllowance(TimePoint now) : filled_(now) {}
@@ -111,7 +111,7 @@ class ConnectAllowance {
   TimePoint filled_;
 };
 
-// What an agent's connections have in common.
+// The state that an agent's connections share.
 struct Account {
   explicit Account(const PeerLimits& limits, TimePoint now)
       : allowance(limits, now), connects(now) {}
@@ -124,14 +124,15 @@ struct Account {
 struct Peer {
   std::string routing_id;
   std::string key;   // "" without CURVE
-  std::string name;  // that the key is bound to
+  std::string name;  // the name that the key is bound to
   std::shared_ptr<Account> account;
-  ZmqConnections::Id connection;  // by which its first message came; without a cookie: unknown
-  TimePoint last_answer;          // when something was sent to it; at first when it came
+  ZmqConnections::Id connection;  // on which its first message arrived; without a cookie: unknown
+  TimePoint
+      last_answer;  // when something was last sent to it; initially the time of its first message
 };
 
-// A routing id whose connection was ended, and what still came under it: what libzmq had already
-// received, or another connection that uses the same.
+// A routing id whose connection was ended, and the messages that still arrived under it: libzmq had
+// received them before, or another connection uses the same id.
 struct Dropped {
   int leftovers = 0;
 };
@@ -156,7 +157,7 @@ class RouterBus : public ZmqRouterBus {
     socket_.Set(ZMQ_BACKLOG, kBacklog);
   }
   ~RouterBus() override {
-    socket_.StopMonitor();  // before its hearer goes
+    socket_.StopMonitor();  // before its receiver is closed
   }
 
   Result<void> Bind(const std::string& endpoint) {
@@ -224,12 +225,12 @@ class RouterBus : public ZmqRouterBus {
 
  private:
   static constexpr PeerId kDropped{0};
-  // What encryption may add to a message, and what the socket's buffers hold.
+  // An allowance for what encryption adds to a message and what the socket's buffers hold.
   static constexpr std::uint64_t kSlackBytes = 1 << 20;
 
   using Peers = std::unordered_map<PeerId, Peer>;
 
-  // Before the socket is bound: nobody connects unasked.
+  // Called before the socket is bound, so that no peer connects without authentication.
   Result<void> GuardWithKeys() {
     auto zap = ZapHandler::Start(
         loop_, curve_->name_of_key, [this](const std::string& name) { return Admit(name); },
@@ -244,11 +245,11 @@ class RouterBus : public ZmqRouterBus {
     return {};
   }
 
-  // Before the socket is bound, so that no connection is missed.
+  // Called before the socket is bound, so that no connection is missed.
   Result<void> WatchConnections() {
-    std::random_device random;  // a name that no socket has had: libzmq gives names back late
+    std::random_device random;  // for a name that is not in use: libzmq frees names late
     const std::string events = fmt::format("inproc://router-{:08x}{:08x}", random(), random());
-    // libzmq's I/O thread would wait for room in its queue of events while it holds a lock.
+    // No limit: libzmq's I/O thread would wait for room in the queue while it holds a lock.
     monitor_.Set(ZMQ_RCVHWM, 0);
     constexpr int kConnectionEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
                                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
@@ -260,7 +261,7 @@ class RouterBus : public ZmqRouterBus {
   bool TakeEvent() {
     if (!monitor_.Receive(event_)) return false;
     std::uint16_t event = 0;
-    std::uint32_t value = 0;  // the descriptor, where a connection began or ended
+    std::uint32_t value = 0;  // the descriptor, if a connection began or ended
     ESPALIER_CHECK(event_.bytes().size() >= sizeof event + sizeof value);
     std::memcpy(&event, event_.bytes().data(), sizeof event);
     std::memcpy(&value, event_.bytes().data() + sizeof event, sizeof value);
@@ -298,7 +299,7 @@ class RouterBus : public ZmqRouterBus {
     unanswered_timer_ = loop_.After(kUnansweredInterval, [this] { EndUnanswered(); });
   }
 
-  // Of an agent that has just proved its key.
+  // Decides on a connection of an agent that has just proved its key.
   bool Admit(const std::string& name) {
     if (AccountOf(name)->connects.Take(loop_.Now())) return true;
     Refused({PeerRefusal::Cause::kTooManyConnections, name});
@@ -317,7 +318,8 @@ class RouterBus : public ZmqRouterBus {
     if (found == peers_.end()) return true;
     const auto& [from, peer] = *found;
     connections_.Hear(peer.connection);
-    // All that comes is counted before anybody looks at what it is, and empty frames as messages.
+    // Counts everything that arrives before its contents are examined; needless frames count as
+    // messages.
     const bool may = peer.account->allowance.Take(limits_, loop_.Now(), 1 + message.needless_frames,
                                                   message.bytes.size());
     if (message.too_large) {
@@ -330,7 +332,7 @@ class RouterBus : public ZmqRouterBus {
     return true;
   }
 
-  // Whose message has this first frame; end() for one that is nobody's.
+  // The peer that sent a message with this first frame; end() if there is none.
   Peers::iterator PeerOf(const ZmqFrame& first) {
     const auto known = ids_.find(first.bytes());
     if (known == ids_.end()) return Meet(first);
@@ -340,7 +342,7 @@ class RouterBus : public ZmqRouterBus {
       return peers_.end();
     }
     const auto found = peers_.find(known->second);
-    // A routing id is the peer's own choice; its key is not.
+    // A peer chooses its routing id, but not its key.
     if (found->second.key != first.UserId()) {
       connections_.End(ConnectionOf(first));
       return peers_.end();
@@ -351,7 +353,7 @@ class RouterBus : public ZmqRouterBus {
   Peers::iterator Meet(const ZmqFrame& first) {
     const std::string_view key = first.UserId();
     std::optional<std::string> name = curve_ ? curve_->name_of_key(key) : "";
-    // Its key lost its name after it connected, or nobody has a name and there are too many.
+    // The key lost its name after the peer connected, or there are no names and too many peers.
     if (!name || (!curve_ && peers_.size() >= kMaxPeers)) {
       Refused({name ? PeerRefusal::Cause::kTooManyConnections : PeerRefusal::Cause::kUnknownKey,
                std::string(first.PeerAddress())});
@@ -365,8 +367,8 @@ class RouterBus : public ZmqRouterBus {
     std::shared_ptr<Account> account =
         curve_ ? AccountOf(*name) : std::make_shared<Account>(limits_, loop_.Now());
     if (account->peers.size() >= kMaxPeersOfName) LetGo(account->peers.front());
-    // One connection is one peer's: if an earlier one seems to have it, that one's had ended, and
-    // its descriptor was given to this, before its first message was read.
+    // A connection belongs to one peer. If an earlier peer seems to have it, its own connection had
+    // ended, and this one got its descriptor, before the earlier peer's first message was read.
     for (const PeerId earlier : account->peers) {
       Peer& other = peers_.at(earlier);
       if (other.connection == connection) other.connection = {};
@@ -389,7 +391,7 @@ class RouterBus : public ZmqRouterBus {
   }
 
   ZmqConnections::Id ConnectionOf(const ZmqFrame& frame) {
-    while (TakeEvent()) continue;  // what has begun and ended meanwhile
+    while (TakeEvent()) continue;  // connections that began or ended meanwhile
     return connections_.Find(frame.SourceDescriptor(), frame.PeerAddress());
   }
 
@@ -415,12 +417,12 @@ class RouterBus : public ZmqRouterBus {
 
   void SendAway(PeerId id, PeerRefusal::Cause cause) {
     const PeerRefusal refusal{cause, peers_.at(id).name};
-    connections_.End(peers_.at(id).connection);  // no goodbye for who broke the rules
+    connections_.End(peers_.at(id).connection);  // a peer that broke the rules gets no goodbye
     LetGo(id);
     Refused(refusal);
   }
 
-  // Not inside Send: from the loop.
+  // Reports in a later turn of the loop, not inside Send.
   void ReportGone(PeerId peer) {
     gone_.push_back(peer);
     gone_timer_ = loop_.After(0s, [this] {
@@ -459,9 +461,10 @@ class RouterBus : public ZmqRouterBus {
 std::string PeerRefusalText(PeerRefusal::Cause cause) {
   static constexpr EnumNames<PeerRefusal::Cause> kPeerRefusalTexts({
       {PeerRefusal::Cause::kUnknownKey, "its key is unknown or revoked"},
-      {PeerRefusal::Cause::kNoHandshake, "no handshake: no keys, or those of another controller"},
+      {PeerRefusal::Cause::kNoHandshake,
+       "there was no handshake: it has no keys, or those of another controller"},
       {PeerRefusal::Cause::kTooLarge, "a message is too large"},
-      {PeerRefusal::Cause::kTooMany, "it sends too much"},
+      {PeerRefusal::Cause::kTooMany, "it sends more than its limits allow"},
       {PeerRefusal::Cause::kTooManyConnections,
        "it connects too often, or has too many connections"},
   });

@@ -14,7 +14,7 @@
 namespace espalier::io {
 namespace {
 
-// Lives as long as the loop's io_context.
+// Owns the ZeroMQ context for the lifetime of the loop's io_context.
 class ZmqContextService : public boost::asio::execution_context::service {
  public:
   using key_type = ZmqContextService;
@@ -61,7 +61,7 @@ tl::unexpected<Error> EndpointError(const std::string& endpoint, int error) {
   return Fail(CodeOf(error), fmt::format("{}: {}", endpoint, zmq_strerror(error)));
 }
 
-// libzmq takes the port of "tcp://host:70000" modulo 65536.
+// Checks the port, as libzmq takes that of "tcp://host:70000" modulo 65536.
 Result<void> CheckTcpPort(const std::string& endpoint) {
   if (!endpoint.starts_with("tcp://")) return {};
   const std::string_view port = std::string_view(endpoint).substr(endpoint.rfind(':') + 1);
@@ -73,10 +73,11 @@ Result<void> CheckTcpPort(const std::string& endpoint) {
 }
 
 tl::unexpected<Error> NoSocket() {
-  return Fail(ErrorCode::kResourceExhausted,
-              fmt::format("no ZeroMQ socket: {} (let the process have more descriptors: ulimit -n, "
-                          "LimitNOFILE= of its unit)",
-                          zmq_strerror(errno)));
+  return Fail(
+      ErrorCode::kResourceExhausted,
+      fmt::format("cannot open a ZeroMQ socket: {} (allow the process more descriptors: ulimit -n, "
+                  "or LimitNOFILE= in its unit)",
+                  zmq_strerror(errno)));
 }
 
 int ZmqType(ZmqSocket::Type type) {
@@ -128,14 +129,14 @@ std::string_view ZmqFrame::PeerAddress() const {
 
 int ZmqFrame::SourceDescriptor() const { return zmq_msg_get(&impl_->message, ZMQ_SRCFD); }
 
-// ZMQ_FD is readable only when something changed inside libzmq, and any call on the socket may
-// consume that edge. So a turn goes on until a receive finds nothing (which is when libzmq has
-// looked at everything), and every send outside of a turn is followed by one.
+// ZMQ_FD is edge-triggered: it becomes readable when something changes inside libzmq, and any call
+// on the socket may consume that edge. A turn therefore continues until a receive finds nothing,
+// which means that libzmq has processed everything, and a turn follows every send outside of one.
 struct ZmqSocket::Impl : std::enable_shared_from_this<ZmqSocket::Impl> {
-  // The socket becomes its own.
+  // Takes ownership of the socket.
   Impl(AsioEventLoop& the_loop, void* the_socket) : loop(the_loop), socket(the_socket) {}
   ~Impl() {
-    watch.reset();  // before the descriptor goes
+    watch.reset();  // before the descriptor is closed
     zmq_close(socket);
   }
 
@@ -227,7 +228,8 @@ void ZmqSocket::OnReadable(std::function<bool()> take_one) {
   const int rc = zmq_getsockopt(impl_->socket, ZMQ_FD, &fd, &size);
   ESPALIER_CHECK(rc == 0, "error={}", zmq_strerror(errno));
   impl_->watch = impl_->loop.WatchReadable(fd, [impl = impl_.get()] { impl->Turn(); });
-  impl_->PostTurn();  // the descriptor of a new socket stays silent until the socket was read once
+  impl_->PostTurn();  // the descriptor of a new socket signals nothing until the socket was read
+                      // once
 }
 
 bool ZmqSocket::Receive(ZmqFrame& frame) {

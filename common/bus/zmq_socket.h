@@ -12,14 +12,14 @@
 
 namespace espalier::io {
 
-// The ZeroMQ context of a loop (a void* as libzmq has it): made on first use, ended with the loop.
+// The ZeroMQ context of a loop (libzmq's void*), created on first use and ended with the loop.
 void* ZmqContextOf(AsioEventLoop& loop);
 
-// How many threads of libzmq move the loop's connections (and decrypt): 1 unless this is called
-// before the loop's first socket.
+// Sets how many libzmq threads serve the loop's connections (and decrypt). Call it before the
+// loop's first socket; the default is 1.
 void SetZmqThreads(AsioEventLoop& loop, int threads);
 
-// One frame, whose memory is libzmq's and is kept from one Receive to the next.
+// One received frame. libzmq owns its memory, which is reused from one Receive to the next.
 class ZmqFrame {
  public:
   ZmqFrame();
@@ -29,9 +29,9 @@ class ZmqFrame {
 
   std::string_view bytes() const;   // valid until the next Receive into this frame
   bool HasMore() const;             // another frame of the same message follows
-  std::string_view UserId() const;  // as the ZAP handler said of the connection; "" for none
-  // Of the connection that it came by: the other end's address, and the descriptor, which libzmq
-  // may have closed and the system given to another since; -1 where there is none.
+  std::string_view UserId() const;  // the connection's user id from the ZAP handler; "" for none
+  // The other end's address and the descriptor of the connection on which the frame arrived. libzmq
+  // may have closed the descriptor, and the system reused it, since then; -1 if there is none.
   std::string_view PeerAddress() const;
   int SourceDescriptor() const;
 
@@ -41,12 +41,12 @@ class ZmqFrame {
   std::unique_ptr<Impl> impl_;
 };
 
-// A ZeroMQ socket in an Asio loop. Every wait goes through the loop; no call blocks.
+// A ZeroMQ socket in an Asio loop. All waiting happens in the loop; no call blocks.
 class ZmqSocket {
  public:
   enum class Type { kRouter, kDealer, kPair };
 
-  // Errors: kResourceExhausted where there is no descriptor left for it.
+  // Errors: kResourceExhausted if there is no free descriptor.
   static Result<ZmqSocket> Open(AsioEventLoop& loop, Type type);
   ~ZmqSocket();
   ZmqSocket(ZmqSocket&&) noexcept;
@@ -60,18 +60,18 @@ class ZmqSocket {
   Result<void> Bind(const std::string& endpoint);
   Result<void> Connect(const std::string& endpoint);
   std::string LastEndpoint() const;
-  // Events of the connection, read from a ZmqSocket that is connected to `inproc_endpoint` and
-  // lives until StopMonitor. Errors: as Open.
+  // Sends events of the socket's connections to `inproc_endpoint`. A ZmqSocket that is connected to
+  // it must live until StopMonitor. Errors: those of Open.
   Result<void> Monitor(const std::string& inproc_endpoint, int events);
   void StopMonitor();
 
-  // Calls take_one() as long as it returns true; kMessagesPerTurn times in a turn of the loop.
-  // take_one() is to Receive one message, and to return false where there is none (or it wants
-  // no more). It may not destroy the socket.
+  // Calls take_one() while it returns true, at most kMessagesPerTurn times in a turn of the loop.
+  // take_one() must Receive one message, and return false if there is none (or to stop). It must
+  // not destroy the socket.
   void OnReadable(std::function<bool()> take_one);
 
-  bool Receive(ZmqFrame& frame);  // false where there is nothing to read
-  // 0, or the errno: EAGAIN for a full queue, EHOSTUNREACH for a peer that has gone.
+  bool Receive(ZmqFrame& frame);  // false if there is nothing to read
+  // Returns 0 or an errno: EAGAIN for a full queue, EHOSTUNREACH for a peer that is gone.
   int Send(std::span<const std::string_view> frames);
 
   static constexpr int kMessagesPerTurn = 64;
@@ -80,7 +80,7 @@ class ZmqSocket {
   struct Impl;
   explicit ZmqSocket(std::shared_ptr<Impl> impl);
 
-  std::shared_ptr<Impl> impl_;  // turns that are posted hold a weak one
+  std::shared_ptr<Impl> impl_;  // posted turns hold a weak pointer
 };
 
 }  // namespace espalier::io

@@ -22,7 +22,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 
   void AddError(int line, int column, const std::string& message) override {
     if (text_) return;
-    // protobuf counts from 0, and has -1 for what belongs to no line.
+    // protobuf counts from 0, and uses -1 for errors without a line.
     text_ = line < 0 ? fmt::format("{}: {}", file_name_, message)
                      : fmt::format("{}:{}:{}: {}", file_name_, line + 1, column + 1, message);
   }
@@ -40,7 +40,7 @@ Result<void> ParseConfig(std::string_view text, std::string_view file_name,
                          google::protobuf::Message& config) {
   if (text.size() > kMaxConfigBytes) {
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("{}: larger than {} bytes", file_name, kMaxConfigBytes));
+                fmt::format("{}: the file is larger than {} bytes", file_name, kMaxConfigBytes));
   }
   google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
   FirstError errors(file_name);
@@ -49,7 +49,8 @@ Result<void> ParseConfig(std::string_view text, std::string_view file_name,
   parser.RecordErrorsTo(&errors);
   const bool parsed = parser.Parse(&input, &config);
   if (errors.text()) return Fail(ErrorCode::kInvalidArgument, *errors.text());
-  if (!parsed) return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: malformed", file_name));
+  if (!parsed)
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: the file is malformed", file_name));
   return {};
 }
 
@@ -62,7 +63,8 @@ Result<void> ReadConfigFile(const std::string& path, google::protobuf::Message& 
   }
   std::string text(kMaxConfigBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return Fail(ErrorCode::kUnavailable, fmt::format("{}: cannot read", path));
+  if (file.bad())
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: cannot read the file", path));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return ParseConfig(text, path, config);
 }

@@ -7,20 +7,20 @@
 
 namespace espalier::io {
 
-// What the command lines of the daemons have in common: --config FILE, --check, --version.
+// The command line that all daemons share: --config FILE, --check, --version.
 class Daemon {
  public:
-  // `name` as in messages ("espalier-agent"); `description` and `check` are help texts.
+  // `name` begins messages ("espalier-agent"); `description` and `check` are help texts.
   Daemon(std::string name, std::string description, std::string check);
 
-  // The exit code where there is nothing to run: help was asked for, or the line is wrong.
+  // Returns an exit code if the daemon must not run: after help or version, or for a wrong option.
   std::optional<int> Parse(int argc, const char* const* argv);
 
   const std::string& config_file() const { return config_file_; }
   bool is_check() const { return is_check_; }
 
-  // Says on standard error what went wrong. Returns the exit code: 2 for what a file or an option
-  // says, else 1.
+  // Prints the error on standard error. Returns the exit code: 2 for an error in a file or an
+  // option, else 1.
   int ReportError(const Error& error) const;
 
  private:

@@ -19,7 +19,7 @@ using CapabilitySets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S
 
 tl::unexpected<Error> SystemError(const char* what) {
   return Fail(ErrorCode::kPermissionDenied,
-              fmt::format("cannot give up capabilities: {}: {}", what, std::strerror(errno)));
+              fmt::format("cannot drop capabilities: {}: {}", what, std::strerror(errno)));
 }
 
 }  // namespace
@@ -28,10 +28,11 @@ Result<void> KeepOnlyCapabilities(std::span<const int> kept) {
   const auto is_kept = [&](int capability) {
     return std::find(kept.begin(), kept.end(), capability) != kept.end();
   };
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return SystemError("no new privileges");
-  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // an old kernel has none
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return SystemError("setting no_new_privs");
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0,
+        0);  // fails on old kernels, which have none
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
-    // Only who may change the bounding set has something in it that could ever be used.
+    // Fails without CAP_SETPCAP, but then no capability in the bounding set can be gained anyway.
     if (!is_kept(capability)) prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

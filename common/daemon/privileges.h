@@ -6,10 +6,10 @@
 
 namespace espalier::io {
 
-// Gives up for good all of the process's capabilities but these (CAP_..., where it has them), and
-// the ability to get others by running programs. Call before there are other threads: each has
-// capabilities of its own. Where there are none to give up nothing is done.
-// Errors: the system's.
+// Drops all capabilities of the process except these (CAP_..., if it has them), permanently, and
+// the ability to gain others by running programs. Call it before other threads start, as each
+// thread has its own capabilities.
+// Errors: those of the system.
 Result<void> KeepOnlyCapabilities(std::span<const int> kept);
 
 }  // namespace espalier::io

@@ -19,7 +19,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// To the socket of that name; '@' stands for an abstract one.
+// Connects to the socket of that name; a leading '@' denotes an abstract one.
 UniqueFd ConnectTo(std::string name) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -34,7 +34,7 @@ UniqueFd ConnectTo(std::string name) {
   return socket;
 }
 
-// Zero where there is none, or where it is meant for another process.
+// The watchdog's interval; zero if there is none, or if it is meant for another process.
 Duration WatchdogInterval() {
   const std::string process = Variable("WATCHDOG_PID");
   if (!process.empty() && process != std::to_string(::getpid())) return Duration::zero();

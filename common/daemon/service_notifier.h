@@ -5,11 +5,10 @@
 
 namespace espalier::io {
 
-// Tells the service manager of a daemon how it is (sd_notify(3), whose protocol is datagrams to the
-// socket in NOTIFY_SOCKET): that it is ready, as this is made; that its loop still turns, twice in
-// each interval of the manager's watchdog (WATCHDOG_USEC); and that it stops, as this goes. A loop
-// that hangs says nothing, and the manager starts the daemon anew. Without a manager it does
-// nothing.
+// Reports a daemon's state to the service manager (sd_notify(3): datagrams to the socket in
+// NOTIFY_SOCKET). Reports that the daemon is ready on construction, that its loop still runs twice
+// per watchdog interval (WATCHDOG_USEC), and that it stops on destruction. If the loop hangs, the
+// reports cease and the manager restarts the daemon. Does nothing without a service manager.
 // Thread safety: the loop's thread. The loop must outlive it.
 class ServiceNotifier {
  public:
@@ -23,8 +22,8 @@ class ServiceNotifier {
   void Beat();
 
   EventLoop& loop_;
-  UniqueFd socket_;  // connected; none without a manager
-  Duration beat_{};  // zero: there is no watchdog
+  UniqueFd socket_;  // connected; closed without a manager
+  Duration beat_{};  // zero: no watchdog
   TimerPtr timer_;
 };
 

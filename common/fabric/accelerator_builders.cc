@@ -22,19 +22,19 @@ Result<void> CheckSize(std::int64_t count, std::int64_t least, std::string_view 
                        std::int64_t nodes, std::int64_t links) {
   if (count < least) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} {} are not possible (give at least {})", count, what, least));
+                fmt::format("{} {} are too few (give at least {})", count, what, least));
   }
   if (nodes > kMaxNodes || links > kMaxLinks) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} {} are too many (at most {} nodes and {} links)", count, what,
-                            kMaxNodes, kMaxLinks));
+                fmt::format("{} {} are too many (the limits are {} nodes and {} links)", count,
+                            what, kMaxNodes, kMaxLinks));
   }
   return {};
 }
 
 Result<void> CheckRate(BitsPerSecond rate) {
   if (rate.value > 0) return {};
-  return Fail(ErrorCode::kInvalidArgument, "a bandwidth is not positive");
+  return Fail(ErrorCode::kInvalidArgument, "a bandwidth is not positive (give more than 0 Gbit/s)");
 }
 
 class Builder {
@@ -49,12 +49,12 @@ class Builder {
     return NodeId(static_cast<std::int32_t>(spec_.nodes.size() - 1));
   }
 
-  // "n0", "n1", ...
+  // Adds nodes "n0", "n1", ...
   void AddNodes(std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) Add(fmt::format("n{}", i), NodeKind::kCompute);
   }
 
-  // Switches "ib0", ... that join the boxes.
+  // Adds switches "ib0", ... that connect the boxes.
   std::vector<NodeId> AddFabric(int count) {
     std::vector<NodeId> ids;
     for (int i = 0; i < count; ++i) {
@@ -64,7 +64,7 @@ class Builder {
     return ids;
   }
 
-  // The id stays empty, so that parallel links are numbered as in files.
+  // Leaves the id empty, so that parallel links are numbered as in files.
   Link& Join(NodeId a, NodeId b, BitsPerSecond rate) {
     Link& link = spec_.links.emplace_back();
     link.a = a;
@@ -90,7 +90,7 @@ class Builder {
 
 std::string GpuId(int box, int gpu) { return fmt::format("box{}/gpu{}", box, gpu); }
 
-// The GPUs of one box, joined to its switch.
+// Adds the GPUs of one box, linked to its switch.
 std::vector<NodeId> AddNvlinkBox(Builder& builder, int box, BitsPerSecond rate) {
   constexpr int kGpus = 8;
   const std::string host = fmt::format("box{}", box);
@@ -195,7 +195,7 @@ Result<TopologySpec> BuildRing(const RingOptions& options) {
 
 Result<TopologySpec> BuildTorus(std::span<const int> dimensions, BitsPerSecond rate) {
   if (dimensions.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "a torus needs at least one dimension");
+    return Fail(ErrorCode::kInvalidArgument, "a torus needs at least one dimension (such as 4x4)");
   }
   std::int64_t nodes = 1;
   for (const int size : dimensions) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxTierNodes = 65'536;
 constexpr std::int64_t kMaxLinks = 4'194'304;
-constexpr int kMaxLabCount = 128;  // leaves, spines and hosts a leaf that lab addresses can name
+constexpr int kMaxLabCount = 128;  // limit of leaves, spines and hosts per leaf in lab addresses
 
 constexpr std::uint32_t kNicAddresses = 10U << 24;                      // 10.0.0.0/8
 constexpr std::uint32_t kFabricAddresses = (172U << 24) | (16U << 16);  // 172.16.0.0/12
@@ -27,18 +27,18 @@ Result<void> CheckCounts(std::initializer_list<Count> counts, std::int64_t links
   for (const Count& count : counts) {
     if (count.value < count.least || count.value > kMaxTierNodes) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} {} are not possible (give {} to {})", count.value, count.name,
+                  fmt::format("{} {} are out of range (give {} to {})", count.value, count.name,
                               count.least, kMaxTierNodes));
     }
   }
   if (links > kMaxLinks) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("the fabric would have {} links (at most {})", links, kMaxLinks));
+                fmt::format("the fabric would have {} links (the limit is {})", links, kMaxLinks));
   }
   return {};
 }
 
-// Makes nodes and links and hands out the default addresses.
+// Builds nodes and links and assigns the default addresses.
 class Builder {
  public:
   explicit Builder(std::string name) { spec_.name = std::move(name); }
@@ -51,13 +51,13 @@ class Builder {
     return NodeId(static_cast<std::int32_t>(spec_.nodes.size() - 1));
   }
 
-  // A host that is one COMPUTE and its own NIC.
+  // Adds a host that is one COMPUTE and its own NIC.
   NodeId AddHost(std::int64_t number) {
     const std::string id = fmt::format("h{}", number);
     return Add(id, NodeKind::kCompute, id);
   }
 
-  // `count` switches, numbered from 0.
+  // Adds `count` switches, numbered from 0.
   std::vector<NodeId> AddTier(std::string_view tier, std::int64_t count, SwitchRole role) {
     std::vector<NodeId> ids;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -76,7 +76,7 @@ class Builder {
     return link;
   }
 
-  // Joins a NIC, which gets the address at the link's end a, to its leaf.
+  // Links a NIC to its leaf and gives it the address of the link's end a.
   void AttachNic(NodeId nic, NodeId leaf, BitsPerSecond rate, IpAddress address,
                  IpAddress leaf_address) {
     spec_.nodes[nic.Index()].addresses = {address};
@@ -125,7 +125,8 @@ bool HasLabShape(const LeafSpineOptions& options) {
 Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
   for (const BitsPerSecond rate : rates) {
     if (rate.value <= 0) {
-      return Fail(ErrorCode::kInvalidArgument, "a bandwidth is not positive");
+      return Fail(ErrorCode::kInvalidArgument,
+                  "a bandwidth is not positive (give more than 0 Gbit/s)");
     }
   }
   return {};
@@ -185,10 +186,10 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
 Result<TopologySpec> BuildFatTree(const FatTreeOptions& options) {
   const int k = options.k;
   if (k % 2 != 0) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("k is {}; it must be even", k));
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("k is {} (give an even number)", k));
   }
-  // First k alone: its cube would overflow.
-  if (auto ok = CheckCounts({{"ports a switch", k, 2}}, 0); !ok) return Propagate(ok);
+  // Checks k before its cube is computed, which could overflow.
+  if (auto ok = CheckCounts({{"ports per switch", k, 2}}, 0); !ok) return Propagate(ok);
   const std::int64_t half = k / 2;
   const std::int64_t host_count = half * half * k;
   if (auto ok = CheckCounts({{"hosts", host_count}}, 3 * host_count); !ok) return Propagate(ok);

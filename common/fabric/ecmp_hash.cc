@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 
-// The hashed fields one after the other, in network order: addresses, ports, protocol and, where
-// the fabric hashes it, the 24 bits of the queue pair.
+// The hashed fields in network order: addresses, ports, protocol and, if the fabric hashes it, the
+// 24-bit queue pair number.
 class TupleBytes {
  public:
   enum class Fields { kAll, kAddressesAndPorts };
@@ -45,8 +45,8 @@ class TupleBytes {
   std::size_t size_ = 0;
 };
 
-// A hash of the tuple's bytes, then the remainder by the number of members: for a power of two,
-// the low bits.
+// Hashes the tuple's bytes and takes the remainder by the number of members, which is the low bits
+// for a power of two.
 template <typename Function>
 class ByteHash final : public EcmpHash {
  public:
@@ -128,7 +128,7 @@ struct Model {
   std::unique_ptr<EcmpHash> (*make)(std::uint64_t seed);
 };
 
-// Linux with seed 0 draws its own at boot, which nobody can know.
+// Linux with seed 0 draws a random seed at boot, so 0 is not allowed for it.
 constexpr std::array kModels = {
     Model{"linux", 1, kMax32, MakeLinux},
     Model{"linux-l4", 1, kMax32, MakeLinuxL4},
@@ -162,7 +162,7 @@ Result<std::unique_ptr<EcmpHash>> MakeEcmpHash(const EcmpSpec& spec) {
   }
   if (spec.seed < model->least_seed || spec.seed > model->greatest_seed) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("seed {} of hash \"{}\" is not possible (give {} to {})", spec.seed,
+                fmt::format("seed {} is out of range for hash \"{}\" (write {} to {})", spec.seed,
                             spec.hash, model->least_seed, model->greatest_seed));
   }
   return model->make(spec.seed);

@@ -9,9 +9,9 @@
 namespace espalier::fabric {
 namespace {
 
-// Offsets in struct flow_keys (include/net/flow_dissector.h) from `basic` on, where the hash
-// begins; what the fields 0x33 and 0x37 do not select stays zero. The length includes the
-// struct's padding to a multiple of eight.
+// Offsets in struct flow_keys (include/net/flow_dissector.h), counted from `basic`, where the hash
+// begins. Fields that 0x33 and 0x37 do not select stay zero. The length includes the struct's
+// padding to a multiple of eight.
 constexpr std::size_t kProtocolAt = 2;
 constexpr std::size_t kPortsAt = 28;
 constexpr std::size_t kAddressesAt = 36;
@@ -20,8 +20,8 @@ constexpr std::size_t kLengthV6 = 72;
 
 using Keys = std::array<std::uint8_t, kLengthV6>;
 
-// Both directions of a flow hash alike: the kernel orders the two addresses and the two ports,
-// as numbers of the machine (little-endian), IPv6 addresses as bytes.
+// The kernel orders the two addresses and the two ports, so that both directions of a flow hash
+// equally. It compares them as little-endian numbers, and IPv6 addresses as bytes.
 bool NumberLess(ByteView x, ByteView y) {
   return std::lexicographical_compare(x.rbegin(), x.rend(), y.rbegin(), y.rend());
 }
@@ -41,7 +41,7 @@ class LinuxEcmpHash final : public EcmpHash {
   std::size_t Choose(const FlowTuple& tuple, std::size_t members) const override {
     ESPALIER_CHECK(members > 0);
     const std::uint64_t hash = Hash31(tuple);
-    // Next hop i holds the hashes up to round((i + 1) * 2^31 / members) - 1.
+    // Next hop i takes the hashes up to round((i + 1) * 2^31 / members) - 1.
     for (std::size_t i = 0; i + 1 < members; ++i) {
       const std::uint64_t end = ((std::uint64_t{i + 1} << 31) + members / 2) / members;
       if (hash < end) return i;
@@ -78,7 +78,7 @@ class LinuxEcmpHash final : public EcmpHash {
 
     const ByteView hashed = ByteView(keys).first(is_v4 ? kLengthV4 : kLengthV6);
     auto outer = static_cast<std::uint32_t>(SipHash24(key_, key_, hashed));
-    if (outer == 0) outer = 1;  // the kernel keeps 0 for "no hash"
+    if (outer == 0) outer = 1;  // the kernel reserves 0 for "no hash"
     constexpr std::uint32_t kNoInnerHeader = 0;
     return JenkinsTwoWords(outer, kNoInnerHeader, 0) >> 1;
   }

@@ -7,15 +7,15 @@
 
 namespace espalier::fabric {
 
-// net.ipv{4,6}.fib_multipath_hash_fields: addresses and ports, without (0x33) or with (0x37) the
-// protocol.
+// Values of net.ipv{4,6}.fib_multipath_hash_fields: addresses and ports, without (0x33) or with
+// (0x37) the protocol.
 enum class LinuxHashFields { kNoProtocol, kFiveTuple };
 
-// How a Linux router of kernel 6.11 or later picks among equal next hops for packets that it
-// forwards, with fib_multipath_hash_policy 3 and the given, non-zero fib_multipath_hash_seed (one
-// seed serves IPv4 and IPv6): SipHash-2-4 over the kernel's struct flow_keys, one Jenkins step,
-// then the 31-bit range of each next hop. Members are in the order of the route's next hops, of
-// equal weight. Checked against `ip route get` by tests/lab.
+// Chooses as a Linux router of kernel 6.11 or later does for packets that it forwards, with
+// fib_multipath_hash_policy 3 and the given, non-zero fib_multipath_hash_seed (one seed serves IPv4
+// and IPv6): SipHash-2-4 over the kernel's struct flow_keys, one Jenkins step, then the 31-bit
+// range of each next hop. Members are the route's next hops in order, with equal weights.
+// tests/common/fabric/linux_ecmp_lab_test.cc checks it against `ip route get`.
 std::unique_ptr<EcmpHash> MakeLinuxEcmpHash(std::uint32_t seed, LinuxHashFields fields);
 
 }  // namespace espalier::fabric

@@ -40,7 +40,7 @@ struct SipState {
   }
 };
 
-// One CRC register of `Word` that shifts right: generators are bit-reversed.
+// A CRC register of type `Word` that shifts right, so generators are bit-reversed.
 template <typename Word>
 Word ReflectedCrc(Word reversed_generator, Word crc, ByteView bytes) {
   for (const std::uint8_t byte : bytes) {
@@ -82,7 +82,7 @@ struct JenkinsState {
     c = (c ^ b) - std::rotl(b, 24);
   }
 
-  // Adds up to twelve bytes; what is missing counts as zeros.
+  // Adds up to twelve bytes; missing ones count as zeros.
   void Add(ByteView bytes) {
     const auto word = [&](std::size_t at) {
       if (at >= bytes.size()) return std::uint32_t{0};
@@ -170,7 +170,8 @@ std::uint32_t JenkinsTwoWords(std::uint32_t first, std::uint32_t second, std::ui
 
 std::uint32_t Toeplitz(ByteView bytes) {
   ESPALIER_CHECK(bytes.size() + 4 <= kToeplitzKey.size(), "bytes={}", bytes.size());
-  // The 64 key bits from the present byte on; each bit of input that is set adds the 32 below it.
+  // A window of 40 key bits from the current byte on; each set bit of the input XORs the 32 key
+  // bits from its own position on into the hash.
   std::uint32_t hash = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::uint64_t window = 0;

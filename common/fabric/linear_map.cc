@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kEvidenceBits = 32;
 
-// The 14 bits of a RoCEv2 source port that are free.
+// The 14 free bits of a RoCEv2 source port.
 std::uint16_t FreeBits(std::uint16_t port) {
   ESPALIER_CHECK(port >= kFirstRocePort, "port={}", port);
   return static_cast<std::uint16_t>(port - kFirstRocePort);
@@ -63,8 +63,8 @@ LinearPortMap::Recognition LinearPortMap::Recognise(std::span<const PortSample> 
                                                     std::size_t path_count) {
   ESPALIER_CHECK(path_count >= 2, "path_count={}", path_count);
   LinearPortMap map;
-  std::map<PathIndex, std::uint16_t> first_port;  // of each path, as free bits
-  int redundant = 0;                              // samples that agree without having added to K
+  std::map<PathIndex, std::uint16_t> first_port;  // by path, as free bits
+  int redundant = 0;                              // samples that agree without extending K
   std::vector<bool> seen(kRocePortCount);
   for (const PortSample& sample : samples) {
     const std::uint16_t port = FreeBits(sample.port);
@@ -81,8 +81,8 @@ LinearPortMap::Recognition LinearPortMap::Recognise(std::span<const PortSample> 
       return {Verdict::kNotLinear, std::nullopt};
     }
   }
-  // Chance puts a difference into K with probability 2^-free_bits; where all samples took one
-  // path, it repeats that path with probability 1 / path_count.
+  // By chance, a difference falls into K with probability 2^-free_bits. If all samples took one
+  // path, chance repeats that path with probability 1 / path_count.
   const int bits_a_sample =
       free_bits > 0 ? free_bits : static_cast<int>(std::bit_width(path_count)) - 1;
   const bool is_sure = redundant * bits_a_sample >= kEvidenceBits;

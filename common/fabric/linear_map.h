@@ -11,24 +11,24 @@
 
 namespace espalier::fabric {
 
-// One port and the path that it was seen to take.
+// One port and the path that a probe has seen it take.
 struct PortSample {
   std::uint16_t port = 0;  // 0xC000-0xFFFF
   PathIndex path;
 };
 
-// The map from source ports to paths of one key, where the switches on the way hash linearly
-// (CRC, XOR, Toeplitz with any unknown seed) onto groups whose sizes are powers of two.
+// The map from source ports to paths of one key, if all switches on the path hash linearly (CRC,
+// XOR, Toeplitz with any unknown seed) onto groups whose sizes are powers of two.
 //
-// Idea. For such a hash H(x ^ d) = H(x) ^ L(d) with a linear L over GF(2) (the property that
-// RePaC, USENIX ATC 2021, uses). Two ports take the same path exactly if their XOR is in the
-// kernel K of L; so the paths are labels of the cosets of K among the 2^14 ports. The differences
-// of samples with equal paths span K (Gaussian elimination), and one sample a coset gives its
-// label. Nothing is assumed of the order of a switch's members, nor of how many switches choose.
+// Idea: such a hash satisfies H(x ^ d) = H(x) ^ L(d) with a linear L over GF(2) (the property that
+// RePaC, USENIX ATC 2021, uses). Two ports take the same path if and only if their XOR is in the
+// kernel K of L, so each coset of K among the 2^14 ports has one path. The differences of samples
+// with equal paths span K (Gaussian elimination), and one sample per coset gives its path. The
+// method assumes no order of a switch's members and no number of switches that choose.
 //
-// Pitfalls: it does not hold for groups that are no powers of two, for resilient hashing, or for
-// Linux's and Jenkins' hashes: these contradict it after a few more samples than ports have bits
-// and are told as kNotLinear.
+// Pitfalls: the property does not hold for group sizes that are not powers of two, for resilient
+// hashing, or for the hashes of Linux and Jenkins. These contradict it after a few more samples
+// than ports have bits, and Recognise returns kNotLinear.
 // Thread safety: immutable.
 class LinearPortMap {
  public:
@@ -39,21 +39,21 @@ class LinearPortMap {
   };
   struct Recognition;
 
-  // Whether the samples of one key, in any order, come from a linear map onto at most
-  // `path_count` (at least 2) paths. kLinear only where chance would produce such samples with a
-  // probability below 2^-32: some 50 random ports for 2 paths, 150 for 64. A port that was seen
-  // on two paths contradicts everything. Complexity: O(samples);
-  // 200 samples over 32 paths take 8 us (BM_RecogniseLinearHashFrom200Probes).
+  // Decides whether the samples of one key, in any order, come from a linear map onto at most
+  // `path_count` (at least 2) paths. Returns kLinear only if chance would produce such samples with
+  // a probability below 2^-32: about 50 random ports for 2 paths, 150 for 64. A port that was seen
+  // on two paths makes it kNotLinear. Complexity: O(samples); 200 samples over 32 paths take 8 us
+  // (BM_RecogniseLinearHashFrom200Probes).
   static Recognition Recognise(std::span<const PortSample> samples, std::size_t path_count);
 
-  // The path of a port; none where no sample fell into its coset.
+  // The path of a port; none if no sample fell into its coset.
   std::optional<PathIndex> Predict(std::uint16_t port) const;
-  // One port of each coset without a sample: with their probes added, Predict knows all ports.
+  // One port of each coset without a sample. Once they are probed, Predict knows all ports.
   std::vector<std::uint16_t> PortsToProbe() const;
 
   // The map of another key of the same pair of switches and protocol (other hosts, destination
-  // port or queue pair), whose hash differs by a constant: one probe of that key fixes it. None
-  // where the probed path is not one of this map's.
+  // port or queue pair). Its hash differs by a constant, which one probe of that key determines.
+  // None if the probed path is not in this map.
   std::optional<LinearPortMap> ForKeyOf(PortSample probe) const;
 
  private:
@@ -62,7 +62,7 @@ class LinearPortMap {
   // A subspace of the 14-bit vectors, as a basis in reduced echelon form.
   class Subspace {
    public:
-    // False if the vector was in it already.
+    // Returns false if the vector was in the subspace already.
     bool Add(std::uint16_t vector);
     int Dimension() const { return dimension_; }
     // Cosets are numbered from 0 to 2^(14 - dimension) - 1; the number is linear in the vector.
@@ -73,7 +73,7 @@ class LinearPortMap {
    private:
     std::uint16_t Reduce(std::uint16_t vector) const;
 
-    std::array<std::uint16_t, kPortBits> rows_{};  // by highest bit; 0 where there is none
+    std::array<std::uint16_t, kPortBits> rows_{};  // by highest bit; 0 if there is none
     int dimension_ = 0;
   };
 
@@ -84,7 +84,7 @@ class LinearPortMap {
 
 struct LinearPortMap::Recognition {
   Verdict verdict = Verdict::kUndecided;
-  std::optional<LinearPortMap> map;  // where kLinear
+  std::optional<LinearPortMap> map;  // if kLinear
 };
 
 }  // namespace espalier::fabric

@@ -6,7 +6,7 @@
 namespace espalier::fabric {
 namespace {
 
-// Where the port is in the sorted entries, or where it belongs.
+// The position of the port in the sorted entries, or the one where it belongs.
 template <typename Entries>
 auto Position(Entries& entries, std::uint16_t port) {
   return std::lower_bound(entries.begin(), entries.end(), port,

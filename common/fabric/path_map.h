@@ -13,13 +13,13 @@
 
 namespace espalier::fabric {
 
-// What decides, together with the source port, which path a packet takes.
+// The header fields that, together with the source port, decide which path a packet takes.
 struct PortKey {
   NodeId source;       // NIC
   NodeId destination;  // NIC
   std::uint8_t protocol = 17;
   std::uint16_t destination_port = 4791;
-  std::uint32_t destination_qpn = 0;  // 0 where the fabric does not hash it
+  std::uint32_t destination_qpn = 0;  // 0 if the fabric does not hash it
   auto operator<=>(const PortKey&) const = default;
 };
 
@@ -40,50 +40,50 @@ struct std::hash<espalier::fabric::PortKey> {
 
 namespace espalier::fabric {
 
-// How sure the map is of one port.
-//   kPredicted  computed by a hash model, not yet seen
-//   kVerified   seen by a probe (or confirmed by one)
-//   kReverify   was known, but the fabric has changed since: usable for the flows that hold it
-//               and for flows whose path is dead, not for new flows until a probe confirms it
+// How certain the path of a port is.
+//   kPredicted  computed by a hash model, not confirmed by a probe
+//   kVerified   seen or confirmed by a probe
+//   kReverify   known before the fabric changed: usable for flows that have the port and for flows
+//               whose path is dead, but not for new flows until a probe confirms it
 enum class PortTrust : std::uint8_t { kPredicted, kVerified, kReverify };
 
 struct PortEntry {
   std::uint16_t port = 0;
   PortTrust trust = PortTrust::kVerified;
-  // By a probe, in this fabric or (kReverify) an earlier one; else there is only a model's word.
+  // True if a probe has seen it, in this fabric or (kReverify) before it changed; else predicted.
   bool was_seen = trust != PortTrust::kPredicted;
   PathIndex path;
   bool operator==(const PortEntry&) const = default;
 };
 
-// Which source port takes which path: what was learned or computed, for the keys that anyone
-// asked about. Source ports are those of RoCEv2: 0xC000-0xFFFF (16,384 of them).
+// The path map: which source port takes which path, as probes saw it or hash models predict it,
+// for the keys in use. Source ports are those of RoCEv2, 0xC000-0xFFFF (16,384 ports).
 //
-// Thread safety: one thread. Memory: 8 bytes a known port.
+// Thread safety: one thread. Memory: 8 bytes for each known port.
 class PathMap {
  public:
-  // A probe saw this port take this path. False if that contradicts what was known to hold (the
-  // caller counts a mismatch; an entry in kReverify was in doubt and contradicts nothing); the
-  // map then holds the new truth.
+  // Records that a probe saw this port take this path. Returns false if that contradicts an entry
+  // of the current fabric; the caller counts a mismatch. An entry in kReverify is never
+  // contradicted. In every case the map then holds the new path.
   bool Observe(const PortKey& key, std::uint16_t port, PathIndex path);
-  // A hash model of the present fabric says so. Never overrides what was seen in it; an entry in
-  // kReverify was seen in an earlier one and gives way.
+  // Records the prediction of a hash model of the current fabric. It never replaces a verified
+  // entry, but does replace one in kReverify.
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
-  // A mismatch shows that a model is wrong: forgets all that is predicted for the key.
+  // Removes all predictions for the key, as a mismatch shows that the model is wrong.
   void DropPredictions(const PortKey& key);
-  // Forgets one port that was never seen; what was seen stays.
+  // Removes the prediction of one port; a port that a probe has seen stays.
   void DropPrediction(const PortKey& key, std::uint16_t port);
   void Forget(const PortKey& key);
 
-  // The fabric changed: all entries of keys that `affected` accepts become kReverify. That is found
-  // out when a key is next asked for: `affected` is kept, and always has the same answer for a key.
-  // O(1), but for each kMaxMarks-th call, which is O(ports).
+  // Marks all entries of the keys that `affected` accepts as kReverify, after a change of the
+  // fabric. `affected` is kept and evaluated when a key is next used, so it must always return the
+  // same for a key. O(1), except every kMaxMarks-th call, which is O(ports).
   using Affected = std::function<bool(const PortKey&)>;
   void MarkReverify(Affected affected);
 
-  // Each key has a place below PlaceCount, and keeps it until that changes: so all can be looked at
-  // in pieces, between which the map may change. Calls visit(key, entries) for each key of a place;
-  // entries are as Ports() has them.
+  // Visits the map in pieces, between which it may change. Each key has a place below PlaceCount
+  // and keeps it until that number changes. Calls visit(key, entries) for each key of a place, with
+  // entries as in Ports().
   std::size_t PlaceCount() const { return keys_.bucket_count(); }
   template <typename Visit>
   void ForEachKeyAt(std::size_t place, Visit visit) const {
@@ -95,10 +95,10 @@ class PathMap {
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
-  // Grows whenever a port that was known is forgotten, or is known to lead elsewhere.
+  // Grows whenever a known port is removed or turns out to take another path.
   std::uint64_t retractions() const { return retractions_; }
-  // Complexity of Observe, Predict and Find: O(log ports), and a move of the entries behind where a
-  // port is new and not the highest.
+  // Complexity of Observe, Predict and Find: O(log ports); inserting a port that is not the highest
+  // also moves the entries after it.
   std::size_t KeyCount() const { return keys_.size(); }
   std::size_t PortCount() const;
 
@@ -107,16 +107,16 @@ class PathMap {
 
   struct Known {
     std::vector<PortEntry> entries;  // sorted by port
-    std::uint64_t marks = 0;         // of all that ever were, those that have been made here
+    std::uint64_t marks = 0;         // how many of all marks ever set are applied here
   };
 
   std::uint64_t mark_count() const { return first_mark_ + marks_.size(); }
-  // The entries, with all marks made.
+  // The entries, with all marks applied.
   std::vector<PortEntry>& Marked(const PortKey& key, Known& known) const;
   std::vector<PortEntry>& EntriesOf(const PortKey& key);
 
   mutable std::unordered_map<PortKey, Known> keys_;
-  std::vector<Affected> marks_;   // not made at all keys yet
+  std::vector<Affected> marks_;   // not applied to all keys yet
   std::uint64_t first_mark_ = 0;  // the number of the first of these
   std::uint64_t retractions_ = 0;
 };

@@ -67,7 +67,7 @@ void PathTable::CollectHops() {
 }
 
 void PathTable::ComputeTiers() {
-  // Breadth first from the switches that NICs hang on; links count whichever way they point.
+  // Breadth-first search from the switches with NICs, over links in both directions.
   std::vector<int> distance(topology_.nodes().size(), kNoTier);
   std::deque<NodeId> queue;
   const auto reach = [&](NodeId node, int hops) {
@@ -109,7 +109,7 @@ const std::vector<std::int32_t>& PathTable::DistancesTo(NodeId target) const {
   distances_.assign(kPhases * topology_.nodes().size(), -1);
   struct State {
     NodeId node;
-    int phase;  // of the hop that led to the node
+    int phase;  // phase of the hop that led to the node
   };
   std::deque<State> queue;
   const auto reach = [&](NodeId node, int phase, std::int32_t hops) {
@@ -139,7 +139,7 @@ std::vector<Path> PathTable::Enumerate(NodeId from, NodeId to) const {
   struct Frame {
     NodeId node;
     Phase phase;
-    std::size_t next = 0;  // hop to try
+    std::size_t next = 0;  // the next hop to try
   };
   std::vector<Path> paths;
   if (distances[kPhases * from.Index() + kUp] < 0) return paths;

@@ -13,56 +13,57 @@
 
 namespace espalier::fabric {
 
-// Position of a path among those of its pair of attachment switches. Stable for the life of a
-// PathTable whatever the link states are, so that maps and plans can name paths by it.
+// The position of a path among those of its pair of attachment switches. It stays the same for the
+// life of a PathTable, whatever the link states are.
 using PathIndex = StrongId<struct PathIndexTag>;
 
-// A way through the switches: every hop is a direction of a switch-to-switch link, from the
+// A path through the switches: every hop is a direction of a switch-to-switch link, from the
 // source's switch to the destination's. The hosts' own links are not part of it.
 struct Path {
   std::vector<DirectedLink> hops;
 };
 
-// Where a NIC is joined to the fabric.
+// The switch and the link that connect a NIC to the fabric.
 struct Attachment {
   NodeId leaf;
   DirectedLink uplink;  // NIC -> switch
 };
 
-// All shortest ECMP paths (up, then down) between NICs: those a switch that routes by hop count
-// would spread over, counting every link whatever its state; a dead link removes paths from use
-// (IsUsable), not from the numbering. Paths of a pair are ordered by the nodes they pass in file
-// order (so by spine), then by link: "ties to the lowest spine" is "lowest index".
+// Lists the candidate paths between NICs: all shortest ECMP paths (up, then down), over which
+// switches that route by hop count spread traffic. Links count in every state: a dead link makes
+// paths unusable (IsUsable) but does not change their numbers. The paths of a pair are ordered by
+// the nodes that they pass in file order (so by spine), then by link, so the lowest index is the
+// lowest spine.
 //
-// Up and down are told by tier: 0 for LEAF, 1 for SPINE, 2 for CORE; a switch without a role is
-// as high as its distance, in switch hops, from the nearest switch that NICs hang on (or 0 if
-// none is in reach). A path climbs, then may pass switches of equal tier, then descends; one that
-// climbs again (a valley) is none that routing would take, however short it is.
+// Tiers decide what is up and down: 0 for LEAF, 1 for SPINE, 2 for CORE. The tier of a switch
+// without a role is its distance, in switch hops, from the nearest switch with NICs (0 if it
+// reaches none). A path climbs, then may pass switches of equal tier, then descends. Paths that
+// climb again (valleys) are excluded, as routing does not take them.
 //
-// Computed on first use and kept. Complexity: once per pair of switches, O(switch links + paths x
-// hops); 88 ms for all pairs of 64 leaves over 32 spines (BM_AllPathsOfBigFabric). At most
-// kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, for const calls too (what
-// is kept is not seen from outside).
+// Paths are computed on first use and kept. Complexity: once per pair of switches, O(switch links +
+// paths x hops); 88 ms for all pairs of 64 leaves over 32 spines (BM_AllPathsOfBigFabric). At most
+// kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, also for const calls,
+// which fill the cache.
 class PathTable {
  public:
   static constexpr std::size_t kMaxPathsPerPair = 65'536;
 
-  // The topology's graph must stay alive and unchanged; states may change.
+  // The topology must outlive this and keep its graph; link states may change.
   explicit PathTable(const Topology& topology);
 
-  // The fabric switch that a NIC hangs on; none where it has no switch link or more than one
-  // (each fabric port of a host is a NIC of its own).
+  // The fabric switch that a NIC is linked to; none if it has no link to a switch or more than one
+  // (each fabric port of a host is a separate NIC).
   std::optional<Attachment> FindAttachment(NodeId nic) const;
 
-  // Paths between two switches. Empty where there is none; one empty path where both are one
-  // switch (LOCAL: no port needed).
+  // Paths between two switches. Empty if there is none; one empty path if both are the same switch
+  // (LOCAL: no port needed).
   std::span<const Path> Between(NodeId from_switch, NodeId to_switch) const;
 
   // The tier of a switch, as above.
   int Tier(NodeId switch_node) const { return tiers_[switch_node.Index()]; }
 
  private:
-  // What a hop does to the tier; along a path it never goes back.
+  // The direction of a hop between tiers; phases never go back along a path.
   enum Phase : std::uint8_t { kUp, kLevel, kDown, kPhases };
 
   void FindAttachments();
@@ -75,13 +76,13 @@ class PathTable {
 
   const Topology& topology_;
   std::vector<std::optional<Attachment>> attachments_;  // by node
-  std::vector<int> tiers_;                              // by node; -1 for what is no switch
+  std::vector<int> tiers_;                              // by node; -1 if it is not a switch
   // Switch-to-switch hops by the node they leave, ordered by the node they enter and then by
   // link; and by the node they enter.
   std::vector<std::vector<DirectedLink>> hops_from_;
   std::vector<std::vector<DirectedLink>> hops_into_;
-  // Hops to go to the last target asked for, by kPhases * node + phase of the hop that led to
-  // the node; -1 where there is no way.
+  // Remaining hops to the latest target, by kPhases * node + phase of the hop that led to the node;
+  // -1 if there is no path.
   mutable std::optional<NodeId> target_;
   mutable std::vector<std::int32_t> distances_;
   struct HashPair {
@@ -94,11 +95,11 @@ class PathTable {
   mutable std::unordered_map<std::pair<NodeId, NodeId>, std::vector<Path>, HashPair> cache_;
 };
 
-// All its links are UP. (DRAINED and DOWN both take no new flow.)
+// True if all links of the path are UP. (DRAINED and DOWN links take no new flow.)
 bool IsUsable(const Topology& topology, const Path& path);
-// None of its links is DOWN: a flow on it still lives.
+// True if no link of the path is DOWN, so that it still carries packets.
 bool IsAlive(const Topology& topology, const Path& path);
-// The switches between the two ends: "spine3", or "agg1,core2,agg5" in a 3-tier fabric.
+// The names of the switches between both ends: "spine3", or "agg1,core2,agg5" in a 3-tier fabric.
 std::string ViaNames(const Topology& topology, const Path& path);
 
 }  // namespace espalier::fabric

@@ -22,20 +22,21 @@ SpecError Wrong(SpecError::Part part, std::size_t index, std::string_view field,
   return {part, index, field, Error{code, std::move(message)}};
 }
 
-// Why an id cannot be one; empty if it can.
+// The reason why an id is refused, with the remedy; empty if the id is valid.
 std::string_view ProblemOfId(std::string_view id) {
-  if (id.empty()) return "is empty";
-  if (id.size() > kMaxIdBytes) return "is longer than 255 bytes";
+  if (id.empty()) return "is empty (give it a name)";
+  if (id.size() > kMaxIdBytes) return "is longer than 255 bytes (shorten it)";
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (std::any_of(id.begin(), id.end(), is_control)) return "contains a control character";
+  if (std::any_of(id.begin(), id.end(), is_control))
+    return "contains a control character (remove it)";
   return {};
 }
 
-// Gives every link without an id the first free one of "a--b", "a--b#2", "a--b#3", ...; `taken`
-// are the ids that the links bring along.
+// Gives every link without an id the first free one of "a--b", "a--b#2", "a--b#3", ... `taken`
+// holds the ids that the file gives.
 void NameLinks(std::span<const Node> nodes, std::span<Link> links,
                const std::unordered_map<std::string, LinkId>& taken) {
-  std::unordered_map<std::string, int> used;  // parallels named so far, by first id
+  std::unordered_map<std::string, int> used;  // parallel links named so far, by first id
   for (Link& link : links) {
     if (!link.id.empty()) continue;
     const std::string first = nodes[link.a.Index()].id + "--" + nodes[link.b.Index()].id;
@@ -81,7 +82,7 @@ tl::expected<Topology, SpecError> Topology::Build(TopologySpec spec) {
   if (spec.nodes.size() > kMaxNodes || spec.links.size() > kMaxLinks) {
     return tl::unexpected(
         Wrong(SpecError::Part::kTopology, 0, "", ErrorCode::kResourceExhausted,
-              fmt::format("{} nodes and {} links are too many (at most {} and {})",
+              fmt::format("the topology has {} nodes and {} links (the limits are {} and {})",
                           spec.nodes.size(), spec.links.size(), kMaxNodes, kMaxLinks)));
   }
   Topology topology;
@@ -111,9 +112,10 @@ std::optional<SpecError> Topology::IndexNodes() {
     }
     if (node.kind == NodeKind::kSwitch) continue;
     if (node.role != SwitchRole::kNone || node.ecmp.has_value()) {
-      return wrong(node.ecmp ? "ecmp" : "role", ErrorCode::kInvalidArgument,
-                   fmt::format("node \"{}\" is {}; only a SWITCH has {}", node.id,
-                               NodeKindName(node.kind), node.ecmp ? "an ecmp hash" : "a role"));
+      return wrong(
+          node.ecmp ? "ecmp" : "role", ErrorCode::kInvalidArgument,
+          fmt::format("node \"{}\" is a {}, but only a SWITCH can have {} (remove the field)",
+                      node.id, NodeKindName(node.kind), node.ecmp ? "an ecmp hash" : "a role"));
     }
   }
   return std::nullopt;
@@ -127,8 +129,9 @@ std::optional<SpecError> Topology::IndexLinks() {
     };
     for (const auto& [field, end] : {std::pair("a", link.a), std::pair("b", link.b)}) {
       if (end.value() < 0 || end.Index() >= nodes_.size()) {
-        return wrong(field, ErrorCode::kNotFound,
-                     fmt::format("end {} of link \"{}\" is no node", field, link.id));
+        return wrong(
+            field, ErrorCode::kNotFound,
+            fmt::format("end {} of link \"{}\" is not an index of a node", field, link.id));
       }
     }
     if (link.a == link.b) {
@@ -137,7 +140,8 @@ std::optional<SpecError> Topology::IndexLinks() {
                                node(link.a).id));
     }
     if (link.rate.value <= 0) {
-      return wrong("gbps", ErrorCode::kInvalidArgument, "the bandwidth is not positive");
+      return wrong("gbps", ErrorCode::kInvalidArgument,
+                   "the bandwidth is not positive (write a positive number of Gbit/s)");
     }
     if (link.id.empty()) continue;
     if (const auto problem = ProblemOfId(link.id); !problem.empty()) {
@@ -177,9 +181,11 @@ std::optional<SpecError> Topology::IndexAddresses() {
   const auto used_twice = [&](SpecError::Part part, std::size_t index, std::string_view field,
                               const IpAddress& address) {
     const NodeId holder = interface_by_address_.at(address).node;
-    return Wrong(part, index, field, ErrorCode::kAlreadyExists,
-                 fmt::format("address {} is used twice: node \"{}\" has it already",
-                             address.ToString(), node(holder).id));
+    return Wrong(
+        part, index, field, ErrorCode::kAlreadyExists,
+        fmt::format(
+            "address {} is used twice: node \"{}\" has it already (give each interface its own)",
+            address.ToString(), node(holder).id));
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeId id(static_cast<std::int32_t>(i));

@@ -18,19 +18,19 @@ namespace espalier::fabric {
 using NodeId = StrongId<struct NodeTag>;  // dense, in the order of the file
 using LinkId = StrongId<struct LinkTag>;  // dense, in the order of the file
 
-// COMPUTE takes part in collectives; NIC is the end point of flows; a COMPUTE joined straight to
-// a switch outside its host is its own NIC (docs/formats.md).
+// A COMPUTE takes part in collectives. A NIC is an endpoint of flows. A COMPUTE that is linked
+// directly to a switch outside its host is its own NIC (docs/formats.md).
 enum class NodeKind { kCompute, kNic, kSwitch };
 enum class SwitchRole { kNone, kLeaf, kSpine, kCore };
 enum class LinkState { kUp, kDown, kDrained };
 
-// "UP", "DRAINED", "COMPUTE", "LEAF", ...: as in files and on the command line.
+// The names used in files and on the command line: "UP", "DRAINED", "COMPUTE", "LEAF", ...
 std::string_view NodeKindName(NodeKind kind);
 std::string_view SwitchRoleName(SwitchRole role);
 std::string_view LinkStateName(LinkState state);
 
-// How a switch hashes flows onto equal next hops, where the operator knows it; the names of hash
-// are those of the catalogue (common/fabric/ecmp_hash.h).
+// How a switch hashes flows onto equal next hops, if the operator knows it. `hash` is a name of the
+// catalogue in common/fabric/ecmp_hash.h.
 struct EcmpSpec {
   std::string hash;
   std::uint64_t seed = 0;
@@ -50,26 +50,26 @@ struct Node {
   std::optional<EcmpSpec> ecmp;
   bool operator==(const Node&) const = default;
 };
-// The name of the agent that serves a node: its host's, or its own where it stands for one.
+// The name of the agent that serves a node: its host, or the node's own id if it has none.
 inline const std::string& HostOf(const Node& node) {
   return node.host.empty() ? node.id : node.host;
 }
 
 struct Link {
-  std::string id;  // "a--b", "a--b#2" for the second parallel one, unless the file names it
+  std::string id;  // default: "a--b", and "a--b#2" for the second parallel link
   NodeId a;
   NodeId b;
-  BitsPerSecond rate;     // each way
+  BitsPerSecond rate;     // in each direction
   bool directed = false;  // only a -> b
   LinkState state = LinkState::kUp;
-  IpAddress a_address;  // none where unknown
+  IpAddress a_address;  // none if unknown
   IpAddress b_address;
   std::string a_port;
   std::string b_port;
   bool operator==(const Link&) const = default;
 };
 
-// One direction of a link: hops of paths, keys of loads.
+// One direction of a link: a hop of a path, or the key of a load.
 struct DirectedLink {
   LinkId link;
   bool forward = true;  // a -> b
@@ -82,33 +82,32 @@ struct DirectedLink {
   bool operator==(const DirectedLink&) const = default;
 };
 
-// What a node and its links look like before they are checked: what builders make and what
-// the file reader fills.
+// Nodes and links before they are checked, as builders and the file reader produce them.
 struct TopologySpec {
   std::string name;
   std::int64_t version = 1;
   std::vector<Node> nodes;
-  std::vector<Link> links;  // an empty id means the default
+  std::vector<Link> links;  // an empty id stands for the default
 };
 
-// The fabric as the controller knows it. The graph is fixed; link states change, and every
-// change raises the version by one. A value: copies are snapshots.
+// The fabric as the controller knows it. The graph is fixed. Link states change, and every
+// change raises the version by one. Topology is a value: copies are snapshots.
 //
 // Invariants: ids are unique; no self-loops; every rate is positive; every address belongs to
-// one place (a NIC's address may be repeated by the link end that carries it).
-// Thread safety: const calls from any thread; SetLinkState by the one owner.
+// one interface (the link end that carries a NIC's address may repeat it).
+// Thread safety: const calls from any thread; only the owner calls SetLinkState.
 class Topology {
  public:
-  // Which part of a TopologySpec an error is about, so that a file reader can name the line.
+  // An error, and the part of a TopologySpec that it is about: a file reader names the line.
   struct SpecError {
     enum class Part { kTopology, kNode, kLink } part = Part::kTopology;
     std::size_t index = 0;   // into spec.nodes or spec.links
-    std::string_view field;  // as in files: "id", "addresses", "b"; empty for the whole part
+    std::string_view field;  // name in files: "id", "addresses", "b"; empty for the whole part
     Error error;
   };
-  // Errors: duplicate or malformed ids, links to no node, self-loops, rates not positive,
-  // addresses used twice, a role or hash of what is no switch.
-  // Not errors: unreachable nodes, unbalanced switches.
+  // Errors: duplicate or malformed ids, links to unknown nodes, self-loops, rates that are not
+  // positive, addresses used twice, a role or hash on a node that is not a switch.
+  // Unreachable nodes and unbalanced switches are accepted.
   static tl::expected<Topology, SpecError> Build(TopologySpec spec);
 
   const std::string& name() const { return name_; }
@@ -120,10 +119,10 @@ class Topology {
 
   std::optional<NodeId> FindNode(std::string_view id) const;
   std::optional<LinkId> FindLink(std::string_view id) const;
-  // The NIC (or compute that is its own NIC) with this address, or with a link end that has it.
+  // The NIC (or COMPUTE that is its own NIC) that has this address, itself or on a link end.
   std::optional<NodeId> FindNic(const IpAddress& address) const;
-  // The end of a link (or NIC, or switch) with this address: what a probe's answer names.
-  // Gives the node, and the link where the address is a link end's.
+  // The interface with this address, as a probe answer names it: the node, and the link if the
+  // address belongs to the end of a link.
   struct Interface {
     NodeId node;
     std::optional<LinkId> link;
@@ -134,18 +133,18 @@ class Topology {
   std::span<const DirectedLink> Outgoing(NodeId node) const;
   NodeId From(DirectedLink direction) const;
   NodeId To(DirectedLink direction) const;
-  // "l17>leaf0": a direction by its link and the node that it leads to.
+  // The name of a direction, by its link and the node that it leads to: "l17>leaf0".
   std::string DirectionName(DirectedLink direction) const;
   bool IsSwitchToSwitch(LinkId link) const;
-  // A NIC, or a COMPUTE joined straight to a switch outside its host.
+  // True for a NIC, and for a COMPUTE that is linked directly to a switch outside its host.
   bool IsFlowEndpoint(NodeId node) const;
-  // A link to a switch that is not part of the node's own host.
+  // True for a link to a switch that is not part of the node's own host.
   bool LeavesHost(DirectedLink direction) const;
 
-  // What Build makes this topology from, in its present state.
+  // The spec from which Build makes this topology, with its current link states.
   TopologySpec Spec() const { return {name_, version_, nodes_, links_}; }
 
-  // Sets the state; true (and version() grows by one) if it changed.
+  // Sets the state. Returns true, and increments version(), if the state changed.
   bool SetLinkState(LinkId link, LinkState state);
 
  private:

@@ -9,13 +9,13 @@ namespace espalier::io {
 
 // Exit codes of every command, besides 0.
 constexpr int kExitFailed = 1;
-constexpr int kExitBadInput = 2;  // usage, or what a file or an option says
+constexpr int kExitBadInput = 2;  // wrong usage, or a wrong value in a file or an option
 
-// Says on standard error what went wrong and returns the command's exit code.
+// Prints the error on standard error and returns the command's exit code.
 int ReportError(const Error& error);
 
-// Writes a command's result to a file (wholly or not at all), or to standard output where the path
-// is empty or "-". Returns the exit code; a failure has been complained of.
+// Writes a command's result to a file (atomically), or to standard output if the path is empty or
+// "-". Prints an error if that fails. Returns the exit code.
 int WriteOutput(std::string_view text, const std::string& path);
 
 }  // namespace espalier::io

@@ -29,7 +29,7 @@ class File {
 
   bool IsOpen() const { return descriptor_ >= 0; }
   int Get() const { return descriptor_; }
-  // The only close whose error counts: on some file systems it reports a failed write.
+  // Reports errors of close, which some file systems use for a failed write.
   bool Close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
 
  private:
@@ -59,7 +59,7 @@ bool WriteAll(int descriptor, std::string_view text) {
 }
 
 Result<void> WriteAndSync(const std::string& path, std::string_view text, Readers readers) {
-  ::unlink(path.c_str());  // what a crash left: its mode may be another
+  ::unlink(path.c_str());  // a file that a crash left, possibly with another mode
   const mode_t mode = readers == Readers::kOwner ? 0600 : 0644;
   File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!file.IsOpen()) return SystemError(path, "create the file");
@@ -76,10 +76,10 @@ Result<std::string> ReadFile(const std::string& path, const FileCheck& check) {
   if (!file.IsOpen()) return SystemError(path, "open");
   const auto too_large = [&] {
     return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("{}: is larger than 256 MiB (split it)", path));
+                fmt::format("{}: the file is larger than 256 MiB (use a smaller one)", path));
   };
   struct stat status {};
-  if (::fstat(file.Get(), &status) != 0) return SystemError(path, "look at the file");
+  if (::fstat(file.Get(), &status) != 0) return SystemError(path, "read the file's status");
   if (check) {
     if (Result<void> checked = check(status); !checked) return Propagate(checked);
   }
@@ -88,7 +88,7 @@ Result<std::string> ReadFile(const std::string& path, const FileCheck& check) {
   std::string text;
   std::size_t used = 0;
   for (;;) {
-    // Grows as it reads: pipes and /proc have no size to ask for.
+    // Grows while reading, as pipes and files in /proc have no size.
     constexpr std::size_t kStep = std::size_t{64} << 10;
     if (text.size() - used < kStep) text.resize(std::max(used + kStep, used * 2));
     const ssize_t got = ::read(file.Get(), text.data() + used, text.size() - used);
@@ -106,12 +106,13 @@ Result<std::string> ReadFile(const std::string& path, const FileCheck& check) {
 
 Result<void> WriteFileDurably(const std::string& given_path, std::string_view text,
                               Readers readers) {
-  // Through a symbolic link, and never in place of a device.
+  // Follows a symbolic link, and never replaces a device.
   std::error_code ignored;
   const std::filesystem::path resolved = std::filesystem::canonical(given_path, ignored);
   const std::string path = resolved.empty() ? given_path : resolved.string();
   if (!resolved.empty() && !std::filesystem::is_regular_file(resolved, ignored)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: is not a regular file", path));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the path is not a regular file (name another one)", path));
   }
   const std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
   if (auto written = WriteAndSync(beside, text, readers); !written) {
@@ -123,7 +124,7 @@ Result<void> WriteFileDurably(const std::string& given_path, std::string_view te
     ::unlink(beside.c_str());
     return error;
   }
-  // The new name is durable only once its folder is.
+  // The new name is durable once its folder is synced.
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
   const File directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -1,7 +1,7 @@
 #include "common/files/json.h"
 
 #include <fmt/format.h>
-#include <rapidjson/error/en.h>
+#include <rapidjson/error/error.h>
 #include <rapidjson/reader.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct Position {
   int column = 1;
 };
 
-// The input as RapidJSON wants it (its Stream concept), which also knows the line, and where the
-// string being read began. The end reads as '\0'.
+// The input as a RapidJSON Stream that also tracks the line and the start of the current string.
+// The end reads as '\0'.
 class PositionStream {
  public:
   using Ch = char;
@@ -41,7 +41,7 @@ class PositionStream {
   }
   std::size_t Tell() const { return offset_; }
 
-  // Only for parsing in place, which is not done here.
+  // Required by the concept for parsing in place, which is not used here.
   Ch* PutBegin() { return nullptr; }
   void Put(Ch) {}
   void Flush() {}
@@ -49,7 +49,7 @@ class PositionStream {
 
   std::string_view text() const { return text_; }
   Position StringStart() const { return string_start_; }
-  // Of an offset that is not before the present line.
+  // The position of an offset that is not before the current line.
   Position At(std::size_t offset) const {
     return {line_, static_cast<int>(offset - std::min(offset, line_start_)) + 1};
   }
@@ -81,7 +81,7 @@ struct Failure {
   std::string what;
 };
 
-// Builds the tree from the reader's events.
+// Builds the tree of values from the reader's events.
 class TreeBuilder {
  public:
   explicit TreeBuilder(const PositionStream& stream) : stream_(stream) {}
@@ -95,7 +95,7 @@ class TreeBuilder {
     added.boolean = value;
     return Close();
   }
-  // The number is taken from the text, as it was written there.
+  // Takes the number from the input, as it is written there.
   bool RawNumber(const char*, rapidjson::SizeType, bool) {
     const std::size_t end = stream_.Tell();
     std::size_t begin = end;
@@ -132,7 +132,7 @@ class TreeBuilder {
   bool Double(double) { return false; }
 
  private:
-  // A value under construction, and what is known of its next member.
+  // A value under construction, and the key of its next member.
   struct Frame {
     JsonValue value;
     std::unordered_set<std::string> keys;
@@ -145,13 +145,14 @@ class TreeBuilder {
            c == 'e' || c == 'E';
   }
 
-  // RapidJSON lets the second half of a surrogate pair stand alone ("\\udc00"), which has no
-  // UTF-8: it would come out as the bytes ED A0 ... ED BF.
+  // RapidJSON accepts the second half of a surrogate pair on its own ("\\udc00"), which has no
+  // UTF-8 encoding, and decodes it as bytes from ED A0 to ED BF.
   bool CheckString(std::string_view text) {
     for (std::size_t at = text.find('\xed'); at != std::string_view::npos;
          at = text.find('\xed', at + 1)) {
       if (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0xa0) continue;
-      failure_ = {stream_.StringStart(), "the string has half of a surrogate pair"};
+      failure_ = {stream_.StringStart(),
+                  "the string has half of a surrogate pair (write both halves)"};
       return false;
     }
     return true;
@@ -175,14 +176,15 @@ class TreeBuilder {
   bool Open(JsonValue::Kind kind) {
     const Position at = BeforeEnd(1);
     if (stack_.size() == kMaxDepth) {
-      failure_ = {at, fmt::format("nested more than {} levels deep", kMaxDepth)};
+      failure_ = {at,
+                  fmt::format("nested more than {} levels deep (reduce the nesting)", kMaxDepth)};
       return false;
     }
     Make(kind, at);
     return true;
   }
 
-  // The topmost value is complete: hands it to the one that holds it.
+  // Moves the topmost value, which is complete, into the value that contains it.
   bool Close() {
     JsonValue value = std::move(stack_.back().value);
     stack_.pop_back();
@@ -207,12 +209,42 @@ class TreeBuilder {
   std::optional<Failure> failure_;
 };
 
-// RapidJSON's message as the middle of a sentence: "missing a comma or '}' after ...".
-std::string SyntaxMessage(rapidjson::ParseErrorCode code) {
-  std::string message = rapidjson::GetParseError_En(code);
-  message.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(message.front())));
-  if (message.back() == '.') message.pop_back();
-  return message;
+// What is wrong with the syntax, and the remedy, in place of RapidJSON's own messages.
+std::string_view SyntaxMessage(rapidjson::ParseErrorCode code) {
+  switch (code) {
+    case rapidjson::kParseErrorDocumentEmpty:
+      return "the document is empty (write an object: {...})";
+    case rapidjson::kParseErrorDocumentRootNotSingular:
+      return "text follows the end of the document (remove it)";
+    case rapidjson::kParseErrorObjectMissName:
+      return "a key is missing or has no quotes (write it in double quotes)";
+    case rapidjson::kParseErrorObjectMissColon:
+      return "a colon is missing after the key (add it)";
+    case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
+      return "a comma or } is missing after the previous field (add it)";
+    case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
+      return "a comma or ] is missing after the previous item (add it)";
+    case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
+      return "\\u needs four hexadecimal digits (such as \\u00e9)";
+    case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
+      return "the string has half of a surrogate pair (write both halves)";
+    case rapidjson::kParseErrorStringEscapeInvalid:
+      return "the string has an invalid escape or a control character (write \\\\ for a backslash, "
+             "\\n for the end of a line)";
+    case rapidjson::kParseErrorStringMissQuotationMark:
+      return "the string has no closing quotation mark (add it)";
+    case rapidjson::kParseErrorStringInvalidEncoding:
+      return "the string is not valid UTF-8 (save the file as UTF-8)";
+    case rapidjson::kParseErrorNumberTooBig:
+      return "the number is too large (write one below 1.8e308)";
+    case rapidjson::kParseErrorNumberMissFraction:
+      return "a digit is missing after the decimal point (add it)";
+    case rapidjson::kParseErrorNumberMissExponent:
+      return "a digit is missing in the exponent (add it)";
+    default:
+      return "this is not a JSON value (write a string in double quotes, a number, true, false, "
+             "null, [...] or {...})";
+  }
 }
 
 tl::unexpected<Error> FailAt(std::string_view name, Position at, std::string_view what) {
@@ -248,7 +280,7 @@ Result<JsonValue> ParseJson(std::string_view text, std::string_view name) {
     return FailAt(name, stream.At(parsed.Offset()), SyntaxMessage(parsed.Code()));
   }
   if (stream.Tell() != text.size()) {
-    return FailAt(name, stream.At(stream.Tell()), "a zero byte follows the document");
+    return FailAt(name, stream.At(stream.Tell()), "a zero byte follows the document (remove it)");
   }
   return builder.TakeRoot();
 }

@@ -41,7 +41,8 @@ const std::vector<JsonValue>& NoItems() {
 JsonFields::JsonFields(const JsonValue& object, std::string_view name)
     : object_(object), name_(name) {
   if (object_.kind != Kind::kObject) {
-    AddError("", fmt::format("expected an object, found {}", KindName(object_.kind)));
+    AddError("", fmt::format("expected an object, found {} (write fields between {{ and }})",
+                             KindName(object_.kind)));
   }
 }
 
@@ -55,7 +56,7 @@ const JsonValue* JsonFields::Take(std::string_view key, Kind kind) {
 }
 
 void JsonFields::RequireKey(std::string_view key) {
-  if (!Has(key)) AddError(key, fmt::format("field \"{}\" is missing", key));
+  if (!Has(key)) AddError(key, fmt::format("field \"{}\" is missing (add it to this object)", key));
 }
 
 std::string JsonFields::String(std::string_view key, std::string_view fallback) {
@@ -131,7 +132,7 @@ Result<void> JsonFields::Finish() {
     std::string known;
     for (const std::string& field : known_) known += (known.empty() ? "" : ", ") + field;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}:{}:{}: unknown field \"{}\" (known here: {})", name_,
+                fmt::format("{}:{}:{}: unknown field \"{}\" (known fields: {})", name_,
                             value.key_line, value.key_column, key, known));
   }
   return {};

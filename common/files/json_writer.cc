@@ -74,7 +74,7 @@ JsonWriter& JsonWriter::Key(std::string_view key) {
 }
 
 JsonWriter& JsonWriter::String(std::string_view value) {
-  // An empty view may have no data; the writer insists on a pointer.
+  // An empty view may have a null pointer, which the writer does not accept.
   const char* data = value.empty() ? "" : value.data();
   impl_->Do([&](auto& writer) { writer.String(data, Length(value)); });
   return *this;

@@ -26,7 +26,7 @@ using fabric::TopologySpec;
 
 constexpr std::int64_t kMaxGidIndex = 255;
 
-// The value of a field that is one word of a list.
+// Reads a field whose value is one of a list of words.
 template <typename Enum, std::size_t kCount>
 Enum ReadWord(JsonFields& fields, std::string_view key, Enum fallback,
               const std::array<Enum, kCount>& values, std::string_view (*name_of)(Enum)) {
@@ -56,7 +56,7 @@ class Reader {
     for (const JsonValue& node : nodes) {
       if (auto done = ReadNode(node, spec); !done) return Propagate(done);
     }
-    // What is wrong with a node comes before the errors of links that follow from it.
+    // Errors in nodes are reported before the errors of links that result from them.
     TopologySpec nodes_only;
     nodes_only.nodes = spec.nodes;
     if (auto checked = Topology::Build(std::move(nodes_only)); !checked) {
@@ -100,7 +100,7 @@ class Reader {
       node.ecmp = std::move(*read);
     }
     if (auto done = fields.Finish(); !done) return done;
-    // The first node of an id keeps it; Topology::Build refuses the second.
+    // The first node with an id keeps it; Topology::Build refuses the second.
     node_by_id_.try_emplace(node.id, NodeId(static_cast<std::int32_t>(spec.nodes.size())));
     spec.nodes.push_back(std::move(node));
     return {};
@@ -109,7 +109,8 @@ class Reader {
   void ReadAddresses(JsonFields& fields, Node& node) {
     for (const JsonValue& item : fields.Array("addresses")) {
       if (item.kind != JsonValue::Kind::kString) {
-        fields.AddError("addresses", "\"addresses\" must be an array of strings");
+        fields.AddError("addresses",
+                        "field \"addresses\" must be an array of strings, such as [\"10.0.0.1\"]");
         return;
       }
       if (const auto address = ReadAddress(fields, "addresses", item.text)) {
@@ -123,7 +124,9 @@ class Reader {
     auto address = IpAddress::Parse(text);
     if (address && !address->IsNone()) return *address;
     fields.AddError(
-        key, address ? std::string("\"::\" is the address of nothing") : address.error().message);
+        key, address
+                 ? std::string("\"::\" is not the address of an interface (write its own address)")
+                 : address.error().message);
     return std::nullopt;
   }
 
@@ -151,7 +154,8 @@ class Reader {
     Link link;
     link.id = fields.String("id");
     if (fields.Has("id") && link.id.empty()) {
-      fields.AddError("id", "a link's id is empty (leave it out for the default)");
+      fields.AddError(
+          "id", "a link's id is empty (give it a name, or remove the field for the default id)");
     }
     link.a = ReadEnd(fields, "a");
     link.b = ReadEnd(fields, "b");
@@ -160,7 +164,7 @@ class Reader {
       if (rate) link.rate = *rate;
       if (!rate) fields.AddError("gbps", rate.error().message);
     } else if (!fields.Has("gbps")) {
-      fields.AddError("gbps", "field \"gbps\" is missing");
+      fields.AddError("gbps", "field \"gbps\" is missing (add the bandwidth in Gbit/s)");
     }
     link.directed = fields.Bool("directed", false);
     link.state = ReadWord(fields, "state", LinkState::kUp,
@@ -183,7 +187,9 @@ class Reader {
     const std::string id = fields.RequiredString(key);
     const auto found = node_by_id_.find(id);
     if (found != node_by_id_.end()) return found->second;
-    fields.AddError(key, fmt::format("no node has the id \"{}\" (add it to \"nodes\")", id));
+    fields.AddError(
+        key, fmt::format("no node has the id \"{}\" (add the node to \"nodes\", or correct the id)",
+                         id));
     return NodeId(0);
   }
 
@@ -252,7 +258,7 @@ std::string FormatLink(const TopologySpec& spec, const Link& link) {
   return json.Text();
 }
 
-// "[" and "]" around one item a line.
+// A JSON array with one item on each line.
 template <typename Items, typename Format>
 std::string FormatLines(const Items& items, Format format) {
   std::string text = "[";

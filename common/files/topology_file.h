@@ -8,11 +8,11 @@
 
 namespace espalier::io {
 
-// Topology files (docs/formats.md). Every error says "FILE:LINE:COL: what (remedy)".
+// Read a topology file (docs/formats.md). Errors have the form "FILE:LINE:COL: what (remedy)".
 Result<fabric::Topology> ParseTopology(std::string_view text, std::string_view file_name);
 Result<fabric::Topology> ReadTopologyFile(const std::string& path);
 
-// Text that ParseTopology reads back to the same topology.
+// Returns text that ParseTopology reads back to the same topology.
 std::string FormatTopology(const fabric::TopologySpec& spec);
 
 }  // namespace espalier::io

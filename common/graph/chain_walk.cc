@@ -5,11 +5,11 @@
 namespace espalier::graph {
 namespace {
 
-// With the number of chains known the compiler keeps them in registers, and their loads overlap.
-// Chains are repeated to fill the number.
+// Follows a constant number of chains, so that the compiler keeps them in registers and their loads
+// overlap. Chains are repeated to reach that number.
 template <typename Vertex, std::uint32_t kCount>
 ChainEnd FollowAll(ColorTable<Vertex> table, const Chains& chains) {
-  const Vertex* at[kCount];  // the row of the vertex
+  const Vertex* at[kCount];  // row of the current vertex
   std::uint32_t color[kCount];
   std::uint32_t flip[kCount];  // color ^ next_color
 #pragma GCC unroll 8

@@ -5,13 +5,13 @@
 
 namespace espalier::graph {
 
-// The neighbour of each vertex by each colour of a (partial) proper edge colouring.
+// A partial proper edge colouring, as the neighbour of each vertex by colour.
 template <typename Vertex>
 inline constexpr Vertex kNoVertex = std::numeric_limits<Vertex>::max();
 
 template <typename Vertex>
 struct ColorTable {
-  Vertex* neighbors = nullptr;  // by vertex and colour; kNoVertex where no edge has it
+  Vertex* neighbors = nullptr;  // by vertex and colour; kNoVertex if no edge has the colour
   std::uint32_t colors = 0;
 
   Vertex& At(std::uint32_t vertex, std::uint32_t color) const {
@@ -19,8 +19,8 @@ struct ColorTable {
   }
 };
 
-// Alternating chains to be followed in lock-step: each leaves its vertex along `color`, then
-// along `next_color`, then `color`, until a vertex lacks the colour that is due.
+// Alternating (Kempe) chains that are followed in lock-step. Each leaves its vertex along `color`,
+// then follows `next_color`, then `color` and so on, until a vertex lacks the next colour.
 constexpr std::uint32_t kMaxChains = 8;
 struct Chains {
   std::uint32_t count = 0;
@@ -35,8 +35,8 @@ struct Chains {
   }
 };
 
-// The chain that ends first (the lowest of equals) and its number of edges (>= 1). At least one
-// chain; all of them end.
+// The chain that ends first (the lowest-numbered of equals) and its number of edges (>= 1). There
+// must be at least one chain, and all of them must end.
 struct ChainEnd {
   std::uint32_t chain = 0;
   std::uint32_t steps = 0;

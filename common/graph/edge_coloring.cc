@@ -12,10 +12,10 @@
 namespace espalier::graph {
 namespace {
 
-constexpr int kAnyWords = 0;  // as many as there are
+constexpr int kAnyWords = 0;  // the number is known at run time only
 
-// A proper edge colouring under construction, over the workspace's arrays. Vertices are numbered
-// through: left ones, then right ones.
+// A proper edge colouring under construction, in the workspace's arrays. Left and right vertices
+// share one numbering, left ones first.
 template <typename Vertex, int kWords>
 class ProperColoring {
  public:
@@ -30,9 +30,9 @@ class ProperColoring {
         words_(kWords == kAnyWords ? (table.colors + 63) / 64 : kWords),
         deferred_(deferred) {}
 
-  // False where a vertex has more edges than there are colours.
+  // Returns false if a vertex has more edges than there are colours.
   bool Add(std::span<const BipartiteEdge> edges) {
-    // Runs of edges that leave one vertex: its masks stay in registers.
+    // Takes the edges of one left vertex together, so that its masks stay in registers.
     for (std::size_t begin = 0; begin < edges.size();) {
       std::size_t end = begin + 1;
       while (end < edges.size() && edges[end].left == edges[begin].left) ++end;
@@ -87,7 +87,7 @@ class ProperColoring {
     });
   }
 
-  // An edge whose ends have no free colour in common, or had none.
+  // Adds an edge whose ends have, or had, no free colour in common.
   bool AddWithChain(std::uint32_t left, std::uint32_t right, std::uint32_t edge) {
     std::uint32_t color = FirstCommon(left, right);
     if (color == kNoColor) color = MakeRoom(left, right);
@@ -111,8 +111,9 @@ class ProperColoring {
     return kNoColor;
   }
 
-  // A chain of one edge: an edge of `vertex`, of a colour that is free at `other`, takes a colour
-  // that is free at both of its own ends. The colour that this makes free at `vertex`, too.
+  // Flips a chain of one edge: an edge of `vertex`, whose colour is free at `other`, takes a colour
+  // that is free at both of its own ends. Returns its old colour, which is then free at both
+  // vertices.
   std::uint32_t RecolorOne(std::uint32_t vertex, std::uint32_t other) {
     const std::uint64_t* const wanted = free_ + std::size_t{other} * words_;
     for (std::uint32_t word = 0; word < words_; ++word) {
@@ -133,7 +134,7 @@ class ProperColoring {
     free_[std::size_t{vertex} * words_ + color / 64] ^= std::uint64_t{1} << (color % 64);
   }
 
-  // Up to `limit` free colours of a vertex.
+  // Writes up to `limit` free colours of a vertex to `out`; returns their number.
   std::uint32_t FreeColors(std::uint32_t vertex, std::uint32_t limit, std::uint32_t* out) const {
     std::uint32_t count = 0;
     for (std::uint32_t word = 0; word < words_; ++word) {
@@ -146,8 +147,8 @@ class ProperColoring {
     return count;
   }
 
-  // Flips the shortest of some chains so that the ends have a free colour in common: that colour.
-  // kNoColor if an end has no free colour at all.
+  // Flips the shortest of several chains, so that the ends have a free colour in common, and
+  // returns that colour. Returns kNoColor if an end has no free colour at all.
   [[gnu::noinline]] std::uint32_t MakeRoom(std::uint32_t left, std::uint32_t right) {
     std::uint32_t left_free[kMaxChains / 2];
     std::uint32_t right_free[kMaxChains / 2];
@@ -157,8 +158,8 @@ class ProperColoring {
     if (lefts == 0 || rights == 0) return kNoColor;
     if (const std::uint32_t color = RecolorOne(left, right); color != kNoColor) return color;
     if (const std::uint32_t color = RecolorOne(right, left); color != kNoColor) return color;
-    // From the right end along a colour free at the left, and the other way round. Of all pairs
-    // first those that have no colour in common with each other.
+    // From the right end along a colour that is free at the left end, and vice versa. Pairs that
+    // share no colour with each other come first.
     Chains chains;
     for (std::uint32_t shift = 0; shift < rights && chains.count < 2 * pairs; ++shift) {
       for (std::uint32_t i = 0; i < lefts && chains.count < 2 * pairs; ++i) {
@@ -177,7 +178,7 @@ class ProperColoring {
     return color;
   }
 
-  // Exchanges a and b along a chain that starts with an edge of colour a.
+  // Exchanges the colours a and b along a chain that starts with an edge of colour a.
   void FlipChain(std::uint32_t vertex, std::uint32_t a, std::uint32_t b, std::uint32_t steps) {
     Flip(vertex, a);
     Flip(vertex, b);
@@ -210,7 +211,7 @@ class ProperColoring {
   std::uint16_t* color_of_;
   std::uint32_t left_count_;
   std::uint32_t words_;
-  std::vector<std::uint32_t>& deferred_;  // edges of the vertex in hand
+  std::vector<std::uint32_t>& deferred_;  // edges of the current vertex
 };
 
 }  // namespace

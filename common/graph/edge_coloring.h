@@ -12,27 +12,27 @@ struct BipartiteEdge {
   std::uint32_t right = 0;
 };
 
-// Equitable edge colouring of a bipartite multigraph with S colours: at every vertex of degree d
-// each colour occurs floor(d / S) or ceil(d / S) times (de Werra, 1971). So with flows as edges
-// between source and destination leaves and spines as colours, no leaf's up or down link can
-// carry fewer at its busiest: the optimum for all leaves at once. With S >= the maximum degree no
-// two edges of a vertex share a colour (Konig, 1916).
+// Computes an equitable edge colouring of a bipartite multigraph with S colours: at every vertex of
+// degree d each colour occurs floor(d / S) or ceil(d / S) times (de Werra, 1971). With flows as
+// edges between source and destination leaves and spines as colours, this minimises the number of
+// flows on the busiest link of every leaf, for all leaves at once. If S is at least the maximum
+// degree, no two edges of a vertex share a colour (Konig, 1916).
 //
-// Method: each vertex of degree d becomes ceil(d / S) copies, all but the last of degree S; any
-// proper S-colouring of the copies is what is wanted. Edges are coloured left vertex by left
-// vertex, with a bit mask of free colours a copy. Those whose ends have no free colour in common
-// wait until the vertex's others have theirs (a quarter fewer chains); then a single edge of
-// either end is recoloured if the masks tell that it can be, and where none can, an alternating
-// (Kempe) chain of a colour a free at one end and b free at the other is flipped, after which one
-// is common: up to 8 such chains are followed in lock-step, from both
-// ends and for several (a, b), and the shortest is taken, as the steps are cache misses that wait
-// for each other and flipping costs more than looking.
+// Method: each vertex of degree d is split into ceil(d / S) copies, all but the last of degree S;
+// any proper S-colouring of the copies is then a solution. Edges are coloured left vertex by left
+// vertex, with a bit mask of free colours per copy. Edges whose ends have no free colour in common
+// are deferred until the vertex's other edges are coloured (which saves a quarter of the chains).
+// Then a single edge of either end is recoloured, if the masks show that this is possible.
+// Otherwise an alternating (Kempe) chain is flipped, of a colour a that is free at one end and a
+// colour b that is free at the other; after that, both ends have a free colour in common. Up to 8
+// such chains, from both ends and for several (a, b), are followed in lock-step and the shortest is
+// flipped, because the steps are dependent cache misses and flipping costs more than following.
 //
-// Complexity: O(edges x words) + the chains, which are O(copies) long at worst each and a few
-// steps on average. Measured by tests/bench/assignment_bench.cc: see docs/benchmarks.md. Edges in
-// the order of their left ends are the fastest.
+// Complexity: O(edges x words) + the chains, each O(copies) long in the worst case and a few steps
+// on average. Measured by tests/bench/assignment_bench.cc: see docs/benchmarks.md. Edges that are
+// sorted by left end are the fastest.
 // Deterministic.
-// Thread safety: one thread per workspace; a workspace that is used again allocates nothing.
+// Thread safety: one thread per workspace; a reused workspace allocates nothing.
 class EdgeColoring {
  public:
   static constexpr std::uint32_t kMaxColors = 4'096;
@@ -43,7 +43,7 @@ class EdgeColoring {
                                        std::uint32_t left_count, std::uint32_t right_count,
                                        std::uint32_t colors);
 
-  // What the last call had to do.
+  // The work of the last call.
   struct Effort {
     std::int64_t chains = 0;  // edges whose ends had no free colour in common
     std::int64_t steps = 0;   // edges of the chains that were flipped
@@ -51,10 +51,11 @@ class EdgeColoring {
   const Effort& effort() const { return effort_; }
 
  private:
-  // Proper colouring; false where a vertex turns out to have more edges than colours.
+  // Computes a proper colouring; returns false if a vertex has more edges than colours.
   bool ColorProper(std::span<const BipartiteEdge> edges, std::uint32_t left_count,
                    std::uint32_t right_count, std::uint32_t colors);
-  // The vertices of `edges` become copies of degree `colors` at most; how many there are.
+  // Splits the vertices of `edges` into copies of degree `colors` at most; returns the numbers of
+  // left and right copies.
   BipartiteEdge SplitVertices(std::span<const BipartiteEdge> edges, std::uint32_t left_count,
                               std::uint32_t right_count, std::uint32_t colors);
 
@@ -64,14 +65,14 @@ class EdgeColoring {
   };
 
   Effort effort_;
-  std::vector<std::uint64_t> free_;         // by vertex: colours that none of its edges has
+  std::vector<std::uint64_t> free_;         // by vertex: mask of its free colours
   std::vector<std::uint16_t> neighbors16_;  // by vertex and colour
-  std::vector<std::uint32_t> neighbors32_;  // the same where there are too many vertices
+  std::vector<std::uint32_t> neighbors32_;  // the same, for more vertices than 16 bits can number
   std::vector<std::uint32_t> edge_at_;      // by left vertex and colour
-  std::vector<std::uint32_t> deferred_;     // of the vertex in hand, for want of a common colour
-  std::vector<std::uint16_t> colors_;       // by edge: the result
-  std::vector<BipartiteEdge> copies_;       // the edges between copies of the vertices
-  std::vector<Copy> left_copies_;           // by vertex: the copy that gets its next edge
+  std::vector<std::uint32_t> deferred_;  // edges of the current vertex without a common free colour
+  std::vector<std::uint16_t> colors_;    // by edge: the result
+  std::vector<BipartiteEdge> copies_;    // the edges, between copies of the vertices
+  std::vector<Copy> left_copies_;        // by vertex: the copy that gets its next edge
   std::vector<Copy> right_copies_;
 };
 

@@ -11,7 +11,7 @@ void MaxMin::Open(std::span<const double> capacities, std::span<const std::uint3
                   std::span<const std::uint32_t> path_links,
                   std::span<const std::uint32_t> weights) {
   if (links_.size() < capacities.size()) links_.resize(capacities.size());
-  if (++stamp_ == 0) {  // after 2^32 calls the old stamps would look new
+  if (++stamp_ == 0) {  // the stamp wrapped around, so old stamps could match
     for (Link& link : links_) link.stamp = 0;
     stamp_ = 1;
   }

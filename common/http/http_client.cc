@@ -28,7 +28,7 @@ using TlsStream = beast::ssl_stream<PlainStream>;
 constexpr std::string_view kHttp = "http://";
 constexpr std::string_view kHttps = "https://";
 
-// A request on its way over one connection, and what came of it.
+// A request in progress on one connection, and its outcome.
 struct Exchange {
   http::request<http::string_body> request;
   beast::flat_buffer buffer;
@@ -44,13 +44,14 @@ void Converse(Stream& stream, Exchange& exchange) {
     http::async_read(stream, exchange.buffer, exchange.response,
                      [&](const error_code& read_error, std::size_t) {
                        exchange.outcome = read_error;
-                       // Some end TLS without a word; the answer is whole all the same.
+                       // Some servers close TLS without notice; the answer is complete all the
+                       // same.
                        if (exchange.response.is_done()) exchange.outcome = {};
                      });
   });
 }
 
-// Whom to believe, and that it is this host that answers.
+// Sets the trusted authorities and the host name that the certificate must have.
 Result<void> Prepare(asio::ssl::context& tls, TlsStream& stream, const std::string& ca_file,
                      const std::string& host) {
   error_code error;

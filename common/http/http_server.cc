@@ -39,18 +39,18 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMaxRequestBytes = 1 << 20;
 constexpr auto kAcceptRetry = 100ms;
 
-// A connection, as its server sees it.
+// The server's view of a connection.
 class AnySession {
  public:
   virtual ~AnySession() = default;
-  // The server goes, or needs the place: no handler any more.
+  // Called when the server is destroyed or needs the place: no handler is called after this.
   virtual void Close() = 0;
-  // When it began to wait for the request that it has not got yet, in the order of all waits; none
-  // while it is being answered.
+  // When it began to wait for its next request, as a number in the order of all waits; none while a
+  // request is being answered.
   std::optional<std::uint64_t> waits_since;
 };
 
-// What the sessions of one server share.
+// The state that the sessions of one server share.
 struct ServerState {
   explicit ServerState(AsioEventLoop& loop) : user_names(loop) {}
 
@@ -67,7 +67,7 @@ HttpResponse PlainError(http::status status) {
           fmt::format("{}\n", http::obsolete_reason(status).to_string())};
 }
 
-// The number of the user at the other end of a unix socket.
+// The id of the user at the other end of a unix socket.
 std::optional<uid_t> UserOf(int descriptor) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
@@ -75,7 +75,7 @@ std::optional<uid_t> UserOf(int descriptor) {
   return credentials.uid;
 }
 
-// Of the other end; of no family where it is gone.
+// The address of the other end; without an address family if it is gone.
 SocketAddress AddressOf(stream_protocol::socket& socket) {
   SocketAddress address;
   error_code error;
@@ -93,7 +93,7 @@ std::string PeerOf(stream_protocol::socket& socket) {
   return text.substr(0, text.rfind(':'));
 }
 
-// One connection: requests and their responses, one after the other.
+// One connection, which handles requests one after another.
 template <typename Stream>
 class Session : public AnySession, public std::enable_shared_from_this<Session<Stream>> {
  public:
@@ -119,7 +119,7 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
 
   void Close() override {
     closed_ = true;
-    error_code ignored;  // closing cannot fail in a way that leaves something to do
+    error_code ignored;  // a failure to close needs no handling
     beast::get_lowest_layer(stream_).socket().close(ignored);
   }
 
@@ -227,7 +227,7 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
                       });
   }
 
-  // The end of the connection is the end of the body.
+  // Writes a body that ends with the connection.
   void WriteStream(HttpResponse answer) {
     source_ = std::move(answer.stream);
     source_->wake = [weak = weak_from_this()] {
@@ -263,8 +263,8 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
     WritePiece();
   }
 
-  // The read is what holds the session while there is nothing to write. A client has nothing more
-  // to say: whatever it does, it is leaving.
+  // Reads, which keeps the session alive while there is nothing to write. The client must send
+  // nothing more, so any input or error ends the session.
   void AwaitHangUp() {
     beast::get_lowest_layer(stream_).expires_never();
     stream_.async_read_some(
@@ -277,7 +277,7 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
-  std::shared_ptr<HttpStream> source_;  // of a response that is a stream
+  std::shared_ptr<HttpStream> source_;  // set for a response that is a stream
   http::response<http::empty_body> stream_head_;
   std::optional<http::response_serializer<http::empty_body>> stream_serializer_;
   std::shared_ptr<const std::string> piece_;
@@ -295,13 +295,14 @@ const char* UnixPath(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
 }
 
-// Removes what a process that died left at the path; refuses to remove anything else.
+// Removes a socket that a dead process left at the path; refuses to remove anything else.
 Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& address) {
   struct stat status {};
   if (lstat(UnixPath(address), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: exists and is no socket", FormatSocketAddress(address)));
+                fmt::format("{}: the path exists and is not a socket (name another one)",
+                            FormatSocketAddress(address)));
   }
   stream_protocol::socket probe(context);
   error_code error;
@@ -312,7 +313,8 @@ Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& a
   }
   if (error) return SystemError(address, error.value());
   return Fail(ErrorCode::kUnavailable,
-              fmt::format("{}: another process listens there", FormatSocketAddress(address)));
+              fmt::format("{}: another process listens there (stop it first)",
+                          FormatSocketAddress(address)));
 }
 
 class Server : public HttpServer {
@@ -346,7 +348,7 @@ class Server : public HttpServer {
       acceptor_.close();
       return SystemError(address, error.value());
     }
-    // Nobody can connect before it listens, so nobody can before its mode is right.
+    // Sets the mode before listening, so that no process can connect before it is right.
     if (address.IsUnix() && chmod(UnixPath(address), 0660) != 0) return SystemError(address, errno);
     acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) return SystemError(address, error.value());
@@ -383,11 +385,11 @@ class Server : public HttpServer {
     if (error) return failed(files.tls_certificate_file, error);
     tls.use_private_key_file(files.tls_key_file, asio::ssl::context::pem, error);
     if (error) return failed(files.tls_key_file, error);
-    tls_.emplace(std::move(tls));  // connections keep what they began with
+    tls_.emplace(std::move(tls));  // open connections keep their context
     return {};
   }
 
-  // Makes some where connections only wait for requests that do not come.
+  // Makes room, if necessary, by closing a connection that waits for a request.
   bool HasRoom() {
     if (state_->sessions.size() < state_->options.max_connections) return true;
     AnySession* slowest = nullptr;
@@ -415,7 +417,7 @@ class Server : public HttpServer {
   void Accept() {
     acceptor_.async_accept(incoming_, [this](const error_code& error) {
       if (error == asio::error::operation_aborted) return;
-      if (error) {  // no descriptors left, for one
+      if (error) {  // for example, no descriptors are left
         retry_ = loop_.After(kAcceptRetry, [this] { Accept(); });
         return;
       }

@@ -14,13 +14,13 @@ using Piece = std::shared_ptr<const std::string>;
 
 }  // namespace
 
-// What lives on the home loop: the handler, and its streams that clients read.
+// The part on the home loop: the handler, and its streams that clients read.
 class HttpThread::Home : public std::enable_shared_from_this<Home> {
  public:
   Home(EventLoop& loop, HttpServer::LateHandler handler)
       : loop_(loop), handler_(std::move(handler)) {}
 
-  // Thread-safe: has the home loop call this, as long as it lives.
+  // Runs the call on the home loop, as long as this exists. Thread-safe.
   template <typename Call>
   void Post(Call call) {
     loop_.Post([weak = weak_from_this(), call = std::move(call)]() mutable {
@@ -35,7 +35,7 @@ class HttpThread::Home : public std::enable_shared_from_this<Home> {
  private:
   struct Stream {
     std::shared_ptr<HttpStream> source;
-    bool is_asked = false;  // its client waits for a piece
+    bool is_asked = false;  // the client waits for a piece
   };
   struct Waiting {
     Front& front;
@@ -49,10 +49,10 @@ class HttpThread::Home : public std::enable_shared_from_this<Home> {
   EventLoop& loop_;
   const HttpServer::LateHandler handler_;
   std::deque<Waiting> waiting_;
-  std::unordered_map<std::uint64_t, Stream> streams_;  // by the request that they answer
+  std::unordered_map<std::uint64_t, Stream> streams_;  // by the request that the stream answers
 };
 
-// What lives on the thread of HTTP: connections that wait for their answers.
+// The part on the HTTP thread: connections that wait for their answers.
 class HttpThread::Front {
  public:
   explicit Front(AsioEventLoop& loop) : loop_(loop) {}
@@ -68,7 +68,7 @@ class HttpThread::Front {
   void Answer(const std::shared_ptr<Home>& home, std::uint64_t id, HttpResponse response,
               bool has_stream);
   void TakePiece(std::uint64_t id, Piece piece);
-  // Before the loop goes, whose connections they are.
+  // Call before the loop, which owns the connections, is destroyed.
   void ForgetAsked() { asked_.clear(); }
 
  private:
@@ -80,7 +80,7 @@ class HttpThread::Front {
   std::unordered_map<std::uint64_t, RelayedStream*> streams_;
 };
 
-// A stream at home, as its connection sees it.
+// The connection's view of a stream on the home loop.
 class HttpThread::Front::RelayedStream : public HttpStream {
  public:
   RelayedStream(Front& front, std::shared_ptr<Home> home, std::uint64_t id)
@@ -122,7 +122,7 @@ void HttpThread::Home::Answer(Front& front, std::uint64_t id, HttpRequest reques
   if (waiting_.size() == 1) Post([](Home& home) { home.AnswerNext(); });
 }
 
-// One in a turn: each is posted behind all that came before its turn.
+// Answers one request per turn: each is posted after everything that was posted before.
 void HttpThread::Home::AnswerNext() {
   const auto& [front, id, request] = waiting_.front();
   handler_(request, [weak = weak_from_this(), &front = front, id = id](HttpResponse response) {

@@ -12,16 +12,16 @@
 
 namespace espalier::io {
 
-// HTTP servers on a thread and loop of their own, in front of a handler on another loop, its home:
-// connections, TLS handshakes and slow clients take no time of the home loop. It gets whole
-// requests only, one in a turn, so that other work there comes between any two; as many wait for it
-// as there are connections (HttpServerOptions::max_connections a server). Answers go back as
-// values; streams stay at home, and each is asked for its next piece when its client has taken the
-// last one.
+// Runs HTTP servers on a separate thread and loop, in front of a handler on another loop, its home
+// loop. Connections, TLS handshakes and slow clients therefore take no time of the home loop. It
+// gets whole requests only, one per turn, so that other work runs between any two; at most
+// HttpServerOptions::max_connections requests per server wait for it. Answers are passed back as
+// values. Streams stay on the home loop, and each is asked for its next piece when its client has
+// received the last one.
 //
-// Costs a request two changes of threads.
-// Thread safety: made, used and destroyed on the home loop's thread, which calls the handler and
-// streams. An answer that is given after the end of this is dropped.
+// Cost: two thread switches per request.
+// Thread safety: create, use and destroy it on the home loop's thread, which calls the handler and
+// the streams. Answers after its destruction are dropped.
 class HttpThread {
  public:
   HttpThread(EventLoop& home, HttpServer::LateHandler handler);
@@ -29,11 +29,12 @@ class HttpThread {
   HttpThread(const HttpThread&) = delete;
   HttpThread& operator=(const HttpThread&) = delete;
 
-  // Before Start; the address that it got. Errors: those of HttpServer::Listen.
+  // Adds a server, before Start, and returns its actual address. Errors: those of
+  // HttpServer::Listen.
   Result<std::string> Listen(const std::string& address, const HttpServerOptions& options);
   void Start();
-  // Has all servers read their certificates again, for connections from now on. What is wrong is
-  // logged, and the certificate that was read before stays.
+  // Makes all servers read their certificates again, for connections from now on. Errors are
+  // logged, and the earlier certificate stays in force.
   void ReloadCertificates();
 
  private:
@@ -42,7 +43,7 @@ class HttpThread {
 
   std::shared_ptr<Home> home_;
   std::unique_ptr<Front> front_;  // outlives the loop, whose handlers may own streams
-  AsioEventLoop loop_;            // of the thread
+  AsioEventLoop loop_;            // the loop of the thread
   std::vector<std::unique_ptr<HttpServer>> servers_;
   std::thread thread_;
 };

@@ -7,8 +7,8 @@
 
 namespace espalier::io {
 
-// The target of an HTTP request, taken apart and percent-decoded (RFC 3986; '+' is a space in
-// the query). None where an escape is broken, a decoded byte is NUL, or it is not "/...".
+// The parsed and percent-decoded target of an HTTP request (RFC 3986; '+' is a space in the query).
+// Parsing fails for a broken escape, a decoded NUL byte, and text that does not begin with "/".
 struct Url {
   std::string path;
   std::map<std::string, std::string> query;

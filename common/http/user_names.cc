@@ -12,14 +12,14 @@
 namespace espalier::io {
 namespace {
 
-// Of all users of a host that ask; beyond it names are forgotten and looked up again.
+// The number of cached names; beyond it names are dropped and looked up again.
 constexpr std::size_t kMaxKnown = 1024;
 
 }  // namespace
 
 struct UserNames::Answers {
   std::mutex mutex;
-  UserNames* taker = nullptr;  // guarded; null once it is gone
+  UserNames* taker = nullptr;  // guarded by the mutex; null once it is destroyed
 };
 
 UserNames::UserNames(EventLoop& loop, LookUp look_up)
@@ -63,7 +63,7 @@ void UserNames::Start(uid_t uid) {
     UserNames* const taker = answers->taker;
     if (taker == nullptr) return;
     taker->loop_.Post([answers, uid, name] {
-      // On the loop's thread, on which the taker goes, so that it cannot go meanwhile.
+      // Runs on the loop's thread, on which the taker is destroyed, so it stays valid here.
       UserNames* taker_now = nullptr;
       {
         const std::lock_guard now_locked(answers->mutex);
@@ -74,7 +74,7 @@ void UserNames::Start(uid_t uid) {
   };
   try {
     std::thread(ask).detach();
-  } catch (const std::system_error&) {  // no thread left: who asks gets the number
+  } catch (const std::system_error&) {  // no thread left: the caller gets the id
     under_way_.erase(uid);
   }
 }

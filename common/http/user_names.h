@@ -15,10 +15,10 @@
 
 namespace espalier::io {
 
-// The names of users by their numbers. The system may ask a directory server for one, which can
-// take for ever, so each look-up has a thread of its own, of which there are kMaxLookUps, and
-// whoever waits longer than kPatience gets the number as text. Names are kept for kKept. Thread
-// safety: the loop's thread.
+// Looks up the names of users by their ids. The system may ask a directory server, which can take
+// forever, so each look-up runs on its own thread, at most kMaxLookUps at a time. A caller that has
+// waited for kPatience gets the id as text. Names are cached for kKept. Thread safety: the loop's
+// thread.
 class UserNames {
  public:
   using LookUp = std::function<std::string(uid_t)>;  // on any thread; "" for an unknown user
@@ -27,12 +27,12 @@ class UserNames {
   static constexpr Duration kKept = std::chrono::minutes(10);
 
   explicit UserNames(EventLoop& loop, LookUp look_up = AskSystem);
-  // Does not wait for look-ups that are under way.
+  // Does not wait for look-ups in progress.
   ~UserNames();
   UserNames(const UserNames&) = delete;
   UserNames& operator=(const UserNames&) = delete;
 
-  // Calls back with the name or number, at once where it is known.
+  // Calls back with the name or the id; at once if the name is cached.
   void Find(uid_t uid, std::function<void(const std::string& name)> use);
 
   static std::string AskSystem(uid_t uid);

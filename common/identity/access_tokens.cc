@@ -49,7 +49,10 @@ Result<AccessToken> ParseToken(const io::JsonValue& value, std::string_view file
   if (!role) fields.AddError("role", role.error().message);
   token.role = role.value_or(Role::kViewer);
   token.sha256 = fields.RequiredString("sha256");
-  if (!IsHash(token.sha256)) fields.AddError("sha256", "not 64 hexadecimal digits");
+  if (!IsHash(token.sha256))
+    fields.AddError(
+        "sha256",
+        "the value is not 64 hexadecimal digits (create tokens with: espalier token make)");
   token.made = TakeTime(fields, "made").value_or(WallTime());
   token.until = TakeTime(fields, "until");
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
@@ -63,7 +66,7 @@ std::string_view RoleName(Role role) { return kRoleNames.NameOf(role); }
 Result<Role> ParseRole(std::string_view name) {
   if (const auto role = kRoleNames.Find(name)) return *role;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is no role (viewer, operator, admin)", name));
+              fmt::format("\"{}\" is not a role (write viewer, operator or admin)", name));
 }
 
 std::string MakeToken() {
@@ -130,7 +133,8 @@ const AccessToken* AccessTokens::FindByHash(std::string_view sha256, WallTime no
 
 Result<void> AccessTokens::Add(AccessToken token) {
   if (std::ranges::any_of(tokens_, [&](const auto& t) { return t.name == token.name; })) {
-    return Fail(ErrorCode::kAlreadyExists, fmt::format("{} has a token already", token.name));
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("{} has a token already (revoke it first)", token.name));
   }
   tokens_.push_back(std::move(token));
   return {};

@@ -8,7 +8,7 @@
 namespace espalier::identity {
 namespace {
 
-// One of our own times, or an error at its place.
+// Reads a time in the form of FormatWallTime; else adds an error at its place.
 WallTime TakeTime(io::JsonFields& fields, std::string_view key) {
   const Result<WallTime> time = ParseWallTime(fields.RequiredString(key), WallTime());
   if (time) return *time;
@@ -18,11 +18,11 @@ WallTime TakeTime(io::JsonFields& fields, std::string_view key) {
 
 std::string TakeKey(io::JsonFields& fields, std::string_view key) {
   std::string text = fields.RequiredString(key);
-  if (!io::IsCurveKey(text)) fields.AddError(key, "not a key of 40 characters");
+  if (!io::IsCurveKey(text)) fields.AddError(key, "the value is not a key of 40 characters");
   return text;
 }
 
-// What is to be done about a file that is missing.
+// Adds the remedy to the error for a missing file.
 template <typename T>
 Result<T> WithRemedy(Result<T> result, std::string_view remedy) {
   if (!result && result.error().code == ErrorCode::kNotFound) {
@@ -56,14 +56,16 @@ Result<KeyFile> ParseKeyFile(std::string_view text, std::string_view file_name) 
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   if (io::PublicKeyOf(file.keys.secret_key) != file.keys.public_key) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: the public key is not that of the secret key", file_name));
+                fmt::format("{}: the public key does not belong to the secret key (make a new pair "
+                            "with: espalier keys)",
+                            file_name));
   }
   return file;
 }
 
 Result<KeyFile> ReadKeyFile(const std::string& path) {
   const Result<std::string> text = WithRemedy(
-      ReadSecretFile(path), "`espalier keys make` makes it; insecure_plaintext does without");
+      ReadSecretFile(path), "create it with `espalier keys make`, or set insecure_plaintext");
   if (!text) return tl::unexpected<Error>(text.error());
   return ParseKeyFile(*text, path);
 }
@@ -85,16 +87,19 @@ Result<std::vector<std::string>> ParseControllerKeys(std::string_view text,
   for (const io::JsonValue& item : fields.RequiredArray("controller_public_keys")) {
     keys.push_back(item.text);
     if (io::IsCurveKey(item.text)) continue;
-    fields.AddError("controller_public_keys", "not keys of 40 characters");
+    fields.AddError("controller_public_keys", "a value is not a key of 40 characters");
   }
-  if (keys.empty()) fields.AddError("controller_public_keys", "there is no key");
+  if (keys.empty())
+    fields.AddError("controller_public_keys",
+                    "the list has no key (copy controller.pub from the controller)");
   if (Result<void> finished = fields.Finish(); !finished) return Propagate(finished);
   return keys;
 }
 
 Result<std::vector<std::string>> ReadControllerKeys(const std::string& path) {
-  const Result<std::string> text = WithRemedy(
-      ReadTrustedFile(path), "`espalier keys make` makes it beside the controller's key");
+  const Result<std::string> text =
+      WithRemedy(ReadTrustedFile(path),
+                 "`espalier keys make` creates it beside the controller's key; copy it from there");
   if (!text) return tl::unexpected<Error>(text.error());
   return ParseControllerKeys(*text, path);
 }

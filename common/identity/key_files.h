@@ -10,7 +10,7 @@
 
 namespace espalier::identity {
 
-// A key pair and whose it is: an agent's name, or "controller" (docs/formats.md).
+// A key pair and its owner: an agent's name, or "controller" (docs/formats.md).
 struct KeyFile {
   std::string name;
   io::CurveKeys keys;
@@ -18,11 +18,11 @@ struct KeyFile {
 };
 std::string FormatKeyFile(const KeyFile& file);
 Result<KeyFile> ParseKeyFile(std::string_view text, std::string_view file_name);
-// Errors: kPermissionDenied where others can read it; kInvalidArgument "FILE:LINE:COL: what", also
-// where the keys are no pair; kNotFound with the command that makes one.
+// Errors: kPermissionDenied if other users can read the file; kInvalidArgument "FILE:LINE:COL:
+// what", also if the keys are not a pair; kNotFound, with the command that creates the file.
 Result<KeyFile> ReadKeyFile(const std::string& path);
 
-// The public keys of the controller that agents are to trust: one, or two while it rotates.
+// Reads the public keys of the controller that agents trust: one, or two during a rotation.
 std::string FormatControllerKeys(const std::vector<std::string>& keys);
 Result<std::vector<std::string>> ParseControllerKeys(std::string_view text,
                                                      std::string_view file_name);

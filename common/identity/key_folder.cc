@@ -31,7 +31,7 @@ Result<void> MakeFolder(const std::string& path, mode_t mode) {
   const int error = errno;
   return Fail(
       error == EACCES || error == EROFS ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
-      fmt::format("{}: cannot make the folder: {}", path, std::strerror(error)));
+      fmt::format("{}: cannot create the folder: {}", path, std::strerror(error)));
 }
 
 Result<void> CheckName(const std::string& name) {
@@ -42,7 +42,7 @@ Result<void> CheckName(const std::string& name) {
               fmt::format("\"{}\": a name has 1 to {} visible characters", name, kMaxNameBytes));
 }
 
-// A name may hold what would lead to another folder.
+// Encodes characters of a name that would lead to another folder.
 std::string FileNameOf(const std::string& name) {
   std::string file;
   for (const char c : name) {
@@ -66,7 +66,7 @@ Result<KeyFolder> KeyFolder::Open(const std::string& path) {
   if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("{}: {}", path,
-                            errno == EWOULDBLOCK ? "another command changes it (try again)"
+                            errno == EWOULDBLOCK ? "another command is changing it (try again)"
                                                  : std::strerror(errno)));
   }
   KeyFolder folder(path, std::move(lock));
@@ -87,7 +87,9 @@ Result<void> KeyFolder::MakeController(WallTime now) {
   const std::string path = PathOf("controller.key");
   if (Exists(path)) {
     return Fail(ErrorCode::kAlreadyExists,
-                fmt::format("{}: the controller has a key already (rotate it)", path));
+                fmt::format("{}: the controller has a key already (replace it with: espalier keys "
+                            "rotate --controller)",
+                            path));
   }
   const io::CurveKeys keys = io::MakeCurveKeys();
   Result<void> written =
@@ -121,7 +123,8 @@ Result<std::string> KeyFolder::RotateAgent(const std::string& name, WallTime old
                                            WallTime now) {
   KeyRing ring = ring_;
   if (ring.LimitUntil(name, old_until, now) == 0) {
-    return Fail(ErrorCode::kNotFound, fmt::format("agent {} has no key (make one)", name));
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("agent {} has no key (create one with: espalier keys make)", name));
   }
   Result<std::string> path = AddAgentKey(name, ring, now);
   if (!path) return path;
@@ -143,7 +146,7 @@ Result<std::string> KeyFolder::AddAgentKey(const std::string& name, KeyRing& rin
 Result<void> KeyFolder::RevokeAgent(const std::string& name, WallTime now) {
   KeyRing ring = ring_;
   if (ring.Revoke(name, now) == 0) {
-    return Fail(ErrorCode::kNotFound, fmt::format("agent {} has no key that is good", name));
+    return Fail(ErrorCode::kNotFound, fmt::format("agent {} has no valid key", name));
   }
   ::unlink(PathOf("agents/" + FileNameOf(name)).c_str());
   return StoreRing(std::move(ring));
@@ -154,10 +157,11 @@ Result<void> KeyFolder::PrepareController(WallTime now) {
   if (!present) return tl::unexpected<Error>(present.error());
   const std::string next = PathOf("controller.next.key");
   if (Exists(next)) {
-    return Fail(ErrorCode::kFailedPrecondition,
-                fmt::format("{}: is there already (give controller.pub to all agents, then "
-                            "--finish)",
-                            next));
+    return Fail(
+        ErrorCode::kFailedPrecondition,
+        fmt::format("{}: the next key exists already (give controller.pub to all agents, then "
+                    "rotate with --finish)",
+                    next));
   }
   const io::CurveKeys keys = io::MakeCurveKeys();
   if (Result<void> written = WriteKey(next, kController, keys, now); !written) return written;

@@ -13,39 +13,41 @@
 
 namespace espalier::identity {
 
-// The controller's folder of keys, as `espalier keys` and `espalier token` change it:
-//   controller.key       its secret; controller.next.key: the one that it will have
-//   controller.pub       its public key (both while it rotates), for all agents
+// The controller's key folder, which `espalier keys` and `espalier token` change:
+//   controller.key       the controller's key pair; controller.next.key: the next one
+//   controller.pub       its public key (two keys during a rotation), for all agents
 //   agents.pub           the agents' public keys and names
-//   agents/NAME.key      an agent's secret, to be moved to its host
-//   tokens               who may use HTTP, and as what
-// Every change is durable and whole. One process at a time changes it.
+//   agents/NAME.key      an agent's key pair, to be moved to its host
+//   tokens               names, roles and hashes of the HTTP tokens
+// Every change is durable and atomic. Only one process at a time can change the folder.
 class KeyFolder {
  public:
-  // Makes the folder where it is missing. Errors: kUnavailable while another process changes it;
-  // the system's; whatever is wrong with the files in it.
+  // Opens the folder and creates it if it is missing. Errors: kUnavailable while another process
+  // changes it; those of the system; those of the files in it.
   static Result<KeyFolder> Open(const std::string& path);
 
   const KeyRing& ring() const { return ring_; }
   const AccessTokens& tokens() const { return tokens_; }
 
-  // Errors: kAlreadyExists where there is one.
+  // Errors: kAlreadyExists if the controller has a key.
   Result<void> MakeController(WallTime now);
-  // The first keys of these agents: the files that hold them. Errors (nobody gets one then):
-  // kAlreadyExists where one has a good key; kInvalidArgument for a name that no agent can have.
+  // Makes the first keys of these agents and returns their files. If there is an error, it makes
+  // none: kAlreadyExists if an agent has a valid key; kInvalidArgument for an invalid name.
   Result<std::vector<std::string>> MakeAgents(const std::vector<std::string>& names, WallTime now);
-  // A new key, while the one before it is good until then: the file that holds it.
-  // Errors: kNotFound where it has none.
+  // Makes a new key and returns its file; the old key stays valid until `old_until`.
+  // Errors: kNotFound if the agent has no key.
   Result<std::string> RotateAgent(const std::string& name, WallTime old_until, WallTime now);
-  // Errors: kNotFound where the agent has no good key.
+  // Errors: kNotFound if the agent has no valid key.
   Result<void> RevokeAgent(const std::string& name, WallTime now);
 
-  // First a next key, which agents are to learn (controller.pub); when all have, it becomes the
-  // controller's. Errors: kFailedPrecondition where that was done, or was not done before.
+  // Rotate the controller's key in two steps. Prepare makes the next key, which agents must get
+  // with controller.pub; once all have it, Finish puts it in force. Errors: kFailedPrecondition if
+  // the rotation was already prepared, or was not prepared before Finish.
   Result<void> PrepareController(WallTime now);
   Result<void> FinishController();
 
-  // The token, which is nowhere else. Errors: kAlreadyExists for a name that has one.
+  // Returns a new token, of which only the hash is stored. Errors: kAlreadyExists if the name has
+  // one.
   Result<std::string> MakeToken(const std::string& name, Role role, std::optional<WallTime> until,
                                 WallTime now);
   // Errors: kNotFound.

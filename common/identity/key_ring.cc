@@ -24,9 +24,9 @@ Result<AgentKey> ParseKey(const io::JsonValue& value, std::string_view file_name
   AgentKey key;
   key.name = fields.RequiredString("name");
   key.public_key = fields.RequiredString("public_key");
-  if (key.name.empty()) fields.AddError("name", "field \"name\" is empty");
+  if (key.name.empty()) fields.AddError("name", "field \"name\" is empty (write the agent's name)");
   if (!io::IsCurveKey(key.public_key)) {
-    fields.AddError("public_key", "not a key of 40 characters");
+    fields.AddError("public_key", "the value is not a key of 40 characters");
   }
   key.made = TakeTime(fields, "made").value_or(WallTime());
   key.until = TakeTime(fields, "until");
@@ -58,8 +58,9 @@ Result<KeyRing> KeyRing::Parse(std::string_view text, std::string_view file_name
 Result<KeyRing> KeyRing::Read(const std::string& path) {
   const Result<std::string> text = ReadTrustedFile(path);
   if (!text && text.error().code == ErrorCode::kNotFound) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("{} (`espalier keys make AGENT...` makes it)", text.error().message));
+    return Fail(
+        ErrorCode::kNotFound,
+        fmt::format("{} (create it with: espalier keys make AGENT...)", text.error().message));
   }
   if (!text) return tl::unexpected<Error>(text.error());
   return Parse(*text, path);
@@ -94,7 +95,8 @@ bool KeyRing::HasGoodKey(const std::string& name, WallTime now) const {
 
 Result<void> KeyRing::Add(AgentKey key) {
   if (!by_key_.emplace(key.public_key, keys_.size()).second) {
-    return Fail(ErrorCode::kAlreadyExists, fmt::format("key {} is there twice", key.public_key));
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("key {} appears twice (remove one)", key.public_key));
   }
   keys_.push_back(std::move(key));
   return {};

@@ -11,41 +11,41 @@
 
 namespace espalier::identity {
 
-// A public key, the agent that it is bound to, and how long it is good.
+// A public key, the agent that it is bound to, and its validity.
 struct AgentKey {
   std::string name;
   std::string public_key;
   WallTime made;
-  std::optional<WallTime> until;    // good until then: a newer one takes its place
-  std::optional<WallTime> revoked;  // not good since then
+  std::optional<WallTime> until;    // valid until then, as a newer key replaces it
+  std::optional<WallTime> revoked;  // not valid since then
 
   bool IsGood(WallTime now) const { return !revoked && (!until || now < *until); }
 };
 
-// All agents' public keys that the controller has ever given, by which it knows who may connect
-// (docs/formats.md). Keys that are not good any more stay, so that they are never taken again.
+// The public keys of all agents, by which the controller knows which agents may connect
+// (docs/formats.md). Expired and revoked keys stay, so that they are never accepted again.
 // Thread safety: none.
 class KeyRing {
  public:
-  // Errors: kInvalidArgument "FILE:LINE:COL: what", also for one key twice.
+  // Errors: kInvalidArgument "FILE:LINE:COL: what", also for a repeated key.
   static Result<KeyRing> Parse(std::string_view text, std::string_view file_name);
-  // Besides: kPermissionDenied where others can change it; those of io::ReadFile.
+  // Errors: those of Parse and io::ReadFile; kPermissionDenied if other users can change the file.
   static Result<KeyRing> Read(const std::string& path);
   std::string Format() const;
 
-  // Whose key it is, if it is good. O(1).
+  // The agent's name, if the key is valid now. O(1).
   std::optional<std::string> NameOf(std::string_view public_key, WallTime now) const;
   const std::vector<AgentKey>& keys() const { return keys_; }
   bool HasGoodKey(const std::string& name, WallTime now) const;
 
-  // Errors: kAlreadyExists for a key that is there.
+  // Errors: kAlreadyExists for a known key.
   Result<void> Add(AgentKey key);
-  // The good keys of this name are good no longer than until then. How many there were.
+  // Limits the validity of the valid keys of this name; returns their number.
   int LimitUntil(const std::string& name, WallTime until, WallTime now);
   int Revoke(const std::string& name, WallTime now);
 
  private:
-  std::vector<AgentKey> keys_;  // in the order in which they were made
+  std::vector<AgentKey> keys_;  // in the order of creation
   std::unordered_map<std::string, std::size_t> by_key_;
 };
 

@@ -11,18 +11,19 @@ namespace {
 
 Result<std::string> ReadUnlessMode(const std::string& path, mode_t forbidden,
                                    const std::string& trouble, const std::string& remedy) {
-  // Of what was opened: the path could lead elsewhere a moment later.
+  // Checks the opened file, as the path could lead to another one a moment later.
   return io::ReadFile(path, [&](const struct stat& status) -> Result<void> {
     const auto refuse = [&](const std::string& why, const std::string& command) {
       return Fail(ErrorCode::kPermissionDenied,
                   fmt::format("{}: {} ({} {})", path, why, command, path));
     };
     if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-      return refuse(fmt::format("belongs to the user {}, who can {} it", status.st_uid, trouble),
-                    "chown root");
+      return refuse(
+          fmt::format("the file belongs to user {}, who can {} it", status.st_uid, trouble),
+          "chown root");
     }
     if ((status.st_mode & forbidden) != 0) {
-      return refuse(fmt::format("other users can {} it", trouble), "chmod " + remedy);
+      return refuse(fmt::format("other users can {} the file", trouble), "chmod " + remedy);
     }
     return {};
   });

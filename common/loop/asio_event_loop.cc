@@ -14,22 +14,22 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// now + delay, without overflow; a delay that has passed is none.
+// now + delay, without overflow; a negative delay counts as zero.
 TimePoint Deadline(TimePoint now, Duration delay) {
   const Duration room = TimePoint::max() - now - Duration(1);
   return now + std::clamp(delay, Duration::zero(), room);
 }
 
-// All timers of a loop behind one Asio timer: due timers run in the order of their deadlines and,
-// where those are equal, of their making (Asio promises neither), and a destroyed one never runs
-// even if it was already due.
+// Runs all timers of a loop with one Asio timer. Due timers run in the order of their deadlines
+// and, if those are equal, of their creation, which Asio does not guarantee. A destroyed timer
+// never runs, even if it was already due.
 class TimerQueue {
  public:
   explicit TimerQueue(asio::io_context& context) : alarm_(std::in_place, context) {}
 
-  // Before the context goes. Timers that the context's handlers own may still be destroyed.
+  // Call before the context is destroyed. Timers that its handlers own may be destroyed later.
   void Shutdown() {
-    // One by one, as a callback may own timers, whose end looks into the map.
+    // One by one, as a callback may own timers, whose destruction uses the map.
     while (!pending_.empty()) pending_.extract(pending_.begin());
     alarm_.reset();
   }
@@ -56,7 +56,7 @@ class TimerQueue {
     const Key key_;
   };
 
-  // Wakes up for the earliest timer. An alarm set for one that was cancelled since rings in vain.
+  // Sets the alarm for the earliest timer. An alarm for a timer that was cancelled has no effect.
   void Arm(TimePoint now) {
     if (pending_.empty() || pending_.begin()->first.first >= armed_for_) return;
     armed_for_ = pending_.begin()->first.first;
@@ -86,7 +86,7 @@ class TimerQueue {
   TimePoint armed_for_ = TimePoint::max();
 };
 
-// Keeps itself alive through the handler that waits, so that its callback may destroy its Timer.
+// A watch whose pending handler keeps it alive, so that its callback may destroy its Timer.
 template <typename Watch>
 class WatchHandle : public Timer {
  public:
@@ -151,7 +151,7 @@ class SignalWatch : public std::enable_shared_from_this<SignalWatch> {
 
   void Cancel() {
     cancelled_ = true;
-    error_code ignored;  // nothing to do where it fails: the watch is silent from now on
+    error_code ignored;  // the watch is silent from now on, even if this fails
     signals_.clear(ignored);
     signals_.cancel(ignored);
   }
@@ -188,7 +188,7 @@ void AsioEventLoop::Run() {
     const auto work = asio::make_work_guard(impl_->context);
     impl_->context.run();
   }
-  impl_->context.restart();  // after the guard, whose end stops a context without work
+  impl_->context.restart();  // after the guard's destruction, which stops a context without work
 }
 
 void AsioEventLoop::Stop() { impl_->context.stop(); }

@@ -10,8 +10,8 @@ namespace espalier::io {
 
 // The real event loop: Boost.Asio on one thread and CLOCK_MONOTONIC.
 //
-// Everything made with a loop (timers, watches, buses, servers) is destroyed before it, or inside
-// callbacks that it still holds.
+// Everything that uses a loop (timers, watches, buses, servers) must be destroyed before it, or
+// inside callbacks that it still holds.
 class AsioEventLoop : public EventLoop {
  public:
   AsioEventLoop();
@@ -19,8 +19,7 @@ class AsioEventLoop : public EventLoop {
 
   // Runs callbacks on the calling thread until Stop.
   void Run();
-  // Thread-safe; Run returns after the callback at hand. Without a Run at hand the next one
-  // returns at once.
+  // Makes Run return after the current callback, or the next Run return at once. Thread-safe.
   void Stop();
 
   TimePoint Now() const override;
@@ -28,12 +27,12 @@ class AsioEventLoop : public EventLoop {
   [[nodiscard]] TimerPtr After(Duration delay, Callback callback) override;
 
   // Calls back whenever the descriptor (not owned, pollable) is readable, until the Timer is
-  // destroyed, which must come before the descriptor is closed. One watch a descriptor at a time.
+  // destroyed. Destroy it before closing the descriptor. One watch per descriptor at a time.
   [[nodiscard]] TimerPtr WatchReadable(int fd, Callback callback);
-  // The same for writing; connecting and broken sockets become writable when that is decided.
+  // The same for writing; a connecting socket becomes writable when it is connected or has failed.
   [[nodiscard]] TimerPtr WatchWritable(int fd, Callback callback);
-  // Calls back once for each of these signals that arrives, until the Timer is destroyed. Signals
-  // that arrive faster than they are handled may count as one.
+  // Calls back for each of these signals that arrives, until the Timer is destroyed. Signals that
+  // arrive faster than they are handled may be merged.
   [[nodiscard]] TimerPtr WatchSignals(std::span<const int> signals,
                                       std::function<void(int)> callback);
 

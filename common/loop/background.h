@@ -7,14 +7,14 @@
 
 namespace espalier::io {
 
-// A thread for work that would keep a loop waiting: one piece after the other, in order.
-// Thread safety: Run from any thread. The destructor waits for the piece at hand and drops the
-// others; what is done by then may still be posted, so the loop outlives this.
+// A thread that does work which would block a loop, one piece after another in order.
+// Thread safety: Run from any thread. The destructor waits for the current piece and drops the
+// others. It may still post results, so the loop must outlive this.
 class Background {
  public:
   explicit Background(EventLoop& loop) : loop_(loop) {}
 
-  // Does the work in the thread, and then posts `done` on the loop.
+  // Does the work on the thread and then posts `done` on the loop.
   void Run(std::function<void()> work, std::function<void()> done);
 
  private:

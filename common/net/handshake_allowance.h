@@ -9,13 +9,13 @@
 
 namespace espalier::io {
 
-// How many TLS handshakes, each of which costs about a millisecond of a processor, one address may
-// begin (of IPv6: one /64, as a host has all of it): 50 at one moment, and 20 a second. 4,096
-// addresses are told apart at a time; while all of these are busy, others have to wait.
+// Limits the TLS handshakes, about a millisecond of CPU time each, that one address may begin: 50
+// at once and 20 per second. An IPv6 /64 counts as one address, as a host owns all of it. Up to
+// 4,096 addresses are tracked at a time; while all of these are busy, others have to wait.
 // Thread safety: none.
 class HandshakeAllowance {
  public:
-  // False where the source has to wait.
+  // Returns false if the source has to wait.
   bool Take(const SocketAddress& source, TimePoint now);
 
  private:

@@ -20,7 +20,7 @@ constexpr std::string_view kUnixPrefix = "unix:";
 
 tl::unexpected<Error> Malformed(const std::string& text) {
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: not an address (want HOST:PORT, [IPV6]:PORT or unix:PATH)", text));
+              fmt::format("{}: not an address (write HOST:PORT, [IPV6]:PORT or unix:PATH)", text));
 }
 
 Result<SocketAddress> UnixAddress(const std::string& text) {
@@ -29,8 +29,9 @@ Result<SocketAddress> UnixAddress(const std::string& text) {
   auto& unix_address = reinterpret_cast<sockaddr_un&>(address.storage);
   if (path.empty()) return Malformed(text);
   if (path.size() >= sizeof unix_address.sun_path) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: a socket's path has at most {} bytes",
-                                                         text, sizeof unix_address.sun_path - 1));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the path of a socket has at most {} bytes", text,
+                            sizeof unix_address.sun_path - 1));
   }
   unix_address.sun_family = AF_UNIX;
   std::copy(path.begin(), path.end(), unix_address.sun_path);
@@ -102,8 +103,8 @@ Result<void> CheckMetricsAddress(const std::string& text, bool insecure_http) {
   if (insecure_http || IsLocalAddress(text)) return {};
   return Fail(
       ErrorCode::kInvalidArgument,
-      fmt::format("\"{}\" would show the metrics to whoever reaches it, as plain text (use a "
-                  "loopback address or unix:PATH, or say insecure_http: true)",
+      fmt::format("\"{}\" would serve the metrics as plain text to anyone who reaches it (use a "
+                  "loopback address or unix:PATH, or set insecure_http: true)",
                   text));
 }
 

@@ -20,7 +20,7 @@
 namespace espalier {
 namespace {
 
-// The user's PATH, and where ip, tc and nft live, which not every user's PATH has.
+// The user's PATH and the folders of ip, tc and nft, which may not be in it.
 std::string SearchPath() {
   const char* path = std::getenv("PATH");
   return fmt::format("{}:/usr/local/sbin:/usr/sbin:/sbin",
@@ -43,7 +43,7 @@ Result<std::string> FindProgram(const std::string& name) {
                                                                 : ""));
 }
 
-// Everything that execve needs, made before fork: nothing is allocated after it.
+// Everything that execve needs, prepared before fork, as nothing may be allocated after it.
 struct Prepared {
   std::string program;
   std::vector<std::string> environment;
@@ -83,18 +83,18 @@ Result<Prepared> Prepare(const Command& command) {
   return prepared;
 }
 
-// Goes in and becomes the program; the errno value if that fails. Async-signal-safe.
+// Enters the place and executes the program; returns an errno value on failure. Async-signal-safe.
 int EnterAndExec(const Prepared& prepared) noexcept {
   if (prepared.place != nullptr) {
     if (const int error = prepared.place->Enter(prepared.node); error != 0) return error;
   }
-  // After Enter: a change of credentials clears it.
+  // After Enter, as a change of credentials clears it.
   if (prepared.die_with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::execve(prepared.program.c_str(), prepared.argv.data(), prepared.envp.data());
   return errno;
 }
 
-// A child reports by this code that it could not start; its errno value is on standard error.
+// The exit code of a child that could not start; it writes its errno value to standard error.
 constexpr int kCannotStart = 127;
 
 [[noreturn]] void ChildMain(const Prepared& prepared, int in, int out, int err) noexcept {
@@ -137,7 +137,7 @@ Result<UniqueFd> MemoryFile(std::string_view text) {
   if (!fd) return FailErrno("memfd_create", errno);
   while (!text.empty()) {
     const ssize_t n = ::write(fd.get(), text.data(), text.size());
-    if (n < 0) return FailErrno("write to memory file", errno);
+    if (n < 0) return FailErrno("writing to a memory file", errno);
     text.remove_prefix(static_cast<std::size_t>(n));
   }
   ::lseek(fd.get(), 0, SEEK_SET);
@@ -156,7 +156,7 @@ std::string CommandText(const Command& command) {
 Result<CommandOutput> RunCommand(const Command& command, std::string_view input) {
   Result<Prepared> prepared = Prepare(command);
   if (!prepared) return Propagate(prepared);
-  // Memory files instead of pipes: nobody can block on a full one.
+  // Memory files instead of pipes, as a full pipe could block either side.
   Result<UniqueFd> in = MemoryFile(input);
   if (!in) return Propagate(in);
   Result<UniqueFd> out = MemoryFile("");
@@ -184,7 +184,7 @@ Result<ChildProcess> ChildProcess::Start(const Command& command) {
   if (!prepared) return Propagate(prepared);
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  // Not a pipe: writing to a program that has ended must not raise SIGPIPE.
+  // A socket pair instead of a pipe, so that writing to a program that has ended raises no SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) {
     return FailErrno("socketpair", errno);
   }

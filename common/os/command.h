@@ -12,38 +12,40 @@
 
 namespace espalier {
 
-// Where a program can run instead of in its caller's surroundings: other namespaces, for instance.
+// A place where a program can run instead of its caller's environment, for example other
+// namespaces.
 class ExecutionContext {
  public:
   virtual ~ExecutionContext() = default;
   // Moves the calling process, which has one thread, into the part of the place that `node` names
-  // (nullptr: into the place's own). Returns 0 or an errno value. Called between fork and exec:
-  // async-signal-safe.
+  // (nullptr: its main part). Returns 0 or an errno value. Called between fork and exec, so it must
+  // be async-signal-safe.
   virtual int Enter(const char* node) const noexcept = 0;
 };
 
-// A program to run, in the caller's surroundings or in another place.
+// A program to run, in the caller's environment or in another place.
 struct Command {
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's
-  const ExecutionContext* place = nullptr;                       // none: where the caller is
-  std::string node;  // a part of the place; empty: the place's own
+  const ExecutionContext* place = nullptr;                       // null: the caller's own
+  std::string node;  // a part of the place; empty: its main part
 };
 
 struct CommandOutput {
-  int exit_code = 0;  // 128 + signal where one ended it
+  int exit_code = 0;  // 128 + signal if a signal ended it
   std::string out;
   std::string err;
 };
 
-// Runs to the end, with `input` as its standard input.
-// Errors: kNotFound if there is no such program, else what stood in the way of starting it.
+// Runs the command to its end, with `input` as its standard input.
+// Errors: kNotFound if there is no such program, else the reason why it did not start.
 Result<CommandOutput> RunCommand(const Command& command, std::string_view input = "");
-// The same; an exit code other than 0 is an error (kInternal) with what it wrote.
+// The same, but an exit code other than 0 is an error (kInternal) with the command's output.
 Result<std::string> RunOrFail(const Command& command, std::string_view input = "");
 
-// A running program whose standard input and output lead here; its errors go to the caller's.
-// Killed when this is destroyed, or when the thread that started it ends.
+// A running program with its standard input and output connected to this object, and its standard
+// error to the caller's. It is killed when this object is destroyed or the thread that started it
+// ends.
 class ChildProcess {
  public:
   static Result<ChildProcess> Start(const Command& command);
@@ -51,12 +53,12 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess();
 
-  pid_t pid() const { return pid_; }            // until it was waited for
+  pid_t pid() const { return pid_; }            // valid until Wait
   int output() const { return output_.get(); }  // to read from
-  // To its standard input. A program that is gone is no error here: its output ends.
+  // Writes to its standard input. It is not an error if the program is gone: its output ends then.
   Result<void> Write(std::string_view text);
   void Kill();
-  // Waits for its end; the exit code, 128 + signal where one ended it.
+  // Waits for its end and returns the exit code; 128 + signal if a signal ended it.
   int Wait();
 
  private:
@@ -67,7 +69,8 @@ class ChildProcess {
   UniqueFd output_;
 };
 
-// Becomes the command. Returns only if that fails. The process must have one thread.
+// Replaces the calling process by the command. Returns only if that fails. The process must have
+// one thread.
 Error ExecCommand(const Command& command);
 
 }  // namespace espalier

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uintptr_t kLargePage = std::uintptr_t{2} << 20;
 
-// A quarter of a page is worth a whole one.
+// From a quarter of a large page on, a whole large page is used.
 bool IsLarge(std::size_t bytes) { return bytes >= kLargePage / 4; }
 std::align_val_t Alignment(std::size_t bytes, std::size_t alignment) {
   return std::align_val_t{std::max<std::size_t>(alignment, IsLarge(bytes) ? kLargePage : 16)};

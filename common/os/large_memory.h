@@ -5,25 +5,24 @@
 
 namespace espalier {
 
-// Asks the system for large pages (2 MiB) in this part of the memory, where it has not been
-// touched yet: arrays of many megabytes that are filled once cost mostly page faults otherwise.
-// A hint, without effect where there are none. Any thread.
+// Asks the system for large pages (2 MiB) in a range of memory that is not touched yet. Otherwise
+// page faults are most of the cost of filling an array of many megabytes. Only a hint. Any thread.
 void AdviseLargePages(void* begin, std::size_t bytes);
 
-// reserve(), on large pages.
+// Reserves a vector's capacity on large pages.
 template <typename T>
 void ReserveLarge(std::vector<T>& vector, std::size_t count) {
   vector.reserve(count);
   AdviseLargePages(vector.data(), vector.capacity() * sizeof(T));
 }
 
-// Memory on large pages from its first byte on, where it is large and there are any.
-// Any thread; FreeLarge wants the same numbers again.
+// Allocates memory, on large pages from its first byte on if it is large and the system has them.
+// Call FreeLarge with the same numbers. Any thread.
 void* AllocateLarge(std::size_t bytes, std::size_t alignment);
 void FreeLarge(void* memory, std::size_t bytes, std::size_t alignment);
 
-// The allocator for it: arrays of a megabyte and more that are looked up all over would miss the
-// TLB with every look-up on small pages.
+// An allocator with AllocateLarge, for arrays of a megabyte or more with random access: on small
+// pages each access would miss the TLB.
 template <typename T>
 struct LargePages {
   using value_type = T;

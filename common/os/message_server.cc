@@ -79,7 +79,7 @@ bool MessageServer::Accept(UniqueFd socket) {
   return true;
 }
 
-// Neither the listener's, nor one that is in use.
+// The next number that is neither the listener's nor in use.
 std::uint32_t MessageServer::NextNumber() {
   do {
     ++last_number_;

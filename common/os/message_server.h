@@ -13,20 +13,21 @@
 
 namespace espalier {
 
-// The server's end of a SEQPACKET unix socket that programs of all users may call: knows who calls
-// and how many callers each user has, and says which caller has something to read.
+// The server's end of a SEQPACKET unix socket that programs of all users may call. It identifies
+// the callers, limits how many each user has, and reports which callers have something to read.
 //
 // Callers are not trusted. A caller is silent until it is admitted. There are at most `most` silent
-// callers and as many admitted ones, of one user at most `max_per_user` of each kind. The oldest
-// silent caller gives way to the next one: one of the same user's where that is the limit, so that
-// nobody keeps others out by saying nothing.
+// and `most` admitted callers, and at most `max_per_user` of each kind per user. A new caller
+// replaces the oldest silent one (of the same user, if that user's limit is reached), so that
+// silent callers cannot exclude others.
 //
-// Thread safety: one thread. Never blocks. Complexity: O(log callers) for each that has something
-// to read, O(callers) to make room.
+// Thread safety: one thread. Never blocks. Complexity: O(log callers) for each caller with
+// something to read, O(callers) to make room.
 class MessageServer {
  public:
   struct Caller {
-    std::uint32_t number = 0;  // from 1, in the order of connection; used again after 2^32 callers
+    std::uint32_t number =
+        0;  // from 1, in the order of connection; wraps around after 2^32 callers
     LocalPeer peer;
     UniqueFd socket;
     bool is_admitted = false;
@@ -36,21 +37,21 @@ class MessageServer {
     std::size_t max_per_user;
   };
   struct Handlers {
-    // The caller has something to read, or has hung up. False: it has to go.
+    // The caller has something to read, or has hung up. Return false to remove it.
     std::function<bool(Caller&)> on_readable;
-    // The caller goes; its socket is still open.
+    // The caller is being removed; its socket is still open.
     std::function<void(const Caller&)> on_gone;
-    // A caller was turned away before it was admitted.
+    // A caller was refused or removed before it was admitted.
     std::function<void()> on_refused;
   };
 
   MessageServer(Limits limits, Handlers handlers);
-  // Removes the socket's file.
+  // Also removes the socket's file.
   ~MessageServer();
   MessageServer(const MessageServer&) = delete;
   MessageServer& operator=(const MessageServer&) = delete;
 
-  // Errors: those of ListenOnPath, and kInternal where the system has no descriptors left.
+  // Errors: those of ListenOnPath, and kInternal if the system has no descriptors left.
   Result<void> Listen(const std::string& path);
 
   // Readable when HandleReady has something to do. Level-triggered.
@@ -58,10 +59,10 @@ class MessageServer {
   // Accepts callers and calls the handlers. Bounded work.
   void HandleReady();
 
-  // False, and nothing is changed, where there are too many admitted callers, in all or of its
-  // user.
+  // Admits the caller. Returns false and changes nothing if there are too many admitted callers, in
+  // total or of its user.
   bool Admit(Caller& caller);
-  // Not from within on_gone, and in on_readable by returning false.
+  // Removes a caller. Do not call it in on_gone; in on_readable, return false instead.
   void Remove(std::uint32_t number);
 
   std::size_t admitted() const { return admitted_.used(); }

@@ -23,7 +23,7 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\": the path of a socket has 1 to {} characters", path,
+                fmt::format("\"{}\": the path of a socket must have 1 to {} characters", path,
                             sizeof(address.sun_path) - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -46,7 +46,7 @@ bool Connect(const UniqueFd& socket, const sockaddr_un& address) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// Also where its queue is full.
+// True if a process listens at the address, even if its queue is full.
 bool Answers(const sockaddr_un& address) {
   return Connect(Open(SOCK_NONBLOCK), address) || errno == EAGAIN;
 }

@@ -11,40 +11,43 @@
 
 namespace espalier {
 
-// SEQPACKET unix sockets between programs of a host: a message is one piece, with at most one file.
+// SEQPACKET unix sockets between programs of a host. A message arrives whole, with at most one
+// file.
 
-// Programs of all users may connect: the mode of the folder is the operator's to choose. What a
-// dead process left behind is replaced. Accepting does not block. Errors: kInvalidArgument for a
-// path that is no socket's, kAlreadyExists where somebody answers there, kNotFound and
-// kPermissionDenied for its folder, else kUnavailable.
+// Listens on a path. Programs of all users may connect; operators restrict access by the mode of
+// the folder. The socket of a dead process is replaced. Accepting does not block. Errors:
+// kInvalidArgument if the path is invalid or not a socket, kAlreadyExists if another process
+// answers there, kNotFound and kPermissionDenied for its folder, else kUnavailable.
 Result<UniqueFd> ListenOnPath(const std::string& path);
 
-// Errors: kInvalidArgument as above, kUnavailable where nobody listens.
+// Errors: kInvalidArgument as above, kUnavailable if no process listens.
 Result<UniqueFd> ConnectToPath(const std::string& path);
 
-// Whether somebody listens at that path; does not wait.
+// True if a process listens on the path; does not wait.
 bool IsListenedTo(const std::string& path);
 
-// Accepts a caller, whose socket does not block. Where this process has no descriptors left the
-// caller is sent away by means of `spare`, one that is kept for that: otherwise the listener would
-// stay readable, and its loop never rest. None where nobody calls, or nobody could be accepted.
+// Accepts a caller with a non-blocking socket; none if there is no caller or accepting fails. If
+// this process has no descriptors left, `spare` is used to accept and close the connection:
+// otherwise the listener would stay readable and its loop would spin.
 std::optional<UniqueFd> AcceptCaller(int listener, UniqueFd& spare);
 
-// Who is at the other end of a connection, as the kernel saw it when it was made (SO_PEERCRED).
+// The process at the other end of a connection, as the kernel recorded it at connect (SO_PEERCRED).
 struct LocalPeer {
   uid_t user = 0;
   pid_t process = 0;
 };
 std::optional<LocalPeer> LocalPeerOf(int socket);
 
-// Whether the whole message went. `file`: -1 for none.
+// Sends a message; returns whether all of it was sent. `file`: -1 for none.
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file = -1);
 
 struct ReceivedMessage {
-  std::size_t bytes = 0;  // of all that came, also of what did not fit; 0: the other side has gone
+  std::size_t bytes =
+      0;  // size of the whole message, even if it did not fit; 0: the other side is gone
   UniqueFd file;
 };
-// None where nothing is there yet and wait is false. Files beyond the first are closed.
+// Receives a message; none if there is none yet and wait is false. Files beyond the first are
+// closed.
 std::optional<ReceivedMessage> ReceiveMessage(int socket, void* data, std::size_t bytes, bool wait);
 
 }  // namespace espalier

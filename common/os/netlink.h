@@ -10,19 +10,20 @@
 #include <span>
 #include <string>
 
-// Walks netlink messages and their attributes with libmnl; link espalier_netlink. A message or an
-// attribute that is cut off, or whose length is impossible, ends the walk.
+// Walks netlink messages and their attributes with libmnl; link espalier_netlink. A truncated
+// message or attribute, or one with an impossible length, ends the walk.
 namespace espalier::netlink {
 
 using Bytes = std::span<const std::byte>;
 
-// Calls `use` with the header and the payload of each whole message. `bytes` is aligned as a
-// message is.
+// Calls `use` with the header and the payload of each whole message. `bytes` must have the
+// alignment of a message.
 template <typename Use>
 void ForEachMessage(Bytes bytes, const Use& use) {
   auto left = static_cast<int>(bytes.size());
   const auto* message = reinterpret_cast<const nlmsghdr*>(bytes.data());
-  // Not mnl_nlmsg_ok: that of libmnl 1.0.4 accepts lengths from 2 GiB, which it takes for negative.
+  // Not mnl_nlmsg_ok: in libmnl 1.0.4 it accepts lengths from 2 GiB on, which it treats as
+  // negative.
   for (; NLMSG_OK(message, left); message = mnl_nlmsg_next(message, &left)) {
     const auto* const payload = static_cast<const std::byte*>(mnl_nlmsg_get_payload(message));
     use(*message, Bytes(payload, mnl_nlmsg_get_payload_len(message)));
@@ -43,14 +44,14 @@ void ForEachAttribute(Bytes bytes, const Use& use) {
   }
 }
 
-// An unsigned number of one to four bytes; what it lacks of four counts as zero.
+// Reads an unsigned number of one to four bytes; missing bytes count as zero.
 inline std::uint32_t NumberIn(Bytes value) {
-  std::uint32_t number = 0;  // little-endian, as the hosts that this is built for
+  std::uint32_t number = 0;  // little-endian, like the hosts that this is built for
   std::memcpy(&number, value.data(), std::min(value.size(), sizeof(number)));
   return number;
 }
 
-// Up to its zero, if it has one.
+// Reads text up to its terminating zero, if it has one.
 inline std::string TextIn(Bytes value) {
   const auto* const text = reinterpret_cast<const char*>(value.data());
   return {text, ::strnlen(text, value.size())};

@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-// The failure of a system call: "what: message of errno", with kPermissionDenied for EPERM and
-// EACCES, else kInternal.
+// Returns the error of a failed system call: "what: message of errno", with kPermissionDenied for
+// EPERM and EACCES, else kInternal.
 tl::unexpected<Error> FailErrno(const std::string& what, int error);
 
 }  // namespace espalier

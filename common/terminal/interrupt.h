@@ -2,7 +2,7 @@
 
 namespace espalier::cli {
 
-// From its making on, Ctrl-C is noted instead of ending the program.
+// From its construction on, Ctrl-C sets a flag instead of ending the program.
 class Interrupt {
  public:
   Interrupt();

@@ -6,8 +6,8 @@
 
 namespace espalier::cli {
 
-// How far a long command is: one line on standard error, from when it has taken a second. On a
-// terminal the line is rewritten, elsewhere each is a line of its own. Thread safety: one thread.
+// Shows the progress of a long command on standard error, once it has taken a second: on a terminal
+// by rewriting one line, elsewhere by writing new lines. Thread safety: one thread.
 class ProgressLine {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,26 +20,26 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool is_on_terminal() const { return is_on_terminal_; }
-  // Whether it is time for another line; if so, the caller shows one.
+  // True if it is time for another line, which the caller must then show.
   bool IsDue(Clock::time_point now = Clock::now());
   void Show(std::string_view text);
-  // What follows on the terminal begins on an empty line.
+  // Clears the line, so that other output on the terminal begins on an empty one.
   void Clear();
 
  private:
   const bool is_on_terminal_;
   const Clock::duration pause_;
   Clock::time_point next_;
-  bool is_open_ = false;  // there is a line on the terminal
+  bool is_open_ = false;  // a line is shown on the terminal
 };
 
-// How many of the parts of a command have begun, and which: on a terminal each, elsewhere one
-// every ten seconds.
+// Shows which part of a command has begun, and its number: every part on a terminal, elsewhere at
+// most one every ten seconds.
 class Progress {
  public:
   Progress(std::string what, int total);
 
-  // Another part is about to begin.
+  // Reports that another part begins.
   void Next(std::string_view part);
 
  private:

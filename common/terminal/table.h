@@ -9,10 +9,10 @@ namespace espalier::cli {
 
 struct Column {
   std::string title;
-  std::string key;  // of the member shown
+  std::string key;  // of the member to show
 };
 
-// JSON objects as the rows of an aligned table on standard output.
+// Prints JSON objects as the rows of an aligned table on standard output.
 void PrintTable(const std::vector<Column>& columns, const std::vector<io::JsonValue>& rows);
 
 }  // namespace espalier::cli

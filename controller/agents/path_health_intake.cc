@@ -52,7 +52,7 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
     link_health_.HandlePathFailure(id, flow, report.path_id);
     has_failures = true;
     state_.history.RecordOf(
-        host, loop_.Now(), is_local_reroute ? "flow_redrawn" : "flow_path_dead",
+        host, loop_.Now(), is_local_reroute ? "flow_locally_rerouted" : "flow_path_dead",
         fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
     if (!is_local_reroute) continue;
     placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());

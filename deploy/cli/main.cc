@@ -1,4 +1,4 @@
-// espalier: the operator's and planner's command line. A thin list of command groups.
+// espalier: the command line of operators and planners. Adds the groups of commands, and parses.
 #include <CLI/CLI.hpp>
 
 #include "controller/offline/evaluation/solver.h"
@@ -11,13 +11,16 @@
 #include "deploy/cli/planning/assign_commands.h"
 #include "deploy/cli/planning/simulate_commands.h"
 #include "deploy/cli/program/program_commands.h"
+#include "deploy/cli/reference/command_tree.h"
 #include "deploy/cli/reference/reference_commands.h"
 #include "deploy/cli/setup/key_commands.h"
 #include "deploy/cli/setup/store_commands.h"
 #include "deploy/cli/setup/topology_commands.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Espalier steers the elephant flows of training clusters.");
+  CLI::App app(
+      "Steer the elephant flows of training clusters, and plan their paths and collectives");
+  app.get_formatter()->column_width(32);
   app.require_subcommand(1);
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;
@@ -34,6 +37,7 @@ int main(int argc, char** argv) {
   espalier::runtime::AddBenchCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
   espalier::cli::AddReferenceCommands(app, exit_code);
+  espalier::cli::NameValues(app, "espalier");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

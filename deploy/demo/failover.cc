@@ -24,19 +24,19 @@ constexpr auto kFailureAt = 700ms;
 constexpr auto kPatience = 30s;
 constexpr auto kPollInterval = 5ms;
 
-// What operators run to hand the lab's telemetry to the controller, for as long as this lives.
+// The commands that feed the lab's telemetry to the controller, running as long as this object.
 class Feed {
  public:
   static Result<Feed> Start(const lab::Lab& lab, const LabDaemons& daemons) {
     Feed feed;
     std::string folder = std::filesystem::temp_directory_path() / "espalier-feed-XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) {
-      return Fail(ErrorCode::kUnavailable, "cannot make " + folder);
+      return Fail(ErrorCode::kUnavailable, "cannot create " + folder);
     }
     feed.folder_ = folder;
     const std::string pipe = folder + "/pipe";
     if (mkfifo(pipe.c_str(), 0600) != 0)
-      return Fail(ErrorCode::kUnavailable, "cannot make " + pipe);
+      return Fail(ErrorCode::kUnavailable, "cannot create " + pipe);
     const std::string program = daemons.programs() + "/espalier";
     auto report = ChildProcess::Start({.argv = {program, "report", "links", pipe, "--follow",
                                                 "--controller", daemons.api_address()}});
@@ -66,10 +66,10 @@ class Feed {
 
 struct FarLink {
   std::string id;
-  int flows = 0;  // from the spine to the leaf
+  int flows = 0;  // flows from the spine to the leaf
 };
 
-// Of the links from a spine to a leaf, the one with most flows in that direction.
+// Finds the link from a spine to a leaf with the most flows in that direction.
 Result<FarLink> BusiestFarLink(const LabDaemons& daemons) {
   Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
   if (!answer) return Propagate(answer);
@@ -84,7 +84,7 @@ Result<FarLink> BusiestFarLink(const LabDaemons& daemons) {
   return busiest;
 }
 
-// Both directions.
+// The number of flows on a link, in both directions.
 Result<int> FlowsOn(const LabDaemons& daemons, const std::string& id) {
   Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
   if (!answer) return Propagate(answer);
@@ -95,7 +95,7 @@ Result<int> FlowsOn(const LabDaemons& daemons, const std::string& id) {
   return Fail(ErrorCode::kNotFound, id);
 }
 
-// Waits until the controller has no flow on the link any more and all agents know.
+// Waits until the controller has no flow on the link and all agents have acknowledged that.
 Result<void> AwaitMoved(const LabDaemons& daemons, const std::string& link) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
@@ -109,7 +109,7 @@ Result<void> AwaitMoved(const LabDaemons& daemons, const std::string& link) {
   }
 }
 
-// Whether two flows go the same way over a link between switches. None while no link carries one.
+// Whether two flows share a direction of a link between switches; none while no link has a flow.
 std::optional<bool> SharesALink(const LabDaemons& daemons) {
   const Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
   if (!answer) return std::nullopt;
@@ -151,10 +151,10 @@ Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection
 
 }  // namespace
 
-Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& plan, int epochs) {
-  return MakeRingJobs(plan, {.name = "rings-with-room",
-                             .stages = std::max(1, plan.options().spines - 1),
-                             .epochs = epochs});
+Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& layout, int epochs) {
+  return MakeRingJobs(layout, {.name = "rings-with-room",
+                               .stages = std::max(1, layout.options().spines - 1),
+                               .epochs = epochs});
 }
 
 Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,

@@ -10,20 +10,20 @@
 
 namespace espalier::demo {
 
-// How the controller comes to know that a far link died.
+// How the controller learns of the failure of a far link.
 enum class Detection {
-  kOperator,  // somebody says so at once
+  kOperator,  // an operator reports it at once
   kFeed,      // the switches' telemetry: `espalier lab watch | espalier report links`
-  kHosts,     // nobody says anything: agents' flows stand still, and probes go unanswered
+  kHosts,     // no report: agents' flows stop and probes stay unanswered
 };
 
-// One job of rings over the leaves, one ring for each spine but one: where a link dies there is
-// still a path alone for every flow, so that what the job loses is what the change itself costs.
-Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& plan, int epochs);
+// One job of rings over the leaves, with one ring fewer than spines. After a link failure every
+// flow can still have a path alone, so the job loses only what the change itself costs.
+Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& layout, int epochs);
 
-// Runs the experiment under Espalier, and in its middle takes down the link with most flows from
-// a spine to their destination's leaf, of which the controller hears by `detection`. Both are
-// restored at the end.
+// Runs the experiment under Espalier and, in its middle, takes down the link with the most flows
+// from a spine to their destination's leaf. The controller learns of it by `detection`. Link and
+// controller state are restored at the end.
 Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
                                       std::uint64_t seed, const LabDaemons& daemons,
                                       Detection detection);

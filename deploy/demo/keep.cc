@@ -19,7 +19,7 @@ constexpr std::size_t kUnixLength = std::string_view("unix:").size();
 void TellHowToLook(const lab::Lab& lab, const LabDaemons& daemons, const std::string& folder) {
   const Result<std::string> page = StartPageProxy(daemons.api_address().substr(kUnixLength));
   fmt::print(stderr,
-             "\nTwo jobs go on until Ctrl-C, which ends all that was started. To look at them:\n"
+             "\nTwo jobs run until Ctrl-C, which ends everything that was started. To watch them:\n"
              "  the page: {}\n"
              "  export ESPALIER_CONTROLLER={}\n"
              "  build/release/bin/espalier status     # or flows, jobs, links, plans, events\n"
@@ -29,8 +29,8 @@ void TellHowToLook(const lab::Lab& lab, const LabDaemons& daemons, const std::st
              daemons.api_address(), lab.record().options.name, folder);
 }
 
-// Keeps the signals that end this from doing so, and says whether one has come. Programs that are
-// started from here on leave them to this one as well.
+// Blocks the signals that end the process and reports whether one has arrived. Programs that are
+// started later inherit this.
 class EndSignals {
  public:
   EndSignals() {

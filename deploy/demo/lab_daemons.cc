@@ -19,7 +19,7 @@ constexpr int kControllerPort = 7400;
 constexpr auto kStartTimeout = 60s;
 constexpr auto kPollInterval = 2ms;
 
-// Asks again and again until it is true. Errors: kUnavailable after `timeout`.
+// Polls until `ready` returns true. Errors: kUnavailable after `timeout`.
 Result<void> Await(const std::string& what, Duration timeout, const std::function<bool()>& ready) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!ready()) {
@@ -39,7 +39,7 @@ Result<void> WriteText(const std::string& path, const std::string& text) {
   return {};
 }
 
-// As `espalier keys make` does; those that are there stay.
+// Makes keys like `espalier keys make`; existing ones stay.
 Result<void> MakeKeys(const lab::Lab& lab, const std::string& folder) {
   Result<identity::KeyFolder> keys = identity::KeyFolder::Open(folder);
   if (!keys) return Propagate(keys);
@@ -94,7 +94,7 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
 
 Result<ChildProcess> LabDaemons::StartProgram(const std::string& node, const std::string& program,
                                               const std::string& name) {
-  // In a session of its own: Ctrl-C is for who started them, who ends them.
+  // In a separate session, so that Ctrl-C reaches only this program, which ends them.
   Result<Command> command = lab_->MakeCommand(
       node, {"setsid", "sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
              programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
@@ -128,7 +128,7 @@ Result<void> LabDaemons::StartAgent(int host) {
                                     AgentSocket(*probe), folder_, engine_name));
   }
   if (!written) return written;
-  // The engine first: an agent says at once whether its host has one.
+  // Starts the offload service first: an agent reports at once whether its host has one.
   for (const auto& [program, of] :
        {std::pair("espalier-engine", engine_name), std::pair("espalier-agent", name)}) {
     Result<ChildProcess> started = StartProgram(name, program, of);

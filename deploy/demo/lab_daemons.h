@@ -14,33 +14,33 @@
 
 namespace espalier::demo {
 
-// The controller and the agents of a lab: real processes, one agent in each host's namespace, the
-// controller in the lab's own, configured as an operator would.
+// Runs the controller and the agents of a lab as real processes: one agent in each host's namespace
+// and the controller in the lab's own, configured as an operator would.
 //
-// Ends them when destroyed. Thread safety: one thread; the process must have no other.
+// Its destructor ends them. Thread safety: one thread; the process must have no other.
 class LabDaemons {
  public:
-  // programs: the folder with espalier-controller and espalier-agent. folder: for configuration,
-  // keys, state and the API's socket; must exist, and must be the same for a controller that is to
-  // remember; logs go there too. Returns when every agent is connected. controller_fields: more of
-  // its configuration.
-  // Errors: kNotFound for the programs, kUnavailable where they do not come up in a minute.
+  // Starts them and returns when every agent is connected. `programs` is the folder with
+  // espalier-controller and espalier-agent. `folder` must exist; it gets the configuration, keys,
+  // state, logs and the API's socket. A controller restores its state from the same folder.
+  // `controller_fields` is added to the controller's configuration.
+  // Errors: kNotFound for the programs, kUnavailable if they do not come up within a minute.
   static Result<LabDaemons> Start(const lab::Lab& lab, const std::string& programs,
                                   const std::string& folder,
                                   const std::string& controller_fields = "");
 
-  // The controller's API: "unix:...", for --controller.
+  // The address of the controller's API, "unix:...", for --controller.
   std::string api_address() const { return "unix:" + folder_ + "/controller.sock"; }
   // The folder of Espalier's programs.
   const std::string& programs() const { return programs_; }
   Result<io::JsonValue> Get(const std::string& target) const;
   Result<io::JsonValue> Post(const std::string& target, const std::string& body = "") const;
-  // Polls until every decision is acknowledged by its agent (or nobody does within `timeout`).
+  // Polls until the agents have acknowledged every decision. Errors: kUnavailable after `timeout`.
   Result<void> AwaitAcknowledged(Duration timeout) const;
 
-  // SIGKILL, without a word to anybody.
+  // Kills the controller with SIGKILL.
   void KillController();
-  // Starts it (again) and waits for all agents.
+  // Starts the controller and waits for all agents.
   Result<void> StartController();
 
  private:

@@ -1,4 +1,5 @@
-// espalier-quickstart: the main job on a live fabric of network namespaces, before and after.
+// espalier-quickstart: runs the main job on a live fabric of network namespaces, with plain ECMP
+// and with Espalier.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ struct Arguments {
   bool keep = false;
 };
 
-// Runs of one workload under one scheme, one a seed.
+// Runs by workload and scheme, one per seed.
 using RunsByKind = std::map<std::pair<std::string, std::string>, std::vector<RunFigures>>;
 
 Result<void> RunSeed(const lab::Lab& lab, const std::vector<Experiment>& experiments, int seed,
@@ -98,7 +99,7 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
 int Run(const Arguments& arguments) {
   std::string folder = std::filesystem::temp_directory_path() / "espalier-quickstart-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) {
-    fmt::print(stderr, "espalier-quickstart: cannot make a folder for temporary files\n");
+    fmt::print(stderr, "espalier-quickstart: cannot create a folder for temporary files\n");
     return 1;
   }
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -114,13 +115,14 @@ int Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "The main job on a live fabric on this machine: colliding flows before and after Espalier.");
+      "Run the main job on a live fabric on this machine, with plain ECMP and with Espalier.");
   espalier::demo::Arguments arguments;
-  app.add_option("--seeds", arguments.seeds, "Fabrics and runs to take the medians of")
+  app.add_option("--seeds", arguments.seeds,
+                 "Number of fabrics and runs; figures are medians over them")
       ->capture_default_str()
       ->check(CLI::Range(1, 100));
-  app.add_flag("--json", arguments.json, "One JSON object instead of the table");
-  app.add_flag("--keep", arguments.keep, "Go on with two jobs until Ctrl-C");
+  app.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
+  app.add_flag("--keep", arguments.keep, "Then run two jobs until Ctrl-C");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -17,38 +17,38 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kPermutationBytes = 8'000'000;
-constexpr std::int64_t kRingBytes = 6'000'000;   // of gradients a GPU
-constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect within this
+constexpr std::int64_t kRingBytes = 6'000'000;   // of gradients per GPU
+constexpr std::int64_t kSegmentBytes = 250'000;  // a new port takes effect at the next segment
 constexpr double kComputeSeconds = 0.2;
 constexpr auto kTimeLimit = 120s;
 
-double LinkSeconds(const lab::LabLayout& plan, std::int64_t bytes) {
-  return static_cast<double>(bytes) * 8 / static_cast<double>(plan.options().link_rate->value);
+double LinkSeconds(const lab::LabLayout& layout, std::int64_t bytes) {
+  return static_cast<double>(bytes) * 8 / static_cast<double>(layout.options().link_rate->value);
 }
 
-std::vector<std::string> HostNames(const lab::LabLayout& plan) {
+std::vector<std::string> HostNames(const lab::LabLayout& layout) {
   std::vector<std::string> hosts;
-  for (int i = 0; i < plan.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
+  for (int i = 0; i < layout.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
   return hosts;
 }
 
-// (source, destination, source port) of the packets of one flow over one port.
+// Source, destination and source port of the packets of one flow on one port.
 using PortTriple = std::tuple<std::string, std::string, std::uint16_t>;
 
-// Where the controller planned each port to go, by what it pushed.
-Result<std::map<PortTriple, std::set<std::string>>> ReadPlans(const LabDaemons& daemons) {
+// Reads the spines to which the controller assigned each port, from what it pushed.
+Result<std::map<PortTriple, std::set<std::string>>> ReadAssignedSpines(const LabDaemons& daemons) {
   Result<io::JsonValue> answer = daemons.Get("/api/v1/plans");
   if (!answer) return Propagate(answer);
-  std::map<PortTriple, std::set<std::string>> plans;
-  for (const io::JsonValue& plan : answer->Find("plans")->items) {
-    const auto port = static_cast<std::uint16_t>(std::stoi(plan.Find("source_port")->text));
-    plans[{plan.Find("source")->text, plan.Find("destination")->text, port}].insert(
-        plan.Find("via")->text);
+  std::map<PortTriple, std::set<std::string>> assigned;
+  for (const io::JsonValue& path : answer->Find("plans")->items) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(path.Find("source_port")->text));
+    assigned[{path.Find("source")->text, path.Find("destination")->text, port}].insert(
+        path.Find("via")->text);
   }
-  return plans;
+  return assigned;
 }
 
-// Which spines counted packets of each port.
+// The spines that counted packets of each port.
 std::map<PortTriple, std::set<std::string>> SpinesOf(const lab::Lab& lab,
                                                      std::span<const lab::FlowCount> counts) {
   const auto name = [&](const IpAddress& address) {
@@ -63,23 +63,24 @@ std::map<PortTriple, std::set<std::string>> SpinesOf(const lab::Lab& lab,
   return spines;
 }
 
-Result<void> JudgePlans(const lab::Lab& lab, const lab::TrafficResult& result,
-                        std::span<const lab::FlowCount> counts, const LabDaemons& daemons,
-                        MeasuredRun& judged) {
-  auto plans = ReadPlans(daemons);
-  if (!plans) return Propagate(plans);
+// Counts the steered ports, and those whose packets took another spine than assigned.
+Result<void> CompareSpines(const lab::Lab& lab, const lab::TrafficResult& result,
+                           std::span<const lab::FlowCount> counts, const LabDaemons& daemons,
+                           MeasuredRun& measured) {
+  auto assigned = ReadAssignedSpines(daemons);
+  if (!assigned) return Propagate(assigned);
   const auto seen = SpinesOf(lab, counts);
   for (const lab::FlowOutcome& flow : result.flows) {
     for (const traffic::PortUse& use : flow.sent.ports) {
       if (!use.steered || use.bytes == 0) continue;
-      ++judged.steered_flows;
+      ++measured.steered_flows;
       const PortTriple triple{flow.plan.source, flow.plan.destination, use.port};
       const auto spines = seen.find(triple);
-      const auto& planned = (*plans)[triple];
-      const bool as_planned =
-          spines != seen.end() && std::includes(planned.begin(), planned.end(),
+      const auto& expected = (*assigned)[triple];
+      const bool as_assigned =
+          spines != seen.end() && std::includes(expected.begin(), expected.end(),
                                                 spines->second.begin(), spines->second.end());
-      if (!as_planned) ++judged.mismatches;
+      if (!as_assigned) ++measured.mismatches;
     }
   }
   return {};
@@ -87,20 +88,20 @@ Result<void> JudgePlans(const lab::Lab& lab, const lab::TrafficResult& result,
 
 }  // namespace
 
-Result<Experiment> MakePermutation(const lab::LabLayout& plan) {
-  auto workload = traffic::MakeShiftedPermutation(HostNames(plan), plan.options().hosts_per_leaf,
-                                                  kPermutationBytes);
+Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
+  auto workload = traffic::MakeShiftedPermutation(
+      HostNames(layout), layout.options().hosts_per_leaf, kPermutationBytes);
   if (!workload) return Propagate(workload);
   workload->segment_bytes = kSegmentBytes;
-  const double seconds = LinkSeconds(plan, kPermutationBytes);
+  const double seconds = LinkSeconds(layout, kPermutationBytes);
   return Experiment{.name = "permutation",
                     .workload = std::move(*workload),
                     .flow_bytes = kPermutationBytes,
                     .ideal = {"permutation", seconds, {}}};
 }
 
-Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shape) {
-  const int leaves = plan.options().leaves;
+Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape) {
+  const int leaves = layout.options().leaves;
   Experiment experiment{.name = shape.name};
   experiment.workload.segment_bytes = kSegmentBytes;
   for (int job = 0; job < shape.jobs; ++job) {
@@ -108,7 +109,7 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
     for (int leaf = 0; leaf < leaves; ++leaf) {
       for (int stage = 0; stage < shape.stages; ++stage) {
         const int of_leaf = job * shape.stages + stage;
-        hosts.push_back(fmt::format("h{}", leaf * plan.options().hosts_per_leaf + of_leaf));
+        hosts.push_back(fmt::format("h{}", leaf * layout.options().hosts_per_leaf + of_leaf));
       }
     }
     auto placed = traffic::PlaceParallelJob({.id = std::string(1, static_cast<char>('A' + job)),
@@ -126,8 +127,8 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
   const std::int64_t ring_flow_bytes =
       traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
   experiment.flow_bytes = ring_flow_bytes * shape.epochs;
-  const double allreduce = LinkSeconds(plan, ring_flow_bytes);
-  // A flow starts with its first all-reduce, after the first pause.
+  const double allreduce = LinkSeconds(layout, ring_flow_bytes);
+  // A flow begins with its first all-reduce, after the first pause.
   experiment.ideal = {
       shape.name, shape.epochs * allreduce + (shape.epochs - 1) * kComputeSeconds, {}};
   for (const traffic::Job& job : experiment.workload.jobs) {
@@ -136,8 +137,8 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shap
   return experiment;
 }
 
-Result<Experiment> MakeTwoRings(const lab::LabLayout& plan, int epochs) {
-  return MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 2, .epochs = epochs});
+Result<Experiment> MakeTwoRings(const lab::LabLayout& layout, int epochs) {
+  return MakeRingJobs(layout, {.name = "two-rings", .jobs = 2, .stages = 2, .epochs = epochs});
 }
 
 Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experiment,
@@ -154,9 +155,9 @@ Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experimen
   if (!after) return Propagate(after);
   const auto counts = lab::Difference(*before, *after);
 
-  MeasuredRun judged;
-  judged.completed = result->completed;
-  RunFigures& figures = judged.figures;
+  MeasuredRun measured;
+  measured.completed = result->completed;
+  RunFigures& figures = measured.figures;
   figures.name = experiment.name;
   figures.scheme = daemons != nullptr ? "espalier" : "ecmp";
   figures.slowest_flow_seconds = result->SlowestFlowSeconds();
@@ -165,16 +166,16 @@ Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experimen
   for (const lab::JobOutcome& job : result->jobs) {
     figures.allreduce_seconds[job.id] = job.allreduce_seconds;
   }
-  // A flow is one of the path that took most of it: not of the one it had before its port came.
+  // Counts a flow on the path of most of its bytes, not on the one before it got its port.
   const auto loads = lab::CountFlowsPerDirection(lab.topology(), counts, experiment.flow_bytes / 2);
   for (const auto& [direction, flows] : loads) {
     figures.max_link_flows = std::max(figures.max_link_flows, static_cast<double>(flows));
   }
   if (daemons != nullptr) {
-    Result<void> judgement = JudgePlans(lab, *result, counts, *daemons, judged);
-    if (!judgement) return Propagate(judgement);
+    Result<void> compared = CompareSpines(lab, *result, counts, *daemons, measured);
+    if (!compared) return Propagate(compared);
   }
-  return judged;
+  return measured;
 }
 
 }  // namespace espalier::demo

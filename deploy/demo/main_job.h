@@ -14,7 +14,7 @@
 
 namespace espalier::demo {
 
-// A workload of the main job and what it takes when nothing collides.
+// A workload of the main job, and its figures if no flows collide.
 struct Experiment {
   std::string name;
   traffic::Workload workload;
@@ -22,28 +22,28 @@ struct Experiment {
   IdealFigures ideal;
 };
 
-// 16 hosts of a 4x4x4 lab (any leaf-spine lab whose leaves have equally many hosts): every host
-// sends to the same host of the next leaf.
-Result<Experiment> MakePermutation(const lab::LabLayout& plan);
-// Jobs side by side, each on `stages` hosts of every leaf: a data-parallel ring over the leaves for
-// each pipeline stage.
+// The permutation: every host sends to the host of the same number on the next leaf. For 4x4x4 labs
+// of 16 hosts, and any lab whose leaves have equal numbers of hosts.
+Result<Experiment> MakePermutation(const lab::LabLayout& layout);
+// Concurrent jobs, each on `stages` hosts of every leaf, with one data-parallel ring over the
+// leaves for each pipeline stage.
 struct RingJobs {
   std::string name;
   int jobs = 1;
   int stages = 1;
   int epochs = 1;
 };
-Result<Experiment> MakeRingJobs(const lab::LabLayout& plan, const RingJobs& shape);
-// Two jobs, each on every second pair of hosts: data-parallel rings over the leaves, two pipeline
-// stages, some epochs.
-Result<Experiment> MakeTwoRings(const lab::LabLayout& plan, int epochs);
+Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape);
+// Two jobs, each on every second pair of hosts, with data-parallel rings over the leaves and two
+// pipeline stages.
+Result<Experiment> MakeTwoRings(const lab::LabLayout& layout, int epochs);
 
-// One run and what the spines' counters say of it.
+// The figures of one run and of the spines' counters.
 struct MeasuredRun {
   RunFigures figures;
   bool completed = false;
   int steered_flows = 0;  // (flow, port) that an agent chose and that carried data
-  int mismatches = 0;     // of these, counted at another spine than was planned, or at none
+  int mismatches = 0;     // of these, counted at another spine than assigned, or at none
 };
 
 // Runs an experiment with plain ECMP (daemons null) or under Espalier.

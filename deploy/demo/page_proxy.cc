@@ -21,7 +21,7 @@ using boost::system::error_code;
 constexpr std::uint16_t kPreferredPort = 9180;
 constexpr auto kLookInterval = std::chrono::seconds(1);
 
-// A browser's connection and the controller's end of it.
+// A browser's connection and the matching one to the controller.
 class Pair : public std::enable_shared_from_this<Pair> {
  public:
   Pair(tcp::socket browser, stream_protocol::socket controller)
@@ -51,7 +51,7 @@ class Pair : public std::enable_shared_from_this<Pair> {
   }
 
   void Close() {
-    error_code ignored;  // closing cannot fail in a way that leaves something to do
+    error_code ignored;  // a failure to close needs no handling
     browser_.close(ignored);
     controller_.close(ignored);
   }
@@ -87,7 +87,7 @@ class Proxy {
     });
   }
 
-  // Where nobody listens any more, there is nothing left to do.
+  // Ends the process when no controller listens any more.
   void Look() {
     timer_.expires_after(kLookInterval);
     timer_.async_wait([this](const error_code&) {
@@ -115,7 +115,7 @@ error_code Listen(tcp::acceptor& acceptor, std::uint16_t port) {
   return error;
 }
 
-// What the terminal is told ends with the process that talks to it.
+// Detaches the process from the terminal, whose signals and output belong to its parent.
 void LeaveTerminal() {
   setsid();
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);

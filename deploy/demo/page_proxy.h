@@ -6,11 +6,11 @@
 
 namespace espalier::demo {
 
-// Lets browsers on this machine reach a controller that listens on a unix socket alone (those of a
-// lab have a network of their own): passes on what comes to a TCP port of 127.0.0.1.
+// Lets browsers on this machine reach a controller that listens only on a unix socket, because its
+// lab has a separate network. Forwards the connections to a TCP port of 127.0.0.1.
 //
-// Forks a process of its own for that, which ends when the controller does.
-// Returns the page's address, "http://127.0.0.1:9180" (or another port where that is taken).
+// Forks a process for this, which ends when the controller ends.
+// Returns the page's address, "http://127.0.0.1:9180" (or another port if that is in use).
 // Errors: kUnavailable from the system. The process must have one thread.
 Result<std::string> StartPageProxy(const std::string& socket_path);
 

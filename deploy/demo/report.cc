@@ -115,7 +115,7 @@ std::string ReportJson(const Report& report) {
 
 std::string ReportTable(const Report& report) {
   std::string text = fmt::format(
-      "fabric {} (spines x leaves x hosts a leaf), links of {:g} Mbit/s, medians over "
+      "fabric {} (spines x leaves x hosts per leaf), links of {:g} Mbit/s, medians over "
       "{} seeds\n\n",
       report.fabric, report.link_mbps, report.seeds);
   text += fmt::format(kRow, "workload", "scheme", "slowest flow", "median flow", "worst link",
@@ -133,7 +133,7 @@ std::string ReportTable(const Report& report) {
   }
   const FailureFigures& failure = report.failure;
   text += fmt::format(
-      "\nsteered flows: {}; seen by the spines on another path than planned: {}\n"
+      "\nsteered flows: {}; counted by the spines on another path than assigned: {}\n"
       "far link {} fails in the middle of a job: {} flows on it, {} moved in {:.3f} s, {} dead, "
       "job {}\n",
       report.steered_flows, report.spine_counter_mismatches, failure.link, failure.flows_on_link,

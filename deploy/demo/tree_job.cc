@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr int kStorePort = 20'000;
 constexpr std::uint8_t kTcp = 6;
-constexpr double kHeaderBytes = 52;  // IP and TCP with time stamps, of each of the kernel's buffers
+constexpr double kHeaderBytes = 52;  // IP and TCP headers with timestamps, per buffer of the kernel
 
 struct RankProcess {
   ChildProcess process;
@@ -39,7 +39,7 @@ std::string AddressOf(const lab::Lab& lab, int host) {
 Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
                                             const RanksOptions& options) {
   const int hosts = lab.plan().HostCount();
-  // By which ranks know one another that form a group without a plan.
+  // The key by which ranks without a plan recognise each other.
   const std::string key = JobKey::Draw().ToText();
   std::vector<RankProcess> ranks;
   for (int host = 0; host < hosts; ++host) {
@@ -69,7 +69,7 @@ Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::stri
   return ranks;
 }
 
-// Takes what the ranks have written; true while one of them still may.
+// Reads the ranks' output; returns true while any rank may write more.
 bool ReadOutputs(std::vector<RankProcess>& ranks) {
   std::vector<pollfd> polled;
   for (RankProcess& rank : ranks) {
@@ -98,7 +98,8 @@ void TakeLines(const std::string& text, RanksRun& run) {
   std::size_t call = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    const auto line = io::ParseJson(std::string_view(text).substr(at, end - at), "a rank's line");
+    const auto line =
+        io::ParseJson(std::string_view(text).substr(at, end - at), "the output of a rank");
     at = end + 1;
     if (!line) continue;
     if (run.seconds.size() <= call) run.seconds.resize(call + 1);
@@ -198,7 +199,7 @@ CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std:
                                       int calls, std::span<const lab::FlowCount> counts) {
   using Connection = std::tuple<std::string, std::string, std::uint16_t>;
   std::map<Connection, std::pair<std::string, double>> seen;  // spine, payload
-  CounterComparison judgement;
+  CounterComparison comparison;
   std::set<Connection> planned;
   for (const PlannedEdge& edge : plan) {
     if (!edge.via.empty()) planned.insert({edge.source, edge.destination, edge.port});
@@ -210,23 +211,23 @@ CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std:
     const double payload =
         static_cast<double>(count.bytes) - kHeaderBytes * static_cast<double>(count.packets);
     const auto [known, is_new] = seen.try_emplace(connection, count.spine, payload);
-    if (!planned.contains(connection) || !is_new) ++judgement.stray_connections;
+    if (!planned.contains(connection) || !is_new) ++comparison.stray_connections;
   }
-  judgement.least_payload = 1e9;
+  comparison.least_payload = 1e9;
   for (const PlannedEdge& edge : plan) {
     if (edge.via.empty()) continue;
-    ++judgement.edges;
+    ++comparison.edges;
     const auto found = seen.find({edge.source, edge.destination, edge.port});
     if (found == seen.end()) {
-      ++judgement.silent_edges;
+      ++comparison.silent_edges;
       continue;
     }
-    if (found->second.first != edge.via) ++judgement.stray_connections;
+    if (found->second.first != edge.via) ++comparison.stray_connections;
     const double ratio = found->second.second / (edge.share * static_cast<double>(bytes) * calls);
-    judgement.least_payload = std::min(judgement.least_payload, ratio);
-    judgement.most_payload = std::max(judgement.most_payload, ratio);
+    comparison.least_payload = std::min(comparison.least_payload, ratio);
+    comparison.most_payload = std::max(comparison.most_payload, ratio);
   }
-  return judgement;
+  return comparison;
 }
 
 }  // namespace espalier::demo

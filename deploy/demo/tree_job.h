@@ -13,58 +13,60 @@
 
 namespace espalier::demo {
 
-// How all ranks of a lab fared: one a host, in the order of the hosts.
+// The result of a run of all ranks of a lab, one rank per host.
 struct RanksRun {
-  std::vector<double> seconds;  // of each call, the slowest rank's
-  std::int64_t wrong_sums = 0;  // elements, over all ranks and calls that were done
-  int failed_calls = 0;         // over all ranks: those that ended with an error
-  bool completed = false;       // every rank ended well
+  std::vector<double> seconds;  // by call: time of the slowest rank
+  std::int64_t wrong_sums = 0;  // elements, over all ranks and completed calls
+  int failed_calls = 0;         // over all ranks: calls that ended with an error
+  bool completed = false;       // every rank ended without an error
   double Median() const;
 };
 
 struct RanksOptions {
   std::int64_t bytes = 4'000'000;
   int calls = 3;
-  std::string job;  // by whose plans; "": a ring on plain ECMP
-  // Whether they go on without plans where not all have one.
+  std::string job;  // whose job plan the ranks use; "": a ring on plain ECMP
+  // Whether the ranks continue without plans if some have none.
   bool may_be_plain = false;
-  int timeout_ms = 30'000;  // of joining, and of a call
-  // Called now and then while they run.
+  int timeout_ms = 30'000;  // for joining, and for each call
+  // Called repeatedly while they run.
   std::function<void()> on_running;
 };
-// programs: the folder with espalier-lab-rank. Errors: kNotFound; what stood in the way.
+// Runs all ranks. `programs` is the folder with espalier-lab-rank. Errors: kNotFound; those of
+// starting the processes.
 Result<RanksRun> RunRanks(const lab::Lab& lab, const std::string& programs,
                           const RanksOptions& options);
 
-// Starts a job of all hosts and waits until every rank's plan is acknowledged; ends it.
+// Start a job of all hosts and wait until every rank's plan is acknowledged; end it.
 Result<void> StartTreeJob(const LabDaemons& daemons, const lab::Lab& lab, const std::string& name,
                           std::int64_t bytes, bool offload);
 Result<void> StopTreeJob(const LabDaemons& daemons, const std::string& name);
-// Polls until the job is READY by another plan than this one ("": any); the plan's number.
+// Polls until the job is READY with another plan than this one ("": any). Returns the plan's
+// number.
 Result<std::string> AwaitPlan(const LabDaemons& daemons, const std::string& name,
                               const std::string& other_than);
 
-// One edge of the plan in force, as the controller says.
+// One edge of the job plan in force, from the controller.
 struct PlannedEdge {
   std::string source;  // addresses
   std::string destination;
   std::uint16_t port = 0;
-  std::string via;   // "": it does not cross the fabric
-  double share = 0;  // of the bytes of a call
+  std::string via;   // spine; "": the edge does not cross the fabric
+  double share = 0;  // fraction of a call's bytes
 };
 Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::string& name);
 
-// What the spines' own counters say of a run.
+// The comparison of a run with the spines' own counters.
 struct CounterComparison {
-  int edges = 0;              // that cross the fabric
+  int edges = 0;              // edges that cross the fabric
   int silent_edges = 0;       // of these, without a packet
-  int stray_connections = 0;  // packets on another spine than planned, or from no planned port
-  // Payload of an edge over what was planned for it, the least and the greatest.
+  int stray_connections = 0;  // connections on another spine or from another port than planned
+  // The smallest and the largest ratio of an edge's payload to its planned payload.
   double least_payload = 0;
   double most_payload = 0;
 };
-// Of `calls` calls of so many bytes by this plan, from the counts before and after. Spines count
-// TCP to the port of RoCEv2 alone: the ranks' rendezvous is not in it.
+// Compares `calls` calls of `bytes` each by this plan with the counts before and after them. Spines
+// count only TCP to the port of RoCEv2, so the ranks' rendezvous is not included.
 CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std::int64_t bytes,
                                       int calls, std::span<const lab::FlowCount> counts);
 

@@ -1,6 +1,6 @@
-// espalier-trees: an all-reduce over the 16 hosts of a lab, as a ring on plain ECMP and on the
-// controller's forest, inline and offloaded, before and after a spine fails, and
-// once it is back.
+// espalier-trees: compares an all-reduce over the 16 hosts of a lab as a ring on plain ECMP and on
+// the controller's forest, inline and offloaded, before and after a spine fails, and once it is
+// back.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,18 +27,18 @@ struct Arguments {
 };
 
 void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
-              const CounterComparison* judgement) {
+              const CounterComparison* comparison) {
   fmt::print("{:<34} {:>7.2f} {:>7.2f} {:>6}", name, run.Median(),
              run.Median() > 0 ? ring_seconds / run.Median() : 0, run.wrong_sums);
-  if (judgement != nullptr) {
-    fmt::print(" {:>6} {:>6} {:>6} {:>7.3f}-{:.3f}", judgement->edges, judgement->silent_edges,
-               judgement->stray_connections, judgement->least_payload, judgement->most_payload);
+  if (comparison != nullptr) {
+    fmt::print(" {:>6} {:>6} {:>6} {:>7.3f}-{:.3f}", comparison->edges, comparison->silent_edges,
+               comparison->stray_connections, comparison->least_payload, comparison->most_payload);
   }
   fmt::print("\n");
   std::fflush(stdout);
 }
 
-// A spine and all its links are gone, or there again, and the controller is told.
+// Fails or restores all links of a spine and reports that to the controller.
 Result<void> SetSpine(const lab::Lab& lab, const LabDaemons& daemons, bool is_up) {
   for (int leaf = 0; leaf < lab.plan().options().leaves; ++leaf) {
     const std::string link = fmt::format("leaf{}--{}", leaf, kDeadSpine);
@@ -68,10 +68,10 @@ Result<void> RunTrees(const lab::Lab& lab, const LabDaemons& daemons, const std:
   auto after = lab::ReadFlowCounts(lab);
   if (!after) return Propagate(after);
   const auto counts = lab::Difference(*before, *after);
-  const CounterComparison judgement =
+  const CounterComparison comparison =
       CompareWithCounters(*plan, arguments.bytes, arguments.calls, counts);
-  PrintRow(fmt::format("forest, {}{}", name, when), *run, ring_seconds, &judgement);
-  if (!run->completed) return Fail(ErrorCode::kInternal, "not all ranks ended well");
+  PrintRow(fmt::format("forest, {}{}", name, when), *run, ring_seconds, &comparison);
+  if (!run->completed) return Fail(ErrorCode::kInternal, "not all ranks ended without an error");
   return StopTreeJob(daemons, name);
 }
 
@@ -112,7 +112,7 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
 int Run(const Arguments& arguments) {
   std::string folder = std::filesystem::temp_directory_path() / "espalier-trees-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) {
-    fmt::print(stderr, "espalier-trees: cannot make a folder for temporary files\n");
+    fmt::print(stderr, "espalier-trees: cannot create a folder for temporary files\n");
     return 1;
   }
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -128,11 +128,12 @@ int Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "An all-reduce over 16 hosts in a lab: a ring on ECMP against the controller's forest.");
+      "Compare an all-reduce over 16 hosts in a lab: a ring on ECMP and the controller's forest.");
   espalier::demo::Arguments arguments;
-  app.add_option("--bytes", arguments.bytes, "Of a call")->capture_default_str();
-  app.add_option("--calls", arguments.calls, "Of which the median is shown")->capture_default_str();
-  app.add_option("--seed", arguments.seed, "Of the fabric's hashes")->capture_default_str();
+  app.add_option("--bytes", arguments.bytes, "Bytes per call")->capture_default_str();
+  app.add_option("--calls", arguments.calls, "Number of calls; their median is shown")
+      ->capture_default_str();
+  app.add_option("--seed", arguments.seed, "Seed of the fabric's hashes")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -58,18 +58,20 @@ std::optional<FlowCount> ParseElement(const std::string& spine, const io::JsonVa
 }
 
 Result<void> AddSpine(const Lab& lab, const std::string& spine, std::vector<FlowCount>& counts) {
-  Result<std::string> text = lab.Run(spine, {"nft", "-j", "list", "table", "inet", "judge"});
+  Result<std::string> text = lab.Run(spine, {"nft", "-j", "list", "table", "inet", "ground_truth"});
   if (!text) return Propagate(text);
   Result<io::JsonValue> json = io::ParseJson(*text, spine + " nft");
   if (!json) return Propagate(json);
   const io::JsonValue* objects = json->Find("nftables");
-  if (objects == nullptr) return Fail(ErrorCode::kInternal, spine + ": nft lists no table");
+  if (objects == nullptr)
+    return Fail(ErrorCode::kInternal, spine + ": nft lists no counter table (restart the lab)");
   for (const io::JsonValue& object : objects->items) {
     const io::JsonValue* elements = FindDeep(object, {"set", "elem"});
     if (elements == nullptr) continue;
     for (const io::JsonValue& element : elements->items) {
       std::optional<FlowCount> count = ParseElement(spine, element);
-      if (!count) return Fail(ErrorCode::kInternal, spine + ": nft's counters are not understood");
+      if (!count)
+        return Fail(ErrorCode::kInternal, spine + ": nft's counters have an unknown form");
       counts.push_back(std::move(*count));
     }
   }
@@ -110,7 +112,7 @@ Result<std::vector<InterfaceCount>> ReadInterfaceCounts(const Lab& lab) {
       for (int i = 0; i < 4; ++i) fields >> skip;
       fields >> count.out_bytes >> count.out_packets >> skip >> out_dropped;
       const auto link = links.find({node.name, count.interface});
-      if (!fields || link == links.end()) continue;  // headings, lo
+      if (!fields || link == links.end()) continue;  // skips headings and lo
       count.node = node.name;
       count.link = link->second;
       count.dropped = in_dropped + out_dropped;
@@ -139,7 +141,7 @@ std::vector<FlowCount> Difference(std::span<const FlowCount> before,
 std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topology,
                                                   std::span<const FlowCount> counts,
                                                   std::int64_t min_bytes) {
-  // The leaf of an address: the switch at the other end of its host's link.
+  // The leaf of an address is the switch at the other end of its host's link.
   const auto leaf_of = [&](const IpAddress& address) -> std::optional<fabric::NodeId> {
     const std::optional<fabric::NodeId> nic = topology.FindNic(address);
     if (!nic || topology.Outgoing(*nic).empty()) return std::nullopt;
@@ -166,10 +168,10 @@ namespace {
 
 struct LeafBatch {
   std::string script;
-  std::vector<std::size_t> queries;  // their positions, in the order of the script's lines
+  std::vector<std::size_t> queries;  // positions of the queries, in the order of the script's lines
 };
 
-// Lines of a batch that failed, from "Command failed -:7".
+// Finds the lines of a batch that failed, by "Command failed -:7".
 std::set<std::size_t> FailedLines(const std::string& errors) {
   constexpr std::string_view kMark = "Command failed -:";
   std::set<std::size_t> failed;
@@ -180,7 +182,7 @@ std::set<std::size_t> FailedLines(const std::string& errors) {
   return failed;
 }
 
-// "10.1.0.1 from 10.0.0.1 via 172.16.0.3 dev s1 \    cache iif h0": "spine1".
+// Returns "spine1" for "10.1.0.1 from 10.0.0.1 via 172.16.0.3 dev s1 \    cache iif h0".
 std::optional<std::string> SpineOfLine(const std::string& line) {
   const std::size_t at = line.find(" dev s");
   if (at == std::string::npos) return std::nullopt;
@@ -216,8 +218,8 @@ Result<void> RunBatch(const Lab& lab, const std::string& leaf, const LeafBatch& 
 Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
                                                              std::span<const RouteQuery> queries) {
   if (lab.record().options.ipv6) {
-    // Forwarded packets are hashed from the packet, look-ups from the flow; with hash policy 3
-    // only the former's hash is mixed once more. (For IPv4 a look-up makes a packet.)
+    // Forwarding hashes the packet, and a look-up hashes the flow; with hash policy 3 only the
+    // hash of a packet is mixed once more. (For IPv4 a look-up builds a packet.)
     return Fail(ErrorCode::kUnsupported,
                 "the kernel's IPv6 route look-up does not hash as forwarding does (read the "
                 "spines' counters instead)");
@@ -229,7 +231,7 @@ Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
     const std::optional<fabric::NodeId> nic = topology.FindNic(query.source);
     if (!nic || topology.Outgoing(*nic).empty()) {
       return Fail(ErrorCode::kNotFound,
-                  fmt::format("{} is no host of this lab", query.source.ToString()));
+                  fmt::format("{} is not a host of this lab", query.source.ToString()));
     }
     const fabric::DirectedLink uplink = topology.Outgoing(*nic).front();
     LeafBatch& batch = batches[topology.node(topology.To(uplink)).id];

@@ -12,11 +12,11 @@
 #include "common/fabric/topology.h"
 #include "deploy/lab/lab.h"
 
-// The judges: what really happened in a lab, seen where no controller or agent has a hand.
+// The ground truth of a lab: counters of the switches, independent of controller and agents.
 namespace espalier::lab {
 
-// Packets to the RoCEv2 port that arrived at one spine: counted by the spine's own nftables rule.
-// A "packet" is one of the kernel's buffers: up to 64 KiB of TCP. Bytes are those of IP packets.
+// Packets to the RoCEv2 port that arrived at one spine, counted by the spine's own nftables rule.
+// A packet is one buffer of the kernel, with up to 64 KiB of TCP. Bytes are those of IP packets.
 struct FlowCount {
   std::string spine;
   std::uint8_t protocol = 0;
@@ -27,7 +27,8 @@ struct FlowCount {
   std::int64_t bytes = 0;
 };
 
-// An interface of a switch; `out` is what it sent, `dropped` what its queue or the kernel dropped.
+// The counters of one interface of a switch: what it sent, and what its queue or the kernel
+// dropped.
 struct InterfaceCount {
   std::string node;
   std::string interface;
@@ -39,35 +40,36 @@ struct InterfaceCount {
   std::int64_t dropped = 0;
 };
 
-// Ascending by spine, then in no promised order. All since the lab came up.
+// Reads all flow counts since the lab came up, ascending by spine; their order within a spine is
+// unspecified.
 Result<std::vector<FlowCount>> ReadFlowCounts(const Lab& lab);
 Result<std::vector<InterfaceCount>> ReadInterfaceCounts(const Lab& lab);
 
-// What was counted between two readings; flows with no new packet are left out.
+// The counts between two readings, without flows that sent no packet in between.
 std::vector<FlowCount> Difference(std::span<const FlowCount> before,
                                   std::span<const FlowCount> after);
 
-// How many flows (source, destination, source port, protocol) with at least min_bytes crossed
+// Counts the flows (source, destination, source port, protocol) of at least min_bytes that crossed
 // each direction of a switch-to-switch link ("leaf0--spine1>spine1"), by the spines' counts.
-// Directions that none crossed are left out.
+// Directions without flows are left out.
 std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topology,
                                                   std::span<const FlowCount> counts,
                                                   std::int64_t min_bytes);
 
-// A packet of whom the kernel is asked where its first leaf would send it.
+// A packet for which the kernel is asked where its first leaf would send it.
 struct RouteQuery {
-  IpAddress source;  // of a host
+  IpAddress source;  // address of a host
   IpAddress destination;
   std::uint16_t source_port = 0;
   std::uint8_t protocol = 17;
   std::uint16_t destination_port = 4791;
 };
 
-// The spine that each packet goes up to, by the leaf's own route look-up (`ip route get`); none
-// where the leaf has no route or the destination is under the same leaf.
-// Complexity: one process a leaf; about 17 us a query.
-// Errors: kNotFound for unknown sources; kUnsupported for an IPv6 lab, where the kernel answers
-// look-ups with another hash than the one it forwards by.
+// Returns the spine of each packet's path, by the leaf's own route look-up (`ip route get`); none
+// if the leaf has no route or the destination is under the same leaf.
+// Complexity: one process per leaf; about 17 us per query.
+// Errors: kNotFound for unknown sources; kUnsupported for an IPv6 lab, because the kernel's
+// look-ups use another hash than its forwarding.
 Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
                                                              std::span<const RouteQuery> queries);
 

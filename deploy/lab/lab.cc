@@ -41,12 +41,12 @@ Result<void> Apply(const NamespaceContext& door, const std::string& node,
   return {};
 }
 
-Result<void> BuildFabric(const LabLayout& plan, const NamespaceContext& door) {
-  Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, plan.LinkScript());
-  for (const LabNode& node : plan.nodes()) {
+Result<void> BuildFabric(const LabLayout& layout, const NamespaceContext& door) {
+  Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, layout.LinkScript());
+  for (const LabNode& node : layout.nodes()) {
     if (!done) return done;
-    done = Apply(door, node.name, {"ip", "-batch", "-"}, plan.NodeScript(node));
-    if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, plan.ShaperScript(node));
+    done = Apply(door, node.name, {"ip", "-batch", "-"}, layout.NodeScript(node));
+    if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, layout.ShaperScript(node));
     if (done && node.role == Role::kSpine) {
       done = Apply(door, node.name, {"nft", "-f", "-"}, LabLayout::CounterRules());
     }
@@ -54,30 +54,30 @@ Result<void> BuildFabric(const LabLayout& plan, const NamespaceContext& door) {
   return done;
 }
 
-// True when the process is gone.
+// Waits for the process's end; returns true if it is gone.
 bool WaitForEnd(pid_t pid, int timeout_ms) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return errno == ESRCH;
   pollfd waiting{process.get(), POLLIN, 0};
   const bool gone = ::poll(&waiting, 1, timeout_ms) == 1;
-  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is our own child
+  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // if it is a child of this process
   return gone;
 }
 
 }  // namespace
 
-Lab::Lab(LabRecord record, LabLayout plan, NamespaceContext door, fabric::Topology topology,
+Lab::Lab(LabRecord record, LabLayout layout, NamespaceContext door, fabric::Topology topology,
          std::string topology_file)
     : record_(std::move(record)),
-      plan_(std::move(plan)),
+      layout_(std::move(layout)),
       door_(std::move(door)),
       topology_(std::move(topology)),
       topology_file_(std::move(topology_file)) {}
 
 Result<Lab> Lab::Start(const LabOptions& options) {
-  Result<LabLayout> plan = LabLayout::Make(options);
-  if (!plan) return Propagate(plan);
-  Result<fabric::TopologySpec> spec = plan->MakeTopology();
+  Result<LabLayout> layout = LabLayout::Make(options);
+  if (!layout) return Propagate(layout);
+  Result<fabric::TopologySpec> spec = layout->MakeTopology();
   if (!spec) return Propagate(spec);
   if (Result<void> tools = CheckTools(); !tools) return Propagate(tools);
   Result<LabRegistry> registry = LabRegistry::Open();
@@ -87,12 +87,12 @@ Result<Lab> Lab::Start(const LabOptions& options) {
   LabRecord record{.options = options, .pid = 0, .started = "", .token = MakeToken()};
   const auto build = [&]() -> Result<void> {
     Result<LabHolder> holder =
-        LabHolder::Start(*plan, registry->Folder(options.name), record.token);
+        LabHolder::Start(*layout, registry->Folder(options.name), record.token);
     if (!holder) return Propagate(holder);
     record.pid = holder->pid();
     Result<NamespaceContext> door = NamespaceContext::Open(holder->pid());
     if (!door) return Propagate(door);
-    if (Result<void> built = BuildFabric(*plan, *door); !built) return built;
+    if (Result<void> built = BuildFabric(*layout, *door); !built) return built;
     Result<void> written =
         io::WriteFileDurably(registry->TopologyFile(options.name), io::FormatTopology(*spec));
     if (written) written = registry->Write(record);
@@ -100,7 +100,7 @@ Result<Lab> Lab::Start(const LabOptions& options) {
     return written;
   };
   if (Result<void> built = build(); !built) {
-    // Without Keep the holder ends by itself; wait, so that nothing is left when we return.
+    // Without Keep the holder ends by itself; waits for it, so that nothing is left behind.
     if (record.pid != 0) WaitForEnd(record.pid, 5000);
     registry->Remove(options.name);
     return Propagate(built);
@@ -117,18 +117,18 @@ Result<Lab> Lab::Find(const std::string& name) {
   if (!record) return Propagate(record);
   if (!record->alive) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("lab '{}' is dead: its process {} ended (clear it with: espalier lab "
+                fmt::format("lab '{}' is dead: its process {} ended (remove it with: espalier lab "
                             "down --name {})",
                             name, record->pid, name));
   }
-  Result<LabLayout> plan = LabLayout::Make(record->options);
-  if (!plan) return Propagate(plan);
+  Result<LabLayout> layout = LabLayout::Make(record->options);
+  if (!layout) return Propagate(layout);
   Result<NamespaceContext> door = NamespaceContext::Open(record->pid);
   if (!door) return Propagate(door);
   std::string file = registry->TopologyFile(name);
   Result<fabric::Topology> topology = io::ReadTopologyFile(file);
   if (!topology) return Propagate(topology);
-  return Lab(std::move(*record), std::move(*plan), std::move(*door), std::move(*topology),
+  return Lab(std::move(*record), std::move(*layout), std::move(*door), std::move(*topology),
              std::move(file));
 }
 
@@ -158,12 +158,12 @@ Result<Command> Lab::MakeCommand(const std::string& node, std::vector<std::strin
     command.node.clear();
     return command;
   }
-  const LabNode* found = plan_.FindNode(node);
+  const LabNode* found = layout_.FindNode(node);
   if (found == nullptr) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("lab '{}' has no node '{}' (h0..h{}, leaf0..leaf{}, spine0..spine{}, "
                             "controller)",
-                            options.name, node, plan_.HostCount() - 1, options.leaves - 1,
+                            options.name, node, layout_.HostCount() - 1, options.leaves - 1,
                             options.spines - 1));
   }
   if (found->role == Role::kHost) {

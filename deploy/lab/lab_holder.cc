@@ -39,7 +39,7 @@ Result<void> WriteText(const std::string& path, const std::string& text) {
 tl::unexpected<Error> FailNamespaces(int error) {
   return Fail(
       error == EPERM || error == EACCES ? ErrorCode::kPermissionDenied : ErrorCode::kUnsupported,
-      fmt::format("this machine allows no namespaces here: {} (run as root, or allow user "
+      fmt::format("this machine does not allow namespaces here: {} (run as root, or allow user "
                   "namespaces: sysctl kernel.unprivileged_userns_clone, "
                   "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces, "
                   "or the container's seccomp profile)",
@@ -66,8 +66,8 @@ Result<void> LeaveOldNamespaces() {
   return {};
 }
 
-// A /run of the lab's own, so that `ip netns` names of several labs do not meet. The user's
-// runtime folder, which may hold the lab's files and much else, stays visible.
+// Mounts a separate /run for the lab, so that the `ip netns` names of several labs do not collide.
+// The user's runtime folder, which may contain the lab's files, stays visible.
 Result<void> CoverRun() {
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return FailErrno("making mounts private", errno);
@@ -76,28 +76,29 @@ Result<void> CoverRun() {
   const bool keep = runtime != nullptr && std::string_view(runtime).substr(0, 5) == "/run/";
   const UniqueFd old(keep ? ::open(runtime, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
   if (::mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") != 0) {
-    return FailErrno("tmpfs on /run", errno);
+    return FailErrno("mounting a tmpfs on /run", errno);
   }
   std::error_code error;
   std::filesystem::create_directories(kNetnsFolder, error);
-  if (!error) std::filesystem::create_directories("/run/espalier", error);  // agents' sockets
+  if (!error)
+    std::filesystem::create_directories("/run/espalier", error);  // for the agents' sockets
   if (!error && old) {
     std::filesystem::create_directories(runtime, error);
     const std::string source = fmt::format("/proc/self/fd/{}", old.get());
     if (::mount(source.c_str(), runtime, "none", MS_BIND | MS_REC, nullptr) != 0) {
-      return FailErrno(fmt::format("bind of {}", runtime), errno);
+      return FailErrno(fmt::format("binding {}", runtime), errno);
     }
   }
-  if (error) return FailErrno("folders in /run", error.value());
+  if (error) return FailErrno("creating folders in /run", error.value());
   return {};
 }
 
-Result<void> MakeNodes(const LabLayout& plan) {
+Result<void> MakeNodes(const LabLayout& layout) {
   const UniqueFd home(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   if (!home) return FailErrno("/proc/self/ns/net", errno);
-  for (const LabNode& node : plan.nodes()) {
+  for (const LabNode& node : layout.nodes()) {
     if (Result<void> made = CreateNetworkNamespace(node.name); !made) return made;
-    for (const Sysctl& sysctl : plan.Sysctls(node)) {
+    for (const Sysctl& sysctl : layout.Sysctls(node)) {
       if (Result<void> set = WriteSysctl(sysctl.key, sysctl.value); !set) return set;
     }
   }
@@ -105,14 +106,14 @@ Result<void> MakeNodes(const LabLayout& plan) {
   return {};
 }
 
-Result<void> MakeLab(const LabLayout& plan, const std::string& token) {
+Result<void> MakeLab(const LabLayout& layout, const std::string& token) {
   if (Result<void> left = LeaveOldNamespaces(); !left) return left;
-  // A change of credentials makes a process unreadable for its own user.
+  // A change of credentials has made the process unreadable for its own user.
   ::prctl(PR_SET_DUMPABLE, 1);
-  if (plan.options().die_with_caller) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (layout.options().die_with_caller) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (Result<void> covered = CoverRun(); !covered) return covered;
   if (Result<void> marked = WriteText(kTokenFile, token + "\n"); !marked) return marked;
-  return MakeNodes(plan);
+  return MakeNodes(layout);
 }
 
 void Report(const Result<void>& result) {
@@ -124,8 +125,8 @@ void Report(const Result<void>& result) {
   ::close(kStatusFd);
 }
 
-// Keeps nothing of the caller's open but the two pipes: whoever waits for the end of the
-// caller's output must not wait for the lab.
+// Closes all descriptors of the caller except the two pipes, so that a process that waits for the
+// end of the caller's output does not wait for the lab.
 void MoveDescriptors(int status, int go) {
   const int safe_status = ::fcntl(status, F_DUPFD, 10);
   const int safe_go = ::fcntl(go, F_DUPFD, 10);
@@ -138,13 +139,13 @@ void MoveDescriptors(int status, int go) {
 
 void WaitForTheEnd(const sigset_t& ends) {
   char byte = 0;
-  if (::read(kGoFd, &byte, 1) != 1) return;  // dropped by the starter, which failed
+  if (::read(kGoFd, &byte, 1) != 1) return;  // the starter failed and dropped this process
   ::close(kGoFd);
   int signal = 0;
   ::sigwait(&ends, &signal);
 }
 
-[[noreturn]] void HolderMain(const LabLayout& plan, const std::string& folder,
+[[noreturn]] void HolderMain(const LabLayout& layout, const std::string& folder,
                              const std::string& token, int status, int go, pid_t starter) {
   ::setsid();
   sigset_t ends;
@@ -152,9 +153,9 @@ void WaitForTheEnd(const sigset_t& ends) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&ends, signal);
   ::sigprocmask(SIG_BLOCK, &ends, nullptr);
   MoveDescriptors(status, go);
-  const Result<void> made = MakeLab(plan, token);
+  const Result<void> made = MakeLab(layout, token);
   Report(made);
-  const bool orphan = plan.options().die_with_caller && ::getppid() != starter;
+  const bool orphan = layout.options().die_with_caller && ::getppid() != starter;
   if (made && !orphan) WaitForTheEnd(ends);
   SignalProcessesOfLab(token, SIGKILL, 0);
   std::error_code ignored;
@@ -183,7 +184,7 @@ std::string ReadStatus(int fd) {
   return text;
 }
 
-// "PID ok" or "PID CODE MESSAGE".
+// Parses "PID ok" or "PID CODE MESSAGE".
 Result<pid_t> ParseStatus(const std::string& text) {
   pid_t pid = 0;
   int code = 0;
@@ -199,7 +200,7 @@ Result<pid_t> ParseStatus(const std::string& text) {
 
 }  // namespace
 
-Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& folder,
+Result<LabHolder> LabHolder::Start(const LabLayout& layout, const std::string& folder,
                                    const std::string& token) {
   Result<Pipe> status = MakePipe();
   if (!status) return Propagate(status);
@@ -209,11 +210,11 @@ Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& fol
   const pid_t child = ::fork();
   if (child < 0) return FailErrno("fork", errno);
   if (child == 0) {
-    const pid_t holder = plan.options().die_with_caller ? 0 : ::fork();
+    const pid_t holder = layout.options().die_with_caller ? 0 : ::fork();
     if (holder != 0) ::_exit(holder < 0 ? 1 : 0);
-    HolderMain(plan, folder, token, status->write.get(), go->read.get(), starter);
+    HolderMain(layout, folder, token, status->write.get(), go->read.get(), starter);
   }
-  if (!plan.options().die_with_caller) ::waitpid(child, nullptr, 0);
+  if (!layout.options().die_with_caller) ::waitpid(child, nullptr, 0);
   status->write.Close();
   Result<pid_t> pid = ParseStatus(ReadStatus(status->read.get()));
   if (!pid) return Propagate(pid);
@@ -222,7 +223,7 @@ Result<LabHolder> LabHolder::Start(const LabLayout& plan, const std::string& fol
 
 void LabHolder::Keep() {
   const char byte = 1;
-  // If the holder is gone already the lab's next user finds out.
+  // If the holder is gone already, the next use of the lab fails.
   if (::write(go_.get(), &byte, 1) != 1) return;
   go_.Close();
 }

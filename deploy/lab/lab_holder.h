@@ -10,20 +10,19 @@
 
 namespace espalier::lab {
 
-// The process that keeps a lab up: it lives in its own mount and network namespace (and user
-// namespace, unless root can do without), has made one network namespace for every node, and
-// waits. With it goes the lab: it ends by SIGTERM, with its starter if the options say so, or
-// when its starter drops it before Keep. At its end it kills every process of the lab and
-// removes `folder`.
+// The process that keeps a lab up. It runs in its own mount and network namespace (and user
+// namespace, unless root needs none), creates one network namespace for every node, and waits. The
+// lab ends with it: on SIGTERM, with its starter if the options say so, or if its starter destroys
+// this object before Keep. At its end it kills every process of the lab and removes `folder`.
 class LabHolder {
  public:
-  // Starts the process and waits until the empty namespaces stand.
-  // Errors: kPermissionDenied, kUnsupported where this machine allows no namespaces.
-  static Result<LabHolder> Start(const LabLayout& plan, const std::string& folder,
+  // Starts the process and waits until the empty namespaces exist.
+  // Errors: kPermissionDenied, kUnsupported if this machine allows no namespaces.
+  static Result<LabHolder> Start(const LabLayout& layout, const std::string& folder,
                                  const std::string& token);
 
   pid_t pid() const { return pid_; }
-  // From now on it lives on without this object.
+  // Keeps the process running after this object is destroyed.
   void Keep();
 
  private:

@@ -14,10 +14,10 @@ namespace {
 constexpr int kMaxPerTier = 128;
 constexpr int kMaxNodes = 4096;
 constexpr BitsPerSecond kMinRate{1'000'000};
-// Links that are not limited run as fast as the machine does; the topology needs a figure.
+// The rate in the topology of links without a limit, which run as fast as the machine.
 constexpr BitsPerSecond kNominalRate{10'000'000'000};
-// One end of a veth pair gets a high interface index: ends with equal indices would hear of a
-// carrier change up to 0.6 s late.
+// The interface index of one end of a veth pair. Ends with equal indices would notice a carrier
+// change up to 0.6 s late.
 constexpr int kHighIndex = 1000;
 
 bool IsFileName(const std::string& name) {
@@ -33,20 +33,22 @@ bool IsFileName(const std::string& name) {
 Result<LabLayout> LabLayout::Make(LabOptions options) {
   if (!IsFileName(options.name)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("lab name '{}': use letters, digits, '-', '_' and '.'", options.name));
+                fmt::format("lab name '{}' is invalid (use letters, digits, '-', '_' and '.')",
+                            options.name));
   }
   const auto in_range = [](int count) { return count >= 1 && count <= kMaxPerTier; };
   if (!in_range(options.spines) || !in_range(options.leaves) || !in_range(options.hosts_per_leaf)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("lab of {} spines, {} leaves, {} hosts a leaf: each must be 1 to {}",
-                            options.spines, options.leaves, options.hosts_per_leaf, kMaxPerTier));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("lab of {} spines, {} leaves, {} hosts per leaf: each number must be 1 to {}",
+                    options.spines, options.leaves, options.hosts_per_leaf, kMaxPerTier));
   }
   if (options.spines + options.leaves * (1 + options.hosts_per_leaf) > kMaxNodes) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("lab of more than {} nodes: take fewer hosts", kMaxNodes));
+                fmt::format("the lab would have more than {} nodes (use fewer hosts)", kMaxNodes));
   }
   if (options.link_rate && *options.link_rate < kMinRate) {
-    return Fail(ErrorCode::kInvalidArgument, "link rate below 1 Mbit/s");
+    return Fail(ErrorCode::kInvalidArgument, "the link rate is below 1 Mbit/s (use at least 1)");
   }
   return LabLayout(std::move(options));
 }
@@ -172,7 +174,7 @@ std::vector<Sysctl> LabLayout::Sysctls(const LabNode& node) const {
     sysctls.push_back({"net/ipv6/icmp/ratemask", "\n"});
   }
   if (node.role == Role::kHost) {
-    // The ports that flows are steered with must not be handed out to anyone else.
+    // The ports by which flows are steered must not be assigned to other sockets.
     sysctls.push_back({"net/ipv4/ip_local_reserved_ports", "49152-65535"});
     sysctls.push_back({"net/ipv4/tcp_no_metrics_save", "1"});
     return sysctls;
@@ -254,7 +256,7 @@ std::string LabLayout::LeafScript(const LabNode& node) const {
     script += fmt::format("addr add {}/{} dev s{}\nlink set s{} up\n",
                           LeafUplinkAddress(node.index, s), length, s, s);
   }
-  // Without it an address that no host has would go up the default way and back for ever.
+  // Without it, packets to an address without a host would loop between leaf and spine.
   return script + fmt::format("route replace blackhole {}\n", LeafPrefix(node.index));
 }
 
@@ -308,9 +310,9 @@ std::string LabLayout::ShaperScript(const LabNode& node) const {
 }
 
 std::string LabLayout::CounterRules() {
-  // One rule a family: packets to the RoCEv2 port are counted by protocol, addresses and source
-  // port where they arrive, before routing; probes that end here are therefore counted too.
-  return R"(table inet judge {
+  // One rule per address family counts packets to the RoCEv2 port by protocol, addresses and source
+  // port on arrival, before routing, and therefore also probes that end here.
+  return R"(table inet ground_truth {
   set flows4 {
     type inet_proto . ipv4_addr . ipv4_addr . inet_service
     size 1048576; flags dynamic; counter

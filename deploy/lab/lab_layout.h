@@ -11,17 +11,17 @@
 
 namespace espalier::lab {
 
-// What `espalier lab up` is asked for.
+// The options of `espalier lab up`.
 struct LabOptions {
   std::string name = "lab";
   int spines = 4;
   int leaves = 4;
   int hosts_per_leaf = 4;
-  std::optional<BitsPerSecond> link_rate;  // of leaf-spine links, each way; none: not limited
+  std::optional<BitsPerSecond> link_rate;  // of leaf-spine links, in each direction; none: no limit
   bool icmp_limits = false;                // keep the kernel's limits on ICMP errors
   std::uint64_t seed = 1;                  // of the leaves' ECMP hashes
   bool ipv6 = false;                       // the fabric speaks IPv6 only (management stays IPv4)
-  bool hash_hint = false;                  // the topology file tells the leaves' hash and seed
+  bool hash_hint = false;                  // write the leaves' hash and seed into the topology file
   bool die_with_caller = false;            // the lab ends with the process that started it
 };
 
@@ -30,7 +30,7 @@ enum class Role { kHost, kLeaf, kSpine };
 // One network namespace of the fabric.
 struct LabNode {
   Role role = Role::kHost;
-  int index = 0;  // of its role, over the whole fabric
+  int index = 0;  // position among all nodes of its role
   std::string name;
 };
 
@@ -39,18 +39,18 @@ struct Sysctl {
   std::string value;
 };
 
-// Names, addresses, seeds and scripts of one lab: everything about it that is decided before
-// anything is made. Pure; the scripts are input for `ip -batch`, `tc -batch` and `nft -f`.
+// The layout of one lab, decided before anything is created: names, addresses, seeds and scripts.
+// Pure; the scripts are input for `ip -batch`, `tc -batch` and `nft -f`.
 //
-// Host h of leaf l (both from 0) is 10.l.h.1/31, its leaf's end 10.l.h.0; uplink s of leaf l is
+// Host h of leaf l (both from 0) has 10.l.h.1/31, its leaf's end 10.l.h.0; uplink s of leaf l has
 // 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine). With IPv6: fd00:10:l:h::1 and ::0,
 // fd00:172:l:s::0 and ::1, numbers in hexadecimal, all /127. Interfaces: "eth0" in a host; "h<k>"
 // (k-th host of the leaf) and "s<k>" (to spine k) in a leaf; "l<k>" (to leaf k) in a spine;
 // "mgmt0" in a host and "mgmt-<host>" at the controller, 10.255.0.1 to 10.255.x.y.
 class LabLayout {
  public:
-  // Errors: kInvalidArgument for a name that is no file name, counts outside 1..128, more than
-  // 4,096 nodes, a rate below 1 Mbit/s.
+  // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128, more
+  // than 4,096 nodes, or a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
@@ -64,24 +64,24 @@ class LabLayout {
   std::string SpineUplinkAddress(int leaf, int spine) const;
   std::string ManagementAddress(int host) const;
   static std::string ControllerAddress() { return "10.255.0.1"; }
-  // The hash seed of a leaf: 1..2^31-1, distinct for every leaf of the lab.
+  // The hash seed of a leaf, 1..2^31-1; distinct for every leaf of the lab.
   std::uint32_t HashSeed(int leaf) const { return seeds_[static_cast<std::size_t>(leaf)]; }
 
-  // The fabric as the topology file describes it.
+  // The fabric as a topology.
   Result<fabric::TopologySpec> MakeTopology() const;
 
-  // To be written in a node's namespace before it has any link.
+  // The settings to write in a node's namespace before it has any link.
   std::vector<Sysctl> Sysctls(const LabNode& node) const;
-  // All links, for the controller's namespace; names of the nodes are those of `ip netns`.
+  // Creates all links; runs in the controller's namespace. Node names are those of `ip netns`.
   std::string LinkScript() const;
-  // Addresses, links up, routes of one node.
+  // Sets up the addresses, links and routes of one node.
   std::string NodeScript(const LabNode& node) const;
-  // The routes of a switch that do not lead over the interfaces in `down`.
+  // Sets the routes of a switch, without next hops over the interfaces in `down`.
   std::string RouteScript(const LabNode& node, const std::vector<std::string>& down) const;
   std::string HostRouteScript(const LabNode& node) const;
-  // Rate limits of one switch; empty where there are none.
+  // Sets the rate limits of one switch; empty if there are none.
   std::string ShaperScript(const LabNode& node) const;
-  // The counters of a spine (docs/lab.md, "judges").
+  // The rules that count a spine's packets: the ground truth (docs/lab.md).
   static std::string CounterRules();
 
  private:

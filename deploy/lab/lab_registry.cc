@@ -24,12 +24,12 @@ namespace {
 
 constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
-// Field 22 of /proc/PID/stat; empty where there is no such process (or it is a zombie).
+// Field 22 of /proc/PID/stat; empty if the process does not exist or is a zombie.
 std::string StartTime(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
   std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name may hold anything
+  const std::size_t name_end = text.rfind(')');  // the name may contain any character
   if (name_end == std::string::npos) return "";
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;
@@ -97,7 +97,7 @@ Result<LabRegistry> LabRegistry::Open() {
   if (::lstat(base.c_str(), &status) != 0) return FailErrno(base, errno);
   if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) {
     return Fail(ErrorCode::kPermissionDenied,
-                fmt::format("{}: not a folder of this user (remove it)", base));
+                fmt::format("{}: the folder does not belong to this user (remove it)", base));
   }
   const std::string root = base + "/labs";
   if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return FailErrno(root, errno);

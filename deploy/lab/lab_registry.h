@@ -11,32 +11,32 @@
 
 namespace espalier::lab {
 
-// A lab that was started, as its file lab.json tells.
+// A lab that was started, as recorded in its file lab.json.
 struct LabRecord {
   LabOptions options;
   pid_t pid = 0;        // of the holder
-  std::string started;  // the kernel's start time of that process: pids are used again
-  std::string token;    // marks the lab's processes
-  bool alive = false;   // found when it was read
+  std::string started;  // the kernel's start time of that process, as pids are reused
+  std::string token;    // identifies the lab's processes
+  bool alive = false;   // determined when the record is read
 };
 
 // The labs of this user by name: one folder each, with lab.json and topology.json, in
 // $XDG_RUNTIME_DIR/espalier/labs or /tmp/espalier-<uid>/labs.
 class LabRegistry {
  public:
-  // Makes the folder where it is missing.
-  // Errors: kPermissionDenied if it belongs to someone else.
+  // Creates the folder if it is missing.
+  // Errors: kPermissionDenied if it belongs to another user.
   static Result<LabRegistry> Open();
 
-  // Ascending by name; dead ones too.
+  // All labs, ascending by name, dead ones included.
   std::vector<LabRecord> List() const;
-  // Errors: kNotFound, naming the labs that there are.
+  // Errors: kNotFound, naming the labs that exist.
   Result<LabRecord> Find(const std::string& name) const;
 
-  // Reserves the name, and with it all names until the claim is destroyed. What a dead lab of
-  // that name left is removed. Errors: kAlreadyExists.
+  // Reserves the name and removes the remains of a dead lab of that name. Until the claim is
+  // destroyed, all other claims wait. Errors: kAlreadyExists.
   Result<UniqueFd> Claim(const std::string& name) const;
-  // Sets started and alive.
+  // Writes the record, and sets its fields `started` and `alive`.
   Result<void> Write(LabRecord record) const;
   void Remove(const std::string& name) const;
 

@@ -36,12 +36,13 @@ Result<LinkInterfaces> FindInterfaces(const Lab& lab, const std::string& link) {
       return LinkInterfaces{{host->name, "mgmt0"}, {kControllerNode, link}};
     }
   }
-  return Fail(ErrorCode::kNotFound,
-              fmt::format("lab '{}' has no link '{}' (such as leaf0--spine1, h0--leaf0, mgmt-h0)",
-                          lab.record().options.name, link));
+  return Fail(
+      ErrorCode::kNotFound,
+      fmt::format("lab '{}' has no link '{}' (write one such as leaf0--spine1, h0--leaf0, mgmt-h0)",
+                  lab.record().options.name, link));
 }
 
-// Interfaces of a node that were taken down by someone (not those without a carrier).
+// The interfaces of a node that were set down, without those that only lost their carrier.
 Result<std::vector<std::string>> DownInterfaces(const Lab& lab, const std::string& node) {
   Result<std::string> text = lab.Run(node, {"ip", "-o", "link", "show"});
   if (!text) return Propagate(text);
@@ -73,8 +74,8 @@ Result<void> SetUp(const Lab& lab, const Interface& interface, bool up) {
   return {};
 }
 
-// Waits until the kernel has acted on a change of carrier, which it does some milliseconds after
-// it saw it, at times a second.
+// Waits until the kernel has acted on a change of carrier, which takes some milliseconds and
+// sometimes a second.
 Result<void> WaitForState(const Lab& lab, const Interface& interface, bool up) {
   constexpr std::chrono::seconds kPatience{5};
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -84,14 +85,16 @@ Result<void> WaitForState(const Lab& lab, const Interface& interface, bool up) {
     if (!text) return tl::unexpected(text.error());
     if ((text->find(" state UP ") != std::string::npos) == up) return {};
   }
-  return Fail(ErrorCode::kUnavailable, fmt::format("{} of {} does not go {}", interface.name,
-                                                   interface.node, up ? "up" : "down"));
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("interface {} of {} does not go {}", interface.name, interface.node,
+                          up ? "up" : "down"));
 }
 
-// Setting a link down deletes the routes that have no other way; they do not come back with it.
+// Restores routes: setting a link down deletes those without another next hop, and setting it up
+// does not bring them back.
 Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
   const LabNode* found = lab.plan().FindNode(node);
-  if (found == nullptr) return {};  // the controller's end: only a connected route
+  if (found == nullptr) return {};  // the controller's end has a connected route only
   Result<std::vector<std::string>> down = DownInterfaces(lab, node);
   if (!down) return Propagate(down);
   const std::string script = found->role == Role::kHost ? lab.plan().HostRouteScript(*found)

@@ -20,7 +20,7 @@
 namespace espalier::lab {
 namespace {
 
-// Asks for the state of all interfaces, told like their changes.
+// Requests the state of all interfaces, which arrives in the form of changes.
 Result<void> RequestStates(int socket) {
   alignas(nlmsghdr) std::array<std::byte, NLMSG_SPACE(sizeof(ifinfomsg))> memory;
   nlmsghdr* const request = mnl_nlmsg_put_header(memory.data());
@@ -31,7 +31,7 @@ Result<void> RequestStates(int socket) {
   return {};
 }
 
-// The interface's name; empty where there is none among its attributes.
+// The interface's name; empty if it is not among the attributes.
 std::string NameIn(netlink::Bytes attributes) {
   std::string name;
   netlink::ForEachAttribute(attributes, [&name](int kind, netlink::Bytes value) {
@@ -55,7 +55,8 @@ LinkWatch::LinkWatch(const fabric::Topology& topology) : topology_(&topology) {
 Result<LinkWatch> LinkWatch::Start(const Lab& lab) {
   const Result<NamespaceContext> door = NamespaceContext::Open(lab.record().pid);
   if (!door) return tl::unexpected(door.error());
-  if (const int error = door->Enter(nullptr); error != 0) return FailErrno("the lab", error);
+  if (const int error = door->Enter(nullptr); error != 0)
+    return FailErrno("entering the lab", error);
   LinkWatch watch(lab.topology());
   std::set<fabric::NodeId> nodes;
   for (const auto& [interface, link] : watch.links_) nodes.insert(interface.first);
@@ -74,7 +75,8 @@ Result<void> LinkWatch::Follow(fabric::NodeId node) {
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;
-  // Subscribed first, asked then: a change in between is told twice, not missed.
+  // Subscribes before requesting the states, so that a change in between is reported twice rather
+  // than missed.
   if (!events ||
       ::bind(events.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return FailErrno("rtnetlink of " + path, errno);
@@ -113,7 +115,7 @@ Result<void> LinkWatch::TakeEvents(const Switch& source) {
     const ssize_t size = ::recv(source.events.get(), buffer.data(), buffer.size(), 0);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return {};
-    if (size < 0 && errno == ENOBUFS) {  // some were lost
+    if (size < 0 && errno == ENOBUFS) {  // some events were lost
       if (Result<void> asked = RequestStates(source.events.get()); !asked) return asked;
       continue;
     }

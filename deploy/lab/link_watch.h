@@ -13,27 +13,27 @@
 
 namespace espalier::lab {
 
-// A link between switches no longer carries packets, or does again.
+// A change of a link between switches: it went down or came up.
 struct LinkChange {
   fabric::LinkId link;
   bool up = false;
   bool operator==(const LinkChange&) const = default;
 };
 
-// The switches of a lab as a telemetry collector sees them: each tells at once when one of its
-// interfaces goes down or comes up (rtnetlink). A link is up while both of its ends are up and
-// have a carrier.
+// Watches the switches of a lab as a telemetry collector does: each reports at once when one of its
+// interfaces goes down or comes up (rtnetlink). A link is up while both ends are up and have a
+// carrier.
 //
 // Thread safety: one thread.
 class LinkWatch {
  public:
-  // Moves the calling process, which must have one thread, into the lab's namespaces, for good: it
-  // ends with the lab. `lab` must outlive this.
+  // Moves the calling process, which must have one thread, permanently into the lab's namespaces:
+  // it ends with the lab. `lab` must outlive this.
   // Errors: kUnavailable if the lab is gone, kPermissionDenied, kInternal.
   static Result<LinkWatch> Start(const Lab& lab);
 
-  // Waits until links have changed since the last call, and tells those, ascending. Before the
-  // first, all links count as up.
+  // Waits until links have changed since the last call and returns the changes, ascending. Before
+  // the first call, all links count as up.
   Result<std::vector<LinkChange>> Next();
 
  private:
@@ -41,21 +41,21 @@ class LinkWatch {
     fabric::NodeId node;
     UniqueFd events;
   };
-  // An interface of a switch: one end of a link.
+  // An interface of a switch, which is one end of a link.
   using Interface = std::pair<fabric::NodeId, std::string>;
 
   explicit LinkWatch(const fabric::Topology& topology);
 
   Result<void> Follow(fabric::NodeId node);
-  // Takes all that a switch has to say now.
+  // Reads all pending events of a switch.
   Result<void> TakeEvents(const Switch& source);
   void SetState(const Interface& interface, bool up);
 
   const fabric::Topology* topology_;
   std::vector<Switch> switches_;
-  std::map<Interface, fabric::LinkId> links_;  // of every end
+  std::map<Interface, fabric::LinkId> links_;  // by interface, both ends
   std::set<Interface> down_;
-  std::set<fabric::LinkId> changed_;  // perhaps, since they were told
+  std::set<fabric::LinkId> changed_;  // links that may have changed since the last report
   std::set<fabric::LinkId> told_down_;
 };
 

@@ -77,7 +77,7 @@ int NamespaceContext::Enter(const char* node) const noexcept {
     ::close(fd);
     if (result != 0) return result;
   }
-  // A folder that the lab does not show (under /run) is left for "/".
+  // Changes to "/" if the lab does not have the folder (under /run).
   if (!keep_folder || ::chdir(folder.data()) != 0) return ::chdir("/") == 0 ? 0 : errno;
   return 0;
 }
@@ -86,9 +86,9 @@ Result<void> CreateNetworkNamespace(const std::string& node) {
   const std::string path = fmt::format("{}/{}", kNetnsFolder, node);
   const UniqueFd mount_point(::open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
   if (!mount_point) return FailErrno(path, errno);
-  if (::unshare(CLONE_NEWNET) != 0) return FailErrno("unshare of a network namespace", errno);
+  if (::unshare(CLONE_NEWNET) != 0) return FailErrno("creating a network namespace", errno);
   if (::mount("/proc/self/ns/net", path.c_str(), "none", MS_BIND, nullptr) != 0) {
-    return FailErrno("bind of " + path, errno);
+    return FailErrno("binding " + path, errno);
   }
   return {};
 }
@@ -99,12 +99,13 @@ Result<void> WriteSysctl(const std::string& key, const std::string& value) {
   if (!file) {
     const int error = errno;
     if (error == ENOENT) {
-      return Fail(ErrorCode::kUnsupported, fmt::format("this kernel has no {} (too old?)", path));
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("this kernel has no {} (use a newer kernel: docs/lab.md)", path));
     }
     return FailErrno(path, error);
   }
   if (::write(file.get(), value.data(), value.size()) < 0) {
-    return FailErrno(fmt::format("{} = {}", path, value), errno);
+    return FailErrno(fmt::format("setting {} = {}", path, value), errno);
   }
   return {};
 }

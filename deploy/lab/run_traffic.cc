@@ -36,7 +36,7 @@ std::string ProgramPath(const TrafficOptions& options) {
   return !error && std::filesystem::exists(beside, error) ? beside.string() : "espalier-traffic";
 }
 
-// A file that is gone when this is.
+// A file that is removed when this object is destroyed.
 class TemporaryFile {
  public:
   static Result<TemporaryFile> Write(const std::string& folder, const std::string& text) {
@@ -63,7 +63,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-// The processes of one run, and what each has said so far.
+// The processes of one run and their output so far.
 class Fleet {
  public:
   Result<void> Start(const std::string& host, const Command& command) {
@@ -80,8 +80,8 @@ class Fleet {
     return {};
   }
 
-  // Waits until every process has said `lines` lines, or closed its output; false when the time
-  // is over, or keep_on, which is asked in between, is false.
+  // Waits until every process has written `lines` lines or closed its output. Returns false at the
+  // deadline, or when keep_on, which is called repeatedly, returns false.
   bool WaitForLines(std::size_t lines, Clock::time_point deadline,
                     const std::function<bool()>& keep_on) {
     while (!HaveAllSaid(lines)) {
@@ -92,7 +92,7 @@ class Fleet {
     return true;
   }
 
-  // A process that has ended before it was told to.
+  // Finds a process that has ended too early.
   const std::string* FindEnded() const {
     for (const Member& member : members_) {
       if (member.ended) return &member.host;
@@ -100,12 +100,12 @@ class Fleet {
     return nullptr;
   }
 
-  // Waits until every process has closed its output; false when the time is over.
+  // Waits until every process has closed its output; returns false at the deadline.
   bool WaitForEnd(Clock::time_point deadline) {
     return WaitForLines(std::numeric_limits<std::size_t>::max(), deadline, nullptr);
   }
 
-  // The last whole line that each host said.
+  // The last complete line of each host.
   std::vector<std::pair<std::string, std::string>> LastLines() const {
     std::vector<std::pair<std::string, std::string>> lines;
     for (const Member& member : members_) {
@@ -177,7 +177,7 @@ std::vector<JobOutcome> SummariseJobs(const traffic::Workload& workload,
     std::int64_t start = std::numeric_limits<std::int64_t>::max();
     std::int64_t end = 0;
   };
-  std::map<std::tuple<int, int, int>, Span> spans;  // job, epoch, ring
+  std::map<std::tuple<int, int, int>, Span> spans;  // by job, epoch and ring
   for (const HostReport& report : reports) {
     for (const traffic::EpochTime& time : report.epochs) {
       Span& span = spans[{time.job, time.epoch, time.ring}];
@@ -253,7 +253,7 @@ Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& worklo
   };
   const bool ready = fleet.WaitForLines(1, Clock::now() + kReadyLimit, nullptr);
   if (const std::string* host = fleet.FindEnded()) return fail_ended(*host);
-  if (!ready) return Fail(ErrorCode::kUnavailable, "the traffic processes do not start");
+  if (!ready) return Fail(ErrorCode::kUnavailable, "the traffic processes do not start in time");
 
   const Clock::time_point begin = Clock::now();
   if (Result<void> told = fleet.TellAll('g'); !told) return Propagate(told);
@@ -265,7 +265,7 @@ Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& worklo
   if (Result<void> told = fleet.TellAll('s'); !told) return Propagate(told);
 
   if (!fleet.WaitForEnd(Clock::now() + kReportLimit)) {
-    return Fail(ErrorCode::kUnavailable, "the traffic processes do not end");
+    return Fail(ErrorCode::kUnavailable, "the traffic processes do not end in time");
   }
   std::vector<HostReport> reports;
   for (const auto& [host, line] : fleet.LastLines()) {
@@ -279,7 +279,7 @@ Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& worklo
 }
 
 bool FlowOutcome::IsWhole() const {
-  // UDP ends with a whole datagram, and nobody sends a lost one again.
+  // UDP ends with a whole datagram, and lost ones are not retransmitted.
   const bool udp = plan.protocol == traffic::Protocol::kUdp;
   return sent.done && (udp ? sent.bytes >= plan.bytes : sent.bytes == plan.bytes) &&
          received.bytes == sent.bytes && received.segments == sent.segments &&

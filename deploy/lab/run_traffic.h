@@ -15,18 +15,18 @@
 namespace espalier::lab {
 
 struct TrafficOptions {
-  std::uint64_t seed = 1;   // of the source ports that flows have of their own: "ECMP"
-  bool use_agents = false;  // announce flows to the agents of their hosts, take their ports
+  std::uint64_t seed = 1;   // of the flows' own source ports, as plain ECMP uses them
+  bool use_agents = false;  // announce flows to their hosts' agents and use the agents' ports
   std::chrono::seconds time_limit{60};
   std::string program;  // espalier-traffic; empty: beside this program, else on the PATH
-  // Called about every 20 ms while the traffic runs, with the time since its start: where an
-  // experiment fails a link.
+  // Called about every 20 ms while the traffic runs, with the time since its start. An experiment
+  // can fail a link here.
   std::function<void(std::chrono::nanoseconds)> on_running;
-  // Asked as often; true ends the run as the time limit does.
+  // Called as often; returning true ends the run as the time limit does.
   std::function<bool()> is_over;
 };
 
-// One flow, its two ends' reports put together. Times are seconds since the start of the run.
+// The outcome of one flow, from the reports of both ends. Times are seconds since the run's start.
 struct FlowOutcome {
   traffic::WorkloadFlow plan;
   IpAddress source;
@@ -36,37 +36,37 @@ struct FlowOutcome {
   double start_seconds = 0;
   double end_seconds = 0;
   double Seconds() const { return end_seconds - start_seconds; }
-  // Every byte arrived, each segment counted once. (UDP: all datagrams, none twice.)
+  // True if every byte arrived, counting each segment once. (UDP: each datagram exactly once.)
   bool IsWhole() const;
 };
 
 struct JobOutcome {
   std::string id;
-  std::vector<double> epoch_seconds;  // the slowest ring's all-reduce: last end - first start
-  double allreduce_seconds = 0;       // their mean
+  std::vector<double> epoch_seconds;  // all-reduce of the slowest ring: last end - first start
+  double allreduce_seconds = 0;       // mean of epoch_seconds
 };
 
 struct TrafficResult {
   bool completed = false;          // within the time limit
-  double seconds = 0;              // from the start until all was done
+  double seconds = 0;              // from the start until all flows were done
   std::vector<FlowOutcome> flows;  // by WorkloadFlow::index
   std::vector<JobOutcome> jobs;
-  std::int64_t steered_bytes = 0;  // that went over ports chosen by agents
+  std::int64_t steered_bytes = 0;  // bytes sent over ports that agents chose
 
   double SlowestFlowSeconds() const;
   double MedianFlowSeconds() const;
-  double ThroughputBps() const;  // all bytes over the whole time
+  double ThroughputBps() const;  // all bytes divided by the whole time
 };
 
-// Runs a workload in a lab: one process a host in the host's namespace, all started together,
-// none left behind whatever happens. Returns when all flows are done or the time is over, which
-// is not an error: see `completed`.
-// Errors: kNotFound for unknown hosts or a missing program, kUnavailable where an agent is wanted
-// and missing, kInternal if a process ends early.
+// Runs a workload in a lab with one process per host, in the host's namespace. All are started
+// together, and none is left behind. Returns when all flows are done or the time limit is reached,
+// which is not an error: see `completed`.
+// Errors: kNotFound for unknown hosts or a missing program, kUnavailable if a required agent is
+// missing, kInternal if a process ends early.
 Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& workload,
                                  const TrafficOptions& options);
 
-// {"completed":true,"seconds":...,"flows":[...],"jobs":[...],...}
+// Formats the result as JSON: {"completed":true,"seconds":...,"flows":[...],"jobs":[...],...}
 std::string FormatTrafficResult(const TrafficResult& result);
 
 }  // namespace espalier::lab

@@ -15,9 +15,9 @@
 
 namespace espalier::attack {
 
-// A hostile program that talks to the engine of a host. It knows the protocol from the wire alone
-// (its offsets and numbers stand here by hand) and uses nothing of our client's: it sends what the
-// client never would.
+// A hostile program that talks to the offload service of a host. It has its own description of the
+// protocol, with offsets and numbers written by hand, and uses no code of the real client, so that
+// it can send what the client never would.
 class EngineProgram {
  public:
   static constexpr std::uint32_t kMagic = 0x454f4631;
@@ -51,7 +51,7 @@ class EngineProgram {
   };
   struct Reply {
     std::uint32_t magic = 0;
-    std::int32_t code = -1;  // -1: the engine has hung up
+    std::int32_t code = -1;  // -1: the service has hung up
     std::uint64_t value = 0;
     char words[480] = {};
   };
@@ -69,7 +69,7 @@ class EngineProgram {
     std::uint64_t counts_offset = 0;
   };
 
-  // Connects; says nothing yet.
+  // Connects without sending anything.
   explicit EngineProgram(const std::string& path)
       : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
     sockaddr_un to = {};
@@ -86,7 +86,7 @@ class EngineProgram {
 
   bool is_connected() const { return is_connected_; }
 
-  // A memory file of so many bytes; its pages are touched only where `populate` is set.
+  // Makes a memory file; touches its pages only if `populate` is set.
   static int MakeFile(std::size_t bytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW,
                       bool populate = true) {
     const int file = ::memfd_create("attack", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -98,7 +98,7 @@ class EngineProgram {
     return file;
   }
 
-  // Sends a request with a file (-1: none), and waits for the answer.
+  // Sends a request with a file (-1: none) and waits for the reply.
   Reply Ask(const Request& request, int file = -1) {
     Send(&request, sizeof(request), file);
     Ring();
@@ -123,7 +123,7 @@ class EngineProgram {
     }
     static_cast<void>(::sendmsg(socket_, &message, MSG_NOSIGNAL));
   }
-  // Joins a group with a proper ring.
+  // Joins a group with a valid ring.
   Reply Join(const Request& request) {
     const int file = MakeFile(kRingBytes);
     ring_ = ::mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -139,8 +139,8 @@ class EngineProgram {
     request.medium = medium;
     return request;
   }
-  // Posts a call and waits for its result: 0, or 1 + the number of the error; -1 for an engine that
-  // is gone.
+  // Posts a call and waits for its result: 0, or 1 + the number of the error; -1 if the service is
+  // gone.
   int Do(const Call& call) {
     std::memcpy(At(kCallsAt + (posted_ % kRingCalls) * sizeof(Call)), &call, sizeof(call));
     ++posted_;
@@ -159,7 +159,7 @@ class EngineProgram {
 
   static constexpr std::size_t kRingCalls = 16;
   static constexpr std::size_t kResultBytes = 484;
-  // bell, posted, done: signals are a line of 64 bytes each.
+  // The signals bell, posted and done have a line of 64 bytes each.
   static constexpr std::size_t kPostedAt = 64;
   static constexpr std::size_t kDoneAt = 128;
   static constexpr std::size_t kCallsAt = 192;

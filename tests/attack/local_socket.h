@@ -13,8 +13,8 @@
 
 namespace espalier::attack {
 
-// A connection to one of the agent's sockets (SOCK_SEQPACKET) that says what it likes: the frames
-// stand here by hand, and nothing of our clients' is used.
+// A connection to one of the agent's sockets (SOCK_SEQPACKET) that sends arbitrary messages. The
+// frames are written by hand, without code of the real clients.
 class LocalSocket {
  public:
   explicit LocalSocket(const std::string& path)
@@ -33,7 +33,7 @@ class LocalSocket {
     return ::send(socket_, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) ==
            static_cast<ssize_t>(count);
   }
-  // Bytes of the next message; 0 where the other side has hung up, -1 where there is none.
+  // Receives a message and returns its size; 0 if the other side has hung up, -1 if there is none.
   ssize_t Receive(void* bytes, std::size_t count, bool wait = false) const {
     return ::recv(socket_, bytes, count, wait ? 0 : MSG_DONTWAIT);
   }
@@ -43,7 +43,7 @@ class LocalSocket {
   bool is_connected_ = false;
 };
 
-// What programs say to the socket of plans.
+// A program's request on the socket of rank plans.
 struct PlanAsk {
   std::uint32_t magic = 0x4e4c5045;
   std::uint32_t version = 2;
@@ -73,8 +73,8 @@ inline PlanAsk AskFor(const std::string& job, std::uint32_t rank) {
   return ask;
 }
 
-// Runs `body` in a process of that user while `serve` is called over and over here; what the body
-// returned. Only root can.
+// Runs `body` in a process of that user while calling `serve` repeatedly here, and returns the
+// result of `body`. Requires root.
 inline int AsUser(uid_t user, const std::function<int()>& body,
                   const std::function<void()>& serve) {
   const pid_t child = ::fork();

@@ -15,7 +15,7 @@
 
 namespace espalier::attack {
 
-// A stranger's TCP connection to loopback. It sends what it likes and reads when it likes.
+// A stranger's TCP connection to the loopback address, which sends and reads arbitrarily.
 class RawTcp {
  public:
   explicit RawTcp(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -30,8 +30,8 @@ class RawTcp {
   ~RawTcp() { ::close(socket_); }
 
   bool is_connected() const { return is_connected_; }
-  // As much as goes within ten seconds of waiting; false where the other side has hung up, or takes
-  // no more.
+  // Sends with at most ten seconds of waiting; returns false if the other side has hung up or
+  // accepts no more.
   bool Send(const std::string& bytes) {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
@@ -43,7 +43,8 @@ class RawTcp {
     }
     return true;
   }
-  // Reads that many bytes; false where the other side hangs up, or says nothing for a minute.
+  // Reads and drops that number of bytes; returns false if the other side hangs up or is silent for
+  // a minute.
   bool Receive(std::size_t bytes) {
     char part[65'536];
     while (bytes > 0) {
@@ -55,7 +56,8 @@ class RawTcp {
     }
     return true;
   }
-  // Those bytes; "" where the other side hangs up first, or says nothing for a minute.
+  // Reads that number of bytes; returns "" if the other side hangs up first or is silent for a
+  // minute.
   std::string Take(std::size_t bytes) {
     std::string taken(bytes, '\0');
     std::size_t done = 0;
@@ -68,8 +70,7 @@ class RawTcp {
     }
     return taken;
   }
-  // Reads all that comes until the other side hangs up (true), or says nothing for a minute
-  // (false).
+  // Reads until the other side hangs up (true) or is silent for a minute (false).
   bool IsHungUpOn(std::size_t* bytes = nullptr) {
     char part[65'536];
     while (true) {
@@ -80,7 +81,7 @@ class RawTcp {
       if (bytes != nullptr) *bytes += static_cast<std::size_t>(got);
     }
   }
-  // Whether it has by now, and all that it said before was read.
+  // True if the other side has hung up and everything that it sent was read.
   bool HasHungUp() const {
     char byte = 0;
     return ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
@@ -91,7 +92,7 @@ class RawTcp {
   bool is_connected_ = false;
 };
 
-// What clients of a group's store send, by hand: the head with a nonce and a code, both made up.
+// A request to a group's store, written by hand: the header has an invented nonce and code.
 inline std::string StoreRequest(char kind, const std::string& key, const std::string& value = "") {
   const std::uint32_t head[4] = {0x32535345, static_cast<std::uint32_t>(kind),
                                  static_cast<std::uint32_t>(key.size()),
@@ -102,7 +103,7 @@ inline std::string StoreRequest(char kind, const std::string& key, const std::st
 inline constexpr std::size_t kStoreGreetingBytes = 40;
 inline constexpr std::size_t kStoreAnswerBytes = 80;  // without the value
 
-// What a rank says first to another that it calls, by hand.
+// A rank's first message on a connection to another rank, written by hand.
 struct RankHello {
   std::uint32_t magic = 0x45535448;
   std::uint32_t version = 4;

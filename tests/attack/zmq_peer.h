@@ -5,9 +5,8 @@
 
 namespace espalier::attack {
 
-// Whoever speaks ZeroMQ to a controller by libzmq's own interface: with a good key where it has
-// one, and without the manners of our agents. It does not come back by itself, and takes nothing
-// that it is sent for a request to go.
+// A peer that talks to a controller through libzmq directly, optionally with a valid key. Unlike an
+// agent, it does not reconnect and ignores requests to disconnect.
 class ZmqPeer {
  public:
   struct Keys {
@@ -21,10 +20,10 @@ class ZmqPeer {
   ZmqPeer(const ZmqPeer&) = delete;
   ZmqPeer& operator=(const ZmqPeer&) = delete;
 
-  // False where libzmq has no room for it now. more: the message does not end with this frame.
+  // Sends a frame; returns false if libzmq has no room now. more: the message continues after it.
   bool Send(std::string_view frame, bool more = false);
   bool is_connected();
-  // The other side has closed the connection.
+  // True if the other side has closed the connection.
   bool is_disconnected();
 
  private:

@@ -15,8 +15,8 @@
 
 namespace espalier::attack {
 
-// A DEALER of ZMTP 3.0 (RFC 23 of rfc.zeromq.org) with the NULL mechanism over a raw TCP socket: it
-// says what it is told to, ignores goodbyes, and keeps to nothing. It uses no code of the bus.
+// A DEALER of ZMTP 3.0 (RFC 23 of rfc.zeromq.org) with the NULL mechanism over a raw TCP socket. It
+// sends arbitrary bytes, ignores goodbyes and keeps no limits. It uses no code of the bus.
 // Thread safety: none.
 class ZmtpDealer {
  public:
@@ -41,10 +41,10 @@ class ZmtpDealer {
   ZmtpDealer(const ZmtpDealer&) = delete;
   ZmtpDealer& operator=(const ZmtpDealer&) = delete;
 
-  // False once the other side has closed, or takes nothing for ten seconds.
+  // False once the other side has closed, or has accepted nothing for ten seconds.
   bool is_open() const { return is_open_; }
 
-  // A message, in frames of at most `most` bytes.
+  // Sends a message in frames of at most `most` bytes.
   bool Send(std::string_view message, std::size_t most = 8'192) {
     std::string bytes;
     do {
@@ -54,7 +54,7 @@ class ZmtpDealer {
     } while (!message.empty());
     return SendRaw(bytes);
   }
-  // Any bytes: frames that claim what they like.
+  // Sends arbitrary bytes, such as invalid frames.
   bool SendRaw(std::string_view bytes) {
     while (is_open_ && !bytes.empty()) {
       if (!Await(POLLOUT)) break;
@@ -67,7 +67,7 @@ class ZmtpDealer {
     }
     return is_open_;
   }
-  // The next message, its frames joined; none where the other side closes or is silent.
+  // Receives the next message with its frames joined; none if the other side closes or is silent.
   std::optional<std::string> Receive() {
     std::string message;
     for (;;) {

@@ -1,8 +1,8 @@
-// How long does it take to assign paths at the optimum, and how does that compare with greedy? And
-// how long until a flow, or a job, that starts has its paths, when all others are live?
+// Measures how long an optimal assignment of paths takes, compared with a greedy one, and how long
+// it takes until an arriving flow or job has its paths while all others are in progress.
 //
-// Prints a table. Every figure is the minimum and the median of many repetitions on one thread;
-// all algorithms take turns within one run, so their ratios hold on a noisy machine too. Every
+// Prints a table. Every figure is the minimum or the median of many repetitions on one thread. The
+// algorithms alternate within one run, so that their ratios hold on a noisy machine, too. Every
 // result is verified. Inputs: a random permutation of all hosts (each host sends one flow to
 // another leaf), and rings.
 #include <fmt/format.h>
@@ -36,8 +36,8 @@ struct Input {
   Edges edges;  // in the order of the hosts
 };
 
-// Host i sends to a host under another leaf; every host receives from one. `fraction` of the
-// hosts take part.
+// Each host sends to a host under another leaf, and receives from one. `fraction` of the hosts
+// take part.
 Input Permutation(std::string name, std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
                   double fraction) {
   std::mt19937 random(leaves * 1'000 + hosts);
@@ -52,7 +52,7 @@ Input Permutation(std::string name, std::uint32_t leaves, std::uint32_t hosts, s
   for (std::size_t i = 0; i < senders.size(); ++i) {
     std::size_t other = i;
     while (receivers[other] / hosts == senders[i] / hosts) other = random() % receivers.size();
-    // (Another leaf for this one; the one swapped in may be left within its leaf.)
+    // This host gets another leaf; the one that it exchanges with may keep its own leaf.
     std::swap(receivers[i], receivers[other]);
   }
   for (std::size_t i = 0; i < senders.size(); ++i) {
@@ -62,7 +62,7 @@ Input Permutation(std::string name, std::uint32_t leaves, std::uint32_t hosts, s
   return input;
 }
 
-// One job on the first `job_leaves` leaves, another on all others: a permutation each.
+// Two jobs, one on the first `job_leaves` leaves and one on the others, with a permutation each.
 Input TwoJobs(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
               std::uint32_t job_leaves) {
   Input all = Permutation("", job_leaves, hosts, spines, 1);
@@ -73,7 +73,7 @@ Input TwoJobs(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
   return all;
 }
 
-// Rings of `length` hosts, drawn at random, over all hosts.
+// Random rings of `length` hosts, over all hosts.
 Input Rings(std::string name, std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
             std::uint32_t length) {
   std::mt19937 random(leaves * 7 + hosts);
@@ -164,7 +164,7 @@ void MeasureColoring(const Input& input) {
              coloring.effort().chains, coloring.effort().steps);
 }
 
-// The rates of flows that greedy has placed, on 4 links each: NIC, up, down, NIC.
+// Computes the rates of greedily assigned flows on 4 links each: NIC, up, down, NIC.
 void MeasureMaxMin(const Input& input) {
   espalier::bench::FlatGreedy greedy;
   const auto& spines = greedy.Assign(input.leaves, input.spines, input.edges);
@@ -200,7 +200,7 @@ using espalier::controller::OnlineAssigner;
 
 constexpr OnlineAssigner::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};
 
-// A fabric with all its flows live.
+// A fabric with all its flows in progress.
 class LiveFabric {
  public:
   explicit LiveFabric(const Input& input)
@@ -229,14 +229,14 @@ class LiveFabric {
     ways_[flow] = paths_.Add(flows_[flow].source, flows_[flow].destination);
     return paths_.Start(ways_[flow], kAnyMoves).size() - 1;
   }
-  // The first flows, at once.
+  // Starts the first flows together.
   void StartJob(std::size_t flows) {
     for (std::size_t i = 0; i < flows; ++i) {
       ways_[i] = paths_.Add(flows_[i].source, flows_[i].destination);
     }
     paths_.PlaceArrivals(std::span(ways_).first(flows), kAnyMoves);
   }
-  // The first flows exchange destinations among themselves.
+  // Lets the first flows exchange destinations among themselves.
   void ShuffleWithinJob(std::size_t flows, std::mt19937& random) {
     for (std::size_t i = 0; i < flows; ++i) {
       Commodity& x = flows_[i];
@@ -246,7 +246,7 @@ class LiveFabric {
       }
     }
   }
-  // Moved ways.
+  // Returns the number of moved subflows.
   std::size_t LoseSpine(std::uint32_t spine) {
     for (std::size_t i = 0; i < topology_.links().size(); ++i) {
       const fabric::LinkId link(static_cast<std::int32_t>(i));
@@ -276,8 +276,8 @@ class LiveFabric {
   std::vector<SubflowId> ways_;
 };
 
-// What it takes to write down that 1,024 flows have started, when their paths are known: a record
-// each, their two links' and a move, in arrays as large as those of OnlineAssigner.
+// The time to record the arrival of 1,024 flows whose paths are known: one record per flow, those
+// of its two links, and a move, in arrays as large as those of OnlineAssigner.
 double MeasureWriting(const Input& input) {
   struct Flow {
     std::int64_t values[6];
@@ -309,14 +309,14 @@ double MeasureWriting(const Input& input) {
   return times.Minimum();
 }
 
-void MeasureLivePaths(const Input& input) {
+void MeasureOnlineAssignment(const Input& input) {
   LiveFabric live(input);
   std::mt19937 random(1);
   const std::size_t count = live.flows().size();
   Times full;
   for (int i = 0; i < 5; ++i) full.Measure([&] { live.Optimal(); });
 
-  // The job of 1,024 hosts ends, and starts with its destinations in another order.
+  // The job of 1,024 hosts ends and starts again with its destinations in another order.
   Times jobs;
   Times ones;
   for (int round = 0; round < 100; ++round) {
@@ -332,8 +332,8 @@ void MeasureLivePaths(const Input& input) {
   live.ExpectOptimum();
   const double floor = MeasureWriting(input);
 
-  // Two flows end, and two start from the same leaves with their destinations exchanged: every
-  // leaf stays full, and the new flows find one free spine at each end, mostly not the same.
+  // Two flows end, and two start from the same leaves with their destinations exchanged. Every leaf
+  // stays full, and each new flow finds one free spine at each end, mostly not the same.
   Times starts;
   Times chains;
   Times ends;
@@ -374,7 +374,8 @@ void MeasureLivePaths(const Input& input) {
       jobs.Minimum() / full.Minimum(), loss.Minimum(), lost);
 }
 
-// One flow ends, and one starts between two hosts that have none; this part of all hosts has one.
+// One flow ends, and one starts between two hosts without a flow; the given part of all hosts has
+// one.
 void MeasureOneForAnother(std::uint32_t leaves, std::uint32_t hosts, std::uint32_t spines,
                           double busy) {
   const Input input = Permutation("", leaves, hosts, spines, busy);
@@ -441,13 +442,13 @@ void MeasureColorings() {
   }
 }
 
-void MeasureLivePathsOfJobs() {
+void MeasureOnlineJobs() {
   fmt::print("\n{:>7} {:>5} {:>4} | {:>21} | {:>26} | {:>11} | {:>34} | {:>13}\n", "live", "leaf",
              "spin", "start: p40 p50 p99", "with chain: of all p50 p99 moved", "end: p50 p99",
              "1,024 start: together, singly, floor, full, ratio", "spine lost");
   for (const Input& input : {TwoJobs(64, 32, 32, 32), TwoJobs(256, 32, 32, 32),
                              TwoJobs(512, 64, 64, 16), TwoJobs(1'024, 128, 128, 8)}) {
-    MeasureLivePaths(input);
+    MeasureOnlineAssignment(input);
   }
 }
 
@@ -470,7 +471,7 @@ int main(int argc, char** argv) {
   const auto is_asked_for = [&](std::string_view name) { return part.empty() || part == name; };
   if (is_asked_for("colouring")) MeasureColorings();
   if (is_asked_for("rates")) MeasureMaxMin(Permutation("", 64, 32, 32, 1));
-  if (is_asked_for("jobs")) MeasureLivePathsOfJobs();
+  if (is_asked_for("jobs")) MeasureOnlineJobs();
   if (is_asked_for("flows")) MeasureOnesForOthers();
   return 0;
 }

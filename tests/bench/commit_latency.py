@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""How long an operator's action takes until it is answered, and so durable: a controller of its own
-with an empty fabric, asked over its unix socket, one action after the other. Beside it what the disk
-itself takes: the same number of appends of 4 KiB, each with fdatasync, to a file of the same folder.
+"""Measure how long an operator's action takes until it is answered, and so durable.
 
-usage: commit_latency.py FOLDER OF PROGRAMS [--actions N] [--store FOLDER]
+Starts a controller with an idle fabric and sends it actions over its unix socket, one after another.
+For comparison, measures the disk: the same number of appends of 4 KiB, each with fdatasync, to a file
+in the same folder.
+
+usage: commit_latency.py PROGRAM_FOLDER [--actions N] [--store FOLDER]
 """
 import argparse
 import http.client
@@ -84,7 +86,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--actions", type=int, default=2000)
-    parser.add_argument("--store", help="where the store is to be (default: the folder for temporary files)")
+    parser.add_argument("--store", help="folder of the store (default: the folder for temporary files)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.store) as name:
         folder = pathlib.Path(name)

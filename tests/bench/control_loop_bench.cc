@@ -1,5 +1,5 @@
-// control_loop_bench: how fast the control loop is over real ZeroMQ connections, beside a bare
-// socket loop that is measured in the same run. Figures and how to read them: docs/benchmarks.md.
+// control_loop_bench: measures the control loop over real ZeroMQ connections, compared with a bare
+// socket loop in the same run. docs/benchmarks.md has figures and explains them.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -32,15 +32,15 @@ struct Figures {
   double connect_seconds = 0;
   double reconnect_seconds = 0;
   double resident_mib = 0;
-  double kib_per_agent = 0;  // that the connections and flows of the agents added
+  double kib_per_agent = 0;  // added by the agents' connections and flows
   double flow_reports_per_second = 0;
-  double one_way_cpu_us = 0;       // of the subject, a message
-  double one_way_loop_cpu_us = 0;  // of that, in the loop's thread
+  double one_way_cpu_us = 0;       // of the subject, per message
+  double one_way_loop_cpu_us = 0;  // part of it in the loop's thread
   double p50_us = 0;
   double p99_us = 0;
   double p999_us = 0;
-  double cpu_us = 0;       // of the subject, a request with its push and acknowledgement
-  double loop_cpu_us = 0;  // of that, in the loop's thread
+  double cpu_us = 0;       // of the subject, per request with its push and acknowledgement
+  double loop_cpu_us = 0;  // part of it in the loop's thread
   double requests = 0;
   double skipped = 0;
 };
@@ -50,7 +50,7 @@ struct Column {
   const char* head;
   const char* unit;
   int decimals;
-  double shown_in;  // of the unit that the value has
+  double shown_in;  // factor from the value's unit
   double Figures::*value;
 };
 
@@ -58,7 +58,7 @@ constexpr Column kColumns[] = {
     {"connect_seconds", "connect", "s", 2, 1, &Figures::connect_seconds},
     {"reconnect_seconds", "reconnect", "s", 2, 1, &Figures::reconnect_seconds},
     {"resident_mib", "resident", "MiB", 1, 1, &Figures::resident_mib},
-    {"kib_per_agent", "an agent", "KiB", 1, 1, &Figures::kib_per_agent},
+    {"kib_per_agent", "per agent", "KiB", 1, 1, &Figures::kib_per_agent},
     {"flow_reports_per_second", "one-way", "Mflows/s", 2, 1e6, &Figures::flow_reports_per_second},
     {"one_way_cpu_us", "CPU", "us/msg", 2, 1, &Figures::one_way_cpu_us},
     {"one_way_loop_cpu_us", "loop", "us/msg", 2, 1, &Figures::one_way_loop_cpu_us},
@@ -97,7 +97,8 @@ Figures Measure(const std::string& name, const Options& options) {
   figures.resident_mib = subject.Measure().resident_mib;
   figures.kib_per_agent = 1024 * (figures.resident_mib - alone_mib) / options.load.agents;
 
-  load.RequestReply(options.rate, options.seconds / 4);  // ports of new flows become known
+  load.RequestReply(options.rate,
+                    options.seconds / 4);  // lets the controller learn ports for new flows
   load.Settle();
   const auto before = subject.Measure();
   const Load::Latencies latencies = load.RequestReply(options.rate, options.seconds);
@@ -124,7 +125,7 @@ Figures Measure(const std::string& name, const Options& options) {
   return figures;
 }
 
-// Figure by figure: one round in which the machine was busy with other things does not show.
+// The median of each figure, so that one round on a busy machine does not count.
 Figures MedianOf(const std::vector<Figures>& rounds) {
   Figures median;
   for (const Column& column : kColumns) {
@@ -156,10 +157,11 @@ void PrintTable(const Options& options, const std::vector<Figures>& all) {
   if (all.size() < 2 || options.processes > 0) return;
   const Figures& first = all.front();
   const Figures& last = all.back();
-  fmt::print("\n{} against {}: p50 {:.2f}x, p99 {:.2f}x, CPU a request {:.2f}x, one-way {:.2f}x\n",
-             options.subjects.back(), options.subjects.front(), last.p50_us / first.p50_us,
-             last.p99_us / first.p99_us, last.cpu_us / first.cpu_us,
-             last.flow_reports_per_second / first.flow_reports_per_second);
+  fmt::print(
+      "\n{} against {}: p50 {:.2f}x, p99 {:.2f}x, CPU per request {:.2f}x, one-way {:.2f}x\n",
+      options.subjects.back(), options.subjects.front(), last.p50_us / first.p50_us,
+      last.p99_us / first.p99_us, last.cpu_us / first.cpu_us,
+      last.flow_reports_per_second / first.flow_reports_per_second);
 }
 
 void PrintJson(const Options& options, const std::vector<Figures>& all) {
@@ -190,24 +192,26 @@ void RaiseFileLimit() {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Measures the control loop over ZeroMQ on the loopback interface.");
+  CLI::App app("Measure the control loop over ZeroMQ on the loopback interface.");
   Options options;
   std::string serve;
   app.add_option("--agents", options.load.agents, "Agents")->check(CLI::Range(1, 4096));
-  app.add_option("--flows", options.load.flows, "Open flows of each")->check(CLI::Range(1, 64));
-  app.add_option("--rate", options.rate, "Requests a second")->check(CLI::PositiveNumber);
-  app.add_option("--seconds", options.seconds, "Of requests")->check(CLI::PositiveNumber);
-  app.add_option("--messages", options.messages, "One-way messages")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options.rounds, "Of which the medians are shown")
+  app.add_option("--flows", options.load.flows, "Open flows of each agent")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--rate", options.rate, "Requests per second")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "Seconds of requests")->check(CLI::PositiveNumber);
+  app.add_option("--messages", options.messages, "Number of one-way messages")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "Number of rounds; medians are shown")
       ->check(CLI::Range(1, 100));
   app.add_option("--subjects", options.subjects,
-                 "Of bare, bus, controller, bus+curve, controller+curve")
+                 "Subjects among bare, bus, controller, bus+curve, controller+curve")
       ->delimiter(',');
   app.add_option("--processes", options.processes,
-                 "Only connect and reconnect, with the agents in so many processes")
+                 "Only connect and reconnect, with the agents in this number of processes")
       ->check(CLI::Range(1, 64));
   app.add_flag("--json", options.json, "Print JSON instead of a table");
-  app.add_option("--serve", serve, "Be that subject (for the benchmark itself)");
+  app.add_option("--serve", serve, "Run this subject (used by the benchmark itself)");
   CLI11_PARSE(app, argc, argv);
   RaiseFileLimit();
   if (!serve.empty()) return ServeSubject(serve, options.load.agents) ? 0 : 2;

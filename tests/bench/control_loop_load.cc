@@ -20,12 +20,12 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration kQuiet = 1s;
-// Setting a timer costs tens of microseconds in some virtual machines, so there are few.
+// Long enough for few timers, as setting one costs tens of microseconds in some virtual machines.
 constexpr Duration kTick = 500us;
 constexpr Duration kLookInterval = 2ms;
 constexpr std::uint64_t kFirstRequestFlow = 1000;
 constexpr int kDestinations = 16;
-constexpr int kBatch = 4;  // one-way messages of an agent before the next one's turn
+constexpr int kBatch = 4;  // one-way messages of an agent before the next agent's turn
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -35,10 +35,10 @@ struct Load::Agent {
   std::unique_ptr<Bus> bus;
   std::uint64_t instance = 0;
   std::string name;
-  std::vector<IpAddress> addresses;  // its own, then the destinations of its flows
+  std::vector<IpAddress> addresses;  // the agent's own, then the destinations of its flows
   std::uint64_t open_flow = 0;       // of the last request; 0: none yet
   std::uint64_t next_flow = kFirstRequestFlow;
-  std::set<wire::LocalFlowId> routed;  // of the flows that stay open
+  std::set<wire::LocalFlowId> routed;  // routed flows among those that stay open
   bool waits = false;                  // for the port of open_flow
   TimePoint asked;
   std::uint64_t sequence = 0;
@@ -92,11 +92,11 @@ void Load::RunUntil(const std::function<bool()>& done) {
 }
 
 void Load::Send(Agent& agent, wire::Body body) {
-  // A full queue drops it, as it would a real agent's; the controller asks again.
+  // A full queue drops the message, as for a real agent; the controller asks again.
   agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(body)}));
 }
 
-// Each agent about once a second.
+// Sends the heartbeat of each agent about once a second.
 void Load::Beat() {
   constexpr Duration kInterval = 10ms;
   const std::size_t end = std::min(agents_.size(), next_beat_ + agents_.size() / 100 + 1);
@@ -209,12 +209,14 @@ double Load::Reconnect() {
   }
   const std::size_t all = agents_.size() * static_cast<std::size_t>(options_.flows);
   RunUntil([&] {
-    std::erase_if(silent, [&](Agent* agent) {  // what is not connected yet takes no message
-      return agent->bus->Send(
-          kControllerPeer,
-          wire::Encode({agent->instance, wire::Hello{.name = agent->name,
-                                                     .nics = {{.address = agent->addresses[0]}}}}));
-    });
+    std::erase_if(
+        silent, [&](Agent* agent) {  // an agent that is not connected yet accepts no message
+          return agent->bus->Send(
+              kControllerPeer,
+              wire::Encode(
+                  {agent->instance,
+                   wire::Hello{.name = agent->name, .nics = {{.address = agent->addresses[0]}}}}));
+        });
     return routed_ >= all;
   });
   return Seconds(loop_.Now() - start);

@@ -18,45 +18,49 @@
 namespace espalier::bench {
 
 struct LoadOptions {
-  int agents = 1024;  // of the fabric
-  int first = 0;      // of these, this load is those from here
-  int end = 0;        // to before this one; 0: to the last
+  int agents = 1024;  // agents of the fabric
+  int first = 0;      // first agent of this load
+  int end = 0;        // end of the range of this load; 0: all remaining agents
   int spines = 16;
-  int flows = 16;         // of each agent, open from the beginning
-  int update_flows = 64;  // of each agent, open for the one-way messages, all in each of them
+  int flows = 16;  // per agent, open from the beginning
+  int update_flows =
+      64;  // per agent, open during the one-way messages; each message contains all of them
 };
 
-// All agents of the benchmark, in one loop: each a DEALER of its own that speaks the protocol,
-// answers probes as its fabric would, and acknowledges pushes; without flows that flow.
+// Simulates all agents of the benchmark in one loop. Each has its own DEALER, speaks the protocol,
+// answers probes as its fabric would and acknowledges pushes. There is no real traffic.
 class Load {
  public:
   using KeysOf = std::function<std::optional<io::CurveClient>(int agent)>;
   Load(const LoadOptions& options, const std::string& endpoint, const KeysOf& keys_of = {});
   ~Load();
 
-  // Connects all, opens their flows, and returns when every flow has a port. Seconds it took.
+  // Connects all agents, opens their flows and returns when every flow has a port. Returns the
+  // seconds that this took.
   double Connect();
-  // Ends all connections at once; returns when every agent is back, with a port for every flow.
-  // Seconds it took, of which each agent waits 50 to 150 ms before it connects again.
+  // Ends all connections at once, and returns when every agent has reconnected and has a port for
+  // every flow. Returns the seconds that this took, which include the 50 to 150 ms that each agent
+  // waits before it reconnects.
   double Reconnect();
-  // Answers and acknowledges, for ever.
+  // Answers and acknowledges forever.
   void Serve();
-  // Returns when nobody has asked for probes or pushed a port for a while.
+  // Returns when no probe order and no push has arrived for a while.
   void Settle();
 
   struct Latencies {
-    std::vector<double> seconds;  // from a report that opens a flow to its port, decoded; sorted
+    std::vector<double> seconds;  // from a report that opens a flow to its decoded port; sorted
     double elapsed = 0;
-    std::size_t skipped = 0;  // not sent, as the agent's last one was still open
+    std::size_t skipped = 0;  // requests not sent, as the agent's last one was not answered
   };
-  // Reports at an even rate, one after the other from each agent; each opens a flow and ends the
-  // one that the agent opened before, with the progress of all its others.
+  // Sends reports at an even rate, from the agents in turn. Each report opens a flow, ends the one
+  // that the agent opened before, and has the progress of all its other flows.
   Latencies RequestReply(double messages_per_second, double seconds);
 
   // Opens flows up to the number that a one-way message holds.
   void PrepareOneWay();
-  // So many one-way messages, evenly from all agents and as fast as they are taken, then one
-  // answered message from each. Seconds from the first to the last answer.
+  // Sends `messages` one-way messages, evenly from all agents and as fast as they are accepted,
+  // then one message from each that is answered. Returns the seconds from the first message to the
+  // last answer.
   double OneWay(std::int64_t messages);
 
  private:
@@ -65,7 +69,7 @@ class Load {
   void HandleMessage(Agent& agent, std::string_view bytes);
   void HandlePush(Agent& agent, const wire::PathPush& push);
   void AnswerOrder(Agent& agent, const wire::ProbeOrder& order);
-  void OpenFlows(Agent& agent, int count);  // up to so many in all
+  void OpenFlows(Agent& agent, int count);  // up to this total
   void AwaitRouted(int flows);
   bool SendRequest(Agent& agent);
   void Send(Agent& agent, wire::Body body);

@@ -42,7 +42,7 @@ void Announce(const std::string& endpoint, const std::string& public_key = "") {
   std::fflush(stdout);
 }
 
-// "h0", "h1", ... by the public keys that come on standard input, one a line.
+// Names the agents "h0", "h1", ... by the public keys on standard input, one per line.
 io::ZmqRouterOptions RouterOptions(bool with_keys, const io::CurveKeys& keys) {
   io::ZmqRouterOptions options{.endpoint = kAnyEndpoint};
   if (!with_keys) return options;
@@ -60,10 +60,10 @@ io::ZmqRouterOptions RouterOptions(bool with_keys, const io::CurveKeys& keys) {
   return options;
 }
 
-// Answers as a controller would that has nothing to think about.
+// Answers like a controller that computes nothing.
 class Echo {
  public:
-  // None where nothing is to be said.
+  // None if the message needs no answer.
   std::optional<std::string> Answer(std::string_view bytes) {
     const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
     ESPALIER_CHECK(decoded, "error={}", decoded.error().message);
@@ -137,7 +137,7 @@ void ServeController(int agents, bool with_keys) {
   controller::MemoryDisk disk;
   controller::MemoryStore store(disk, loop);
   Metrics metrics;
-  // On a machine that is busy with other things the agents must not seem dead.
+  // Long, so that agents do not seem dead on a busy machine.
   const controller::ControllerOptions options{.heartbeat_interval = std::chrono::seconds(10)};
   controller::Controller controller(MakeBenchTopology(agents), options, loop, *bus, store, metrics);
   const Result<void> started = controller.Start();

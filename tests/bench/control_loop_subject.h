@@ -11,17 +11,17 @@
 
 namespace espalier::bench {
 
-// What is measured, each in a process of its own:
-//   "bare"        libzmq's ROUTER in a poll loop; decodes every message and answers a report that
-//                 opens flows by a push of the same size: what the transport and the parser cost
-//   "bus"         the same answers from the event loop and the bus of the product
+// Runs one subject of the measurement in its own process:
+//   "bare"        libzmq's ROUTER in a poll loop, which decodes every message and answers a report
+//                 that opens flows by a push of the same size: the cost of transport and parser
+//   "bus"         the same answers from the product's event loop and bus
 //   "controller"  the product
-//   "bus+curve", "controller+curve"  the same, encrypted: every agent has a key of its own
-// Runs until it is killed; prints its endpoint on standard output first.
-// Errors: false for another name.
+//   "bus+curve", "controller+curve"  the same with encryption and a key for every agent
+// Prints its endpoint on standard output first, and runs until it is killed. Returns false for
+// another name.
 bool ServeSubject(const std::string& name, int agents);
 
-// A subject that runs in a child process, killed with this object.
+// A subject in a child process, which is killed when this object is destroyed.
 class SubjectProcess {
  public:
   SubjectProcess(const std::string& name, int agents);
@@ -30,13 +30,13 @@ class SubjectProcess {
   SubjectProcess& operator=(const SubjectProcess&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
-  // Of the agent "h0", "h1", ...; none where the subject wants none.
+  // The keys of agent "h0", "h1", ...; none if the subject uses none.
   std::optional<io::CurveClient> KeysOf(int agent) const;
 
   struct Usage {
-    double cpu_seconds = 0;   // of all threads, so far
+    double cpu_seconds = 0;   // of all threads, from the start
     double loop_seconds = 0;  // of the thread that runs the loop
-    double resident_mib = 0;  // now
+    double resident_mib = 0;  // current
   };
   Usage Measure() const;
 

@@ -1,7 +1,7 @@
-// Steering through DPDK's own burst functions: frames go from a ring port to a ring port, forwarded
-// as they are and steered in turns, each in some thousand short rounds of which the best counts.
-// Rings hand over pointers, so that no device is the limit. Outside the time frames go back, with
-// the port they had and the PSN that their flow has next.
+// Measures steering with DPDK's burst functions: frames pass from a ring port to a ring port, in
+// turn forwarded unchanged and steered, each in some thousand short rounds of which the best
+// counts. Rings pass pointers, so that no device is the limit. Outside the measured time frames go
+// back, with their old port and the next PSN of their flow.
 #include <fmt/format.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -30,8 +30,8 @@ std::uint64_t ForwardPlain(std::uint16_t from, std::uint16_t to) {
   return rte_eth_tx_burst(to, 0, mbufs.data(), count);
 }
 
-// All frames that are there go back, as their flows send them next. Once before each time that they
-// are steered: a flow whose packets are missed between two is another load.
+// Returns all frames, in the form in which their flows send them next. Used once before each round
+// of steering, as gaps in a flow would change the load.
 class Renewal {
  public:
   void GoBack(std::uint16_t from, std::uint16_t to) {
@@ -53,7 +53,7 @@ class Renewal {
   std::array<std::uint32_t, kFlows> psns_{};
 };
 
-// Frames of these flows, in the ring that `port` receives from.
+// Puts frames of these flows into the ring from which `port` receives.
 void Fill(std::uint16_t port, rte_mempool* pool, std::uint32_t flows, std::uint32_t frames) {
   for (std::uint32_t i = 0; i < frames; ++i) {
     const Bytes bytes = Build({.destination_qpn = 16 + i % flows}).bytes;
@@ -74,7 +74,7 @@ double FramesPerSecond(unsigned frames, Work&& work) {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Flows from one source port that are given another.
+// A table of flows from one source port, which get another one.
 std::unique_ptr<DatapathFlowTable> MakeTable() {
   auto table = std::make_unique<DatapathFlowTable>(kFlows, 1);
   for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
@@ -120,7 +120,7 @@ int main() {
   const auto host = Port::Open({.name = "net_ring0"});
   const auto fabric = Port::Open({.name = "net_ring1"});
   ESPALIER_CHECK(host && fabric);
-  fmt::print("{:>8} {:>8} {:>8} {:>8}  (millions of frames a second)\n", "frames", "plain",
+  fmt::print("{:>8} {:>8} {:>8} {:>8}  (millions of frames per second)\n", "frames", "plain",
              "steered", "ratio");
   rte_mempool* const pool = rte_mempool_lookup("frames-0");
   for (const std::uint32_t more : {64U, 448U}) {

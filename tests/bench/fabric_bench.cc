@@ -20,7 +20,7 @@ Topology BigFabric() {
   return *Topology::Build(std::move(spec));
 }
 
-// How long until the paths of all pairs of leaves are known?
+// The time to compute the paths of all pairs of leaves.
 void BM_AllPathsOfBigFabric(benchmark::State& state) {
   const Topology topology = BigFabric();
   for ([[maybe_unused]] auto _ : state) {
@@ -36,7 +36,7 @@ void BM_AllPathsOfBigFabric(benchmark::State& state) {
 }
 BENCHMARK(BM_AllPathsOfBigFabric)->Unit(benchmark::kMillisecond);
 
-// How long to predict all 16,384 ports of a pair of hosts by the Linux model?
+// The time to predict all 16,384 ports of a pair of hosts with the Linux model.
 void BM_PredictAllPorts(benchmark::State& state) {
   const Topology topology = BigFabric();
   PathTable paths(topology);

@@ -1,6 +1,7 @@
-// failure_fanout_bench: from the news that a spine has failed until the last agent that has to
-// change something has acknowledged it, over real ZeroMQ connections; beside that, in turns, the
-// same bytes sent to the same agents without a thought. How to read it: docs/benchmarks.md.
+// failure_fanout_bench: measures the time from the report of a spine's failure until the last
+// affected agent has acknowledged its push, over real ZeroMQ connections. For comparison it sends,
+// in turn, the same bytes to the same agents without any computation. docs/benchmarks.md explains
+// the figures.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -39,7 +40,7 @@ double Milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
-// Of the calling thread.
+// Processor time of the calling thread.
 double CpuMilliseconds() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
@@ -51,19 +52,19 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// One message to each of many agents, until each has acknowledged it.
+// The times of sending one message to each of many agents until all have acknowledged it.
 struct Fanout {
-  double first_ms = 0;  // handed to the bus
-  double sent_ms = 0;   // the last
+  double first_ms = 0;  // the first message is given to the bus
+  double sent_ms = 0;   // the last message is given to the bus
   double acked_ms = 0;
-  double bus_ms = 0;  // in the bus, all told: the rest until the last was sent is thought
-  // Of the loop's thread, which others keep off the processor, too.
+  double bus_ms = 0;  // in the bus, in total; the rest until sent_ms is computation
+  // Processor time of the loop's thread, without the time of other processes.
   double sent_cpu_ms = 0;
   double acked_cpu_ms = 0;
   std::size_t told = 0;
 };
 
-// The controller's bus, with an eye on what goes out and on acknowledgements.
+// The controller's bus, which records pushes and acknowledgements.
 class WatchedBus : public Bus {
  public:
   WatchedBus(EventLoop& loop, Bus& bus) : loop_(loop), bus_(bus) {}
@@ -98,7 +99,7 @@ class WatchedBus : public Bus {
     messages_.clear();
     is_recording_ = true;
   }
-  // All has been handed over.
+  // Call when all messages have been given to the bus.
   void EndSending() {
     is_recording_ = false;
     fanout_.told = messages_.size();
@@ -106,7 +107,7 @@ class WatchedBus : public Bus {
   bool IsAcknowledged() const { return !is_recording_ && unacknowledged_.empty(); }
   const Fanout& fanout() const { return fanout_; }
 
-  // Sends what was recorded last once more, past the controller.
+  // Sends the recorded messages again, without the controller.
   void Repeat() {
     const auto messages = std::exchange(messages_, {});
     Begin();
@@ -144,7 +145,7 @@ class WatchedBus : public Bus {
   double began_cpu_ms_ = 0;
   bool is_recording_ = false;
   bool is_repetition_ = false;
-  std::map<PeerId, std::string> messages_;  // the first push to each
+  std::map<PeerId, std::string> messages_;  // first push to each agent
   std::set<PeerId> unacknowledged_;
   Fanout fanout_;
 };
@@ -164,7 +165,7 @@ class Bench {
         controller_(MakeBenchTopology(options.load.agents, options.load.spines),
                     {.heartbeat_interval = 10s, .verify_interval = Duration::zero()}, loop_, bus_,
                     store_, metrics_) {
-    ESPALIER_CHECK(controller_.Start(), "cannot start");
+    ESPALIER_CHECK(controller_.Start(), "the controller does not start");
   }
   std::string endpoint() const { return router_->endpoint(); }
 
@@ -202,7 +203,7 @@ class Bench {
     loop_.Post(look);
     loop_.Run();
   }
-  // All has its port and is acknowledged, and plans are as fresh as they can be.
+  // True if all flows have acknowledged ports and all failure plans are current.
   bool IsAtRest() {
     const controller::State& state = controller_.state();
     if (state.flows.HasNew() || !state.pushes.IsEmpty()) return false;
@@ -268,7 +269,7 @@ class Bench {
   controller::Controller controller_;
 };
 
-// All agents, in a process of their own.
+// Starts a process with all agents.
 pid_t StartAgents(const LoadOptions& options, int endpoint_from) {
   const pid_t pid = fork();
   ESPALIER_CHECK(pid >= 0, "errno={}", errno);
@@ -284,13 +285,13 @@ pid_t StartAgents(const LoadOptions& options, int endpoint_from) {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Measures how fast agents hear of a failure, over ZeroMQ on the loopback interface.");
+      "Measure how fast agents learn of a failure, over ZeroMQ on the loopback interface.");
   Options options;
   app.add_option("--agents", options.load.agents, "Agents")->check(CLI::Range(1, 4096));
-  app.add_option("--flows", options.load.flows, "Flows of each")->check(CLI::Range(1, 64));
+  app.add_option("--flows", options.load.flows, "Flows of each agent")->check(CLI::Range(1, 64));
   app.add_option("--spines", options.load.spines, "Spines, of which one fails at a time")
       ->check(CLI::Range(2, 64));
-  app.add_option("--rounds", options.rounds, "Of which the medians are shown")
+  app.add_option("--rounds", options.rounds, "Number of rounds; medians are shown")
       ->check(CLI::Range(1, 100));
   CLI11_PARSE(app, argc, argv);
   rlimit limit{};
@@ -300,14 +301,15 @@ int Main(int argc, char** argv) {
   SetLogLevel(LogLevel::kError);
   std::array<int, 2> endpoint{};
   ESPALIER_CHECK(pipe(endpoint.data()) == 0, "errno={}", errno);
-  const pid_t agents = StartAgents(options.load, endpoint[0]);  // before there are threads
+  const pid_t agents =
+      StartAgents(options.load, endpoint[0]);  // before this process has other threads
   {
     Bench bench(options);
     const std::string line = bench.endpoint() + "\n";
     ESPALIER_CHECK(write(endpoint[1], line.data(), line.size()) ==
                    static_cast<ssize_t>(line.size()));
     bench.Run();
-    kill(agents, SIGKILL);  // else they would complain that the controller is gone
+    kill(agents, SIGKILL);  // otherwise they would report that the controller is gone
     waitpid(agents, nullptr, 0);
   }
   return 0;

@@ -8,10 +8,11 @@
 
 namespace espalier::bench {
 
-// Algorithm 1 on flat arrays: for each flow the first spine whose busier link carries least.
+// Greedy assignment (RLM, Algorithm 1) on flat arrays: each flow takes the first of the spines
+// whose busier link carries least.
 class FlatGreedy {
  public:
-  // Edges are flows between leaves; the spine of each.
+  // Returns the spine of each edge, which is a flow between leaves.
   const std::vector<std::uint16_t>& Assign(std::uint32_t leaves, std::uint32_t spines,
                                            const std::vector<graph::BipartiteEdge>& edges) {
     up_.assign(std::size_t{leaves} * spines, 0);

@@ -1,14 +1,14 @@
-// How long does it take to make a verified forest, on one thread and on two? Where does the time
-// go, how much memory is needed, how low are the trees?
+// Measures the computation of verified tree schedules on one and on two threads: time in total and
+// by stage, memory, and the height of the trees.
 //
 // forest_bench [--general] [--sweep] [--repeat N] [--threads N ...] [--steps N] [CASE ...]
 //
-// Prints a row for each case and number of threads (1 and 2 by default): the plan of N made in a
-// row (3 by default) that took least processor time, verification included; the part of that on
-// the calling thread; the least time by the wall; its stages; the peak memory of the process, which
-// each row has for itself. Cases are names of tests/collective/forest/reference_cases.h; without
-// any, those of docs/benchmarks.md. --sweep: A100 and MI250 from 64 to 4,096 GPUs instead, each
-// with the factor over the size before.
+// Prints a row for each case and number of threads (default: 1 and 2). A row shows the schedule
+// with the least processor time, verification included, of N repetitions (default: 3); the part of
+// that time on the calling thread; the least wall-clock time; its stages; and the peak memory of
+// its own process. Cases are names of tests/collective/forest/reference_cases.h (default: those of
+// docs/benchmarks.md). --sweep: A100 and MI250 from 64 to 4,096 GPUs instead, each with the factor
+// over the previous size.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -36,9 +36,9 @@ double Read(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Processor time of all threads, as others use the machine too; that of the calling thread alone,
-// which has the longer part wherever work is divided: what would pass with the cores to ourselves;
-// and what a clock on the wall says.
+// Processor time of all threads, which is independent of other load on the machine; that of the
+// calling thread, which does the longest part of divided work, and so approximates the duration on
+// idle cores; and the wall-clock time.
 struct Seconds {
   double processor = 0;
   double own = 0;
@@ -94,7 +94,7 @@ class Stages {
   double begin_ = 0;
 };
 
-// What one plan took, and its row.
+// The cost of one schedule, and its row.
 struct Run {
   Seconds seconds;
   std::string subflow;
@@ -131,7 +131,7 @@ std::optional<Run> MakeOnce(const fabric::Topology& topology, const Settings& se
       stages.Format() + " " + FormatResult(*made)};
 }
 
-// The row without its memory; the processor time.
+// Prints the row without its memory; returns the processor time.
 std::optional<double> PrintRow(const std::string& name, const Settings& settings, int threads) {
   const fabric::Topology topology = BuildTopology(MakeReferenceTopology(name));
   std::optional<Run> best;
@@ -147,7 +147,8 @@ std::optional<double> PrintRow(const std::string& name, const Settings& settings
   return best->seconds.processor;
 }
 
-// In a child process, so that each row has its own peak. The processor time.
+// Runs a row in a child process, so that each row has its own peak memory. Returns the processor
+// time.
 std::optional<double> RunRow(const std::string& name, const Settings& settings, int threads) {
   std::array<int, 2> pipe{};
   if (::pipe(pipe.data()) != 0) return std::nullopt;

@@ -1,7 +1,7 @@
-// A link fails under a job on a forest: from the operator's word until all agents have put the new
-// plan in force, where its forest was ready (1) and where it has to be found (0). Controller and
-// agents are one process and one thread; probes are answered at once, so that the time is that of
-// the controller's work and of the agents' messages, the same in both.
+// Measures the failure of a link under a job with a forest: from the operator's command until all
+// agents have put the new plan in force, with a backup forest (1) and without (0). Controller and
+// agents share one thread, and probes are answered at once. The time is therefore that of the
+// controller's work and of the agents' messages, which are the same in both cases.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ double SecondsSince(Clock::time_point start) {
 
 const TreeJob& JobIn(Cluster& cluster) { return cluster.controller().jobs().all().at("train"); }
 
-void AwaitReadyForests(Cluster& cluster) {
+void AwaitBackupForests(Cluster& cluster) {
   const TreeJobs& jobs = cluster.controller().jobs();
   while (
       jobs.ready().Next(cluster.state().topology.version(), cluster.state().flow_paths.changes())) {
@@ -53,7 +53,7 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
     const std::string link = "leaf" + std::to_string(leaf++ % bench.range(1)) + "--spine0";
     if (is_ready) {
       const auto start = Clock::now();
-      AwaitReadyForests(cluster);
+      AwaitBackupForests(cluster);
       bench.counters["all_ready_s"] = SecondsSince(start);
     }
     const std::uint64_t before = JobIn(cluster).active->version;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How soon the page of a large fabric is there, and how it keeps up.
+"""Measure how fast the page of a large fabric opens and how well it follows changes.
 
 usage: page_bench.py BIN_FOLDER [--agents N] [--spines N] [--flows N] [--rate N] [--picture FILE]
 
 Starts a controller and page_load, opens the page several times in a headless Chromium, and prints
-what the page and the controller's clock say: medians.
+medians of the times from the page and the controller.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TOKEN = "esp_of_the_page"
 OPENINGS = 5
 SECONDS = 20
 
-# Frames, updates and how long they took, since the last call.
+# Counts frames and updates and measures their times since the last call.
 WATCH = """(() => {
   const seen = window.seen = {frames: 0, longest: 0, updates: 0};
   let last = performance.now();
@@ -95,7 +95,7 @@ def measure(address, controller, arguments):
         browser.open(address + "/")
         browser.wait("document.getElementById('token') !== null")
         browser.run(f"fetch('/api/v1/login', {{method: 'POST', body: '{TOKEN}'}}).then(() => 1)")
-        browser.problems.clear()  # that it was asked who it is
+        browser.problems.clear()  # the request for a token
         pictures = [open_page(address, browser, flows) for _ in range(OPENINGS)]
         browser.key("2")  # the flows, the largest table
         browser.run(WATCH)
@@ -133,7 +133,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         host, bus = free_address(), free_address()
         subprocess.run([*load, f"--write-topology={folder}/topology.json"], check=True)
-        # On a machine that is busy with other things the agents must not seem dead.
+        # Long, so that agents do not seem dead on a busy machine.
         pathlib.Path(folder, "controller.conf").write_text(
             f'topology_file: "{folder}/topology.json"\nlisten: "tcp://{bus}"\n'
             f'state_file: "{folder}/store.db"\nhttp: "{host}"\nlog_level: "warning"\n'
@@ -144,7 +144,7 @@ def main():
             json.dump({"tokens": tokens}, file)
         controller = subprocess.Popen(
             [arguments.bin / "espalier-controller", f"--config={folder}/controller.conf"])
-        await_answer(f"http://{host}")  # page_load says Hello once
+        await_answer(f"http://{host}")  # page_load sends its Hello only once
         agents = subprocess.Popen([*load, f"--controller=tcp://{bus}"],
                                   stdout=subprocess.PIPE, text=True)
         try:

@@ -1,5 +1,5 @@
-// page_load: agents of a large fabric whose flows start and end at an even rate, for a controller
-// whose page is measured (page_bench.py).
+// page_load: simulates the agents of a large fabric, whose flows start and end at an even rate, for
+// the measurement of the controller's page (page_bench.py).
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -17,17 +17,17 @@ namespace espalier::bench {
 namespace {
 
 int Main(int argc, char** argv) {
-  CLI::App app("Agents of a large fabric, for measuring the controller's page.");
+  CLI::App app("Simulate the agents of a large fabric, for measuring the controller's page.");
   LoadOptions options{.agents = 2048, .spines = 32, .flows = 8};
   double rate = 200;
   std::string endpoint;
   std::string topology_file;
-  app.add_option("--agents", options.agents, "Agents, 32 a leaf");
+  app.add_option("--agents", options.agents, "Number of agents, 32 per leaf");
   app.add_option("--spines", options.spines, "Spines");
   app.add_option("--flows", options.flows, "Open flows of each agent");
-  app.add_option("--rate", rate, "Flows that start a second, each in the place of another");
-  app.add_option("--controller", endpoint, "Where the controller listens");
-  app.add_option("--write-topology", topology_file, "Only writes the topology to this file");
+  app.add_option("--rate", rate, "Flows per second that start, each replacing another");
+  app.add_option("--controller", endpoint, "Endpoint of the controller");
+  app.add_option("--write-topology", topology_file, "Only write the topology to this file");
   CLI11_PARSE(app, argc, argv);
   if (!topology_file.empty()) {
     const auto topology = MakeBenchTopology(options.agents, options.spines);

@@ -1,8 +1,8 @@
-// How long agents take to learn a fabric's paths: a lab of namespaces, the real controller and
-// agents, one elephant between every two hosts under different leaves, announced all at once.
+// Measures how long agents take to learn a fabric's paths, in a lab with the real controller and
+// agents. One elephant flow between every two hosts under different leaves is announced at once.
 //   path_learning_bench [--spines S] [--leaves L] [--hosts-per-leaf H] [--icmp-limits]
 //                       [--seconds T]
-// Prints, as time goes by, how many pairs have a port on their planned path, and the probes.
+// Prints over time how many pairs have a port on their assigned path, and the number of probes.
 #include <fmt/format.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -30,11 +30,11 @@ struct Arguments {
   int hosts_per_leaf = 8;
   bool icmp_limits = false;
   int seconds = 60;
-  std::string announce;  // topology file: be the program whose flows they are
+  std::string announce;  // topology file: run as the program that has the flows
 };
 
-// The part inside the lab: opens the flows at every agent and lets them progress until the end
-// of standard input.
+// Runs inside the lab: announces the flows to every agent and reports progress until the end of
+// standard input.
 int Announce(const std::string& topology_file) {
   const auto topology = io::ReadTopologyFile(topology_file);
   if (!topology) return 1;
@@ -146,13 +146,13 @@ Result<void> Run(const Arguments& arguments) {
 }  // namespace espalier
 
 int main(int argc, char** argv) {
-  CLI::App app("Time and probes to learn the paths of all pairs of a lab's hosts.");
+  CLI::App app("Measure time and probes to learn the paths of all pairs of a lab's hosts.");
   espalier::Arguments arguments;
   app.add_option("--spines", arguments.spines)->capture_default_str();
   app.add_option("--leaves", arguments.leaves)->capture_default_str();
   app.add_option("--hosts-per-leaf", arguments.hosts_per_leaf)->capture_default_str();
   app.add_flag("--icmp-limits", arguments.icmp_limits, "Keep the kernel's limits on ICMP errors");
-  app.add_option("--seconds", arguments.seconds, "Give up after this")->capture_default_str();
+  app.add_option("--seconds", arguments.seconds, "Time limit in seconds")->capture_default_str();
   app.add_option("--announce", arguments.announce)->group("");
   CLI11_PARSE(app, argc, argv);
   if (!arguments.announce.empty()) return espalier::Announce(arguments.announce);

@@ -1,6 +1,6 @@
-// How long it takes from the news to the decision, where that was planned: flows that start, links
-// that fail; and what it costs to keep the plans. All figures are of the controller's own work, on
-// one thread: no messages.
+// Measures the time from an event (flow arrivals, link failures) to the decision if it is
+// precomputed, and the cost of precomputation. All figures are of the controller's own work on one
+// thread, without messages.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// A controller's state and its parts, without messages; switches' hashes are known, so that any
-// port is computed and none has to be probed.
+// A controller's state and modules, without messages. The switches' hashes are known, so all ports
+// are predicted and no probes are needed.
 class World {
  public:
   World(int spines, int leaves, int hosts_per_leaf)
@@ -92,8 +92,8 @@ class World {
   }
 };
 
-// A set of `flows` starts that was planned (1) or not (0), among 2,048 live flows of other jobs:
-// from the flows' opening to their paths and ports.
+// The arrival of `flows` flows that was precomputed (1) or not (0), among 2,048 running flows of
+// other jobs: from the arrival to paths and ports.
 void BM_StartsOfASet(benchmark::State& bench) {
   const auto flows = static_cast<int>(bench.range(0));
   const bool planned = bench.range(1) != 0;
@@ -118,7 +118,7 @@ void BM_StartsOfASet(benchmark::State& bench) {
     const auto placed = world.placement_.PlaceNew(world.predictor_, world.options_.moves_per_start);
     return Round{Seconds(Clock::now() - start), placed.planned};
   };
-  // The first start is not planned: nobody has seen the set. Its paths and ports are listed then.
+  // The first start cannot be predicted. It also makes the lists of paths and ports.
   for (int round = 0; round < 3; ++round) run();
   std::size_t hits = 0;
   std::int64_t rounds = 0;
@@ -136,7 +136,7 @@ BENCHMARK(BM_StartsOfASet)
     ->Unit(benchmark::kMicrosecond)
     ->Iterations(200);
 
-// All failure plans of a fabric with 16,384 live flows, from nothing.
+// All failure plans of a fabric with 16,384 running flows, from scratch.
 void BM_AllFailurePlans(benchmark::State& bench) {
   World world(static_cast<int>(bench.range(0)), static_cast<int>(bench.range(1)),
               2'048 / static_cast<int>(bench.range(1)));
@@ -160,8 +160,8 @@ BENCHMARK(BM_AllFailurePlans)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(10);
 
-// A link fails under 16,384 live flows: the bookkeeping of links, and new paths and ports for the
-// flows on it, by a plan (1), or by a look at all flows (0).
+// The failure of a link under 16,384 running flows: the change of link states, and new paths and
+// ports for the flows on it, with a failure plan (1) or by examining all flows (0).
 void BM_LinkFails(benchmark::State& bench) {
   World world(static_cast<int>(bench.range(0)), static_cast<int>(bench.range(1)),
               2'048 / static_cast<int>(bench.range(1)));

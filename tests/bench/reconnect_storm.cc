@@ -21,11 +21,11 @@ void Tell(int fd, T value) {
 template <typename T>
 T Hear(int fd) {
   T value{};
-  ESPALIER_CHECK(read(fd, &value, sizeof value) == sizeof value, "a load has died");
+  ESPALIER_CHECK(read(fd, &value, sizeof value) == sizeof value, "a load process has died");
   return value;
 }
 
-// Some of the agents, told what to do and telling how long it took.
+// A process with some of the agents, which gets commands and returns times.
 struct Part {
   pid_t pid = 0;
   UniqueFd orders;

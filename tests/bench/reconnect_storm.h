@@ -12,10 +12,10 @@ struct StormFigures {
   double kib_per_agent = 0;
 };
 
-// All agents connect, then all are disconnected at once: until the last of them is back with a port
-// for every flow. They are in `processes` processes, as each agent takes several descriptors, and
-// during the storm twice as many, of which a process has a limited number.
-// The caller must have one thread.
+// Connects all agents, disconnects all of them at once, and measures the time until the last one
+// has reconnected and has a port for every flow. The agents run in `processes` processes, because a
+// process has a limited number of descriptors; each agent needs several, and twice as many in the
+// storm. The caller must have one thread.
 StormFigures MeasureStorm(const SubjectProcess& subject, const LoadOptions& options, int processes);
 
 }  // namespace espalier::bench

@@ -1,4 +1,4 @@
-// Reduction kernels against copies of the same memory: bytes read and written per second.
+// Compares reduction kernels with copies of the same memory: bytes read and written per second.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -42,7 +42,8 @@ void BM_Reduce(benchmark::State& state) {
   const auto type = static_cast<DataType>(state.range(2));
   const Stores stores = state.range(3) != 0 ? Stores::kStreaming : Stores::kCached;
   const auto level = static_cast<SimdLevel>(state.range(4));
-  if (level > BestSimdLevel()) return state.SkipWithError("not on this processor");
+  if (level > BestSimdLevel())
+    return state.SkipWithError("this processor does not support the level");
   std::vector<Memory> memory;
   std::vector<const std::byte*> from;
   for (std::size_t i = 0; i < inputs; ++i) {

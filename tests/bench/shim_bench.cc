@@ -1,5 +1,6 @@
-// What the shim adds to a post and to a completion: the functions that programs call, on a device
-// whose own do nothing, with and without it in turns. Minima over the rounds.
+// Measures what the shim adds to a post and to a completion: calls the programs' functions on a
+// device whose own functions do nothing, in turn with and without the shim. Shows minima over the
+// rounds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 constexpr int kRounds = 200;
 constexpr int kCalls = 20'000;
 
-// A device that takes everything and completes what it is asked about.
+// A device that accepts every post and completes every poll.
 struct IdleDevice {
   IdleDevice() {
     context.sz = sizeof(context);
@@ -116,7 +117,7 @@ void MeasureAll() {
   fmt::print("{:<24} {:>6} {:>8} {:>8} {:>8}\n", "ns per call", "pairs", "bare", "shim", "added");
   for (const std::uint32_t pairs : {1U, 64U, 1024U}) {
     Side bare(pairs);
-    // Behind the shim for the rest of the process, as devices are.
+    // Never destroyed, as the shim keeps devices until the process ends.
     Side& watched = *new Side(pairs);
     watched.Watch();
     Measure("post", bare, watched, [](Side& s, std::size_t at) { Post(s, at, 0); });

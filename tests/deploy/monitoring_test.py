@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Alert rules and the board are about metrics that exist, and the runbook knows every alert.
+"""Check that alert rules and the dashboard use existing metrics, and that the runbook has every alert.
 
 usage: monitoring_test.py SOURCE_FOLDER
 """
@@ -16,7 +16,7 @@ METRIC = re.compile(r"espalier_[a-z_]+")
 
 
 def made_by_the_daemons():
-    """Names of all metrics, and those that are histograms."""
+    """The names of all metrics, and of those that are histograms."""
     names, histograms = set(), set()
     for folder in ("controller", "agent"):
         for file in (root / folder).rglob("*.cc"):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the systemd units let their daemons do, as `systemd-analyze security` measures it (0 nothing,
-10 everything), and what each unit must say.
+"""Check the privileges of the systemd units, as `systemd-analyze security` measures them (0: none, 10:
+all), and the settings that each unit must have.
 
 usage: units_test.py SOURCE_FOLDER
 
-Exit code 77 (ctest: skipped) where systemd-analyze is missing or too old to look at files.
+Exit code 77 (ctest: skipped) if systemd-analyze is missing or too old to analyse files.
 """
 import collections
 import pathlib
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import unittest
 
-# The greatest exposure. What stays: the agent sends raw packets; the datapath has devices, the
-# host's network and memory that is never swapped out.
+# The maximum exposure. The remaining privileges: the agent sends raw packets; the datapath uses devices,
+# the host's network and locked memory.
 MOST_EXPOSED = {"controller": 2.0, "engine": 2.0, "agent": 2.3, "dpdk": 2.7}
 CAPABILITIES = {"controller": {"CAP_NET_BIND_SERVICE"}, "engine": set(), "agent": {"CAP_NET_RAW"},
                 "dpdk": {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_IPC_LOCK"}}
@@ -23,7 +23,7 @@ UNITS = pathlib.Path(sys.argv.pop(1)) / "deploy" / "systemd"
 
 
 def settings(name):
-    """Of each setting its values, in order."""
+    """The values of each setting, in order."""
     found = collections.defaultdict(list)
     for line in (UNITS / f"espalier-{name}.service").read_text().splitlines():
         if "=" in line and not line.startswith("#"):

@@ -32,8 +32,8 @@ Result<TreeSchedule> Read(std::string_view text) {
 
 }  // namespace
 
-// Bytes of any kind as a forest file: an error that names its place, a plan that the verifier
-// refuses, or a sound one, which can be written in every format and reads back as sound.
+// Arbitrary bytes as a forest file give an error with its place, a schedule that the verifier
+// refuses, or a valid one, which can be written in every format and is valid when read back.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Result<TreeSchedule> plan = Read({reinterpret_cast<const char*>(data), size});
   if (!plan.has_value()) {

@@ -25,7 +25,7 @@ using espalier::forest::Collective;
 using espalier::forest::ScheduleOptions;
 using espalier::forest::TreeSchedule;
 
-// Takes decisions off a string of bytes; zeros past its end.
+// Takes decisions from a string of bytes; returns zeros after its end.
 class Choices {
  public:
   Choices(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
@@ -39,7 +39,7 @@ class Choices {
   std::size_t at_ = 0;
 };
 
-// Mostly small rates; also primes, fractions of a bit/s less, and ones near the limit.
+// Mostly small rates; also primes, rates slightly below, and ones near the limit.
 BitsPerSecond TakeRate(Choices& choices) {
   constexpr std::int64_t kScales[] = {1'000'000'000,       12'500'000'000,           1, 999'999'937,
                                       100'000'000'000'000, 1'000'000'000'000'000'000};
@@ -74,7 +74,7 @@ TopologySpec TakeTopology(Choices& choices) {
     const int a = choices.Below(nodes);
     const int b = choices.Below(nodes);
     const BitsPerSecond rate = TakeRate(choices);
-    if (kind == 0) {  // a circle of one-way links
+    if (kind == 0) {  // a ring of one-way links
       const int c = choices.Below(nodes);
       if (a == b || b == c || a == c) continue;
       for (const auto& [from, to] : {std::pair(a, b), std::pair(b, c), std::pair(c, a)}) {
@@ -120,7 +120,7 @@ ScheduleOptions TakeOptions(Choices& choices, const Topology& topology) {
   return options;
 }
 
-// The same nodes with other links: some fail, some are repaired, some get another rate.
+// Changes the links between the same nodes: some fail, some are repaired, some get another rate.
 TopologySpec Damage(Choices& choices, TopologySpec spec) {
   for (auto& link : spec.links) {
     const int kind = choices.Below(6);
@@ -131,9 +131,9 @@ TopologySpec Damage(Choices& choices, TopologySpec spec) {
   return spec;
 }
 
-// A plan that the verifier passes (which MakeTreeSchedule sees to), not faster than its bound, and
-// equal to it where the number of trees and the share are free; or none, for an error that is not
-// ours.
+// Makes a schedule, which MakeTreeSchedule verifies, and checks that it is not faster than its
+// bound, and equal to it if the number of trees and the share are free. None for an error in the
+// input.
 std::optional<TreeSchedule> CheckPlan(const Topology& topology, const ScheduleOptions& options) {
   auto made = espalier::forest::MakeTreeSchedule(topology, options);
   if (!made.has_value()) {
@@ -155,8 +155,8 @@ std::optional<TreeSchedule> CheckPlan(const Topology& topology, const ScheduleOp
 
 }  // namespace
 
-// A small topology and options: a plan; and, after some links have changed, the plans with and
-// without trees of the first one, which are as fast as each other.
+// Makes a schedule for a small topology and options, and, after some links have changed, schedules
+// with and without trees of the first one, which must be equally fast.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Choices choices(data, size);
   const TopologySpec spec = TakeTopology(choices);

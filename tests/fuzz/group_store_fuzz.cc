@@ -1,4 +1,5 @@
-// A group's store over TCP: its server with a hostile client, and its client with a hostile server.
+// A group's rendezvous store over TCP: its server with a hostile client, and its client with a
+// hostile server.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -29,7 +30,7 @@ using espalier::transport::TcpStoreServer;
 
 Deadline Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
 
-// Leaves no port behind in TIME_WAIT.
+// Closes the connection without leaving a port in TIME_WAIT.
 void Reset(int socket) {
   const linger at_once = {.l_onoff = 1, .l_linger = 0};
   ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -39,9 +40,9 @@ void TryServer(const std::string& said) {
   static const auto server = *TcpStoreServer::Listen("127.0.0.1", 0, {});
   static const auto to = *ParseAddress("127.0.0.1", server->port());
   auto client = Dial(*ParseAddress("127.0.0.1", 0), to, Soon());
-  ESPALIER_CHECK(client.has_value(), "the server has gone");
+  ESPALIER_CHECK(client.has_value(), "the server is gone");
   Reset(client->get());
-  // 40 bytes of greeting come whatever happens.
+  // The greeting of 40 bytes arrives in every case.
   char greeting[40];
   if (!espalier::transport::ReceiveWhole(client->get(), greeting, sizeof(greeting), Soon())) return;
   ::send(client->get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -62,7 +63,7 @@ void TryClient(const std::string& said) {
     ::send(caller.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     Reset(caller.get());
     ::shutdown(caller.get(), SHUT_WR);
-    // Until the client has read it and gone.
+    // Waits until the client has read it and is gone.
     AwaitSocket(caller.get(), POLLRDHUP, Soon());
   });
   const auto value = store->Get("key", Soon());

@@ -1,5 +1,5 @@
-// What comes on a connection before the other end has proven anything, at both ends; where a rank
-// says that it is; a key in text.
+// Input on a connection before the other end is authenticated, at both ends; the published endpoint
+// of a rank; a key as text.
 #include <sys/socket.h>
 
 #include <cstddef>
@@ -25,7 +25,7 @@ using espalier::transport::PublishedEndpoint;
 
 const JobKey kKey(JobKey::Bytes{1, 2, 3});
 
-// Nobody who has no key gets in, whatever it says: the nonces are drawn anew.
+// A peer without the key is refused, whatever it sends, as the nonces are fresh.
 void TryHandshake(std::string_view said, bool is_keyed) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return;

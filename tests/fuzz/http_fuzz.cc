@@ -1,4 +1,4 @@
-// What comes on the controller's address of HTTP: bytes of any kind, before the guard.
+// Arbitrary bytes on the controller's HTTP address, in front of the guard.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -20,7 +20,7 @@ namespace {
 using espalier::UniqueFd;
 using namespace espalier;
 
-// The guard of a controller whose token nobody has; what it lets through is counted.
+// The guard of a controller with a token that no caller has; counts the requests that it admits.
 class Server {
  public:
   Server()
@@ -36,7 +36,7 @@ class Server {
     ESPALIER_CHECK(added.has_value());
     auto server = io::HttpServer::Listen(
         loop_, "unix:" + path_, [this](const io::HttpRequest& request, auto respond) {
-          // As if it came over TCP: on a unix socket everybody is an admin.
+          // As if it came over TCP, as every caller on a unix socket is an admin.
           io::HttpRequest from_afar = request;
           from_afar.from_unix_socket = false;
           is_open_ = from_afar.path.starts_with("/api/") || from_afar.path == "/metrics";
@@ -59,7 +59,7 @@ class Server {
       const ssize_t got = ::recv(client.get(), answer, sizeof(answer), MSG_DONTWAIT);
       if (got == 0 || (got < 0 && errno != EAGAIN)) loop_.Stop();
     });
-    // A connection that says nothing whole is closed with the client's half.
+    // A connection without a whole request is closed when the client closes its half.
     const TimerPtr limit = loop_.After(
         std::chrono::seconds(20), [&] { ESPALIER_CHECK(false, "the connection is not closed"); });
     const int before = let_through_;

@@ -1,4 +1,4 @@
-// ICMP messages from anyone, as raw sockets give them: the first byte chooses the family.
+// Arbitrary ICMP messages, as raw sockets deliver them; the first byte selects the address family.
 #include <cstddef>
 #include <cstdint>
 #include <span>

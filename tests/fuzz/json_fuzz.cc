@@ -10,7 +10,7 @@ namespace {
 using espalier::io::JsonValue;
 using espalier::io::JsonWriter;
 
-// Every value lies behind the one before it, and members behind their keys.
+// Checks that every value is after the previous one, and members after their keys.
 void CheckPositions(const JsonValue& value) {
   ESPALIER_CHECK(value.line >= 1 && value.column >= 1);
   for (const JsonValue& item : value.items) {
@@ -24,7 +24,7 @@ void CheckPositions(const JsonValue& value) {
   }
 }
 
-// Numbers as strings: the writer has no decimals.
+// Writes numbers as strings, as the writer has no decimals.
 void Write(const JsonValue& value, JsonWriter& writer) {
   switch (value.kind) {
     case JsonValue::Kind::kNull:
@@ -61,7 +61,7 @@ std::string Text(const JsonValue& value) {
 
 }  // namespace
 
-// Bytes of any kind: an error with a place, or a tree that can be written and read again.
+// Arbitrary bytes give an error with a place, or a tree that can be written and read back.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto value = espalier::io::ParseJson({reinterpret_cast<const char*>(data), size}, "f");
   if (!value.has_value()) {

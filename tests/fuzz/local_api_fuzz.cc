@@ -1,5 +1,5 @@
-// A client of the agent's local API that does what it likes: the input is cut into messages, what
-// is left of it goes into the shared memory, and the agent looks at all of it.
+// A hostile client of the agent's local API: the input is cut into messages, the rest goes into the
+// shared memory, and the agent processes all of it.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 namespace espalier::agent {
 namespace {
 
-// Runs what is due at once, which is all that the server asks for.
+// Runs callbacks that are due at once; the server needs no others.
 class ImmediateLoop : public EventLoop {
  public:
   TimePoint Now() const override { return {}; }
@@ -74,7 +74,7 @@ void Scribble(int file, std::span<const std::uint8_t> bytes) {
 
 void Run(Fixture& fixture, std::span<const std::uint8_t> input) {
   const UniqueFd client = fixture.Connect();
-  // A length byte and that many bytes make a message; a zero ends them.
+  // A length byte and that number of bytes are a message; a zero ends the messages.
   while (!input.empty() && input[0] != 0) {
     const std::size_t size = std::min<std::size_t>(input[0], input.size() - 1);
     (void)send(client.get(), input.data() + 1, size, MSG_NOSIGNAL);
@@ -106,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)espalier::agent::JobFromEnvironment(text);
   (void)espalier::agent::JobFromCgroup(text);
   espalier::agent::Run(fixture, {data, size});
-  // Its client is gone, and the next input finds no flow of it.
+  // The client is gone, and its flows must be gone before the next input.
   while (!fixture.server->Flows().empty()) fixture.server->HandleReady();
   return 0;
 }

@@ -4,8 +4,8 @@
 #include "common/base/check.h"
 #include "proto/convert.h"
 
-// Bytes from a peer: whatever they are, the decoder says what is wrong with them or gives a
-// message that is valid, so that encoding and decoding it again gives the same.
+// Arbitrary bytes from a peer give an error, or a valid message, which is the same after encoding
+// and decoding it again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using espalier::wire::Decoder;
   using espalier::wire::Message;

@@ -7,9 +7,9 @@
 #include "collective/program/verifier/verifier.h"
 #include "common/base/check.h"
 
-// Bytes of any kind as a program: an error that names its place, or a program that both of our
-// forms read back; the verifier takes it without harm, and what it accepts can be written for
-// MSCCL or is refused in words.
+// Arbitrary bytes as a program give an error with its place, or a program that both own formats
+// read back. The verifier handles it safely, and a program that it accepts can be written for MSCCL
+// or is refused with an error.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace program = espalier::program;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const auto again = program::ParseProgram(program::FormatProgramJson(*read), "again");
-  // Names may be bytes that JSON has no text for.
+  // Names may contain bytes that JSON cannot represent.
   ESPALIER_CHECK(!again || *again == *read);
   const program::Verdict verdict = program::Verify(*read, {.fifo_slots = 2, .budget = 1 << 20});
   if (verdict.violation) return 0;

@@ -1,4 +1,4 @@
-// What NCCL tells a profiler plugin, in any order and with any handles: 24 bytes for each call.
+// NCCL's calls of a profiler plugin in any order and with any handles, 24 bytes for each call.
 #include <unistd.h>
 
 #include <array>
@@ -33,7 +33,7 @@ void Told(std::uint32_t queue_pair, std::int64_t) {
   ESPALIER_CHECK(queue_pair > 0 && queue_pair < 1U << 24, "queue_pair={}", queue_pair);
 }
 
-// One that was given, or a number.
+// A handle that was returned before, or a number.
 void* HandleOf(const std::vector<void*>& given, std::uint8_t number) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
   if (number >= given.size()) return reinterpret_cast<void*>(std::uintptr_t{number});

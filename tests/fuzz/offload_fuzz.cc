@@ -1,6 +1,6 @@
-// A program that shares memory with the engine that does its collectives and does what it likes:
-// the input is a series of requests and of descriptors of calls, some of which are changed while
-// the engine looks at them. What the engine takes is checked by other arithmetic than its own.
+// A hostile program that shares memory with the offload service. The input is a series of requests
+// and of call descriptors, some of which change while the service reads them. Calls that the
+// service accepts are checked with independent arithmetic.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ class Input {
   Input(const std::uint8_t* data, std::size_t size)
       : rest_(reinterpret_cast<const char*>(data), size) {}
   bool IsEmpty() const { return rest_.empty(); }
-  // Zeros where there is no more.
+  // Returns zeros after the end of the input.
   template <typename T>
   T Take() {
     T value{};
@@ -58,7 +58,7 @@ class Input {
   std::string_view rest_;
 };
 
-// A session of one rank, from its start to its end.
+// One session of a single rank.
 class Program {
  public:
   explicit Program(const std::string& engine)
@@ -67,8 +67,8 @@ class Program {
     new (ring_.data()) OffloadRing;
   }
 
-  // False: somebody else listens where the group would meet, or the engine has not ended enough of
-  // the sessions before, whose programs are gone.
+  // Returns false if another process listens at the group's rendezvous, or if the service has not
+  // yet ended enough earlier sessions, whose programs are gone.
   bool Join(const std::string& store) {
     OffloadRequest join;
     std::memcpy(join.group.store, store.data(), store.size());
@@ -108,7 +108,7 @@ class Program {
  private:
   OffloadRing& ring() { return *reinterpret_cast<OffloadRing*>(ring_.data()); }
 
-  // The reply's code.
+  // Returns the code of the reply.
   int Ask(const OffloadRequest& request, int file, std::uint64_t* value = nullptr,
           std::string* words = nullptr) {
     ESPALIER_CHECK(SendMessage(socket_.get(), &request, sizeof(request), file));
@@ -169,7 +169,7 @@ class Program {
     Await();
   }
 
-  // A group of one: every collective takes and gives `count` elements.
+  // In a group of one, every collective has `count` elements of input and output.
   void CheckTaken(const OffloadCall& call) const {
     constexpr std::array<std::uint64_t, 8> kSizes = {4, 8, 2, 2, 1, 4, 8, 1};
     ESPALIER_CHECK(call.type < kSizes.size() && call.collective <= 8 && call.op < 5);
@@ -208,7 +208,7 @@ struct Fixture {
     ESPALIER_CHECK(listening.has_value());
     engine = std::move(*listening);
   }
-  // Those of earlier inputs end by themselves, as their programs are gone.
+  // Sessions of earlier inputs end by themselves, as their programs are gone.
   void AwaitRoomForASession() const {
     while (engine->counts().sessions >= kMaxSessions) std::this_thread::yield();
   }
@@ -227,7 +227,8 @@ struct Fixture {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace runtime = espalier::runtime;
   static runtime::Fixture fixture;
-  // Sessions before may still be going, and others may listen at a port: then another one is tried.
+  // Earlier sessions may still run, and other processes may listen on a port: then the next port is
+  // tried.
   constexpr int kPorts = 10'000;
   std::optional<runtime::Program> program;
   for (int tries = 0; !program; ++tries) {

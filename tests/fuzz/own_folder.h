@@ -9,7 +9,7 @@
 
 namespace espalier::fuzz {
 
-// A folder that goes with its object. (tests/temporary_folder.h is for GoogleTest alone.)
+// A temporary folder that is removed with its object. (tests/temporary_folder.h needs GoogleTest.)
 class OwnFolder {
  public:
   OwnFolder() {

@@ -27,7 +27,7 @@ const Topology& Fabric() {
   return topology;
 }
 
-// An error names its place.
+// Checks that an error names its place.
 template <typename T>
 bool IsRead(const Result<T>& result) {
   if (result.has_value()) return true;
@@ -36,7 +36,7 @@ bool IsRead(const Result<T>& result) {
   return false;
 }
 
-// What is read as jobs is a workload.
+// Checks that jobs that were read are a valid workload.
 void CheckJobs(std::vector<Job> jobs) {
   if (jobs.empty()) return;
   const auto workload = espalier::offline::Workload::Build(Fabric(), std::move(jobs));
@@ -49,7 +49,7 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-// Flows that are written again, all fields quoted, are read the same.
+// Checks that flows that are written with all fields quoted read back equal.
 void CheckFlows(const espalier::offline::FlowSet& set, const espalier::fabric::PathTable& paths) {
   std::string text = "flow,job,src,dst,bytes\n";
   for (const auto& flow : set.flows) {
@@ -72,7 +72,7 @@ void CheckFlows(const espalier::offline::FlowSet& set, const espalier::fabric::P
 
 }  // namespace
 
-// Bytes of any kind as each of the files that jobs, flows, plans and fabrics are read from.
+// Arbitrary bytes as each file format of jobs, flows, assignments and fabrics.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace offline = espalier::offline;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   const auto spec = offline::ParseFloodnsTopology(text, kName);
-  constexpr std::size_t kBig = 20'000;  // what is larger takes too long for a fuzzer
+  constexpr std::size_t kBig = 20'000;  // larger inputs take too long for a fuzzer
   if (IsRead(spec) && spec->nodes.size() < kBig && spec->links.size() < kBig) {
     const auto topology = Topology::Build(*spec);
     ESPALIER_CHECK(topology.has_value(), "{}", topology.error().error.message);

@@ -11,7 +11,8 @@
 
 namespace {
 
-// What is read is written the same; what the verifier accepts has a cost.
+// Checks that a program is written as it was read, and that it has a cost if the verifier accepts
+// it.
 void TryProgram(std::string_view bytes) {
   namespace program = espalier::program;
   const auto read = program::DecodeProgram(bytes);
@@ -24,8 +25,8 @@ void TryProgram(std::string_view bytes) {
 
 }  // namespace
 
-// Bytes of any kind as what a rank is handed: a plan's file with a program in it, a program alone,
-// a file of costs.
+// Arbitrary bytes as the inputs of a rank: a plan file with a program, a program alone, and a file
+// of costs.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace runtime = espalier::runtime;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -1,4 +1,4 @@
-// What programs say on the agent's socket of plans: messages of any size, of several clients.
+// Messages of any size from several clients on the agent's socket of rank plans.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ UniqueFd ConnectTo(const std::string& path) {
 
 }  // namespace
 
-// Each message: which of four clients, its size, its bytes.
+// Each message is encoded as the number of one of four clients, a size, and bytes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const espalier::fuzz::OwnFolder folder;
   espalier::Metrics metrics;

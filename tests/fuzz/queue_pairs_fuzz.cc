@@ -1,4 +1,4 @@
-// What the kernel answers about queue pairs, over netlink, of devices whose drivers we do not know.
+// The kernel's netlink answers about queue pairs of devices with unknown drivers.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<espalier::agent::KernelQueuePair> pairs;
   espalier::agent::ReadQueuePairs(std::as_bytes(std::span(data, size)), pairs);
-  // Each takes the headers of its entry, its type and its state at least.
+  // Each queue pair has at least the headers of its entry, its type and its state.
   ESPALIER_CHECK(pairs.size() <= size / 12, "pairs={} size={}", pairs.size(), size);
   for (const espalier::agent::KernelQueuePair& pair : pairs) {
     ESPALIER_CHECK(pair.owner.size() <= size && pair.device.size() <= size);

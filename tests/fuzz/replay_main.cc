@@ -1,6 +1,6 @@
-// Stands in for libFuzzer where it is not built in: runs the fuzz target over every file of the
-// folders (or files) given as arguments, so that each input that once broke a parser is tried by
-// every compiler and sanitizer. Fails when there is nothing to run.
+// Replaces libFuzzer in builds without it: runs the fuzz target on every given file and every file
+// of the given folders, so that every compiler and sanitizer tests each input that once broke a
+// parser. Fails if there is no input.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     }
   }
   if (replayed == 0) {
-    std::fprintf(stderr, "the corpus is empty: nothing was tested\n");
+    std::fprintf(stderr, "the corpus is empty, so nothing was tested\n");
     return 1;
   }
   std::fprintf(stderr, "%zu inputs replayed\n", replayed);

@@ -1,5 +1,5 @@
-// Frames from anyone: what is taken for RoCEv2 lies within the frame, and a change of its source
-// port touches the port and the two checksums alone, and is undone by the change back.
+// Arbitrary frames: a recognised RoCEv2 packet is inside the frame. A change of its source port
+// changes only the port and the two checksums, and changing it back restores the frame.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ESPALIER_CHECK(frame[i] == data[i] || MayDiffer(&frame[i], packet), "at {}", i);
   }
   espalier::dpdk::RewriteSourcePort(packet, own_port, patch);
-  // One's complement has two zeros; a checksum of the other one comes back as all ones.
+  // One's complement has two zeros, and a checksum may come back as the other one, all ones.
   const bool is_same = std::equal(frame.begin(), frame.end(), data);
   ESPALIER_CHECK(is_same || espalier::dpdk::Load16(packet.udp + 6) == 0xFFFF);
   return 0;

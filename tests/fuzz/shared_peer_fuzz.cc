@@ -1,6 +1,6 @@
-// What a rank of a group in shared memory writes there, while another does collectives with it: any
-// counters, places of buffers, flags and data. One rank is real; of the other there is only what it
-// has written, before the first call, so that runs are the same each time.
+// Arbitrary counters, buffer positions, flags and data that a rank writes into shared memory while
+// another rank runs collectives with it. One rank is real. The other one's data is written before
+// the first call, so that runs are reproducible.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using program::CollectiveKind;
 using transport::SharedGroup;
 
 constexpr int kRanks = 2;
-constexpr std::uint32_t kAhead = 1 << 20;  // of all that the real rank waits for
+constexpr std::uint32_t kAhead = 1 << 20;  // ahead of every counter that the real rank waits for
 constexpr std::size_t kRegisteredBytes = 64 << 10;
 constexpr std::size_t kMaxElements = 3 << 18;  // more than a slot holds
 constexpr std::size_t kSmallShown = 64;
@@ -63,7 +63,7 @@ class OneProcessStore : public transport::RendezvousStore {
   std::map<std::string, std::string> values_;
 };
 
-// Both ends of a group of two.
+// Makes both ranks of a group of two.
 std::array<std::unique_ptr<SharedGroup>, kRanks> MakeGroup() {
   OneProcessStore store;
   const auto join = [&](int rank) {
@@ -104,8 +104,8 @@ std::span<std::byte> BytesBetween(void* begin, void* end) {
   return {first, static_cast<std::size_t>(static_cast<std::byte*>(end) - first)};
 }
 
-// What a peer that plays by the rules has written before these calls, and then what the input
-// writes over it.
+// Writes what a correct peer would have written before these calls, and then the changes of the
+// input.
 void WriteAsPeer(RankArea& area, std::span<const CallSignature> calls, const UniqueFd& registered,
                  bool registers, Input& input) {
   std::vector<std::span<std::byte>> places;
@@ -170,8 +170,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::move(groups[rank]), Costs{},
       way < 4 ? std::optional(static_cast<SharedProtocolKind>(way)) : std::nullopt);
   const std::size_t bytes = elements * reduce::SizeOf(type);
-  // As small as calls allow, so that one byte too many is seen; registered ones lie in memory
-  // files.
+  // As small as the calls allow, so that one byte too many is detected; registered buffers are in
+  // memory files.
   for (const CallSignature& call : calls) {
     const Shares shares = SharesOf(call.kind, kRanks);
     std::vector<std::byte> own_in(registers ? 0 : bytes * shares.input);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The driver of soaks finds what is planted: an input that crashes a fuzzer, and a seed that fails.
+"""Test that the soak driver finds planted defects: an input that crashes a fuzzer, a seed that fails.
 
-Exit code 77 (ctest: skipped) where clang, which has libFuzzer, is missing.
+Exit code 77 (ctest: skipped) without clang, which provides libFuzzer.
 """
 import pathlib
 import shutil
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return size > 1 && data[0] == 1 && data[1] == 2 ? 0 : 0;
 }
 """
-# Every third seed fails; each run says its seed.
+# Every third seed fails; each run prints its seed.
 SIMULATION = """#!/bin/sh
 echo "seed $ESPALIER_SEED"
 sleep 0.2
@@ -45,7 +45,7 @@ class Soak(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.build, self.out = self.folder / "build", self.folder / "out"
         (self.build / "given").mkdir(parents=True)
-        # As long as a useful input, and much longer than the least one that crashes.
+        # As long as a useful input, and much longer than the shortest one that crashes.
         (self.build / "given" / "seed").write_bytes(b"BUx" + 60 * b"-")
         self.tests = self.build / "CTestTestfile.cmake"
 

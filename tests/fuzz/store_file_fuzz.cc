@@ -1,5 +1,5 @@
-// A controller's store on a disk that has lost or changed some of it: bytes of a good store are
-// changed at places of the input's choice, and a controller begins with it.
+// A controller's store on a disk that has lost or changed parts of it: the input selects bytes of a
+// valid store that change, and a controller starts with the result.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace espalier::controller;
 
 const WallTime kNow{std::chrono::microseconds(1'795'253'938'907'654)};
 
-// What a controller of some days has in it, as it lies in the file.
+// Makes the file of a store that a controller has used for some days.
 std::string MakeStore(const std::string& path) {
   StoreFile file = OpenStore(path, kNow).value();
   file.Begin(kNow).value();
@@ -42,7 +42,8 @@ std::string MakeStore(const std::string& path) {
 
 }  // namespace
 
-// Three bytes of place and one of content for each change; an odd first byte cuts the file there.
+// Each change has three bytes of position and one of content; an odd first byte truncates the file
+// there.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const espalier::fuzz::OwnFolder folder;
   static const std::string good = MakeStore(folder.path() + "/good.db");
@@ -62,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!file) return 0;
   const auto state = file->Begin(kNow);
   if (!state) return 0;
-  // What it begins with can be kept and read again, or is refused.
+  // The state that it starts with can be stored and read again, or is refused.
   const auto committed = file->Commit({.intents = state->intents}, kNow);
   if (committed) static_cast<void>(file->ReadIntents(committed->revision));
   static_cast<void>(file->ReadAudit(0, 100));

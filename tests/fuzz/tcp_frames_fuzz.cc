@@ -1,4 +1,4 @@
-// What a peer sends on a connection between ranks: frames, or anything else.
+// Arbitrary bytes that a peer sends on a connection between ranks.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -24,7 +24,7 @@ using espalier::transport::ZeroCopySendToken;
 constexpr std::size_t kSlotBytes = 4096;
 constexpr int kSlots = 2;
 
-// Takes a message, in the way that is the input's choice; false where there is none.
+// Receives a message in the way that the input selects; returns false if there is none.
 bool TakeOne(TcpReceiver& inbox, std::uint8_t way, std::vector<std::byte>& place) {
   if (way % 3 == 2) {
     std::size_t end = 0;
@@ -41,7 +41,7 @@ bool TakeOne(TcpReceiver& inbox, std::uint8_t way, std::vector<std::byte>& place
         way % 3 == 1 ? inbox.TryReceive(place.data(), place.size()) : inbox.TryPeek();
     if (message == nullptr) return false;
     ESPALIER_CHECK(message->bytes.size() <= kSlotBytes, "bytes={}", message->bytes.size());
-    // Every byte of it can be read.
+    // Checks that every byte can be read.
     static_cast<void>(std::count(message->bytes.begin(), message->bytes.end(), std::byte{}));
   }
   inbox.Release();
@@ -53,7 +53,7 @@ bool TakeOne(TcpReceiver& inbox, std::uint8_t way, std::vector<std::byte>& place
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const std::uint8_t way = data[0];
-  // How much comes at once; and what size of message is awaited.
+  // The size of each received part, and the size of the expected message.
   const std::size_t part = std::size_t{1} + data[1];
   std::span<const std::uint8_t> rest(data + 2, size - 2);
   int ends[2] = {-1, -1};
@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest = rest.subspan(now.size());
     connection.MarkReady(POLLIN);
     while (connection.receiver().Receive() || TakeOne(connection.receiver(), way, place)) {
-      ESPALIER_CHECK(++taken <= 2 * size + 16, "what came does not end");
+      ESPALIER_CHECK(++taken <= 2 * size + 16, "more messages than were sent");
     }
   }
   return 0;

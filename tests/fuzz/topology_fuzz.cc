@@ -6,8 +6,8 @@
 #include "common/fabric/paths.h"
 #include "common/files/topology_file.h"
 
-// Bytes of any kind as a topology file: an error that names its place, or a topology that is
-// whole (paths can be found in it) and reads back to itself.
+// Arbitrary bytes as a topology file give an error with its place, or a valid topology, in which
+// paths can be found and which reads back equal.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using espalier::fabric::NodeId;
   const auto topology =

@@ -1,4 +1,4 @@
-// What a peer says over TCP beside a connection over RDMA.
+// Arbitrary bytes from a peer on the TCP connection beside an RDMA connection.
 #include <sys/socket.h>
 
 #include <algorithm>

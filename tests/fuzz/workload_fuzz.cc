@@ -6,7 +6,7 @@
 #include "deploy/lab/traffic/traffic_report.h"
 #include "deploy/lab/traffic/workload.h"
 
-// What is read as a workload (or as a host's report) is written and read back the same.
+// A valid workload, or host report, is the same after writing and reading it back.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace traffic = espalier::traffic;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,4 +1,4 @@
-// The agent's side of RDMA, on real devices.
+// The agent's RDMA functions on real devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -80,9 +80,9 @@ TEST(RdmaQueuePairs, AreUnobservedWhereTheyAreNoFlows) {
     flows.flow.local_qpn = pair.from().pair->qp_num;
     flows.flow.remote_qpn = pair.to().pair->qp_num;
     look();
-    EXPECT_EQ(count.Value(), 0);  // it may be about to become one
+    EXPECT_EQ(count.Value(), 0);  // the queue pair may still be connecting
     look();
-    // The other end sends nothing but acknowledgements, which the kernel does not know.
+    // The other end only sends acknowledgements, which the kernel does not count.
     EXPECT_EQ(count.Value(), 1);
     flows.flow = {};
     look();

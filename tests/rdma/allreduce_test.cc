@@ -22,17 +22,17 @@ using reduce::ReduceOp;
 
 constexpr int kRanks = rdma::kHosts;
 
-// Values repeat after so many elements, a prime: what lands elsewhere is seen.
+// Values repeat after this number of elements, a prime, so that misplaced data is detected.
 constexpr std::size_t kPeriod = 4099;
 
-// Copies what is before `begin` on until the end.
+// Repeats the bytes before `begin` until the end.
 void Repeat(std::vector<std::byte>& bytes, std::size_t begin) {
   for (std::size_t i = begin; i < bytes.size(); i += begin) {
     std::memcpy(&bytes[i], bytes.data(), std::min(begin, bytes.size() - i));
   }
 }
 
-// Every element of every rank's result against what the values add up to.
+// Runs an all-reduce and compares every element with the expected sum.
 void AllReduceAndCheck(Communicator& group, DataType type, ReduceOp op, std::size_t bytes) {
   const std::size_t size = reduce::SizeOf(type);
   const std::size_t count = bytes / size;

@@ -7,10 +7,10 @@
 
 namespace espalier::rdma {
 
-// Turns until it is done; a failure of the test after two minutes, with the ends of all logs.
+// Polls until `done` returns true; fails the test after two minutes, with the ends of all logs.
 void Await(const std::string& what, const std::function<bool()>& done);
 
-// A program in the background, until the end of the test.
+// A program that runs in the background until the end of the test.
 class Process {
  public:
   Process(const std::string& name, const std::string& words);
@@ -19,25 +19,25 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   bool Lives();
-  // To it and all that it has started; SIGSTOP and SIGCONT, as killing it is the destructor's.
+  // Sends SIGSTOP or SIGCONT to it and all processes that it has started. The destructor kills it.
   void Signal(int signal) const;
 
  private:
-  int process_ = -1;  // ended, or never begun
+  int process_ = -1;  // ended, or never started
 };
 
-// The local API of a host's agent.
+// The socket of the local API of a host's agent.
 std::string SocketOf(int host);
 
-// The controller, and an agent for each host.
+// Runs the controller and an agent for each host.
 class Daemons {
  public:
-  // Lines of the controller's configuration beside those that every test has.
+  // `controller` has additional lines of the controller's configuration.
   explicit Daemons(const std::string& controller = "");
 
-  // What an operator's command prints.
+  // Returns the output of an operator's command.
   static std::string Operator(const std::string& words);
-  // What the controller answers to a GET.
+  // Returns the controller's answer to a GET.
   static std::string Get(const std::string& target);
 
  private:
@@ -45,7 +45,7 @@ class Daemons {
   std::vector<std::unique_ptr<Process>> processes_;
 };
 
-// RoCE through one spine is lost without a word, as by a switch that has forgotten its routes.
+// Drops RoCE packets silently at one spine, like a switch that has lost its routes.
 class DeadSpine {
  public:
   explicit DeadSpine(int spine);
@@ -57,7 +57,7 @@ class DeadSpine {
   std::string rule_;
 };
 
-// The leaves send nothing (IPv4) to a spine, as they do where they see that it is dead.
+// Makes the leaves send no IPv4 packets to a spine, as if they saw that it is dead.
 class LeavesAvoidSpine {
  public:
   explicit LeavesAvoidSpine(int spine);

@@ -1,5 +1,5 @@
-// The DPDK datapath between a soft RoCE device and its leaf: what the device sends has another port
-// and a correct invariant CRC behind it, though neither the program nor the device knows.
+// The DPDK datapath between a soft RoCE device and its leaf: it changes the source port of the
+// device's packets and keeps their invariant CRC correct, unknown to the program and the device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ constexpr int kFrom = 0;
 constexpr int kTo = 2;
 constexpr int kEnough = 300;
 
-// espalier-dpdk between the first host's interface and its leaf, in a namespace of its own. Without
-// it they are connected as before.
+// Runs espalier-dpdk between the first host's interface and its leaf, in a separate namespace. Its
+// destructor connects them directly again.
 class Bump {
  public:
   Bump() {
@@ -68,7 +68,7 @@ class Bump {
   bool Lives() { return datapath_->Lives(); }
 
  private:
-  // The leaf's new interface gets what the old one had, and the host forgets that one's address.
+  // Gives the leaf's new interface the settings of the old one, and flushes the host's neighbours.
   static void Connect() {
     Shell(
         "ip -n leaf0 addr add 10.0.0.0/31 dev h0 && ip -n leaf0 addr add fd00:10:0:0::/127 dev h0 "
@@ -81,7 +81,7 @@ class Bump {
   std::unique_ptr<Process> datapath_;
 };
 
-// ib_write_bw as it is, without the shim, for ever.
+// Runs ib_write_bw without the shim, without end.
 class Stream {
  public:
   Stream() {
@@ -90,7 +90,7 @@ class Stream {
     client_ = Start(kFrom, "127.0.0.1");
   }
   bool Lives() { return client_->Lives() && server_->Lives(); }
-  // It posts nothing any more; what it has posted goes on.
+  // Stops it from posting; posted writes continue.
   void Pause() { client_->Signal(SIGSTOP); }
 
  private:
@@ -106,7 +106,7 @@ class Stream {
   std::unique_ptr<Process> client_;
 };
 
-// Where the controller has the flow, once it has decided.
+// The path and port that the controller has decided for the flow.
 struct Route {
   int spine = -1;
   std::uint16_t port = 0;
@@ -123,7 +123,7 @@ std::optional<Route> PlannedRoute() {
                .port = static_cast<std::uint16_t>(std::stoi(found[2]))};
 }
 
-// Writes of the flow that pass an interface.
+// Captures the flow's writes at an interface.
 class Writes {
  public:
   Writes(const std::string& node, const std::string& interface) : capture_(node, interface) {}
@@ -152,11 +152,11 @@ class Writes {
   std::set<std::uint16_t> ports_;
 };
 
-// RoCE packets that come to a host, and those of them that soft RoCE takes there: it says nothing
-// of those whose invariant CRC is wrong, and counts the others after it has checked that.
+// Counts the RoCE packets that arrive at a host and those that soft RoCE accepts there. It silently
+// drops packets with a wrong invariant CRC and counts the others after checking it.
 class Arrivals {
  public:
-  // Nothing may be on its way yet.
+  // No packets may be in flight yet.
   Arrivals(int from, int to)
       : from_(from), to_(to), capture_("", fmt::format("h{}", to)), before_(Read("rcvd_pkts")) {}
 
@@ -183,7 +183,7 @@ class Arrivals {
   std::int64_t arrived_ = 0;
 };
 
-// What is seen on the way of the flow, from the device on.
+// The captures along the flow's path, from the device on.
 struct View {
   Writes before{"", "h0"};
   Writes behind{"leaf0", "h0"};
@@ -199,7 +199,7 @@ struct View {
     acknowledgements.Look();
   }
 
-  // All anew, until so many packets have passed each place.
+  // Captures from scratch until `enough` packets have passed each place.
   void See(int enough) {
     before.Clear();
     behind.Clear();
@@ -210,7 +210,7 @@ struct View {
              spines.PacketsOf(kFrom) >= enough;
     });
   }
-  // All that was seen goes as planned.
+  // True if all captured packets follow the route.
   bool Follows(const Route& route) {
     const std::set<std::uint16_t> planned = {route.port};
     return behind.ports() == planned && spines.OnlySpineOf(kFrom) == route.spine &&
@@ -218,7 +218,7 @@ struct View {
   }
 };
 
-// Waits until the datapath does what the controller has decided, and that is not over `avoided`.
+// Waits until the datapath follows the controller's decision, which must not use spine `avoided`.
 Route AwaitRoute(View& view, int avoided) {
   Route route;
   Await("packets follow the plan", [&] {
@@ -231,7 +231,7 @@ Route AwaitRoute(View& view, int avoided) {
   return route;
 }
 
-// All packets behind the bump are as planned.
+// Expects all packets after the datapath to follow the route.
 void ExpectPlanned(View& view, const Route& route) {
   view.See(4 * kEnough);
   EXPECT_TRUE(view.Follows(route));
@@ -243,8 +243,8 @@ void ExpectPlanned(View& view, const Route& route) {
              route.port, route.spine, view.behind.packets());
 }
 
-// Every single one that came was taken, requests and acknowledgements, from the first on: as
-// nothing is on its way any more, both counts are the same.
+// Expects that every request and acknowledgement that arrived was accepted. With no packets in
+// flight, both counts are equal.
 void ExpectAllTaken(View& view) {
   constexpr int kQuietLooks = 50;
   std::int64_t last = -1;
@@ -272,7 +272,7 @@ TEST(RdmaDpdk, LongRewritesWhatADeviceSends) {
   const Route first = AwaitRoute(view, -1);
   ExpectPlanned(view, first);
   Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");
-  // The far link fails: the leaf sees nothing of that, and goes on hashing over all spines.
+  // The far link fails: the leaf does not notice and continues to hash over all spines.
   Daemons::Operator(fmt::format("fail link leaf1--spine{}", first.spine));
   const Route second = AwaitRoute(view, first.spine);
   EXPECT_NE(second.port, first.port);

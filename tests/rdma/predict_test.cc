@@ -1,4 +1,5 @@
-// A job on real queue pairs that repeats itself: the controller learns from what agents report.
+// A repeating job on real queue pairs, from which the controller learns through the agents'
+// reports.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 using rdma::Daemons;
 
-// ib_write_bw from a host to another through the shim, to its end.
+// Runs ib_write_bw from one host to another through the shim, to its end.
 void WriteOnce(int from, int to) {
   const int port = 18650 + from;
   const auto words = [&](int host) {
@@ -48,8 +49,8 @@ TEST(RdmaPrediction, LongExpectsWhatAJobRepeats) {
   const auto number = [&](const char* key) { return std::stod(jobs[0].Find(key)->text); };
   EXPECT_EQ(jobs[0].Find("job")->text, "train");
   EXPECT_TRUE(jobs[0].Find("on")->boolean);
-  // The first start of a flow cannot be expected, nor one that comes before it is known which
-  // flows start together.
+  // The first start of a flow cannot be predicted, nor can one before it is known which flows start
+  // together.
   EXPECT_GE(number("flows"), 2);
   EXPECT_GE(number("expected_starts"), 2 * (kIterations - 3));
   EXPECT_GE(number("hit_rate"), 0.5);

@@ -28,7 +28,7 @@ std::uint16_t Read16(const std::uint8_t* at) {
   return static_cast<std::uint16_t>(at[0] << 8 | at[1]);
 }
 
-// Ethernet, IPv4 or IPv6 without options, UDP, base transport header.
+// Parses Ethernet, IPv4 or IPv6 without options, UDP and the base transport header.
 std::optional<Packet> Parse(const std::uint8_t* frame, std::size_t bytes) {
   constexpr std::size_t kShortest = 14 + 20 + 8 + 12;
   if (bytes < kShortest) return std::nullopt;
@@ -109,7 +109,8 @@ std::string Shell(const std::string& words) {
 }
 
 Capture::Capture(const std::string& node, const std::string& interface) {
-  // A socket stays in the namespace that it was made in; a thread of its own goes there.
+  // A socket stays in the namespace of its creation, so a separate thread enters that and creates
+  // it.
   std::thread([&] {
     if (!node.empty()) {
       const UniqueFd space(::open(("/run/netns/" + node).c_str(), O_RDONLY | O_CLOEXEC));

@@ -15,7 +15,7 @@
 
 namespace espalier::rdma {
 
-// What deploy/lab/rdma/guest_fabric raises.
+// The fabric that deploy/lab/rdma/guest_fabric creates.
 inline constexpr int kHosts = 4;
 inline constexpr int kHostsPerLeaf = 2;
 inline constexpr int kSpines = 4;
@@ -23,15 +23,15 @@ inline constexpr int kSpines = 4;
 IpAddress AddressOfHost(int host, bool ipv6);
 verbs::RoceAddress RoceAddressOf(int host, bool ipv6);
 
-// Runs shell words in the machine; what they print. A failure fails the test.
+// Runs a shell command in the machine and returns its output. A failure fails the test.
 std::string Shell(const std::string& words);
 
-// RoCE packets as they pass an interface, in order.
+// A RoCE packet that passed an interface.
 struct Packet {
   IpAddress source;
   IpAddress destination;
   std::uint16_t source_port = 0;
-  std::uint32_t remote_number = 0;  // the queue pair's that it goes to
+  std::uint32_t remote_number = 0;  // number of the destination queue pair
   std::uint8_t opcode = 0;
 
   bool IsWrite() const { return opcode >= 0x06 && opcode <= 0x0B; }
@@ -39,16 +39,16 @@ struct Packet {
 
 class Capture {
  public:
-  // `node` empty: the machine's own namespace, where the hosts' interfaces are.
+  // An empty `node` is the machine's own namespace, which has the hosts' interfaces.
   Capture(const std::string& node, const std::string& interface);
-  // All that came since the last call; a packet that was missed fails the test.
+  // Returns the packets since the last call, in order; a missed packet fails the test.
   std::vector<Packet> Take();
 
  private:
   UniqueFd socket_;
 };
 
-// One queue pair on each of two hosts, connected, with memory of the same size at both.
+// Connected queue pairs on two hosts, with memory of the same size at both.
 class Pair {
  public:
   struct End {
@@ -66,9 +66,9 @@ class Pair {
 
   End& from() { return from_; }
   End& to() { return to_; }
-  // Posts a write of that part of the memory to the same place at the other end.
+  // Posts a write of a part of the memory to the same position at the other end.
   void PostWrite(std::size_t begin, std::size_t bytes);
-  // Waits for so many completions of writes; all of them must have succeeded.
+  // Waits for `count` completions of writes, all of which must succeed.
   void AwaitWrites(int count);
 
  private:

@@ -1,4 +1,4 @@
-// Programs that know nothing of Espalier, through the shim, on real queue pairs.
+// Unmodified programs through the shim, on real queue pairs.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,10 +29,10 @@ using Ports = std::vector<std::uint16_t>;
 constexpr int kServer = 2;  // hosts
 constexpr int kClient = 0;
 
-// The agent of both hosts, which wants what the test wants.
+// The agent of both hosts, which is controlled by the test.
 class Agent {
  public:
-  // What was seen of the flows of one host.
+  // The observed flows of one host.
   struct Seen {
     std::set<wire::LocalFlowId> flows;
     std::uint64_t most_outstanding = 0;
@@ -45,7 +45,7 @@ class Agent {
     server_ = std::move(*server);
   }
 
-  // Each flow's port as it opens, and as it has sent so much.
+  // Each flow's port when it opens, and after it has sent some bytes.
   std::uint16_t first_port(int host) const { return static_cast<std::uint16_t>(0xC100 + host); }
   std::uint64_t move_after_bytes = UINT64_MAX;
   static constexpr std::uint16_t kSecondPort = 0xE777;
@@ -90,17 +90,17 @@ class Agent {
   std::set<wire::LocalFlowId> moved_;
 };
 
-// Shell words that wait until a TCP socket listens at that port.
+// A shell command that waits until a TCP socket listens on the port.
 std::string AwaitListener(int port) {
   return fmt::format("until ss -Hltn sport = :{} | grep -q .; do sleep 0.1; done", port);
 }
 
-// Runs a server and a client through the shim; `at` stands for the device and its address' index.
+// Runs a server and a client through the shim; `at` names the device and the index of its address.
 class Programs {
  public:
   explicit Programs(std::string at) : at_(std::move(at)) {}
 
-  // `await`: shell words that wait until the server listens.
+  // `await` is a shell command that waits until the server listens.
   void Run(Agent& agent, const std::string& server, const std::string& client,
            const std::string& await) {
     const auto words = [&](int host, const std::string& program) {
@@ -136,7 +136,7 @@ class Programs {
 Ports PortsOf(const std::vector<rdma::Packet>& packets, int from, int to) {
   Ports ports;
   for (const rdma::Packet& packet : packets) {
-    // Communication management goes to queue pair 1, from ports of its own.
+    // Communication management uses queue pair 1 and other ports.
     if (packet.remote_number == 1) continue;
     if (packet.source == rdma::AddressOfHost(from, false) &&
         packet.destination == rdma::AddressOfHost(to, false)) {
@@ -146,7 +146,7 @@ Ports PortsOf(const std::vector<rdma::Packet>& packets, int from, int to) {
   return ports;
 }
 
-// All that each host sent came from the port that was chosen for it.
+// Expects that each host sent only from the port that was chosen for it.
 void ExpectChosenPorts(rdma::Capture& capture, Agent& agent, std::size_t packets) {
   const auto captured = capture.Take();
   EXPECT_THAT(PortsOf(captured, kClient, kServer),
@@ -155,7 +155,8 @@ void ExpectChosenPorts(rdma::Capture& capture, Agent& agent, std::size_t packets
               ::testing::AllOf(SizeIs(Ge(1U)), Each(agent.first_port(kServer))));
 }
 
-// The port changes while it writes; few short ones at once, as soft RoCE fails with many long ones.
+// The port changes during the writes. There are few short ones at a time, as soft RoCE fails with
+// many long ones.
 TEST(RdmaShim, SteersIbWriteBwAndMovesIt) {
   rdma::Capture capture("", "h0");
   Agent agent;
@@ -174,7 +175,7 @@ TEST(RdmaShim, SteersIbWriteBwAndMovesIt) {
   EXPECT_LE(seen.most_sent, 1010U * 8192);
 }
 
-// Its queue pairs are extended ones, posted to by ibv_wr_*.
+// Its queue pairs are extended ones, to which it posts with ibv_wr_*.
 TEST(RdmaShim, SteersPingPongThatPostsInTheNewWay) {
   rdma::Capture capture("", "h0");
   Agent agent;
@@ -184,7 +185,7 @@ TEST(RdmaShim, SteersPingPongThatPostsInTheNewWay) {
   EXPECT_GE(agent.seen(kServer).most_sent, 4096U) << programs.output;
 }
 
-// The bytes come from the server, and its agent has chosen their port; it posts nothing.
+// The server sends the bytes without posting, from the port that its agent has chosen.
 TEST(RdmaShim, SteersIbReadBw) {
   rdma::Capture capture("", "h0");
   Agent agent;
@@ -195,7 +196,7 @@ TEST(RdmaShim, SteersIbReadBw) {
   EXPECT_EQ(agent.seen(kClient).most_sent, 0U);
 }
 
-// Four queue pairs that receive from one queue; a flow each.
+// Four queue pairs with a shared receive queue, each with its own flow.
 TEST(RdmaShim, SteersQueuePairsThatShareAReceiveQueue) {
   rdma::Capture capture("", "h0");
   Agent agent;
@@ -205,8 +206,8 @@ TEST(RdmaShim, SteersQueuePairsThatShareAReceiveQueue) {
   EXPECT_EQ(agent.seen(kServer).flows.size(), 4U) << programs.output;
 }
 
-// librdmacm makes the connection; what it says itself, to queue pair 1, is not steered. The server
-// reads from the client, and writes to it.
+// librdmacm connects them; its own messages, to queue pair 1, are not steered. The server reads
+// from the client and writes to it.
 TEST(RdmaShim, SteersRping) {
   rdma::Capture capture("", "h0");
   Agent agent;
@@ -219,8 +220,8 @@ TEST(RdmaShim, SteersRping) {
   EXPECT_EQ(agent.seen(kServer).flows.size(), 1U);
 }
 
-// UCX, over its transport of reliable connections alone. Its server takes the client's device. It
-// spins where others wait, which takes the emulated machine long.
+// UCX with its transport of reliable connections only. Its server uses the client's device. It
+// spins where other programs wait, which is slow on the emulated machine.
 TEST(RdmaShim, SteersUcxPerftest) {
   rdma::Capture capture("", "h0");
   Agent agent;
@@ -233,8 +234,8 @@ TEST(RdmaShim, SteersUcxPerftest) {
   EXPECT_GE(agent.seen(kClient).most_sent, 100U * 4096);
 }
 
-// The device goes while programs use it: the kernel lets it go when they have ended. They end well,
-// or with an error of their own; the agent goes on, and what comes in its place is found.
+// The device is deleted while programs use it, and the kernel removes it when they have ended. They
+// end without an error or with their own. The agent continues and finds the new device.
 TEST(RdmaShim, OutlivesADeviceThatVanishes) {
   Agent agent;
   const auto address = rdma::RoceAddressOf(kServer, false);
@@ -257,7 +258,7 @@ TEST(RdmaShim, OutlivesADeviceThatVanishes) {
   EXPECT_EQ(agent.seen(kClient).flows.size(), 2U) << programs.output;
 }
 
-// Found by the name of the real library; completions by events.
+// The program finds the shim by the name of the real library, and waits for completions by events.
 TEST(RdmaShim, SteersPingPongByTheLibraryPath) {
   rdma::Capture capture("", "h0");
   Agent agent;

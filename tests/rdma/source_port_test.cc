@@ -1,4 +1,4 @@
-// Which source port is on the wire, for every way to choose one.
+// The source port on the wire, for every way to choose one.
 #include "common/verbs/source_port.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ TEST(RdmaDevices, AreFoundWithTheirAddressesAndWhatTheyCanDo) {
   }
 }
 
-// Ports of all packets from `source` to the queue pair with that number, in the order they came.
+// The ports of all packets from `source` to that queue pair, in the order of arrival.
 std::vector<std::uint16_t> PortsTo(const std::vector<Packet>& packets, const Pair::End& end,
                                    const IpAddress& source) {
   std::vector<std::uint16_t> ports;
@@ -79,7 +79,7 @@ TEST_P(SourcePortOnTheWire, IsThatOfTheFlowLabelEachWay) {
     EXPECT_GE(answers.size(), 1U);
     EXPECT_THAT(answers, Each(answer_port));
   }
-  // Label 0: the hash that we foresee.
+  // Label 0 selects the hash that the agent predicts.
   Pair pair(0, 2, GetParam(), 0, 0, kWriteBytes);
   pair.PostWrite(0, kWriteBytes);
   pair.AwaitWrites(1);
@@ -111,7 +111,7 @@ TEST_P(SourcePortOnTheWire, ChangesUnderTrafficByDraining) {
     expected.push_back(port);
   }
   EXPECT_EQ(pair.from().memory, pair.to().memory);
-  // A port that was left never comes back, and there is no other.
+  // An old port never comes back, and there are no other ports.
   auto ports = PortsTo(capture.Take(), pair.to(), pair.from().address.address);
   EXPECT_GE(ports.size(), 3U * kInFlight * kWriteBytes / 1024);
   ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
@@ -119,7 +119,7 @@ TEST_P(SourcePortOnTheWire, ChangesUnderTrafficByDraining) {
 }
 
 TEST_P(SourcePortOnTheWire, DecidesThePath) {
-  // The switches' own hash leads every port over one spine, and some port over each.
+  // The switches' hash maps every port to one spine, and at least one port to each spine.
   constexpr int kMaxPorts = 200;
   std::set<int> spines_taken;
   std::vector<Capture> spines;

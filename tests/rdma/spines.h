@@ -12,7 +12,7 @@
 
 namespace espalier::rdma {
 
-// What passes from the first leaf to each spine: writes of its hosts over IPv4.
+// Captures the writes of the first leaf's hosts over IPv4 on the links to each spine.
 class Spines {
  public:
   Spines() {
@@ -21,7 +21,7 @@ class Spines {
     }
   }
 
-  // Writes from a host over a spine, and the ports that they came from.
+  // The writes from a host over a spine, and their source ports.
   struct Count {
     int packets = 0;
     std::set<std::uint16_t> ports;
@@ -35,7 +35,7 @@ class Spines {
     for (int spine = 0; spine < kSpines; ++spine) packets += at(spine, host).packets;
     return packets;
   }
-  // The one that all of a host's packets have passed since Clear; -1: there is no such.
+  // The spine that all packets of a host have passed since Clear; -1 if there is no single one.
   int OnlySpineOf(int host) {
     int only = -1;
     for (int spine = 0; spine < kSpines; ++spine) {

@@ -1,4 +1,5 @@
-// All of it: unmodified programs, the shim, an agent for each host, the controller, and the fabric.
+// The whole system: unmodified programs, the shim, an agent for each host, the controller and the
+// fabric.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +21,9 @@ using rdma::SocketOf;
 using rdma::Spines;
 using ::testing::ContainsRegex;
 
-// ib_write_bw from one host to another, for ever. Few and short writes: soft RoCE fails with many.
-// What it will send is announced, so that its port is chosen before; or nothing is.
+// Runs ib_write_bw from one host to another without end, with few and short writes, as soft RoCE
+// fails with many. Its bytes are announced, so that its port is chosen before it begins, or they
+// are not.
 class Stream {
  public:
   Stream(int from, int to, int announced_bytes)
@@ -61,7 +63,7 @@ void AwaitPackets(Spines& spines, const std::string& what) {
   });
 }
 
-// Whether what the controller says of each host's flow is what the spines see.
+// True if the controller's path and port of each host's flow agree with the spines' captures.
 bool AreFlowsAsSeen(Spines& spines) {
   const std::string flows = Daemons::Operator("flows");
   for (int host = 0; host < rdma::kHostsPerLeaf; ++host) {
@@ -74,7 +76,7 @@ bool AreFlowsAsSeen(Spines& spines) {
   return spines.OnlySpineOf(0) != spines.OnlySpineOf(1);
 }
 
-// A queue pair takes the port that was chosen for it at one of its next messages.
+// Waits for agreement, as a queue pair takes its new port at one of its next messages.
 void ExpectFlowsAsSeen(Spines& spines) {
   Await("the spines see what the controller says", [&] {
     AwaitPackets(spines, "both write");
@@ -90,12 +92,12 @@ TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
   AwaitPackets(spines, "both write");
   ExpectFlowsAsSeen(spines);
   const int victims_spine = spines.OnlySpineOf(0);
-  // The controller knows how full their send queues are.
+  // The controller knows the fill level of their send queues.
   Await("bytes are outstanding", [] {
     return ::testing::Matches(ContainsRegex("\"outstanding_bytes\": *[1-9]"))(
         Daemons::Operator("flows --json"));
   });
-  // The far link of one fails: its source's leaf sees nothing of that.
+  // The far link of one fails, which its source's leaf does not notice.
   Daemons::Operator(fmt::format("fail link leaf1--spine{}", victims_spine));
   Await("it moves", [&] {
     spines.Clear();
@@ -109,8 +111,8 @@ TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
   EXPECT_TRUE(first.Lives() && second.Lives());
 }
 
-// Programs that run before there is any agent collide as the switches' hash has it. Then the
-// controller comes, learns by probes which port leads where, and has one of them leave.
+// Programs that run before any agent collide by the switches' hash. Then the controller starts,
+// learns by probes which port takes which path, and moves one of them.
 TEST(RdmaSteering, SteersProgramsApartThatCollide) {
   Stream first(0, 2, 0);
   auto second = std::make_unique<Stream>(1, 3, 0);
@@ -119,7 +121,7 @@ TEST(RdmaSteering, SteersProgramsApartThatCollide) {
     AwaitPackets(spines, "both write");
     return spines.OnlySpineOf(0) == spines.OnlySpineOf(1) && spines.OnlySpineOf(0) >= 0;
   };
-  // A new queue pair has another number, and so another port.
+  // A new queue pair has another number and therefore another port.
   for (int tries = 0; !collide(); ++tries) {
     ASSERT_LT(tries, 100);
     second.reset();

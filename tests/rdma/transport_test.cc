@@ -1,4 +1,4 @@
-// The transport over verbs: what all transports promise, and what only this one can.
+// The verbs transport: the contract of all transports, and its own features.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using rdma::Capture;
 using rdma::DeadSpine;
 using rdma::Packet;
 
-// Of tests in which no path dies: a machine that is slow must not look like one that has.
+// For tests without dead paths, so that a slow machine does not look like one.
 constexpr verbs::RetryPolicy kLongPatience = {.timeout_log2 = 19, .retries = 6};  // 7 tries of 2 s
 
 VerbsOptions OptionsOf(int rank, bool ipv6) {
@@ -52,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Rdma, TransportContract,
                          ::testing::Values(VerbsKind("verbs", false), VerbsKind("verbs6", true)),
                          [](const auto& test) { return test.param.name; });
 
-// A stranger who connected and said nothing once cost a rank a second; now it costs nobody
-// anything, and who does not have the key is no rank.
+// Silent strangers once delayed a rank by a second. They must not delay any rank, and a stranger
+// without the key must be refused.
 TEST(VerbsTransport, StrangersDelayNobodyAndDoNotGetIn) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -94,8 +94,8 @@ TEST(VerbsTransport, StrangersDelayNobodyAndDoNotGetIn) {
   other.join();
 }
 
-// Rank 0 sends so many numbered messages of full slots to rank 1, on hosts 0 and 2. At some of them
-// something is done before it is committed.
+// Rank 0 on host 0 sends numbered messages of full slots to rank 1 on host 2. Tests can act before
+// some of them are committed.
 class VerbsStream {
  public:
   VerbsOptions options = OptionsOf(0, false);
@@ -120,7 +120,7 @@ class VerbsStream {
         })) << i;
         (*transport)->inbox(endpoint).Release();
       }
-      // What says that all is done comes back over the same connection.
+      // The final confirmation comes back over the same connection.
       AwaitSlot(**transport, endpoint);
       (*transport)->outbox(endpoint).Commit(0, {});
       ExpectDone((*transport)->Flush(InAWhile()));
@@ -203,7 +203,7 @@ TEST(VerbsTransport, RefusesPortsThatThereAreNot) {
   stream.Run(1);
 }
 
-// A port for each spine, found by sending one message from each until both have been taken.
+// Finds a port for each spine by sending one message from each port until both spines were used.
 std::vector<std::uint16_t> PortsBySpine() {
   std::vector<Capture> spines;
   for (int spine = 0; spine < rdma::kSpines; ++spine) {
@@ -229,7 +229,7 @@ TEST(VerbsTransport, LosesAndDoublesNothingWhenAPathDies) {
   std::unique_ptr<DeadSpine> dead;
   Capture capture("spine1", "l0");
   VerbsStream stream;
-  stream.options.slots = 16;  // that many writes are on their way when it dies
+  stream.options.slots = 16;  // number of writes in flight when the path dies
   stream.options.source_ports = [&](Endpoint) { return by_spine; };
   using Clock = std::chrono::steady_clock;
   Clock::time_point last;
@@ -241,13 +241,13 @@ TEST(VerbsTransport, LosesAndDoublesNothingWhenAPathDies) {
     last = now;
   };
   stream.Run(200);
-  // For docs/benchmarks.md: how long its sender had to wait for a slot at most.
+  // For docs/benchmarks.md: the sender's longest wait for a slot.
   std::cout << "resumed after "
             << std::chrono::duration_cast<std::chrono::milliseconds>(pause).count() << " ms\n";
   EXPECT_TRUE(PortsOf(capture.Take(), rdma::AddressOfHost(0, false)).contains(by_spine[1]));
 }
 
-// Acknowledgements that are lost are a dead path as well; every message has arrived then.
+// Lost acknowledgements are a dead path, too, although every message has arrived.
 TEST(VerbsTransport, LosesAndDoublesNothingWhenThePathBackDies) {
   std::deque<DeadSpine> dead;
   VerbsStream stream;

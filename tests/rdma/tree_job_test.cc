@@ -1,5 +1,5 @@
-// A tree all-reduce of the controller's over RDMA: every edge leaves from the port that was planned
-// for it, and takes the spine that was planned for it.
+// A tree all-reduce with the controller's job plan over RDMA: every edge uses its planned port and
+// takes its planned spine.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,10 +34,10 @@ using reduce::ReduceOp;
 constexpr int kRanks = rdma::kHosts;
 constexpr std::size_t kElements = (256 << 10) / sizeof(float);
 
-// A direction of a connection: source, destination, source port.
+// One direction of a connection: source, destination and source port.
 using Connection = std::tuple<std::string, std::string, std::uint16_t>;
 
-// The plan in force; the spine of each edge, "" within a leaf (whose port is 0: any).
+// The plan in force, with the spine of each edge; "" within a leaf (port 0: any).
 struct CollectivePlan {
   std::string version;
   std::map<Connection, std::string> edges;
@@ -65,7 +65,7 @@ bool IsReady() {
   return Daemons::Operator("job list --json").find("\"READY\"") != std::string::npos;
 }
 
-// What the hosts send, and what the spines pass on from both leaves.
+// Captures what the hosts send and what the spines forward from both leaves.
 class Wire {
  public:
   Wire() {
@@ -80,9 +80,9 @@ class Wire {
     }
   }
 
-  // Edges are told from the messages of a few bytes by which the ranks agree by their writes, which
-  // take more than a packet: every packet of such a queue pair comes from one port, every port is
-  // an edge's, and every edge has packets.
+  // Edges are recognised by writes of more than one packet, unlike the small messages by which
+  // ranks agree. Every packet of such a queue pair comes from one port, every port belongs to an
+  // edge, and every edge has packets.
   void ExpectPlanned(const CollectivePlan& plan) {
     using Pair = std::tuple<std::string, std::string, std::uint32_t>;
     std::map<Pair, std::set<std::uint16_t>> ports;
@@ -141,7 +141,7 @@ class Wire {
   std::vector<std::pair<std::string, rdma::Capture>> spines_;
 };
 
-// The ranks, which make a call each time that they are told to.
+// The ranks, each of which makes a call on request.
 class Ranks {
  public:
   Ranks() {
@@ -162,7 +162,7 @@ class Ranks {
     turn_.arrive_and_wait();
     turn_.arrive_and_wait();
   }
-  // Of the plan by which the last call was made.
+  // The generation of the plan of the last call.
   std::uint64_t generation() const { return generation_; }
 
  private:
@@ -210,7 +210,7 @@ TEST(RdmaTreeJob, TakesThePlannedPortsBeforeAndAfterASpineDies) {
   Daemons::Operator("job start trees --ranks h0,h1,h2,h3 --transport verbs --bytes 262144");
   rdma::Await("the job has its plan", IsReady);
   Ranks ranks;
-  // The ranks take the newest plan that all of them have with the call after it came.
+  // The ranks use the newest plan that all of them have from the call after its arrival.
   const auto call_by = [&](const std::string& version) {
     rdma::Await("the plan is in force",
                 [&] { return ranks.Call(), std::to_string(ranks.generation()) == version; });

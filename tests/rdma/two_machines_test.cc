@@ -1,5 +1,5 @@
-// Two RDMA machines in the place of two hosts of a lab: unmodified programs, the shim and an agent
-// in each machine; the lab's switches, its counters and the controller on this side.
+// Two RDMA machines replace two hosts of a lab, with unmodified programs, the shim and an agent in
+// each. The lab's switches, its counters and the controller run on this machine.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ ChildProcess Started(const Command& command) {
   return std::move(*child);
 }
 
-// A machine in the place of a host; it has a shell for whoever reaches its management address.
+// A machine that replaces a host and serves a shell on its management address.
 class Machine {
  public:
   Machine(const Lab& lab, int host)
@@ -67,8 +67,8 @@ class Machine {
                               "nc", "-ll", "-p", std::to_string(kShellPort), "-e", "/bin/bash"}})) {
   }
 
-  // What shell words print there, with their exit code on a line of its own at the end; nothing
-  // where it does not listen yet.
+  // Runs a shell command there and returns its output, with the exit code on the last line; empty
+  // if the machine does not listen yet.
   std::string Run(const std::string& words) const {
     const auto answer = lab_.Run(lab::kControllerNode,
                                  {"busybox", "nc", "-w", "20", lab_.plan().ManagementAddress(host_),
@@ -76,7 +76,7 @@ class Machine {
                                  words + "\necho $?\nexit\n");
     return answer.value_or("");
   }
-  // In the background there, as a program of its own; its output in /run/<name>.log.
+  // Starts a program there in the background, with its output in /run/<name>.log.
   void Start(const std::string& name, const std::string& words) const {
     const std::string done = Run(fmt::format(
         "setsid env {} >/run/{}.log 2>&1 </dev/null &\necho $! >/run/{}.pid", words, name, name));
@@ -86,7 +86,7 @@ class Machine {
     Run(fmt::format("kill -KILL $(cat /run/{0}.pid); wait", name));
     ++ended_;
   }
-  int ended() const { return ended_; }  // programs
+  int ended() const { return ended_; }  // number of killed programs
   bool IsUp() const { return Run("true") == "0\n"; }
 
  private:
@@ -98,13 +98,13 @@ class Machine {
   ChildProcess process_;
 };
 
-// Packets from the one machine to the other since some time, by source port and spine.
+// Counts packets from one machine to the other since its construction, by source port and spine.
 class Counts {
  public:
   explicit Counts(const Lab& lab) : lab_(lab), before_(Read()) {}
 
   using SpinesOfPort = std::map<std::uint16_t, std::map<std::string, std::int64_t>>;
-  // Of the ports that RoCE leaves from, and which stand for at least so many packets.
+  // The RoCE source ports with at least `enough` packets.
   SpinesOfPort Since(std::int64_t enough) const {
     SpinesOfPort spines;
     for (const lab::FlowCount& count : lab::Difference(before_, Read())) {
@@ -127,12 +127,13 @@ class Counts {
   std::vector<lab::FlowCount> before_;
 };
 
-// ib_write_bw from the one machine to the other through the shim, for ever.
+// Runs ib_write_bw from one machine to the other through the shim, without end.
 class Stream {
  public:
-  static constexpr int kUnderWay = 4 * 8192 / 1024;  // packets: posted writes, by the path's MTU
+  static constexpr int kUnderWay =
+      4 * 8192 / 1024;  // packets: posted writes divided by the path MTU
 
-  // What it will send is announced, so that its port is chosen before it begins; or nothing is.
+  // With announced_bytes the flow is announced, so that its port is chosen before it begins.
   Stream(Machine& from, Machine& to, const Lab& lab, int number, int announced_bytes)
       : from_(from), to_(to), name_(fmt::format("stream{}", number)), port_(18600 + number) {
     const std::string words = fmt::format(
@@ -152,7 +153,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // As the shim has it.
+  // The port in the shim's log.
   std::uint16_t Port() const {
     const std::string words = from_.Run(
         fmt::format("sed -nE 's/.*port ([0-9]+)(: done)?$/\\1/p' /run/{}.log | tail -n 1", name_));
@@ -174,14 +175,14 @@ class RdmaMachines : public testing::Test {
     ASSERT_TRUE(fetched.has_value()) << fetched.error().message;
     if (fetched->exit_code == 77) GTEST_SKIP() << fetched->err;
     ASSERT_EQ(fetched->exit_code, 0) << fetched->err;
-    if (::access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/net/tun here";
+    if (::access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "there is no /dev/net/tun";
     lab_owner_ = std::make_unique<lab::TestLab>(lab::LabOptions{.leaves = 2, .hosts_per_leaf = 2});
     if (lab_owner_->IsForbidden()) GTEST_SKIP() << lab_owner_->error().message;
     ASSERT_NE(lab_owner_->get(), nullptr) << lab_owner_->error().message;
     from_ = std::make_unique<Machine>(the_lab(), kFrom);
     to_ = std::make_unique<Machine>(the_lab(), kTo);
     Await("the machines are up", [&] { return from_->IsUp() && to_->IsUp(); });
-    // Programs find each other over the management network, which the lab's hosts do not need.
+    // Programs connect over the management network, which the lab does not route between hosts.
     ASSERT_TRUE(
         the_lab().Run(lab::kControllerNode, {"sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"}));
     const auto way_to = [&](int host) {
@@ -205,7 +206,7 @@ class RdmaMachines : public testing::Test {
   }
   std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
 
-  // The controller, an agent in each machine, and one in each other host of the lab.
+  // Starts the controller, an agent in each machine and one in each other host of the lab.
   void StartDaemons() {
     Write("controller.conf",
           fmt::format("topology_file: \"{}\"\nlisten: \"tcp://{}:7400\"\nstate_file: \"{}\"\n"
@@ -242,7 +243,7 @@ class RdmaMachines : public testing::Test {
     ASSERT_TRUE(command.has_value()) << command.error().message;
     processes_.push_back(Started(*command));
   }
-  // What the lab's other two hosts send, so that there is somebody to ask about a link.
+  // Starts traffic of the lab's other two hosts, so that their agents can check a link.
   void StartOtherTraffic() {
     Write("work.json", R"({"flows": [{"id": "other", "source": "h1", "destination": "h3",
            "bytes": 500000000, "protocol": "udp", "rate_bps": 2000000}]})");
@@ -263,7 +264,7 @@ class RdmaMachines : public testing::Test {
     return text + (here ? here->out : "") + Get("/api/v1/events") + Get("/api/v1/flows");
   }
 
-  using Ports = std::map<std::uint16_t, std::string>;  // and the spine of each
+  using Ports = std::map<std::uint16_t, std::string>;  // source port and its spine
 
   static void Print(const std::string& when, const Ports& ports) {
     fmt::print("{}:", when);
@@ -271,7 +272,7 @@ class RdmaMachines : public testing::Test {
     fmt::print("\n");
   }
 
-  // The controller's word is what the spines saw. (It may have heard of one of the two only.)
+  // True if the controller's paths are those that the spines saw. (It may know only one flow.)
   bool IsPlanned(const Ports& ports) const {
     const auto flows = RunCommand({.argv = {fmt::format("{}/espalier", ESPALIER_PROGRAMS), "flows",
                                             "--controller", "unix:" + File("api.sock")}});
@@ -293,8 +294,8 @@ class RdmaMachines : public testing::Test {
     return ports;
   }
 
-  // Soft RoCE says nothing of packets whose invariant CRC is wrong; it counts those that it takes.
-  // It does not take either what is under way to a queue pair when its program is killed.
+  // Soft RoCE silently drops packets with a wrong invariant CRC, and counts those that it accepts.
+  // It also drops packets that are in flight to a queue pair when its program is killed.
   static void ExpectAllTaken(const Machine& machine) {
     const std::string counts = machine.Run(
         "awk '/^Udp: [0-9]/ {print $2}' /proc/net/snmp; "
@@ -310,8 +311,8 @@ class RdmaMachines : public testing::Test {
                machine.ended());
   }
 
-  // The spine of each port that the programs send from, once two of them have sent enough, each
-  // over one spine alone; if that is so.
+  // The spine of each of the programs' ports, once two ports have sent enough, each over a single
+  // spine; else none.
   std::optional<Ports> TwoPorts(const Counts& counts) const {
     Ports spine_of;
     for (const auto& [port, spines] : counts.Since(kEnough)) {
@@ -321,7 +322,7 @@ class RdmaMachines : public testing::Test {
     if (spine_of.size() != 2) return std::nullopt;
     return spine_of;
   }
-  // The same, from now on.
+  // Waits for that, counting from now on.
   Ports AwaitTwoPorts() const {
     Ports found;
     auto counts = std::make_unique<Counts>(the_lab());
@@ -333,7 +334,7 @@ class RdmaMachines : public testing::Test {
             found = std::move(*ports);
             return true;
           }
-          // What was under way as the count began, or has moved since, is not counted for ever.
+          // Restarts the count, to drop packets that were in flight before or of flows that moved.
           if (++looks % 25 == 0) counts = std::make_unique<Counts>(the_lab());
           return false;
         },
@@ -351,10 +352,10 @@ class RdmaMachines : public testing::Test {
   std::vector<ChildProcess> processes_;
 };
 
-// Two programs collide as the switches' hash has it. Then agents and a controller come, which
-// learns by probes which port leads where; one program leaves. A far link dies, of which nobody
-// tells: it is found, the program on it stands still (soft RoCE cannot move it), and as it is
-// started again it goes another way.
+// Two programs collide by the switches' hash. Then agents and a controller start; it learns by
+// probes which port takes which path, and moves one program. A far link fails without a report. It
+// is detected, the program on it stops (soft RoCE cannot move it), and after a restart the program
+// takes another path.
 TEST_F(RdmaMachines, SteerProgramsApartAndOffADeadFarLink) {
   const auto stream = [&](int number, int announced_bytes) {
     return std::make_unique<Stream>(*from_, *to_, the_lab(), number, announced_bytes);
@@ -364,7 +365,7 @@ TEST_F(RdmaMachines, SteerProgramsApartAndOffADeadFarLink) {
   for (int tries = 0; AreApart(AwaitTwoPorts()); ++tries) {
     ASSERT_LT(tries, 50);
     fmt::print("apart by themselves, again\n");
-    second.reset();  // a new queue pair has another number, and so another port
+    second.reset();  // a new queue pair has another number and therefore another port
     second = stream(2, 0);
   }
   StartDaemons();

@@ -1,5 +1,5 @@
-// The real controller and real agents under virtual time: what a cluster does, start to end, and
-// what becomes of it when parts of it fail.
+// The real controller and real agents under virtual time: the behaviour of a cluster from start to
+// end, and when parts of it fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ bool AnyStandsStill(SimCluster& cluster, const std::vector<FlowRef>& flows) {
                      [&](const FlowRef& flow) { return cluster.StandsStill(flow); });
 }
 
-// A cluster whose flows never end, all of them steered apart.
+// A cluster whose flows never end and do not share links.
 class SteadyCluster {
  public:
   explicit SteadyCluster(const ClusterOptions& options) : cluster(options) {
@@ -114,7 +114,8 @@ TEST(Cluster, AFarLinkThatDiesIsLeftWhenTheOperatorSaysSo) {
   cluster.world().RunFor(5s);
   EXPECT_FALSE(AnyStandsStill(cluster, steady.flows));
   EXPECT_TRUE(cluster.AllRouted(steady.flows));
-  // leaf2 itself sees its link go and hashes anew, so its own flows may need other ports, too.
+  // leaf2 itself notices the failure and hashes over fewer links, so its own flows may need other
+  // ports, too.
   for (const std::size_t flow : Changed(steady.ports, cluster.PortsOf(steady.flows))) {
     EXPECT_TRUE(on_link.contains(flow) || flow / 4 == 2) << flow;
   }
@@ -160,7 +161,7 @@ TEST(Cluster, NothingMovesWhenTheControllerDiesAndComesBack) {
   EXPECT_EQ(cluster.controller().state().topology.link(*link).state, LinkState::kDown);
 }
 
-// Ports of all paths of flows that are split in two, each flow's in order.
+// The ports of all subflows of flows that are split in two, in order for each flow.
 std::vector<std::vector<std::uint16_t>> AllPorts(SimCluster& cluster,
                                                  const std::vector<FlowRef>& flows) {
   std::vector<std::vector<std::uint16_t>> ports;
@@ -189,7 +190,7 @@ TEST(Cluster, EveryPathOfEverySplitFlowIsKeptOverARestart) {
   EXPECT_EQ(cluster.controller().state().flow_paths.live().MaxLoad(), (controller::Load{1, 1}));
 }
 
-// Half of a flow goes on: only the other half leaves its path, and without a controller.
+// Half of a flow continues, and only the other half leaves its path, without a controller.
 TEST(Cluster, AgentsLeaveOneDeadPathOfSeveral) {
   SimCluster cluster({});
   cluster.StartAll();
@@ -221,7 +222,7 @@ TEST(Cluster, AgentsLeaveOneDeadPathOfSeveral) {
       }
     }
   }
-  // The controller that comes back keeps all paths, those that agents chose too.
+  // The restarted controller keeps all paths, including those that agents chose.
   const auto after = AllPorts(cluster, flows);
   cluster.StartController();
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllRouted(flows); }, 60s));
@@ -234,7 +235,7 @@ TEST(Cluster, FlowsWhosePathsNoProbeFindsAgainAreNotForgottenAfterARestart) {
   cluster.KillController();
   cluster.fabric().SetAnswersProbes(false);
   cluster.StartController();
-  // New flows keep the controller busy while the time for adoption runs out.
+  // New flows keep the controller busy until the time for adoption is over.
   for (int i = 0; i < 400; ++i) {
     cluster.host(0).Open({.destination = cluster.host(15).address(), .bytes = 10'000'000});
     cluster.world().RunFor(10ms);
@@ -295,7 +296,7 @@ TEST(Cluster, ANetworkThatLosesAndRepeatsMessagesOnlyDelays) {
   }
 }
 
-// Everything that can go wrong does, from the seed; then it is left in peace and must come right.
+// All kinds of failures happen, by the seed; then the cluster is left alone and must recover.
 std::uint64_t RunStorm(std::uint64_t seed) {
   SimCluster cluster({.seed = seed, .faults = {.jitter = 2ms, .loss = 0.02, .duplication = 0.02}});
   cluster.StartAll();
@@ -347,7 +348,7 @@ TEST(Cluster, TheSameSeedGivesTheSameTrace) {
   EXPECT_NE(RunStorm(4), first);
 }
 
-// 1,024 agents; with hashes that no model knows, by probing alone.
+// 1,024 agents with hashes that no model knows, so that the controller learns by probes only.
 TEST(LargeCluster, SteersAThousandFlowsApart) {
   SimCluster cluster({.shape = {.spines = 32, .leaves = 32, .hosts_per_leaf = 32},
                       .hash = "jenkins",

@@ -1,5 +1,5 @@
-// Failures that overlap, restores in the midst of them, links that flap and jobs that come and go,
-// from random seeds: what must hold whatever happens.
+// Overlapping failures and restores, flapping links, and jobs that start and end, from random
+// seeds: checks invariants that must always hold.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -70,7 +70,7 @@ class Fuzz {
       case 1:
         Act(link, IntentAction::kRestore);
         break;
-      case 2:  // the next before the one at hand is durable
+      case 2:  // the next action before the current one is durable
         Act(link, IntentAction::kDrain);
         Act(SwitchLink(), IntentAction::kFail);
         Act(link, IntentAction::kUndrain);
@@ -95,7 +95,7 @@ class Fuzz {
   }
   void StartJob() {
     if (cluster_.controller().state().flows.size() > kMaxFlows) return;
-    // A few jobs over and over, some with sizes of their own each time.
+    // A few jobs repeat, some with different sizes each time.
     const std::size_t job = Draw(4);
     for (std::size_t i = 0; i < 9; ++i) {
       const auto to = static_cast<int>((i + 3 + job) % 9);
@@ -107,8 +107,8 @@ class Fuzz {
     }
   }
 
-  // No subflow of a routed flow is on a link that the controller has as down, what it believes of all
-  // paths adds up, and it remembers no more than there is.
+  // Checks that no subflow of a routed flow is on a link that the controller considers down, that
+  // its loads match its paths, and that it keeps no state of flows that are gone.
   void Check() {
     const controller::State& state = cluster_.controller().state();
     state.flow_paths.CheckInvariants();
@@ -133,7 +133,7 @@ class Fuzz {
   SimCluster cluster_;
 };
 
-TEST(ForesightFuzz, WhateverFailsPathsAreUsableAndBooksAreEven) {
+TEST(PredictionFuzz, KeepsPathsUsableAndStateConsistent) {
   for (const std::uint64_t seed : SeedsToTry(1, 4)) {
     SCOPED_TRACE(seed);
     Fuzz(seed).Run(20s);

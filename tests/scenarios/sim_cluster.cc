@@ -173,7 +173,7 @@ bool SimCluster::AllRouted(const std::vector<FlowRef>& flows) {
 }
 
 bool SimCluster::RunUntil(const std::function<bool()>& done, Duration limit) {
-  // Looked at now and then: the conditions are larger than the steps between them.
+  // Checks the condition only now and then, as evaluating it costs more than the steps between.
   const TimePoint end = world_.Now() + limit;
   while (!done()) {
     if (world_.Now() >= end) return false;

@@ -20,17 +20,17 @@ namespace espalier::scenarios {
 struct ClusterOptions {
   fabric::LeafSpineOptions shape{.spines = 4, .leaves = 4, .hosts_per_leaf = 4};
   std::uint64_t seed = 1;
-  // What the switches really do; each has a seed of its own.
+  // The hash that the switches really use; each has its own seed.
   std::string hash = "crc32";
-  // Does the controller's topology file say so? Else it has to find out by probes.
+  // Whether the controller's topology file names it; otherwise the controller must learn by probes.
   bool controller_knows_hash = true;
   sim::LinkFaults faults;
   controller::ControllerOptions controller;
 };
 
-// A whole cluster in one process, under virtual time from a seed: the real controller and real
-// agents, each a process of its own (a loop, a bus) that can die and come back, on a simulated
-// network, hosts and fabric, which live on whatever dies.
+// A whole cluster in one process, under virtual time from a seed. The controller and the agents are
+// real; each acts as a process (with a loop and a bus) that can die and come back. The network, the
+// hosts and the fabric are simulated and survive that.
 class SimCluster {
  public:
   explicit SimCluster(const ClusterOptions& options);
@@ -46,37 +46,37 @@ class SimCluster {
   static std::string HostName(int host) { return "h" + std::to_string(host); }
 
   void StartController();
-  void KillController();  // with what it had saved
+  void KillController();  // its saved state stays
   void StartAgent(int host);
   void KillAgent(int host);
   void StartAll();
 
-  // An operator's action, with all that it takes until it is answered.
+  // Performs an operator's action and returns when it is answered.
   Result<controller::ActionOutcome> ChangeLink(const std::string& link,
                                                controller::IntentAction action,
                                                controller::OperatorRequest request);
-  // What is stored, whether a controller runs or not.
+  // The stored state, whether a controller runs or not.
   const controller::MemoryDisk& disk() const { return disk_; }
 
   struct FlowRef {
     int host = 0;
     wire::LocalFlowId flow;
   };
-  // One elephant from each host to the host of the same place under the leaf `shift` further on.
-  // They all begin with the same source port: ECMP at its worst, or what the hashes make of it.
+  // Starts one elephant flow from each host to the host at the same position under the leaf `shift`
+  // further. All begin with the same source port, which is the worst case of ECMP for equal hashes.
   // Each is split over `paths` connections.
   std::vector<FlowRef> StartPermutation(int shift, std::uint64_t bytes, std::uint8_t paths = 1);
-  // Port in use; 0 where the flow has ended.
+  // The port in use; 0 if the flow has ended.
   std::uint16_t PortOf(const FlowRef& flow);
   std::vector<std::uint16_t> PortsOf(const std::vector<FlowRef>& flows);
-  // Of all its connections.
+  // The ports of all its connections.
   std::vector<std::uint16_t> AllPortsOf(const FlowRef& flow);
-  // Does any connection?
+  // True if any of its connections makes no progress.
   bool StandsStill(const FlowRef& flow);
 
-  // The most flows that share a direction of a link between switches.
+  // The maximum number of flows on one direction of a link between switches.
   int MaxLinkFlows();
-  // Does every open flow of these run on the ports that the controller gave?
+  // True if every open flow of these uses the ports that the controller gave it.
   bool AllRouted(const std::vector<FlowRef>& flows);
   bool RunUntil(const std::function<bool()>& done, Duration limit);
 

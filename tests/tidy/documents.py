@@ -1,4 +1,4 @@
-"""Reads Markdown as the checks of documents need it: what is prose, and where headings and links are."""
+"""Read Markdown for the checks of documents: find prose, headings and links."""
 import re
 import subprocess
 
@@ -97,7 +97,7 @@ def count_words(sentence):
 
 
 def slug(heading):
-    """The anchor that a heading gets on a forge (and on the site, whose tool is told so)."""
+    """The anchor of a heading on a code host, and on the site, whose tool is configured alike."""
     heading = LINK.sub(r"\1", heading)
     heading = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
     return heading.strip().replace(" ", "-")

@@ -1,15 +1,15 @@
-"""Looks at the help of a program, of every level, as a reader does."""
+"""Check the help texts of a program at every level."""
 import re
 import subprocess
 
-# With these a text does not name what it is about: it continues something that is not there.
+# A text that begins with one of these words does not name its subject.
 WEAK_STARTS = {
     "a", "an", "and", "as", "at", "both", "but", "by", "for", "from", "he", "her", "his", "how", "if", "in", "into", "it",
     "its", "likewise", "nor", "of", "on", "or", "others", "she", "so", "such", "than", "that", "their", "them", "then",
     "these", "they", "this", "those", "to", "too", "what", "where", "which", "who", "whom", "whose", "with", "without",
     "yet",
 }
-# "At most N" and the like begin with a preposition and are plain.
+# Exceptions, which are plain although they begin with a preposition.
 PLAIN_STARTS = ("at most", "at least")
 ITEM = re.compile(r"^  (\S.*?)(?: {2,}(\S.*))?$")
 

@@ -5,10 +5,10 @@
 
 namespace espalier::tidy {
 
-// A folder, by the start of its paths (the longest that fits), and the folders that it may include
-// besides itself. There is no circle among them, and a folder includes those above it only: the
-// test of the source tree checks both. docs/architecture.md says why; a new folder gets a line
-// here.
+// A folder, given by the longest matching start of a path, and the folders that it may include
+// besides itself. There are no cycles, and a folder includes only those above it in the table; the
+// test of the source tree checks both. docs/architecture.md gives the reasons. A new folder gets a
+// line here.
 struct Layer {
   std::string_view start;
   std::vector<std::string_view> may_include;
@@ -23,7 +23,7 @@ inline const std::vector<Layer>& Layers() {
       {"common/fabric/", {"common/base/"}},
       {"proto/", {"common/base/"}},
 
-      // Adapters: the outside world behind the seams of common/base.
+      // Adapters: the outside world behind the interfaces of common/base.
       {"common/files/", {"common/base/", "common/fabric/"}},
       {"common/net/", {"common/base/"}},
       {"common/loop/", {"common/base/", "common/os/"}},
@@ -122,7 +122,7 @@ inline const std::vector<Layer>& Layers() {
         "controller/routing/occupancy/"}},
       {"controller/prediction/", {"common/base/", "controller/routing/"}},
 
-      // The controller's modules. controller/ itself wires them.
+      // The controller's modules. controller/ itself connects them.
       {"controller/intents/", {"common/base/", "collective/forest/model/"}},
       {"controller/store/store.h", {"common/base/", "controller/intents/"}},
       {"controller/store/",
@@ -165,7 +165,7 @@ inline const std::vector<Layer>& Layers() {
         "controller/placement/", "controller/agents/", "controller/forests/",
         "controller/operations/"}},
 
-      // What looks at the controller from outside.
+      // External views of the controller.
       {"controller/api/http/",
        {"common/base/", "common/files/", "common/http/", "common/identity/"}},
       {"controller/api/",
@@ -175,7 +175,7 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/files/", "common/net/", "common/bus/", "common/http/",
         "common/daemon/", "common/identity/", "controller/settings/", "controller/"}},
 
-      // Work without a live fabric; nothing of the controller includes it.
+      // Work without a live fabric; the controller does not include it.
       {"controller/offline/simulation/",
        {"common/base/", "common/fabric/", "controller/routing/fabric/", "controller/routing/"}},
       {"controller/offline/comparators/", {"common/base/", "controller/routing/"}},
@@ -190,7 +190,7 @@ inline const std::vector<Layer>& Layers() {
         "controller/routing/", "controller/offline/simulation/", "controller/offline/comparators/",
         "controller/offline/files/"}},
 
-      // The agent, its adapters, and the programs and libraries beside it.
+      // The agent, its adapters, and related programs and libraries.
       {"agent/probe/", {"common/base/", "common/loop/", "proto/"}},
       {"agent/flows/", {"common/base/", "proto/", "agent/probe/"}},
       {"agent/", {"common/base/", "proto/", "agent/probe/", "agent/flows/"}},
@@ -218,7 +218,7 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/net/", "common/daemon/", "collective/runtime/offload/",
         "agent/local/", "collective/client/"}},
 
-      // What is run: the tool, the lab and the demo. (Every main.cc may include anything.)
+      // Programs: the tool, the lab and the demo. (A main.cc may include anything.)
       {"deploy/lab/traffic/",
        {"common/base/", "common/os/", "common/fabric/", "common/files/", "common/loop/",
         "agent/local/"}},

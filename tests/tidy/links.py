@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that links within the documents lead somewhere.
+"""Check that links within the documents have a target.
 
 usage: tests/tidy/links.py [--root DIR] [FILE ...]
 
-Prints one line for each link or picture of a Markdown file that leads to no file of the repository, or to no
-heading of a document; exit code 1 if there is any. Addresses on the network are not asked for. Documents that
-are yet to be written stand under "missing documents" in tests/tidy/prose_limits.json; links may name them.
-  FILE  only these documents (default: all)
+Prints one line for each link or picture of a Markdown file whose target is not a file of the repository, or
+not a heading of a document; exit code 1 if there are any. Network addresses are not checked. Links may name
+documents that are not written yet, which "missing documents" in tests/tidy/prose_limits.json lists.
+  FILE  Check only these documents (default: all)
 """
 import argparse
 import functools

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the words that people read: documents, help, errors, metrics.
+"""Check the words that people read: documents, help, errors, metrics.
 
 usage: tests/tidy/prose.py [--check] [--tighten] [--all] [--program FILE] [--root DIR]
 
@@ -8,13 +8,13 @@ usage: tests/tidy/prose.py [--check] [--tighten] [--all] [--program FILE] [--roo
   spelling       words that neither aspell nor docs/words.txt knows (aim: 0); skipped without aspell
   help           texts of `espalier --help`, of every level, that do not begin with a verb or a noun (aim: 0);
                  skipped without --program
-Prints the present numbers with the worst places.
-  --check        also: exit code 1 where a number is above its limit in tests/tidy/prose_limits.json
-  --tighten      lowers the limits to the present numbers; it never raises one, and writes them all where the
-                 file is missing
-  --all          prints all places, not the worst ten
-  --program      the built program `espalier`
-  --root         the project's folder (default: the one that this program is in)
+Prints the current numbers with the worst places.
+  --check        Also exit with 1 if a number is above its limit in tests/tidy/prose_limits.json
+  --tighten      Lower the limits to the current numbers, but never raise one; if the file is missing, write
+                 all limits
+  --all          Print all places, not only the worst ten
+  --program      The built program `espalier`
+  --root         The project's folder (default: the one with this program)
 """
 import argparse
 import json
@@ -58,7 +58,7 @@ class Report:
             self.failures.append(f"{check}: {number}, and its limit is {limit}")
 
     def take_documents(self, check, numbers, aim, places):
-        """A number of each document; one without a limit of its own has the aim."""
+        """A number of each document; a document without its own limit has the aim."""
         limits = numbers if self.limits is None else self.limits.get(check, {})
         worst = max(numbers.values(), default=0)
         above = sorted((name for name in numbers if numbers[name] > aim), key=lambda name: -numbers[name])

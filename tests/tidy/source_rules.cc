@@ -19,7 +19,7 @@ constexpr std::size_t kMaxMainLines = 150;
 constexpr std::array<std::string_view, 7> kHeavyIncludes = {
     "<boost/", "<google/protobuf/", "<prometheus/", "<rapidjson/", "<spdlog/", "<zmq", ".pb.h\""};
 
-// Written so that this file does not hold what it looks for.
+// Composed so that this file does not contain the words that it searches for.
 const std::array<std::string, 4>& ForbiddenWords() {
   static const std::array<std::string, 4> words = {
       std::string("TO") + "DO", std::string("FIX") + "ME", std::string("/wo") + "rk/",
@@ -44,7 +44,7 @@ const Layer* FindLayer(std::string_view path) {
   return found;
 }
 
-// The text between the delimiters of an include line, with them; empty where it is none.
+// The included name with its delimiters; empty if the line is not an include.
 std::string_view IncludedName(std::string_view line) {
   constexpr std::string_view kInclude = "#include ";
   if (!line.starts_with(kInclude)) return {};
@@ -90,7 +90,7 @@ class Checker {
   }
 
   void CheckWords(std::string_view line) {
-    // Go's own format has tabs.
+    // Go's format uses tabs.
     if (line.find('\t') != std::string_view::npos && !path_.ends_with(".go")) Report("a tab");
     for (const std::string& word : ForbiddenWords()) {
       if (line.find(word) != std::string_view::npos) Report("has " + word);
@@ -100,13 +100,13 @@ class Checker {
   void CheckInclude(std::string_view name) {
     for (const std::string_view heavy : kHeavyIncludes) {
       if (IsHeader(path_) && name.find(heavy) != std::string_view::npos) {
-        Report(fmt::format("{} in a header: keep it in the .cc file", name));
+        Report(fmt::format("{} in a header (include it in the .cc file)", name));
       }
     }
     if (name.front() != '"') return;
     const std::string included(name.substr(1, name.size() - 2));
     if (!included.ends_with(".pb.h") && !paths_.contains(included)) {
-      Report(fmt::format("{} is no file from the root", name));
+      Report(fmt::format("{} is not a file, seen from the root", name));
       return;
     }
     CheckLayers(included);
@@ -128,7 +128,7 @@ class Checker {
   void CheckWhole(std::string_view text, std::size_t lines) {
     const std::size_t limit = IsMain(path_) ? kMaxMainLines : kMaxLines;
     if (lines > limit) Report(fmt::format("more than {} lines", limit));
-    // C headers have an include guard instead.
+    // C headers have include guards instead.
     const bool is_guarded = text.find("#pragma once") != std::string_view::npos ||
                             text.find("#ifndef ESPALIER_") != std::string_view::npos;
     if (IsHeader(path_) && !is_guarded) Report("no #pragma once");

@@ -12,14 +12,14 @@ struct SourceFile {
   std::string text;
 };
 
-// What clang-format and clang-tidy can't say about this tree: the layers that may include one
-// another, includes from the root, the heavy libraries that stay out of headers, the lengths of
-// files, what must not be left in them. Each violation is one line, "PATH:LINE: what is wrong",
-// in the order of the files. Includes are looked up among the given files.
+// Finds violations that clang-format and clang-tidy do not: includes against the layers, includes
+// that are not from the root, heavy libraries in headers, long files, and forbidden words. Each
+// violation is one line, "PATH:LINE: what is wrong", in the order of the files. Includes are looked
+// up among the given files.
 std::vector<std::string> FindViolations(const std::vector<SourceFile>& files);
 
-// A table of layers has its floors in the order of its lines: what a folder may include stands
-// above it. So there is no circle among folders, and no arrow leads upward.
+// Finds folders of the table that may include a folder below them. If there are none, there are no
+// cycles between folders.
 std::vector<std::string> FindUpwardArrows(const std::vector<Layer>& layers);
 
 }  // namespace espalier::tidy

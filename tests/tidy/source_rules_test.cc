@@ -64,7 +64,7 @@ TEST(SourceRules, FindLayersThatIncludeUpward) {
 TEST(SourceRules, FindIncludesThatAreNotFromTheRoot) {
   EXPECT_THAT(FindViolations({Header("common/base/units.h"),
                               {"common/base/units.cc", "// Units.\n#include \"units.h\"\n"}}),
-              ElementsAre("common/base/units.cc:2: \"units.h\" is no file from the root"));
+              ElementsAre("common/base/units.cc:2: \"units.h\" is not a file, seen from the root"));
 }
 
 TEST(SourceRules, KeepHeavyLibrariesOutOfHeaders) {

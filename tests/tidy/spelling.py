@@ -10,7 +10,7 @@ SOURCES = ("agent", "collective", "common", "controller", "deploy", "proto")
 # Lists of names of system calls in quotes.
 LEFT_OUT = {"agent/engine/sandbox.cc"}
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-# No word of a language: names of code, paths, numbers with units, placeholders.
+# Parts that are not words of a language: names in code, paths, numbers with units, placeholders.
 NO_WORD = re.compile(r"\{[^{}]*\}|<[^<>]*>|https?:\S+|\S*[/_=@\\]\S*|\w*\d\w*|\b\w+\.(?:md|cc|h|json|conf|csv|py|txt)\b"
                      r"|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+(?:[A-Z][a-z]*)+\w*|--?[a-z][\w-]*|\b[A-Z]{2,}s?\b")
 WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
@@ -21,7 +21,7 @@ def is_missing():
 
 
 def cleaned(text):
-    # A word of which a letter is code (the "i" of "input" as its sign) is no word, either.
+    # Words with letters in code quotes (the "i" of "input" as its symbol) do not count, either.
     return NO_WORD.sub(" ", documents.LINK.sub(r"\1", re.sub(r"\w*(`+)(.+?)\1\w*", " ", text)))
 
 
@@ -32,7 +32,7 @@ def document_lines(root):
 
 
 def said_lines(root):
-    """Texts in quotes of the programs that have the look of a sentence: help, errors, help of metrics."""
+    """Quoted texts of the programs that look like sentences: help, errors, help of metrics."""
     names = subprocess.run(["git", "ls-files", *(f"{folder}/*.{end}" for folder in SOURCES for end in ("cc", "h"))],
                            cwd=root, check=True, capture_output=True, text=True).stdout.split()
     for name in names:

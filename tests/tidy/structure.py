@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measures the structure of the sources: rooms, floors and arrows of folders, and sizes of classes.
+"""Measure the structure of the sources: rooms, floors and arrows of folders, and sizes of classes.
 
 usage: tests/tidy/structure.py [--root DIR] [--json] [--check] [FOLDER ...]
 
-A room of a folder is one of its modules (a .h and the .cc of its name) or one of its folders. An arrow
-leads from a room to another that a file of it includes; a floor is as high above the lowest as the
-longest way down along arrows. What a main.cc includes does not count, as it may include anything.
-  FOLDER   measured in detail (default: controller and collective/forest)
-  --check  instead: exit code 1, with what is wrong, where folders include one another in a circle,
-           a function has more than 70 lines, or a class more than 25 data members or 40 methods
-  --json   {"folders": [...], "circles": [...], "classes": [...], "lines": N}
+A room of a folder is one of its modules (a .h and the .cc with its name) or one of its folders. An arrow
+leads from a room to another that one of its files includes. The floor of a room is the length of the
+longest chain of arrows from it. Includes of a main.cc do not count, as it may include anything.
+  FOLDER   Folders to measure in detail (default: controller and collective/forest)
+  --check  Instead, exit with 1 and list the errors if folders include one another in a cycle, a
+           function has more than 70 lines, or a class more than 25 data members or 40 methods
+  --json   Print {"folders": [...], "circles": [...], "classes": [...], "lines": N}
 """
 import argparse
 import collections
@@ -23,7 +23,7 @@ MOST_FUNCTION_LINES = 70
 MOST_MEMBERS = 25
 MOST_METHODS = 40
 
-# Larger on purpose; docs/decisions.md says why ("Limits of sizes").
+# Intentionally larger; docs/decisions.md gives the reasons ("Limits of sizes").
 LARGER_CLASSES = set()
 LARGER_FUNCTIONS = {"tests/tidy/layers.h"}  # a table
 
@@ -87,7 +87,7 @@ def find_circles(arrows):
 
 
 def floors_of(arrows):
-    """The number of floors; rooms in a circle are on one."""
+    """The number of floors; rooms in a cycle are on one floor."""
     home = {room: room for room in arrows}
     for circle in find_circles(arrows):
         home.update((room, circle[0]) for room in circle)
@@ -208,10 +208,10 @@ def main():
         return 0
     for one in result["folders"]:
         print(f"{one['folder']}: {one['rooms']} rooms ({one['loose_modules']} of them loose modules) on "
-              f"{one['floors']} floors, {one['arrows']} arrows, {len(one['circles'])} circles")
-    print(f"all sources: {result['lines']} lines, {len(circles)} circles of folders")
+              f"{one['floors']} floors, {one['arrows']} arrows, {len(one['circles'])} cycles")
+    print(f"all sources: {result['lines']} lines, {len(circles)} cycles between folders")
     for circle in circles:
-        print(f"  circle: {', '.join(circle)}")
+        print(f"  cycle: {', '.join(circle)}")
     print("largest classes:")
     for one in result["classes"]:
         print(f"  {one['class']:24} {one['members']:3} members {one['methods']:3} methods  {one['file']}")

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Built, hidden or binary: nothing that anybody wrote by hand.
+// True for built, hidden and binary files, which are not written by hand.
 bool IsLeftOut(const fs::path& path) {
   const std::string name = path.filename().string();
   return name == "build" || name == "corpus" || name == "golden" || name.ends_with(".png") ||

@@ -20,23 +20,23 @@ Offload::Offload(DeviceRules* device, DatapathFlowTable& table, Metrics& metrics
     : device_(device),
       table_(table),
       offloaded_(metrics.MakeGauge("espalier_dpdk_offloaded_flows",
-                                   "Flows whose packets the device rewrites.")),
+                                   "Flows whose packets the device rewrites")),
       trusted_(metrics.MakeGauge("espalier_dpdk_offload_trusted",
                                  "1: receivers have acknowledged packets that the device rewrote; "
                                  "0: not known yet; -1: they have not, and the device gets no more "
-                                 "rules.")),
+                                 "rules")),
       created_(
-          metrics.MakeCounter("espalier_dpdk_offload_rules_total", "Rules created in the device.")),
+          metrics.MakeCounter("espalier_dpdk_offload_rules_total", "Rules created in the device")),
       stalled_(metrics.MakeCounter(
           "espalier_dpdk_offload_stalled_total",
-          "Flows taken back from the device because no packets were acknowledged.")),
+          "Flows taken back from the device because no packets were acknowledged")),
       unsupported_(metrics.MakeCounter("espalier_dpdk_offload_unsupported_total",
-                                       "Rules refused because the device does not support them.")),
+                                       "Rules refused because the device does not support them")),
       no_room_(metrics.MakeCounter("espalier_dpdk_offload_no_room_total",
-                                   "Rules refused because the device has no room for more.")),
+                                   "Rules refused because the device has no room for more")),
       failed_(metrics.MakeCounter("espalier_dpdk_offload_failed_total",
                                   "Rules that the device refused for another reason, did not "
-                                  "count or did not remove.")) {}
+                                  "count or did not remove")) {}
 
 void Offload::Update(Flow& flow, TimePoint now) {
   if (device_ == nullptr) return;

@@ -16,8 +16,8 @@ namespace espalier::forest {
 
 struct ScheduleOptions {
   Collective collective = Collective::kAllgather;
-  // Who takes part, and with what share of the links. Weights apply only to allgather,
-  // reduce-scatter and allreduce.
+  // The ranks and their share of the links. Weights apply only to allgather, reduce-scatter and
+  // allreduce.
   ProblemOptions problem;
   // The root of a broadcast or reduce: a rank.
   std::optional<fabric::NodeId> root;
@@ -45,8 +45,9 @@ struct VerifiedSchedule {
 };
 
 // Computes a verified schedule from a topology: bound, number of trees, forest (by the first
-// construction that applies: label trees, boxes, general), shallower trees, verification. Stages
-// reported: "bound", "switch removal", "packing", "height", "verify".
+// construction that applies: label trees, boxes, general), shallower trees, verification.
+//
+// Stages reported: "bound", "switch removal", "packing", "height", "verify".
 // Errors: those of BuildProblem, ComputeOptimality, CountTrees, ReuseTrees and BuildEcmpForest;
 // kInvalidArgument for options that exclude each other; kResourceExhausted if memory_limit_bytes is
 // too small (with an estimate); kUnavailable when cancelled; kInternal if the verifier rejects the

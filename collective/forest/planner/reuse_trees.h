@@ -17,15 +17,13 @@ namespace espalier::forest {
 // ranks. None of it is trusted. Both objects must stay alive.
 struct PreviousSchedule {
   const TreeSchedule* plan = nullptr;
-  const fabric::Topology* topology =
-      nullptr;  // the topology whose nodes it names; nodes match by id
+  const fabric::Topology* topology = nullptr;  // whose nodes the schedule names; ids identify them
 };
 
 // How much of a schedule comes from an earlier one: trees of equal weight, over all its forests.
 struct Reuse {
   std::int64_t kept = 0;
-  std::int64_t rerouted =
-      0;  // of `kept`: trees that keep their logical edges but have some new paths
+  std::int64_t rerouted = 0;  // of `kept`: the logical edges stay, some paths are new
   std::int64_t all = 0;
 };
 

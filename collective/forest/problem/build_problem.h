@@ -10,7 +10,7 @@
 
 namespace espalier::forest {
 
-// Who takes part in a collective, and with what share of a topology.
+// The ranks of a collective and their share of a topology.
 struct ProblemOptions {
   // The compute nodes that take part; empty: all.
   std::vector<fabric::NodeId> ranks;

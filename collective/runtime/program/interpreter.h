@@ -30,7 +30,7 @@ namespace espalier::runtime {
 // Invariant: a step runs only after the steps on which it depends have completed in the same tile
 // and their memory is not being sent in place any more; each block runs its steps in order. Thus
 // every execution is an interleaving that the verifier has proven.
-// Cost: one pass over the blocks for each round of progress; data is copied once at most.
+// Cost: a step makes at most one pass over its data; each round of progress looks at every block.
 //
 // Elements that do not fill whole chunks form a last tile in buffers of the interpreter (tiles.h).
 // Unequal parts need a program with one chunk for each rank's part, and rank r's data in scratch

@@ -23,7 +23,7 @@ namespace espalier::transport {
 // full, the oldest caller leaves, first among those that have not shown the group's number from the
 // rendezvous store. Callers that stay silent for 10 s leave, too. Invariant: a connection is passed
 // on only after its handshake has proven the group's key; at most 256 connections wait for that.
-// Cost: O(callers) for each Serve. Tests and a fuzzer play hostile strangers.
+// Cost: O(callers) for each Serve.
 // Thread safety: one thread at a time.
 class ConnectionAcceptor {
  public:

@@ -53,7 +53,7 @@ bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline);
 // Remote access. Problem: some protocols let peers access a rank's private buffers, and a failed
 // call may return only when no peer does so any more. Idea: a rank raises its access flag and then
 // looks for an abort; a rank that aborts sets the abort and then looks at the access flags
-// (Dekker's scheme). Invariant: all these operations are sequentially consistent, so at least one
+// (Dekker's scheme). Invariant: these four operations are sequentially consistent, so at least one
 // of two such ranks sees the other: either the access does not begin, or the aborting rank waits
 // for its end. Cost: two stores and a load for each call. Thread safety: one thread at a time.
 class SharedGroup {

@@ -20,7 +20,7 @@ namespace espalier::transport {
 // Problem: a copy from a slot to its destination costs a pass over memory, and reading a whole
 // large message keeps the socket's lock from the sender. Idea: the inbox tells how the next message
 // is awaited before its data is read. Data that is stored unchanged goes to its destination; large
-// data that is reduced passes through one 64 KiB slot, piece by piece, which stays in the caches;
+// data that is reduced passes in pieces of 64 KiB through one slot, which stays in the caches;
 // all else waits in slots of the pool. Invariant: only message released_ can be awaited, and how it
 // is received is fixed when its header has been read. Cost: no extra copy for awaited messages; one
 // system call receives several small messages.

@@ -54,7 +54,7 @@ struct VerbsDevice {
 // released, and after every lane that has carried it is settled, so a delayed packet cannot
 // overwrite a later message. A message of a closed lane is sent again only if the other end, after
 // closing its own end, has told that it has not arrived.
-// Cost: one more round trip for each failure; nothing otherwise.
+// Cost: two notices in each direction for each failure; nothing otherwise.
 class VerbsConnection : public Outbox, public Inbox {
  public:
   // `ports`: source ports of the lanes that carry messages.

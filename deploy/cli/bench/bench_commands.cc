@@ -30,7 +30,7 @@ struct Arguments {
   bool json = false;
 };
 
-// "8", "64K", "256M", "1G". 0 for what is none.
+// Parses "8", "64K", "256M" or "1G". Returns 0 for any other text.
 std::size_t ParseSize(const std::string& text) {
   std::size_t digits = 0;
   unsigned long long value = 0;
@@ -85,8 +85,9 @@ void PrintJson(const Arguments& arguments, const std::vector<BenchRow>& rows) {
 
 void PrintExplanation(const Explanation& explanation) {
   const Costs& costs = explanation.costs;
-  fmt::print("us a round {:.3g}, a message {:.3g}; ns a byte {:.3g}, a reduced byte {:.3g}\n",
-             costs.round * 1e6, costs.message * 1e6, costs.byte * 1e9, costs.reduced_byte * 1e9);
+  fmt::print(
+      "costs: {:.3g} us a round, {:.3g} us a message, {:.3g} ns a byte, {:.3g} ns a reduced byte\n",
+      costs.round * 1e6, costs.message * 1e6, costs.byte * 1e9, costs.reduced_byte * 1e9);
   fmt::print("{:>12} {:<32} {:>8} {:>9} {:>13} {:>13}\n", "bytes", "candidate", "rounds",
              "messages", "predicted us", "measured us");
   for (const ExplainedSize& size : explanation.sizes) {
@@ -150,7 +151,7 @@ struct FitArguments {
   std::string file;
 };
 
-// Entries that the file has of other media and numbers of ranks stay.
+// Keeps the entries that the file has for other transports and numbers of ranks.
 int RunFit(const FitArguments& arguments) {
   std::vector<MeasuredCosts> table;
   std::error_code ignored;
@@ -177,11 +178,14 @@ int RunFit(const FitArguments& arguments) {
 
 void AddFit(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
-      "fit", "Measures what rounds, messages and bytes cost here, for programs to choose by");
+      "fit",
+      "Measure what rounds, messages and bytes cost on this machine, for the choice of algorithms");
   auto arguments = std::make_shared<FitArguments>();
-  command->add_option("file", arguments->file, "File of costs, made or brought up to date")
-      ->required();
-  command->add_option("--ranks", arguments->ranks, "Numbers of processes")
+  command->add_option("FILE", arguments->file, "File of costs to create or update")->required();
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "Numbers of processes to measure, separated by commas")
+      ->type_name("COUNT")
       ->delimiter(',')
       ->capture_default_str();
   command->callback([arguments, &exit_code] { exit_code = RunFit(*arguments); });
@@ -202,15 +206,66 @@ int RunCommand(Arguments& arguments) {
   }
   const bool is_right =
       std::all_of(rows->begin(), rows->end(), [](const BenchRow& row) { return row.errors == 0; });
-  if (!is_right) fmt::print(stderr, "espalier: results were wrong\n");
+  if (!is_right) {
+    fmt::print(stderr,
+               "espalier: the collective computed wrong results (see the count of errors)\n");
+  }
   return is_right ? 0 : io::kExitFailed;
+}
+
+void AddBenchOptions(CLI::App& command, Arguments& arguments) {
+  BenchRequest& request = arguments.request;
+  command.add_option("--ranks", request.ranks, "Number of processes")
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command
+      .add_option("--transport", arguments.transport,
+                  "Transport between ranks; tcp goes over loopback")
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->capture_default_str();
+  command.add_flag("--registered", request.registered,
+                   "Use registered buffers, which all ranks share (shm only)");
+  command
+      .add_option("-b,--min", arguments.min_size,
+                  "Smallest size, in bytes or with a suffix K, M or G (powers of 1,024)")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command
+      .add_option("-e,--max", arguments.max_size,
+                  "Largest size, in bytes or with a suffix K, M or G (powers of 1,024)")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_option("-f,--factor", request.factor, "Factor from one size to the next")
+      ->type_name("FACTOR")
+      ->capture_default_str();
+  command
+      .add_option("-n,--repetitions", request.repetitions,
+                  "Measurements of each size, of which the median is printed")
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command
+      .add_option("--connections", request.connections,
+                  "Number of connections to each peer (tcp only)")
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command.add_flag("--bind", request.binds, "Bind each rank to one core");
+  command.add_option("--costs", request.costs_file,
+                     "File of costs that `espalier bench fit` has written");
+  command
+      .add_option("--algorithm", request.algorithm,
+                  "Algorithm for all sizes (default: chosen by size); over shm small, staged, "
+                  "staged-streaming or single-copy")
+      ->type_name("NAME");
+  command.add_flag("--explain", arguments.explain,
+                   "Print the predicted and the measured time of every algorithm for every size");
+  command.add_flag("--json", arguments.json, "Print one JSON object on standard output");
 }
 
 }  // namespace
 
 void AddBenchCommands(CLI::App& app, int& exit_code) {
   CLI::App* bench = app.add_subcommand(
-      "bench", "Measures collectives between processes of this machine (f32, sum, out of place)");
+      "bench", "Measure collectives between processes of this machine (f32, sum, out of place)");
   bench->require_subcommand(1);
   AddFit(*bench, exit_code);
   for (const CollectiveKind kind :
@@ -218,31 +273,11 @@ void AddBenchCommands(CLI::App& app, int& exit_code) {
         CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllToAll,
         CollectiveKind::kBarrier}) {
     const std::string name(program::CollectiveKindName(kind));
-    CLI::App* command = bench->add_subcommand(name, "Measures " + name);
+    CLI::App* command = bench->add_subcommand(name, "Measure " + name);
     auto arguments = std::make_shared<Arguments>();
     arguments->request.kind = kind;
-    command->add_option("--ranks", arguments->request.ranks, "Processes")->capture_default_str();
-    command->add_option("--transport", arguments->transport, "shm or tcp (loopback)")
-        ->check(CLI::IsMember({"shm", "tcp"}))
-        ->capture_default_str();
-    command->add_flag("--registered", arguments->request.registered,
-                      "Buffers that all ranks share (shm)");
-    command->add_option("-b,--min", arguments->min_size, "Smallest size in bytes (K, M, G)")
-        ->capture_default_str();
-    command->add_option("-e,--max", arguments->max_size, "Largest size")->capture_default_str();
-    command->add_option("-f,--factor", arguments->request.factor, "From one size to the next")
-        ->capture_default_str();
-    command->add_option("-n,--repetitions", arguments->request.repetitions, "Of each size")
-        ->capture_default_str();
-    command->add_option("--connections", arguments->request.connections, "To each peer (tcp)")
-        ->capture_default_str();
-    command->add_flag("--bind", arguments->request.binds, "Each rank to one core");
-    command->add_option("--costs", arguments->request.costs_file, "What `bench fit` has measured");
-    command->add_option("--algorithm", arguments->request.algorithm,
-                        "Instead of what is chosen by size (shm: small, slots, streamed or read)");
-    command->add_flag("--explain", arguments->explain,
-                      "Every candidate for every size: predicted, measured, chosen");
-    command->add_flag("--json", arguments->json, "The result as JSON");
+    AddBenchOptions(*command, *arguments);
+    command->footer("Examples:\n  espalier bench " + name + " --ranks 4 -b 8 -e 64M -f 4");
     command->callback([arguments, &exit_code] { exit_code = RunCommand(*arguments); });
   }
 }

@@ -27,9 +27,10 @@ Result<std::vector<Prediction>> PredictAll(const BenchRequest& request, const Co
                                            AlgorithmChoice& choice, std::size_t bytes) {
   if (request.medium != Medium::kShared) return choice.PredictAll(request.kind, bytes);
   std::vector<Prediction> predictions;
-  for (const SharedProtocolKind way : {SharedProtocolKind::kSmall, SharedProtocolKind::kStaged}) {
-    const Work work = SharedWork(way, request.ranks, bytes, costs.lanes);
-    predictions.push_back({SharedProtocolName(way), work, Predict(costs, work)});
+  for (const SharedProtocolKind protocol :
+       {SharedProtocolKind::kSmall, SharedProtocolKind::kStaged}) {
+    const Work work = SharedWork(protocol, request.ranks, bytes, costs.lanes);
+    predictions.push_back({SharedProtocolName(protocol), work, Predict(costs, work)});
   }
   if (bytes > kMaxSmallBytes) predictions.erase(predictions.begin());
   return predictions;
@@ -51,8 +52,7 @@ void Decide(ExplainedSize& size) {
   size.fastest = least(&ExplainedCandidate::measured_seconds);
 }
 
-// Candidates and sizes as the first prediction of each size lists them; all that run at the largest
-// size run at all sizes.
+// Measures one algorithm at all sizes, and stores the results where it is a candidate.
 Result<void> MeasureCandidate(const BenchRequest& request, std::string_view algorithm,
                               std::vector<ExplainedSize>& sizes) {
   BenchRequest own = request;
@@ -84,7 +84,7 @@ Result<Explanation> ExplainBench(const BenchRequest& request, const Costs& costs
   if (!sizes) return tl::unexpected(sizes.error());
   if (request.registered || !HasChoice(request.kind, request.medium, request.ranks)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("there is but one way to do that {} over {}",
+                fmt::format("--explain: {} over {} has only one algorithm",
                             program::CollectiveKindName(request.kind), MediumName(request.medium)));
   }
   AlgorithmChoice choice = AlgorithmChoice::OverTcp(costs, request.ranks);

@@ -32,7 +32,7 @@ constexpr std::size_t kMaxSizes = 64;
 constexpr std::size_t kBatchBytes = 1 << 20;
 constexpr std::size_t kLongestBatch = 200;
 
-// What the ranks tell the process that started them, in memory that all of them share.
+// The measurements of all ranks, in memory that they share with the process that started them.
 struct Report {
   double seconds[kMaxSizes][kMaxRepetitions][kMaxRanks];
   double cpu_seconds[kMaxSizes][kMaxRanks];
@@ -81,7 +81,7 @@ class Subject {
   Subject& operator=(const Subject&) = delete;
   ~Subject() {
     if (!request_.registered) return;
-    // Buffers that were not had are null, and refused.
+    // Release refuses the null pointers of buffers that were not allocated.
     static_cast<void>(group_.Release(input_));
     static_cast<void>(group_.Release(output_));
   }
@@ -121,7 +121,7 @@ class Subject {
     }
   }
 
-  // Of both buffers.
+  // The size of both buffers.
   double bytes() const {
     return static_cast<double>((input_count_ + output_count_) * sizeof(float));
   }
@@ -287,7 +287,7 @@ BenchRow Summarise(const BenchRequest& request, const Report& report, std::size_
   return row;
 }
 
-// Starts the ranks and waits for them. What went wrong first, in the order of the ranks.
+// Starts the ranks and waits for them. Returns the error of the first rank, by number, that failed.
 Result<void> RunRanks(const BenchRequest& request, const std::filesystem::path& folder,
                       const std::vector<std::size_t>& sizes, Report& report) {
   std::vector<pid_t> children;
@@ -317,7 +317,8 @@ Result<void> RunRanks(const BenchRequest& request, const std::filesystem::path& 
       return Fail(ErrorCode::kUnavailable, report.failure[rank]);
     }
   }
-  return Fail(ErrorCode::kUnavailable, "a rank could not be started or died");
+  return Fail(ErrorCode::kUnavailable,
+              "a rank could not be started, or ended without an error message");
 }
 
 }  // namespace
@@ -326,16 +327,17 @@ Result<std::vector<std::size_t>> ListSizes(const BenchRequest& request) {
   const bool has_order = request.min_bytes >= sizeof(float) && request.factor >= 2 &&
                          request.min_bytes <= request.max_bytes;
   if (!has_order) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("sizes from {} to {} by factors of {}: at least 4 bytes, upwards, "
-                            "factors from 2",
-                            request.min_bytes, request.max_bytes, request.factor));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("sizes from {} to {} by factors of {} (write sizes of at least 4 bytes, the "
+                    "smallest first, and a factor of at least 2)",
+                    request.min_bytes, request.max_bytes, request.factor));
   }
   if (request.ranks < 1 || request.ranks > kMaxRanks || request.repetitions < 1 ||
       request.repetitions > kMaxRepetitions) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} ranks, {} repetitions: 1 to {}, 1 to {}", request.ranks,
-                            request.repetitions, kMaxRanks, kMaxRepetitions));
+                fmt::format("{} ranks, {} repetitions (write 1 to {} ranks, 1 to {} repetitions)",
+                            request.ranks, request.repetitions, kMaxRanks, kMaxRepetitions));
   }
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = request.min_bytes; bytes <= request.max_bytes && bytes != 0;
@@ -351,12 +353,13 @@ Result<std::vector<BenchRow>> RunBench(const BenchRequest& request) {
   if (!sizes) return Propagate(sizes);
   void* memory =
       ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return Fail(ErrorCode::kResourceExhausted, "no memory for results");
+  if (memory == MAP_FAILED)
+    return Fail(ErrorCode::kResourceExhausted, "not enough memory for the results");
   const std::unique_ptr<Report, Unmap> report(static_cast<Report*>(memory));
   std::string folder = std::filesystem::temp_directory_path() / "espalier-bench-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("cannot make a folder {}: {}", folder, std::strerror(errno)));
+                fmt::format("cannot create the folder {}: {}", folder, std::strerror(errno)));
   }
   auto done = RunRanks(request, folder, *sizes, *report);
   std::error_code ignored;

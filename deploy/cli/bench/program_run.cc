@@ -38,7 +38,7 @@ Result<program::Program> ReadRightProgram(const std::string& file) {
 
 void Print(const Arguments& arguments, const BenchRow& row) {
   if (!arguments.json) {
-    fmt::print("{}: {} bytes over {}: {:.2f} us ({:.3f} GB/s), {} elements wrong\n",
+    fmt::print("{}: {} bytes over {}: {:.2f} us ({:.3f} GB/s), {} wrong elements\n",
                arguments.request.file, row.bytes, arguments.transport, row.seconds * 1e6,
                row.algbw / 1e9, row.errors);
     return;
@@ -73,12 +73,14 @@ Result<BenchRow> RunProgramFile(const ProgramRunRequest& request) {
   if (kind == CollectiveKind::kCustom) {
     return Fail(
         ErrorCode::kUnsupported,
-        fmt::format("{}: a custom collective: nothing says what would be right", request.file));
+        fmt::format("{}: a custom collective cannot run here, as there is no known result to "
+                    "compare with",
+                    request.file));
   }
   if (size < read->min_bytes || size > read->max_bytes) {
     return Fail(ErrorCode::kUnsupported,
-                fmt::format("{}: serves {} to {} bytes, not {}", request.file, read->min_bytes,
-                            read->max_bytes, size));
+                fmt::format("{}: the program serves calls of {} to {} bytes, not {} (see --bytes)",
+                            request.file, read->min_bytes, read->max_bytes, size));
   }
   const auto ranks = static_cast<int>(read->ranks.size());
   auto rows = RunBench({.kind = kind,
@@ -99,20 +101,27 @@ Result<BenchRow> RunProgramFile(const ProgramRunRequest& request) {
 
 void AddProgramRunCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.get_subcommand("program")->add_subcommand(
-      "run", "Run a program between processes of this machine, with data that is checked");
+      "run", "Run a program between processes of this machine and check its results");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("file", arguments->request.file, "Program: JSON, or XML of MSCCL or RCCL")
+  command
+      ->add_option("FILE", arguments->request.file, "Program file: JSON, or XML of MSCCL or RCCL")
       ->required();
   command
       ->add_option("-b,--bytes", arguments->request.bytes,
-                   "Data of all ranks together (suffixes K, M, G)")
+                   "Size of the data of all ranks together, in bytes or with a suffix K, M or G "
+                   "(powers of 1,024)")
+      ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  command->add_option("--transport", arguments->transport, "shm or tcp (loopback)")
+  command
+      ->add_option("--transport", arguments->transport,
+                   "Transport between ranks; tcp goes over loopback")
       ->check(CLI::IsMember({"shm", "tcp"}))
       ->capture_default_str();
-  command->add_option("-n,--repetitions", arguments->request.repetitions)->capture_default_str();
-  command->add_flag("--json", arguments->json, "One JSON object");
+  command->add_option("-n,--repetitions", arguments->request.repetitions, "Number of measurements")
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print one JSON object on standard output");
   command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
 }
 

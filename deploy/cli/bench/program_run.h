@@ -16,19 +16,19 @@ namespace espalier::runtime {
 struct ProgramRunRequest {
   std::string file;
   Medium medium = Medium::kShared;
-  std::size_t bytes = 1 << 20;  // of the data of all ranks together, as files count it
+  std::size_t bytes = 1 << 20;  // of the data of all ranks together, as program files count it
   int repetitions = 9;
 };
 
-// Verifies the program of a file and runs it between processes of this machine, as many as it has
-// ranks, with data that is checked. Forks, as RunBench does.
-// Errors: those of ReadProgramFile; kFailedPrecondition for a program that is not right;
-// kUnsupported for one of a custom collective (nothing says what would be right), or that does not
-// serve calls of that size; those of RunBench.
+// Verifies the program of a file, runs it between processes of this machine, one for each rank, and
+// checks the results. Forks, as RunBench does.
+// Errors: those of ReadProgramFile; kFailedPrecondition for an incorrect program; kUnsupported for
+// a custom collective (there is no known result to compare with) or a program that does not serve
+// calls of this size; those of RunBench.
 Result<BenchRow> RunProgramFile(const ProgramRunRequest& request);
 
-// `program run`, beside the other commands of AddProgramCommands. Exit codes: as theirs, and 1
-// where results were wrong.
+// Adds `program run` to the commands of AddProgramCommands. Exit codes: as theirs, and 1 for wrong
+// results.
 void AddProgramRunCommand(CLI::App& app, int& exit_code);
 
 }  // namespace espalier::runtime

@@ -11,10 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_file.h"
-#include "collective/forest/files/forest_json.h"
-#include "collective/forest/files/forest_summary.h"
 #include "collective/forest/in_network/in_network.h"
 #include "collective/forest/planner/planner.h"
 #include "collective/forest/problem/build_problem.h"
@@ -22,7 +19,7 @@
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "deploy/cli/forest/option_files.h"
-#include "deploy/cli/forest/schedule_program.h"
+#include "deploy/cli/forest/schedule_output.h"
 #include "deploy/cli/forest/stage_watch.h"
 
 namespace espalier::forest {
@@ -30,7 +27,7 @@ namespace {
 
 using fabric::Topology;
 
-// More than two gain little: much of the work is in sequence.
+// More than two threads gain little, as much of the work is sequential.
 int DefaultThreads() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 2U));
 }
@@ -56,7 +53,7 @@ struct MakeRequest {
   bool json = false;
 };
 
-// Reads what a file option names, if it is given.
+// Reads and parses the file that an option names, if the option was given.
 template <typename Parse, typename Target>
 Result<void> ReadOption(const std::string& path, Target& target, Parse parse) {
   if (path.empty()) return {};
@@ -101,7 +98,8 @@ Result<ScheduleOptions> ReadOptions(const MakeRequest& request, const Topology& 
   options.use_structure = !request.no_symmetry;
   if (request.prove && options.collective != Collective::kAllreduce) {
     return Fail(ErrorCode::kInvalidArgument,
-                "--prove is for allreduce: the bounds of the other collectives are exact");
+                "--prove works only with --collective allreduce (the bounds of the other "
+                "collectives are exact)");
   }
   const std::int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
@@ -109,10 +107,10 @@ Result<ScheduleOptions> ReadOptions(const MakeRequest& request, const Topology& 
   return options;
 }
 
-// The forest that --previous names, with the topology that it was made for.
+// The schedule that --previous names, with the topology that it was made for.
 struct Earlier {
   Topology topology;
-  TreeSchedule plan;
+  TreeSchedule schedule;
 };
 
 Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const Topology& topology) {
@@ -123,124 +121,26 @@ Result<std::optional<Earlier>> ReadPrevious(const MakeRequest& request, const To
     if (!read) return Propagate(read);
     earlier.topology = std::move(*read);
   }
-  auto plan = ReadForestFile(request.previous, earlier.topology);
-  if (!plan) return Propagate(plan);
-  earlier.plan = std::move(*plan);
+  auto schedule = ReadForestFile(request.previous, earlier.topology);
+  if (!schedule) return Propagate(schedule);
+  earlier.schedule = std::move(*schedule);
   return earlier;
 }
 
-// For people: how much of the previous forest goes on.
-std::string DescribeReuse(const Reuse& reuse) {
-  if (reuse.kept == 0) return "kept         none of the previous trees: a fresh forest\n";
-  const double share = static_cast<double>(reuse.kept) / static_cast<double>(reuse.all);
-  return fmt::format(
-      "kept         {} of {} trees are previous ones ({:.1f} % of the weight), {} by other paths\n",
-      reuse.kept, reuse.all, 100 * share, reuse.rerouted);
-}
-
-// In the format asked for; the tree is one that `dot` draws.
-Result<std::string> FormatPlan(const Topology& topology, const TreeSchedule& plan,
-                               const Findings& findings, const std::vector<ClassSaving>& savings,
-                               const StageSeconds& seconds, const std::string& format,
-                               std::size_t tree,
-                               const std::optional<AllreduceProof>& proof = std::nullopt) {
-  if (format == "binary") return EncodeForest(topology, plan);
-  if (format == "summary") {
-    return SummariseForest(topology, plan, findings) +
-           (plan.in_network ? SummariseSavings(savings) : "");
-  }
-  if (format == "dot") return FormatTreeAsDot(topology, plan, tree);
-  if (format == "program") return FormatAsProgramJson(plan);
-  if (format == "msccl-xml") return FormatAsMscclXml(plan);
-  if (format == "mscclpp-json") return FormatAsMscclppJson(plan);
-  return FormatForestJson(topology, plan, seconds, proof);
-}
-
-void WriteSavings(const std::vector<ClassSaving>& savings, io::JsonWriter& writer) {
-  writer.Key("savings").BeginArray();
-  for (const ClassSaving& saving : savings) {
-    writer.BeginObject().Key("from").String(saving.from).Key("to").String(saving.to);
-    writer.Key("gbps").String(FormatGbps(saving.rate));
-    writer.Key("before").Integer(saving.before).Key("after").Integer(saving.after).EndObject();
-  }
-  writer.EndArray();
-}
-
-// The figures of a plan without its trees, as one JSON object.
-std::string FormatFigures(const TreeSchedule& plan, const Findings& findings,
-                          const std::vector<ClassSaving>& savings, const StageSeconds* seconds,
-                          const std::optional<AllreduceProof>& proof = std::nullopt,
-                          const std::optional<Reuse>& reuse = std::nullopt) {
-  std::int64_t unroutable = 0;
-  std::size_t classes = 0;
-  FallbackCounters fallbacks;
-  for (const Forest& forest : plan.forests) {
-    unroutable += forest.unroutable_edges;
-    classes += forest.classes.size();
-    fallbacks.batches_halved += forest.fallbacks.batches_halved;
-    fallbacks.guesses_refused += forest.fallbacks.guesses_refused;
-    fallbacks.bisections += forest.fallbacks.bisections;
-    fallbacks.exact_gammas += forest.fallbacks.exact_gammas;
-    fallbacks.exhaustive_rounds += forest.fallbacks.exhaustive_rounds;
-  }
-  io::JsonWriter writer;
-  const auto rates = [&](std::string_view key, const Rational& inverse_rate) {
-    writer.Key(key).BeginObject().Key("inverse_rate").String(inverse_rate.ToString());
-    writer.Key("algbw_gbps").String(plan.AlgorithmGbps(inverse_rate).ToString());
-  };
-  writer.BeginObject().Key("collective").String(CollectiveName(plan.collective));
-  writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan.ranks.size()));
-  writer.Key("method").String(MethodName(plan.forests.front().method));
-  rates("bound", plan.bound_inverse_rate);
-  writer.EndObject();
-  writer.Key("trees_per_root").Integer(plan.trees_per_weight);
-  writer.Key("tree_gbps").String(plan.tree_gbps.ToString());
-  rates("achieved", plan.inverse_rate);
-  writer.Key("fraction_of_bound").String(plan.FractionOfBound().ToString()).EndObject();
-  writer.Key("height").BeginObject().Key("max").Integer(findings.heights.max);
-  writer.Key("mean").Double(findings.heights.mean).EndObject();
-  writer.Key("unroutable_edges").Integer(unroutable);
-  writer.Key("classes").Integer(static_cast<std::int64_t>(classes));
-  writer.Key("edges").Integer(findings.edges);
-  if (reuse) {
-    writer.Key("kept").BeginObject().Key("trees").Integer(reuse->kept);
-    writer.Key("of").Integer(reuse->all);
-    writer.Key("rerouted").Integer(reuse->rerouted);
-    writer.Key("share").String(Rational(reuse->kept, reuse->all).ToString()).EndObject();
-  }
-  if (plan.in_network) WriteSavings(savings, writer);
-  if (proof) WriteProof(*proof, writer);
-  if (seconds != nullptr) {
-    writer.Key("fallbacks").BeginObject();
-    writer.Key("batches_halved").Integer(fallbacks.batches_halved);
-    writer.Key("guesses_refused").Integer(fallbacks.guesses_refused);
-    writer.Key("bisections").Integer(fallbacks.bisections);
-    writer.Key("exact_gammas").Integer(fallbacks.exact_gammas);
-    writer.Key("exhaustive_rounds").Integer(fallbacks.exhaustive_rounds).EndObject();
-    writer.Key("seconds").BeginObject();
-    writer.Key("bound").Double(seconds->bound);
-    writer.Key("switch_removal").Double(seconds->switch_removal);
-    writer.Key("packing").Double(seconds->packing);
-    writer.Key("height").Double(seconds->height);
-    writer.Key("verify").Double(seconds->verify).EndObject();
-  }
-  writer.EndObject();
-  return writer.Text() + "\n";
-}
-
-// Checks the pruned trees on the way. Empty where nothing is pruned.
-Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const TreeSchedule& plan,
+// Returns what copies and sums in switches save, after checking the pruned trees. Empty for a
+// schedule that does not use them.
+Result<std::vector<ClassSaving>> FindSavings(const Topology& topology, const TreeSchedule& schedule,
                                              const Findings& findings) {
-  if (!plan.in_network) return std::vector<ClassSaving>();
-  const auto pruned = CountPrunedLoads(topology, plan);
+  if (!schedule.in_network) return std::vector<ClassSaving>();
+  const auto pruned = CountPrunedLoads(topology, schedule);
   if (!pruned) return tl::unexpected<Error>(pruned.error());
-  return SavingsByClass(topology, plan, findings, *pruned);
+  return SavingsByClass(topology, schedule, findings, *pruned);
 }
 
-// A plan, and what was asked to be found out about it.
+// A schedule, with the findings that the options ask for.
 struct MadeForest {
   VerifiedSchedule made;
-  std::vector<ClassSaving> savings;  // where switches copy and add up
+  std::vector<ClassSaving> savings;  // with --multicast
   std::optional<AllreduceProof> proof;
   StageSeconds seconds;
 };
@@ -271,7 +171,8 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
 int Make(const MakeRequest& request, const LinearSolver& solver) {
   if (request.format == "binary" && request.output.empty() && ::isatty(STDOUT_FILENO) == 1) {
     return io::ReportError(
-        {ErrorCode::kInvalidArgument, "binary is not for a terminal (give -o FILE)"});
+        {ErrorCode::kInvalidArgument,
+         "--format binary: standard output is a terminal (write to a file with -o FILE)"});
   }
   const auto topology = io::ReadTopologyFile(request.topology);
   if (!topology) return io::ReportError({ErrorCode::kInvalidArgument, topology.error().message});
@@ -280,7 +181,8 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   const auto previous = ReadPrevious(request, *topology);
   if (!previous) return io::ReportError({ErrorCode::kInvalidArgument, previous.error().message});
   std::optional<Reuse> reuse;
-  if (*previous) options->previous = PreviousSchedule{&(*previous)->plan, &(*previous)->topology};
+  if (*previous)
+    options->previous = PreviousSchedule{&(*previous)->schedule, &(*previous)->topology};
 
   const auto forest = MakeForest(request, *topology, *options, solver);
   if (!forest) {
@@ -291,13 +193,13 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
   const auto& [made, savings, proof, seconds] = *forest;
   if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
   if (*previous) reuse = made.reuse;
-  // The JSON of the forest is one object already.
+  // With --format json, the forest itself is the one JSON object.
   if (request.json && request.output.empty() && request.format != "json") {
     return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
                            "");
   }
-  auto text = FormatPlan(*topology, made.plan, made.findings, savings, seconds, request.format,
-                         request.tree, proof);
+  auto text = FormatSchedule(*topology, made.plan, made.findings, savings, seconds, request.format,
+                             request.tree, proof);
   if (!text) return io::ReportError(text.error());
   if (request.format == "json") *text += "\n";
   if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
@@ -318,23 +220,23 @@ struct ReadRequest {
   bool json = false;
 };
 
-// The files that a command on a forest reads.
+// The contents of the files that `verify` and `show` read.
 struct Subject {
   Topology topology;
-  TreeSchedule plan;
+  TreeSchedule schedule;
   std::vector<BitsPerSecond> available;
 };
 
-// Errors: kInvalidArgument, whatever is wrong.
+// Errors: always kInvalidArgument.
 Result<Subject> ReadSubject(const ReadRequest& request) {
   const auto bad_input = [](const Error& error) {
     return Fail(ErrorCode::kInvalidArgument, error.message);
   };
   auto topology = io::ReadTopologyFile(request.topology);
   if (!topology) return bad_input(topology.error());
-  auto plan = ReadForestFile(request.forest, *topology);
-  if (!plan) return bad_input(plan.error());
-  Subject subject{std::move(*topology), std::move(*plan), {}};
+  auto schedule = ReadForestFile(request.forest, *topology);
+  if (!schedule) return bad_input(schedule.error());
+  Subject subject{std::move(*topology), std::move(*schedule), {}};
   const auto read = ReadOption(request.share, subject.available, [&](const std::string& text) {
     return ParseShare(text, request.share, subject.topology);
   });
@@ -342,16 +244,16 @@ Result<Subject> ReadSubject(const ReadRequest& request) {
   return subject;
 }
 
-// What is found of a forest that is sound, with what its switches copy.
+// The verifier's findings on a sound forest, with what copies in switches save.
 struct Checked {
   Findings findings;
   std::vector<ClassSaving> savings;
 };
 
 Result<Checked> Check(const Subject& subject, int threads) {
-  auto findings = VerifySchedule(subject.topology, subject.plan, subject.available, threads);
+  auto findings = VerifySchedule(subject.topology, subject.schedule, subject.available, threads);
   if (!findings) return Propagate(findings);
-  auto savings = FindSavings(subject.topology, subject.plan, *findings);
+  auto savings = FindSavings(subject.topology, subject.schedule, *findings);
   if (!savings) return Propagate(savings);
   return Checked{std::move(*findings), std::move(*savings)};
 }
@@ -359,7 +261,7 @@ Result<Checked> Check(const Subject& subject, int threads) {
 int Verify(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return io::ReportError(subject.error());
-  const TreeSchedule* plan = &subject->plan;
+  const TreeSchedule* schedule = &subject->schedule;
   const auto checked = Check(*subject, request.threads);
   if (!checked) {
     if (request.json) {
@@ -374,34 +276,34 @@ int Verify(const ReadRequest& request) {
   if (request.json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("sound").Bool(true);
-    writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(plan->ranks.size()));
-    writer.Key("inverse_rate").String(plan->inverse_rate.ToString());
-    writer.Key("fraction_of_bound").String(plan->FractionOfBound().ToString());
+    writer.Key("compute_nodes").Integer(static_cast<std::int64_t>(schedule->ranks.size()));
+    writer.Key("inverse_rate").String(schedule->inverse_rate.ToString());
+    writer.Key("fraction_of_bound").String(schedule->FractionOfBound().ToString());
     writer.Key("height_max").Integer(findings->heights.max);
     writer.Key("height_mean").Double(findings->heights.mean);
     writer.Key("edges").Integer(findings->edges).EndObject();
     return io::WriteOutput(writer.Text() + "\n", "");
   }
-  fmt::print("{}: a sound forest, {} ranks, {} of the bound, height {}\n", request.forest,
-             plan->ranks.size(), plan->FractionOfBound().ToString(), findings->heights.max);
+  fmt::print("{}: the forest is sound: {} ranks, {} of the bound, height {}\n", request.forest,
+             schedule->ranks.size(), schedule->FractionOfBound().ToString(), findings->heights.max);
   return 0;
 }
 
 int Show(const ReadRequest& request) {
   const auto subject = ReadSubject(request);
   if (!subject) return io::ReportError(subject.error());
-  // What is not sound could not be walked through.
+  // The formatters rely on a sound forest.
   const auto checked = Check(*subject, request.threads);
   if (!checked) {
     return io::ReportError({checked.error().code, request.forest + ": " + checked.error().message});
   }
-  const TreeSchedule& plan = subject->plan;
+  const TreeSchedule& schedule = subject->schedule;
   const auto& [findings, savings] = *checked;
   if (request.json) {
-    return io::WriteOutput(FormatFigures(plan, findings, savings, nullptr), request.output);
+    return io::WriteOutput(FormatFigures(schedule, findings, savings, nullptr), request.output);
   }
-  const auto text =
-      FormatPlan(subject->topology, plan, findings, savings, {}, request.format, request.tree);
+  const auto text = FormatSchedule(subject->topology, schedule, findings, savings, {},
+                                   request.format, request.tree);
   if (!text) return io::ReportError(text.error());
   return io::WriteOutput(*text, request.output);
 }
@@ -409,55 +311,72 @@ int Show(const ReadRequest& request) {
 void AddFormat(CLI::App& command, std::string& format, std::string& output, std::size_t& tree) {
   command
       .add_option("--format", format,
-                  "json (small forests), binary, summary, dot (one tree), program, msccl-xml or "
-                  "mscclpp-json")
+                  "Format of the output; json is for small forests, dot draws one tree, program is "
+                  "the JSON of a collective program")
       ->check(CLI::IsMember(
           {"json", "binary", "summary", "dot", "program", "msccl-xml", "mscclpp-json"}))
       ->capture_default_str();
-  command.add_option("--tree", tree, "Which class of trees dot draws")->capture_default_str();
+  command.add_option("--tree", tree, "Number of the class of trees that dot draws")
+      ->type_name("CLASS")
+      ->capture_default_str();
   command.add_option("-o,--output", output, "File to write (default: standard output)");
 }
 
 void AddThreads(CLI::App& command, int& threads) {
-  command
-      .add_option("--threads", threads,
-                  "How many threads work; the result is the same for any number")
+  command.add_option("--threads", threads, "Number of threads, which does not change the result")
+      ->type_name("COUNT")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
 }
 
 void AddMakeOptions(CLI::App& command, MakeRequest& request) {
-  command.add_option("--topology", request.topology, "Topology file");
-  command.add_option("--collective", request.collective)
+  command.add_option("--topology", request.topology, "Topology file (required)");
+  command.add_option("--collective", request.collective, "Collective that the forest carries")
       ->check(CLI::IsMember({"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"}))
       ->capture_default_str();
-  command.add_option("--root", request.root, "The one root of broadcast and reduce");
-  command.add_option("--ranks", request.ranks, "JSON array of the compute nodes that take part");
+  command
+      .add_option("--root", request.root,
+                  "Compute node that is the root of broadcast or reduce (required for these)")
+      ->type_name("NODE");
+  command.add_option("--ranks", request.ranks,
+                     "JSON file with an array of the compute nodes that take part (default: all)");
   CLI::Option* fixed =
-      command.add_option("--trees-per-root", request.trees_per_root, "Exactly so many trees")
+      command
+          .add_option("--trees-per-root", request.trees_per_root, "Number of trees of each root")
+          ->type_name("COUNT")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
-  command.add_option("--max-trees-per-root", request.max_trees_per_root, "At most so many trees")
+  command
+      .add_option("--max-trees-per-root", request.max_trees_per_root,
+                  "Upper bound on the number of trees of each root (default: no limit)")
+      ->type_name("COUNT")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62))
       ->excludes(fixed);
-  command.add_option("--weights", request.weights, "JSON object of shard sizes by compute node");
-  command.add_option("--share", request.share, "JSON object of Gbit/s left by link");
-  CLI::Option* previous = command.add_option(
-      "--previous", request.previous, "Forest file: trees of it are kept where that costs nothing");
+  command.add_option("--weights", request.weights,
+                     "JSON file with the shard size of each compute node: {\"h0\": 2, \"h1\": 1} "
+                     "(default: equal)");
+  command.add_option(
+      "--share", request.share,
+      "JSON file with the residual capacity of links, in Gbit/s: {\"h0--leaf0\": 40} "
+      "(default: their bandwidth)");
+  CLI::Option* previous =
+      command.add_option("--previous", request.previous,
+                         "Previous forest file, whose trees are reused where throughput allows");
   command
       .add_option("--previous-topology", request.previous_topology,
-                  "Topology file that it was made for (default: --topology)")
+                  "Topology file that the previous forest was made for (default: --topology)")
       ->needs(previous);
   command.add_flag("--multicast", request.multicast,
-                   "Let switches that can copy data, or add it up, do so");
+                   "Use the switches that can copy data or add it up (in-network aggregation)");
   command.add_flag("--no-symmetry", request.no_symmetry,
-                   "Do not look for a known structure: the general way");
+                   "Use the general construction, without looking for a known structure");
   command.add_flag("--prove", request.prove,
-                   "Find out whether any allreduce could be faster (may need the solver cbc)");
+                   "Compute whether any allreduce could be faster (may need cbc of Debian's "
+                   "coinor-cbc)");
   AddThreads(command, request.threads);
   AddFormat(command, request.format, request.output, request.tree);
   command.add_flag(
       "--json", request.json,
-      "One JSON object on standard output: the forest, or its figures where that goes to "
+      "Print one JSON object on standard output: the forest, or its figures if the forest goes to "
       "a file or has another format");
 }
 
@@ -468,10 +387,12 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
   CLI::App* command = group.add_subcommand(name, what);
   command->add_option("--topology", request->topology, "Topology file")->required();
   command->add_option("FOREST", request->forest, "Forest file, JSON or binary")->required();
-  command->add_option("--share", request->share, "What the links have left, as it was made with");
+  command->add_option(
+      "--share", request->share,
+      "JSON file with the residual capacity of links that the forest was made with");
   AddThreads(*command, request->threads);
   if (formats) AddFormat(*command, request->format, request->output, request->tree);
-  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->add_flag("--json", request->json, "Print one JSON object instead of text");
   command->callback([request, run, &exit_code] { exit_code = run(*request); });
 }
 
@@ -480,11 +401,16 @@ void AddReader(CLI::App& group, const std::string& name, const std::string& what
 void AddForestCommands(CLI::App& app, int& exit_code, LinearSolver solver) {
   auto request = std::make_shared<MakeRequest>();
   CLI::App* group =
-      app.add_subcommand("forest", "Throughput-optimal trees for collectives on a topology");
+      app.add_subcommand("forest", "Make throughput-optimal trees for a collective on a topology");
   group->require_subcommand(0, 1);
   AddMakeOptions(*group, *request);
   AddReader(*group, "verify", "Check a forest against its topology", false, exit_code, Verify);
-  AddReader(*group, "show", "Print a forest", true, exit_code, Show);
+  AddReader(*group, "show", "Print a forest in any format", true, exit_code, Show);
+  // After the subcommands, as they would take it over.
+  group->footer(
+      "Examples:\n"
+      "  espalier forest --topology fabric.json --collective allreduce -o forest.json\n"
+      "  espalier forest --topology fabric.json --format summary");
   group->callback([group, request, &exit_code, solver = std::move(solver)] {
     if (!group->get_subcommands().empty()) return;
     if (request->topology.empty()) throw CLI::RequiredError("--topology");

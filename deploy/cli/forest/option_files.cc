@@ -31,7 +31,7 @@ std::optional<std::int64_t> ParseWhole(const std::string& text) {
   return value;
 }
 
-// A link (both directions) or one direction, as "id" or "id>node".
+// Finds both directions of the link "id", or the one direction "id>node".
 std::vector<DirectedLink> FindDirections(const Topology& topology, const std::string& key) {
   std::vector<DirectedLink> found;
   const std::size_t arrow = key.rfind('>');
@@ -60,9 +60,9 @@ Result<std::vector<NodeId>> ParseRanks(const std::string& text, const std::strin
   std::vector<NodeId> ranks;
   for (const JsonValue& item : document->items) {
     const auto node = item.kind == Kind::kString ? topology.FindNode(item.text) : std::nullopt;
-    if (!node) return At(name, item, "no id of a node of the topology");
+    if (!node) return At(name, item, "a rank must be the id of a node of the topology");
     if (topology.node(*node).kind != fabric::NodeKind::kCompute) {
-      return At(name, item, fmt::format("{} is no COMPUTE node", item.text));
+      return At(name, item, fmt::format("{} is not a COMPUTE node", item.text));
     }
     ranks.push_back(*node);
   }
@@ -96,7 +96,8 @@ Result<std::vector<std::int64_t>> ParseWeights(const std::string& text, const st
   };
   const auto missing = [&](std::size_t node) {
     return At(name, *document,
-              fmt::format("{} has no weight (0: it only receives)", topology.nodes()[node].id));
+              fmt::format("{} has no weight (write 0 for a rank that only receives)",
+                          topology.nodes()[node].id));
   };
   if (ranks.empty()) {
     for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
@@ -108,7 +109,7 @@ Result<std::vector<std::int64_t>> ParseWeights(const std::string& text, const st
   }
   for (const auto& [id, value] : document->members) {
     if (!weight_of[topology.FindNode(id)->Index()]) continue;
-    return At(name, value.key_line, value.key_column, fmt::format("{} is no rank", id));
+    return At(name, value.key_line, value.key_column, fmt::format("{} is not a rank", id));
   }
   return weights;
 }
@@ -129,7 +130,9 @@ Result<std::vector<BitsPerSecond>> ParseShare(const std::string& text, const std
     const std::vector<DirectedLink> directions = FindDirections(topology, key);
     if (directions.empty()) {
       return At(name, value.key_line, value.key_column,
-                fmt::format("the topology has no link (or direction, as link>node) \"{}\"", key));
+                fmt::format("the topology has no link \"{}\" (write an id, or ID>NODE for one "
+                            "direction)",
+                            key));
     }
     if (value.kind != Kind::kNumber && value.kind != Kind::kString) {
       return At(name, value, "a share must be a number of Gbit/s");
@@ -140,7 +143,7 @@ Result<std::vector<BitsPerSecond>> ParseShare(const std::string& text, const std
     for (const DirectedLink direction : directions) {
       if (*rate > topology.link(direction.link).rate) {
         return At(name, value,
-                  fmt::format("more than the {} Gbit/s of the link",
+                  fmt::format("the share exceeds the {} Gbit/s of the link",
                               FormatGbps(topology.link(direction.link).rate)));
       }
       available[direction.Index()] = *rate;

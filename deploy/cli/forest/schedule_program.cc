@@ -11,11 +11,11 @@
 namespace espalier::forest {
 namespace {
 
-constexpr int kSlots = 2;  // as MSCCL has
+constexpr int kSlots = 2;  // of a connection in MSCCL
 
-Result<program::Program> MakeProgram(const TreeSchedule& plan) {
-  const std::string name = "forest-" + std::string(CollectiveName(plan.collective));
-  auto made = algorithms::MakeForestProgram(name, plan, kSlots);
+Result<program::Program> MakeProgram(const TreeSchedule& schedule) {
+  const std::string name = "forest-" + std::string(CollectiveName(schedule.collective));
+  auto made = algorithms::MakeForestProgram(name, schedule, kSlots);
   if (!made) return Propagate(made);
   const program::Verdict verdict = program::Verify(made->program, {.fifo_slots = kSlots});
   if (!verdict.violation) return std::move(made->program);
@@ -26,20 +26,20 @@ Result<program::Program> MakeProgram(const TreeSchedule& plan) {
 
 }  // namespace
 
-Result<std::string> FormatAsProgramJson(const TreeSchedule& plan) {
-  auto program = MakeProgram(plan);
+Result<std::string> FormatAsProgramJson(const TreeSchedule& schedule) {
+  auto program = MakeProgram(schedule);
   if (!program) return Propagate(program);
   return program::FormatProgramJson(*program);
 }
 
-Result<std::string> FormatAsMscclXml(const TreeSchedule& plan) {
-  auto program = MakeProgram(plan);
+Result<std::string> FormatAsMscclXml(const TreeSchedule& schedule) {
+  auto program = MakeProgram(schedule);
   if (!program) return Propagate(program);
   return program::FormatMscclXml(*program);
 }
 
-Result<std::string> FormatAsMscclppJson(const TreeSchedule& plan) {
-  auto program = MakeProgram(plan);
+Result<std::string> FormatAsMscclppJson(const TreeSchedule& schedule) {
+  auto program = MakeProgram(schedule);
   if (!program) return Propagate(program);
   return program::FormatMscclppJson(*program);
 }

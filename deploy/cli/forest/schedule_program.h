@@ -7,12 +7,12 @@
 
 namespace espalier::forest {
 
-// The program of a plan that its verifier has passed, itself verified, as our JSON, as MSCCL's XML
-// or as an execution plan of MSCCL++, all ranks on one node (docs/formats.md).
-// Errors: those of MakeForestProgram, FormatMscclXml and FormatMscclppJson; kResourceExhausted
-// where the program is too large to verify.
-Result<std::string> FormatAsProgramJson(const TreeSchedule& plan);
-Result<std::string> FormatAsMscclXml(const TreeSchedule& plan);
-Result<std::string> FormatAsMscclppJson(const TreeSchedule& plan);
+// Formats the program of a verified tree schedule as Espalier's JSON, as MSCCL's XML or as an
+// execution plan of MSCCL++ with all ranks on one node (docs/formats.md). The program is verified,
+// too. Errors: those of MakeForestProgram, FormatMscclXml and FormatMscclppJson; kResourceExhausted
+// if the program is too large to verify.
+Result<std::string> FormatAsProgramJson(const TreeSchedule& schedule);
+Result<std::string> FormatAsMscclXml(const TreeSchedule& schedule);
+Result<std::string> FormatAsMscclppJson(const TreeSchedule& schedule);
 
 }  // namespace espalier::forest

@@ -9,7 +9,7 @@
 namespace espalier::forest {
 namespace {
 
-// What a signal handler may touch; set by the one StageWatch there is.
+// Set by the signal handler; read by the one StageWatch.
 volatile std::sig_atomic_t interrupted = 0;
 
 void OnSignal(int /*signal*/) { interrupted = 1; }

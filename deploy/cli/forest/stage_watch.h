@@ -10,10 +10,10 @@
 
 namespace espalier::forest {
 
-// Follows long work for a person: progress on standard error once it has taken a second (a line
-// that renews itself on a terminal, a line a second otherwise), the time of each stage, and an
-// end within milliseconds after Ctrl-C (SIGINT) or SIGTERM. One at a time: it owns both signals
-// while it lives.
+// Reports the progress of long work, measures the time of each stage, and cancels the work within
+// milliseconds after Ctrl-C (SIGINT) or SIGTERM. Progress goes to standard error after the first
+// second: a line that is redrawn on a terminal, a line a second otherwise. At most one exists at a
+// time, as it owns both signals while it lives.
 class StageWatch {
  public:
   StageWatch();
@@ -22,7 +22,7 @@ class StageWatch {
   StageWatch& operator=(const StageWatch&) = delete;
 
   Control MakeControl();
-  // Closes the last stage.
+  // Ends the last stage and returns the times of all stages.
   StageSeconds Finish();
 
  private:

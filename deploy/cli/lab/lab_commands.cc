@@ -20,7 +20,7 @@
 namespace espalier::lab {
 namespace {
 
-// What a command does once the options are read; its result becomes the exit code.
+// What a command does after its options are parsed. Its result becomes the exit code.
 using Action = std::function<Result<void>()>;
 
 int ExitCodeOf(const Result<void>& result) {
@@ -34,7 +34,16 @@ void Run(CLI::App* command, int& exit_code, Action action) {
 }
 
 void AddName(CLI::App* command, std::string& name) {
-  command->add_option("--name", name, "the lab's name")->capture_default_str();
+  command->add_option("--name", name, "Name of the lab")->type_name("NAME")->capture_default_str();
+}
+
+void AddJson(CLI::App* command, bool& json) {
+  command->add_flag("--json", json, "Print one JSON object on standard output");
+}
+
+CLI::Option* AddNumber(CLI::App* command, const std::string& name, int& number, const char* type,
+                       const std::string& help) {
+  return command->add_option(name, number, help)->type_name(type)->capture_default_str();
 }
 
 void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& topology_file) {
@@ -80,43 +89,49 @@ Result<void> Up(const UpArguments& arguments) {
     return {};
   }
   fmt::print(
-      "lab '{}': {} spines, {} leaves, {} hosts, up after {:.2f} s\n"
-      "topology: {}\n"
-      "try: espalier lab exec --name {} leaf0 -- ip route\n",
-      options.name, options.spines, options.leaves, lab->plan().HostCount(), took.count(),
+      "lab '{}' is up after {:.2f} s: {} spines, {} leaves, {} hosts\n"
+      "topology file: {}\n"
+      "look around with: espalier lab exec --name {} leaf0 -- ip route\n",
+      options.name, took.count(), options.spines, options.leaves, lab->plan().HostCount(),
       lab->topology_file(), options.name);
   return {};
 }
 
 void AddUp(CLI::App& lab, int& exit_code) {
   CLI::App* up =
-      lab.add_subcommand("up", "Raise a leaf-spine fabric of network namespaces with kernel ECMP");
+      lab.add_subcommand("up", "Start a leaf-spine fabric of network namespaces with kernel ECMP");
   const auto arguments = std::make_shared<UpArguments>();
   LabOptions& options = arguments->lab;
-  up->add_option("--spines", options.spines, "spine switches")->capture_default_str();
-  up->add_option("--leaves", options.leaves, "leaf switches")->capture_default_str();
-  up->add_option("--hosts-per-leaf", options.hosts_per_leaf, "hosts a leaf")->capture_default_str();
+  AddNumber(up, "--spines", options.spines, "COUNT", "Spine switches");
+  AddNumber(up, "--leaves", options.leaves, "COUNT", "Leaf switches");
+  AddNumber(up, "--hosts-per-leaf", options.hosts_per_leaf, "COUNT", "Hosts of each leaf");
   AddName(up, options.name);
   up->add_option("--link-mbps", arguments->link_mbps,
-                 "rate of every leaf-spine link, each way, in Mbit/s (0: not limited); hosts' own "
-                 "links are never limited")
+                 "Rate of every leaf-spine link in each direction, in Mbit/s (0: no limit); links "
+                 "to hosts have no limit")
+      ->type_name("MBPS")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   up->add_option("--icmp-limits", arguments->icmp_limits,
-                 "on: the kernel's limits on ICMP errors, as real switches have them")
+                 "Whether the kernel limits ICMP errors, as real switches do")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  up->add_option("--seed", options.seed, "of the leaves' ECMP hashes")->capture_default_str();
-  up->add_flag("--ipv6", options.ipv6, "a fabric of IPv6 (management stays IPv4)");
-  up->add_flag("--hash-hint", options.hash_hint,
-               "the topology file tells the leaves' hash and seed, which the controller else "
-               "learns by probing");
-  up->add_flag("--json", arguments->json, "the result as JSON");
+  up->add_option("--seed", options.seed, "Seed of the leaves' ECMP hashes")
+      ->type_name("SEED")
+      ->capture_default_str();
+  up->add_flag("--ipv6", options.ipv6, "Use IPv6 in the fabric (management stays IPv4)");
+  up->add_flag(
+      "--hash-hint", options.hash_hint,
+      "Write the leaves' hash and seed into the topology file, so that the controller need "
+      "not learn them by probing");
+  AddJson(up, arguments->json);
+  up->footer(
+      "Examples:\n  espalier lab up --spines 4 --leaves 4 --hosts-per-leaf 4 --link-mbps 50");
   Run(up, exit_code, [arguments] { return Up(*arguments); });
 }
 
 void AddDown(CLI::App& lab, int& exit_code) {
-  CLI::App* down = lab.add_subcommand("down", "End a lab and every process in it");
+  CLI::App* down = lab.add_subcommand("down", "Stop a lab and every process in it");
   const auto name = std::make_shared<std::string>("lab");
   AddName(down, *name);
   Run(down, exit_code, [name] { return Lab::Stop(*name); });
@@ -136,7 +151,7 @@ Result<void> List(bool as_json) {
     fmt::print("{}\n", json.Text());
     return {};
   }
-  if (records.empty()) fmt::print(stderr, "no lab is up\n");
+  if (records.empty()) fmt::print(stderr, "no lab is up (start one with: espalier lab up)\n");
   for (const LabRecord& record : records) {
     const LabOptions& options = record.options;
     fmt::print("{:<16} {}x{}x{}{} {}\n", options.name, options.spines, options.leaves,
@@ -147,9 +162,9 @@ Result<void> List(bool as_json) {
 }
 
 void AddList(CLI::App& lab, int& exit_code) {
-  CLI::App* list = lab.add_subcommand("list", "The labs of this user");
+  CLI::App* list = lab.add_subcommand("list", "List the labs of this user");
   const auto json = std::make_shared<bool>(false);
-  list->add_flag("--json", *json, "the result as JSON");
+  AddJson(list, *json);
   Run(list, exit_code, [json] { return List(*json); });
 }
 
@@ -170,16 +185,15 @@ Result<void> Exec(const ExecArguments& arguments) {
 
 void AddExec(CLI::App& lab, int& exit_code) {
   CLI::App* exec = lab.add_subcommand(
-      "exec",
-      "Become a program in a node: a host (h0, ...), a switch (leaf0, spine0, ...) or "
-      "'controller', "
-      "from which every host can be reached at its management address. Its exit code is that of "
-      "the program");
+      "exec", "Run a program in a node of a lab, with the exit code of the program");
   const auto arguments = std::make_shared<ExecArguments>();
   AddName(exec, arguments->name);
-  exec->add_option("node", arguments->node, "where")->required();
-  exec->add_option("command", arguments->argv, "the program and, after --, its arguments")
+  exec->add_option("NODE", arguments->node,
+                   "Node: a host (h0, ...), a switch (leaf0, spine0, ...) or 'controller', which "
+                   "reaches the management address of every host")
       ->required();
+  exec->add_option("COMMAND", arguments->argv, "Program and, after --, its arguments")->required();
+  exec->footer("Examples:\n  espalier lab exec leaf0 -- ip route");
   Run(exec, exit_code, [arguments] { return Exec(*arguments); });
 }
 
@@ -195,7 +209,7 @@ Result<void> Fail(const LinkArguments& arguments) {
   const Result<bool> changed =
       FailLink(*lab, arguments.link, arguments.end == "a" ? LinkEnd::kA : LinkEnd::kB);
   if (!changed) return tl::unexpected(changed.error());
-  if (!*changed) fmt::print(stderr, "{} is down already\n", arguments.link);
+  if (!*changed) fmt::print(stderr, "{} is already down\n", arguments.link);
   return {};
 }
 
@@ -204,37 +218,37 @@ Result<void> Restore(const LinkArguments& arguments) {
   if (!lab) return tl::unexpected(lab.error());
   const Result<bool> changed = RestoreLink(*lab, arguments.link);
   if (!changed) return tl::unexpected(changed.error());
-  if (!*changed) fmt::print(stderr, "{} is up already\n", arguments.link);
+  if (!*changed) fmt::print(stderr, "{} is already up\n", arguments.link);
   return {};
 }
 
 void AddLinkCommands(CLI::App& lab, int& exit_code) {
   constexpr char kLinkHelp[] =
-      "its id in the topology (leaf0--spine1, h0--leaf0), or mgmt-h0 for a host's management link";
-  CLI::App* fail = lab.add_subcommand(
-      "fail",
-      "Take a link down. One end is shut, the other loses its carrier; both of its switches "
-      "notice. "
-      "For flows from other leaves it is a far link: their leaf goes on using the spine, which "
-      "drops them. Failing mgmt-hN cuts a host's agent off from the controller");
+      "Link by its id in the topology (leaf0--spine1, h0--leaf0), or mgmt-h0 for the management "
+      "link of host h0";
+  CLI::App* fail = lab.add_subcommand("fail", "Take a link down");
+  fail->footer(
+      "One end is shut, the other end loses its carrier, and both switches of the link notice.\n"
+      "Other leaves do not: for their flows it is a far link, on which the spine drops packets.\n"
+      "Taking mgmt-h0 down disconnects the agent of host h0 from the controller.");
   const auto failed = std::make_shared<LinkArguments>();
   AddName(fail, failed->name);
-  fail->add_option("link", failed->link, kLinkHelp)->required();
+  fail->add_option("LINK", failed->link, kLinkHelp)->required();
   fail->add_option("--end", failed->end,
-                   "the end that is shut: a the lower tier (host, leaf), b the upper (leaf, spine)")
+                   "End that is shut: a is the lower tier (host, leaf), b the upper (leaf, spine)")
       ->check(CLI::IsMember({"a", "b"}))
       ->capture_default_str();
   Run(fail, exit_code, [failed] { return Fail(*failed); });
 
   CLI::App* restore =
-      lab.add_subcommand("restore", "Bring a link up again at both ends, with its routes");
+      lab.add_subcommand("restore", "Bring a link up at both ends, and restore its routes");
   const auto restored = std::make_shared<LinkArguments>();
   AddName(restore, restored->name);
-  restore->add_option("link", restored->link, kLinkHelp)->required();
+  restore->add_option("LINK", restored->link, kLinkHelp)->required();
   Run(restore, exit_code, [restored] { return Restore(*restored); });
 }
 
-// Lines as the controller takes them (`espalier report links`), each as soon as a switch tells.
+// Prints the lines that `espalier report links` reads, each as soon as a switch reports a change.
 Result<void> Watch(const std::string& name) {
   const Result<Lab> lab = Lab::Find(name);
   if (!lab) return tl::unexpected(lab.error());
@@ -259,8 +273,8 @@ Result<void> Watch(const std::string& name) {
 void AddWatch(CLI::App& lab, int& exit_code) {
   CLI::App* watch = lab.add_subcommand(
       "watch",
-      "The switches' telemetry: a line of JSON for every link between switches that is down, goes "
-      "down or comes up, until Ctrl-C or the lab ends. For `espalier report links`");
+      "Print a line of JSON for every link between switches that is down, goes down or comes up, "
+      "as `espalier report links` reads it");
   const auto name = std::make_shared<std::string>("lab");
   AddName(watch, *name);
   Run(watch, exit_code, [name] { return Watch(*name); });
@@ -329,12 +343,11 @@ Result<void> Counters(const std::string& name, bool as_json) {
 void AddCounters(CLI::App& lab, int& exit_code) {
   CLI::App* counters = lab.add_subcommand(
       "counters",
-      "What the spines have seen: packets and bytes to port 4791 by source, destination and source "
-      "port, and the switches' interface counters");
+      "Print the spines' counters of packets to port 4791, and the switches' interface counters");
   const auto name = std::make_shared<std::string>("lab");
   const auto json = std::make_shared<bool>(false);
   AddName(counters, *name);
-  counters->add_flag("--json", *json, "the result as JSON");
+  AddJson(counters, *json);
   Run(counters, exit_code, [name, json] { return Counters(*name, *json); });
 }
 
@@ -370,31 +383,33 @@ Result<void> Traffic(const TrafficArguments& arguments) {
   }
   if (!result->completed) {
     return espalier::Fail(ErrorCode::kUnavailable,
-                          "the traffic was not done within the time limit");
+                          "the traffic was not complete within the time limit (see --time-limit)");
   }
   return {};
 }
 
 void AddTraffic(CLI::App& lab, int& exit_code) {
   CLI::App* traffic = lab.add_subcommand(
-      "traffic", "Run a workload file (flows and ring jobs) and say how long everything took");
+      "traffic", "Run the flows and ring jobs of a workload file, and print how long they took");
   const auto arguments = std::make_shared<TrafficArguments>();
   AddName(traffic, arguments->name);
-  traffic->add_option("--workload", arguments->workload_file, "the workload file")->required();
-  traffic->add_option("--seed", arguments->options.seed, "of the flows' own source ports")
+  traffic->add_option("--workload", arguments->workload_file, "Workload file (JSON)")->required();
+  traffic->add_option("--seed", arguments->options.seed, "Seed of the flows' own source ports")
+      ->type_name("SEED")
       ->capture_default_str();
-  traffic->add_flag("--agents", arguments->options.use_agents,
-                    "announce flows to the hosts' agents and take the ports that they choose");
-  traffic->add_option("--time-limit", arguments->time_limit_seconds, "in seconds")
-      ->check(CLI::Range(1, 86'400))
-      ->capture_default_str();
-  traffic->add_flag("--json", arguments->json, "the result as JSON");
+  traffic->add_flag(
+      "--agents", arguments->options.use_agents,
+      "Announce flows to the hosts' agents, and use the source ports that they assign");
+  AddNumber(traffic, "--time-limit", arguments->time_limit_seconds, "SECONDS",
+            "Time in seconds after which the traffic is stopped")
+      ->check(CLI::Range(1, 86'400));
+  AddJson(traffic, arguments->json);
   Run(traffic, exit_code, [arguments] { return Traffic(*arguments); });
 }
 
 struct RdmaArguments {
   std::string name = "lab";
-  std::string host;  // of that lab; empty: a machine with a fabric of its own
+  std::string host;  // of the lab; empty: a machine with a fabric of its own
   bool no_fabric = false;
   int time_limit_seconds = 300;
   std::vector<std::string> argv;
@@ -425,7 +440,7 @@ Result<void> Rdma(const RdmaArguments& arguments) {
                           fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
                                       arguments.host, lab->plan().HostCount() - 1));
   }
-  // From within the lab nothing can be fetched. Where that fails, become what says why.
+  // Fetch outside of the lab. If that fails, fetch again as this process, so that its output shows.
   const Command fetch = {.argv = {start, "--fetch"}};
   const Result<CommandOutput> fetched = RunCommand(fetch);
   if (!fetched || fetched->exit_code != 0) return tl::unexpected(ExecCommand(fetch));
@@ -440,22 +455,28 @@ Result<void> Rdma(const RdmaArguments& arguments) {
 void AddRdma(CLI::App& lab, int& exit_code) {
   CLI::App* rdma = lab.add_subcommand(
       "rdma",
-      "Run a program in the RDMA machine: an emulated one with this machine's files, read-only, "
-      "and four hosts with soft RoCE (h0 to h3, devices rxe0 to rxe3) on two leaves and four "
-      "spines; or, with --host, one in the place of a lab's host. Its exit code is that of the "
-      "program; 77 where the machine cannot run here");
+      "Run a program in an emulated machine with soft RoCE, with the exit code of the program");
   const auto arguments = std::make_shared<RdmaArguments>();
-  rdma->add_option("command", arguments->argv, "the program and, after --, its arguments")
-      ->required();
+  rdma->add_option("COMMAND", arguments->argv, "Program and, after --, its arguments")->required();
   CLI::Option* const host =
       rdma->add_option("--host", arguments->host,
-                       "the machine takes the place of this host of a lab, with its addresses and "
-                       "soft RoCE (rxe0), until the program ends");
-  rdma->add_option("--name", arguments->name, "of that lab")->needs(host)->capture_default_str();
-  rdma->add_flag("--no-fabric", arguments->no_fabric, "without hosts and switches")->excludes(host);
-  rdma->add_option("--time-limit", arguments->time_limit_seconds, "of the machine, in seconds")
-      ->check(CLI::Range(1, 86'400))
+                       "Host of a lab, such as h0, whose place the machine takes until the program "
+                       "ends, with its addresses and the device rxe0")
+          ->type_name("HOST");
+  rdma->add_option("--name", arguments->name, "Name of the lab")
+      ->type_name("NAME")
+      ->needs(host)
       ->capture_default_str();
+  rdma->add_flag("--no-fabric", arguments->no_fabric,
+                 "Start the machine without hosts and switches")
+      ->excludes(host);
+  AddNumber(rdma, "--time-limit", arguments->time_limit_seconds, "SECONDS",
+            "Time in seconds after which the machine is stopped")
+      ->check(CLI::Range(1, 86'400));
+  rdma->footer(
+      "The machine has the files of this one, read-only, and hosts h0 to h3 with devices rxe0 to\n"
+      "rxe3 on two leaves and four spines. The exit code is 77 if the machine cannot run here.\n\n"
+      "Examples:\n  espalier lab rdma ibv_devices\n  espalier lab rdma --host h0 ibv_devices");
   Run(rdma, exit_code, [arguments] { return Rdma(*arguments); });
 }
 
@@ -463,7 +484,7 @@ void AddRdma(CLI::App& lab, int& exit_code) {
 
 void AddLabCommands(CLI::App& app, int& exit_code) {
   CLI::App* lab = app.add_subcommand(
-      "lab", "A leaf-spine fabric with real ECMP on this machine, in network namespaces");
+      "lab", "Run leaf-spine fabrics with real ECMP on this machine, in network namespaces");
   lab->require_subcommand(1);
   AddUp(*lab, exit_code);
   AddDown(*lab, exit_code);

@@ -4,10 +4,10 @@
 
 namespace espalier::lab {
 
-// Adds `lab up|down|list|exec|fail|restore|watch|counters|traffic` to a program's commands. The
-// command that was given runs during CLI11_PARSE and sets exit_code: 0 done (also when there was
-// nothing to do), 1 refused or failed, 2 bad input, or what the program run by `lab exec` returned.
-// `exit_code` must outlive the parsing.
+// Adds `lab up|down|list|exec|fail|restore|watch|counters|traffic|rdma` to a program's commands. A
+// command sets exit_code when it has run: 0 done (also if there was nothing to do), 1 refused or
+// failed, 2 bad input, or the exit code of the program of `lab exec` or `lab rdma`. `exit_code`
+// must outlive the parsing.
 void AddLabCommands(CLI::App& app, int& exit_code);
 
 }  // namespace espalier::lab

@@ -20,10 +20,10 @@
 namespace espalier::cli {
 namespace {
 
-// Whether a list may be so long that it is asked for in pages.
+// Whether a list may be long enough to be read in pages.
 enum class Length { kShort, kLong };
 
-// A command that shows one array of the API as a table.
+// Adds a command that prints one array of the API as a table.
 void AddList(CLI::App& app, const SessionPtr& session, Length length, const std::string& name,
              const std::string& help, std::vector<Column> columns) {
   CLI::App* command = AddCommand(app, session, name, help);
@@ -37,7 +37,8 @@ void AddList(CLI::App& app, const SessionPtr& session, Length length, const std:
 }
 
 void AddStatus(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "status", "The controller at a glance");
+  CLI::App* command =
+      AddCommand(app, session, "status", "Show a summary of the controller's state");
   command->callback([session] {
     const auto answer = Ask(*session, "GET", "/api/v1/status");
     if (!answer || session->json) return;
@@ -54,52 +55,69 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
   });
 }
 
+constexpr const char* kDryRunHelp = "Print the flows that would move, and change nothing";
+constexpr const char* kReasonHelp = "Reason, for the audit log";
+
 void AddActionOptions(CLI::App& command, const SessionPtr& session, bool can_end) {
-  command.add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
-  command.add_option("--reason", session->reason, "Kept with it, and shown to others");
+  command.add_flag("--dry-run", session->dry_run, kDryRunHelp);
+  command.add_option("--reason", session->reason,
+                     "Reason, for the audit log and the list of intents");
   if (!can_end) return;
-  command.add_option("--until", session->until,
-                     "It ends by itself then: +30m, +2h, +3d or 2026-11-21T18:00Z");
+  command
+      .add_option("--until", session->until,
+                  "Expire the intent at this time: +30m, +2h, +3d or 2026-11-21T18:00Z (default: "
+                  "never)")
+      ->type_name("TIME");
 }
 
-// "fail link ID", "fail node ID", ...
+// Adds "fail link ID", "fail node ID" and the like. `help` has {} for what the command acts on.
 void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb,
                const std::string& help, bool can_end) {
-  CLI::App* group = app.add_subcommand(verb, help);
+  CLI::App* group = app.add_subcommand(verb, fmt::format(fmt::runtime(help), "link or node"));
   group->require_subcommand(1);
   for (const std::string kind : {"link", "node"}) {
-    CLI::App* command = AddCommand(*group, session, kind, help);
-    command->add_option("ID", session->id, "The " + kind + "'s id in the topology")->required();
+    CLI::App* command = AddCommand(*group, session, kind, fmt::format(fmt::runtime(help), kind));
+    const std::string example = kind == "link" ? "leaf0--spine1" : "spine1";
+    command->add_option("ID", session->id, fmt::format("Id of the {} in the topology", kind))
+        ->required();
     AddActionOptions(*command, session, can_end);
+    command->footer(fmt::format("Examples:\n  espalier {} {} {}{}", verb, kind, example,
+                                can_end ? " --until +2h --reason \"new optics\" --dry-run" : ""));
     command->callback([session, action = kind + "s/" + verb] { Act(*session, action); });
   }
 }
 
 void AddRecompute(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "recompute", "Assign all flows anew");
-  command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
-  command->add_option("--reason", session->reason, "Kept in the audit log");
-  command->add_option("--move-bytes", session->move_bytes,
-                      "How many bytes in flight it may move in all");
+  CLI::App* command =
+      AddCommand(app, session, "recompute", "Recompute the paths of all flows from scratch");
+  command->add_flag("--dry-run", session->dry_run, kDryRunHelp);
+  command->add_option("--reason", session->reason, kReasonHelp);
+  command
+      ->add_option("--move-bytes", session->move_bytes,
+                   "Upper bound on the in-flight bytes of all flows that move (default: no limit)")
+      ->type_name("BYTES");
   command->callback([session] { Act(*session, "recompute"); });
 }
 
 void AddReload(CLI::App& app, const SessionPtr& session) {
   CLI::App* command = AddCommand(app, session, "reload",
-                                 "Let the controller read its configuration and keys again");
+                                 "Make the controller read its configuration and keys again");
   command->callback([session] {
     const auto answer = Ask(*session, "POST", "/api/v1/reload");
-    if (answer && !session->json) fmt::print("reloaded: `espalier events` says what\n");
+    if (answer && !session->json) fmt::print("reloaded (see `espalier events` for what changed)\n");
   });
 }
 
 void AddRollBack(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "rollback",
-                                 "Back to what operators had said at an earlier revision");
-  command->add_option("--to", session->id,
-                      "The revision (default: the one before the last change)");
-  command->add_flag("--dry-run", session->dry_run, "Only tell which flows would move");
-  command->add_option("--reason", session->reason, "Kept in the audit log");
+  CLI::App* command =
+      AddCommand(app, session, "rollback", "Restore the intents of an earlier revision");
+  command
+      ->add_option("--to", session->id,
+                   "Revision to restore, as `espalier audit` names it (default: the one before the "
+                   "last change)")
+      ->type_name("REVISION");
+  command->add_flag("--dry-run", session->dry_run, kDryRunHelp);
+  command->add_option("--reason", session->reason, kReasonHelp);
   command->callback([session] { Act(*session, "rollback"); });
 }
 
@@ -115,7 +133,7 @@ void PrintExplanation(const io::JsonValue& answer) {
     if (const io::JsonValue* value = answer.Find(key)) fmt::print("{:20} {}\n", key, value->text);
   }
   if (const io::JsonValue* paths = answer.Find("paths")) {
-    fmt::print("paths of the pair, and the flows on the busiest link of each:\n");
+    fmt::print("candidate paths, with the number of flows on the busiest link of each:\n");
     PrintTable({{"VIA", "via"},
                 {"USABLE", "usable"},
                 {"CHOSEN", "chosen"},
@@ -125,8 +143,10 @@ void PrintExplanation(const io::JsonValue& answer) {
 }
 
 void AddExplain(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "explain", "Why a flow is on its path");
-  command->add_option("FLOW", session->id, "As `flows` names it: AGENT:NUMBER")->required();
+  CLI::App* command = AddCommand(app, session, "explain", "Explain why a flow is on its path");
+  command
+      ->add_option("FLOW", session->id, "Flow as `espalier flows` names it: AGENT:NUMBER, as h0:5")
+      ->required();
   command->callback([session] {
     const auto answer =
         Ask(*session, "GET", "/api/v1/flows/explain?flow=" + UrlEncode(session->id));
@@ -134,7 +154,7 @@ void AddExplain(CLI::App& app, const SessionPtr& session) {
   });
 }
 
-// What `job start` is told.
+// The options of `job start`.
 struct JobOptions {
   std::string name = "job";
   std::string ranks;
@@ -142,10 +162,10 @@ struct JobOptions {
   std::uint64_t bytes = 0;
   bool offload = false;
   std::string transport = "tcp";
-  std::string user;  // empty: not said
+  std::string user;  // empty: any user
 };
 
-// "h0,h1,...", or a file with a JSON array of names.
+// Reads "h0,h1,...", or a file with a JSON array of names.
 Result<std::vector<std::string>> ReadRanks(const std::string& text) {
   std::vector<std::string> ranks;
   if (!std::filesystem::is_regular_file(text)) {
@@ -192,55 +212,70 @@ void StartJob(Session& session, const JobOptions& options) {
   }
 }
 
-// Also of an empty one, as a variable of a script may be, which is not to mean anybody.
+// Refuses an empty name, too: an unset variable of a script must not stand for any user.
 std::string CheckUser(const std::string& text) {
   if (IsLocalUser(text)) return "";
-  return fmt::format("\"{}\" is neither a user's name nor a number", text);
+  return fmt::format("\"{}\" is neither a user name nor a user number", text);
 }
 
 void AddJobStart(CLI::App& group, const SessionPtr& session) {
   CLI::App* command =
-      AddCommand(group, session, "start", "Run the collective of these ranks on a forest");
+      AddCommand(group, session, "start", "Start a job whose ranks run a collective on a forest");
   const auto options = std::make_shared<JobOptions>();
-  command->add_option("NAME", options->name, "Names the job")->capture_default_str();
+  command->add_option("NAME", options->name, "Name of the job")->capture_default_str();
   command
       ->add_option("--ranks", options->ranks,
-                   "Compute nodes, in the order of the ranks: a,b,... or a JSON file")
+                   "Compute nodes in rank order: h0,h1,... or a JSON file with an array of ids")
+      ->type_name("NODES")
       ->required();
-  command->add_option("--collective", options->collective, "What they do; the root is the first")
+  command
+      ->add_option("--collective", options->collective,
+                   "Collective that the ranks run; rank 0 is the root")
       ->capture_default_str()
       ->check(CLI::IsMember({"allreduce", "allgather", "reduce-scatter", "broadcast", "reduce"}));
-  command->add_option("--bytes", options->bytes, "Of a typical call, for the expected time")
+  command
+      ->add_option("--bytes", options->bytes,
+                   "Size of a typical call, from which its expected time is computed (default: 0)")
+      ->type_name("BYTES")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53U));
-  command->add_flag("--offload", options->offload, "The agents run it, not the programs");
-  command->add_option("--transport", options->transport, "What it goes over: verbs is RoCEv2")
+  command->add_flag("--offload", options->offload,
+                    "Run the collective in the offload service of each host instead of in the "
+                    "programs");
+  command->add_option("--transport", options->transport, "Transport between ranks; verbs is RoCEv2")
       ->capture_default_str()
       ->check(CLI::IsMember({"tcp", "verbs"}));
   command
       ->add_option("--user", options->user,
-                   "Whose programs are the ranks, by name or number: agents give the plans, and "
-                   "the job's key, to nobody else")
+                   "User, by name or number, whose programs alone receive the rank plans and the "
+                   "job's key (default: the first user that asks for a rank)")
+      ->type_name("USER")
       ->check(CheckUser);
-  command->add_flag("--dry-run", session->dry_run, "Only tell whether it could be started");
-  command->add_option("--reason", session->reason, "Kept with it, and shown to others");
+  command->add_flag("--dry-run", session->dry_run,
+                    "Check whether the job could start, and change nothing");
+  command->add_option("--reason", session->reason,
+                      "Reason, for the audit log and the list of intents");
+  command->footer("Examples:\n  espalier job start train --ranks h0,h1,h2,h3 --transport verbs");
   command->callback([session, options] { StartJob(*session, *options); });
 }
 
-// "weight JOB W", "policy list|set|reset": how flows are placed.
 void AddWeight(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "weight", "How fast a job is to be beside others");
+  CLI::App* command =
+      AddCommand(app, session, "weight", "Set a job's bandwidth weight relative to other jobs");
   const auto weight = std::make_shared<std::string>();
-  command->add_option("JOB", session->id, "Its name, as `jobs` has it")->required();
-  command->add_option("WEIGHT", *weight, "1 (as all jobs without a word) to 1000")->required();
+  command->add_option("JOB", session->id, "Job as `espalier flows` names it")->required();
+  command->add_option("WEIGHT", *weight, "Integer from 1, which every job has by default, to 1000")
+      ->required();
   AddActionOptions(*command, session, true);
   command->callback(
       [session, weight] { Act(*session, "jobs/weight?weight=" + UrlEncode(*weight)); });
 }
 
 void AddPolicies(CLI::App& app, const SessionPtr& session) {
-  CLI::App* group = app.add_subcommand("policy", "How flows are placed");
+  CLI::App* group = app.add_subcommand(
+      "policy", "List, set and reset policies, which override the configuration");
   group->require_subcommand(1);
-  CLI::App* list = AddCommand(*group, session, "list", "Every policy, and what holds");
+  CLI::App* list = AddCommand(*group, session, "list",
+                              "List every policy with its value and its configured value");
   list->callback([session] {
     const auto answer = Ask(*session, "GET", "/api/v1/policies");
     if (!answer || session->json) return;
@@ -250,33 +285,37 @@ void AddPolicies(CLI::App& app, const SessionPtr& session) {
                 {"SET BY", "set_by"}},
                answer->Find("policies")->items);
   });
-  CLI::App* set = AddCommand(*group, session, "set", "It holds instead of the configuration");
+  CLI::App* set =
+      AddCommand(*group, session, "set", "Set a policy, which then overrides the configuration");
   const auto value = std::make_shared<std::string>();
-  set->add_option("POLICY", session->id, "As `policy list` names it")->required();
-  set->add_option("VALUE", *value, "As in the configuration")->required();
+  set->add_option("POLICY", session->id, "Policy as `espalier policy list` names it")->required();
+  set->add_option("VALUE", *value, "Value, in the form that the configuration file takes")
+      ->required();
   AddActionOptions(*set, session, true);
   set->callback([session, value] { Act(*session, "policies/set?value=" + UrlEncode(*value)); });
-  CLI::App* reset = AddCommand(*group, session, "reset", "The configuration holds again");
-  reset->add_option("POLICY", session->id, "As `policy list` names it")->required();
+  CLI::App* reset =
+      AddCommand(*group, session, "reset", "Reset a policy to its value in the configuration");
+  reset->add_option("POLICY", session->id, "Policy as `espalier policy list` names it")->required();
   AddActionOptions(*reset, session, false);
   reset->callback([session] { Act(*session, "policies/reset"); });
 }
 
-// "job start", "job stop", "job list": collectives on forests.
 void AddJobs(CLI::App& app, const SessionPtr& session) {
-  CLI::App* group = app.add_subcommand("job", "Jobs whose collective runs on a forest");
+  CLI::App* group =
+      app.add_subcommand("job", "Start, stop and list jobs whose collective runs on a forest");
   group->require_subcommand(1);
   AddJobStart(*group, session);
-  CLI::App* stop = AddCommand(*group, session, "stop", "End a job");
-  stop->add_option("NAME", session->id, "As `job list` names it")->required();
-  stop->add_option("--reason", session->reason, "Kept in the audit log");
+  CLI::App* stop = AddCommand(*group, session, "stop", "Stop a job");
+  stop->add_option("NAME", session->id, "Job as `espalier job list` names it")->required();
+  stop->add_option("--reason", session->reason, kReasonHelp);
   stop->callback([session] {
     const auto answer = Ask(
         *session, "POST",
         "/api/v1/jobs/stop?id=" + UrlEncode(session->id) + "&reason=" + UrlEncode(session->reason));
     if (answer && !session->json) fmt::print("job {} stopped\n", session->id);
   });
-  CLI::App* list = AddCommand(*group, session, "list", "Every job, its state and its forest");
+  CLI::App* list =
+      AddCommand(*group, session, "list", "List every job with its state and its forest");
   list->callback([session] {
     const auto answer = Ask(*session, "GET", "/api/v1/forests");
     if (!answer || session->json) return;
@@ -322,9 +361,9 @@ void FollowEvents(Session& session) {
 }
 
 void AddEvents(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "events", "What has happened, oldest first");
+  CLI::App* command = AddCommand(app, session, "events", "Print the events, oldest first");
   const auto follow = std::make_shared<bool>(false);
-  command->add_flag("--follow", *follow, "Go on with what happens from now, until Ctrl-C");
+  command->add_flag("--follow", *follow, "Keep printing events as they happen, until Ctrl-C");
   command->callback([session, follow] {
     if (*follow) return FollowEvents(*session);
     const auto answer = AskPages(*session, "/api/v1/events?since=0", "events");
@@ -332,9 +371,10 @@ void AddEvents(CLI::App& app, const SessionPtr& session) {
   });
 }
 
-// What is so now.
+// Commands that list the present state.
 void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
-  AddList(app, session, Length::kLong, "flows", "Every elephant flow, its path and its port",
+  AddList(app, session, Length::kLong, "flows",
+          "List every elephant flow with its path and its source port",
           {{"FLOW", "flow"},
            {"JOB", "job"},
            {"SOURCE", "source"},
@@ -344,14 +384,15 @@ void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
            {"PORT", "source_port"},
            {"REASON", "reason"},
            {"REMAINING", "remaining_bytes"}});
-  AddList(app, session, Length::kLong, "links", "Every link, its state and the flows on it",
+  AddList(app, session, Length::kLong, "links",
+          "List every link with its state and the number of its flows",
           {{"LINK", "id"},
            {"GBPS", "gbps"},
            {"STATE", "state"},
            {"A>B", "flows_a_to_b"},
            {"B>A", "flows_b_to_a"},
            {"REASON", "reason"}});
-  AddList(app, session, Length::kLong, "agents", "Every agent that has ever connected",
+  AddList(app, session, Length::kLong, "agents", "List every agent that has ever connected",
           {{"AGENT", "name"},
            {"CONNECTED", "connected"},
            {"FLOWS", "flows"},
@@ -359,7 +400,7 @@ void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
            {"ACKNOWLEDGED", "acknowledged_generation"},
            {"SILENT", "silent_seconds"}});
   AddList(app, session, Length::kLong, "plans",
-          "What was pushed to agents: flows, their ports and paths",
+          "List the latest paths pushed to agents: flow, source port and path",
           {{"TIME", "time"},
            {"FLOW", "flow"},
            {"JOB", "job"},
@@ -369,7 +410,7 @@ void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
            {"VIA", "via"},
            {"REASON", "reason"}});
   AddList(app, session, Length::kShort, "predict",
-          "What each job starts next, and how often that was right",
+          "List what each job is predicted to start next, and how often predictions were right",
           {{"JOB", "job"},
            {"ON", "on"},
            {"PERIOD", "period_seconds"},
@@ -381,9 +422,9 @@ void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
            {"HIT RATE", "hit_rate"}});
 }
 
-// What operators have said and done.
+// Commands that list what operators ordered.
 void AddRecords(CLI::App& app, const std::shared_ptr<Session>& session) {
-  AddList(app, session, Length::kShort, "intents", "What operators have said and is in force",
+  AddList(app, session, Length::kShort, "intents", "List the operators' intents that are in force",
           {{"WHAT", "what"},
            {"ID", "id"},
            {"VALUE", "value"},
@@ -391,7 +432,8 @@ void AddRecords(CLI::App& app, const std::shared_ptr<Session>& session) {
            {"SINCE", "since"},
            {"UNTIL", "until"},
            {"REASON", "reason"}});
-  AddList(app, session, Length::kShort, "audit", "Who did what, when, and what it moved",
+  AddList(app, session, Length::kShort, "audit",
+          "List who did what, when and why, and how many flows moved",
           {{"TIME", "time"},
            {"ACTOR", "actor"},
            {"ACTION", "action"},
@@ -411,10 +453,10 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddViews(app, session);
   AddExplain(app, session);
   AddEvents(app, session);
-  AddAction(app, session, "fail", "Take it as failed: its flows move at once", true);
-  AddAction(app, session, "restore", "It works again: new flows may use it", false);
-  AddAction(app, session, "drain", "Move its flows away at their next message", true);
-  AddAction(app, session, "undrain", "Use it again", false);
+  AddAction(app, session, "fail", "Mark a {} as failed and reroute its flows immediately", true);
+  AddAction(app, session, "restore", "Return a failed {} to service", false);
+  AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);
+  AddAction(app, session, "undrain", "Return a drained {} to service", false);
   AddRecompute(app, session);
   AddWeight(app, session);
   AddPolicies(app, session);

@@ -19,11 +19,11 @@ namespace espalier::cli {
 namespace {
 
 constexpr const char* kDefaultController = "unix:/run/espalier-controller/controller.sock";
-// Where controllers of the first release listen.
+// The socket of controllers of the first release.
 constexpr const char* kEarlierController = "unix:/run/espalier/controller.sock";
 constexpr std::string_view kUnixScheme = "unix:";
 
-// An option, else the environment's, else the fallback.
+// The option if it was given, else the environment variable, else the fallback.
 std::string Choose(const std::string& option, const char* variable, const std::string& fallback) {
   if (!option.empty()) return option;
   const char* value = std::getenv(variable);
@@ -38,7 +38,7 @@ std::string ControllerAddress(const Session& session) {
                 is_earlier ? kEarlierController : kDefaultController);
 }
 
-// The token that the controller wants over TCP, and whom to believe over TLS.
+// The access token for TCP, and the CA bundle for TLS.
 Result<io::HttpAccess> AccessOf(const Session& session) {
   io::HttpAccess access{.ca_file = Choose(session.ca_file, "ESPALIER_CA_FILE", "")};
   std::string token = Choose("", "ESPALIER_TOKEN", "");
@@ -53,13 +53,13 @@ Result<io::HttpAccess> AccessOf(const Session& session) {
   return access;
 }
 
-// An answer other than 200. What is so already is done: there was nothing to do.
-int ComplainOfAnswer(const io::JsonValue& answer, int status, const std::string& address) {
+// Reports an answer other than 200 and returns the exit code: 0 for a state that holds already.
+int ReportRefusal(const io::JsonValue& answer, int status, const std::string& address) {
   const io::JsonValue* error = answer.Find("error");
   const io::JsonValue* code = error != nullptr ? error->Find("code") : nullptr;
   const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
   if (code == nullptr || message == nullptr) {
-    return ReportError(fmt::format("{} says {}", address, status), 1);
+    return ReportError(fmt::format("{} answered with HTTP status {}", address, status), 1);
   }
   if (code->text == ErrorCodeName(ErrorCode::kAlreadyExists)) return ReportError(message->text, 0);
   return ReportError(message->text, status == 400 ? 2 : 1);
@@ -87,7 +87,7 @@ void PrintMoves(const Session& session, const io::JsonValue& answer) {
              session.dry_run ? "would move" : "moved", moved != nullptr ? moved->text : "?",
              bytes != nullptr ? bytes->text : "?", version != nullptr ? version->text : "?");
   if (const io::JsonValue* forests = answer.Find("forests"); forests && forests->text != "0") {
-    fmt::print("makes {} forests anew (`espalier job list`)\n", forests->text);
+    fmt::print("recomputes {} forests (see `espalier job list`)\n", forests->text);
   }
   PrintLoads(answer);
 }
@@ -98,7 +98,7 @@ io::JsonValue* FindMember(io::JsonValue& object, std::string_view key) {
   return found == object.members.end() ? nullptr : &found->second;
 }
 
-// Takes the name of the next page from a page; "" where none follows.
+// Removes the name of the next page from a page and returns it; "" on the last page.
 std::string TakeNext(io::JsonValue& page) {
   std::string next;
   std::erase_if(page.members, [&](const auto& member) {
@@ -114,15 +114,19 @@ std::string TakeNext(io::JsonValue& page) {
 CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
                      const std::string& help) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option(
-      "--controller", session->controller,
-      "Its API: unix:/path, host:port or https://host:port (default $ESPALIER_CONTROLLER, else " +
-          std::string(kDefaultController) + ")");
+  command
+      ->add_option("--controller", session->controller,
+                   "Address of the controller's API: unix:/PATH, HOST:PORT or https://HOST:PORT "
+                   "(default: $ESPALIER_CONTROLLER, else " +
+                       std::string(kDefaultController) + ")")
+      ->type_name("ADDRESS");
   command->add_option("--token-file", session->token_file,
-                      "Its token for host:port (default $ESPALIER_TOKEN, $ESPALIER_TOKEN_FILE)");
+                      "File with the access token for HOST:PORT (default: the token in "
+                      "$ESPALIER_TOKEN, else the file $ESPALIER_TOKEN_FILE)");
   command->add_option("--ca", session->ca_file,
-                      "Whom to believe over https (PEM; default $ESPALIER_CA_FILE, the system)");
-  command->add_flag("--json", session->json, "One JSON object on standard output");
+                      "CA bundle (PEM) that verifies the server's certificate over https (default: "
+                      "$ESPALIER_CA_FILE, else the system's)");
+  command->add_flag("--json", session->json, "Print one JSON object on standard output");
   return command;
 }
 
@@ -147,10 +151,10 @@ Result<io::HttpResponse> Send(const Session& session, const std::string& method,
   if (!access) return Fail(ErrorCode::kInvalidArgument, access.error().message);
   auto response = io::HttpFetch(ControllerAddress(session), method, target, body, limit, *access);
   if (response) return response;
-  return Fail(
-      response.error().code,
-      fmt::format("{} (is the controller running? --controller or ESPALIER_CONTROLLER names it)",
-                  response.error().message));
+  return Fail(response.error().code,
+              fmt::format("{} (is the controller running? set its address with --controller or "
+                          "ESPALIER_CONTROLLER)",
+                          response.error().message));
 }
 
 std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse& response) {
@@ -161,7 +165,7 @@ std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse
     return std::nullopt;
   }
   if (response.status != 200) {
-    session.exit_code = ComplainOfAnswer(*parsed, response.status, address);
+    session.exit_code = ReportRefusal(*parsed, response.status, address);
     return std::nullopt;
   }
   session.exit_code = 0;
@@ -198,14 +202,16 @@ std::optional<io::JsonValue> AskPages(Session& session, const std::string& targe
     if (!page) return std::nullopt;
     io::JsonValue* const array = FindMember(*page, name);
     if (array == nullptr) {
-      session.exit_code =
-          ReportError(fmt::format("the controller's answer has no \"{}\"", name), 1);
+      session.exit_code = ReportError(
+          fmt::format("the controller's answer has no field \"{}\" (is {} an Espalier controller?)",
+                      name, ControllerAddress(session)),
+          1);
       return std::nullopt;
     }
     std::ranges::move(array->items, std::back_inserter(items));
     const std::string next = TakeNext(*page);
     if (!next.empty() && next == after) {
-      session.exit_code = ReportError("the controller names the same page twice", 1);
+      session.exit_code = ReportError("the controller returned the same page of a list twice", 1);
       return std::nullopt;
     }
     if (next.empty()) {

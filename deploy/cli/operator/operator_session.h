@@ -17,7 +17,7 @@ class App;
 
 namespace espalier::cli {
 
-// Options that all these commands share, and where their exit code goes.
+// The options that the operator commands share, and the variable that receives their exit code.
 struct Session {
   explicit Session(int& code) : exit_code(code) {}
 
@@ -34,43 +34,43 @@ struct Session {
 };
 using SessionPtr = std::shared_ptr<Session>;
 
-// A subcommand with the options of a session.
+// Adds a subcommand with the options of the connection to the controller, and --json.
 CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
                      const std::string& help);
 
 std::string UrlEncode(std::string_view text);
-// Tells it on standard error; returns `code`.
+// Prints "espalier: MESSAGE" on standard error and returns `code`.
 int ReportError(const std::string& message, int code);
 
-// One request to the controller. Errors: kInvalidArgument for the session's files, kUnavailable and
-// the like, with the remedy, where no answer comes within the limit.
+// Sends one request to the controller. Errors: kInvalidArgument if a file of the session cannot be
+// read; kUnavailable and the like, with the remedy, if no answer comes within the limit.
 Result<io::HttpResponse> Send(const Session& session, const std::string& method,
                               const std::string& target, const std::string& body,
                               Duration limit = std::chrono::seconds(10));
 
-// The answer's JSON, or none after the error was told and the exit code set; 2 for what the
-// controller calls bad input, else 1.
+// Returns the answer's JSON. For an error, reports it, sets the exit code (2 for what the
+// controller calls bad input, else 1) and returns none.
 std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse& response);
 
-// Both: the answer's JSON, or none after the error was told and the exit code set.
+// Send, then TakeAnswer. Prints the JSON if the session asks for it and `print_json` is true.
 std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
                                  const std::string& target, bool print_json = true,
                                  const std::string& body = "");
 
-// Items of a list that one request asks for.
+// The number of items of a list that one request asks for.
 inline constexpr std::size_t kItemsPerPage = 1'000;
 
-// `target` for the page behind the item `after`; "": the first.
+// Returns `target` for the page after the item `after`; "" stands for the first page.
 std::string PageTarget(const std::string& target, const std::string& after);
 
-// As Ask, of a list that may be long: asks for its pages, and puts the arrays `name` of all of them
-// together in the answer, which says otherwise what the last page says. A controller that knows no
-// pages answers with the whole list. Nothing is printed unless all pages come.
+// Reads a list that may be long, page by page. The answer is the last page with the arrays `name`
+// of all pages concatenated. A controller without pages answers with the whole list. Prints and
+// returns nothing unless every page arrives.
 std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
                                       const std::string& name);
 
-// Has the controller do `action` ("links/fail"; with a query of its own or without) with the
-// session's dry run, id, reason and end, and tells what it moved.
+// Asks the controller for `action` ("links/fail"; it may have a query) with the session's dry run,
+// id, reason and end, and prints the flows that moved.
 void Act(Session& session, const std::string& action);
 
 }  // namespace espalier::cli

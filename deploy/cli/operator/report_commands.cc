@@ -17,7 +17,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr std::size_t kMaxBytes = 64 * 1024;  // of one request, but for its last line
+constexpr std::size_t kMaxBytes = 64 * 1024;  // of one request, without its last line
 constexpr auto kRetryInterval = std::chrono::seconds(1);
 
 struct Feed {
@@ -25,7 +25,7 @@ struct Feed {
   bool follow = false;
 };
 
-// Waits for a line; more that have come with it are taken along. Empty at the end.
+// Waits for a line, and returns it with the lines that are already there. Empty at the end.
 std::string NextLines(std::istream& input) {
   std::string lines;
   std::string line;
@@ -36,14 +36,14 @@ std::string NextLines(std::istream& input) {
   return lines;
 }
 
-// The controller's answer. A feed that is followed waits for a controller that does not answer.
+// Sends lines and returns the controller's answer. With `follow`, retries until there is one.
 Result<io::HttpResponse> Deliver(const Session& session, bool follow, const std::string& lines) {
-  bool told = false;
+  bool is_reported = false;
   while (true) {
     auto response = Send(session, "POST", "/api/v1/links/report", lines);
     const bool is_away = !response && response.error().code != ErrorCode::kInvalidArgument;
     if (!follow || !is_away) return response;
-    if (!std::exchange(told, true)) ReportError(response.error().message + "; waiting for it", 1);
+    if (!std::exchange(is_reported, true)) ReportError(response.error().message + "; retrying", 1);
     std::this_thread::sleep_for(kRetryInterval);
   }
 }
@@ -55,7 +55,7 @@ void Report(Session& session, const Feed& feed) {
     session.exit_code = ReportError("cannot read " + feed.file, 2);
     return;
   }
-  std::ios::sync_with_stdio(false);  // standard input tells how much there is
+  std::ios::sync_with_stdio(false);  // makes in_avail of standard input meaningful
   std::istream& input = feed.file == "-" ? std::cin : file;
   int worst = 0;
   std::int64_t taken = 0;
@@ -95,25 +95,37 @@ void Declare(Session& session, const std::string& name) {
 
 void AddReportCommands(CLI::App& app, int& exit_code) {
   const auto session = std::make_shared<Session>(exit_code);
-  CLI::App* report = app.add_subcommand("report", "Tell the controller what others have seen");
+  CLI::App* report =
+      app.add_subcommand("report", "Report link states or schedules of jobs to the controller");
   report->require_subcommand(1);
-  CLI::App* links = AddCommand(*report, session, "links",
-                               "Which links between switches went down or came up, as lines "
-                               "{\"link\": ID, \"up\": false, \"source\": \"gnmi\"}");
+  CLI::App* links = AddCommand(
+      *report, session, "links",
+      "Report links between switches that went down or came up, as a telemetry feed sees them");
   const auto feed = std::make_shared<Feed>();
-  links->add_option("FILE", feed->file, "The lines; - is standard input, until its end")
+  links->add_option("FILE", feed->file, "File with one JSON object a line; - is standard input")
       ->capture_default_str();
   links->add_flag("--follow", feed->follow,
-                  "A feed that goes on: wait for a controller that is away, and go on after lines "
-                  "that it refused");
+                  "Retry while the controller is unreachable, and continue after refused lines");
+  links->footer(
+      "Examples:\n"
+      "  echo '{\"link\": \"leaf0--spine1\", \"up\": false, \"source\": \"gnmi\"}' |\n"
+      "    espalier report links\n"
+      "  espalier lab watch | espalier report links --follow");
   links->callback([session, feed] { Report(*session, *feed); });
   CLI::App* schedule =
       AddCommand(*report, session, "schedule",
-                 "What a job will start together, as its scheduler or profiler "
-                 "knows: {\"job\": NAME, \"flows\": [[NIC, NIC], ...], \"bytes\": OF "
-                 "EACH, \"period_us\": N, \"transport\": \"verbs\" or \"tcp\"}");
+                 "Declare the flows that a job starts together, and how often it does so");
   const auto file = std::make_shared<std::string>("-");
-  schedule->add_option("FILE", *file, "The JSON; - is standard input")->capture_default_str();
+  schedule
+      ->add_option("FILE", *file,
+                   "JSON file with the schedule: bytes of each flow, period in microseconds, "
+                   "transport verbs or tcp; - is standard input")
+      ->capture_default_str();
+  schedule->footer(
+      "Examples:\n"
+      "  echo '{\"job\": \"train\", \"flows\": [[\"h0\", \"h4\"], [\"h4\", \"h0\"]],\n"
+      "         \"bytes\": 1000000, \"period_us\": 500000, \"transport\": \"verbs\"}' |\n"
+      "    espalier report schedule");
   schedule->callback([session, file] { Declare(*session, *file); });
 }
 

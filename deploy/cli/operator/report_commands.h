@@ -6,8 +6,8 @@ class App;
 
 namespace espalier::cli {
 
-// `report links`: hands a telemetry feed's lines to the controller; `report schedule`: what a job
-// will start. As AddOperatorCommands.
+// Adds `report links`, which passes the lines of a telemetry feed to the controller, and
+// `report schedule`, which declares what a job will start. Contract: as AddOperatorCommands.
 void AddReportCommands(CLI::App& app, int& exit_code);
 
 }  // namespace espalier::cli

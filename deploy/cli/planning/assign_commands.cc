@@ -50,22 +50,22 @@ std::string ViaText(const AssignedFlow& flow, const fabric::Topology& topology) 
   return text;
 }
 
-// "2, at least 3/2 (gap 1/2)".
-std::string LoadText(const AssignmentResult& plan) {
-  const Load& most = plan.max_load;
-  const Load& least = plan.lower_bound;
-  if (most == least) return most.ToString() + " (no assignment has less)";
-  return fmt::format("{} (no assignment has less than {}: gap {:.3g})", most.ToString(),
-                     least.ToString(), most.Value() - least.Value());
+// "1 (optimal)", "2 (lower bound 3/2, gap 0.5)".
+std::string LoadText(const AssignmentResult& result) {
+  const Load& most = result.max_load;
+  const Load& least = result.lower_bound;
+  if (most == least) return most.ToString() + " (optimal)";
+  return fmt::format("{} (lower bound {}, gap {:.3g})", most.ToString(), least.ToString(),
+                     most.Value() - least.Value());
 }
 
-void PrintFlows(const AssignmentResult& plan, const FlowSet& flows,
+void PrintFlows(const AssignmentResult& result, const FlowSet& flows,
                 const fabric::Topology& topology) {
   std::size_t width = 4;
   for (const offline::FlowRecord& flow : flows.flows) width = std::max(width, flow.id.size());
   std::string text = fmt::format("{:{}}  {:10}  VIA\n", "FLOW", width, "STATE");
-  for (std::size_t i = 0; i < plan.flows.size(); ++i) {
-    const AssignedFlow& flow = plan.flows[i];
+  for (std::size_t i = 0; i < result.flows.size(); ++i) {
+    const AssignedFlow& flow = result.flows[i];
     const std::string via = ViaText(flow, topology);
     fmt::format_to(std::back_inserter(text), "{:{}}  {:10}  {}\n", flows.flows[i].id, width,
                    offline::AssignmentStateName(flow.state), via.empty() ? "-" : via);
@@ -73,43 +73,43 @@ void PrintFlows(const AssignmentResult& plan, const FlowSet& flows,
   std::fputs(text.c_str(), stdout);
 }
 
-void PrintSummary(const AssignmentResult& plan, const FlowSet& flows) {
+void PrintSummary(const AssignmentResult& result, const FlowSet& flows) {
   std::size_t width = 3;
   for (const std::string& job : flows.jobs) width = std::max(width, job.size());
   fmt::print("\n{:{}}  SLOWEST_FLOW_GBPS\n", "JOB", width);
   for (std::size_t job = 0; job < flows.jobs.size(); ++job) {
-    fmt::print("{:{}}  {}\n", flows.jobs[job], width, offline::RateText(plan.job_rates_bps[job]));
+    fmt::print("{:{}}  {}\n", flows.jobs[job], width, offline::RateText(result.job_rates_bps[job]));
   }
   fmt::print(
       "\n{}: {} flows ({} routed, {} local, {} unroutable), {} moved, in {:.1f} us\n"
       "flows on the most loaded link: {}\n",
-      plan.algorithm, plan.flows.size(), plan.Count(AssignmentState::kRouted),
-      plan.Count(AssignmentState::kLocal), plan.Count(AssignmentState::kUnroutable),
-      plan.moved_flows, plan.microseconds, LoadText(plan));
+      result.algorithm, result.flows.size(), result.Count(AssignmentState::kRouted),
+      result.Count(AssignmentState::kLocal), result.Count(AssignmentState::kUnroutable),
+      result.moved_flows, result.microseconds, LoadText(result));
 }
 
-void Warn(const AssignmentResult& plan, const Request& request) {
-  if (plan.flows.empty()) {
-    fmt::print(stderr, "espalier: {}: no flow in the file, nothing to do\n", request.flows);
+void Warn(const AssignmentResult& result, const Request& request) {
+  if (result.flows.empty()) {
+    fmt::print(stderr, "espalier: {}: the file has no flows, nothing to do\n", request.flows);
   }
-  if (const std::int64_t lost = plan.Count(AssignmentState::kUnroutable); lost > 0) {
+  if (const std::int64_t lost = result.Count(AssignmentState::kUnroutable); lost > 0) {
     fmt::print(stderr,
                "espalier: {} of {} flows have no usable path (UNROUTABLE: look for links that are "
                "DOWN or DRAINED)\n",
-               lost, plan.flows.size());
+               lost, result.flows.size());
   }
 }
 
-Result<AssignmentResult> MakePlan(const Request& request, Algorithm algorithm,
-                                  FlowSetAssigner& planner) {
-  if (request.previous.empty()) return planner.Assign(algorithm, request.seed);
+Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algorithm,
+                                        FlowSetAssigner& assigner) {
+  if (request.previous.empty()) return assigner.Assign(algorithm, request.seed);
   const auto text = io::ReadFile(request.previous);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto previous = offline::ParsePreviousAssignment(*text, request.previous);
   if (!previous) return tl::unexpected<Error>(previous.error());
-  AssignmentResult plan = planner.Repair(*previous, request.budget);
-  plan.algorithm = AlgorithmName(algorithm);
-  return plan;
+  AssignmentResult result = assigner.Repair(*previous, request.budget);
+  result.algorithm = AlgorithmName(algorithm);
+  return result;
 }
 
 int RunAssign(const Request& request) {
@@ -123,16 +123,16 @@ int RunAssign(const Request& request) {
   const auto flows = offline::ParseFlows(*text, request.flows, *topology, paths);
   if (!flows) return io::ReportError(flows.error());
 
-  FlowSetAssigner planner(*topology, paths, *flows, request.split);
-  const auto plan = MakePlan(request, algorithms->front(), planner);
-  if (!plan) return io::ReportError(plan.error());
+  FlowSetAssigner assigner(*topology, paths, *flows, request.split);
+  const auto result = MakeAssignment(request, algorithms->front(), assigner);
+  if (!result) return io::ReportError(result.error());
   if (request.json) {
-    fmt::print("{}\n", offline::FormatAssignment(*plan, *flows, *topology));
+    fmt::print("{}\n", offline::FormatAssignment(*result, *flows, *topology));
   } else {
-    PrintFlows(*plan, *flows, *topology);
-    PrintSummary(*plan, *flows);
+    PrintFlows(*result, *flows, *topology);
+    PrintSummary(*result, *flows);
   }
-  Warn(*plan, request);
+  Warn(*result, request);
   return 0;
 }
 
@@ -141,42 +141,56 @@ int RunAssign(const Request& request) {
 void AddAssignCommand(CLI::App& app, int& exit_code) {
   auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand(
-      "assign",
-      "Choose paths for a set of flows: which spines each takes, and how loaded links get");
+      "assign", "Assign paths to a set of flows and print the maximum load of a link");
   command->add_option("--topology", request->topology, "Topology file")->required();
   command
       ->add_option("--flows", request->flows,
-                   "Flows, comma-separated, with the header flow,job,src,dst,bytes")
+                   "CSV file of flows with the header flow,job,src,dst,bytes (bytes may be empty)")
       ->required();
   command
       ->add_option("--algorithm", request->algorithm,
-                   "optimal: least load, jobs as fast as can be; greedy: flow by flow, the least "
-                   "loaded path; to compare with: annealing, ecmp (a hash), ilp (needs cbc, from "
-                   "Debian's coinor-cbc; up to two minutes)")
+                   "Algorithm; optimal: minimum load, then fairest job rates; greedy: flow by flow "
+                   "the least loaded path; for comparison annealing, ecmp (a hash) and ilp (an "
+                   "integer program: needs cbc of Debian's coinor-cbc, takes up to two minutes)")
       ->capture_default_str()
       ->check(CLI::IsMember({"optimal", "greedy", "annealing", "ilp", "ecmp"}));
-  command->add_option("--split", request->split, "Paths (queue pairs) a flow is split over")
+  command
+      ->add_option("--split", request->split,
+                   "Number of subflows (queue pairs) that each flow is split into")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(1U, controller::kMaxSubflows));
-  command->add_option("--seed", request->seed, "Seed of ecmp and annealing")->capture_default_str();
+  command->add_option("--seed", request->seed, "Random seed of ecmp and annealing")
+      ->type_name("SEED")
+      ->capture_default_str();
   CLI::Option* previous = command->add_option(
       "--previous", request->previous,
-      "A plan printed by assign --json: flows keep its paths, but where they are new or the path "
-      "is not usable any more (optimal only)");
+      "Assignment printed by `espalier assign --json`, whose flows keep their usable paths (only "
+      "with --algorithm optimal)");
   command
-      ->add_option("--move-budget", request->budget.moves,
-                   "How many more moves of flows may bring the load down to the optimum")
+      ->add_option(
+          "--move-budget", request->budget.moves,
+          "Number of subflows that may leave usable paths to bring the load down to the minimum")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->needs(previous);
   command
-      ->add_option("--move-bytes", request->budget.bytes,
-                   "How many bytes the flows that these moves take may have in all (any number)")
+      ->add_option(
+          "--move-bytes", request->budget.bytes,
+          "Upper bound on the total bytes of the subflows that --move-budget moves (default: "
+          "no limit)")
+      ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber)
       ->needs(previous);
-  command->add_flag("--json", request->json, "One JSON object on standard output");
+  command->add_flag("--json", request->json, "Print one JSON object on standard output");
+  command->footer(
+      "Examples:\n"
+      "  espalier assign --topology fabric.json --flows flows.csv\n"
+      "  espalier assign --topology fabric.json --flows flows.csv --previous assignment.json \\\n"
+      "    --move-budget 4");
   command->callback([request, &exit_code] {
     if (!request->previous.empty() && request->algorithm != "optimal") {
-      throw CLI::ValidationError("--previous", "goes with --algorithm optimal only");
+      throw CLI::ValidationError("--previous", "works only with --algorithm optimal");
     }
     exit_code = RunAssign(*request);
   });

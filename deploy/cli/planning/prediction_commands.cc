@@ -42,12 +42,12 @@ struct Request {
 
 struct Scenario {
   std::string name;
-  int jobs = 1;  // generated ones
+  int jobs = 1;  // number of generated jobs, if `folder` is empty
   Disturbance disturbance;
   int spines = 16;
-  std::string folder = {};  // or floodns's, on the paper's fabric
+  std::string folder = {};  // of jobs of floodns, on the fabric of the paper
 
-  // So many times the seeds asked for: where links must be shared, who meets whom is chance.
+  // Multiplies the seeds: with few spines, chance decides which flows share links.
   std::uint64_t seeds_factor() const { return spines < 16 ? 10 : 1; }
 };
 
@@ -94,8 +94,8 @@ Result<Topology> BuildFabric(int spines) {
   return std::move(*topology);
 }
 
-// Jobs of 16 hosts of their own in rings of 4: 0.6 s of computation, 0.2 s of communication
-// in each of two collectives where no link is shared.
+// Generates jobs, each with 16 hosts of its own in rings of 4. An iteration has 0.6 s of
+// computation and two collectives, each of which takes 0.2 s if no link is shared.
 std::vector<Job> GenerateJobs(const Topology& topology, int count, std::uint64_t seed) {
   std::vector<fabric::NodeId> hosts;
   for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
@@ -122,7 +122,7 @@ std::vector<Job> GenerateJobs(const Topology& topology, int count, std::uint64_t
   return jobs;
 }
 
-// Of several seeds: sums, and all errors.
+// Adds the outcome of one more seed: sums the figures and appends the errors.
 void Add(const ReplayOutcome& more, ReplayOutcome& all) {
   all.starts += more.starts;
   all.planned += more.planned;
@@ -260,7 +260,7 @@ Result<Row> RunSeeds(const Scenario& scenario, const Request& request,
   return all;
 }
 
-int RunForesight(const Request& request) {
+int RunPrediction(const Request& request) {
   std::vector<Scenario> scenarios = ListScenarios(request);
   const bool lacks_jobs = !request.jobs.empty() && FindPaperScenarios(request.jobs).empty();
   std::erase_if(scenarios, [&](const Scenario& scenario) {
@@ -269,13 +269,14 @@ int RunForesight(const Request& request) {
   if (lacks_jobs || scenarios.empty()) {
     return io::ReportError(
         {ErrorCode::kInvalidArgument,
-         lacks_jobs ? fmt::format("{}: no folder concurrent_jobs_J/ring_size_R in it", request.jobs)
-                    : fmt::format("--only: no scenario's name has \"{}\" in it", request.only)});
+         lacks_jobs
+             ? fmt::format("--jobs: {} has no folder concurrent_jobs_J/ring_size_R", request.jobs)
+             : fmt::format("--only: no scenario has \"{}\" in its name", request.only)});
   }
   const Interrupt interrupt;
   std::vector<Row> rows;
   {
-    Progress progress("foresight", static_cast<int>(scenarios.size()));
+    Progress progress("prediction", static_cast<int>(scenarios.size()));
     for (const Scenario& scenario : scenarios) {
       progress.Next(scenario.name);
       auto row = RunSeeds(scenario, request, [&interrupt] { return interrupt.IsRequested(); });
@@ -291,28 +292,40 @@ int RunForesight(const Request& request) {
   return 0;
 }
 
-}  // namespace
-
-void AddPredictionReplay(CLI::App& simulate, int& exit_code) {
+CLI::App* AddReplay(CLI::App& simulate, const std::string& name, const std::string& help,
+                    int& exit_code) {
   auto request = std::make_shared<Request>();
-  CLI::App* command = simulate.add_subcommand("foresight",
-                                              "Jobs of many kinds with plans made ahead and "
-                                              "without: how many starts find a plan ready, how "
-                                              "good it is, how far off predictions are");
+  CLI::App* command = simulate.add_subcommand(name, help);
   command->add_option("--jobs", request->jobs,
-                      "Also these: folder with concurrent_jobs_J/ring_size_R/job_N-MODEL.txt");
-  command->add_option("--iterations", request->iterations, "Of each job; the first 3 do not count")
+                      "Folder of more jobs: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt");
+  command
+      ->add_option("--iterations", request->iterations,
+                   "Iterations of each job; the first 3 are warm-up")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000));
   command
       ->add_option("--seeds", request->seeds,
-                   "Each scenario so often, all of it in one row; those of half the spines ten "
-                   "times as often")
+                   "Number of random seeds, whose runs make one row; scenarios with half the "
+                   "spines are run with ten times as many")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000}));
-  command->add_option("--only", request->only, "Scenarios whose name has this in it");
-  command->add_flag("--json", request->json, "One JSON object on standard output");
-  command->callback([request, &exit_code] { exit_code = RunForesight(*request); });
+  command->add_option("--only", request->only, "Run only the scenarios with this text in the name");
+  command->add_flag("--json", request->json, "Print one JSON object on standard output");
+  command->callback([request, &exit_code] { exit_code = RunPrediction(*request); });
+  return command;
+}
+
+}  // namespace
+
+void AddPredictionReplay(CLI::App& simulate, int& exit_code) {
+  AddReplay(simulate, "prediction",
+            "Measure prediction on many kinds of jobs: precomputed starts, their quality, and the "
+            "errors of predictions",
+            exit_code);
+  AddReplay(simulate, "foresight", "Deprecated spelling of `simulate prediction`", exit_code)
+      ->group("");
 }
 
 }  // namespace espalier::cli

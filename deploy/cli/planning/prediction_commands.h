@@ -6,8 +6,9 @@ class App;
 
 namespace espalier::cli {
 
-// `simulate foresight`: jobs of many kinds with plans made ahead and without, as one table. As
-// AddSimulateCommands, of whose command it is a part.
+// Adds `prediction` to the command `simulate`: replays many kinds of jobs with precomputed starts
+// and without, and prints one table. `foresight` is its deprecated spelling. Contract: as
+// AddSimulateCommands.
 void AddPredictionReplay(CLI::App& simulate, int& exit_code);
 
 }  // namespace espalier::cli

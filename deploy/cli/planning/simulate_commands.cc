@@ -104,8 +104,8 @@ io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run, const 
                   {"time", fmt::format("{:.1f}", TypicalMicroseconds(run.assignment_seconds))}});
 }
 
-// Runs of one algorithm with several seeds: those with the least, the middle and the greatest
-// all-reduce time of the job.
+// Adds three rows for each job: of the runs of one algorithm with several seeds, those with the
+// least, the median and the greatest all-reduce time of the job.
 void AddSeedRows(const Workload& workload, std::vector<const SchemeRun*> runs,
                  std::vector<io::JsonValue>& rows) {
   const std::string name(AlgorithmName(runs.front()->scheme.algorithm));
@@ -192,26 +192,29 @@ int RunSimulate(const Request& request) {
 void AddPaper(CLI::App& group, int& exit_code) {
   auto request = std::make_shared<PaperRequest>();
   CLI::App* command = group.add_subcommand(
-      "paper", "The evaluation of \"Routing for Large ML Models\": quality table, figures 4 to 8");
+      "paper",
+      "Repeat the evaluation of \"Routing for Large ML Models\": quality table, figures 4 to 8");
   command
       ->add_option("--jobs", request->jobs,
                    "Folder with concurrent_jobs_J/ring_size_R/job_N-MODEL.txt")
       ->required();
   command
       ->add_option("-o,--output", request->output,
-                   "Folder for evaluation.md, evaluation.json and the figures (SVG)")
+                   "Folder to write evaluation.md, evaluation.json and the figures (SVG) to")
       ->required();
-  command->add_option("--seeds", request->seeds, "Seeds of ecmp")
+  command->add_option("--seeds", request->seeds, "Number of random seeds that ecmp is run with")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, kMaxSeeds));
-  command->add_flag("--ilp", request->with_ilp, "Also the integer program (needs cbc; slow)");
-  command->add_flag("--json", request->json, "The results as one JSON object, on standard output");
+  command->add_flag("--ilp", request->with_ilp,
+                    "Run the integer program, too (slow; needs cbc of Debian's coinor-cbc)");
+  command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->callback([request, &exit_code] {
     const Interrupt interrupt;
     const auto done = EvaluatePaper(*request, [&interrupt] { return interrupt.IsRequested(); });
     exit_code = done ? 0 : io::ReportError(done.error());
     if (!done) return;
-    // All that they show is written: to lack what draws is no failure.
+    // The results are written: figures that cannot be drawn are no failure.
     const auto drawn = DrawFigures(request->output);
     if (!drawn) fmt::print(stderr, "espalier: {}\n", drawn.error().message);
   });
@@ -222,36 +225,47 @@ void AddPaper(CLI::App& group, int& exit_code) {
 void AddSimulateCommands(CLI::App& app, int& exit_code) {
   auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand(
-      "simulate", "Training jobs on a fabric, flow by flow, under schemes of path assignment");
-  CLI::Option* topology = command->add_option("--topology", request->topology, "Topology file");
+      "simulate",
+      "Simulate training jobs on a fabric, flow by flow, under algorithms of path assignment");
+  CLI::Option* topology =
+      command->add_option("--topology", request->topology, "Topology file (required)");
   CLI::Option* jobs = command->add_option(
-      "--jobs", request->jobs, "Job file (JSON, or floodns's .txt), or a folder of them");
+      "--jobs", request->jobs,
+      "Job file (JSON, or a .txt of the simulator floodns) or folder of job files (required)");
   command
       ->add_option("--algorithm", request->algorithms,
-                   "greedy, optimal, annealing, ilp, ecmp, ideal; several with commas; all (but "
-                   "ilp)")
+                   "Algorithms, separated by commas: greedy, optimal, annealing, ilp, ecmp, ideal; "
+                   "or all, which leaves ilp out")
+      ->type_name("NAMES")
       ->capture_default_str();
   command
       ->add_option("--failed-spines", request->failed_spines,
-                   "The last N spines are out of service")
+                   "Number of spines, counted from the last one, that are out of service")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--split", request->split, "Paths a flow is split over")
+  command->add_option("--split", request->split, "Number of subflows that each flow is split into")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(1U, controller::kMaxSubflows));
-  command->add_option("--seeds", request->seeds, "Seeds of ecmp")
+  command->add_option("--seeds", request->seeds, "Number of random seeds that ecmp is run with")
+      ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, kMaxSeeds));
   command
       ->add_option("--live-flows", request->live_flows,
-                   "Which flows are assigned paths: open (also those between two rounds) or "
-                   "unfinished")
+                   "Flows that are assigned paths: open (connections between two rounds, too) or "
+                   "unfinished (only while they have bytes to send)")
       ->capture_default_str()
       ->check(CLI::IsMember({"open", "unfinished"}));
-  command->add_flag("--json", request->json, "One JSON object on standard output");
+  command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
   AddPredictionReplay(*command, exit_code);
+  // After the subcommands, as they would take it over.
+  command->footer(
+      "Examples:\n"
+      "  espalier simulate --topology fabric.json --jobs jobs.json --algorithm optimal,ecmp");
   command->callback([request, command, topology, jobs, &exit_code] {
     if (!command->get_subcommands().empty()) return;
     for (const CLI::Option* option : {topology, jobs}) {

@@ -6,10 +6,11 @@ class App;
 
 namespace espalier::cli {
 
-// `simulate --topology FILE --jobs DIR|FILE` (training jobs under one or several schemes of path
-// assignment) and `simulate paper --jobs DIR` (the evaluation of Routing for Large ML Models:
-// quality table and figures 4 to 8). Sets exit_code when a command has run: 0 done, 1 failed or
-// interrupted, 2 bad usage or input. app and exit_code must outlive the parsing.
+// Adds `simulate --topology FILE --jobs DIR|FILE` (training jobs under one or several algorithms of
+// path assignment), `simulate paper --jobs DIR` (the evaluation of Routing for Large ML Models:
+// quality table and figures 4 to 8) and `simulate prediction`. A command sets exit_code when it has
+// run: 0 done, 1 failed or interrupted, 2 bad usage or input. app and exit_code must outlive the
+// parsing.
 void AddSimulateCommands(CLI::App& app, int& exit_code);
 
 }  // namespace espalier::cli

@@ -23,7 +23,7 @@ namespace {
 constexpr int kMscclSlots = 2;
 constexpr int kMaxSlots = 1 << 20;
 
-// Says what is wrong with a program, by the name of its file.
+// Reports what is wrong with the program of a file, and returns the exit code.
 int Refuse(const std::string& file, const Violation& violation) {
   fmt::print(stderr, "espalier: {}: {}\n", file, violation.message);
   return io::kExitFailed;
@@ -36,7 +36,8 @@ Result<std::string> Format(const Program& program, const std::string& form, int 
   const Verdict verdict = Verify(program, {.fifo_slots = kMscclSlots});
   if (verdict.violation) {
     return Fail(ErrorCode::kUnsupported,
-                fmt::format("with MSCCL's {} slots: {}", kMscclSlots, verdict.violation->message));
+                fmt::format("with the {} slots of a connection in MSCCL: {}", kMscclSlots,
+                            verdict.violation->message));
   }
   return FormatMscclXml(program);
 }
@@ -64,7 +65,7 @@ int Make(MakeRequest request) {
 }
 
 std::string ListAlgorithms() {
-  std::string text = "Algorithms (options beyond --ranks):\n";
+  std::string text = "Algorithms, with their options beyond --ranks:\n";
   for (const auto& one : algorithms::Algorithms()) {
     text += fmt::format("  {:<32} {}{}\n", one.name, one.summary,
                         one.takes.empty() ? "" : fmt::format(" ({})", one.takes));
@@ -73,28 +74,47 @@ std::string ListAlgorithms() {
 }
 
 void AddMake(CLI::App& group, int& exit_code) {
-  auto* command = group.add_subcommand("make", "Make the program of a known algorithm");
+  auto* command = group.add_subcommand("make", "Make the program of an algorithm");
   command->footer(ListAlgorithms());
   auto request = std::make_shared<MakeRequest>();
   auto& options = request->options;
-  command->add_option("algorithm", request->algorithm, "Its name")->required();
-  command->add_option("--ranks", options.ranks, "Number of ranks")->required();
-  command->add_option("--root", options.root, "Root of a broadcast, reduce or barrier");
-  command->add_option("--base", options.base, "Most members of a group of bcube");
-  command->add_option("--ranks-per-node", options.ranks_per_node, "Ranks of one node (0: all)");
-  command->add_option("--pieces", options.pieces, "Pieces of what is pipelined (0: as it likes)");
-  command->add_option("--steps", options.steps, "Steps of pairwise-exchange (0: lg of the ranks)");
-  command->add_option("--counts", options.counts, "Chunks of each rank of a reduce-scatter")
+  const auto add_number = [command](const std::string& name, int& number, const char* type,
+                                    const std::string& help) {
+    return command->add_option(name, number, help)->type_name(type);
+  };
+  command->add_option("ALGORITHM", request->algorithm, "Name of the algorithm, as listed below")
+      ->required();
+  add_number("--ranks", options.ranks, "COUNT", "Number of ranks")->required();
+  add_number("--root", options.root, "RANK", "Root of a broadcast, reduce or barrier (default: 0)");
+  add_number("--base", options.base, "COUNT",
+             "Upper bound on the members of a group of bcube (default: 2)");
+  add_number("--ranks-per-node", options.ranks_per_node, "COUNT",
+             "Number of ranks of each node (default: 0, all ranks on one node)");
+  add_number("--pieces", options.pieces, "COUNT",
+             "Number of pieces that a pipelined algorithm cuts a rank's share into (default: 0, "
+             "chosen by the algorithm)");
+  add_number("--steps", options.steps, "COUNT",
+             "Number of steps of pairwise-exchange (default: 0, the binary logarithm of --ranks)");
+  command
+      ->add_option("--counts", options.counts,
+                   "Number of chunks of each rank of a reduce-scatter, such as 2,1,1,0 (default: 1 "
+                   "each)")
+      ->type_name("COUNT")
       ->delimiter(',');
-  command->add_option("--instances", options.instances, "Parts that move in parallel");
-  command->add_option("--fifo-depth", options.fifo_slots, "Messages that a connection holds")
+  add_number("--instances", options.instances, "COUNT",
+             "Number of equal parts that move in parallel on channels of their own (default: 1)");
+  add_number("--fifo-depth", options.fifo_slots, "COUNT",
+             "Number of messages that a connection holds (default: 2)")
       ->check(CLI::Range(1, kMaxSlots));
-  command->add_option("--placement", request->placement, "Buffers of the calls that it serves")
+  command
+      ->add_option("--placement", request->placement,
+                   "Buffer placement of the calls that the program serves (default: both if the "
+                   "algorithm can without extra copies)")
       ->check(CLI::IsMember({"in-place", "out-of-place"}));
-  command->add_option("--to", request->form, "Form of the file")
+  command->add_option("--to", request->form, "Format to write")
       ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
       ->capture_default_str();
-  command->add_option("-o,--output", request->output, "File to write instead of standard output");
+  command->add_option("-o,--output", request->output, "File to write (default: standard output)");
   command->callback([request, &exit_code] { exit_code = Make(*request); });
 }
 
@@ -137,11 +157,12 @@ int VerifyFile(const FileRequest& request) {
     return verdict.violation ? io::kExitFailed : 0;
   }
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
-  fmt::print("{}: right: {} of {} ranks, FIFO depth {} suffices{}{}\n", request.file,
-             CollectiveKindName(program->collective.kind), program->collective.ranks,
-             verdict.needed_slots,
-             verdict.same_bits ? "" : ", bits of floating point differ between ranks",
-             verdict.has_postcondition ? "" : "; what it computes is not said, so not checked");
+  fmt::print(
+      "{}: correct: {} of {} ranks, FIFO depth {} suffices{}{}\n", request.file,
+      CollectiveKindName(program->collective.kind), program->collective.ranks, verdict.needed_slots,
+      verdict.same_bits ? "" : ", results are not bit-identical on all ranks",
+      verdict.has_postcondition ? ""
+                                : "; the file does not specify the result, which was not checked");
   return 0;
 }
 
@@ -159,7 +180,7 @@ void ShowText(const Program& program, const Verdict& verdict) {
   fmt::print("channels     {}\nblocks       at most {} a rank\nsteps        {} of all ranks\n",
              CountChannels(program), most_blocks, CountSteps(program));
   if (verdict.violation) {
-    fmt::print("wrong        {}\n", verdict.violation->message);
+    fmt::print("incorrect    {}\n", verdict.violation->message);
     return;
   }
   const Cost cost = MeasureCost(program);
@@ -210,8 +231,12 @@ int ConvertFile(const FileRequest& request) {
 CLI::App* AddFileCommand(CLI::App& group, const char* name, const char* help,
                          const std::shared_ptr<FileRequest>& request) {
   auto* command = group.add_subcommand(name, help);
-  command->add_option("file", request->file, "Program: JSON, or XML of MSCCL or RCCL")->required();
-  command->add_option("--fifo-depth", request->fifo_slots, "Messages that a connection holds")
+  command->add_option("FILE", request->file, "Program file: JSON, or XML of MSCCL or RCCL")
+      ->required();
+  command
+      ->add_option("--fifo-depth", request->fifo_slots,
+                   "Number of messages that a connection holds")
+      ->type_name("COUNT")
       ->check(CLI::Range(1, kMaxSlots))
       ->capture_default_str();
   return command;
@@ -220,7 +245,8 @@ CLI::App* AddFileCommand(CLI::App& group, const char* name, const char* help,
 }  // namespace
 
 void AddProgramCommands(CLI::App& app, int& exit_code) {
-  auto* group = app.add_subcommand("program", "Collective programs: make, verify, show, convert");
+  auto* group =
+      app.add_subcommand("program", "Make, verify, show, convert and run collective programs");
   group->require_subcommand(1);
   AddMake(*group, exit_code);
   const auto add = [&](const char* name, const char* help, int (*run)(const FileRequest&)) {
@@ -230,20 +256,22 @@ void AddProgramCommands(CLI::App& app, int& exit_code) {
     return std::pair(command, request);
   };
   for (const auto& [command, request] :
-       {add("verify", "Verify that a program is right in every interleaving", VerifyFile),
+       {add("verify", "Verify that a program is correct in every interleaving", VerifyFile),
         add("show", "Show what a program does and costs", ShowFile)}) {
-    command->add_flag("--json", request->json, "One JSON object");
+    command->add_flag("--json", request->json, "Print one JSON object on standard output");
   }
   const auto [convert, request] =
-      add("convert", "Verify a program and write it in another form", ConvertFile);
-  convert->add_option("--to", request->form, "Form to write")
+      add("convert", "Verify a program and write it in another format", ConvertFile);
+  convert->add_option("--to", request->form, "Format to write")
       ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
       ->required();
   convert
       ->add_option("--ranks-per-node", request->ranks_per_node,
-                   "Ranks of one node (mscclpp-json; 0: all)")
+                   "Number of ranks of each node, for mscclpp-json (default: 0, all ranks on one "
+                   "node)")
+      ->type_name("COUNT")
       ->check(CLI::NonNegativeNumber);
-  convert->add_option("-o,--output", request->output, "File to write instead of standard output");
+  convert->add_option("-o,--output", request->output, "File to write (default: standard output)");
 }
 
 }  // namespace espalier::program

@@ -24,7 +24,7 @@ std::span<const KindEntry> KindTable() {
 
       {"simulate paper", "--jobs", ArgumentKind::kFolder},
       {"simulate paper", "--output", ArgumentKind::kFolder},
-      {"simulate foresight", "--jobs", ArgumentKind::kFolder},
+      {"simulate prediction", "--jobs", ArgumentKind::kFolder},
       {"reference", "--output", ArgumentKind::kFolder},
       {"forest", "--ranks", ArgumentKind::kFile},
 
@@ -44,7 +44,6 @@ std::span<const KindEntry> KindTable() {
       {"", "--workload", ArgumentKind::kFile},
       {"", "FILE", ArgumentKind::kFile},
       {"", "FOREST", ArgumentKind::kFile},
-      {"", "file", ArgumentKind::kFile},
   };
   return kTable;
 }

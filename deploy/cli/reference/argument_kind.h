@@ -5,34 +5,34 @@
 
 namespace espalier::cli {
 
-// What the value of an argument names, where a shell can offer values for it.
+// What the value of an argument names, if a shell can offer values for it.
 enum class ArgumentKind {
-  kText,  // anything else
+  kText,  // anything else: a shell offers nothing
   kFile,
   kFolder,
-  // Of the running controller:
+  // Names that the running controller knows:
   kLink,
   kNode,
   kFlow,
   kJob,
-  kTreeJob,  // that `job start` started
+  kTreeJob,  // a job that `job start` started
   kPolicy,
   kAgent,
 };
 
-// That the values of an argument ("--topology", "FILE") are of a kind.
+// Says that the values of an argument ("--topology", "FILE") are of a kind.
 struct KindEntry {
   std::string_view command;  // "fail link"; "": every command
   std::string_view argument;
   ArgumentKind kind;
 };
 
-// The definitions of the commands do not say what their arguments name: this table does. Of several
-// entries that fit the first holds. A test looks for entries that name nothing.
+// The kinds of all arguments, which the definitions of the commands do not tell. The first entry
+// that matches an argument holds. A test finds entries that match no argument.
 std::span<const KindEntry> KindTable();
 ArgumentKind KindOf(std::string_view command, std::string_view argument);
 
-// What stands for a value of it in a synopsis: "FILE"; "" for kText.
+// Returns the placeholder of a value in a synopsis, such as "FILE"; "" for kText.
 std::string_view Placeholder(ArgumentKind kind);
 
 }  // namespace espalier::cli

@@ -5,27 +5,30 @@
 
 namespace espalier::cli {
 
-// What holds for all commands, and their definitions do not say.
+// Facts that hold for all commands and that their definitions do not tell.
 struct Fact {
   std::string_view name;
   std::string_view text;
 };
 
 inline constexpr std::array kExitCodes = {
-    Fact{"0", "Done, also where there was nothing to do."},
+    Fact{"0", "Done, or there was nothing to do."},
     Fact{"1", "Refused or failed."},
     Fact{"2", "Bad usage or bad input."},
 };
 
 inline constexpr std::array kEnvironment = {
-    Fact{"ESPALIER_CONTROLLER",
-         "The controller's API, where --controller is not given; without either, "
-         "unix:/run/espalier-controller/controller.sock."},
-    Fact{"ESPALIER_TOKEN", "The token for a controller at host:port."},
-    Fact{"ESPALIER_TOKEN_FILE", "A file with that token."},
+    Fact{
+        "ESPALIER_CONTROLLER",
+        "Address of the controller's API (default: unix:/run/espalier-controller/controller.sock). "
+        "The option --controller takes precedence."},
+    Fact{"ESPALIER_TOKEN", "Access token for a controller at HOST:PORT."},
+    Fact{
+        "ESPALIER_TOKEN_FILE",
+        "File with the access token. $ESPALIER_TOKEN and the option --token-file take precedence."},
     Fact{"ESPALIER_CA_FILE",
-         "The certificates (PEM) of authorities to believe over https; without it, those of the "
-         "system."},
+         "CA bundle (PEM) that verifies the server's certificate over https (default: the "
+         "system's). The option --ca takes precedence."},
 };
 
 inline constexpr std::array kExamples = {

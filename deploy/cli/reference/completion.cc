@@ -93,7 +93,7 @@ class Reader {
     }
     for (const char* name : {"-h", "--help"}) {
       if (std::string_view(name).starts_with(completion.partial)) {
-        completion.candidates.push_back({name, "Print what the command does and takes"});
+        completion.candidates.push_back({name, "Print the help of the command"});
       }
     }
   }
@@ -104,7 +104,7 @@ class Reader {
       if (!choice.starts_with(completion.partial)) continue;
       completion.candidates.push_back({completion.before + choice, ""});
     }
-    // A list of names: the last of them goes on.
+    // In a list of names, complete the last one.
     const bool is_path =
         argument.kind == ArgumentKind::kFile || argument.kind == ArgumentKind::kFolder;
     const std::size_t comma = completion.partial.rfind(',');

@@ -13,10 +13,10 @@ struct Candidate {
   std::string help;
 };
 
-// How the last word of a command line could go on.
+// The ways to complete the last word of a command line.
 struct Completion {
   std::vector<Candidate> candidates;  // whole words
-  // Besides: values of this kind that start with `partial`, each behind `before`, which is the part
+  // In addition: values of this kind that start with `partial`, each preceded by `before`, the part
   // of the word that stays ("--ranks=h0,").
   ArgumentKind kind = ArgumentKind::kText;
   std::string before;
@@ -25,13 +25,13 @@ struct Completion {
   std::map<std::string, std::string> given;
 };
 
-// words: those behind the tool's name; the last is the one to go on with, and may be empty. What
-// follows a wrong word is read as well as it can be.
+// Completes the last of `words`, which may be empty. `words` are those after the tool's name. Words
+// that no definition matches are skipped.
 Completion Complete(const Command& root, const std::vector<std::string>& words);
 
-// Whether a name may be offered to a shell. Names come from hosts and from other users: one
-// with a character that a shell or a terminal could take for more than itself is not offered, nor
-// one that does not begin with a letter or a digit.
+// Returns whether a name is safe to offer to a shell. Names come from hosts and from other users,
+// so that a safe name begins with a letter or a digit and has no character that is special to a
+// shell or a terminal.
 bool IsSafeName(std::string_view name);
 
 }  // namespace espalier::cli

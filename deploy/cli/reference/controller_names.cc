@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxNames = 10'000;
 
-// Where the API has the names of a kind: GET `target`, the member `key` of the items of `array`.
+// Where the API has the names of a kind: the member `key` of the items of `array` of GET `target`.
 struct NameSource {
   ArgumentKind kind;
   std::string_view target;
@@ -46,7 +46,7 @@ std::vector<std::string> AskNames(const Session& session, ArgumentKind kind,
     if (!response || response->status != 200) break;
     const auto page = io::ParseJson(response->body, "answer");
     const io::JsonValue* items = page ? page->Find(source->array) : nullptr;
-    // A later page of two arrays may have none of the first.
+    // A page of an answer with two arrays may lack the first one.
     if (items == nullptr || items->items.empty()) break;
     for (const io::JsonValue& item : items->items) {
       const io::JsonValue* name = item.Find(source->key);

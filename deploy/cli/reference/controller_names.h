@@ -10,9 +10,9 @@
 
 namespace espalier::cli {
 
-// The names of a kind that start with `partial` and are safe to offer (IsSafeName), as the running
-// controller knows them, in its order. Nothing is printed: where no controller answers within
-// `limit`, or answers with anything else than a list, there are none, or those that came before.
+// Asks the running controller for the names of a kind that start with `partial` and are safe to
+// offer (IsSafeName), in the controller's order. Prints nothing. If the controller does not answer
+// within `limit`, or answers with anything but a list, returns the names received until then.
 std::vector<std::string> AskNames(const Session& session, ArgumentKind kind,
                                   std::string_view partial, Duration limit);
 

@@ -7,7 +7,7 @@
 
 namespace espalier::cli {
 
-// The whole reference as one Markdown page (docs/cli.md).
+// Formats the whole reference as one Markdown page (docs/cli.md).
 std::string FormatMarkdown(const Command& root);
 
 struct ManPage {
@@ -15,7 +15,7 @@ struct ManPage {
   std::string text;       // mdoc(7)
 };
 
-// One page for the tool and one for each command. date: "November 21, 2026".
+// Formats one page for the tool and one for each command. `date` is like "November 21, 2026".
 std::vector<ManPage> FormatManPages(const Command& root, const std::string& date);
 
 }  // namespace espalier::cli

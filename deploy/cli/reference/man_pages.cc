@@ -8,8 +8,8 @@
 namespace espalier::cli {
 namespace {
 
-// A line of text or an argument of a macro, of which nothing is taken for a request, a macro or an
-// escape.
+// Escapes a line of text, or an argument of a macro, so that nothing in it is taken for a request,
+// a macro or an escape.
 std::string Escape(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -43,7 +43,7 @@ std::string Escape(std::string_view text) {
   return escaped;
 }
 
-// Sentences, each on a line of its own.
+// Puts each sentence on a line of its own.
 std::string Lines(std::string_view text) {
   std::string lines;
   while (!text.empty()) {
@@ -60,7 +60,7 @@ std::string Lines(std::string_view text) {
   return lines;
 }
 
-// Words that are no macros, even where they are called as one is.
+// Escapes words so that none is taken for a macro.
 std::string Words(std::string_view text) {
   std::string words = "\\&";
   for (const char c : Escape(text)) {
@@ -86,7 +86,7 @@ std::string Dashed(std::string name) {
   return name;
 }
 
-// "Fl o , Fl -output Ar FILE"
+// Formats the names and the value of an argument: "Fl o , Fl -output Ar FILE".
 std::string Macros(const Argument& argument) {
   if (argument.is_positional) {
     return "Ar " + Words(argument.names.front()) + (argument.is_repeatable ? " ..." : "");
@@ -134,7 +134,7 @@ std::string Item(const Argument& argument) {
   return text;
 }
 
-// What it is for, without a full stop.
+// The purpose of a command, without a full stop.
 std::string_view Purpose(const Command& root, const Command& command) {
   std::string_view purpose = command.help.empty() ? root.help : command.help;
   if (purpose.ends_with('.')) purpose.remove_suffix(1);
@@ -155,7 +155,7 @@ std::string Description(const Command& root, const Command& command) {
   text += ".Pp\nThe arguments are as follows:\n.Bl -tag -width Ds\n";
   for (const Argument& positional : command.positionals) text += Item(positional);
   for (const Argument& option : command.options) text += Item(option);
-  text += ".It Fl h , Fl -help\nPrint what the command does and takes, then exit.\n.El\n";
+  text += ".It Fl h , Fl -help\nPrint the help of the command, then exit.\n.El\n";
   if (!command.footer.empty()) text += Literal(command.footer);
   return text;
 }

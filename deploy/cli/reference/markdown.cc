@@ -8,7 +8,7 @@
 namespace espalier::cli {
 namespace {
 
-// In a cell of a table: no mark of the text is one of Markdown's.
+// Escapes the text of a cell of a table, so that nothing in it is Markdown.
 std::string Escape(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -74,8 +74,9 @@ std::string FormatMarkdown(const Command& root) {
   std::string text = fmt::format(
       "# The commands of `{0}`\n"
       "This page is written by `{0} reference markdown` from the definitions of the commands; do "
-      "not edit it.\nThe man page of a command, such as `man {0}-job-start`, says the same.\n\n"
-      "Every command has `-h` and `--help`, which print what it does and takes.\n\n"
+      "not edit it.\nEvery command has a man page with the same content, such as `man "
+      "{0}-job-start`.\n\n"
+      "Every command has `-h` and `--help`, which print its help.\n\n"
       "| exit code | meaning |\n|---|---|\n",
       root.name);
   for (const Fact& code : kExitCodes) text += fmt::format("| {} | {} |\n", code.name, code.text);

@@ -32,7 +32,7 @@ struct ReferenceRequest {
   std::string output;
 };
 
-// Of the pages: today, or what SOURCE_DATE_EPOCH says, for builds that are to be reproducible.
+// The date of the man pages: SOURCE_DATE_EPOCH, for reproducible builds, or today.
 std::string PageDate() {
   const char* const epoch = std::getenv("SOURCE_DATE_EPOCH");
   const std::time_t seconds =
@@ -42,14 +42,16 @@ std::string PageDate() {
 
 int WriteManPages(const Command& root, const std::string& folder) {
   if (folder.empty()) {
-    return io::ReportError({ErrorCode::kInvalidArgument,
-                            "there are many man pages: name a folder for them with --output"});
+    return io::ReportError(
+        {ErrorCode::kInvalidArgument,
+         "reference man: no folder to write the pages to (name one with --output)"});
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    return io::ReportError({ErrorCode::kPermissionDenied,
-                            fmt::format("cannot make the folder {}: {}", folder, error.message())});
+    return io::ReportError(
+        {ErrorCode::kPermissionDenied,
+         fmt::format("cannot create the folder {}: {}", folder, error.message())});
   }
   for (const ManPage& page : FormatManPages(root, PageDate())) {
     const int code =
@@ -69,7 +71,7 @@ int WriteReference(const CLI::App& app, const ReferenceRequest& request) {
   return io::WriteOutput(text, request.output);
 }
 
-// Whatever waits (a resolver of names, a file that is a pipe), a prompt waits no longer than this.
+// Ends the process after a time limit, so that nothing (a name resolver, a pipe) blocks a prompt.
 class WholeLimit {
  public:
   WholeLimit() : before_(std::signal(SIGALRM, [](int) { ::_exit(0); })) {
@@ -110,21 +112,23 @@ void PrintCompletion(const CLI::App& app, const std::vector<std::string>& words)
 
 void AddReferenceCommands(CLI::App& app, int& exit_code) {
   CLI::App* reference = app.add_subcommand(
-      "reference", "Write the reference of all commands, or completion for a shell");
+      "reference", "Write the reference of all commands, or the completion script of a shell");
   const auto request = std::make_shared<ReferenceRequest>();
-  reference->add_option("FORM", request->form, "What to write")
+  reference->add_option("FORM", request->form, "Document or shell to write for")
       ->check(CLI::IsMember({"markdown", "man", "bash", "zsh", "fish"}))
       ->required();
   reference->add_option(
       "-o,--output", request->output,
-      "File to write instead of standard output; for man the folder of the pages");
+      "File to write (default: standard output); for man, the folder of the pages");
   reference->callback([&app, request, &exit_code] { exit_code = WriteReference(app, *request); });
 
   CLI::App* complete = app.add_subcommand(
-      "complete", "List how a command line could go on; for the scripts of `reference`");
+      "complete",
+      "List the completions of a command line, for the scripts of `espalier reference`");
   complete->group("");
   const auto words = std::make_shared<std::vector<std::string>>();
-  complete->add_option("WORD", *words, "After --: the words behind `espalier`; the last goes on");
+  complete->add_option("WORD", *words,
+                       "Words after `espalier`, preceded by --; the last one is completed");
   complete->callback([&app, words, &exit_code] {
     PrintCompletion(app, *words);
     exit_code = 0;

@@ -4,10 +4,9 @@
 
 namespace espalier::cli {
 
-// Completion for each shell. A script hands the words of the line to `espalier complete`, which
-// answers with a candidate a line, a tab and its help behind it where there is one, or with the
-// line ":file" or ":folder", for names of the shell's own. No script evaluates what it is
-// answered.
+// The completion scripts of the shells. A script passes the words of the line to `espalier
+// complete`, which prints a candidate a line, followed by a tab and its help if there is one, or
+// the line ":file" or ":folder" for names that the shell completes. No script evaluates the answer.
 std::string_view BashScript();
 std::string_view ZshScript();
 std::string_view FishScript();

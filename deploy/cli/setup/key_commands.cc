@@ -32,7 +32,7 @@ struct Arguments {
 };
 using ArgumentsPtr = std::shared_ptr<Arguments>;
 
-// What a command does with the folder, once it is open; its error, if any, ends the command.
+// What a command does with the open folder. An error ends the command.
 using Command = std::function<Result<void>(KeyFolder& folder, const Arguments& arguments)>;
 
 int RunOn(const Arguments& arguments, const Command& command) {
@@ -44,7 +44,7 @@ int RunOn(const Arguments& arguments, const Command& command) {
   return done.error().code == ErrorCode::kAlreadyExists ? io::kExitFailed : code;
 }
 
-// The agents of a topology: the hosts of its NICs and of its compute nodes.
+// Returns the agents of a topology: the hosts of its NICs and of its compute nodes.
 Result<std::vector<std::string>> HostsOf(const std::string& topology_file) {
   const Result<fabric::Topology> topology = io::ReadTopologyFile(topology_file);
   if (!topology) return tl::unexpected<Error>(topology.error());
@@ -57,7 +57,9 @@ Result<std::vector<std::string>> HostsOf(const std::string& topology_file) {
 }
 
 void TellToReload() {
-  fmt::print(stderr, "a running controller learns of it by SIGHUP (systemctl reload)\n");
+  fmt::print(stderr,
+             "reload the controller for this to take effect (espalier reload, or systemctl reload "
+             "espalier-controller)\n");
 }
 
 Result<void> MakeKeys(KeyFolder& folder, const Arguments& arguments) {
@@ -88,13 +90,13 @@ Result<void> RotateController(KeyFolder& folder, bool finish) {
     if (!prepared) return prepared;
     fmt::print("{}\n", folder.PathOf("controller.pub"));
     fmt::print(stderr,
-               "give controller.pub to all agents and reload them; then: espalier keys rotate "
+               "copy controller.pub to all agents and reload them, then run: espalier keys rotate "
                "--controller --finish\n");
     return {};
   }
   Result<void> finished = folder.FinishController();
   if (finished)
-    fmt::print(stderr, "restart the controller: agents take its new key by themselves\n");
+    fmt::print(stderr, "restart the controller; agents accept its new key without a restart\n");
   return finished;
 }
 
@@ -104,7 +106,8 @@ Result<void> RotateKeys(KeyFolder& folder, const Arguments& arguments) {
   const Result<WallTime> old_until = ParseWallTime(arguments.overlap, now);
   if (!old_until) return tl::unexpected<Error>(old_until.error());
   if (arguments.names.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "name the agents, or --controller");
+    return Fail(ErrorCode::kInvalidArgument,
+                "nothing to rotate (write names of agents, or --controller)");
   }
   for (const std::string& name : arguments.names) {
     Result<std::string> file = folder.RotateAgent(name, *old_until, now);
@@ -168,7 +171,7 @@ Result<void> MakeToken(KeyFolder& folder, const Arguments& arguments) {
   Result<std::string> token = folder.MakeToken(arguments.names.front(), *role, until, now);
   if (!token) return Propagate(token);
   fmt::print("{}\n", *token);
-  fmt::print(stderr, "this is the only time that it is shown\n");
+  fmt::print(stderr, "store the token: it is not shown again\n");
   TellToReload();
   return {};
 }
@@ -211,7 +214,7 @@ class Group {
 
   CLI::App* Add(const std::string& name, const std::string& help, Command command) {
     CLI::App* added = group_->add_subcommand(name, help);
-    added->add_option("--keys", arguments_->folder, "The controller's key_folder")
+    added->add_option("--keys", arguments_->folder, "Folder of keys, the controller's key_folder")
         ->capture_default_str();
     added->callback([arguments = arguments_, command = std::move(command), &code = exit_code_] {
       code = RunOn(*arguments, command);
@@ -227,40 +230,61 @@ class Group {
 };
 
 void AddKeys(CLI::App& app, int& exit_code) {
-  Group keys(app, exit_code, "keys", "Who may connect to the controller, and who it is");
+  Group keys(app, exit_code, "keys",
+             "Make, rotate, revoke and list the keys of controller and agents");
   Arguments& arguments = keys.arguments();
   CLI::App* make = keys.Add(
-      "make", "The controller's key, where it has none, and one for each agent named", MakeKeys);
-  make->add_option("AGENT", arguments.names, "Names of agents: those of the topology's hosts");
-  make->add_option("--topology", arguments.topology, "All of its hosts that have no key");
-  CLI::App* rotate = keys.Add("rotate", "A new key, beside the old one for a while", RotateKeys);
+      "make", "Make a key for each agent, and the controller's key if it has none", MakeKeys);
+  make->add_option("AGENT", arguments.names,
+                   "Names of agents, which are the names of hosts in the topology");
+  make->add_option("--topology", arguments.topology,
+                   "Topology file: make keys for all of its hosts that have none");
+  make->footer(
+      "Examples:\n  espalier keys make h0 h1\n  espalier keys make --topology topology.json");
+  CLI::App* rotate =
+      keys.Add("rotate", "Make a new key, and keep the old one valid for a while", RotateKeys);
   rotate->add_option("AGENT", arguments.names, "Names of agents");
-  rotate->add_option("--overlap", arguments.overlap, "How long the old one is still good")
+  rotate
+      ->add_option("--overlap", arguments.overlap,
+                   "Time until which the old key stays valid: +1d, +6h or 2026-11-21T18:00Z")
+      ->type_name("TIME")
       ->capture_default_str();
-  rotate->add_flag("--controller", arguments.controller, "The controller's, in two steps");
-  rotate->add_flag("--finish", arguments.finish, "The second step: all agents know the next key");
-  keys.Add("revoke", "An agent's keys are good no longer", RevokeKeys)
+  rotate->add_flag("--controller", arguments.controller,
+                   "Rotate the controller's key: make the next key, for agents to learn");
+  rotate->add_flag("--finish", arguments.finish,
+                   "Finish --controller: the next key, which all agents know, becomes the "
+                   "controller's");
+  rotate->footer(
+      "Examples:\n  espalier keys rotate h0 --overlap +1d\n  espalier keys rotate --controller\n"
+      "  espalier keys rotate --controller --finish");
+  keys.Add("revoke", "Revoke the keys of agents", RevokeKeys)
       ->add_option("AGENT", arguments.names, "Names of agents")
       ->required();
-  keys.Add("list", "All agents' keys", ListKeys)
-      ->add_flag("--json", arguments.json, "One JSON object on standard output");
+  keys.Add("list", "List the keys of all agents", ListKeys)
+      ->add_flag("--json", arguments.json, "Print one JSON object on standard output");
 }
 
 void AddTokens(CLI::App& app, int& exit_code) {
-  Group tokens(app, exit_code, "token", "Who may use the controller's HTTP API, and for what");
+  Group tokens(app, exit_code, "token",
+               "Make, revoke and list the access tokens of the controller's HTTP API");
   Arguments& arguments = tokens.arguments();
-  CLI::App* make = tokens.Add("make", "Print a new token", MakeToken);
-  make->add_option("NAME", arguments.names, "Whose it is: for the audit log")
+  CLI::App* make = tokens.Add("make", "Make an access token and print it", MakeToken);
+  make->add_option("NAME", arguments.names, "Name of the holder, for the audit log")
       ->expected(1)
       ->required();
-  make->add_option("--role", arguments.role, "viewer, operator or admin")->required();
-  make->add_option("--until", arguments.until, "It is good until then: +90d or 2027-01-01T00:00Z");
-  tokens.Add("revoke", "A token is good no longer", RevokeToken)
-      ->add_option("NAME", arguments.names, "Whose it is")
+  make->add_option("--role", arguments.role, "Role of the holder: viewer, operator or admin")
+      ->type_name("ROLE")
+      ->required();
+  make->add_option("--until", arguments.until,
+                   "Time at which the token expires: +90d or 2027-01-01T00:00Z (default: never)")
+      ->type_name("TIME");
+  make->footer("Examples:\n  espalier token make alice --role operator --until +90d");
+  tokens.Add("revoke", "Revoke an access token", RevokeToken)
+      ->add_option("NAME", arguments.names, "Name of the holder")
       ->expected(1)
       ->required();
-  tokens.Add("list", "Whose tokens there are", ListTokens)
-      ->add_flag("--json", arguments.json, "One JSON object on standard output");
+  tokens.Add("list", "List the holders of access tokens", ListTokens)
+      ->add_flag("--json", arguments.json, "Print one JSON object on standard output");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Arguments {
   bool json = false;
 };
 
-int Tell(const Arguments& arguments, const Result<Summary>& summary, std::string_view done) {
+int Print(const Arguments& arguments, const Result<Summary>& summary, std::string_view done) {
   if (!summary) {
     fmt::print(stderr, "espalier: {}\n", summary.error().message);
     return 1;
@@ -48,29 +48,33 @@ int Tell(const Arguments& arguments, const Result<Summary>& summary, std::string
 
 void AddStoreCommands(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* group = app.add_subcommand("store", "The file that keeps intents, audit log, events");
+  CLI::App* group = app.add_subcommand(
+      "store",
+      "Check, back up and restore the controller's store of intents, audit log and events");
   group->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& help) {
     CLI::App* command = group->add_subcommand(name, help);
-    command->add_option("--store", arguments->store, "The controller's state_file")
+    command->add_option("--store", arguments->store, "Store file, the controller's state_file")
         ->capture_default_str();
-    command->add_flag("--json", arguments->json, "One JSON object on standard output");
+    command->add_flag("--json", arguments->json, "Print one JSON object on standard output");
     return command;
   };
-  add("check", "Whether it is whole, and what is in it")->callback([arguments, &exit_code] {
-    exit_code = Tell(*arguments, controller::CheckStore(arguments->store), "whole");
-  });
-  CLI::App* backup = add("backup", "Copy it to a new file, also while the controller runs");
-  backup->add_option("FILE", arguments->file, "The new file")->required();
+  add("check", "Check that the store is intact, and print what it holds")
+      ->callback([arguments, &exit_code] {
+        exit_code = Print(*arguments, controller::CheckStore(arguments->store), "intact");
+      });
+  CLI::App* backup = add("backup", "Copy the store to a new file, even while the controller runs");
+  backup->add_option("FILE", arguments->file, "File to create")->required();
   backup->callback([arguments, &exit_code] {
     exit_code =
-        Tell(*arguments, controller::BackUpStore(arguments->store, arguments->file), "backed up");
+        Print(*arguments, controller::BackUpStore(arguments->store, arguments->file), "backed up");
   });
-  CLI::App* restore = add("restore", "Put a backup in its place; the controller must not run");
-  restore->add_option("FILE", arguments->file, "The backup")->required();
+  CLI::App* restore =
+      add("restore", "Replace the store by a backup, while the controller is stopped");
+  restore->add_option("FILE", arguments->file, "Backup file to restore")->required();
   restore->callback([arguments, &exit_code] {
     exit_code =
-        Tell(*arguments, controller::RestoreStore(arguments->store, arguments->file), "restored");
+        Print(*arguments, controller::RestoreStore(arguments->store, arguments->file), "restored");
   });
 }
 

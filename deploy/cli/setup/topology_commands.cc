@@ -29,7 +29,7 @@ using fabric::NodeKind;
 using fabric::Topology;
 using fabric::TopologySpec;
 
-// A bandwidth option: its text is kept, so that decimals stay exact.
+// A bandwidth option. Keeps the text, so that decimals stay exact.
 struct RateOption {
   std::string name;
   std::string text;
@@ -38,7 +38,14 @@ struct RateOption {
 void AddRate(CLI::App& command, RateOption& rate, std::string name, std::string text,
              const std::string& what) {
   rate = {"--" + std::move(name), std::move(text)};
-  command.add_option(rate.name, rate.text, what + ", Gbit/s (decimal)")->capture_default_str();
+  command.add_option(rate.name, rate.text, what + ", in Gbit/s (decimal number)")
+      ->type_name("GBPS")
+      ->capture_default_str();
+}
+
+// A required option for the size of a fabric.
+void AddCount(CLI::App& command, const std::string& name, int& count, const std::string& what) {
+  command.add_option(name, count, what)->type_name("COUNT")->required();
 }
 
 Result<BitsPerSecond> ReadRate(const RateOption& option) {
@@ -47,7 +54,7 @@ Result<BitsPerSecond> ReadRate(const RateOption& option) {
   return Fail(rate.error().code, option.name + ": " + rate.error().message);
 }
 
-// What one `make` command was given.
+// The options of one `make` command.
 template <typename Options>
 struct MakeRequest {
   Options options;
@@ -62,7 +69,7 @@ int WriteTopology(const Result<TopologySpec>& spec, const std::string& output) {
   return io::WriteOutput(io::FormatTopology(*spec), output);
 }
 
-// Reads the rates into the fields that they are for, then builds and writes.
+// Reads the rates into their fields, then builds and writes the topology.
 template <typename Options, typename Build>
 int RunMake(const MakeRequest<Options>& request,
             std::initializer_list<std::pair<const RateOption*, BitsPerSecond*>> rates,
@@ -79,14 +86,19 @@ void AddOutput(CLI::App& command, std::string& output) {
   command.add_option("-o,--output", output, "File to write (default: standard output)");
 }
 
+void AddLinkRates(CLI::App& command, RateOption& hosts, RateOption& switches) {
+  AddRate(command, hosts, "host-gbps", "100", "Bandwidth of a link to a host");
+  AddRate(command, switches, "fabric-gbps", "100", "Bandwidth of a link between switches");
+}
+
 void AddLeafSpine(CLI::App& make, int& exit_code) {
   auto request = std::make_shared<MakeRequest<fabric::LeafSpineOptions>>();
-  CLI::App* command = make.add_subcommand("leaf-spine", "Every leaf joined to every spine");
-  command->add_option("--spines", request->options.spines)->required();
-  command->add_option("--leaves", request->options.leaves)->required();
-  command->add_option("--hosts-per-leaf", request->options.hosts_per_leaf)->required();
-  AddRate(*command, request->host_rate, "host-gbps", "100", "Links to the hosts");
-  AddRate(*command, request->fabric_rate, "fabric-gbps", "100", "Links between switches");
+  CLI::App* command = make.add_subcommand("leaf-spine", "Connect every leaf to every spine");
+  AddCount(*command, "--spines", request->options.spines, "Number of spine switches");
+  AddCount(*command, "--leaves", request->options.leaves, "Number of leaf switches");
+  AddCount(*command, "--hosts-per-leaf", request->options.hosts_per_leaf,
+           "Number of hosts of each leaf");
+  AddLinkRates(*command, request->host_rate, request->fabric_rate);
   AddOutput(*command, request->output);
   command->callback([request, &exit_code] {
     fabric::LeafSpineOptions options = request->options;
@@ -99,10 +111,10 @@ void AddLeafSpine(CLI::App& make, int& exit_code) {
 
 void AddFatTree(CLI::App& make, int& exit_code) {
   auto request = std::make_shared<MakeRequest<fabric::FatTreeOptions>>();
-  CLI::App* command = make.add_subcommand("fat-tree", "Three tiers of switches with k ports each");
-  command->add_option("--k", request->options.k, "Ports of a switch (even)")->required();
-  AddRate(*command, request->host_rate, "host-gbps", "100", "Links to the hosts");
-  AddRate(*command, request->fabric_rate, "fabric-gbps", "100", "Links between switches");
+  CLI::App* command =
+      make.add_subcommand("fat-tree", "Connect three tiers of switches with k ports each");
+  AddCount(*command, "--k", request->options.k, "Number of ports of a switch (even)");
+  AddLinkRates(*command, request->host_rate, request->fabric_rate);
   AddOutput(*command, request->output);
   command->callback([request, &exit_code] {
     fabric::FatTreeOptions options = request->options;
@@ -115,15 +127,24 @@ void AddFatTree(CLI::App& make, int& exit_code) {
 
 void AddRails(CLI::App& make, int& exit_code) {
   auto request = std::make_shared<MakeRequest<fabric::RailOptions>>();
-  CLI::App* command = make.add_subcommand("rails", "Boxes of GPUs; NIC r of each box on leaf r");
-  command->add_option("--boxes", request->options.boxes)->required();
-  command->add_option("--rails", request->options.rails, "GPUs, NICs and leaves")
+  CLI::App* command =
+      make.add_subcommand("rails", "Connect boxes of GPUs in rails: NIC r of each box to leaf r");
+  AddCount(*command, "--boxes", request->options.boxes, "Number of boxes");
+  command
+      ->add_option("--rails", request->options.rails,
+                   "Number of leaves, and of GPUs and NICs of each box")
+      ->type_name("COUNT")
       ->capture_default_str();
-  command->add_option("--spines", request->options.spines, "0: the rails are not joined")
+  command
+      ->add_option("--spines", request->options.spines,
+                   "Number of spine switches (0: the rails are not connected)")
+      ->type_name("COUNT")
       ->capture_default_str();
-  AddRate(*command, request->host_rate, "nic-gbps", "400", "Links of the NICs");
-  AddRate(*command, request->fabric_rate, "fabric-gbps", "400", "Links between switches");
-  AddRate(*command, request->nvlink_rate, "nvlink-gbps", "3600", "GPU to the switch of its box");
+  AddRate(*command, request->host_rate, "nic-gbps", "400", "Bandwidth of a link to a NIC");
+  AddRate(*command, request->fabric_rate, "fabric-gbps", "400",
+          "Bandwidth of a link between switches");
+  AddRate(*command, request->nvlink_rate, "nvlink-gbps", "3600",
+          "Bandwidth of the link between a GPU and the switch of its box");
   AddOutput(*command, request->output);
   command->callback([request, &exit_code] {
     fabric::RailOptions options = request->options;
@@ -141,7 +162,7 @@ void AddBoxes(CLI::App& make, int& exit_code, const std::string& name, const std
   auto request = std::make_shared<MakeRequest<Options>>();
   request->options = options;
   CLI::App* command = make.add_subcommand(name, what);
-  command->add_option("--boxes", request->options.boxes)->required();
+  AddCount(*command, "--boxes", request->options.boxes, "Number of boxes");
   AddOutput(*command, request->output);
   command->callback([request, build, &exit_code] {
     exit_code = WriteTopology(build(request->options), request->output);
@@ -149,22 +170,26 @@ void AddBoxes(CLI::App& make, int& exit_code, const std::string& name, const std
 }
 
 void AddAccelerators(CLI::App& make, int& exit_code) {
-  AddBoxes<fabric::BoxOptions>(make, exit_code, "a100", "Boxes of 8 GPUs with NVSwitch, two rails",
-                               {}, fabric::BuildA100);
-  AddBoxes<fabric::BoxOptions>(make, exit_code, "h100", "Boxes of 8 GPUs with NVSwitch, one switch",
-                               {}, fabric::BuildH100);
-  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250", "Boxes of 16 GPUs with direct links",
-                                 {.half = false}, fabric::BuildMi250);
-  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250-half", "The first 8 GPUs of MI250 boxes",
-                                 {.half = true}, fabric::BuildMi250);
+  AddBoxes<fabric::BoxOptions>(make, exit_code, "a100",
+                               "Connect boxes of 8 GPUs with NVSwitch by two rails", {},
+                               fabric::BuildA100);
+  AddBoxes<fabric::BoxOptions>(make, exit_code, "h100",
+                               "Connect boxes of 8 GPUs with NVSwitch by one switch", {},
+                               fabric::BuildH100);
+  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250",
+                                 "Connect boxes of 16 GPUs with direct links", {.half = false},
+                                 fabric::BuildMi250);
+  AddBoxes<fabric::Mi250Options>(make, exit_code, "mi250-half",
+                                 "Connect the first 8 GPUs of MI250 boxes", {.half = true},
+                                 fabric::BuildMi250);
 }
 
 void AddRing(CLI::App& make, int& exit_code) {
   auto request = std::make_shared<MakeRequest<fabric::RingOptions>>();
-  CLI::App* command = make.add_subcommand("ring", "Nodes joined in a circle");
-  command->add_option("--nodes", request->options.nodes)->required();
-  command->add_flag("--directed", request->options.directed, "Links go one way only");
-  AddRate(*command, request->host_rate, "gbps", "1", "Links");
+  CLI::App* command = make.add_subcommand("ring", "Connect nodes in a ring");
+  AddCount(*command, "--nodes", request->options.nodes, "Number of nodes");
+  command->add_flag("--directed", request->options.directed, "Make links that go one way only");
+  AddRate(*command, request->host_rate, "gbps", "1", "Bandwidth of a link");
   AddOutput(*command, request->output);
   command->callback([request, &exit_code] {
     fabric::RingOptions options = request->options;
@@ -183,8 +208,11 @@ void AddGrid(CLI::App& make, int& exit_code, const std::string& name, const std:
              Result<TopologySpec> (*build)(const GridOptions&)) {
   auto request = std::make_shared<MakeRequest<GridOptions>>();
   CLI::App* command = make.add_subcommand(name, what);
-  command->add_option(option, request->options.dimensions, meaning)->required()->delimiter('x');
-  AddRate(*command, request->host_rate, "gbps", "1", "Links");
+  command->add_option(option, request->options.dimensions, meaning)
+      ->type_name("COUNT")
+      ->required()
+      ->delimiter('x');
+  AddRate(*command, request->host_rate, "gbps", "1", "Bandwidth of a link");
   AddOutput(*command, request->output);
   command->callback([request, build, &exit_code] {
     GridOptions options = request->options;
@@ -198,15 +226,15 @@ Result<TopologySpec> MakeTorus(const GridOptions& options) {
 
 Result<TopologySpec> MakeHypercube(const GridOptions& options) {
   if (options.dimensions.size() != 1) {
-    return Fail(ErrorCode::kInvalidArgument, "--dimension takes one number");
+    return Fail(ErrorCode::kInvalidArgument, "--dimension: several numbers (write one)");
   }
   return fabric::BuildHypercube(options.dimensions.front(), options.rate);
 }
 
-// Figures of a topology that `check` prints, by the names that its JSON has.
+// The figures of a topology that `check` prints, by their names in the JSON.
 using Summary = std::vector<std::pair<std::string, std::int64_t>>;
 
-// In how many parts the links that are not DOWN leave the nodes.
+// Counts the connected components of the nodes over the links that are not DOWN, with union-find.
 std::int64_t CountParts(const Topology& topology) {
   std::vector<std::size_t> parent(topology.nodes().size());
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -267,7 +295,7 @@ int Check(const std::string& file, bool json) {
     fmt::print("{}\n", writer.Text());
     return 0;
   }
-  fmt::print("{}: a good topology\n", file);
+  fmt::print("{}: the topology is valid\n", file);
   fmt::print("  {:<21} {}\n", "name", topology->name());
   for (const auto& [key, value] : summary) {
     std::string title = key;
@@ -283,9 +311,10 @@ void AddCheck(CLI::App& group, int& exit_code) {
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  CLI::App* command = group.add_subcommand("check", "Read a topology file and say what it holds");
+  CLI::App* command =
+      group.add_subcommand("check", "Check a topology file and count what it holds");
   command->add_option("FILE", request->file, "Topology file")->required();
-  command->add_flag("--json", request->json, "One JSON object instead of text");
+  command->add_flag("--json", request->json, "Print one JSON object instead of text");
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });
 }
 
@@ -300,12 +329,14 @@ void AddImport(CLI::App& group, int& exit_code) {
     std::string file;
     std::string output;
   };
-  CLI::App* import = group.add_subcommand("import", "Turn a foreign topology file into ours");
+  CLI::App* import =
+      group.add_subcommand("import", "Convert a file of another program into a topology file");
   import->require_subcommand(1);
   auto request = std::make_shared<Request>();
   CLI::App* command = import->add_subcommand(
-      "floodns", "A topology.properties of the simulator floodns: nodes tor0, spine0, h0, ...");
-  command->add_option("FILE", request->file, "The file to read")->required();
+      "floodns",
+      "Convert a topology.properties of the simulator floodns (nodes tor0, spine0, h0 and so on)");
+  command->add_option("FILE", request->file, "File to convert")->required();
   AddOutput(*command, request->output);
   command->callback(
       [request, &exit_code] { exit_code = ImportFloodns(request->file, request->output); });
@@ -316,17 +347,24 @@ void AddImport(CLI::App& group, int& exit_code) {
 void AddTopologyCommands(CLI::App& app, int& exit_code) {
   CLI::App* group = app.add_subcommand("topology", "Make, import and check topology files");
   group->require_subcommand(1);
-  CLI::App* make = group->add_subcommand("make", "Write the topology of a regular fabric");
+  CLI::App* make = group->add_subcommand("make", "Make the topology file of a regular fabric");
   make->require_subcommand(1);
   AddLeafSpine(*make, exit_code);
   AddFatTree(*make, exit_code);
   AddRails(*make, exit_code);
   AddAccelerators(*make, exit_code);
   AddRing(*make, exit_code);
-  AddGrid(*make, exit_code, "torus", "Nodes joined to both neighbours in every dimension", "--dims",
-          "Sizes, such as 8x8x16", MakeTorus);
-  AddGrid(*make, exit_code, "hypercube", "Nodes joined where their numbers differ in one bit",
-          "--dimension", "The number of nodes is 2 to this", MakeHypercube);
+  AddGrid(*make, exit_code, "torus", "Connect each node to both neighbours in every dimension",
+          "--dims", "Number of nodes in each dimension, such as 8x8x16", MakeTorus);
+  AddGrid(*make, exit_code, "hypercube", "Connect nodes whose numbers differ in one bit",
+          "--dimension", "Dimension D of the cube, which has 2 to the power of D nodes",
+          MakeHypercube);
+  // After the commands, as they would take it over.
+  make->footer(
+      "Examples:\n"
+      "  espalier topology make leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4 -o "
+      "fabric.json\n"
+      "  espalier topology make torus --dims 8x8x16 --gbps 100");
   AddImport(*group, exit_code);
   AddCheck(*group, exit_code);
 }

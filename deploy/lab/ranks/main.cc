@@ -1,6 +1,6 @@
-// espalier-lab-rank: one rank of an all-reduce in a lab, by the plans of its job or as a ring on
-// plain ECMP; a program as users of libespalier-collective write them. Checks every sum and says
-// how long each call took.
+// espalier-lab-rank: runs one rank of an all-reduce in a lab, with the rank plan of its job or as a
+// ring on plain ECMP, like a program that uses libespalier-collective. It checks every sum and
+// prints the time of each call.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -20,8 +20,8 @@ namespace {
 using std::chrono::steady_clock;
 
 struct Arguments {
-  std::string job;    // else a ring
-  std::string store;  // of the ring; of a job: where it meets without plans
+  std::string job;    // empty: a ring
+  std::string store;  // rendezvous of a ring, and of a job without plans
   std::string address;
   int rank = 0;
   int ranks = 0;
@@ -49,7 +49,7 @@ void UseRing(Collective& group, int ranks) {
   group.Use({.program = program.data(), .program_bytes = program.size(), .generation = 1});
 }
 
-// Whole numbers below 2^24, so that sums are exact in any order.
+// Inputs are whole numbers with sums below 2^24, so that sums are exact in any order.
 float Input(int rank, std::size_t index, int call) {
   return static_cast<float>(rank + static_cast<int>(index % 97) + call);
 }
@@ -64,7 +64,8 @@ std::size_t CountErrors(const std::vector<float>& output, int ranks, int call) {
   return errors;
 }
 
-// All begin together, so that the slowest rank's time is the call's. True: it is done.
+// Runs one call. All ranks begin together, so that the slowest rank's time is the call's time.
+// Returns true if it succeeded.
 bool Call(Collective& group, const Arguments& arguments, int call) {
   std::vector<float> input(arguments.bytes / sizeof(float));
   std::vector<float> output(input.size());
@@ -107,14 +108,16 @@ int Run(const Arguments& arguments) {
 }  // namespace espalier::lab
 
 int main(int argc, char** argv) {
-  CLI::App app("One rank of an all-reduce in a lab.");
+  CLI::App app("Run one rank of an all-reduce in a lab.");
   espalier::lab::Arguments arguments;
-  app.add_option("--job", arguments.job, "The job whose plans it follows; else a ring");
-  app.add_option("--store", arguments.store, "Where the ranks meet, unless by their agents");
-  app.add_option("--address", arguments.address, "This rank's, without a plan");
+  app.add_option("--job", arguments.job,
+                 "Job whose rank plans are used (default: a ring on plain ECMP)");
+  app.add_option("--store", arguments.store,
+                 "Rendezvous store of the ranks, if they do not meet through their agents");
+  app.add_option("--address", arguments.address, "Address of this rank, if it has no plan");
   app.add_option("--rank", arguments.rank)->required();
   app.add_option("--ranks", arguments.ranks)->required();
-  app.add_option("--bytes", arguments.bytes, "Of a call");
+  app.add_option("--bytes", arguments.bytes, "Bytes per call");
   app.add_option("--calls", arguments.calls);
   app.add_option("--timeout-ms", arguments.timeout_ms);
   try {

@@ -51,7 +51,7 @@ Result<std::unique_ptr<AgentConnection>> AgentConnection::Connect(io::AsioEventL
                                                                   std::function<void()> on_news) {
   std::unique_ptr<AgentConnection> steering(new AgentConnection);
   if (const int error = espalier_agent_connect(nullptr, &steering->agent_); error != 0) {
-    return Fail(ErrorCode::kUnavailable, std::string("no agent: ") + std::strerror(-error));
+    return Fail(ErrorCode::kUnavailable, std::string("no agent answers: ") + std::strerror(-error));
   }
   steering->watch_ = loop.WatchReadable(
       espalier_agent_fd(steering->agent_), [raw = steering.get(), news = std::move(on_news)] {

@@ -14,26 +14,26 @@
 
 namespace espalier::traffic {
 
-// A flow's line to the agent; one without an agent never hears of a port.
+// A flow that is announced to the agent, which may steer it. Without an agent it gets no ports.
 // Thread safety: the loop's thread.
 class SteeredFlow {
  public:
   SteeredFlow() = default;
   explicit SteeredFlow(espalier_flow* flow) : flow_(flow) {}
 
-  // Looks for news; cheap where there are none.
+  // Reads the current path set; cheap if it has not changed.
   void Refresh();
-  // The ports that the agent has chosen, one a path; none: plain ECMP.
+  // The ports that the agent has chosen, one per path; empty: plain ECMP.
   std::span<const std::uint16_t> ports() const { return ports_; }
-  // They were chosen because the path of one before is dead.
+  // True if they were chosen because the path of an earlier port is dead.
   bool is_path_dead() const { return path_dead_; }
-  // What the flow may send over all its paths together, bits a second; 0: no limit.
+  // The rate limit of the flow over all its paths together, in bits per second; 0: no limit.
   std::uint64_t max_rate_bps() const { return max_rate_bps_; }
 
   void Report(std::int64_t remaining, std::int64_t outstanding, std::int64_t sent,
               std::uint16_t source_port);
   void ReportTransport(std::uint32_t retries, std::uint32_t rtt_us);
-  // Of the connections of a flow that has several.
+  // The progress of one connection of a flow with several.
   struct PathProgress {
     std::uint16_t source_port = 0;
     std::int64_t outstanding = 0;
@@ -58,7 +58,7 @@ class SteeredFlow {
 // The connection to this host's agent.
 class AgentConnection {
  public:
-  // The socket is that of $ESPALIER_AGENT_SOCKET. Calls `on_news` when any flow's path set may
+  // Connects to the socket $ESPALIER_AGENT_SOCKET. Calls `on_news` when any flow's path set may
   // have changed. Errors: kUnavailable without an agent.
   static Result<std::unique_ptr<AgentConnection>> Connect(io::AsioEventLoop& loop,
                                                           std::function<void()> on_news);

@@ -8,11 +8,11 @@
 
 namespace espalier::traffic {
 
-inline constexpr std::uint16_t kTrafficPort = 4791;  // RoCEv2's
+inline constexpr std::uint16_t kTrafficPort = 4791;  // the port of RoCEv2
 inline constexpr std::uint16_t kFirstSourcePort = 49'152;
 inline constexpr int kSourcePortCount = 16'384;
 
-// An address and port as the socket calls take them; IPv4 or IPv6 as the address is.
+// An address and port in the form of the socket calls, for IPv4 or IPv6.
 class Endpoint {
  public:
   Endpoint(const IpAddress& address, std::uint16_t port);

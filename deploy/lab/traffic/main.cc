@@ -1,7 +1,7 @@
-// espalier-traffic: one host's part in a lab's traffic. Started by the coordinator
-// (deploy/lab/run_traffic.h), one process a host: it writes "ready", waits for "g" (go) on its
-// input, writes "done" when its flows are done, receives on until "s" (stop) or the end of its
-// input, and writes its report.
+// espalier-traffic: sends and receives one host's part of a lab's traffic. The coordinator
+// (deploy/lab/run_traffic.h) starts one process per host. It writes "ready", waits for "g" (go) on
+// its input, writes "done" when its flows are done, continues to receive until "s" (stop) or the
+// end of its input, and writes its report.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -54,13 +54,14 @@ Result<void> Run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("One host's part in the traffic of a lab (started by the lab's coordinator).");
+  CLI::App app(
+      "Send and receive one host's part of a lab's traffic (started by the lab's coordinator).");
   Arguments arguments;
-  app.add_option("--host", arguments.host.host, "this host's name")->required();
-  app.add_option("--workload", arguments.workload_file, "workload file")->required();
-  app.add_option("--topology", arguments.topology_file, "topology file")->required();
-  app.add_option("--seed", arguments.host.seed, "of the flows' own source ports");
-  app.add_flag("--agent", arguments.host.use_agent, "announce flows to this host's agent");
+  app.add_option("--host", arguments.host.host, "Name of this host")->required();
+  app.add_option("--workload", arguments.workload_file, "Workload file")->required();
+  app.add_option("--topology", arguments.topology_file, "Topology file")->required();
+  app.add_option("--seed", arguments.host.seed, "Seed of the flows' own source ports");
+  app.add_flag("--agent", arguments.host.use_agent, "Announce the flows to this host's agent");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

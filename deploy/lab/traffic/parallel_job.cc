@@ -13,7 +13,7 @@ Result<Workload> MakeShiftedPermutation(const std::vector<std::string>& hosts, i
   const auto count = static_cast<int>(hosts.size());
   if (count < 2 || shift % count == 0 || bytes < 1) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("permutation of {} hosts by {}, {} bytes: nobody would send", count,
+                fmt::format("permutation of {} hosts by {}, {} bytes: no host would send", count,
                             shift, bytes));
   }
   Workload workload;
@@ -39,7 +39,7 @@ Result<Job> PlaceParallelJob(const ParallelJob& job, const std::vector<std::stri
   const auto copy = static_cast<std::size_t>(job.tensor) * static_cast<std::size_t>(job.pipeline);
   if (copy * static_cast<std::size_t>(job.data) > hosts.size()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("job {}: {} hosts are needed, {} are there", job.id,
+                fmt::format("job {}: {} hosts are needed, but there are {}", job.id,
                             copy * static_cast<std::size_t>(job.data), hosts.size()));
   }
   Job placed{.id = job.id,
@@ -56,7 +56,7 @@ Result<Job> PlaceParallelJob(const ParallelJob& job, const std::vector<std::stri
 }
 
 std::vector<std::string> ShuffleHosts(std::vector<std::string> hosts, std::uint64_t seed) {
-  // Not std::shuffle, whose order differs between standard libraries.
+  // Avoids std::shuffle, whose order differs between standard libraries.
   std::mt19937_64 random(seed);
   for (std::size_t i = hosts.size(); i > 1; --i) std::swap(hosts[i - 1], hosts[random() % i]);
   return hosts;

@@ -23,7 +23,7 @@ bool RingMember::IsEpochDone() const {
 }
 
 int RingMember::TakeSendable() {
-  // Round k of the epoch needs k rounds of it received; its first needs none.
+  // Round k of the epoch may be sent after k of its rounds were received; the first needs none.
   const std::int64_t unlocked = std::max(received_, epoch_begin_) + 1;
   const std::int64_t end = std::min(epoch_end_, unlocked);
   const auto count = static_cast<int>(std::max<std::int64_t>(0, end - sent_));

@@ -4,21 +4,23 @@
 
 namespace espalier::traffic {
 
-// One host's part in the all-reduces of one ring, epoch after epoch: of 2(R-1) rounds it sends
-// the first at once and each further one when it has received the one before. Bytes are counted
-// over all epochs, as a neighbour may already be in the next one. Pure; thread safety: one thread.
+// One host's part in the all-reduces of one ring, over all epochs. Each epoch has 2(R-1) rounds:
+// the host sends the first at once, and each further one when it has received the one before. Bytes
+// are counted over all epochs, as a neighbour may already be in the next one. Pure; thread safety:
+// one thread.
 class RingMember {
  public:
   RingMember(int rounds, std::int64_t chunk_bytes) : rounds_(rounds), chunk_bytes_(chunk_bytes) {}
 
-  // The next epoch's all-reduce begins. Returns how many chunks may be sent now.
+  // Begins the next epoch's all-reduce. Returns how many chunks may be sent now.
   int BeginEpoch();
-  // In all, so much has come from the neighbour before. Returns how many more chunks may be sent.
+  // Takes the total bytes received from the previous neighbour. Returns how many more chunks may be
+  // sent.
   int HandleReceived(std::int64_t total_bytes);
-  // In all, the neighbour after has acknowledged so much.
+  // Takes the total bytes that the next neighbour has acknowledged.
   void HandleAcknowledged(std::int64_t total_bytes) { acknowledged_ = total_bytes / chunk_bytes_; }
 
-  // All rounds of the epoch are sent, acknowledged and received.
+  // True if all rounds of the epoch are sent, acknowledged and received.
   bool IsEpochDone() const;
   std::int64_t chunk_bytes() const { return chunk_bytes_; }
 
@@ -27,7 +29,7 @@ class RingMember {
 
   const int rounds_;
   const std::int64_t chunk_bytes_;
-  // Chunks, over all epochs.
+  // In chunks, over all epochs.
   std::int64_t epoch_begin_ = 0;
   std::int64_t epoch_end_ = 0;
   std::int64_t sent_ = 0;

@@ -23,15 +23,15 @@
 namespace espalier::traffic {
 namespace {
 
-// What a connection may have in the kernel and on the way (which doubles the figure for its own
-// needs): less than the queue of a lab's link holds, so that a flow alone on its path loses
-// nothing, as on a lossless fabric; and little, so that a new port takes effect soon.
+// Limits what a connection has in the kernel and in flight (the kernel doubles the number for its
+// own needs). It is less than the queue of a lab's link, so that a flow alone on its path loses
+// nothing, as on a lossless fabric, and small enough for a new port to take effect soon.
 constexpr int kSendBuffer = 98'304;
 
 alignas(64) constexpr std::array<char, 65'536> kPayload{};
 
 void SetOption(int socket, int level, int name, int value) {
-  // A refused option costs some speed or a slower close, nothing else.
+  // A refused option only costs some speed or makes the close slower.
   static_cast<void>(::setsockopt(socket, level, name, &value, sizeof value));
 }
 
@@ -50,7 +50,8 @@ Result<std::unique_ptr<SegmentConnection>> SegmentConnection::Open(io::AsioEvent
     const int error = errno;
     const std::string what = fmt::format("connection from port {}", options.port);
     if (error == EADDRINUSE || error == EADDRNOTAVAIL) {
-      return Fail(ErrorCode::kAlreadyExists, what + ": there is another one like it");
+      return Fail(ErrorCode::kAlreadyExists,
+                  what + ": another connection has the same addresses and ports");
     }
     return FailErrno(what, error);
   }
@@ -99,7 +100,7 @@ void SegmentConnection::Close() {
   readable_.reset();
   writable_.reset();
   write_side_.Close();
-  // All is acknowledged or will be sent again: a reset leaves no TIME_WAIT behind.
+  // Everything is acknowledged or will be sent again, and a reset avoids TIME_WAIT.
   const linger reset{1, 0};
   static_cast<void>(::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset));
   socket_.Close();
@@ -110,7 +111,7 @@ void SegmentConnection::LimitRate(std::uint64_t rate_bps) {
   max_rate_bps_ = rate_bps;
   const std::uint64_t bytes_per_second =
       rate_bps == 0 ? std::numeric_limits<std::uint64_t>::max() : (rate_bps + 7) / 8;
-  // A kernel that refuses leaves the rate as it was: a limit is advice.
+  // A limit is advice: if the kernel refuses it, the rate stays as it is.
   static_cast<void>(::setsockopt(socket_.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_second,
                                  sizeof bytes_per_second));
 }
@@ -137,7 +138,7 @@ bool SegmentConnection::FinishConnecting() {
   return true;
 }
 
-// False when the connection is broken.
+// Returns false if the connection is broken.
 bool SegmentConnection::WriteSome() {
   while (!writing_.empty()) {
     Writing& now = writing_.front();

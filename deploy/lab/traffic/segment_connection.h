@@ -18,10 +18,10 @@ struct Segment {
   std::int64_t length = 0;
 };
 
-// One TCP connection of a flow, from one source port: segments go out one after the other, the
-// receiver's acknowledgements come back in the same order. Closing it resets it, so that its port
-// can be used again at once.
-// Thread safety: the loop's thread. May be closed, not destroyed, inside its handlers.
+// One TCP connection of a flow, from one source port. It sends segments one after another, and the
+// receiver acknowledges them in the same order. Closing resets the connection, so that its port can
+// be reused at once.
+// Thread safety: the loop's thread. It may be closed, but not destroyed, inside its handlers.
 class SegmentConnection {
  public:
   struct Options {
@@ -33,33 +33,32 @@ class SegmentConnection {
   };
   struct Handlers {
     std::function<void(const Segment&)> on_acknowledged;
-    std::function<void()> on_ready;   // all that was pushed is with the kernel: push more
-    std::function<void()> on_broken;  // could not connect, or was cut off
+    std::function<void()> on_ready;   // the kernel has all pushed segments: push more
+    std::function<void()> on_broken;  // the connection failed or was reset
   };
 
   // Begins to connect. Errors: kAlreadyExists if another connection has these addresses and
-  // ports, else what the system says.
+  // ports, else those of the system.
   static Result<std::unique_ptr<SegmentConnection>> Open(io::AsioEventLoop& loop,
                                                          const Options& options, Handlers handlers);
   ~SegmentConnection() { Close(); }
 
   const Options& options() const { return options_; }
-  // All that was pushed is with the kernel.
+  // True if the kernel has all pushed segments.
   bool IsReady() const { return writing_.empty(); }
   void Push(const Segment& segment);
-  // Pushed and not acknowledged, in order.
+  // The segments that were pushed and are not acknowledged, in order.
   std::vector<Segment> Unacknowledged() const;
   void Close();
-  // What it may send, bits a second, by the kernel's pacing; 0: no limit.
+  // Limits the rate, in bits per second, by the kernel's pacing; 0: no limit.
   void LimitRate(std::uint64_t rate_bps);
 
-  // Of what was pushed and not acknowledged as whole segments, in bytes.
+  // Bytes given to the kernel in segments that are not acknowledged as a whole.
   std::int64_t BytesWithKernel() const { return written_ - completed_; }
-  std::int64_t BytesArrived() const;  // of those, acknowledged by TCP
-  // Since it was opened.
+  std::int64_t BytesArrived() const;  // the part of these that TCP has acknowledged
+  // Bytes that have arrived since the connection was opened.
   std::int64_t BytesEverArrived() const { return completed_ + BytesArrived(); }
-  // The last time that something arrived (or that there was nothing to wait for), as seen by the
-  // calls of Watch.
+  // The last call of Watch at which new bytes had arrived, or none were outstanding.
   TimePoint last_progress() const { return last_progress_; }
   void Watch();
   struct Transport {
@@ -78,10 +77,10 @@ class SegmentConnection {
   void HandleReadable();
   void HandleAck();
 
-  // A segment on its way into the kernel, with the headers that go before it.
+  // A segment that is being written to the kernel, with the headers before it.
   struct Writing {
     Segment segment;
-    std::int64_t done = 0;  // of headers and payload
+    std::int64_t done = 0;  // bytes of headers and payload
     std::int64_t header_bytes = 0;
   };
 
@@ -89,16 +88,16 @@ class SegmentConnection {
   const Options options_;
   const Handlers handlers_;
   UniqueFd socket_;
-  UniqueFd write_side_;  // the same socket, as a descriptor takes one watch
+  UniqueFd write_side_;  // the same socket, as each watch needs its own descriptor
   TimerPtr readable_;
   TimerPtr writable_;
   std::uint64_t max_rate_bps_ = 0;
   bool connected_ = false;
   bool any_pushed_ = false;
   std::deque<Writing> writing_;
-  std::deque<Writing> unacknowledged_;  // those written
-  std::int64_t written_ = 0;            // of the stream, headers too
-  std::int64_t completed_ = 0;          // of the stream: segments acknowledged
+  std::deque<Writing> unacknowledged_;  // written segments
+  std::int64_t written_ = 0;            // bytes of the stream, headers included
+  std::int64_t completed_ = 0;          // bytes of the stream in acknowledged segments
   std::uint64_t ack_ = 0;
   std::size_t ack_bytes_ = 0;
   TimePoint last_progress_;

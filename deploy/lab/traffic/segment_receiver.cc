@@ -20,7 +20,7 @@ constexpr std::size_t kReadBytes = 262'144;
 
 }  // namespace
 
-// One connection: its header, then segments.
+// One connection, which carries a header and then segments.
 class SegmentReceiver::Connection {
  public:
   Connection(SegmentReceiver& receiver, UniqueFd socket)
@@ -34,7 +34,7 @@ class SegmentReceiver::Connection {
   Connection& operator=(const Connection&) = delete;
 
  private:
-  // False when the connection has ended.
+  // Returns false if the connection has ended.
   bool Read() {
     for (int i = 0; i < kReadsPerWakeup; ++i) {
       const ssize_t n = payload_left_ > 0 ? ReadPayload() : ReadHeader();
@@ -65,13 +65,13 @@ class SegmentReceiver::Connection {
   }
 
   ssize_t ReadPayload() {
-    // For TCP this discards without copying.
+    // TCP discards the payload without copying it.
     const ssize_t n = ::recv(socket_.get(), nullptr, std::min(payload_left_, kReadBytes),
                              MSG_DONTWAIT | MSG_TRUNC);
     if (n <= 0) return n;
     payload_left_ -= static_cast<std::size_t>(n);
     if (payload_left_ > 0) return n;
-    // Eight bytes into an empty buffer: they fit, or the connection is broken.
+    // Eight bytes fit into an empty buffer, unless the connection is broken.
     broken_ = ::send(socket_.get(), &segment_.sequence, sizeof segment_.sequence,
                      MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof segment_.sequence;
     receiver_.HandleSegment(header_.flow, segment_.sequence,

@@ -14,16 +14,16 @@
 
 namespace espalier::traffic {
 
-// Receives the segments of every TCP flow to one host. A segment counts when it has come whole,
-// and once: what comes again, over whatever connection, is acknowledged again and dropped.
+// Receives the segments of every TCP flow to one host. A segment counts once, when it has arrived
+// whole. Repeated segments, on any connection, are acknowledged again and dropped.
 // Thread safety: the loop's thread.
 class SegmentReceiver {
  public:
-  // Of one flow, the bytes received in all without a gap before them.
+  // Called with the total bytes of one flow that were received without a gap.
   using OnReceived = std::function<void(std::uint32_t flow, std::int64_t total_bytes)>;
 
-  // Listens on address:4791. Flows are those of the plan with these numbers; connections of
-  // others are closed. Errors: kInternal, kPermissionDenied (bind).
+  // Listens on address:4791 for the flows with these numbers; connections of other flows are
+  // closed. Errors: kInternal, kPermissionDenied (bind).
   static Result<std::unique_ptr<SegmentReceiver>> Listen(io::AsioEventLoop& loop,
                                                          const IpAddress& address,
                                                          const std::vector<std::uint32_t>& flows,
@@ -39,10 +39,10 @@ class SegmentReceiver {
 
   struct Flow {
     ReceivedFlow received;
-    std::uint64_t next = 0;        // all before it have come
-    std::int64_t whole_bytes = 0;  // of those
+    std::uint64_t next = 0;        // all earlier segments have arrived
+    std::int64_t whole_bytes = 0;  // bytes of those
     std::map<std::uint64_t, std::int64_t>
-        early;  // lengths of those that came before an earlier one
+        early;  // lengths of those that arrived before an earlier one
   };
 
   void Accept();

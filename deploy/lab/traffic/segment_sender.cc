@@ -9,8 +9,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a connection may make no progress before its segments move to another port, where
-// there is one. Longer than any round trip through full queues.
+// The time without progress after which a connection's segments move to another port, if there is
+// one. It is longer than any round trip through full queues.
 constexpr milliseconds kStall{500};
 constexpr milliseconds kRetryPause{50};
 constexpr int kTicksPerTransportReport = 5;
@@ -66,7 +66,7 @@ void SegmentSender::Pump() {
   if (!pending_.empty()) UpdateConnections();
   while (!pending_.empty()) {
     SegmentConnection* const connection = ReadyConnection();
-    if (connection == nullptr) return;  // those that are busy call when they are ready
+    if (connection == nullptr) return;  // busy connections call on_ready later
     connection->Push(pending_.front());
     pending_.pop_front();
   }
@@ -225,11 +225,11 @@ void SegmentSender::ReportProgress() {
     arrived += connection->BytesArrived();
     with_kernel += connection->BytesWithKernel();
   }
-  // Headers are counted in both; they are a few bytes.
+  // Both counts include the headers, which are a few bytes.
   arrived = std::min(arrived, to_send_);
   const std::int64_t outstanding = std::clamp<std::int64_t>(with_kernel - arrived, 0, to_send_);
-  // A ring's edge that waits for its turn has nothing to send; one that sends has the rest of its
-  // epoch before it.
+  // An edge of a ring that waits for its round has nothing to send; one that sends has the rest of
+  // its epoch remaining.
   std::int64_t remaining = 0;
   if (to_send_ > 0) {
     const std::int64_t rest = options_.epoch_bytes - report_.bytes % options_.epoch_bytes;
@@ -247,7 +247,7 @@ void SegmentSender::ReportTransport() {
     const SegmentConnection::Transport transport = connection->ReadTransport();
     sum.retries += transport.retries;
     sum.rtt_us = transport.rtt_us;
-    std::int64_t outstanding = 0;  // also what waits for the connection itself
+    std::int64_t outstanding = 0;  // includes bytes that wait until the connection is established
     for (const Segment& segment : connection->Unacknowledged()) outstanding += segment.length;
     paths.push_back({.source_port = connection->options().port,
                      .outstanding = outstanding,

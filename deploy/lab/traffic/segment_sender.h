@@ -14,15 +14,15 @@
 
 namespace espalier::traffic {
 
-// Sends the bytes of one flow over TCP as an RDMA program sends messages: in segments, each
-// acknowledged whole by the receiver. A segment goes over a connection from the source port that
-// is in force when it begins; those begun before a change of port end on the old connection, side
-// by side with the next. Where the path is dead, or a connection that is not the current one makes
-// no progress, its segments are cut off and sent again over the port in force. The receiver drops
-// what it had already.
+// Sends the bytes of one flow over TCP as an RDMA program sends messages: in segments, each of
+// which the receiver acknowledges as a whole. A segment uses a connection from the source port that
+// is in force when it begins. Segments that began before a change of port finish on the old
+// connection, in parallel with the next ones. If the path is dead, or an old connection makes no
+// progress, its segments are aborted and sent again from the port in force. The receiver drops
+// duplicates.
 //
-// A flow over several paths has a connection for each; a segment goes over the one that has least
-// on its way. All together keep to the rate that the agent names (SO_MAX_PACING_RATE).
+// A split flow has a connection for each path; a segment uses the connection with the fewest bytes
+// in flight. Together they keep the agent's rate limit (SO_MAX_PACING_RATE).
 //
 // Thread safety: the loop's thread.
 class SegmentSender {
@@ -31,22 +31,22 @@ class SegmentSender {
     std::uint32_t flow = 0;  // WorkloadFlow::index
     IpAddress source;
     IpAddress destination;
-    std::vector<std::uint16_t> own_ports;  // one a path, without an agent's word
+    std::vector<std::uint16_t> own_ports;  // one per path, used without ports from the agent
     std::int64_t segment_bytes = 1'000'000;
-    std::int64_t epoch_bytes = 0;  // announced_bytes of its plan: what one epoch sends
+    std::int64_t epoch_bytes = 0;  // WorkloadFlow::announced_bytes: what one epoch sends
   };
-  // Calls on_acknowledged (never inside Send) with the bytes acknowledged in all.
+  // Calls on_acknowledged (never inside Send) with the total bytes acknowledged.
   SegmentSender(io::AsioEventLoop& loop, const Options& options, SteeredFlow steered,
                 std::function<void(std::int64_t)> on_acknowledged);
 
-  // More bytes to send, after those given before; no segment spans two calls.
+  // Adds bytes to send, after those given before; no segment spans two calls.
   void Send(std::int64_t bytes);
-  // The agent may have news.
+  // Handles a possible change of the path set.
   void HandleNews();
-  // Called every kTick: progress to the agent, and a look for connections that are stuck.
+  // Reports progress to the agent and checks for stuck connections. Call it every kTick.
   void HandleTick();
   static constexpr std::chrono::milliseconds kTick{20};
-  // No more will be sent: tells the agent and closes.
+  // Ends the flow: notifies the agent and closes the connections.
   void Finish();
 
   const SentFlow& Report() const { return report_; }
@@ -57,20 +57,20 @@ class SegmentSender {
     bool steered;
   };
 
-  // At least one.
+  // At least one port.
   std::vector<PortChoice> PortsInForce() const;
-  // One of them is its port.
+  // True if the connection's port is one of these.
   bool IsInForce(const SegmentConnection& connection) const;
   void Pump();
-  // Opens connections that are missing, and closes those that are needed no more.
+  // Opens missing connections and closes those that are not needed.
   void UpdateConnections();
   void LimitRates();
-  // Of the connections in force, the one that takes the next segment; none for now.
+  // The connection in force that takes the next segment; null if none can at the moment.
   SegmentConnection* ReadyConnection();
   bool OpenConnection(PortChoice choice);
   void HandleAcknowledged(SegmentConnection* connection, const Segment& segment);
   void HandleBroken(SegmentConnection* connection);
-  // Takes back what it has not delivered and closes it.
+  // Takes back the undelivered segments of a connection and closes it.
   void Abandon(SegmentConnection* connection);
   void Bury(SegmentConnection* connection);
   void Pause();
@@ -84,15 +84,15 @@ class SegmentSender {
   std::function<void(std::int64_t)> on_acknowledged_;
 
   std::uint64_t next_sequence_ = 0;
-  std::deque<Segment> pending_;  // not with any connection, ascending
+  std::deque<Segment> pending_;  // not on any connection, ascending
   std::int64_t to_send_ = 0;     // bytes given and not acknowledged
-  // Those in force, and those before them that have segments left to deliver; the last one took
-  // the last segment.
+  // Connections in force, and older ones with undelivered segments; the last one took the last
+  // segment.
   std::vector<std::unique_ptr<SegmentConnection>> connections_;
   std::vector<std::unique_ptr<SegmentConnection>> buried_;  // closed inside their own handlers
   TimerPtr pause_;
-  std::uint16_t avoided_ = 0;      // was taken by another flow of the same pair; 0: none
-  std::uint32_t old_retries_ = 0;  // of connections that are gone
+  std::uint16_t avoided_ = 0;      // port in use by another flow of the same pair; 0: none
+  std::uint32_t old_retries_ = 0;  // of closed connections
   int ticks_ = 0;
   SentFlow report_;
 };

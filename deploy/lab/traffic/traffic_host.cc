@@ -16,7 +16,7 @@ Result<IpAddress> AddressOf(const fabric::Topology& topology, const std::string&
   const std::optional<fabric::NodeId> node = topology.FindNode(host);
   if (!node || topology.node(*node).addresses.empty()) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("host '{}': not in the topology, or without an address", host));
+                fmt::format("host '{}' is not in the topology, or has no address", host));
   }
   return topology.node(*node).addresses.front();
 }
@@ -24,7 +24,7 @@ Result<IpAddress> AddressOf(const fabric::Topology& topology, const std::string&
 }  // namespace
 
 std::uint16_t DrawPort(std::uint64_t seed, std::uint32_t index) {
-  // A bijection of 14-bit numbers drawn from the seed: odd factors and shifts lose nothing.
+  // A bijection of 14-bit numbers that the seed selects: odd factors and shifts are invertible.
   constexpr std::uint64_t kMask = kSourcePortCount - 1;
   std::mt19937_64 random(seed);
   std::uint64_t x = (index + random()) & kMask;
@@ -40,7 +40,7 @@ TrafficHost::TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& opti
     : loop_(loop), options_(options), workload_(workload) {}
 
 TrafficHost::~TrafficHost() {
-  // Flows end before the connection to the agent does.
+  // Flows must end before the connection to the agent.
   for (auto& [index, sender] : tcp_senders_) sender->Finish();
   for (auto& [index, sender] : udp_senders_) sender->Finish();
 }
@@ -96,7 +96,7 @@ Result<void> TrafficHost::Listen(const std::vector<WorkloadFlow>& plans, const I
 
 void TrafficHost::AddFlow(const WorkloadFlow& plan, const IpAddress& source,
                           const IpAddress& destination) {
-  // So far from the flows' own indices that few workloads draw a port twice.
+  // Far enough from the flows' indices that few workloads use a port twice.
   constexpr std::uint32_t kPathStride = kSourcePortCount / kMaxPaths;
   std::vector<std::uint16_t> ports;
   for (std::uint32_t path = 0; path < static_cast<std::uint32_t>(plan.paths); ++path) {

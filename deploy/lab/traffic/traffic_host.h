@@ -23,40 +23,40 @@ namespace espalier::traffic {
 struct TrafficHostOptions {
   std::string host;
   bool use_agent = false;
-  std::uint64_t seed = 1;  // of the ports that flows have of their own
+  std::uint64_t seed = 1;  // of the flows' own source ports
 };
 
-// One host's part in a workload: it receives from the start, sends from Start on, and goes on
-// receiving until it is destroyed.
+// One host's part in a workload: it receives from its construction to its destruction, and sends
+// from Start on.
 // Thread safety: the loop's thread.
 class TrafficHost {
  public:
-  // Errors: kNotFound for hosts that the topology has not, kUnavailable without an agent, what
-  // binding the port says.
+  // Errors: kNotFound for hosts that are not in the topology, kUnavailable if a required agent is
+  // missing, those of binding the port.
   static Result<std::unique_ptr<TrafficHost>> Make(io::AsioEventLoop& loop,
                                                    const TrafficHostOptions& options,
                                                    const Workload& workload,
                                                    const fabric::Topology& topology);
   ~TrafficHost();
 
-  // Begins to send; on_done is called once, when this host's flows are done.
+  // Begins to send; calls on_done once, when this host's flows are done.
   void Start(std::function<void()> on_done);
   HostReport Report() const;
 
  private:
-  struct Member {  // of one ring
+  struct Member {  // this host's part in one ring
     Member(int ring, const Ring& spec)
         : ring_index(ring), state(RingRounds(spec.hosts.size()), ChunkBytes(spec)) {}
     int ring_index;
     RingMember state;
-    std::uint32_t flow = 0;  // to the next host
+    std::uint32_t flow = 0;  // flow to the next host
     bool is_reducing = false;
     std::int64_t epoch_start_ns = 0;
   };
   struct JobPart {
     int job_index = 0;
     const Job* job = nullptr;
-    int epoch = 0;  // that are done
+    int epoch = 0;  // number of finished epochs
     TimerPtr compute;
     std::vector<std::unique_ptr<Member>> members;
   };
@@ -64,7 +64,7 @@ class TrafficHost {
     WorkloadFlow plan;
     IpAddress source;
     IpAddress destination;
-    std::vector<std::uint16_t> ports;  // its own, one a path
+    std::vector<std::uint16_t> ports;  // the flow's own ports, one per path
   };
 
   TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& options, const Workload& workload);
@@ -77,7 +77,7 @@ class TrafficHost {
   void HandleReceived(std::uint32_t flow, std::int64_t total);
   void BeginCompute(JobPart& part);
   void BeginEpoch(JobPart& part);
-  // A member may send so many more chunks, or has received or delivered some.
+  // Handles progress of a member: it may send `chunks` more, or has received or delivered some.
   void Advance(JobPart& part, Member& member, int chunks);
   void CheckDone();
   void Tick();
@@ -92,14 +92,14 @@ class TrafficHost {
   std::map<std::uint32_t, std::unique_ptr<SegmentSender>> tcp_senders_;
   std::map<std::uint32_t, std::unique_ptr<UdpSender>> udp_senders_;
   std::map<int, JobPart> jobs_;
-  std::map<std::uint32_t, std::pair<JobPart*, Member*>> receivers_;  // by incoming flow of a ring
+  std::map<std::uint32_t, std::pair<JobPart*, Member*>> receivers_;  // by the ring's incoming flow
   std::vector<EpochTime> epochs_;
   TimerPtr tick_;
   std::function<void()> on_done_;
 };
 
-// The source port that a flow has of its own: the same for every run with this seed; flows of one
-// workload get different ones. `index` is WorkloadFlow::index.
+// A flow's own source port: the same in every run with this seed, and different for all flows of a
+// workload. `index` is WorkloadFlow::index.
 std::uint16_t DrawPort(std::uint64_t seed, std::uint32_t index);
 
 }  // namespace espalier::traffic

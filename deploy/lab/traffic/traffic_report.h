@@ -12,23 +12,24 @@ namespace espalier::traffic {
 struct PortUse {
   std::uint16_t port = 0;
   bool steered = false;    // the agent chose it
-  std::int64_t bytes = 0;  // acknowledged over it (UDP: sent)
+  std::int64_t bytes = 0;  // acknowledged on this port (UDP: sent)
 };
 
-// A flow as its sender saw it. Times are CLOCK_MONOTONIC nanoseconds.
+// The sender's report of a flow. Times are CLOCK_MONOTONIC nanoseconds.
 struct SentFlow {
   std::uint32_t index = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::int64_t bytes = 0;           // acknowledged (UDP: sent)
-  std::int64_t segments = 0;        // or datagrams
-  std::int64_t abandoned = 0;       // segments cut off in flight and sent again over another port
-  std::int64_t port_conflicts = 0;  // times that a port was taken by another flow of the pair
+  std::int64_t bytes = 0;     // acknowledged (UDP: sent)
+  std::int64_t segments = 0;  // or datagrams
+  std::int64_t abandoned =
+      0;  // segments that were aborted in flight and sent again from another port
+  std::int64_t port_conflicts = 0;  // times that another flow of the pair had the port
   bool done = false;
   std::vector<PortUse> ports;  // in the order of first use
 };
 
-// The same flow as its receiver saw it.
+// The receiver's report of the same flow.
 struct ReceivedFlow {
   std::uint32_t index = 0;
   std::int64_t bytes = 0;     // without duplicates
@@ -36,7 +37,7 @@ struct ReceivedFlow {
   std::int64_t duplicates = 0;
 };
 
-// One host's part in one all-reduce.
+// The times of one host's part in one all-reduce.
 struct EpochTime {
   int job = 0;
   int ring = 0;
@@ -45,7 +46,7 @@ struct EpochTime {
   std::int64_t end_ns = 0;
 };
 
-// What one host's process reports at its end.
+// The report of one host's process at its end.
 struct HostReport {
   std::string host;
   bool has_agent = false;

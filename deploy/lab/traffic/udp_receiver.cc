@@ -15,10 +15,10 @@
 namespace espalier::traffic {
 namespace {
 
-// A starved receiver would look like loss.
+// Large, as an overrun of the receiver would look like loss in the fabric.
 constexpr int kReceiveBuffer = 16 << 20;
 constexpr int kReadsPerWakeup = 256;
-// Sequence numbers beyond this are no flow of ours: 1.4 TB.
+// Larger sequence numbers, from 1.4 TB on, do not belong to a flow of a workload.
 constexpr std::uint64_t kMaxSequence = 1'000'000'000;
 
 }  // namespace
@@ -32,7 +32,7 @@ Result<std::unique_ptr<UdpReceiver>> UdpReceiver::Listen(io::AsioEventLoop& loop
   if (!socket || ::bind(socket.get(), endpoint.data(), endpoint.size()) != 0) {
     return FailErrno("UDP on " + address.ToString() + " port 4791", errno);
   }
-  // Without the right to force it the system's limit holds.
+  // Without CAP_NET_ADMIN the system's limit applies.
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer,
                    sizeof kReceiveBuffer) != 0) {
     static_cast<void>(

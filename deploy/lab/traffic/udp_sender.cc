@@ -41,7 +41,7 @@ void UdpSender::Burst() {
   const std::uint16_t port = chosen.empty() ? options_.own_port : chosen.front();
   if (port != port_ || !socket_) {
     port_ = port;
-    // A port that is taken is tried again at the next burst.
+    // A port that is in use is tried again at the next burst.
     if (!OpenSocket()) socket_.Close();
   }
   while (socket_ && report_.bytes < end && SendOne()) CountOne();
@@ -71,7 +71,8 @@ bool UdpSender::SendOne() {
   if (::sendto(socket_.get(), datagram.data(), datagram.size(), 0, to.data(), to.size()) > 0) {
     return true;
   }
-  // A full queue waits for the next burst; what the network refuses is lost.
+  // If the queue is full, the rest waits for the next burst; datagrams that the network refuses are
+  // lost.
   return errno != EAGAIN && errno != ENOBUFS;
 }
 

@@ -27,7 +27,7 @@ class UdpSender {
     std::int64_t bytes = 0;
     BitsPerSecond rate;
   };
-  // Calls on_done once, when all is sent.
+  // Calls on_done once, when all bytes are sent.
   UdpSender(io::AsioEventLoop& loop, const Options& options, SteeredFlow steered,
             std::function<void()> on_done);
 

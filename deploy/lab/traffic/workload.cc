@@ -11,7 +11,7 @@
 namespace espalier::traffic {
 namespace {
 
-// With a million epochs of a ring the sum still fits 63 bits.
+// Small enough that the sum over a million epochs of a ring fits into 63 bits.
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxSegment = 1'000'000;
 
@@ -21,7 +21,7 @@ double Seconds(io::JsonFields& fields, std::string_view key) {
   char* end = nullptr;
   const double value = std::strtod(text->c_str(), &end);
   if (*end != '\0' || !std::isfinite(value) || value < 0 || value > 86'400) {
-    fields.AddError(key, "must be 0 to 86400 seconds");
+    fields.AddError(key, "the value must be 0 to 86400 seconds");
     return 0;
   }
   return value;
@@ -62,16 +62,18 @@ class Reader {
     flow.port = static_cast<std::uint16_t>(fields.Integer("port", 0, 0, 65'535));
     flow.paths = static_cast<int>(fields.Integer("paths", 1, 1, kMaxPaths));
     const std::string protocol = fields.String("protocol", "tcp");
-    if (protocol != "tcp" && protocol != "udp") fields.AddError("protocol", "must be tcp or udp");
+    if (protocol != "tcp" && protocol != "udp")
+      fields.AddError("protocol", "the protocol must be tcp or udp");
     if (protocol == "udp") {
       flow.protocol = Protocol::kUdp;
       flow.rate.value = fields.Integer("rate_bps", 0, 1'000, 10'000'000'000);
-      if (!fields.Has("rate_bps")) fields.AddError("protocol", "UDP needs rate_bps");
-      if (flow.paths > 1) fields.AddError("paths", "UDP takes one");
+      if (!fields.Has("rate_bps")) fields.AddError("protocol", "UDP needs rate_bps (add it)");
+      if (flow.paths > 1) fields.AddError("paths", "a UDP flow has one path (remove the field)");
     }
-    if (!fields.Has("bytes")) fields.AddError("id", "has no bytes");
-    if (flow.source == flow.destination) fields.AddError("destination", "is the source");
-    if (!ids_.insert(flow.id).second) fields.AddError("id", "is used twice");
+    if (!fields.Has("bytes")) fields.AddError("id", "the flow has no bytes (add \"bytes\")");
+    if (flow.source == flow.destination)
+      fields.AddError("destination", "the destination is the source (name another host)");
+    if (!ids_.insert(flow.id).second) fields.AddError("id", "the id is used twice (rename one)");
     if (Result<void> done = fields.Finish(); !done) return Propagate(done);
     return flow;
   }
@@ -87,8 +89,8 @@ class Reader {
       if (!ring) return Propagate(ring);
       job.rings.push_back(std::move(*ring));
     }
-    if (job.rings.empty()) fields.AddError("rings", "a job needs a ring");
-    if (!ids_.insert(job.id).second) fields.AddError("id", "is used twice");
+    if (job.rings.empty()) fields.AddError("rings", "a job needs at least one ring");
+    if (!ids_.insert(job.id).second) fields.AddError("id", "the id is used twice (rename one)");
     if (Result<void> done = fields.Finish(); !done) return Propagate(done);
     return job;
   }
@@ -101,12 +103,12 @@ class Reader {
     std::set<std::string> seen;
     for (const io::JsonValue& host : fields.Array("hosts")) {
       if (host.kind != io::JsonValue::Kind::kString || !seen.insert(host.text).second) {
-        fields.AddError("hosts", "must be different host names");
+        fields.AddError("hosts", "the hosts of a ring must be different host names");
         break;
       }
       ring.hosts.push_back(host.text);
     }
-    if (ring.hosts.size() < 2) fields.AddError("hosts", "a ring needs two hosts");
+    if (ring.hosts.size() < 2) fields.AddError("hosts", "a ring needs at least two hosts");
     if (Result<void> done = fields.Finish(); !done) return Propagate(done);
     return ring;
   }

@@ -1,6 +1,6 @@
-// What an allreduce of f32 between processes of one host cannot beat: every process reads its share
-// of all inputs and streams the sums to all outputs, in memory that all of them have mapped before;
-// no calls, no checks. Built and run by tests/bench/compare_allreduce.
+// A lower bound for an all-reduce of f32 between processes of one host: every process reads its
+// share of all inputs and writes the sums to all outputs with streaming stores, in shared memory
+// that is mapped before, without calls or checks. Built and run by tests/bench/compare_allreduce.
 // usage: bare_loop PROCESSES REPETITIONS BYTES...
 #include <immintrin.h>
 #include <sched.h>
@@ -46,7 +46,7 @@ class Process {
     return result;
   }
 
-  // The vectors lie one after another, inputs first, `stride` floats apart.
+  // The vectors follow one another, inputs first, at a distance of `stride` floats.
   void AllReduce(float* memory, std::size_t stride, std::size_t count) {
     constexpr std::size_t kLine = 16;
     const auto size = static_cast<std::size_t>(size_);

@@ -1,7 +1,7 @@
-// One rank of a Gloo collective over TCP, f32. Built and run by tests/bench/compare_allreduce.
+// Runs one rank of a Gloo collective over TCP, f32. Built and run by tests/bench/compare_allreduce.
 // usage: gloo_collective STORE RANK SIZE COLLECTIVE ALGORITHM REPETITIONS BYTES...
 // Algorithms of allreduce: ring_chunked, halving_doubling, bcube, ring (the old classes), new_ring
-// and new_bcube (the functions that frameworks call). Others have one: "-".
+// and new_bcube (the functions that frameworks call). Other collectives have one algorithm: "-".
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_bcube.h>
@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
         [&](double value) { return ReduceOne(group, value, gloo::max<double>); },
         [&](double value) { return ReduceOne(group, value, gloo::sum<double>); });
   }
-  // Its threads may wait for one another when they are taken down.
+  // Exits without cleaning up, as Gloo's threads may deadlock when they end.
   std::fflush(stdout);
   std::_Exit(0);
 }

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-// What all peers are measured by, as `espalier bench` measures: the median over repetitions of the
-// slowest rank's time, CPU seconds of all ranks together, and the most memory that a rank ever had
-// beyond its buffers.
+// The measurement of all peers, which is that of `espalier bench`: the median over repetitions of
+// the slowest rank's time, CPU seconds of all ranks together, and the peak memory of a rank beyond
+// its buffers.
 namespace peers {
 
 struct Sizes {
@@ -19,7 +19,7 @@ struct Sizes {
   std::size_t output = 0;
 };
 
-// Of f32; bytes as nccl-tests counts them.
+// Sizes for f32; bytes are counted as in nccl-tests.
 inline Sizes SizesOf(const std::string& collective, std::size_t bytes, int ranks) {
   const auto all = static_cast<std::size_t>(ranks);
   const bool gathers = collective == "allgather";
@@ -45,8 +45,8 @@ inline double PeakBytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-// Prints "bytes seconds cpu_seconds extra_bytes" at rank 0. `call` is the collective; `maximum` and
-// `sum` of a number over all ranks; they are barriers too.
+// Prints "bytes seconds cpu_seconds extra_bytes" at rank 0. `call` runs the collective; `maximum`
+// and `sum` combine a number over all ranks and act as barriers.
 template <typename Call, typename Maximum, typename Sum>
 void Measure(std::size_t bytes, const Sizes& sizes, int rank, int repetitions, const Call& call,
              const Maximum& maximum, const Sum& sum) {

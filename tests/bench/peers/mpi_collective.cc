@@ -1,4 +1,4 @@
-// One MPI collective, f32. Built and run by tests/bench/compare_allreduce.
+// Runs one MPI collective, f32. Built and run by tests/bench/compare_allreduce.
 // usage: mpirun -np N mpi_collective COLLECTIVE REPETITIONS BYTES...
 #include <mpi.h>
 

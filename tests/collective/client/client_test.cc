@@ -66,7 +66,7 @@ TEST(CollectiveClient, DoesEveryCollective) {
   }
 }
 
-// The ranks meet through rank 0's port, and the plan's program does the work.
+// The ranks join through rank 0's port, and the plan's program does the work.
 TEST(CollectiveClient, RunsAPlan) {
   const auto made = algorithms::MakeAlgorithm("alltonext", {.ranks = 3});
   ASSERT_TRUE(made);
@@ -98,7 +98,7 @@ TEST(CollectiveClient, RunsAPlan) {
 }
 
 TEST(CollectiveClient, MakesCallsThatWerePosted) {
-  float abandoned = 1;  // the buffer of a call is there until the group has ended
+  float abandoned = 1;  // a call's buffer must live until the group has ended
   RunRanks(2, {}, [&](Collective& group, int rank) {
     constexpr int kCalls = 20;
     std::vector<std::vector<float>> data(kCalls, std::vector<float>(1000, 1.0F));
@@ -115,12 +115,12 @@ TEST(CollectiveClient, MakesCallsThatWerePosted) {
     const auto wrong = group.Post<float>(ESPALIER_ALLREDUCE, nullptr, nullptr, 1);
     EXPECT_THROW(group.Wait(wrong), CollectiveError);
     group.Wait(wrong);
-    // One that the other rank never makes ends with the group.
+    // A call that the other rank never makes ends with the group.
     if (rank == 0) group.Post(ESPALIER_ALLREDUCE, &abandoned, &abandoned, 1);
   });
 }
 
-TEST(CollectiveClient, LeavesTheWorkToAnEngine) {
+TEST(CollectiveClient, LeavesTheWorkToTheOffloadService) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/engine.sock";
   auto engine =
@@ -211,7 +211,7 @@ std::string OutputOf(const std::string& command) {
   return text;
 }
 
-// Programs that use other versions of what it is made of do not meet them.
+// The library's dependencies must not clash with other versions in a program.
 TEST(CollectiveClient, ShowsNothingButItsApiAndNeedsLittle) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers add symbols of their own";

@@ -34,7 +34,7 @@ std::size_t BeginOf(const Counts& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
 }
 
-// What rank `rank` has at element `index` of the buffer of all parts: small whole numbers.
+// The value of rank `rank` at element `index` of the buffer with all parts: a small whole number.
 int ValueOf(int rank, std::size_t index) {
   return static_cast<int>((index * 7 + static_cast<std::size_t>(rank) * 5) % 11) + 1;
 }
@@ -57,7 +57,7 @@ std::vector<T> FilledBy(int rank, std::size_t begin, std::size_t count) {
   return values;
 }
 
-// A buffer without elements is null. One beyond its end shows what is written too far.
+// A buffer without elements is null. A guard beyond the end detects writes too far.
 template <typename T>
 T* Data(std::vector<T>& guarded) {
   return guarded.size() > 1 ? guarded.data() : nullptr;
@@ -115,7 +115,7 @@ void ExpectReduceScatter(Collective& group, int rank, const Counts& counts, espa
   }
 }
 
-// Odd, with zeros, one rank alone, nothing at all; one part over several slots and messages.
+// Odd counts, zeros, one rank only, no elements; one part of several slots and messages.
 std::vector<Counts> Distributions(int ranks) {
   const auto size = static_cast<std::size_t>(ranks);
   std::vector<Counts> all = {Counts(size, 0), Counts(size, 3), Counts(size, 0), Counts(size),
@@ -133,7 +133,7 @@ class CountsTest : public testing::TestWithParam<espalier_medium> {
   void RunRanks(int size, const std::function<void(Collective&, int)>& body) {
     std::vector<std::thread> threads;
     const std::string name = "group of " + std::to_string(size);
-    // A call that fails ends the group, for a rank that has not yet come out of joining it too.
+    // A failed call ends the group, even for a rank that is still joining.
     std::barrier all_have_joined(size);
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
@@ -152,7 +152,7 @@ class CountsTest : public testing::TestWithParam<espalier_medium> {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Over TCP a rank that is told of it by another knows that the other has given up, and its words.
+  // Over TCP a rank may learn of it from a peer's abort, with the peer's message.
   void ExpectMismatch(const CollectiveError& error) const {
     const bool is_told = GetParam() == ESPALIER_TCP && error.code() == -ECONNABORTED;
     EXPECT_TRUE(is_told || error.code() == -EPROTO) << error.code() << ": " << error.what();
@@ -175,7 +175,7 @@ TEST_P(CountsTest, AreAsTheReference) {
         ExpectReduceScatter<std::uint8_t>(group, rank, counts, ESPALIER_MIN, !in_place);
         in_place = !in_place;
       }
-      // Calls of equal parts go on beside them.
+      // Calls with equal parts still work.
       std::int64_t one = rank;
       std::vector<std::int64_t> all(distributions[0].size());
       group.AllGather(&one, all.data(), 1);
@@ -184,7 +184,7 @@ TEST_P(CountsTest, AreAsTheReference) {
   }
 }
 
-// The ranks learn which one has others, or that it has none, and the group is over.
+// Every rank gets an error that names the rank with other counts or none, and the group ends.
 TEST_P(CountsTest, ThatDifferAreAnErrorOnEveryRank) {
   RunRanks(3, [this](Collective& group, int rank) {
     const Counts counts = rank == 2 ? Counts{5, 0, 7} : Counts{5, 7, 0};
@@ -219,7 +219,7 @@ TEST_P(CountsTest, ThatDifferAreAnErrorOnEveryRank) {
   });
 }
 
-TEST_P(CountsTest, ThatCannotBeAreRefusedAndTheGroupGoesOn) {
+TEST_P(CountsTest, ThatAreInvalidAreRefusedAndTheGroupGoesOn) {
   RunRanks(2, [](Collective& group, int rank) {
     std::vector<float> data(30, 1);
     const auto refused = [&](int code, const std::function<void()>& call) {
@@ -241,7 +241,7 @@ TEST_P(CountsTest, ThatCannotBeAreRefusedAndTheGroupGoesOn) {
     refused(-EINVAL, [&] { group.AllGatherV<float>(nullptr, out, Counts{1, 1}); });
     refused(-EINVAL, [&] { group.ReduceScatterV<float>(in, nullptr, Counts{1, 1}); });
     refused(-EINVAL, [&] { group.ReduceScatterV(in, in + 9, Counts{8, 3}); });
-    // In place is at the part's own place, not at that of equal parts.
+    // In place means the unequal part's own offset, not that of equal parts.
     refused(-EINVAL, [&] { group.AllGatherV(in + 5 * rank + 1, in, Counts{7, 3}); });
     group.AllGatherV(in + 7 * rank, in, Counts{7, 3});
     group.ReduceScatterV(in, out + 10, Counts{3, 2});
@@ -249,8 +249,8 @@ TEST_P(CountsTest, ThatCannotBeAreRefusedAndTheGroupGoesOn) {
   });
 }
 
-// Plans know equal parts only, and go on with these.
-TEST_P(CountsTest, GoTheirOwnWayBesideAPlan) {
+// Plans cover equal parts only, and stay in force for them.
+TEST_P(CountsTest, BypassAPlan) {
   RunRanks(3, [](Collective& group, int rank) {
     for (const char* name : {"allgather-ring", "reduce-scatter-ring"}) {
       const auto plan = algorithms::MakeAlgorithm(name, {.ranks = 3});
@@ -269,7 +269,7 @@ TEST_P(CountsTest, GoTheirOwnWayBesideAPlan) {
   });
 }
 
-// The counts may go when they are posted, and calls end in their order.
+// The counts may be freed after posting, and calls end in their order.
 TEST_P(CountsTest, ArePosted) {
   RunRanks(3, [](Collective& group, int rank) {
     const std::size_t own = static_cast<std::size_t>(rank) * 3 + 1;
@@ -306,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(Media, CountsTest, testing::Values(ESPALIER_SHARED_MEMO
                            return test.param == ESPALIER_TCP ? "Tcp" : "SharedMemory";
                          });
 
-TEST(Counts, AreForOffloadedGroupsToo) {
+TEST(Counts, WorkInOffloadedGroups) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/engine.sock";
   auto engine =

@@ -1,4 +1,4 @@
-// Where the key of a group comes from that no controller gives one.
+// Sources of the key of a group without a controller.
 #include "collective/client/group_key.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST_F(GroupKey, IsRefusedWhereItIsNoSecretOrNoKey) {
   ::setenv("ESPALIER_JOB_KEY", "f00", 1);
   const Error error = ErrorOf("tcp://10.0.0.1:1");
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error.message.find("f00"), std::string::npos);  // what it holds is a secret
+  EXPECT_EQ(error.message.find("f00"), std::string::npos);  // the error must not show the key
 }
 
 TEST_F(GroupKey, IsMadeInAFolderByWhoeverComesFirst) {

@@ -1,4 +1,4 @@
-// Groups that work by what an agent says: with its plan server, and without a controller.
+// Groups that get their plans from an agent: with its rank plan server, but no controller.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -36,7 +36,7 @@ std::uint16_t SourcePort(int plan, int rank, int peer) {
   return static_cast<std::uint16_t>(20'000 + (plan * kRanks + rank) * kRanks + peer);
 }
 
-// Local ports of this machine's connections that are open.
+// The local ports of open connections of this machine.
 std::set<std::uint16_t> OpenPorts() {
   std::set<std::uint16_t> ports;
   std::ifstream table("/proc/net/tcp");
@@ -55,7 +55,7 @@ std::string RingBytes(int ranks) {
   return program::EncodeProgram(*ring);
 }
 
-// An agent, as far as ranks see it.
+// The part of an agent that ranks see.
 class LocalAgent {
  public:
   explicit LocalAgent(const std::string& socket) {
@@ -69,9 +69,9 @@ class LocalAgent {
     is_over_ = true;
     thread_.join();
   }
-  // Calls that ranks have reported.
+  // The calls that ranks have reported.
   int reports() const { return reports_; }
-  // From its own thread, as a push does.
+  // Gives plans from another thread, as a push does.
   void Give(std::vector<wire::RankPlan> plans) {
     const std::lock_guard lock(mutex_);
     for (auto& plan : plans) coming_.push_back(std::move(plan));
@@ -131,7 +131,7 @@ class JobTest : public testing::Test {
   espalier_comm_options Options(std::uint32_t timeout_ms = 20'000) const {
     return {.medium = ESPALIER_TCP, .timeout_ms = timeout_ms, .agent = socket_.c_str()};
   }
-  // All ranks at once; what each of them failed with, "" for none.
+  // Runs all ranks; returns the error of each, "" for none.
   std::vector<std::string> Run(const espalier_comm_options& options, const std::string& store,
                                const Body& body, int ranks = kRanks) {
     std::vector<std::string> failures(static_cast<std::size_t>(ranks));
@@ -156,7 +156,7 @@ class JobTest : public testing::Test {
     group.AllReduce(mine.data(), sum.data(), sum.size());
     EXPECT_EQ(sum, std::vector<float>(mine.size(), static_cast<float>(ranks * (ranks + 1) / 2)));
   }
-  // How many connections of a ring there are from the ports of a plan.
+  // The number of a ring's connections from the ports of a plan.
   static int ConnectionsOf(int plan) {
     const auto open = OpenPorts();
     int count = 0;
@@ -175,7 +175,7 @@ class JobTest : public testing::Test {
   const std::string socket_ = folder_.path() + "/agent.sock";
 };
 
-TEST_F(JobTest, RanksMeetByTheirAgentAndTakeItsPlansBetweenTwoCalls) {
+TEST_F(JobTest, RanksJoinThroughTheirAgentAndTakeItsPlansBetweenTwoCalls) {
   LocalAgent agent(socket_);
   agent.Give(MakePlans(0, RingBytes(kRanks)));
   const auto failures = Run(Options(), "", [&](Collective& group, int rank) {
@@ -183,7 +183,7 @@ TEST_F(JobTest, RanksMeetByTheirAgentAndTakeItsPlansBetweenTwoCalls) {
     EXPECT_EQ(ConnectionsOf(0), kRanks);
     group.Barrier();
     if (rank == 0) agent.Give(MakePlans(1, RingBytes(kRanks)));
-    // Ranks look at the same connections, but each at its own time: all stop in the same call.
+    // Ranks check the connections at different times, so they agree on the call in which to stop.
     for (bool is_new = false; !is_new;) {
       CheckSum(group, rank);
       std::int32_t mine = ConnectionsOf(1) == kRanks ? 1 : 0;
@@ -199,8 +199,8 @@ TEST_F(JobTest, RanksMeetByTheirAgentAndTakeItsPlansBetweenTwoCalls) {
   EXPECT_GT(agent.reports(), 0);
 }
 
-// Beside the plan, around the ring, posted or not; the agent hears of them.
-TEST_F(JobTest, UnequalPartsGoInAJobToo) {
+// Calls with unequal parts bypass the plan, posted or not, and are reported to the agent.
+TEST_F(JobTest, UnequalPartsWorkInAJob) {
   LocalAgent agent(socket_);
   agent.Give(MakePlans(0, RingBytes(kRanks)));
   const std::vector<std::size_t> counts = {2, 0, 3};
@@ -226,7 +226,7 @@ TEST_F(JobTest, UnequalPartsGoInAJobToo) {
   EXPECT_GT(agent.reports(), 5);
 }
 
-// The same program goes on where there is nothing that plans.
+// The same program works without a controller and an agent.
 TEST_F(JobTest, WithoutAnAgentRanksFormAPlainGroup) {
   const auto failures = Run(Options(), folder_.path(), [&](Collective& group, int rank) {
     CheckSum(group, rank);
@@ -236,7 +236,7 @@ TEST_F(JobTest, WithoutAnAgentRanksFormAPlainGroup) {
   EXPECT_EQ(failures, std::vector<std::string>(kRanks));
 }
 
-TEST_F(JobTest, WhereOneRankHasNoPlanAllFormAPlainGroup) {
+TEST_F(JobTest, AllRanksFormAPlainGroupIfOneHasNoPlan) {
   LocalAgent agent(socket_);
   auto plans = MakePlans(0, RingBytes(kRanks));
   plans.pop_back();
@@ -249,7 +249,7 @@ TEST_F(JobTest, WhereOneRankHasNoPlanAllFormAPlainGroup) {
   EXPECT_EQ(failures, std::vector<std::string>(kRanks));
 }
 
-TEST_F(JobTest, WhereAllHavePlansTheStoreIsOnlyToSaySo) {
+TEST_F(JobTest, UsesTheStoreOnlyToAgreeIfAllHavePlans) {
   LocalAgent agent(socket_);
   agent.Give(MakePlans(0, RingBytes(kRanks)));
   const std::string store = "tcp://127.0.0.1:2031";
@@ -261,7 +261,7 @@ TEST_F(JobTest, WhereAllHavePlansTheStoreIsOnlyToSaySo) {
   EXPECT_EQ(failures, std::vector<std::string>(kRanks));
 }
 
-// The plan in force stays so; the ranks notice nothing.
+// The plan stays in force, and the ranks continue.
 TEST_F(JobTest, AnAgentThatGoesLeavesItsPlan) {
   auto agent = std::make_unique<LocalAgent>(socket_);
   agent->Give(MakePlans(0, RingBytes(kRanks)));
@@ -287,15 +287,15 @@ TEST_F(JobTest, WithoutAnAgentOrAPlanAndWithoutAStoreEveryRankIsToldWhy) {
 TEST_F(JobTest, APlanThatDoesNotFitTheProgramIsToldToEveryRank) {
   const auto never = [](Collective&, int rank) { ADD_FAILURE() << "rank " << rank << " is in"; };
   LocalAgent agent(socket_);
-  // More ranks in the job than in the program that joins it.
+  // The job has more ranks than the program that joins it.
   agent.Give(MakePlans(0, RingBytes(4), 4));
   const std::string other_size = fmt::format("{} job train has 4 ranks in its plan", -EINVAL);
   ExpectAll(Run(Options(), "", never), other_size);
   ExpectAll(Run(Options(), folder_.path(), never), other_size);
-  // A rank that the job has not.
+  // A rank that the job does not have.
   agent.Give(MakePlans(1, RingBytes(kRanks)));
   ExpectAll({Run(Options(200), "", never, kRanks + 2).back()}, "no plan for rank 4");
-  // A chunk program of fewer ranks than the plan says; one that is none; one that is wrong.
+  // A program for fewer ranks than the plan, an unreadable one, and an incorrect one.
   agent.Give(MakePlans(2, RingBytes(kRanks - 1)));
   ExpectAll(Run(Options(), "", never), "2 ranks");
   agent.Give(MakePlans(3, "junk"));

@@ -17,8 +17,8 @@ namespace {
 constexpr std::byte kUntouched{0xa5};
 constexpr std::size_t kGuards = 256;
 
-// Elements with guards around them, at any offset from an aligned address; registered where the
-// case says so.
+// Elements with guards around them, at any offset from an aligned address, in a registered buffer
+// if the case asks for it.
 class Data {
  public:
   Data(Communicator& group, const Case& test, std::size_t count, std::size_t offset = 0)
@@ -156,7 +156,7 @@ void ExpectAllToAll(Communicator& group, const Case& test) {
 }
 
 void ExpectEveryCollective(Communicator& group, bool is_registered) {
-  // Small, odd, over one slot, over what is streamed.
+  // Small, odd, longer than a slot, longer than the streaming threshold.
   constexpr std::size_t kCounts[] = {0, 1, 13, 1000, 270'001};
   std::size_t draw = static_cast<std::size_t>(group.size());
   for (const std::size_t count : kCounts) {

@@ -7,7 +7,7 @@
 
 namespace espalier::runtime {
 
-// A call whose outcome the elements say (elements.h), between guards that nobody may touch.
+// A call whose result follows from its elements (elements.h), between guards that must stay intact.
 struct Case {
   reduce::DataType type;
   reduce::ReduceOp op;
@@ -18,14 +18,14 @@ struct Case {
 
 void ExpectDone(const Result<void>& result);
 
-// For each rank of a group, on a thread of its own.
+// Runs on each rank of a group, in a thread of its own.
 void ExpectAllReduce(Communicator& group, const Case& test);
 void ExpectReduce(Communicator& group, const Case& test);
 void ExpectBroadcast(Communicator& group, const Case& test);
 void ExpectAllGather(Communicator& group, const Case& test);
 void ExpectReduceScatter(Communicator& group, const Case& test);
 void ExpectAllToAll(Communicator& group, const Case& test);
-// All of these with some counts; types, operations and places by turns.
+// All cases with several counts; types, operations and buffer placements alternate.
 void ExpectEveryCollective(Communicator& group, bool is_registered);
 
 }  // namespace espalier::runtime

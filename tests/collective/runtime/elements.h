@@ -12,7 +12,7 @@ namespace espalier::runtime {
 void WriteElement(reduce::DataType type, std::byte* buffer, std::size_t index, int value);
 double ReadElement(reduce::DataType type, const std::byte* buffer, std::size_t index);
 
-// What rank `rank` of `ranks` gives at `index`, and what an operation makes of all ranks' values:
+// The input of rank `rank` of `ranks` at `index`, and the result of an operation over all ranks:
 // small enough for i8 with 17 ranks, and whole numbers for averages.
 int ValueOf(reduce::ReduceOp op, int rank, int ranks, std::size_t index);
 int ReducedValue(reduce::ReduceOp op, int ranks, std::size_t index);

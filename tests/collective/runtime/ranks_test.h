@@ -28,7 +28,7 @@ class RanksTest : public ::testing::TestWithParam<Medium> {
   void RunRanks(int size, const std::function<void(Communicator&)>& body,
                 std::chrono::milliseconds timeout = std::chrono::seconds(100)) {
     std::vector<std::thread> threads;
-    // A call that fails ends the group, for a rank that has not yet come out of joining it too.
+    // A failed call ends the group, even for a rank that is still joining.
     std::barrier all_have_joined(size);
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {

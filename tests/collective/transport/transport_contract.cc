@@ -74,7 +74,7 @@ TEST_P(TransportContract, DeliversEveryMessageInOrderOnEveryConnection) {
   });
 }
 
-// What deadlock freedom rests on: so many messages may be sent that nobody reads yet.
+// Deadlock freedom needs this: a sender can commit a message for each slot before any is read.
 TEST_P(TransportContract, HoldsAsManyMessagesAsItHasSlots) {
   RunRanks(2, [](Transport& transport) {
     const Endpoint endpoint = {1 - transport.rank(), 0};
@@ -91,7 +91,7 @@ TEST_P(TransportContract, HoldsAsManyMessagesAsItHasSlots) {
   });
 }
 
-// A peer that has sent its last message may go while others still read.
+// A peer may leave after its last message while others still read.
 TEST_P(TransportContract, DeliversWhatARankSentBeforeItLeft) {
   RunRanks(3, [](Transport& transport) {
     if (transport.rank() == 2) {

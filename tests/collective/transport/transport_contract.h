@@ -23,14 +23,14 @@ inline Deadline In(std::chrono::milliseconds time) {
 }
 inline Deadline InAWhile() { return In(std::chrono::seconds(60)); }
 
-// A kind of transport that keeps the contract: with those slots and three channels.
+// A kind of transport under test, with the given slots and three channels.
 struct Kind {
   std::string name;
   std::function<Result<std::unique_ptr<Transport>>(RendezvousStore&, int rank, int size, Deadline)>
       join;
 };
 
-// What every transport promises; a test binary instantiates it with the kinds that it has.
+// The contract of every transport; test binaries instantiate it with their kinds.
 class TransportContract : public ::testing::TestWithParam<Kind> {
  protected:
   // Runs the ranks of one group as threads.

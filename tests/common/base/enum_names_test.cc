@@ -46,7 +46,7 @@ TEST(EnumNames, AValueThatIsNoEnumeratorHasADefinedName) {
   }
 }
 
-// Of an enum over int, negative values are no enumerators either.
+// Negative values of an enum over int are not enumerators, either.
 TEST(EnumNames, ANegativeValueHasADefinedName) {
   enum class Signed { kOnly };
   constexpr EnumNames<Signed> kOne({{Signed::kOnly, "only"}});

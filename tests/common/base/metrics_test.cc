@@ -22,7 +22,7 @@ TEST(Metrics, RepeatsARenamedMetricUnderItsDeprecatedName) {
                       "espalier_agent_local_reroutes_total.\n"),
             std::string::npos);
   EXPECT_NE(text.find("espalier_agent_redraws_total 3\n"), std::string::npos);
-  EXPECT_EQ(text.find("espalier_prediction_jobs"), std::string::npos);  // nobody made it
+  EXPECT_EQ(text.find("espalier_prediction_jobs"), std::string::npos);  // it was not created
 }
 
 TEST(Metrics, NoDeprecatedNameIsInUseAgain) {

@@ -13,7 +13,7 @@
 #include "common/base/event_loop.h"
 #include "tests/common/bus/bus_end.h"
 
-// What every Bus does: instantiate BusContract with a factory of harnesses.
+// The contract of every Bus: instantiate BusContract with a factory of harnesses.
 namespace espalier {
 
 // One controller and any number of agents on a network without faults.
@@ -21,7 +21,7 @@ class BusHarness {
  public:
   virtual ~BusHarness() = default;
   virtual bool RunUntil(std::function<bool()> done) = 0;
-  // A controller; where there was one before it, its agents find the new one.
+  // Starts a controller; if there was one before, its agents find the new one.
   virtual std::unique_ptr<Bus> MakeController() = 0;
   virtual std::unique_ptr<Bus> MakeAgent() = 0;
 };
@@ -36,13 +36,13 @@ class BusContract : public testing::TestWithParam<BusHarnessFactory> {
   std::unique_ptr<BusEnd> MakeAgent() { return std::make_unique<BusEnd>(harness_->MakeAgent()); }
   void RunUntil(std::function<bool()> done) { ASSERT_TRUE(harness_->RunUntil(std::move(done))); }
 
-  // The peer id under which the controller gets this agent's next message.
+  // The peer id of this agent's next message at the controller.
   PeerId Introduce(BusEnd& controller, BusEnd& agent) {
     const std::string greeting = "hello " + std::to_string(next_greeting_++);
     PeerId id;
     bool arrived = false;
     RunUntil([&] {
-      // May be lost until the connection stands, so again and again.
+      // Repeats the message, which may be lost until the connection is established.
       if (!arrived) agent->Send(kControllerPeer, greeting);
       for (const BusEnd::Received& message : controller.received) {
         if (message.bytes != greeting) continue;
@@ -54,7 +54,7 @@ class BusContract : public testing::TestWithParam<BusHarnessFactory> {
     return id;
   }
 
-  // Messages of one end without the greetings, of which more than one may arrive.
+  // The messages of one end without greetings, which may arrive several times.
   static std::vector<std::string> Texts(const BusEnd& end) {
     std::vector<std::string> texts;
     for (const BusEnd::Received& message : end.received) {
@@ -68,7 +68,7 @@ class BusContract : public testing::TestWithParam<BusHarnessFactory> {
   int next_greeting_ = 0;
 };
 
-// Bytes of every value, of a length that no frame boundary fits.
+// Bytes of every value, with a length that is no multiple of a frame's.
 inline std::string Payload(std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 131 + size);
@@ -175,7 +175,7 @@ TEST_P(BusContract, AnAgentThatDisconnectsComesBackAsANewPeer) {
   (*agent)->Disconnect(kControllerPeer);
   const PeerId after = Introduce(*controller, *agent);
   EXPECT_NE(after, before);
-  EXPECT_TRUE(agent->gone.empty());  // it knows
+  EXPECT_TRUE(agent->gone.empty());  // it disconnected the peer itself
   EXPECT_TRUE((*controller)->Send(after, "welcome back"));
   RunUntil([&] { return !Texts(*agent).empty(); });
   RunUntil([&] { return !(*controller)->Send(before, "old"); });
@@ -193,7 +193,7 @@ TEST_P(BusContract, AnAgentThatIsDisconnectedIsToldAndComesBackAsANewPeer) {
   EXPECT_EQ(Texts(*agent), std::vector<std::string>{"goodbye"});
   EXPECT_EQ(agent->gone, std::vector<PeerId>{kControllerPeer});
   EXPECT_NE(Introduce(*controller, *agent), before);
-  EXPECT_TRUE(controller->gone.empty());  // it knows
+  EXPECT_TRUE(controller->gone.empty());  // it disconnected the peer itself
 }
 
 TEST_P(BusContract, NothingOfADisconnectedPeerIsHeard) {

@@ -11,7 +11,7 @@
 
 namespace espalier {
 
-// One end of a bus and all that happened to it.
+// One end of a bus, which records all events.
 class BusEnd {
  public:
   struct Received {

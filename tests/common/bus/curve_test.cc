@@ -1,4 +1,4 @@
-// Who gets in, and what it may do then: real sockets on loopback.
+// Authentication and limits of peers, over real sockets on the loopback interface.
 #include "common/bus/curve.h"
 
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@ namespace {
 
 using Cause = PeerRefusal::Cause;
 
-// A controller with a list of keys, and agents that come with one.
+// A controller with a list of keys, and agents that have one.
 class Curve : public testing::Test {
  protected:
   std::unique_ptr<BusEnd> MakeController(const PeerLimits& limits = {}) {
@@ -63,7 +63,7 @@ class Curve : public testing::Test {
 
   void RunUntil(const std::function<bool()>& done) { ASSERT_TRUE(io::RunUntil(loop_, done)); }
 
-  // The peer that the controller knows the agent by now.
+  // The controller's current peer id of the agent.
   PeerId Introduce(BusEnd& controller, BusEnd& agent) {
     const std::string greeting = "hello " + std::to_string(greetings_++);
     const auto is_it = [&](const BusEnd::Received& message) { return message.bytes == greeting; };
@@ -78,7 +78,7 @@ class Curve : public testing::Test {
     return std::ranges::any_of(refusals_, [&](const auto& r) { return r.cause == cause; });
   }
 
-  // A TCP connection to the controller that does not care for ZeroMQ.
+  // A TCP connection to the controller that does not speak ZeroMQ.
   int ConnectPlainly() const {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -164,7 +164,7 @@ TEST_F(Curve, ARevokedKeyLosesItsConnectionAndGetsNoOther) {
   EXPECT_EQ(controller->gone, std::vector<PeerId>{peer});
   EXPECT_EQ(refusals_.front().who, "h0");
   refusals_.clear();
-  RunUntil([&] { return WasRefused(Cause::kUnknownKey); });  // it comes back, and is refused
+  RunUntil([&] { return WasRefused(Cause::kUnknownKey); });  // it reconnects and is refused
   controller->received.clear();
   Introduce(*controller, *other);
   for (const BusEnd::Received& message : controller->received) {
@@ -177,7 +177,7 @@ TEST_F(Curve, AnAgentTakesItsNewKeyWithoutARestart) {
   const auto controller = MakeController();
   const auto agent = MakeAgent(MakeKeys("h0"));
   const PeerId before = Introduce(*controller, *agent);
-  const CurveKeys rotated = MakeKeys("h0");  // both are good for a while
+  const CurveKeys rotated = MakeKeys("h0");  // both are valid for a while
   dealer_->SetKeys({rotated, {server_.public_key}});
   const PeerId after = Introduce(*controller, *agent);
   EXPECT_NE(before, after);
@@ -214,10 +214,10 @@ TEST_F(Curve, BytesAreLimitedToo) {
   const auto send = [&](const std::string& bytes) {
     RunUntil([&] { return (*agent)->Send(kControllerPeer, bytes); });
   };
-  send(std::string(90'000, 'x'));  // more than a second's: owed
+  send(std::string(90'000, 'x'));  // more than one second's bytes: overdraws the bucket
   RunUntil([&] { return controller->received.size() == 1; });
   EXPECT_TRUE(refusals_.empty());
-  // Small and alone: libzmq leaks what it has of a message in frames when the router closes.
+  // A single small message, as libzmq leaks partly received frames when the router closes.
   send("x");
   RunUntil([&] { return WasRefused(Cause::kTooMany); });
   EXPECT_EQ(controller->received.size(), 1);
@@ -235,7 +235,7 @@ TEST_F(Curve, AMessageBeyondTheLimitEndsItsConnectionOnly) {
   EXPECT_TRUE(good->gone.empty());
 }
 
-// An agent that speaks CURVE as it should, with the routing id of another, is not taken for it.
+// An agent with a valid key and the routing id of another agent must not be taken for that one.
 TEST_F(Curve, ARoutingIdIsNoIdentity) {
   const auto controller = MakeController();
   const CurveKeys keys = MakeKeys("h0");
@@ -270,7 +270,7 @@ TEST_F(Curve, ARoutingIdIsNoIdentity) {
   zmq_ctx_term(context);
 }
 
-// Stands between an agent and its controller, and keeps what the agent says.
+// A proxy between an agent and its controller that records what the agent sends.
 class Recorder {
  public:
   explicit Recorder(int to_controller) : listener_(Listen()), controller_(to_controller) {
@@ -279,7 +279,7 @@ class Recorder {
   ~Recorder() { Stop(); }
 
   std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
-  // What it heard; the connection ends.
+  // Ends the connection and returns what it recorded.
   std::string Stop() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
@@ -340,7 +340,7 @@ TEST_F(Curve, ARecordedConnectionCannotBeReplayed) {
     Introduce(*controller, agent);
   }
   const std::string recorded = recorder.Stop();
-  EXPECT_EQ(recorded.find("hello"), std::string::npos);  // nothing of it can be read
+  EXPECT_EQ(recorded.find("hello"), std::string::npos);  // the text is not readable
   const PeerId peer = controller->received.front().from;
   refusals_.clear();
   const int fd = ConnectPlainly();
@@ -350,13 +350,13 @@ TEST_F(Curve, ARecordedConnectionCannotBeReplayed) {
   close(fd);
 }
 
-// Of all threads, touched or not.
+// The memory of the process, touched or not.
 std::int64_t AllocatedBytes() {
   const struct mallinfo2 heap = mallinfo2();
   return static_cast<std::int64_t>(heap.uordblks + heap.hblkhd);
 }
 
-// Strangers that promise frames of any size, and send as much as they are let.
+// Strangers that announce frames of any size and send as much as they can.
 TEST_F(Curve, AStrangerCostsLessThan64KiB) {
   const auto controller = MakeController();
   const auto agent = MakeAgent(MakeKeys("h0"));
@@ -366,7 +366,7 @@ TEST_F(Curve, AStrangerCostsLessThan64KiB) {
   std::vector<int> strangers;
   for (int i = 0; i < kStrangers; ++i) {
     const int fd = ConnectPlainly();
-    // A greeting of ZMTP 3.0 with CURVE, then a command that says it is long.
+    // A greeting of ZMTP 3.0 with CURVE, then a command with a large announced length.
     std::string bytes(64, '\0');
     bytes[0] = '\xff';
     bytes[9] = '\x7f';

@@ -1,5 +1,5 @@
-// Peers of the controller's bus that have a good key and no manners: real sockets on loopback, and
-// nothing of our own agents' code.
+// Hostile peers of the controller's bus with a valid key, over real sockets on the loopback
+// interface and without code of the real agents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,7 +128,7 @@ TEST_F(BusUnderAttack, WhoConnectsAndSaysNothingIsDisconnected) {
   RunUntil([&] { return peer->is_disconnected(); });
 }
 
-// By hand: libzmq itself sends nothing before it has the whole of a message.
+// Sends by hand, as libzmq sends nothing before it has a whole message.
 TEST(PlainBusUnderAttack, AMessageThatNeverEndsEndsItsConnection) {
   AsioEventLoop loop;
   auto bus =
@@ -141,7 +141,7 @@ TEST(PlainBusUnderAttack, AMessageThatNeverEndsEndsItsConnection) {
   attack::ZmtpDealer peer(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
   ASSERT_TRUE(peer.is_open());
   const std::string large = std::string("\x03\0\0\0\0\0\0\x20\0", 9) + std::string(0x2000, 'x');
-  const std::string small("\x01\x01x", 3);  // more is to come, too
+  const std::string small("\x01\x01x", 3);  // with the flag that more frames follow
   int sent = 0;
   EXPECT_TRUE(io::RunUntil(loop, [&] { return !peer.SendRaw(sent++ < 400 ? large : small); }));
   ASSERT_EQ(refusals.size(), 1);
@@ -149,7 +149,7 @@ TEST(PlainBusUnderAttack, AMessageThatNeverEndsEndsItsConnection) {
   EXPECT_TRUE(controller.received.empty());
 }
 
-// Comes back under the routing id under which it was sent away, again and again.
+// Reconnects repeatedly with the routing id under which it was disconnected.
 TEST_F(BusUnderAttack, ARoutingIdThatWasSentAwayIsNoPlaceToGoOn) {
   const auto controller = MakeController();
   {

@@ -29,7 +29,7 @@ class ZmqHarness : public BusHarness {
 
   std::unique_ptr<Bus> MakeController() override {
     std::unique_ptr<ZmqRouterBus> bus;
-    // The socket of the one before may take a moment to close, in libzmq's own thread.
+    // The previous socket may take a moment to close, in libzmq's own thread.
     EXPECT_TRUE(RunUntil([&] {
       ZmqRouterOptions options{.endpoint = endpoint_};
       if (with_keys_) {
@@ -40,7 +40,7 @@ class ZmqHarness : public BusHarness {
       if (bound) bus = std::move(*bound);
       return bus != nullptr;
     }));
-    endpoint_ = bus->endpoint();  // agents of a later controller find it at the same port
+    endpoint_ = bus->endpoint();  // a later controller uses the same port
     return bus;
   }
 
@@ -73,7 +73,7 @@ std::unique_ptr<BusHarness> OverUnixSockets() {
                                       std::to_string(test.current_test_info()->line()));
 }
 
-// A port on which nobody listens.
+// A port without a listener.
 std::uint16_t FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -123,7 +123,7 @@ TEST_F(ZmqBus, AnAgentMayStartBeforeItsController) {
     if (controller.received.empty()) agent->Send(kControllerPeer, "hello");
     return !controller.received.empty();
   });
-  EXPECT_TRUE(agent.gone.empty());  // nothing was there that could go
+  EXPECT_TRUE(agent.gone.empty());  // there was no connection that could break
 }
 
 TEST_F(ZmqBus, AFloodLeavesRoomForTimers) {
@@ -192,7 +192,7 @@ TEST_F(ZmqBus, StrangersOnThePortChangeNothing) {
         connect(strangers.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     std::string noise(1 + random() % 200, '\0');
     for (char& c : noise) c = static_cast<char>(random());
-    if (i % 2 == 0) noise.front() = '\xff';  // as a greeting begins
+    if (i % 2 == 0) noise.front() = '\xff';  // like the first byte of a greeting
     EXPECT_GE(send(strangers.back(), noise.data(), noise.size(), MSG_NOSIGNAL), 0);
   }
   for (int i = 0; i < 20; ++i) {
@@ -205,7 +205,7 @@ TEST_F(ZmqBus, StrangersOnThePortChangeNothing) {
                           [](const auto& message) { return message.bytes == "x"; }));
 }
 
-// A process without descriptors goes on, and connects when there are some again.
+// A process without free descriptors keeps running and connects when there are some again.
 TEST(ZmqSockets, ThatCannotBeMadeAreAnError) {
   AsioEventLoop loop;
   auto router = ZmqRouterBus::Bind(loop, {.endpoint = "tcp://127.0.0.1:*"});

@@ -1,4 +1,4 @@
-// A network that is lost for a while, in a network of the test's own.
+// A network partition, in the test's own network namespace.
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -17,7 +17,7 @@
 namespace espalier::io {
 namespace {
 
-// What is on its way while it is down is lost; no connection is closed.
+// Packets are lost while the network is down; no connection is closed.
 bool SetLoopback(bool is_up) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
@@ -47,7 +47,7 @@ TEST(ZmqPartition, BreaksTheConnectionAtBothEndsAndTheNextOneWorks) {
   ASSERT_TRUE(RunUntil(loop, [&] { return !controller.received.empty(); }));
   const PeerId before = controller.received.front().from;
   ASSERT_TRUE(SetLoopback(false));
-  // The agent has nothing to say, and still notices.
+  // The agent sends nothing, but must notice.
   EXPECT_TRUE(RunUntil(loop, [&] { return !agent.gone.empty(); }));
   EXPECT_TRUE(RunUntil(loop, [&] {
     controller->Send(before, "are you there?");

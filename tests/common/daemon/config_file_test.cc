@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(ConfigFile, ReadsTextFormatWithComments) {
-  FieldDescriptorProto config;  // stands for any message
+  FieldDescriptorProto config;  // an example of a message
   const auto read = ParseConfig("# a comment\nname: \"x\"  # another\nnumber: 7\n", "f", config);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(config.name(), "x");

@@ -19,7 +19,7 @@ std::set<std::string> Find(const std::string& text, const std::string& pattern) 
   return found;
 }
 
-// The daemons' man pages are written by hand: most of what they say is in no definition.
+// The daemons' man pages are written by hand, as most of their text cannot be generated.
 TEST(DaemonManPages, HaveTheOptionsOfTheCommandLine) {
   Daemon daemon("espalier-agent", "What it does", "Check the configuration");
   const char* const words[] = {"espalier-agent", "--help"};

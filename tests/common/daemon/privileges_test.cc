@@ -13,7 +13,7 @@
 namespace espalier::io {
 namespace {
 
-// "CapEff: 000001ffffffffff" of this process, as a number.
+// The number in "CapEff: 000001ffffffffff" of this process.
 std::uint64_t StatusField(const std::string& name) {
   std::ifstream file("/proc/self/status");
   std::string word;
@@ -25,7 +25,7 @@ std::uint64_t StatusField(const std::string& name) {
   return ~std::uint64_t{0};
 }
 
-// In a process of its own: what is given up is gone.
+// Runs in a separate process, as dropped capabilities are lost.
 int GiveUpAndLook() {
   const std::uint64_t had = StatusField("CapPrm");
   const std::array<int, 2> kept{CAP_NET_RAW, CAP_SYS_PTRACE};

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A service manager, as far as daemons see it.
+// A fake service manager.
 class ServiceNotifierTest : public testing::Test {
  protected:
   ServiceNotifierTest() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {

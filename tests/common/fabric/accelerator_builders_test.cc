@@ -22,7 +22,7 @@ std::int64_t CountKind(const Topology& topology, NodeKind kind) {
   return std::ranges::count(topology.nodes(), kind, &Node::kind);
 }
 
-// Directions, as the literature counts arcs; parallel links between two nodes are one.
+// Counts directed arcs like the literature; parallel links between two nodes count once.
 std::size_t Arcs(const Topology& topology) {
   std::size_t arcs = 0;
   for (const Link& link : topology.links()) arcs += link.directed ? 1 : 2;

@@ -46,7 +46,7 @@ TEST(MakeEcmpHash, RefusesUnknownNamesAndSeeds) {
   EXPECT_TRUE(MakeEcmpHash({"crc32", 0}).has_value());
 }
 
-// The bytes that a switch hashes, written out by hand.
+// The bytes that a switch hashes, composed by hand.
 TEST(EcmpHash, HashesTheFieldsInNetworkOrder) {
   const std::vector<std::uint8_t> bytes = {10, 1, 2, 1, 10, 3, 0, 1, 0xC1, 0x23, 0x12, 0xB7, 17};
   EXPECT_EQ(MakeOrDie("crc32", 7)->Choose(SomeTuple(), 64), Crc32(7, bytes) % 64);

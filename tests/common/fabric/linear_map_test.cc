@@ -22,7 +22,7 @@ FlowTuple Tuple(const char* source, const char* destination) {
   return tuple;
 }
 
-// A switch of `members` uplinks whose order is a permutation of the paths' that nobody told us.
+// A switch of `members` uplinks, whose order is an unknown permutation of the paths.
 Truth OneSwitch(const EcmpSpec& spec, FlowTuple tuple, std::size_t members, unsigned shuffle) {
   std::vector<int> path_of(members);
   std::iota(path_of.begin(), path_of.end(), 0);
@@ -117,7 +117,7 @@ TEST(LinearPortMap, KnowsPolarisedFabricsWhereSomePathsAreNeverTaken) {
   const auto recognised = LinearPortMap::Recognise(Probe(both, 200, 1), 16);
   ASSERT_EQ(recognised.verdict, Verdict::kLinear);
   EXPECT_EQ(CountMismatches(*recognised.map, both), 0U);
-  // A port that takes a path which the map says is never taken: not of this map.
+  // A port on a path that the map never uses does not belong to this map.
   EXPECT_FALSE(recognised.map->ForKeyOf({0xC000, PathIndex(1)}).has_value());
 }
 
@@ -145,7 +145,7 @@ TEST(LinearPortMap, IsUndecidedOnFewSamples) {
   const Truth truth = OneSwitch({"crc32", 1}, Tuple("10.1.2.1", "10.3.0.1"), 8, 1);
   EXPECT_EQ(LinearPortMap::Recognise({}, 8).verdict, Verdict::kUndecided);
   EXPECT_EQ(LinearPortMap::Recognise(Probe(truth, 12, 1), 8).verdict, Verdict::kUndecided);
-  // The same port again and again says nothing.
+  // Repeating the same port gives no information.
   const std::vector<PortSample> repeated(500, PortSample{0xC123, PathIndex(2)});
   EXPECT_EQ(LinearPortMap::Recognise(repeated, 8).verdict, Verdict::kUndecided);
 }

@@ -1,6 +1,6 @@
-// The "linux" hash models against the running kernel, which routes in a network namespace of the
-// test's own. Two judges: the kernel's route look-up (IPv4 only: that of IPv6 leaves out a step of
-// the hash that forwarded packets take), and packets that it really forwards.
+// Compares the "linux" hash models with the running kernel, which routes in the test's own network
+// namespace. There are two references: the kernel's route look-up (IPv4 only, as that of IPv6 omits
+// a step of the hash of forwarded packets), and packets that the kernel forwards.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ bool Write(const std::string& path, const std::string& text) {
   return file.good();
 }
 
-// Runs `ip -batch` over the lines; its output, or a test failure.
+// Runs `ip -batch` on the lines and returns its output; a failure fails the test.
 std::string RunIpBatch(const std::string& family, const std::string& lines) {
   std::string path = (std::filesystem::temp_directory_path() / "espalier-ip-XXXXXX").string();
   const int descriptor = ::mkstemp(path.data());
@@ -138,8 +138,8 @@ std::vector<FlowTuple> RandomTuples(bool v6, std::uint32_t random_seed) {
   return tuples;
 }
 
-// A router with one link to the sources and kMaxMembers to next hops; the far ends of all of them
-// are in the same namespace, where only packet sockets look at them.
+// A router with one link to the sources and kMaxMembers links to next hops. The far ends are in the
+// same namespace, where packet sockets read from them.
 class LinuxEcmp : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -186,8 +186,8 @@ class LinuxEcmp : public testing::Test {
     return "";
   }
 
-  // Gives the kernel the model's fields and seed, and both halves of the test's addresses
-  // `members` next hops.
+  // Configures the kernel with the model's fields and seed, and routes both halves of the test's
+  // addresses over `members` next hops.
   static void SetKernel(bool v6, const EcmpSpec& spec, int members) {
     const std::string fields = spec.hash == "linux" ? "51" : "55";  // 0x33, 0x37
     EXPECT_TRUE(Write("/proc/sys/net/ipv4/fib_multipath_hash_seed", std::to_string(spec.seed)));
@@ -210,7 +210,7 @@ class LinuxEcmp : public testing::Test {
     RunIpBatch(v6 ? "-6" : "-4", routes);
   }
 
-  // The next hop of each tuple as the route look-up gives it.
+  // The next hop of each tuple by the route look-up.
   static std::vector<std::size_t> LookUp(const std::vector<FlowTuple>& tuples) {
     std::string lines;
     for (const FlowTuple& t : tuples) {
@@ -227,7 +227,7 @@ class LinuxEcmp : public testing::Test {
     return chosen;
   }
 
-  // The next hop that a packet of each tuple was forwarded to; kMaxMembers where none came out.
+  // The next hop to which a packet of each tuple was forwarded; kMaxMembers if none arrived.
   static std::vector<std::size_t> Forward(const std::vector<FlowTuple>& tuples) {
     const int socket = ::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL));
     EXPECT_GE(socket, 0);
@@ -279,7 +279,7 @@ class LinuxEcmp : public testing::Test {
   }
 
  private:
-  // Takes what has arrived at the far ends; how many new packets of ours that was.
+  // Receives the packets at the far ends; returns the number of new packets of this test.
   static std::size_t Receive(int socket, const std::map<int, std::size_t>& member_of,
                              std::vector<std::size_t>& chosen) {
     std::size_t received = 0;
@@ -329,7 +329,7 @@ TEST_F(LinuxEcmp, ChoosesAsForwardedIpv6PacketsDo) {
   });
 }
 
-// The map that the path map would hold for one pair of hosts.
+// The entries of the path map for one pair of hosts.
 TEST_F(LinuxEcmp, KnowsAllPortsOfAPairExactly) {
   const EcmpSpec spec{"linux", 20'251};
   constexpr int kMembers = 8;

@@ -60,17 +60,17 @@ TEST(PathMap, DoubtsEverythingAfterAChangeUntilProbedAgain) {
   EXPECT_EQ(map.Find(kKey, 0xC000)->trust, PortTrust::kReverify);
   EXPECT_EQ(map.Find(kKey, 0xC001)->trust, PortTrust::kReverify);
   EXPECT_EQ(map.Find(kOtherKey, 0xC000)->trust, PortTrust::kVerified);
-  // What moved because the fabric changed is no mismatch.
+  // A port that moved because the fabric changed is not a mismatch.
   EXPECT_TRUE(map.Observe(kKey, 0xC000, Path(1)));
   EXPECT_EQ(map.Find(kKey, 0xC000),
             (PortEntry{.port = 0xC000, .trust = PortTrust::kVerified, .path = Path(1)}));
   EXPECT_TRUE(map.Observe(kKey, 0xC001, Path(2)));
   EXPECT_EQ(map.Find(kKey, 0xC001)->trust, PortTrust::kVerified);
-  // From here on it would be one.
+  // From here on a move would be one.
   EXPECT_FALSE(map.Observe(kKey, 0xC000, Path(3)));
 }
 
-// Marks are made when a key is asked for: what is seen is as if all were made at once.
+// Marks are applied when a key is used, with the same result as if they were applied at once.
 TEST(PathMap, DoubtsTheSameHoweverLateAKeyIsAskedFor) {
   std::mt19937 random(1);
   PathMap late;
@@ -126,7 +126,7 @@ TEST(PathMap, CountsWhatItTakesBack) {
   PathMap map;
   map.Observe(kKey, 0xC000, Path(3));
   map.Observe(kKey, 0xC000, Path(3));
-  map.Predict(kKey, 0xC000, Path(1));  // what was seen holds
+  map.Predict(kKey, 0xC000, Path(1));  // the verified path stays
   map.Predict(kKey, 0xC001, Path(1));
   map.MarkReverify([](const PortKey&) { return true; });
   map.Forget(kOtherKey);
@@ -135,7 +135,7 @@ TEST(PathMap, CountsWhatItTakesBack) {
   EXPECT_EQ(map.retractions(), 1U);
   map.Predict(kKey, 0xC001, Path(2));
   EXPECT_EQ(map.retractions(), 2U);
-  map.DropPrediction(kKey, 0xC000);  // was seen
+  map.DropPrediction(kKey, 0xC000);  // is verified
   EXPECT_EQ(map.retractions(), 2U);
   map.DropPrediction(kKey, 0xC001);
   EXPECT_EQ(map.retractions(), 3U);

@@ -16,7 +16,7 @@ namespace espalier::fabric {
 namespace {
 
 // The oracle: switches that forward hop by hop. Each knows only its distance to the destination,
-// its own links and its hash. (For fabrics in which no shortest way has a valley.)
+// its own links and its hash. (For fabrics in which no shortest path has a valley.)
 class Forwarding {
  public:
   explicit Forwarding(const Topology& topology) : topology_(topology) {
@@ -42,7 +42,7 @@ class Forwarding {
     return hops;
   }
 
-  // How many shortest ways there are, valleys included.
+  // The number of shortest paths, valleys included.
   std::size_t CountSubflows(NodeId from, NodeId to) {
     return CountSubflows(from, to, Distances(to));
   }
@@ -97,7 +97,7 @@ FlowTuple TupleBetween(const Topology& topology, NodeId source, NodeId destinati
   return tuple;
 }
 
-// Predicts every RoCEv2 port of a pair; how many differ from the forwarding.
+// Predicts every RoCEv2 port of a pair; returns how many predictions differ from the forwarding.
 void ExpectExactMap(const Topology& topology, const char* from, const char* to) {
   PathTable paths(topology);
   auto predictor = PathPredictor::Build(topology, paths);
@@ -142,7 +142,7 @@ TEST(PathPredictor, IsExactThroughThreeTiers) {
 TEST(PathPredictor, IsExactWithALinkOfTheSwitchDown) {
   Topology topology = *Topology::Build(WithHashes(*BuildLeafSpine({.spines = 8}), "linux"));
   topology.SetLinkState(*topology.FindLink("leaf0--spine3"), LinkState::kDown);
-  // Neither of these changes what leaf0 chooses from.
+  // Neither of these changes the next hops of leaf0.
   topology.SetLinkState(*topology.FindLink("leaf0--spine4"), LinkState::kDrained);
   ExpectExactMap(topology, "h1", "h14");
 }

@@ -12,8 +12,8 @@
 namespace espalier::fabric {
 namespace {
 
-// The oracle: every walk without a repeated switch, written down hop by hop, then filtered by the
-// words of the definition. Exponential, and nothing like the implementation.
+// The oracle: lists every walk without a repeated switch, then filters by the definition.
+// Exponential, and independent of the implementation.
 class BruteForce {
  public:
   BruteForce(const Topology& topology, PathTable& table) : topology_(topology), table_(table) {}
@@ -166,7 +166,7 @@ TEST(PathTable, NumbersPathsAlikeWhateverTheLinkStates) {
 }
 
 TEST(PathTable, NeverClimbsTwice) {
-  // leaf0 - spine0 - leaf2 - spine1 - leaf1 is the only way, and no switch routes that way.
+  // The only walk is leaf0 - spine0 - leaf2 - spine1 - leaf1, which no switch uses.
   TopologySpec spec = *BuildLeafSpine({.spines = 2, .leaves = 3, .hosts_per_leaf = 1});
   std::erase_if(spec.links, [](const Link& link) {
     return link.id == "leaf0--spine1" || link.id == "leaf1--spine0";

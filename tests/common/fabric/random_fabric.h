@@ -14,13 +14,13 @@
 
 namespace espalier::fabric {
 
-// Small irregular fabrics for property tests: tiers of switches with missing, parallel and
-// sometimes level or one-way links, a host on some of the leaves.
+// Makes small irregular fabrics for property tests: tiers of switches with missing, parallel and
+// sometimes level or one-way links, and a host on some of the leaves.
 struct RandomFabricOptions {
-  bool roles = true;  // without: tiers have to be found from the hosts
+  bool roles = true;  // false: tiers must be derived from the hosts
   bool level_links = false;
   bool directed_links = false;
-  std::string_view hash;  // of every switch, with seeds of its own; empty for none
+  std::string_view hash;  // of every switch, each with its own seed; empty: none
 };
 
 inline Topology MakeRandomFabric(unsigned seed, const RandomFabricOptions& options) {

@@ -43,7 +43,7 @@ IpAddress Ip(const char* text) { return *IpAddress::Parse(text); }
 TEST(Topology, NamesParallelLinksInOrder) {
   TopologySpec spec = ThreeSwitches();
   spec.links = {MakeLink(0, 1), MakeLink(0, 1), MakeLink(1, 0), MakeLink(0, 1), MakeLink(1, 2)};
-  spec.links[3].id = "a--b#2";  // taken by name: the second without a name goes on to #3
+  spec.links[3].id = "a--b#2";  // this id is taken, so the second link without an id gets #3
   const Topology topology = BuildOrDie(spec);
   const char* const expected[] = {"a--b", "a--b#3", "b--a", "a--b#2", "b--c"};
   for (std::size_t i = 0; i < std::size(expected); ++i) {
@@ -107,8 +107,9 @@ TEST(Topology, FindsWhoHasAnAddress) {
 
   EXPECT_EQ(topology.FindNic(Ip("10.0.0.1")), NodeId(1));
   EXPECT_EQ(topology.FindNic(Ip("fd00::1")), NodeId(1));
-  EXPECT_EQ(topology.FindNic(Ip("10.0.0.3")), NodeId(3));     // known by its link end alone
-  EXPECT_EQ(topology.FindNic(Ip("10.0.0.9")), std::nullopt);  // a GPU behind a NIC is none
+  EXPECT_EQ(topology.FindNic(Ip("10.0.0.3")),
+            NodeId(3));  // known by the address of its link end only
+  EXPECT_EQ(topology.FindNic(Ip("10.0.0.9")), std::nullopt);  // a GPU behind a NIC is not a NIC
   EXPECT_EQ(topology.FindNic(Ip("192.0.2.1")), std::nullopt);
 
   EXPECT_EQ(topology.FindInterface(Ip("10.0.0.0"))->node, NodeId(4));
@@ -168,7 +169,7 @@ TEST(Topology, SaysWhichPartOfASpecIsWrong) {
 }
 
 TEST(Topology, AcceptsWhatALiveFabricMayBe) {
-  TopologySpec spec = ThreeSwitches();  // nobody reaches anybody
+  TopologySpec spec = ThreeSwitches();  // without links between them
   EXPECT_TRUE(Topology::Build(spec).has_value());
   EXPECT_TRUE(Topology::Build({}).has_value());
 }

@@ -10,7 +10,7 @@
 namespace espalier::io {
 namespace {
 
-// A folder of the test's own that goes with it.
+// A temporary folder of the test.
 class FileTest : public testing::Test {
  protected:
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }

@@ -67,20 +67,20 @@ struct BadCase {
 
 TEST(ParseJson, NamesThePlaceOfWhatIsWrong) {
   const BadCase cases[] = {
-      {"", "t.json:1:1: "},
+      {"", "t.json:1:1: the document is empty"},
       {"  \n ", "t.json:2:2: "},
-      {"{\n  \"a\" 1}", "t.json:2:7: "},
+      {"{\n  \"a\" 1}", "t.json:2:7: a colon is missing"},
       {"[1,\n 2,]", "t.json:2:4: "},
-      {"[1 2]", "t.json:1:4: "},
+      {"[1 2]", "t.json:1:4: a comma or ] is missing"},
       {"{\"a\":1,\n\"a\":2}", "t.json:2:1: duplicate key \"a\""},
       {"{\"a\":{\"b\":1,\"c\":2, \"b\":3}}", "t.json:1:20: duplicate key \"b\""},
-      {"{} {}", "t.json:1:4: "},
+      {"{} {}", "t.json:1:4: text follows the end of the document"},
       {"\"open", "t.json:1:"},
       {"\"bad \xff utf8\"", "t.json:1:"},
       {"[\"\\ud83d\"]", "t.json:1:"},
       {"[\"\\ude00\"]", "t.json:1:2: the string has half"},
       {"{\n\"\\udc00\": 1}", "t.json:2:1: the string has half"},
-      {"'single'", "t.json:1:1: "},
+      {"'single'", "t.json:1:1: this is not a JSON value"},
       {"nul", "t.json:1:"},
       {"01", "t.json:1:2: "},
       {"+1", "t.json:1:1: "},
@@ -148,9 +148,9 @@ TEST(JsonFields, NamesThePlaceOfTheFirstError) {
   EXPECT_EQ(FieldError("{\"x\": 1}", [](JsonFields& f) { f.String("x"); }),
             "t.json:1:7: field \"x\" must be a string, not a number");
   EXPECT_EQ(FieldError(" {}", [](JsonFields& f) { f.RequiredString("x"); }),
-            "t.json:1:2: field \"x\" is missing");
+            "t.json:1:2: field \"x\" is missing (add it to this object)");
   EXPECT_EQ(FieldError("{}", [](JsonFields& f) { f.RequiredArray("x"); }),
-            "t.json:1:1: field \"x\" is missing");
+            "t.json:1:1: field \"x\" is missing (add it to this object)");
   EXPECT_EQ(FieldError("{\"x\": {}}", [](JsonFields& f) { f.Array("x"); }),
             "t.json:1:7: field \"x\" must be an array, not an object");
   EXPECT_EQ(FieldError("{\"x\": 1, \"y\": 2}",
@@ -164,7 +164,7 @@ TEST(JsonFields, NamesThePlaceOfTheFirstError) {
 
 TEST(JsonFields, RefusesUnknownFieldsAtTheirKey) {
   EXPECT_EQ(FieldError("{\"x\": \"\",\n \"z\": 1}", [](JsonFields& f) { f.String("x"); }),
-            "t.json:2:2: unknown field \"z\" (known here: x)");
+            "t.json:2:2: unknown field \"z\" (known fields: x)");
 }
 
 TEST(JsonWriter, WritesWhatParseJsonReads) {

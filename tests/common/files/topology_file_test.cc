@@ -97,7 +97,7 @@ TEST(FormatTopology, KeepsLargeSeedsAndOddNames) {
   EXPECT_TRUE(again.links().empty());
 }
 
-// A small good file with one line of it replaced, and where the error must be.
+// A small valid file with one line replaced, and the expected error with its place.
 struct BadCase {
   std::string_view node;  // the second node
   std::string_view link;  // the second link
@@ -134,14 +134,14 @@ TEST(ParseTopology, NamesThePlaceOfEveryErrorInANode) {
       {R"({"id": "b", "kind": "switch"})", "2:21: unknown kind"},
       {R"({"id": "b", "kind": "SWITCH", "role": "TOR"})", "2:39: unknown role \"TOR\""},
       {R"({"id": "b", "kind": "SWITCH", "role": "NONE"})", "2:39: unknown role"},
-      {R"({"id": "b", "kind": "NIC", "role": "LEAF"})", "2:36: node \"b\" is NIC"},
-      {R"({"id": "b", "kind": "NIC", "ecmp": {"hash": "xor8"}})", "2:36: node \"b\" is NIC"},
+      {R"({"id": "b", "kind": "NIC", "role": "LEAF"})", "2:36: node \"b\" is a NIC"},
+      {R"({"id": "b", "kind": "NIC", "ecmp": {"hash": "xor8"}})", "2:36: node \"b\" is a NIC"},
       {R"({"id": "b", "kind": "SWITCH", "colour": 1})", "2:31: unknown field \"colour\""},
       {R"({"id": "b", "kind": "SWITCH", "id": "d"})", "2:31: duplicate key \"id\""},
       {R"({"id": "b", "kind": "SWITCH", "multicast": 1})", "2:44: field \"multicast\" must be"},
       {R"({"id": "b", "kind": "SWITCH", "gid_index": -1})", "2:44: field \"gid_index\" must be"},
       {R"({"id": "b", "kind": "SWITCH", "addresses": "10.0.0.9"})", "2:44: field \"addresses\""},
-      {R"({"id": "b", "kind": "SWITCH", "addresses": [1]})", "2:44: \"addresses\" must be"},
+      {R"({"id": "b", "kind": "SWITCH", "addresses": [1]})", "2:44: field \"addresses\" must be"},
       {R"({"id": "b", "kind": "SWITCH", "addresses": ["10.0.0"]})", "2:44: "},
       {R"({"id": "b", "kind": "SWITCH", "addresses": ["::"]})", "2:44: "},
       {R"({"id": "b", "kind": "SWITCH", "addresses": ["10.0.0.1"]})",

@@ -13,8 +13,8 @@ namespace {
 
 using Edges = std::vector<BipartiteEdge>;
 
-// At every vertex each colour occurs floor or ceiling of degree / colours times. Returns the
-// greatest number of edges of one colour at one vertex.
+// Checks that at every vertex each colour occurs floor or ceiling of degree / colours times.
+// Returns the maximum number of edges of one colour at one vertex.
 std::uint32_t ExpectEquitable(const Edges& edges, std::span<const std::uint16_t> coloring,
                               std::uint32_t colors) {
   EXPECT_EQ(coloring.size(), edges.size());
@@ -63,7 +63,8 @@ Edges RandomMultigraph(std::mt19937& random, std::uint32_t lefts, std::uint32_t 
   return edges;
 }
 
-// Every vertex has exactly `degree` edges: `degree` random permutations, in the order of the left.
+// Makes `degree` random permutations, so that every vertex has exactly `degree` edges, in the order
+// of the left vertices.
 Edges RandomRegular(std::mt19937& random, std::uint32_t vertices, std::uint32_t degree) {
   Edges edges;
   std::vector<std::uint32_t> ends(vertices * degree);
@@ -89,7 +90,7 @@ TEST(EdgeColoring, OneColorTakesAll) {
 
 TEST(EdgeColoring, IsEquitableOnRandomMultigraphs) {
   std::mt19937 random(1);
-  EdgeColoring coloring;  // one workspace for all: nothing of a call may live on in the next
+  EdgeColoring coloring;  // one workspace for all, as no call may affect the next
   for (int round = 0; round < 1'500; ++round) {
     const auto lefts = static_cast<std::uint32_t>(1 + random() % 12);
     const auto rights = static_cast<std::uint32_t>(1 + random() % 12);
@@ -137,7 +138,7 @@ TEST(EdgeColoring, IsOptimalOnAdversarialMultigraphs) {
     Edges incast;  // all to one vertex
     for (std::uint32_t i = 0; i < 5 * colors; ++i) incast.push_back({i % 17, 3});
     expect_optimal(incast, 17, colors);
-    Edges rotations;  // round by round, so that first-fit colours each round by itself
+    Edges rotations;  // round by round, so that first-fit colours each round separately
     for (std::uint32_t shift = 0; shift < colors; ++shift) {
       for (std::uint32_t i = 0; i < 16; ++i) rotations.push_back({i, (i + shift) % 16});
     }
@@ -151,7 +152,7 @@ TEST(EdgeColoring, IsOptimalOnAdversarialMultigraphs) {
   }
 }
 
-// The fewest edges of one colour at any vertex, by trying all colourings.
+// The minimum over all colourings of the maximum number of edges of one colour at a vertex.
 std::uint32_t BruteForce(const Edges& edges, std::uint32_t colors) {
   std::vector<std::uint32_t> left(8 * colors);
   std::vector<std::uint32_t> right(8 * colors);
@@ -199,7 +200,7 @@ TEST(EdgeColoring, RefusesNoColors) {
   EXPECT_DEATH(coloring.Color({}, 1, 1, 0), "colors=0");
 }
 
-// Followed together, and one by one.
+// Compares chains that are followed together with chains that are followed one by one.
 TEST(ChainWalk, FindsTheShortestChain) {
   constexpr std::uint32_t kVertices = 40;
   constexpr std::uint32_t kColors = 6;

@@ -30,8 +30,8 @@ struct Case {
   double Weight(std::size_t flow) const { return weights.empty() ? 1 : weights[flow]; }
 };
 
-// The two conditions that define max-min fairness: no link is over full, and every flow has a
-// link that is full and on which nobody is faster.
+// Checks the two conditions that define max-min fairness: no link is overloaded, and every flow has
+// a full link on which no flow is faster.
 void ExpectMaxMinFair(const Case& c, const std::vector<double>& rates) {
   constexpr double kTolerance = 1e-12;
   std::vector<double> used(c.capacities.size());
@@ -60,7 +60,7 @@ TEST(MaxMin, KnownCases) {
   EXPECT_EQ((Case{{10}, {{0}, {0}}}.Solve()), (std::vector<double>{5, 5}));
   // The long flow of a line shares with each short one.
   EXPECT_EQ((Case{{10, 10}, {{0, 1}, {0}, {1}}}.Solve()), (std::vector<double>{5, 5, 5}));
-  // What one leaves, because it is held up elsewhere, the other takes.
+  // A flow takes the capacity that another one leaves because of its bottleneck elsewhere.
   EXPECT_EQ((Case{{10, 2}, {{0, 1}, {0}}}.Solve()), (std::vector<double>{2, 8}));
   EXPECT_EQ((Case{{10, 0}, {{0, 1}, {0}}}.Solve()), (std::vector<double>{0, 10}));
   EXPECT_EQ((Case{{10}, {{}, {0}}}.Solve()), (std::vector<double>{-1, 10}));
@@ -69,11 +69,11 @@ TEST(MaxMin, KnownCases) {
 
 TEST(MaxMin, WeightsShareInProportion) {
   EXPECT_EQ((Case{{12}, {{0}, {0}}, {1, 3}}.Solve()), (std::vector<double>{3, 9}));
-  // The heavy flow is held up elsewhere; the light one takes the rest.
+  // The heavy flow has its bottleneck elsewhere; the light one takes the rest.
   EXPECT_EQ((Case{{12, 4}, {{0}, {0, 1}}, {1, 3}}.Solve()), (std::vector<double>{8, 4}));
 }
 
-// Raises all rates together, looking at everything again in each round.
+// The oracle: raises all rates together and recomputes everything in each round.
 std::vector<double> SlowMaxMin(const Case& c) {
   std::vector<double> rates(c.paths.size(), 0);
   std::vector<bool> fixed(c.paths.size(), false);
@@ -116,7 +116,7 @@ std::vector<double> SlowMaxMin(const Case& c) {
 TEST(MaxMin, AgreesWithASlowSolver) {
   std::mt19937 random(20'260'101);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
-  MaxMin solver;  // one workspace for all: nothing of a call may live on in the next
+  MaxMin solver;  // one workspace for all, as no call may affect the next
   for (int round = 0; round < 600; ++round) {
     Case c;
     const std::uint32_t links = 1 + below(8);
@@ -146,7 +146,7 @@ TEST(MaxMin, KeepsItsToleranceOnLargeInputs) {
     c.paths.resize(4'096);
     for (auto& path : c.paths) {
       while (path.size() < 4) {
-        // Later rounds crowd onto few links, so that rates differ much and layers are many.
+        // Later rounds use few links, so that rates differ much and there are many layers.
         const auto link = static_cast<std::uint32_t>(random() % (600 >> (2 * round)));
         if (std::ranges::find(path, link) == path.end()) path.push_back(link);
       }

@@ -28,7 +28,7 @@ using testing::StartsWith;
 
 constexpr Duration kPatience = 60s;
 
-// A server whose loop runs on a thread of its own.
+// A server whose loop runs on a separate thread.
 class Serving {
  public:
   explicit Serving(const std::string& address, HttpServer::Handler handler)
@@ -59,7 +59,7 @@ HttpResponse Echo(const HttpRequest& request) {
   return {200, "text/plain", text + " [" + request.body + "]"};
 }
 
-// Bytes as they are, and all that comes back until the server closes.
+// Sends raw bytes and returns everything until the server closes.
 class RawConnection {
  public:
   explicit RawConnection(const std::string& address) {
@@ -69,7 +69,7 @@ class RawConnection {
   }
   ~RawConnection() { close(fd_); }
 
-  // False where the server has closed already.
+  // Returns false if the server has closed already.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -79,7 +79,7 @@ class RawConnection {
     return true;
   }
   void EndInput() { shutdown(fd_, SHUT_WR); }
-  // All up to these bytes (or the end).
+  // Reads until these bytes, or the end.
   std::string ReadUntil(std::string_view last) {
     std::string text;
     char c;
@@ -106,7 +106,7 @@ std::string TempSocketPath() {
          std::to_string(test.current_test_info()->line());
 }
 
-// Numbers for ever, as fast as they are taken; counts the streams that live.
+// A stream of numbers without end; counts the existing streams.
 class Counting : public HttpStream {
  public:
   Counting(std::atomic<int>& living, std::size_t piece_bytes)
@@ -415,7 +415,7 @@ TEST(Http, AsksAStreamForNoMoreThanItsClientTakes) {
   });
   RawConnection slow(serving.address());
   slow.Send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-  // Others are served while it takes nothing; what waits for it stays bounded by socket buffers.
+  // Others are served while it reads nothing, and only socket buffers hold data for it.
   for (int i = 0; i < 200; ++i) EXPECT_EQ(serving.Fetch("GET", "/other").status, 200);
   EXPECT_LT(pieces, 64);
 }

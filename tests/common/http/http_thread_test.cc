@@ -1,4 +1,4 @@
-// HTTP on a thread of its own, in front of a loop that this test holds up and lets go.
+// HTTP on a separate thread, in front of a loop that the test blocks and releases.
 #include "common/http/http_thread.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Clients on threads of their own, as their requests block.
+// Clients on separate threads, as their requests block.
 class Clients {
  public:
   ~Clients() { Join(); }
@@ -65,7 +65,7 @@ TEST(HttpThread, AnswersOnTheHomeLoopsThread) {
   EXPECT_EQ(clients.Join(), std::vector<std::string>{"/a"});
 }
 
-// However many ask at once: what else is posted meanwhile comes between their requests.
+// With many concurrent requests, other posted work still runs between them.
 TEST(HttpThread, HandlesOneRequestInATurnOfTheHomeLoop) {
   AsioEventLoop home;
   int handled = 0;
@@ -96,7 +96,7 @@ TEST(HttpThread, HandlesOneRequestInATurnOfTheHomeLoop) {
   for (const int client : clients) close(client);
 }
 
-// Counts to three, a piece each time that it is woken.
+// A stream that counts to three, with one piece each time that it is woken.
 class Counting : public HttpStream {
  public:
   explicit Counting(bool& is_gone) : is_gone_(is_gone) {}
@@ -158,7 +158,7 @@ TEST(HttpThread, MayEndWithRequestsUnanswered) {
   for (const std::string& body : clients.Join()) EXPECT_NE(body, "too late");
 }
 
-// A look-up that a directory server does not answer.
+// A look-up without an answer from the directory server.
 TEST(UserNames, ALookUpThatHangsHoldsNobodyElseUp) {
   AsioEventLoop loop;
   std::mutex hang;
@@ -178,7 +178,7 @@ TEST(UserNames, ALookUpThatHangsHoldsNobodyElseUp) {
   ASSERT_TRUE(RunUntil(loop, [&] { return !found.empty(); }));
   EXPECT_EQ(found.front(), "eve");
   ASSERT_TRUE(RunUntil(loop, [&] { return found.size() == 2; }));
-  EXPECT_EQ(found.back(), "7");  // the number, in place of a name that does not come
+  EXPECT_EQ(found.back(), "7");  // the id replaces the missing name
   names.Find(8, take);
   EXPECT_EQ(found.back(), "eve");  // at once
   held.unlock();

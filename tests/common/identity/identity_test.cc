@@ -214,7 +214,7 @@ TEST(IdentityFiles, NameThePlaceOfWhatIsWrong) {
   mixed.keys.secret_key = io::MakeCurveKeys().secret_key;
   EXPECT_TRUE(ParseKeyFile(FormatKeyFile(one), "k"));
   EXPECT_THAT(ParseKeyFile(FormatKeyFile(mixed), "k").error().message,
-              HasSubstr("not that of the secret key"));
+              HasSubstr("does not belong to the secret key"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace espalier::io {
 
-// Runs the loop until done() is true; false after a minute, which no test needs on any machine.
+// Runs the loop until done() is true; returns false after a minute, which no test should need.
 inline bool RunUntil(AsioEventLoop& loop, const std::function<bool()>& done) {
   using namespace std::chrono_literals;
   const TimePoint deadline = loop.Now() + 60s;

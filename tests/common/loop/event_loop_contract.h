@@ -10,14 +10,14 @@
 
 #include "common/base/event_loop.h"
 
-// What every EventLoop does: instantiate EventLoopContract with a factory of harnesses.
+// The contract of every EventLoop: instantiate EventLoopContract with a factory of harnesses.
 namespace espalier {
 
 class EventLoopHarness {
  public:
   virtual ~EventLoopHarness() = default;
   virtual EventLoop& loop() = 0;
-  // Runs the loop until done() is true; false if that takes absurdly long.
+  // Runs the loop until done() is true; returns false if that takes far too long.
   virtual bool RunUntil(std::function<bool()> done) = 0;
 };
 
@@ -27,7 +27,7 @@ class EventLoopContract : public testing::TestWithParam<EventLoopHarnessFactory>
  protected:
   EventLoop& loop() { return harness_->loop(); }
   void RunUntil(std::function<bool()> done) { ASSERT_TRUE(harness_->RunUntil(std::move(done))); }
-  // Runs the loop until a timer that is made now and waits for `delay` has rung.
+  // Runs the loop until a timer of `delay` that is started now has expired.
   void RunFor(Duration delay) {
     bool rung = false;
     const TimerPtr timer = loop().After(delay, [&] { rung = true; });
@@ -139,7 +139,7 @@ TEST_P(EventLoopContract, ATimerDestroyedByAnotherThatIsDueAtTheSameTimeNeverRun
 TEST_P(EventLoopContract, ATimerMayBeDestroyedInsideItsOwnCallback) {
   int runs = 0;
   TimerPtr timer;
-  // The capture dies with the callback; touching it afterwards must still be sound.
+  // The callback is destroyed with its captures; using them afterwards must still be safe.
   timer = loop().After(1ms, [&, held = std::make_shared<int>(7)] {
     timer.reset();
     runs += *held;

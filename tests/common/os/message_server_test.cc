@@ -1,4 +1,4 @@
-// A server of callers that are not trusted: who they are, how many there may be, and who gives way.
+// A server of untrusted callers: their identity, their limits, and which of them is removed.
 #include "common/os/message_server.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Admits those that say "admit", and sends away those that say "go".
+// Admits callers that send "admit" and removes those that send "go".
 class MessageServerTest : public ::testing::Test {
  protected:
   MessageServerTest()

@@ -1,4 +1,4 @@
-// Netlink messages and attributes that are whole, cut off, and of impossible lengths.
+// Netlink messages and attributes that are whole, truncated, or of impossible lengths.
 #include "common/os/netlink.h"
 
 #include <gmock/gmock.h>

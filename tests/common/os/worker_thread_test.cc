@@ -39,8 +39,8 @@ TEST(WorkerThread, DoesAtItsEndWhatWaitsOrDropsIt) {
     });
     begun.wait();
     thread->Post([&, dropped] { ++done; });
-    // Destruction waits for the piece at hand; nothing tells when it does, so the piece ends first
-    // or last, but it ends.
+    // The destructor waits for the current piece. The piece may end before or during that, but it
+    // must end.
     std::thread owner([&] { thread.reset(); });
     may_go_on.count_down();
     owner.join();

@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// (Standard error of tests is caught, which makes it no terminal.)
+// (Standard error is captured in tests, so it is not a terminal.)
 TEST(ProgressLine, IsDueAfterASecondAndThenOncePerPause) {
   testing::internal::CaptureStderr();
   const ProgressLine::Clock::time_point begin{};

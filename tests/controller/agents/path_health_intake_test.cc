@@ -61,7 +61,7 @@ TEST_F(PathHealthIntakeTest, TwoHostsThatReportAPathTakeItsLinkDown) {
 
 TEST_F(PathHealthIntakeTest, AFlowThatWasReroutedLocallyNeedsATurn) {
   EXPECT_TRUE(Say("h0", PathVerdict::kLocallyRerouted));
-  EXPECT_EQ(LastOf("flow_redrawn"), "flow=h0:1 port=49159");
+  EXPECT_EQ(LastOf("flow_locally_rerouted"), "flow=h0:1 port=49159");
   EXPECT_EQ(FlowOf("h0", 1).subflows[0].port, 0xC007);
   Say("h2", PathVerdict::kLocallyRerouted);  // which says as well that the path is dead
   EXPECT_TRUE(IsDown("leaf1--spine0"));
@@ -85,7 +85,7 @@ TEST_F(PathHealthIntakeTest, APathIsReportedOnceAnInterval) {
   Say("h0", PathVerdict::kDead);
   world_.RunFor(100ms - 1ns);
   EXPECT_FALSE(Say("h0", PathVerdict::kLocallyRerouted));
-  EXPECT_EQ(EventsOf("flow_redrawn"), 0U);
+  EXPECT_EQ(EventsOf("flow_locally_rerouted"), 0U);
   EXPECT_EQ(Ignored(), 1);
   Say("h2", PathVerdict::kDead);  // another host's flow
   EXPECT_EQ(Dead(), 2U);

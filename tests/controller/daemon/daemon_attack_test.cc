@@ -83,7 +83,7 @@ TEST_F(DaemonUnderAttack, AMessageThatNamesOneFlowWithoutEndIsRefused) {
   const std::string lie = Say(Verdicts(1, 16'384));
   for (int i = 0; i < 60; ++i) attacker.Send(lie);
   AwaitMetric("espalier_controller_bad_messages_total", 60);
-  EXPECT_EQ(CountEvents("flow_redrawn"), 0U);
+  EXPECT_EQ(CountEvents("flow_locally_rerouted"), 0U);
   EXPECT_EQ(CountEvents("controller_started"), 1U);
 }
 
@@ -99,7 +99,7 @@ TEST_F(DaemonUnderAttack, AnAgentWithTooMuchWorkIsDisconnectedAndTheHistoryStays
   EXPECT_GE(Metric("espalier_controller_agents_over_limit_total"), 1);
   EXPECT_EQ(CountEvents("link_failed"), 1U);
   EXPECT_EQ(CountEvents("controller_started"), 1U);
-  EXPECT_LE(CountEvents("flow_redrawn"), 256U);
+  EXPECT_LE(CountEvents("flow_locally_rerouted"), 256U);
   EXPECT_GT(Metric("espalier_controller_events_dropped"), 0);
   EXPECT_EQ(CallUnix("GET", "status").status, 200);
 }

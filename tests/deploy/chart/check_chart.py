@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the Helm chart: its default values against its schema, bad values too; its manifests,
-rendered by render.go, against Kubernetes' own types, through kubectl; the plain manifests of
-deploy/kubernetes against the rendered ones.
+"""Check the Helm chart: default and bad values against its schema; its manifests, rendered by render.go,
+against Kubernetes' own types with kubectl; and the manifests of deploy/kubernetes against the rendered ones.
 
-usage: check_chart.py [--write]     (--write: makes deploy/kubernetes/espalier.yaml anew)
+usage: check_chart.py [--write]     (--write: generate deploy/kubernetes/espalier.yaml)
 
-Exit code 77 (ctest: skipped) where a tool is missing, with the name of its package.
+Exit code 77 (ctest: skipped) if a tool is missing, with the name of its package.
 """
 import copy
 import json
@@ -80,7 +79,7 @@ def check_schema(values):
 
 
 def lost(given, taken, where):
-    """What of `given` is not in `taken`: what Kubernetes' types do not know."""
+    """The parts of `given` that are not in `taken`, and so unknown to Kubernetes' types."""
     if isinstance(given, dict):
         if not isinstance(taken, dict):
             return [where]
@@ -95,7 +94,7 @@ def lost(given, taken, where):
     return [] if str(given) == str(taken) else [where]
 
 
-# A local order of kubectl decodes into the API's types and prints what it understood.
+# A local kubectl command decodes into the API's types and prints what it recognised.
 LOCAL_ORDERS = {"Deployment": ["set", "env", "A=B"], "DaemonSet": ["set", "env", "A=B"],
                 "Service": ["set", "selector", "a=b"]}
 API_VERSIONS = {"Deployment": "apps/v1", "DaemonSet": "apps/v1", "Service": "v1",
@@ -132,7 +131,7 @@ def pods(manifests):
 
 
 def check_rights(manifests):
-    """What containers may do, and who reaches what."""
+    """Check the privileges of containers, and which peers can reach them."""
     for pod in pods(manifests):
         assert pod["priorityClassName"].startswith("system-"), pod["priorityClassName"]
         assert pod["automountServiceAccountToken"] is False
@@ -144,8 +143,7 @@ def check_rights(manifests):
             assert not rights.get("privileged"), container["name"]
             assert rights["capabilities"]["drop"] == ["ALL"], container["name"]
             assert rights["capabilities"].get("add", []) == CAPABILITIES[container["name"]]
-            # Only the agent's own keys are where an agent is, and agents' keys never on a volume
-            # that stays.
+            # An agent has only its own keys, and agents' keys are never on a persistent volume.
             volumes = {volume["name"]: volume for volume in pod["volumes"]}
             mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
             if container["name"] in ("controller", "keys"):
@@ -162,7 +160,7 @@ def check_rights(manifests):
 
 
 def check_variants(renderer, values):
-    """Without an engine there is no container for it; networks of hosts bound who may connect."""
+    """Check that a disabled offload service has no container, and that networks limit connections."""
     variant = copy.deepcopy(values)
     variant["engine"]["enabled"] = False
     variant["networkPolicy"]["hostNetworks"] = ["10.0.0.0/8", "fd00::/8"]

@@ -18,7 +18,7 @@ LIMIT = 120  # seconds, for each thing to happen
 
 
 def processes_of(folder):
-    """Programs of the demo: what they were started with names its folder."""
+    """The demo's processes, which have its folder in their command lines."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -63,7 +63,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder, "log")
         environment = {**os.environ, "TMPDIR": folder}
-        # A group of its own, as a shell gives to what it starts: Ctrl-C goes to all of it.
+        # A separate process group, like a shell's job: Ctrl-C goes to all of it.
         with log.open("w") as errors:
             process = subprocess.Popen([binary, "--seeds", "1", "--keep", "--json"], text=True,
                                        stdout=subprocess.PIPE, stderr=errors, env=environment,

@@ -14,11 +14,11 @@
 
 namespace espalier::demo {
 
-// A lab with a controller and an agent in each host, all real. Skips where this machine allows no
-// network namespaces.
+// A lab with a real controller and a real agent in each host. Skips the test if this machine allows
+// no network namespaces.
 class LiveLabTest : public testing::Test {
  protected:
-  // With a name of its own; it ends with the test.
+  // Starts a lab with a unique name, which ends with the test.
   void StartLab(lab::LabOptions options) {
     options.name = fmt::format("test-{}", getpid());
     options.die_with_caller = true;
@@ -37,7 +37,7 @@ class LiveLabTest : public testing::Test {
     }
   }
 
-  // In place of those that run, if any; what they stored stays.
+  // Starts daemons, replacing those that run, if any; their stored state stays.
   void StartDaemons(const std::string& controller_fields = "") {
     daemons_.reset();
     auto daemons = LabDaemons::Start(*lab_, ESPALIER_PROGRAMS, folder_.path(), controller_fields);

@@ -23,7 +23,7 @@ class MainJobTest : public LiveLabTest {
     StartLab({.link_rate = BitsPerSecond{50'000'000}, .seed = kSeed, .ipv6 = ipv6});
   }
 
-  // "h0 > h4": "spine2 port 50000", for every flow that is steered now.
+  // The path and port of every steered flow, such as "h0 > h4": "spine2 port 50000".
   std::map<std::string, std::string> SteeredFlows() const {
     std::map<std::string, std::string> flows;
     const auto answer = daemons_->Get("/api/v1/flows");
@@ -46,7 +46,7 @@ class MainJobTest : public LiveLabTest {
     return flows;
   }
 
-  // What the controller says that the finished rounds of a job would have taken without contention.
+  // The controller's estimate of the time of a job's finished rounds without contention.
   double IdealSeconds(const std::string& name) const {
     const auto answer = daemons_->Get("/api/v1/jobs");
     if (!answer) return 0;
@@ -101,8 +101,8 @@ TEST_F(MainJobTest, SteersCollidingFlowsApart) {
     EXPECT_EQ(steered->figures.max_link_flows, 1);
     EXPECT_EQ(steered->steered_flows, 16);
     EXPECT_EQ(steered->mismatches, 0);
-    // An edge of a ring announces the rest of its epoch at each of its turns: it counts once. What
-    // was sent before the first report does not count.
+    // An edge of a ring announces the rest of its epoch in each round, but counts once. Bytes from
+    // before the first report do not count.
     for (const auto& [job, seconds] : experiment.ideal.allreduce_seconds) {
       EXPECT_LT(AwaitIdealSeconds(job), 1.02 * seconds) << job;
       EXPECT_GT(AwaitIdealSeconds(job), 0.5 * seconds) << job;

@@ -1,4 +1,4 @@
-// Flows over two paths each on a live fabric, and the rates that their hosts are told.
+// Flows that are split over two paths on a live fabric, and the rate limits of their hosts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Three hosts under a leaf with two uplinks, each sending to its place under the other leaf.
+// Three hosts under a leaf with two uplinks, each of which sends to the host at its position under
+// the other leaf.
 traffic::Workload ThreeFlows(int paths) {
   traffic::Workload workload;
   workload.segment_bytes = 100'000;
@@ -39,7 +40,7 @@ class SplitTest : public LiveLabTest {
     StartLab({.spines = 2, .leaves = 2, .hosts_per_leaf = 3, .link_rate = BitsPerSecond{kLinkBps}});
   }
 
-  // What `ready` wants to hear of the controller's status; none within half a minute.
+  // Waits until `ready` returns a value for the controller's status; none after half a minute.
   std::optional<io::JsonValue> AwaitStatus(const std::function<bool(const io::JsonValue&)>& ready) {
     const auto deadline = std::chrono::steady_clock::now() + 30s;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -49,7 +50,7 @@ class SplitTest : public LiveLabTest {
     return std::nullopt;
   }
 
-  // The limits of the kernel's pacing of h0's connections to others' port 4791, bits a second.
+  // The kernel's pacing limits of h0's connections to port 4791 of others, in bits per second.
   std::vector<double> PacingLimits() const {
     auto command = lab_->MakeCommand("h0", {"ss", "-tinH", "dport", "=", ":4791"});
     const auto output = RunOrFail(command.value());
@@ -62,7 +63,7 @@ class SplitTest : public LiveLabTest {
     return limits;
   }
 
-  // The part of a flow's bytes that each spine counted.
+  // The fraction of a flow's bytes that each spine counted.
   std::map<std::string, double> SharesOf(const traffic::WorkloadFlow& plan,
                                          const std::vector<lab::FlowCount>& counts) const {
     std::map<std::string, double> shares;
@@ -103,7 +104,7 @@ TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
     EXPECT_EQ(status->Find("max_load")->text, paths == 1 ? "2" : "3/2");
     EXPECT_TRUE(status->Find("optimal")->boolean);
     const auto counts = lab::Difference(*before, *lab::ReadFlowCounts(*lab_));
-    // (How TCP divides a link among three connections is its own affair.)
+    // (The division of a link among three TCP connections is not checked.)
     std::map<std::string, double> of_all;
     for (const lab::FlowOutcome& flow : result->flows) {
       EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
@@ -123,7 +124,7 @@ TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
 
 TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {
   StartDaemons("limit_rates: true\n");
-  // Three flows share two links, and each flow's two connections its part.
+  // Three flows share two links, and each flow's two connections share its part.
   const double expected = 2.0 * kLinkBps / 3 / 2;
   std::vector<double> limits;
   const auto held = [&] {

@@ -14,7 +14,7 @@
 namespace espalier::demo {
 namespace {
 
-// An all-reduce of all hosts of a 4x4x4 lab, with a controller, 16 agents and 16 ranks, all real.
+// An all-reduce of all hosts of a 4x4x4 lab, with a real controller, 16 agents and 16 ranks.
 // Times are printed, not asserted.
 class TreeJobTest : public testing::Test {
  protected:
@@ -59,7 +59,7 @@ class TreeJobTest : public testing::Test {
     return RunRanks(*lab_, ESPALIER_PROGRAMS,
                     {.bytes = kBytes, .calls = kCalls, .job = "", .on_running = nullptr});
   }
-  // A job from its start to its end, judged by the spines' counters.
+  // Runs a job from start to end and compares it with the spines' counters.
   void RunJob(bool offload, double ring_seconds) {
     const std::string name = offload ? "offloaded" : "inline";
     const auto started = StartTreeJob(*daemons_, *lab_, name, kBytes, offload);
@@ -76,17 +76,17 @@ class TreeJobTest : public testing::Test {
     EXPECT_TRUE(run->completed);
     EXPECT_EQ(run->wrong_sums, 0);
     const auto counts = lab::Difference(*before, *after);
-    const CounterComparison judgement = CompareWithCounters(*plan, kBytes, kCalls, counts);
-    EXPECT_GT(judgement.edges, 0);
-    EXPECT_EQ(judgement.silent_edges, 0);
-    EXPECT_EQ(judgement.stray_connections, 0);
-    EXPECT_GE(judgement.least_payload, 1.0);
-    EXPECT_LE(judgement.most_payload, 1.5);  // TCP may send some of it twice
+    const CounterComparison comparison = CompareWithCounters(*plan, kBytes, kCalls, counts);
+    EXPECT_GT(comparison.edges, 0);
+    EXPECT_EQ(comparison.silent_edges, 0);
+    EXPECT_EQ(comparison.stray_connections, 0);
+    EXPECT_GE(comparison.least_payload, 1.0);
+    EXPECT_LE(comparison.most_payload, 1.5);  // TCP may retransmit some of it
     fmt::print(
         "forest, {:<10} {:.2f} s, ring {:.2f} s, ratio {:.2f}; {} edges, payload {:.3f} to "
         "{:.3f} of the plan\n",
-        name, run->Median(), ring_seconds, ring_seconds / run->Median(), judgement.edges,
-        judgement.least_payload, judgement.most_payload);
+        name, run->Median(), ring_seconds, ring_seconds / run->Median(), comparison.edges,
+        comparison.least_payload, comparison.most_payload);
     EXPECT_TRUE(StopTreeJob(*daemons_, name).has_value());
   }
 
@@ -134,7 +134,7 @@ TEST_F(TreeJobTest, ASpineThatFailsBetweenAndDuringCallsCostsNoSum) {
   fmt::print(" s\n");
 }
 
-// Live plans stay as they are when a spine comes back, as flows do, until the operator asks.
+// Like flows, job plans in force stay unchanged when a spine comes back, until the operator asks.
 TEST_F(TreeJobTest, ASpineThatComesBackIsUsedAgainOnTheOperatorsWord) {
   const auto edges_over_spine = [&] {
     const auto plan = ReadPlan(*daemons_, "back");
@@ -171,13 +171,14 @@ TEST_F(TreeJobTest, ASpineThatComesBackIsUsedAgainOnTheOperatorsWord) {
   RunJob(/*offload=*/false, ring->Median());
 }
 
-// The other leaves go on sending into a spine that has no way left. Every rank stands still in the
-// call under way until the controller hears of it, and does it again by a new plan.
+// The other leaves continue to send to a spine without a usable link. Every rank waits in its
+// current call until the controller learns of the failure, and then repeats the call with a new
+// plan.
 TEST_F(TreeJobTest, AFarLinkThatDiesInACallHasItDoneAgainByANewPlan) {
   ASSERT_TRUE(StartTreeJob(*daemons_, *lab_, "far", kBytes, false).has_value());
   const auto first = AwaitPlan(*daemons_, "far", "");
   ASSERT_TRUE(first.has_value());
-  constexpr int kStill = 15;  // looks that see the same number of calls done
+  constexpr int kStill = 15;  // polls with the same number of completed calls
   bool is_cut = false;
   bool is_told = false;
   int done = 0;
@@ -208,8 +209,8 @@ TEST_F(TreeJobTest, AFarLinkThatDiesInACallHasItDoneAgainByANewPlan) {
 
 class LongTreeJobTest : public TreeJobTest {};
 
-// With nobody to tell the controller the call ends with an error at every rank, and not with sums
-// that lack something. Programs that have no plan meet by their store on plain ECMP.
+// If the controller is not told, the call ends with an error at every rank, and not with incomplete
+// sums. Programs without a plan use their rendezvous store and plain ECMP.
 TEST_F(LongTreeJobTest, AFarLinkThatNobodyTellsOfEndsTheCallAtEveryRank) {
   constexpr int kRanks = 16;
   auto run = RunRanks(*lab_, ESPALIER_PROGRAMS,

@@ -40,7 +40,7 @@ TEST(FlowCounts, CountsFlowsOnBothLinksOfTheirSpine) {
       Count("spine0", "10.0.1.1", "10.1.1.1", 50'000, 9, 9000),
       Count("spine0", "10.2.0.1", "10.1.1.1", 50'001, 9, 9000),
       Count("spine1", "10.0.0.1", "10.1.0.1", 50'002, 1, 60),      // below the limit
-      Count("spine1", "192.0.2.1", "10.1.0.1", 50'002, 9, 9000)};  // no host of ours
+      Count("spine1", "192.0.2.1", "10.1.0.1", 50'002, 9, 9000)};  // not a host of the lab
   const std::map<std::string, int> flows = CountFlowsPerDirection(*topology, counts, 1000);
   EXPECT_EQ(flows, (std::map<std::string, int>{{"leaf0--spine0>spine0", 2},
                                                {"leaf2--spine0>spine0", 1},

@@ -17,7 +17,7 @@
 
 namespace espalier::lab {
 
-// A lab that ends with its test, however that ends.
+// A lab that always ends with its test.
 class TestLab {
  public:
   explicit TestLab(LabOptions options) {
@@ -37,7 +37,7 @@ class TestLab {
 
   const Lab* get() const { return lab_.get(); }
   const Error& error() const { return error_; }
-  // This machine lets nobody make namespaces (a container without rights).
+  // True if this machine does not allow namespaces (a container without privileges).
   bool IsForbidden() const {
     return !lab_ &&
            (error_.code == ErrorCode::kPermissionDenied || error_.code == ErrorCode::kUnsupported);
@@ -48,7 +48,7 @@ class TestLab {
   Error error_;
 };
 
-// Declares `lab`, or skips the test where namespaces are forbidden.
+// Declares `lab`, or skips the test if namespaces are not allowed.
 #define ESPALIER_LAB_OR_SKIP(name, ...)                                   \
   const TestLab name##_owner(__VA_ARGS__);                                \
   if (name##_owner.IsForbidden()) {                                       \
@@ -57,7 +57,7 @@ class TestLab {
   ASSERT_NE(name##_owner.get(), nullptr) << name##_owner.error().message; \
   const Lab& name = *name##_owner.get()
 
-// A probe-like datagram flow: one datagram over one port.
+// A flow of one datagram on one port, like a probe.
 inline traffic::SingleFlow OneDatagram(const std::string& source, const std::string& destination,
                                        std::uint16_t port) {
   return {.id = fmt::format("{}>{}:{}", source, destination, port),
@@ -84,8 +84,8 @@ inline TrafficResult Traffic(const Lab& lab, const traffic::Workload& workload,
   return result ? std::move(*result) : TrafficResult();
 }
 
-// The spine that counted a datagram of each query (whose protocol is not looked at); empty for
-// none. What a look-up is where the kernel's own does not help.
+// The spine that counted a datagram of each query, whose protocol is ignored; empty for none.
+// Replaces the kernel's route look-up where that is not usable.
 inline std::vector<std::string> SpinesByTraffic(const Lab& lab,
                                                 const std::vector<RouteQuery>& queries) {
   const std::vector<FlowCount> before = ReadFlowCounts(lab).value_or(std::vector<FlowCount>());
@@ -123,7 +123,7 @@ inline std::vector<std::string> Spines(const Lab& lab, const std::vector<RouteQu
   return names;
 }
 
-// The lowest port from 50,000 on over which a packet goes up to the spine.
+// The lowest port from 50,000 on whose packets take the spine.
 inline std::uint16_t PortOver(const Lab& lab, const std::string& spine, const std::string& source,
                               const std::string& destination) {
   std::vector<RouteQuery> queries;

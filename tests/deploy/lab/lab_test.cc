@@ -1,4 +1,4 @@
-// Labs come, answer and go.
+// Labs start, work and end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -92,7 +92,7 @@ TEST(Lab, RefusesANameThatIsTaken) {
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kAlreadyExists);
   EXPECT_THAT(second.error().message, HasSubstr(again.name));
-  EXPECT_TRUE(Lab::Find(again.name).has_value());  // the first lives on
+  EXPECT_TRUE(Lab::Find(again.name).has_value());  // the first lab still runs
 }
 
 TEST(Lab, KnowsNoLabOrNodeThatThereIsNot) {
@@ -120,7 +120,7 @@ TEST(Lab, StopEndsItsProcessesAndLeavesNothing) {
     ASSERT_TRUE(holder);
     Result<ChildProcess> sleeper = ChildProcess::Start(*stopped->MakeCommand("h1", {"cat"}));
     ASSERT_TRUE(sleeper.has_value());
-    // It is in the lab once it echoes; before that it might not be seen.
+    // Once it echoes it is in the lab; before that it might not be found.
     ASSERT_TRUE(sleeper->Write("x").has_value());
     char echo = 0;
     ASSERT_EQ(::read(sleeper->output(), &echo, 1), 1);
@@ -130,7 +130,7 @@ TEST(Lab, StopEndsItsProcessesAndLeavesNothing) {
   EXPECT_TRUE(WaitForEnd(holder));
   EXPECT_FALSE(std::filesystem::exists(folder));
   EXPECT_EQ(Lab::Find(options.name).error().code, ErrorCode::kNotFound);
-  // The other lab is as it was.
+  // The other lab is unchanged.
   EXPECT_EQ(RunIn(lab, "h0", {"echo", "here"}), "here\n");
 }
 
@@ -144,7 +144,7 @@ TEST(Lab, IsFoundDeadAfterItsHolderWasKilled) {
   ::kill(lab->record().pid, SIGKILL);
   ASSERT_TRUE(WaitForEnd(OpenProcess(lab->record().pid)));
   EXPECT_EQ(Lab::Find(options.name).error().code, ErrorCode::kUnavailable);
-  // Its name is free again.
+  // The name is free again.
   const Result<Lab> again = Lab::Start(options);
   EXPECT_TRUE(again.has_value()) << again.error().message;
   EXPECT_TRUE(Lab::Stop(options.name).has_value());
@@ -173,7 +173,7 @@ TEST(Lab, EndsWithItsCaller) {
     ::waitpid(child, nullptr, 0);
     GTEST_SKIP() << "no namespaces here";
   }
-  const UniqueFd process = OpenProcess(holder);  // may be gone already
+  const UniqueFd process = OpenProcess(holder);  // the process may be gone already
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(!process || WaitForEnd(process));
   EXPECT_EQ(Lab::Find(options.name).error().code, ErrorCode::kNotFound);
@@ -198,7 +198,7 @@ TEST(Lab, HandsOnExitCodesAndNames) {
 TEST(Lab, ReachesTheControllerUntilTheManagementLinkFails) {
   ESPALIER_LAB_OR_SKIP(lab, Small());
   const auto connect = [&] {
-    // Nobody listens: a refusal shows that the packet arrived and an answer came back.
+    // There is no listener: a refusal shows that the packet arrived and an answer came back.
     return RunCommand(*lab.MakeCommand("h3", {"bash", "-c", "exec 3<>/dev/tcp/10.255.0.1/9"}))->err;
   };
   EXPECT_THAT(connect(), HasSubstr("refused"));
@@ -209,7 +209,7 @@ TEST(Lab, ReachesTheControllerUntilTheManagementLinkFails) {
   EXPECT_THAT(connect(), HasSubstr("refused"));
 }
 
-// A user without any rights, in namespaces of its own.
+// A user without privileges, in separate namespaces.
 TEST(Lab, ComesUpWithoutRoot) {
   constexpr uid_t kNobody = 65'534;
   constexpr int kForbidden = 77;
@@ -219,7 +219,7 @@ TEST(Lab, ComesUpWithoutRoot) {
   if (child == 0) {
     ::unsetenv("XDG_RUNTIME_DIR");
     if (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0 || ::chdir("/") != 0) ::_exit(1);
-    ::prctl(PR_SET_DUMPABLE, 1);  // as a process that started as this user is
+    ::prctl(PR_SET_DUMPABLE, 1);  // as for a process that started as this user
     LabOptions options = Small();
     options.name = fmt::format("test-rootless-{}", ::getpid());
     options.die_with_caller = true;

@@ -1,4 +1,4 @@
-// The switches of a lab tell of their links, over netlink.
+// The switches of a lab report their links over netlink.
 #include "deploy/lab/link_watch.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 namespace espalier::lab {
 namespace {
 
-// Watches in a process of its own, as it moves into the lab for good, and writes a line for each
+// Watches in a separate process, as that moves permanently into the lab, and writes a line for each
 // change.
 class Watcher {
  public:
@@ -37,7 +37,7 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  // Waits for it.
+  // Waits for the process.
   std::string NextLine() {
     std::string line;
     char c = 0;
@@ -74,7 +74,7 @@ TEST(LinkWatch, TellsOfLinksThatAreDownGoDownAndComeUp) {
   EXPECT_EQ(watcher.NextLine(), "leaf0--spine1 down") << "it was down before anybody watched";
   ASSERT_TRUE(FailLink(lab, "leaf1--spine0", LinkEnd::kA).value());
   EXPECT_EQ(watcher.NextLine(), "leaf1--spine0 down");
-  ASSERT_TRUE(FailLink(lab, "h0--leaf0").value());  // not between switches: nothing to tell
+  ASSERT_TRUE(FailLink(lab, "h0--leaf0").value());  // not between switches, so not reported
   ASSERT_TRUE(RestoreLink(lab, "leaf0--spine1").value());
   EXPECT_EQ(watcher.NextLine(), "leaf0--spine1 up");
 }

@@ -1,4 +1,4 @@
-// What the judges say: which way packets went, and how failures change it.
+// The ground truth of paths: which paths packets took, and how failures change them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ class Paths : public testing::TestWithParam<bool> {
   }
 };
 
-// Every flow, of TCP and of UDP, is counted in exactly the spine that the kernel's look-up (with
-// IPv6: a datagram) named before it was sent; and the flows spread over all spines.
+// Every TCP and UDP flow is counted at exactly the spine that the kernel's look-up (for IPv6: a
+// datagram) named before it was sent, and the flows spread over all spines.
 TEST_P(Paths, LookUpAgreesWithTheSpinesForEveryPort) {
   ESPALIER_LAB_OR_SKIP(lab, Shape());
   traffic::Workload workload;
@@ -104,13 +104,13 @@ TEST_P(Paths, FarLinkIsInvisibleToTheSourceLeafUntilItIsRestored) {
 
     ASSERT_TRUE(FailLink(lab, "leaf1--spine2", end).value());
     EXPECT_THAT(FailedLinks(lab).value(), ElementsAre("leaf1--spine2"));
-    // Down again: nothing to do.
+    // A second failure changes nothing.
     EXPECT_FALSE(FailLink(lab, "leaf1--spine2", end).value());
-    // The source's leaf sends on into the dead end; the leaf of the link avoids it.
+    // The source's leaf continues to send to the dead end; the leaf of the link avoids it.
     EXPECT_EQ(Spines(lab, from_leaf0), before0);
     EXPECT_THAT(Spines(lab, from_leaf1), testing::Not(testing::Contains("spine2")));
     const TrafficResult lost = Traffic(lab, over_spine2);
-    EXPECT_TRUE(lost.completed);  // UDP does not wait
+    EXPECT_TRUE(lost.completed);  // UDP waits for no acknowledgement
     EXPECT_EQ(lost.flows[0].received.bytes, 0);
 
     ASSERT_TRUE(RestoreLink(lab, "leaf1--spine2").value());
@@ -121,7 +121,7 @@ TEST_P(Paths, FarLinkIsInvisibleToTheSourceLeafUntilItIsRestored) {
   }
 }
 
-// With all uplinks of a leaf down the kernel drops its routes altogether.
+// If all uplinks of a leaf are down, the kernel removes its routes completely.
 TEST_P(Paths, RestoreBringsBackRoutesThatWereLost) {
   ESPALIER_LAB_OR_SKIP(lab, Shape());
   std::vector<RouteQuery> queries;

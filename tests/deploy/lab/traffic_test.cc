@@ -1,4 +1,4 @@
-// Traffic in a lab whose links have a rate: what collides and what does not.
+// Traffic in a lab with limited links: which flows collide and which do not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ traffic::SingleFlow Bulk(const std::string& source, const std::string& destinati
           .port = port};
 }
 
-// What the spines counted of one run.
+// The spines' counts of one run.
 std::map<std::string, int> LinkLoads(const Lab& lab, const std::vector<FlowCount>& before) {
   const Result<std::vector<FlowCount>> after = ReadFlowCounts(lab);
   EXPECT_TRUE(after.has_value());
@@ -61,8 +61,8 @@ TEST(LabTraffic, PortsDecideWhetherTwoFlowsCollide) {
              collided.SlowestFlowSeconds(), separated.SlowestFlowSeconds());
 }
 
-// 16 hosts, each sending to the one at its place under the next leaf. With the k-th host of every
-// leaf on spine k no link carries two flows.
+// 16 hosts, each of which sends to the host at its position under the next leaf. With the k-th host
+// of every leaf on spine k, no link carries two flows.
 TEST(LabTraffic, ChosenPortsPutOneFlowOfAPermutationOnEachLink) {
   ESPALIER_LAB_OR_SKIP(lab, {.link_rate = BitsPerSecond{50'000'000}});
   std::vector<std::string> hosts;
@@ -145,7 +145,7 @@ TEST(LabTraffic, SaysWhenTheTimeIsOverAndCleansUp) {
   EXPECT_GT(calls, 0);
   ASSERT_EQ(result.flows.size(), 1U);
   EXPECT_FALSE(result.flows[0].IsWhole());
-  // Nothing is left: the port is free, no workload file stays.
+  // Nothing is left behind: the port is free and the workload file is removed.
   ASSERT_TRUE(RestoreLink(lab, "leaf1--spine0").value());
   workload.flows[0].bytes = 1000;
   EXPECT_TRUE(Traffic(lab, workload).flows[0].IsWhole());

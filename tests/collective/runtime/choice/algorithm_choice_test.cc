@@ -32,13 +32,13 @@ ProgramWork WorkOf(std::string_view algorithm, int ranks) {
   return MeasureWork(*made);
 }
 
-TEST(CostModel, CountsWhatAlgorithmsAreKnownToCost) {
+TEST(CostModel, CountsTheKnownCostsOfAlgorithms) {
   const ProgramWork halving = WorkOf("allreduce-halving-doubling", 8);
   EXPECT_EQ(halving.rounds, 6);
   EXPECT_EQ(halving.busiest.messages, 6);
   EXPECT_DOUBLE_EQ(halving.busiest.chunks / halving.all_chunks, 2 * 7.0 / 8);
   EXPECT_DOUBLE_EQ(halving.busiest.reduced_chunks / halving.all_chunks, 7.0 / 8);
-  // Of eight parts six are reduced on their way, which is half as much each, and one is stored.
+  // Of eight parts six are reduced and sent on, which counts half, and one is stored.
   const ProgramWork ring = WorkOf("allreduce-ring-chunked", 8);
   EXPECT_DOUBLE_EQ(ring.busiest.chunks / ring.all_chunks, 2 * 7.0 / 8);
   EXPECT_DOUBLE_EQ(ring.busiest.reduced_chunks / ring.all_chunks, (6.0 / 2 + 1) / 8);
@@ -88,7 +88,7 @@ std::vector<CostSample> SamplesOf(const Costs& costs, double noise, std::mt19937
   return samples;
 }
 
-TEST(CostModel, FitsWhatWasMeasuredByTheModel) {
+TEST(CostModel, RecoversTheCostsOfSamplesFromTheModel) {
   std::mt19937_64 random(3);
   const Costs costs{.round = 2e-5, .message = 4e-6, .byte = 3e-10, .reduced_byte = 1e-10};
   const Costs exact = FitCosts(SamplesOf(costs, 0, random), 0);
@@ -96,7 +96,7 @@ TEST(CostModel, FitsWhatWasMeasuredByTheModel) {
   EXPECT_NEAR(exact.message, costs.message, 1e-2 * costs.message);
   EXPECT_NEAR(exact.byte, costs.byte, 1e-2 * costs.byte);
   EXPECT_NEAR(exact.reduced_byte, costs.reduced_byte, 2e-2 * costs.reduced_byte);
-  // With noise the single costs move, but what they predict does not go far.
+  // Noise changes the single costs, but hardly their predictions.
   const Costs noisy = FitCosts(SamplesOf(costs, 0.3, random), 0);
   for (const CostSample& sample : SamplesOf(costs, 0, random)) {
     EXPECT_LT(Predict(noisy, sample.work), 1.5 * sample.seconds);
@@ -110,7 +110,7 @@ TEST(CostModel, FitsNothingToNoSamples) {
   EXPECT_EQ(none.lanes, 2);
   const CostSample timeless{.work = {.rounds = 1}};
   EXPECT_EQ(FitCosts({&timeless, 1}, 0).round, 0);
-  // Never below zero, though a negative cost of messages would fit best.
+  // Costs stay non-negative although a negative cost of messages would fit best.
   const std::vector<CostSample> odd = {{{.rounds = 1, .messages = 1}, 2}, {{.rounds = 1}, 3}};
   EXPECT_GE(FitCosts(odd, 0).message, 0);
 }
@@ -127,7 +127,7 @@ TEST(AlgorithmChoice, TakesFewRoundsForSmallDataAndFewBytesForLarge) {
   EXPECT_EQ(*busy.Choose(CollectiveKind::kBroadcast, 64), "broadcast-binomial");
 }
 
-TEST(AlgorithmChoice, IsTheFastestOfWhatIsPredicted) {
+TEST(AlgorithmChoice, ChoosesTheFastestPrediction) {
   std::mt19937_64 random(4);
   std::uniform_real_distribution<double> exponent(-12, -4);
   for (int trial = 0; trial < 50; ++trial) {
@@ -160,7 +160,7 @@ TEST(CostTable, IsReadAsItWasWritten) {
   EXPECT_EQ((*read)[1].costs.lanes, 2);
 }
 
-TEST(CostTable, RefusesWithTheLineWhatIsNone) {
+TEST(CostTable, NamesTheLineOfAnInvalidEntry) {
   for (const char* text :
        {"", "espalier-costs 2\n", "espalier-costs 1\nudp 2 0 1 1 1 1\n",
         "espalier-costs 1\ntcp 2 0 1 1 1\n", "espalier-costs 1\ntcp 2 0 1 1 1 1 1\n",
@@ -189,7 +189,7 @@ struct Joined {
   std::string algorithm;
 };
 
-// What every rank gets from joining, and then sums of a vector that it checks.
+// The error of each rank on joining, else "" after it has checked sums of a vector.
 std::vector<std::string> RunGroup(const Joined& options, int size, std::size_t count) {
   TemporaryFolder folder;
   transport::FileStore store(folder.path());
@@ -230,7 +230,7 @@ TEST(Choice, EveryCandidateGivesTheRightSums) {
   }
 }
 
-TEST(Choice, GoesByTheFileOfTheFirstRank) {
+TEST(Choice, UsesTheFileOfTheFirstRank) {
   TemporaryFolder folder;
   const std::string file = folder.path() + "/costs";
   std::ofstream(file) << FormatCosts(
@@ -240,7 +240,7 @@ TEST(Choice, GoesByTheFileOfTheFirstRank) {
   }
 }
 
-TEST(Choice, TellsEveryRankOfAFileThatIsNone) {
+TEST(Choice, TellsEveryRankOfAnInvalidFile) {
   TemporaryFolder folder;
   const std::string file = folder.path() + "/costs";
   std::ofstream(file) << "something else\n";
@@ -262,8 +262,8 @@ TEST(Choice, RefusesAnAlgorithmThatIsNoCandidate) {
   }
 }
 
-// A fit between two ranks may put all that rounds cost down to their messages: of algorithms that
-// are alike then the one with the fewest rounds is taken.
+// A fit between two ranks may attribute the whole cost of rounds to messages. Of otherwise equal
+// algorithms the one with the fewest rounds must then be taken.
 TEST(AlgorithmChoice, RoundsCostAMessageAtLeast) {
   const Costs costs{
       .round = 0, .message = 17e-6, .byte = 0.23e-9, .reduced_byte = 0.26e-9, .lanes = 2};

@@ -9,7 +9,7 @@ namespace {
 
 using Candidate = OnlineTuner::Candidate;
 
-// How often the second way was taken in so many calls, where the ways take so long.
+// How often the second candidate ran in `calls` calls, if the candidates take these times.
 int CountSeconds(OnlineTuner& choice, std::size_t call_class, int calls, double first,
                  double second) {
   int seconds = 0;
@@ -27,14 +27,14 @@ TEST(OnlineTuner, TriesBothAndTakesTheFaster) {
   EXPECT_EQ(CountSeconds(choice, 1, 100, 1.0, 2.0), 2);
 }
 
-TEST(OnlineTuner, LeavesOutTheFirstTime) {
+TEST(OnlineTuner, IgnoresTheFirstCall) {
   OnlineTuner choice(1);
   EXPECT_EQ(choice.Next(0), Candidate::kFirst);
   choice.Record(100);
   EXPECT_EQ(CountSeconds(choice, 0, 99, 1.0, 2.0), 2);
 }
 
-// The second way's first time would lose; the first way's could not win back otherwise.
+// One disturbed measurement of a candidate must not decide.
 TEST(OnlineTuner, TriesAgainBeforeItChooses) {
   OnlineTuner choice(1);
   const double times[] = {1, 3, 2.5, 1, 2.5};
@@ -45,7 +45,7 @@ TEST(OnlineTuner, TriesAgainBeforeItChooses) {
   EXPECT_EQ(CountSeconds(choice, 0, 50, 2.5, 1.0), 50);
 }
 
-TEST(OnlineTuner, TimesTrialsAndOneCallInSoMany) {
+TEST(OnlineTuner, TimesTrialsAndEveryNthCall) {
   constexpr std::uint32_t kEvery = 8;
   OnlineTuner choice(1, kEvery);
   int timed = 0;
@@ -56,7 +56,7 @@ TEST(OnlineTuner, TimesTrialsAndOneCallInSoMany) {
     if (choice.IsTimed()) choice.Record(candidate == Candidate::kFirst ? 1.0 : 2.0);
   }
   EXPECT_EQ(timed, 5 + 12);
-  // It changes over all the same.
+  // It changes over nevertheless.
   EXPECT_GE(CountSeconds(choice, 0, 600, 8.0, 2.0), 500);
 }
 
@@ -77,7 +77,7 @@ TEST(OnlineTuner, ChangesOverSoonWhenTheFasterOneGetsSlow) {
 TEST(OnlineTuner, FindsThatTheOtherHasBecomeFaster) {
   OnlineTuner choice(1);
   CountSeconds(choice, 0, 10, 3.0, 2.0);
-  // It is looked at again now and then, and seldom.
+  // The slower candidate is retried, but rarely.
   EXPECT_GE(CountSeconds(choice, 0, 1000, 3.0, 2.0), 980);
   const int seconds = CountSeconds(choice, 0, 1000, 1.0, 2.0);
   EXPECT_GT(seconds, 0);

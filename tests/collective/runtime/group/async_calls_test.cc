@@ -27,7 +27,7 @@ class NoGroup : public Group {
   void Interrupt(const Error&) override {}
 };
 
-// A posted call that found no memory once ended the program whose call it was.
+// Regression: a posted call that ran out of memory ended its program.
 TEST(AsyncCalls, ACallThatThrowsFailsAndTheNextIsMade) {
   NoGroup group;
   AsyncCalls calls(group);

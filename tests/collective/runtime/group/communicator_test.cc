@@ -69,12 +69,12 @@ TEST_P(CommunicatorTest, NamesRanksThatMakeOtherCalls) {
                                           : group.AllReduce(data.data(), data.data(), 64,
                                                             DataType::kF32, ReduceOp::kSum);
       ASSERT_FALSE(done);
-      // Over TCP a rank may hear only that another has given up.
+      // Over TCP a rank may learn only that another rank has aborted.
       if (GetParam() == Medium::kShared) {
         EXPECT_EQ(done.error().code, ErrorCode::kFailedPrecondition);
       }
       EXPECT_NE(done.error().message.find("rank 2 "), std::string::npos) << done.error().message;
-      // The group is over.
+      // The group has ended.
       const auto later = group.Barrier();
       ASSERT_FALSE(later);
       EXPECT_EQ(later.error().message, done.error().message);
@@ -82,9 +82,9 @@ TEST_P(CommunicatorTest, NamesRanksThatMakeOtherCalls) {
   }
 }
 
-// Such ranks use other algorithms, and wait for messages on connections that their peers do not
-// use.
-TEST_P(CommunicatorTest, NamesRanksWhoseSizesAreChosenFor) {
+// Different sizes choose different algorithms, so these ranks wait on connections that their peers
+// do not use.
+TEST_P(CommunicatorTest, NamesRanksWhoseSizesChooseOtherAlgorithms) {
   std::array<std::string, 4> heard;
   RunRanks(4, [&](Communicator& group) {
     const std::size_t count = group.rank() == 2 ? 1 << 20 : 4;
@@ -98,7 +98,7 @@ TEST_P(CommunicatorTest, NamesRanksWhoseSizesAreChosenFor) {
     return message.find("rank 2 ") != std::string::npos &&
            message.find("1048576") != std::string::npos;
   };
-  // Over TCP a rank may hear only that another has given up.
+  // Over TCP a rank may learn only that another rank has aborted.
   const auto least = GetParam() == Medium::kShared ? 4 : 1;
   EXPECT_GE(std::ranges::count_if(heard, names_it), least) << testing::PrintToString(heard);
 }
@@ -124,7 +124,7 @@ TEST_P(CommunicatorTest, RefusesWrongBuffersAndGoesOn) {
   });
 }
 
-// On a rank, too, that finds another gone which has given up before.
+// Also on a rank whose peer has given up joining before.
 TEST_P(CommunicatorTest, NamesARankThatNeverComes) {
   std::vector<std::thread> threads;
   for (const int rank : {0, 2}) {
@@ -153,7 +153,7 @@ TEST_P(CommunicatorTest, NamesARankThatMakesNoCall) {
       seconds(4));
 }
 
-// SIGKILL while large allreduces run: every other rank hears of it, and of which rank it was.
+// SIGKILL during large allreduces: every other rank gets an error that names the killed rank.
 TEST_P(CommunicatorTest, NamesARankThatIsKilledInTheMiddle) {
   constexpr int kSize = 4;
   constexpr std::size_t kCount = 200'000;
@@ -187,11 +187,11 @@ TEST_P(CommunicatorTest, NamesARankThatIsKilledInTheMiddle) {
   }
 }
 
-// A data loader that a rank has forked once kept its sockets and locks, and so the dead rank alive
-// for the others, until the timeout.
-TEST_P(CommunicatorTest, NamesARankThatIsKilledThoughAChildOfItLivesOn) {
+// Regression: a forked data loader kept a dead rank's sockets and locks open, so its peers noticed
+// the death only at the timeout.
+TEST_P(CommunicatorTest, NamesARankThatIsKilledWhileItsChildLives) {
   constexpr int kSize = 2;
-  int leash[2];  // that the child lives on until the end of the test
+  int leash[2];  // keeps the child alive until the end of the test
   ASSERT_EQ(::pipe(leash), 0);
   std::vector<pid_t> ranks;
   for (int rank = 0; rank < kSize; ++rank) {
@@ -244,7 +244,7 @@ TEST_P(CommunicatorTest, EndsACallThatIsInterrupted) {
       EXPECT_EQ(group.Barrier().error().message, cause.message);
     } else {
       while (!is_over) std::this_thread::yield();
-      // What rank 0 gave before may be enough for a result here; then the next call fails.
+      // Rank 0's earlier messages may suffice for a result here; then the next call fails.
       const auto done = group.AllReduce(&value, &value, 1, DataType::kF32, ReduceOp::kSum);
       EXPECT_TRUE(!done || value == 2);
       ASSERT_FALSE(group.Barrier());
@@ -308,7 +308,7 @@ INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest, ::testing::Values(Medium::kShare
 
 class PlannedPortTest : public CommunicatorTest {
  protected:
-  // Whether a connection of this machine goes from one port to the other.
+  // Whether this machine has a connection between the two ports.
   static bool IsConnected(std::uint16_t from, std::uint16_t to) {
     std::ifstream table("/proc/net/tcp");
     const std::string text(std::istreambuf_iterator<char>(table), {});
@@ -319,7 +319,7 @@ class PlannedPortTest : public CommunicatorTest {
 INSTANTIATE_TEST_SUITE_P(All, PlannedPortTest, ::testing::Values(Medium::kTcp),
                          [](const auto& /*test*/) { return "Tcp"; });
 
-// Every direction of every edge has its own port; the next plan has them again, at once.
+// Each direction of each edge has its own port, and the next plan can use the ports at once.
 TEST_P(PlannedPortTest, SendsFromThePortsOfThePlanInEveryGeneration) {
   constexpr int kSize = 3;
   std::vector<std::uint16_t> ports(3 + 9);

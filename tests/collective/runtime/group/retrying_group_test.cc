@@ -83,8 +83,8 @@ TEST_F(RetryingGroupTest, TakesThePlanThatAllRanksHave) {
   });
 }
 
-// Plans come at any time, and break calls off on some ranks before others.
-TEST_F(RetryingGroupTest, DoesCallsAgainUntilTheyAreRight) {
+// Plans arrive at any time and interrupt calls on some ranks earlier than on others.
+TEST_F(RetryingGroupTest, RepeatsInterruptedCalls) {
   constexpr int kPlans = 4;
   constexpr int kMaxCalls = 10'000;
   std::atomic<int> ready = 0;
@@ -116,13 +116,13 @@ TEST_F(RetryingGroupTest, DoesCallsAgainUntilTheyAreRight) {
     }
     EXPECT_EQ(group.GenerationOf(CollectiveKind::kAllReduce), kPlans + 0U);
     plans.join();
-    // Nobody leaves while another may still do a call again.
+    // No rank leaves while another one may still repeat a call.
     ++ready;
     while (ready < 3) std::this_thread::yield();
   });
 }
 
-TEST_F(RetryingGroupTest, ReportsACallInPlaceThatIsBrokenOffAndGoesOn) {
+TEST_F(RetryingGroupTest, ReportsAnInterruptedCallInPlaceAndGoesOn) {
   RunRanks(2, [](RetryingGroup& group) {
     ASSERT_TRUE(group.Use(MakeTreeSchedule("allreduce-ring", 2, 1)));
     std::vector<float> data(kCount, 1);
@@ -139,9 +139,8 @@ TEST_F(RetryingGroupTest, ReportsACallInPlaceThatIsBrokenOffAndGoesOn) {
   });
 }
 
-// Unequal parts go beside the plans, are done again, and not where the output was a part
-// of the input.
-TEST_F(RetryingGroupTest, DoesUnequalPartsAgainUnlessTheyAreInPlace) {
+// Calls with unequal parts bypass plans and are repeated, unless the output is a part of the input.
+TEST_F(RetryingGroupTest, RepeatsUnequalPartsUnlessTheyAreInPlace) {
   RunRanks(3, [](RetryingGroup& group) {
     ASSERT_TRUE(group.Use(MakeTreeSchedule("allreduce-ring", 3, 1)));
     const std::vector<std::size_t> counts = {0, kCount, 2 * kCount};

@@ -21,7 +21,7 @@ using reduce::DataType;
 using reduce::ReduceOp;
 using std::chrono::seconds;
 
-// A program that keeps no rule, message by message.
+// A program that breaks the protocol, message by message.
 class BadProgram {
  public:
   explicit BadProgram(const std::string& path) : socket_(std::move(*ConnectToPath(path))) {}
@@ -37,7 +37,7 @@ class BadProgram {
   void Send(const std::string& bytes) {
     EXPECT_TRUE(SendMessage(socket_.get(), bytes.data(), bytes.size(), -1));
   }
-  // The reply's code; -1 where the engine has cut it off.
+  // The reply's code; -1 if the service has closed the connection.
   int Ask(const OffloadRequest& request, int file) {
     SendMessage(socket_.get(), &request, sizeof(request), file);
     if (ring_ != nullptr) ring_->bell.Add();
@@ -64,7 +64,7 @@ class BadProgram {
     ring_ = static_cast<OffloadRing*>(memory);
     return code;
   }
-  // Posts a call and gives its result.
+  // Posts a call and returns its result.
   int Call(const OffloadCall& call) {
     ring_->calls[posted_ % kRingCalls] = call;
     Post(++posted_);
@@ -151,7 +151,7 @@ TEST_F(OffloadTest, ChecksEveryCallAgainstTheBuffers) {
       [&](OffloadCall& call) { call.collective = 200; },
       [&](OffloadCall& call) { call.collective = 8; }, [&](OffloadCall& call) { call.type = 99; },
       [&](OffloadCall& call) { call.op = 99; },
-      // Counts that are not there, of a collective that has none, that are too many.
+      // Counts outside of the buffer, for a collective without counts, and with too large a sum.
       [&](OffloadCall& call) { gather(call).counts_buffer = 3; },
       [&](OffloadCall& call) { gather(call).counts_offset = 4089; },
       [&](OffloadCall& call) { gather(call).counts_offset = kMost; },
@@ -167,7 +167,7 @@ TEST_F(OffloadTest, ChecksEveryCallAgainstTheBuffers) {
     EXPECT_EQ(program.Call(call), kRefused) << "slip " << i;
   }
   EXPECT_EQ(program.Call(good), 0);
-  // What is in the ring's counters is a program's own damage.
+  // Wrong counters in the ring harm only the program itself.
   program.Post(std::numeric_limits<std::uint32_t>::max() / 2);
   ExpectWorks();
 }

@@ -48,7 +48,7 @@ TEST(BudgetedMemory, IsForManyThreads) {
           const MemoryCharge charge(all, 20);
           EXPECT_LE(all.used(), 64U);
         } catch (const std::bad_alloc&) {
-          continue;  // three others have it
+          continue;  // three other threads hold all of it
         }
       }
     });

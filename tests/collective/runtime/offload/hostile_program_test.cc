@@ -1,4 +1,4 @@
-// Programs that attack the engine that does their collectives. None of them uses our client.
+// Programs that attack the offload service of their host, without the library's client.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
@@ -36,7 +36,7 @@ constexpr int kDenied = 1 + static_cast<int>(ErrorCode::kPermissionDenied);
 constexpr int kExhausted = 1 + static_cast<int>(ErrorCode::kResourceExhausted);
 constexpr int kUnsupported = 1 + static_cast<int>(ErrorCode::kUnsupported);
 constexpr int kNotFound = 1 + static_cast<int>(ErrorCode::kNotFound);
-constexpr uid_t kOther = 61'234;  // a user that nobody is
+constexpr uid_t kOther = 61'234;  // an unused user id
 
 std::string FreeStore() {
   static int last = 7'000;
@@ -52,7 +52,7 @@ class HostileProgram : public testing::Test {
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
   }
-  // Whether a program that keeps the rules is served by now.
+  // Whether a well-behaved program is served.
   void ExpectServes() {
     EngineProgram honest(path_);
     ASSERT_EQ(honest.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
@@ -62,7 +62,7 @@ class HostileProgram : public testing::Test {
     EXPECT_EQ(honest.Do({.count = 8, .input_buffer = 1, .output_buffer = 1, .output_offset = 2048}),
               0);
   }
-  // Runs it in a process of that user; true where it returns true.
+  // Runs a function in a process of that user; returns its result.
   static bool AsUser(uid_t user, const std::function<bool()>& body) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(::setuid(user) == 0 && body() ? 0 : 1);
@@ -76,8 +76,8 @@ class HostileProgram : public testing::Test {
   std::unique_ptr<OffloadService> engine_;
 };
 
-// The engine once joined groups in memory that a program shaped, and then read and wrote other
-// processes' memory at addresses that it found there.
+// Regression: the service joined groups in memory that a program had forged, and then accessed
+// other processes' memory at addresses that it found there.
 TEST_F(HostileProgram, CannotHaveTheEngineShareAGroupsMemory) {
   Start();
   for (const std::uint32_t medium : {0U, 3U, 77U, std::numeric_limits<std::uint32_t>::max()}) {
@@ -91,7 +91,7 @@ TEST_F(HostileProgram, CannotHaveTheEngineShareAGroupsMemory) {
   ExpectServes();
 }
 
-// A program used the engine to listen and connect where it could not itself.
+// Regression: a program used the service to listen and connect where it could not itself.
 TEST_F(HostileProgram, CannotChooseWhereTheEngineListensAndConnects) {
   Start({}, "");
   EXPECT_EQ(EngineProgram(path_).Join(EngineProgram::GroupOfOne("tcp://127.0.0.1:7800")).code,
@@ -118,7 +118,7 @@ TEST_F(HostileProgram, CannotChooseWhereTheEngineListensAndConnects) {
   ExpectServes();
 }
 
-// What a job's rank is comes from the authority alone, for the user who asks.
+// How a job's rank joins comes from the job directory only, for the user who asks.
 TEST_F(HostileProgram, CannotTakePartInJobsOfOthers) {
   class OneJob : public JobDirectory {
    public:
@@ -154,7 +154,7 @@ TEST_F(HostileProgram, CannotTakePartInJobsOfOthers) {
   EXPECT_EQ(EngineProgram(path_).Join(job).code, 0);
 }
 
-// A sparse file of a program once became memory of the agent, and one that shrank ended it.
+// Regression: a program's sparse file was charged to the agent, and a file that shrank ended it.
 TEST_F(HostileProgram, PaysForTheMemoryThatItSharesAndCannotTakeItBack) {
   Start();
   EngineProgram program(path_);
@@ -192,7 +192,7 @@ TEST_F(HostileProgram, PaysForTheMemoryThatItSharesAndCannotTakeItBack) {
   ExpectServes();
 }
 
-// A plan that asks for 800 GB of scratch once ended the process that hosted the engine.
+// Regression: a plan with 800 GB of scratch ended the process that hosts the service.
 TEST_F(HostileProgram, RunsOutOfItsOwnMemoryOnly) {
   Start();
   EngineProgram program(path_);
@@ -248,7 +248,7 @@ TEST_F(HostileProgram, CannotMapMoreThanItsShare) {
   EXPECT_EQ(offer(second, 32 << 10), 0);
 }
 
-// 64 connections that said nothing once kept all programs of the host out.
+// Regression: 64 silent connections kept all other programs of the host out.
 TEST_F(HostileProgram, GivesWayWhereItStaysSilent) {
   Start({.max_unidentified = 16});
   std::vector<std::unique_ptr<EngineProgram>> silent;

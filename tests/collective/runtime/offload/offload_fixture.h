@@ -16,7 +16,7 @@
 
 namespace espalier::runtime {
 
-// A store at a port of its own.
+// A store at a free port.
 inline std::string FreeStore() {
   static std::uint16_t last = 5'000;
   return "tcp://127.0.0.1:" + std::to_string(++last);
@@ -26,10 +26,10 @@ inline void ExpectDone(const Result<void>& result) {
   ASSERT_TRUE(result) << result.error().message;
 }
 
-// An engine of this process, and groups whose ranks are threads of it.
+// An offload service in this process, and groups whose ranks are threads.
 class OffloadTest : public ::testing::Test {
  protected:
-  // These groups have no job: they meet where the engine's configuration lets them.
+  // These groups have no job, so the service must allow their network.
   static OffloadOptions Options() { return {.networks = {*IpPrefix::Parse("127.0.0.0/8")}}; }
   void StartEngine() {
     auto engine = OffloadService::Listen(path_, Options());
@@ -43,7 +43,7 @@ class OffloadTest : public ::testing::Test {
   void RunRanks(int size, const CommunicatorOptions& options,
                 const std::function<void(Group&)>& body) {
     std::vector<std::thread> threads;
-    // A call that fails ends the group, for a rank that has not yet come out of joining it too.
+    // A failed call ends the group, even for a rank that is still joining.
     std::barrier all_have_joined(size);
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
@@ -55,7 +55,7 @@ class OffloadTest : public ::testing::Test {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  // Whether the engine still does what it is for.
+  // Whether the offload service still works.
   void ExpectWorks() {
     store_ = FreeStore();
     RunRanks(2, {}, [](Group& group) {

@@ -150,7 +150,7 @@ TEST_F(OffloadTest, RefusesCountsThatAreWrongAndGoesOn) {
   });
   store_ = FreeStore();
   RunRanks(2, {.timeout = seconds(60)}, [](Group& group) {
-    // Ranks that differ are told so.
+    // Ranks with different counts get an error.
     const std::vector<std::size_t> counts =
         group.rank() == 0 ? std::vector<std::size_t>{1, 3} : std::vector<std::size_t>{3, 1};
     std::vector<float> memory(8);
@@ -207,7 +207,7 @@ TEST_F(OffloadTest, RefusesWhatIsWrongAndGoesOn) {
   });
 }
 
-// What is wrong between programs is told to each of them, whichever way their engine takes.
+// Programs whose calls differ all get the error, whatever algorithm the offload service uses.
 TEST_F(OffloadTest, TellsEveryProgramOfCallsThatDiffer) {
   StartEngine();
   struct Slip {
@@ -260,7 +260,7 @@ TEST_F(OffloadTest, NamesARankThatNeverComesAndRefusesProgramsOfOtherSizes) {
       ASSERT_FALSE(used);
       EXPECT_EQ(used.error().code, ErrorCode::kInvalidArgument);
     }
-    // No alignment, nothing beyond the buffers, no elements at all.
+    // Unaligned buffers, exactly sized ones, and no elements at all.
     std::vector<std::byte> memory(203, std::byte{0x5a});
     const std::vector<float> ones(25, 1);
     std::memcpy(&memory[51], ones.data(), 100);
@@ -276,7 +276,7 @@ TEST_F(OffloadTest, NamesARankThatNeverComesAndRefusesProgramsOfOtherSizes) {
   });
 }
 
-// The engine of the first rank has the file.
+// The offload service of the first rank has the file.
 TEST_F(OffloadTest, ChoosesByItsFileOfCosts) {
   const std::string file = folder_.path() + "/costs";
   const auto missing = OffloadService::Listen(path_, {.costs_file = file});
@@ -294,7 +294,7 @@ TEST_F(OffloadTest, ChoosesByItsFileOfCosts) {
   EXPECT_EQ(joined.error().code, ErrorCode::kInvalidArgument) << joined.error().message;
 }
 
-// Ranks are processes; the engine outlives one of them.
+// Ranks are processes; the offload service survives the death of one.
 TEST_F(OffloadTest, TellsOthersOfAProgramThatWasKilled) {
   int gate[2];
   ASSERT_EQ(::pipe(gate), 0);
@@ -348,7 +348,7 @@ TEST_F(OffloadTest, EndsCallsWhenTheEngineStopsAndWhenTheyAreInterrupted) {
                          ReduceOp::kSum, program::kNoRoot));
     both_are_through.arrive_and_wait();
     if (group.rank() == 1) {
-      // The other's call waits for this rank, which makes none.
+      // The other rank's call waits for this rank, which makes none.
       engine_.reset();
       return;
     }

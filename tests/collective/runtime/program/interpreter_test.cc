@@ -46,7 +46,7 @@ struct Case {
   std::size_t slot_bytes = kSlotBytes;
 };
 
-// Runs `body` as every rank of a group, each in a thread.
+// Runs `body` on every rank of a group, each in a thread.
 void RunRanks(const Program& program, bool tcp, const std::function<void(Transport&)>& body,
               std::size_t slot_bytes = kSlotBytes) {
   TemporaryFolder folder;
@@ -70,7 +70,7 @@ void RunRanks(const Program& program, bool tcp, const std::function<void(Transpo
   for (std::thread& thread : threads) thread.join();
 }
 
-// The memory of one rank, as the collective lays it out, with guards after it.
+// The buffers of one rank in the collective's layout, followed by guards.
 class RankMemory {
  public:
   RankMemory(const CollectiveSpec& spec, int rank, const Case& test)
@@ -106,7 +106,7 @@ class RankMemory {
   }
 
  private:
-  // The input of that kind, or the output of the other, has a share for each rank.
+  // The input of one kind and the output of the other have a part for each rank.
   std::size_t Shares(CollectiveKind kind) const {
     const bool all = spec_.kind == kind || spec_.kind == CollectiveKind::kAllToAll;
     return all ? static_cast<std::size_t>(spec_.ranks) : 1;
@@ -186,8 +186,9 @@ bool HasResult(const Program& program) {
   return program.collective.kind <= CollectiveKind::kAllToAll && program.collective.counts.empty();
 }
 
-// Every algorithm with every number of ranks; types, operations, sizes, places and transports are
-// drawn so that all pairs come up. Sizes: none, fewer than chunks, odd, several tiles.
+// Every algorithm with every number of ranks. Types, operations, sizes, placements and transports
+// are drawn such that all pairs occur. Sizes: empty, fewer elements than chunks, odd, several
+// tiles.
 TEST(Interpreter, RunsEveryAlgorithmAsTheReference) {
   constexpr std::size_t kSizes[] = {0, 1, 3, 17, 257, 1000, 4099, 20011};
   std::size_t draw = 0;
@@ -201,7 +202,7 @@ TEST(Interpreter, RunsEveryAlgorithmAsTheReference) {
         options.ranks_per_node = ranks / 2;
       }
       auto program = algorithms::MakeAlgorithm(algorithm.name, options);
-      if (!program) continue;  // not defined for so many ranks: its own tests say where
+      if (!program) continue;  // not defined for this number of ranks (see its own tests)
       if (!HasResult(*program)) continue;
       std::vector<Case> cases;
       for (int i = 0; i < 3; ++i, ++draw) {
@@ -224,7 +225,7 @@ TEST(Interpreter, RunsProgramsWithParallelInstancesAndManyTiles) {
   ExpectRuns(program, {{.elements = 300'001}, {.type = DataType::kBf16, .elements = 65'536}});
 }
 
-// Messages of several chunks each, so long that they are reduced and stored while they arrive.
+// Messages of several chunks, long enough to be reduced and stored while they arrive.
 TEST(Interpreter, TakesLongMessagesInPiecesOverTcp) {
   for (const std::string_view name : {"allreduce-halving-doubling", "allreduce-ring-chunked",
                                       "reduce-scatter-ring", "reduce-binomial", "allgather-ring"}) {
@@ -237,14 +238,14 @@ TEST(Interpreter, TakesLongMessagesInPiecesOverTcp) {
   }
 }
 
-// Ranks of a tree wait for messages on one connection while another's are more than are taken:
-// where ranks share cores too, and lend to one peer at a time, that ends.
+// In a tree a rank waits for messages on one connection while another one is full. This must end,
+// even if ranks share cores and only one connection at a time sends in place.
 TEST(Interpreter, RunsTreesWithManyTilesOverTcp) {
   const Program program = Make("allreduce-double-binary-tree", {.ranks = 8, .fifo_slots = kSlots});
   ExpectRuns(program, {{.elements = 2'000'001, .tcp = true, .slot_bytes = kLargeSlots}});
 }
 
-// The same bits on every rank and in every run, whatever the order of events.
+// Results are bit-identical on every rank and in every run, whatever the order of events.
 TEST(Interpreter, GivesTheSameBitsOnEveryRankAndInEveryRun) {
   const Program program = Make("allreduce-halving-doubling", {.ranks = 5, .fifo_slots = kSlots});
   const auto shared = std::make_shared<const Program>(program);

@@ -15,7 +15,7 @@ using program::Buffer;
 using program::Location;
 using reduce::DataType;
 
-// Only its sizes are asked.
+// A transport of which only the sizes are used.
 class NoTransport : public transport::Transport {
  public:
   NoTransport(int rank, std::size_t slot_bytes, std::size_t message_bytes)
@@ -63,7 +63,7 @@ struct Memory {
 };
 
 // Every byte of a call is in one chunk of one tile.
-TEST(Tiling, CutsEveryChunkIntoTilesOfTheMessagesSize) {
+TEST(Tiling, CutsChunksIntoTilesOfTheMessageSize) {
   const program::Program ring = Make("allreduce-ring-chunked");
   Tiling tiling = TilingOf(ring, 1);
   EXPECT_EQ(tiling.tile_bytes(), 128U);
@@ -83,7 +83,7 @@ TEST(Tiling, CutsEveryChunkIntoTilesOfTheMessagesSize) {
   EXPECT_EQ(tiling.tiles().size(), 4U);  // 3 x 128 and 16 bytes of each chunk
 }
 
-TEST(Tiling, HasATileForWhatIsLeftAndBringsItBack) {
+TEST(Tiling, HasATileForTheTailAndCopiesItBack) {
   const program::Program ring = Make("allreduce-ring-chunked");
   Tiling tiling = TilingOf(ring, 2);
   Memory memory(10);
@@ -91,7 +91,7 @@ TEST(Tiling, HasATileForWhatIsLeftAndBringsItBack) {
   const Operands cut = tiling.Cut(operands);
   ASSERT_EQ(tiling.tiles().size(), 2U);
   const Tile& tail = tiling.tiles().back();
-  // Elements 8 and 9, one a chunk, and zeros.
+  // Elements 8 and 9, one for each chunk, then zeros.
   for (int chunk = 0; chunk < 4; ++chunk) {
     std::int32_t element = -1;
     std::memcpy(&element, tail.Find({Buffer::kInput, chunk}), sizeof(element));
@@ -119,7 +119,7 @@ TEST(Tiling, HasAsManyTilesAsTheLongestPartAndLessOfShorterOnes) {
   Operands operands = memory.Of(160);
   operands.bounds = bounds;
   tiling.Cut(operands);
-  EXPECT_EQ(tiling.tiles().size(), 4U);  // 400 bytes of rank 3's
+  EXPECT_EQ(tiling.tiles().size(), 4U);  // rank 3 has 400 bytes
   for (std::size_t part = 0; part < 4; ++part) {
     std::size_t bytes = 0;
     for (const Tile& tile : tiling.tiles()) {
@@ -145,8 +145,8 @@ TEST(Tiling, CountsTheOutputsOfItsRank) {
   EXPECT_EQ(TilingOf(scatter, 1).OutputElements(none), 0U);
 }
 
-// A program that may not overwrite its input works on a copy where the caller has one buffer.
-TEST(Tiling, WorksOnACopyWhereTheProgramCannotWorkInPlace) {
+// A program that must not overwrite its input works on a copy if the call is in place.
+TEST(Tiling, WorksOnACopyIfTheProgramCannotWorkInPlace) {
   program::Program ring = Make("allreduce-ring-chunked");
   ring.placement.in_place = false;
   Tiling tiling = TilingOf(ring, 0);
@@ -168,14 +168,14 @@ TEST(Tiling, WorksOnACopyWhereTheProgramCannotWorkInPlace) {
   EXPECT_EQ(std::memcmp(apart.output, copied.output, 32), 0);
 }
 
-TEST(Tile, IsWholeWhereItsChunksFollowOneAnother) {
+TEST(Tile, IsWholeIfItsChunksAreContiguous) {
   std::byte memory[64];
   Tile tile = {.chunk_bytes = 16, .bytes = 16};
   tile.Of(Buffer::kInput) = {.base = memory, .segment_chunks = 2, .segment_bytes = 40};
   EXPECT_EQ(tile.Whole({Buffer::kInput, 0}, 2), memory);
   EXPECT_EQ(tile.Whole({Buffer::kInput, 1}, 2), nullptr);  // a gap of 8 bytes after chunk 1
   EXPECT_EQ(tile.Whole({Buffer::kInput, 2}, 1), memory + 40);
-  tile.bytes = 8;  // of each chunk: the next begins later
+  tile.bytes = 8;  // a tile covers a part of each chunk only
   EXPECT_EQ(tile.Whole({Buffer::kInput, 0}, 2), nullptr);
 }
 

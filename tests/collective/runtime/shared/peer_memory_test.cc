@@ -23,7 +23,7 @@ using reduce::DataType;
 
 std::string ErrorOf(const Result<void>& done) { return done ? "" : done.error().message; }
 
-// Another process, with the same memory as this one had, until this goes.
+// A forked process with a copy of this one's memory; it lives as long as the object.
 class Twin {
  public:
   Twin() {
@@ -75,7 +75,7 @@ TEST(PeerMemory, ReadsAnotherProcessWhileItIsThere) {
   there.process = twin.process();
   memory.Meet({memory.owner(), there});
   if (!memory.ReadsAll()) GTEST_SKIP() << "processes may not read one another here";
-  std::fill(data.begin(), data.end(), std::byte{2});  // here, not there
+  std::fill(data.begin(), data.end(), std::byte{2});  // in this process only
   std::vector<std::byte> to(data.size());
   ASSERT_TRUE(memory.Read(1, data.data(), to.data(), to.size()));
   EXPECT_EQ(to, std::vector<std::byte>(data.size(), std::byte{1}));
@@ -98,7 +98,8 @@ TEST(PeerMemory, WritesToItsOwnProcessAndToAnother) {
   if (!memory.WritesAll()) GTEST_SKIP() << "processes may not write one another here";
   const std::vector<std::byte> from(data.size() - 100, std::byte{3});
   ASSERT_TRUE(memory.Write(1, from.data(), data.data(), from.size()));
-  EXPECT_EQ(data, std::vector<std::byte>(data.size(), std::byte{1}));  // there, not here
+  EXPECT_EQ(data, std::vector<std::byte>(data.size(),
+                                         std::byte{1}));  // written in the other process only
   std::vector<std::byte> back(data.size());
   ASSERT_TRUE(memory.Read(1, data.data(), back.data(), back.size()));
   EXPECT_TRUE(std::equal(from.begin(), from.end(), back.begin()));
@@ -137,7 +138,7 @@ std::vector<float> ValuesOf(int rank, std::size_t count) {
   return values;
 }
 
-// What is read where it is, what is not because it may not be, and what is too short for it.
+// Long parts by single-copy, by its fallback if reading is forbidden, and parts too short for it.
 class LongParts : public ::testing::TestWithParam<std::size_t> {
  protected:
 #if defined(__SANITIZE_THREAD__)
@@ -150,7 +151,7 @@ class LongParts : public ::testing::TestWithParam<std::size_t> {
   }
 #endif
 
-  // By each way, and by those that are chosen in one call after another.
+  // With each protocol forced, and with those that are chosen in successive calls.
   void RunRanks(const std::function<void(Communicator&)>& body) {
     for (const std::string way : {"", "staged", "staged-streaming", "single-copy"}) {
       for (const int ranks : {2, 3}) RunGroup(way, ranks, body);
@@ -249,7 +250,7 @@ TEST_P(LongParts, AreReduced) {
   });
 }
 
-// Where the longest are streamed out, too.
+// The longest outputs use streaming stores.
 TEST_P(LongParts, AreReducedForAll) {
   const std::size_t count = 2 * GetParam();
   RunRanks([&](Communicator& group) {
@@ -284,7 +285,7 @@ TEST_P(LongParts, AreExchanged) {
     std::vector<float> output(input.size());
     ASSERT_EQ(ErrorOf(group.AllToAll(input.data(), output.data(), count, DataType::kF32)), "");
     EXPECT_TRUE(output == expected);
-    // In place, on one rank alone: then none is read where it is.
+    // In place on one rank only: then no rank uses single-copy.
     output = input;
     const float* from = group.rank() == 1 ? output.data() : input.data();
     ASSERT_EQ(ErrorOf(group.AllToAll(from, output.data(), count, DataType::kF32)), "");
@@ -292,17 +293,18 @@ TEST_P(LongParts, AreExchanged) {
   });
 }
 
-// Rank 1 gives up, and its program uses its memory for something else; then the root comes, which
-// would have written a part of it.
-TEST(LateRank, DoesNotWriteToWhoHasGivenUp) {
+// Rank 1 aborts, and its program reuses its memory. Then the root arrives, which would have written
+// to it.
+TEST(LateRank, DoesNotWriteToARankThatHasAborted) {
   constexpr std::size_t kCount = 300'007;
   TemporaryFolder folder;
   transport::FileStore store(folder.path());
   std::unique_ptr<Communicator> groups[2];
   const auto join = [&](int rank) {
-    auto group = Communicator::Join(
-        store, "g", rank, 2,
-        {.medium = Medium::kShared, .timeout = std::chrono::seconds(5), .algorithm = "single-copy"});
+    auto group = Communicator::Join(store, "g", rank, 2,
+                                    {.medium = Medium::kShared,
+                                     .timeout = std::chrono::seconds(5),
+                                     .algorithm = "single-copy"});
     ASSERT_TRUE(group) << group.error().message;
     groups[rank] = std::move(*group);
   };
@@ -312,7 +314,7 @@ TEST(LateRank, DoesNotWriteToWhoHasGivenUp) {
   };
   std::thread other([&] {
     join(1);
-    ASSERT_TRUE(broadcast(1));  // so that the ranks know each other's memory
+    ASSERT_TRUE(broadcast(1));  // the ranks exchange their memory owners
   });
   join(0);
   ASSERT_TRUE(broadcast(0));

@@ -32,13 +32,13 @@ TEST_F(PieceExchangeTest, PassesEveryPieceThroughFewPlaces) {
           });
       ASSERT_TRUE(done) << done.error().message;
       EXPECT_EQ(consumed, pieces);
-      // As the entry to the next call.
+      // Stands for the entry to the next call.
       ASSERT_TRUE(context(rank).Meet());
     }
   });
 }
 
-TEST_F(PieceExchangeTest, HasOneWriterOrOneReaderAndCountsOnForAll) {
+TEST_F(PieceExchangeTest, AdvancesAllCountersWithOneWriterOrOneReader) {
   constexpr std::size_t kPieces = 9;
   std::atomic<std::size_t> places[2][2] = {};
   RunBoth([&](int rank) {
@@ -67,7 +67,7 @@ TEST_F(PieceExchangeTest, HasOneWriterOrOneReaderAndCountsOnForAll) {
   });
 }
 
-TEST(Pieces, CutAVectorWithNothingAfterItsLast) {
+TEST(Pieces, AreEmptyBeyondTheEndOfTheVector) {
   const Pieces pieces = {.count = 10, .length = 4, .element = 2};
   EXPECT_EQ(pieces.size(), 3U);
   EXPECT_EQ(pieces.Offset(2), 16U);

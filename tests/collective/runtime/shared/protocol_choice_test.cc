@@ -19,9 +19,9 @@ class ProtocolChoiceTest : public TwoContexts {
   static Operands Floats(std::size_t count) {
     return {.elements = count, .type = reduce::DataType::kF32};
   }
-  // The way of a call that both ranks have described alike, but for what `change` does.
-  SharedProtocolKind WayOf(CollectiveKind kind,
-                           const std::function<void(SharedCall&, SharedCall&)>& change) {
+  // The protocol of a call that both ranks describe alike, except for what `change` does.
+  SharedProtocolKind ProtocolOf(CollectiveKind kind,
+                                const std::function<void(SharedCall&, SharedCall&)>& change) {
     SharedContext& one = context(0);
     one.Begin({}, {}, InAWhile());
     for (int rank : {0, 1}) {
@@ -36,20 +36,20 @@ class ProtocolChoiceTest : public TwoContexts {
   static void Nothing(SharedCall&, SharedCall&) {}
 };
 
-TEST_F(ProtocolChoiceTest, TakesTheSmallWayWhereItCostsLess) {
+TEST_F(ProtocolChoiceTest, TakesTheSmallProtocolIfItCostsLess) {
   const ProtocolChoice choice(context(0), kCosts, {});
   const CallSignature allreduce = {.kind = CollectiveKind::kAllReduce};
   EXPECT_TRUE(choice.IsSmall(Floats(1), allreduce));
   EXPECT_TRUE(choice.IsSmall(Floats(1000), allreduce));
   EXPECT_FALSE(choice.IsSmall(Floats(kMaxSmallBytes / 4 + 1), allreduce));
   EXPECT_FALSE(choice.IsSmall(Floats(1), {.kind = CollectiveKind::kAllGather}));
-  // Where a round costs next to nothing, what crosses memory decides.
+  // If a round costs almost nothing, the bytes decide.
   const ProtocolChoice free_rounds(context(0), {.byte = 1e-10, .reduced_byte = 1e-8}, {});
-  EXPECT_TRUE(free_rounds.IsSmall(Floats(4), allreduce));  // is always
+  EXPECT_TRUE(free_rounds.IsSmall(Floats(4), allreduce));  // always small
   EXPECT_FALSE(free_rounds.IsSmall(Floats(1000), allreduce));
 }
 
-TEST_F(ProtocolChoiceTest, TakesTheWayThatItIsTold) {
+TEST_F(ProtocolChoiceTest, TakesTheForcedProtocol) {
   const CallSignature allreduce = {.kind = CollectiveKind::kAllReduce};
   EXPECT_TRUE(ProtocolChoice(context(0), kCosts, SharedProtocolKind::kSmall)
                   .IsSmall(Floats(60'000), allreduce));
@@ -59,8 +59,8 @@ TEST_F(ProtocolChoiceTest, TakesTheWayThatItIsTold) {
   EXPECT_FALSE(streamed.is_timed());
 }
 
-// Both ways of a long call are tried by the rank that all follow, and by no other.
-TEST_F(ProtocolChoiceTest, TimesTwoWaysWhereThisRankChooses) {
+// Only the chooser tries both candidates for a long call.
+TEST_F(ProtocolChoiceTest, TimesTwoCandidatesOnTheChooser) {
   const CallSignature reduce = {.kind = CollectiveKind::kReduce, .root = 1};
   ProtocolChoice chooser(context(1), kCosts, {});
   ProtocolChoice other(context(0), kCosts, {});
@@ -82,22 +82,24 @@ TEST_F(ProtocolChoiceTest, TimesTwoWaysWhereThisRankChooses) {
   EXPECT_EQ(chooser.ChooserOf({.kind = CollectiveKind::kAllGather}), 0);
 }
 
-TEST_F(ProtocolChoiceTest, ReadsOnlyWhereAllRanksCan) {
+TEST_F(ProtocolChoiceTest, UsesSingleCopyOnlyIfAllRanksCan) {
   using Kind = CollectiveKind;
-  EXPECT_EQ(WayOf(Kind::kAllGather, Nothing), SharedProtocolKind::kSingleCopy);
-  EXPECT_EQ(WayOf(Kind::kBroadcast, Nothing), SharedProtocolKind::kSingleCopy);
-  EXPECT_EQ(WayOf(Kind::kAllReduce, Nothing), SharedProtocolKind::kStaged);  // all reduce
+  EXPECT_EQ(ProtocolOf(Kind::kAllGather, Nothing), SharedProtocolKind::kSingleCopy);
+  EXPECT_EQ(ProtocolOf(Kind::kBroadcast, Nothing), SharedProtocolKind::kSingleCopy);
+  EXPECT_EQ(ProtocolOf(Kind::kAllReduce, Nothing),
+            SharedProtocolKind::kStaged);  // every rank reduces
   const auto blind = [](SharedCall&, SharedCall& b) { b.reads_all = 0; };
-  EXPECT_EQ(WayOf(Kind::kAllGather, blind), SharedProtocolKind::kStagedStreaming);
+  EXPECT_EQ(ProtocolOf(Kind::kAllGather, blind), SharedProtocolKind::kStagedStreaming);
   const auto hidden = [](SharedCall&, SharedCall& b) { b.readable = nullptr; };
-  EXPECT_EQ(WayOf(Kind::kAllToAll, hidden), SharedProtocolKind::kStagedStreaming);
+  EXPECT_EQ(ProtocolOf(Kind::kAllToAll, hidden), SharedProtocolKind::kStagedStreaming);
   const auto reads_only = [](SharedCall& a, SharedCall&) { a.writes_all = 0; };
-  EXPECT_EQ(WayOf(Kind::kAllGather, reads_only), SharedProtocolKind::kSingleCopy);
-  EXPECT_EQ(WayOf(Kind::kReduce, reads_only), SharedProtocolKind::kStagedStreaming);
-  // The others follow the one who chooses.
+  EXPECT_EQ(ProtocolOf(Kind::kAllGather, reads_only), SharedProtocolKind::kSingleCopy);
+  EXPECT_EQ(ProtocolOf(Kind::kReduce, reads_only), SharedProtocolKind::kStagedStreaming);
+  // The other ranks follow the chooser.
   const auto slots = [](SharedCall& a, SharedCall&) { a.protocol = SharedProtocolKind::kStaged; };
-  EXPECT_EQ(WayOf(Kind::kAllGather, slots), SharedProtocolKind::kStaged);
-  EXPECT_EQ(WayOf(Kind::kBroadcast, slots), SharedProtocolKind::kSingleCopy);  // rank 1 chooses
+  EXPECT_EQ(ProtocolOf(Kind::kAllGather, slots), SharedProtocolKind::kStaged);
+  EXPECT_EQ(ProtocolOf(Kind::kBroadcast, slots),
+            SharedProtocolKind::kSingleCopy);  // rank 1 chooses
 }
 
 // Those of the release before, which are deprecated.

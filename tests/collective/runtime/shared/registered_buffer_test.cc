@@ -28,7 +28,7 @@ TEST_P(RegisteredBufferTest, ServesEveryCollectiveAsTheReference) {
   }
 }
 
-// Mappings of registered buffers in this process, which has all ranks.
+// Counts mappings of registered buffers in this process, which has all ranks.
 int CountMappings() {
   std::ifstream areas("/proc/self/maps");
   int count = 0;
@@ -38,9 +38,9 @@ int CountMappings() {
   return count;
 }
 
-// Of three ranks: what each has mapped of the others after a call, all together.
-TEST_P(RegisteredBufferTest, IsReadAndWrittenWhereItIs) {
-  constexpr std::size_t kCount = 90'000;  // too long for the small way
+// Counts what each of three ranks has mapped of the others after a call.
+TEST_P(RegisteredBufferTest, IsReadAndWrittenByPeersDirectly) {
+  constexpr std::size_t kCount = 90'000;  // too long for the small protocol
   struct Row {
     std::string name;
     std::function<Result<void>(Communicator&, float* in, float* out)> call;
@@ -62,13 +62,13 @@ TEST_P(RegisteredBufferTest, IsReadAndWrittenWhereItIs) {
          return g.AllToAll(in, out, kCount, DataType::kF32);
        },
        6},
-      // In place others would read what has been overwritten.
+      // In place, peers would read data that has been overwritten.
       {"alltoall in place",
        [](Communicator& g, float* in, float*) {
          return g.AllToAll(in, in, kCount, DataType::kF32);
        },
        0},
-      // The root's by two, and theirs by the root.
+      // Two ranks map the root's buffer, and the root maps theirs.
       {"broadcast",
        [](Communicator& g, float* in, float*) {
          return g.Broadcast(in, kCount, DataType::kF32, 1);
@@ -108,7 +108,7 @@ TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
     auto to = group.Allocate(kCount * 4 + 64);
     ASSERT_TRUE(from && to);
     auto* input = static_cast<std::byte*>(*from);
-    // Not at the beginning, and at another place of each rank's buffer.
+    // At another offset of each rank's buffer, and not at its begin.
     auto* output = static_cast<std::byte*>(*to) + 4 * group.rank();
     for (std::size_t e = 0; e < kCount; ++e) {
       WriteElement(DataType::kF32, input, e, ValueOf(ReduceOp::kSum, group.rank(), 3, e));
@@ -128,7 +128,7 @@ TEST_P(RegisteredBufferTest, ReducesInPlaceAndOutOfPlaceAndIsReleased) {
   });
 }
 
-// For systems that give huge pages to who asks.
+// For systems that give huge pages on request.
 TEST_P(RegisteredBufferTest, AsksForHugePagesWhereverItIsMapped) {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
     GTEST_SKIP() << "a kernel without huge pages";
@@ -157,7 +157,7 @@ TEST_P(RegisteredBufferTest, AsksForHugePagesWhereverItIsMapped) {
   });
 }
 
-// One rank's private buffer makes all of them take the slots.
+// A private buffer of one rank makes all ranks use staging.
 TEST_P(RegisteredBufferTest, WorksWithPrivateBuffersOfOthers) {
   RunRanks(2, [](Communicator& group) {
     constexpr std::size_t kCount = 300'000;

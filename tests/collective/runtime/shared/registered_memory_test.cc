@@ -18,12 +18,12 @@ namespace {
 constexpr std::size_t kBytes = 8192;
 constexpr int kPeer = 1;
 
-// Where a peer, here this process itself, says that its buffer is.
+// The place of a buffer as a peer would publish it; here the peer is this process.
 RegisteredPlace PlaceOf(int file) {
   return {.process = ::getpid(), .file = file, .id = 1, .file_bytes = kBytes, .offset = 0};
 }
 
-TEST(RegisteredMemory, APeersBufferIsSeenWhereItIs) {
+TEST(RegisteredMemory, MapsAPeersBuffer) {
   RegisteredMemory theirs;
   RegisteredMemory ours;
   std::byte* const buffer = theirs.Allocate(kBytes).value();
@@ -51,7 +51,7 @@ TEST(RegisteredMemory, APeerCannotLeadOutsideItsBuffer) {
     EXPECT_NE(reached.error().message.find("rank 1 uses 8192 bytes"), std::string::npos)
         << reached.error().message;
   }
-  // It says that the file is larger than it is, at first and once it is mapped.
+  // The peer claims a larger file than it has, on first use and after it is mapped.
   RegisteredMemory others;
   RegisteredPlace larger = *honest;
   larger.file_bytes = 2 * kBytes;
@@ -70,8 +70,8 @@ TEST(RegisteredMemory, APeersFileThatCouldShrinkIsRefused) {
       << reached.error().message;
 }
 
-// Opening a pipe that nobody writes to would wait for ever.
-TEST(RegisteredMemory, APipeIsNotWaitedFor) {
+// Opening a pipe without a writer would block for ever.
+TEST(RegisteredMemory, DoesNotBlockOnAPipe) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/pipe";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

@@ -29,7 +29,7 @@ class ConnectionAcceptorTest : public testing::Test {
     EXPECT_TRUE(socket) << socket.error().message;
     return std::move(*socket);
   }
-  // Whoever has called by now is served, and welcomed where he comes from rank 1.
+  // Serves the callers so far; expects rank 1.
   void Serve() {
     reception_->Serve([](const Hello& hello) { return hello.from == 1; },
                       [this](const Hello& hello, UniqueFd socket) {
@@ -37,7 +37,7 @@ class ConnectionAcceptorTest : public testing::Test {
                         sockets_.push_back(std::move(socket));
                       });
   }
-  // Serves until a caller has got as far as he can.
+  // Serves until a caller cannot advance further.
   Progress Meet(HandshakeClient& call) {
     Progress progress = Progress::kGoesOn;
     while (progress == Progress::kGoesOn) {
@@ -63,18 +63,18 @@ class ConnectionAcceptorTest : public testing::Test {
   std::vector<UniqueFd> sockets_;
 };
 
-TEST_F(ConnectionAcceptorTest, WelcomesWhoIsExpectedAndDropsOthers) {
+TEST_F(ConnectionAcceptorTest, AcceptsExpectedRanksAndDropsOthers) {
   HandshakeClient expected(CallUp(), {.from = 1, .channel = 6}, std::nullopt);
   HandshakeClient stranger(CallUp(), {.from = 2}, std::nullopt);
   EXPECT_EQ(Meet(expected), Progress::kDone);
   EXPECT_EQ(Meet(stranger), Progress::kHungUp);
-  // His proof may have come after he was served last.
+  // The proof may have come after the last Serve.
   while (welcomed_.empty()) Serve();
   EXPECT_EQ(welcomed_, std::vector<int>{6});
   EXPECT_EQ(Callers(), 0U);
 }
 
-TEST_F(ConnectionAcceptorTest, ListensToAllWhoHaveNotSaidEverything) {
+TEST_F(ConnectionAcceptorTest, PollsAllUnfinishedHandshakes) {
   const UniqueFd silent = CallUp();
   const UniqueFd another = CallUp();
   Serve();
@@ -82,7 +82,7 @@ TEST_F(ConnectionAcceptorTest, ListensToAllWhoHaveNotSaidEverything) {
   EXPECT_TRUE(welcomed_.empty());
 }
 
-// The oldest stranger goes, not the one who has shown that he knows the group.
+// The oldest stranger is dropped, not the caller that knows the group.
 TEST_F(ConnectionAcceptorTest, MakesRoomForNewCallersWhereStrangersStaySilent) {
   const UniqueFd knowing = CallUp();
   const Hello hello = {.from = 1, .channel = 3};

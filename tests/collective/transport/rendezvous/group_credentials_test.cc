@@ -32,7 +32,7 @@ TEST(GroupCredentials, KnowsWhereEachRankMayBe) {
   const GroupCredentials members = {.addresses = {At("10.0.0.1"), At("10.0.0.2")}};
   EXPECT_TRUE(members.CheckIsAt(0, At("10.0.0.1")));
   EXPECT_TRUE(members.CheckIsAt(1, At("10.0.0.2")));
-  EXPECT_TRUE(members.CheckIsAt(2, At("10.9.9.9")));  // nothing is known of it
+  EXPECT_TRUE(members.CheckIsAt(2, At("10.9.9.9")));  // no address is known for rank 2
   const auto elsewhere = members.CheckIsAt(1, At("10.0.0.1"));
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().code, ErrorCode::kPermissionDenied);
@@ -47,7 +47,7 @@ TEST(GroupCredentials, KnowsInWhichNetworksRanksMayBe) {
   EXPECT_TRUE(members.CheckIsAt(0, At("10.0.0.1")));
   EXPECT_TRUE(members.CheckIsAt(1, At("fd00::7")));
   EXPECT_FALSE(members.CheckIsAt(1, At("10.0.0.4")));
-  EXPECT_FALSE(members.CheckIsAt(0, At("10.0.0.2")));  // in the network, but not where it should
+  EXPECT_FALSE(members.CheckIsAt(0, At("10.0.0.2")));  // in the network, but not at its address
   const GroupCredentials anywhere;
   EXPECT_TRUE(anywhere.CheckIsAt(0, At("10.0.0.4")));
 }

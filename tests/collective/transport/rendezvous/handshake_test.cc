@@ -1,4 +1,4 @@
-// The proof of both ends of a connection that they have the group's key.
+// The handshake by which both ends of a connection prove that they have the group's key.
 #include "collective/transport/rendezvous/handshake.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ void Write(int socket, const std::string& bytes) {
 const auto kAnyone = [](const Hello& /*hello*/) { return true; };
 const Hello kHello = {.magic = 1, .version = 2, .group = 3, .from = 1, .to = 0};
 
-// What each end says of the other.
+// The result on each end.
 std::pair<Progress, Progress> Meet(const std::optional<JobKey>& caller_has,
                                    const std::optional<JobKey>& answerer_has) {
   Pair pair = MakePair();
@@ -89,8 +89,8 @@ TEST(Handshake, TakesItsBytesOneByOneAndNoneOfWhatFollows) {
   EXPECT_EQ(ReadAll(answer.socket()), "what follows");
 }
 
-// A code is of use for the connection that it was made for, and for no other.
-TEST(Handshake, CannotBePlayedAgain) {
+// A code is valid only for the connection for which it was made.
+TEST(Handshake, CannotBeReplayed) {
   const JobKey key = JobKey::Draw();
   Pair wire = MakePair();
   Pair pair = MakePair();
@@ -103,7 +103,7 @@ TEST(Handshake, CannotBePlayedAgain) {
   Write(wire.answerer.get(), ReadAll(pair.caller.get()));
   ASSERT_EQ(call.Move(), Progress::kDone);
   const std::string proof = ReadAll(wire.answerer.get());
-  // To the same rank again; and of another hello, in each of its fields, to this one.
+  // Replayed to the same rank, and sent for a hello that differs in one field.
   Pair again = MakePair();
   HandshakeServer second(std::move(again.answerer));
   Write(again.caller.get(), hello + proof);

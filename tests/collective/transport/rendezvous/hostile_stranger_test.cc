@@ -1,4 +1,4 @@
-// Strangers on the network who attack groups of ranks. None of them uses our client.
+// Strangers on the network that attack groups of ranks, without the library's client.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -43,19 +43,19 @@ class HostileStranger : public testing::Test {
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_EQ(*got, "value");
   }
-  // Without a key, as at a loopback address: what a stranger can do to those who let him in.
+  // A group without a key, as at a loopback address, which lets strangers in.
   GroupCredentials members_;
   std::unique_ptr<TcpStoreServer> server_;
 };
 
-// The same with a key, which the stranger does not have.
+// A group with a key that the stranger does not have.
 class StrangerWithoutKey : public HostileStranger {
  protected:
   StrangerWithoutKey() { members_.key = JobKey::Draw(); }
 };
 
-// Answers once piled up without end for a client that asked and did not read: 3,500 bytes for each
-// of its own. A connection has one answer now.
+// Regression: answers piled up for a client that asked and did not read, 3,500 bytes for each byte
+// of its own. A connection gets one answer.
 TEST_F(HostileStranger, WhoAsksTwiceIsCutOff) {
   RawTcp other(server_->port());
   ASSERT_TRUE(other.Send(StoreRequest('s', "k", std::string(64 << 10, 'v'))));
@@ -80,7 +80,7 @@ TEST_F(HostileStranger, CannotFillTheStoresMemory) {
   while (taken < 1'000 && is_taken(taken)) ++taken;
   // 16 MiB, not the 4 GiB of all keys.
   EXPECT_EQ(taken, (16 << 20) / 60'003);
-  // What is there already can be changed, and who is honest is told at once where there is no room.
+  // Existing keys can be changed, and an honest client is told at once that the store is full.
   auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), members_);
   EXPECT_TRUE((*store)->Set("0", "small"));
   ExpectServes();
@@ -92,7 +92,7 @@ TEST_F(HostileStranger, ManyWhoStaySilentKeepNobodyFromTheStore) {
   ExpectServes();
 }
 
-// Of more than 512 the oldest gives way, though there is room for thousands who have asked.
+// Of more than 512 silent clients the oldest is dropped, though thousands that have asked fit.
 TEST_F(HostileStranger, WhoStaysSilentLongestGivesWay) {
   constexpr rlim_t kFiles = 2'048;  // both ends of each connection are here
   rlimit files = {};
@@ -106,7 +106,7 @@ TEST_F(HostileStranger, WhoStaysSilentLongestGivesWay) {
   for (int i = 0; i < 600; ++i) {
     silent.push_back(std::make_unique<RawTcp>(server_->port()));
     ASSERT_TRUE(silent.back()->is_connected());
-    // Nobody is counted before the server has taken him.
+    // A client counts only after the server has accepted it.
     ASSERT_TRUE(silent.back()->Receive(attack::kStoreGreetingBytes));
   }
   for (int i = 0; i < 600 - 512; ++i) {
@@ -117,8 +117,7 @@ TEST_F(HostileStranger, WhoStaysSilentLongestGivesWay) {
   EXPECT_TRUE(waiting.Receive(attack::kStoreGreetingBytes + attack::kStoreAnswerBytes));
 }
 
-// 30 strangers who connected and said nothing once took a second of a rank each, and the group did
-// not form.
+// Regression: 30 silent strangers delayed a rank by a second each, and the group did not form.
 TEST_F(HostileStranger, ManyWhoStaySilentKeepNoGroupFromMeeting) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -129,7 +128,7 @@ TEST_F(HostileStranger, ManyWhoStaySilentKeepNoGroupFromMeeting) {
   for (int i = 0; i < 400; ++i) {
     strangers.push_back(std::make_unique<RawTcp>(port));
     ASSERT_TRUE(strangers.back()->is_connected());
-    // Some begin to speak.
+    // Some send a part of a hello.
     if (i % 2 == 0) strangers.back()->Send(std::string(static_cast<std::size_t>(i % 40), 'H'));
   }
   const Endpoint to_first = {.peer = 0, .channel = 0};
@@ -142,13 +141,13 @@ TEST_F(HostileStranger, ManyWhoStaySilentKeepNoGroupFromMeeting) {
   });
   auto transport = JoinTcp(store, "g", 0, 2, {.listener = *listener});
   ASSERT_TRUE(transport) << transport.error().message;
-  // One second for each stranger was 400 s: more than anybody waits here.
+  // One second for each stranger would be 400 s, longer than the timeout.
   const auto met = (*transport)->Connect({&to_second, 1}, InAWhile());
   EXPECT_TRUE(met) << met.error().message;
   second.join();
 }
 
-// Whoever reached the store's port could once set a rank's place and stand between two ranks.
+// Regression: anybody who reached the store's port could replace a rank's address and relay.
 TEST_F(StrangerWithoutKey, NeitherReadsNorWritesTheStore) {
   ExpectServes();
   for (const bool sets : {true, false}) {
@@ -172,7 +171,7 @@ TEST_F(StrangerWithoutKey, IsToldWhyWhereItIsOneOfUs) {
   }
 }
 
-// Who listens where the store should be, and answers what it likes.
+// A stranger that listens in place of the store and answers anything.
 TEST_F(StrangerWithoutKey, CannotStandInForTheStore) {
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));
   std::thread stand_in([&] {
@@ -184,7 +183,7 @@ TEST_F(StrangerWithoutKey, CannotStandInForTheStore) {
     ASSERT_TRUE(SendWhole(caller.get(), greeting.data(), greeting.size(), InAWhile()));
     std::string request(attack::kStoreAnswerBytes + 6, '\0');
     ASSERT_TRUE(ReceiveWhole(caller.get(), request.data(), request.size(), InAWhile()));
-    // The request's own nonce, another address, and no code that it could have.
+    // The request's nonce and another address, but an invalid code.
     std::string answer = StoreRequest('g', "", "10.6.6.6 23 1 4");
     request.copy(answer.data() + 16, 32, 16);
     ASSERT_TRUE(SendWhole(caller.get(), answer.data(), answer.size(), InAWhile()));
@@ -196,7 +195,7 @@ TEST_F(StrangerWithoutKey, CannotStandInForTheStore) {
   EXPECT_EQ(got.error().code, ErrorCode::kPermissionDenied) << got.error().message;
 }
 
-// Knows all but the key: where the ranks are, their group's number and the handshake.
+// It knows everything but the key: the ranks' addresses, their group number and the handshake.
 TEST_F(StrangerWithoutKey, CannotJoinAGroup) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -214,7 +213,7 @@ TEST_F(StrangerWithoutKey, CannotJoinAGroup) {
     return *strangers.back();
   };
   std::thread attacks([&] {
-    // Makes up a code; gives the other side's code back; has none and says so.
+    // Sends a random code, the peer's own code, or none.
     RawTcp& guesser = call(hello);
     EXPECT_NE(guesser.Take(64), "");
     EXPECT_TRUE(guesser.Send(std::string(32, 'g')));
@@ -227,7 +226,7 @@ TEST_F(StrangerWithoutKey, CannotJoinAGroup) {
     attack::RankHello open = hello;
     open.is_keyed = 0;
     EXPECT_TRUE(call(open).IsHungUpOn());
-    // Others stay in the middle of it for as long as they like.
+    // Other strangers stop in the middle of the handshake.
     for (int i = 0; i < 300; ++i) call(hello);
     auto second = JoinTcp(store, "g", 1, 2, {.members = members_});
     ASSERT_TRUE(second) << second.error().message;
@@ -267,7 +266,7 @@ TEST_F(StrangerWithoutKey, CannotStandInForARank) {
   stand_in.join();
 }
 
-// A hostile rank of the job, or who can write its store, sends the others elsewhere.
+// A hostile rank, or whoever can write to the store, directs the others to another address.
 TEST_F(StrangerWithoutKey, SendsNobodyWhereThePlanDoesNot) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -276,7 +275,7 @@ TEST_F(StrangerWithoutKey, SendsNobodyWhereThePlanDoesNot) {
       store.Set("g/tcp.0", "127.0.0.2 " + std::to_string(*LocalPort(elsewhere->get())) + " 7 4"));
   const IpAddress planned = IpAddress::Parse("127.0.0.1").value();
   const Endpoint to_first = {.peer = 0, .channel = 0};
-  // By the plan's addresses, or by the networks that an operator allows.
+  // Refused by the plan's addresses, or by the networks that an operator allows.
   const GroupCredentials by_plan = {.key = members_.key, .addresses = {planned, planned}};
   const GroupCredentials by_network = {.key = members_.key,
                                        .networks = {*IpPrefix::Parse("127.0.0.1/32")}};
@@ -290,7 +289,7 @@ TEST_F(StrangerWithoutKey, SendsNobodyWhereThePlanDoesNot) {
   }
 }
 
-// Where strangers can come from, no group is formed without a key.
+// Without a key a group does not use addresses that strangers can reach.
 TEST(GroupWithoutKey, MeetsAtLoopbackAddressesOnly) {
   TemporaryFolder folder;
   FileStore store(folder.path());

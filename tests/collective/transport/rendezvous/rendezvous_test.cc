@@ -23,7 +23,7 @@ class RendezvousTest : public testing::Test {
   static Rendezvous::Terms Usual() {
     return {.medium = "test", .magic = 7, .version = 3, .form = 1, .slots = 4, .slot_bytes = 100};
   }
-  // The number that a rank has drawn, as others read it.
+  // The group number that a rank has published.
   std::uint64_t Publish(Rendezvous& rendezvous) {
     ExpectDone(rendezvous.Publish(*IpAddress::Parse("127.0.0.1"), 80));
     return PublishedEndpoint::Parse(
@@ -46,7 +46,7 @@ TEST_F(RendezvousTest, FindsWhatThePeerHasPublished) {
   EXPECT_EQ(found->group, group);
 }
 
-TEST_F(RendezvousTest, FindsNobodyOfAnotherVersionOrWhereHeMayNotBe) {
+TEST_F(RendezvousTest, RefusesPeersOfAnotherVersionOrAtAForbiddenAddress) {
   Rendezvous::Terms older = Usual();
   older.version = 2;
   Rendezvous two = RankOf(2, older);
@@ -62,7 +62,7 @@ TEST_F(RendezvousTest, FindsNobodyOfAnotherVersionOrWhereHeMayNotBe) {
   EXPECT_EQ(elsewhere.error().code, ErrorCode::kPermissionDenied);
 }
 
-TEST_F(RendezvousTest, AsksNowAndThenWhetherToGoOnWaiting) {
+TEST_F(RendezvousTest, CallsTheCheckPeriodically) {
   Rendezvous one = RankOf(1);
   int asked = 0;
   const auto stopped = one.FindPeer(2, InAWhile(), [&]() -> Result<void> {
@@ -72,7 +72,7 @@ TEST_F(RendezvousTest, AsksNowAndThenWhetherToGoOnWaiting) {
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().message, "rank 2 has given up");
   EXPECT_EQ(asked, 3);
-  // The deadline ends it too, with the store's words.
+  // The deadline ends it, too, with the store's error.
   const auto late = one.FindPeer(2, In(milliseconds(120)), [] { return Result<void>(); });
   ASSERT_FALSE(late);
   EXPECT_NE(late.error().message, "rank 2 has given up");
@@ -84,8 +84,8 @@ TEST_F(RendezvousTest, AsksNowAndThenWhetherToGoOnWaiting) {
   EXPECT_TRUE(found);
 }
 
-// A store that is broken does not become whole by waiting.
-TEST_F(RendezvousTest, SaysAtOnceWhatTheStoreSays) {
+// Waiting does not repair a broken store.
+TEST_F(RendezvousTest, ReturnsAnErrorOfTheStoreAtOnce) {
   class Broken : public RendezvousStore {
     Result<void> Set(const std::string&, const std::string&) override { return {}; }
     Result<std::string> Get(const std::string&, Deadline) override {
@@ -104,7 +104,7 @@ TEST_F(RendezvousTest, SaysAtOnceWhatTheStoreSays) {
   EXPECT_EQ(asked, 0);
 }
 
-TEST_F(RendezvousTest, ExpectsWhatAPeerOfThisGroupSaysAndNothingElse) {
+TEST_F(RendezvousTest, ExpectsHellosOfThisGroupOnly) {
   Rendezvous answerer = RankOf(1);
   const std::uint64_t group = Publish(answerer);
   Hello hello = RankOf(2).HelloTo({1, 5}, group);

@@ -23,7 +23,7 @@
 namespace espalier::transport {
 namespace {
 
-// Though there are cores enough for both, if the machine has two.
+// Both ranks are bound to one core, even if the machine has a core for each.
 TEST(SharedGroup, RanksOnOneCoreWaitForOneAnother) {
   constexpr std::uint32_t kTurns = 200;
   TemporaryFolder folder;
@@ -60,7 +60,7 @@ void ExpectKey(FileStore& store, const std::string& key) {
   EXPECT_TRUE(value) << value.error().message;
 }
 
-// Two ranks of one group, of this process.
+// Two ranks of one group in this process.
 struct TwoRanks {
   TwoRanks() {
     std::thread other([&] { groups[1] = Join(1); });
@@ -78,7 +78,7 @@ struct TwoRanks {
   std::unique_ptr<SharedGroup> groups[2];
 };
 
-TEST(SharedGroup, WhoGivesUpWaitsForWhoeverReaches) {
+TEST(SharedGroup, AnAbortingRankWaitsForRemoteAccess) {
   const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(20); };
   TwoRanks ranks;
   ASSERT_TRUE(ranks.groups[1]->Reach());
@@ -89,7 +89,7 @@ TEST(SharedGroup, WhoGivesUpWaitsForWhoeverReaches) {
   later.join();
 }
 
-TEST(SharedGroup, NobodyReachesOnceARankHasGivenUp) {
+TEST(SharedGroup, RemoteAccessIsRefusedAfterAnAbort) {
   TwoRanks ranks;
   ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
   const auto reached = ranks.groups[1]->Reach();
@@ -98,9 +98,9 @@ TEST(SharedGroup, NobodyReachesOnceARankHasGivenUp) {
   EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(InAWhile()), std::nullopt);
 }
 
-// A rank gives up at any time while another reaches and withdraws as fast as it can: memory that
-// has been given back is never touched.
-TEST(SharedGroup, MemoryThatHasBeenGivenBackIsNotTouched) {
+// A rank aborts at any time while another one begins and ends remote access as fast as it can:
+// memory is never accessed after it has been given back.
+TEST(SharedGroup, MemoryIsNotAccessedAfterAnAbort) {
   for (int round = 0; round < 200; ++round) {
     TwoRanks ranks;
     std::atomic<bool> is_given_back = false;
@@ -120,8 +120,8 @@ TEST(SharedGroup, MemoryThatHasBeenGivenBackIsNotTouched) {
   }
 }
 
-// Who joins with what cannot be is told why, and the one who waits for him goes on waiting.
-TEST(SharedGroup, RefusesRanksThatHaveAnotherGroupInMind) {
+// A rank that joins with wrong parameters gets an error, and its peer goes on waiting.
+TEST(SharedGroup, RefusesRanksWithOtherParameters) {
   TemporaryFolder folder;
   FileStore store(folder.path());
   std::unique_ptr<SharedGroup> first;
@@ -155,7 +155,7 @@ TEST(SharedGroup, RefusesRanksThatHaveAnotherGroupInMind) {
   EXPECT_EQ(refused(1, 2, 4096).code, ErrorCode::kAlreadyExists);
 }
 
-// What the store names may be anything: a file that could shrink under a rank would kill it.
+// The store may name any file, and one that shrinks while it is mapped would kill the rank.
 TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
   const auto open = [](const UniqueFd& file, std::size_t bytes) {
     const auto opened = OpenMemoryFile(::getpid(), file.get(), bytes);
@@ -185,8 +185,8 @@ TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
   EXPECT_EQ(joined.error().code, ErrorCode::kFailedPrecondition);
 }
 
-// The first cause is the one that all are told, as far as there is room for it.
-TEST(SharedGroup, TellsTheFirstCauseCutToItsRoom) {
+// All ranks get the first cause, cut to the available space.
+TEST(SharedGroup, TellsTheFirstCauseCutToTheSpace) {
   TwoRanks ranks;
   const std::string reason(2'000, 'r');
   ranks.groups[0]->Abort({ErrorCode::kResourceExhausted, reason});
@@ -199,7 +199,7 @@ TEST(SharedGroup, TellsTheFirstCauseCutToItsRoom) {
   }
 }
 
-TEST(SharedGroup, NamesThoseWhoHaveLeftWhereNothingComes) {
+TEST(SharedGroup, NamesRanksThatHaveLeftOnATimeout) {
   TwoRanks ranks;
   ranks.groups[1].reset();
   auto& signal = *reinterpret_cast<Signal*>(ranks.groups[0]->memory());
@@ -208,8 +208,8 @@ TEST(SharedGroup, NamesThoseWhoHaveLeftWhereNothingComes) {
   EXPECT_EQ(waited.error().message, "timed out; rank 1 has left");
 }
 
-// A process that is killed while it reaches withdraws no more.
-TEST(SharedGroup, NobodyWaitsForTheDeadToWithdraw) {
+// A process that is killed during remote access never ends it.
+TEST(SharedGroup, DoesNotWaitForRemoteAccessOfADeadRank) {
   TemporaryFolder folder;
   FileStore store(folder.path());
   const pid_t child = ::fork();
@@ -225,7 +225,7 @@ TEST(SharedGroup, NobodyWaitsForTheDeadToWithdraw) {
   ASSERT_TRUE(group) << group.error().message;
   ExpectKey(store, "reaches");
   EXPECT_EQ((*group)->AwaitRemoteAccessEnd(In(std::chrono::milliseconds(1))), 1);
-  // Once this counted as the other's leave, and nobody noticed his death any more.
+  // Regression: this counted as the peer's departure, so its death went unnoticed.
   const auto twin = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
   ASSERT_FALSE(twin);
   EXPECT_EQ(twin.error().code, ErrorCode::kAlreadyExists);
@@ -238,7 +238,7 @@ TEST(SharedGroup, NobodyWaitsForTheDeadToWithdraw) {
   EXPECT_EQ(checked.error().message, "rank 1 has died");
 }
 
-// However few of them each may run on.
+// Each rank may use few cores, but together they have enough.
 TEST(SharedGroup, CountsTheCoresOfAllRanksTogether) {
   cpu_set_t allowed;
   ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);

@@ -38,7 +38,7 @@ TEST(FileStore, KeepsKeysApartAndTheLastValueOfEach) {
   ExpectDone(store.Set("g/1", std::string("a\0b\n", 4)));
   EXPECT_EQ(*store.Get("g/1", InAWhile()), std::string("a\0b\n", 4));
   EXPECT_EQ(*store.Get("g/2", InAWhile()), "");
-  // Nothing is left of the files that the values were written to first.
+  // No temporary files are left.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
 }
 

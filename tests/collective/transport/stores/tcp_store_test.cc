@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Another each time, below those that the kernel hands out by itself.
+// A different port each time, below the kernel's ephemeral range.
 std::uint16_t FreePort() {
   static std::uint16_t last = 10'000;
   return ++last;
@@ -46,7 +46,7 @@ TEST(TcpStore, GivesWhatWasSetAndWaitsForTheRest) {
   EXPECT_EQ(*(*store)->Get("other", InAWhile()), "1");
 }
 
-TEST(TcpStore, OutlivesCallersThatMakeNoSense) {
+TEST(TcpStore, SurvivesClientsThatSendNonsense) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
   ASSERT_TRUE(server);
   const auto place = ParseAddress("127.0.0.1", (*server)->port());
@@ -54,7 +54,7 @@ TEST(TcpStore, OutlivesCallersThatMakeNoSense) {
     auto stranger = Dial(*ParseAddress("127.0.0.1", 0), *place, InAWhile());
     ASSERT_TRUE(stranger);
     const std::string nonsense(bytes, '\x7f');
-    // Where the server has cut it off already, the rest is not taken.
+    // If the server has closed the connection already, sending the rest fails.
     static_cast<void>(SendWhole(stranger->get(), nonsense.data(), bytes, In(milliseconds(100))));
   }
   auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
@@ -77,7 +77,7 @@ TEST(TcpStore, IsOpenedByItsName) {
     EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument) << name;
   }
   const std::string port = std::to_string(FreePort());
-  // The one that waits comes before the one that serves.
+  // The client waits before the server listens.
   std::thread other([&] {
     auto store = OpenStore("tcp://[::1]:" + port, 1, seconds(60), {});
     ASSERT_TRUE(store);
@@ -94,7 +94,7 @@ TEST(TcpStore, IsOpenedByItsName) {
   other.join();
 }
 
-// Of 16 MiB in all: what is replaced makes room again.
+// The limit is 16 MiB in all; a replaced value frees its space.
 TEST(TcpStore, ReplacesAValueAsOftenAsOneLikes) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
   ASSERT_TRUE(server) << server.error().message;

@@ -10,7 +10,7 @@
 namespace espalier::transport {
 namespace {
 
-// Counts what is allocated, and has no more than a limit.
+// A memory resource with a limit that counts allocations.
 class CountedMemory : public std::pmr::memory_resource {
  public:
   std::size_t bytes = 0;
@@ -31,7 +31,7 @@ class CountedMemory : public std::pmr::memory_resource {
 
 constexpr std::size_t kBytes = 192;
 
-TEST(SlotPool, TakesFirstWhatWasGivenBackLast) {
+TEST(SlotPool, TakesTheLastReturnedSlotFirst) {
   CountedMemory memory;
   SlotPool pool(kBytes, &memory);
   std::byte* const first = pool.Take();
@@ -44,7 +44,7 @@ TEST(SlotPool, TakesFirstWhatWasGivenBackLast) {
   EXPECT_EQ(memory.bytes, 2 * kBytes);
 }
 
-TEST(SlotPool, HasAsManySlotsAsWereTakenAtATimeAndGivesThemBackWithIt) {
+TEST(SlotPool, AllocatesTheMostSlotsInUseAndFreesThemAtTheEnd) {
   CountedMemory memory;
   {
     SlotPool pool(kBytes, &memory);
@@ -58,12 +58,12 @@ TEST(SlotPool, HasAsManySlotsAsWereTakenAtATimeAndGivesThemBackWithIt) {
       for (std::byte* slot : slots) pool.Give(slot);
     }
     EXPECT_EQ(memory.bytes, 10 * kBytes);
-    pool.Take();  // is not given back
+    pool.Take();  // not given back
   }
   EXPECT_EQ(memory.bytes, 0U);
 }
 
-TEST(SlotPool, GoesOnWhereTheSourceHadNoMoreMemory) {
+TEST(SlotPool, SurvivesALackOfMemory) {
   CountedMemory memory;
   memory.limit = 2 * kBytes;
   SlotPool pool(kBytes, &memory);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kSlotBytes = 256;
 constexpr int kSlots = 2;
 
-// One end is a connection, the other a socket that says whatever the test likes.
+// One end is a connection, the other a socket on which the test sends anything.
 class TcpConnectionTest : public testing::Test {
  protected:
   TcpConnectionTest() {
@@ -55,8 +55,8 @@ TEST_F(TcpConnectionTest, TakesNoFrameThatFitsNoSlot) {
   EXPECT_EQ(connection_->Ending(), "rank 1 is gone: it sends something else than messages");
 }
 
-// The cause is in what came before the end, which a rank that only sends has not read.
-TEST_F(TcpConnectionTest, SaysWhyAPeerHasGoneThatSaidIt) {
+// The cause came before the end, and a rank that only sends has not read it.
+TEST_F(TcpConnectionTest, ReportsTheReasonThatAPeerGaveBeforeItLeft) {
   Say({.kind = kAbortFrame, .bytes = 12}, "out of paper");
   peer_.Close();
   EXPECT_EQ(connection_->Ending(), std::nullopt);
@@ -65,7 +65,7 @@ TEST_F(TcpConnectionTest, SaysWhyAPeerHasGoneThatSaidIt) {
   EXPECT_EQ(connection_->Failure(), "out of paper");
 }
 
-TEST_F(TcpConnectionTest, FailsOnceSomethingIsAskedOfAPeerThatHasGone) {
+TEST_F(TcpConnectionTest, FailsOnceSomethingIsNeededOfAPeerThatHasGone) {
   peer_.Close();
   connection_->receiver().Receive();
   EXPECT_NE(connection_->Ending(), std::nullopt);
@@ -83,7 +83,7 @@ TEST_F(TcpConnectionTest, KeepsTheLastNoticeUntilItIsForgotten) {
   EXPECT_EQ(connection_->receiver().notice(), std::nullopt);
 }
 
-TEST_F(TcpConnectionTest, GivesUpAtOnceAndSaysWhy) {
+TEST_F(TcpConnectionTest, FailsAtOnceWithTheReasonOfAnAbort) {
   SendOne();
   connection_->sender().SendAbort("no more");
   EXPECT_EQ(connection_->sender().TryAcquire(), nullptr);
@@ -94,8 +94,8 @@ TEST_F(TcpConnectionTest, GivesUpAtOnceAndSaysWhy) {
   EXPECT_EQ(::recv(peer_.get(), said.data(), said.size(), 0), 0);
 }
 
-// One that has gone without a word while a message was on its way to it.
-TEST_F(TcpConnectionTest, FailsWhereAPeerGoesThatIsStillOwedAMessage) {
+// The peer leaves without a reason while a message to it is in flight.
+TEST_F(TcpConnectionTest, FailsIfAPeerLeavesWithAMessageUnsent) {
   peer_.Close();
   connection_->receiver().Receive();
   EXPECT_EQ(connection_->Failure(), std::nullopt);
@@ -110,8 +110,8 @@ TEST_F(TcpConnectionTest, TakesNoNoticeThatCarriesData) {
   EXPECT_EQ(connection_->Ending(), "rank 1 is gone: it sends something else than messages");
 }
 
-// A slot of the peer has room for so much.
-TEST_F(TcpConnectionTest, CutsAReasonToWhatThePeerHasRoomFor) {
+// The peer receives the reason in a slot.
+TEST_F(TcpConnectionTest, CutsAReasonToThePeersSlotSize) {
   connection_->sender().SendAbort(std::string(1'000, 'r'));
   std::string said(2'000, ' ');
   said.resize(static_cast<std::size_t>(::recv(peer_.get(), said.data(), said.size(), 0)));
@@ -121,13 +121,13 @@ TEST_F(TcpConnectionTest, CutsAReasonToWhatThePeerHasRoomFor) {
 TEST_F(TcpConnectionTest, ReceivesInPlaceOnlyWhatIsAwaitedThere) {
   TcpReceiver& receiver = connection_->receiver();
   std::array<std::byte, 16> place = {};
-  // Shorter than what is awaited: in a slot.
+  // Shorter than the awaited message: arrives in a slot.
   Say({.kind = kMessageFrame, .bytes = 8}, std::string(8, 'a'));
   const Message* message = receiver.TryReceive(place.data(), place.size());
   ASSERT_NE(message, nullptr);
   EXPECT_NE(message->bytes.data(), place.data());
   receiver.Release();
-  // Two that come before anybody looks: the second does not overwrite the first.
+  // Two messages before the first is read: the second must not overwrite it.
   EXPECT_EQ(receiver.TryReceive(place.data(), place.size()), nullptr);
   for (const char letter : {'b', 'c'}) {
     Say({.kind = kMessageFrame, .bytes = 16}, std::string(16, letter));
@@ -143,7 +143,7 @@ TEST_F(TcpConnectionTest, ReceivesInPlaceOnlyWhatIsAwaitedThere) {
   EXPECT_EQ(message->bytes.back(), std::byte{'c'});
 }
 
-// A message of which the socket has taken a part.
+// A connection whose socket has taken only a part of a message.
 class TcpConnectionWithPartSent : public testing::Test {
  protected:
   static constexpr std::size_t kLarge = 4 << 20;
@@ -157,7 +157,7 @@ class TcpConnectionWithPartSent : public testing::Test {
     connection_->sender().Commit(kLarge, {});
     EXPECT_TRUE(connection_->sender().HasUnsent());
   }
-  // All that has come by now.
+  // Reads everything that has come.
   std::string Drain() {
     std::string all;
     std::string part(64 << 10, ' ');
@@ -189,8 +189,8 @@ TEST_F(TcpConnectionWithPartSent, PutsNoNoticeIntoItsMiddle) {
   EXPECT_EQ(Drain().size(), sizeof(FrameHeader));
 }
 
-TEST_F(TcpConnectionWithPartSent, GivesUpWithoutAWordInItsMiddle) {
-  std::string all = Drain();  // there is room for a word again
+TEST_F(TcpConnectionWithPartSent, AbortsWithoutAReasonInTheMiddleOfAMessage) {
+  std::string all = Drain();  // the socket has room again
   connection_->sender().SendAbort("no more");
   all += Drain();
   EXPECT_LT(all.size(), sizeof(FrameHeader) + kLarge);

@@ -15,10 +15,10 @@ namespace espalier::transport {
 namespace {
 
 constexpr std::size_t kMessage = 1 << 20;
-// More than the kernel takes from a sender before the receiver asks for it.
+// More than the kernel buffers before the receiver reads.
 constexpr int kMessages = 16;
 
-// Three ranks of one host with so many cores, each in a thread.
+// Three ranks of one host with `cores` cores, each in a thread.
 void RunThree(int cores, const std::function<void(Transport&)>& body) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -36,7 +36,7 @@ void RunThree(int cores, const std::function<void(Transport&)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Lends until the kernel has no more room; the messages lent.
+// Sends in place until the kernel's buffer is full; returns the number of messages.
 int SendInPlaceUntilFull(Outbox& outbox, const std::vector<std::byte>& data) {
   int lent = 0;
   while (lent < kMessages && outbox.CanSendInPlace()) {
@@ -72,9 +72,9 @@ void ReceiveAll(Transport& transport, Endpoint from) {
   }
 }
 
-// Rank 1 asks for nothing before rank 2 has had everything: rank 0 has to go on with another loan
-// while the first is stuck.
-TEST(TcpLending, OneAtATimeWhereRanksShareCoresUnlessItIsStuck) {
+// Rank 1 reads nothing before rank 2 has received everything, so rank 0 must send in place to rank
+// 2 while its first message is stuck.
+TEST(TcpLending, OneAtATimeIfRanksShareCoresUnlessItIsStuck) {
   for (const int cores : {1, 64}) {
     std::latch second_has_all(1);
     RunThree(cores, [&](Transport& transport) {

@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Another each time, below those that the kernel hands out by itself.
+// A different port each time, below the kernel's ephemeral range.
 std::uint16_t FreePort() {
   static std::uint16_t last = 10'000;
   return ++last;
@@ -61,7 +61,7 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
     auto transport = JoinTcp(store, "g", 1, 2, {.planned = planned});
     ASSERT_TRUE(transport);
     ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));
-    // Slots are asked for until the end of the connection shows.
+    // Request slots until the end of the connection is noticed.
     Result<void> waited;
     while (waited) {
       std::byte* slot = (*transport)->outbox(endpoint).TryAcquire();
@@ -73,7 +73,7 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
     const Error& error = waited.error();
     EXPECT_EQ(error.message, "rank 0 is gone: it sends something other than messages");
   });
-  // Stands in for rank 0, and sees where the connection comes from.
+  // Stands in for rank 0 and checks the source port of the connection.
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));
   ASSERT_TRUE(
       store.Set("g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7 4"));
@@ -89,13 +89,13 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   ASSERT_TRUE(SendAtOnce(socket.get(), Challenge()));
   Proof proof;
   ASSERT_EQ(::recv(socket.get(), &proof, sizeof(proof), MSG_WAITALL), ssize_t{sizeof(proof)});
-  // Bytes that are no frame end the connection; a message of that rank is not made up of them.
+  // Bytes that are not a frame end the connection and do not become a message.
   const std::vector<char> nonsense(200, 'x');
   ASSERT_EQ(::send(socket.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 200);
   higher.join();
 }
 
-// What is lent is larger than what the kernel takes at once; half of it is awaited in place.
+// Messages sent in place are larger than the kernel's buffer; half of them are received in place.
 TEST(TcpTransport, SendsFromAndReceivesInMemoryOfTheCallers) {
   constexpr std::size_t kBytes = 1 << 20;
   constexpr int kMessages = 8;
@@ -124,7 +124,7 @@ TEST(TcpTransport, SendsFromAndReceivesInMemoryOfTheCallers) {
         message = received % 2 == 0 ? inbox.TryReceive(theirs.data(), kBytes) : inbox.TryPeek();
       }
       if (message == nullptr) {
-        // After a loan the next may be possible at once, and nobody would end the wait.
+        // The next send in place may be possible at once, and nothing would end the wait.
         if (!lends) ExpectDone((*transport)->Wait(InAWhile()));
         continue;
       }
@@ -144,7 +144,7 @@ TEST(TcpTransport, SendsFromAndReceivesInMemoryOfTheCallers) {
   other.join();
 }
 
-// A message of another size than the one awaited goes elsewhere.
+// A message of another size than the awaited one arrives in a slot.
 TEST(TcpTransport, ReceivesInPlaceWhatFitsExactly) {
   TemporaryFolder folder;
   FileStore store(folder.path());
@@ -195,8 +195,8 @@ void SendCounting(RendezvousStore& store, const std::vector<std::size_t>& sizes)
   ExpectDone((*transport)->Flush(InAWhile()));
 }
 
-// Large ones in pieces, others as one; what is there already as one too.
-TEST(TcpTransport, HandsMessagesOverWhileTheyArrive) {
+// Large messages come in pieces; others, and those that are already there, as one.
+TEST(TcpTransport, PassesMessagesOnWhileTheyArrive) {
   constexpr std::size_t kLarge = (1 << 20) - 12;
   const std::vector<std::size_t> sizes = {kLarge, 100, 0, kLarge, 5000, 70'000, kLarge};
   TemporaryFolder folder;
@@ -222,7 +222,7 @@ TEST(TcpTransport, HandsMessagesOverWhileTheyArrive) {
       ++pieces;
       return {};
     };
-    // Asked for with another size, a message is handed over all the same.
+    // A message of another size than requested is passed on, too.
     const std::size_t asked = sizes[i] == 5000 ? 4999 : sizes[i];
     auto taken = inbox.TryConsume(asked, take);
     while (taken && !*taken) {
@@ -238,10 +238,10 @@ TEST(TcpTransport, HandsMessagesOverWhileTheyArrive) {
   sender.join();
 }
 
-TEST(TcpTransport, SaysWhatTheTakerSays) {
+TEST(TcpTransport, ReturnsTheErrorOfTheHandler) {
   TemporaryFolder folder;
   FileStore store(folder.path());
-  // The kernel's buffers take it, so that the sender can end.
+  // Fits the kernel's buffers, so that the sender can end.
   constexpr std::size_t kBytes = 100'000;
   std::thread sender([&] { SendCounting(store, {kBytes}); });
   auto transport = JoinTcp(store, "g", 0, 2, {});
@@ -262,8 +262,8 @@ TEST(TcpTransport, SaysWhatTheTakerSays) {
   sender.join();
 }
 
-// A peer of another version is none: the rank that it should be has not come.
-TEST(TcpTransport, TakesStrangersForNobody) {
+// A peer of another version is treated as a stranger, so the expected rank is missing.
+TEST(TcpTransport, IgnoresStrangers) {
   TemporaryFolder folder;
   FileStore store(folder.path());
   auto transport = JoinTcp(store, "g", 0, 2, {});

@@ -7,14 +7,14 @@
 namespace espalier::transport {
 namespace {
 
-// Lanes without queue pairs: only what is counted of them.
+// Lanes without queue pairs, to test the choice among them.
 constexpr Lane::LaneResources kNoDevice = {.receives = 1, .sends = 1};
 
 LanePool PoolOf(int count, const std::vector<std::uint16_t>& ports) {
   return LanePool(kNoDevice, count, ports);
 }
 
-// The next so many lanes that messages take.
+// The lanes of the next `count` messages.
 std::vector<std::uint32_t> Turns(LanePool& pool, int messages) {
   std::vector<std::uint32_t> turns;
   for (int i = 0; i < messages; ++i) {
@@ -46,7 +46,7 @@ TEST(LanePool, TakesSpareLanesWhereTheOthersHaveFailedMore) {
   EXPECT_EQ(Turns(pool, 3), (Lanes{0, 1, 0}));
 }
 
-// Messages wait for the lanes that are best, notices do not.
+// Messages wait for the best lanes; notices use any.
 TEST(LanePool, GivesANoticeToAnyLaneThatIsReady) {
   LanePool pool = PoolOf(3, {50000});
   pool[0].state = Lane::State::kConnected;

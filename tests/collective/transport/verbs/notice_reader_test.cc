@@ -29,7 +29,7 @@ class NoticeReaderTest : public testing::Test {
     peer_ = UniqueFd(ends[0]);
     own_ = UniqueFd(ends[1]);
   }
-  // A notice of that number with a reason behind it; it says that the reason is of so many bytes.
+  // A notice with that number and a reason; it claims that the reason has `bytes` bytes.
   static std::string Bytes(std::uint32_t number, const std::string& reason, std::size_t said) {
     Notice notice;
     notice.number = number;
@@ -49,7 +49,7 @@ class NoticeReaderTest : public testing::Test {
   NoticeReader reader_;
 };
 
-// However the bytes of the stream come.
+// Whatever the pieces in which the bytes arrive.
 TEST_F(NoticeReaderTest, ReadsOneNoticeAfterAnotherWithItsReason) {
   for (const std::uint64_t seed : SeedsToTry(1, 50)) {
     SCOPED_TRACE(seed);
@@ -77,8 +77,8 @@ TEST_F(NoticeReaderTest, ReadsOneNoticeAfterAnotherWithItsReason) {
   }
 }
 
-// It has room for the longest reason alone; what a peer says beyond it is taken for a notice.
-TEST_F(NoticeReaderTest, TakesNoMoreOfAReasonThanThereIsRoomFor) {
+// It stores at most the longest reason; further bytes count as the next notice.
+TEST_F(NoticeReaderTest, LimitsTheLengthOfAReason) {
   for (const std::size_t said : {kLongestReason + 1, std::size_t{UINT32_MAX}}) {
     Say(Bytes(7, std::string(kLongestReason, 'x'), said));
     ASSERT_EQ(Read(), State::kNotice);
@@ -88,7 +88,7 @@ TEST_F(NoticeReaderTest, TakesNoMoreOfAReasonThanThereIsRoomFor) {
   }
 }
 
-TEST_F(NoticeReaderTest, ReadsWhatCameBeforeTheEndAndThenSaysWhy) {
+TEST_F(NoticeReaderTest, ReadsNoticesBeforeTheEndAndThenTellsTheReason) {
   Say(Bytes(1, "enough", 6) + Bytes(2, "", 0).substr(0, 10));
   peer_.Close();
   ASSERT_EQ(Read(), State::kNotice);
@@ -98,7 +98,7 @@ TEST_F(NoticeReaderTest, ReadsWhatCameBeforeTheEndAndThenSaysWhy) {
   EXPECT_EQ(Read(), State::kEnded);
 }
 
-TEST_F(NoticeReaderTest, EndsWhereTheConnectionBreaks) {
+TEST_F(NoticeReaderTest, EndsIfTheConnectionBreaks) {
   EXPECT_EQ(reader_.Read(-1), State::kEnded);
   EXPECT_EQ(reader_.why_ended(), std::strerror(EBADF));
 }

@@ -9,7 +9,7 @@ namespace {
 
 using Arrival = ReceiveWindow::Arrival;
 
-// Receives and releases so many messages.
+// Receives and releases `count` messages.
 void Pass(ReceiveWindow& window, std::uint64_t messages) {
   for (std::uint64_t i = 0; i < messages; ++i) {
     ASSERT_EQ(window.Accept(static_cast<std::uint32_t>(window.next())), Arrival::kExpected);
@@ -43,9 +43,9 @@ TEST(ReceiveWindow, TakesNothingForASlotThatIsNotFree) {
 }
 
 // A device may deliver the same message twice: that is harmless unless the slot was in use again.
-TEST(ReceiveWindow, KnowsAMessageThatIsRepeated) {
+TEST(ReceiveWindow, RecognisesARepeatedMessage) {
   ReceiveWindow window(4);
-  EXPECT_EQ(window.Accept(UINT32_MAX), Arrival::kTooEarly);  // none was before the first
+  EXPECT_EQ(window.Accept(UINT32_MAX), Arrival::kTooEarly);  // there is no message before the first
   Pass(window, 6);
   EXPECT_EQ(window.Accept(5), Arrival::kRepeated);
   EXPECT_EQ(window.Accept(2), Arrival::kRepeated);
@@ -65,7 +65,7 @@ TEST(ReceiveWindow, CountsOnBeyondTheLowBits) {
   EXPECT_EQ(window.released(), 200U);
 }
 
-TEST(ReceiveWindow, TellsOfReleasesOneTellingAtATimeAndAgainWhereOneFailed) {
+TEST(ReceiveWindow, SendsOneReleaseNoticeAtATimeAndRepeatsAFailedOne) {
   ReceiveWindow window(4);
   EXPECT_FALSE(window.HasToTell());
   Pass(window, 1);

@@ -9,7 +9,7 @@ namespace {
 
 using Numbers = std::deque<std::uint64_t>;
 
-// Commits so many messages and takes them for sent.
+// Commits `count` messages and removes them from the waiting ones.
 void Send(SendWindow& window, int messages) {
   for (int i = 0; i < messages; ++i) {
     ASSERT_TRUE(window.HasRoom());
@@ -31,8 +31,8 @@ TEST(SendWindow, SendsInTheOrderOfCommitAndInAsManySlotsAsThereAre) {
   EXPECT_FALSE(window.IsFlushed());
 }
 
-// What is released may still be on its way, twice, over a lane that has closed.
-TEST(SendWindow, WritesASlotAgainOnlyWhenItsMessageIsReleasedAndHasArrivedForSure) {
+// A released message may still be in flight a second time on a lane that has closed.
+TEST(SendWindow, ReusesASlotOnlyAfterItsMessageIsReleasedAndHasArrived) {
   SendWindow released_first(2);
   Send(released_first, 2);
   EXPECT_TRUE(released_first.MarkReleased(1));
@@ -53,7 +53,7 @@ TEST(SendWindow, WritesASlotAgainOnlyWhenItsMessageIsReleasedAndHasArrivedForSur
   EXPECT_FALSE(arrived_first.IsFlushed());
 }
 
-TEST(SendWindow, TakesNoReleaseOfWhatWasNeverCommittedAndNoneBack) {
+TEST(SendWindow, RefusesReleasesOfUncommittedMessagesAndIgnoresOldOnes) {
   SendWindow window(2);
   Send(window, 2);
   window.MarkArrived(0);
@@ -66,11 +66,11 @@ TEST(SendWindow, TakesNoReleaseOfWhatWasNeverCommittedAndNoneBack) {
   EXPECT_FALSE(window.HasRoom());
 }
 
-TEST(SendWindow, SendsAgainWhatHasNotArrivedBeforeAllThatWaits) {
+TEST(SendWindow, ResendsLostMessagesBeforeWaitingOnes) {
   SendWindow window(8);
   Send(window, 7);
   window.Commit();
-  // Messages 0 to 2 are released, 4 is there; 6 and 3 are lost.
+  // Messages 0 to 2 are released, 4 has arrived, 3 and 6 are lost.
   ASSERT_TRUE(window.MarkReleased(3));
   window.Settle({2, 6, 4, 3, 1}, 3, std::uint64_t{1} << 4);
   EXPECT_EQ(window.waiting(), (Numbers{3, 6, 7}));
@@ -81,7 +81,7 @@ TEST(SendWindow, SendsAgainWhatHasNotArrivedBeforeAllThatWaits) {
   EXPECT_TRUE(window.IsFlushed());
 }
 
-// After as many messages as there are slots the bits stand for later ones.
+// Beyond the number of slots, a bit stands for a later message.
 TEST(SendWindow, ReadsTheBitsOfArrivedSlotsAroundTheWindow) {
   SendWindow window(4);
   Send(window, 4);
@@ -101,7 +101,7 @@ TEST(SendWindow, IsNeededUntilASlotMayHaveComeFree) {
   window.MarkArrived(0);
   EXPECT_FALSE(window.is_needed());
   window.MarkNeeded();
-  EXPECT_TRUE(window.MarkReleased(0));  // says nothing new
+  EXPECT_TRUE(window.MarkReleased(0));  // nothing new
   EXPECT_TRUE(window.is_needed());
   EXPECT_TRUE(window.MarkReleased(1));
   EXPECT_FALSE(window.is_needed());

@@ -69,8 +69,8 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithOptions) {
     std::string message;
   };
   for (const BadFile& bad : std::vector<BadFile>{
-           {"--ranks", "[\"box0/gpu0\",\n \"box7\"]", ":2:2: no id of a node"},
-           {"--ranks", "[\"box0/nvswitch\"]", ":1:2: box0/nvswitch is no COMPUTE"},
+           {"--ranks", "[\"box0/gpu0\",\n \"box7\"]", ":2:2: a rank must be the id of a node"},
+           {"--ranks", "[\"box0/nvswitch\"]", ":1:2: box0/nvswitch is not a COMPUTE"},
            {"--ranks", "[]", ":1:1: the ranks must be an array"},
            {"--ranks", "[\"box0/gpu0\"]", "at least two compute nodes"},
            {"--ranks", "[\"box0/gpu0\", \"box0/gpu0\"]", "box0/gpu0 is listed as a rank twice"},
@@ -80,7 +80,7 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithOptions) {
            {"--weights", "[1]", ":1:1: the weights must be an object"},
            {"--weights", "{\"gpu\": 1}", ":1:2: the topology has no node \"gpu\""},
            {"--share", "{\"x--y\": 1}", ":1:2: the topology has no link"},
-           {"--share", "{\"box0/gpu0--box0/nvswitch\": 2401}", "more than the 2400 Gbit/s"},
+           {"--share", "{\"box0/gpu0--box0/nvswitch\": 2401}", "exceeds the 2400 Gbit/s"},
            {"--share", "{\"box0/gpu0--box0/nvswitch\": true}", "must be a number of Gbit/s"},
            {"--share", "{\"box0/gpu0--box0/nvswitch\": 0}", "cannot be reached from"},
            {"--share", "{\"box0/gpu0--box0/nvswitch\": 1,}", ":1:"}}) {

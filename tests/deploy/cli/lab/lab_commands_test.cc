@@ -86,7 +86,7 @@ TEST(LabCommands, RaiseUseBreakAndEndALab) {
   const std::string name = fmt::format("test-commands-{}", ::getpid());
   const Outcome up = Espalier({"lab", "up", "--name", name, "--spines", "2", "--leaves", "2",
                                "--hosts-per-leaf", "1", "--link-mbps", "100", "--json"});
-  if (up.exit_code != 0 && up.err.find("no namespaces") != std::string::npos) {
+  if (up.exit_code != 0 && up.err.find("not allow namespaces") != std::string::npos) {
     GTEST_SKIP() << up.err;
   }
   ASSERT_EQ(up.exit_code, 0) << up.err;

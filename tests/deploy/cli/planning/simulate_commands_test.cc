@@ -150,8 +150,8 @@ TEST_F(Simulate, WritesTheEvaluationOfAFolder) {
   EXPECT_NE(table.str().find("| 1 job, ring 2, 8 failed: BLOOM |"), std::string::npos);
 }
 
-TEST(SimulateForesight, PrintsEveryFieldOfEveryScenario) {
-  const std::string command = "simulate foresight --iterations 5 --seeds 1 --only ";
+TEST(SimulatePrediction, PrintsEveryFieldOfEveryScenario) {
+  const std::string command = "simulate prediction --iterations 5 --seeds 1 --only ";
   const Outcome outcome = RunCommand(AddSimulateCommands, command + "'jobs 1,' --json");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const auto json = io::ParseJson(outcome.output, "output");
@@ -184,10 +184,21 @@ TEST(SimulateForesight, PrintsEveryFieldOfEveryScenario) {
   EXPECT_NE(table.output.find("jobs 4, phase change"), std::string::npos);
 }
 
-TEST(SimulateForesight, RefusesWhatIsNotThere) {
-  EXPECT_NE(RunCommand(AddSimulateCommands, "simulate foresight --only nothing").code, 0);
-  EXPECT_NE(RunCommand(AddSimulateCommands, "simulate foresight --jobs /nowhere").code, 0);
-  EXPECT_EQ(RunCommand(AddSimulateCommands, "simulate foresight --iterations 3").code, 2);
+TEST(SimulatePrediction, AcceptsTheDeprecatedSpellingAndHidesIt) {
+  const std::string options = " --iterations 5 --seeds 1 --only 'jobs 1, jitter 0' --json";
+  const Outcome old =
+      RunCommand(AddSimulateCommands, "simulate foresight" + options);  // deprecated
+  EXPECT_EQ(old.code, 0) << old.errors;
+  EXPECT_EQ(old.output, RunCommand(AddSimulateCommands, "simulate prediction" + options).output);
+  const Outcome help = RunCommand(AddSimulateCommands, "simulate --help");
+  EXPECT_NE(help.output.find("prediction"), std::string::npos) << help.output;
+  EXPECT_EQ(help.output.find("foresight"), std::string::npos) << help.output;  // deprecated
+}
+
+TEST(SimulatePrediction, RefusesWhatIsNotThere) {
+  EXPECT_NE(RunCommand(AddSimulateCommands, "simulate prediction --only nothing").code, 0);
+  EXPECT_NE(RunCommand(AddSimulateCommands, "simulate prediction --jobs /nowhere").code, 0);
+  EXPECT_EQ(RunCommand(AddSimulateCommands, "simulate prediction --iterations 3").code, 2);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_F(ProgramCommands, MakeConvertAndVerifyFitTogether) {
   for (const std::string& file : {json, xml}) {
     const Outcome verified = Run("verify " + file);
     EXPECT_EQ(verified.code, 0) << verified.errors;
-    EXPECT_THAT(verified.output, HasSubstr("right: allreduce of 6 ranks, FIFO depth 2 suffices"));
+    EXPECT_THAT(verified.output, HasSubstr("correct: allreduce of 6 ranks, FIFO depth 2 suffices"));
   }
   EXPECT_THAT(Run("convert --to json " + xml).output, StartsWith("{\"name\":\"allreduce-bcube\""));
   EXPECT_THAT(Run("show " + json).output, HasSubstr("latency      4 steps of communication"));
@@ -67,7 +67,7 @@ TEST_F(ProgramCommands, RefuseWrongProgramsWithOne) {
   // Right with four slots, but MSCCL has two.
   const Outcome converted = Run("convert --to msccl-xml --fifo-depth 4 " + file);
   EXPECT_EQ(converted.code, 1);
-  EXPECT_THAT(converted.errors, HasSubstr("with MSCCL's 2 slots: deadlock"));
+  EXPECT_THAT(converted.errors, HasSubstr("with the 2 slots of a connection in MSCCL: deadlock"));
   EXPECT_EQ(converted.output, "");
 }
 

@@ -24,6 +24,9 @@ struct SmallTool {
     CLI::Option* size = make->add_option("--size", size_bytes, "Size");
     make->add_option("--scale", ratio, "Scale")->check(CLI::NonNegativeNumber)->needs(size);
     make->add_option("--hosts", many, "Hosts");
+    make->add_option("--wait", number, "Wait")->type_name("SECONDS")->check(CLI::Range(1, 9));
+    make->add_option("--role", text, "Role")->type_name("ROLE");
+    make->add_option("--topology", text, "Topology");
     make->add_option("--secret", text, "Hidden")->group("");
     make->footer("A | table\n.of lines");
     app.add_subcommand("ghost", "Hidden")->group("");

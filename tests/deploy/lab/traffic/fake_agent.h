@@ -17,8 +17,8 @@
 
 namespace espalier::traffic {
 
-// The agent's end of the local API on a thread of its own, with a rule of the test's that says
-// which path set each flow gets; the rule is asked every millisecond, on that thread.
+// The agent's end of the local API on a separate thread. A rule of the test gives each flow its
+// path set; it is called every millisecond on that thread.
 class FakeAgent {
  public:
   using Rule = std::function<std::optional<wire::PathSet>(const agent::FlowSample&)>;

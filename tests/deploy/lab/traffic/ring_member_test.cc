@@ -37,8 +37,8 @@ TEST(RingMember, SendsNothingAheadOfItsOwnEpoch) {
   EXPECT_EQ(member.BeginEpoch(), 2);
 }
 
-// A whole ring over links that deliver in a random order of events: every chunk is sent once, no
-// host is ever more than a round ahead of what it received, and all epochs end.
+// A whole ring over links that deliver in random order: every chunk is sent once, no host is more
+// than a round ahead of what it received, and all epochs end.
 TEST(RingMember, RingsOfAllSizesFinishWhateverTheTiming) {
   std::mt19937 random(20'240);
   for (int hosts = 2; hosts <= 9; ++hosts) {
@@ -47,7 +47,7 @@ TEST(RingMember, RingsOfAllSizesFinishWhateverTheTiming) {
     std::vector<RingMember> members(static_cast<std::size_t>(hosts), RingMember(rounds, 1));
     std::vector<int> begun(members.size());
     std::vector<int> sent(members.size());
-    std::vector<int> delivered(members.size());  // to the next host
+    std::vector<int> delivered(members.size());  // bytes delivered to the next host
     for (int steps = 0; steps < 100'000; ++steps) {
       const std::size_t i = random() % members.size();
       const std::size_t next = (i + 1) % members.size();

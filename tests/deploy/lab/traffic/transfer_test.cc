@@ -1,4 +1,4 @@
-// Senders and receivers over loopback, steered by a fake agent.
+// Senders and receivers over the loopback interface, steered by a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint16_t kOwnPort = 49'200;
 constexpr std::uint16_t kOtherPort = 49'201;
 
-// Every test uses loopback addresses of its own, so that tests may run side by side.
+// Every test uses its own loopback addresses, so that tests can run in parallel.
 IpAddress Loopback(int host) {
   const auto process = static_cast<std::uint32_t>(::getpid()) & 0xFFFF;
   return IpAddress::FromV4(0x7F000000U | process << 8 | static_cast<std::uint32_t>(host));
@@ -77,7 +77,7 @@ class Transfer : public testing::Test {
     tick_ = loop_.After(SegmentSender::kTick, [this] { Tick(); });
   }
 
-  // Runs the loop until Stop, or fails after half a minute.
+  // Runs the loop until Stop; fails after half a minute.
   void Run() {
     bool late = false;
     const TimerPtr limit = loop_.After(std::chrono::seconds(30), [&] {
@@ -117,8 +117,8 @@ TEST_F(Transfer, DeliversEverySegmentOnceOverItsOwnPort) {
   EXPECT_EQ(received.duplicates, 0);
 }
 
-// The agent gives a new port each time that the flow is seen on the one before; every second time
-// it says that the path is dead, so that segments are cut off in flight.
+// The agent gives a new port whenever the flow is seen on the previous one. Every second time it
+// says that the path is dead, so that segments are aborted in flight.
 TEST_F(Transfer, LosesAndDoublesNothingWhileThePortChanges) {
   constexpr int kChanges = 40;
   std::atomic<int> changes = 0;
@@ -199,7 +199,7 @@ TEST_F(Transfer, SharesAFlowOverAsManyConnectionsAsItHasPaths) {
   EXPECT_EQ(received.duplicates, 0);
 }
 
-// A listener that accepts and never reads: what a dead path looks like to its sender.
+// A listener that accepts and never reads, which looks like a dead path to the sender.
 class Silence {
  public:
   explicit Silence(const IpAddress& address)
@@ -211,7 +211,7 @@ class Silence {
     EXPECT_EQ(::listen(listener_.get(), 1), 0);
   }
   int listener() const { return listener_.get(); }
-  // Takes one connection, which stays open, and listens no more.
+  // Accepts one connection, which stays open, and stops listening.
   void Accept() {
     connection_ = UniqueFd(::accept(listener_.get(), nullptr, nullptr));
     EXPECT_TRUE(connection_);
@@ -225,7 +225,7 @@ class Silence {
 
 class StuckTransfer : public Transfer, public testing::WithParamInterface<wire::PathReason> {};
 
-// With PATH_DEAD at once; with another reason after the segment has made no progress for a while.
+// At once with PATH_DEAD; with another reason after a time without progress of the segment.
 TEST_P(StuckTransfer, SendsTheSegmentAgainOverTheNewPort) {
   std::atomic<bool> move = false;
   FakeAgent agent(Socket(), [&](const agent::FlowSample& flow) -> std::optional<wire::PathSet> {
@@ -252,7 +252,7 @@ TEST_P(StuckTransfer, SendsTheSegmentAgainOverTheNewPort) {
   Run();
   sender.Finish();
   const SentFlow sent = sender.Report();
-  EXPECT_LE(sent.abandoned, 3);  // as many as were on their way
+  EXPECT_LE(sent.abandoned, 3);  // the number in flight
   ASSERT_EQ(sent.ports.size(), 1U);
   EXPECT_EQ(sent.ports[0].port, kOtherPort);
   EXPECT_TRUE(sent.ports[0].steered);
@@ -285,7 +285,7 @@ TEST_F(Transfer, StaysOnItsPortWhereAnotherFlowOfThePairHasTheNewOne) {
                            second.Send(1'000'000);
                          }
                        });
-  // The first is connected, and stays so, when the second begins.
+  // The first is connected, and stays connected, when the second begins.
   SegmentSender* const begun = &second;
   TimerPtr poll;
   const std::function<void()> begin_second = [&] {
@@ -301,7 +301,7 @@ TEST_F(Transfer, StaysOnItsPortWhereAnotherFlowOfThePairHasTheNewOne) {
   EXPECT_EQ(receiver->Report().at(1).bytes, second.Report().bytes);
 }
 
-// A client that speaks the format by hand.
+// A client that composes the format by hand.
 class RawClient {
  public:
   RawClient(const IpAddress& to, std::uint32_t magic, std::uint32_t flow)
@@ -318,7 +318,7 @@ class RawClient {
     Write(bytes.data(), bytes.size());
   }
   int fd() const { return socket_.get(); }
-  // The next acknowledgement; none where the connection has ended.
+  // The next acknowledgement; none if the connection has ended.
   std::optional<std::uint64_t> Ack() {
     std::uint64_t sequence = 0;
     if (::recv(socket_.get(), &sequence, sizeof sequence, MSG_WAITALL) != sizeof sequence) {
@@ -340,13 +340,13 @@ TEST_F(Transfer, ReceiverCountsASegmentOnceAndAcknowledgesItAgain) {
     RawClient one(destination_, kMagic, 1);
     one.Segment(0, 500, 500);
     EXPECT_EQ(one.Ack(), 0U);
-    one.Segment(1, 800, 300);  // cut off in flight
+    one.Segment(1, 800, 300);  // aborted in flight
     RawClient two(destination_, kMagic, 1);
-    two.Segment(0, 500, 500);  // comes again
+    two.Segment(0, 500, 500);  // sent again
     EXPECT_EQ(two.Ack(), 0U);
     two.Segment(1, 800, 800);
     EXPECT_EQ(two.Ack(), 1U);
-    two.Segment(3, 10, 10);  // ahead of the second
+    two.Segment(3, 10, 10);  // before the second
     EXPECT_EQ(two.Ack(), 3U);
     two.Segment(3, 10, 10);
     EXPECT_EQ(two.Ack(), 3U);

@@ -69,7 +69,7 @@ TEST(Workload, NamesThePlaceOfWhatIsWrong) {
               HasSubstr("paths"));
   EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow +
                        ", \"protocol\": \"udp\", \"rate_bps\": 5000, \"paths\": 2}]}"),
-              HasSubstr("UDP takes one"));
+              HasSubstr("a UDP flow has one path"));
   EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow + ", \"port\": 70000}]}"),
               HasSubstr("port"));
   EXPECT_THAT(error_of(R"({"flows": [{"id": "f", "source": "a", "destination": "b"}]})"),

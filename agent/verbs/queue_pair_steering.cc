@@ -19,11 +19,11 @@
 // Problem: programs own their queue pairs and post from their own threads. Ports must change while
 // requests are in flight, without loss and without slowing posts.
 // Idea: calls that set up and end a queue pair go through this class; posts are only counted.
-// Before a queue pair connects, its flow is opened, and the flow label is set to the port that the
-// agent chooses within the patience. The thread sets later ports: mlx5 changes the port directly;
-// Soft RoCE must be in state SQD (send queue drained) to take a new flow label, then it returns to
-// RTS. The program sees neither SQD nor its event, and its own state changes wait for the end of
-// the drain.
+// Before a queue pair connects, its flow is opened, and its flow label is set to the port that the
+// agent chooses in time. The thread sets later ports: mlx5 changes the port directly; Soft RoCE
+// must be in state SQD (send queue drained) to take a flow label, then it returns to RTS. The
+// program sees neither SQD nor its event, and its own changes of state wait for the end of the
+// drain.
 // Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change at a
 // time.
 // Cost: a turn is linear in the queue pairs, every 10 ms, or every 1 ms during a drain.

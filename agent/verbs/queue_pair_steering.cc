@@ -22,7 +22,7 @@
 // Before a queue pair connects, its flow is opened, and its flow label is set to the port that the
 // agent chooses in time. The thread sets later ports: mlx5 changes the port directly; Soft RoCE
 // must be in state SQD (send queue drained) to take a flow label, then it returns to RTS. The
-// program sees neither SQD nor its event, and its own changes of state wait for its end.
+// program sees neither SQD nor its event, and its own changes of state wait until the drain ends.
 // Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change.
 // Cost: a turn is linear in the queue pairs, every 10 ms, or every 1 ms during a drain.
 

@@ -138,9 +138,9 @@ std::vector<std::string> Agent::Features() const {
 }
 
 void Agent::SendHello() {
-  told_features_ = Features();
+  sent_features_ = Features();
   Send(wire::Hello{.name = options_.name,
-                   .features = told_features_,
+                   .features = sent_features_,
                    .highest_epoch = ports_.highest_epoch(),
                    .applied_generation = ports_.applied_generation(),
                    .nics = nics_});
@@ -286,7 +286,7 @@ void Agent::SendHeartbeat() {
     bus_.Disconnect(kControllerPeer);  // the connection may be dead, and a Hello needs a live one
     return LoseController();
   }
-  if (Features() != told_features_) SendHello();
+  if (Features() != sent_features_) SendHello();
   Send(wire::Heartbeat{.sequence = report_sequence_,
                        .epoch = ports_.highest_epoch(),
                        .generation = ports_.applied_generation()});

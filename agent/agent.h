@@ -134,7 +134,7 @@ class Agent {
   wire::Decoder decoder_;
 
   std::vector<wire::Nic> nics_;
-  std::vector<std::string> told_features_;
+  std::vector<std::string> sent_features_;
   AgentState state_ = AgentState::kConnecting;
   Controller controller_;
   Duration hello_wait_{};

@@ -13,8 +13,8 @@ namespace espalier::wire {
 
 // Returns the bytes of a message. The caller must keep to the limits below and to the rules of
 // Decode, as the peer refuses other messages. Texts for people (reason, detail, error) may come
-// from anywhere, so they are made printable and cut to kMaxTextBytes here. Complexity: linear;
-// thread-safe.
+// from anywhere, so they are made printable and cut to kMaxTextBytes here.
+// Complexity: linear; thread-safe.
 std::string Encode(const Message& message);
 
 // Reads messages; the only validator of bytes from a peer. A decoded message obeys the limits below

@@ -11,7 +11,7 @@ namespace {
 
 // Maximum number of unmatched acknowledgements handled in one Tick, as each is compared with all
 // flows.
-constexpr int kStrangersPerTick = 16;
+constexpr int kUnmatchedAcksPerTick = 16;
 constexpr int kVotes = 3;
 // Maximum number of packets of a flow that are in flight.
 constexpr std::uint32_t kWindow = 4096;
@@ -90,7 +90,7 @@ void FlowControl::Announce(const FlowKey& key, Flow& flow) {
 }
 
 void FlowControl::HandleUnmatchedAck(const FlowEvent& event) {
-  if (--strangers_left_ < 0) return;
+  if (--unmatched_acks_left_ < 0) return;
   const FlowKey answered = event.key.Reversed(0);
   Flow* only = nullptr;
   for (auto& [key, flow] : flows_) {
@@ -170,7 +170,7 @@ void FlowControl::Tick(TimePoint now) {
     ++flow;
   }
   table_.ReportUnmatchedAcks(has_unpaired);
-  strangers_left_ = kStrangersPerTick;
+  unmatched_acks_left_ = kUnmatchedAcksPerTick;
   table_.Reclaim();
   if (std::exchange(changed_, false)) table_.Publish();
   flow_count_.Set(static_cast<double>(flows_.size()));

@@ -70,7 +70,7 @@ class FlowControl {
   Offload offload_;
   Flows flows_;
   bool changed_ = false;  // since the last Publish
-  int strangers_left_ = 0;
+  int unmatched_acks_left_ = 0;
   Gauge& flow_count_;
   Gauge& connected_;
   Counter& refused_;

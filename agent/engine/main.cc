@@ -50,9 +50,9 @@ class EngineMetrics {
     silent_.Set(static_cast<double>(counts.silent));
     memory_.Set(static_cast<double>(counts.memory_bytes));
     shared_.Set(static_cast<double>(counts.shared_bytes));
-    refused_.Add(static_cast<std::int64_t>(counts.refused - told_.refused));
-    failed_.Add(static_cast<std::int64_t>(counts.failed - told_.failed));
-    told_ = counts;
+    refused_.Add(static_cast<std::int64_t>(counts.refused - exported_.refused));
+    failed_.Add(static_cast<std::int64_t>(counts.failed - exported_.failed));
+    exported_ = counts;
     return metrics_.Text();
   }
 
@@ -64,7 +64,7 @@ class EngineMetrics {
   Gauge& shared_;
   Counter& refused_;
   Counter& failed_;
-  runtime::OffloadCounts told_;
+  runtime::OffloadCounts exported_;
 };
 
 io::HttpResponse Answer(const io::HttpRequest& request, const runtime::OffloadService& engine,

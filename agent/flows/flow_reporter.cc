@@ -7,8 +7,8 @@
 
 // The reporter remembers what the controller was last told about each flow and reports differences.
 //
-// Problem: thousands of flows change with every look, and the controller needs openings and ends
-// at once but progress only roughly.
+// Problem: thousands of flows change with every look, and the controller needs openings and ends at
+// once but progress only roughly.
 // Idea: openings and ends are reported immediately. Progress is reported at most once in a progress
 // interval, and only for flows whose change matters. An unreported change stays a difference to
 // what was reported, so it is reported when it has grown or when the refresh interval has passed.

@@ -8,12 +8,12 @@
 // Each stuck flow has a Watch and goes through checks, one at a time.
 //
 // Problem: a dead path carries nothing, but neither does a live path to a receiver that has
-// stopped. The hosts must tell these apart within some 100 ms, without the controller, and without
-// moving flows off healthy paths.
-// Idea: compare paths. A check probes the ports of the flow and some random candidates. Answers
-// for candidates but not for the flow's own ports accuse the path. Silence on all of them accuses
-// nothing, and then only growing retries count. A new port is drawn at random, as the agent does
-// not know which path a port takes (RLM 3.5.5); a candidate that was answered is preferred.
+// stopped. The host must distinguish these quickly, without the controller, and without moving
+// flows off healthy paths.
+// Idea: compare paths. A check probes the ports of the flow and some random candidates. Answers for
+// candidates but not for the flow's own ports are evidence against the path. Silence on all of them
+// accuses nothing, and then only growing retries count. A new port is drawn at random, as the agent
+// does not know which path a port takes (RLM 3.5.5); a candidate that was answered is preferred.
 // Invariant: a watch has at most one check in flight, and all watches together have at most
 // `max_checks`. The probe budget bounds what programs can make the agent send.
 // Cost: a check sends own_ports + candidates probes. Its interval doubles after each local reroute
@@ -66,7 +66,7 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
     EvaluateFlow(flow);
   }
   watches_.erase(watch, watches_.end());
-  if (!news_.flows.empty()) on_health_(std::exchange(news_, {}));
+  if (!pending_health_.flows.empty()) on_health_(std::exchange(pending_health_, {}));
 }
 
 void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
@@ -114,14 +114,14 @@ std::vector<PortMeasure> PathGuard::StuckPorts(const FlowMeasure& flow) const {
 void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
   if (watch.verdict == verdict) return;
   watch.verdict = verdict;
-  news_.flows.push_back(Health(watch));
+  pending_health_.flows.push_back(Health(watch));
 }
 
 void PathGuard::ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port) {
   wire::FlowHealth health = Health(watch);
   health.path_id = path_id;
   health.source_port = port;
-  news_.flows.push_back(health);
+  pending_health_.flows.push_back(health);
 }
 
 wire::FlowHealth PathGuard::Health(const Watch& watch) const {
@@ -171,7 +171,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
   if (!Contains(options_.probe_ports, watch.sample.destination_port)) return EndCheck(watch);
   const std::size_t probes = watch.own_ports.size() + options_.candidates;
   if (!budget_.Take(watch.sample.destination, probes, loop_.Now())) {
-    short_until_ = loop_.Now() + options_.max_local_reroute_interval;
+    budget_short_until_ = loop_.Now() + options_.max_local_reroute_interval;
     return checks_put_off_.Add();  // the check stays due
   }
   watch.checking = true;
@@ -207,13 +207,13 @@ void PathGuard::HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& r
   if (!report.done) return;
   watch.checking = false;
   EndCheck(watch);
-  if (!news_.flows.empty()) on_health_(std::exchange(news_, {}));
+  if (!pending_health_.flows.empty()) on_health_(std::exchange(pending_health_, {}));
 }
 
 void PathGuard::EndCheck(Watch& watch) {
   watch.next_check = loop_.Now() + watch.interval;
   // Flows that were checked leave a short budget to those that wait.
-  if (loop_.Now() < short_until_) BackOff(watch);
+  if (loop_.Now() < budget_short_until_) BackOff(watch);
   if (!watch.stuck) return;
   std::vector<std::uint16_t> dead;
   for (const std::uint16_t port : watch.own_ports) {

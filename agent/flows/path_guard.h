@@ -109,14 +109,14 @@ class PathGuard {
   Counter& local_reroutes_;
   Counter& checks_put_off_;
   ProbeBudget budget_;
-  TimePoint short_until_{};  // until then the probe budget counts as short
+  TimePoint budget_short_until_{};  // until then the probe budget counts as short
   std::mt19937_64 random_;
   const OnHealth on_health_;
   std::map<wire::LocalFlowId, Watch> watches_;
   std::size_t checks_ = 0;
   // Destinations and ports of this host's elephants, ascending.
   std::vector<std::pair<IpAddress, std::uint16_t>> in_use_;
-  wire::PathHealth news_;
+  wire::PathHealth pending_health_;
 };
 
 }  // namespace espalier::agent

@@ -5,8 +5,8 @@
 // Problem: rank plans are too large for the push that decides on them, so they are separate
 // messages, and a rank must never run a plan whose ports are not those of the push.
 // Idea: two tables. Rank plans of the next push collect in coming_, labelled with its epoch and
-// generation; a rank plan with another label empties the table first. The push says how many
-// there are, so the agent applies it only if all have arrived, and else asks for a full push.
+// generation; a rank plan with another label empties the table first. The push says how many there
+// are, so the agent applies it only if all have arrived, and else asks for a full push.
 // Invariant: in_force_ holds the rank plans of applied pushes only, one for each rank.
 // Cost: O(log plans) for each rank plan; a full push also visits all that are in force.
 

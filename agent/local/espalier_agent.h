@@ -73,7 +73,8 @@ struct espalier_path_set {
 
 /* Connects to the agent. socket_path NULL: $ESPALIER_AGENT_SOCKET, else the default. Waits for the
  * agent's answer for at most 5 s. -ECONNREFUSED, -ENOENT: no agent; -EPROTO: an agent of another
- * version; -EUSERS: the agent has reached its limit of clients; -ETIMEDOUT; -ENAMETOOLONG. */
+ * version; -EUSERS: the agent has reached its limit of clients, in total or of this user;
+ * -ETIMEDOUT; -ENAMETOOLONG. */
 ESPALIER_API int espalier_agent_connect(const char* socket_path, espalier_agent** agent);
 ESPALIER_API void espalier_agent_close(
     espalier_agent* agent); /* ends its flows and invalidates their handles; NULL is ignored */

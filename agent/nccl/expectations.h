@@ -20,7 +20,7 @@ using Expect = void(std::uint32_t queue_pair, std::int64_t bytes);
 
 // Learns which queue pairs carry the data that a rank sends to a peer on a channel, and announces
 // the bytes of an operation on them when it starts. During the first operation of a connection, a
-// queue pair becomes known with its first post, and the expected bytes are divided anew among the
+// queue pair becomes known with its first post, and the expected bytes are divided again among the
 // known ones. Bytes that were not sent are taken back when the operation stops. Not thread-safe.
 class Expectations {
  public:

@@ -18,7 +18,8 @@ struct ChainLink {
 //
 // One thread at a time inserts and erases. Threads that were about to find an entry may still read
 // it after it was erased. So it must stay unchanged, must not be inserted again, and must live
-// until no such look-up can be left. Complexity: look-up O(1) for up to some ten thousand entries.
+// until no such look-up can be left.
+// Complexity: look-up O(1) for up to some ten thousand entries.
 template <typename T, ChainLink<T> T::*kLink>
 class ChainTable {
  public:

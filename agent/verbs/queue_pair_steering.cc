@@ -16,17 +16,14 @@
 #include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 
-// Problem: programs own their queue pairs and post from their own threads, without knowing the
-// agent. Their ports must change while requests are in flight, without loss, and a post must not
-// get slower.
-// Idea: the calls that set up and end a queue pair go through this class; posts are only counted
-// (Observer). Before a queue pair connects, its flow is opened with the agent, and the flow label
-// is set to the port that the agent chooses within the patience. Later ports are set by the thread:
-// mlx5 changes the port directly; Soft RoCE must be in state SQD (send queue drained), from which
-// it takes a new flow label and goes back to RTS. The program sees neither the state SQD nor the
-// event of a drain, and its own changes of the queue pair wait until the drain has ended.
-// Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change of port
-// at a time; `draining` is true exactly while this class has put the pair into SQD.
+// Problem: programs own their queue pairs and post from their own threads. Ports must change while
+// requests are in flight, without loss and without slowing posts.
+// Idea: calls that set up and end a queue pair go through this class; posts are only counted.
+// Before a queue pair connects, its flow is opened, and its flow label is set to the port that the
+// agent chooses in time. The thread sets later ports: mlx5 changes the port directly; Soft RoCE
+// must be in state SQD (send queue drained) to take a flow label, then it returns to RTS. The
+// program sees neither SQD nor its event, and its own changes of state wait until the drain ends.
+// Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change.
 // Cost: a turn is linear in the queue pairs, every 10 ms, or every 1 ms during a drain.
 
 namespace espalier::shim {

@@ -27,8 +27,9 @@ using SimFlowId = StrongId<struct SimFlowTag, std::uint64_t>;
 // source port or the link changes.
 //
 // Rates are constant between two events, so progress is exact. Bits are counted in doubles: exact
-// to a byte up to 2^53 bits for a flow and event. Thread safety: the loop's thread. Complexity: all
-// changes of flows and links at one instant cost one water-filling (O(flows x hops x log)).
+// to a byte up to 2^53 bits for a flow and event.
+// Thread safety: the loop's thread. Complexity: all changes of flows and links at one instant cost
+// one water-filling (O(flows x hops x log)).
 class SimFabric {
  public:
   // `topology` is the real one, which may differ from the controller's. The loop must outlive the

@@ -15,8 +15,9 @@
 namespace espalier::verbs {
 
 // A wrapper of libibverbs with owning pointers and Results. An object must end before the objects
-// from which it was made. Thread safety: that of libibverbs (any thread), but only one thread at a
-// time may change the state of a queue pair.
+// from which it was made.
+// Thread safety: that of libibverbs (any thread), but only one thread at a time may change the
+// state of a queue pair.
 // Errors, unless stated otherwise: kUnsupported if the device or its driver lacks a feature,
 // kResourceExhausted for a lack of memory or locked memory, else kInternal with the system's
 // reason.

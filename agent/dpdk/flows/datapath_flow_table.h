@@ -82,7 +82,8 @@ struct FlowCounts {
 // The control thread adds and removes flows; cores read them. Nobody waits: Publish swaps a
 // pointer, each core loads the pointer at the start of a burst, and removed slots are used again
 // only after every core has finished a later burst (Reclaim). A change of a port alone is one
-// store. Thread safety: Begin and Finish: the core; everything else: the control thread.
+// store.
+// Thread safety: Begin and Finish: the core; everything else: the control thread.
 class DatapathFlowTable {
  public:
   // max_flows: 1 to 2^24 (ESPALIER_CHECK).

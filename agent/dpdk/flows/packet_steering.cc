@@ -10,9 +10,9 @@
 // cache miss in each packet would cost more than everything else.
 // Idea: three stages for each frame. Locate finds the headers and the bucket of the index; LookUp
 // finds the line of the flow that probably owns the packet; Steer compares the predicted header,
-// counts, and rewrites port and ICRC by one exclusive-or. Each stage prefetches for the next one.
-// Frames without a predicted header take SteerAny, which parses and compares everything, learns the
-// prediction, and reports new flows.
+// counts, stores the port, and corrects the ICRC by one exclusive-or. Each stage prefetches for the
+// next one. Frames without a predicted header take SteerAny, which parses and compares everything,
+// learns the prediction, and reports new flows.
 // Invariant: a packet is changed only if it is a valid RoCEv2 packet of a flow in the table; both
 // paths give the same bytes and counts. Bytes count once: a PSN behind the expected one is a
 // retransmission, and one far away is another queue pair with the same number. The round trip is

@@ -47,9 +47,9 @@ struct Frame {
 // what the next one reads: headers, index, the flow's line and the end of the packet. With few
 // flows each stage handles 64 frames, which takes the fewest instructions. With many flows the
 // stages of different frames are interleaved, so that memory accesses overlap with computation.
-// Predicted headers (flows/header_prediction.h) take a fast path. Thread safety: one core; the
-// ring's other end and the counts: any one thread. Complexity: O(1) for each frame; measured by
-// tests/bench/dpdk_packet_bench.cc.
+// Predicted headers (flows/header_prediction.h) take a fast path.
+// Thread safety: one core; the ring's other end and the counts: any one thread.
+// Complexity: O(1) for each frame; measured by tests/bench/dpdk_packet_bench.cc.
 class PacketSteering {
  public:
   PacketSteering(DatapathFlowTable& table, std::size_t core, const IcrcPatch& patch)

@@ -108,7 +108,7 @@ void Offload::Stall(Flow& flow) {
 void Offload::Put(Flow& flow, TimePoint now) {
   const bool waits_for_proof = !flow.id && trust_ == Trust::kUntried && rules_ > 0;
   if (waits_for_proof) return;
-  if (now < rests_until_) return Withdraw(flow);
+  if (now < pauses_until_) return Withdraw(flow);
   const DeviceRule rule{
       .key = table_.key(flow.slot),
       .own_port = flow.own_port,
@@ -155,7 +155,7 @@ void Offload::Refuse(Flow& flow, const Error& error, TimePoint now) {
       return;
     case ErrorCode::kResourceExhausted:
       no_room_.Add();
-      rests_until_ = now + kRest;
+      pauses_until_ = now + kRest;
       return;
     default:
       failed_.Add();

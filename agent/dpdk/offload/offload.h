@@ -84,7 +84,7 @@ class Offload {
   int strikes_ = 0;
   unsigned generation_ = 0;  // of rules; grows when all rules are removed
   bool refuses_[2] = {};     // the device refuses rules for IPv4, IPv6
-  TimePoint rests_until_{};
+  TimePoint pauses_until_{};
   std::int64_t rules_ = 0;
   Gauge& offloaded_;
   Gauge& trusted_;

@@ -139,12 +139,12 @@ RteRules::RteRules(const Options& options) : options_(options), proxy_(options.h
 Result<std::unique_ptr<RteRules>> RteRules::Open(const Options& options) {
   std::unique_ptr<RteRules> rules(new RteRules(options));
   if (options.group == 0) return rules;
-  Result<void> led = rules->LeadToGroup();
-  if (!led) return Propagate(led);
+  Result<void> created = rules->CreateGroupRules();
+  if (!created) return Propagate(created);
   return rules;
 }
 
-Result<void> RteRules::LeadToGroup() {
+Result<void> RteRules::CreateGroupRules() {
   rte_flow_attr attributes{};
   attributes.transfer = 1;
   // The rule of the group comes first, as packets arrive once the rules of group 0 exist.

@@ -51,7 +51,7 @@ class RteRules : public DeviceRules {
 
   explicit RteRules(const Options& options);
   Result<RuleId> Create(const DeviceRule& rule, const Form& form);
-  Result<void> LeadToGroup();
+  Result<void> CreateGroupRules();
 
   const Options options_;
   std::uint16_t proxy_;  // the port to which rules are given

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kBurst = 64;  // that the datapath waits for where frames come from a pipe
 constexpr std::size_t kPcapHeader = 24;
 
-// Of a file of microseconds and Ethernet, in this machine's order of bytes.
+// The header of a capture file with microseconds and Ethernet, in this machine's byte order.
 Bytes PcapHeader() {
   const std::uint32_t words[6] = {0xA1B2C3D4, 0x0004'0002, 0, 0, 65'535, 1};
   Bytes bytes(sizeof(words));

@@ -276,7 +276,7 @@ TEST_F(Rules, SayWhyTheyAreRefused) {
     EXPECT_NE(validated.error().message.find("port 103: "), std::string::npos);
     EXPECT_NE(validated.error().message.find("of the test"), std::string::npos);
     EXPECT_EQ(asked, one.asked) << one.status;
-    // What was valid and could not be made.
+    // The rule is valid, but the device cannot create it.
     driver_.validate = [](const Said&) { return 0; };
     driver_.create = [&](const Said&) { return one.status; };
     const Result<RuleId> made = rules->Create(RuleOf({}));

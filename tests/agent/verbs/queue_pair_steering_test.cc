@@ -153,7 +153,7 @@ TEST_F(SteeringTest, ConnectsFromThePortThatTheAgentWants) {
   EXPECT_EQ(connecting.get(), 0);
   EXPECT_EQ(device_.label, FlowLabelOf(0xC345));
   Await([&] { return Flow()->source_port == 0xC345; });
-  // What was announced is posted.
+  // Posts the announced bytes.
   Post(1 << 19);
   Await([&] { return Flow()->remaining_bytes == 1U << 19; });
 }

@@ -94,14 +94,15 @@ Result<InstructionDag> Expand(const ChunkDag& chunks) {
   std::int64_t most = chunks.collective.chunks * parts;
   for (const int scratch : chunks.scratch_chunks) most = std::max(most, scratch * parts);
   if (moves > kMaxMoves) {
-    return Fail(
-        ErrorCode::kResourceExhausted,
-        fmt::format("{}: {} operations after parallelizing are too many", chunks.name, moves));
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("{}: the {} operations of all parallel instances are too many",
+                            chunks.name, moves));
   }
   if (most > kMaxChunks) {
-    return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("{}: a buffer of {} chunks after parallelizing is too large",
-                            chunks.name, most));
+    return Fail(
+        ErrorCode::kResourceExhausted,
+        fmt::format("{}: the {} chunks of a buffer with all parallel instances are too many",
+                    chunks.name, most));
   }
   const auto cut = static_cast<int>(parts);
   InstructionDag dag{.name = chunks.name,

@@ -86,7 +86,8 @@ TEST(ProgramBuilder, RefusesInvalidOperations) {
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 3, 2); }),
               HasSubstr("there are no 2 chunks from i3 at rank 0"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0, 0); }), HasSubstr("no 0 chunks"));
-  EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kScratch, 7); }), HasSubstr("nothing was"));
+  EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kScratch, 7); }),
+              HasSubstr("before anything was"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kScratch, 1 << 30); }), HasSubstr("no 1 chun"));
   EXPECT_THAT(refusal([](B& b) { b.Chunk(0, Buffer::kInput, 0).Copy(-1, Buffer::kOutput, 0); }),
               HasSubstr("no rank -1"));

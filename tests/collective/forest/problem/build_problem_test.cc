@@ -73,7 +73,7 @@ TEST(Problem, RefusesWhatIsNoCollective) {
               "c0 is listed as a rank twice");
   ExpectError(two.Build({.ranks = {NodeId(0), NodeId(2)}}), ErrorCode::kInvalidArgument,
               "s0 cannot take part");
-  ExpectError(two.Build({.weights = {0, 0}}), ErrorCode::kInvalidArgument, "nobody sends");
+  ExpectError(two.Build({.weights = {0, 0}}), ErrorCode::kInvalidArgument, "no rank sends");
   ExpectError(two.Build({.weights = {1, -1}}), ErrorCode::kInvalidArgument, "negative");
   ExpectError(two.Build({.weights = {1}}), ErrorCode::kInvalidArgument, "1 weights for 2");
 }

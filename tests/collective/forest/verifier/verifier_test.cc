@@ -166,7 +166,7 @@ TEST(VerifySchedule, FindsDamageToRanksAndPhases) {
       {"rank no compute", [](TreeSchedule& p) { p.ranks[1] = Node(kSwitch); },
        "which is not a COMPUTE node"},
       {"rank unknown", [](TreeSchedule& p) { p.ranks[1] = Node(99); }, "does not have"},
-      {"no ranks", [](TreeSchedule& p) { p.ranks.clear(); }, "a plan for 0 ranks"},
+      {"no ranks", [](TreeSchedule& p) { p.ranks.clear(); }, "the schedule has 0 ranks"},
       {"no phase", [](TreeSchedule& p) { p.phases.clear(); }, "no phase"},
       {"phases of another collective",
        [](TreeSchedule& p) {

@@ -216,7 +216,7 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
       {"\"chunks\": 1", "\"chunks\": \"many\"", "f:2:", ""},
       {"\"chunks\": 1", "\"chunks\": 1, \"root\": 0", "f:2:", "no root 0"},
       {"\"chunks\": 1", "\"chunks\": 1, \"counts\": [1.5]", "f:2:", "whole numbers"},
-      {"\"op\": \"s\"", "\"op\": \"x\"", "f:5:", "no such step"},
+      {"\"op\": \"s\"", "\"op\": \"x\"", "f:5:", "unknown step"},
       {"\"i0\"", "\"i\"", "f:5:", "not a place"},
       {"\"i0\"", "\"q0\"", "f:5:", "not a place"},
       {"\"i0\"", "\"i-1\"", "f:5:", "not a place"},

@@ -100,10 +100,10 @@ int Guard(espalier_comm* comm, const Call& call) {
 
 Result<void> CheckKind(int type, int op) {
   if (type < 0 || type >= espalier::reduce::kDataTypes) {
-    return tl::unexpected(Refuse("unknown element type (see enum espalier_type)"));
+    return tl::unexpected(Refuse("unknown element type (see espalier_type)"));
   }
   if (op < 0 || op >= espalier::reduce::kReduceOps) {
-    return tl::unexpected(Refuse("unknown reduction operation (see enum espalier_op)"));
+    return tl::unexpected(Refuse("unknown reduction operation (see espalier_op)"));
   }
   return {};
 }
@@ -122,7 +122,7 @@ struct PlainCall {
 
   Result<void> Check() const {
     if (collective < 0 || collective > ESPALIER_CUSTOM) {
-      return tl::unexpected(Refuse("unknown collective (see enum espalier_collective)"));
+      return tl::unexpected(Refuse("unknown collective (see espalier_collective)"));
     }
     return CheckKind(type, op);
   }

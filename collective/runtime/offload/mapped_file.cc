@@ -67,8 +67,9 @@ Result<MappedFile> MappedFile::Make(std::size_t bytes) {
 Result<MappedFile> MappedFile::Adopt(UniqueFd file, std::size_t most_bytes) {
   if (!file) return Refuse("is missing");
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
-  if (seals < 0) return Refuse("is not a memory file (pass a memfd)");
-  if (!IsOnTmpfs(file.get())) return Refuse("has huge pages (pass a memfd with normal pages)");
+  if (seals < 0) return Refuse("is not a memory file (use memfd_create)");
+  if (!IsOnTmpfs(file.get()))
+    return Refuse("has huge pages (use memfd_create without MFD_HUGETLB)");
   if ((seals & F_SEAL_SHRINK) == 0) return Refuse("is not sealed against shrinking");
   if ((seals & F_SEAL_GROW) == 0) return Refuse("is not sealed against growing");
   struct stat status = {};

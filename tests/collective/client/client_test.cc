@@ -184,7 +184,7 @@ TEST(CollectiveClient, SaysWhatIsWrong) {
   EXPECT_STREQ(espalier_comm_error(comm), "");
   float value = 3;
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, 99, ESPALIER_SUM), -EINVAL);
-  EXPECT_STREQ(espalier_comm_error(comm), "unknown element type (see enum espalier_type)");
+  EXPECT_STREQ(espalier_comm_error(comm), "unknown element type (see espalier_type)");
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, -1), -EINVAL);
   EXPECT_EQ(espalier_broadcast(comm, &value, 1, ESPALIER_F32, 1), -EINVAL);
   EXPECT_EQ(espalier_allreduce(comm, &value, &value, 1, ESPALIER_F32, ESPALIER_AVG), 0);

@@ -20,8 +20,8 @@ constexpr program::BufferPlacement kAnywhere{.in_place = true, .out_of_place = t
 constexpr program::BufferPlacement kOutOfPlace{.in_place = false, .out_of_place = true};
 
 constexpr std::array kAlgorithms = {
-    Algorithm{"allgather-bruck", "Bruck's algorithm: lg P steps, through scratch memory", "",
-              kAnywhere, DescribeAllGather, BuildAllGatherBruck},
+    Algorithm{"allgather-bruck", "Exchanges through scratch memory in lg P steps", "", kAnywhere,
+              DescribeAllGather, BuildAllGatherBruck},
     Algorithm{"allgather-ring", "P - 1 steps around a ring", "", kAnywhere, DescribeAllGather,
               BuildAllGatherRing},
     Algorithm{"allreduce-all-pairs", "Two steps between all pairs", "", kAnywhere,

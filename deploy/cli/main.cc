@@ -20,7 +20,7 @@
 int main(int argc, char** argv) {
   CLI::App app(
       "Steer the elephant flows of training clusters, and plan their paths and collectives");
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(40);
   app.require_subcommand(1);
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;

@@ -60,12 +60,12 @@ TEST(Bench, ExplainsTheChoiceByPredictionsAndMeasurements) {
         EXPECT_GE(one.measured_seconds, size.candidates[size.fastest].measured_seconds);
       }
     }
-    // Small data has two ways through shared memory, large data one.
+    // Shared memory has two protocols for small data, and one for large data.
     EXPECT_EQ(explained->sizes.back().candidates.size(), medium == Medium::kShared ? 1U : 5U);
   }
 }
 
-TEST(Bench, HasNothingToExplainWhereThereIsOneWay) {
+TEST(Bench, RefusesToExplainACollectiveWithOneAlgorithm) {
   for (const BenchRequest& request :
        {BenchRequest{.kind = CollectiveKind::kAllGather}, BenchRequest{.registered = true},
         BenchRequest{.kind = CollectiveKind::kAllToAll, .medium = Medium::kTcp}}) {
@@ -86,7 +86,7 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
   }
 }
 
-// Programs in the files of others' interpreters, and of other sizes than their chunks divide.
+// Programs from files of other interpreters, with sizes that their chunks do not divide, too.
 TEST(ProgramRun, RunsImportedProgramsAndFindsNoErrors) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_PROGRAMS)) {
@@ -103,7 +103,7 @@ TEST(ProgramRun, RunsImportedProgramsAndFindsNoErrors) {
   EXPECT_GE(files, 6);
 }
 
-TEST(ProgramRun, RefusesWhatIsNotRightOrCannotBeChecked) {
+TEST(ProgramRun, RefusesIncorrectProgramsAndThoseThatCannotBeChecked) {
   const std::string good = std::string(ESPALIER_PROGRAMS) + "/allreduce_ring.xml";
   std::ifstream file(good);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

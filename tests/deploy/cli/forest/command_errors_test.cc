@@ -1,4 +1,4 @@
-// What the commands of forests refuse, and how they say so.
+// What the commands of forests refuse, with which errors.
 #include "tests/deploy/cli/forest/forest_commands_fixture.h"
 
 namespace espalier::forest {
@@ -95,7 +95,7 @@ TEST_F(ForestCommands, SaysWhatIsWrongWithAForest) {
   const std::string topology = Write("t.json", fabric::BuildA100({1}));
   const std::string other = Write("other.json", fabric::BuildA100({2}));
   ASSERT_EQ(Run("--topology " + topology + " --format binary -o " + Path("f")).code, 0);
-  // Of another topology: the same nodes, so it is read, and then refused.
+  // A forest of another topology with the same nodes can be read, and is refused then.
   const Outcome bound = Run("verify --topology " + other + " " + Path("f"));
   EXPECT_EQ(bound.code, 1);
   EXPECT_THAT(bound.errors, HasSubstr("the named cut gives a bound of"));

@@ -54,7 +54,7 @@ TEST_F(ForestCommands, ServesEveryCollectiveInBothFormats) {
   }
 }
 
-// On one-way links, in-trees are no reversed out-trees: data must follow the arrows both times.
+// On one-way links, the trees of a reduction are not those of a broadcast reversed.
 TEST_F(ForestCommands, ReducesAlongOneWayLinks) {
   const std::string ring = Write("ring.json", fabric::BuildRing({.nodes = 4, .directed = true}));
   for (const char* collective : {"reduce-scatter", "allreduce"}) {
@@ -118,7 +118,7 @@ TEST_F(ForestCommands, KeepsToAShareOfTheLinks) {
       for (const JsonValue& node : edge.Find("path")->items) EXPECT_NE(node.text, "spine0");
     }
   }
-  // Without the share only what the links have in all can be checked; a smaller share breaks it.
+  // Without --share, only the full bandwidth of links is checked; a smaller share is violated.
   EXPECT_EQ(Run("verify --topology " + topology + " " + Path("made")).code, 0);
   const std::string less = Write("less.json", "{\"h0--leaf0\": 49.999}");
   const Outcome broken =
@@ -282,7 +282,7 @@ TEST_F(ForestCommands, LetsSwitchesCopyAndAddUp) {
     EXPECT_EQ(savings[down ? "COMPUTE to LEAF" : "LEAF to COMPUTE"], Counts("56", "8"));
     EXPECT_EQ(savings["LEAF to SPINE"], Counts("8", "8"));
   }
-  // Where no switch can, nothing falls away.
+  // Without capable switches, nothing is saved.
   const std::string plain =
       Write("p.json", fabric::BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = 4}));
   const JsonValue figures = Json(Run("--multicast --format summary --json --topology " + plain));
@@ -339,7 +339,7 @@ TEST_F(ForestCommands, KeepsTreesOfThePreviousForest) {
   EXPECT_THAT(Run("--topology " + after + " --format summary " + previous).output,
               HasSubstr("trees are previous ones"));
 
-  // Without the last box fewer nodes are known than the forest names.
+  // Without the last box, the topology lacks nodes that the forest names.
   spec = fabric::BuildA100({3});
   const std::string smaller = Write("smaller.json", spec);
   const Outcome unknown = Run("--topology " + smaller + " " + previous);

@@ -25,13 +25,13 @@ struct Outcome {
   std::string err;
 };
 
-// What the program does with these arguments; 2 for those that the option parser refuses.
+// Runs the program with these arguments. The exit code is 2 if the option parser refuses them.
 Outcome Espalier(std::vector<std::string> arguments) {
   CLI::App app("espalier");
   app.require_subcommand(1);
   int exit_code = 0;
   AddLabCommands(app, exit_code);
-  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 reads them from the back
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   try {
@@ -63,7 +63,7 @@ TEST(LabCommands, RefuseBadUsageWithTwo) {
   }
 }
 
-TEST(LabCommands, RefuseALabThatThereIsNotWithOne) {
+TEST(LabCommands, RefuseAnUnknownLabWithOne) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"down"},
                                              {"exec", "h0", "true"},
@@ -81,8 +81,8 @@ TEST(LabCommands, RefuseALabThatThereIsNotWithOne) {
   }
 }
 
-// The life of a lab as its user sees it.
-TEST(LabCommands, RaiseUseBreakAndEndALab) {
+// The life of a lab, as its user sees it.
+TEST(LabCommands, StartUseBreakAndStopALab) {
   const std::string name = fmt::format("test-commands-{}", ::getpid());
   const Outcome up = Espalier({"lab", "up", "--name", name, "--spines", "2", "--leaves", "2",
                                "--hosts-per-leaf", "1", "--link-mbps", "100", "--json"});
@@ -90,7 +90,7 @@ TEST(LabCommands, RaiseUseBreakAndEndALab) {
     GTEST_SKIP() << up.err;
   }
   ASSERT_EQ(up.exit_code, 0) << up.err;
-  // Down again whatever happens below.
+  // Stops the lab whatever happens below.
   const std::unique_ptr<const std::string, void (*)(const std::string*)> down(
       &name, [](const std::string* lab) { static_cast<void>(Lab::Stop(*lab)); });
   const Result<io::JsonValue> shape = io::ParseJson(up.out, "up");

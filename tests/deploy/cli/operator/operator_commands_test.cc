@@ -57,7 +57,7 @@ class OperatorCommandsTest : public testing::Test {
     AddOperatorCommands(app, outcome.exit_code);
     AddReportCommands(app, outcome.exit_code);
     arguments.insert(arguments.end(), {"--controller", address_});
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 reads them from the back
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     try {
@@ -104,13 +104,13 @@ TEST_F(OperatorCommandsTest, PrintsOneJsonObjectWhenAsked) {
   }
 }
 
-// Time goes on between two answers.
+// Times differ between two answers.
 std::string WithoutTimes(const std::string& json) {
   static const std::regex kTimes("\"(time|age_seconds|silent_seconds)\":[^,}]*");
   return std::regex_replace(json, kTimes, "\"$1\":0");
 }
 
-// The output of a long list is that of one answer, though it was asked for in pages.
+// A list that is read in pages prints as if it came in one answer.
 TEST_F(OperatorCommandsTest, AsksForLongListsInPages) {
   std::vector<controller::Cluster::NewFlow> flows;
   for (std::uint64_t id = 100; id < 1'300; ++id) flows.push_back({.id = id, .to = 2, .job = "A"});
@@ -151,7 +151,7 @@ TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
   EXPECT_TRUE(io::ParseJson(Run({"job", "list", "--json"}).out, "list").has_value());
   EXPECT_NE(Run({"intents"}).out.find("train"), std::string::npos);
 
-  // The same once more is done already; others of the name are not.
+  // Starting the same job again is done already; starting another one of the same name fails.
   EXPECT_EQ(Run({"job", "start", "train", "--ranks", "h0,h2", "--bytes", "1000000", "--offload"})
                 .exit_code,
             0);
@@ -230,7 +230,7 @@ TEST_F(OperatorCommandsTest, SetsWeightsAndPolicies) {
   EXPECT_EQ(Run({"policy", "set", "topology_file", "x"}).exit_code, 1);
 }
 
-TEST_F(OperatorCommandsTest, HandsATelemetryFeedOver) {
+TEST_F(OperatorCommandsTest, PassesATelemetryFeedToTheController) {
   const std::string file = folder_.path() + "/feed";
   const std::string down = R"({"link": "leaf0--spine1", "up": false, "source": "gnmi"})";
   std::ofstream(file) << down << "\n\n" << down << "\n";
@@ -240,7 +240,7 @@ TEST_F(OperatorCommandsTest, HandsATelemetryFeedOver) {
   const Outcome links = Run({"links"});
   EXPECT_NE(links.out.find("DOWN"), std::string::npos) << links.out;
 
-  // Nothing of a request with a line that cannot be taken is done; a feed that is followed goes on.
+  // A request with an invalid line has no effect; with --follow the feed continues.
   std::ofstream(file) << R"({"link": "leaf0--spine0", "up": false})"
                       << "\n{\"link\": 7}\n";
   for (const bool follow : {false, true}) {
@@ -257,7 +257,7 @@ TEST_F(OperatorCommandsTest, HandsATelemetryFeedOver) {
   EXPECT_NE(missing.err.find("cannot read"), std::string::npos);
 }
 
-TEST_F(OperatorCommandsTest, HandsAScheduleOver) {
+TEST_F(OperatorCommandsTest, PassesAScheduleToTheController) {
   const std::string file = folder_.path() + "/schedule.json";
   std::ofstream(file) << R"({"job": "B", "bytes": 1000, "flows": [["h0", "h2"], ["h2", "h0"]]})";
   const Outcome taken = Run({"report", "schedule", file});

@@ -96,7 +96,7 @@ const std::string kHeader = "flow,job,src,dst,bytes\n";
 const std::string kFourFlows =
     kHeader + "a,j0,h0,h2,100\nb,j0,h1,h4,\nc,j1,h2,h3,5\nd,j1,h4,h0,7\n";
 
-TEST_F(Assign, PrintsAPlanWithEveryField) {
+TEST_F(Assign, PrintsAnAssignmentWithEveryField) {
   const io::JsonValue plan = RunJson(kFourFlows);
   const std::pair<const char*, const char*> expected[] = {
       {"algorithm", "optimal"}, {"flows", "4"},      {"routed", "3"},
@@ -174,7 +174,7 @@ TEST_F(Assign, ReportsWhatHasNoPathAndAssignsTheRest) {
   auto states = FlowsOf(plan);
   EXPECT_TRUE(states["a"].starts_with("ROUTED")) << states["a"];
   EXPECT_EQ(states["b"], "UNROUTABLE");
-  EXPECT_EQ(states["c"], "UNROUTABLE");  // its host's own link takes no new flow
+  EXPECT_EQ(states["c"], "UNROUTABLE");  // the link of its host is not usable
   EXPECT_EQ(states["d"], "LOCAL");
   EXPECT_EQ(TextOf(*plan.Find("job_min_share_gbps"), "j0"), "0");
   EXPECT_EQ(TextOf(*plan.Find("job_min_share_gbps"), "j2"), "100");
@@ -276,7 +276,7 @@ TEST_F(Assign, MovesTheFlowWithFewerBytesAndNoMoreThanAllowed) {
   EXPECT_EQ(Run(flows, previous + " --move-bytes -1").code, 2);
 }
 
-TEST_F(Assign, KeepsTheLivingPartsOfASplitFlow) {
+TEST_F(Assign, KeepsTheSubflowsWithAUsablePath) {
   WriteTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 2, .hosts_per_leaf = 1}));
   const std::string flows = kHeader + "a,j,h0,h1,\n";
   const std::string previous =
@@ -290,7 +290,7 @@ TEST_F(Assign, KeepsTheLivingPartsOfASplitFlow) {
   EXPECT_EQ(after.find(lost), std::string::npos) << after;
 }
 
-TEST_F(Assign, RefusesWhatIsNoPlan) {
+TEST_F(Assign, RefusesAFileThatIsNoAssignment) {
   const std::pair<std::string, std::string> cases[] = {
       {"{\"algorithm\": \"optimal\"}", "1:1: field \"assignments\" is missing"},
       {"{\"algorithm\": \"optimal\", \"assignments\": [], \"age\": 1}",
@@ -314,7 +314,7 @@ TEST_F(Assign, RefusesWhatIsNoPlan) {
     EXPECT_TRUE(outcome.errors.starts_with("espalier: " + file + ":" + expected))
         << outcome.errors << " instead of " << expected;
   }
-  // Of another fabric: nothing of it can be kept, and all that was routed has moved.
+  // An assignment of another fabric: no path can be kept, and every routed flow has moved.
   const std::string other =
       Write("plan.json",
             R"({"algorithm": "ilp", "assignments": [{"flow": "a", "state": "ROUTED",

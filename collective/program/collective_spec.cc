@@ -105,7 +105,7 @@ Result<void> CollectiveSpec::Check() const {
   if (chunks < 1) return Refuse("a collective needs at least one chunk");
   if (root != kNoRoot && (!IsRooted(kind) || root < 0 || root >= ranks)) {
     return Refuse(
-        fmt::format("a {} of {} ranks cannot have root {}", CollectiveKindName(kind), ranks, root));
+        fmt::format("{} over {} ranks cannot have root {}", CollectiveKindName(kind), ranks, root));
   }
   if (IsShared(*this) && chunks % ranks != 0) {
     return Refuse(fmt::format("{} chunks cannot be divided evenly among {} ranks", chunks, ranks));

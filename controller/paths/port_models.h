@@ -34,8 +34,8 @@ class PortModels {
   void Distrust(const fabric::PortKey& key);
   // Forgets the key.
   void Forget(const fabric::PortKey& key);
-  // Discards what was learned after next-hop sets have changed: linear hashes may no longer hold, and
-  // contradicted models may hold again.
+  // Discards what was learned after next-hop sets have changed: linear hashes may no longer hold,
+  // and contradicted models may hold again.
   void HandleFabricChange();
 
  private:

@@ -17,8 +17,7 @@ constexpr std::size_t kMaxStartsInPlan = 8'192;
 constexpr std::uint32_t kMaxPortRounds = 16;  // how often ports of one plan are requested
 constexpr std::uint32_t kMaxAlike = 64;       // open flows of one pair with different ordinals
 constexpr Duration kImminent = std::chrono::milliseconds(20);
-// Time between two reviews of a flow's reports: its remaining time / kLooksAhead, within these
-// bounds.
+// A flow's reports are reviewed every (remaining time / kLooksAhead), within these bounds.
 constexpr int kLooksAhead = 8;
 constexpr Duration kMinLook = std::chrono::milliseconds(50);
 constexpr Duration kMaxLook = std::chrono::seconds(1);
@@ -38,17 +37,14 @@ CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
 
 }  // namespace
 
-// Problem: assigning a burst of arrivals takes time just when the flows want to send. Training jobs
-// repeat the same bursts, so the work can be done before.
-// Idea: each job has a CycleLearner, which groups its flows into sets and forecasts when each set
-// starts. In the background, PlanNext tries the arrival of the next sets on the present paths
-// (PlanStarts) and keeps the outcome as a Plan. There are up to two plans per set: one for the
-// present paths, and one for the paths that remain after the departures that EndEstimator
-// forecasts. On arrival, Find looks for a plan that still holds, else for an outdated one.
-// Invariant: a plan holds exactly if topology version and path fingerprint are those for which it
-// was made. The fingerprint is a sum over all paths, so it does not depend on the order of changes;
-// Confirm updates it after each flow of the plan, so that the rest of the plan continues to hold.
-// Cost: Find is O(plans of the job), at most 2 x kPlannedSets; a plan costs twice its assignment.
+// Problem: assigning a burst of arrivals takes time just when the flows want to send.
+// Idea: each job has a CycleLearner, which groups flows into sets and forecasts when each starts.
+// In the background, PlanNext tries the arrival of the next sets on the present paths (PlanStarts)
+// and keeps the outcome as a Plan: up to two per set, one for the present paths, and one for those
+// that remain after forecast departures. On arrival, Find looks for a plan that still holds.
+// Invariant: a plan holds while topology version and path fingerprint are those for which it was
+// made. Confirm updates them after each flow of the plan, so that the rest continues to hold.
+// Cost: a plan costs twice its assignment; Find is O(plans of the job), at most 2 x kPlannedSets.
 
 StartPredictor::StartPredictor(State& state, PathLearner& learner, const ControllerOptions& options,
                                Metrics& metrics)

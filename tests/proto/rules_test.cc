@@ -97,7 +97,7 @@ TEST(Rules, OfWelcome) {
   using Pb = v1::Welcome;
   ExpectErrors<Welcome, Pb>(
       &v1::Envelope::mutable_welcome,
-      {{"welcome.reason: 4097 bytes are more", [](Pb& m) { m.set_reason(kLongText); }},
+      {{"welcome.reason: 4097 bytes exceed the limit", [](Pb& m) { m.set_reason(kLongText); }},
        {"welcome.heartbeat_interval_us: 0 is not in 1..",
         [](Pb& m) { m.clear_heartbeat_interval_us(); }},
        {"welcome.heartbeat_interval_us: 92", [](Pb& m) { m.set_heartbeat_interval_us(kHuge); }},
@@ -239,7 +239,7 @@ TEST(Rules, OfAck) {
       {{"ack.status: 4 is not in 0..3", [](Pb& m) { m.set_status(static_cast<v1::AckStatus>(4)); }},
        {"ack.detail: \"?[31m\" has", [](Pb& m) { m.set_detail("\x1b[31m"); }},
        {"ack.failed_flows: 16385", [](Pb& m) { m.mutable_failed_flows()->Resize(16385, 1); }},
-       {"ack.failed_flows: 11 stands", [](Pb& m) { m.add_failed_flows(11); }}});
+       {"ack.failed_flows: 11 occurs twice", [](Pb& m) { m.add_failed_flows(11); }}});
 }
 
 TEST(Rules, OfProbeOrder) {

@@ -34,7 +34,8 @@ namespace espalier::runtime {
 // Invariant: a rank touches another rank's memory only between entry and the final barrier of a
 // call. Inputs are reduced in the order of the ranks in one pass (16-bit floats are rounded once),
 // so results are bit-identical on every rank, in every run and with every protocol.
-// Among staged, streaming and single-copy, online tuning chooses for long calls (protocol_choice.h).
+// Among staged, streaming and single-copy, online tuning chooses for long calls
+// (protocol_choice.h).
 //
 // Memory beyond the caller's: 4 slots of 1 MiB and 2 small ones for each rank, as far as used.
 // A failed call returns when no other rank reads or writes its memory any more. It waits at most 5

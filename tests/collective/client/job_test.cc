@@ -304,7 +304,7 @@ TEST_F(JobTest, APlanThatDoesNotFitTheProgramIsToldToEveryRank) {
   ASSERT_TRUE(wrong.has_value());
   wrong->ranks[0].blocks[0].steps.pop_back();
   agent.Give(MakePlans(4, program::EncodeProgram(*wrong)));
-  ExpectAll(Run(Options(), "", never), "is not right");
+  ExpectAll(Run(Options(), "", never), "is incorrect");
 }
 
 TEST_F(JobTest, OptionsThatContradictOneAnotherAreRefused) {

@@ -98,7 +98,7 @@ TEST_F(Daemon, GivesEachRoleItsPart) {
     const io::HttpResponse answer = Ask(c.method, c.target, c.token);
     EXPECT_EQ(answer.status, c.status) << c.method << " " << c.target << " " << answer.body;
   }
-  AwaitEvent("viewer is no operator");
+  AwaitEvent("viewer does not have the role operator");
   AwaitEvent("wrong token");
 }
 

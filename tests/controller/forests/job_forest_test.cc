@@ -261,7 +261,7 @@ TEST(JobForest, AProgramThatIsTooLongForAMessageIsRefused) {
   const auto forest = BuildJobForest(request);
   ASSERT_FALSE(forest.has_value());
   EXPECT_EQ(forest.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_NE(forest.error().message.find("3932160 at most"), std::string::npos)
+  EXPECT_NE(forest.error().message.find("more than the 3932160 that fit"), std::string::npos)
       << forest.error().message;
 }
 

@@ -62,7 +62,7 @@ TEST_F(SqliteStoreTest, RefusesChangesIfTooManyWait) {
       if (done) {
         revisions.push_back(done->revision);
       } else if (done.error().code == ErrorCode::kResourceExhausted) {
-        EXPECT_NE(done.error().message.find("256 changes"), std::string::npos);
+        EXPECT_NE(done.error().message.find("256 pending changes"), std::string::npos);
         ++refused;
       }
     });

@@ -129,7 +129,7 @@ TEST(ForestJson, NamesThePlaceOfWhatIsWrong) {
        "\"from\":\"n0\",\"to\":\"n7\",\"path\":[\"n0\",\"n7\"]", "n7 has two parents in this tree"},
       {"\"trees\":[", "\"trees\":[7,", "expected an object"},
       {"\"trees\":[", "\"trees\":[{\"phase\":\"reduce-scatter\",\"root\":\"n0\",\"edges\":[]},",
-       "field \"phase\" must be"},
+       "field \"phase\" must name"},
       {"\"trees\":[", "\"trees\":{", "f:1:"},
       {"}}", "}", "f:1:"},
   };

@@ -195,7 +195,7 @@ TEST(VerifySchedule, FindsDamageToRoutesAndChannels) {
          });
        },
        "1 trees use the edge box0/gpu2 to box0/gpu3, which has routes for 0"},
-      {"route for none", [](TreeSchedule& p) { SetRoutes(p, Direct, 0); }, "is for 0 trees"},
+      {"route for none", [](TreeSchedule& p) { SetRoutes(p, Direct, 0); }, "carries 0 trees"},
       {"arcs missing",
        [](TreeSchedule& p) {
          p.forests[0].routes = RoutingTable();

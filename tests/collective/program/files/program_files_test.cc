@@ -214,7 +214,7 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
       {"\"allreduce\"", "\"magic\"", "f:2:25", "unknown collective"},
       {"\"chunks\": 1", "\"chunks\": 0", "f:2:", "at least one chunk"},
       {"\"chunks\": 1", "\"chunks\": \"many\"", "f:2:", ""},
-      {"\"chunks\": 1", "\"chunks\": 1, \"root\": 0", "f:2:", "no root 0"},
+      {"\"chunks\": 1", "\"chunks\": 1, \"root\": 0", "f:2:", "cannot have root 0"},
       {"\"chunks\": 1", "\"chunks\": 1, \"counts\": [1.5]", "f:2:", "whole numbers"},
       {"\"op\": \"s\"", "\"op\": \"x\"", "f:5:", "unknown step"},
       {"\"i0\"", "\"i\"", "f:5:", "not a place"},

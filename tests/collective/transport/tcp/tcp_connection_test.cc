@@ -52,7 +52,7 @@ TEST_F(TcpConnectionTest, TakesNoFrameThatFitsNoSlot) {
   connection_->receiver().Release();
   Say({.kind = kMessageFrame, .bytes = kSlotBytes + 1}, std::string(kSlotBytes + 1, 'b'));
   EXPECT_EQ(connection_->receiver().TryPeek(), nullptr);
-  EXPECT_EQ(connection_->Ending(), "rank 1 is gone: it sends something else than messages");
+  EXPECT_EQ(connection_->Ending(), "rank 1 is gone: it sends something other than messages");
 }
 
 // The cause came before the end, and a rank that only sends has not read it.
@@ -107,7 +107,7 @@ TEST_F(TcpConnectionTest, TakesNoNoticeThatCarriesData) {
   Say({.kind = kNoticeFrame, .bytes = 1, .tag = {1}}, "x");
   EXPECT_EQ(connection_->receiver().TryPeek(), nullptr);
   EXPECT_EQ(connection_->receiver().notice(), std::nullopt);
-  EXPECT_EQ(connection_->Ending(), "rank 1 is gone: it sends something else than messages");
+  EXPECT_EQ(connection_->Ending(), "rank 1 is gone: it sends something other than messages");
 }
 
 // The peer receives the reason in a slot.

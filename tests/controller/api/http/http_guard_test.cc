@@ -141,7 +141,7 @@ TEST_F(HttpGuardTest, ReportsWrongTokensButNotMissingOnes) {
   EXPECT_EQ(Ask("POST", "/api/v1/login", {}, "esp_wrong").status, 401);
   EXPECT_EQ(refusals_, std::vector<std::string>(3, "10.0.0.1: wrong token"));
   Ask("POST", "/api/v1/recompute", Bearer("esp_vi"));
-  EXPECT_EQ(refusals_.back(), "10.0.0.1: vi is no operator");
+  EXPECT_EQ(refusals_.back(), "10.0.0.1: vi does not have the role operator");
 }
 
 TEST_F(HttpGuardTest, ARemovedTokenLosesAccess) {

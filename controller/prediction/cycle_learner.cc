@@ -25,9 +25,10 @@ constexpr double kOnAbove = 0.75;
 // begins a new start of the set whose forecast is nearest. Each start closes the one before: its
 // members are scored, and those that stayed away too often leave. Times are learned per set, by the
 // lag at which gaps repeat and by the offset to the preceding set.
-// Invariant: a flow occurs at most once in a set (`place`), and sets_of_ lists the sets of each flow.
-// A flow that arrives again while it is pending closes pending_ first, so it occurs there once.
-// Cost: as in the header; LearnGap is O(kTimesKept x kMaxLag) per start, when a forecast is needed.
+// Invariant: a flow occurs at most once in a set (`place`), and sets_of_ lists the sets of each
+// flow. A flow that arrives again while it is pending closes pending_ first, so it occurs there
+// once. Cost: as in the header; LearnGap is O(kTimesKept x kMaxLag) per start, when a forecast is
+// needed.
 
 // The middle value; of an even count the lower of the two.
 template <typename T>

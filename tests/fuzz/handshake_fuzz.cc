@@ -17,8 +17,8 @@ namespace {
 
 using espalier::JobKey;
 using espalier::UniqueFd;
-using espalier::transport::HandshakeServer;
 using espalier::transport::HandshakeClient;
+using espalier::transport::HandshakeServer;
 using espalier::transport::Hello;
 using espalier::transport::Progress;
 using espalier::transport::PublishedEndpoint;

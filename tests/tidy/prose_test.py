@@ -10,6 +10,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "docs/tools")]
 
+import commands  # noqa: E402
 import configuration_reference  # noqa: E402
 import documents  # noqa: E402
 import help_texts  # noqa: E402
@@ -56,6 +57,32 @@ class LinksTest(Folder):
                           links.find_broken(self.root, ["README.md", "docs/a.md"])],
                          ["README.md:3: docs/a.md#nowhere", "docs/a.md:2: p.png", "docs/a.md:4: gone.md",
                           "docs/a.md:6: ../../etc/passwd"])
+
+
+class CommandsTest(Folder):
+    def faults(self, tested=(), fewest=1):
+        return [f"{place} {fault.splitlines()[0][:40]}" for place, fault in
+                commands.Check(self.root, "/nowhere/espalier", tested, fewest).faults()]
+
+    def test_wants_every_block_executed_or_tested_or_marked(self):
+        self.write("a.md", "```\nls -l\n```\n<!-- not executed: needs root -->\n```\nreboot\n```\n"
+                           "<!-- not executed: not above -->\n\n```\nhalt\n```\n```text\nNAME\n```\n")
+        self.assertEqual(self.faults(fewest=0), ["a.md:2 `ls -l` is neither executed nor in a tes",
+                                                 "a.md:11 `halt` is neither executed nor in a test"])
+
+    def test_compares_what_commands_print(self):
+        self.write("a.md", "```\n$ printf 'a\\nb\\n' > file\n$ sed s/a/c/ file\nc\n$ sed s/a/d/ \\\n  file\na\n```\n"
+                           "```\nprintf x\nsed s/a/b/ none 2>&1\n```\n")
+        self.assertEqual(self.faults(), ["a.md:5 `sed s/a/d/   file` prints something els",
+                                         "a.md:11 `sed s/a/b/ none 2>&1` failed: "])
+
+    def test_looks_for_commands_in_their_tests(self):
+        self.write("a.md", "```\nespalier-agent --check\nib_write_bw -x 1\n```\n")
+        self.write("tests/t", "run espalier-agent")
+        self.assertEqual(self.faults([("a.md", "--check", ["tests/t"]), ("a.md", "gone", ["tests/t"])], 0),
+                         ["a.md:3 `ib_write_bw` is not in tests/t",
+                          'a.md TESTED has a line for "gone", and no blo'])
+        self.assertEqual(self.faults([("a.md", "--check", ["tests/u"])], 0)[0], "a.md:2 there is no test tests/u")
 
 
 class RetiredWordsTest(Folder):

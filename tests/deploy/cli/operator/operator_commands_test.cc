@@ -2,85 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <map>
 #include <regex>
-#include <thread>
 
 #include "common/files/json.h"
-#include "common/http/http.h"
-#include "common/loop/asio_event_loop.h"
-#include "controller/api/operator_api.h"
-#include "deploy/cli/operator/report_commands.h"
-#include "tests/controller/cluster.h"
-#include "tests/temporary_folder.h"
+#include "tests/deploy/cli/operator/operator_commands_fixture.h"
 
 namespace espalier::cli {
 namespace {
-
-// The command line against a controller's API, over a real unix socket.
-class OperatorCommandsTest : public testing::Test {
- protected:
-  OperatorCommandsTest()
-      : cluster_({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}),
-        api_(cluster_.controller(), metrics_, [] { return io::HttpResponse{}; }) {
-    cluster_.ConnectAll();
-    cluster_.Open(0, {{.id = 5, .to = 2, .job = "A"}});
-    cluster_.Settle();
-    auto server = io::HttpServer::Listen(
-        loop_, address_, [this](const io::HttpRequest& request, io::HttpServer::Respond respond) {
-          if (request.query.contains("limit")) ++pages_;
-          api_.Handle(request, std::move(respond));
-          cluster_.Settle();
-        });
-    EXPECT_TRUE(server.has_value()) << server.error().message;
-    server_ = std::move(*server);
-    thread_ = std::thread([this] { loop_.Run(); });
-  }
-  ~OperatorCommandsTest() override {
-    loop_.Stop();
-    thread_.join();
-  }
-
-  struct Outcome {
-    int exit_code = -1;
-    std::string out;
-    std::string err;
-  };
-  Outcome Run(std::vector<std::string> arguments) {
-    CLI::App app;
-    Outcome outcome;
-    AddOperatorCommands(app, outcome.exit_code);
-    AddReportCommands(app, outcome.exit_code);
-    arguments.insert(arguments.end(), {"--controller", address_});
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 reads them from the back
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    try {
-      app.parse(arguments);
-    } catch (const CLI::ParseError& error) {
-      outcome.exit_code = 2;
-    }
-    std::fflush(stdout);
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.err = testing::internal::GetCapturedStderr();
-    return outcome;
-  }
-
-  Metrics metrics_;
-  controller::Cluster cluster_;
-  controller::OperatorApi api_;
-  TemporaryFolder folder_;
-  std::string address_ = "unix:" + folder_.path() + "/api.sock";
-  io::AsioEventLoop loop_;
-  std::unique_ptr<io::HttpServer> server_;
-  std::thread thread_;
-  std::atomic<int> pages_ = 0;  // that were asked for
-};
 
 TEST_F(OperatorCommandsTest, ShowsTables) {
   const Outcome flows = Run({"flows"});

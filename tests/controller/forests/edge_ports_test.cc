@@ -52,7 +52,7 @@ TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnUnusedPorts) {
   for (const bool forward : {true, false}) {
     const auto link = *cluster_.state().topology.FindLink("leaf1--spine2");
     const fabric::DirectedLink direction{link, forward};
-    EXPECT_EQ(cluster_.state().flow_paths.live().LoadOf(direction.Index()), 0);
+    EXPECT_EQ(cluster_.state().flow_paths.assigner().LoadOf(direction.Index()), 0);
   }
   // After a rest the old ports may be chosen again.
   cluster_.Advance(3min);

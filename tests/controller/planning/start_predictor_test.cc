@@ -60,7 +60,7 @@ class StartPredictorTest : public testing::Test {
     }
     return sum;
   }
-  Load MaxLoad() { return cluster_.state().flow_paths.live().MaxLoad(); }
+  Load MaxLoad() { return cluster_.state().flow_paths.assigner().MaxLoad(); }
 
   Cluster cluster_;
   std::uint64_t next_id_ = 0;

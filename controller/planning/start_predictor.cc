@@ -201,7 +201,7 @@ void StartPredictor::RecordSwitch(Job& job, TimePoint now) {
   if (job.was_on == job.learner.IsOn()) return;
   job.was_on = job.learner.IsOn();
   state_.history.RecordOf(
-      "jobs", now, job.was_on ? "prediction_on" : "prediction_off",
+      "jobs", now, job.was_on ? "prediction_enabled" : "prediction_disabled",
       fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
 }
 

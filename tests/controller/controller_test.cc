@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/fabric/ecmp_hash.h"
 #include "tests/controller/four_flows.h"
 
@@ -107,6 +109,20 @@ TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
   cluster.Settle();
   EXPECT_EQ(cluster.state().topology.version(), 1);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(Controller, ReportsThatStoredIntentsBelongToAnotherTopology) {
+  Cluster cluster(kFourLeaves);
+  ASSERT_TRUE(cluster.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
+  const auto count = [&] {
+    const auto events = cluster.state().history.Since(0, 1'000);
+    return std::ranges::count(events, "topology_differs", &HistoryEvent::kind);
+  };
+  cluster.RestartController();
+  EXPECT_EQ(count(), 0);
+  cluster.disk.sets.at(cluster.disk.revision).second.name = "other";
+  cluster.RestartController();
+  EXPECT_EQ(count(), 1);
 }
 
 TEST(Controller, RecomputesAllFlowsOnRequest) {

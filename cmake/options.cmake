@@ -1,7 +1,7 @@
 # Build options, which CMakePresets.json sets.
 set(ESPALIER_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(ESPALIER_FUZZ "Build the fuzzers with libFuzzer (clang only)" OFF)
-set(ESPALIER_LEFT_OUT "" CACHE STRING "Regular expression of the names of unit tests that are not built")
+set(ESPALIER_EXCLUDED_TESTS "" CACHE STRING "Regular expression of the names of unit tests that are not built")
 set(ESPALIER_FUZZ_SECONDS 20 CACHE STRING "Seconds for which ctest runs each libFuzzer binary")
 option(ESPALIER_COVERAGE "Instrument for coverage" OFF)
 option(ESPALIER_TIDY "Run clang-tidy while compiling" OFF)

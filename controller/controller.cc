@@ -88,8 +88,8 @@ Result<void> Controller::Start() {
                             FormatWallTime(*stored->change_to_come), FormatWallTime(WallNow())));
   }
   if (!stored->topology.name.empty() && stored->topology.name != state_.topology.name()) {
-    RecordEvent("topology_is_another", fmt::format("intents_of={} topology={}",
-                                                   stored->topology.name, state_.topology.name()));
+    RecordEvent("topology_differs", fmt::format("intents_of={} topology={}", stored->topology.name,
+                                                state_.topology.name()));
   }
   sessions_.Start(MakeHandlers());
   jobs_.Apply(state_.intents.jobs);

@@ -34,7 +34,7 @@ void Turns::Begin() {
   if (was_pending) wait_seconds_.ObserveSeconds(SecondsOf(waited));
   if (is_late_) late_turns_.Add();
   if (is_late_ == was_late) return;
-  history_.RecordOf("controller", loop_.Now(), is_late_ ? "controller_late" : "controller_in_time",
+  history_.RecordOf("controller", loop_.Now(), is_late_ ? "controller_late" : "controller_on_time",
                     "");
 }
 

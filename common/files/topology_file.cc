@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <limits>
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/enum_names.h"
 #include "common/fabric/ecmp_hash.h"
 #include "common/files/json.h"
 
@@ -26,13 +26,14 @@ using fabric::TopologySpec;
 
 constexpr std::int64_t kMaxGidIndex = 255;
 
-// Reads a field whose value is one of a list of words.
-template <typename Enum, std::size_t kCount>
+// Reads a field whose value is the name of an enumerator, of `first` or a later one.
+template <typename Enum>
 Enum ReadWord(JsonFields& fields, std::string_view key, Enum fallback,
-              const std::array<Enum, kCount>& values, std::string_view (*name_of)(Enum)) {
+              std::string_view (*name_of)(Enum), Enum first = Enum{}) {
   const std::string word = fields.String(key, name_of(fallback));
   std::string known;
-  for (const Enum value : values) {
+  for (auto i = static_cast<std::size_t>(first); i < EnumNames<Enum>::kCount; ++i) {
+    const auto value = static_cast<Enum>(i);
     if (word == name_of(value)) return value;
     known += (known.empty() ? "" : ", ") + std::string(name_of(value));
   }
@@ -78,13 +79,10 @@ class Reader {
     Node node;
     node.id = fields.RequiredString("id");
     fields.RequiredString("kind");
-    node.kind = ReadWord(fields, "kind", NodeKind::kCompute,
-                         std::array{NodeKind::kCompute, NodeKind::kNic, NodeKind::kSwitch},
-                         fabric::NodeKindName);
+    node.kind = ReadWord(fields, "kind", NodeKind::kCompute, fabric::NodeKindName);
     if (fields.Has("role")) {
-      node.role = ReadWord(fields, "role", SwitchRole::kLeaf,
-                           std::array{SwitchRole::kLeaf, SwitchRole::kSpine, SwitchRole::kCore},
-                           fabric::SwitchRoleName);
+      node.role =
+          ReadWord(fields, "role", SwitchRole::kLeaf, fabric::SwitchRoleName, SwitchRole::kLeaf);
     }
     node.host = fields.String("host");
     node.multicast = fields.Bool("multicast", false);
@@ -167,9 +165,7 @@ class Reader {
       fields.AddError("gbps", "field \"gbps\" is missing (add the bandwidth in Gbit/s)");
     }
     link.directed = fields.Bool("directed", false);
-    link.state = ReadWord(fields, "state", LinkState::kUp,
-                          std::array{LinkState::kUp, LinkState::kDown, LinkState::kDrained},
-                          fabric::LinkStateName);
+    link.state = ReadWord(fields, "state", LinkState::kUp, fabric::LinkStateName);
     for (const auto& [key, address] :
          {std::pair("a_address", &link.a_address), std::pair("b_address", &link.b_address)}) {
       const std::string text = fields.String(key);

@@ -161,15 +161,15 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
 }
 
 void Publisher::Record(AgentId id, const Flow& flow, const Subflow& subflow, TimePoint now) {
-  state_.plans.Record({.time = now,
-                       .agent = id,
-                       .flow = flow.local,
-                       .job = state_.flows.jobs().Shared(flow.job),
-                       .source = flow.key.source,
-                       .destination = flow.key.destination,
-                       .path = subflow.port_path,
-                       .port = subflow.port,
-                       .reason = flow.reason});
+  state_.push_log.Record({.time = now,
+                          .agent = id,
+                          .flow = flow.local,
+                          .job = state_.flows.jobs().Shared(flow.job),
+                          .source = flow.key.source,
+                          .destination = flow.key.destination,
+                          .path = subflow.port_path,
+                          .port = subflow.port,
+                          .reason = flow.reason});
 }
 
 void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {

@@ -17,7 +17,8 @@ std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(valu
 std::string LoadOf(const State& state, DirectedLink link) {
   const std::int64_t capacity = state.view.capacities()[link.Index()];
   if (capacity == 0) return "0";
-  return MakeLoad(state.view, state.flow_paths.live().LoadOf(link.Index()), capacity).ToString();
+  return MakeLoad(state.view, state.flow_paths.assigner().LoadOf(link.Index()), capacity)
+      .ToString();
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ std::uint64_t LinkDigest(const State& state, LinkId id, const LinkTraffic& traff
   for (const bool forward : {true, false}) {
     const std::size_t index = DirectedLink{id, forward}.Index();
     Mix(digest, static_cast<std::uint64_t>(traffic.paths[index]));
-    Mix(digest, static_cast<std::uint64_t>(state.flow_paths.live().LoadOf(index)));
+    Mix(digest, static_cast<std::uint64_t>(state.flow_paths.assigner().LoadOf(index)));
     Mix(digest, CoarseRate(traffic.achieved_bps[index]));
   }
   return digest;

@@ -180,7 +180,7 @@ class PushItems : public Items {
 
   std::vector<std::string_view> Arrays() const override { return {"plans"}; }
   std::optional<Item> Next() override {
-    const auto& entries = controller_.state().plans.entries();
+    const auto& entries = controller_.state().push_log.entries();
     const auto next = std::ranges::upper_bound(entries, since_, {}, &PushedPath::sequence);
     if (next == entries.end()) return std::nullopt;
     since_ = next->sequence;

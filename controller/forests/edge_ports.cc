@@ -8,7 +8,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
-constexpr std::uint8_t kMaxRefused = 16;  // ports of an edge that dead return paths may cost
+constexpr std::uint8_t kMaxRejectedPorts = 16;  // ports of an edge that dead return paths may cost
 
 // The key of the packets that come back on a connection from that port.
 fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
@@ -33,7 +33,7 @@ fabric::PortKey EdgePorts::KeyOf(const JobPlan& plan, const TreeEdge& edge) cons
 }
 
 bool EdgePorts::Choose(JobPlan& plan) {
-  plan.refused.resize(plan.ports.size());
+  plan.rejected_ports.resize(plan.ports.size());
   bool complete = true;
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     if (plan.edge(i).crossing) complete = ChoosePort(plan, i) && complete;
@@ -42,8 +42,8 @@ bool EdgePorts::Choose(JobPlan& plan) {
 }
 
 // Returns whether the edge has a suitable port. A port whose return path is not known yet is kept,
-// and false is returned. Ports with a dead return path are given up, at most kMaxRefused of an
-// edge.
+// and false is returned. Ports with a dead return path are given up, at most kMaxRejectedPorts of
+// an edge.
 bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
   const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);
@@ -70,11 +70,11 @@ bool EdgePorts::ChoosePort(JobPlan& plan, std::size_t number) {
     }
     if (plan.verbs) return true;  // acknowledgements have their own edges and ports
     // After so many dead return paths, the return path evidently does not depend on the port.
-    if (plan.refused[number] >= kMaxRefused) return true;
+    if (plan.rejected_ports[number] >= kMaxRejectedPorts) return true;
     const ReturnPath back = ReturnPathOf(edge, key, port);
     if (back != ReturnPath::kDead) return back == ReturnPath::kAlive;
     old_ports_.push_back({loop_.Now() + kPortRest, key, port});
-    ++plan.refused[number];
+    ++plan.rejected_ports[number];
     port = 0;
   }
 }

@@ -62,7 +62,7 @@ class Builder {
   Result<JobForest> Build(const forest::Control& control) {
     auto made = MakeTreeSchedule(control);
     if (!made) return Propagate(made);
-    auto program = algorithms::MakeForestProgram(request_.name, made->plan, kSlots);
+    auto program = algorithms::MakeForestProgram(request_.name, made->schedule, kSlots);
     if (!program) return Propagate(program);
     const program::Verdict verdict = program::Verify(program->program, {.fifo_slots = kSlots});
     if (verdict.violation) {
@@ -70,9 +70,9 @@ class Builder {
       return Fail(is_too_large ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
                   verdict.violation->message);
     }
-    forest_.trees = made->plan.trees_per_weight;
-    forest_.algbw_gbps = made->plan.AlgorithmGbps(made->plan.inverse_rate).ToDouble();
-    forest_.bound_gbps = made->plan.AlgorithmGbps(made->plan.bound_inverse_rate).ToDouble();
+    forest_.trees = made->schedule.trees_per_weight;
+    forest_.algbw_gbps = made->schedule.AlgorithmGbps(made->schedule.inverse_rate).ToDouble();
+    forest_.bound_gbps = made->schedule.AlgorithmGbps(made->schedule.bound_inverse_rate).ToDouble();
     const std::size_t bytes = program::EncodeProgram(program->program).size();
     if (bytes > kMaxProgramBytes) {
       return Fail(

@@ -84,14 +84,14 @@ void DeliverPlans(State& state, const TreeJob& job) {
     const RankOfJob number(own.job, own.rank);
     state.agents.At(agent).plans[number] = {std::make_shared<const wire::RankPlan>(std::move(own)),
                                             0};
-    state.pushes.MarkPlan(agent, number);
+    state.pushes.MarkRankPlan(agent, number);
   }
 }
 void EndPlans(State& state, const TreeJob& job) {
   for (std::size_t rank = 0; job.active && rank < job.ranks.size(); ++rank) {
     const AgentId agent = AgentOfRank(state, job, rank);
     const RankOfJob number(job.spec.name, static_cast<std::uint32_t>(rank));
-    if (state.agents.At(agent).plans.erase(number) > 0) state.pushes.MarkPlan(agent, number);
+    if (state.agents.At(agent).plans.erase(number) > 0) state.pushes.MarkRankPlan(agent, number);
   }
 }
 

@@ -58,7 +58,7 @@ std::vector<BitsPerSecond> ResidualCapacity(const State& state, FailurePlans& fa
                                             std::optional<LinkOrSwitch> failed) {
   Units units(2 * state.topology.links().size());
   AddHostLinks(state, units);
-  const std::vector<std::int64_t> loads = state.flow_paths.live().Loads();
+  const std::vector<std::int64_t> loads = state.flow_paths.assigner().Loads();
   for (std::size_t i = 0; i < loads.size(); ++i) units[i] += loads[i];
   if (job != nullptr) TakeOutOwn(state, *job, units);
   if (failed) FollowPlans(state, failure_plans, *failed, units);

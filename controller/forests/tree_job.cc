@@ -84,7 +84,7 @@ JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<cons
                .forest = std::move(forest),
                .listen_ports = std::move(listen_ports),
                .ports = {},
-               .refused = {},
+               .rejected_ports = {},
                .replaces_dead = false,
                .return_path_probed = {},
                .return_path_dead = false,

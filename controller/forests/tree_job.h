@@ -31,7 +31,7 @@ struct JobPlan {
   std::vector<std::uint16_t> listen_ports;  // by rank: the port where its peers connect
   std::vector<std::uint16_t> ports;         // of edge(i); 0: it needs none, or has none yet
   // By edge: how many ports were given up because their return path had a dead link.
-  std::vector<std::uint8_t> refused;
+  std::vector<std::uint8_t> rejected_ports;
   bool replaces_dead = false;  // a forward or return path of the plan before it is dead
   // After a link has died under a plan in force: which return paths were probed since, by edge
   // (empty: no check is pending), and whether one was found dead.

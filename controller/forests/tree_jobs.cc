@@ -289,7 +289,7 @@ void TreeJobs::CheckReturnPaths(TreeJob& job, bool& has_asked) {
   has_asked = has_asked || waits || plan.return_path_dead;
   if (!plan.return_path_dead || job.next || job.planning)
     return;  // the next plan has other ports anyway
-  ReplacePorts(job, "job_answers_lost");
+  ReplacePorts(job, "job_return_path_dead");
   ChoosePorts(job);
 }
 

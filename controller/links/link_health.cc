@@ -64,7 +64,7 @@ void LinkHealth::Restore(const ReportedLinks& reported) {
       continue;
     }
     feed_down_.emplace(id, report);
-    monitor_.Remember(*link, loop_.Now());
+    monitor_.RestoreDown(*link, loop_.Now());
     detected_down_.insert(*link);
     state_.history.Record(loop_.Now(), "link_remembered_down",
                           fmt::format("link={} source=\"{}\"", id, report.source));
@@ -232,7 +232,7 @@ void LinkHealth::Update() {
 
 void LinkHealth::Tick() {
   Send(failure_probes_.RetryProbes(loop_.Now()));
-  Send(recovery_probes_.Ask(monitor_.Remembered(), loop_.Now()));
+  Send(recovery_probes_.Ask(monitor_.UnconfirmedDown(), loop_.Now()));
   StoreFeedReports();
   Update();
 }

@@ -24,7 +24,7 @@ void LinkMonitor::HandleFeedState(LinkId link, bool up, TimePoint now) {
   entry.is_remembered = false;
 }
 
-void LinkMonitor::Remember(LinkId link, TimePoint now) {
+void LinkMonitor::RestoreDown(LinkId link, TimePoint now) {
   Entry& entry = links_[link];
   entry.is_remembered = true;
   GoDown(entry, now);
@@ -37,7 +37,7 @@ void LinkMonitor::ConfirmAlive(LinkId link, TimePoint now) {
   found->second.until = now + Damped(options_.restore_after, found->second);
 }
 
-std::vector<LinkId> LinkMonitor::Remembered() const {
+std::vector<LinkId> LinkMonitor::UnconfirmedDown() const {
   std::vector<LinkId> links;
   for (const auto& [link, entry] : links_) {
     if (entry.is_remembered) links.push_back(link);

@@ -66,11 +66,12 @@ class LinkMonitor {
   void HandleFeedState(fabric::LinkId link, bool up, TimePoint now);
   // A feed reported to an earlier controller that the link is down. It stays so until a feed
   // reports again or ConfirmAlive is called.
-  void Remember(fabric::LinkId link, TimePoint now);
+  void RestoreDown(fabric::LinkId link, TimePoint now);
   // A probe has passed the link. If its down state is only restored from the store, the link is
   // used again once it has stayed up for a while.
   void ConfirmAlive(fabric::LinkId link, TimePoint now);
-  std::vector<fabric::LinkId> Remembered() const;  // restored as down and not confirmed; ascending
+  std::vector<fabric::LinkId> UnconfirmedDown()
+      const;  // restored as down and not confirmed; ascending
   // A host found a path over these links dead.
   void ReportPathFailure(AgentId host, std::span<const fabric::LinkId> links, TimePoint now);
   // Traffic passed these links at `passed` or later.

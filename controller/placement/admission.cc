@@ -90,7 +90,7 @@ bool Admission::Adopt(FlowSlot slot) {
       subflow.urgent = !fabric::IsAlive(state_.topology, path);
       if (subflow.urgent) ports_.SetPort(slot, subflow, 0);
       if (fabric::IsUsable(state_.topology, path)) {
-        if (!subflow.subflow) state_.flow_paths.Add(slot, i);
+        if (!subflow.id) state_.flow_paths.Add(slot, i);
         state_.flow_paths.Place(subflow, entry->path.value());
       }
     }

@@ -41,13 +41,13 @@ std::set<FlowSlot> ArrivalPlacer::FindPaths(std::span<const FlowSlot> slots,
   for (const FlowSlot slot : slots) {
     const std::vector<Subflow>& subflows = state_.flows.At(slot).subflows;
     for (std::uint32_t i = 0; i < subflows.size(); ++i) {
-      if (!subflows[i].subflow && !subflows[i].adopting) paths.Add(slot, i);
+      if (!subflows[i].id && !subflows[i].adopting) paths.Add(slot, i);
     }
   }
   std::vector<SubflowId> to_place;
   for (const FlowSlot slot : slots) {
     for (const Subflow& subflow : state_.flows.At(slot).subflows) {
-      if (!paths.PathOf(subflow) && !subflow.adopting) to_place.push_back(*subflow.subflow);
+      if (!paths.PathOf(subflow) && !subflow.adopting) to_place.push_back(*subflow.id);
     }
   }
   std::set<FlowSlot> others;
@@ -84,7 +84,7 @@ bool ArrivalPlacer::TakePlanned(FlowSlot slot, const StartPredictor::Planned& pl
     paths.Add(slot, i);
     paths.Place(flow.subflows[i], planned.paths[i]);
     is_within =
-        is_within && (planned.holds || paths.live().IsWithinLimits(*flow.subflows[i].subflow));
+        is_within && (planned.holds || paths.assigner().IsWithinLimits(*flow.subflows[i].id));
   }
   if (is_within) {
     flow.origin = DecisionOrigin::kPredicted;
@@ -114,7 +114,7 @@ ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::si
   for (const FlowSlot slot : slots) {
     const Flow& flow = state_.flows.At(slot);
     const bool is_bare = std::ranges::none_of(
-        flow.subflows, [](const Subflow& subflow) { return subflow.subflow || subflow.adopting; });
+        flow.subflows, [](const Subflow& subflow) { return subflow.id || subflow.adopting; });
     const auto planned = is_bare ? predictor.Find(slot) : std::nullopt;
     if (planned && TakePlanned(slot, *planned, others)) {
       predictor.Confirm(*planned);

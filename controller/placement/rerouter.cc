@@ -24,7 +24,7 @@ bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
   return std::any_of(flow.subflows.begin(), flow.subflows.end(), [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
     const auto path = state_.flow_paths.PathOf(subflow);
-    if (path && !state_.flow_paths.live().IsOnUsablePath(*subflow.subflow)) return true;
+    if (path && !state_.flow_paths.assigner().IsOnUsablePath(*subflow.id)) return true;
     if (subflow.port == 0 || path == subflow.port_path) return false;
     return !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[subflow.port_path.Index()]);
   });
@@ -153,7 +153,7 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
     for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
       const std::int32_t path = moved != nullptr
                                     ? moved->from()[i]
-                                    : state.flow_paths.live().PathOf(*flow.subflows[i].subflow);
+                                    : state.flow_paths.assigner().PathOf(*flow.subflows[i].id);
       paths.paths.push_back(path);
       view.AppendHops(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
                       hops);

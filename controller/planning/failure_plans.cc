@@ -65,7 +65,7 @@ LinkOrSwitch FailurePlans::DomainAt(std::size_t index) const {
 std::vector<SubflowId> FailurePlans::SubflowsOver(LinkOrSwitch domain) const {
   std::vector<SubflowId> subflows;
   for (const std::uint32_t link : LinksOf(domain)) {
-    const auto on_link = state_.flow_paths.live().SubflowsOn(link);
+    const auto on_link = state_.flow_paths.assigner().SubflowsOn(link);
     subflows.insert(subflows.end(), on_link.begin(), on_link.end());
   }
   // Edges of forests have no backup path: their whole forest is recomputed.
@@ -80,13 +80,13 @@ std::vector<SubflowId> FailurePlans::SubflowsOver(LinkOrSwitch domain) const {
 std::int64_t FailurePlans::LoadOf(LinkOrSwitch domain) const {
   std::int64_t units = 0;
   for (const std::uint32_t link : LinksOf(domain)) {
-    units += static_cast<std::int64_t>(state_.flow_paths.live().SubflowsOn(link).size());
+    units += static_cast<std::int64_t>(state_.flow_paths.assigner().SubflowsOn(link).size());
   }
   return units;
 }
 
 bool FailurePlans::IsFresh(LinkOrSwitch domain) const {
-  const Plan& plan = PlanOf(domain);
+  const FailurePlan& plan = PlanOf(domain);
   return plan.changes == state_.flow_paths.changes() && plan.version == state_.topology.version();
 }
 
@@ -176,7 +176,7 @@ std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std
     double busiest = 0;
     for (const std::uint32_t link : hops_) {
       const auto units =
-          static_cast<double>(state_.flow_paths.live().LoadOf(link) + extra_[link] + share);
+          static_cast<double>(state_.flow_paths.assigner().LoadOf(link) + extra_[link] + share);
       busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
     }
     if (best == kNoPath || busiest < least) {
@@ -188,10 +188,10 @@ std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std
 }
 
 void FailurePlans::Begin(LinkOrSwitch domain) {
-  Plan& before = PlanOf(domain);
-  Plan plan{.changes = state_.flow_paths.changes(),
-            .version = state_.topology.version(),
-            .retractions = state_.path_map.retractions()};
+  FailurePlan& before = PlanOf(domain);
+  FailurePlan plan{.changes = state_.flow_paths.changes(),
+                   .version = state_.topology.version(),
+                   .retractions = state_.path_map.retractions()};
   const std::vector<SubflowId> subflows = SubflowsOver(domain);
   plan.entries.reserve(subflows.size());
   if (entries_ - before.entries.size() + subflows.size() > max_entries_) {
@@ -200,7 +200,7 @@ void FailurePlans::Begin(LinkOrSwitch domain) {
     return;
   }
   for (const SubflowId subflow : subflows) {
-    const std::int32_t path = state_.flow_paths.live().PathOf(subflow);
+    const std::int32_t path = state_.flow_paths.assigner().PathOf(subflow);
     const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
     plan.entries.push_back({subflow, path, kNoPath, 0, 0});
     AddLoad(flow, path, -1);
@@ -215,7 +215,7 @@ std::size_t FailurePlans::Continue(std::size_t max_subflows) {
   for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
     // Skip it if it has ended or moved meanwhile, or if its id belongs to a reservation.
     const bool is_there = state_.flow_paths.OwnerOf(entry.subflow).slot &&
-                          state_.flow_paths.live().PathOf(entry.subflow) == entry.from;
+                          state_.flow_paths.assigner().PathOf(entry.subflow) == entry.from;
     if (!is_there) continue;
     const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(entry.subflow));
     const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
@@ -232,7 +232,7 @@ std::size_t FailurePlans::Continue(std::size_t max_subflows) {
 }
 
 void FailurePlans::Finish() {
-  Plan& plan = PlanOf(draft_->domain);
+  FailurePlan& plan = PlanOf(draft_->domain);
   entries_ -= plan.entries.size();
   plan = std::move(draft_->plan);
   entries_ += plan.entries.size();
@@ -246,7 +246,7 @@ std::uint16_t FailurePlans::FlowTag(const Flow& flow) {
 }
 
 std::uint16_t FailurePlans::PortFor(const Entry& entry, const Flow& flow) {
-  const Plan& before = PlanOf(draft_->domain);  // ascending, as the draft's
+  const FailurePlan& before = PlanOf(draft_->domain);  // ascending, as the draft's
   std::size_t& next = draft_->before;
   while (next < before.entries.size() && before.entries[next].subflow < entry.subflow) ++next;
   if (next < before.entries.size() && before.version == draft_->plan.version) {
@@ -292,7 +292,7 @@ std::optional<FailurePlans::BackupPath> FailurePlans::BackupPathFor(LinkOrSwitch
       std::lower_bound(entries.begin(), entries.end(), subflow,
                        [](const Entry& entry, SubflowId wanted) { return entry.subflow < wanted; });
   if (found == entries.end() || found->subflow != subflow) return std::nullopt;
-  if (found->to == kNoPath || found->from != state_.flow_paths.live().PathOf(subflow))
+  if (found->to == kNoPath || found->from != state_.flow_paths.assigner().PathOf(subflow))
     return std::nullopt;
   // The id may belong to another flow by now, whose path indices mean other links.
   if (!state_.flow_paths.OwnerOf(subflow).slot) return std::nullopt;

@@ -70,7 +70,7 @@ class FailurePlans {
     std::uint16_t port = 0;
     std::uint16_t flow = 0;  // FlowTag: detects that the id now belongs to another flow
   };
-  struct Plan {
+  struct FailurePlan {
     std::vector<Entry> entries;     // ascending by subflow
     std::uint64_t changes = 0;      // FlowPaths::changes when it was made
     std::int64_t version = -1;      // topology version when it was made
@@ -80,7 +80,7 @@ class FailurePlans {
   // The plan that is being made.
   struct Draft {
     LinkOrSwitch domain;
-    Plan plan;  // entries from `next` on have no backup path yet
+    FailurePlan plan;  // entries from `next` on have no backup path yet
     std::size_t next = 0;
     std::size_t before = 0;  // position in the entries of the domain's earlier plan
   };
@@ -90,8 +90,8 @@ class FailurePlans {
   const std::vector<std::uint32_t>& LinksOf(LinkOrSwitch domain) const {
     return links_of_[IndexOf(domain)];
   }
-  Plan& PlanOf(LinkOrSwitch domain) { return plans_[IndexOf(domain)]; }
-  const Plan& PlanOf(LinkOrSwitch domain) const { return plans_[IndexOf(domain)]; }
+  FailurePlan& PlanOf(LinkOrSwitch domain) { return plans_[IndexOf(domain)]; }
+  const FailurePlan& PlanOf(LinkOrSwitch domain) const { return plans_[IndexOf(domain)]; }
   std::vector<SubflowId> SubflowsOver(LinkOrSwitch domain) const;
   std::int64_t LoadOf(LinkOrSwitch domain) const;
   void Clear(LinkOrSwitch domain);
@@ -115,7 +115,7 @@ class FailurePlans {
   PathLearner& learner_;
   const std::size_t max_entries_;
   std::vector<std::vector<std::uint32_t>> links_of_;  // directed, by domain (IndexOf)
-  std::vector<Plan> plans_;                           // by domain
+  std::vector<FailurePlan> plans_;                    // by domain
   std::size_t entries_ = 0;
   std::vector<LinkOrSwitch> order_;  // domains without a fresh plan; the last comes first
   std::uint64_t ordered_changes_ = 0;

@@ -39,9 +39,10 @@ CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
 
 // Problem: assigning a burst of arrivals takes time just when the flows want to send.
 // Idea: each job has a CycleLearner, which groups flows into sets and forecasts when each starts.
-// In the background, PlanNext tries the arrival of the next sets on the present paths (PlanStarts)
-// and keeps the outcome as a Plan: up to two per set, one for the present paths, and one for those
-// that remain after forecast departures. On arrival, Find looks for a plan that still holds.
+// In the background, PlanNext tries the arrival of the next sets on the present paths
+// (AssignPredictedStarts) and keeps the outcome as a PrecomputedStart: up to two per set, one for
+// the present paths, and one for those that remain after forecast departures. On arrival, Find
+// looks for a plan that still holds.
 // Invariant: a plan holds while topology version and path fingerprint are those for which it was
 // made. Confirm updates them after each flow of the plan, so that the rest continues to hold.
 // Cost: a plan costs twice its assignment; Find is O(plans of the job), at most 2 x kPlannedSets.
@@ -200,7 +201,7 @@ void StartPredictor::RecordSwitch(Job& job, TimePoint now) {
   if (job.was_on == job.learner.IsOn()) return;
   job.was_on = job.learner.IsOn();
   state_.history.RecordOf(
-      "jobs", now, job.was_on ? "prediction_on" : "prediction_off",
+      "jobs", now, job.was_on ? "prediction_enabled" : "prediction_disabled",
       fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
 }
 
@@ -243,10 +244,10 @@ double StartPredictor::PlannedRate(const Flow& flow) {
   double rate = 0;
   const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
-    if (!subflow.subflow || state_.flow_paths.live().PathOf(*subflow.subflow) < 0) return 0;
+    if (!subflow.id || state_.flow_paths.assigner().PathOf(*subflow.id) < 0) return 0;
     double subflow_rate = static_cast<double>(state_.view.unit_bps());
-    for (const std::uint32_t link : state_.flow_paths.live().LinksOf(*subflow.subflow)) {
-      const auto load = static_cast<double>(state_.flow_paths.live().LoadOf(link));
+    for (const std::uint32_t link : state_.flow_paths.assigner().LinksOf(*subflow.id)) {
+      const auto load = static_cast<double>(state_.flow_paths.assigner().LoadOf(link));
       const auto capacity = static_cast<double>(state_.view.capacities()[link]);
       subflow_rate = std::min(subflow_rate, capacity * share / std::max(load, share));
     }
@@ -273,20 +274,20 @@ void StartPredictor::Refresh(Job& job) {
   job.seen_changes = job.learner.changes();
   job.upcoming = job.learner.Upcoming();
   if (job.upcoming.size() > kPlannedSets) job.upcoming.resize(kPlannedSets);
-  std::erase_if(job.plans, [&](const Plan& plan) {
+  std::erase_if(job.precomputed, [&](const PrecomputedStart& plan) {
     return std::none_of(job.upcoming.begin(), job.upcoming.end(),
                         [&](const auto& next) { return next.set == plan.set; });
   });
   if (job.templates.size() > 2 * CycleOptions{}.max_members) job.templates.clear();
 }
 
-bool StartPredictor::Holds(const Plan& plan) const {
+bool StartPredictor::Holds(const PrecomputedStart& plan) const {
   return plan.version == state_.topology.version() &&
          plan.fingerprint == state_.flow_paths.fingerprint() &&
          (plan.decided.moves.empty() || plan.changes == state_.flow_paths.changes());
 }
 
-std::span<const std::int32_t> StartPredictor::PathsIn(const Plan& plan, Key key,
+std::span<const std::int32_t> StartPredictor::PathsIn(const PrecomputedStart& plan, Key key,
                                                       std::size_t subflows) {
   const auto found = plan.subflows.find(key);
   if (found == plan.subflows.end() || found->second.second != subflows) return {};
@@ -301,7 +302,7 @@ std::optional<StartPredictor::Planned> StartPredictor::Find(FlowSlot slot) {
   const Known& known = known_[slot.Index()];
   if (!known.job->learner.IsOn()) return std::nullopt;
   std::optional<Planned> best;
-  for (Plan& plan : known.job->plans) {
+  for (PrecomputedStart& plan : known.job->precomputed) {
     const auto paths = PathsIn(plan, known.key, state_.flows.At(slot).subflows.size());
     const bool holds = Holds(plan);
     const bool is_of_this_fabric = plan.version == state_.topology.version();
@@ -340,15 +341,16 @@ StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
     for (const Subflow& subflow : flow.subflows) {
       const auto path = state_.flow_paths.PathOf(subflow);
       if (!path) continue;
-      remainder.ending.push_back(*subflow.subflow);
+      remainder.ending.push_back(*subflow.id);
       remainder.fingerprint -= state_.flow_paths.FingerprintOf(flow, path->value());
     }
   }
   return remainder;
 }
 
-StartPredictor::Plan StartPredictor::Make(Job& job, SetId set, const Remainder& remainder,
-                                          bool assumes_ends) {
+StartPredictor::PrecomputedStart StartPredictor::Make(Job& job, SetId set,
+                                                      const Remainder& remainder,
+                                                      bool assumes_ends) {
   // In the order of an assignment on arrival, as far as it is known.
   std::vector<std::pair<Key, const Template*>> members;
   for (const CycleLearner::Member& member : job.learner.MembersOf(set)) {
@@ -360,10 +362,10 @@ StartPredictor::Plan StartPredictor::Make(Job& job, SetId set, const Remainder& 
   std::stable_sort(members.begin(), members.end(), [&](const auto& a, const auto& b) {
     return state_.agents.At(a.second->agent).name < state_.agents.At(b.second->agent).name;
   });
-  Plan plan{.set = set,
-            .version = state_.topology.version(),
-            .fingerprint = remainder.fingerprint,
-            .assumes_ends = assumes_ends};
+  PrecomputedStart plan{.set = set,
+                        .version = state_.topology.version(),
+                        .fingerprint = remainder.fingerprint,
+                        .assumes_ends = assumes_ends};
   std::vector<PredictedStart> starts;
   std::uint32_t first = 0;
   for (const auto& [key, member] : members) {
@@ -389,10 +391,11 @@ bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
       remainder = RemainderAt(std::max(*next.expected, now_));
       if (remainder.ending.empty()) continue;
     }
-    const auto present = std::find_if(job.plans.begin(), job.plans.end(), [&](const Plan& plan) {
-      return plan.set == next.set && plan.assumes_ends == assumes_ends;
-    });
-    if (present != job.plans.end()) {
+    const auto present = std::find_if(
+        job.precomputed.begin(), job.precomputed.end(), [&](const PrecomputedStart& plan) {
+          return plan.set == next.set && plan.assumes_ends == assumes_ends;
+        });
+    if (present != job.precomputed.end()) {
       const bool rests_on_it =
           present->version == state_.topology.version() &&
           present->fingerprint == remainder.fingerprint &&
@@ -400,14 +403,14 @@ bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
       if (rests_on_it && !present->is_used_up) continue;
       *present = Make(job, next.set, remainder, assumes_ends);
     } else {
-      job.plans.push_back(Make(job, next.set, remainder, assumes_ends));
+      job.precomputed.push_back(Make(job, next.set, remainder, assumes_ends));
     }
     return true;
   }
   return false;
 }
 
-void StartPredictor::RequestPorts(Job& job, Plan& plan) {
+void StartPredictor::RequestPorts(Job& job, PrecomputedStart& plan) {
   plan.lacks_ports = false;
   ++plan.port_rounds;
   for (const auto& [key, subflows] : plan.subflows) {
@@ -437,7 +440,7 @@ std::vector<StartPredictor::Wanted> StartPredictor::WantedPlans() {
           next.expected && next.expected < now_ + kImminent && now_ < *next.expected + kImminent;
       if (!is_due && !job->learner.HasPartlyStarted(next.set)) continue;
       plan.due = TimePoint{};
-      for (const Plan& present : job->plans) {
+      for (const PrecomputedStart& present : job->precomputed) {
         if (present.set == next.set) plan.last_made = std::max(plan.last_made, present.made);
       }
     }
@@ -456,7 +459,7 @@ bool StartPredictor::PlanNext(TimePoint now) {
     if (PlanFor(*plan.job, plan.job->upcoming[plan.index])) return true;
   }
   for (const auto& job : jobs_) {
-    for (Plan& plan : job->plans) {
+    for (PrecomputedStart& plan : job->precomputed) {
       const bool is_due = plan.port_rounds == 0 || ports_changed_;
       if (plan.lacks_ports && is_due && plan.port_rounds < kMaxPortRounds) {
         RequestPorts(*job, plan);
@@ -485,9 +488,9 @@ std::vector<StartPredictor::JobView> StartPredictor::Jobs() const {
       view.uncertainty = next.uncertainty;
       view.confidence = next.confidence;
       view.next_flows = learner.MembersOf(next.set).size();
-      view.is_planned = std::any_of(job->plans.begin(), job->plans.end(), [&](const Plan& plan) {
-        return plan.set == next.set && Holds(plan);
-      });
+      view.is_planned = std::any_of(
+          job->precomputed.begin(), job->precomputed.end(),
+          [&](const PrecomputedStart& plan) { return plan.set == next.set && Holds(plan); });
     }
     views.push_back(std::move(view));
   }

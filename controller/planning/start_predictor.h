@@ -118,7 +118,7 @@ class StartPredictor {
     AgentId agent;
     bool is_open = false;
   };
-  struct Plan {
+  struct PrecomputedStart {
     SetId set;
     std::int64_t version = 0;       // of the topology
     std::uint64_t fingerprint = 0;  // of the paths for which it was made
@@ -143,7 +143,7 @@ class StartPredictor {
     std::vector<CycleLearner::Next> upcoming;
     std::uint64_t seen_changes = 0;  // CycleLearner::changes to which `upcoming` refers
     bool was_on = true;
-    std::vector<Plan> plans;
+    std::vector<PrecomputedStart> precomputed;
   };
   // How an open flow was classified.
   struct Known {
@@ -162,9 +162,10 @@ class StartPredictor {
   void Refresh(Job& job);
   // Records an event if prediction has been switched on or off for the job.
   void RecordSwitch(Job& job, TimePoint now);
-  bool Holds(const Plan& plan) const;
+  bool Holds(const PrecomputedStart& plan) const;
   // The plan's paths for this flow; empty if the flow is not in it or a subflow has no path.
-  static std::span<const std::int32_t> PathsIn(const Plan& plan, Key key, std::size_t subflows);
+  static std::span<const std::int32_t> PathsIn(const PrecomputedStart& plan, Key key,
+                                               std::size_t subflows);
   // The subflows that will have ended, and the fingerprint of the remaining paths.
   struct Remainder {
     std::vector<SubflowId> ending;
@@ -181,9 +182,9 @@ class StartPredictor {
   // the one planned least recently before others, because each start makes the plans of all others
   // outdated. Then come the others by time, and sets without a known time by job.
   std::vector<Wanted> WantedPlans();
-  Plan Make(Job& job, SetId set, const Remainder& remainder, bool assumes_ends);
+  PrecomputedStart Make(Job& job, SetId set, const Remainder& remainder, bool assumes_ends);
   bool PlanFor(Job& job, const CycleLearner::Next& next);
-  void RequestPorts(Job& job, Plan& plan);
+  void RequestPorts(Job& job, PrecomputedStart& plan);
   // The flow's share of the most loaded link of each path: a lower bound of its water-filling rate.
   double PlannedRate(const Flow& flow);
 
@@ -195,7 +196,7 @@ class StartPredictor {
   std::vector<Known> known_;  // by slot
   EndEstimator ends_;
   std::uint64_t made_ = 0;  // number of plans made
-  Plan* found_ = nullptr;
+  PrecomputedStart* found_ = nullptr;
   Key found_key_;
   bool ports_changed_ = false;
   TimePoint now_{};

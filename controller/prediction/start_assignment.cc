@@ -7,36 +7,38 @@
 
 namespace espalier::controller {
 
-StartAssignment PlanStarts(OnlineAssigner& live, std::span<const PredictedStart> starts,
-                           std::span<const SubflowId> ending,
-                           const OnlineAssigner::Options& options) {
+StartAssignment AssignPredictedStarts(OnlineAssigner& assigner,
+                                      std::span<const PredictedStart> starts,
+                                      std::span<const SubflowId> ending,
+                                      const OnlineAssigner::Options& options) {
   std::vector<std::int32_t> ending_paths;
   for (const SubflowId subflow : ending) {
-    ending_paths.push_back(live.PathOf(subflow));
-    live.Place(subflow, kNoPath);
+    ending_paths.push_back(assigner.PathOf(subflow));
+    assigner.Place(subflow, kNoPath);
   }
   std::vector<SubflowId> subflows;
   for (const PredictedStart& start : starts) {
     for (std::uint32_t i = 0; i < start.subflows; ++i) {
-      subflows.push_back(live.Add(start.source, start.destination, kLoadUnit / start.subflows));
+      subflows.push_back(assigner.Add(start.source, start.destination, kLoadUnit / start.subflows));
     }
   }
   std::map<SubflowId, std::int32_t> original;  // paths of subflows that moved
-  for (const OnlineAssigner::Move& move : live.PlaceArrivals(subflows, options)) {
+  for (const OnlineAssigner::Move& move : assigner.PlaceArrivals(subflows, options)) {
     original.try_emplace(move.subflow, move.from);
   }
   StartAssignment plan;
   for (const SubflowId subflow : subflows) {
-    plan.paths.push_back(live.PathOf(subflow));
+    plan.paths.push_back(assigner.PathOf(subflow));
     original.erase(subflow);
   }
   for (const auto& [subflow, from] : original) {
-    if (live.PathOf(subflow) != from) plan.moves.push_back({subflow, from, live.PathOf(subflow)});
-    live.Place(subflow, from);
+    if (assigner.PathOf(subflow) != from)
+      plan.moves.push_back({subflow, from, assigner.PathOf(subflow)});
+    assigner.Place(subflow, from);
   }
   for (auto subflow = subflows.rbegin(); subflow != subflows.rend(); ++subflow)
-    live.Remove(*subflow);
-  for (std::size_t i = 0; i < ending.size(); ++i) live.Place(ending[i], ending_paths[i]);
+    assigner.Remove(*subflow);
+  for (std::size_t i = 0; i < ending.size(); ++i) assigner.Place(ending[i], ending_paths[i]);
   return plan;
 }
 

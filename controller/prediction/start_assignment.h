@@ -23,15 +23,16 @@ struct StartAssignment {
 
 // Returns the assignment that these starts would get on top of the present paths, or, with
 // `ending`, on top of those that remain when these subflows have ended. Places the starts by
-// OnlineAssigner and undoes everything: `live` has the same paths afterwards. The result is thus as
-// good as an assignment on arrival.
+// OnlineAssigner and undoes everything: `assigner` has the same paths afterwards. The result is
+// thus as good as an assignment on arrival.
 //
 // `options` are those of OnlineAssigner::PlaceArrivals; the predicted flows count as not in
 // progress. Complexity: twice that of placing the starts. Deterministic. Thread safety: as
 // OnlineAssigner.
-StartAssignment PlanStarts(OnlineAssigner& live, std::span<const PredictedStart> starts,
-                           std::span<const SubflowId> ending,
-                           const OnlineAssigner::Options& options);
+StartAssignment AssignPredictedStarts(OnlineAssigner& assigner,
+                                      std::span<const PredictedStart> starts,
+                                      std::span<const SubflowId> ending,
+                                      const OnlineAssigner::Options& options);
 
 // A 64-bit hash of one subflow on a path. Except for collisions, the sum over all subflows tells
 // whether a fabric has the same paths as when a plan was made, in whatever order they came.

@@ -36,7 +36,7 @@ void EdgeReservations::CheckInvariants() const {
   for (const auto& [name, edge] : edges_) {
     ESPALIER_CHECK(!flow_paths_.OwnerOf(edge.subflow).slot, "edge subflow {} belongs to a flow",
                    edge.subflow.value());
-    ESPALIER_CHECK(flow_paths_.live().PathOf(edge.subflow) == edge.path.value(),
+    ESPALIER_CHECK(flow_paths_.assigner().PathOf(edge.subflow) == edge.path.value(),
                    "edge {} has left its path", name.number.value());
     ESPALIER_CHECK(flow_paths_.ports().IsTaken(edge.key, edge.source_port), "port {} is free",
                    edge.source_port);
@@ -44,7 +44,7 @@ void EdgeReservations::CheckInvariants() const {
   std::size_t reserved = 0;
   for (std::uint32_t i = 0; i < flow_paths_.owner_count(); ++i) {
     const SubflowId subflow(i);
-    const bool is_placed = flow_paths_.live().PathOf(subflow) >= 0;
+    const bool is_placed = flow_paths_.assigner().PathOf(subflow) >= 0;
     reserved += is_placed && !flow_paths_.OwnerOf(subflow).slot ? 1 : 0;
   }
   ESPALIER_CHECK(reserved == edges_.size(), "{} edges have {} reservations", edges_.size(),

@@ -10,7 +10,7 @@ namespace espalier::controller {
 FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
     : view_(view),
       flows_(flows),
-      live_(view, [this](SubflowId subflow) { return BytesInFlight(subflow); }) {}
+      assigner_(view, [this](SubflowId subflow) { return BytesInFlight(subflow); }) {}
 
 std::int64_t FlowPaths::BytesInFlight(SubflowId subflow) const {
   const auto slot = owners_[subflow.Index()].owner.slot;
@@ -30,45 +30,45 @@ void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
   const std::uint32_t destination = *view_.LeafOf(flow.destination_leaf);
   const auto subflows = static_cast<std::uint32_t>(flow.subflows.size());
   const std::int64_t share = kLoadUnit / std::int64_t{subflows};
-  const SubflowId subflow = live_.Add(source, destination, share);
+  const SubflowId subflow = assigner_.Add(source, destination, share);
   NewEntry(subflow) = {{slot, index}, source, destination, subflows, share};
-  flow.subflows[index].subflow = subflow;
+  flow.subflows[index].id = subflow;
 }
 
 void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
-  Note(*subflow.subflow, live_.PathOf(*subflow.subflow), path);
-  live_.Place(*subflow.subflow, path);
+  Note(*subflow.id, assigner_.PathOf(*subflow.id), path);
+  assigner_.Place(*subflow.id, path);
 }
 
 void FlowPaths::Remove(Subflow& subflow) {
-  if (!subflow.subflow) return;
-  Unreserve(*subflow.subflow);
-  subflow.subflow.reset();
+  if (!subflow.id) return;
+  Unreserve(*subflow.id);
+  subflow.id.reset();
 }
 
 void FlowPaths::SetInProgress(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
-    if (!subflow.subflow) continue;
-    live_.Pin(*subflow.subflow, !flow.movable);
-    live_.SetInProgress(*subflow.subflow);
+    if (!subflow.id) continue;
+    assigner_.Pin(*subflow.id, !flow.movable);
+    assigner_.SetInProgress(*subflow.id);
   }
 }
 
 void FlowPaths::Hold(const Flow& flow, bool holds) {
   for (const Subflow& subflow : flow.subflows) {
-    if (subflow.subflow) live_.Pin(*subflow.subflow, holds || !flow.movable);
+    if (subflow.id) assigner_.Pin(*subflow.id, holds || !flow.movable);
   }
 }
 
 std::span<const FlowPaths::Move> FlowPaths::PlaceArrivals(std::span<const SubflowId> subflows,
                                                           const OnlineAssigner::Options& options) {
-  const auto moves = live_.PlaceArrivals(subflows, options);
+  const auto moves = assigner_.PlaceArrivals(subflows, options);
   for (const Move& move : moves) Note(move.subflow, move.from, move.to);
   return moves;
 }
 
 std::span<const FlowPaths::Move> FlowPaths::Rebalance(const OnlineAssigner::Options& options) {
-  const auto moves = live_.Rebalance(options);
+  const auto moves = assigner_.Rebalance(options);
   for (const Move& move : moves) Note(move.subflow, move.from, move.to);
   return moves;
 }
@@ -76,7 +76,7 @@ std::span<const FlowPaths::Move> FlowPaths::Rebalance(const OnlineAssigner::Opti
 void FlowPaths::Take(std::span<const Move> moves) {
   for (const Move& move : moves) {
     Note(move.subflow, move.from, move.to);
-    live_.Place(move.subflow, move.to);
+    assigner_.Place(move.subflow, move.to);
   }
 }
 
@@ -84,17 +84,17 @@ SubflowId FlowPaths::Reserve(fabric::NodeId source_leaf, fabric::NodeId destinat
                              std::int32_t path, std::int64_t load) {
   const std::uint32_t source = *view_.LeafOf(source_leaf);
   const std::uint32_t destination = *view_.LeafOf(destination_leaf);
-  const SubflowId subflow = live_.Add(source, destination, load);
+  const SubflowId subflow = assigner_.Add(source, destination, load);
   NewEntry(subflow) = {{}, source, destination, 1, load};
-  live_.Pin(subflow, true);
-  live_.Place(subflow, path);
+  assigner_.Pin(subflow, true);
+  assigner_.Place(subflow, path);
   Note(subflow, kNoPath, path);
   return subflow;
 }
 
 void FlowPaths::Unreserve(SubflowId subflow) {
-  Note(subflow, live_.PathOf(subflow), kNoPath);
-  live_.Remove(subflow);
+  Note(subflow, assigner_.PathOf(subflow), kNoPath);
+  assigner_.Remove(subflow);
 }
 
 void FlowPaths::Register(FlowSlot slot) { pairs_[flows_.At(slot).key].push_back(slot); }
@@ -124,11 +124,11 @@ void FlowPaths::Note(SubflowId subflow, std::int32_t from, std::int32_t to) {
 
 void FlowPaths::CheckInvariants() const {
   std::uint64_t fingerprint = 0;
-  std::vector<std::int64_t> loads(live_.Loads().size());
+  std::vector<std::int64_t> loads(assigner_.Loads().size());
   std::vector<std::uint32_t> hops;
   for (std::uint32_t number = 0; number < owners_.size(); ++number) {
     const SubflowId subflow(number);
-    const std::int32_t path = live_.PathOf(subflow);
+    const std::int32_t path = assigner_.PathOf(subflow);
     if (path < 0) continue;
     const Entry& entry = owners_[subflow.Index()];
     fingerprint += FingerprintOf(subflow, path);
@@ -144,13 +144,13 @@ void FlowPaths::CheckInvariants() const {
     ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "subflow {} belongs to a closed flow",
                    subflow.value());
     const Flow& flow = flows_.At(*entry.owner.slot);
-    ESPALIER_CHECK(entry.owner.index < flow.subflows.size() &&
-                       flow.subflows[entry.owner.index].subflow == subflow,
-                   "subflow {} is not recorded in its flow", subflow.value());
+    ESPALIER_CHECK(
+        entry.owner.index < flow.subflows.size() && flow.subflows[entry.owner.index].id == subflow,
+        "subflow {} is not recorded in its flow", subflow.value());
   }
   ESPALIER_CHECK(fingerprint == fingerprint_, "fingerprint {} is not the sum {}", fingerprint_,
                  fingerprint);
-  ESPALIER_CHECK(loads == live_.Loads(), "loads of links are not the sums of the shares");
+  ESPALIER_CHECK(loads == assigner_.Loads(), "loads of links are not the sums of the shares");
   for (const auto& [key, slots] : pairs_) {
     for (const FlowSlot slot : slots) {
       ESPALIER_CHECK(flows_.IsOpen(slot) && flows_.At(slot).key == key,

@@ -47,14 +47,15 @@ class FlowPaths {
   std::span<const Move> Rebalance(const OnlineAssigner::Options& options);
   // Applies precomputed moves.
   void Take(std::span<const Move> moves);
-  // Returns what these arrivals would be assigned (PlanStarts); leaves all paths as they are.
+  // Returns what these arrivals would be assigned (AssignPredictedStarts); leaves all paths as they
+  // are.
   StartAssignment TryStarts(std::span<const PredictedStart> starts,
                             std::span<const SubflowId> ending,
                             const OnlineAssigner::Options& options) {
-    return PlanStarts(live_, starts, ending, options);
+    return AssignPredictedStarts(assigner_, starts, ending, options);
   }
   // To be called after link states have changed in the view: OnlineAssigner::HandleLinkChange.
-  std::span<const SubflowId> HandleLinkChange() { return live_.HandleLinkChange(); }
+  std::span<const SubflowId> HandleLinkChange() { return assigner_.HandleLinkChange(); }
 
   // Reservations: load on a path that nothing moves and no agent reports, in 1 / kLoadUnit of a
   // flow.
@@ -86,10 +87,10 @@ class FlowPaths {
   FlowSlot FlowOf(SubflowId subflow) const { return *owners_[subflow.Index()].owner.slot; }
   std::size_t owner_count() const { return owners_.size(); }  // ids ever in use
   std::optional<fabric::PathIndex> PathOf(const Subflow& subflow) const {
-    if (!subflow.subflow || live_.PathOf(*subflow.subflow) < 0) return std::nullopt;
-    return fabric::PathIndex(live_.PathOf(*subflow.subflow));
+    if (!subflow.id || assigner_.PathOf(*subflow.id) < 0) return std::nullopt;
+    return fabric::PathIndex(assigner_.PathOf(*subflow.id));
   }
-  const OnlineAssigner& live() const { return live_; }
+  const OnlineAssigner& assigner() const { return assigner_; }
   // Grows whenever a subflow or reservation takes, changes or leaves its path.
   std::uint64_t changes() const { return changes_; }
   // Sum of PathFingerprint over all subflows and reservations that have a path.
@@ -116,7 +117,7 @@ class FlowPaths {
 
   FabricView& view_;
   FlowTable& flows_;
-  OnlineAssigner live_;
+  OnlineAssigner assigner_;
   std::vector<Entry> owners_;  // by SubflowId
   std::uint64_t changes_ = 0;
   std::uint64_t fingerprint_ = 0;

@@ -40,11 +40,11 @@ std::string_view DecisionOriginName(DecisionOrigin origin);  // "REACTIVE", ...
 
 // One of the paths of a flow: a flow that is split over k queue pairs has k, each with a port.
 struct Subflow {
-  std::optional<SubflowId> subflow;  // identifies the decided path in FlowPaths; none: no path
-  std::uint16_t port = 0;            // as pushed to the agent; 0: none
-  fabric::PathIndex port_path;       // the path that the port takes, which may still be an old one
-  bool urgent = false;               // the path that its port takes has died
-  bool adopting = false;             // the path of its port, which others chose, is being found
+  std::optional<SubflowId> id;  // identifies the decided path in FlowPaths; none: no path
+  std::uint16_t port = 0;       // as pushed to the agent; 0: none
+  fabric::PathIndex port_path;  // the path that the port takes, which may still be an old one
+  bool urgent = false;          // the path that its port takes has died
+  bool adopting = false;        // the path of its port, which others chose, is being found
 };
 
 // A flow as its agent reported it. Only FlowIntake writes it, when the flow is opened.

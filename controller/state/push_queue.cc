@@ -16,7 +16,7 @@ void PushQueue::MarkFlow(FlowSlot slot) {
   agents_.insert(flow.agent);
 }
 
-void PushQueue::MarkPlan(AgentId id, const RankOfJob& rank) {
+void PushQueue::MarkRankPlan(AgentId id, const RankOfJob& rank) {
   Of(id).plans.insert(rank);
   agents_.insert(id);
 }

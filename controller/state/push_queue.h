@@ -23,7 +23,7 @@ class PushQueue {
   // The decision for the flow has changed.
   void MarkFlow(FlowSlot slot);
   // The plan of a rank on the agent's host is new, changed or ended.
-  void MarkPlan(AgentId id, const RankOfJob& rank);
+  void MarkRankPlan(AgentId id, const RankOfJob& rank);
   // The agent needs a full push, because its state is unknown.
   void MarkAll(AgentId id);
 

@@ -53,7 +53,7 @@ struct State {
   AgentRegistry agents;
   PushQueue pushes;
   EventHistory history;
-  PushLog plans;
+  PushLog push_log;
   std::uint64_t epoch = 0;             // of this controller
   std::uint64_t revision = 0;          // of the intents
   JobKey job_secret = JobKey::Draw();  // the stored secret from which jobs' keys are derived

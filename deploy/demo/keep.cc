@@ -53,7 +53,7 @@ class EndSignals {
 
 Result<void> KeepRunning(const lab::Lab& lab, const LabDaemons& daemons,
                          const std::string& folder) {
-  auto round = MakePermutation(lab.plan());
+  auto round = MakePermutation(lab.layout());
   if (!round) return Propagate(round);
   bool is_first = false;
   for (traffic::SingleFlow& flow : round->workload.flows) {

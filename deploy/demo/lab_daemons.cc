@@ -47,7 +47,7 @@ Result<void> MakeKeys(const lab::Lab& lab, const std::string& folder) {
   Result<void> made = keys->MakeController(now);
   if (!made && made.error().code != ErrorCode::kAlreadyExists) return made;
   std::vector<std::string> names;
-  for (int host = 0; host < lab.plan().HostCount(); ++host) {
+  for (int host = 0; host < lab.layout().HostCount(); ++host) {
     const std::string name = fmt::format("h{}", host);
     if (!keys->ring().HasGoodKey(name, now)) names.push_back(name);
   }
@@ -83,7 +83,7 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                             kControllerPort, folder, folder, folder, controller_fields));
   if (started) started = MakeKeys(lab, folder + "/keys");
   if (!started) return Propagate(started);
-  for (int host = 0; host < lab.plan().HostCount(); ++host) {
+  for (int host = 0; host < lab.layout().HostCount(); ++host) {
     started = daemons.StartAgent(host);
     if (!started) return Propagate(started);
   }
@@ -150,7 +150,7 @@ Result<void> LabDaemons::StartController() {
       StartProgram(lab::kControllerNode, "espalier-controller", "controller");
   if (!controller) return Propagate(controller);
   controller_ = std::move(*controller);
-  return AwaitAgents(lab_->plan().HostCount());
+  return AwaitAgents(lab_->layout().HostCount());
 }
 
 Result<void> LabDaemons::AwaitAgents(int count) const {

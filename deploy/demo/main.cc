@@ -65,7 +65,7 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
                                 .seed = static_cast<std::uint64_t>(seed),
                                 .die_with_caller = true});
     if (!lab) return Propagate(lab);
-    auto experiments = MakeExperiments(lab->plan());
+    auto experiments = MakeExperiments(lab->layout());
     if (!experiments) return Propagate(experiments);
     Result<void> ran = RunSeed(*lab, *experiments, seed, nullptr, runs, report);
     if (!ran) return Propagate(ran);

@@ -38,7 +38,7 @@ std::string AddressOf(const lab::Lab& lab, int host) {
 
 Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
                                             const RanksOptions& options) {
-  const int hosts = lab.plan().HostCount();
+  const int hosts = lab.layout().HostCount();
   // The key by which ranks without a plan recognise each other.
   const std::string key = JobKey::Draw().ToText();
   std::vector<RankProcess> ranks;
@@ -143,7 +143,7 @@ Result<void> StartTreeJob(const LabDaemons& daemons, const lab::Lab& lab, const 
   body.BeginObject();
   body.Key("name").String(name);
   body.Key("ranks").BeginArray();
-  for (int host = 0; host < lab.plan().HostCount(); ++host) body.String(fmt::format("h{}", host));
+  for (int host = 0; host < lab.layout().HostCount(); ++host) body.String(fmt::format("h{}", host));
   body.EndArray();
   body.Key("bytes").Integer(bytes);
   body.Key("offload").Bool(offload);

@@ -82,7 +82,7 @@ Result<void> AddSpine(const Lab& lab, const std::string& spine, std::vector<Flow
 
 Result<std::vector<FlowCount>> ReadFlowCounts(const Lab& lab) {
   std::vector<FlowCount> counts;
-  for (const LabNode& node : lab.plan().nodes()) {
+  for (const LabNode& node : lab.layout().nodes()) {
     if (node.role != Role::kSpine) continue;
     if (Result<void> added = AddSpine(lab, node.name, counts); !added) return Propagate(added);
   }
@@ -96,7 +96,7 @@ Result<std::vector<InterfaceCount>> ReadInterfaceCounts(const Lab& lab) {
     links[{lab.topology().node(link.b).id, link.b_port}] = link.id;
   }
   std::vector<InterfaceCount> counts;
-  for (const LabNode& node : lab.plan().nodes()) {
+  for (const LabNode& node : lab.layout().nodes()) {
     if (node.role == Role::kHost) continue;
     Result<std::string> text = lab.Run(node.name, {"cat", "/proc/self/net/dev"});
     if (!text) return Propagate(text);

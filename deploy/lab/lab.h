@@ -34,7 +34,7 @@ class Lab {
   static Result<void> Stop(const std::string& name);
 
   const LabRecord& record() const { return record_; }
-  const LabLayout& plan() const { return layout_; }
+  const LabLayout& layout() const { return layout_; }
   const fabric::Topology& topology() const { return topology_; }
   const std::string& topology_file() const { return topology_file_; }
 

@@ -31,7 +31,7 @@ Result<LinkInterfaces> FindInterfaces(const Lab& lab, const std::string& link) {
                           {topology.node(found.b).id, found.b_port}};
   }
   if (link.rfind(kManagementPrefix, 0) == 0) {
-    const LabNode* host = lab.plan().FindNode(link.substr(sizeof(kManagementPrefix) - 1));
+    const LabNode* host = lab.layout().FindNode(link.substr(sizeof(kManagementPrefix) - 1));
     if (host != nullptr && host->role == Role::kHost) {
       return LinkInterfaces{{host->name, "mgmt0"}, {kControllerNode, link}};
     }
@@ -93,12 +93,12 @@ Result<void> WaitForState(const Lab& lab, const Interface& interface, bool up) {
 // Restores routes: setting a link down deletes those without another next hop, and setting it up
 // does not bring them back.
 Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
-  const LabNode* found = lab.plan().FindNode(node);
+  const LabNode* found = lab.layout().FindNode(node);
   if (found == nullptr) return {};  // the controller's end has a connected route only
   Result<std::vector<std::string>> down = DownInterfaces(lab, node);
   if (!down) return Propagate(down);
-  const std::string script = found->role == Role::kHost ? lab.plan().HostRouteScript(*found)
-                                                        : lab.plan().RouteScript(*found, *down);
+  const std::string script = found->role == Role::kHost ? lab.layout().HostRouteScript(*found)
+                                                        : lab.layout().RouteScript(*found, *down);
   const Result<std::string> done = lab.Run(node, {"ip", "-batch", "-"}, script);
   if (!done) return tl::unexpected(done.error());
   return {};
@@ -147,7 +147,7 @@ Result<std::vector<std::string>> FailedLinks(const Lab& lab) {
     return {};
   };
   if (Result<void> loaded = load(kControllerNode); !loaded) return Propagate(loaded);
-  for (const LabNode& node : lab.plan().nodes()) {
+  for (const LabNode& node : lab.layout().nodes()) {
     if (Result<void> loaded = load(node.name); !loaded) return Propagate(loaded);
   }
   const auto is_down = [&](const std::string& node, const std::string& name) {
@@ -161,7 +161,7 @@ Result<std::vector<std::string>> FailedLinks(const Lab& lab) {
       failed.push_back(link.id);
     }
   }
-  for (const LabNode& node : lab.plan().nodes()) {
+  for (const LabNode& node : lab.layout().nodes()) {
     const std::string link = kManagementPrefix + node.name;
     if (node.role == Role::kHost &&
         (is_down(node.name, "mgmt0") || is_down(kControllerNode, link))) {

@@ -102,7 +102,7 @@ struct Run {
 };
 
 std::string FormatResult(const VerifiedSchedule& made) {
-  const Forest& forest = made.plan.forests[0];
+  const Forest& forest = made.schedule.forests[0];
   const FallbackCounters& fallbacks = forest.fallbacks;
   return fmt::format("{:>4} {:>7.2f} {:>4} {:>7} {}/{}/{}/{}", made.findings.heights.max,
                      made.findings.heights.mean, forest.unroutable_edges, forest.classes.size(),
@@ -124,7 +124,7 @@ std::optional<Run> MakeOnce(const fabric::Topology& topology, const Settings& se
     fmt::print("{}\n", made.error().message);
     return std::nullopt;
   }
-  const Forest& forest = made->plan.forests[0];
+  const Forest& forest = made->schedule.forests[0];
   return Run{
       took,
       fmt::format("{:>5} {:<12} {:>2}", forest.rank_count, MethodName(forest.method), threads),

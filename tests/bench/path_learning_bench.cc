@@ -117,7 +117,7 @@ Result<void> Run(const Arguments& arguments) {
   auto command = lab->MakeCommand(lab::kControllerNode, {self, "--announce", lab->topology_file()});
   if (!command) return Propagate(command);
 
-  const int hosts = lab->plan().HostCount();
+  const int hosts = lab->layout().HostCount();
   const std::int64_t pairs = std::int64_t{hosts} * (hosts - arguments.hosts_per_leaf);
   const auto start = std::chrono::steady_clock::now();
   auto announcer = ChildProcess::Start(*command);

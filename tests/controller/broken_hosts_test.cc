@@ -168,7 +168,7 @@ TEST(LyingHost, InventedJobsDisplaceOnlyItsOwn) {
   EXPECT_LE(scene.predictor().Jobs().size(), 1 + JobNames::kMaxIdle);
   // The push log has the names that the jobs had then.
   std::set<std::string> named;
-  for (const PushedPath& entry : scene.state().plans.entries()) named.insert(*entry.job);
+  for (const PushedPath& entry : scene.state().push_log.entries()) named.insert(*entry.job);
   EXPECT_GT(named.size(), 3'000U);
 }
 
@@ -366,7 +366,7 @@ class Chaos {
     state.flow_paths.CheckInvariants();
     for (std::size_t link = 0; link < loads.size(); ++link) {
       if (!state.view.IsSwitchLink(static_cast<std::uint32_t>(link))) continue;
-      EXPECT_EQ(state.flow_paths.live().LoadOf(link), loads[link]) << link;
+      EXPECT_EQ(state.flow_paths.assigner().LoadOf(link), loads[link]) << link;
     }
     CheckLimits();
   }

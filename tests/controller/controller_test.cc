@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/fabric/ecmp_hash.h"
 #include "tests/controller/four_flows.h"
 
@@ -30,7 +32,7 @@ TEST(Controller, KeepsFlowsApart) {
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, AssignsABurstOfAThousandStartsOnce) {
@@ -59,7 +61,7 @@ TEST(Controller, LeavesFlowsInProgressOnTheirPaths) {
   cluster.Settle();
   EXPECT_EQ(cluster.host(3).ports, before);
   EXPECT_EQ(cluster.AppliedSpine(0, 2, 8), 0);
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), (Load{1, 1}));
 }
 
 TEST(Controller, RefusesInvalidOperatorCommands) {
@@ -109,15 +111,29 @@ TEST(Controller, MovesNothingWhenTheIntentCannotBeSaved) {
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
 }
 
+TEST(Controller, ReportsThatStoredIntentsBelongToAnotherTopology) {
+  Cluster cluster(kFourLeaves);
+  ASSERT_TRUE(cluster.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
+  const auto count = [&] {
+    const auto events = cluster.state().history.Since(0, 1'000);
+    return std::ranges::count(events, "topology_differs", &HistoryEvent::kind);
+  };
+  cluster.RestartController();
+  EXPECT_EQ(count(), 0);
+  cluster.disk.sets.at(cluster.disk.revision).second.name = "other";
+  cluster.RestartController();
+  EXPECT_EQ(count(), 1);
+}
+
 TEST(Controller, RecomputesAllFlowsOnRequest) {
   Cluster cluster(kFourLeaves);
   cluster.ConnectAll();
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kFail).has_value());
   OpenFourFlows(cluster);
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{2, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), (Load{2, 1}));
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kRestore).has_value());
   cluster.Settle();
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{2, 1}));  // live flows stay
+  EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), (Load{2, 1}));  // live flows stay
   EXPECT_GT(cluster.Recompute()->moves.size(), 0U);
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
@@ -376,7 +392,7 @@ TEST(Controller, LeavesFlowsOfALeafThatIsGoneOnEcmp) {
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{-1}));
   EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kUnroutable);
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{0, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), (Load{0, 1}));
   ASSERT_TRUE(cluster.ChangeNode("leaf1", IntentAction::kRestore).has_value());
   cluster.Settle();
   EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));

@@ -81,7 +81,7 @@ TEST_F(TurnsTest, IsLateIfATurnBeginsLongAfterItsRequest) {
   turns_.Request();
   loop_.RunAfter(1ms);
   EXPECT_FALSE(turns_.is_late());
-  EXPECT_EQ(Told(), (std::vector<std::string>{"controller_late", "controller_in_time"}));
+  EXPECT_EQ(Told(), (std::vector<std::string>{"controller_late", "controller_on_time"}));
   EXPECT_TRUE(Counts("espalier_controller_late_turns_total 2")) << metrics_.Text();
 }
 

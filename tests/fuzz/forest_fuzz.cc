@@ -141,7 +141,7 @@ std::optional<TreeSchedule> CheckPlan(const Topology& topology, const ScheduleOp
     ESPALIER_CHECK(made.error().code != ErrorCode::kUnavailable, "{}", made.error().message);
     return std::nullopt;
   }
-  const TreeSchedule& plan = made->plan;
+  const TreeSchedule& plan = made->schedule;
   ESPALIER_CHECK(plan.bound_inverse_rate <= plan.inverse_rate);
   const bool free = options.trees_per_weight == 0 && options.max_trees_per_weight == 0 &&
                     options.problem.available.empty();
@@ -150,7 +150,7 @@ std::optional<TreeSchedule> CheckPlan(const Topology& topology, const ScheduleOp
   const auto& reuse = made->reuse;
   ESPALIER_CHECK(0 <= reuse.rerouted && reuse.rerouted <= reuse.kept && reuse.kept <= reuse.all,
                  "{} {} {}", reuse.rerouted, reuse.kept, reuse.all);
-  return std::move(made->plan);
+  return std::move(made->schedule);
 }
 
 }  // namespace

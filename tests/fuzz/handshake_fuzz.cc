@@ -35,12 +35,12 @@ void TryHandshake(std::string_view said, bool is_keyed) {
   const auto is_expected = [](const Hello& hello) { return hello.to == 0 && hello.from == 1; };
   if (said.size() % 2 == 0) {
     HandshakeServer answer{UniqueFd(ends[1])};
-    const Progress progress = answer.Move(key, is_expected);
+    const Progress progress = answer.Advance(key, is_expected);
     ESPALIER_CHECK(progress != Progress::kDone || !is_keyed);
     ESPALIER_CHECK(!answer.knows_group() || is_expected(answer.hello()));
   } else {
     HandshakeClient call{UniqueFd(ends[1]), Hello{.from = 1}, key};
-    ESPALIER_CHECK(call.Move() != Progress::kDone || !is_keyed);
+    ESPALIER_CHECK(call.Advance() != Progress::kDone || !is_keyed);
   }
 }
 

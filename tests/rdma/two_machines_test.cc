@@ -70,10 +70,11 @@ class Machine {
   // Runs a shell command there and returns its output, with the exit code on the last line; empty
   // if the machine does not listen yet.
   std::string Run(const std::string& words) const {
-    const auto answer = lab_.Run(lab::kControllerNode,
-                                 {"busybox", "nc", "-w", "20", lab_.plan().ManagementAddress(host_),
-                                  std::to_string(kShellPort)},
-                                 words + "\necho $?\nexit\n");
+    const auto answer =
+        lab_.Run(lab::kControllerNode,
+                 {"busybox", "nc", "-w", "20", lab_.layout().ManagementAddress(host_),
+                  std::to_string(kShellPort)},
+                 words + "\necho $?\nexit\n");
     return answer.value_or("");
   }
   // Starts a program there in the background, with its output in /run/<name>.log.
@@ -116,7 +117,7 @@ class Counts {
   }
 
  private:
-  IpAddress AddressOf(int host) const { return *IpAddress::Parse(lab_.plan().HostAddress(host)); }
+  IpAddress AddressOf(int host) const { return *IpAddress::Parse(lab_.layout().HostAddress(host)); }
   std::vector<lab::FlowCount> Read() const {
     auto counts = lab::ReadFlowCounts(lab_);
     EXPECT_TRUE(counts.has_value());
@@ -144,7 +145,7 @@ class Stream {
     to_.Start(name_, words);
     Await("it listens",
           [&] { return to_.Run(fmt::format("ss -Hltn sport = :{} | grep -q .", port_)) == "0\n"; });
-    from_.Start(name_, fmt::format("{} {}", words, lab.plan().ManagementAddress(kTo)));
+    from_.Start(name_, fmt::format("{} {}", words, lab.layout().ManagementAddress(kTo)));
   }
   ~Stream() {
     from_.End(name_);
@@ -187,7 +188,7 @@ class RdmaMachines : public testing::Test {
         the_lab().Run(lab::kControllerNode, {"sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"}));
     const auto way_to = [&](int host) {
       return fmt::format("ip route add {} via {} dev mgmt0",
-                         the_lab().plan().ManagementAddress(host),
+                         the_lab().layout().ManagementAddress(host),
                          lab::LabLayout::ControllerAddress());
     };
     ASSERT_EQ(from_->Run(way_to(kTo)), "0\n");
@@ -215,7 +216,7 @@ class RdmaMachines : public testing::Test {
                       the_lab().topology_file(), lab::LabLayout::ControllerAddress(),
                       File("store.db"), File("api.sock")));
     StartHere(lab::kControllerNode, "espalier-controller", "controller");
-    for (int host = 0; host < the_lab().plan().HostCount(); ++host) {
+    for (int host = 0; host < the_lab().layout().HostCount(); ++host) {
       const std::string name = fmt::format("h{}", host);
       Write(name + ".conf",
             fmt::format("name: \"{0}\"\ncontroller: \"tcp://{1}:7400\"\nnic: \"eth0\"\n"

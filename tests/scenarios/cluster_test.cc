@@ -187,7 +187,7 @@ TEST(Cluster, EveryPathOfEverySplitFlowIsKeptOverARestart) {
   EXPECT_EQ(AllPorts(cluster, flows), ports);
   cluster.world().RunFor(10s);
   EXPECT_EQ(AllPorts(cluster, flows), ports);
-  EXPECT_EQ(cluster.controller().state().flow_paths.live().MaxLoad(), (controller::Load{1, 1}));
+  EXPECT_EQ(cluster.controller().state().flow_paths.assigner().MaxLoad(), (controller::Load{1, 1}));
 }
 
 // Half of a flow continues, and only the other half leaves its path, without a controller.

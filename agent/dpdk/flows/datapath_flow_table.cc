@@ -51,7 +51,7 @@ std::optional<std::uint32_t> DatapathFlowTable::Add(const FlowKey& key, FlowKind
   line.bytes.store(0, kRelaxed);
   line.packets.store(0, kRelaxed);
   line.next.store(std::uint64_t{key.qpn()} << 32 | psn, kRelaxed);
-  line.expectation.store(0, kRelaxed);
+  line.prediction.store(0, kRelaxed);
   FlowDetails& details = details_[slot + 1];
   details.key = key;
   details.own_port.store(Swap16(own_port), kRelaxed);

@@ -34,7 +34,7 @@ struct alignas(64) FlowLine {
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint32_t> packets{0};  // wraps around
   // The claiming core's number + 1, and the port for which icrc_difference holds. 0: not claimed.
-  std::atomic<std::uint32_t> expectation{0};
+  std::atomic<std::uint32_t> prediction{0};
   std::uint32_t icrc_difference = 0;   // change of the ICRC by the change of port; 0: no change
   std::atomic<std::uint16_t> port{0};  // chosen port in network order; 0: it keeps its own
   std::uint16_t udp_bytes = 0;

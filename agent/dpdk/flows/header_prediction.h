@@ -84,7 +84,7 @@ struct Candidate {
   return {.udp = nullptr, .end = end, .is_v4 = true};
 }
 
-// The core's part of FlowLine::expectation.
+// The core's part of FlowLine::prediction.
 inline std::uint32_t ClaimOf(std::size_t core) {
   return static_cast<std::uint32_t>(core + 1) << 16;
 }
@@ -105,7 +105,7 @@ inline HeaderWord LoadIp(const Candidate& packet) {
 [[gnu::always_inline]] inline bool IsExpected(const FlowLine& line, const Candidate& packet,
                                               std::uint32_t claim, std::uint16_t port) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  if ((claim | port) != line.expectation.load(kRelaxed)) return false;
+  if ((claim | port) != line.prediction.load(kRelaxed)) return false;
   const std::uint8_t* const udp = packet.udp;
   SameBytes same = Compare(LoadHeader(udp - 2) & kUdpMask, line.udp);
   if (packet.is_v4) [[likely]] {
@@ -139,7 +139,7 @@ inline bool ExpectAlike(FlowLine& line, const Candidate& packet, std::uint32_t c
   constexpr HeaderWord kIpv4Same = {0xFFFF'FFFF'FFFF'0000, 0xFFFF'FFFF'FFFF'FFFF};
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const std::uint8_t* const udp = packet.udp;
-  if ((claim | port) != line.expectation.load(kRelaxed) ||
+  if ((claim | port) != line.prediction.load(kRelaxed) ||
       QueuePairAndPsn(udp) != line.next.load(kRelaxed)) {
     return false;
   }
@@ -167,11 +167,11 @@ inline void Expect(FlowLine& line, const RocePacket& packet, std::uint32_t claim
   const bool is_plain = packet.udp - packet.ip == (packet.is_v4 ? 20 : 40);
   // A SEND of one packet may be a probe, so it is never predicted.
   if (!is_plain || Load16(packet.udp + 6) != 0 || packet.opcode() == kSendOnly) return;
-  std::uint32_t seen = line.expectation.load(std::memory_order_relaxed);
-  if (seen == 0 && line.expectation.compare_exchange_strong(seen, claim)) seen = claim;
+  std::uint32_t seen = line.prediction.load(std::memory_order_relaxed);
+  if (seen == 0 && line.prediction.compare_exchange_strong(seen, claim)) seen = claim;
   if ((seen & 0xFFFF'0000) != claim) return;
   ExpectLike(line, {.udp = packet.udp, .end = nullptr, .is_v4 = packet.is_v4}, port, patch);
-  line.expectation.store(claim | port, std::memory_order_relaxed);
+  line.prediction.store(claim | port, std::memory_order_relaxed);
 }
 
 }  // namespace espalier::dpdk

@@ -126,7 +126,7 @@ class Planner {
     if (auto fits = CheckMemory(*problem); !fits) return Propagate(fits);
 
     VerifiedSchedule made;
-    TreeSchedule& schedule = made.plan;
+    TreeSchedule& schedule = made.schedule;
     schedule.collective = options_.collective;
     schedule.on_share = !problem_options->available.empty();
     schedule.weights = problem->weight;

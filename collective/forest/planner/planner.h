@@ -38,7 +38,7 @@ struct ScheduleOptions {
 };
 
 struct VerifiedSchedule {
-  TreeSchedule plan;
+  TreeSchedule schedule;
   Findings findings;  // of the verifier, which has accepted the schedule
   // How much of the previous schedule was kept, if there is one. kept = 0: the forest is new.
   Reuse reuse;

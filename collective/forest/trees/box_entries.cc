@@ -12,14 +12,15 @@
 namespace espalier::forest {
 namespace {
 
-using Edge = PortTrees::Edge;
+using Edge = TreeTable::Edge;
 
 class BoxEntries {
  public:
-  BoxEntries(const Problem& problem, const Boxes& boxes, const SenderPorts& ports, PortTrees& trees)
+  BoxEntries(const Problem& problem, const Boxes& boxes, const HalfRoutes& half_routes,
+             TreeTable& trees)
       : problem_(problem),
         boxes_(boxes),
-        ports_(ports),
+        half_routes_(half_routes),
         trees_(trees),
         load_(trees.RankCount(), 0) {}
 
@@ -47,8 +48,8 @@ class BoxEntries {
   }
 
   // Returns the switch of the box by which an edge reaches its rank; -1 if there is none.
-  std::int32_t LastSwitch(const SenderPort& in) const {
-    const std::span<const std::int32_t> hops = ports_.Hops(in);
+  std::int32_t LastSwitch(const HalfRoute& in) const {
+    const std::span<const std::int32_t> hops = half_routes_.Hops(in);
     if (hops.empty()) return -1;
     const std::int32_t tail = problem_.arcs[static_cast<std::size_t>(hops.back())].tail;
     return boxes_.box_of[static_cast<std::size_t>(tail)] == box_ ? tail : -1;
@@ -57,21 +58,21 @@ class BoxEntries {
   // Makes a tree enter a rack once, at the rank whose turn it is. Returns false if that is
   // impossible.
   bool EnterOnce(std::uint32_t tree, std::span<const Rank> ranks) {
-    const SenderPort first = trees_.InOf({tree, entries_.front()});
+    const HalfRoute first = trees_.InOf({tree, entries_.front()});
     const std::int32_t leaf = LastSwitch(first);
-    if (leaf < 0 || ports_.Senders(leaf).size() < 2) return false;
+    if (leaf < 0 || half_routes_.Senders(leaf).size() < 2) return false;
     const auto enters_by_leaf = [&](Rank rank) {
-      return LastSwitch(trees_.InOf({tree, rank})) == leaf && ports_.FindIn(rank, leaf);
+      return LastSwitch(trees_.InOf({tree, rank})) == leaf && half_routes_.FindIn(rank, leaf);
     };
     if (!std::all_of(entries_.begin(), entries_.end(), enters_by_leaf)) return false;
     Rank best = kNoRank;
     for (const Rank rank : ranks) {
       if (best != kNoRank && load_[rank] >= load_[best]) continue;
-      if (enters_by_leaf(rank) && ports_.FindIn(rank, first.hub)) best = rank;
+      if (enters_by_leaf(rank) && half_routes_.FindIn(rank, first.hub)) best = rank;
     }
     if (best == kNoRank) return false;
-    for (const Rank rank : entries_) trees_.SetIn({tree, rank}, *ports_.FindIn(rank, leaf));
-    trees_.SetIn({tree, best}, *ports_.FindIn(best, first.hub));
+    for (const Rank rank : entries_) trees_.SetIn({tree, rank}, *half_routes_.FindIn(rank, leaf));
+    trees_.SetIn({tree, best}, *half_routes_.FindIn(best, first.hub));
     load_[best] += trees_.CountOf(tree);
     return true;
   }
@@ -79,7 +80,7 @@ class BoxEntries {
   // Returns whether trees can go from their root directly to the switch. True if the root cannot
   // reach the fabric directly at all.
   bool RootReaches(std::uint32_t tree, std::int32_t hub) const {
-    return ports_.FindOut(trees_.RootOf(tree), hub).has_value();
+    return half_routes_.FindOut(trees_.RootOf(tree), hub).has_value();
   }
 
   // Lets trees exchange their entries if they enter over a switch that their roots do not reach.
@@ -118,13 +119,13 @@ class BoxEntries {
   std::optional<std::uint16_t> InsteadOf(const Edge& edge, Rank entry) const {
     if (edge.child == entry) return std::nullopt;
     const std::int32_t hub = trees_.InOf({edge.tree, entry}).hub;
-    return ports_.FindIn(edge.child, problem_.IsRank(hub) ? edge.child : hub);
+    return half_routes_.FindIn(edge.child, problem_.IsRank(hub) ? edge.child : hub);
   }
 
   const Problem& problem_;
   const Boxes& boxes_;
-  const SenderPorts& ports_;
-  PortTrees& trees_;
+  const HalfRoutes& half_routes_;
+  TreeTable& trees_;
   std::vector<std::int64_t> load_;  // by rank: trees that enter a rack there
   std::int32_t box_ = 0;
   std::vector<Rank> entries_;  // entries of one tree
@@ -133,9 +134,9 @@ class BoxEntries {
 
 }  // namespace
 
-void AlignEntries(const Problem& problem, const Boxes& boxes, const SenderPorts& ports,
-                  PortTrees& trees) {
-  BoxEntries entries(problem, boxes, ports, trees);
+void AlignEntries(const Problem& problem, const Boxes& boxes, const HalfRoutes& half_routes,
+                  TreeTable& trees) {
+  BoxEntries entries(problem, boxes, half_routes, trees);
   for (std::size_t b = 0; b < boxes.ranks.size(); ++b) entries.Align(static_cast<std::int32_t>(b));
 }
 

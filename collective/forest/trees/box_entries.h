@@ -2,8 +2,8 @@
 
 #include "collective/forest/model/problem.h"
 #include "collective/forest/problem/boxes.h"
-#include "collective/forest/trees/port_trees.h"
-#include "collective/forest/trees/sender_ports.h"
+#include "collective/forest/trees/half_routes.h"
+#include "collective/forest/trees/tree_table.h"
 
 namespace espalier::forest {
 
@@ -15,7 +15,7 @@ namespace espalier::forest {
 // have their own links to the fabric, two trees can exchange the ranks at which they enter. They do
 // so if their roots then reach the switches (the rail) over which their trees enter.
 // Complexity: O(trees * ranks).
-void AlignEntries(const Problem& problem, const Boxes& boxes, const SenderPorts& ports,
-                  PortTrees& trees);
+void AlignEntries(const Problem& problem, const Boxes& boxes, const HalfRoutes& half_routes,
+                  TreeTable& trees);
 
 }  // namespace espalier::forest

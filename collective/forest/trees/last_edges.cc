@@ -16,8 +16,8 @@ constexpr std::size_t kDirectEdges = 32;   // edges tried in all of these trees 
 
 }  // namespace
 
-LastEdges::LastEdges(const SenderPorts& ports, PortTrees& trees)
-    : ports_(ports),
+LastEdges::LastEdges(const HalfRoutes& half_routes, TreeTable& trees)
+    : half_routes_(half_routes),
       trees_(trees),
       max_trees_(2 * trees.TreeCountOf()),
       first_tree_(trees.RankCount() + 1, 0),
@@ -68,7 +68,7 @@ std::int64_t LastEdges::MostRoom(const Edge& edge) {
   std::int64_t most = 0;
   for (const Rank rank : RoomySenders(edge)) {
     if (const auto candidate = FindCandidate(edge, rank)) {
-      most = std::max(most, trees_.RoomOf(ports_.Out(rank, candidate->sender.out)));
+      most = std::max(most, trees_.RoomOf(half_routes_.Out(rank, candidate->sender.out)));
     }
   }
   return most;
@@ -78,9 +78,9 @@ void LastEdges::ListRoomy() {
   roomy_.clear();
   for (std::size_t r = 0; r < trees_.RankCount(); ++r) {
     const auto rank = static_cast<Rank>(r);
-    const std::span<const SenderPort> ports = ports_.Out(rank);
-    if (std::any_of(ports.begin(), ports.end(),
-                    [this](const SenderPort& port) { return trees_.RoomOf(port) > 0; })) {
+    const std::span<const HalfRoute> half_routes = half_routes_.Out(rank);
+    if (std::any_of(half_routes.begin(), half_routes.end(),
+                    [this](const HalfRoute& half) { return trees_.RoomOf(half) > 0; })) {
       roomy_.push_back(rank);
     }
   }
@@ -89,7 +89,7 @@ void LastEdges::ListRoomy() {
 bool LastEdges::Place(const Edge& edge, int more_moves) {
   if (PlaceInRoom(edge)) return true;
   if (more_moves == 0) return false;
-  const std::span<const Rank> senders = ports_.Senders(trees_.InOf(edge).hub);
+  const std::span<const Rank> senders = half_routes_.Senders(trees_.InOf(edge).hub);
   std::vector<Candidate> candidates;
   const std::size_t turn = turn_++;
   for (std::size_t i = 0; i < senders.size() && candidates.size() < kSenders; ++i) {
@@ -105,7 +105,7 @@ bool LastEdges::Place(const Edge& edge, int more_moves) {
 
 // Returns ranks that reach the edge's hub and are likely to have room.
 std::span<const Rank> LastEdges::RoomySenders(const Edge& edge) const {
-  const std::span<const Rank> senders = ports_.Senders(trees_.InOf(edge).hub);
+  const std::span<const Rank> senders = half_routes_.Senders(trees_.InOf(edge).hub);
   return senders.size() <= kFewSenders ? senders : std::span<const Rank>(roomy_);
 }
 
@@ -128,9 +128,9 @@ bool LastEdges::PlaceInRoom(const Edge& edge) {
 std::optional<LastEdges::Candidate> LastEdges::FindCandidate(const Edge& edge, Rank rank) {
   --looks_left_;
   if (!trees_.IsAttached({edge.tree, rank})) return std::nullopt;
-  const SenderPort& in = trees_.InOf(edge);
-  const auto out = ports_.FindOut(rank, in.hub);
-  if (!out || !ports_.GoTogether(ports_.Out(rank, *out), in)) return std::nullopt;
+  const HalfRoute& in = trees_.InOf(edge);
+  const auto out = half_routes_.FindOut(rank, in.hub);
+  if (!out || !half_routes_.GoTogether(half_routes_.Out(rank, *out), in)) return std::nullopt;
   const std::span<const Rank> parents = trees_.Parents(edge.tree);
   std::int32_t depth = 0;
   for (Rank at = rank; at != kNoRank; at = parents[at], ++depth) {
@@ -141,7 +141,7 @@ std::optional<LastEdges::Candidate> LastEdges::FindCandidate(const Edge& edge, R
 
 // Returns an arc of the sender's half route that has no room for the edge; -1 if all have room.
 std::int32_t LastEdges::FullArc(const Edge& edge, const Sender& sender) const {
-  for (const std::int32_t hop : ports_.Hops(ports_.Out(sender.rank, sender.out))) {
+  for (const std::int32_t hop : half_routes_.Hops(half_routes_.Out(sender.rank, sender.out))) {
     if (trees_.LeftOn(hop) < trees_.CountOf(edge.tree)) return hop;
   }
   return -1;
@@ -192,7 +192,7 @@ bool LastEdges::TakeFromTree(const Edge& edge, const Sender& sender, std::uint32
 
 bool LastEdges::Uses(const Edge& edge, std::int32_t arc) const {
   const Sender sender = trees_.SenderOf(edge);
-  const auto hops = ports_.Hops(ports_.Out(sender.rank, sender.out));
+  const auto hops = half_routes_.Hops(half_routes_.Out(sender.rank, sender.out));
   return std::find(hops.begin(), hops.end(), arc) != hops.end();
 }
 

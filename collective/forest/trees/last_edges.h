@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "collective/forest/model/control.h"
-#include "collective/forest/trees/port_trees.h"
-#include "collective/forest/trees/sender_ports.h"
+#include "collective/forest/trees/half_routes.h"
+#include "collective/forest/trees/tree_table.h"
 
 namespace espalier::forest {
 
@@ -20,15 +20,15 @@ namespace espalier::forest {
 class LastEdges {
  public:
   // All arguments must outlive this object.
-  LastEdges(const SenderPorts& ports, PortTrees& trees);
+  LastEdges(const HalfRoutes& half_routes, TreeTable& trees);
 
   // Returns true if all edges found a sender. Deterministic. Ends early when cancelled, and after
   // as many candidates as the trees have edges plus a million.
-  bool PlaceAll(std::vector<PortTrees::Edge> edges, const Control& control);
+  bool PlaceAll(std::vector<TreeTable::Edge> edges, const Control& control);
 
  private:
-  using Edge = PortTrees::Edge;
-  using Sender = PortTrees::Sender;
+  using Edge = TreeTable::Edge;
+  using Sender = TreeTable::Sender;
   struct Candidate {
     Sender sender;
     std::int32_t depth = 0;
@@ -50,11 +50,11 @@ class LastEdges {
   bool Replace(const Edge& other, const Edge& edge, const Sender& sender, int more_moves);
   std::uint32_t NextTree();
 
-  const SenderPorts& ports_;
-  PortTrees& trees_;
+  const HalfRoutes& half_routes_;
+  TreeTable& trees_;
   std::uint32_t max_trees_;
   std::vector<std::uint32_t> first_tree_;  // by root
-  std::vector<Rank> roomy_;                // ranks that had room on some port
+  std::vector<Rank> roomy_;                // ranks that had room on some half route
   std::size_t turn_ = 0;
   std::int64_t looks_left_;
 };

@@ -6,9 +6,9 @@
 
 namespace espalier::forest {
 
-LevelGrowth::LevelGrowth(const Problem& problem, const SenderPorts& ports, PortTrees& trees)
+LevelGrowth::LevelGrowth(const Problem& problem, const HalfRoutes& half_routes, TreeTable& trees)
     : problem_(problem),
-      ports_(ports),
+      half_routes_(half_routes),
       trees_(trees),
       ranks_(trees.RankCount()),
       progress_(trees.TreeCountOf()),
@@ -37,7 +37,7 @@ bool LevelGrowth::Grow(const Control& control) {
   return true;
 }
 
-std::vector<PortTrees::Edge> LevelGrowth::Pending() const {
+std::vector<TreeTable::Edge> LevelGrowth::Pending() const {
   std::vector<Edge> pending;
   for (std::uint32_t t = 0; t < trees_.TreeCountOf(); ++t) {
     for (std::size_t i = progress_[t].reached; i < ranks_; ++i) {
@@ -79,12 +79,12 @@ void LevelGrowth::ListWaiting(const Edge& edge) {
 // Lists a sender at every hub where ranks wait for which it has room.
 void LevelGrowth::ListSender(std::uint32_t tree, Rank rank) {
   const std::int64_t trees = trees_.CountOf(tree);
-  const std::span<const SenderPort> ports = ports_.Out(rank);
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    const auto hub = static_cast<std::size_t>(ports[i].hub);
-    const bool is_rank = problem_.IsRank(ports[i].hub);
+  const std::span<const HalfRoute> half_routes = half_routes_.Out(rank);
+  for (std::size_t i = 0; i < half_routes.size(); ++i) {
+    const auto hub = static_cast<std::size_t>(half_routes[i].hub);
+    const bool is_rank = problem_.IsRank(half_routes[i].hub);
     if (is_rank ? waits_[hub] == 0 : first_[hub] == kNoRank) continue;
-    const std::int64_t room = trees_.RoomOf(ports[i]);
+    const std::int64_t room = trees_.RoomOf(half_routes[i]);
     if (room < trees) continue;
     const Sender sender{rank, static_cast<std::uint16_t>(i)};
     if (!is_rank) {
@@ -109,22 +109,22 @@ void LevelGrowth::ServeHub(std::uint32_t tree, std::size_t hub) {
 
 // Chooses the sender with the most room among a few; senders without room are removed from the
 // list.
-std::optional<PortTrees::Sender> LevelGrowth::ChooseSender(const Edge& edge,
+std::optional<TreeTable::Sender> LevelGrowth::ChooseSender(const Edge& edge,
                                                            std::vector<Sender>& senders) {
   constexpr std::size_t kLooks = 4;
-  const SenderPort& in = trees_.InOf(edge);
+  const HalfRoute& in = trees_.InOf(edge);
   std::optional<Sender> best;
   std::int64_t most = trees_.CountOf(edge.tree) - 1;
   for (std::size_t i = 0; i < kLooks && i < senders.size();) {
     const std::size_t at = (turn_ + i) % senders.size();
-    const SenderPort& out = ports_.Out(senders[at].rank, senders[at].out);
+    const HalfRoute& out = half_routes_.Out(senders[at].rank, senders[at].out);
     const std::int64_t room = trees_.RoomOf(out);
     if (room < trees_.CountOf(edge.tree)) {
       senders[at] = senders.back();
       senders.pop_back();
       continue;
     }
-    if (room > most && ports_.GoTogether(out, in)) {
+    if (room > most && half_routes_.GoTogether(out, in)) {
       most = room;
       best = senders[at];
     }

@@ -8,8 +8,8 @@
 
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/problem.h"
-#include "collective/forest/trees/port_trees.h"
-#include "collective/forest/trees/sender_ports.h"
+#include "collective/forest/trees/half_routes.h"
+#include "collective/forest/trees/tree_table.h"
 
 namespace espalier::forest {
 
@@ -18,16 +18,16 @@ namespace espalier::forest {
 class LevelGrowth {
  public:
   // All arguments must outlive this object. No tree has edges yet.
-  LevelGrowth(const Problem& problem, const SenderPorts& ports, PortTrees& trees);
+  LevelGrowth(const Problem& problem, const HalfRoutes& half_routes, TreeTable& trees);
 
   // Grows until no tree grows any more; returns false when cancelled.
   bool Grow(const Control& control);
   // Returns the edges that got no sender.
-  std::vector<PortTrees::Edge> Pending() const;
+  std::vector<TreeTable::Edge> Pending() const;
 
  private:
-  using Edge = PortTrees::Edge;
-  using Sender = PortTrees::Sender;
+  using Edge = TreeTable::Edge;
+  using Sender = TreeTable::Sender;
   // In the order of a tree, [done, reached) are the ranks that send next, followed by those that
   // wait.
   struct Progress {
@@ -48,8 +48,8 @@ class LevelGrowth {
   bool Advance(std::uint32_t tree);
 
   const Problem& problem_;
-  const SenderPorts& ports_;
-  PortTrees& trees_;
+  const HalfRoutes& half_routes_;
+  TreeTable& trees_;
   std::size_t ranks_;
   std::vector<Progress> progress_;  // by tree
   std::vector<Rank> order_;         // tree-major

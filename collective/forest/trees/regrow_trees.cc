@@ -6,10 +6,10 @@
 
 #include "collective/forest/problem/boxes.h"
 #include "collective/forest/trees/box_entries.h"
+#include "collective/forest/trees/half_routes.h"
 #include "collective/forest/trees/last_edges.h"
 #include "collective/forest/trees/level_growth.h"
-#include "collective/forest/trees/port_trees.h"
-#include "collective/forest/trees/sender_ports.h"
+#include "collective/forest/trees/tree_table.h"
 
 namespace espalier::forest {
 namespace {
@@ -27,15 +27,15 @@ namespace {
 // Source: this project. The incoming halves come from the packed forest (PackTrees).
 //
 // Returns false if growth gets stuck or is cancelled.
-bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
+bool Grow(const Problem& problem, const HalfRoutes& half_routes, TreeTable& trees,
           const Control& control) {
   const std::vector<Boxes> boxes = FindBoxes(problem);
-  if (!boxes.empty()) AlignEntries(problem, boxes.front(), ports, trees);
-  std::optional<LevelGrowth> growth(std::in_place, problem, ports, trees);
+  if (!boxes.empty()) AlignEntries(problem, boxes.front(), half_routes, trees);
+  std::optional<LevelGrowth> growth(std::in_place, problem, half_routes, trees);
   if (!growth->Grow(control)) return false;
-  std::vector<PortTrees::Edge> pending = growth->Pending();
+  std::vector<TreeTable::Edge> pending = growth->Pending();
   growth.reset();  // frees its memory
-  return LastEdges(ports, trees).PlaceAll(std::move(pending), control);
+  return LastEdges(half_routes, trees).PlaceAll(std::move(pending), control);
 }
 
 }  // namespace
@@ -43,19 +43,19 @@ bool Grow(const Problem& problem, const SenderPorts& ports, PortTrees& trees,
 std::optional<Forest> GrowTrees(const Problem& problem, const TreeCount& count,
                                 const Control& control) {
   if (problem.node_count != problem.rank_count) return std::nullopt;
-  const auto ports = SenderPorts::Find(problem, count, {});
-  if (!ports) return std::nullopt;
-  PortTrees trees(problem, count, *ports);
-  if (!Grow(problem, *ports, trees, control)) return std::nullopt;
+  const auto half_routes = HalfRoutes::Find(problem, count, {});
+  if (!half_routes) return std::nullopt;
+  TreeTable trees(problem, count, *half_routes);
+  if (!Grow(problem, *half_routes, trees, control)) return std::nullopt;
   return std::move(trees).Collect(count);
 }
 
 bool RegrowTrees(const Problem& problem, const TreeCount& count, Forest& forest,
                  const Control& control) {
-  const auto ports = SenderPorts::Find(problem, count, forest);
-  if (!ports) return false;
-  PortTrees trees(problem, count, forest, *ports);
-  if (!Grow(problem, *ports, trees, control)) return false;
+  const auto half_routes = HalfRoutes::Find(problem, count, forest);
+  if (!half_routes) return false;
+  TreeTable trees(problem, count, forest, *half_routes);
+  if (!Grow(problem, *half_routes, trees, control)) return false;
   Forest grown = std::move(trees).Collect(count);
   grown.fallbacks = forest.fallbacks;
   const Heights heights = ComputeHeights(grown);

@@ -22,7 +22,7 @@ namespace espalier::forest {
 // room in the end take it from edges of other trees that other senders can serve.
 //
 // Returns whether that worked and the trees are shallower. The forest stays unchanged if not, if
-// ranks have more half routes than SenderPorts holds, and when cancelled. Deterministic.
+// ranks have more half routes than HalfRoutes holds, and when cancelled. Deterministic.
 // Complexity: O(trees * ranks * (levels + half routes)) on contiguous rows; 0.1 s for 1,024 ranks
 // (forest_bench --general).
 // Memory: 6 bytes per edge.
@@ -31,7 +31,7 @@ bool RegrowTrees(const Problem& problem, const TreeCount& count, Forest& forest,
 
 // As above for networks without switches, where no entries need to be known: grows a forest from
 // nothing. Returns none if growth gets stuck, if there are switches or more half routes than
-// SenderPorts holds, and when cancelled.
+// HalfRoutes holds, and when cancelled.
 std::optional<Forest> GrowTrees(const Problem& problem, const TreeCount& count,
                                 const Control& control = {});
 

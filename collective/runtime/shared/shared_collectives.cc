@@ -87,7 +87,7 @@ Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSign
   if (!choice_.is_timed() && !needs_barrier) return RunLong(operands, call, protocol);
   const auto begin = std::chrono::steady_clock::now();
   auto done = RunLong(operands, call, protocol);
-  if (done && needs_barrier) done = context_.Meet();
+  if (done && needs_barrier) done = context_.Barrier();
   if (!choice_.is_timed()) return done;
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   choice_.Record(time.count());
@@ -106,10 +106,10 @@ Result<void> SharedCollectives::RunLong(const Operands& operands, const CallSign
 Result<void> SharedCollectives::RunWithRemoteAccess(SharedProtocol& protocol,
                                                     const Operands& operands,
                                                     const CallSignature& call) {
-  auto reached = context_.group().Reach();
+  auto reached = context_.group().BeginRemoteAccess();
   if (!reached) return reached;
   auto done = protocol.Run(operands, call);
-  if (done) done = context_.Meet();
+  if (done) done = context_.Barrier();
   context_.group().EndRemoteAccess();
   return done;
 }

@@ -82,7 +82,7 @@ Result<void> SharedContext::AwaitPeer(transport::Counter& counter, std::uint32_t
 // Each rank advances its own counter and waits until all others have reached the same value.
 // Counters only grow, so a barrier needs no reset and cannot be confused with the next one. Cost:
 // one cache line written and size - 1 lines read by each rank, in one step.
-Result<void> SharedContext::Meet() {
+Result<void> SharedContext::Barrier() {
   area(rank_).barrier.Set(++barriers_);
   for (int peer = 0; peer < size_; ++peer) {
     auto barrier = AwaitPeer(area(peer).barrier, barriers_, peer);

@@ -60,7 +60,7 @@ class SharedContext {
   // time limit has passed.
   Result<void> AwaitPeer(transport::Counter& counter, std::uint32_t value, int peer);
   // Waits at a barrier of all ranks. Errors: those of AwaitPeer.
-  Result<void> Meet();
+  Result<void> Barrier();
 
   const CallSignature& call() const { return call_; }
   const reduce::Reduction& reduction() const { return reduction_; }

@@ -17,7 +17,7 @@ namespace espalier::runtime {
 // pages, and one barrier. Not for an alltoall in place (an input would change while it is read) or
 // for allreduce and reduce_scatter.
 //
-// Run must be called between SharedGroup::Reach and EndRemoteAccess.
+// Run must be called between SharedGroup::BeginRemoteAccess and EndRemoteAccess.
 class SingleCopyCollectives : public SharedProtocol {
  public:
   explicit SingleCopyCollectives(SharedContext& context)

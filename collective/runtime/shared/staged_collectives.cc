@@ -94,7 +94,7 @@ Result<void> StagedCollectives::AllReduce(const Operands& operands) {
       }
     }
     if (i + 1 == pieces.size() + 2) break;
-    auto barrier = context_.Meet();
+    auto barrier = context_.Barrier();
     if (!barrier) return barrier;
   }
   return {};

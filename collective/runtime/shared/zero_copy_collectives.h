@@ -18,7 +18,7 @@ namespace espalier::runtime {
 // between arrival and the final barrier of the call. Cost: each input is read and each output
 // written once, one barrier, no intermediate copy.
 //
-// Run must be called between SharedGroup::Reach and EndRemoteAccess.
+// Run must be called between SharedGroup::BeginRemoteAccess and EndRemoteAccess.
 class ZeroCopyCollectives : public SharedProtocol {
  public:
   explicit ZeroCopyCollectives(SharedContext& context)

@@ -36,7 +36,7 @@ void ConnectionAcceptor::Serve(const IsExpected& is_expected, const Welcome& wel
 void ConnectionAcceptor::AdvanceHandshakes(const IsExpected& is_expected, const Welcome& welcome) {
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(callers_, [&](Caller& caller) {
-    const Progress progress = caller.handshake.Move(key_, is_expected);
+    const Progress progress = caller.handshake.Advance(key_, is_expected);
     if (progress == Progress::kGoesOn) return now - caller.since >= kLongestSilence;
     // Callers whose handshake has failed are dropped without a reply.
     if (progress == Progress::kDone)

@@ -36,7 +36,7 @@ HandshakeClient::HandshakeClient(UniqueFd socket, const Hello& hello,
   if (key) hello_.nonce = DrawNonce();
 }
 
-Progress HandshakeClient::Move() {
+Progress HandshakeClient::Advance() {
   if (!has_sent_hello_ && !SendAtOnce(socket_.get(), hello_)) return Progress::kHungUp;
   has_sent_hello_ = true;
   const Progress progress = challenge_.Receive(socket_.get());
@@ -49,8 +49,8 @@ Progress HandshakeClient::Move() {
   return SendAtOnce(socket_.get(), proof) ? Progress::kDone : Progress::kHungUp;
 }
 
-Progress HandshakeServer::Move(const std::optional<JobKey>& key,
-                               const std::function<bool(const Hello&)>& is_expected) {
+Progress HandshakeServer::Advance(const std::optional<JobKey>& key,
+                                  const std::function<bool(const Hello&)>& is_expected) {
   if (!knows_group_) {
     const Progress progress = hello_.Receive(socket_.get());
     if (progress != Progress::kDone) return progress;

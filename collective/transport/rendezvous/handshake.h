@@ -112,7 +112,7 @@ class HandshakeClient {
   // Advances the handshake. Call it at once, then whenever the socket is readable. kDone: the
   // server has proven its key and this side's proof is sent; the server may still reject it and
   // hang up.
-  Progress Move();
+  Progress Advance();
   int socket() const { return socket_.get(); }
   UniqueFd TakeSocket() { return std::move(socket_); }
 
@@ -132,8 +132,8 @@ class HandshakeServer {
 
   // Advances the handshake. Call it whenever the socket is readable. `is_expected`: whether a hello
   // belongs to a connection of this group.
-  Progress Move(const std::optional<JobKey>& key,
-                const std::function<bool(const Hello&)>& is_expected);
+  Progress Advance(const std::optional<JobKey>& key,
+                   const std::function<bool(const Hello&)>& is_expected);
   // Whether the peer has shown the group's number, which only readers of the store know.
   bool knows_group() const { return knows_group_; }
   const Hello& hello() const { return hello_.value(); }

@@ -383,7 +383,7 @@ void SharedGroup::Abort(const Error& cause) {
 
 // Either this rank sees the abort, or the aborting rank sees this rank's flag, as all these loads
 // and stores have one total order.
-Result<void> SharedGroup::Reach() {
+Result<void> SharedGroup::BeginRemoteAccess() {
   header().accessing[rank_] = 1;
   if (header().abort == Header::kNone) return {};
   EndRemoteAccess();

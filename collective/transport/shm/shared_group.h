@@ -92,7 +92,7 @@ class SharedGroup {
 
   // Begins access to the private memory of other ranks' programs; EndRemoteAccess ends it. Errors:
   // the cause with which a rank has aborted; its memory must then not be accessed.
-  Result<void> Reach();
+  Result<void> BeginRemoteAccess();
   void EndRemoteAccess();
   // After Abort: waits until no living rank accesses other ranks' memory any more. Returns a rank
   // that still does at the deadline, else none. This rank must have ended its own access.

@@ -256,7 +256,7 @@ Result<void> TcpTransport::AdvanceHandshakes() {
             std::move(socket));
       });
   for (auto call = handshakes_.begin(); call != handshakes_.end();) {
-    const Progress progress = call->second.Move();
+    const Progress progress = call->second.Advance();
     if (progress == Progress::kWrongKey || progress == Progress::kHungUp) {
       return FailAt(call->first.endpoint, HandshakeError(progress));
     }

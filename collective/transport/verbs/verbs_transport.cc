@@ -206,7 +206,7 @@ Result<void> VerbsTransportImpl::StartHandshake(Endpoint endpoint, Deadline dead
 Result<void> VerbsTransportImpl::AdvanceHandshakes() {
   for (auto call = handshakes_.begin(); call != handshakes_.end();) {
     const Endpoint endpoint = call->first;
-    const Progress progress = call->second.Move();
+    const Progress progress = call->second.Advance();
     if (progress == Progress::kGoesOn) {
       ++call;
       continue;

@@ -85,8 +85,8 @@ class Annealing {
 
   Assignment Run() {
     std::vector<std::uint32_t> best = cores_;
-    for (std::uint32_t subflow = 0; subflow < way_destination_.size(); ++subflow)
-      AddWay(subflow, 1);
+    for (std::uint32_t subflow = 0; subflow < destination_of_subflow_.size(); ++subflow)
+      AddShare(subflow, 1);
     std::int64_t best_energy = energy_;
     for (std::int64_t step = 0; step < options_.steps && CanSwap(); ++step) {
       const double temperature = static_cast<double>(options_.steps - step);
@@ -97,9 +97,9 @@ class Annealing {
       if (best_energy == 0) break;
     }
     cores_ = best;
-    for (std::uint32_t subflow = 0; subflow < way_destination_.size(); ++subflow) {
+    for (std::uint32_t subflow = 0; subflow < destination_of_subflow_.size(); ++subflow) {
       if (const auto& usable = *subflow_paths_[subflow]; !usable.empty()) {
-        result_.paths[subflow] = usable[cores_[way_destination_[subflow]] % usable.size()];
+        result_.paths[subflow] = usable[cores_[destination_of_subflow_[subflow]] % usable.size()];
       }
     }
     FillLoads(view_, commodities_, result_);
@@ -123,11 +123,11 @@ class Annealing {
           cores_.push_back(cores_of_leaf[commodity.destination]++);
           destinations_of_leaf_[commodity.destination].push_back(entry->second);
           leaf_of_destination_.push_back(commodity.destination);
-          ways_of_destination_.emplace_back();
+          subflows_of_destination_.emplace_back();
         }
-        ways_of_destination_[entry->second].push_back(
-            static_cast<std::uint32_t>(way_destination_.size()));
-        way_destination_.push_back(entry->second);
+        subflows_of_destination_[entry->second].push_back(
+            static_cast<std::uint32_t>(destination_of_subflow_.size()));
+        destination_of_subflow_.push_back(entry->second);
         commodity_of_subflow_.push_back(i);
       }
     }
@@ -165,22 +165,24 @@ class Annealing {
 
   void Swap(std::uint32_t a, std::uint32_t b) {
     for (const std::uint32_t destination : {a, b}) {
-      for (const std::uint32_t subflow : ways_of_destination_[destination]) AddWay(subflow, -1);
+      for (const std::uint32_t subflow : subflows_of_destination_[destination])
+        AddShare(subflow, -1);
     }
     std::swap(cores_[a], cores_[b]);
     for (const std::uint32_t destination : {a, b}) {
-      for (const std::uint32_t subflow : ways_of_destination_[destination]) AddWay(subflow, 1);
+      for (const std::uint32_t subflow : subflows_of_destination_[destination])
+        AddShare(subflow, 1);
     }
   }
 
   // Adds a subflow's share to the links of its path, or removes it, and updates the energy.
-  void AddWay(std::uint32_t subflow, int sign) {
+  void AddShare(std::uint32_t subflow, int sign) {
     const std::vector<std::int32_t>& usable = *subflow_paths_[subflow];
     if (usable.empty()) return;
     const Commodity& commodity = commodities_[commodity_of_subflow_[subflow]];
     hops_.clear();
     view_.AppendHops(commodity.source, commodity.destination,
-                     usable[cores_[way_destination_[subflow]] % usable.size()], hops_);
+                     usable[cores_[destination_of_subflow_[subflow]] % usable.size()], hops_);
     for (const std::uint32_t link : hops_) {
       energy_ -= Excess(link);
       loads_[link] += sign * (kLoadUnit / commodity.subflows);
@@ -200,10 +202,10 @@ class Annealing {
   // By destination:
   std::vector<std::uint32_t> cores_;
   std::vector<std::uint32_t> leaf_of_destination_;
-  std::vector<std::vector<std::uint32_t>> ways_of_destination_;
+  std::vector<std::vector<std::uint32_t>> subflows_of_destination_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> destinations_of_leaf_;
   // By subflow of all commodities:
-  std::vector<std::uint32_t> way_destination_;
+  std::vector<std::uint32_t> destination_of_subflow_;
   std::vector<std::uint32_t> commodity_of_subflow_;
   std::vector<const std::vector<std::int32_t>*> subflow_paths_;
   // By link, in units of 1 / kLoadUnit of a flow:

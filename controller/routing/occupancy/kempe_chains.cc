@@ -36,7 +36,7 @@ SubflowId KempeChains::CheapestOn(std::uint32_t link, std::int64_t share) const 
 }
 
 bool KempeChains::IsCheaper(const MoveBudget& left, const MoveBudget& than) {
-  return std::tie(left.bytes, left.live) > std::tie(than.bytes, than.live);
+  return std::tie(left.bytes, left.in_progress) > std::tie(than.bytes, than.in_progress);
 }
 
 KempeChains::Walk KempeChains::Follow(const Chain& chain, std::int64_t share, MoveBudget& budget,
@@ -110,7 +110,7 @@ std::size_t KempeChains::FindShortestAmongSingleFlows(const MoveBudget& budget,
         best = chain;
         most_left = left;
         best_walk_.swap(walk_moves_);
-        if (left.live != budget.live) continue;
+        if (left.in_progress != budget.in_progress) continue;
         walk_moves_.swap(best_walk_);
         return best;  // moves no flow in progress
       }
@@ -161,7 +161,7 @@ std::size_t KempeChains::FindShortest(std::int64_t share, const MoveBudget& budg
         best = i;
         most_left = left;
         best_walk_.swap(walk_moves_);
-        if (left.live == budget.live) break;  // moves no flow in progress
+        if (left.in_progress == budget.in_progress) break;  // moves no flow in progress
       }
       if (walk == Walk::kTooLong && best == kNoChain) chains_[open++] = chains_[i];
     }
@@ -273,7 +273,8 @@ std::int32_t KempeChains::FindSingleMove(const SubflowState& state, const MoveBu
         if (!walk_moves_.empty() && !IsCheaper(rest, most_left)) continue;
         most_left = rest;
         walk_moves_.assign(1, {subflow, static_cast<std::int32_t>(spine), to});
-        if (rest.live == budget.live) return walk_moves_.front().from;  // not in progress
+        if (rest.in_progress == budget.in_progress)
+          return walk_moves_.front().from;  // not in progress
       }
     }
   }

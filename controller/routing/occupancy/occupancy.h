@@ -63,7 +63,7 @@ class Occupancy {
   // Marks it as in progress, so that moving it costs its bytes in flight. Of the first few subflows
   // on a link, a chain takes the cheapest; those not in progress are cheapest. Of several chains of
   // about the least length, the cheapest wins.
-  void SetInProgress(SubflowId subflow) { subflows_[subflow].live = true; }
+  void SetInProgress(SubflowId subflow) { subflows_[subflow].in_progress = true; }
   // Sets its load on each link of its path.
   void SetShare(SubflowId subflow, std::int64_t share) { links_.SetShare(subflow, share); }
 

@@ -20,7 +20,7 @@ SubflowId SubflowTable::Add(std::uint32_t source, std::uint32_t destination, std
   state.route = kNoPath;
   state.pinned = pinned;
   state.walk = 0;
-  state.live = false;
+  state.in_progress = false;
   state.share = share;
   return subflow;
 }

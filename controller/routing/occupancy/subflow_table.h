@@ -26,8 +26,9 @@ struct SubflowMove {
 // How much a chain of moves may move.
 struct MoveBudget {
   std::size_t moves = std::numeric_limits<std::size_t>::max();
-  std::size_t live = std::numeric_limits<std::size_t>::max();     // of these: subflows in progress
-  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight, of the latter
+  // Of these, subflows in progress.
+  std::size_t in_progress = std::numeric_limits<std::size_t>::max();
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();  // in flight
 };
 
 // Returns the bytes in flight of a subflow in progress; called only when it might move. Not set: 0.
@@ -42,7 +43,7 @@ struct alignas(32) SubflowState {
   std::int32_t route = kNoPath;
   std::uint32_t walk : 30 = 0;  // the last KempeChains walk that took it
   bool pinned : 1 = false;
-  bool live : 1 = false;   // in progress
+  bool in_progress : 1 = false;
   std::int64_t share = 0;  // its load on each link of its path, in 1 / kLoadUnit of a flow
 };
 
@@ -54,7 +55,7 @@ struct alignas(32) SubflowState {
 // Thread safety: one thread.
 class SubflowTable {
  public:
-  static constexpr std::int64_t kNotLive = -1;
+  static constexpr std::int64_t kNotInProgress = -1;
 
   explicit SubflowTable(const FabricView& view, BytesInFlight bytes_in_flight = nullptr)
       : view_(view), bytes_in_flight_(std::move(bytes_in_flight)) {}
@@ -100,22 +101,22 @@ class SubflowTable {
     });
   }
 
-  // Its bytes in flight; kNotLive if it has not begun.
+  // Its bytes in flight; kNotInProgress if it has not begun.
   std::int64_t CostOf(SubflowId subflow) const {
-    if (!subflows_[subflow.Index()].live) return kNotLive;
+    if (!subflows_[subflow.Index()].in_progress) return kNotInProgress;
     return bytes_in_flight_ ? bytes_in_flight_(subflow) : 0;
   }
   // Whether it is not pinned and moving it is within the budget.
   bool CanMove(SubflowId subflow, const MoveBudget& budget) const {
     const SubflowState& state = subflows_[subflow.Index()];
     if (state.pinned || budget.moves == 0) return false;
-    return !state.live || (budget.live > 0 && CostOf(subflow) <= budget.bytes);
+    return !state.in_progress || (budget.in_progress > 0 && CostOf(subflow) <= budget.bytes);
   }
   // Takes the cost of moving it off the budget.
   void Charge(SubflowId subflow, MoveBudget& budget) const {
     --budget.moves;
-    if (!subflows_[subflow.Index()].live) return;
-    --budget.live;
+    if (!subflows_[subflow.Index()].in_progress) return;
+    --budget.in_progress;
     budget.bytes -= CostOf(subflow);
   }
 

@@ -154,13 +154,13 @@ Result<MadeForest> MakeForest(const MakeRequest& request, const Topology& topolo
   if (!made) return Propagate(made);
   MadeForest forest{std::move(*made), {}, std::nullopt, {}};
   if (request.multicast) {
-    forest.made.plan.in_network = true;
-    auto savings = FindSavings(topology, forest.made.plan, forest.made.findings);
+    forest.made.schedule.in_network = true;
+    auto savings = FindSavings(topology, forest.made.schedule, forest.made.findings);
     if (!savings) return Propagate(savings);
     forest.savings = std::move(*savings);
   }
   if (request.prove) {
-    auto proof = ProveAllreduce(topology, options.problem, forest.made.plan, solver, control);
+    auto proof = ProveAllreduce(topology, options.problem, forest.made.schedule, solver, control);
     if (!proof) return Propagate(proof);
     forest.proof = *proof;
   }
@@ -191,22 +191,22 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
     return io::ReportError({code, interrupted ? "interrupted" : request.topology + ": " + message});
   }
   const auto& [made, savings, proof, seconds] = *forest;
-  if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.plan));
+  if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.schedule));
   if (*previous) reuse = made.reuse;
   // With --format json, the forest itself is the one JSON object.
   if (request.json && request.output.empty() && request.format != "json") {
-    return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
-                           "");
+    return io::WriteOutput(
+        FormatFigures(made.schedule, made.findings, savings, &seconds, proof, reuse), "");
   }
-  auto text = FormatSchedule(*topology, made.plan, made.findings, savings, seconds, request.format,
-                             request.tree, proof);
+  auto text = FormatSchedule(*topology, made.schedule, made.findings, savings, seconds,
+                             request.format, request.tree, proof);
   if (!text) return io::ReportError(text.error());
   if (request.format == "json") *text += "\n";
   if (request.format == "summary" && reuse) *text += DescribeReuse(*reuse);
   const int code = io::WriteOutput(*text, request.output);
   if (code != 0 || !request.json || request.output.empty()) return code;
-  return io::WriteOutput(FormatFigures(made.plan, made.findings, savings, &seconds, proof, reuse),
-                         "");
+  return io::WriteOutput(
+      FormatFigures(made.schedule, made.findings, savings, &seconds, proof, reuse), "");
 }
 
 struct ReadRequest {

@@ -92,7 +92,7 @@ Result<void> Up(const UpArguments& arguments) {
       "lab '{}' is up after {:.2f} s: {} spines, {} leaves, {} hosts\n"
       "topology file: {}\n"
       "look around with: espalier lab exec --name {} leaf0 -- ip route\n",
-      options.name, took.count(), options.spines, options.leaves, lab->plan().HostCount(),
+      options.name, took.count(), options.spines, options.leaves, lab->layout().HostCount(),
       lab->topology_file(), options.name);
   return {};
 }
@@ -434,11 +434,11 @@ Result<void> Rdma(const RdmaArguments& arguments) {
   }
   const Result<Lab> lab = Lab::Find(arguments.name);
   if (!lab) return tl::unexpected(lab.error());
-  const LabNode* const node = lab->plan().FindNode(arguments.host);
+  const LabNode* const node = lab->layout().FindNode(arguments.host);
   if (node == nullptr || node->role != Role::kHost) {
     return espalier::Fail(ErrorCode::kNotFound,
                           fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
-                                      arguments.host, lab->plan().HostCount() - 1));
+                                      arguments.host, lab->layout().HostCount() - 1));
   }
   // Fetch outside of the lab. If that fails, fetch again as this process, so that its output shows.
   const Command fetch = {.argv = {start, "--fetch"}};

@@ -115,11 +115,13 @@ int main(int argc, char** argv) {
   app.add_option("--store", arguments.store,
                  "Rendezvous store of the ranks, if they do not meet through their agents");
   app.add_option("--address", arguments.address, "Address of this rank, if it has no plan");
-  app.add_option("--rank", arguments.rank)->required();
-  app.add_option("--ranks", arguments.ranks)->required();
-  app.add_option("--bytes", arguments.bytes, "Bytes per call");
-  app.add_option("--calls", arguments.calls);
-  app.add_option("--timeout-ms", arguments.timeout_ms);
+  app.add_option("--rank", arguments.rank, "Number of this rank, from 0")->required();
+  app.add_option("--ranks", arguments.ranks, "Number of ranks in the group")->required();
+  app.add_option("--bytes", arguments.bytes, "Bytes per call")->capture_default_str();
+  app.add_option("--calls", arguments.calls, "Number of calls")->capture_default_str();
+  app.add_option("--timeout-ms", arguments.timeout_ms,
+                 "Time limit for joining and for each call, in milliseconds")
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

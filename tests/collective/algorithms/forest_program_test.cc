@@ -78,7 +78,7 @@ void ExpectRightProgram(const Topology& topology, const ScheduleOptions& options
     EXPECT_EQ(plan.error().code, ErrorCode::kFailedPrecondition) << plan.error().message;
     return;
   }
-  const auto made = MakeForestProgram("forest", plan->plan);
+  const auto made = MakeForestProgram("forest", plan->schedule);
   ASSERT_TRUE(made.has_value()) << made.error().message;
   const program::Verdict verdict = Verify(made->program);
   ASSERT_FALSE(verdict.violation) << verdict.violation->message;
@@ -86,10 +86,10 @@ void ExpectRightProgram(const Topology& topology, const ScheduleOptions& options
   EXPECT_TRUE(verdict.has_postcondition);
   // Every rank receives or sends all but its own share, in every phase.
   const program::Cost cost = MeasureCost(made->program);
-  const auto ranks = static_cast<std::int64_t>(plan->plan.ranks.size());
-  const auto passes = static_cast<std::int64_t>(plan->plan.phases.size());
+  const auto ranks = static_cast<std::int64_t>(plan->schedule.ranks.size());
+  const auto passes = static_cast<std::int64_t>(plan->schedule.phases.size());
   EXPECT_EQ(cost.total_chunks_sent, passes * (ranks - 1) * made->program.collective.chunks);
-  if (passes == 1) ExpectWithinCapacity(topology, options, plan->plan, *made);
+  if (passes == 1) ExpectWithinCapacity(topology, options, plan->schedule, *made);
   constexpr int kMaxSteps = 400;  // small enough for the plain interpreter
   if (CountSteps(made->program) > kMaxSteps) return;
   for (const bool in_place : {true, false}) {
@@ -142,7 +142,7 @@ TEST(ForestProgram, HasAConnectionForEveryPath) {
       BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
   const auto plan = forest::MakeTreeSchedule(topology, {.collective = Collective::kAllreduce});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const auto made = MakeForestProgram("fabric", plan->plan);
+  const auto made = MakeForestProgram("fabric", plan->schedule);
   ASSERT_TRUE(made.has_value()) << made.error().message;
   std::set<std::tuple<int, int, int>> used;
   for (std::size_t rank = 0; rank < made->program.ranks.size(); ++rank) {
@@ -169,13 +169,13 @@ TEST(ForestProgram, TellsWhichConnectionsEachTreeTakes) {
       BuildOrDie(fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
   const auto plan = forest::MakeTreeSchedule(topology, {.collective = Collective::kAllreduce});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const auto made = MakeForestProgram("fabric", plan->plan);
+  const auto made = MakeForestProgram("fabric", plan->schedule);
   ASSERT_TRUE(made.has_value()) << made.error().message;
-  const std::size_t ranks = plan->plan.ranks.size();
+  const std::size_t ranks = plan->schedule.ranks.size();
   std::map<std::pair<std::size_t, int>, std::int64_t> trees;  // by phase and root
   std::set<std::int32_t> used;
   for (const TreeConnections& tree : made->trees) {
-    EXPECT_EQ(tree.to_root, plan->plan.phases[tree.phase].reversed);
+    EXPECT_EQ(tree.to_root, plan->schedule.phases[tree.phase].reversed);
     trees[{tree.phase, tree.root}] += tree.count;
     std::map<int, std::set<int>> parents;
     for (const std::int32_t connection : tree.connections) {
@@ -200,7 +200,7 @@ TEST(ForestProgram, TellsWhichConnectionsEachTreeTakes) {
   }
   EXPECT_EQ(used.size(), made->paths.size());
   EXPECT_EQ(trees.size(), 2 * ranks);
-  for (const auto& [which, count] : trees) EXPECT_EQ(count, plan->plan.trees_per_weight);
+  for (const auto& [which, count] : trees) EXPECT_EQ(count, plan->schedule.trees_per_weight);
 }
 
 TEST(ForestProgram, RefusesAnAllgatherOfUnequalShares) {
@@ -209,7 +209,7 @@ TEST(ForestProgram, RefusesAnAllgatherOfUnequalShares) {
   options.problem.weights = {2, 1, 1, 1, 1, 1, 1, 1};
   const auto plan = MakeTreeSchedule(topology, options);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const auto made = MakeForestProgram("unequal", plan->plan);
+  const auto made = MakeForestProgram("unequal", plan->schedule);
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
 }

@@ -44,11 +44,11 @@ class Publishing : public testing::Test {
   void SetPlan(const wire::RankPlan& plan) {
     const RankOfJob rank(plan.job, plan.rank);
     agent().plans[rank] = {std::make_shared<const wire::RankPlan>(plan), 0};
-    state_.pushes.MarkPlan(id_, rank);
+    state_.pushes.MarkRankPlan(id_, rank);
   }
   void EndPlan(const RankOfJob& rank) {
     agent().plans.erase(rank);
-    state_.pushes.MarkPlan(id_, rank);
+    state_.pushes.MarkRankPlan(id_, rank);
   }
   // All pushes so far.
   std::vector<wire::PathPush> Push(TimePoint now = kStart) {
@@ -234,11 +234,11 @@ TEST_F(Publishing, LogsEachDecisionOnce) {
   Push();
   state_.pushes.MarkAll(id_);
   Push();  // the same again
-  EXPECT_EQ(state_.plans.entries().size(), 1U);
+  EXPECT_EQ(state_.push_log.entries().size(), 1U);
   Decide(flow);
   Push();
-  ASSERT_EQ(state_.plans.entries().size(), 2U);
-  EXPECT_EQ(state_.plans.entries().back().port, 0xC001);
+  ASSERT_EQ(state_.push_log.entries().size(), 2U);
+  EXPECT_EQ(state_.push_log.entries().back().port, 0xC001);
 }
 
 TEST_F(Publishing, RankPlansAreSentBeforeThePushThatCountsThem) {

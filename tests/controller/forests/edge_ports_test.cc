@@ -52,7 +52,7 @@ TEST_F(EdgePortsTest, AFailedLinkBringsANewPlanOnUnusedPorts) {
   for (const bool forward : {true, false}) {
     const auto link = *cluster_.state().topology.FindLink("leaf1--spine2");
     const fabric::DirectedLink direction{link, forward};
-    EXPECT_EQ(cluster_.state().flow_paths.live().LoadOf(direction.Index()), 0);
+    EXPECT_EQ(cluster_.state().flow_paths.assigner().LoadOf(direction.Index()), 0);
   }
   // After a rest the old ports may be chosen again.
   cluster_.Advance(3min);
@@ -131,6 +131,8 @@ TEST_F(EdgePortsOfReturnPaths, ADeadLinkOnTheReturnPathBringsAnUrgentPlanWithOth
   EXPECT_TRUE(*JobOf().active->forest == *forest);
   for (const auto& port : PortsInForce()) EXPECT_FALSE(before.contains(port));
   EXPECT_FALSE(Spines().second.contains(spine));
+  const auto events = cluster_.state().history.Since(0, 1'000);
+  EXPECT_EQ(std::ranges::count(events, "job_return_path_dead", &HistoryEvent::kind), 1);
   // It has no further effect, and neither has its end.
   const std::uint64_t after = JobOf().active->version;
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--" + name, IntentAction::kRestore).has_value());

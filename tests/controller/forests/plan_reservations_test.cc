@@ -19,13 +19,13 @@ TEST_F(PlanReservationsTest, EdgesReserveTheirRate) {
     const fabric::LinkId link(static_cast<std::int32_t>(i));
     if (!cluster_.state().topology.IsSwitchToSwitch(link)) continue;
     const auto load =
-        cluster_.state().flow_paths.live().LoadOf(fabric::DirectedLink{link, true}.Index());
+        cluster_.state().flow_paths.assigner().LoadOf(fabric::DirectedLink{link, true}.Index());
     EXPECT_NEAR(static_cast<double>(load) / static_cast<double>(kLoadUnit), 1, 0.01);
   }
   cluster_.state().edges.CheckInvariants();
   ASSERT_TRUE(cluster_.StopJob("train").has_value());
   EXPECT_EQ(ReservedEdges(), 0U);
-  for (const std::int64_t load : cluster_.state().flow_paths.live().Loads()) EXPECT_EQ(load, 0);
+  for (const std::int64_t load : cluster_.state().flow_paths.assigner().Loads()) EXPECT_EQ(load, 0);
 }
 
 TEST_F(PlanReservationsTest, AnEdgeBelongsToItsPlan) {

@@ -34,17 +34,17 @@ TEST(LinkMonitor, ARestoredLinkIsDownUntilAReportOrAProbe) {
     LinkMonitor monitor;
     monitor.ConfirmAlive(kDown, kStart);  // of what nobody doubts
     EXPECT_TRUE(monitor.Update(kStart).empty());
-    monitor.Remember(kDown, kStart);
+    monitor.RestoreDown(kDown, kStart);
     EXPECT_TRUE(monitor.IsDown(kDown));
     EXPECT_TRUE(monitor.Update(kStart + 24h).empty()) << "time alone changes nothing";
-    EXPECT_EQ(monitor.Remembered(), std::vector<LinkId>{kDown});
+    EXPECT_EQ(monitor.UnconfirmedDown(), std::vector<LinkId>{kDown});
     const TimePoint then = kStart + 24h;
     if (is_proof) {
       monitor.ConfirmAlive(kDown, then);
     } else {
       monitor.HandleFeedState(kDown, /*up=*/true, then);
     }
-    EXPECT_TRUE(monitor.Remembered().empty());
+    EXPECT_TRUE(monitor.UnconfirmedDown().empty());
     EXPECT_TRUE(monitor.Update(then + 1s).empty()) << "it must stay up first";
     const auto changes = monitor.Update(then + 2s);
     ASSERT_EQ(changes.size(), 1U);
@@ -54,9 +54,9 @@ TEST(LinkMonitor, ARestoredLinkIsDownUntilAReportOrAProbe) {
 
 TEST(LinkMonitor, ARepeatedReportReplacesTheRestoredState) {
   LinkMonitor monitor;
-  monitor.Remember(kDown, kStart);
+  monitor.RestoreDown(kDown, kStart);
   monitor.HandleFeedState(kDown, /*up=*/false, kStart + 1s);
-  EXPECT_TRUE(monitor.Remembered().empty());
+  EXPECT_TRUE(monitor.UnconfirmedDown().empty());
   monitor.ConfirmAlive(kDown, kStart + 2s);
   EXPECT_TRUE(monitor.Update(kStart + 1h).empty());
   EXPECT_TRUE(monitor.IsDown(kDown));

@@ -31,7 +31,7 @@ TEST_F(AdmissionTest, KeepsAllPathsOverARestart) {
     EXPECT_EQ(cluster_.host(i).sets.at(1).paths, before[static_cast<std::size_t>(i)].paths) << i;
     EXPECT_EQ(cluster_.FlowOf(i, 1).status, FlowStatus::kRouted);
   }
-  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{3, 2}));
 }
 
 TEST_F(AdmissionTest, KeepsTheFirstPathsOfAgentsThatReportOnlyThose) {
@@ -74,7 +74,7 @@ TEST_F(AdmissionTest, GivesBackAllPathsAndPortsAtTheEnd) {
   Start(2);
   for (int host = 0; host < 3; ++host) cluster_.End(host, 1);
   cluster_.Settle();
-  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{0, 1}));
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{0, 1}));
   EXPECT_TRUE(cluster_.state().flow_paths.pairs().empty());
 }
 

@@ -16,12 +16,12 @@ class LoadSummaryTest : public Split {};
 
 TEST_F(LoadSummaryTest, OverOnePathALinkCarriesTwoOfThree) {
   Start(1);
-  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{2, 1}));
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{2, 1}));
 }
 
 TEST_F(LoadSummaryTest, OverTwoPathsEachLinkCarriesOneAndAHalf) {
   Start(2);
-  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{3, 2}));
   for (int host = 0; host < 3; ++host) {
     EXPECT_THAT(Spines(host), UnorderedElementsAre(0, 1));
     const wire::PathSet& set = cluster_.host(host).sets.at(1);
@@ -50,7 +50,7 @@ TEST_F(LoadSummaryTest, DescribesFlowsThatCrossTheFabricByLeavesAndNics) {
   }
   const Assignment paths = CurrentPaths(state, elephants);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(paths.PathsOf(i).size(), 2U);
-  EXPECT_EQ(paths.max_load, state.flow_paths.live().MaxLoad());
+  EXPECT_EQ(paths.max_load, state.flow_paths.assigner().MaxLoad());
 }
 
 }  // namespace

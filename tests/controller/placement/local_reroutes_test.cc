@@ -104,7 +104,7 @@ TEST(LocalReroutesOfCluster, FollowsAnAgentThatLeftADeadPathByItself) {
   EXPECT_EQ(cluster.FlowOf(0, 1).subflows[0].port, port);
   EXPECT_EQ(cluster.state().flow_paths.PathOf(cluster.FlowOf(0, 1).subflows[0]),
             fabric::PathIndex(3));
-  EXPECT_EQ(cluster.state().flow_paths.live().MaxLoad(), (Load{1, 1}));
+  EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), (Load{1, 1}));
 }
 
 class LocalReroutesOfSplitFlows : public Split {};

@@ -34,7 +34,7 @@ class Corner : public testing::Test {
     cluster_->Open(from, {flow});
     cluster_->Settle();
   }
-  Load MaxLoad() { return cluster_->state().flow_paths.live().MaxLoad(); }
+  Load MaxLoad() { return cluster_->state().flow_paths.assigner().MaxLoad(); }
 
   bool only_spine_1_ = false;
   std::unique_ptr<Cluster> cluster_;
@@ -97,7 +97,7 @@ class LocalReroute : public testing::Test {
     cluster_.Settle();
     return port;
   }
-  Load MaxLoad() { return cluster_.state().flow_paths.live().MaxLoad(); }
+  Load MaxLoad() { return cluster_.state().flow_paths.assigner().MaxLoad(); }
 
   Cluster cluster_{{.spines = 4, .leaves = 2, .hosts_per_leaf = 4}};
 };

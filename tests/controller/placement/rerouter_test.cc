@@ -24,13 +24,13 @@ TEST_F(RerouterTest, SharesTheRemainingPathsAndReturns) {
     EXPECT_EQ(set.reason, wire::PathReason::kPathDead);
     EXPECT_NE(set.paths[0].source_port, set.paths[1].source_port);
   }
-  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 1}));
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{3, 1}));
   ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kRestore).has_value());
   cluster_.Settle();
   // Three of the six subflows move; they may belong to two flows.
   EXPECT_THAT(cluster_.Recompute()->moves, SizeIs(2));
   cluster_.Settle();
-  EXPECT_EQ(cluster_.state().flow_paths.live().MaxLoad(), (Load{3, 2}));
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{3, 2}));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class FailurePlansTest : public testing::Test {
     std::set<int> hosts;
     for (const bool forward : {true, false}) {
       const auto index = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
-      for (const SubflowId subflow : cluster_->state().flow_paths.live().SubflowsOn(index)) {
+      for (const SubflowId subflow : cluster_->state().flow_paths.assigner().SubflowsOn(index)) {
         const State& state = cluster_->state();
         const Flow& flow = state.flows.At(state.flow_paths.FlowOf(subflow));
         hosts.insert(std::stoi(state.agents.At(flow.agent).name.substr(1)));
@@ -127,7 +127,7 @@ TEST_F(FailurePlansTest, FlowsOfAFailedSwitchAreSpreadEvenly) {
   cluster_->Settle();
   EXPECT_GT(cluster_->CounterValue(kHits), 0);
   EXPECT_EQ(cluster_->CounterValue(kMisses), 0);
-  EXPECT_EQ(cluster_->state().flow_paths.live().MaxLoad(),
+  EXPECT_EQ(cluster_->state().flow_paths.assigner().MaxLoad(),
             (Load{1, 1}));  // three flows a leaf, three spines
 }
 
@@ -200,7 +200,7 @@ std::map<LinkOrSwitch, std::size_t> LoadsOf(const State& state) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
     for (const bool forward : {true, false}) {
       const auto link = static_cast<std::uint32_t>(fabric::DirectedLink{id, forward}.Index());
-      const std::size_t subflows = state.flow_paths.live().SubflowsOn(link).size();
+      const std::size_t subflows = state.flow_paths.assigner().SubflowsOn(link).size();
       loads[LinkOrSwitch::Link(id)] += subflows;
       loads[LinkOrSwitch::Switch(state.topology.link(id).a)] += subflows;
       loads[LinkOrSwitch::Switch(state.topology.link(id).b)] += subflows;
@@ -270,7 +270,7 @@ TEST_F(FailurePlansTest, APortThatTakesAnotherPathIsNotTaken) {
     }
     const FlowSlot slot = *state.flows.Find(*state.agents.FindByName("h0"), wire::LocalFlowId(1));
     const Flow& flow = state.flows.At(slot);
-    const auto subflow = *flow.subflows[0].subflow;
+    const auto subflow = *flow.subflows[0].id;
     const std::string spine = state.Via(flow);
     const auto domain = LinkOrSwitch::Switch(*state.topology.FindNode(spine));
     const auto planned = plans.BackupPathFor(domain, subflow);

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "tests/controller/cluster.h"
 
@@ -60,7 +63,7 @@ class StartPredictorTest : public testing::Test {
     }
     return sum;
   }
-  Load MaxLoad() { return cluster_.state().flow_paths.live().MaxLoad(); }
+  Load MaxLoad() { return cluster_.state().flow_paths.assigner().MaxLoad(); }
 
   Cluster cluster_;
   std::uint64_t next_id_ = 0;
@@ -114,6 +117,31 @@ TEST_F(StartPredictorTest, TheNextMessageOfAnOpenFlowHasItsPortAlready) {
     }
   }
   EXPECT_EQ(cluster_.CounterValue(kUnexpected), starts);
+}
+
+// Each burst consists of other flows, so prediction of the job is disabled. Then they repeat.
+TEST_F(StartPredictorTest, RecordsWhenPredictionOfAJobIsDisabledAndEnabled) {
+  const auto kinds = [&] {
+    std::vector<std::string> found;
+    for (const HistoryEvent& event : cluster_.state().history.Since(0, 1'000)) {
+      if (event.kind.starts_with("prediction_")) found.push_back(event.kind);
+    }
+    return found;
+  };
+  std::mt19937 random(3);
+  for (int burst = 0; burst < 60; ++burst) {
+    for (int host = 0; host < 16; ++host) {
+      const int to = (host + 4 + static_cast<int>(random() % 9)) % 16;
+      cluster_.Open(host, {{.id = ++next_id_, .to = to, .job = "train"}});
+      open_.emplace_back(host, next_id_);
+    }
+    cluster_.Settle();
+    EndAll();
+    cluster_.Advance(1s);
+  }
+  EXPECT_EQ(kinds(), std::vector<std::string>{"prediction_disabled"});
+  Iterate(60);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"prediction_disabled", "prediction_enabled"}));
 }
 
 // A declared schedule needs no learning.

@@ -18,9 +18,9 @@ class StartAssignmentTest : public testing::TestWithParam<bool> {
 
   SubflowId AddLive(const PredictedStart& start) {
     const SubflowId subflow =
-        live_.Add(start.source, start.destination, kLoadUnit / start.subflows);
-    live_.Start(subflow, options_);
-    live_.SetInProgress(subflow);
+        assigner_.Add(start.source, start.destination, kLoadUnit / start.subflows);
+    assigner_.Start(subflow, options_);
+    assigner_.SetInProgress(subflow);
     return subflow;
   }
   PredictedStart Draw() {
@@ -34,7 +34,7 @@ class StartAssignmentTest : public testing::TestWithParam<bool> {
   fabric::Topology topology_ = fabric::Topology::Build(Spec(GetParam())).value();
   fabric::PathTable paths_{topology_};
   FabricView view_{topology_, paths_};
-  OnlineAssigner live_{view_};
+  OnlineAssigner assigner_{view_};
   const OnlineAssigner::Options options_{.max_moves = 64, .max_in_progress_moves = 4};
 };
 
@@ -43,47 +43,47 @@ TEST_P(StartAssignmentTest, EqualsAnAssignmentOnArrivalAndLeavesNoTrace) {
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 6; ++i) subflows.push_back(AddLive(Draw()));
     std::vector<std::int32_t> before;
-    for (const SubflowId subflow : subflows) before.push_back(live_.PathOf(subflow));
-    const std::vector<std::int64_t> loads = live_.Loads();
+    for (const SubflowId subflow : subflows) before.push_back(assigner_.PathOf(subflow));
+    const std::vector<std::int64_t> loads = assigner_.Loads();
     const std::vector<SubflowId> ending(subflows.begin(), subflows.begin() + round % 4);
     std::vector<PredictedStart> starts;
     for (int i = 0; i < 10; ++i) starts.push_back(Draw());
 
-    const StartAssignment plan = PlanStarts(live_, starts, ending, options_);
+    const StartAssignment plan = AssignPredictedStarts(assigner_, starts, ending, options_);
 
     for (std::size_t i = 0; i < subflows.size(); ++i)
-      ASSERT_EQ(live_.PathOf(subflows[i]), before[i]);
-    ASSERT_EQ(live_.Loads(), loads);
+      ASSERT_EQ(assigner_.PathOf(subflows[i]), before[i]);
+    ASSERT_EQ(assigner_.Loads(), loads);
 
     // All happens as predicted: the plan and an assignment on arrival give the same maximum load.
-    for (const SubflowId subflow : ending) live_.Remove(subflow);
+    for (const SubflowId subflow : ending) assigner_.Remove(subflow);
     subflows.erase(subflows.begin(), subflows.begin() + round % 4);
     std::vector<SubflowId> fresh;
     for (const PredictedStart& start : starts) {
       for (std::uint32_t n = 0; n < start.subflows; ++n) {
-        fresh.push_back(live_.Add(start.source, start.destination, kLoadUnit / start.subflows));
+        fresh.push_back(assigner_.Add(start.source, start.destination, kLoadUnit / start.subflows));
       }
     }
     std::vector<std::pair<SubflowId, std::int32_t>> moved;
-    for (const OnlineAssigner::Move& move : live_.PlaceArrivals(fresh, options_)) {
+    for (const OnlineAssigner::Move& move : assigner_.PlaceArrivals(fresh, options_)) {
       if (std::find(fresh.begin(), fresh.end(), move.subflow) == fresh.end())
         moved.emplace_back(move.subflow, move.from);
     }
-    const Load fresh_load = live_.MaxLoad();
-    for (const SubflowId subflow : fresh) live_.Place(subflow, kNoPath);
+    const Load fresh_load = assigner_.MaxLoad();
+    for (const SubflowId subflow : fresh) assigner_.Place(subflow, kNoPath);
     for (auto move = moved.rbegin(); move != moved.rend(); ++move) {
       if (std::find(fresh.begin(), fresh.end(), move->first) == fresh.end()) {
-        live_.Place(move->first, move->second);
+        assigner_.Place(move->first, move->second);
       }
     }
     for (const OnlineAssigner::Move& move : plan.moves) {
-      ASSERT_EQ(live_.PathOf(move.subflow), move.from);
-      live_.Place(move.subflow, move.to);
+      ASSERT_EQ(assigner_.PathOf(move.subflow), move.from);
+      assigner_.Place(move.subflow, move.to);
     }
     ASSERT_EQ(plan.paths.size(), fresh.size());
-    for (std::size_t i = 0; i < fresh.size(); ++i) live_.Place(fresh[i], plan.paths[i]);
-    ASSERT_EQ(live_.MaxLoad(), fresh_load) << round;
-    for (const SubflowId subflow : fresh) live_.Remove(subflow);
+    for (std::size_t i = 0; i < fresh.size(); ++i) assigner_.Place(fresh[i], plan.paths[i]);
+    ASSERT_EQ(assigner_.MaxLoad(), fresh_load) << round;
+    for (const SubflowId subflow : fresh) assigner_.Remove(subflow);
   }
 }
 

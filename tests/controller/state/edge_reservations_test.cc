@@ -31,7 +31,8 @@ class Edges : public testing::Test {
   }
   fabric::NodeId Node(const std::string& name) const { return *topology_.FindNode(name); }
   std::int64_t LoadOn(const std::string& link) const {
-    return flow_paths_.live().LoadOf(fabric::DirectedLink{*topology_.FindLink(link), true}.Index());
+    return flow_paths_.assigner().LoadOf(
+        fabric::DirectedLink{*topology_.FindLink(link), true}.Index());
   }
 
   fabric::Topology topology_ = *fabric::Topology::Build(
@@ -104,12 +105,12 @@ TEST_F(Edges, AreNotMovedByOthers) {
     flow.subflows.resize(1);
     const FlowSlot slot = flows_.Open(std::move(flow));
     flow_paths_.Add(slot, 0);
-    const std::vector<SubflowId> subflows{*flows_.At(slot).subflows[0].subflow};
+    const std::vector<SubflowId> subflows{*flows_.At(slot).subflows[0].id};
     flow_paths_.PlaceArrivals(subflows, {.max_moves = 64});
     EXPECT_EQ(flow_paths_.PathOf(flows_.At(slot).subflows[0]), fabric::PathIndex(1));
   }
   flow_paths_.Rebalance({.max_moves = 64});
-  EXPECT_EQ(flow_paths_.live().PathOf(edges_.Find(edge)->subflow), 0);
+  EXPECT_EQ(flow_paths_.assigner().PathOf(edges_.Find(edge)->subflow), 0);
   edges_.CheckInvariants();
 }
 

@@ -70,13 +70,15 @@ TEST_F(Persister, StoresRemainingEventsWhenItEnds) {
 }
 
 TEST_F(Persister, RestoresWithLoopTimeAndStoresNothingTwice) {
-  const std::vector<StoredEvent> before = {{5, kWall - 90s, "did", "it", ""},
+  const std::string deprecated = "prediction_off";  // a deprecated kind
+  const std::vector<StoredEvent> before = {{5, kWall - 90s, deprecated, "job=train", ""},
                                            {6, kWall - 30s, "up", "h0", "h0"}};
   EventPersister persister = Make(history_);
   persister.Restore(before);
   const auto events = history_.Since(0, 10);
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[0].time, loop_->Now() - 90s);
+  EXPECT_EQ(events[0].kind, deprecated);
   EXPECT_EQ(events[1].source, "h0");
   persister.StoreNew();
   EXPECT_TRUE(disk_.events.empty());

@@ -46,7 +46,7 @@ class Places {
     flow_paths_.Unregister(slot);
     flows_.Close(slot);
   }
-  const Subflow& WayOf(FlowSlot slot, std::size_t index = 0) {
+  const Subflow& SubflowAt(FlowSlot slot, std::size_t index = 0) {
     return flows_.At(slot).subflows[index];
   }
   fabric::NodeId Node(const std::string& name) const { return *topology_.FindNode(name); }
@@ -66,13 +66,13 @@ TEST(FlowPaths, ASubflowHasAnIdFromAddToRemoveAndAPathInBetween) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 2);
   FlowPaths& paths = places.flow_paths_;
-  EXPECT_EQ(paths.PathOf(places.WayOf(slot)), std::nullopt);
-  paths.Place(places.WayOf(slot), 2);
-  EXPECT_EQ(paths.PathOf(places.WayOf(slot)), fabric::PathIndex(2));
-  EXPECT_EQ(paths.PathOf(places.WayOf(slot, 1)), std::nullopt);
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), std::nullopt);
+  paths.Place(places.SubflowAt(slot), 2);
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), fabric::PathIndex(2));
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(slot, 1)), std::nullopt);
   paths.Remove(places.flows_.At(slot).subflows[0]);
-  EXPECT_EQ(places.WayOf(slot).subflow, std::nullopt);
-  EXPECT_EQ(paths.PathOf(places.WayOf(slot)), std::nullopt);
+  EXPECT_EQ(places.SubflowAt(slot).id, std::nullopt);
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), std::nullopt);
   paths.Remove(places.flows_.At(slot).subflows[0]);  // it has no id: no effect
   paths.CheckInvariants();
 }
@@ -80,7 +80,7 @@ TEST(FlowPaths, ASubflowHasAnIdFromAddToRemoveAndAPathInBetween) {
 TEST(FlowPaths, KnowsTheOwnerOfEachSubflow) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 2);
-  const SubflowId second = *places.WayOf(slot, 1).subflow;
+  const SubflowId second = *places.SubflowAt(slot, 1).id;
   EXPECT_EQ(places.flow_paths_.FlowOf(second), slot);
   EXPECT_EQ(places.flow_paths_.OwnerOf(second).index, 1U);
   const SubflowId reserved =
@@ -92,18 +92,18 @@ TEST(FlowPaths, KnowsTheOwnerOfEachSubflow) {
 TEST(FlowPaths, ASubflowPutsItsShareOnEachLinkOfItsPath) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 3);
-  places.flow_paths_.Place(places.WayOf(slot), 1);
+  places.flow_paths_.Place(places.SubflowAt(slot), 1);
   const auto link = fabric::DirectedLink{*places.topology_.FindLink("leaf0--spine1"), true};
-  EXPECT_EQ(places.flow_paths_.live().LoadOf(link.Index()), kLoadUnit / 3);
+  EXPECT_EQ(places.flow_paths_.assigner().LoadOf(link.Index()), kLoadUnit / 3);
   places.flow_paths_.Reserve(places.Node("leaf0"), places.Node("leaf3"), 1, 5);
-  EXPECT_EQ(places.flow_paths_.live().LoadOf(link.Index()), kLoadUnit / 3 + 5);
+  EXPECT_EQ(places.flow_paths_.assigner().LoadOf(link.Index()), kLoadUnit / 3 + 5);
 }
 
 TEST(FlowPaths, FingerprintsDoNotDependOnTheOrder) {
   Places one;
   Places other;
   const auto place = [](Places& places, FlowSlot slot, std::int32_t path) {
-    places.flow_paths_.Place(places.WayOf(slot), path);
+    places.flow_paths_.Place(places.SubflowAt(slot), path);
   };
   place(one, one.Open(0, 2, 1), 0);
   place(one, one.Open(0, 4, 1), 1);
@@ -126,7 +126,7 @@ TEST(FlowPaths, HeldFlowsStayWhereTheyAre) {
     const FlowSlot second = places.Open(0, 4, 1);
     for (const FlowSlot slot : {first, second}) {
       places.flows_.At(slot).movable = movable;
-      paths.Place(places.WayOf(slot), 0);
+      paths.Place(places.SubflowAt(slot), 0);
       paths.SetInProgress(places.flows_.At(slot));
       paths.Hold(places.flows_.At(slot), true);
     }
@@ -174,8 +174,8 @@ TEST(FlowPathsDeathTest, ChecksThatPortsOfSubflowsAreTaken) {
 TEST(FlowPathsDeathTest, ChecksThatSubflowsBelongToTheirOwners) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
-  places.flow_paths_.Place(places.WayOf(slot), 0);
-  places.flows_.At(slot).subflows[0].subflow.reset();
+  places.flow_paths_.Place(places.SubflowAt(slot), 0);
+  places.flows_.At(slot).subflows[0].id.reset();
   EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "is not recorded in its flow");
 }
 
@@ -223,7 +223,7 @@ class Storm {
     const auto add = [&](SubflowId subflow, fabric::NodeId from, fabric::NodeId to,
                          std::size_t subflows, std::int64_t load) {
       const auto found = model_.find(subflow);
-      ASSERT_EQ(flow_paths().live().PathOf(subflow),
+      ASSERT_EQ(flow_paths().assigner().PathOf(subflow),
                 found == model_.end() ? kNoPath : found->second);
       if (found == model_.end()) return;
       fingerprint += PathFingerprint(*places_.view_.LeafOf(from), *places_.view_.LeafOf(to),
@@ -236,13 +236,13 @@ class Storm {
     for (const FlowSlot slot : open_) {
       const Flow& flow = places_.flows_.At(slot);
       for (const Subflow& subflow : flow.subflows) {
-        add(*subflow.subflow, flow.source_leaf, flow.destination_leaf, flow.subflows.size(),
+        add(*subflow.id, flow.source_leaf, flow.destination_leaf, flow.subflows.size(),
             kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
       }
     }
     for (const Reservation& one : reserved_) add(one.subflow, one.from, one.to, 1, one.load);
     EXPECT_EQ(flow_paths().fingerprint(), fingerprint);
-    EXPECT_EQ(flow_paths().live().Loads(), loads);
+    EXPECT_EQ(flow_paths().assigner().Loads(), loads);
     EXPECT_EQ(places_.flows_.All().size(), open_.size());
   }
 
@@ -276,7 +276,7 @@ class Storm {
   void Close() {
     if (open_.empty()) return;
     const FlowSlot slot = AnyFlow();
-    for (const Subflow& subflow : places_.flows_.At(slot).subflows) model_.erase(*subflow.subflow);
+    for (const Subflow& subflow : places_.flows_.At(slot).subflows) model_.erase(*subflow.id);
     places_.Close(slot);
     std::erase(open_, slot);
   }
@@ -286,7 +286,7 @@ class Storm {
     const Subflow& subflow = flow.subflows[Draw(flow.subflows.size())];
     const auto path = static_cast<std::int32_t>(Draw(4)) - 1;
     flow_paths().Place(subflow, path);
-    Set(*subflow.subflow, path);
+    Set(*subflow.id, path);
   }
   void Set(SubflowId subflow, std::int32_t path) {
     model_.erase(subflow);
@@ -296,7 +296,7 @@ class Storm {
     std::vector<SubflowId> subflows;
     for (const FlowSlot slot : open_) {
       for (const Subflow& subflow : places_.flows_.At(slot).subflows) {
-        if (!model_.contains(*subflow.subflow)) subflows.push_back(*subflow.subflow);
+        if (!model_.contains(*subflow.id)) subflows.push_back(*subflow.id);
       }
     }
     Follow(flow_paths().PlaceArrivals(subflows, kChains));

@@ -65,23 +65,23 @@ TEST_F(Pushes, AClosedFlowIsQueuedByItsLocalId) {
 
 TEST_F(Pushes, AgentsAreSortedHoweverTheyAreMarked) {
   queue_.MarkAll(kSecond);
-  queue_.MarkPlan(kFirst, {"train", 3});
+  queue_.MarkRankPlan(kFirst, {"train", 3});
   queue_.MarkAll(kSecond);
   EXPECT_EQ(queue_.agents(), (std::set{kFirst, kSecond}));
   EXPECT_FALSE(queue_.IsEmpty());
 }
 
 TEST_F(Pushes, PlansOfRanksAreQueuedOnce) {
-  queue_.MarkPlan(kFirst, {"train", 3});
-  queue_.MarkPlan(kFirst, {"train", 3});
-  queue_.MarkPlan(kFirst, {"train", 1});
+  queue_.MarkRankPlan(kFirst, {"train", 3});
+  queue_.MarkRankPlan(kFirst, {"train", 3});
+  queue_.MarkRankPlan(kFirst, {"train", 1});
   EXPECT_EQ(queue_.Of(kFirst).plans, (std::set<RankOfJob>{{"train", 1}, {"train", 3}}));
   EXPECT_TRUE(queue_.Of(kSecond).plans.empty());
 }
 
 TEST_F(Pushes, AFullPushStaysQueuedUntilItIsTaken) {
   queue_.Of(kFirst).needs_full = false;
-  queue_.MarkPlan(kFirst, {"train", 3});
+  queue_.MarkRankPlan(kFirst, {"train", 3});
   EXPECT_FALSE(queue_.NeedsFull(kFirst));
   queue_.MarkAll(kFirst);
   queue_.MarkFlow(Open(kFirst, 4));

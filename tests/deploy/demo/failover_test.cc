@@ -55,7 +55,7 @@ class FailoverTest : public LiveLabTest {
   // Runs a job that leaves a path for every flow once; returns the total seconds of its figures.
   FailureFigures RunOnce(const Case& setting, int epochs) {
     FailureFigures figures;
-    const auto job = MakeRingsWithRoom(lab_->plan(), epochs);
+    const auto job = MakeRingsWithRoom(lab_->layout(), epochs);
     if (!job) ADD_FAILURE() << job.error().message;
     if (!job) return figures;
     if (!setting.detection) {

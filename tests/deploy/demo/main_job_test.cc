@@ -83,7 +83,7 @@ void Print(const MeasuredRun& run, const Experiment& experiment) {
 }
 
 TEST_F(MainJobTest, SteersCollidingFlowsApart) {
-  for (const auto& make : {MakePermutation(lab_->plan()), MakeTwoRings(lab_->plan(), 1)}) {
+  for (const auto& make : {MakePermutation(lab_->layout()), MakeTwoRings(lab_->layout(), 1)}) {
     ASSERT_TRUE(make.has_value());
     const Experiment& experiment = *make;
     daemons_.reset();
@@ -112,7 +112,7 @@ TEST_F(MainJobTest, SteersCollidingFlowsApart) {
 
 TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
   StartDaemons();
-  const auto permutation = MakePermutation(lab_->plan());
+  const auto permutation = MakePermutation(lab_->layout());
   ASSERT_TRUE(permutation.has_value());
   const auto steered = RunMeasured(*lab_, *permutation, kSeed, &*daemons_);
   ASSERT_TRUE(steered.has_value()) << steered.error().message;
@@ -125,7 +125,7 @@ TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
 
 TEST_F(MainJobTest, OutlivesItsControllerAndRemembersTheFailedLink) {
   StartDaemons();
-  const auto rings = MakeTwoRings(lab_->plan(), 8);
+  const auto rings = MakeTwoRings(lab_->layout(), 8);
   ASSERT_TRUE(rings.has_value());
   std::map<std::string, std::string> before;
   std::map<std::string, std::string> after;

@@ -154,7 +154,7 @@ TEST(AllreduceProof, TellsWhatAFixedNumberOfTreesLoses) {
   const auto unused = [](const std::string&) -> Result<std::string> {
     return Fail(ErrorCode::kInternal, "not needed");
   };
-  const auto proof = ProveAllreduce(topology, {}, made->plan, unused);
+  const auto proof = ProveAllreduce(topology, {}, made->schedule, unused);
   ASSERT_TRUE(proof.has_value()) << proof.error().message;
   EXPECT_TRUE(proof->better_possible);
   EXPECT_EQ(*proof->exact_gbps, Rational(4'160, 3));

@@ -126,8 +126,8 @@ TEST(EcmpForest, GoesOverRanksWhereSwitchesWouldTakeNoDetour) {
     SCOPED_TRACE(CollectiveName(collective));
     const auto made = Make(topology, collective, /*ecmp_only=*/true);
     ASSERT_TRUE(made.has_value()) << made.error().message;
-    CheckRoutes(topology, made->plan);
-    EXPECT_LE(made->plan.bound_inverse_rate, made->plan.inverse_rate);
+    CheckRoutes(topology, made->schedule);
+    EXPECT_LE(made->schedule.bound_inverse_rate, made->schedule.inverse_rate);
   }
 }
 
@@ -138,9 +138,10 @@ TEST(EcmpForest, IsNearTheBestOneOfAnEvenFabric) {
     for (const Collective collective : kCollectives) {
       const auto made = Make(topology, collective, /*ecmp_only=*/true);
       ASSERT_TRUE(made.has_value()) << made.error().message;
-      CheckRoutes(topology, made->plan);
-      const double least = made->plan.TotalWeight() == 1 ? 0.65 : 0.95;  // one root: 8 trees in all
-      EXPECT_GE(made->plan.FractionOfBound().ToDouble(), least)
+      CheckRoutes(topology, made->schedule);
+      const double least =
+          made->schedule.TotalWeight() == 1 ? 0.65 : 0.95;  // one root: 8 trees in all
+      EXPECT_GE(made->schedule.FractionOfBound().ToDouble(), least)
           << spines << "x" << leaves << "x" << hosts << " " << CollectiveName(collective);
     }
   }
@@ -171,8 +172,8 @@ TEST(EcmpForest, GivesEveryRankOfABoxOneNic) {
   const Topology topology = *Topology::Build(*fabric::BuildRails({.boxes = 3, .rails = 4}));
   const auto made = Make(topology, Collective::kAllreduce, /*ecmp_only=*/true);
   ASSERT_TRUE(made.has_value()) << made.error().message;
-  CheckRoutes(topology, made->plan);
-  EXPECT_EQ(made->plan.FractionOfBound(), Rational(1, 1));
+  CheckRoutes(topology, made->schedule);
+  EXPECT_EQ(made->schedule.FractionOfBound(), Rational(1, 1));
 }
 
 TEST(EcmpForest, EarlierTreesAreNotKept) {
@@ -180,7 +181,7 @@ TEST(EcmpForest, EarlierTreesAreNotKept) {
   const auto made = Make(topology, Collective::kAllgather, false);
   ASSERT_TRUE(made.has_value());
   ScheduleOptions options{.ecmp_only = true};
-  options.previous = PreviousSchedule{&made->plan, &topology};
+  options.previous = PreviousSchedule{&made->schedule, &topology};
   EXPECT_EQ(MakeTreeSchedule(topology, options).error().code, ErrorCode::kInvalidArgument);
 }
 
@@ -256,9 +257,9 @@ TEST_P(RandomEcmpForest, ExistsWhereRanksCanReachEachOtherAndIsNearTheBound) {
         << (made.has_value() ? "" : made.error().message);
     if (!made) continue;
     ++made_count;
-    CheckRoutes(fabric.topology, made->plan);
+    CheckRoutes(fabric.topology, made->schedule);
     // The bound of all schedules, including those whose routes no switch would take.
-    EXPECT_GE(made->plan.FractionOfBound().ToDouble(), 0.75);
+    EXPECT_GE(made->schedule.FractionOfBound().ToDouble(), 0.75);
   }
   EXPECT_GT(made_count, 0);
 }

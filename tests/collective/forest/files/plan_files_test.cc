@@ -36,7 +36,7 @@ TEST_P(ReferenceSchedule, EqualsTheTable) {
   const auto in_table_units = [&](const Rational& per_gbps) {
     return *Rational::Product(per_gbps, Rational(gigabytes ? 8 : 1, 1));
   };
-  const TreeSchedule free = MakeOrDie(topology, {.height_steps = 10'000}).plan;
+  const TreeSchedule free = MakeOrDie(topology, {.height_steps = 10'000}).schedule;
   EXPECT_EQ(static_cast<int>(free.ranks.size()), row.ranks);
   EXPECT_EQ(in_table_units(free.bound_inverse_rate).ToString(), row.inverse_rate);
   EXPECT_EQ(in_table_units(free.inverse_rate).ToString(), row.inverse_rate);
@@ -47,7 +47,7 @@ TEST_P(ReferenceSchedule, EqualsTheTable) {
     const TreeSchedule fixed =
         MakeOrDie(topology,
                   {.trees_per_weight = static_cast<std::int64_t>(k), .height_steps = 10'000})
-            .plan;
+            .schedule;
     EXPECT_EQ(in_table_units(*Rational::Quotient(Rational(1, 1), fixed.tree_gbps)).ToString(),
               row.fixed_scales[k - 1])
         << "k=" << k;
@@ -73,7 +73,7 @@ TEST(ForestFiles, KeepFreshFormatsByteForByte) {
     const Topology topology = BuildTopology(MakeReferenceTopology(name));
     for (const Collective collective : {Collective::kReduceScatter, Collective::kAllreduce}) {
       const TreeSchedule plan =
-          MakeOrDie(topology, {.collective = collective, .height_steps = 10'000}).plan;
+          MakeOrDie(topology, {.collective = collective, .height_steps = 10'000}).schedule;
       const std::string json = *FormatForestJson(topology, plan, {});
       const Result<TreeSchedule> from_json = ParseForestJson(json, "f", topology);
       ASSERT_TRUE(from_json.has_value()) << from_json.error().message;
@@ -90,10 +90,10 @@ TEST(ForestFiles, KeepFreshFormatsByteForByte) {
 TEST(ForestFiles, RefuseJsonThatIsTooLarge) {
   const Topology topology = BuildTopology(MakeReferenceTopology("a100_128"));
   const VerifiedSchedule made = MakeOrDie(topology);
-  const auto json = FormatForestJson(topology, made.plan, {});
+  const auto json = FormatForestJson(topology, made.schedule, {});
   ASSERT_FALSE(json.has_value());
   EXPECT_THAT(json.error().message, HasSubstr("--format binary"));
-  EXPECT_LT(EncodeForest(topology, made.plan).size(), 4'000'000U);
+  EXPECT_LT(EncodeForest(topology, made.schedule).size(), 4'000'000U);
 }
 
 struct Edit {
@@ -104,7 +104,7 @@ struct Edit {
 
 TEST(ForestJson, NamesThePlaceOfWhatIsWrong) {
   const Topology topology = BuildTopology(MakeReferenceTopology("ring8"));
-  const std::string good = *FormatForestJson(topology, MakeOrDie(topology).plan, {});
+  const std::string good = *FormatForestJson(topology, MakeOrDie(topology).schedule, {});
   const std::vector<Edit> edits = {
       {"allgather", "gossip", "unknown collective \"gossip\""},
       {"\"labels\"", "\"magic\"", "unknown method \"magic\""},
@@ -148,7 +148,7 @@ TEST(ForestJson, NamesThePlaceOfWhatIsWrong) {
 
 TEST(ForestBinary, RefusesOtherFilesAndTrailingBytes) {
   const Topology topology = BuildTopology(MakeReferenceTopology("ring8"));
-  const std::string good = EncodeForest(topology, MakeOrDie(topology).plan);
+  const std::string good = EncodeForest(topology, MakeOrDie(topology).schedule);
   for (const std::string& bad :
        {std::string(), std::string("ESPFRST"), std::string("ESPFRST2") + good.substr(8)}) {
     EXPECT_EQ(DecodeForest(bad, "f", topology).error().message, "f:byte 0: not a forest file");

@@ -134,8 +134,8 @@ TEST(RandomGraphs, OfUpToFortyRanksPassTheVerifier) {
       continue;
     }
     ++made;
-    ASSERT_EQ(plan->plan.inverse_rate, plan->plan.bound_inverse_rate);
-    Add(plan->plan.forests[0].fallbacks, fallbacks);
+    ASSERT_EQ(plan->schedule.inverse_rate, plan->schedule.bound_inverse_rate);
+    Add(plan->schedule.forests[0].fallbacks, fallbacks);
   }
   EXPECT_GT(made, kRounds * 3 / 4);
   ExpectAllFallbacksTaken(fallbacks);

@@ -68,11 +68,11 @@ std::vector<Case> Cases() {
 TEST(MakeTreeSchedule, AttainsTheBoundWithShallowTrees) {
   for (const Case& c : Cases()) {
     const VerifiedSchedule made = PlanOrDie(c.topology);
-    EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
-    EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << c.name;
+    EXPECT_EQ(made.schedule.AlgorithmGbps(made.schedule.inverse_rate), c.algbw_gbps) << c.name;
+    EXPECT_EQ(made.schedule.FractionOfBound(), Rational(1, 1)) << c.name;
     EXPECT_LE(made.findings.heights.max, c.max_height) << c.name;
-    EXPECT_EQ(made.plan.forests[0].method, c.method) << c.name;
-    EXPECT_EQ(made.plan.forests[0].unroutable_edges, 0) << c.name;
+    EXPECT_EQ(made.schedule.forests[0].method, c.method) << c.name;
+    EXPECT_EQ(made.schedule.forests[0].unroutable_edges, 0) << c.name;
   }
 }
 
@@ -80,8 +80,8 @@ TEST(MakeTreeSchedule, AttainsTheBoundByTheGeneralConstructionToo) {
   for (const Case& c : Cases()) {
     const VerifiedSchedule made =
         PlanOrDie(c.topology, {.use_structure = false, .height_steps = 100'000});
-    EXPECT_EQ(made.plan.AlgorithmGbps(made.plan.inverse_rate), c.algbw_gbps) << c.name;
-    EXPECT_EQ(made.plan.forests[0].method, Method::kGeneral) << c.name;
+    EXPECT_EQ(made.schedule.AlgorithmGbps(made.schedule.inverse_rate), c.algbw_gbps) << c.name;
+    EXPECT_EQ(made.schedule.forests[0].method, Method::kGeneral) << c.name;
   }
 }
 
@@ -107,9 +107,9 @@ TEST(MakeTreeSchedule, KeepsTreesShallowOnDamagedFabrics) {
       const std::string name = fabric.name + "+" + damage;
       const Topology topology = BuildTopology(MakeReferenceTopology(name));
       const VerifiedSchedule made = PlanOrDie(topology, {.height_steps = 500'000});
-      EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << name;
+      EXPECT_EQ(made.schedule.FractionOfBound(), Rational(1, 1)) << name;
       EXPECT_LE(made.findings.heights.max, fabric.max_height) << name;
-      EXPECT_EQ(made.plan.forests[0].unroutable_edges, 0) << name;
+      EXPECT_EQ(made.schedule.forests[0].unroutable_edges, 0) << name;
     }
   }
 }
@@ -118,9 +118,9 @@ TEST(MakeTreeSchedule, KeepsTreesShallowOnDamagedFabrics) {
 TEST(MakeTreeSchedule, FillsTightLinksBetweenManyBoxes) {
   for (const std::string name : {"a100_128+deadnics", "clos32x32s32+deadspine"}) {
     const VerifiedSchedule made = PlanOrDie(BuildTopology(MakeReferenceTopology(name)));
-    EXPECT_EQ(made.plan.forests[0].method, Method::kHierarchical) << name;
+    EXPECT_EQ(made.schedule.forests[0].method, Method::kHierarchical) << name;
     EXPECT_LE(made.findings.heights.max, 3) << name;
-    EXPECT_EQ(made.plan.FractionOfBound(), Rational(1, 1)) << name;
+    EXPECT_EQ(made.schedule.FractionOfBound(), Rational(1, 1)) << name;
   }
 }
 
@@ -129,15 +129,15 @@ TEST(MakeTreeSchedule, ServesEveryCollective) {
   ScheduleOptions options;
   options.collective = Collective::kAllreduce;
   const VerifiedSchedule allreduce = PlanOrDie(topology, options);
-  EXPECT_EQ(allreduce.plan.phases.size(), 2U);
-  EXPECT_EQ(allreduce.plan.AlgorithmGbps(allreduce.plan.inverse_rate), Rational(4'160, 3));
+  EXPECT_EQ(allreduce.schedule.phases.size(), 2U);
+  EXPECT_EQ(allreduce.schedule.AlgorithmGbps(allreduce.schedule.inverse_rate), Rational(4'160, 3));
   options.root = topology.FindNode("box1/gpu3");
   EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());  // allreduce takes no root
   for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
     options.collective = collective;
     const VerifiedSchedule made = PlanOrDie(topology, options);
-    for (const TreeClass& tree : made.plan.forests[0].classes) {
-      EXPECT_EQ(made.plan.ranks[tree.root], *options.root);
+    for (const TreeClass& tree : made.schedule.forests[0].classes) {
+      EXPECT_EQ(made.schedule.ranks[tree.root], *options.root);
     }
   }
   options.root.reset();
@@ -165,14 +165,15 @@ TEST(MakeTreeSchedule, TakesOneNumberOfTreesForBothDirections) {
     options.max_trees_per_weight = 0;
     options.trees_per_weight = limit;
     const auto fixed = MakeTreeSchedule(topology, options);
-    if (fixed) best = best ? std::min(*best, fixed->plan.inverse_rate) : fixed->plan.inverse_rate;
+    if (fixed)
+      best = best ? std::min(*best, fixed->schedule.inverse_rate) : fixed->schedule.inverse_rate;
     options.trees_per_weight = 0;
     options.max_trees_per_weight = limit;
     const auto limited = MakeTreeSchedule(topology, options);
     ASSERT_EQ(limited.has_value(), best.has_value()) << limit;
     if (!limited) continue;
-    EXPECT_EQ(limited->plan.inverse_rate, *best) << limit;
-    differ += limited->plan.forests.size() == 2 ? 1 : 0;
+    EXPECT_EQ(limited->schedule.inverse_rate, *best) << limit;
+    differ += limited->schedule.forests.size() == 2 ? 1 : 0;
   }
   EXPECT_GT(differ, 0);
 }
@@ -188,10 +189,10 @@ TEST(MakeTreeSchedule, IsTheSameForAnyNumberOfThreads) {
       return std::move(*made);
     };
     const VerifiedSchedule one = plan_with(1);
-    const std::string bytes = EncodeForest(topology, one.plan);
+    const std::string bytes = EncodeForest(topology, one.schedule);
     for (const int threads : {2, 3, 40}) {
       const VerifiedSchedule several = plan_with(threads);
-      EXPECT_TRUE(EncodeForest(topology, several.plan) == bytes) << threads;
+      EXPECT_TRUE(EncodeForest(topology, several.schedule) == bytes) << threads;
       EXPECT_EQ(several.findings.heights.mean, one.findings.heights.mean);
       EXPECT_EQ(several.findings.edges, one.findings.edges);
     }
@@ -216,16 +217,17 @@ TEST(ForestFiles, KeepTheScheduleInBothFormats) {
       options.collective = collective;
       options.height_steps = 100'000;
       const VerifiedSchedule made = PlanOrDie(c.topology, options);
-      const auto json = FormatForestJson(c.topology, made.plan, {});
+      const auto json = FormatForestJson(c.topology, made.schedule, {});
       ASSERT_TRUE(json.has_value());
-      for (const auto& read : {DecodeForest(EncodeForest(c.topology, made.plan), "f", c.topology),
-                               ParseForestJson(*json, "f", c.topology)}) {
+      for (const auto& read :
+           {DecodeForest(EncodeForest(c.topology, made.schedule), "f", c.topology),
+            ParseForestJson(*json, "f", c.topology)}) {
         ASSERT_TRUE(read.has_value()) << c.name << ": " << read.error().message;
         const auto findings = VerifySchedule(c.topology, *read);
         ASSERT_TRUE(findings.has_value()) << c.name << ": " << findings.error().message;
         EXPECT_EQ(findings->heights.max, made.findings.heights.max);
-        EXPECT_EQ(read->cut, made.plan.cut);
-        EXPECT_EQ(read->tree_gbps, made.plan.tree_gbps);
+        EXPECT_EQ(read->cut, made.schedule.cut);
+        EXPECT_EQ(read->tree_gbps, made.schedule.tree_gbps);
       }
     }
   }
@@ -235,7 +237,7 @@ TEST(ForestFiles, KeepTheScheduleInBothFormats) {
 // verified.
 TEST(ForestFiles, SurviveDamage) {
   const Topology topology = BuildOrDie(fabric::BuildA100({2}));
-  const std::string bytes = EncodeForest(topology, PlanOrDie(topology).plan);
+  const std::string bytes = EncodeForest(topology, PlanOrDie(topology).schedule);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const auto cut = DecodeForest(bytes.substr(0, i), "f", topology);
     ASSERT_FALSE(cut.has_value()) << i;

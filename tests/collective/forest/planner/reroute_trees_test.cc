@@ -28,7 +28,7 @@ std::optional<Damaged> MakeDamaged(const std::string& whole, const std::string& 
   const auto optimality = ComputeOptimality(damaged.problem);
   if (!optimality) return std::nullopt;
   damaged.count = *CountTrees(damaged.problem, *optimality);
-  damaged.trees = *FindPreviousTrees(after, damaged.problem, made->plan, before, false);
+  damaged.trees = *FindPreviousTrees(after, damaged.problem, made->schedule, before, false);
   return damaged;
 }
 

@@ -71,9 +71,9 @@ TEST(ReuseTrees, IsAsFastAsANewForestOnRandomGraphs) {
                                                                : Collective::kAllgather};
     const auto before = MakeTreeSchedule(topology, options);
     if (!before) continue;  // not connected
-    const VerifiedSchedule same = PlanOrDie(topology, After(before->plan, topology, options));
+    const VerifiedSchedule same = PlanOrDie(topology, After(before->schedule, topology, options));
     EXPECT_EQ(same.reuse.kept, same.reuse.all);
-    EXPECT_EQ(same.plan.trees_per_weight, before->plan.trees_per_weight);
+    EXPECT_EQ(same.schedule.trees_per_weight, before->schedule.trees_per_weight);
 
     Topology damaged = topology;
     damaged.SetLinkState(
@@ -82,15 +82,17 @@ TEST(ReuseTrees, IsAsFastAsANewForestOnRandomGraphs) {
     const auto anew = MakeTreeSchedule(damaged, options);
     if (!anew) continue;
     ++damaged_graphs;
-    const VerifiedSchedule replanned = PlanOrDie(damaged, After(before->plan, topology, options));
-    EXPECT_EQ(replanned.plan.inverse_rate, anew->plan.inverse_rate);
-    EXPECT_EQ(replanned.plan.bound_inverse_rate, anew->plan.bound_inverse_rate);
+    const VerifiedSchedule replanned =
+        PlanOrDie(damaged, After(before->schedule, topology, options));
+    EXPECT_EQ(replanned.schedule.inverse_rate, anew->schedule.inverse_rate);
+    EXPECT_EQ(replanned.schedule.bound_inverse_rate, anew->schedule.bound_inverse_rate);
     fresh += replanned.reuse.kept == 0;
     partly_kept += replanned.reuse.kept > 0 && replanned.reuse.kept < replanned.reuse.all;
 
     // Back again: the schedule for the damaged graph serves the repaired one.
-    const VerifiedSchedule repaired = PlanOrDie(topology, After(replanned.plan, damaged, options));
-    EXPECT_EQ(repaired.plan.inverse_rate, before->plan.inverse_rate);
+    const VerifiedSchedule repaired =
+        PlanOrDie(topology, After(replanned.schedule, damaged, options));
+    EXPECT_EQ(repaired.schedule.inverse_rate, before->schedule.inverse_rate);
   }
   EXPECT_GT(damaged_graphs, 15);
   EXPECT_GT(partly_kept, 3);
@@ -105,14 +107,15 @@ TEST(ReuseTrees, KeepsBothForestsOrNoneOnOneWayLinks) {
     const Topology topology = BuildTopology(MakeRandomGraph({.max_rate = 100}, random));
     ScheduleOptions options{.collective = Collective::kAllreduce, .height_steps = 1'000};
     const auto before = MakeTreeSchedule(topology, options);
-    if (!before || before->plan.ranks.size() < 3) continue;
+    if (!before || before->schedule.ranks.size() < 3) continue;
     // One rank has a smaller weight; the links are unchanged.
-    options.problem.weights.assign(before->plan.ranks.size(), 2);
+    options.problem.weights.assign(before->schedule.ranks.size(), 2);
     options.problem.weights.back() = 1;
     const auto anew = MakeTreeSchedule(topology, options);
     ASSERT_TRUE(anew.has_value());
-    const VerifiedSchedule replanned = PlanOrDie(topology, After(before->plan, topology, options));
-    EXPECT_EQ(replanned.plan.inverse_rate, anew->plan.inverse_rate);
+    const VerifiedSchedule replanned =
+        PlanOrDie(topology, After(before->schedule, topology, options));
+    EXPECT_EQ(replanned.schedule.inverse_rate, anew->schedule.inverse_rate);
     kept += replanned.reuse.kept > 0;
   }
   EXPECT_GT(kept, 10);
@@ -122,13 +125,13 @@ TEST(ReuseTrees, KeepsMostTreesIfLittleIsBroken) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   const VerifiedSchedule before = PlanOrDie(boxes);
   const Topology damaged = Without(boxes, "box0/nic0");
-  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, boxes));
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.schedule, boxes));
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(damaged).schedule.inverse_rate);
   // Four of 32 trees use the NIC.
   EXPECT_EQ(8 * after.reuse.kept, 7 * after.reuse.all);
 
   EXPECT_LE(after.findings.heights.max, 3);
-  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+  EXPECT_EQ(after.schedule.forests[0].unroutable_edges, 0);
 }
 
 // Returns the parent arrays of a schedule's only forest, each once per tree, by root.
@@ -149,17 +152,17 @@ TEST(ReuseTrees, ReroutesEveryTreeAroundADeadSpine) {
       BuildTopology(*fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));
   const VerifiedSchedule before = PlanOrDie(clos);
   const Topology damaged = Without(clos, "spine3");
-  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, clos));
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.schedule, clos));
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(damaged).schedule.inverse_rate);
   EXPECT_EQ(after.reuse.all, 16);
   EXPECT_EQ(after.reuse.kept, 16);
   EXPECT_EQ(after.reuse.rerouted, 4);  // one spine in four
-  EXPECT_EQ(LogicalTrees(after.plan), LogicalTrees(before.plan));
-  EXPECT_EQ(after.plan.forests[0].method, Method::kHierarchical);
-  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+  EXPECT_EQ(LogicalTrees(after.schedule), LogicalTrees(before.schedule));
+  EXPECT_EQ(after.schedule.forests[0].method, Method::kHierarchical);
+  EXPECT_EQ(after.schedule.forests[0].unroutable_edges, 0);
 
   // Back again: the paths over the other spines are as good as before.
-  const VerifiedSchedule repaired = PlanOrDie(clos, After(after.plan, damaged));
+  const VerifiedSchedule repaired = PlanOrDie(clos, After(after.schedule, damaged));
   EXPECT_EQ(repaired.reuse.kept, 16);
   EXPECT_EQ(repaired.reuse.rerouted, 0);
 }
@@ -170,25 +173,25 @@ TEST(ReuseTrees, ReroutesTreesAroundADeadSpineThatSlowsThemDown) {
   const Topology clos = BuildTopology(*fabric::BuildLeafSpine(options));
   const VerifiedSchedule before = PlanOrDie(clos);
   const Topology damaged = Without(clos, "spine2");
-  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, clos));
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
-  EXPECT_GT(after.plan.inverse_rate, before.plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.schedule, clos));
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(damaged).schedule.inverse_rate);
+  EXPECT_GT(after.schedule.inverse_rate, before.schedule.inverse_rate);
   EXPECT_GE(2 * after.reuse.kept, after.reuse.all);
   EXPECT_GT(after.reuse.rerouted, 0);
-  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+  EXPECT_EQ(after.schedule.forests[0].unroutable_edges, 0);
 }
 
 TEST(ReuseTrees, KeepsTreesThatHaveNotLostTheirRails) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   const VerifiedSchedule before = PlanOrDie(boxes);
   const Topology damaged = Without(boxes, "ib1");
-  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, boxes));
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged).plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.schedule, boxes));
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(damaged).schedule.inverse_rate);
   // The odd GPUs leave their boxes only through others: edges of other trees.
   EXPECT_EQ(2 * after.reuse.kept, after.reuse.all);
   EXPECT_EQ(after.reuse.rerouted, 0);
   EXPECT_LE(after.findings.heights.max, 4);
-  EXPECT_EQ(after.plan.forests[0].unroutable_edges, 0);
+  EXPECT_EQ(after.schedule.forests[0].unroutable_edges, 0);
 }
 
 TEST(ReuseTrees, BuildsANewForestIfEveryTreeIsBroken) {
@@ -197,15 +200,15 @@ TEST(ReuseTrees, BuildsANewForestIfEveryTreeIsBroken) {
   const VerifiedSchedule before = PlanOrDie(clos);
   // The same hosts, in a ring without switches.
   fabric::TopologySpec ring;
-  for (const NodeId rank : before.plan.ranks) ring.nodes.push_back(clos.node(rank));
+  for (const NodeId rank : before.schedule.ranks) ring.nodes.push_back(clos.node(rank));
   for (int i = 0; i < 4; ++i) {
     ring.links.push_back({.a = NodeId(i), .b = NodeId((i + 1) % 4), .rate = BitsPerSecond{1'000}});
   }
   const Topology other = BuildTopology(std::move(ring));
-  const VerifiedSchedule after = PlanOrDie(other, After(before.plan, clos));
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(other).plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(other, After(before.schedule, clos));
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(other).schedule.inverse_rate);
   EXPECT_EQ(after.reuse.kept, 0);
-  EXPECT_EQ(after.plan.forests[0].method, Method::kLabels);
+  EXPECT_EQ(after.schedule.forests[0].method, Method::kLabels);
 }
 
 TEST(ReuseTrees, KeepsTreesIfAllLinksGetSlower) {
@@ -213,23 +216,23 @@ TEST(ReuseTrees, KeepsTreesIfAllLinksGetSlower) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   fabric::TopologySpec spec = boxes.Spec();
   for (fabric::Link& link : spec.links) link.rate.value /= 2;
-  const VerifiedSchedule after = PlanOrDie(BuildTopology(spec), After(before.plan, boxes));
+  const VerifiedSchedule after = PlanOrDie(BuildTopology(spec), After(before.schedule, boxes));
   EXPECT_EQ(after.reuse.kept, after.reuse.all);
-  EXPECT_EQ(after.plan.forests[0].classes, before.plan.forests[0].classes);
-  EXPECT_EQ(after.plan.forests[0].parents, before.plan.forests[0].parents);
+  EXPECT_EQ(after.schedule.forests[0].classes, before.schedule.forests[0].classes);
+  EXPECT_EQ(after.schedule.forests[0].parents, before.schedule.forests[0].parents);
 }
 
 TEST(ReuseTrees, CutsOffRanksThatTakeNoPart) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({4}));
   const VerifiedSchedule before = PlanOrDie(boxes);
   ScheduleOptions three;
-  for (const NodeId rank : before.plan.ranks) {
+  for (const NodeId rank : before.schedule.ranks) {
     if (!boxes.node(rank).id.starts_with("box3/")) three.problem.ranks.push_back(rank);
   }
-  const VerifiedSchedule after = PlanOrDie(boxes, After(before.plan, boxes, three));
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(boxes, three).plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(boxes, After(before.schedule, boxes, three));
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(boxes, three).schedule.inverse_rate);
   EXPECT_EQ(after.reuse.kept, after.reuse.all);
-  EXPECT_EQ(after.plan.ranks.size(), 24U);
+  EXPECT_EQ(after.schedule.ranks.size(), 24U);
 }
 
 TEST(ReuseTrees, KeepsToAFixedNumberOfTrees) {
@@ -238,14 +241,14 @@ TEST(ReuseTrees, KeepsToAFixedNumberOfTrees) {
   const VerifiedSchedule before = PlanOrDie(clos, {.trees_per_weight = 2});
   const Topology damaged = Without(clos, "spine1");
   const ScheduleOptions options{.trees_per_weight = 2};
-  const VerifiedSchedule after = PlanOrDie(damaged, After(before.plan, clos, options));
-  EXPECT_EQ(after.plan.trees_per_weight, 2);
-  EXPECT_EQ(after.plan.inverse_rate, PlanOrDie(damaged, options).plan.inverse_rate);
+  const VerifiedSchedule after = PlanOrDie(damaged, After(before.schedule, clos, options));
+  EXPECT_EQ(after.schedule.trees_per_weight, 2);
+  EXPECT_EQ(after.schedule.inverse_rate, PlanOrDie(damaged, options).schedule.inverse_rate);
 }
 
 TEST(ReuseTrees, RefusesAMalformedPreviousForest) {
   const Topology boxes = BuildTopology(*fabric::BuildA100({2}));
-  const TreeSchedule good = PlanOrDie(boxes).plan;
+  const TreeSchedule good = PlanOrDie(boxes).schedule;
   const auto error = [&](const TreeSchedule& plan) {
     const auto made = MakeTreeSchedule(boxes, After(plan, boxes));
     return made ? "(none)" : made.error().message;

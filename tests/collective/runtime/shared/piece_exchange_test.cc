@@ -33,7 +33,7 @@ TEST_F(PieceExchangeTest, PassesEveryPieceThroughFewPlaces) {
       ASSERT_TRUE(done) << done.error().message;
       EXPECT_EQ(consumed, pieces);
       // Stands for the entry to the next call.
-      ASSERT_TRUE(context(rank).Meet());
+      ASSERT_TRUE(context(rank).Barrier());
     }
   });
 }
@@ -62,7 +62,7 @@ TEST_F(PieceExchangeTest, AdvancesAllCountersWithOneWriterOrOneReader) {
       const bool reads = roles.reader == kAllRanks || roles.reader == rank;
       EXPECT_EQ(published, writes ? kPieces : 0U);
       EXPECT_EQ(consumed, reads ? kPieces : 0U);
-      ASSERT_TRUE(context(rank).Meet());
+      ASSERT_TRUE(context(rank).Barrier());
     }
   });
 }

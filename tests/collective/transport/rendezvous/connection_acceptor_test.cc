@@ -41,7 +41,7 @@ class ConnectionAcceptorTest : public testing::Test {
   Progress Meet(HandshakeClient& call) {
     Progress progress = Progress::kGoesOn;
     while (progress == Progress::kGoesOn) {
-      progress = call.Move();
+      progress = call.Advance();
       Serve();
     }
     return progress;

@@ -42,12 +42,12 @@ std::pair<Progress, Progress> Meet(const std::optional<JobKey>& caller_has,
   Pair pair = MakePair();
   HandshakeClient call(std::move(pair.caller), kHello, caller_has);
   HandshakeServer answer(std::move(pair.answerer));
-  EXPECT_EQ(call.Move(), Progress::kGoesOn);
-  Progress answered = answer.Move(answerer_has, kAnyone);
+  EXPECT_EQ(call.Advance(), Progress::kGoesOn);
+  Progress answered = answer.Advance(answerer_has, kAnyone);
   if (answered == Progress::kHungUp) ::shutdown(answer.socket(), SHUT_RDWR);
-  const Progress called = call.Move();
+  const Progress called = call.Advance();
   if (called != Progress::kDone) ::shutdown(call.socket(), SHUT_RDWR);
-  if (answered == Progress::kGoesOn) answered = answer.Move(answerer_has, kAnyone);
+  if (answered == Progress::kGoesOn) answered = answer.Advance(answerer_has, kAnyone);
   return {called, answered};
 }
 
@@ -70,22 +70,22 @@ TEST(Handshake, TakesItsBytesOneByOneAndNoneOfWhatFollows) {
   Pair pair = MakePair();
   HandshakeClient call(std::move(wire.caller), kHello, key);
   HandshakeServer answer(std::move(pair.answerer));
-  ASSERT_EQ(call.Move(), Progress::kGoesOn);
+  ASSERT_EQ(call.Advance(), Progress::kGoesOn);
   for (const char byte : ReadAll(wire.answerer.get())) {
-    EXPECT_EQ(answer.Move(key, kAnyone), Progress::kGoesOn);
+    EXPECT_EQ(answer.Advance(key, kAnyone), Progress::kGoesOn);
     Write(pair.caller.get(), std::string(1, byte));
   }
-  EXPECT_EQ(answer.Move(key, kAnyone), Progress::kGoesOn);
+  EXPECT_EQ(answer.Advance(key, kAnyone), Progress::kGoesOn);
   EXPECT_TRUE(answer.knows_group());
   const std::string challenge = ReadAll(pair.caller.get());
   ASSERT_EQ(challenge.size(), sizeof(Challenge));
   for (const char byte : challenge) {
-    EXPECT_EQ(call.Move(), Progress::kGoesOn);
+    EXPECT_EQ(call.Advance(), Progress::kGoesOn);
     Write(wire.answerer.get(), std::string(1, byte));
   }
-  EXPECT_EQ(call.Move(), Progress::kDone);
+  EXPECT_EQ(call.Advance(), Progress::kDone);
   Write(pair.caller.get(), ReadAll(wire.answerer.get()) + "what follows");
-  EXPECT_EQ(answer.Move(key, kAnyone), Progress::kDone);
+  EXPECT_EQ(answer.Advance(key, kAnyone), Progress::kDone);
   EXPECT_EQ(ReadAll(answer.socket()), "what follows");
 }
 
@@ -96,31 +96,31 @@ TEST(Handshake, CannotBeReplayed) {
   Pair pair = MakePair();
   HandshakeClient call(std::move(wire.caller), kHello, key);
   HandshakeServer answer(std::move(pair.answerer));
-  ASSERT_EQ(call.Move(), Progress::kGoesOn);
+  ASSERT_EQ(call.Advance(), Progress::kGoesOn);
   const std::string hello = ReadAll(wire.answerer.get());
   Write(pair.caller.get(), hello);
-  ASSERT_EQ(answer.Move(key, kAnyone), Progress::kGoesOn);
+  ASSERT_EQ(answer.Advance(key, kAnyone), Progress::kGoesOn);
   Write(wire.answerer.get(), ReadAll(pair.caller.get()));
-  ASSERT_EQ(call.Move(), Progress::kDone);
+  ASSERT_EQ(call.Advance(), Progress::kDone);
   const std::string proof = ReadAll(wire.answerer.get());
   // Replayed to the same rank, and sent for a hello that differs in one field.
   Pair again = MakePair();
   HandshakeServer second(std::move(again.answerer));
   Write(again.caller.get(), hello + proof);
-  EXPECT_EQ(second.Move(key, kAnyone), Progress::kWrongKey);
+  EXPECT_EQ(second.Advance(key, kAnyone), Progress::kWrongKey);
   for (std::size_t at = 0; at < sizeof(Hello); at += 4) {
     if (at == offsetof(Hello, is_keyed)) continue;
     Pair altered = MakePair();
     HandshakeClient honest(std::move(altered.caller), kHello, key);
-    ASSERT_EQ(honest.Move(), Progress::kGoesOn);
+    ASSERT_EQ(honest.Advance(), Progress::kGoesOn);
     std::string said = ReadAll(altered.answerer.get());
     said[at] = static_cast<char>(said[at] + 1);
     Pair onward = MakePair();
     HandshakeServer misled(std::move(onward.answerer));
     Write(onward.caller.get(), said);
-    ASSERT_EQ(misled.Move(key, kAnyone), Progress::kGoesOn);
+    ASSERT_EQ(misled.Advance(key, kAnyone), Progress::kGoesOn);
     Write(altered.answerer.get(), ReadAll(onward.caller.get()));
-    EXPECT_EQ(honest.Move(), Progress::kWrongKey) << at;
+    EXPECT_EQ(honest.Advance(), Progress::kWrongKey) << at;
   }
 }
 

@@ -81,7 +81,7 @@ struct TwoRanks {
 TEST(SharedGroup, AnAbortingRankWaitsForRemoteAccess) {
   const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(20); };
   TwoRanks ranks;
-  ASSERT_TRUE(ranks.groups[1]->Reach());
+  ASSERT_TRUE(ranks.groups[1]->BeginRemoteAccess());
   ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
   EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(soon()), 1);
   std::thread later([&] { ranks.groups[1]->EndRemoteAccess(); });
@@ -92,7 +92,7 @@ TEST(SharedGroup, AnAbortingRankWaitsForRemoteAccess) {
 TEST(SharedGroup, RemoteAccessIsRefusedAfterAnAbort) {
   TwoRanks ranks;
   ranks.groups[0]->Abort({ErrorCode::kUnavailable, "rank 0 has waited enough"});
-  const auto reached = ranks.groups[1]->Reach();
+  const auto reached = ranks.groups[1]->BeginRemoteAccess();
   ASSERT_FALSE(reached);
   EXPECT_EQ(reached.error().message, "rank 0 has waited enough");
   EXPECT_EQ(ranks.groups[0]->AwaitRemoteAccessEnd(InAWhile()), std::nullopt);
@@ -106,7 +106,7 @@ TEST(SharedGroup, MemoryIsNotAccessedAfterAnAbort) {
     std::atomic<bool> is_given_back = false;
     std::atomic<int> touched_late = 0;
     std::thread reacher([&] {
-      while (touched_late == 0 && ranks.groups[1]->Reach()) {
+      while (touched_late == 0 && ranks.groups[1]->BeginRemoteAccess()) {
         if (is_given_back) ++touched_late;
         ranks.groups[1]->EndRemoteAccess();
       }
@@ -215,7 +215,7 @@ TEST(SharedGroup, DoesNotWaitForRemoteAccessOfADeadRank) {
   const pid_t child = ::fork();
   if (child == 0) {
     auto group = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
-    if (group && (*group)->Reach()) {
+    if (group && (*group)->BeginRemoteAccess()) {
       static_cast<void>(store.Set("reaches", "1"));
       ::pause();
     }

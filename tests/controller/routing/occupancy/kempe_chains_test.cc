@@ -80,7 +80,7 @@ void Fill(Tables& tables, std::mt19937& random, std::size_t tries) {
     }
     tables.links().MoveTo(subflow, route);
     tables.subflows()[subflow].pinned = random() % 16 == 0;
-    tables.subflows()[subflow].live = random() % 2 == 0;
+    tables.subflows()[subflow].in_progress = random() % 2 == 0;
   }
 }
 
@@ -157,9 +157,9 @@ TEST(KempeChains, KeepToLimitsAndBudgetIfLinksTakeSeveral) {
     for (int i = 0; i < 150 && !testing::Test::HasFatalFailure(); ++i) {
       const auto [source, destination] = tables.RandomPair(random);
       const SubflowId subflow = tables.Add(source, destination, kLoadUnit >> random() % 2);
-      tables.subflows()[subflow].live = random() % 2 == 0;
+      tables.subflows()[subflow].in_progress = random() % 2 == 0;
       const MoveBudget budget{.moves = random() % 4,
-                              .live = random() % 3,
+                              .in_progress = random() % 3,
                               .bytes = static_cast<std::int64_t>(random() % 60)};
       std::int64_t steps = kManySteps;
       const std::int32_t route = chains.MakeRoom(subflow, budget, steps);

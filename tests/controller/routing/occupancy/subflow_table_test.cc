@@ -13,7 +13,7 @@ TEST(SubflowTable, ReusesIdsAndForgetsTheirSubflows) {
   const SubflowId first = subflows.Add(0, 1, kLoadUnit, true);
   const SubflowId second = subflows.Add(1, 2, kLoadUnit, false);
   EXPECT_NE(first, second);
-  subflows[first].live = true;
+  subflows[first].in_progress = true;
   subflows[first].walk = 7;
   subflows.Remove(first);
   const SubflowId third = subflows.Add(2, 0, kLoadUnit / 4, false);
@@ -23,7 +23,7 @@ TEST(SubflowTable, ReusesIdsAndForgetsTheirSubflows) {
   EXPECT_EQ(subflows[third].share, kLoadUnit / 4);
   EXPECT_EQ(subflows[third].route, kNoPath);
   EXPECT_EQ(subflows[third].walk, 0U);
-  EXPECT_FALSE(subflows[third].live);
+  EXPECT_FALSE(subflows[third].in_progress);
   EXPECT_FALSE(subflows[third].pinned);
 }
 
@@ -32,24 +32,24 @@ TEST(SubflowTable, ChargesBytesInFlightOnlyForSubflowsInProgress) {
   SubflowTable subflows(fabric->view,
                         [](SubflowId subflow) { return 100 + std::int64_t{subflow.value()}; });
   const SubflowId fresh = subflows.Add(0, 1, kLoadUnit, false);
-  const SubflowId live = subflows.Add(0, 1, kLoadUnit, false);
-  subflows[live].live = true;
-  EXPECT_EQ(subflows.CostOf(fresh), SubflowTable::kNotLive);
-  EXPECT_EQ(subflows.CostOf(live), 101);
-  MoveBudget budget{.moves = 2, .live = 1, .bytes = 101};
-  EXPECT_TRUE(subflows.CanMove(live, budget));
+  const SubflowId running = subflows.Add(0, 1, kLoadUnit, false);
+  subflows[running].in_progress = true;
+  EXPECT_EQ(subflows.CostOf(fresh), SubflowTable::kNotInProgress);
+  EXPECT_EQ(subflows.CostOf(running), 101);
+  MoveBudget budget{.moves = 2, .in_progress = 1, .bytes = 101};
+  EXPECT_TRUE(subflows.CanMove(running, budget));
   subflows.Charge(fresh, budget);
   EXPECT_EQ(budget.moves, 1U);
-  EXPECT_EQ(budget.live, 1U);
+  EXPECT_EQ(budget.in_progress, 1U);
   EXPECT_EQ(budget.bytes, 101);
-  subflows.Charge(live, budget);
+  subflows.Charge(running, budget);
   EXPECT_EQ(budget.moves, 0U);
-  EXPECT_EQ(budget.live, 0U);
+  EXPECT_EQ(budget.in_progress, 0U);
   EXPECT_EQ(budget.bytes, 0);
   EXPECT_FALSE(subflows.CanMove(fresh, budget));
-  EXPECT_FALSE(subflows.CanMove(live, {.moves = 9, .live = 9, .bytes = 100}));
-  EXPECT_FALSE(subflows.CanMove(live, {.moves = 9, .live = 0}));
-  EXPECT_TRUE(subflows.CanMove(fresh, {.moves = 9, .live = 0, .bytes = 0}));
+  EXPECT_FALSE(subflows.CanMove(running, {.moves = 9, .in_progress = 9, .bytes = 100}));
+  EXPECT_FALSE(subflows.CanMove(running, {.moves = 9, .in_progress = 0}));
+  EXPECT_TRUE(subflows.CanMove(fresh, {.moves = 9, .in_progress = 0, .bytes = 0}));
   subflows[fresh].pinned = true;
   EXPECT_FALSE(subflows.CanMove(fresh, {}));
 }

@@ -1,4 +1,4 @@
-#include "collective/forest/trees/port_trees.h"
+#include "collective/forest/trees/tree_table.h"
 
 #include <algorithm>
 #include <array>
@@ -11,12 +11,12 @@
 
 namespace espalier::forest {
 
-static_assert(SenderPorts::kMaxPorts - 1 <= std::numeric_limits<std::uint8_t>::max());
+static_assert(HalfRoutes::kMaxHalfRoutes - 1 <= std::numeric_limits<std::uint8_t>::max());
 
-PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
-                     const SenderPorts& ports)
+TreeTable::TreeTable(const Problem& problem, const TreeCount& count, const Forest& forest,
+                     const HalfRoutes& half_routes)
     : problem_(problem),
-      ports_(ports),
+      half_routes_(half_routes),
       ranks_(static_cast<std::size_t>(problem.rank_count)),
       left_(count.capacity) {
   in_.reserve(forest.parents.size());
@@ -25,9 +25,9 @@ PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Fores
   out_.assign(in_.size(), 0);
 }
 
-PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const SenderPorts& ports)
+TreeTable::TreeTable(const Problem& problem, const TreeCount& count, const HalfRoutes& half_routes)
     : problem_(problem),
-      ports_(ports),
+      half_routes_(half_routes),
       ranks_(static_cast<std::size_t>(problem.rank_count)),
       left_(count.capacity) {
   // Single trees fit best. If there are many, each root gets as many classes as memory allows.
@@ -44,7 +44,7 @@ PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Sende
   }
   in_.assign(roots_.size() * ranks_, 0);
   for (std::size_t r = 0; r < ranks_; ++r) {
-    const auto in = ports.FindIn(static_cast<Rank>(r), static_cast<std::int32_t>(r));
+    const auto in = half_routes.FindIn(static_cast<Rank>(r), static_cast<std::int32_t>(r));
     ESPALIER_CHECK(in.has_value(), "rank {} has no direct link", r);
     for (std::size_t t = 0; t < roots_.size(); ++t) {
       in_[t * ranks_ + r] = static_cast<std::uint8_t>(*in);
@@ -56,7 +56,7 @@ PortTrees::PortTrees(const Problem& problem, const TreeCount& count, const Sende
 
 // The units of a logical arc are assigned class by class, route by route (Forest). A class is
 // divided if one of its edges reaches the end of a route.
-void PortTrees::Read(const Forest& forest) {
+void TreeTable::Read(const Forest& forest) {
   struct Position {
     std::int32_t route = 0;
     std::int64_t used = 0;
@@ -92,9 +92,9 @@ void PortTrees::Read(const Forest& forest) {
         if (r == tree.root) continue;
         Position& at = positions[arcs[r]];
         const Route& route = routes.Routes(arcs[r])[static_cast<std::size_t>(at.route)];
-        const std::uint16_t in = ports_.OfRoute(routes.IndexOf(route)).in;
+        const std::uint16_t in = half_routes_.OfRoute(routes.IndexOf(route)).in;
         in_[row + r] = static_cast<std::uint8_t>(in);
-        Take(ports_.In(static_cast<Rank>(r), in), step);
+        Take(half_routes_.In(static_cast<Rank>(r), in), step);
         at.used += step;
         if (at.used == route.count) at = {at.route + 1, 0};
       }
@@ -102,38 +102,39 @@ void PortTrees::Read(const Forest& forest) {
   }
 }
 
-std::int64_t PortTrees::RoomOf(const SenderPort& port) const {
+std::int64_t TreeTable::RoomOf(const HalfRoute& half) const {
   std::int64_t room = std::numeric_limits<std::int64_t>::max();
-  for (const std::int32_t hop : ports_.Hops(port)) {
+  for (const std::int32_t hop : half_routes_.Hops(half)) {
     room = std::min(room, left_[static_cast<std::size_t>(hop)]);
   }
   return room;
 }
 
-void PortTrees::Take(const SenderPort& port, std::int64_t trees) {
-  for (const std::int32_t hop : ports_.Hops(port)) left_[static_cast<std::size_t>(hop)] -= trees;
+void TreeTable::Take(const HalfRoute& half, std::int64_t trees) {
+  for (const std::int32_t hop : half_routes_.Hops(half))
+    left_[static_cast<std::size_t>(hop)] -= trees;
 }
 
-void PortTrees::SetIn(const Edge& edge, std::uint16_t place) {
+void TreeTable::SetIn(const Edge& edge, std::uint16_t place) {
   Take(InOf(edge), -CountOf(edge.tree));
   in_[edge.tree * ranks_ + edge.child] = static_cast<std::uint8_t>(place);
   Take(InOf(edge), CountOf(edge.tree));
 }
 
-void PortTrees::Attach(const Edge& edge, const Sender& sender) {
+void TreeTable::Attach(const Edge& edge, const Sender& sender) {
   const std::size_t at = edge.tree * ranks_ + edge.child;
   parents_[at] = sender.rank;
   out_[at] = static_cast<std::uint8_t>(sender.out);
-  Take(ports_.Out(sender.rank, sender.out), counts_[edge.tree]);
+  Take(half_routes_.Out(sender.rank, sender.out), counts_[edge.tree]);
 }
 
-void PortTrees::Detach(const Edge& edge) {
+void TreeTable::Detach(const Edge& edge) {
   const std::size_t at = edge.tree * ranks_ + edge.child;
-  Take(ports_.Out(parents_[at], out_[at]), -counts_[edge.tree]);
+  Take(half_routes_.Out(parents_[at], out_[at]), -counts_[edge.tree]);
   parents_[at] = kNoRank;
 }
 
-std::uint32_t PortTrees::Divide(std::uint32_t tree, std::int64_t count) {
+std::uint32_t TreeTable::Divide(std::uint32_t tree, std::int64_t count) {
   const std::uint32_t others = TreeCountOf();
   counts_.push_back(counts_[tree] - count);
   counts_[tree] = count;
@@ -149,7 +150,7 @@ std::uint32_t PortTrees::Divide(std::uint32_t tree, std::int64_t count) {
   return others;
 }
 
-Forest PortTrees::Collect(const TreeCount& count) && {
+Forest TreeTable::Collect(const TreeCount& count) && {
   Forest forest;
   forest.method = Method::kGeneral;
   forest.rank_count = problem_.rank_count;
@@ -179,7 +180,7 @@ Forest PortTrees::Collect(const TreeCount& count) && {
 }
 
 // Collects the routes of each arc in the order of the trees, as units are assigned in that order.
-RoutingTable PortTrees::CollectRoutes(std::span<const std::uint32_t> order) const {
+RoutingTable TreeTable::CollectRoutes(std::span<const std::uint32_t> order) const {
   constexpr std::size_t kBlock = 16;  // ranks per block: the table is read along its rows
   RoutingTable routes;
   std::array<std::vector<Use>, kBlock> uses;
@@ -207,7 +208,7 @@ RoutingTable PortTrees::CollectRoutes(std::span<const std::uint32_t> order) cons
   return routes;
 }
 
-void PortTrees::AddRoutesTo(Rank child, std::span<const Use> uses, RoutingTable& routes) const {
+void TreeTable::AddRoutesTo(Rank child, std::span<const Use> uses, RoutingTable& routes) const {
   std::vector<std::int32_t> hops;
   for (std::size_t begin = 0; begin < uses.size();) {
     const Use& use = uses[begin];
@@ -218,8 +219,8 @@ void PortTrees::AddRoutesTo(Rank child, std::span<const Use> uses, RoutingTable&
       if (other.parent != use.parent || other.out != use.out || other.in != use.in) break;
       trees += counts_[other.tree];
     }
-    const auto up = ports_.Hops(ports_.Out(use.parent, use.out));
-    const auto down = ports_.Hops(ports_.In(child, use.in));
+    const auto up = half_routes_.Hops(half_routes_.Out(use.parent, use.out));
+    const auto down = half_routes_.Hops(half_routes_.In(child, use.in));
     hops.assign(up.begin(), up.end());
     hops.insert(hops.end(), down.begin(), down.end());
     routes.AddRoute(trees, hops);

@@ -1,4 +1,4 @@
-#include "collective/forest/trees/port_trees.h"
+#include "collective/forest/trees/tree_table.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "collective/forest/model/routed_trees.h"
+#include "collective/forest/trees/half_routes.h"
 #include "collective/forest/trees/last_edges.h"
 #include "collective/forest/trees/level_growth.h"
-#include "collective/forest/trees/sender_ports.h"
 #include "tests/collective/forest/check_forest.h"
 #include "tests/collective/forest/random_forest.h"
 #include "tests/seeds.h"
@@ -18,36 +18,37 @@
 namespace espalier::forest {
 namespace {
 
-using Edge = PortTrees::Edge;
+using Edge = TreeTable::Edge;
 
 // Returns by arc the capacity that the trees' half routes leave.
-std::vector<std::int64_t> LeftBy(const RawForest& raw, const SenderPorts& ports,
-                                 const PortTrees& trees) {
+std::vector<std::int64_t> LeftBy(const RawForest& raw, const HalfRoutes& half_routes,
+                                 const TreeTable& trees) {
   std::vector<std::int64_t> left = raw.count.capacity;
-  const auto take = [&](const SenderPort& port, std::int64_t count) {
-    for (const std::int32_t hop : ports.Hops(port)) left[static_cast<std::size_t>(hop)] -= count;
+  const auto take = [&](const HalfRoute& half, std::int64_t count) {
+    for (const std::int32_t hop : half_routes.Hops(half))
+      left[static_cast<std::size_t>(hop)] -= count;
   };
   for (std::uint32_t t = 0; t < trees.TreeCountOf(); ++t) {
     for (Rank rank = 0; rank < raw.problem.rank_count; ++rank) {
       if (rank == trees.RootOf(t)) continue;
       take(trees.InOf({t, rank}), trees.CountOf(t));
       if (!trees.IsAttached({t, rank})) continue;
-      const PortTrees::Sender sender = trees.SenderOf({t, rank});
-      take(ports.Out(sender.rank, sender.out), trees.CountOf(t));
+      const TreeTable::Sender sender = trees.SenderOf({t, rank});
+      take(half_routes.Out(sender.rank, sender.out), trees.CountOf(t));
     }
   }
   return left;
 }
 
-void ExpectLeft(const RawForest& raw, const SenderPorts& ports, const PortTrees& trees) {
-  const std::vector<std::int64_t> left = LeftBy(raw, ports, trees);
+void ExpectLeft(const RawForest& raw, const HalfRoutes& half_routes, const TreeTable& trees) {
+  const std::vector<std::int64_t> left = LeftBy(raw, half_routes, trees);
   for (std::size_t a = 0; a < left.size(); ++a) {
     ASSERT_EQ(trees.LeftOn(static_cast<std::int32_t>(a)), left[a]) << "arc " << a;
     ASSERT_GE(left[a], 0) << "arc " << a;
   }
 }
 
-std::vector<Edge> EdgesOf(const RawForest& raw, const PortTrees& trees) {
+std::vector<Edge> EdgesOf(const RawForest& raw, const TreeTable& trees) {
   std::vector<Edge> edges;
   for (std::uint32_t t = 0; t < trees.TreeCountOf(); ++t) {
     for (Rank rank = 0; rank < raw.problem.rank_count; ++rank) {
@@ -58,80 +59,81 @@ std::vector<Edge> EdgesOf(const RawForest& raw, const PortTrees& trees) {
 }
 
 // The halves of every route make up the route, and every half route joins its rank and its hub.
-TEST(SenderPorts, CutRoutesAtTheirHubs) {
+TEST(HalfRoutes, CutRoutesAtTheirHubs) {
   for (const std::uint64_t seed : SeedsToTry(1, 80)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const auto raw = MakeRandomRawForest(random);
     if (!raw) continue;
-    const auto ports = SenderPorts::Find(raw->problem, raw->count, raw->forest);
-    ASSERT_TRUE(ports.has_value());
+    const auto half_routes = HalfRoutes::Find(raw->problem, raw->count, raw->forest);
+    ASSERT_TRUE(half_routes.has_value());
     const RoutingTable& routes = raw->forest.routes;
     for (std::size_t arc = 0; arc < routes.ArcCount(); ++arc) {
       for (const Route& route : routes.Routes(arc)) {
-        const SenderPorts::Halves halves = ports->OfRoute(routes.IndexOf(route));
-        const SenderPort& out = ports->Out(routes.From(arc), halves.out);
-        const SenderPort& in = ports->In(routes.To(arc), halves.in);
+        const HalfRoutes::Halves halves = half_routes->OfRoute(routes.IndexOf(route));
+        const HalfRoute& out = half_routes->Out(routes.From(arc), halves.out);
+        const HalfRoute& in = half_routes->In(routes.To(arc), halves.in);
         EXPECT_EQ(out.hub, in.hub);
-        std::vector<std::int32_t> hops(ports->Hops(out).begin(), ports->Hops(out).end());
-        hops.insert(hops.end(), ports->Hops(in).begin(), ports->Hops(in).end());
+        std::vector<std::int32_t> hops(half_routes->Hops(out).begin(),
+                                       half_routes->Hops(out).end());
+        hops.insert(hops.end(), half_routes->Hops(in).begin(), half_routes->Hops(in).end());
         EXPECT_TRUE(std::ranges::equal(hops, routes.Hops(route)));
       }
     }
     for (Rank rank = 0; rank < raw->problem.rank_count; ++rank) {
-      for (const SenderPort& port : ports->Out(rank)) {
+      for (const HalfRoute& half : half_routes->Out(rank)) {
         std::int32_t at = rank;
-        for (const std::int32_t hop : ports->Hops(port)) {
+        for (const std::int32_t hop : half_routes->Hops(half)) {
           EXPECT_EQ(raw->problem.arcs[static_cast<std::size_t>(hop)].tail, at);
-          at = ports->HeadOf(hop);
+          at = half_routes->HeadOf(hop);
         }
-        EXPECT_EQ(at, port.hub);
-        const auto senders = ports->Senders(port.hub);
+        EXPECT_EQ(at, half.hub);
+        const auto senders = half_routes->Senders(half.hub);
         EXPECT_NE(std::ranges::find(senders, rank), senders.end());
-        ASSERT_TRUE(ports->FindOut(rank, port.hub).has_value());
-        EXPECT_EQ(ports->Out(rank, *ports->FindOut(rank, port.hub)).hub, port.hub);
+        ASSERT_TRUE(half_routes->FindOut(rank, half.hub).has_value());
+        EXPECT_EQ(half_routes->Out(rank, *half_routes->FindOut(rank, half.hub)).hub, half.hub);
       }
     }
   }
 }
 
-TEST(PortTrees, GiveTheForestBackWhoseSendersTheyAreGiven) {
+TEST(TreeTable, GivesTheForestBackWhoseSendersItIsGiven) {
   for (const std::uint64_t seed : SeedsToTry(1, 100)) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const auto raw = MakeRandomRawForest(random);
     if (!raw) continue;
-    const auto ports = SenderPorts::Find(raw->problem, raw->count, raw->forest);
-    ASSERT_TRUE(ports.has_value());
-    PortTrees trees(raw->problem, raw->count, raw->forest, *ports);
-    ExpectLeft(*raw, *ports, trees);
+    const auto half_routes = HalfRoutes::Find(raw->problem, raw->count, raw->forest);
+    ASSERT_TRUE(half_routes.has_value());
+    TreeTable trees(raw->problem, raw->count, raw->forest, *half_routes);
+    ExpectLeft(*raw, *half_routes, trees);
     std::uint32_t t = 0;
     VisitRoutedTrees(raw->forest, [&](const RoutedTree& routed) {
       EXPECT_EQ(trees.RootOf(t), routed.root);
       EXPECT_EQ(trees.CountOf(t), routed.count);
       for (const TreeEdge& edge : routed.edges) {
-        const auto halves = ports->OfRoute(raw->forest.routes.IndexOf(*edge.route));
+        const auto halves = half_routes->OfRoute(raw->forest.routes.IndexOf(*edge.route));
         EXPECT_FALSE(trees.IsAttached({t, edge.child}));
         EXPECT_EQ(trees.PlaceOfIn({t, edge.child}), halves.in);
-        EXPECT_GE(trees.RoomOf(ports->Out(edge.parent, halves.out)), routed.count);
+        EXPECT_GE(trees.RoomOf(half_routes->Out(edge.parent, halves.out)), routed.count);
         trees.Attach({t, edge.child}, {edge.parent, halves.out});
       }
       ++t;
       return true;
     });
     EXPECT_EQ(t, trees.TreeCountOf());
-    ExpectLeft(*raw, *ports, trees);
+    ExpectLeft(*raw, *half_routes, trees);
     // Dividing, and an edge that loses its sender for a while, change nothing.
     for (std::uint32_t tree = 0; tree < t; ++tree) {
       if (trees.CountOf(tree) > 1) trees.Divide(tree, trees.CountOf(tree) / 2);
     }
     for (const Edge& edge : EdgesOf(*raw, trees)) {
-      const PortTrees::Sender sender = trees.SenderOf(edge);
+      const TreeTable::Sender sender = trees.SenderOf(edge);
       trees.Detach(edge);
       EXPECT_FALSE(trees.IsAttached(edge));
       trees.Attach(edge, sender);
     }
-    ExpectLeft(*raw, *ports, trees);
+    ExpectLeft(*raw, *half_routes, trees);
     const Forest collected = std::move(trees).Collect(raw->count);
     EXPECT_EQ(FindFault(raw->problem, raw->count, collected), "");
     EXPECT_EQ(ComputeHeights(collected).max, ComputeHeights(raw->forest).max);
@@ -141,7 +143,7 @@ TEST(PortTrees, GiveTheForestBackWhoseSendersTheyAreGiven) {
 
 // Growth and the search for the last senders each keep to the capacities, whatever the result; an
 // edge is pending exactly if it has no sender.
-TEST(PortTrees, GrowWithinTheCapacities) {
+TEST(TreeTable, GrowsWithinTheCapacities) {
   int stuck = 0;
   int completed = 0;
   const std::vector<std::uint64_t> seeds = SeedsToTry(1, 150);
@@ -150,20 +152,20 @@ TEST(PortTrees, GrowWithinTheCapacities) {
     std::mt19937_64 random(seed);
     const auto raw = MakeRandomRawForest(random);
     if (!raw) continue;
-    const auto ports = SenderPorts::Find(raw->problem, raw->count, raw->forest);
-    ASSERT_TRUE(ports.has_value());
-    PortTrees trees(raw->problem, raw->count, raw->forest, *ports);
-    LevelGrowth growth(raw->problem, *ports, trees);
+    const auto half_routes = HalfRoutes::Find(raw->problem, raw->count, raw->forest);
+    ASSERT_TRUE(half_routes.has_value());
+    TreeTable trees(raw->problem, raw->count, raw->forest, *half_routes);
+    LevelGrowth growth(raw->problem, *half_routes, trees);
     ASSERT_TRUE(growth.Grow({}));
-    ExpectLeft(*raw, *ports, trees);
+    ExpectLeft(*raw, *half_routes, trees);
     const std::vector<Edge> pending = growth.Pending();
     std::size_t open = 0;
     for (const Edge& edge : EdgesOf(*raw, trees)) open += trees.IsAttached(edge) ? 0U : 1U;
     EXPECT_EQ(pending.size(), open);
     for (const Edge& edge : pending) EXPECT_FALSE(trees.IsAttached(edge));
     stuck += pending.empty() ? 0 : 1;
-    const bool placed = LastEdges(*ports, trees).PlaceAll(pending, {});
-    ExpectLeft(*raw, *ports, trees);
+    const bool placed = LastEdges(*half_routes, trees).PlaceAll(pending, {});
+    ExpectLeft(*raw, *half_routes, trees);
     if (!placed) continue;
     completed += pending.empty() ? 0 : 1;
     EXPECT_EQ(FindFault(raw->problem, raw->count, std::move(trees).Collect(raw->count)), "");

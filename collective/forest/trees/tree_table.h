@@ -8,7 +8,7 @@
 #include "collective/forest/bound/optimality.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"
-#include "collective/forest/trees/sender_ports.h"
+#include "collective/forest/trees/half_routes.h"
 
 namespace espalier::forest {
 
@@ -17,14 +17,14 @@ namespace espalier::forest {
 // links. Trees are classes, divided so that every edge takes one route.
 //
 // Idea: a route is a half route from the sender up to a hub and one from the hub down to the
-// receiver (SenderPorts), and only the loads of these halves count. So any rank whose half route to
+// receiver (HalfRoutes), and only the loads of these halves count. So any rank whose half route to
 // the hub has room can be the sender.
 // Invariant: the remaining capacity of a link is its capacity less the incoming halves of all edges
 // and the outgoing halves of edges that have a sender.
 // Cost: Attach, Detach and SetIn take a step per hop, Divide one per rank, and Collect one per
 // edge. Memory: 4 bytes per edge.
 // Not thread-safe.
-class PortTrees {
+class TreeTable {
  public:
   // The edge of a tree that ends at a rank.
   struct Edge {
@@ -38,11 +38,11 @@ class PortTrees {
 
   // Reads from the forest by which half route each rank is entered, but not its senders: every rank
   // except the roots has no parent yet. All arguments except the forest must outlive this object.
-  PortTrees(const Problem& problem, const TreeCount& count, const Forest& forest,
-            const SenderPorts& ports);
+  TreeTable(const Problem& problem, const TreeCount& count, const Forest& forest,
+            const HalfRoutes& half_routes);
 
   // Creates the trees of `count` on a network without switches, without edges.
-  PortTrees(const Problem& problem, const TreeCount& count, const SenderPorts& ports);
+  TreeTable(const Problem& problem, const TreeCount& count, const HalfRoutes& half_routes);
 
   std::uint32_t TreeCountOf() const { return static_cast<std::uint32_t>(roots_.size()); }
   std::size_t RankCount() const { return ranks_; }
@@ -56,8 +56,8 @@ class PortTrees {
     return Parents(edge.tree)[edge.child] != kNoRank || roots_[edge.tree] == edge.child;
   }
 
-  const SenderPort& InOf(const Edge& edge) const {
-    return ports_.In(edge.child, in_[edge.tree * ranks_ + edge.child]);
+  const HalfRoute& InOf(const Edge& edge) const {
+    return half_routes_.In(edge.child, in_[edge.tree * ranks_ + edge.child]);
   }
   std::uint16_t PlaceOfIn(const Edge& edge) const { return in_[edge.tree * ranks_ + edge.child]; }
   // Lets the edge enter by another half route.
@@ -68,7 +68,7 @@ class PortTrees {
     return {parents_[at], out_[at]};
   }
   // Returns how many more trees a half route can carry.
-  std::int64_t RoomOf(const SenderPort& port) const;
+  std::int64_t RoomOf(const HalfRoute& half) const;
   std::int64_t LeftOn(std::int32_t arc) const { return left_[static_cast<std::size_t>(arc)]; }
   // Attach gives a sender to an edge without one; Detach removes it.
   void Attach(const Edge& edge, const Sender& sender);
@@ -90,12 +90,12 @@ class PortTrees {
   };
 
   void Read(const Forest& forest);
-  void Take(const SenderPort& port, std::int64_t trees);
+  void Take(const HalfRoute& half, std::int64_t trees);
   RoutingTable CollectRoutes(std::span<const std::uint32_t> order) const;
   void AddRoutesTo(Rank child, std::span<const Use> uses, RoutingTable& routes) const;
 
   const Problem& problem_;
-  const SenderPorts& ports_;
+  const HalfRoutes& half_routes_;
   std::size_t ranks_;
   std::vector<Rank> roots_;  // by tree
   std::vector<std::int64_t> counts_;

@@ -1,4 +1,4 @@
-#include "collective/forest/trees/sender_ports.h"
+#include "collective/forest/trees/half_routes.h"
 
 #include <algorithm>
 
@@ -24,38 +24,39 @@ std::size_t CountUp(const Problem& problem, std::span<const std::int32_t> hops) 
 }
 
 // Returns the first half route of the hub.
-std::optional<std::uint16_t> FindPort(std::span<const std::pair<std::int32_t, std::uint16_t>> ports,
-                                      std::int32_t hub) {
-  const auto found = std::lower_bound(ports.begin(), ports.end(), std::pair(hub, std::uint16_t{0}));
-  if (found == ports.end() || found->first != hub) return std::nullopt;
+std::optional<std::uint16_t> FindByHub(
+    std::span<const std::pair<std::int32_t, std::uint16_t>> half_routes, std::int32_t hub) {
+  const auto found =
+      std::lower_bound(half_routes.begin(), half_routes.end(), std::pair(hub, std::uint16_t{0}));
+  if (found == half_routes.end() || found->first != hub) return std::nullopt;
   return found->second;
 }
 
 }  // namespace
 
-std::optional<SenderPorts> SenderPorts::Find(const Problem& problem, const TreeCount& count,
-                                             const Forest& forest) {
-  SenderPorts ports;
-  ports.out_.resize(static_cast<std::size_t>(problem.rank_count));
-  ports.in_.resize(ports.out_.size());
-  for (const Arc& arc : problem.arcs) ports.heads_.push_back(arc.head);
+std::optional<HalfRoutes> HalfRoutes::Find(const Problem& problem, const TreeCount& count,
+                                           const Forest& forest) {
+  HalfRoutes half_routes;
+  half_routes.out_.resize(static_cast<std::size_t>(problem.rank_count));
+  half_routes.in_.resize(half_routes.out_.size());
+  for (const Arc& arc : problem.arcs) half_routes.heads_.push_back(arc.head);
   for (const bool down : {false, true}) {
-    if (!ports.AddHalfRoutes(problem, count, down)) return std::nullopt;
+    if (!half_routes.AddHalfRoutes(problem, count, down)) return std::nullopt;
   }
-  if (!ports.AddRoutes(problem, forest)) return std::nullopt;
-  ports.ListByHub(static_cast<std::size_t>(problem.node_count));
-  return ports;
+  if (!half_routes.AddRoutes(problem, forest)) return std::nullopt;
+  half_routes.ListByHub(static_cast<std::size_t>(problem.node_count));
+  return half_routes;
 }
 
-std::optional<std::uint16_t> SenderPorts::FindOut(Rank rank, std::int32_t hub) const {
-  return FindPort(out_by_hub_[rank], hub);
+std::optional<std::uint16_t> HalfRoutes::FindOut(Rank rank, std::int32_t hub) const {
+  return FindByHub(out_by_hub_[rank], hub);
 }
 
-std::optional<std::uint16_t> SenderPorts::FindIn(Rank rank, std::int32_t hub) const {
-  return FindPort(in_by_hub_[rank], hub);
+std::optional<std::uint16_t> HalfRoutes::FindIn(Rank rank, std::int32_t hub) const {
+  return FindByHub(in_by_hub_[rank], hub);
 }
 
-bool SenderPorts::GoTogether(const SenderPort& out, const SenderPort& in) const {
+bool HalfRoutes::GoTogether(const HalfRoute& out, const HalfRoute& in) const {
   const auto up = Hops(out);
   const auto down = Hops(in);
   for (std::size_t u = 0; u + 1 < up.size(); ++u) {
@@ -66,7 +67,7 @@ bool SenderPorts::GoTogether(const SenderPort& out, const SenderPort& in) const 
   return true;
 }
 
-bool SenderPorts::AddHalfRoutes(const Problem& problem, const TreeCount& count, bool down) {
+bool HalfRoutes::AddHalfRoutes(const Problem& problem, const TreeCount& count, bool down) {
   std::vector<std::vector<std::int32_t>> arcs_at(static_cast<std::size_t>(problem.node_count));
   for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
     if (count.capacity[a] == 0) continue;
@@ -77,11 +78,11 @@ bool SenderPorts::AddHalfRoutes(const Problem& problem, const TreeCount& count, 
     std::int32_t node = 0;
     std::vector<std::int32_t> hops;
   };
-  Ports& all = down ? in_ : out_;
+  ByRank& all = down ? in_ : out_;
   std::vector<bool> seen(arcs_at.size(), false);
   for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
     std::vector<Reached> open = {{rank, {}}};
-    std::vector<SenderPort>& ports = all[static_cast<std::size_t>(rank)];
+    std::vector<HalfRoute>& half_routes = all[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < open.size(); ++i) {
       const std::int32_t at = open[i].node;
       for (const std::int32_t arc : arcs_at[static_cast<std::size_t>(at)]) {
@@ -95,12 +96,12 @@ bool SenderPorts::AddHalfRoutes(const Problem& problem, const TreeCount& count, 
           // On a direct link the receiver is the hub, and its lower half is empty.
           const std::vector<std::int32_t> hops =
               down ? std::vector<std::int32_t>() : std::vector{arc};
-          if (!Intern(ports, down ? rank : next, hops)) return false;
+          if (!Intern(half_routes, down ? rank : next, hops)) return false;
           continue;
         }
         std::vector<std::int32_t> hops = open[i].hops;
         hops.insert(down ? hops.begin() : hops.end(), arc);
-        if (!Intern(ports, next, hops)) return false;
+        if (!Intern(half_routes, next, hops)) return false;
         seen[static_cast<std::size_t>(next)] = true;
         open.push_back({next, std::move(hops)});
       }
@@ -110,7 +111,7 @@ bool SenderPorts::AddHalfRoutes(const Problem& problem, const TreeCount& count, 
   return true;
 }
 
-bool SenderPorts::AddRoutes(const Problem& problem, const Forest& forest) {
+bool HalfRoutes::AddRoutes(const Problem& problem, const Forest& forest) {
   const RoutingTable& routes = forest.routes;
   of_route_.resize(routes.RouteCount());
   for (std::size_t arc = 0; arc < routes.ArcCount(); ++arc) {
@@ -127,23 +128,24 @@ bool SenderPorts::AddRoutes(const Problem& problem, const Forest& forest) {
   return true;
 }
 
-std::optional<std::uint16_t> SenderPorts::Intern(std::vector<SenderPort>& ports, std::int32_t hub,
-                                                 std::span<const std::int32_t> hops) {
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    const auto own = Hops(ports[i]);
-    if (ports[i].hub == hub && std::equal(own.begin(), own.end(), hops.begin(), hops.end())) {
+std::optional<std::uint16_t> HalfRoutes::Intern(std::vector<HalfRoute>& half_routes,
+                                                std::int32_t hub,
+                                                std::span<const std::int32_t> hops) {
+  for (std::size_t i = 0; i < half_routes.size(); ++i) {
+    const auto own = Hops(half_routes[i]);
+    if (half_routes[i].hub == hub && std::equal(own.begin(), own.end(), hops.begin(), hops.end())) {
       return static_cast<std::uint16_t>(i);
     }
   }
-  if (ports.size() == kMaxPorts) return std::nullopt;
+  if (half_routes.size() == kMaxHalfRoutes) return std::nullopt;
   const auto begin = static_cast<std::int32_t>(hops_.size());
   hops_.insert(hops_.end(), hops.begin(), hops.end());
-  ports.push_back({hub, begin, static_cast<std::int32_t>(hops_.size())});
-  return static_cast<std::uint16_t>(ports.size() - 1);
+  half_routes.push_back({hub, begin, static_cast<std::int32_t>(hops_.size())});
+  return static_cast<std::uint16_t>(half_routes.size() - 1);
 }
 
-void SenderPorts::ListByHub(std::size_t node_count) {
-  const auto list = [](const Ports& all) {
+void HalfRoutes::ListByHub(std::size_t node_count) {
+  const auto list = [](const ByRank& all) {
     ByHub by_hub(all.size());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       for (std::size_t i = 0; i < all[rank].size(); ++i) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -231,7 +230,7 @@ bool EdgeColoring::ColorProper(std::span<const BipartiteEdge> edges, std::uint32
   const auto run = [&]<typename Vertex, int kWords>(std::vector<Vertex>& neighbors) {
     const std::size_t entries = vertices * colors;
     if (neighbors.size() < entries) neighbors.resize(entries);
-    std::memset(neighbors.data(), 0xFF, entries * sizeof(Vertex));  // kNoVertex
+    std::fill_n(neighbors.begin(), entries, static_cast<Vertex>(~Vertex{0}));  // kNoVertex
     ProperColoring<Vertex, kWords> coloring({neighbors.data(), colors}, free_.data(),
                                             edge_at_.data(), colors_.data(), left_count, deferred_);
     const bool done = coloring.Add(edges);

@@ -10,7 +10,6 @@ namespace {
 
 // The most connections whose handshake has not completed.
 constexpr std::size_t kMaxCallers = 256;
-constexpr std::chrono::seconds kLongestSilence{10};
 // The most connections accepted at a time, so that handshakes advance even in a flood.
 constexpr int kMaxAtOnce = 1024;
 
@@ -37,7 +36,7 @@ void ConnectionAcceptor::AdvanceHandshakes(const IsExpected& is_expected, const 
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(callers_, [&](Caller& caller) {
     const Progress progress = caller.handshake.Advance(key_, is_expected);
-    if (progress == Progress::kGoesOn) return now - caller.since >= kLongestSilence;
+    if (progress == Progress::kGoesOn) return now - caller.since >= longest_silence_;
     // Callers whose handshake has failed are dropped without a reply.
     if (progress == Progress::kDone)
       welcome(caller.handshake.hello(), caller.handshake.TakeSocket());

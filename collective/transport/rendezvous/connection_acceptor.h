@@ -21,18 +21,23 @@ namespace espalier::transport {
 // to exhaust descriptors, while real peers must get through. Idea: every new connection is a caller
 // in a handshake, which advances without blocking. The number of callers is bounded: when it is
 // full, the oldest caller leaves, first among those that have not shown the group's number from the
-// rendezvous store. Callers that stay silent for 10 s leave, too. Invariant: a connection is passed
-// on only after its handshake has proven the group's key; at most 256 connections wait for that.
-// Cost: O(callers) for each Serve.
+// rendezvous store. Callers that stay silent for too long leave, too. Invariant: a connection is
+// passed on only after its handshake has proven the group's key; at most 256 connections wait for
+// that. Cost: O(callers) for each Serve.
 // Thread safety: one thread at a time.
 class ConnectionAcceptor {
  public:
   using IsExpected = std::function<bool(const Hello&)>;
   using Welcome = std::function<void(const Hello&, UniqueFd)>;
 
-  // `listener`: a non-blocking socket that listens.
-  ConnectionAcceptor(std::shared_ptr<const UniqueFd> listener, const std::optional<JobKey>& key)
-      : listener_(std::move(listener)), key_(key), guard_(listener_->get()) {}
+  // `listener`: a non-blocking socket that listens. `longest_silence`: how long a handshake may
+  // take.
+  ConnectionAcceptor(std::shared_ptr<const UniqueFd> listener, const std::optional<JobKey>& key,
+                     std::chrono::milliseconds longest_silence = std::chrono::seconds(10))
+      : listener_(std::move(listener)),
+        key_(key),
+        longest_silence_(longest_silence),
+        guard_(listener_->get()) {}
 
   int listener() const { return listener_->get(); }
   // Adds all sockets on which events may come.
@@ -51,6 +56,7 @@ class ConnectionAcceptor {
 
   std::shared_ptr<const UniqueFd> listener_;
   std::optional<JobKey> key_;
+  std::chrono::milliseconds longest_silence_;
   ForkGuard guard_;
   std::vector<Caller> callers_;  // oldest first
 };

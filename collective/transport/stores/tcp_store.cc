@@ -28,7 +28,6 @@ using std::chrono::steady_clock;
 constexpr std::uint32_t kMagic = 0x32535345;
 constexpr std::uint32_t kMaxKeyBytes = 1024;
 constexpr std::uint32_t kMaxValueBytes = 64 << 10;
-constexpr std::size_t kMaxKeys = 65'536;
 // The most bytes of all keys and values: the endpoints of a thousand ranks in hundreds of groups.
 constexpr std::size_t kMaxStoredBytes = 16 << 20;
 constexpr std::size_t kMaxClients = 4096;
@@ -36,8 +35,6 @@ constexpr std::size_t kMaxClients = 4096;
 constexpr std::size_t kMaxSilent = 512;
 // The most clients accepted at a time, so that earlier ones are read before they may be dropped.
 constexpr std::size_t kMaxAtOnce = kMaxSilent / 4;
-// A client must send its request within this time; waiting for a key is not limited.
-constexpr milliseconds kLongestSilence{10'000};
 constexpr milliseconds kRetryPause{5};
 constexpr char kSet = 's';
 constexpr char kGet = 'g';
@@ -82,12 +79,14 @@ std::string ToBytes(const Frame& frame, std::string_view key, std::string_view v
 
 class Server : public TcpStoreServer {
  public:
-  Server(UniqueFd listener, UniqueFd stop, std::uint16_t port, const std::optional<JobKey>& key)
+  Server(UniqueFd listener, UniqueFd stop, std::uint16_t port, const std::optional<JobKey>& key,
+         const TcpStoreLimits& limits)
       : listener_(std::move(listener)),
         guard_(listener_.get()),
         stop_(std::move(stop)),
         port_(port),
         key_(key),
+        limits_(limits),
         thread_([this] { Serve(); }) {}
   ~Server() override {
     ::eventfd_write(stop_.get(), 1);
@@ -130,6 +129,7 @@ class Server : public TcpStoreServer {
   UniqueFd stop_;
   std::uint16_t port_;
   const std::optional<JobKey> key_;
+  const TcpStoreLimits limits_;
   std::map<std::string, std::string> values_;
   std::size_t stored_bytes_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
@@ -159,7 +159,7 @@ void Server::Serve() {
 void Server::DropSilent() {
   const auto now = steady_clock::now();
   std::erase_if(clients_, [&](const auto& client) {
-    return client->IsSilent() && now - client->since >= kLongestSilence;
+    return client->IsSilent() && now - client->since >= limits_.silence;
   });
 }
 
@@ -177,8 +177,8 @@ bool Server::HasRoom() {
 int Server::WaitLimit() const {
   const bool some_are_silent =
       std::ranges::any_of(clients_, [](const auto& client) { return client->IsSilent(); });
-  constexpr int kLookMilliseconds = 1'000;
-  return some_are_silent ? kLookMilliseconds : -1;
+  const auto look = std::max(limits_.silence / 10, milliseconds(1));
+  return some_are_silent ? static_cast<int>(look.count()) : -1;
 }
 
 void Server::AcceptClients() {
@@ -247,7 +247,7 @@ void Server::Reply(Client& client, char kind, const std::string& value) const {
 }
 
 bool Server::StoreValue(const std::string& key, std::string value) {
-  if (values_.size() >= kMaxKeys && !values_.contains(key)) return false;
+  if (values_.size() >= limits_.keys && !values_.contains(key)) return false;
   const auto known = values_.find(key);
   const std::size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
   const std::size_t after = key.size() + value.size();
@@ -328,7 +328,8 @@ class ServedStore : public RendezvousStore {
 
 Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string& address,
                                                                std::uint16_t port,
-                                                               const GroupCredentials& members) {
+                                                               const GroupCredentials& members,
+                                                               const TcpStoreLimits& limits) {
   if (auto allowed = CheckMeetsAt(address, members); !allowed) return Propagate(allowed);
   const auto place = ParseAddress(address, port);
   if (!place) return tl::unexpected(place.error());
@@ -338,7 +339,8 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Listen(const std::string
   if (!own_port) return tl::unexpected(own_port.error());
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
   if (!stop) return Fail(ErrorCode::kUnavailable, "cannot create an event descriptor");
-  return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port, members.key);
+  return std::make_unique<Server>(std::move(*listener), std::move(stop), *own_port, members.key,
+                                  limits);
 }
 
 Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::uint16_t port,

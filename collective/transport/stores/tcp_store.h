@@ -11,18 +11,25 @@
 
 namespace espalier::transport {
 
+struct TcpStoreLimits {
+  std::size_t keys = 65'536;
+  // Within this time a client must send its request; waiting for a key is not limited.
+  std::chrono::milliseconds silence{10'000};
+};
+
 // The server of a TcpStore: holds the keys and answers requests in a thread of its own.
-// Limits: 65,536 keys, values of 64 KiB, 4,096 connections with one request each. A client that
-// sends anything else is disconnected. Client and server prove with every request and answer that
-// they have the group's key. Without a key the address must be a loopback address, and anybody who
-// reaches it can set keys.
+// Values have at most 64 KiB, and there are at most 4,096 connections with one request each. A
+// client that sends anything else is disconnected. Client and server prove with every request and
+// answer that they have the group's key. Without a key the address must be a loopback address, and
+// anybody who reaches it can set keys.
 class TcpStoreServer {
  public:
   // Errors: kInvalidArgument; kAlreadyExists for a port in use; kUnavailable; kPermissionDenied if
   // the group has no key and may not use the address without one.
   static Result<std::unique_ptr<TcpStoreServer>> Listen(const std::string& address,
                                                         std::uint16_t port,
-                                                        const GroupCredentials& members);
+                                                        const GroupCredentials& members,
+                                                        const TcpStoreLimits& limits = {});
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
   virtual ~TcpStoreServer() = default;

@@ -21,8 +21,8 @@ class ConnectionAcceptorTest : public testing::Test {
     auto listener = Listen(*ParseAddress("127.0.0.1", 0));
     ASSERT_TRUE(listener);
     place_ = *ParseAddress("127.0.0.1", *LocalPort(listener->get()));
-    reception_ = std::make_unique<ConnectionAcceptor>(
-        std::make_shared<const UniqueFd>(std::move(*listener)), std::nullopt);
+    listener_ = std::make_shared<const UniqueFd>(std::move(*listener));
+    reception_ = std::make_unique<ConnectionAcceptor>(listener_, std::nullopt);
   }
   UniqueFd CallUp() {
     auto socket = Dial(*ParseAddress("127.0.0.1", 0), *place_, InAWhile());
@@ -58,6 +58,7 @@ class ConnectionAcceptorTest : public testing::Test {
   }
 
   std::optional<SocketAddress> place_;
+  std::shared_ptr<const UniqueFd> listener_;
   std::unique_ptr<ConnectionAcceptor> reception_;
   std::vector<int> welcomed_;
   std::vector<UniqueFd> sockets_;
@@ -100,6 +101,44 @@ TEST_F(ConnectionAcceptorTest, MakesRoomForNewCallersWhereStrangersStaySilent) {
   ASSERT_TRUE(SendAtOnce(knowing.get(), Proof()));
   while (welcomed_.empty()) Serve();
   EXPECT_EQ(welcomed_, std::vector<int>{3});
+}
+
+// A caller that has shown the group's number is dropped like any other if it says nothing more.
+TEST_F(ConnectionAcceptorTest, DropsCallersThatStaySilentForTooLong) {
+  reception_ =
+      std::make_unique<ConnectionAcceptor>(listener_, std::nullopt, std::chrono::milliseconds(20));
+  const UniqueFd silent = CallUp();
+  const UniqueFd knowing = CallUp();
+  ASSERT_TRUE(SendAtOnce(knowing.get(), Hello{.from = 1}));
+  while (Callers() < 2) Serve();
+  while (Callers() > 0) Serve();
+  EXPECT_TRUE(HasHungUp(silent.get()));
+  EXPECT_TRUE(welcomed_.empty());
+  HandshakeClient prompt(CallUp(), {.from = 1, .channel = 4}, std::nullopt);
+  reception_ = std::make_unique<ConnectionAcceptor>(listener_, std::nullopt);
+  EXPECT_EQ(Meet(prompt), Progress::kDone);
+  while (welcomed_.empty()) Serve();
+  EXPECT_EQ(welcomed_, std::vector<int>{4});
+}
+
+// If all callers know the group, the one that came first leaves.
+TEST_F(ConnectionAcceptorTest, DropsTheOldestIfAllKnowTheGroup) {
+  std::vector<UniqueFd> knowing;
+  for (std::size_t i = 0; i <= kMaxCallers; ++i) {
+    knowing.push_back(CallUp());
+    ASSERT_TRUE(SendAtOnce(knowing.back().get(), Hello{.from = 1, .channel = 2}));
+    pollfd answered = {.fd = knowing.back().get(), .events = POLLIN, .revents = 0};
+    while (::poll(&answered, 1, 0) == 0) Serve();
+  }
+  EXPECT_EQ(Callers(), kMaxCallers);
+  const auto proves = [&](std::size_t i) {
+    SendAtOnce(knowing[i].get(), Proof());
+    for (int rounds = 0; rounds < 3; ++rounds) Serve();
+    return !welcomed_.empty();
+  };
+  EXPECT_FALSE(proves(0));
+  ASSERT_TRUE(SendAtOnce(knowing[1].get(), Proof()));
+  while (welcomed_.empty()) Serve();
 }
 
 }  // namespace

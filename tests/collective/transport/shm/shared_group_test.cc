@@ -8,10 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -197,6 +200,25 @@ TEST(SharedGroup, TellsTheFirstCauseCutToTheSpace) {
     EXPECT_EQ(checked.error().code, ErrorCode::kResourceExhausted);
     EXPECT_EQ(checked.error().message, reason.substr(0, 511));
   }
+}
+
+// A faulty rank may write any code, and a text without an end.
+TEST(SharedGroup, ReadsAnAbortThatAFaultyRankHasWritten) {
+  TwoRanks ranks;
+  ranks.groups[0]->Abort({ErrorCode::kPermissionDenied, "a text that tells where it lies"});
+  std::byte* const end = ranks.groups[1]->memory();
+  constexpr std::ptrdiff_t kHeaderBytes = 64 << 10;
+  const std::string_view text = "a text that tells where it lies";
+  auto* const header = reinterpret_cast<char*>(end) - kHeaderBytes;
+  char* const found = std::search(header, reinterpret_cast<char*>(end), text.begin(), text.end());
+  ASSERT_NE(found, reinterpret_cast<char*>(end));
+  EXPECT_EQ(ranks.groups[1]->CheckPeers().error().code, ErrorCode::kPermissionDenied);
+  for (const std::int32_t code : {-1, 99, 1 << 30}) {
+    std::memcpy(found - sizeof(code), &code, sizeof(code));
+    EXPECT_EQ(ranks.groups[1]->CheckPeers().error().code, ErrorCode::kUnavailable) << code;
+  }
+  std::memset(found, 'x', 512);
+  EXPECT_EQ(ranks.groups[1]->CheckPeers().error().message, std::string(512, 'x'));
 }
 
 TEST(SharedGroup, NamesRanksThatHaveLeftOnATimeout) {

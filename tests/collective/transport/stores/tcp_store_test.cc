@@ -1,7 +1,9 @@
 #include "collective/transport/stores/tcp_store.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "tests/attack/raw_tcp.h"
 #include "tests/collective/transport/transport_contract.h"
 
 namespace espalier::transport {
@@ -106,6 +109,83 @@ TEST(TcpStore, ReplacesAValueAsOftenAsOneLikes) {
     ASSERT_TRUE(set) << i << " " << set.error().message;
   }
   EXPECT_EQ(*(*store)->Get("key", InAWhile()), most.substr(299));
+}
+
+TEST(TcpStore, DropsClientsThatStaySilentButNotThoseThatWait) {
+  auto server =
+      TcpStoreServer::Listen("127.0.0.1", 0, {}, {.silence = std::chrono::milliseconds(20)});
+  ASSERT_TRUE(server);
+  attack::RawTcp waiting((*server)->port());
+  ASSERT_TRUE(waiting.Send(attack::StoreRequest('g', "later")));
+  ASSERT_TRUE(waiting.Receive(attack::kStoreGreetingBytes));
+  const std::string request = attack::StoreRequest('g', "later");
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, request.size() - 1}) {
+    attack::RawTcp silent((*server)->port());
+    ASSERT_TRUE(silent.Send(request.substr(0, bytes)));
+    EXPECT_TRUE(silent.IsHungUpOn()) << bytes;
+  }
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  ASSERT_TRUE(store);
+  while (!(*store)->Set("later", "value")) {  // a slow client may seem silent
+  }
+  EXPECT_TRUE(waiting.Receive(attack::kStoreAnswerBytes + 5));
+}
+
+TEST(TcpStore, TakesOnlySoManyKeysButReplacesValues) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {}, {.keys = 3});
+  ASSERT_TRUE(server);
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  ASSERT_TRUE(store);
+  for (const char* key : {"a", "b", "c"}) ExpectDone((*store)->Set(key, "old"));
+  EXPECT_FALSE((*store)->Set("d", "old"));
+  for (const char* key : {"a", "b", "c"}) ExpectDone((*store)->Set(key, "new"));
+  for (const char* key : {"a", "b", "c"}) EXPECT_EQ(*(*store)->Get(key, InAWhile()), "new");
+}
+
+// A client has said all with its request, whether it has been answered or waits.
+TEST(TcpStore, CutsOffClientsThatGoOnAfterTheirRequest) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
+  ASSERT_TRUE(server);
+  for (const char kind : {'s', 'g'}) {
+    attack::RawTcp client((*server)->port());
+    ASSERT_TRUE(client.Send(attack::StoreRequest(kind, "none", kind == 's' ? "value" : "")));
+    ASSERT_TRUE(client.Receive(attack::kStoreGreetingBytes));
+    if (kind == 's') {
+      ASSERT_TRUE(client.Receive(attack::kStoreAnswerBytes));
+    }
+    ASSERT_TRUE(client.Send("x"));
+    EXPECT_TRUE(client.IsHungUpOn()) << kind;
+    auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+    ASSERT_TRUE(store);
+    ExpectDone((*store)->Set("other", "value"));
+  }
+}
+
+// A server that repeats an answer of the past, which an honest client has not asked for.
+TEST(TcpStore, RefusesAnswersToOtherRequests) {
+  auto listener = Listen(*ParseAddress("127.0.0.1", 0));
+  ASSERT_TRUE(listener);
+  const std::uint16_t port = *LocalPort(listener->get());
+  std::thread impostor([&] {
+    ASSERT_TRUE(AwaitSocket(listener->get(), POLLIN, InAWhile()));
+    const UniqueFd client = Accept(listener->get());
+    const std::uint32_t greeting[10] = {0x32535345};
+    ExpectDone(SendWhole(client.get(), greeting, sizeof(greeting), InAWhile()));
+    std::string request(attack::StoreRequest('g', "key").size(), '\0');
+    ExpectDone(ReceiveWhole(client.get(), request.data(), request.size(), InAWhile()));
+    // The nonce differs by a bit; all else is as it should be.
+    std::string answer = request.substr(0, attack::kStoreAnswerBytes);
+    std::fill(answer.begin() + 8, answer.begin() + 16, '\0');
+    answer[16] = static_cast<char>(answer[16] ^ 1);
+    std::fill(answer.end() - 32, answer.end(), '\0');
+    ExpectDone(SendWhole(client.get(), answer.data(), answer.size(), InAWhile()));
+  });
+  auto store = TcpStore::At("127.0.0.1", port, seconds(60), {});
+  ASSERT_TRUE(store);
+  const auto got = (*store)->Get("key", InAWhile());
+  impostor.join();
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, ErrorCode::kPermissionDenied);
 }
 
 }  // namespace

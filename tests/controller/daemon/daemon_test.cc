@@ -133,20 +133,6 @@ TEST_F(Daemon, LogsInByCookieForItsOwnPagesOnly) {
   EXPECT_EQ(Ask("GET", "/api/v1/status", "", {.headers = {{"Cookie", pair}}}).status, 401);
 }
 
-TEST_F(Daemon, ReloadsWhatMayChangeAndOnlyIfAllOfItIsRight) {
-  Start();
-  EXPECT_EQ(Ask("GET", "/api/v1/status", Token(Role::kViewer)).status, 200);
-  EXPECT_TRUE(identity::KeyFolder::Open(Path("keys")).value().RevokeToken("viewer"));
-  WriteConfig("moves_per_start: seven\n");
-  EXPECT_EQ(Ask("POST", "/api/v1/reload", Token(Role::kAdmin)).status, 409);
-  EXPECT_EQ(Ask("GET", "/api/v1/status", Token(Role::kViewer)).status, 200);
-  WriteConfig("moves_per_start: 7 heartbeat_ms: 500\n");
-  EXPECT_EQ(Ask("POST", "/api/v1/reload", Token(Role::kAdmin)).status, 200);
-  EXPECT_EQ(Ask("GET", "/api/v1/status", Token(Role::kViewer)).status, 401);
-  EXPECT_THAT(Events(), HasSubstr("need_restart=heartbeat_ms"));
-  EXPECT_THAT(Events(), HasSubstr("reload_refused"));
-}
-
 TEST_F(Daemon, ServesOthersWhileSlowClientsHoldTheirRequestsBack) {
   Start();
   std::vector<int> slow;

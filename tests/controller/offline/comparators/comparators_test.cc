@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "controller/offline/comparators/ilp.h"
-#include "controller/offline/evaluation/solver.h"
+#include "tests/controller/offline/comparators/small_fabric.h"
 #include "tests/controller/routing/load_oracle.h"
 
 namespace espalier::offline {
@@ -26,32 +26,6 @@ using controller::Load;
 using controller::PaperOrder;
 using controller::RandomFlows;
 
-// Small leaf-spine fabrics; every third has links of unequal rates, every second some that fail.
-std::unique_ptr<Fabric> SmallFabric(std::mt19937& random, int round) {
-  auto spec = *fabric::BuildLeafSpine({.spines = 2 + round % 2, .leaves = 3, .hosts_per_leaf = 1});
-  for (fabric::Link& link : spec.links) {
-    const bool joins_switches = link.id.find("spine") != std::string::npos;
-    if (round % 3 == 0 && random() % 3 == 0) link.rate = BitsPerSecond{40'000'000'000};
-    if (round % 2 == 1 && joins_switches && random() % 8 == 0) {
-      link.state = fabric::LinkState::kDown;
-    }
-  }
-  return std::make_unique<Fabric>(std::move(spec));
-}
-
-Assignment SolveIlp(Fabric& fabric, const Commodities& flows) {
-  const IlpProgram program(fabric.view, flows);
-  std::string solution;
-  if (!program.text().empty()) {
-    const auto solved = SolveWithCbc(program.text());
-    EXPECT_TRUE(solved.has_value()) << solved.error().message;
-    solution = solved.value_or("");
-  }
-  const auto assignment = program.ReadSolution(solution);
-  EXPECT_TRUE(assignment.has_value()) << assignment.error().message;
-  return assignment.value_or(Assignment{});
-}
-
 TEST(ComparatorsDeathTest, RefuseTooManySubflowsAsTheAssignersDo) {
   Fabric fabric(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1}));
   for (const std::uint32_t subflows : {0U, kMaxSubflows + 1}) {
@@ -60,37 +34,6 @@ TEST(ComparatorsDeathTest, RefuseTooManySubflowsAsTheAssignersDo) {
     EXPECT_DEATH(AssignByHash(fabric.view, flows, keys, 1), "subflows=");
     EXPECT_DEATH(AssignByAnnealing(fabric.view, flows, {}), "subflows=");
     EXPECT_DEATH(IlpProgram(fabric.view, flows), "subflows=");
-  }
-}
-
-TEST(Ilp, IsTheOptimumOfBruteForce) {
-  std::mt19937 random(1);
-  for (int round = 0; round < 24; ++round) {
-    auto fabric = SmallFabric(random, round);
-    Commodities flows = RandomFlows(random, 3, 2);
-    if (round % 4 == 1) flows[0].subflows = 2;
-    SCOPED_TRACE(round);
-    const Assignment assignment = SolveIlp(*fabric, flows);
-    ExpectValid(*fabric, flows, assignment);
-    EXPECT_EQ(assignment.max_load, BruteForce(*fabric, flows));
-  }
-}
-
-TEST(Ilp, RefusesInvalidSolutions) {
-  auto fabric = Fabric::LeafSpine(2, 2);
-  const Commodities flows(3, {.source = 0, .destination = 1});
-  const IlpProgram program(fabric->view, flows);
-  const std::string good = "Optimal - objective value 2\n 0 x0_0 2 0\n 1 x0_1 1 0\n";
-  const auto assignment = program.ReadSolution(good);
-  ASSERT_TRUE(assignment.has_value());
-  EXPECT_EQ(std::ranges::count(assignment->paths, 0), 2);
-  for (const char* bad :
-       {"", "Infeasible\n", "Stopped on time\n 0 x0_0 2 0\n", "\n 0 x0_0 2 0\n 1 x0_1 2 0\n",
-        "\n 0 x0_0 2 0\n 1 x1_0 1 0\n", "\n 0 x0_0 2 0\n 1 x0_7 1 0\n", "\n 0 x0_0 -3 0\n",
-        "\n 0 x0_0 1e9 0\n"}) {
-    const auto refused = program.ReadSolution(bad);
-    ASSERT_FALSE(refused.has_value()) << bad;
-    EXPECT_EQ(refused.error().code, ErrorCode::kInternal);
   }
 }
 

@@ -100,15 +100,11 @@ class Translation {
     tree.parents.assign(ranks, kNoRank);
     tree.routes.assign(ranks, kNone);
     std::size_t reached = 1;
-    std::vector<bool> is_left(rank_of_.size(), false);  // removed ranks that still have children
     for (std::size_t e = routed.edges.size(); e-- > 0;) {
       const TreeEdge& edge = routed.edges[e];
       const Rank child = rank_of_[edge.child];
-      if (child == kNoRank) {
-        if (is_left[edge.child]) return std::nullopt;
-        continue;
-      }
-      is_left[edge.parent] = true;
+      // A removed rank that has no children left; its children end the tree below.
+      if (child == kNoRank) continue;
       const std::size_t route = table.IndexOf(*edge.route);
       const Rank parent = rank_of_[edge.parent];
       if (parent == kNoRank) return std::nullopt;

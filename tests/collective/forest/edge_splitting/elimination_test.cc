@@ -55,32 +55,5 @@ TEST(EliminateNodes, GivesUpWhenItsStepsAreUsedUp) {
   EXPECT_EQ(elimination.error().code, ErrorCode::kResourceExhausted);
 }
 
-TEST(GroupSwitches, RemovesLowTiersFirst) {
-  const Problem problem = MakeReferenceProblem("clos4x3s2");
-  const auto groups = GroupSwitches(problem);
-  std::vector<std::int32_t> tiers;
-  for (const auto& group : groups) {
-    for (const std::int32_t node : group)
-      tiers.push_back(problem.tier[static_cast<std::size_t>(node)]);
-  }
-  EXPECT_EQ(tiers.size(), 6U);
-  EXPECT_TRUE(std::ranges::is_sorted(tiers));
-  EXPECT_LT(tiers.front(), tiers.back());
-}
-
-TEST(OrderByBox, KeepsBoxesTogether) {
-  const std::vector<std::int32_t> box = {0, 1, 0, 3, 1, 3, 0};
-  EXPECT_EQ(OrderByBox(box), (std::vector<std::int32_t>{0, 2, 6, 1, 4, 3, 5}));
-}
-
-TEST(ComputeComponents, JoinsRanksByArcsEitherWay) {
-  FlowGraph graph(6);
-  graph.Add(3, 1, 2);
-  graph.Add(1, 4, 1);
-  graph.Add(0, 5, 1);  // 5 is not a rank
-  graph.Add(2, 5, 1);
-  EXPECT_EQ(ComputeComponents(graph, 5), (std::vector<std::int32_t>{0, 1, 2, 1, 1}));
-}
-
 }  // namespace
 }  // namespace espalier::forest

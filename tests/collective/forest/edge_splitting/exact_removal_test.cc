@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/forest/edge_splitting/elimination_order.h"
@@ -51,6 +53,40 @@ TEST(RemoveExactly, LeavesTheNodeBareAndAllFlowsWhole) {
                 std::pair(removal->splits[i].from, removal->splits[i].to));
     }
     made->graph.Undo(*removal);
+    EXPECT_EQ(MatrixOf(made->graph), before);
+  }
+}
+
+// All nodes but one, ranks as well, whose supply comes from the source.
+TEST(RemoveExactly, RemovesOneNodeAfterAnother) {
+  for (const std::uint64_t seed : SeedsToTry(1, 60)) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    auto made = MakeRandomSplitGraph(random);
+    if (!made) continue;
+    const auto before = MatrixOf(made->graph);
+    const Control control;
+    Verification verification(made->problem, made->graph, made->need, control);
+    FallbackCounters counters;
+    std::vector<Removal> removals;
+    for (std::int32_t node = made->problem.node_count - 1; node > 0; --node) {
+      auto removal = RemoveExactly(made->problem, made->graph, verification, node, {}, counters);
+      ASSERT_TRUE(removal.has_value()) << removal.error().message;
+      verification.MarkRemoved(node, true);
+      const NodeTotals totals = TotalsOf(made->graph, node);
+      EXPECT_EQ(totals.in + totals.out, 0);
+      for (std::int32_t rank = 0; rank < std::min(node, made->problem.rank_count); ++rank) {
+        EXPECT_EQ(DeficitOf(made->graph, rank, made->need), 0) << rank << " without " << node;
+      }
+      for (const Split& split : removal->splits) {
+        EXPECT_FALSE(split.from == kSource && split.to == kSource);
+      }
+      removals.push_back(std::move(*removal));
+    }
+    while (!removals.empty()) {
+      made->graph.Undo(removals.back());
+      removals.pop_back();
+    }
     EXPECT_EQ(MatrixOf(made->graph), before);
   }
 }

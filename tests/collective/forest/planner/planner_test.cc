@@ -140,6 +140,12 @@ TEST(MakeTreeSchedule, ServesEveryCollective) {
       EXPECT_EQ(made.schedule.ranks[tree.root], *options.root);
     }
   }
+  // The root has all data, so its weight is the only one.
+  options.problem.weights.assign(allreduce.schedule.ranks.size(), 1);
+  const auto weighted = MakeTreeSchedule(topology, options);
+  ASSERT_FALSE(weighted.has_value());
+  EXPECT_EQ(weighted.error().message, "reduce needs a root and takes no weights");
+  options.problem.weights.clear();
   options.root.reset();
   EXPECT_FALSE(MakeTreeSchedule(topology, options).has_value());
 }

@@ -161,6 +161,39 @@ TEST(TcpStore, CutsOffClientsThatGoOnAfterTheirRequest) {
   }
 }
 
+// Whoever has got the value it waited for gets no other one, though it stays connected.
+TEST(TcpStore, AnswersAClientThatWaitsOnce) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
+  ASSERT_TRUE(server);
+  attack::RawTcp waiting((*server)->port());
+  ASSERT_TRUE(waiting.Send(attack::StoreRequest('g', "key")));
+  ASSERT_TRUE(waiting.Receive(attack::kStoreGreetingBytes));
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  ASSERT_TRUE(store);
+  ExpectDone((*store)->Set("key", "first"));
+  ASSERT_TRUE(waiting.Receive(attack::kStoreAnswerBytes + 5));
+  ExpectDone((*store)->Set("key", "second"));
+  ASSERT_TRUE(waiting.Send("x"));  // ends the connection
+  std::size_t more = 0;
+  EXPECT_TRUE(waiting.IsHungUpOn(&more));
+  EXPECT_EQ(more, 0U);
+}
+
+// The header alone says so; nobody waits for the rest.
+TEST(TcpStore, CutsOffClientsThatAnnounceTooMuch) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {}, {.silence = std::chrono::hours(1)});
+  ASSERT_TRUE(server);
+  const std::size_t header = attack::StoreRequest('s', "").size();
+  for (const auto& [key, value] : {std::pair(std::size_t{1'025}, std::size_t{1}),
+                                   std::pair(std::size_t{1}, std::size_t{65'537})}) {
+    attack::RawTcp client((*server)->port());
+    const std::string request =
+        attack::StoreRequest('s', std::string(key, 'k'), std::string(value, 'v'));
+    ASSERT_TRUE(client.Send(request.substr(0, header)));
+    EXPECT_TRUE(client.IsHungUpOn()) << key << " " << value;
+  }
+}
+
 // A server that repeats an answer of the past, which an honest client has not asked for.
 TEST(TcpStore, RefusesAnswersToOtherRequests) {
   auto listener = Listen(*ParseAddress("127.0.0.1", 0));

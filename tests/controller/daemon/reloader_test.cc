@@ -27,7 +27,7 @@ TEST_F(Daemon, RefusesToReloadAMalformedFileWithItsPlace) {
   const auto refused = Ask("POST", "/api/v1/reload", Token(Role::kAdmin));
   EXPECT_EQ(refused.status, 409);
   EXPECT_THAT(refused.body, HasSubstr("\"error\""));
-  EXPECT_THAT(refused.body, HasSubstr("INVALID_ARGUMENT"));
+  EXPECT_THAT(refused.body, HasSubstr("invalid argument"));
   EXPECT_THAT(refused.body, HasSubstr("c.conf:"));
   EXPECT_THAT(Events(), Not(HasSubstr("need_restart=none")));
   WriteConfig("moves_per_start: 7\n");

@@ -20,6 +20,8 @@ constexpr Duration kMaxHeartbeat = std::chrono::minutes(1);
 constexpr double kMaxLooksPerSecond = 1'000;
 constexpr double kMaxLooksInARow = 16;
 constexpr Duration kLookWait = std::chrono::milliseconds(1);
+// A look takes some 0.1 us for each flow, so looks take a few percent of one processor at most.
+constexpr Duration kLookWaitOfFlow = std::chrono::microseconds(8);
 // Maximum report interval: a controller that gets progress less often steers by outdated rates.
 constexpr std::uint64_t kMaxReportUs = 1'000'000;
 // Maximum number of verdicts that wait for room in the budget. Paths are judged repeatedly, so
@@ -60,6 +62,10 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
              [this](const wire::PathHealth& health) {
                if (state_ == AgentState::kSynced) SendHealth(health);
              }),
+      sampler_(options_.sampler, ports_,
+               [this](const wire::PathHealth& health) {
+                 if (state_ == AgentState::kSynced) Send(health);
+               }),
       nics_(options_.nics),
       looks_(kMaxLooksPerSecond, kMaxLooksInARow, loop.Now()),
       budget_(loop.Now()),
@@ -333,15 +339,24 @@ void Agent::Look() {
   ports_.HandleFlows(flows);
   const std::span<const FlowMeasure> elephants = meter_.Measure(loop_.Now(), flows);
   metrics_.flows_tracked.Set(static_cast<double>(elephants.size()));
+  metrics_.flows_on_duty_cycle.Set(static_cast<double>(std::ranges::count_if(
+      elephants, [](const FlowMeasure& flow) { return flow.activity.duty_permille != 0; })));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);
+  sampler_.HandleMeasures(loop_.Now(), elephants);
   if (!held_health_.flows.empty() && budget_.HasRoomFor(MessageClass::kFindings, loop_.Now())) {
     Send(std::exchange(held_health_, {}));
   }
   const bool owes_report = state_ == AgentState::kSynced && (needs_full_report_ || owes_report_);
   if (!flows.empty() || owes_report || !held_health_.flows.empty()) {
-    timers_.look = loop_.After(options_.reporter.progress_interval, [this] { Look(); });
+    timers_.look = loop_.After(LookInterval(flows.size()), [this] { Look(); });
   }
+}
+
+Duration Agent::LookInterval(std::size_t flows) const {
+  const Duration affordable = kLookWaitOfFlow * static_cast<Duration::rep>(flows);
+  return std::min(options_.reporter.progress_interval,
+                  std::max(options_.look_interval, affordable));
 }
 
 void Agent::Report(std::span<const FlowMeasure> flows) {
@@ -354,7 +369,9 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
     reports.push_back(reporter_.ReportAll(loop_.Now(), flows, port_of));
     needs_full_report_ = false;
   } else {
+    const std::uint64_t edge_rows = reporter_.edge_rows();
     reports = reporter_.ReportChanges(loop_.Now(), flows, port_of);
+    metrics_.edges_reported.Add(static_cast<std::int64_t>(reporter_.edge_rows() - edge_rows));
     for (const wire::FlowReport& report : reports) {
       for (const wire::OpenedFlow& flow : report.opened) {
         metrics_.report_latency.ObserveSeconds(1e-6 * static_cast<double>(flow.age_us));

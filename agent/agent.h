@@ -13,6 +13,7 @@
 #include "agent/flows/flow_reporter.h"
 #include "agent/flows/flow_source.h"
 #include "agent/flows/path_guard.h"
+#include "agent/flows/path_sampler.h"
 #include "agent/flows/port_table.h"
 #include "agent/flows/rank_plan_table.h"
 #include "agent/flows/send_budget.h"
@@ -38,9 +39,12 @@ struct AgentOptions {
   Duration min_hello_wait = std::chrono::milliseconds(100);  // doubled after each unanswered Hello
   Duration max_hello_wait = std::chrono::seconds(5);
   Duration refused_hello_wait = std::chrono::seconds(5);
+  // The shortest time between two looks at the flows without a cause; longer for many flows.
+  Duration look_interval = std::chrono::milliseconds(2);
   FlowMeterOptions meter;
   FlowReporterOptions reporter;
   PathGuardOptions guard;
+  PathSamplerOptions sampler;
   ProberOptions prober;
 };
 
@@ -118,6 +122,7 @@ class Agent {
   void LoseController();
   void ExpireLease();
   void Look();
+  Duration LookInterval(std::size_t flows) const;
   void Report(std::span<const FlowMeasure> flows);
   PortInUse PortOf(const FlowSample& sample) const;
 
@@ -131,6 +136,7 @@ class Agent {
   FlowReporter reporter_;
   Prober prober_;
   PathGuard guard_;
+  PathSampler sampler_;
   wire::Decoder decoder_;
 
   std::vector<wire::Nic> nics_;

@@ -32,6 +32,12 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
                                         "Seconds from the arrival of a push until it was "
                                         "applied")),
       flows_tracked(metrics.MakeGauge("espalier_agent_flows_tracked", "Open elephant flows")),
+      edges_reported(metrics.MakeCounter(
+          "espalier_agent_edges_reported_total",
+          "Reports that a flow has become busy or idle, or both since the last report")),
+      flows_on_duty_cycle(metrics.MakeGauge(
+          "espalier_agent_flows_on_duty_cycle",
+          "Flows that change between busy and idle too often, reported by their duty cycle")),
       state(metrics.MakeGauge("espalier_agent_state",
                               "State of the agent: 0 connecting, 1 synced, 2 orphan (the "
                               "controller is silent)")) {}

@@ -20,6 +20,8 @@ struct AgentMetrics {
   LatencyHistogram& report_latency;
   LatencyHistogram& apply_seconds;
   Gauge& flows_tracked;
+  Counter& edges_reported;
+  Gauge& flows_on_duty_cycle;
   Gauge& state;
 };
 

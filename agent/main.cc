@@ -10,6 +10,8 @@
 
 #include "agent/agent.h"
 #include "agent/daemon/configuration.h"
+#include "agent/flows/flow_groups.h"
+#include "agent/host/device_counters.h"
 #include "agent/host/device_report.h"
 #include "agent/host/nic_watch.h"
 #include "agent/host/unobserved_watch.h"
@@ -61,8 +63,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   io::AsioEventLoop loop;
   Metrics metrics;
   const Probing probing = OpenProbing(loop, config.probing);
-  const std::vector<int> needed = {CAP_NET_RAW};  // to send probes from each address
-  const Result<void> gave_up = io::KeepOnlyCapabilities(needed);
+  const Result<void> gave_up = io::KeepOnlyCapabilities(std::vector<int>{CAP_NET_RAW});  // probes
   if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
   if (!nics) return daemon.ReportError(nics.error());
@@ -77,17 +78,17 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const auto bus =
       io::ZmqDealerBus::Connect(loop, {.endpoint = config.controller, .curve = std::move(keys)});
   if (!bus) return daemon.ReportError(bus.error());
-
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
+  config.options.sampler.read_device = MakeCounterReader(**nics);
   config.options.features = {"local", "collective", "verbs", "job_user"};
   config.options.dynamic_features = [path = config.local_socket + kOffloadSocketSuffix] {
     // The offload service is a process of its own (espalier-engine) that is optional.
     return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();
   };
   if (probing.watch) config.options.features.emplace_back("probe");
-  Agent agent(config.options, loop, **bus, **local, **local, *probing.socket, metrics);
-
+  FlowGroups groups(loop, **local, **local, {.max_members = config.group_queue_pairs ? 16U : 1U});
+  Agent agent(config.options, loop, **bus, groups, groups, *probing.socket, metrics);
   io::HttpThread http(loop, [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
     respond(Answer(request, agent, metrics));
   });
@@ -106,7 +107,6 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int signal) {
     return signal == SIGHUP ? Reload(daemon.config_file(), **bus) : loop.Stop();
   });
-
   if (!config.collective_costs.empty()) {
     Log(LogLevel::kWarning,
         "event=field_has_moved field=collective_costs what=\"move the field to engine.conf\"");

@@ -21,10 +21,13 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       sessions_(state_, settings_.now(), loop, bus, store, metrics),
       predictor_(state_, learner_, settings_.now(), metrics),
       failure_plans_(state_, learner_, metrics),
-      link_health_(state_, settings_.now().detection, settings_.now().wall_clock, loop, store,
-                   MakeLinkCallbacks(), metrics),
-      link_states_(state_, link_health_),
+      links_{.health = LinkHealth(state_, settings_.now().detection, settings_.now().wall_clock,
+                                  loop, store, MakeLinkCallbacks(), metrics),
+             .states = LinkStates(state_, links_.health),
+             .background = BackgroundLoads(
+                 state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); })},
       placement_(state_, learner_, settings_.now()),
+      bursts_(state_, learner_, predictor_, settings_.now(), metrics),
       rate_planner_(state_),
       publisher_(
           state_, settings_.now(),
@@ -33,17 +36,18 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      intake_(state_, placement_, predictor_, link_health_, settings_.now(), loop),
-      verdicts_(state_, placement_, link_health_, loop, metrics),
+      intake_(state_, placement_, bursts_, predictor_, links_.health, settings_.now(), loop),
+      verdicts_(state_, placement_, links_.health, loop, metrics),
       verifier_(state_, learner_, placement_, settings_.now(), loop,
                 {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
-                 .request_turn = [this] { turns_.Request(); }}),
-      effects_({state_, link_states_, learner_, failure_plans_, placement_, publisher_, verifier_,
+                 .request_turn = [this] { turns_.Request(); }},
+                metrics),
+      effects_({state_, links_.states, learner_, failure_plans_, placement_, publisher_, verifier_,
                 jobs_},
                settings_.now(), loop, MakeEffectsCallbacks(), metrics),
       operations_(
           state_, effects_, settings_.now(), loop, store, [this] { planner_.Request(); }, metrics),
-      actions_(state_, link_states_, settings_, jobs_, operations_, store),
+      actions_(state_, links_.states, settings_, jobs_, operations_, store),
       planner_(state_, predictor_, failure_plans_, settings_.now(), loop, MakePlannerCallbacks(),
                metrics),
       metrics_(metrics) {}
@@ -76,8 +80,8 @@ Result<void> Controller::Start() {
   state_.intents = std::move(stored->intents);
   events_.Restore(stored->events);
   ApplyPolicies();
-  link_health_.Restore(stored->reported_down);
-  const auto changed = link_states_.Apply();
+  links_.health.Restore(stored->reported_down);
+  const auto changed = links_.states.Apply();
   RecordEvent("controller_started",
               fmt::format("epoch={} revision={} links_not_up={} topology={}", state_.epoch,
                           state_.revision, changed.size(), state_.topology.name()));
@@ -106,8 +110,8 @@ AgentSessions::Handlers Controller::MakeHandlers() {
           [this](AgentId id, const auto& health) {
             if (verdicts_.Handle(id, health)) turns_.Request();
           },
-      .on_link_event = [this](AgentId id,
-                              const auto& event) { return link_health_.HandleNicEvent(id, event); },
+      .on_link_event =
+          [this](AgentId id, const auto& event) { return links_.health.HandleNicEvent(id, event); },
       .on_collective_report =
           [this](AgentId id, const auto& report) {
             return jobs_.HandleReport(id, report).has_value();
@@ -142,9 +146,9 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
   }
   switch (OwnerOfOrder(report.order)) {
     case ProbeOwner::kLinkFailure:
-      return link_health_.HandleFailureProbe(id, report);
+      return links_.health.HandleFailureProbe(id, report);
     case ProbeOwner::kLinkRecovery:
-      return link_health_.HandleRecoveryProbe(id, report);
+      return links_.health.HandleRecoveryProbe(id, report);
     case ProbeOwner::kPathLearner:
       return HandleFindings(learner_.HandleReport(
           report, [&](fabric::NodeId nic) { return sessions_.FindProber(nic) == id; }));
@@ -164,6 +168,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
   for (const PathLearner::QuarantinedPort& quarantined : findings.quarantined) {
     record("port_quarantined", quarantined.key, quarantined.port);
   }
+  verifier_.HandleFindings(findings);
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (findings.changed.empty()) return;
   predictor_.HandleFindings();
@@ -226,6 +231,19 @@ void Controller::OrderProbes() {
   }
 }
 
+void Controller::HandleBackgroundChange(std::size_t links) {
+  constexpr std::size_t kMostLinks = 16;  // of one change, whose flows are moved at once
+  planner_.Request();
+  if (turns_.is_late()) return;
+  const std::size_t moved =
+      placement_.Relieve(settings_.now().moves_per_start * std::min(links, kMostLinks));
+  if (moved == 0) return;
+  metrics_.flows_moved.Add(static_cast<std::int64_t>(moved));
+  state_.history.RecordOf("controller", loop_.Now(), "made_room",
+                          fmt::format("for=background_load moved={}", moved));
+  turns_.Request();
+}
+
 void Controller::RelieveLocalReroutes() {
   if (turns_.is_late()) return;
   const std::size_t moved =
@@ -253,7 +271,10 @@ void Controller::Tick() {
   learner_.ForgetUnused(
       [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
   predictor_.Tick(now);
-  link_health_.Tick();
+  bursts_.RefreshPlan(now);
+  links_.health.Tick();
+  links_.health.quality().Tick(settings_.now().leave_slow_links);
+  links_.background.Tick(now);
   RelieveLocalReroutes();
   planner_.Request();
   verifier_.Tick();

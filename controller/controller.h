@@ -12,12 +12,12 @@
 #include "controller/agents/path_health_intake.h"
 #include "controller/agents/publisher.h"
 #include "controller/forests/tree_jobs.h"
-#include "controller/links/link_health.h"
-#include "controller/links/link_states.h"
+#include "controller/links/links.h"
 #include "controller/operations/action_effects.h"
 #include "controller/operations/operation_queue.h"
 #include "controller/operations/operator_actions.h"
 #include "controller/paths/path_learner.h"
+#include "controller/placement/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/placement/port_verifier.h"
 #include "controller/placement/rate_planner.h"
@@ -59,7 +59,11 @@ class Controller {
   }
   // A telemetry feed reports that a link is down or up: LinkHealth::HandleFeedReport.
   void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source) {
-    link_health_.HandleFeedReport(link, up, source);
+    links_.health.HandleFeedReport(link, up, source);
+  }
+  // A telemetry feed reports how loaded links are: BackgroundLoads::HandleReport.
+  Result<void> HandleLinkLoads(const LinkLoadReport& report) {
+    return links_.background.HandleReport(report, loop_.Now());
   }
   // A job's scheduler or profiler declares the flows it will start: StartPredictor::Declare.
   Result<std::size_t> DeclareStarts(const StartPredictor::Schedule& schedule);
@@ -77,7 +81,9 @@ class Controller {
   const StartPredictor& predictor() const { return predictor_; }
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
-  const LinkHealth& link_health() const { return link_health_; }
+  const LinkHealth& link_health() const { return links_.health; }
+  const PortVerifier& port_verifier() const { return verifier_; }
+  const BackgroundLoads& background_loads() const { return links_.background; }
   const Settings& settings() const { return settings_; }
   TimePoint Now() const { return loop_.Now(); }
   WallTime WallNow() const { return settings_.now().wall_clock(); }
@@ -98,6 +104,8 @@ class Controller {
   void Turn();
   void PlaceNew();
   void OrderProbes();
+  // Moves flows off links that background traffic fills, as far as moves are allowed.
+  void HandleBackgroundChange(std::size_t links);
   // Moves flows off paths that agents' local reroutes have overloaded.
   void RelieveLocalReroutes();
   // Does the periodic work, ten times a second.
@@ -113,9 +121,9 @@ class Controller {
   AgentSessions sessions_;
   StartPredictor predictor_;
   FailurePlans failure_plans_;
-  LinkHealth link_health_;
-  LinkStates link_states_;
+  Links links_;
   Placement placement_;
+  Bursts bursts_;
   RatePlanner rate_planner_;
   Publisher publisher_;
   TreeJobs jobs_;

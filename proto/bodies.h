@@ -29,6 +29,7 @@ namespace espalier::wire {
 inline constexpr std::uint32_t kMaxPort = 65'535;
 inline constexpr std::uint32_t kMaxQpn = (1U << 24U) - 1;
 inline constexpr std::uint32_t kMaxTtl = 255;
+inline constexpr std::uint32_t kMaxPermille = 1'000;
 // Bytes and rates fit a signed integer of 64 bits; so do times in nanoseconds (100 years).
 inline constexpr std::uint64_t kMaxQuantity = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::uint64_t kMaxDurationUs = 3'155'760'000'000'000;

@@ -93,7 +93,7 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
   }
 }
 
-void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<FlowProgress>& to) {
+void CheckProgress(const v1::FlowProgress& from, Rules& rules) {
   const Field id = "flow_report.progress.id";
   const int n = from.id_size();
   rules.AtMost(id, n, kMaxFlowsPerReport);
@@ -101,9 +101,13 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
   rules.SameLength("flow_report.progress.outstanding_bytes", from.outstanding_bytes_size(), id, n);
   rules.SameLength("flow_report.progress.achieved_bps", from.achieved_bps_size(), id, n);
   rules.SameLength("flow_report.progress.state", from.state_size(), id, n);
-  const bool tells_sent = from.sent_bytes_size() != 0;
-  if (tells_sent) {
+  if (from.sent_bytes_size() != 0) {
     rules.SameLength("flow_report.progress.sent_bytes", from.sent_bytes_size(), id, n);
+  }
+  if (from.edges_size() + from.edge_age_us_size() + from.duty_permille_size() != 0) {
+    rules.SameLength("flow_report.progress.edges", from.edges_size(), id, n);
+    rules.SameLength("flow_report.progress.edge_age_us", from.edge_age_us_size(), id, n);
+    rules.SameLength("flow_report.progress.duty_permille", from.duty_permille_size(), id, n);
   }
   rules.Unique(id, Column(from.id()));
   rules.InRange("flow_report.progress.remaining_bytes", Column(from.remaining_bytes()), 0,
@@ -113,15 +117,29 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
   rules.InRange("flow_report.progress.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("flow_report.progress.state", Column(from.state()), 0, v1::FlowState_MAX);
   rules.InRange("flow_report.progress.sent_bytes", Column(from.sent_bytes()), 0, kMaxQuantity);
+  rules.InRange("flow_report.progress.edge_age_us", Column(from.edge_age_us()), 0, kMaxDurationUs);
+  rules.InRange("flow_report.progress.duty_permille", Column(from.duty_permille()), 0,
+                kMaxPermille);
+}
+
+void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<FlowProgress>& to) {
+  CheckProgress(from, rules);
   if (!rules.ok()) return;
-  to.resize(Size(n));
-  for (int i = 0; i < n; ++i) {
-    to[Size(i)] = FlowProgress{.id = LocalFlowId(from.id(i)),
-                               .remaining_bytes = from.remaining_bytes(i),
-                               .outstanding_bytes = from.outstanding_bytes(i),
-                               .achieved_bps = from.achieved_bps(i),
-                               .state = static_cast<FlowState>(from.state(i)),
-                               .sent_bytes = tells_sent ? from.sent_bytes(i) : 0};
+  const bool tells_sent = from.sent_bytes_size() != 0;
+  const bool tells_edges = from.edges_size() != 0;
+  to.resize(Size(from.id_size()));
+  for (int i = 0; i < from.id_size(); ++i) {
+    FlowProgress& flow = to[Size(i)];
+    flow = FlowProgress{.id = LocalFlowId(from.id(i)),
+                        .remaining_bytes = from.remaining_bytes(i),
+                        .outstanding_bytes = from.outstanding_bytes(i),
+                        .achieved_bps = from.achieved_bps(i),
+                        .state = static_cast<FlowState>(from.state(i)),
+                        .sent_bytes = tells_sent ? from.sent_bytes(i) : 0};
+    if (!tells_edges) continue;
+    flow.edges = from.edges(i);
+    flow.edge_age_us = from.edge_age_us(i);
+    flow.duty_permille = static_cast<std::uint16_t>(from.duty_permille(i));
   }
 }
 

@@ -91,6 +91,26 @@ void EncodeBody(const Heartbeat& from, v1::Heartbeat& to) {
   to.set_report_interval_us(from.report_interval_us);
 }
 
+void FillProgress(const std::vector<FlowProgress>& from, v1::FlowProgress& to) {
+  FillColumn(from, &FlowProgress::id, to.mutable_id());
+  FillColumn(from, &FlowProgress::remaining_bytes, to.mutable_remaining_bytes());
+  FillColumn(from, &FlowProgress::outstanding_bytes, to.mutable_outstanding_bytes());
+  FillColumn(from, &FlowProgress::achieved_bps, to.mutable_achieved_bps());
+  FillColumn(from, &FlowProgress::state, to.mutable_state());
+  const auto has_sent = [](const FlowProgress& flow) { return flow.sent_bytes != 0; };
+  if (std::any_of(from.begin(), from.end(), has_sent)) {
+    FillColumn(from, &FlowProgress::sent_bytes, to.mutable_sent_bytes());
+  }
+  const auto tells_edges = [](const FlowProgress& flow) {
+    return flow.edges != 0 || flow.edge_age_us != 0 || flow.duty_permille != 0;
+  };
+  if (std::any_of(from.begin(), from.end(), tells_edges)) {
+    FillColumn(from, &FlowProgress::edges, to.mutable_edges());
+    FillColumn(from, &FlowProgress::edge_age_us, to.mutable_edge_age_us());
+    FillColumn(from, &FlowProgress::duty_permille, to.mutable_duty_permille());
+  }
+}
+
 void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
   to.set_full(from.full);
   to.set_sequence(from.sequence);
@@ -113,19 +133,7 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
     FillColumn(from.opened, &OpenedFlow::steered, opened.mutable_steered());
     FillPathPorts(from.opened, opened);
   }
-  if (!from.progress.empty()) {
-    v1::FlowProgress& progress = *to.mutable_progress();
-    FillColumn(from.progress, &FlowProgress::id, progress.mutable_id());
-    FillColumn(from.progress, &FlowProgress::remaining_bytes, progress.mutable_remaining_bytes());
-    FillColumn(from.progress, &FlowProgress::outstanding_bytes,
-               progress.mutable_outstanding_bytes());
-    FillColumn(from.progress, &FlowProgress::achieved_bps, progress.mutable_achieved_bps());
-    FillColumn(from.progress, &FlowProgress::state, progress.mutable_state());
-    const auto has_sent = [](const FlowProgress& flow) { return flow.sent_bytes != 0; };
-    if (std::any_of(from.progress.begin(), from.progress.end(), has_sent)) {
-      FillColumn(from.progress, &FlowProgress::sent_bytes, progress.mutable_sent_bytes());
-    }
-  }
+  if (!from.progress.empty()) FillProgress(from.progress, *to.mutable_progress());
   FillColumn(from.ended, to.mutable_ended());
 }
 

@@ -8,6 +8,7 @@ namespace {
 constexpr std::int64_t kMessage = 8;
 // The controller answers a Hello by a Welcome, and handles a full report and a full push after it.
 constexpr std::int64_t kHello = 10'000;
+// A row of progress costs one entry even if it tells of an edge: a busy flow mostly keeps its path.
 // An opened flow is assigned, pushed and perhaps probed for; an ended one frees its path.
 constexpr std::int64_t kOpenedFlow = 16;
 constexpr std::int64_t kEndedFlow = 4;

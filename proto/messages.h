@@ -93,6 +93,11 @@ struct FlowProgress {
   std::uint64_t achieved_bps = 0;
   FlowState state = FlowState::kActive;
   std::uint64_t sent_bytes = 0;  // since it was opened; also 0 if the agent does not report it
+  // Changes between busy and idle since it was opened. Odd: busy; even: idle; 0: not reported.
+  std::uint32_t edges = 0;
+  std::uint64_t edge_age_us = 0;    // from the last edge to the report
+  std::uint16_t duty_permille = 0;  // not 0: it changes too often, counts as busy, and was so
+                                    // for this part of the last second
   bool operator==(const FlowProgress&) const = default;
 };
 

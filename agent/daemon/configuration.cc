@@ -88,9 +88,12 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
                                  file.redraw_interval_ms());  // deprecated
   Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
                                  file.local_reroute_interval_ms());
+  Set<std::chrono::milliseconds>(options.meter.edges.idle_after, file.idle_after_ms());
   if (file.elephant_bytes() != 0) options.meter.elephant_bytes = file.elephant_bytes();
   if (file.probe_ttl() != 0) options.guard.probe_ttl = static_cast<std::uint8_t>(file.probe_ttl());
   options.guard.fabric_hashes_qpn = file.fabric_hashes_qpn();
+  config.group_queue_pairs =
+      !file.fabric_hashes_qpn() && (!file.has_group_queue_pairs() || file.group_queue_pairs());
   if (file.probe_port_size() != 0) {
     options.guard.probe_ports.assign(file.probe_port().begin(), file.probe_port().end());
   }

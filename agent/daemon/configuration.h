@@ -28,6 +28,7 @@ struct Configuration {
   bool insecure_plaintext = false;
   LogLevel log_level = LogLevel::kInfo;
   bool probing = true;
+  bool group_queue_pairs = true;
 };
 
 // Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"

@@ -68,7 +68,9 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
                       .last_progress = now,
                       .progress_sent = sample.sent_bytes,
                       .progress_retries = sample.retries,
-                      .ports = {}});
+                      .ports = {},
+                      .edges_sent = sample.sent_bytes,
+                      .filter = {}});
     }
     measures_.push_back(MeasureOne(now, sample, kept.back()));
   }
@@ -97,8 +99,33 @@ std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample
   return measures;
 }
 
+const Activity& FlowMeter::MeasureActivity(TimePoint now, const FlowSample& sample,
+                                           History& history) const {
+  SourceEdges& edges = history.edges;
+  if (sample.edges.count != 0) {
+    edges = sample.edges;
+  } else {
+    const bool busy = HasBacklog(sample) || sample.sent_bytes > history.edges_sent;
+    if (edges.count == 0) {
+      edges = {.count = busy ? 1U : 2U, .last = now};
+    } else if (busy != (edges.count % 2 == 1)) {
+      edges = {.count = busy ? 3U : 4U, .last = now, .between = now - edges.last};
+    }
+  }
+  history.edges_sent = sample.sent_bytes;
+  if (history.filter) {
+    history.filter->Update(options_.edges, now, edges);
+  } else {
+    history.filter.emplace(options_.edges, now, edges);
+  }
+  return history.filter->activity();
+}
+
 FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, History& history) const {
-  const bool backlog = HasBacklog(sample);
+  const Activity& activity = MeasureActivity(now, sample, history);
+  const bool idle = activity.edges % 2 == 0;
+  // A queue whose last requests have no completions of their own keeps outstanding bytes.
+  const bool backlog = HasBacklog(sample) && !idle;
   history.window_busy = history.window_busy && backlog;
   if (now - history.window_start >= options_.rate_window) {
     const std::uint64_t sent =
@@ -119,8 +146,9 @@ FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, Histo
                       .busy = history.busy,
                       .without_progress = now - history.last_progress,
                       .retries_grew = sample.retries > history.progress_retries,
+                      .activity = activity,
                       .ports = MeasurePorts(now, sample, history)};
-  if (!backlog) {
+  if (idle) {
     measure.state = wire::FlowState::kIdle;
   } else if (measure.without_progress >= options_.stalled_after) {
     measure.state = wire::FlowState::kStalled;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "agent/flows/edge_filter.h"
 #include "agent/flows/flow_source.h"
 #include "common/base/event_loop.h"
 #include "proto/messages.h"
@@ -18,6 +20,7 @@ struct FlowMeterOptions {
   std::size_t max_elephants = 8192;
   Duration stalled_after = std::chrono::milliseconds(200);
   Duration rate_window = std::chrono::milliseconds(100);
+  EdgeFilterOptions edges;
 };
 
 // Progress of the subflows of a split flow that have this port.
@@ -30,17 +33,20 @@ struct PortMeasure {
 // Progress of one elephant.
 struct FlowMeasure {
   const FlowSample* sample = nullptr;  // valid as long as the samples that were measured
-  wire::FlowState state = wire::FlowState::kActive;
-  std::uint64_t achieved_bps = 0;  // over the last full window
-  bool busy = false;               // it had something to send during that whole window
-  Duration without_progress{};     // while it has something to send; zero if it has nothing
-  bool retries_grew = false;       // since it last made progress
+  wire::FlowState state = wire::FlowState::kActive;  // idle if the activity is
+  std::uint64_t achieved_bps = 0;                    // over the last full window
+  bool busy = false;            // it had something to send during that whole window
+  Duration without_progress{};  // while it has something to send; zero if it has nothing
+  bool retries_grew = false;    // since it last made progress
+  Activity activity;
   std::vector<PortMeasure> ports;  // one entry for each port of the sample
 };
 
 // Finds the elephants among the flows and measures their progress by comparing successive samples
-// of a FlowSource. Programs may claim anything: counts that decrease are taken as no progress.
-// Thread safety: one thread. Complexity: linear in the flows.
+// of a FlowSource. If the source does not tell when a flow becomes busy and idle, a flow is busy in
+// the samples in which it has something to send or has sent something since the last one. Programs
+// may claim anything: counts that decrease are taken as no progress. Thread safety: one thread.
+// Complexity: linear in the flows.
 class FlowMeter {
  public:
   explicit FlowMeter(const FlowMeterOptions& options) : options_(options) {}
@@ -67,10 +73,14 @@ class FlowMeter {
       std::uint32_t progress_retries = 0;
     };
     std::vector<Port> ports;
+    SourceEdges edges;  // of a source that does not tell them
+    std::uint64_t edges_sent = 0;
+    std::optional<EdgeFilter> filter;
   };
 
   static std::vector<PortMeasure> MeasurePorts(TimePoint now, const FlowSample& sample,
                                                History& history);
+  const Activity& MeasureActivity(TimePoint now, const FlowSample& sample, History& history) const;
   FlowMeasure MeasureOne(TimePoint now, const FlowSample& sample, History& history) const;
 
   const FlowMeterOptions options_;

@@ -10,11 +10,11 @@
 // Problem: thousands of flows change with every look, and the controller needs openings and ends at
 // once but progress only roughly.
 // Idea: openings and ends are reported immediately. Progress is reported at most once in a progress
-// interval, and only for flows whose change matters. An unreported change stays a difference to
-// what was reported, so it is reported when it has grown or when the refresh interval has passed.
-// Invariant: reported_ is what a controller knows that has received all reports; ids ascend, so one
-// merge with the measures finds openings and ends.
-// Cost: linear in the flows; a message has one table of jobs and addresses, found by hashing.
+// interval, and only for flows whose change matters. Edges are reported more often. An unreported
+// change stays a difference to what was reported, so it is reported when it has grown or when the
+// refresh interval has passed. Invariant: reported_ is what a controller knows that has received
+// all reports; ids ascend, so one merge with the measures finds openings and ends. Cost: linear in
+// the flows; a message has one table of jobs and addresses, found by hashing.
 
 namespace espalier::agent {
 namespace {
@@ -36,13 +36,16 @@ class ReportBuilder {
                             .remote_qpn = sample.remote_qpn,
                             .max_paths = sample.max_paths,
                             .movable = sample.movable,
+                            .age_us = AgeUs(sample.first_seen),
                             .source_port = port.port,
                             .steered = port.steered,
                             .path_ports = std::move(port.path_ports)};
-    opened.age_us = static_cast<std::uint64_t>(std::max<std::int64_t>(
-        0,
-        std::chrono::duration_cast<std::chrono::microseconds>(now_ - sample.first_seen).count()));
     report.opened.push_back(std::move(opened));
+  }
+
+  std::uint64_t AgeUs(TimePoint at) const {
+    const auto age = std::chrono::duration_cast<std::chrono::microseconds>(now_ - at).count();
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, age));
   }
 
   // A flow's opening and its first progress count as one row, so they are in the same message.
@@ -53,7 +56,10 @@ class ReportBuilder {
                                .outstanding_bytes = flow.sample->outstanding_bytes,
                                .achieved_bps = flow.achieved_bps,
                                .state = flow.state,
-                               .sent_bytes = flow.sample->sent_bytes});
+                               .sent_bytes = flow.sample->sent_bytes,
+                               .edges = flow.activity.edges,
+                               .edge_age_us = AgeUs(flow.activity.last_edge),
+                               .duty_permille = flow.activity.duty_permille});
   }
 
   void AddEnded(wire::LocalFlowId id) { Row().ended.push_back(id); }
@@ -95,7 +101,14 @@ FlowReporter::Reported FlowReporter::Describe(TimePoint now, const FlowMeasure& 
           .remaining_bytes = flow.sample->remaining_bytes,
           .state = flow.state,
           .achieved_bps = flow.achieved_bps,
+          .edges = flow.activity.edges,
+          .duty_permille = flow.activity.duty_permille,
           .at = now};
+}
+
+bool FlowReporter::HasEdge(const Reported& before, const Reported& current) {
+  return current.edges != before.edges ||
+         (current.duty_permille == 0) != (before.duty_permille == 0);
 }
 
 bool FlowReporter::IsWorthReporting(const Reported& before, const Reported& current) const {
@@ -105,7 +118,8 @@ bool FlowReporter::IsWorthReporting(const Reported& before, const Reported& curr
   if (current.state != before.state) return true;
   if (change > before.remaining_bytes / options_.remaining_change) return true;
   return current.at - before.at >= options_.refresh_interval &&
-         (change != 0 || current.achieved_bps != before.achieved_bps);
+         (change != 0 || current.achieved_bps != before.achieved_bps ||
+          current.duty_permille != before.duty_permille);
 }
 
 std::vector<wire::FlowReport> FlowReporter::ReportChanges(
@@ -113,6 +127,7 @@ std::vector<wire::FlowReport> FlowReporter::ReportChanges(
     const std::function<PortInUse(const FlowSample&)>& port_in_use) {
   ReportBuilder builder(now, options_.max_flows_per_message);
   const bool with_progress = now >= next_progress_;
+  const bool with_edges = with_progress || now >= next_edges_;
   bool any_progress = false;
   std::vector<Reported> reported;
   reported.reserve(flows.size());
@@ -128,9 +143,14 @@ std::vector<wire::FlowReport> FlowReporter::ReportChanges(
       reported.push_back(current);
       continue;
     }
-    if (with_progress && IsWorthReporting(*before, current)) {
+    const bool has_edge = with_edges && HasEdge(*before, current);
+    if (has_edge || (with_progress && IsWorthReporting(*before, current))) {
       builder.AddProgress(flow, false);
-      any_progress = true;
+      any_progress |= with_progress;
+      if (has_edge) {
+        ++edge_rows_;
+        next_edges_ = now + progress_interval_ / options_.edge_reports;
+      }
       reported.push_back(current);
     } else {
       reported.push_back(*before);

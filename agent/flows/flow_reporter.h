@@ -17,6 +17,8 @@ struct FlowReporterOptions {
   // Progress is reported when the state has changed, or when the remaining bytes have changed by
   // more than 1/remaining_change of their last reported value.
   std::uint64_t remaining_change = 16;
+  // Edges are reported in this part of the time between two reports of progress.
+  int edge_reports = 5;
   // A flow that progresses or changes its rate is reported at least this often.
   Duration refresh_interval = std::chrono::seconds(1);
   std::size_t max_flows_per_message = 1024;
@@ -31,7 +33,9 @@ struct PortInUse {
 };
 
 // Turns measures into reports of the flows that have opened or ended since the last report and of
-// those that have changed enough. The caller assigns sequence numbers.
+// those that have changed enough. A change between busy and idle is enough, and does not wait for
+// the next report of progress. Edges of one flow that come faster than reports are one row, and an
+// edge that could not be reported is part of the next report. The caller assigns sequence numbers.
 //
 // A full report is one message of any size, as its rest cannot follow later. Reports of changes
 // have at most max_flows_per_message rows each.
@@ -55,6 +59,8 @@ class FlowReporter {
 
   // Number of open flows after the last report.
   std::size_t size() const { return reported_.size(); }
+  // Number of rows so far that told of an edge.
+  std::uint64_t edge_rows() const { return edge_rows_; }
 
  private:
   struct Reported {
@@ -62,16 +68,21 @@ class FlowReporter {
     std::uint64_t remaining_bytes;
     wire::FlowState state;
     std::uint64_t achieved_bps;
+    std::uint32_t edges;
+    std::uint16_t duty_permille;
     TimePoint at;
   };
 
   static Reported Describe(TimePoint now, const FlowMeasure& flow);
+  static bool HasEdge(const Reported& before, const Reported& current);
   bool IsWorthReporting(const Reported& before, const Reported& current) const;
 
   const FlowReporterOptions options_;
   Duration progress_interval_;
   std::vector<Reported> reported_;  // ascending by id
   TimePoint next_progress_{};
+  TimePoint next_edges_{};
+  std::uint64_t edge_rows_ = 0;
 };
 
 }  // namespace espalier::agent

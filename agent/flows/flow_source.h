@@ -21,6 +21,16 @@ struct PortProgress {
   std::uint32_t retries = 0;     // since it has this port
 };
 
+// The changes of a flow between busy and idle (edges), as its source sees them. Pauses of any
+// length may or may not count.
+struct SourceEdges {
+  // Since it was opened. Odd: busy; even: idle; 2: idle since it was opened. 0: the source does not
+  // tell.
+  std::uint32_t count = 0;
+  TimePoint last;      // time of the last edge; may be wrong, as programs claim it
+  Duration between{};  // from the edge before it to the last edge
+};
+
 // The state of one flow of this host when it was sampled.
 struct FlowSample {
   wire::LocalFlowId id;
@@ -41,6 +51,7 @@ struct FlowSample {
   std::uint64_t sent_bytes = 0;  // since it was opened
   std::uint32_t retries = 0;     // since it was opened
   std::uint32_t rtt_us = 0;      // 0: unknown
+  SourceEdges edges;
   // The subflows of a split flow if the source sees them; else empty.
   std::vector<PortProgress> ports;
   // The paths that an earlier agent gave the flow and that are still in force, as the program

@@ -195,6 +195,9 @@ static void carry_over(const espalier_flow* flow, struct espalier_local_memory* 
   slot->sent_bytes = __atomic_load_n(&old->sent_bytes, __ATOMIC_RELAXED);
   slot->retries = __atomic_load_n(&old->retries, __ATOMIC_RELAXED);
   slot->rtt_us = __atomic_load_n(&old->rtt_us, __ATOMIC_RELAXED);
+  slot->edges = __atomic_load_n(&old->edges, __ATOMIC_RELAXED);
+  slot->between_edges_us = __atomic_load_n(&old->between_edges_us, __ATOMIC_RELAXED);
+  slot->last_edge_ns = __atomic_load_n(&old->last_edge_ns, __ATOMIC_RELAXED);
   if (espalier_local_read_paths(old, &paths, &version) && paths.set.serial == flow->serial)
     slot->paths = paths;
   slot->first_sequence = (uint64_t)0 - 2 * version; /* the flow keeps its version */
@@ -350,6 +353,7 @@ int espalier_flow_open(espalier_agent* agent, const struct espalier_flow_desc* d
     if (desc->job[0] == '\0') memcpy(made->slot->flow.job, agent->job, sizeof(agent->job));
     espalier_flow_progress(made, desc->remaining_bytes, 0, 0, desc->source_port);
     espalier_flow_transport(made, 0, 0);
+    espalier_flow_edges(made, 0, 0, 0);
     for (path = 0; path < ESPALIER_MAX_PATHS; ++path) {
       espalier_flow_path_progress(made, path, 0, 0, 0, 0);
     }
@@ -389,6 +393,15 @@ void espalier_flow_path_progress(espalier_flow* flow, uint32_t path, uint16_t so
   __atomic_store_n(&part->sent_bytes, sent_bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&part->retries, retries, __ATOMIC_RELAXED);
   __atomic_store_n(&part->source_port, source_port, __ATOMIC_RELAXED);
+}
+
+void espalier_flow_edges(espalier_flow* flow, uint32_t edges, uint64_t last_edge_ns,
+                         uint64_t between_ns) {
+  const uint64_t between_us = between_ns / 1000;
+  __atomic_store_n(&flow->slot->last_edge_ns, last_edge_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&flow->slot->between_edges_us,
+                   between_us > UINT32_MAX ? UINT32_MAX : (uint32_t)between_us, __ATOMIC_RELAXED);
+  __atomic_store_n(&flow->slot->edges, edges, __ATOMIC_RELEASE);
 }
 
 uint64_t espalier_flow_version(const espalier_flow* flow) {

@@ -109,6 +109,13 @@ ESPALIER_API void espalier_flow_transport(espalier_flow* flow, uint32_t retries,
 ESPALIER_API void espalier_flow_path_progress(espalier_flow* flow, uint32_t path,
                                               uint16_t source_port, uint64_t outstanding_bytes,
                                               uint64_t sent_bytes, uint32_t retries);
+/* Reports when the flow was busy. edges: its changes between busy and idle since it was opened
+ * (odd: busy; even: idle; 2: idle since then); last_edge_ns: time of the last change
+ * (CLOCK_MONOTONIC); between_ns: from the change before it to the last one. Optional: without it,
+ * and with edges 0, the agent looks at the reported bytes every few milliseconds. No effect with an
+ * agent that is older than this call. */
+ESPALIER_API void espalier_flow_edges(espalier_flow* flow, uint32_t edges, uint64_t last_edge_ns,
+                                      uint64_t between_ns);
 /* Returns the version of the flow's path set: one load that shows whether it has changed. */
 ESPALIER_API uint64_t espalier_flow_version(const espalier_flow* flow);
 ESPALIER_API void espalier_flow_paths(const espalier_flow* flow, struct espalier_path_set* paths);

@@ -68,7 +68,11 @@ struct espalier_local_slot {
   uint64_t sent_bytes;
   uint32_t retries;
   uint32_t rtt_us;
-  uint8_t progress_padding[16];
+  /* Edges of the flow, see espalier_flow_edges; zeros from an older client. Not consistent with
+   * each other while the client writes them. */
+  uint32_t edges;
+  uint32_t between_edges_us;
+  uint64_t last_edge_ns;
   /* Only for the client: `sequence` when this flow was at version 0. */
   uint64_t first_sequence;
   /* Written by the client, when the flow opens. */

@@ -29,6 +29,14 @@ std::uint64_t LoadBytes(const std::uint64_t& value) {
   return std::min(LoadRelaxed(value), kMost);
 }
 
+SourceEdges ReadEdges(const espalier_local_slot& from) {
+  const std::uint32_t count = __atomic_load_n(&from.edges, __ATOMIC_ACQUIRE);
+  const auto last_ns = static_cast<std::int64_t>(LoadBytes(from.last_edge_ns));
+  return {.count = count,
+          .last = TimePoint(Duration(last_ns)),
+          .between = std::chrono::microseconds(LoadRelaxed(from.between_edges_us))};
+}
+
 }  // namespace
 
 void SlotMemory::Unmap::operator()(espalier_local_memory* memory) const {
@@ -77,7 +85,8 @@ SlotMemory::Progress SlotMemory::ReadProgress(std::uint32_t slot) const {
           .outstanding_bytes = LoadBytes(from.outstanding_bytes),
           .sent_bytes = LoadBytes(from.sent_bytes),
           .retries = LoadRelaxed(from.retries),
-          .rtt_us = LoadRelaxed(from.rtt_us)};
+          .rtt_us = LoadRelaxed(from.rtt_us),
+          .edges = ReadEdges(from)};
 }
 
 std::vector<PortProgress> SlotMemory::ReadPorts(std::uint32_t slot) const {

@@ -25,6 +25,7 @@ class SlotMemory {
     std::uint64_t sent_bytes = 0;
     std::uint32_t retries = 0;
     std::uint32_t rtt_us = 0;
+    SourceEdges edges;
   };
 
   // Errors: kResourceExhausted if the machine has no memory or descriptor left.

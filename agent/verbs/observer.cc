@@ -16,7 +16,7 @@ std::uint64_t KeyOf(std::uint32_t device, std::uint32_t pair) {
 }
 
 // A look-up takes nanoseconds and a turn milliseconds, so no look-up outlasts this many turns.
-constexpr std::uint64_t kTurnsKept = 1000;
+constexpr std::uint64_t kTurnsKept = 5000;
 
 // kAsking requests have no payload to send. Requests that are not counted complete with opcodes
 // that are not counted.

@@ -1,6 +1,5 @@
 #include "agent/verbs/queue_pair_steering.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "agent/verbs/attempt.h"
+#include "agent/verbs/described_flow.h"
 #include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 
@@ -24,7 +24,9 @@
 // must be in state SQD (send queue drained) to take a flow label, then it returns to RTS. The
 // program sees neither SQD nor its event, and its own changes of state wait until the drain ends.
 // Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change.
-// Cost: a turn is linear in the queue pairs, every 10 ms, or every 1 ms during a drain.
+// Cost: a turn is linear in the queue pairs. It comes every 2 ms, so that the agent soon learns
+// that a queue pair is busy, or every 1 ms during a drain; up to 10 ms if there are many or they
+// rest.
 
 namespace espalier::shim {
 namespace {
@@ -33,9 +35,13 @@ constexpr std::uint64_t kAnnouncedBytes = 4 << 20;
 constexpr auto kAnnouncedFor = std::chrono::seconds(2);
 constexpr auto kReconnectAfter = std::chrono::seconds(5);
 constexpr auto kNoPatienceFor = std::chrono::seconds(1);
-constexpr auto kTurn = std::chrono::milliseconds(10);
+constexpr auto kMinTurn = std::chrono::milliseconds(2);
+constexpr auto kMaxTurn = std::chrono::milliseconds(10);
+constexpr std::size_t kPairsForMs = 125;  // so that turns take a few percent of one processor
+constexpr auto kRestsAfter = std::chrono::seconds(10);
+// Shorter pauses of a queue pair are part of its busy phase. Less than the agent's own limit.
+constexpr auto kPause = std::chrono::milliseconds(4);
 constexpr auto kDrainTurn = std::chrono::milliseconds(1);
-constexpr std::uint16_t kRoceV2Port = 4791;
 constexpr std::size_t kMaxExpected = 4096;  // queue pairs with expectations in one turn
 constexpr std::int64_t kMaxExpectedBytes = 1LL << 50;
 
@@ -62,6 +68,7 @@ struct QueuePairSteering::Pair {
   std::uint64_t sent_bytes = 0;
   std::uint64_t opened_at_sent_bytes = 0;  // sent_bytes when the flow was opened
   TrafficCount::Reading last;
+  QueueEdges edges{kPause};
   std::chrono::steady_clock::time_point last_traffic;
 };
 
@@ -102,7 +109,7 @@ void QueuePairSteering::Run() {
       }
       const auto now = Clock::now();
       if (agent_ == nullptr && now >= next_connect_) ConnectAgent(lock, now);
-      if (!Attempt([&] { pause = Turn(now); })) pause = kTurn;
+      if (!Attempt([&] { pause = Turn(now); })) pause = kMaxTurn;
       news_.notify_all();
       if (agent_ != nullptr) agent.fd = espalier_agent_fd(agent_);
     }
@@ -136,7 +143,9 @@ void QueuePairSteering::DropAgent() {
 std::chrono::milliseconds QueuePairSteering::Turn(Clock::time_point now) {
   if (agent_ != nullptr && espalier_agent_dispatch(agent_) != 0) DropAgent();
   TakeExpectations(now);
+  ticks_.Set();
   bool any_draining = false;
+  bool any_traffic = false;
   for (const auto& pair : pairs_) {
     if (pair->observed == nullptr) continue;
     Publish(*pair, now);
@@ -150,8 +159,11 @@ std::chrono::milliseconds QueuePairSteering::Turn(Clock::time_point now) {
       }
     }
     any_draining |= pair->draining;
+    any_traffic |= now - pair->last_traffic < kRestsAfter;
   }
-  return any_draining ? kDrainTurn : kTurn;
+  if (any_draining) return kDrainTurn;
+  if (!any_traffic) return kMaxTurn;
+  return std::clamp(std::chrono::milliseconds(pairs_.size() / kPairsForMs), kMinTurn, kMaxTurn);
 }
 
 void QueuePairSteering::OpenFlow(Pair& pair) {
@@ -209,7 +221,9 @@ void QueuePairSteering::Publish(Pair& pair, Clock::time_point now) {
   pair.announced_bytes -= std::min(pair.announced_bytes, posted);
   if (posted != 0) pair.last_traffic = now;
   if (now - pair.last_traffic > kAnnouncedFor) pair.announced_bytes = 0;
+  pair.edges.Update(pair.observed->count, ticks_);
   if (pair.flow == nullptr) return;
+  espalier_flow_edges(pair.flow, pair.edges.count(), pair.edges.last_ns(), pair.edges.between_ns());
   espalier_flow_progress(pair.flow, pair.announced_bytes, pair.posted_bytes - pair.sent_bytes,
                          pair.sent_bytes - std::min(pair.sent_bytes, pair.opened_at_sent_bytes),
                          pair.port);
@@ -248,19 +262,10 @@ QueuePairSteering::PortChangeMethod QueuePairSteering::PortChangeMethodOf(
   return PortChangeMethod::kNone;
 }
 
-// Returns null for what cannot be steered: datagrams, InfiniBand, RoCEv1, iWARP.
 std::unique_ptr<QueuePairSteering::Pair> QueuePairSteering::Describe(
     ibv_qp& pair, const ibv_qp_attr& attributes) {
-  const ibv_ah_attr& path = attributes.ah_attr;
-  const bool is_connection =
-      pair.qp_type == IBV_QPT_RC || pair.qp_type == IBV_QPT_UC || pair.qp_type == IBV_QPT_XRC_SEND;
-  if (!is_connection || path.is_global == 0) return nullptr;
-  ibv_gid_entry source = {};
-  if (real_.query_gid(pair.context, path.port_num, path.grh.sgid_index, &source, 0,
-                      sizeof(source)) != 0 ||
-      source.gid_type != IBV_GID_TYPE_ROCE_V2) {
-    return nullptr;
-  }
+  const std::optional<espalier_flow_desc> flow = DescribeFlow(real_, pair, attributes);
+  if (!flow) return nullptr;
   auto made = std::make_unique<Pair>();
   ibv_qp_attr unused = {};
   if (real_.query_qp(&pair, &unused, IBV_QP_CAP, &made->limits) != 0 ||
@@ -268,19 +273,13 @@ std::unique_ptr<QueuePairSteering::Pair> QueuePairSteering::Describe(
     return nullptr;
   }
   made->pair = &pair;
+  made->description = *flow;
   made->method = PortChangeMethodOf(*pair.context);
-  made->port = verbs::SourcePortOf(path.grh.flow_label, pair.qp_num, attributes.dest_qp_num);
+  made->port =
+      verbs::SourcePortOf(attributes.ah_attr.grh.flow_label, pair.qp_num, attributes.dest_qp_num);
   made->announced_bytes = options_.announce_bytes.value_or(
       made->method == PortChangeMethod::kNone ? kAnnouncedBytes : 0);
   made->last_traffic = Clock::now();
-  espalier_flow_desc& description = made->description;
-  std::memcpy(description.source, source.gid.raw, sizeof(description.source));
-  std::memcpy(description.destination, path.grh.dgid.raw, sizeof(description.destination));
-  description.protocol = IPPROTO_UDP;
-  description.max_paths = 1;
-  description.destination_port = kRoceV2Port;
-  description.local_qpn = pair.qp_num;
-  description.remote_qpn = attributes.dest_qp_num;
   return made;
 }
 
@@ -323,6 +322,7 @@ int QueuePairSteering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes
     Forget(*pair);
     return error;
   }
+  entry.edges = QueueEdges(kPause);
   if (!Attempt([&] { entry.observed = &observer_.Watch(*pair, entry.limits); })) {
     Forget(*pair);  // it is connected and keeps its port, unsteered
     return 0;

@@ -15,7 +15,9 @@
 
 #include "agent/local/espalier_agent.h"
 #include "agent/verbs/observer.h"
+#include "agent/verbs/queue_activity.h"
 #include "agent/verbs/real_verbs.h"
+#include "agent/verbs/ticks.h"
 
 namespace espalier::shim {
 
@@ -34,13 +36,14 @@ struct QueuePairSteeringOptions {
 // chooses: by the flow label when they connect, later by what the device supports. Reports the fill
 // of their send queues to the agent. Without an agent it changes nothing.
 //
-// A thread of its own reads the counts every 10 ms, and handles path sets when the agent wakes it.
-// Only this thread changes a queue pair in use: directly (mlx5), or by draining it (rdma_rxe),
-// during which new posts wait. Queue pairs of other devices are steered only when they connect.
-// A port stays set when the agent has gone. A rate limit from the agent is enforced if the device
-// can limit queue pairs (and lifted when the agent has gone); otherwise it is only advice.
-// If memory or the thread is missing, queue pairs are not steered. Only the constructor throws.
-// Thread safety: any thread may call any function. Posts never run this code.
+// A thread of its own reads the counts every 2 ms (10 ms if there are many or they rest), and
+// handles path sets when the agent wakes it. Only this thread changes a queue pair in use: directly
+// (mlx5), or by draining it (rdma_rxe), during which new posts wait. Queue pairs of other devices
+// are steered only when they connect. A port stays set when the agent has gone. A rate limit from
+// the agent is enforced if the device can limit queue pairs (and lifted when the agent has gone);
+// otherwise it is only advice. If memory or the thread is missing, queue pairs are not steered.
+// Only the constructor throws. Thread safety: any thread may call any function. Posts never run
+// this code.
 class QueuePairSteering {
  public:
   QueuePairSteering(const RealVerbs& real, QueuePairSteeringOptions options);
@@ -112,6 +115,7 @@ class QueuePairSteering {
   Clock::time_point next_connect_{};
   Clock::time_point no_patience_until_{};
   std::vector<std::unique_ptr<Pair>> pairs_;
+  TickClock ticks_;
   std::mutex expected_mutex_;                       // guards expected_; lock it after mutex_
   std::map<std::uint32_t, std::int64_t> expected_;  // by number; changes since the last turn
 };

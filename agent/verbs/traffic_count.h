@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "agent/verbs/ticks.h"
+
 namespace espalier::shim {
 
 // The part of a work request that counts for its queue pair's send queue.
@@ -22,6 +24,9 @@ struct SendRequest {
 // threads post to one queue pair at once, the order here may differ from the device's for a moment.
 // Bytes are known modulo 2^40.
 //
+// A thread that looks at the count now and then (QueueActivity) begins a pause when the queue is
+// idle. The post that ends the pause notes its time; other posts only compare a number.
+//
 // The members that a post needs come first and have 32 bytes; those that a completion needs follow,
 // for another cache line.
 class TrafficCount {
@@ -38,7 +43,10 @@ class TrafficCount {
     return request.bytes << kIndexBits | (request.signalled ? 1 : 0);
   }
   std::uint64_t Reserve(std::uint64_t words) {
-    return posted_.fetch_add(words, std::memory_order_relaxed);
+    const std::uint64_t at = posted_.fetch_add(words, std::memory_order_relaxed);
+    if (at == idle_at_.load(std::memory_order_relaxed)) [[unlikely]]
+      NoteStart();
+    return at;
   }
   // Returns where to note the next request.
   std::uint64_t Note(std::uint64_t at, const SendRequest& request) {
@@ -48,8 +56,19 @@ class TrafficCount {
     return after + 1;
   }
 
-  // Counts the completion of one signalled request.
-  void Complete() { completions_.fetch_add(1, std::memory_order_release); }
+  // Counts the completion of one signalled request. Notes the time if the queue may be empty now.
+  void Complete() { Complete(&ReadTicks); }
+  // `read_ticks`: returns the present.
+  template <typename ReadTime>
+  void Complete(ReadTime&& read_ticks) {
+    const std::uint64_t count = completions_.fetch_add(1, std::memory_order_release) + 1;
+    if (IsBefore(count, posted_seen_.load(std::memory_order_relaxed))) [[likely]]
+      return;
+    // Reads what other threads may write only once for all requests that were posted until then.
+    const std::uint64_t posted = posted_.load(std::memory_order_relaxed);
+    posted_seen_.store(posted, std::memory_order_relaxed);
+    if (!IsBefore(count, posted)) emptied_at_.store(read_ticks(), std::memory_order_relaxed);
+  }
   // Notes that the queue pair has failed: everything posted before or later counts as completed.
   void Fail() { failed_.store(true, std::memory_order_relaxed); }
 
@@ -72,10 +91,52 @@ class TrafficCount {
     return difference > kByteMask / 2 ? 0 : difference;
   }
 
+  struct Queue {
+    std::uint64_t position = 0;    // changes with each post, except for those of nothing
+    bool is_complete = false;      // all signalled requests are, or the queue pair has failed
+    bool has_tail = false;         // bytes were posted after the last signalled request
+    bool has_start = false;        // a post has ended the pause
+    std::uint64_t started_at = 0;  // when it did so, in ticks
+    std::uint64_t completions = 0;
+    std::uint64_t emptied_at = 0;  // when the last of them left no request, in ticks
+  };
+  Queue ReadQueue() const {
+    Queue queue;
+    queue.has_start = idle_at_.load(std::memory_order_acquire) == kNoPause;
+    queue.started_at = started_at_.load(std::memory_order_relaxed);
+    const Reading reading = Read();
+    queue.completions = completions_.load(std::memory_order_acquire);
+    queue.emptied_at = emptied_at_.load(std::memory_order_relaxed);
+    queue.position = posted_.load(std::memory_order_relaxed);
+    queue.is_complete = failed_.load(std::memory_order_relaxed) ||
+                        ((queue.position ^ queue.completions) & kIndexMask) == 0;
+    queue.has_tail = reading.posted_bytes != reading.completed_bytes;
+    return queue;
+  }
+  // The queue is idle at this position; the post that finds it there notes its time. A pause begins
+  // at position 0 by itself.
+  void BeginPause(std::uint64_t position) { idle_at_.store(position, std::memory_order_relaxed); }
+  void EndPause() { idle_at_.store(kNoPause, std::memory_order_relaxed); }
+
  private:
+  // A position that is reached once in 2^40 bytes, and then means one edge without a time.
+  static constexpr std::uint64_t kNoPause = ~std::uint64_t{0};
+
+  // Compares numbers of signalled requests, which wrap around.
+  static bool IsBefore(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t ahead = (b - a) & kIndexMask;
+    return ahead != 0 && ahead <= kIndexMask / 2;
+  }
+
+  [[gnu::noinline, gnu::cold]] void NoteStart() {
+    started_at_.store(ReadTicks(), std::memory_order_relaxed);
+    idle_at_.store(kNoPause, std::memory_order_release);
+  }
+
   // A word has the bytes in its upper bits and the number of signalled requests below. When that
   // number overflows, one byte too many counts as posted and as completed.
   static constexpr int kIndexBits = 24;
+  static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
   static constexpr std::uint64_t kByteMask = (std::uint64_t{1} << (64 - kIndexBits)) - 1;
 
   // Twice the requests that can be in flight, as a completion may be counted late.
@@ -88,8 +149,12 @@ class TrafficCount {
   std::atomic<std::uint64_t> posted_{0};
   const std::size_t mask_;
   const std::unique_ptr<std::atomic<std::uint64_t>[]> ring_;
-  std::atomic<bool> failed_{false};
+  std::atomic<std::uint64_t> idle_at_{0};  // the position at which a pause is; else kNoPause
   std::atomic<std::uint64_t> completions_{0};
+  std::atomic<std::uint64_t> posted_seen_{0};  // posted_ when a completion last needed it
+  std::atomic<std::uint64_t> emptied_at_{0};
+  std::atomic<std::uint64_t> started_at_{0};
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace espalier::shim

@@ -22,6 +22,7 @@ void PathMap::MarkReverify(Affected affected) {
     marks_.clear();
   }
   marks_.push_back(std::move(affected));
+  ++retractions_;
 }
 
 std::vector<PortEntry>& PathMap::Marked(const PortKey& key, Known& known) const {

@@ -95,7 +95,8 @@ class PathMap {
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
-  // Grows whenever a known port is removed or turns out to take another path.
+  // Grows whenever a known port is removed, turns out to take another path, or may do so
+  // (MarkReverify).
   std::uint64_t retractions() const { return retractions_; }
   // Complexity of Observe, Predict and Find: O(log ports); inserting a port that is not the highest
   // also moves the entries after it.

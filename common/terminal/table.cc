@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 
 namespace espalier::cli {
 namespace {
 
+// "KEY.KEY": of a member of a member.
 std::string CellText(const io::JsonValue& row, const std::string& key) {
-  const io::JsonValue* value = row.Find(key);
+  const std::size_t dot = key.find('.');
+  const io::JsonValue* value = row.Find(key.substr(0, dot));
   if (value == nullptr) return "-";
+  if (dot != std::string::npos) return CellText(*value, key.substr(dot + 1));
   if (value->kind == io::JsonValue::Kind::kBool) return value->boolean ? "yes" : "no";
   return value->text.empty() ? "-" : value->text;
 }

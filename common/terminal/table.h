@@ -9,7 +9,7 @@ namespace espalier::cli {
 
 struct Column {
   std::string title;
-  std::string key;  // of the member to show
+  std::string key;  // of the member to show; KEY.KEY: of a member of a member
 };
 
 // Prints JSON objects as the rows of an aligned table on standard output.

@@ -55,11 +55,14 @@ std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
 
 }  // namespace
 
-FlowIntake::FlowIntake(State& state, Placement& placement, StartPredictor& predictor,
-                       LinkHealth& link_health, const ControllerOptions& options, EventLoop& loop)
+FlowIntake::FlowIntake(State& state, Placement& placement, Bursts& bursts,
+                       StartPredictor& predictor, LinkHealth& link_health,
+                       const ControllerOptions& options, EventLoop& loop)
     : state_(state),
       placement_(placement),
+      bursts_(bursts),
       predictor_(predictor),
+      unnamed_jobs_(state, [this](FlowSlot slot, std::uint32_t job) { SetJob(slot, job); }),
       link_health_(link_health),
       options_(options),
       loop_(loop) {}
@@ -76,16 +79,20 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   };
   close_ended();  // first: an opened flow may follow one of the same pair
   const std::vector<FlowSlot> opened = Open(id, report);
-  const std::span<const FlowSlot> due = TakeProgress(id, report.progress);
+  predictor_.HandleOpened(opened);
   Agent& agent = state_.agents.At(id);
   // Flows that are open when an agent connects have not just started.
-  if (agent.reported) predictor_.HandleStarts(opened, loop_.Now());
-  predictor_.HandleProgress(due, loop_.Now());
+  const TakenProgress taken = TakeProgress(id, report.progress, agent.reported);
+  for (const FlowSlot slot : opened) {
+    if (agent.reported && !FollowsBursts(slot)) predictor_.HandleBusy(slot, loop_.Now());
+  }
+  predictor_.HandleProgress(taken.due, loop_.Now());
   link_health_.HandleDeliveries(id, report);
   close_ended();  // flows that this message both opened and ended
   const bool is_first = report.full && !agent.reported;
   agent.reported = agent.reported || is_first;
-  const bool needs_turn = is_first || !report.opened.empty() || !report.ended.empty();
+  const bool needs_turn =
+      is_first || taken.needs_turn || !report.opened.empty() || !report.ended.empty();
   return needs_turn ? Outcome::kNeedsTurn : Outcome::kNothing;
 }
 
@@ -102,7 +109,9 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     Flow flow;
     flow.agent = id;
     flow.local = opened.id;
-    flow.job = state_.flows.JobIndex(report.jobs[opened.job], id);
+    const std::string& job = report.jobs[opened.job];
+    flow.has_job_name = !job.empty() && job.front() != UnnamedJobs::kPrefix;
+    flow.job = state_.flows.JobIndex(flow.has_job_name ? job : "", id);
     flow.source_address = report.addresses[opened.source];
     flow.destination_address = report.addresses[opened.destination];
     flow.own_port = opened.source_port;
@@ -116,6 +125,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
+    if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.NoteChange();
   }
   if (refused > 0) {
     state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",
@@ -125,28 +135,61 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
   return slots;
 }
 
-std::span<const FlowSlot> FlowIntake::TakeProgress(AgentId id,
-                                                   std::span<const wire::FlowProgress> progress) {
-  const TimePoint now = loop_.Now();
-  const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, now);
+bool FlowIntake::FollowsBursts(FlowSlot slot) const {
+  return options_.activity == Activity::kBursts && state_.flows.ActivityOf(slot).ReportsEdges();
+}
+
+FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
+                                                   std::span<const wire::FlowProgress> progress,
+                                                   bool learns) {
+  const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, loop_.Now());
+  TakenProgress result{.due = taken.due};
   for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
-    if (change.is_busy && !change.was_busy) state_.rounds.Begin(flow.job, now);
+    const bool follows = FollowsBursts(change.slot);
+    if (change.is_busy && !change.was_busy) {
+      state_.rounds.Begin(flow.job, change.at);
+      if (follows && learns) predictor_.HandleBusy(change.slot, change.at);
+      if (follows && bursts_.HandleBusy(change.slot)) result.needs_turn = true;
+    }
     if (change.new_bytes > 0) {
       state_.rounds.AddBytes(flow.job, EndsOf(state_, flow), change.new_bytes);
     }
-    if (change.was_busy && !change.is_busy) state_.rounds.End(flow.job, now);
+    if (change.was_busy && !change.is_busy) {
+      state_.rounds.End(flow.job, change.at);
+      if (!follows) continue;
+      predictor_.HandleIdle(change.slot, change.at);
+      bursts_.HandleIdle(change.slot);
+    }
   }
-  return taken.due;
+  return result;
 }
 
 void FlowIntake::Close(FlowSlot slot) {
-  predictor_.HandleEnd(slot, loop_.Now());
+  predictor_.HandleClosed(slot, loop_.Now());
   if (state_.flows.ActivityOf(slot).IsBusy()) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
   }
+  bursts_.Forget(slot);
+  if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.NoteChange();
   placement_.Release(slot);
   state_.flows.Close(slot);
+  ForgetJobs();
+}
+
+void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {
+  const TimePoint now = loop_.Now();
+  const bool is_busy = state_.flows.ActivityOf(slot).IsBusy();
+  const std::vector<FlowSlot> renamed{slot};
+  predictor_.HandleClosed(slot, now);
+  if (is_busy) state_.rounds.End(state_.flows.At(slot).job, now);
+  state_.flows.SetJob(slot, job);
+  if (is_busy) state_.rounds.Begin(job, now);
+  predictor_.HandleOpened(renamed);
+  ForgetJobs();
+}
+
+void FlowIntake::ForgetJobs() {
   for (const std::uint32_t job : state_.flows.TakeForgottenJobs()) {
     state_.rounds.Forget(job);
     predictor_.ForgetJob(job);
@@ -167,6 +210,7 @@ void FlowIntake::CloseMissing(AgentId id, const wire::FlowReport& report) {
 
 void FlowIntake::Tick() {
   const TimePoint now = loop_.Now();
+  unnamed_jobs_.Update(now);
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
     const AgentId id(static_cast<std::int32_t>(i));
     const Agent& agent = state_.agents.At(id);

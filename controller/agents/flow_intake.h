@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
+#include "controller/agents/unnamed_jobs.h"
 #include "controller/links/link_health.h"
+#include "controller/placement/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
@@ -19,8 +21,8 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class FlowIntake {
  public:
-  FlowIntake(State& state, Placement& placement, StartPredictor& predictor, LinkHealth& link_health,
-             const ControllerOptions& options, EventLoop& loop);
+  FlowIntake(State& state, Placement& placement, Bursts& bursts, StartPredictor& predictor,
+             LinkHealth& link_health, const ControllerOptions& options, EventLoop& loop);
 
   enum class Outcome {
     kNothing,     // no decision is pending
@@ -38,14 +40,24 @@ class FlowIntake {
  private:
   // Returns the slots of the flows that are new.
   std::vector<FlowSlot> Open(AgentId id, const wire::FlowReport& report);
-  // Returns the flows whose progress the predictor is to look at.
-  std::span<const FlowSlot> TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress);
+  struct TakenProgress {
+    std::span<const FlowSlot> due;  // flows whose progress the predictor is to look at
+    bool needs_turn = false;
+  };
+  // `learns`: the predictor learns from flows that become busy.
+  TakenProgress TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress, bool learns);
+  // Whether the flow counts as started whenever it becomes busy, and not when it opens.
+  bool FollowsBursts(FlowSlot slot) const;
   void Close(FlowSlot slot);
+  void SetJob(FlowSlot slot, std::uint32_t job);
+  void ForgetJobs();
   void CloseMissing(AgentId id, const wire::FlowReport& report);
 
   State& state_;
   Placement& placement_;
+  Bursts& bursts_;
   StartPredictor& predictor_;
+  UnnamedJobs unnamed_jobs_;
   LinkHealth& link_health_;
   const ControllerOptions& options_;
   EventLoop& loop_;

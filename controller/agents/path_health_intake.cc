@@ -43,7 +43,11 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
     const auto slot = state_.flows.Find(id, report.flow);
     const bool is_local_reroute = report.verdict == wire::PathVerdict::kLocallyRerouted;
     const bool is_dead = is_local_reroute || report.verdict == wire::PathVerdict::kDead;
-    if (!slot || !is_dead) continue;
+    if (!slot) continue;
+    if (!is_dead) {
+      link_health_.quality().HandleMeasurement(*slot, report);
+      continue;
+    }
     const Flow& flow = state_.flows.At(*slot);
     if (!IsTaken(*slot)) {
       ignored_.Add();

@@ -12,8 +12,9 @@
 
 namespace espalier::controller {
 
-// Takes hosts' path failure reports: a path of a flow carries nothing, or the agent left it by a
-// local reroute. A host may report each path of a flow once in an interval.
+// Takes hosts' reports on the paths of their flows: measurements, and path failures, when a path
+// carries nothing or the agent left it by a local reroute. A host may report the failure of each
+// path of a flow once in an interval.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PathHealthIntake {
  public:

@@ -89,6 +89,9 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   WriteSubflows(json, state, flow);
   json.Key("max_rate_bps").Integer(static_cast<std::int64_t>(flow.max_rate_bps));
   json.Key("activity").String(ActivityName(activity.state));
+  json.Key("busy").Bool(activity.IsBusy());
+  json.Key("parked").Bool(flow.is_parked);
+  json.Key("planned").Bool(flow.is_planned);
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
   json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));

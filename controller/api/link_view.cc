@@ -1,6 +1,7 @@
 #include "controller/api/link_view.h"
 
 #include "controller/api/flow_view.h"
+#include "controller/api/link_loads.h"
 
 namespace espalier::controller {
 
@@ -19,6 +20,13 @@ std::string LoadOf(const State& state, DirectedLink link) {
   if (capacity == 0) return "0";
   return MakeLoad(state.view, state.flow_paths.assigner().LoadOf(link.Index()), capacity)
       .ToString();
+}
+
+// Whether the link is DRAINED only because it is slow.
+bool IsShownSlow(const State& state, LinkId id) {
+  const fabric::Link& link = state.topology.link(id);
+  return link.state == fabric::LinkState::kDrained && state.slow_links.contains(id) &&
+         !state.intents.drained_links.contains(link.id);
 }
 
 }  // namespace
@@ -51,7 +59,9 @@ std::string BuiltLinkView(const State& state, LinkId id) {
   return json.Text();
 }
 
-void WriteLink(JsonWriter& json, const State& state, LinkId id, const LinkTraffic& traffic) {
+void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
+               const LinkTraffic& traffic) {
+  const State& state = controller.state();
   const fabric::Link& link = state.topology.link(id);
   const DirectedLink ab{id, true};
   const DirectedLink ba{id, false};
@@ -64,22 +74,27 @@ void WriteLink(JsonWriter& json, const State& state, LinkId id, const LinkTraffi
   json.Key("a").String(state.topology.node(link.a).id);
   json.Key("b").String(state.topology.node(link.b).id);
   json.Key("gbps").String(FormatGbps(link.rate));
-  json.Key("state").String(LinkStateName(link.state));
+  const bool is_slow = IsShownSlow(state, id);
+  json.Key("state").String(is_slow ? "SLOW" : LinkStateName(link.state));
   json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
   json.Key("reason").String(reason(state.intents.failed_links) +
-                            reason(state.intents.drained_links));
+                            reason(state.intents.drained_links) +
+                            (is_slow ? state.slow_links.at(id) : std::string()));
   json.Key("flows_a_to_b").Integer(traffic.paths[ab.Index()]);
   json.Key("flows_b_to_a").Integer(traffic.paths[ba.Index()]);
   json.Key("load_a_to_b").String(LoadOf(state, ab));
   json.Key("load_b_to_a").String(LoadOf(state, ba));
   json.Key("bps_a_to_b").Integer(Signed(traffic.achieved_bps[ab.Index()]));
   json.Key("bps_b_to_a").Integer(Signed(traffic.achieved_bps[ba.Index()]));
+  WriteBackground(json, "background_a_to_b", controller, ab);
+  WriteBackground(json, "background_b_to_a", controller, ba);
   json.EndObject();
 }
 
 std::uint64_t LinkDigest(const State& state, LinkId id, const LinkTraffic& traffic) {
   std::uint64_t digest = 1;
   Mix(digest, state.revision << 2 | static_cast<std::uint64_t>(state.topology.link(id).state));
+  Mix(digest, IsShownSlow(state, id) ? 1 : 0);
   for (const bool forward : {true, false}) {
     const std::size_t index = DirectedLink{id, forward}.Index();
     Mix(digest, static_cast<std::uint64_t>(traffic.paths[index]));

@@ -5,6 +5,7 @@
 
 #include "common/files/json.h"
 #include "controller/api/flow_statistics.h"
+#include "controller/controller.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -12,10 +13,11 @@ namespace espalier::controller {
 // A node and a link of the topology as JSON objects, without their present traffic.
 std::string NodeView(const State& state, fabric::NodeId id);
 std::string BuiltLinkView(const State& state, fabric::LinkId id);
-// Writes a link with its state and traffic as a JSON object.
-void WriteLink(io::JsonWriter& json, const State& state, fabric::LinkId id,
+// Writes a link with its state, traffic and background load as a JSON object.
+void WriteLink(io::JsonWriter& json, const Controller& controller, fabric::LinkId id,
                const LinkTraffic& traffic);
-// A digest that differs if the result of WriteLink does; rates within an eighth count as equal.
+// A digest that differs if the result of WriteLink does; rates within an eighth count as equal, and
+// of the background loads only their part of the load counts.
 std::uint64_t LinkDigest(const State& state, fabric::LinkId id, const LinkTraffic& traffic);
 
 }  // namespace espalier::controller

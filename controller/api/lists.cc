@@ -130,7 +130,7 @@ class LinkItems : public CountedItems {
     if (next_ >= state.topology.links().size()) return std::nullopt;
     const fabric::LinkId id(static_cast<std::int32_t>(next_++));
     io::JsonWriter json;
-    WriteLink(json, state, id, statistics().traffic());
+    WriteLink(json, controller(), id, statistics().traffic());
     return Item{state.topology.link(id).id, json.Text()};
   }
 

@@ -204,7 +204,7 @@ void LiveJournal::ScanLinks() {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
     if (!IsNews(links_[i], LinkDigest(state, id, traffic))) continue;
     io::JsonWriter json;
-    WriteLink(json, state, id, traffic);
+    WriteLink(json, *controller_, id, traffic);
     links_[i].json = json.Text();
     AppendTo(scan_->links, links_[i].json);
   }

@@ -12,6 +12,7 @@
 #include "common/files/json.h"
 #include "controller/api/forest_view.h"
 #include "controller/api/http/page_files.h"
+#include "controller/api/link_loads.h"
 #include "controller/api/lists.h"
 #include "controller/api/path_map_list.h"
 #include "controller/api/prediction_views.h"
@@ -209,6 +210,7 @@ const List* FindList(const HttpRequest& request) {
 
 constexpr std::string_view kAudit = "/api/v1/audit";
 constexpr std::string_view kLinkReports = "/api/v1/links/report";
+constexpr std::string_view kLinkLoads = "/api/v1/links/load";
 constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
 
@@ -302,11 +304,8 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 }
 
 std::vector<Route> OperatorApi::Routes() {
-  std::vector<Route> routes = {{"GET", "/"},
-                               {"GET", kAudit},
-                               {"POST", kLinkReports},
-                               {"POST", kSchedules},
-                               {"POST", kReload}};
+  std::vector<Route> routes = {{"GET", "/"},         {"GET", kAudit},      {"POST", kLinkReports},
+                               {"POST", kLinkLoads}, {"POST", kSchedules}, {"POST", kReload}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
   for (const Action& action : Actions()) routes.push_back({"POST", action.path});
@@ -353,6 +352,9 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   if (request.path == kReload) return respond(reload_());
   if (request.path == kLinkReports) {
     return respond(OkOrFailed(HandleLinkReports(controller_, request.body)));
+  }
+  if (request.path == kLinkLoads) {
+    return respond(OkOrFailed(HandleLinkLoads(controller_, request.body)));
   }
   if (request.path == kSchedules) {
     return respond(OkOrFailed(DeclareSchedule(controller_, request.body)));

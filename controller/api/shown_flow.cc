@@ -29,6 +29,8 @@ ShownFlow Show(const State& state, FlowSlot slot) {
                   .destination_leaf = flow.destination_leaf,
                   .max_rate_bps = flow.max_rate_bps,
                   .activity = state.flows.ActivityOf(slot),
+                  .is_parked = flow.is_parked,
+                  .is_planned = flow.is_on_plan,
                   .started = flow.started,
                   .subflows = {}};
   shown.subflows.reserve(flow.subflows.size());

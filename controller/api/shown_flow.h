@@ -33,6 +33,8 @@ struct ShownFlow {
   fabric::NodeId destination_leaf;
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   FlowActivity activity;
+  bool is_parked = false;   // idle: keeps its paths and ports, but adds no load
+  bool is_planned = false;  // on the paths that were planned for its job's phases
   TimePoint started;
   std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown
 

@@ -8,6 +8,7 @@
 #include "common/base/enum_names.h"
 #include "common/files/json.h"
 #include "controller/api/flow_view.h"
+#include "controller/api/link_loads.h"
 #include "controller/api/link_view.h"
 #include "controller/intents/intent_text.h"
 #include "controller/settings/policies.h"
@@ -236,6 +237,7 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
         json.Key("direction").String(state.topology.DirectionName(hop));
         json.Key("state").String(LinkStateName(state.topology.link(hop.link).state));
         json.Key("flows").Integer(counts[hop.Index()]);
+        WriteBackground(json, "background", controller, hop);
         json.EndObject();
       }
       json.EndArray();

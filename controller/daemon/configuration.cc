@@ -54,6 +54,19 @@ void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
   options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
 }
 
+Result<void> SetActivity(const ControllerConfig& file, const std::string& path,
+                         ControllerOptions& options) {
+  if (file.activity() == "connections") {
+    options.activity = Activity::kConnections;
+  } else if (!file.activity().empty() && file.activity() != "bursts") {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: activity: unknown value \"{}\" (give \"bursts\" or "
+                            "\"connections\")",
+                            path, file.activity()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Configuration> ReadConfiguration(const std::string& path) {
@@ -99,6 +112,8 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.missed_heartbeats = static_cast<int>(Or(file.missed_heartbeats(), 3));
   options.lease = seconds(Or(file.lease_seconds(), 600));
   options.verify_interval = milliseconds(Or(file.verify_interval_ms(), 1000));
+  options.verify_all_within = seconds(Or(file.verify_all_within_seconds(), 300));
+  options.verify_probes_per_second = Or(file.verify_probes_per_second(), 64);
   options.fabric_hashes_protocol = !file.hash_ignores_protocol();
   options.fabric_hashes_qpn = file.hash_uses_qpn();
   const auto algorithm = ParsePolicy(kAlgorithm, Or(file.algorithm(), "optimal"));
@@ -107,6 +122,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
                 fmt::format("{}: {}", path, algorithm.error().message));
   }
   SetPolicy(options, kAlgorithm, *algorithm);
+  if (Result<void> set = SetActivity(file, path, options); !set) return Propagate(set);
   if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
   if (file.has_moved_bytes_per_start()) {
     options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(
@@ -114,6 +130,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   }
   options.limit_rates = file.limit_rates();
   if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
+  if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;
 }

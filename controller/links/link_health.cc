@@ -8,23 +8,13 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "controller/links/link_tiers.h"
 
 namespace espalier::controller {
 namespace {
 
 // A host measures the rate that it reports over the time before the report.
 constexpr Duration kDeliveryLag = std::chrono::milliseconds(50);
-
-// Links between the same two switch roles form a tier.
-std::vector<std::uint32_t> TiersOf(const fabric::Topology& topology) {
-  std::vector<std::uint32_t> tiers;
-  for (const fabric::Link& link : topology.links()) {
-    const auto a = static_cast<std::uint32_t>(topology.node(link.a).role);
-    const auto b = static_cast<std::uint32_t>(topology.node(link.b).role);
-    tiers.push_back(std::min(a, b) << 8U | std::max(a, b));
-  }
-  return tiers;
-}
 
 std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
   std::vector<fabric::LinkId> links;
@@ -45,6 +35,8 @@ LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallCloc
       monitor_(options, TiersOf(state.topology)),
       failure_probes_(state, callbacks_.find_prober),
       recovery_probes_(state, callbacks_.find_prober),
+      quality_(
+          state, loop, [this] { callbacks_.on_change(); }, metrics),
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
           "Links taken out of use because hosts or a telemetry feed found them down")),

@@ -11,6 +11,7 @@
 #include "common/fabric/topology.h"
 #include "controller/links/link_failure_probes.h"
 #include "controller/links/link_monitor.h"
+#include "controller/links/link_quality.h"
 #include "controller/links/link_recovery_probes.h"
 #include "controller/state/state.h"
 #include "controller/store/store.h"
@@ -29,7 +30,8 @@ class LinkHealth {
   struct Callbacks {
     std::function<std::optional<AgentId>(fabric::NodeId nic)> find_prober;
     std::function<void(AgentId, wire::ProbeOrder)> send;
-    std::function<void()> on_change;  // the result of IsDown has changed for some link
+    // The result of IsDown has changed for some link, or State::slow_links has.
+    std::function<void()> on_change;
   };
   LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock, EventLoop& loop,
              Store& store, Callbacks callbacks, Metrics& metrics);
@@ -54,6 +56,9 @@ class LinkHealth {
   void Update();
   // Orders probes again, and retries writes to the store. To be called periodically.
   void Tick();
+
+  // Finds slow links; the caller calls its Tick.
+  LinkQuality& quality() { return quality_; }
 
   bool IsDown(fabric::LinkId link) const {
     return nics_down_.contains(link) || detected_down_.contains(link);
@@ -81,6 +86,7 @@ class LinkHealth {
   LinkMonitor monitor_;
   LinkFailureProbes failure_probes_;
   LinkRecoveryProbes recovery_probes_;
+  LinkQuality quality_;
   std::set<fabric::LinkId> nics_down_;      // links of NICs that their agents report as down
   std::set<fabric::LinkId> detected_down_;  // as the monitor decided
   std::set<fabric::LinkId> awaiting_operator_;

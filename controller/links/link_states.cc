@@ -32,7 +32,8 @@ LinkState LinkStates::StateUnder(const Intents& intents, LinkId id) const {
       health_.IsDown(id) || in_file == LinkState::kDown) {
     return LinkState::kDown;
   }
-  const bool drained = intents.drained_links.contains(link.id) || has_end(intents.drained_nodes);
+  const bool drained = intents.drained_links.contains(link.id) || has_end(intents.drained_nodes) ||
+                       state_.slow_links.contains(id);
   return drained ? LinkState::kDrained : in_file;
 }
 

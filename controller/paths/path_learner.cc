@@ -141,7 +141,7 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
 bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
   KeyState& state = StateOf(key);
   if (PredictPort(key, path, state)) return true;
-  if (key.protocol != wire::kProtocolUdp) return false;  // probes are UDP
+  if (!CanProbe(key)) return false;
   state.wanted = true;
   Queue(key, state);
   return false;
@@ -165,7 +165,7 @@ bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& stat
 }
 
 void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
-  if (key.protocol != wire::kProtocolUdp) return;
+  if (!CanProbe(key)) return;
   KeyState& state = StateOf(key);
   const auto known = map_.Find(key, port);
   if (known && !known->was_seen) {
@@ -329,12 +329,15 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   answers_metric_.Add();
   ++order.resolved;
   StateOf(order.key).unverified.HandleAnswer(answer.source_port);
+  findings.answered.push_back({order.key, answer.source_port});
   const auto known = map_.Find(order.key, answer.source_port);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
     ESPALIER_CHECK(known.has_value(), "mismatch for an unknown port");
     mismatch_metric_.Add();
-    findings.mismatches.push_back({order.key, answer.source_port, known->path, *path});
-    if (known->trust == PortTrust::kPredicted) {
+    const bool was_verified = known->trust == PortTrust::kVerified;
+    findings.mismatches.push_back(
+        {order.key, answer.source_port, known->path, *path, was_verified});
+    if (!was_verified) {
       map_.DropPredictions(order.key);
       models_.Distrust(order.key);
     }
@@ -475,6 +478,15 @@ void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
   map_.MarkReverify(std::move(affected));
   ++fabric_;
   models_.HandleFabricChange();
+}
+
+void PathLearner::LearnAgain(const RehashScope& scope) {
+  map_.MarkReverify([&table = paths_, scope](const PortKey& key) {
+    const auto from = table.FindAttachment(key.source);
+    const auto to = table.FindAttachment(key.destination);
+    return from && to && scope.Contains(from->leaf, to->leaf);
+  });
+  models_.HandleRehash(scope);
 }
 
 }  // namespace espalier::controller

@@ -16,6 +16,7 @@
 #include "common/fabric/paths.h"
 #include "controller/paths/port_models.h"
 #include "controller/paths/probe_orders.h"
+#include "controller/paths/rehash_detector.h"
 #include "controller/paths/unverified_ports.h"
 #include "proto/messages.h"
 
@@ -61,6 +62,9 @@ class PathLearner {
   // still come.
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
+  // Whether probes can show the paths of this key's ports: they are UDP.
+  static bool CanProbe(const fabric::PortKey& key) { return key.protocol == wire::kProtocolUdp; }
+
   // Whether the port is quarantined in the present fabric: it was predicted, and stays silent.
   bool IsQuarantined(const fabric::PortKey& key, std::uint16_t port) const;
 
@@ -78,13 +82,19 @@ class PathLearner {
     std::uint16_t port = 0;
     fabric::PathIndex expected;
     fabric::PathIndex seen;
+    bool was_verified = false;  // else it was only predicted
+  };
+  struct AnsweredPort {
+    fabric::PortKey key;
+    std::uint16_t port = 0;
   };
   struct QuarantinedPort {
     fabric::PortKey key;
     std::uint16_t port = 0;
   };
   struct Findings {
-    std::set<fabric::PortKey> changed;  // keys with new ports, or whose order has finished
+    std::set<fabric::PortKey> changed;   // keys with new ports, or whose order has finished
+    std::vector<AnsweredPort> answered;  // ports whose path was seen
     std::vector<Mismatch> mismatches;
     std::vector<QuarantinedPort> quarantined;  // newly
   };
@@ -105,6 +115,10 @@ class PathLearner {
   // Marks ports of keys whose paths use these links for verification, after link states have
   // changed. O(keys x paths) for any number of links, done as keys are looked up.
   void HandleLinkChange(std::span<const fabric::LinkId> links);
+
+  // Learns the ports of this part of the fabric again, as its hash has changed: ports that are
+  // known must be verified, and models are forgotten. As HandleLinkChange.
+  void LearnAgain(const RehashScope& scope);
 
   std::uint64_t probes_ordered() const { return probes_ordered_; }
 

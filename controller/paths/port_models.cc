@@ -34,7 +34,9 @@ PortModels::Pair* PortModels::FindPair(const PortKey& key) {
   const auto from = paths_.FindAttachment(key.source);
   const auto to = paths_.FindAttachment(key.destination);
   if (!from || !to || from->leaf == to->leaf) return nullptr;
-  return &pairs_[{from->leaf, to->leaf, key.protocol}];
+  const auto [pair, is_new] = pairs_.try_emplace({from->leaf, to->leaf, key.protocol});
+  if (is_new) pair->second.catalogue_failed = rehashed_.Contains(from->leaf, to->leaf);
+  return &pair->second;
 }
 
 std::size_t PortModels::PathCount(const PortKey& key) {
@@ -123,6 +125,18 @@ void PortModels::Forget(const PortKey& key) {
   if (pair->sampled == key) pair->sampled.reset();
 }
 
-void PortModels::HandleFabricChange() { pairs_.clear(); }
+void PortModels::HandleFabricChange() {
+  pairs_.clear();
+  rehashed_ = {};
+}
+
+void PortModels::HandleRehash(const RehashScope& scope) {
+  rehashed_.fabric |= scope.fabric;
+  rehashed_.sources.insert(scope.sources.begin(), scope.sources.end());
+  rehashed_.pairs.insert(scope.pairs.begin(), scope.pairs.end());
+  std::erase_if(pairs_, [&](const auto& pair) {
+    return scope.Contains(pair.first.source_leaf, pair.first.destination_leaf);
+  });
+}
 
 }  // namespace espalier::controller

@@ -9,6 +9,7 @@
 #include "common/fabric/path_map.h"
 #include "common/fabric/path_predictor.h"
 #include "common/fabric/paths.h"
+#include "controller/paths/rehash_detector.h"
 
 namespace espalier::controller {
 
@@ -37,6 +38,10 @@ class PortModels {
   // Discards what was learned after next-hop sets have changed: linear hashes may no longer hold,
   // and contradicted models may hold again.
   void HandleFabricChange();
+  // Discards the models of this part of the fabric, whose hash has changed. The hashes that the
+  // topology file names are not used for it until the fabric changes; linear ones are learned
+  // again.
+  void HandleRehash(const RehashScope& scope);
 
  private:
   struct PairKey {
@@ -64,6 +69,7 @@ class PortModels {
   const fabric::PathMap& map_;
   std::optional<fabric::PathPredictor> catalogue_;  // none if a switch names an unknown hash
   std::map<PairKey, Pair> pairs_;
+  RehashScope rehashed_;  // since the fabric changed
 };
 
 }  // namespace espalier::controller

@@ -83,8 +83,7 @@ bool ArrivalPlacer::TakePlanned(FlowSlot slot, const StartPredictor::Planned& pl
   for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
     paths.Add(slot, i);
     paths.Place(flow.subflows[i], planned.paths[i]);
-    is_within =
-        is_within && (planned.holds || paths.assigner().IsWithinLimits(*flow.subflows[i].id));
+    is_within = is_within && (planned.holds || IsWithinLimits(paths, flow.subflows[i]));
   }
   if (is_within) {
     flow.origin = DecisionOrigin::kPredicted;

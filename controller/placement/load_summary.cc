@@ -5,6 +5,28 @@
 #include "controller/routing/load_bounds.h"
 
 namespace espalier::controller {
+namespace {
+
+std::vector<std::int64_t> BaseLoads(const State& state) {
+  const auto background = state.flow_paths.base_loads();
+  std::vector<std::int64_t> loads(background.begin(), background.end());
+  loads.resize(state.view.capacities().size());
+  for (const auto& [name, edge] : state.edges.all()) {
+    for (const fabric::DirectedLink hop : state.PathOf(edge).hops) loads[hop.Index()] += edge.load;
+  }
+  return loads;
+}
+
+// The base loads of links that the view shows as usable.
+std::vector<std::int64_t> UsableBaseLoads(const FabricView& view, const Elephants& elephants) {
+  std::vector<std::int64_t> loads = elephants.base_loads;
+  for (std::size_t link = 0; link < loads.size(); ++link) {
+    if (view.capacities()[link] == 0) loads[link] = 0;
+  }
+  return loads;
+}
+
+}  // namespace
 
 Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots) {
   const auto link_of = [&](fabric::NodeId nic, bool sends) {
@@ -13,10 +35,12 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
     return static_cast<std::uint32_t>(link.Index());
   };
   Elephants elephants;
+  elephants.base_loads = BaseLoads(state);
   for (const FlowSlot slot : slots) {
     const Flow& flow = state.flows.At(slot);
     if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
+    elephants.can_move.push_back(flow.movable);
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),
                                      .job = flow.job,
@@ -37,17 +61,55 @@ Assignment CurrentPaths(const State& state, const Elephants& elephants) {
     }
     assignment.first.push_back(static_cast<std::uint32_t>(assignment.paths.size()));
   }
-  assignment.max_load =
-      ComputeMaxLoad(state.view, ComputeLoads(state.view, elephants.commodities, assignment));
+  assignment.max_load = MaxLoadOf(state.view, elephants, assignment);
   return assignment;
+}
+
+Load MaxLoadOf(const FabricView& view, const Elephants& elephants, const Assignment& paths) {
+  std::vector<std::int64_t> loads = ComputeLoads(view, elephants.commodities, paths);
+  const std::vector<std::int64_t> base = UsableBaseLoads(view, elephants);
+  for (std::size_t link = 0; link < loads.size(); ++link) loads[link] += base[link];
+  return ComputeMaxLoad(view, loads);
+}
+
+Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assignment& paths) {
+  std::vector<std::int64_t> base = UsableBaseLoads(view, elephants);
+  std::vector<Commodity> movable;
+  std::vector<std::uint32_t> hops;
+  for (std::size_t i = 0; i < elephants.commodities.size(); ++i) {
+    const Commodity& commodity = elephants.commodities[i];
+    if (elephants.can_move[i]) {
+      movable.push_back(commodity);
+      continue;
+    }
+    for (const std::int32_t path : paths.PathsOf(i)) {
+      if (path == kNoPath) continue;
+      hops.clear();
+      view.AppendHops(commodity.source, commodity.destination, path, hops);
+      for (const std::uint32_t link : hops) {
+        if (view.capacities()[link] > 0) base[link] += kLoadUnit / commodity.subflows;
+      }
+    }
+  }
+  return std::max(ComputeLowerBound(view, movable, base), ComputeMaxLoad(view, base));
+}
+
+std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths) {
+  if (std::ranges::find(elephants.can_move, false) == elephants.can_move.end()) return {};
+  std::vector<std::int32_t> fixed = paths.paths;
+  for (std::size_t i = 0; i < elephants.commodities.size(); ++i) {
+    if (!elephants.can_move[i]) continue;
+    std::fill(fixed.begin() + paths.first[i], fixed.begin() + paths.first[i + 1], kNoPath);
+  }
+  return fixed;
 }
 
 LoadSummary Summarize(const State& state) {
   std::vector<FlowSlot> slots = state.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state.HasPaths(state.flows.At(slot)); });
+  std::erase_if(slots, [&](FlowSlot slot) { return !state.CountsAsLoad(state.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state, slots);
-  return {CurrentPaths(state, elephants).max_load,
-          ComputeLowerBound(state.view, elephants.commodities)};
+  const Assignment paths = CurrentPaths(state, elephants);
+  return {paths.max_load, LowerBoundOf(state.view, elephants, paths)};
 }
 
 }  // namespace espalier::controller

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,20 +13,31 @@ namespace espalier::controller {
 struct Elephants {
   std::vector<FlowSlot> slots;
   std::vector<Commodity> commodities;
+  std::vector<bool> can_move;  // by commodity
+  // The load that no assignment of flows changes, by directed link in 1 / kLoadUnit of a flow:
+  // background traffic, and what tree edges reserve. Links in any state may have some.
+  std::vector<std::int64_t> base_loads;
 };
-// Describes those of these flows that cross the fabric, in the same order. O(flows).
+// Describes those of these flows that cross the fabric, in the same order. O(flows + links).
 Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots);
 // Their present paths and maximum load; lower_bound is not set.
 Assignment CurrentPaths(const State& state, const Elephants& elephants);
+// The maximum load of these paths over the usable links of the view, with base loads.
+Load MaxLoadOf(const FabricView& view, const Elephants& elephants, const Assignment& paths);
+// No assignment in which the flows that cannot move keep these paths has a smaller maximum load.
+Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assignment& paths);
+// The paths of the flows that cannot move: AssignOptions::fixed_paths.
+std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths);
 
 // How well flows are spread over the links.
 struct LoadSummary {
   Load max_load;     // of the most loaded direction of a link between switches
-  Load lower_bound;  // no assignment of these flows has a smaller maximum load
+  Load lower_bound;  // no assignment of the flows that can move has a smaller maximum load
 
   bool IsOptimal() const { return max_load <= lower_bound; }
 };
-// Summarises all flows that have paths. O(flows + links): for views and operators, not to be called
+// Summarises all flows that have paths, with background traffic and what tree edges reserve.
+// O(flows + links): for views and operators, not to be called
 // for every arrival.
 LoadSummary Summarize(const State& state);
 

@@ -68,8 +68,7 @@ void LocalReroutes::Forget(FlowSlot slot) {
 
 bool LocalReroutes::IsTight(const Flow& flow) const {
   return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
-    return state_.flow_paths.PathOf(subflow) &&
-           !state_.flow_paths.assigner().IsWithinLimits(*subflow.id);
+    return state_.flow_paths.PathOf(subflow) && !IsWithinLimits(state_.flow_paths, subflow);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "controller/placement/placement.h"
 
+#include <set>
+
 namespace espalier::controller {
 
 Placement::Placement(State& state, PathLearner& learner, const ControllerOptions& options)
@@ -28,6 +30,12 @@ void Placement::Revisit(const fabric::PortKey& key) {
       ports_.Revisit(slot);
     }
   }
+}
+
+std::size_t Placement::Relieve(std::size_t move_limit) {
+  const std::set<FlowSlot> moved = starts_.Relieve(move_limit);
+  for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, wire::PathReason::kRecomputed);
+  return moved.size();
 }
 
 void Placement::PlaceUnroutable() {

@@ -58,6 +58,9 @@ class Placement {
   // Marks unroutable flows between known leaves as new, after a link has become usable.
   void PlaceUnroutable();
 
+  // Moves at most so many flows off links above their even share. Returns how many have moved.
+  std::size_t Relieve(std::size_t move_limit);
+
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   WhatIf& what_if() { return what_if_; }
 

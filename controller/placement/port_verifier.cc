@@ -1,8 +1,9 @@
 #include "controller/placement/port_verifier.h"
 
-#include <iterator>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace espalier::controller {
 namespace {
@@ -10,23 +11,56 @@ namespace {
 // After a change of links: flows or edges verified in one batch, and the time between batches.
 constexpr std::size_t kFlowsAtOnce = 64;
 constexpr Duration kPause = std::chrono::milliseconds(2);
+// All ports in use are noted in so many calls of Tick, within ten seconds.
+constexpr std::size_t kTicksOfRound = 100;
+
+std::size_t CountLeaves(const fabric::Topology& topology) {
+  return static_cast<std::size_t>(
+      std::ranges::count(topology.nodes(), fabric::SwitchRole::kLeaf, &fabric::Node::role));
+}
 
 }  // namespace
 
 PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placement,
-                           const ControllerOptions& options, EventLoop& loop, Callbacks callbacks)
+                           const ControllerOptions& options, EventLoop& loop, Callbacks callbacks,
+                           Metrics& metrics)
     : state_(state),
       learner_(learner),
       placement_(placement),
       options_(options),
       loop_(loop),
       callbacks_(std::move(callbacks)),
-      last_(loop.Now()) {}
+      unverified_(state),
+      in_use_(state),
+      detector_(CountLeaves(state.topology), {.window = options.verify_all_within}),
+      verified_(metrics.MakeCounter("espalier_controller_ports_verified_total",
+                                    "Probe answers that showed the path of a port")),
+      pairs_learned_again_(metrics.MakeCounter(
+          "espalier_controller_pairs_rehashed_total",
+          "Pairs of leaves whose ports were learned again, because a verified port took another "
+          "path")),
+      switches_learned_again_(metrics.MakeCounter(
+          "espalier_controller_switches_rehashed_total",
+          "Switches whose ports were learned again, because their hash had changed")),
+      fabrics_learned_again_(metrics.MakeCounter(
+          "espalier_controller_fabric_rehashed_total",
+          "Times that the ports of the whole fabric were learned again, because several switches "
+          "had changed their hash")),
+      ports_(metrics.MakeGauge("espalier_controller_ports_in_use",
+                               "Source ports of flows and edges that probes verify in turn")),
+      oldest_seconds_(metrics.MakeGauge(
+          "espalier_controller_oldest_verification_seconds",
+          "The longest time since a source port in use was verified, or taken into use")) {}
+
+VerificationPace PortVerifier::Pace() const {
+  return {.within = options_.verify_all_within,
+          .interval = options_.verify_interval,
+          .probes_per_second = options_.verify_probes_per_second};
+}
 
 void PortVerifier::HandleLinkChange() {
   links_changed_ = loop_.Now();
-  slots_left_ = state_.flows.slot_count();
-  edges_left_ = state_.edges.all().size();
+  unverified_.Start();
   if (!timer_) timer_ = loop_.After(kPause, [this] { VerifySome(); });
 }
 
@@ -34,56 +68,93 @@ void PortVerifier::VerifySome() {
   timer_.reset();
   const bool has_patience = loop_.Now() - links_changed_ < kAcknowledgementPatience;
   if (!has_patience || !callbacks_.awaits_acknowledgements()) {
-    for (std::size_t i = 0; i < kFlowsAtOnce && slots_left_ + edges_left_ > 0; ++i) {
-      slots_left_ > 0 ? VerifyNextSlot() : VerifyNextEdge();
-    }
+    unverified_.Visit(
+        kFlowsAtOnce, [&](FlowSlot slot) { placement_.VerifyPorts(slot); },
+        [&](const EdgeReservation& edge) {
+          const auto known = state_.path_map.Find(edge.key, edge.source_port);
+          if (known && known->trust != fabric::PortTrust::kVerified) {
+            learner_.Verify(edge.key, edge.source_port);
+          }
+        });
     callbacks_.request_turn();
   }
-  if (slots_left_ + edges_left_ == 0) return;
+  if (unverified_.IsOver()) return;
   timer_ = loop_.After(kPause, [this] { VerifySome(); });
 }
 
-void PortVerifier::VerifyNextSlot() {
-  --slots_left_;
-  const FlowSlot slot(static_cast<std::uint32_t>(next_slot_++ % state_.flows.slot_count()));
-  if (state_.flows.IsOpen(slot)) placement_.VerifyPorts(slot);
-}
-
-void PortVerifier::VerifyNextEdge() {
-  --edges_left_;
-  const EdgeReservations::ByName& edges = state_.edges.all();
-  if (edges.empty()) return;
-  auto next = edges.upper_bound(last_edge_);
-  if (next == edges.end()) next = edges.begin();
-  const auto& [name, edge] = *next;
-  last_edge_ = name;
-  const auto known = state_.path_map.Find(edge.key, edge.source_port);
-  if (known && known->trust != fabric::PortTrust::kVerified) {
-    learner_.Verify(edge.key, edge.source_port);
+void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
+  const TimePoint now = loop_.Now();
+  verified_.Add(static_cast<std::int64_t>(findings.answered.size()));
+  for (const PathLearner::AnsweredPort& answered : findings.answered) {
+    schedule_.HandleAnswer({answered.key, answered.port}, Pace(), now);
+  }
+  for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
+    const auto from = state_.paths.FindAttachment(mismatch.key.source);
+    const auto to = state_.paths.FindAttachment(mismatch.key.destination);
+    if (!from || !to) continue;
+    // A wrong prediction says nothing about ports that probes have seen.
+    if (mismatch.was_verified) detector_.HandleMismatch(from->leaf, to->leaf, now);
+    schedule_.Hurry({.pairs = {{from->leaf, to->leaf}}}, now);
   }
 }
 
 void PortVerifier::Tick() {
-  const Duration interval = options_.verify_interval;
-  if (interval == Duration::zero() || loop_.Now() - last_ < interval) return;
-  last_ = loop_.Now();
-  VerifyOnePort();
+  if (options_.verify_interval == Duration::zero()) return;
+  NoteSome();
+  const RehashScope scope = detector_.Take(loop_.Now());
+  if (!scope.IsEmpty()) LearnAgain(scope);
+  for (const UsedPort& used : schedule_.Take(Pace(), loop_.Now())) {
+    learner_.Verify(used.key, used.port);
+  }
 }
 
-void PortVerifier::VerifyOnePort() {
-  const std::vector<FlowSlot> slots = state_.flows.All();
-  const EdgeReservations::ByName& edges = state_.edges.all();
-  const std::size_t all = slots.size() + edges.size();
-  for (std::size_t tried = 0; tried < all; ++tried) {
-    const std::size_t next = cursor_++ % all;
-    if (next >= slots.size()) {
-      const auto edge = std::next(edges.begin(), static_cast<std::ptrdiff_t>(next - slots.size()));
-      return learner_.Verify(edge->second.key, edge->second.source_port);
-    }
-    const Flow& flow = state_.flows.At(slots[next]);
-    if (flow.status != FlowStatus::kRouted) continue;
-    return learner_.Verify(flow.key, flow.subflows[cursor_ / all % flow.subflows.size()].port);
+void PortVerifier::NoteSome() {
+  if (in_use_.IsOver()) {
+    schedule_.EndRound();
+    ports_.Set(static_cast<double>(schedule_.size()));
+    oldest_seconds_.Set(SecondsOf(OldestAge()));
+    in_use_.Start();
   }
+  const std::size_t all = state_.flows.slot_count() + state_.edges.all().size();
+  in_use_.Visit(
+      all / kTicksOfRound + 1,
+      [&](FlowSlot slot) {
+        const Flow& flow = state_.flows.At(slot);
+        if (flow.status != FlowStatus::kRouted && flow.status != FlowStatus::kLearning) return;
+        for (const Subflow& subflow : flow.subflows) {
+          if (subflow.port != 0) Note(flow.key, subflow.port);
+        }
+      },
+      [&](const EdgeReservation& edge) { Note(edge.key, edge.source_port); });
+}
+
+void PortVerifier::Note(const fabric::PortKey& key, std::uint16_t port) {
+  if (port == 0 || !learner_.CanProbe(key)) return;
+  const auto from = state_.paths.FindAttachment(key.source);
+  const auto to = state_.paths.FindAttachment(key.destination);
+  if (!from || !to) return;
+  const auto paths = state_.paths.Between(from->leaf, to->leaf);
+  if (paths.size() < 2) return;
+  // One probe for each switch on the way up.
+  const double probes = std::max<double>(1, static_cast<double>(paths.front().hops.size() / 2));
+  schedule_.Note({key, port}, {from->leaf, to->leaf, probes}, Pace(), loop_.Now());
+}
+
+void PortVerifier::LearnAgain(const RehashScope& scope) {
+  learner_.LearnAgain(scope);
+  schedule_.Hurry(scope, loop_.Now());
+  pairs_learned_again_.Add(static_cast<std::int64_t>(scope.pairs.size()));
+  switches_learned_again_.Add(static_cast<std::int64_t>(scope.sources.size()));
+  for (const fabric::NodeId source : scope.sources) {
+    state_.history.Record(loop_.Now(), "switch_rehashed",
+                          fmt::format("switch={}", state_.topology.node(source).id));
+  }
+  if (scope.fabric) {
+    fabrics_learned_again_.Add();
+    state_.history.Record(loop_.Now(), "fabric_rehashed",
+                          fmt::format("ports_in_use={}", schedule_.size()));
+  }
+  callbacks_.request_turn();
 }
 
 }  // namespace espalier::controller

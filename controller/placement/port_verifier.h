@@ -1,19 +1,28 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "common/base/event_loop.h"
+#include "common/base/metrics.h"
 #include "controller/paths/path_learner.h"
+#include "controller/paths/rehash_detector.h"
+#include "controller/paths/verification_schedule.h"
 #include "controller/placement/placement.h"
+#include "controller/placement/port_sweep.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
 
-// Verifies by probes that ports in use still take their paths: one port every verify_interval, and
-// after a change of links all ports, in batches.
+// Verifies by probes that ports in use still take their paths: every port within
+// verify_all_within, paced by VerificationSchedule, and after a change of links all ports that are
+// not verified, in batches.
+//
+// If a port takes another path, all ports of its pair of leaves are verified at once. If that was
+// verified before, the pair, the switch or the fabric has changed its hash (RehashDetector): what
+// is known about its ports is then learned again. Flows keep their ports until others are known to
+// take their paths.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortVerifier {
  public:
@@ -26,18 +35,26 @@ class PortVerifier {
     std::function<void()> request_turn;  // called when probes may have to be ordered
   };
   PortVerifier(State& state, PathLearner& learner, Placement& placement,
-               const ControllerOptions& options, EventLoop& loop, Callbacks callbacks);
+               const ControllerOptions& options, EventLoop& loop, Callbacks callbacks,
+               Metrics& metrics);
 
   // Starts verifying the ports of all flows and edges, after a change of links.
   void HandleLinkChange();
-  // Verifies one port if verify_interval has passed. To be called periodically.
+  // Takes what probes have shown.
+  void HandleFindings(const PathLearner::Findings& findings);
+  // Verifies the ports whose turn it is. To be called ten times a second.
   void Tick();
 
+  // The longest time since a port in use was verified, or taken into use if it never was.
+  Duration OldestAge() const { return schedule_.OldestAge(loop_.Now()); }
+
  private:
+  VerificationPace Pace() const;
   void VerifySome();
-  void VerifyNextSlot();
-  void VerifyNextEdge();
-  void VerifyOnePort();
+  // Notes some of the ports in use.
+  void NoteSome();
+  void Note(const fabric::PortKey& key, std::uint16_t port);
+  void LearnAgain(const RehashScope& scope);
 
   State& state_;
   PathLearner& learner_;
@@ -47,12 +64,16 @@ class PortVerifier {
   Callbacks callbacks_;
   TimerPtr timer_;
   TimePoint links_changed_;
-  std::size_t next_slot_ = 0;   // FlowSlot, modulo the number of slots
-  std::size_t slots_left_ = 0;  // to verify after a change of links
-  EdgeName last_edge_;          // the edge verified last
-  std::size_t edges_left_ = 0;  // to verify after a change of links
-  TimePoint last_;              // when Tick last verified a port
-  std::uint32_t cursor_ = 0;    // of the ports that Tick verifies
+  PortSweep unverified_;  // after a change of links
+  PortSweep in_use_;
+  VerificationSchedule schedule_;
+  RehashDetector detector_;
+  Counter& verified_;
+  Counter& pairs_learned_again_;
+  Counter& switches_learned_again_;
+  Counter& fabrics_learned_again_;
+  Gauge& ports_;
+  Gauge& oldest_seconds_;
 };
 
 }  // namespace espalier::controller

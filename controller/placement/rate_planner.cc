@@ -18,10 +18,15 @@ void RatePlanner::Update() {
   if (std::exchange(seen_changes_, state_.flow_paths.changes()) == state_.flow_paths.changes())
     return;
   std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
+  // Idle flows leave their rate to the others. Their own limit stays until they send again.
+  std::erase_if(slots, [&](FlowSlot slot) {
+    const FlowActivity& activity = state_.flows.ActivityOf(slot);
+    const bool is_idle = activity.ReportsEdges() && !activity.IsBusy();
+    return is_idle || !state_.CountsAsLoad(state_.flows.At(slot));
+  });
   const Elephants elephants = DescribeElephants(state_, slots);
   const Assignment present = CurrentPaths(state_, elephants);
-  const auto rates = rates_.Predict(elephants.commodities, present);
+  const auto rates = rates_.Predict(elephants.commodities, present, elephants.base_loads);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     Flow& flow = state_.flows.At(elephants.slots[i]);
     const auto rate = static_cast<std::uint64_t>(rates[i]);

@@ -1,6 +1,7 @@
 #include "controller/placement/reassigner.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -33,19 +34,12 @@ std::optional<Assignment> Reassigner::FindBetter(const Elephants& elephants,
 Assignment Reassigner::AssignFromScratch(const Elephants& elephants,
                                          std::span<const std::uint32_t> job_weights,
                                          const Assignment& present) {
-  Assignment assignment =
-      options_.algorithm == Algorithm::kGreedy
-          ? assigner_.Greedy(elephants.commodities)
-          : assigner_.Optimal(elephants.commodities, {.job_weights = job_weights});
-  // Flows that cannot move stay, at any cost in load.
-  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    if (state_.flows.At(elephants.slots[i]).movable) continue;
-    const auto kept = present.PathsOf(i);
-    std::ranges::copy(kept, assignment.paths.begin() + assignment.first[i]);
-  }
-  assignment.max_load =
-      ComputeMaxLoad(view_, ComputeLoads(view_, elephants.commodities, assignment));
-  return assignment;
+  const std::vector<std::int32_t> fixed = FixedPathsOf(elephants, present);
+  const AssignOptions options{
+      .job_weights = job_weights, .base_loads = elephants.base_loads, .fixed_paths = fixed};
+  return options_.algorithm == Algorithm::kGreedy
+             ? assigner_.Greedy(elephants.commodities, options)
+             : assigner_.Optimal(elephants.commodities, options);
 }
 
 void Reassigner::KeepSubflows(const Assignment& present, Assignment& from_scratch) {
@@ -85,9 +79,10 @@ void Reassigner::KeepSpines(const Elephants& elephants, const Assignment& presen
   const auto& clos = view_.clos();
   const bool are_alike = clos && clos->all_known && clos->equal_rates &&
                          clos->up_live == clos->up_known && clos->down_live == clos->down_known;
-  const bool all_can_move = std::ranges::all_of(
-      elephants.slots, [&](FlowSlot slot) { return state_.flows.At(slot).movable; });
-  if (!are_alike || !all_can_move) return;
+  const bool all_can_move = std::ranges::all_of(elephants.can_move, std::identity());
+  const bool no_base =
+      std::ranges::all_of(elephants.base_loads, [](std::int64_t load) { return load == 0; });
+  if (!are_alike || !all_can_move || !no_base) return;
   // kept[{new, old}]: bytes in flight that stay in place if spine `new` of the new assignment is
   // relabelled as `old`, plus 1 for each subflow, so that idle flows count. Greedy matching.
   std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> kept;
@@ -129,6 +124,7 @@ Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& pres
   constexpr std::int64_t kSteps = 2'000'000;  // about 20 ms
   std::vector<std::int64_t> bytes;            // by subflow
   OnlineAssigner live(view_, [&bytes](SubflowId subflow) { return bytes[subflow.Index()]; });
+  live.SetBaseLoads(elephants.base_loads);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Commodity& commodity = elephants.commodities[i];
     for (const std::int32_t path : present.PathsOf(i)) {
@@ -137,7 +133,7 @@ Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& pres
       bytes.push_back(state_.BytesInFlight(elephants.slots[i]) / commodity.subflows);
       live.Place(subflow, path);
       live.SetInProgress(subflow);
-      live.Pin(subflow, !state_.flows.At(elephants.slots[i]).movable);
+      live.Pin(subflow, !elephants.can_move[i]);
     }
   }
   live.Rebalance(
@@ -169,7 +165,8 @@ bool Reassigner::IsWorthMoving(const Elephants& elephants,
                                const Assignment& to) {
   if (from.max_load != to.max_load) return to.max_load < from.max_load;
   const auto score = [&](const Assignment& assignment) {
-    return ComputeScore(elephants.commodities, rates_.Predict(elephants.commodities, assignment),
+    return ComputeScore(elephants.commodities,
+                        rates_.Predict(elephants.commodities, assignment, elephants.base_loads),
                         job_weights, false);
   };
   const Score present = score(from);

@@ -4,8 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/routing/load_bounds.h"
-
 namespace espalier::controller {
 
 using wire::PathReason;
@@ -24,7 +22,7 @@ bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
   return std::any_of(flow.subflows.begin(), flow.subflows.end(), [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
     const auto path = state_.flow_paths.PathOf(subflow);
-    if (path && !state_.flow_paths.assigner().IsOnUsablePath(*subflow.id)) return true;
+    if (path && !state_.flow_paths.IsOnUsablePath(subflow)) return true;
     if (subflow.port == 0 || path == subflow.port_path) return false;
     return !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[subflow.port_path.Index()]);
   });
@@ -147,13 +145,13 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
     const Rerouted* const moved = had_others[slot.Index()];
+    if (flow.is_parked) continue;
     if (moved != nullptr ? moved->left != flow.subflows.size() : !state.HasPaths(flow)) continue;
     const std::size_t first = paths.paths.size();
     hops.clear();
     for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
-      const std::int32_t path = moved != nullptr
-                                    ? moved->from()[i]
-                                    : state.flow_paths.assigner().PathOf(*flow.subflows[i].id);
+      const std::int32_t path =
+          moved != nullptr ? moved->from()[i] : state.flow_paths.PathOf(*flow.subflows[i].id);
       paths.paths.push_back(path);
       view.AppendHops(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
                       hops);
@@ -167,8 +165,7 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
   }
   paths.first.push_back(static_cast<std::uint32_t>(paths.paths.size()));
   const Elephants elephants = DescribeElephants(state, slots);
-  return {ComputeMaxLoad(view, ComputeLoads(view, elephants.commodities, paths)),
-          ComputeLowerBound(view, elephants.commodities)};
+  return {MaxLoadOf(view, elephants, paths), LowerBoundOf(view, elephants, paths)};
 }
 
 }  // namespace espalier::controller

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "controller/placement/arrival_placer.h"
-#include "controller/routing/load_bounds.h"
 #include "controller/settings/policies.h"
 
 namespace espalier::controller {
@@ -12,11 +11,11 @@ namespace espalier::controller {
 using wire::PathReason;
 
 // Problem: a dry run must tell exactly what a change of links would do, and leave all state alone.
-// Idea: PathsAfter copies all usable paths of flows and edges into an OnlineAssigner of its own, on
-// a view of the trial fabric, and places the broken subflows there in the order and by the options
-// that Rerouter uses. Recomputation is shared with the real one: it reads assignments by value.
-// Invariant: IsOnBrokenPath, the order and the placing must stay the same as in Rerouter.
-// Cost: O(flows x subflows + links) besides placing.
+// Idea: PathsAfter copies base loads and all usable paths of flows and edges into an OnlineAssigner
+// of its own, on a view of the trial fabric, and places the broken subflows there in the order and
+// by the options that Rerouter uses. Recomputation is shared with the real one: it reads
+// assignments by value. Invariant: IsOnBrokenPath, the order and the placing must stay the same as
+// in Rerouter. Cost: O(flows x subflows + links) besides placing.
 
 bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
   if (flow.subflows.empty()) return false;
@@ -34,6 +33,7 @@ bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) 
 
 WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view) const {
   OnlineAssigner live(view);
+  live.SetBaseLoads(state_.flow_paths.base_loads());
   const auto add = [&](const Flow& flow) {
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
                     kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
@@ -45,13 +45,14 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
   };
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
+    if (flow.is_parked) continue;
     for (const Subflow& subflow : flow.subflows) {
       const auto path = usable_path(flow, subflow);
       if (!path) continue;
       const SubflowId placed = add(flow);
       live.Place(placed, path->value());
       live.SetInProgress(placed);
-      live.Pin(placed, !flow.movable);
+      live.Pin(placed, !flow.movable || flow.is_on_plan);
     }
   }
   for (const auto& [name, edge] : state_.edges.all()) {
@@ -96,6 +97,7 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
   FabricView view(trial, state_.paths);
   PathsBySlot after = PathsAfter(trial, view);
   const auto has_paths = [&](FlowSlot slot) {
+    if (state_.flows.At(slot).is_parked) return false;
     const auto moved = after.find(slot);
     if (moved == after.end()) return state_.HasPaths(state_.flows.At(slot));
     return std::ranges::find(moved->second, kNoPath) == moved->second.end();
@@ -109,7 +111,8 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
     if (moved != after.end())
       std::ranges::copy(moved->second, paths.paths.begin() + paths.first[i]);
   }
-  paths.max_load = ComputeMaxLoad(view, ComputeLoads(view, elephants.commodities, paths));
+  paths.max_load = MaxLoadOf(view, elephants, paths);
+  const Load bound = LowerBoundOf(view, elephants, paths);
   if (new_weights != nullptr) {
     Reassigner reassigner(state_, view, options_);
     const auto better =
@@ -122,9 +125,8 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
     }
     if (better) paths.max_load = better->max_load;
   }
-  return {.moves = DescribeMoves(after),
-          .before = Summarize(state_),
-          .after = {paths.max_load, ComputeLowerBound(view, elephants.commodities)}};
+  return {
+      .moves = DescribeMoves(after), .before = Summarize(state_), .after = {paths.max_load, bound}};
 }
 
 std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
@@ -145,10 +147,10 @@ std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
 Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
                                 std::int64_t max_moved_bytes) {
   std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state_.HasPaths(state_.flows.At(slot)); });
+  std::erase_if(slots, [&](FlowSlot slot) { return !state_.CountsAsLoad(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
   const Assignment present = CurrentPaths(state_, elephants);
-  const Load bound = ComputeLowerBound(state_.view, elephants.commodities);
+  const Load bound = LowerBoundOf(state_.view, elephants, present);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
   Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
   const auto from_scratch =

@@ -3,46 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <tuple>
 
 namespace espalier::controller {
 namespace {
 
-constexpr std::size_t kMaxJobs = 1'024;
-constexpr std::size_t kMaxJobsOfHost = 64;  // jobs that one host was the first to name
-constexpr std::size_t kPlannedSets = 8;     // upcoming sets of a job that get a plan
+constexpr std::size_t kPlannedSets = 8;  // upcoming sets of a job that get a plan
 constexpr std::size_t kMaxStartsInPlan = 8'192;
 constexpr std::uint32_t kMaxPortRounds = 16;  // how often ports of one plan are requested
-constexpr std::uint32_t kMaxAlike = 64;       // open flows of one pair with different ordinals
 constexpr Duration kImminent = std::chrono::milliseconds(20);
 // A flow's reports are reviewed every (remaining time / kLooksAhead), within these bounds.
 constexpr int kLooksAhead = 8;
 constexpr Duration kMinLook = std::chrono::milliseconds(50);
 constexpr Duration kMaxLook = std::chrono::seconds(1);
 
-std::uint64_t Hash(const fabric::PortKey& key) {
-  // Ports and queue pairs may change with each connection, so they do not identify a flow.
-  const auto pair = (static_cast<std::uint64_t>(key.source.value()) << 32U) |
-                    static_cast<std::uint32_t>(key.destination.value());
-  return PathFingerprint(static_cast<std::uint32_t>(pair >> 32U), static_cast<std::uint32_t>(pair),
-                         key.protocol, 0);
-}
-
-// The key of a flow; flows between the same NICs differ by their ordinal.
-CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
-  return CycleLearner::Key(pair + ordinal);
-}
-
 }  // namespace
 
 // Problem: assigning a burst of arrivals takes time just when the flows want to send.
 // Idea: each job has a CycleLearner, which groups flows into sets and forecasts when each starts.
-// In the background, PlanNext tries the arrival of the next sets on the present paths
-// (AssignPredictedStarts) and keeps the outcome as a PrecomputedStart: up to two per set, one for
-// the present paths, and one for those that remain after forecast departures. On arrival, Find
-// looks for a plan that still holds.
+// In the background, PlanNext tries the arrival of the next sets (AssignPredictedStarts) and keeps
+// the outcome as a PrecomputedStart: up to two per set, one for the present paths, and one for
+// those that remain after forecast departures. On arrival, Find looks for a plan that still holds.
 // Invariant: a plan holds while topology version and path fingerprint are those for which it was
 // made. Confirm updates them after each flow of the plan, so that the rest continues to hold.
 // Cost: a plan costs twice its assignment; Find is O(plans of the job), at most 2 x kPlannedSets.
@@ -77,151 +59,6 @@ StartPredictor::StartPredictor(State& state, PathLearner& learner, const Control
       jobs_off_(
           metrics.MakeGauge("espalier_prediction_jobs_disabled",
                             "Jobs for which prediction is off because it was wrong too often")) {}
-
-StartPredictor::Job* StartPredictor::FindJob(std::uint32_t name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : found->second;
-}
-
-bool StartPredictor::MakeRoom(std::size_t host) {
-  const auto is_of_host = [&](const auto& job) {
-    return state_.flows.jobs().NamedBy(job->name) == host;
-  };
-  const auto of_host =
-      static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), is_of_host));
-  if (jobs_.size() < kMaxJobs && of_host < kMaxJobsOfHost) return true;
-  const Job* oldest = nullptr;
-  for (const auto& job : jobs_) {
-    const bool may_go = job->open_flows == 0 && (of_host < kMaxJobsOfHost || is_of_host(job));
-    if (!may_go) continue;
-    if (oldest == nullptr || job->learner.last_start() < oldest->learner.last_start()) {
-      oldest = job.get();
-    }
-  }
-  if (oldest == nullptr) return false;
-  ForgetJob(oldest->name);
-  return true;
-}
-
-StartPredictor::Job* StartPredictor::AddJob(std::uint32_t name) {
-  if (!MakeRoom(state_.flows.jobs().NamedBy(name))) return nullptr;
-  jobs_.push_back(std::make_unique<Job>(name, CycleOptions{}));
-  by_name_[name] = jobs_.back().get();
-  return jobs_.back().get();
-}
-
-void StartPredictor::ForgetJob(std::uint32_t name) {
-  if (by_name_.erase(name) == 0) return;
-  std::erase_if(jobs_, [&](const auto& job) { return job->name == name; });
-}
-
-void StartPredictor::HandleStarts(std::span<const FlowSlot> slots, TimePoint now) {
-  now_ = now;
-  for (const FlowSlot slot : slots) {
-    if (!state_.flows.At(slot).subflows.empty()) Learn(slot, now);
-  }
-}
-
-void StartPredictor::Learn(FlowSlot slot, TimePoint now) {
-  const Flow& flow = state_.flows.At(slot);
-  Job* job = FindJob(flow.job);
-  if (job == nullptr) job = AddJob(flow.job);
-  if (job == nullptr) return unexpected_.Add();
-  if (known_.size() <= slot.Index()) known_.resize(slot.Index() + 1);
-  Known& known = known_[slot.Index()];
-  known.job = job;
-  known.pair = Hash(flow.key);
-  std::uint64_t& taken = job->ordinals[known.pair];
-  known.ordinal =
-      std::min<std::uint32_t>(static_cast<std::uint32_t>(std::countr_one(taken)), kMaxAlike - 1);
-  taken |= std::uint64_t{1} << known.ordinal;
-  known.key = KeyOf(known.pair, known.ordinal);
-  ++job->open_flows;
-
-  const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
-  const auto next = job->upcoming.empty() ? CycleLearner::Next{} : job->upcoming.front();
-  const std::uint64_t starts = job->learner.StartsOf(next.set);
-  known.is_expected = job->learner.HandleStart(known.key, remaining, now);
-  (known.is_expected ? expected_ : unexpected_).Add();
-  if (next.expected && job->learner.StartsOf(next.set) > starts) {
-    start_error_.ObserveSeconds(std::abs(SecondsOf(now - *next.expected)));
-  }
-  job->templates[known.key] = {.port_key = flow.key,
-                               .source_leaf = flow.source_leaf,
-                               .destination_leaf = flow.destination_leaf,
-                               .subflows = static_cast<std::uint32_t>(flow.subflows.size()),
-                               .agent = flow.agent,
-                               .is_open = true};
-  ends_.Begin(slot, now, 0);
-  ends_.TakeReport(slot, now, remaining, 0);
-  RecordSwitch(*job, now);
-}
-
-Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint now) {
-  if (schedule.flows.empty()) return 0U;
-  for (const auto& [source, destination] : schedule.flows) {
-    for (const fabric::NodeId end : {source, destination}) {
-      if (state_.paths.FindAttachment(end)) continue;
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("\"{}\" is not a NIC of the fabric", state_.topology.node(end).id));
-    }
-  }
-  const auto agent_of = [&](fabric::NodeId nic) {
-    return state_.agents.Intern(fabric::HostOf(state_.topology.node(nic)));
-  };
-  const std::uint32_t number =
-      state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
-  Job* job = FindJob(number);
-  if (job == nullptr) job = AddJob(number);
-  if (job == nullptr)
-    return Fail(ErrorCode::kResourceExhausted,
-                "too many jobs are predicted already (retry when one has ended)");
-  now_ = now;
-  const std::size_t members_before = job->learner.member_count();
-  std::unordered_map<std::uint64_t, std::uint32_t> alike;  // flows so far, by hash of the pair
-  std::vector<Key> members;
-  for (const auto& [source, destination] : schedule.flows) {
-    Template member{.port_key = {.source = source, .destination = destination},
-                    .source_leaf = state_.paths.FindAttachment(source)->leaf,
-                    .destination_leaf = state_.paths.FindAttachment(destination)->leaf,
-                    .agent = agent_of(source)};
-    if (options_.fabric_hashes_protocol) member.port_key.protocol = schedule.protocol;
-    if (member.source_leaf == member.destination_leaf) continue;
-    const std::uint64_t pair = Hash(member.port_key);
-    const std::uint32_t ordinal = alike[pair]++;
-    if (ordinal >= kMaxAlike) continue;
-    members.push_back(KeyOf(pair, ordinal));
-    job->templates.try_emplace(members.back(), member);
-  }
-  job->learner.Declare(members, schedule.bytes_each, schedule.period);
-  return job->learner.member_count() - members_before;
-}
-
-void StartPredictor::RecordSwitch(Job& job, TimePoint now) {
-  if (job.was_on == job.learner.IsOn()) return;
-  job.was_on = job.learner.IsOn();
-  state_.history.RecordOf(
-      "jobs", now, job.was_on ? "prediction_enabled" : "prediction_disabled",
-      fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
-}
-
-void StartPredictor::HandleEnd(FlowSlot slot, TimePoint now) {
-  if (const auto forecast = ends_.Of(slot)) {
-    end_error_.ObserveSeconds(std::abs(SecondsOf(now - forecast->expected)));
-  }
-  ends_.End(slot);
-  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
-  Known& known = known_[slot.Index()];
-  --known.job->open_flows;
-  const auto member = known.job->templates.find(known.key);
-  if (member != known.job->templates.end()) member->second.is_open = false;
-  const auto taken = known.job->ordinals.find(known.pair);
-  if (taken != known.job->ordinals.end()) {
-    taken->second &= ~(std::uint64_t{1} << known.ordinal);
-    if (taken->second == 0) known.job->ordinals.erase(taken);
-  }
-  known = {};
-}
 
 void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now) {
   now_ = now;
@@ -340,7 +177,7 @@ StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
     const Flow& flow = state_.flows.At(slot);
     for (const Subflow& subflow : flow.subflows) {
       const auto path = state_.flow_paths.PathOf(subflow);
-      if (!path) continue;
+      if (!path || flow.is_parked) continue;
       remainder.ending.push_back(*subflow.id);
       remainder.fingerprint -= state_.flow_paths.FingerprintOf(flow, path->value());
     }
@@ -391,10 +228,9 @@ bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
       remainder = RemainderAt(std::max(*next.expected, now_));
       if (remainder.ending.empty()) continue;
     }
-    const auto present = std::find_if(
-        job.precomputed.begin(), job.precomputed.end(), [&](const PrecomputedStart& plan) {
-          return plan.set == next.set && plan.assumes_ends == assumes_ends;
-        });
+    const auto present = std::ranges::find_if(job.precomputed, [&](const PrecomputedStart& plan) {
+      return plan.set == next.set && plan.assumes_ends == assumes_ends;
+    });
     if (present != job.precomputed.end()) {
       const bool rests_on_it =
           present->version == state_.topology.version() &&
@@ -488,9 +324,9 @@ std::vector<StartPredictor::JobView> StartPredictor::Jobs() const {
       view.uncertainty = next.uncertainty;
       view.confidence = next.confidence;
       view.next_flows = learner.MembersOf(next.set).size();
-      view.is_planned = std::any_of(
-          job->precomputed.begin(), job->precomputed.end(),
-          [&](const PrecomputedStart& plan) { return plan.set == next.set && Holds(plan); });
+      view.is_planned = std::ranges::any_of(job->precomputed, [&](const PrecomputedStart& plan) {
+        return plan.set == next.set && Holds(plan);
+      });
     }
     views.push_back(std::move(view));
   }

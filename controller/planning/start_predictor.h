@@ -44,9 +44,13 @@ class StartPredictor {
   StartPredictor(State& state, PathLearner& learner, const ControllerOptions& options,
                  Metrics& metrics);
 
-  // Takes flows that were just opened and admitted, but not those that were found open after a
-  // restart.
-  void HandleStarts(std::span<const FlowSlot> slots, TimePoint now);
+  // Takes flows that were just opened and admitted, and those that were found open after a restart:
+  // from then on the predictor knows which member of its job each of them is.
+  void HandleOpened(std::span<const FlowSlot> slots);
+  // The flow has something to send, for the first time or again. Its agent may have noticed before.
+  void HandleBusy(FlowSlot slot, TimePoint at);
+  // It has sent everything.
+  void HandleIdle(FlowSlot slot, TimePoint at);
   // Flows that a job will start together, from NIC to NIC, as its scheduler or profiler declares.
   struct Schedule {
     std::string job;
@@ -60,7 +64,7 @@ class StartPredictor {
   // kInvalidArgument (an end is not a NIC of the fabric), kResourceExhausted (no room for the job).
   Result<std::size_t> Declare(const Schedule& schedule, TimePoint now);
   // Must be called before the flow is closed.
-  void HandleEnd(FlowSlot slot, TimePoint now);
+  void HandleClosed(FlowSlot slot, TimePoint now);
   // Takes new reports of these flows, whose next review is due (FlowTable::Taken).
   void HandleProgress(std::span<const FlowSlot> due, TimePoint now);
   // The number will name another job. The job must not have an open flow.
@@ -85,6 +89,18 @@ class StartPredictor {
   bool PlanNext(TimePoint now);
   // Updates what depends on time alone. To be called periodically.
   void Tick(TimePoint now);
+
+  // The phases of a job: the open flows that are busy at the same time, as far as their agents
+  // report edges. Only of jobs whose phases are learned and that are predictable. O(flows).
+  struct Phase {
+    std::vector<FlowSlot> flows;
+    Duration duration{};  // usual
+  };
+  struct JobPhases {
+    std::uint32_t job = 0;
+    std::vector<Phase> phases;
+  };
+  std::vector<JobPhases> Phases() const;  // in the order of jobs' first starts
 
   // Views.
   struct JobView {
@@ -152,13 +168,14 @@ class StartPredictor {
     std::uint32_t ordinal = 0;  // among open flows of the pair
     Key key;
     bool is_expected = false;  // predicted, and no miss was counted yet
+    bool is_busy = false;
   };
 
   Job* FindJob(std::uint32_t name) const;
   bool MakeRoom(std::size_t host);
   // Null if there is no room.
   Job* AddJob(std::uint32_t name);
-  void Learn(FlowSlot slot, TimePoint now);
+  void Identify(FlowSlot slot);
   void Refresh(Job& job);
   // Records an event if prediction has been switched on or off for the job.
   void RecordSwitch(Job& job, TimePoint now);

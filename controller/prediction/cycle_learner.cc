@@ -6,11 +6,10 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::size_t kTimesKept = 32;
 constexpr std::size_t kOffsetsKept = 8;
-constexpr std::size_t kMaxLag = 8;            // starts of a set per iteration
-constexpr std::size_t kGapsForMedian = 5;     // at lag 1; 3 at higher lags
-constexpr std::size_t kGapsForTrust = 8;      // latest gaps that count for the confidence
+constexpr std::uint64_t kStartsUntilRegular = 3;
+constexpr double kRegularConfidence = 0.5;
+constexpr double kLearnedShare = 0.9;         // of members that must be in regular sets
 constexpr std::uint8_t kMaxMissedStarts = 3;  // then a member has left
 constexpr int kGapsUntilGone = 3;             // a set that is late by more is not predicted
 constexpr int kUnknownGapInTogethers = 8;
@@ -27,51 +26,15 @@ constexpr double kOnAbove = 0.75;
 // lag at which gaps repeat and by the offset to the preceding set.
 // Invariant: a flow occurs at most once in a set (`place`), and sets_of_ lists the sets of each
 // flow. A flow that arrives again while it is pending closes pending_ first, so it occurs there
-// once. Cost: as in the header; LearnGap is O(kTimesKept x kMaxLag) per start, when a forecast is
+// once. Cost: as in the header; StartTimes::Learn adds a constant per start, when a forecast is
 // needed.
 
-// The middle value; of an even count the lower of the two.
-template <typename T>
-T Median(std::vector<T> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-Duration Distance(Duration a, Duration b) { return a > b ? a - b : b - a; }
-
-// The differences between each gap and the one `lag` earlier, oldest first.
-std::vector<Duration> DeviationsAt(std::span<const Duration> gaps, std::size_t lag) {
-  std::vector<Duration> deviations;
-  for (std::size_t i = lag; i < gaps.size(); ++i) {
-    deviations.push_back(Distance(gaps[i], gaps[i - lag]));
-  }
-  return deviations;
-}
-
-Duration GapAt(std::span<const Duration> gaps, std::size_t lag) {
-  std::vector<Duration> alike;
-  const std::size_t most = lag == 1 ? kGapsForMedian : 3;
-  for (std::size_t back = lag; back <= gaps.size() && alike.size() < most; back += lag) {
-    alike.push_back(gaps[gaps.size() - back]);
-  }
-  return Median(std::move(alike));
-}
-
-// After how many gaps the gaps repeat. A longer lag must halve the deviation, and must have been
-// seen to repeat.
-std::size_t LagOf(std::span<const Duration> gaps) {
-  std::size_t best = 1;
-  if (gaps.size() < 3) return best;
-  Duration least = Median(DeviationsAt(gaps, 1));
-  for (std::size_t lag = 2; lag <= kMaxLag && 2 * lag < gaps.size(); ++lag) {
-    const Duration deviation = Median(DeviationsAt(gaps, lag));
-    if (deviation < least / 2) {
-      least = deviation;
-      best = lag;
-    }
-  }
-  return best;
+// Identifies the members that take part in a start, in any order.
+std::uint64_t ShapeOf(CycleLearner::Key key) {
+  std::uint64_t mixed = key.value() + 0x9E37'79B9'7F4A'7C15;  // splitmix64
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58'476D'1CE4'E5B9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D0'49BB'1331'11EB;
+  return mixed ^ (mixed >> 31);
 }
 
 }  // namespace
@@ -80,10 +43,12 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   const bool had_sets = !sets_.empty();
   Tick(now);
   last_start_ = now_;
+  if (!activity_.HandleStart(key, now_)) return sets_of_.contains(key);
   if (pending_keys_.contains(key)) LearnPending();
   Set* set = ChooseSet(key);
   if (set != nullptr) {
     TakeMember(*set, key, bytes);
+    SplitOffVariant();
     ++hits_;
     return true;
   }
@@ -94,6 +59,12 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   pending_.emplace_back(key, bytes);
   pending_keys_.insert(key);
   return false;
+}
+
+void CycleLearner::HandleEnd(Key key, TimePoint now) {
+  Tick(now);
+  activity_.HandleEnd(key, now_);
+  if (!sets_of_.contains(key) && !pending_keys_.contains(key)) activity_.Forget(key);
 }
 
 void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_each,
@@ -120,6 +91,7 @@ void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_eac
 void CycleLearner::Tick(TimePoint now) {
   now_ = std::max(now_, now);
   if (!pending_.empty() && now_ - pending_last_ > options_.together) LearnPending();
+  activity_.Tick(now_);
 }
 
 CycleLearner::Set* CycleLearner::Find(SetId id) {
@@ -142,7 +114,7 @@ CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
     Set* set = Find(id);
     const bool has_started = set->members[set->place.at(key)].has_started;
     if (has_started || set->times.empty() || IsLate(*set)) continue;
-    if (starting == nullptr || set->times.back() > starting->times.back()) starting = set;
+    if (starting == nullptr || set->times.last() > starting->times.last()) starting = set;
   }
   if (starting != nullptr) return starting;
   Set* next = nullptr;
@@ -164,8 +136,8 @@ CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
 }
 
 bool CycleLearner::IsLate(const Set& set) const {
-  const Duration gap = set.gap.value_or(2 * kUnknownGapInTogethers * options_.together);
-  return now_ - set.times.back() > std::max(options_.together, gap / 2);
+  const Duration gap = set.times.gap().value_or(2 * kUnknownGapInTogethers * options_.together);
+  return now_ - set.times.last() > std::max(options_.together, gap / 2);
 }
 
 void CycleLearner::BeginStart(Set& set) {
@@ -175,22 +147,19 @@ void CycleLearner::BeginStart(Set& set) {
     if (set.before != last_set_) set.offsets.clear();
     set.before = last_set_;
     if (before != nullptr && !before->times.empty()) {
-      set.offsets.push_back(now_ - before->times.back());
+      set.offsets.push_back(now_ - before->times.last());
       if (set.offsets.size() > kOffsetsKept) set.offsets.pop_front();
     }
   }
   last_set_ = set.id;
   ++set.starts;
-  set.times.push_back(now_);
-  if (set.times.size() > kTimesKept) set.times.pop_front();
-  set.has_new_gap = true;
+  set.times.Add(now_);
+  activity_.BeginStart(set.id, now_);
   ++changes_;
 }
 
 void CycleLearner::LearnGaps() {
-  for (Set& set : sets_) {
-    if (std::exchange(set.has_new_gap, false)) LearnGap(set);
-  }
+  for (Set& set : sets_) set.times.Learn();
 }
 
 void CycleLearner::EndStart(Set& set) {
@@ -200,6 +169,7 @@ void CycleLearner::EndStart(Set& set) {
     Score(static_cast<double>(set.started) / static_cast<double>(set.members.size()),
           set.members.size());
   }
+  NoteShape(set);
   for (Member& member : set.members) {
     member.missed_starts =
         member.has_started ? 0 : static_cast<std::uint8_t>(member.missed_starts + 1);
@@ -207,6 +177,45 @@ void CycleLearner::EndStart(Set& set) {
   }
   set.started = 0;
   DropMembersThatLeft(set);
+}
+
+void CycleLearner::NoteShape(Set& set) {
+  if (set.times.empty()) return;
+  std::uint64_t shape = 0;
+  std::uint64_t absent = 0;  // the shape of those that did not start
+  for (const Member& member : set.members) {
+    (member.has_started ? shape : absent) += ShapeOf(member.key);
+  }
+  set.times.SetShapeOfLast(shape);
+  if (set.is_declared || set.started == set.members.size()) return;
+  // Two jobs of one name whose periods differ start in no order, but one without the other.
+  const bool are_apart = set.times.IsFrequent(shape) && set.times.IsFrequent(absent);
+  if (!are_apart && !set.times.HaveShapesInTurn()) return;
+  if (sets_.size() >= options_.max_sets) return;
+  if (member_count_ + set.started > options_.max_members) return;
+  variant_ = Variant{.of = set.id, .shape = shape, .members = {}};
+  for (const Member& member : set.members) {
+    if (member.has_started) variant_->members.emplace_back(member.key, member.bytes);
+  }
+}
+
+void CycleLearner::SplitOffVariant() {
+  if (!variant_) return;
+  const Variant variant = *std::exchange(variant_, std::nullopt);
+  Set* of = Find(variant.of);
+  if (of == nullptr) return;
+  Set set{.id = SetId(next_id_++), .split_from = variant.of};
+  set.times = of->times.TakeShape(variant.shape);
+  set.starts = set.times.size();
+  for (const auto& [key, bytes] : variant.members) AddMember(set, key, bytes);
+  sets_.push_back(std::move(set));
+  ++changes_;
+  of = Find(variant.of);
+  const bool is_covered = std::ranges::all_of(of->members, [&](const Member& member) {
+    return std::ranges::any_of(sets_of_.at(member.key),
+                               [&](SetId id) { return Find(id)->split_from == variant.of; });
+  });
+  if (is_covered) DropSet(variant.of);
 }
 
 void CycleLearner::DropMembersThatLeft(Set& set) {
@@ -235,6 +244,7 @@ void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
 
 void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
   Member& member = set.members[set.place.at(key)];
+  activity_.Join(set.id, key);
   member.has_started = true;
   member.missed_starts = 0;
   ++set.started;
@@ -246,9 +256,12 @@ void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
 void CycleLearner::LearnPending() {
   if (!sets_.empty()) Score(0, pending_.size());
   if (sets_.size() >= options_.max_sets) DropLeastRecentlySeen();
-  Set set{.id = SetId(next_id_++), .starts = 1, .times = {pending_first_}};
+  Set set{.id = SetId(next_id_++), .starts = 1};
+  set.times.Add(pending_first_);
+  activity_.BeginStart(set.id, pending_first_);
   for (const auto& [key, bytes] : pending_) {
     AddMember(set, key, bytes);
+    activity_.Join(set.id, key);
     set.members.back().has_started = true;
   }
   set.started = set.members.size();
@@ -267,12 +280,13 @@ void CycleLearner::DropSet(SetId id) {
     if (sets.empty()) sets_of_.erase(member.key);
   }
   member_count_ -= set->members.size();
+  activity_.Drop(id);
   std::erase_if(sets_, [&](const Set& other) { return other.id == id; });
 }
 
 void CycleLearner::DropLeastRecentlySeen() {
   const auto last_seen = [](const Set& set) {
-    return set.times.empty() ? TimePoint{} : set.times.back();
+    return set.times.empty() ? TimePoint{} : set.times.last();
   };
   const auto oldest = std::min_element(sets_.begin(), sets_.end(), [&](const Set& a, const Set& b) {
     return last_seen(a) < last_seen(b);
@@ -289,41 +303,25 @@ void CycleLearner::Score(double share_expected, std::size_t starts) {
   if (score_ > kOnAbove) is_on_ = true;
 }
 
-void CycleLearner::LearnGap(Set& set) {
-  std::vector<Duration> gaps;
-  for (std::size_t i = 1; i < set.times.size(); ++i) {
-    gaps.push_back(set.times[i] - set.times[i - 1]);
-  }
-  if (gaps.empty()) return;
-  set.lag = LagOf(gaps);
-  set.gap = GapAt(gaps, set.lag);
-  const std::vector<Duration> deviations = DeviationsAt(gaps, set.lag);
-  set.deviation = deviations.empty() ? *set.gap / 4 : Median(deviations);
-  std::size_t seen = 0;
-  std::size_t as_predicted = 0;
-  for (std::size_t i = gaps.size(); i-- > set.lag && seen < kGapsForTrust; ++seen) {
-    if (Distance(gaps[i], gaps[i - set.lag]) <= gaps[i] / 4) ++as_predicted;
-  }
-  set.confidence = seen > 0 ? static_cast<double>(as_predicted) / static_cast<double>(seen) : 0;
-}
-
 std::optional<CycleLearner::Forecast> CycleLearner::ForecastByGap(const Set& set) {
   if (set.times.empty()) return std::nullopt;
-  if (set.gap) return Forecast{set.times.back() + *set.gap, set.deviation};
+  if (const auto gap = set.times.gap()) {
+    return Forecast{set.times.last() + *gap, set.times.deviation()};
+  }
   if (set.declared_period == Duration{}) return std::nullopt;
-  return Forecast{set.times.back() + set.declared_period, set.declared_period / 8};
+  return Forecast{set.times.last() + set.declared_period, set.declared_period / 8};
 }
 
 std::optional<CycleLearner::Forecast> CycleLearner::ForecastByOffset(const Set& set) const {
   const Set* before = set.before ? Find(*set.before) : nullptr;
   if (before == nullptr || set.offsets.size() < 2) return std::nullopt;
-  if (before->times.empty() || before->times.back() <= set.times.back()) return std::nullopt;
+  if (before->times.empty() || before->times.last() <= set.times.last()) return std::nullopt;
   const std::vector<Duration> offsets(set.offsets.begin(), set.offsets.end());
-  const Duration offset = Median(offsets);
+  const Duration offset = MedianOf(offsets);
   std::vector<Duration> deviations;
   deviations.reserve(offsets.size());
   for (const Duration each : offsets) deviations.push_back(Distance(each, offset));
-  return Forecast{before->times.back() + offset, Median(std::move(deviations))};
+  return Forecast{before->times.last() + offset, MedianOf(std::move(deviations))};
 }
 
 std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) const {
@@ -339,11 +337,11 @@ std::vector<CycleLearner::Next> CycleLearner::Upcoming() {
   for (const Set& set : sets_) {
     Next next{.set = set.id};
     if (const auto forecast = ForecastOf(set)) {
-      const Duration gap = forecast->time - set.times.back();
+      const Duration gap = forecast->time - set.times.last();
       if (now_ - forecast->time > kGapsUntilGone * gap) continue;
       next.expected = forecast->time;
       next.uncertainty = 3 * forecast->deviation;
-      next.confidence = set.confidence;
+      next.confidence = set.times.confidence();
     }
     upcoming.push_back(next);
   }
@@ -376,8 +374,56 @@ std::optional<Duration> CycleLearner::Period() {
     if (largest == nullptr || set.members.size() > largest->members.size()) largest = &set;
   }
   if (largest == nullptr) return std::nullopt;
-  if (largest->lag == 1) return largest->gap;
-  return largest->times.back() - largest->times[largest->times.size() - 1 - largest->lag];
+  return largest->times.Period();
+}
+
+bool CycleLearner::IsRegular(const Set& set) const {
+  return set.starts >= kStartsUntilRegular && set.times.confidence() >= kRegularConfidence &&
+         set.times.Period() && activity_.LengthOf(set.id).seen > 0;
+}
+
+bool CycleLearner::ArePhasesLearned() {
+  if (!is_on_) return false;
+  LearnGaps();
+  std::size_t regular = 0;
+  std::size_t all = 0;
+  for (const Set& set : sets_) {
+    if (set.times.empty()) continue;
+    const auto gap = set.times.gap();
+    if (gap && now_ - set.times.last() > (1 + kGapsUntilGone) * *gap) continue;  // it is gone
+    all += set.members.size();
+    if (IsRegular(set)) regular += set.members.size();
+  }
+  return all > 0 && static_cast<double>(regular) >= kLearnedShare * static_cast<double>(all);
+}
+
+std::vector<CycleLearner::Phase> CycleLearner::Phases() {
+  std::vector<Phase> phases;
+  if (!ArePhasesLearned()) return phases;
+  for (const Set& set : sets_) {
+    if (!IsRegular(set) || now_ - set.times.last() > (1 + kGapsUntilGone) * *set.times.gap()) {
+      continue;
+    }
+    std::uint64_t bytes = 0;
+    std::vector<Key> members;
+    for (const Member& member : set.members) {
+      members.push_back(member.key);
+      bytes += member.bytes;
+    }
+    for (std::size_t turn = 0; turn < set.times.lag(); ++turn) {
+      PhaseLearner::Turn seen = activity_.TurnOf(set.id, set.times.lag(), turn);
+      seen.others.insert(seen.others.end(), members.begin(), members.end());
+      std::ranges::sort(seen.others);
+      seen.others.erase(std::unique(seen.others.begin(), seen.others.end()), seen.others.end());
+      phases.push_back({.members = std::move(seen.others),
+                        .starts = set.id,
+                        .period = set.times.Period(),
+                        .duration = seen.length.duration,
+                        .deviation = seen.length.deviation,
+                        .bytes = bytes});
+    }
+  }
+  return phases;
 }
 
 double CycleLearner::HitRate() const {

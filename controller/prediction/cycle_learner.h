@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
-#include "common/base/strong_id.h"
+#include "controller/prediction/phase_learner.h"
+#include "controller/prediction/start_times.h"
 
 namespace espalier::controller {
 
@@ -22,35 +23,45 @@ struct CycleOptions {
   Duration together = std::chrono::milliseconds(20);
   std::size_t max_members = 16'384;  // of all sets; further flows are not learned
   std::size_t max_sets = 64;         // beyond that, the set that started least recently is dropped
+  // A flow that is idle for less goes on with what it did, as between the steps of a ring.
+  Duration pause = std::chrono::milliseconds(5);
 };
 
-// Learns from the arrivals of one training job which flows it starts together and when, and
-// predicts the next starts (Routing for Large ML Models, section 3.4.2).
+// Learns from the activity of one training job which flows it starts together and when, and
+// predicts the next starts (Routing for Large ML Models, section 3.4.2). With the ends of flows, it
+// also learns the job's phases. A flow starts when its connection opens or becomes busy, and ends
+// when it closes or becomes idle.
 //
 // Flows that arrive together form a set, for example the rings of a collective or a pipeline stage.
 // Each set is predicted separately, so collectives that interleave in changing order are no harder
 // than one. A member that arrives late still belongs to the present start of its set, so a
-// straggler delays only itself. A member that misses three starts in a row leaves the set. The next
-// start is predicted from the last one plus a gap, or from the last start of the preceding set plus
-// an offset, whichever has varied less. Gaps may repeat with a lag, if a set starts several times
-// per iteration; the predicted gap is the median of the latest ones at that lag. Checkpoint pauses,
-// jitter and drift of the iteration time thus do little harm.
+// straggler delays only itself. A member that misses three starts in a row leaves the set. If a set
+// starts with some of its members and with others in turn, the flows are in several phases, or
+// belong to two jobs: each such group becomes a set of its own, and a flow may then be a member of
+// several sets. The next start is predicted from the last one plus a gap, or from the last start of
+// the preceding set plus an offset, whichever has varied less. Gaps may repeat with a lag, if a set
+// starts several times per iteration (StartTimes). Checkpoint pauses, jitter and drift of the
+// iteration time thus do little harm.
 //
 // Switches itself off (IsOn) while most arrivals are not predicted, and continues to learn.
 //
-// Complexity: HandleStart O(sets of the flow), and O(members) when a set starts or is learned;
-// memory O(max_members + max_sets). Deterministic: times are arguments, no clock is read; a time
+// Complexity: HandleStart O(sets of the flow), and O(flows of the job) when a set starts or is
+// learned; HandleEnd O(1); Phases O(its result x starts kept). Memory O(max_members + max_sets),
+// and the lists of PhaseLearner. Deterministic: times are arguments, no clock is read; a time
 // before the last one counts as the last one. Thread safety: one thread.
 class CycleLearner {
  public:
-  // Identifies a flow of the job; the same each time that it arrives.
-  using Key = StrongId<struct MemberKeyTag, std::uint64_t>;
-  using SetId = StrongId<struct FlowSetTag, std::uint32_t>;
+  using Key = MemberKey;
+  using SetId = FlowSetId;
 
-  explicit CycleLearner(CycleOptions options = {}) : options_(options) {}
+  explicit CycleLearner(CycleOptions options = {})
+      : options_(options), activity_({options.together, options.pause, 2 * options.max_members}) {}
 
   // Takes an arrival. True if it was predicted: the flow is a member of a learned or declared set.
+  // A flow that only continues after a pause counts as neither predicted nor missed.
   bool HandleStart(Key key, std::uint64_t bytes, TimePoint now);
+  // Takes an end. Ends that are never reported do little harm: see PhaseLearner.
+  void HandleEnd(Key key, TimePoint now);
   // Adds a set that the job declares, which starts every `period` (0: not known). Members of sets
   // declared before are left there.
   void Declare(std::span<const Key> members, std::uint64_t bytes_each, Duration period);
@@ -85,6 +96,22 @@ class CycleLearner {
   // The duration of the job's iterations: the time after which starts of the largest set repeat.
   std::optional<Duration> Period();
 
+  // Flows of the job that are busy together.
+  struct Phase {
+    std::vector<Key> members;  // of the set that starts, and others that are often busy then
+    SetId starts;
+    std::optional<Duration> period;  // of the phase
+    Duration duration{};             // until the set has ended; the median
+    Duration deviation{};            // half of the durations differ by at most this
+    std::uint64_t bytes = 0;         // of the set's members
+  };
+  // By set, and for sets that start several times per iteration, by turn. Empty until they are
+  // learned. Flows that are members of no regular set are in no phase.
+  std::vector<Phase> Phases();
+  // Whether nine of ten members belong to sets with at least three starts, most of which repeat as
+  // predicted, and with known durations.
+  bool ArePhasesLearned();
+
   bool IsOn() const { return is_on_; }
   // Predicted and not predicted arrivals, since the job has had a set.
   std::uint64_t hits() const { return hits_; }
@@ -99,20 +126,20 @@ class CycleLearner {
     SetId id;
     bool is_declared = false;
     Duration declared_period{};
+    std::optional<SetId> split_from;
     std::vector<Member> members;
     std::unordered_map<Key, std::uint32_t> place;  // index into members
     std::size_t started = 0;                       // members of the present start
     std::uint64_t starts = 0;
-    std::deque<TimePoint> times;   // of the latest starts
+    StartTimes times;
     std::optional<SetId> before;   // the set that started before it the last time
     std::deque<Duration> offsets;  // from starts of `before` to its own
-    // What was learned of the gaps between `times`. The latest gap is learned only when a forecast
-    // is needed, because flows wait while their start is handled.
-    bool has_new_gap = false;
-    std::size_t lag = 1;
-    std::optional<Duration> gap;  // the predicted next gap
-    Duration deviation{};
-    double confidence = 0;
+  };
+  // Members of a set that start without the others in turn.
+  struct Variant {
+    SetId of;
+    std::uint64_t shape = 0;
+    std::vector<std::pair<Key, std::uint64_t>> members;  // and their bytes
   };
   struct Forecast {
     TimePoint time;
@@ -133,15 +160,21 @@ class CycleLearner {
   void DropLeastRecentlySeen();
   void Score(double share_expected, std::size_t starts);
 
-  // Learns lag, gap, deviation and confidence from the times of its starts.
-  static void LearnGap(Set& set);
+  // Sets the shape of the start that is over, and notes the variant that it shows.
+  void NoteShape(Set& set);
+  // Makes the noted variant a set. The set that it is from goes if all its members are in variants.
+  void SplitOffVariant();
+
   void LearnGaps();
+  // Whether the set has started often enough, as predicted, and its duration is known.
+  bool IsRegular(const Set& set) const;
   static std::optional<Forecast> ForecastByGap(const Set& set);
   std::optional<Forecast> ForecastByOffset(const Set& set) const;
   std::optional<Forecast> ForecastOf(const Set& set) const;
   bool IsLate(const Set& set) const;
 
   CycleOptions options_;
+  PhaseLearner activity_;
   std::vector<Set> sets_;
   std::unordered_map<Key, std::vector<SetId>> sets_of_;
   std::size_t member_count_ = 0;
@@ -154,6 +187,7 @@ class CycleLearner {
   std::unordered_set<Key> pending_keys_;
   TimePoint pending_first_{};
   TimePoint pending_last_{};
+  std::optional<Variant> variant_;
   double score_ = 1;
   bool is_on_ = true;
   std::uint64_t hits_ = 0;

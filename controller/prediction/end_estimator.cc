@@ -10,6 +10,8 @@ constexpr double kNewWeight = 0.5;      // of the newest rate in the moving aver
 constexpr double kSpreadWeight = 0.25;  // of the newest deviation in the moving average
 constexpr double kIntervals = 2;        // width of the forecast's interval, in mean deviations
 constexpr double kSlowest = 0.05;       // lowest rate for the latest end, relative to the expected
+constexpr double kDrains = 0.6;         // above it, the flow sends what is posted and no more
+constexpr int kShortestRest = 20;       // of the usual duration, when that is over
 constexpr double kYearSeconds = 365.0 * 86'400;
 
 TimePoint After(TimePoint from, double seconds) {
@@ -48,12 +50,54 @@ void EndEstimator::LearnRate(Entry& entry, double seen_bps) {
   }
 }
 
+void EndEstimator::LearnOccupancy(Entry& entry, double seconds, double seen_bps,
+                                  std::uint64_t outstanding_bytes) {
+  if (entry.has_report && seconds > 0) {
+    const double bits =
+        8 * (static_cast<double>(entry.outstanding_bytes) - static_cast<double>(outstanding_bytes));
+    const double rate = seen_bps > 0 ? seen_bps : RateOf(entry);
+    const double fall = rate > 0 ? std::clamp(bits / (rate * seconds), -1.0, 1.0) : 0;
+    entry.drain += kNewWeight * (fall - entry.drain);
+  }
+  entry.outstanding_bytes = outstanding_bytes;
+}
+
+std::optional<EndEstimator::Rest> EndEstimator::RestOf(const Entry& entry) {
+  const double rate = RateOf(entry);
+  if (entry.has_report && entry.remaining_bytes > 0) {
+    if (rate <= 0) return std::nullopt;
+    return Rest{static_cast<double>(entry.remaining_bytes) * 8 / rate};
+  }
+  const double queued =
+      rate > 0 ? static_cast<double>(entry.outstanding_bytes) * 8 / rate : 0;  // seconds
+  const bool is_unknown = entry.usual_duration == Duration{};
+  if (queued > 0 && (is_unknown || entry.drain > kDrains)) return Rest{queued};
+  if (is_unknown) return std::nullopt;
+  const double left = static_cast<double>(entry.usual_bytes) - entry.sent_bytes;
+  if (entry.has_report && rate > 0 && left > 0) return Rest{std::max(queued, left * 8 / rate)};
+  const double usual = SecondsOf(entry.begun + entry.usual_duration - entry.reported);
+  const double shortest = SecondsOf(entry.usual_duration) / kShortestRest;
+  const double deviation = std::max(SecondsOf(entry.usual_deviation), shortest);
+  return Rest{std::max({queued, usual, usual > 0 ? 0 : shortest}), deviation};
+}
+
+void EndEstimator::SetUsualDuration(FlowSlot flow, Duration duration, Duration deviation,
+                                    std::uint64_t bytes) {
+  if (flow.Index() >= flows_.size() || !At(flow).is_live || duration <= Duration{}) return;
+  Entry& entry = At(flow);
+  entry.usual_duration = duration;
+  entry.usual_deviation = std::max(Duration{}, deviation);
+  entry.usual_bytes = bytes;
+  Update(flow);
+}
+
 void EndEstimator::Begin(FlowSlot flow, TimePoint now, double planned_bps) {
   if (flow.Index() >= flows_.size()) flows_.resize(flow.Index() + 1);
   RemoveFromHeap(flow);
   At(flow) = {};
   At(flow).is_live = true;
   At(flow).reported = now;
+  At(flow).begun = now;
   At(flow).planned_bps = std::max(0.0, planned_bps);
 }
 
@@ -65,18 +109,18 @@ void EndEstimator::SetPlannedRate(FlowSlot flow, double planned_bps) {
 }
 
 void EndEstimator::TakeReport(FlowSlot flow, TimePoint now, std::uint64_t remaining_bytes,
-                              std::uint64_t achieved_bps) {
+                              std::uint64_t achieved_bps, std::uint64_t outstanding_bytes) {
   if (flow.Index() >= flows_.size() || !At(flow).is_live) return;
   Entry& entry = At(flow);
   if (now < entry.reported) return;
   const double seconds = SecondsOf(now - entry.reported);
   const bool has_moved = entry.has_report && remaining_bytes < entry.remaining_bytes && seconds > 0;
-  if (has_moved) {
-    const auto bytes = static_cast<double>(entry.remaining_bytes - remaining_bytes);
-    LearnRate(entry, bytes * 8 / seconds);
-  } else if (achieved_bps > 0) {
-    LearnRate(entry, static_cast<double>(achieved_bps));
-  }
+  const double seen_bps =
+      has_moved ? static_cast<double>(entry.remaining_bytes - remaining_bytes) * 8 / seconds
+                : static_cast<double>(achieved_bps);
+  if (seen_bps > 0) LearnRate(entry, seen_bps);
+  LearnOccupancy(entry, seconds, seen_bps, outstanding_bytes);
+  entry.sent_bytes += seen_bps / 8 * seconds;
   entry.has_report = true;
   entry.reported = now;
   entry.remaining_bytes = remaining_bytes;
@@ -93,7 +137,15 @@ std::optional<EndEstimator::Forecast> EndEstimator::Of(FlowSlot flow) const {
   if (flow.Index() >= flows_.size() || At(flow).place < 0) return std::nullopt;
   const Entry& entry = At(flow);
   const double rate = RateOf(entry);
-  const double seconds = static_cast<double>(entry.remaining_bytes) * 8 / rate;
+  const Rest rest = RestOf(entry).value_or(Rest{});
+  const double seconds = rest.seconds;
+  if (rest.deviation_seconds >= 0) {
+    const double spread = kIntervals * rest.deviation_seconds;
+    return Forecast{.expected = entry.expected,
+                    .earliest = After(entry.reported, std::max(0.0, seconds - spread)),
+                    .latest = After(entry.reported, seconds + spread),
+                    .rate_bps = rate};
+  }
   const double spread = kIntervals * entry.spread;
   return Forecast{.expected = entry.expected,
                   .earliest = After(entry.reported, seconds / (1 + spread)),
@@ -131,13 +183,9 @@ std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {
 
 void EndEstimator::Update(FlowSlot flow) {
   Entry& entry = At(flow);
-  const double rate = RateOf(entry);
-  const double seconds =
-      rate > 0 ? static_cast<double>(entry.remaining_bytes) * 8 / rate : kYearSeconds;
-  if (!entry.has_report || entry.remaining_bytes == 0 || seconds >= kYearSeconds) {
-    return RemoveFromHeap(flow);
-  }
-  entry.expected = After(entry.reported, seconds);
+  const auto rest = RestOf(entry);
+  if (!rest || rest->seconds >= kYearSeconds) return RemoveFromHeap(flow);
+  entry.expected = After(entry.reported, rest->seconds);
   if (entry.place >= 0 && entry.key <= entry.expected) return;  // the key may be early
   entry.key = entry.expected;
   if (entry.place < 0) {

@@ -9,9 +9,16 @@
 
 namespace espalier::controller {
 
-// Forecasts when flows end (Routing for Large ML Models, section 3.4.2): the remaining bytes by the
-// host's last report, divided by the rate that the present assignment gives the flow, corrected by
-// its observed rate. A host with wrong reports affects only the forecasts of its own flows.
+// Forecasts when flows end (Routing for Large ML Models, section 3.4.2). What remains, divided by
+// the rate that the present assignment gives the flow, corrected by its observed rate. What remains
+// is, in this order:
+// 1. the remaining bytes by the host's last report;
+// 2. the occupancy of its send queue, if that falls as fast as the flow sends: nothing more is
+//    posted. Elsewhere the occupancy only bounds the end from below, as programs post in portions;
+// 3. what the flow usually sends in this phase, less what it has sent. If it has sent that, or the
+//    rate is not known, it ends after the phase's usual duration, or soon if that is over.
+// Without any of these there is no forecast, or the occupancy alone. A host with wrong reports
+// affects only the forecasts of its own flows.
 //
 // Complexity: Begin and End O(log flows); TakeReport and SetPlannedRate O(1), or O(log flows) if
 // the expected end moves closer. Deterministic: times are arguments, no clock is read. Thread
@@ -21,10 +28,15 @@ class EndEstimator {
   // `planned_bps`: the rate by water-filling; 0: not known. Ends the flow that was in the slot.
   void Begin(FlowSlot flow, TimePoint now, double planned_bps);
   void SetPlannedRate(FlowSlot flow, double planned_bps);
+  // What the flow took in earlier phases like the one that has just begun. `bytes`: 0 if not known.
+  // Begin forgets it. Ignored for flows that have not begun, and if the duration is not positive.
+  void SetUsualDuration(FlowSlot flow, Duration duration, Duration deviation,
+                        std::uint64_t bytes = 0);
   // Ignores reports for flows that have not begun, and reports older than the last one.
-  // `achieved_bps`: as measured by its host; used if two reports do not show a rate.
+  // `remaining_bytes`: 0 if nothing remains or it is not known. `achieved_bps`: as measured by its
+  // host; used if two reports do not show a rate. `outstanding_bytes`: posted and not sent.
   void TakeReport(FlowSlot flow, TimePoint now, std::uint64_t remaining_bytes,
-                  std::uint64_t achieved_bps);
+                  std::uint64_t achieved_bps, std::uint64_t outstanding_bytes = 0);
   void End(FlowSlot flow);
 
   struct Forecast {
@@ -51,6 +63,13 @@ class EndEstimator {
     bool has_report = false;
     TimePoint reported;
     std::uint64_t remaining_bytes = 0;
+    std::uint64_t outstanding_bytes = 0;
+    double drain = 0;  // moving average of how fast the occupancy falls, relative to the rate
+    double sent_bytes = 0;
+    TimePoint begun;
+    Duration usual_duration{};  // 0: not known
+    Duration usual_deviation{};
+    std::uint64_t usual_bytes = 0;
     double planned_bps = 0;
     double correction = 1;    // factor for the planned rate
     double measured_bps = 0;  // used if no rate is planned
@@ -64,6 +83,14 @@ class EndEstimator {
   const Entry& At(FlowSlot flow) const { return flows_[flow.Index()]; }
   static double RateOf(const Entry& entry);
   static void LearnRate(Entry& entry, double seen_bps);
+  static void LearnOccupancy(Entry& entry, double seconds, double seen_bps,
+                             std::uint64_t outstanding_bytes);
+  // How long it still takes, from the last report on.
+  struct Rest {
+    double seconds = 0;
+    double deviation_seconds = -1;  // negative: by how the rate varies
+  };
+  static std::optional<Rest> RestOf(const Entry& entry);
   bool IsBefore(FlowSlot a, FlowSlot b) const;
   void Update(FlowSlot flow);
   void MoveToExpected(FlowSlot flow);

@@ -33,9 +33,60 @@ struct Ratio {
 // (3) ChooseFairest keeps that load. For one job after the other, the heaviest weight and then the
 // fewest flows first, it raises the counted shares of the job's subflows, so that chains move other
 // flows off its links (Shield). It also tries Greedy in two orders, and keeps the best score.
+// Base loads and fixed paths count in base_ and in the base loads of the occupancy. Until Finish,
+// max_load and lower_bound are those of the links that carry subflows that can move: a link that is
+// full in any case must not stop the improvement of the others.
 // Invariant: result_.max_load never grows after stage 1 or Greedy; a failed Shield is undone.
 // Cost: each stage is bounded by step_budget; Greedy is O(candidate hops), a score O(subflows x
 // hops x passes) of water-filling.
+
+void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions& options) {
+  result_.Clear(commodities);
+  fixed_ = options.fixed_paths;
+  base_.assign(view_.capacities().size(), 0);
+  for (std::size_t link = 0; link < options.base_loads.size(); ++link) {
+    if (view_.IsSwitchLink(static_cast<std::uint32_t>(link)) && view_.capacities()[link] > 0)
+      base_[link] = options.base_loads[link];
+  }
+  for (std::size_t i = 0; !fixed_.empty() && i < commodities.size(); ++i) {
+    const Commodity& commodity = commodities[i];
+    for (std::uint32_t entry = result_.first[i]; entry < result_.first[i + 1]; ++entry) {
+      if (!IsFixed(entry)) continue;
+      result_.paths[entry] = fixed_[entry];
+      hops_.clear();
+      view_.AppendHops(commodity.source, commodity.destination, fixed_[entry], hops_);
+      for (const std::uint32_t link : hops_) {
+        if (view_.capacities()[link] > 0) base_[link] += kLoadUnit / commodity.subflows;
+      }
+    }
+  }
+  has_base_ = std::any_of(base_.begin(), base_.end(), [](auto load) { return load > 0; });
+}
+
+void Assigner::Finish() {
+  if (!has_base_) return;
+  const Load base = ComputeMaxLoad(view_, base_);
+  result_.max_load = std::max(result_.max_load, base);
+  result_.lower_bound = std::max(result_.lower_bound, base);
+}
+
+Load Assigner::MaxLoad(std::span<const std::int64_t> loads) {
+  if (!has_base_) return ComputeMaxLoad(view_, loads);
+  assigned_loads_.assign(loads.begin(), loads.end());
+  for (std::size_t link = 0; link < loads.size(); ++link) {
+    if (loads[link] == base_[link]) assigned_loads_[link] = 0;
+  }
+  return ComputeMaxLoad(view_, assigned_loads_);
+}
+
+Load Assigner::LowerBound(std::span<const Commodity> commodities) {
+  if (!has_base_) return ComputeLowerBound(view_, commodities);
+  movable_.clear();
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    if (!IsFixed(result_.first[i])) movable_.push_back(commodities[i]);
+  }
+  return ComputeLowerBound(view_, movable_, base_);
+}
 
 std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
   const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
@@ -73,12 +124,12 @@ std::int32_t Assigner::ChooseLeastLoadedSpine(const Clos& clos, const Commodity&
 
 void Assigner::AssignGreedily(std::span<const Commodity> commodities,
                               std::span<const std::uint32_t> order) {
-  loads_.assign(view_.capacities().size(), 0);
+  loads_ = base_;
   const Clos* const clos = view_.clos() ? &*view_.clos() : nullptr;
   for (std::size_t place = 0; place < commodities.size(); ++place) {
     const std::size_t i = order.empty() ? place : order[place];
     const Commodity& commodity = commodities[i];
-    if (commodity.source == commodity.destination) continue;
+    if (commodity.source == commodity.destination || IsFixed(result_.first[i])) continue;
     for (std::uint32_t subflow = 0; subflow < commodity.subflows; ++subflow) {
       std::int32_t best =
           clos != nullptr ? ChooseLeastLoadedSpine(*clos, commodity) : ChooseLeastLoaded(commodity);
@@ -93,23 +144,25 @@ void Assigner::AssignGreedily(std::span<const Commodity> commodities,
       result_.paths[result_.first[i] + subflow] = best;
     }
   }
-  result_.max_load = ComputeMaxLoad(view_, loads_);
+  result_.max_load = MaxLoad(loads_);
 }
 
-const Assignment& Assigner::Greedy(std::span<const Commodity> commodities) {
-  result_.Clear(commodities);
+const Assignment& Assigner::Greedy(std::span<const Commodity> commodities,
+                                   const AssignOptions& options) {
+  Begin(commodities, options);
   AssignGreedily(commodities, {});
-  result_.lower_bound = ComputeLowerBound(view_, commodities);
+  result_.lower_bound = LowerBound(commodities);
+  Finish();
   return result_;
 }
 
 const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
                                     const AssignOptions& options) {
   std::int64_t steps = options.step_budget;
-  result_.Clear(commodities);
-  if (!equitable_.Assign(commodities, result_)) {
+  Begin(commodities, options);
+  if (has_base_ || !equitable_.Assign(commodities, result_)) {
     AssignGreedily(commodities, {});
-    result_.lower_bound = ComputeLowerBound(view_, commodities);
+    result_.lower_bound = LowerBound(commodities);
     if (result_.max_load > result_.lower_bound && steps > 0) {
       Occupy(commodities);
       Improve(steps);
@@ -120,17 +173,24 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   // scores would improve nothing.
   const auto looks = 2 * static_cast<std::int64_t>(commodities.size());
   if (result_.max_load > Load{1, 1} && steps > looks) ChooseFairest(commodities, options, steps);
+  Finish();
   return result_;
 }
 
 void Assigner::Occupy(std::span<const Commodity> commodities) {
   occupancy_.Clear();
+  if (has_base_) occupancy_.SetBaseLoads(base_);
   subflows_.clear();
   shares_.clear();
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
     for (const std::int32_t path : result_.PathsOf(i)) {
       const std::int64_t share = kLoadUnit / commodity.subflows;
+      if (IsFixed(subflows_.size())) {
+        subflows_.push_back(kNoSubflow);
+        shares_.push_back(share);
+        continue;
+      }
       subflows_.push_back(occupancy_.Add(commodity.source, commodity.destination, share, false));
       shares_.push_back(share);
       occupancy_.Place(subflows_.back(), path);
@@ -140,7 +200,7 @@ void Assigner::Occupy(std::span<const Commodity> commodities) {
 
 void Assigner::TakePathsFromOccupancy() {
   for (std::size_t entry = 0; entry < subflows_.size(); ++entry) {
-    result_.paths[entry] = occupancy_.PathOf(subflows_[entry]);
+    if (subflows_[entry] != kNoSubflow) result_.paths[entry] = occupancy_.PathOf(subflows_[entry]);
   }
 }
 
@@ -156,9 +216,11 @@ bool Assigner::RelieveLinksAboveLimit(std::int64_t& steps) {
 
 void Assigner::Improve(std::int64_t& steps) {
   while (result_.max_load > result_.lower_bound) {
+    // Fractional base loads make for many rounds, each of which reads all links.
+    if (has_base_) steps -= static_cast<std::int64_t>(occupancy_.link_count() / 16);
     occupancy_.SetLimit(result_.max_load, Occupancy::Bound::kBelow);
     if (!RelieveLinksAboveLimit(steps)) return;
-    result_.max_load = ComputeMaxLoad(view_, occupancy_.Loads());
+    result_.max_load = MaxLoad(occupancy_.Loads());
   }
 }
 
@@ -168,10 +230,13 @@ bool Assigner::Shield(std::span<const std::uint32_t> group, std::span<const Comm
   // count carries at most `level` whole flows of the group, or fewer and some others.
   const std::vector<std::int64_t> shares = shares_;
   std::vector<std::int32_t> before;
-  for (const SubflowId subflow : subflows_) before.push_back(occupancy_.PathOf(subflow));
+  for (const SubflowId subflow : subflows_) {
+    before.push_back(subflow == kNoSubflow ? kNoPath : occupancy_.PathOf(subflow));
+  }
   const Load most = result_.max_load;
   for (const std::uint32_t i : group) {
     for (std::uint32_t entry = result_.first[i]; entry < result_.first[i + 1]; ++entry) {
+      if (subflows_[entry] == kNoSubflow) continue;
       const Wide share = Wide{kLoadUnit / commodities[i].subflows} * most.numerator /
                          (Wide{most.denominator} * level);
       shares_[entry] = std::max(shares_[entry], static_cast<std::int64_t>(share));
@@ -180,6 +245,7 @@ bool Assigner::Shield(std::span<const std::uint32_t> group, std::span<const Comm
   }
   if (RelieveLinksAboveLimit(steps)) return true;
   for (std::size_t entry = 0; entry < subflows_.size(); ++entry) {
+    if (subflows_[entry] == kNoSubflow) continue;
     occupancy_.SetShare(subflows_[entry], shares[entry]);
     occupancy_.Place(subflows_[entry], before[entry]);
   }
@@ -191,8 +257,8 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
                              std::int64_t& steps) {
   const auto score = [&] {
     steps -= static_cast<std::int64_t>(commodities.size());
-    return ComputeScore(commodities, rates_.Predict(commodities, result_), options.job_weights,
-                        options.fair_phases);
+    return ComputeScore(commodities, rates_.Predict(commodities, result_, options.base_loads),
+                        options.job_weights, options.fair_phases);
   };
   const Load most = result_.max_load;
   const Load bound = result_.lower_bound;
@@ -206,7 +272,11 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   };
 
   const auto try_greedy = [&](std::span<const std::uint32_t> order) {
-    std::fill(result_.paths.begin(), result_.paths.end(), kNoPath);
+    if (fixed_.empty()) {
+      std::fill(result_.paths.begin(), result_.paths.end(), kNoPath);
+    } else {
+      result_.paths.assign(fixed_.begin(), fixed_.end());
+    }
     AssignGreedily(commodities, order);
     return std::exchange(result_.max_load, most) == most;
   };

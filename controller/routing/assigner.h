@@ -20,6 +20,12 @@ struct AssignOptions {
   // How long Optimal may improve its result, in steps of about 100 ns: by local search if no
   // theorem gives the optimum, and among assignments of equal maximum load. 0: no improvement.
   std::int64_t step_budget = 200'000;
+  // Load that no commodity causes, such as background traffic and reservations, by directed link in
+  // 1 / kLoadUnit of a flow (>= 0); empty: none.
+  std::span<const std::int64_t> base_loads;
+  // The paths of commodities that cannot move, which the others are assigned around: by subflow, as
+  // Assignment::paths; kNoPath for all subflows of the others; empty: all can move.
+  std::span<const std::int32_t> fixed_paths;
 };
 
 // Assigns paths to all commodities at once. An Assigner is a workspace: repeated assignments of
@@ -40,19 +46,31 @@ class Assigner {
   // link, relative to its capacity, carries least so far; the lowest index (spine) among equals.
   // Guarantee: on a full 2-tier Clos with equal links at most twice the optimum (Theorem 2).
   // Complexity: O(total candidate hops).
-  const Assignment& Greedy(std::span<const Commodity> commodities);
+  // Of the options, it heeds base loads and fixed paths.
+  const Assignment& Greedy(std::span<const Commodity> commodities,
+                           const AssignOptions& options = {});
 
   // Minimises the maximum load. The result is exact on a 2-tier Clos whose leaves share one set of
-  // usable spines, whose links have equal rates, and if all commodities have equally many subflows
-  // (EquitablePaths). Otherwise it is the best assignment found within the budget, never worse than
-  // Greedy; lower_bound shows the gap. Among assignments of equal maximum load, the result has the
-  // lexicographically greatest vector of jobs' slowest rates that the budget allows to find. If
-  // Greedy in the order of the paper's authors (PaperOrder) reaches the same load, and nothing
-  // found makes jobs or their phases faster, its assignment is returned.
+  // usable spines, whose links have equal rates, if all commodities have equally many subflows
+  // (EquitablePaths), and there are neither base loads nor fixed paths. Otherwise it is the best
+  // assignment found within the budget, never worse than Greedy; lower_bound shows the gap. Among
+  // assignments of equal maximum load, the result has the lexicographically greatest vector of
+  // jobs' slowest rates that the budget allows to find. If Greedy in the order of the paper's
+  // authors (PaperOrder) reaches the same load, and nothing found makes jobs or their phases
+  // faster, its assignment is returned. If base loads and fixed paths alone make a link the most
+  // loaded one, the maximum over the other links is minimised.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
  private:
+  // Takes the options into base_ and fixes paths in result_.
+  void Begin(std::span<const Commodity> commodities, const AssignOptions& options);
+  // Includes in the result what base loads and fixed paths alone put on links.
+  void Finish();
+  bool IsFixed(std::size_t entry) const { return !fixed_.empty() && fixed_[entry] != kNoPath; }
+  // Of links that carry a subflow that can move.
+  Load MaxLoad(std::span<const std::int64_t> loads);
+  Load LowerBound(std::span<const Commodity> commodities);
   // In the order of these indices; empty: in the given order.
   void AssignGreedily(std::span<const Commodity> commodities, std::span<const std::uint32_t> order);
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);
@@ -76,11 +94,16 @@ class Assigner {
   FabricView& view_;
   Assignment result_;
   std::vector<std::int64_t> loads_;
+  std::span<const std::int32_t> fixed_;       // AssignOptions::fixed_paths
+  std::vector<std::int64_t> base_;            // base loads and those of fixed paths, by link
+  bool has_base_ = false;                     // any of these is not 0
+  std::vector<std::int64_t> assigned_loads_;  // scratch
+  std::vector<Commodity> movable_;            // scratch
   std::vector<std::uint32_t> hops_;
   EquitablePaths equitable_;
   Occupancy occupancy_;
   RatePredictor rates_;
-  std::vector<SubflowId> subflows_;
+  std::vector<SubflowId> subflows_;   // kNoSubflow: its path is fixed
   std::vector<std::int64_t> shares_;  // by subflow, as the occupancy counts them
 };
 

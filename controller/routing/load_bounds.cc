@@ -4,10 +4,10 @@
 #include <numeric>
 #include <vector>
 
+#include "controller/routing/cut_room.h"
+
 namespace espalier::controller {
 namespace {
-
-__extension__ using Wide = __int128;
 
 // Traffic that must cross the fabric over one of these links.
 struct Cut {
@@ -17,8 +17,12 @@ struct Cut {
 
 class CutCollector {
  public:
-  CutCollector(const FabricView& view, std::span<const Commodity> commodities)
-      : view_(view), sent_(view.leaf_count()), received_(view.leaf_count()) {
+  CutCollector(const FabricView& view, std::span<const Commodity> commodities,
+               std::span<const std::int64_t> base_loads)
+      : view_(view),
+        base_loads_(base_loads),
+        sent_(view.leaf_count()),
+        received_(view.leaf_count()) {
     by_pair_.reserve(commodities.size());
     for (const Commodity& commodity : commodities) {
       if (commodity.source == commodity.destination) continue;
@@ -103,12 +107,19 @@ class CutCollector {
     if (cut.units == 0) return {};
     std::sort(cut.links.begin(), cut.links.end());
     cut.links.erase(std::unique(cut.links.begin(), cut.links.end()), cut.links.end());
-    std::vector<std::int64_t> capacities;
-    for (const std::uint32_t link : cut.links) capacities.push_back(view_.capacities()[link]);
-    return ComputeCutBound(view_, cut.units, portion_, capacities);
+    capacities_.clear();
+    base_of_cut_.clear();
+    for (const std::uint32_t link : cut.links) {
+      capacities_.push_back(view_.capacities()[link]);
+      if (!base_loads_.empty()) base_of_cut_.push_back(base_loads_[link]);
+    }
+    return ComputeCutBound(view_, cut.units, portion_, capacities_, base_of_cut_);
   }
 
   const FabricView& view_;
+  std::span<const std::int64_t> base_loads_;
+  std::vector<std::int64_t> capacities_;  // of the links of one cut
+  std::vector<std::int64_t> base_of_cut_;
   std::vector<Pair> by_pair_;
   std::int64_t portion_ = 0;
   std::vector<Cut> sent_;
@@ -117,37 +128,15 @@ class CutCollector {
 
 }  // namespace
 
-// Problem: at load t, link j holds floor(t * c_j / unit / portion) portions. Find the smallest t at
-// which these add up to all portions.
-// Idea: at the smallest t some link is exactly full, or t could be smaller. So t is k portions on a
-// link of some capacity c. For each distinct c, a binary search finds the smallest k that gives
-// room for all; the smallest load over all c is the answer.
-// Invariant: `low` portions on such a link do not give enough room, `high` portions do.
-// Cost: O(distinct capacities x links x log portions), in exact 128-bit arithmetic.
 Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t portion,
-                     std::span<const std::int64_t> capacities) {
-  const std::int64_t portions = (units + portion - 1) / portion;
-  std::vector<std::int64_t> distinct(capacities.begin(), capacities.end());
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  Load best;
-  for (const std::int64_t full : distinct) {
-    std::int64_t low = 0;
-    std::int64_t high = portions;
-    while (low + 1 < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      Wide room = 0;
-      for (const std::int64_t capacity : capacities) room += Wide{middle} * capacity / full;
-      (room >= portions ? high : low) = middle;
-    }
-    const Load load = MakeLoad(view, high * portion, full);
-    if (best == Load{} || load < best) best = load;
-  }
-  return best;
+                     std::span<const std::int64_t> capacities,
+                     std::span<const std::int64_t> base_loads) {
+  return CutRoom(capacities, base_loads, portion).LoadFor(view, (units + portion - 1) / portion);
 }
 
-Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities) {
-  return CutCollector(view, commodities).Bound();
+Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities,
+                       std::span<const std::int64_t> base_loads) {
+  return CutCollector(view, commodities, base_loads).Bound();
 }
 
 }  // namespace espalier::controller

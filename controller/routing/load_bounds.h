@@ -11,13 +11,19 @@ namespace espalier::controller {
 // links), and a pair of leaves (their traffic over the first, or last, links of their usable
 // paths). Shares are indivisible, so each cut's bound is rounded up to the next sum of shares: 33
 // whole flows over 32 links put 2 on one. Commodities without a usable path do not count.
-// Complexity: O(commodities + leaves x spines) in a Clos, O(candidate hops) elsewhere.
-Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities);
+// `base_loads` is load that no commodity causes, by directed link in 1 / kLoadUnit of a flow
+// (empty: none). The bound is then on the links that carry a commodity; links that only their base
+// load fills may carry more. Complexity: O(commodities + leaves x spines) in a Clos, O(candidate
+// hops) elsewhere; with base loads, times the logarithm of their greatest difference.
+Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities,
+                       std::span<const std::int64_t> base_loads = {});
 
 // Returns the smallest load t at which links of these capacities (> 0) can carry `units` in
 // portions of `portion` (both in 1 / kLoadUnit of a flow), if a link of capacity c takes at most t
-// * c / view.unit_bps() flows.
+// * c / view.unit_bps() flows, including its base load (`base_loads` by link; empty: none). Links
+// that take no portion may have a greater base load.
 Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t portion,
-                     std::span<const std::int64_t> capacities);
+                     std::span<const std::int64_t> capacities,
+                     std::span<const std::int64_t> base_loads = {});
 
 }  // namespace espalier::controller

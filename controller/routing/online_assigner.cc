@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/routing/cut_room.h"
 
 namespace espalier::controller {
 namespace {
@@ -25,6 +26,7 @@ __extension__ using Wide = __int128;
 // Cost: O(1) to count a subflow, as the limits of a side change only when its load leaves [least,
 // most], or when the smallest or greatest share changes. Occupancy's search for a path comes on
 // top.
+// With base loads, SetLevel finds the even share and its bounds by a binary search (CutRoom).
 // Source: de Werra 1971 for the even share; Kempe chains as in edge colouring.
 
 OnlineAssigner::OnlineAssigner(FabricView& view, Occupancy::BytesInFlight bytes_in_flight)
@@ -108,6 +110,7 @@ void OnlineAssigner::CountCapacity(std::size_t index) {
   side.usable_links = 0;
   side.capacity_bps = 0;
   side.equal_rates = true;
+  side.has_base = false;
   std::int64_t rate = 0;
   for (const std::uint32_t link : side.links) {
     const std::int64_t capacity = view_.capacities()[link];
@@ -116,6 +119,7 @@ void OnlineAssigner::CountCapacity(std::size_t index) {
     ++side.usable_links;
     side.capacity_bps += capacity;
     side.equal_rates = side.equal_rates && capacity == rate;
+    side.has_base = side.has_base || occupancy_.BaseOf(link) > 0;
   }
   SetLimits(index);
 }
@@ -123,6 +127,8 @@ void OnlineAssigner::CountCapacity(std::size_t index) {
 std::int64_t OnlineAssigner::LimitOf(std::size_t index, std::int64_t capacity_bps) const {
   if (capacity_bps == 0 || greatest_share_ == 0) return 0;
   const Side& side = sides_[index];
+  if (side.has_base)
+    return static_cast<std::int64_t>(Wide{side.limit} * capacity_bps / side.fastest_bps);
   const std::int64_t units = side_loads_[index].units;
   std::int64_t shares = 0;
   if (side.equal_rates) {
@@ -140,6 +146,7 @@ void OnlineAssigner::SetLimits(std::size_t index) {
   SideLoad& load = side_loads_[index];
   load.least = 0;
   load.most = -1;
+  if (side.has_base && greatest_share_ > 0) return SetLevel(index);
   if (side.equal_rates && greatest_share_ > 0) {
     side.limit = LimitOf(index, side.capacity_bps);
     const std::int64_t shares = side.limit / smallest_share_;
@@ -150,7 +157,33 @@ void OnlineAssigner::SetLimits(std::size_t index) {
   for (const std::uint32_t link : side.links) {
     const std::int64_t capacity = view_.capacities()[link];
     const bool has_side_limit = side.equal_rates && capacity > 0;
-    occupancy_.SetLinkLimit(link, has_side_limit ? side.limit : LimitOf(index, capacity));
+    const std::int64_t limit = has_side_limit ? side.limit : LimitOf(index, capacity);
+    occupancy_.SetLinkLimit(link, std::max(limit, occupancy_.BaseOf(link)));
+    NoteIfFull(link);
+  }
+}
+
+void OnlineAssigner::SetLevel(std::size_t index) {
+  Side& side = sides_[index];
+  SideLoad& load = side_loads_[index];
+  std::vector<std::int64_t> capacities;
+  std::vector<std::int64_t> base;
+  for (const std::uint32_t link : side.links) {
+    if (view_.capacities()[link] == 0) continue;
+    capacities.push_back(view_.capacities()[link]);
+    base.push_back(occupancy_.BaseOf(link));
+  }
+  const CutRoom room(capacities, base, smallest_share_);
+  const std::int64_t shares = (load.units + smallest_share_ - 1) / smallest_share_;
+  const std::int64_t level = shares == 0 ? 0 : room.LevelFor(shares);
+  side.fastest_bps = room.fastest_bps();
+  side.limit = std::max(level, room.LevelForOne(greatest_share_));
+  load.least = side.limit > level ? 0 : room.PortionsAt(level - 1) * smallest_share_ + 1;
+  load.most = room.PortionsAt(side.limit) * smallest_share_;
+  for (const std::uint32_t link : side.links) {
+    const std::int64_t limit = LimitOf(index, view_.capacities()[link]);
+    // A base load alone is no reason to relieve a link.
+    occupancy_.SetLinkLimit(link, std::max(limit, occupancy_.BaseOf(link)));
     NoteIfFull(link);
   }
 }
@@ -169,7 +202,8 @@ void OnlineAssigner::SetInnerLimits() {
   }
   for (const std::uint32_t link : inner_links_) {
     const Wide limit = Wide{highest} * view_.capacities()[link] / view_.unit_bps();
-    occupancy_.SetLinkLimit(link, static_cast<std::int64_t>(limit));
+    occupancy_.SetLinkLimit(link,
+                            std::max(static_cast<std::int64_t>(limit), occupancy_.BaseOf(link)));
     NoteIfFull(link);
   }
 }
@@ -307,6 +341,20 @@ std::span<const SubflowId> OnlineAssigner::HandleLinkChange() {
   SetInnerLimits();
   capacities_.assign(now.begin(), now.end());
   return affected_;
+}
+
+void OnlineAssigner::SetBaseLoads(std::span<const std::int64_t> units) {
+  const auto before = occupancy_.base_loads();
+  const std::vector<std::int64_t> old(before.begin(), before.end());
+  occupancy_.SetBaseLoads(units);
+  for (std::size_t side = 0; side < sides_.size(); ++side) {
+    const std::vector<std::uint32_t>& links = sides_[side].links;
+    const bool has_changed = std::any_of(links.begin(), links.end(), [&](std::uint32_t link) {
+      return (old.empty() ? 0 : old[link]) != occupancy_.BaseOf(link);
+    });
+    if (has_changed) CountCapacity(side);
+  }
+  SetInnerLimits();
 }
 
 Load OnlineAssigner::MaxLoad() const {

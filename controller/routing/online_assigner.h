@@ -19,6 +19,10 @@ namespace espalier::controller {
 // once (de Werra 1971), and a Kempe chain always reaches it. Elsewhere it may be out of reach; an
 // arrival that finds no chain takes the least loaded path.
 //
+// Links may carry a base load, which no subflow causes (SetBaseLoads). The even share of a leaf's
+// links is then the level up to which they are filled if the leaf's flows are spread over what the
+// base loads leave, as water fills an uneven vessel. A link that its base load fills takes no flow.
+//
 // The cost is proportional to the change: on a 2-tier Clos O(spines) for an arrival or departure
 // and O(length) for a chain; with more tiers O(links between other switches) in addition. The view
 // must outlive it. After link states have changed, call view.Refresh(), then HandleLinkChange().
@@ -72,6 +76,12 @@ class OnlineAssigner {
   // the next call. O(1) if no link is above its even share.
   std::span<const Move> Rebalance(const Options& options);
 
+  // Sets the loads of links that no subflow causes, such as background traffic: by directed link,
+  // in 1 / kLoadUnit of a flow (>= 0); empty: none. Moves nothing, but Rebalance may have work.
+  // O(links).
+  void SetBaseLoads(std::span<const std::int64_t> units);
+  std::span<const std::int64_t> base_loads() const { return occupancy_.base_loads(); }
+
   // Takes changed link states. Moves nothing; returns the subflows whose path has become unusable
   // and that need Start, ascending; valid until the next call. O(links + subflows on lost links).
   std::span<const SubflowId> HandleLinkChange();
@@ -102,10 +112,14 @@ class OnlineAssigner {
  private:
   // The links over which a leaf sends, or receives, and their even share.
   struct Side {
-    std::int64_t limit = 0;  // even share of each usable link, in units, if rates are equal
+    // Even share of each usable link, in units, if rates are equal; with base loads, that of a link
+    // of the fastest rate.
+    std::int64_t limit = 0;
+    std::int64_t fastest_bps = 0;  // of the usable links, if one has a base load
     std::int64_t usable_links = 0;
     std::int64_t capacity_bps = 0;
     bool equal_rates = true;  // of the usable links
+    bool has_base = false;    // one of the usable links has a base load
     std::vector<std::uint32_t> links;
   };
 
@@ -126,8 +140,10 @@ class OnlineAssigner {
   void CountShare(std::int64_t share, int sign);
   void CountCapacity(std::size_t side);
   void SetLimits(std::size_t side);
+  // SetLimits for a side with base loads, and the even share of its links.
+  void SetLevel(std::size_t side);
   // The even share of a link of this capacity, in units: its part of the side's load, rounded up to
-  // whole shares.
+  // whole shares; or the level of a side with base loads.
   std::int64_t LimitOf(std::size_t side, std::int64_t capacity_bps) const;
   void SetAllLimits();
   // Places a counted subflow that was on the path `before`; appends the moves to moves_.

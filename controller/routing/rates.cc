@@ -1,6 +1,7 @@
 #include "controller/routing/rates.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <utility>
@@ -8,7 +9,8 @@
 namespace espalier::controller {
 
 std::span<const double> RatePredictor::Predict(std::span<const Commodity> commodities,
-                                               const Assignment& assignment) {
+                                               const Assignment& assignment,
+                                               std::span<const std::int64_t> base_loads) {
   path_begin_.assign(1, 0);
   path_links_.clear();
   weights_.clear();
@@ -28,8 +30,17 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
       weights_.push_back(static_cast<std::uint32_t>(kLoadUnit) / commodity.subflows);
     }
   }
+  const std::size_t subflow_count = weights_.size();
+  for (std::uint32_t link = 0; link < base_loads.size(); ++link) {
+    if (base_loads[link] == 0) continue;
+    path_links_.push_back(link);
+    path_begin_.push_back(static_cast<std::uint32_t>(path_links_.size()));
+    weights_.push_back(static_cast<std::uint32_t>(
+        std::min<std::int64_t>(base_loads[link], std::numeric_limits<std::uint32_t>::max())));
+  }
   const auto solved = max_min_.Solve(view_.capacities_bps(), path_begin_, path_links_, 0, weights_);
-  subflow_rates_.assign(solved.begin(), solved.end());
+  subflow_rates_.assign(solved.begin(),
+                        solved.begin() + static_cast<std::ptrdiff_t>(subflow_count));
   rates_.resize(commodities.size());
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];

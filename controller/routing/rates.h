@@ -20,9 +20,12 @@ class RatePredictor {
   explicit RatePredictor(FabricView& view) : view_(view) {}
 
   // Bits per second by commodity. A LOCAL commodity is limited by its NICs alone, or by the unit
-  // rate if these are not given; an UNROUTABLE one gets 0. O(subflows x hops x passes).
+  // rate if these are not given; an UNROUTABLE one gets 0. `base_loads` (by directed link, in 1 /
+  // kLoadUnit of a flow; empty: none) take part as flows of such weights on single links: one flow
+  // beside a base load of a whole flow gets half the link. O(subflows x hops x passes).
   std::span<const double> Predict(std::span<const Commodity> commodities,
-                                  const Assignment& assignment);
+                                  const Assignment& assignment,
+                                  std::span<const std::int64_t> base_loads = {});
   // The same by subflow, for the last Predict: entry first[i] + s of the assignment.
   std::span<const double> subflow_rates() const { return subflow_rates_; }
 

@@ -15,6 +15,11 @@
 
 namespace espalier::controller {
 
+// Which flows add load to their paths.
+//   kBursts       the flows that are busy, and those that are idle but whose next burst is not
+//   known kConnections  all open flows
+enum class Activity { kBursts, kConnections };
+
 // The options of the controller, with their defaults.
 struct ControllerOptions {
   // Identifies this process in its messages. 0: drawn at random.
@@ -31,13 +36,19 @@ struct ControllerOptions {
   // How long, after a restart, the first push to an agent waits for probes to find the paths of the
   // flows that an earlier controller steered (adoption).
   Duration adoption_timeout = std::chrono::seconds(2);
-  // The time between two probes, each of which verifies one port in use; 0: no verification.
+  // Every port in use is verified within `verify_all_within`, and at least one in each
+  // `verify_interval` (0: no verification). The ports of one source leaf are verified by at most
+  // `verify_probes_per_second` probes (0: no limit). The default suffices for 19,200 ports of a
+  // leaf and is far below the rate at which switches answer.
   Duration verify_interval = std::chrono::seconds(1);
+  Duration verify_all_within = std::chrono::minutes(5);
+  double verify_probes_per_second = 64;
   // Whether the switches hash the protocol number and the destination queue pair. If they do not
   // hash the protocol, what UDP probes learn holds for TCP too.
   bool fabric_hashes_protocol = true;
   bool fabric_hashes_qpn = false;
   Algorithm algorithm = Algorithm::kOptimal;
+  Activity activity = Activity::kBursts;
   // How many flows in progress one arrival may move, at their next message, to keep the maximum
   // load at its optimum; 0: only an operator or a dead path moves flows in progress.
   std::size_t moves_per_start = 8;
@@ -53,6 +64,8 @@ struct ControllerOptions {
   // disconnected. The bus counts messages and bytes, the controller counts entries.
   wire::AgentLimits agent_limits;
   LinkMonitorOptions detection;
+  // Whether flows leave links that are clearly slower than their siblings.
+  bool leave_slow_links = true;
   // Upper bound on the progress reports that all agents together send in a second. With more than a
   // hundredth as many agents, each is told to report less often than every 10 ms. The control loop
   // can take several times as many (tests/bench/control_loop_bench).

@@ -18,6 +18,9 @@ void Settings::Reload(const ControllerOptions& configured) {
   }
   configured_.lease = configured.lease;
   configured_.verify_interval = configured.verify_interval;
+  configured_.verify_all_within = configured.verify_all_within;
+  configured_.verify_probes_per_second = configured.verify_probes_per_second;
+  configured_.leave_slow_links = configured.leave_slow_links;
   configured_.agent_limits = configured.agent_limits;
 }
 

@@ -1,6 +1,7 @@
 #include "controller/state/flow_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 #include "controller/routing/assignment.h"
@@ -36,27 +37,61 @@ void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
 }
 
 void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
+  if (IsParked(subflow)) {
+    ++changes_;
+    owners_[subflow.id->Index()].parked = path;
+    return;
+  }
   Note(*subflow.id, assigner_.PathOf(*subflow.id), path);
   assigner_.Place(*subflow.id, path);
 }
 
 void FlowPaths::Remove(Subflow& subflow) {
   if (!subflow.id) return;
+  owners_[subflow.id->Index()].parked = kNoPath;
   Unreserve(*subflow.id);
   subflow.id.reset();
+}
+
+void FlowPaths::Park(const Flow& flow) {
+  for (const Subflow& subflow : flow.subflows) {
+    const auto path = PathOf(subflow);
+    if (!path || IsParked(subflow)) continue;
+    Place(subflow, kNoPath);
+    owners_[subflow.id->Index()].parked = path->value();
+  }
+}
+
+void FlowPaths::Wake(const Flow& flow) {
+  for (const Subflow& subflow : flow.subflows) {
+    if (!IsParked(subflow)) continue;
+    const std::int32_t path = std::exchange(owners_[subflow.id->Index()].parked, kNoPath);
+    Place(subflow, path);
+  }
+}
+
+bool FlowPaths::IsOnUsablePath(const Subflow& subflow) const {
+  if (!IsParked(subflow)) return subflow.id && assigner_.IsOnUsablePath(*subflow.id);
+  const Entry& entry = owners_[subflow.id->Index()];
+  std::vector<std::uint32_t> hops;
+  view_.AppendHops(entry.source, entry.destination, entry.parked, hops);
+  return view_.IsUsable(hops);
 }
 
 void FlowPaths::SetInProgress(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     if (!subflow.id) continue;
-    assigner_.Pin(*subflow.id, !flow.movable);
+    assigner_.Pin(*subflow.id, !flow.movable || flow.is_on_plan);
     assigner_.SetInProgress(*subflow.id);
   }
+  if (flow.is_parked) Park(flow);
 }
 
 void FlowPaths::Hold(const Flow& flow, bool holds) {
   for (const Subflow& subflow : flow.subflows) {
-    if (subflow.id) assigner_.Pin(*subflow.id, holds || !flow.movable);
+    if (subflow.id) {
+      assigner_.Pin(*subflow.id, holds || !flow.movable || flow.is_on_plan);
+    }
   }
 }
 
@@ -97,6 +132,19 @@ void FlowPaths::Unreserve(SubflowId subflow) {
   assigner_.Remove(subflow);
 }
 
+void FlowPaths::SetBaseLoads(std::span<const std::int64_t> units) {
+  assigner_.SetBaseLoads(units);
+  constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15;
+  std::uint64_t digest = 0;
+  for (const std::int64_t load : assigner_.base_loads()) {
+    digest = (digest ^ static_cast<std::uint64_t>(load)) * kOdd;
+    digest ^= digest >> 32U;
+  }
+  ++changes_;
+  fingerprint_ += digest - base_digest_;
+  base_digest_ = digest;
+}
+
 void FlowPaths::Register(FlowSlot slot) { pairs_[flows_.At(slot).key].push_back(slot); }
 
 void FlowPaths::Unregister(FlowSlot slot) {
@@ -123,14 +171,17 @@ void FlowPaths::Note(SubflowId subflow, std::int32_t from, std::int32_t to) {
 }
 
 void FlowPaths::CheckInvariants() const {
-  std::uint64_t fingerprint = 0;
-  std::vector<std::int64_t> loads(assigner_.Loads().size());
+  std::uint64_t fingerprint = base_digest_;
+  std::vector<std::int64_t> loads(assigner_.base_loads().begin(), assigner_.base_loads().end());
+  loads.resize(assigner_.Loads().size());
   std::vector<std::uint32_t> hops;
   for (std::uint32_t number = 0; number < owners_.size(); ++number) {
     const SubflowId subflow(number);
     const std::int32_t path = assigner_.PathOf(subflow);
-    if (path < 0) continue;
     const Entry& entry = owners_[subflow.Index()];
+    ESPALIER_CHECK(path < 0 || entry.parked == kNoPath,
+                   "parked subflow {} has path {} in the assigner", subflow.value(), path);
+    if (path < 0) continue;
     fingerprint += FingerprintOf(subflow, path);
     hops.clear();
     view_.AppendHops(entry.source, entry.destination, path, hops);
@@ -162,6 +213,8 @@ void FlowPaths::CheckInvariants() const {
     for (const Subflow& subflow : flow.subflows) {
       ESPALIER_CHECK(subflow.port == 0 || ports_.IsTaken(flow.key, subflow.port), "port {} is free",
                      subflow.port);
+      ESPALIER_CHECK(flow.is_parked == IsParked(subflow) || !PathOf(subflow),
+                     "flow of subflow {} is parked: {}", subflow.id->value(), flow.is_parked);
     }
   }
 }

@@ -19,10 +19,14 @@ namespace espalier::controller {
 // Owns the paths of subflows (Subflow) and reservations, the mapping from each path's id to its
 // owner, and the source ports in use. No other class changes these.
 //
+// A subflow of an idle flow can be parked: it keeps its path and its port, but adds no load to the
+// links of the path, and no chain of moves touches it.
+//
 // Invariants (CheckInvariants): a subflow that has a path id is recorded as that id's owner; a
-// reservation has a load and is a single subflow; the fingerprint is the sum of PathFingerprint
-// over all subflows and reservations that have a path; the loads of links are the sums of the
-// shares on them; `pairs` holds exactly the registered flows.
+// reservation has a load and is a single subflow; a parked subflow has a path, but none in
+// OnlineAssigner; the fingerprint is the sum of PathFingerprint over all subflows and reservations
+// that have a path and are not parked, and a digest of the base loads; the loads of links are their
+// base loads and the sums of the shares of these; `pairs` holds exactly the registered flows.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class FlowPaths {
@@ -37,10 +41,18 @@ class FlowPaths {
   void Place(const Subflow& subflow, std::int32_t path);
   void Remove(Subflow& subflow);
   // Marks the flow as in progress, so that moves of its subflows count against move limits. A flow
-  // that cannot be moved is pinned.
+  // that cannot be moved, or that is on its planned paths, is pinned. A parked flow is parked again
+  // if some of its subflows have got another path.
   void SetInProgress(const Flow& flow);
   // Pins the flow's subflows; false: unpins them if the flow can be moved.
   void Hold(const Flow& flow, bool holds);
+  // Parks the subflows that have a path, or takes their load back on the links of these paths,
+  // whatever load that makes. O(hops).
+  void Park(const Flow& flow);
+  void Wake(const Flow& flow);
+  bool IsParked(const Subflow& subflow) const {
+    return subflow.id && owners_[subflow.id->Index()].parked != kNoPath;
+  }
   // As in OnlineAssigner. The moves are valid until the next call.
   std::span<const Move> PlaceArrivals(std::span<const SubflowId> subflows,
                                       const OnlineAssigner::Options& options);
@@ -62,6 +74,13 @@ class FlowPaths {
   SubflowId Reserve(fabric::NodeId source_leaf, fabric::NodeId destination_leaf, std::int32_t path,
                     std::int64_t load);
   void Unreserve(SubflowId subflow);
+
+  // Background traffic: OnlineAssigner::SetBaseLoads. Counts as a change of paths, also in the
+  // fingerprint.
+  void SetBaseLoads(std::span<const std::int64_t> units);
+  std::span<const std::int64_t> base_loads() const {
+    return assigner_.base_loads();
+  }  // empty: none
 
   // Source ports. False, without any change, if the port is taken.
   bool TakePort(const fabric::PortKey& key, std::uint16_t port) { return ports_.Take(key, port); }
@@ -86,14 +105,22 @@ class FlowPaths {
   // The id must belong to a flow.
   FlowSlot FlowOf(SubflowId subflow) const { return *owners_[subflow.Index()].owner.slot; }
   std::size_t owner_count() const { return owners_.size(); }  // ids ever in use
+  // The path of a subflow, parked or not.
   std::optional<fabric::PathIndex> PathOf(const Subflow& subflow) const {
-    if (!subflow.id || assigner_.PathOf(*subflow.id) < 0) return std::nullopt;
-    return fabric::PathIndex(assigner_.PathOf(*subflow.id));
+    if (!subflow.id || PathOf(*subflow.id) < 0) return std::nullopt;
+    return fabric::PathIndex(PathOf(*subflow.id));
   }
+  std::int32_t PathOf(SubflowId subflow) const {  // kNoPath: none
+    const std::int32_t parked = owners_[subflow.Index()].parked;
+    return parked != kNoPath ? parked : assigner_.PathOf(subflow);
+  }
+  // Whether the subflow has a path, all of whose links take new flows.
+  bool IsOnUsablePath(const Subflow& subflow) const;
   const OnlineAssigner& assigner() const { return assigner_; }
   // Grows whenever a subflow or reservation takes, changes or leaves its path.
   std::uint64_t changes() const { return changes_; }
-  // Sum of PathFingerprint over all subflows and reservations that have a path.
+  // Sum of PathFingerprint over all subflows and reservations that have a path, and a digest of the
+  // base loads.
   std::uint64_t fingerprint() const { return fingerprint_; }
   std::uint64_t FingerprintOf(const Flow& flow, std::int32_t path) const;
 
@@ -105,8 +132,9 @@ class FlowPaths {
     Owner owner;
     std::uint32_t source = 0;  // leaves, as the view numbers them
     std::uint32_t destination = 0;
-    std::uint32_t subflows = 1;  // number of subflows of its flow
-    std::int64_t load = 0;       // on each link of its path
+    std::uint32_t subflows = 1;     // number of subflows of its flow
+    std::int64_t load = 0;          // on each link of its path
+    std::int32_t parked = kNoPath;  // the path on which it is parked; kNoPath: it is not
   };
 
   Entry& NewEntry(SubflowId subflow);
@@ -121,8 +149,15 @@ class FlowPaths {
   std::vector<Entry> owners_;  // by SubflowId
   std::uint64_t changes_ = 0;
   std::uint64_t fingerprint_ = 0;
+  std::uint64_t base_digest_ = 0;  // 0: no base loads
   PortsInUse ports_;
   Pairs pairs_;
 };
+
+// Whether the subflow has a path, none of whose links is above its even share.
+inline bool IsWithinLimits(const FlowPaths& paths, const Subflow& subflow) {
+  return paths.PathOf(subflow) &&
+         (paths.IsParked(subflow) || paths.assigner().IsWithinLimits(*subflow.id));
+}
 
 }  // namespace espalier::controller

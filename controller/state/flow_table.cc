@@ -88,6 +88,13 @@ void FlowTable::SetStatus(FlowSlot slot, FlowStatus status) {
   flow.status = status;
 }
 
+void FlowTable::SetJob(FlowSlot slot, std::uint32_t job) {
+  Flow& flow = At(slot);
+  jobs_.Begin(job);
+  jobs_.End(flow.job);
+  flow.job = job;
+}
+
 void FlowTable::Close(FlowSlot slot) {
   const Flow& flow = At(slot);
   AgentFlows& own = by_agent_[flow.agent.Index()];
@@ -118,21 +125,39 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
     if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
     if (next == own.end() || next->local != flow.id) continue;
     FlowActivity& activity = activity_[next->slot.Index()];
-    const bool was_busy = activity.IsBusy();
-    const std::uint64_t new_bytes = NewBytes(activity, flow);
+    const FlowActivity before = activity;
     activity = {.remaining_bytes = flow.remaining_bytes,
                 .outstanding_bytes = flow.outstanding_bytes,
                 .achieved_bps = flow.achieved_bps,
                 .announced_bytes = std::max(activity.announced_bytes, TotalBytes(flow)),
                 .next_review = activity.next_review,
+                .edges = std::max(activity.edges, flow.edges),
+                .duty_permille = flow.duty_permille,
                 .state = flow.state};
     if (now >= activity.next_review) due_.push_back(next->slot);
-    if (was_busy != activity.IsBusy() || new_bytes > 0) {
-      changes_.push_back({next->slot, was_busy, activity.IsBusy(), new_bytes});
-    }
+    NoteChanges(next->slot, before, flow, now);
     ++next;
   }
   return {changes_, due_};
+}
+
+void FlowTable::NoteChanges(FlowSlot slot, const FlowActivity& before,
+                            const wire::FlowProgress& report, TimePoint now) {
+  const FlowActivity& activity = activity_[slot.Index()];
+  const std::uint64_t new_bytes = NewBytes(before, report);
+  const bool was_busy = before.IsBusy();
+  const bool is_busy = activity.IsBusy();
+  const bool missed_two = was_busy == is_busy && before.ReportsEdges() &&
+                          activity.duty_permille == 0 && activity.edges > before.edges;
+  if (was_busy == is_busy && !missed_two && new_bytes == 0) return;
+  // An age, as clocks of hosts differ. It cannot reach back before the flow was opened.
+  const Flow& flow = At(slot);
+  const TimePoint at = report.edge_age_us < static_cast<std::uint64_t>((now - flow.started) /
+                                                                       std::chrono::microseconds(1))
+                           ? now - std::chrono::microseconds(report.edge_age_us)
+                           : std::min(flow.started, now);
+  if (missed_two) changes_.push_back({slot, was_busy, !is_busy, 0, at});
+  changes_.push_back({slot, missed_two ? !was_busy : was_busy, is_busy, new_bytes, at});
 }
 
 std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {

@@ -47,11 +47,13 @@ struct Subflow {
   bool adopting = false;        // the path of its port, which others chose, is being found
 };
 
-// A flow as its agent reported it. Only FlowIntake writes it, when the flow is opened.
+// A flow as its agent reported it. Only FlowIntake writes it, when the flow is opened; the job of a
+// flow without a job name may change later (FlowTable::SetJob).
 struct ReportedFlow {
   AgentId agent;
   wire::LocalFlowId local;
   std::uint32_t job = 0;  // index into JobNames
+  bool has_job_name = true;
   IpAddress source_address;
   IpAddress destination_address;
   std::uint16_t own_port = 0;  // the port that it was opened with
@@ -75,6 +77,8 @@ struct FlowDecision {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
   DecisionOrigin origin = DecisionOrigin::kReactive;
+  bool is_parked = false;   // idle: keeps its paths and ports, but its load does not count
+  bool is_on_plan = false;  // its paths are those that its job's phases were planned with
 };
 
 struct Flow : ReportedFlow, FlowDecision {};
@@ -94,17 +98,27 @@ struct FlowActivity {
   // The largest total of sent, in-flight and remaining bytes ever reported; 0: none reported.
   std::uint64_t announced_bytes = 0;
   TimePoint next_review{};  // earlier reports are not reviewed: FlowTable::IgnoreReportsBefore
+  // The number of its changes between busy and idle since it opened: odd while it is busy. 0: its
+  // agent does not report them, and it is busy while it has bytes to send.
+  std::uint32_t edges = 0;
+  std::uint16_t duty_permille = 0;  // if it toggles too often to be followed: how busy it is
   wire::FlowState state = wire::FlowState::kActive;
 
-  bool IsBusy() const { return remaining_bytes > 0 || outstanding_bytes > 0; }
+  bool ReportsEdges() const { return edges > 0; }
+  bool IsBusy() const {
+    if (ReportsEdges()) return edges % 2 == 1 || duty_permille > 0;
+    return remaining_bytes > 0 || outstanding_bytes > 0;
+  }
 };
 
-// A flow that has begun or ended a message, or has more to send, according to its progress.
+// A flow that has become busy or idle, or has more to send, according to its progress. Of several
+// changes between two reports, the last two are told.
 struct MessageChange {
   FlowSlot slot;
   bool was_busy = false;
   bool is_busy = false;
   std::uint64_t new_bytes = 0;  // announced by this report and not before
+  TimePoint at{};               // when it became busy or idle, by its agent
 };
 
 // The open elephants of all agents.
@@ -126,6 +140,7 @@ class FlowTable {
   const PushState& PushOf(FlowSlot slot) const { return pushes_[slot.Index()]; }
   PushState& PushOf(FlowSlot slot) { return pushes_[slot.Index()]; }
   void SetStatus(FlowSlot slot, FlowStatus status);
+  void SetJob(FlowSlot slot, std::uint32_t job);
   // Whether a flow may have become kNew since the last TakeNew.
   bool HasNew() const { return !new_.empty(); }
   // The flows that became kNew since the last call. A flow may occur twice, and may have been
@@ -172,6 +187,9 @@ class FlowTable {
   };
   using AgentFlows = std::vector<Entry>;  // ascending by local
 
+  // Appends to changes_ what a report has changed.
+  void NoteChanges(FlowSlot slot, const FlowActivity& before, const wire::FlowProgress& report,
+                   TimePoint now);
   static AgentFlows::const_iterator LowerBound(const AgentFlows& flows, wire::LocalFlowId local);
 
   std::vector<std::optional<Flow>> slots_;

@@ -54,6 +54,8 @@ struct State {
   PushQueue pushes;
   EventHistory history;
   PushLog push_log;
+  // Links that flows avoid because they are slow, each with the signs of it. LinkQuality writes it.
+  std::map<fabric::LinkId, std::string> slow_links;
   std::uint64_t epoch = 0;             // of this controller
   std::uint64_t revision = 0;          // of the intents
   JobKey job_secret = JobKey::Draw();  // the stored secret from which jobs' keys are derived
@@ -76,6 +78,8 @@ struct State {
              return flow_paths.PathOf(subflow).has_value();
            });
   }
+  // Whether the flow adds load to the links of its paths: it has paths, and it is not parked.
+  bool CountsAsLoad(const Flow& flow) const { return !flow.is_parked && HasPaths(flow); }
   // The switches on each path: "spine0", "spine0+spine3"; "" without a path. The flow's own paths,
   // or those with these indices into PathsOf.
   std::string Via(const Flow& flow) const;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "deploy/lab/link_faults.h"
+#include "deploy/lab/run_traffic.h"
 
 namespace espalier::demo {
 namespace {

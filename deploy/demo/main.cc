@@ -10,6 +10,7 @@
 #include "deploy/demo/failover.h"
 #include "deploy/demo/keep.h"
 #include "deploy/demo/main_job.h"
+#include "deploy/demo/phases_job.h"
 
 namespace espalier::demo {
 namespace {
@@ -27,13 +28,29 @@ struct Arguments {
 // Runs by workload and scheme, one per seed.
 using RunsByKind = std::map<std::pair<std::string, std::string>, std::vector<RunFigures>>;
 
-Result<void> RunSeed(const lab::Lab& lab, const std::vector<Experiment>& experiments, int seed,
-                     const LabDaemons* daemons, RunsByKind& runs, Report& report) {
-  for (const Experiment& experiment : experiments) {
+// The workloads of a scheme. Counting connections differs from the other schemes only for phases,
+// as all connections of the other workloads are busy.
+Result<std::vector<Experiment>> MakeExperiments(const lab::LabLayout& plan, Scheme scheme) {
+  auto permutation = MakePermutation(plan);
+  if (!permutation) return Propagate(permutation);
+  auto rings = MakeTwoRings(plan, kEpochs);
+  if (!rings) return Propagate(rings);
+  auto phases = MakePhases(plan, PhasesShape().For(scheme));
+  if (!phases) return Propagate(phases);
+  if (scheme == Scheme::kConnections) return std::vector{std::move(*phases)};
+  return std::vector{std::move(*permutation), std::move(*rings), std::move(*phases)};
+}
+
+Result<void> RunSeed(const lab::Lab& lab, int seed, Scheme scheme, const LabDaemons* daemons,
+                     RunsByKind& runs, Report& report) {
+  auto experiments = MakeExperiments(lab.layout(), scheme);
+  if (!experiments) return Propagate(experiments);
+  for (const Experiment& experiment : *experiments) {
     auto run = RunMeasured(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
     if (!run) return Propagate(run);
-    const RunFigures& figures = run->figures;
-    fmt::print(stderr, "seed {}: {:<12} {:<9} slowest flow {:5.2f} s, worst link {:g} flows\n",
+    RunFigures& figures = run->figures;
+    figures.scheme = NameOf(scheme);
+    fmt::print(stderr, "seed {}: {:<12} {:<11} slowest flow {:5.2f} s, worst link {:g} flows\n",
                seed, figures.name, figures.scheme, figures.slowest_flow_seconds,
                figures.max_link_flows);
     if (!run->completed) {
@@ -46,12 +63,12 @@ Result<void> RunSeed(const lab::Lab& lab, const std::vector<Experiment>& experim
   return {};
 }
 
-Result<std::vector<Experiment>> MakeExperiments(const lab::LabLayout& plan) {
-  auto permutation = MakePermutation(plan);
-  if (!permutation) return Propagate(permutation);
-  auto rings = MakeTwoRings(plan, kEpochs);
-  if (!rings) return Propagate(rings);
-  return std::vector<Experiment>{std::move(*permutation), std::move(*rings)};
+Result<void> RunConnections(const lab::Lab& lab, int seed, const std::string& programs,
+                            const std::string& folder, RunsByKind& runs, Report& report) {
+  std::filesystem::create_directories(folder);
+  auto daemons = LabDaemons::Start(lab, programs, folder, ControllerFields(Scheme::kConnections));
+  if (!daemons) return Propagate(daemons);
+  return RunSeed(lab, seed, Scheme::kConnections, &*daemons, runs, report);
 }
 
 Result<void> RunAll(const Arguments& arguments, const std::string& programs,
@@ -65,26 +82,26 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
                                 .seed = static_cast<std::uint64_t>(seed),
                                 .die_with_caller = true});
     if (!lab) return Propagate(lab);
-    auto experiments = MakeExperiments(lab->layout());
-    if (!experiments) return Propagate(experiments);
-    Result<void> ran = RunSeed(*lab, *experiments, seed, nullptr, runs, report);
+    Result<void> ran = RunSeed(*lab, seed, Scheme::kEcmp, nullptr, runs, report);
+    if (!ran) return Propagate(ran);
+    const std::string seed_folder = fmt::format("{}/{}", folder, seed);
+    ran = RunConnections(*lab, seed, programs, seed_folder + "/connections", runs, report);
     if (!ran) return Propagate(ran);
 
-    const std::string seed_folder = fmt::format("{}/{}", folder, seed);
-    std::filesystem::create_directories(seed_folder);
-    auto daemons = LabDaemons::Start(*lab, programs, seed_folder);
+    auto daemons =
+        LabDaemons::Start(*lab, programs, seed_folder, ControllerFields(Scheme::kEspalier));
     if (!daemons) return Propagate(daemons);
-    ran = RunSeed(*lab, *experiments, seed, &*daemons, runs, report);
+    ran = RunSeed(*lab, seed, Scheme::kEspalier, &*daemons, runs, report);
     if (!ran) return Propagate(ran);
     if (last) {
       fmt::print(stderr, "seed {}: two-rings    a far link fails\n", seed);
-      auto failure = RunWithFailure(*lab, experiments->back(), static_cast<std::uint64_t>(seed),
+      auto experiments = MakeExperiments(lab->layout(), Scheme::kEspalier);
+      if (!experiments) return Propagate(experiments);
+      auto failure = RunWithFailure(*lab, (*experiments)[1], static_cast<std::uint64_t>(seed),
                                     *daemons, Detection::kOperator);
       if (!failure) return Propagate(failure);
       report.failure = *failure;
       for (const Experiment& experiment : *experiments) report.ideal.push_back(experiment.ideal);
-    }
-    if (last) {
       for (const auto& [kind, of_kind] : runs) report.runs.push_back(MedianOf(of_kind));
       fmt::print("{}\n", arguments.json ? ReportJson(report) : ReportTable(report));
       std::fflush(stdout);

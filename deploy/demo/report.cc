@@ -43,6 +43,7 @@ void WriteRun(io::JsonWriter& json, const RunFigures& run) {
   json.Key("median_flow_seconds").Double(run.median_flow_seconds);
   json.Key("max_link_flows").Double(run.max_link_flows);
   json.Key("throughput_mbps").Double(run.throughput_mbps);
+  json.Key("ports_changed_per_iteration").Double(run.ports_changed_per_iteration);
   WriteJobs(json, run.allreduce_seconds);
   json.EndObject();
 }
@@ -58,7 +59,7 @@ void WriteFailure(io::JsonWriter& json, const FailureFigures& failure) {
   json.EndObject();
 }
 
-constexpr const char* kRow = "{:<12} {:<10} {:>14} {:>14} {:>12} {:>12}  {}\n";
+constexpr const char* kRow = "{:<12} {:<11} {:>14} {:>14} {:>12} {:>12}  {}\n";
 
 std::string JobsText(const std::map<std::string, double>& jobs) {
   std::string text;
@@ -81,6 +82,8 @@ RunFigures MedianOf(std::span<const RunFigures> runs) {
       MedianFigure(runs, [](const RunFigures& run) { return run.max_link_flows; });
   median.throughput_mbps =
       MedianFigure(runs, [](const RunFigures& run) { return run.throughput_mbps; });
+  median.ports_changed_per_iteration =
+      MedianFigure(runs, [](const RunFigures& run) { return run.ports_changed_per_iteration; });
   for (const auto& [job, seconds] : runs[0].allreduce_seconds) {
     median.allreduce_seconds[job] = MedianFigure(
         runs, [&name = job](const RunFigures& run) { return run.allreduce_seconds.at(name); });
@@ -119,7 +122,7 @@ std::string ReportTable(const Report& report) {
       "{} seeds\n\n",
       report.fabric, report.link_mbps, report.seeds);
   text += fmt::format(kRow, "workload", "scheme", "slowest flow", "median flow", "worst link",
-                      "throughput", "all-reduce");
+                      "throughput", "all-reduce (phases: all communication) of each job");
   for (const IdealFigures& ideal : report.ideal) {
     for (const RunFigures& run : report.runs) {
       if (run.name != ideal.name) continue;

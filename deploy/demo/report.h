@@ -11,14 +11,15 @@ namespace espalier::demo {
 
 // The figures of one workload under one scheme. Times in seconds.
 struct RunFigures {
-  std::string name;    // "permutation", "two-rings"
-  std::string scheme;  // "ecmp", "espalier"
+  std::string name;    // "permutation", "two-rings", "phases"
+  std::string scheme;  // "ecmp", "connections", "espalier"
   double slowest_flow_seconds = 0;
   double median_flow_seconds = 0;
   double max_link_flows = 0;  // maximum number of flows on one direction of a switch link
   double throughput_mbps =
       0;  // bytes of all flows, divided by the time from the first start to the last end
   std::map<std::string, double> allreduce_seconds;  // by job
+  double ports_changed_per_iteration = 0;           // of phased jobs
 };
 
 // The figures without any collision: every flow at the rate of a link.

@@ -303,8 +303,8 @@ std::string LabLayout::ShaperScript(const LabNode& node) const {
   const bool leaf = node.role == Role::kLeaf;
   const int count = leaf ? options_.spines : options_.leaves;
   for (int i = 0; i < count; ++i) {
-    script += fmt::format("qdisc replace dev {}{} root tbf rate {}bit burst 128kb latency 50ms\n",
-                          leaf ? 's' : 'l', i, options_.link_rate->value);
+    script += fmt::format("qdisc replace dev {}{} root tbf rate {}bit burst {} latency 50ms\n",
+                          leaf ? 's' : 'l', i, options_.link_rate->value, kShaperBurstBytes);
   }
   return script;
 }

@@ -63,6 +63,8 @@ class LabLayout {
   std::string LeafUplinkAddress(int leaf, int spine) const;
   std::string SpineUplinkAddress(int leaf, int spine) const;
   std::string ManagementAddress(int host) const;
+  // What the queue of a rate-limited link lets pass at once after it was idle.
+  static constexpr int kShaperBurstBytes = 128 * 1024;
   static std::string ControllerAddress() { return "10.255.0.1"; }
   // The hash seed of a leaf, 1..2^31-1; distinct for every leaf of the lab.
   std::uint32_t HashSeed(int leaf) const { return seeds_[static_cast<std::size_t>(leaf)]; }

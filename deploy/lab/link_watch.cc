@@ -2,16 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "common/os/netlink.h"
 #include "common/os/os_error.h"
@@ -99,7 +102,11 @@ Result<std::vector<LinkChange>> LinkWatch::Next() {
       if (is_news) changes.push_back({id, up});
     }
     if (!changes.empty()) return changes;
-    if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) {
+    if (interval_ && Clock::now() >= next_measurement_) {
+      if (Result<void> measured = Measure(); !measured) return Propagate(measured);
+      if (!loads_.empty()) return changes;
+    }
+    if (::poll(polls.data(), polls.size(), UntilMeasurement()) < 0 && errno != EINTR) {
       return FailErrno("poll", errno);
     }
     for (std::size_t i = 0; i < switches_.size(); ++i) {
@@ -107,6 +114,62 @@ Result<std::vector<LinkChange>> LinkWatch::Next() {
       if (Result<void> taken = TakeEvents(switches_[i]); !taken) return Propagate(taken);
     }
   }
+}
+
+void LinkWatch::MeasureLoads(std::chrono::milliseconds interval) {
+  interval_ = interval;
+  next_measurement_ = Clock::now();
+}
+
+std::vector<LinkLoad> LinkWatch::TakeLoads() { return std::exchange(loads_, {}); }
+
+int LinkWatch::UntilMeasurement() const {
+  if (!interval_) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next_measurement_ - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+Result<void> LinkWatch::Measure() {
+  next_measurement_ = Clock::now() + *interval_;
+  for (const Switch& source : switches_) {
+    if (Result<void> asked = RequestStates(source.events.get()); !asked) return asked;
+    if (Result<void> taken = TakeEvents(source); !taken) return taken;
+  }
+  loads_.clear();
+  for (const auto& [interface, sent] : sent_) {
+    const auto before = sent_before_.find(interface);
+    if (before == sent_before_.end() || sent.read <= before->second.read ||
+        sent.bytes < before->second.bytes) {
+      continue;
+    }
+    const fabric::LinkId id = links_.at(interface);
+    const bool is_a = Interface{topology_->link(id).a, topology_->link(id).a_port} == interface;
+    const double seconds = std::chrono::duration<double>(sent.read - before->second.read).count();
+    loads_.push_back(
+        {{id, is_a}, 8 * static_cast<double>(sent.bytes - before->second.bytes) / seconds});
+  }
+  std::sort(loads_.begin(), loads_.end(),
+            [](const LinkLoad& x, const LinkLoad& y) { return x.link.Index() < y.link.Index(); });
+  sent_before_ = sent_;
+  return {};
+}
+
+void LinkWatch::TakeInterface(const Switch& source, std::span<const std::byte> payload) {
+  ifinfomsg link;
+  if (payload.size() < sizeof(link)) return;
+  std::memcpy(&link, payload.data(), sizeof(link));
+  const netlink::Bytes attributes = payload.subspan(sizeof(link));
+  const Interface interface { source.node, NameIn(attributes) };
+  constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+  SetState(interface, (link.ifi_flags & kUp) == kUp);
+  if (!links_.contains(interface)) return;
+  netlink::ForEachAttribute(attributes, [&](int kind, netlink::Bytes value) {
+    rtnl_link_stats64 counters;
+    if (kind != IFLA_STATS64 || value.size() < sizeof(counters)) return;
+    std::memcpy(&counters, value.data(), sizeof(counters));
+    sent_[interface] = {counters.tx_bytes, Clock::now()};
+  });
 }
 
 Result<void> LinkWatch::TakeEvents(const Switch& source) {
@@ -122,11 +185,7 @@ Result<void> LinkWatch::TakeEvents(const Switch& source) {
     if (size < 0) return FailErrno("rtnetlink of " + topology_->node(source.node).id, errno);
     const netlink::Bytes messages(buffer.data(), static_cast<std::size_t>(size));
     netlink::ForEachMessage(messages, [&](const nlmsghdr& header, netlink::Bytes payload) {
-      ifinfomsg link;
-      if (header.nlmsg_type != RTM_NEWLINK || payload.size() < sizeof(link)) return;
-      std::memcpy(&link, payload.data(), sizeof(link));
-      constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
-      SetState({source.node, NameIn(payload.subspan(sizeof(link)))}, (link.ifi_flags & kUp) == kUp);
+      if (header.nlmsg_type == RTM_NEWLINK) TakeInterface(source, payload);
     });
   }
 }

@@ -226,11 +226,13 @@ TrafficResult Summarise(const Lab& lab, const traffic::Workload& workload,
         if (use.steered) result.steered_bytes += use.bytes;
       }
     }
+    result.bursts.insert(result.bursts.end(), report.bursts.begin(), report.bursts.end());
     for (const traffic::ReceivedFlow& received : report.received) {
       result.flows.at(received.index).received = received;
     }
   }
   result.jobs = SummariseJobs(workload, reports);
+  result.phased_jobs = traffic::SummarisePhases(workload, reports);
   return result;
 }
 
@@ -307,6 +309,50 @@ double TrafficResult::ThroughputBps() const {
   return seconds > 0 ? 8 * bytes / seconds : 0;
 }
 
+std::string DescribeTrafficResult(const TrafficResult& result) {
+  std::string text =
+      fmt::format("{} flows in {:.2f} s, slowest {:.2f} s, median {:.2f} s, {:.0f} Mbit/s\n",
+                  result.flows.size(), result.seconds, result.SlowestFlowSeconds(),
+                  result.MedianFlowSeconds(), result.ThroughputBps() / 1e6);
+  for (const JobOutcome& job : result.jobs) {
+    text += fmt::format("job {}: all-reduce {:.3f} s, mean of {} epochs\n", job.id,
+                        job.allreduce_seconds, job.epoch_seconds.size());
+  }
+  for (const traffic::PhasedOutcome& job : result.phased_jobs) {
+    if (job.iterations.empty()) continue;
+    const traffic::PhasedFigures figures = traffic::FiguresFrom(job, 0);
+    text += fmt::format(
+        "job {}: communicates {:.3f} s in each of {} iterations, slowest burst {:.3f} s, {:.1f} "
+        "ports changed an iteration\n",
+        job.id, figures.communication_seconds, job.iterations.size(), figures.slowest_burst_seconds,
+        figures.ports_changed_per_iteration);
+  }
+  return text;
+}
+
+namespace {
+
+void WritePhasedJob(io::JsonWriter& json, const traffic::PhasedOutcome& job) {
+  json.BeginObject();
+  json.Key("job").String(job.id);
+  json.Key("iterations").BeginArray();
+  for (const traffic::IterationOutcome& iteration : job.iterations) {
+    json.BeginObject();
+    json.Key("ports_changed").Integer(iteration.ports_changed);
+    json.Key("phases").BeginArray();
+    for (const traffic::PhaseOutcome& phase : iteration.phases) {
+      json.BeginObject();
+      json.Key("seconds").Double(phase.seconds);
+      json.Key("slowest_burst_seconds").Double(phase.slowest_burst_seconds);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+}  // namespace
+
 std::string FormatTrafficResult(const TrafficResult& result) {
   io::JsonWriter json;
   json.BeginObject();
@@ -349,6 +395,8 @@ std::string FormatTrafficResult(const TrafficResult& result) {
     for (const double epoch : job.epoch_seconds) json.Double(epoch);
     json.EndArray().EndObject();
   }
+  json.EndArray().Key("phased_jobs").BeginArray();
+  for (const traffic::PhasedOutcome& job : result.phased_jobs) WritePhasedJob(json, job);
   json.EndArray().EndObject();
   return json.Text();
 }

@@ -9,13 +9,14 @@
 
 #include "common/base/result.h"
 #include "deploy/lab/lab.h"
-#include "deploy/lab/traffic/traffic_report.h"
-#include "deploy/lab/traffic/workload.h"
+#include "deploy/lab/workload/phase_outcome.h"
+#include "deploy/lab/workload/traffic_report.h"
+#include "deploy/lab/workload/workload.h"
 
 namespace espalier::lab {
 
 struct TrafficOptions {
-  std::uint64_t seed = 1;   // of the flows' own source ports, as plain ECMP uses them
+  std::uint64_t seed = 1;  // of the flows' own source ports, as plain ECMP uses them, and of jitter
   bool use_agents = false;  // announce flows to their hosts' agents and use the agents' ports
   std::chrono::seconds time_limit{60};
   std::string program;  // espalier-traffic; empty: beside this program, else on the PATH
@@ -51,7 +52,9 @@ struct TrafficResult {
   double seconds = 0;              // from the start until all flows were done
   std::vector<FlowOutcome> flows;  // by WorkloadFlow::index
   std::vector<JobOutcome> jobs;
-  std::int64_t steered_bytes = 0;  // bytes sent over ports that agents chose
+  std::vector<traffic::PhasedOutcome> phased_jobs;
+  std::vector<traffic::BurstTime> bursts;  // of all phased jobs
+  std::int64_t steered_bytes = 0;          // bytes sent over ports that agents chose
 
   double SlowestFlowSeconds() const;
   double MedianFlowSeconds() const;
@@ -66,7 +69,10 @@ struct TrafficResult {
 Result<TrafficResult> RunTraffic(const Lab& lab, const traffic::Workload& workload,
                                  const TrafficOptions& options);
 
-// Formats the result as JSON: {"completed":true,"seconds":...,"flows":[...],"jobs":[...],...}
+// Describes the result in a few lines of text.
+std::string DescribeTrafficResult(const TrafficResult& result);
+// Formats the result as JSON: {"completed":true,"seconds":...,"flows":[...],"jobs":[...],
+// "phased_jobs":[...],...}
 std::string FormatTrafficResult(const TrafficResult& result);
 
 }  // namespace espalier::lab

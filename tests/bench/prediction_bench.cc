@@ -52,7 +52,7 @@ class World {
     return slot;
   }
   void Close(FlowSlot slot) {
-    predictor_.HandleEnd(slot, now_);
+    predictor_.HandleClosed(slot, now_);
     placement_.Release(slot);
     state_.flows.Close(slot);
   }
@@ -114,7 +114,8 @@ void BM_StartsOfASet(benchmark::State& bench) {
     const auto start = Clock::now();
     for (int i = 0; i < flows; ++i)
       slots.push_back(world.Open(32 * i % 2'048 + i % 32, (32 * i + 32 + i) % 2'048, "job"));
-    world.predictor_.HandleStarts(slots, world.now_);
+    world.predictor_.HandleOpened(slots);
+    for (const FlowSlot slot : slots) world.predictor_.HandleBusy(slot, world.now_);
     const auto placed = world.placement_.PlaceNew(world.predictor_, world.options_.moves_per_start);
     return Round{Seconds(Clock::now() - start), placed.planned};
   };

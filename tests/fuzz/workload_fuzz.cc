@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "deploy/lab/traffic/traffic_report.h"
-#include "deploy/lab/traffic/workload.h"
+#include "deploy/lab/workload/traffic_report.h"
+#include "deploy/lab/workload/workload.h"
 
 // A valid workload, or host report, is the same after writing and reading it back.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

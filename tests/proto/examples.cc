@@ -55,7 +55,10 @@ FlowReport MakeFlowReport() {
                         .outstanding_bytes = 65'536,
                         .achieved_bps = 12'500'000'000,
                         .state = FlowState::kActive,
-                        .sent_bytes = 3'000'000},
+                        .sent_bytes = 3'000'000,
+                        .edges = 7,
+                        .edge_age_us = 2'500,
+                        .duty_permille = 640},
                        {.id = LocalFlowId(12), .state = FlowState::kStalled}},
           .ended = {LocalFlowId(3), LocalFlowId(4)}};
 }

@@ -147,7 +147,10 @@ void Generator::Fill(FlowReport& to) {
                            .outstanding_bytes = Number(0, kAnyQuantity),
                            .achieved_bps = Number(0, kAnyQuantity),
                            .state = Number<FlowState>(0, 2),
-                           .sent_bytes = Number(0, kAnyQuantity)});
+                           .sent_bytes = Number(0, kAnyQuantity),
+                           .edges = Any32(),
+                           .edge_age_us = Number(0, kYearUs),
+                           .duty_permille = Number<std::uint16_t>(0, 1'000)});
   }
   to.ended = Ids(Count());
 }

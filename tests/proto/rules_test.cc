@@ -189,7 +189,13 @@ TEST(Rules, OfProgress) {
       {"progress.achieved_bps[0]: 92", [](Pb& m) { m.set_achieved_bps(0, kHuge); }},
       {"progress.state[1]: 3 is not in 0..2", [](Pb& m) { m.set_state(1, 3); }},
       {"progress.sent_bytes: 3 entries", [](Pb& m) { m.add_sent_bytes(1); }},
-      {"progress.sent_bytes[1]: 92", [](Pb& m) { m.set_sent_bytes(1, kHuge); }}};
+      {"progress.sent_bytes[1]: 92", [](Pb& m) { m.set_sent_bytes(1, kHuge); }},
+      {"progress.edges: 0 entries", [](Pb& m) { m.clear_edges(); }},
+      {"progress.edge_age_us: 0 entries", [](Pb& m) { m.clear_edge_age_us(); }},
+      {"progress.duty_permille: 3 entries", [](Pb& m) { m.add_duty_permille(1); }},
+      {"progress.edge_age_us[0]: 92", [](Pb& m) { m.set_edge_age_us(0, kHuge); }},
+      {"progress.duty_permille[1]: 1001 is not in 0..1000",
+       [](Pb& m) { m.set_duty_permille(1, 1001); }}};
   std::vector<Case<v1::FlowReport>> in_report;
   for (const auto& [error, spoil] : cases) {
     in_report.push_back(

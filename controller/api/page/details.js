@@ -22,7 +22,7 @@ function flowList(app, flows) {
   flows.length > most ? h("p", { class: "muted" }, `and ${flows.length - most} more`) : null);
 }
 
-const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRAINED: "warn" }[state]);
+const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRAINED: "warn", SLOW: "warn" }[state]);
 
 function ofLink(app, link) {
   // Paths begin at the leaf, so host links have no load.

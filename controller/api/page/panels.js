@@ -205,7 +205,7 @@ class LinksPanel {
     const most = (values) => Math.max(...values);
     this.table = new Table([
       { title: "Link", width: "minmax(160px,1.4fr)", text: (link) => link.id },
-      { title: "State", width: "110px", text: (link) => link.state, node: (link) => tag(link.state.toLowerCase(), { UP: "", DOWN: "bad", DRAINED: "warn" }[link.state]) },
+      { title: "State", width: "110px", text: (link) => link.state, node: (link) => tag(link.state.toLowerCase(), { UP: "", DOWN: "bad", DRAINED: "warn", SLOW: "warn" }[link.state]) },
       { title: "Speed", width: "110px", right: true, text: (link) => rate(link.bps), sort: (link) => link.bps },
       { title: "Load →", width: "80px", right: true, text: (link) => link.loadText?.[0] ?? "0", sort: (link) => link.load[0] },
       { title: "Load ←", width: "80px", right: true, text: (link) => link.loadText?.[1] ?? "0", sort: (link) => link.load[1] },

@@ -40,7 +40,8 @@ SteeredFlows::Opened SteeredFlows::Open(const SimulatedFlow& simulated, const st
   const FlowSlot slot = state_.flows.Open(std::move(flow));
   placement_.Admit(slot, {});
   const std::vector<FlowSlot> opened{slot};
-  predictor_.HandleStarts(opened, now);
+  predictor_.HandleOpened(opened);
+  predictor_.HandleBusy(slot, now);
   const auto placed = placement_.PlaceNew(predictor_, options_.moves_per_start);
   return {.slot = slot,
           .has_path = !state_.flows.At(slot).subflows.empty(),
@@ -48,7 +49,7 @@ SteeredFlows::Opened SteeredFlows::Open(const SimulatedFlow& simulated, const st
 }
 
 void SteeredFlows::Close(FlowSlot slot, TimePoint now) {
-  predictor_.HandleEnd(slot, now);
+  predictor_.HandleClosed(slot, now);
   placement_.Release(slot);
   state_.flows.Close(slot);
 }

@@ -265,6 +265,7 @@ std::int32_t KempeChains::FindSingleMove(const SubflowState& state, const MoveBu
         if (to < 0) continue;
         const SubflowId subflow = CheapestAt(end, state.share);
         if (subflow == kNoSubflow || !subflows_.CanMove(subflow, budget)) continue;
+        if (peer >= SingleFlowLinks::kNotTracked && links_.IsFilledByBase(end)) continue;
         if (peer >= SingleFlowLinks::kNotTracked)
           to = idle.RouteBetween(subflows_[subflow].source, subflows_[subflow].destination);
         if (to < 0) continue;
@@ -285,7 +286,8 @@ void KempeChains::CollectInsertions(const SubflowState& state, const Survey& sur
   chains_.clear();
   const auto add = [&](const LeafLink& start, std::uint32_t other) {
     const bool is_usable = IsLive({state.source, start.spine, true}) &&
-                           IsLive({state.destination, start.spine, false});
+                           IsLive({state.destination, start.spine, false}) &&
+                           !links_.IsFilledByBase(start);
     if (is_usable && chains_.size() < kMaxChains) chains_.push_back({start, other});
   };
   // Pairs that share no spine with each other come first.

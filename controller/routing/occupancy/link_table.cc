@@ -16,6 +16,7 @@ void LinkTable::Clear() {
   links_.assign(links, {});
   crowded_.resize(links);
   for (auto& subflows : crowded_) subflows.clear();
+  base_.clear();
   clos_ends_.clear();
   if (!view_.clos()) return;
   const Clos& clos = *view_.clos();
@@ -98,15 +99,35 @@ void LinkTable::AddAt(const LeafLink& end, SubflowId subflow) {
       single_flow_links_.Set(slot, end.sends ? state.destination : state.source, subflow);
       return;
     }
-    if (peer != SingleFlowLinks::kNotTracked) {
-      LinkUse& use = links_[end.LinkIn(*view_.clos())];
-      use.load = LoadAt(end);
-      use.count = peer == SingleFlowLinks::kIdle ? 0 : 1;
-      use.subflows[0] = single_flow_links_.SubflowAt(slot);
-      single_flow_links_.SetNotTracked(slot);
-    }
+    Untrack(end);
   }
   AddTo(end.LinkIn(*view_.clos()), subflow);
+}
+
+void LinkTable::Untrack(const LeafLink& end) {
+  if (!single_flow_links_.is_on()) return;
+  const std::size_t slot = SlotOf(end);
+  const std::uint16_t peer = single_flow_links_.PeerAt(slot);
+  if (peer == SingleFlowLinks::kNotTracked) return;
+  LinkUse& use = links_[end.LinkIn(*view_.clos())];
+  use.load = LoadAt(end);
+  use.count = peer == SingleFlowLinks::kIdle ? 0 : 1;
+  use.subflows[0] = single_flow_links_.SubflowAt(slot);
+  single_flow_links_.SetNotTracked(slot);
+}
+
+void LinkTable::Track(const LeafLink& end) {
+  const LinkUse& use = links_[end.LinkIn(*view_.clos())];
+  const bool is_idle = use.count == 0 && use.load == 0;
+  idle_.Set(end, is_idle);
+  if (!single_flow_links_.is_on() || use.count > 1) return;
+  const SubflowId other = use.subflows[0];
+  if (is_idle) {
+    single_flow_links_.SetIdle(SlotOf(end));
+  } else if (use.count == 1 && use.load == kLoadUnit && subflows_[other].share == kLoadUnit) {
+    const SubflowState& state = subflows_[other];
+    single_flow_links_.Set(SlotOf(end), end.sends ? state.destination : state.source, other);
+  }
 }
 
 void LinkTable::TakeAt(const LeafLink& end, SubflowId subflow) {
@@ -119,17 +140,21 @@ void LinkTable::TakeAt(const LeafLink& end, SubflowId subflow) {
     idle_.Set(end, true);
     return;
   }
-  const std::uint32_t link = end.LinkIn(*view_.clos());
-  TakeFrom(link, subflow);
-  const LinkUse& use = links_[link];
-  idle_.Set(end, use.count == 0);
-  if (!single_flow_links_.is_on() || use.count > 1) return;
-  const SubflowId other = use.subflows[0];
-  if (use.count == 0) {
-    single_flow_links_.SetIdle(slot);
-  } else if (const SubflowState& state = subflows_[other]; state.share == kLoadUnit) {
-    single_flow_links_.Set(slot, end.sends ? state.destination : state.source, other);
+  TakeFrom(end.LinkIn(*view_.clos()), subflow);
+  Track(end);
+}
+
+void LinkTable::SetBaseLoads(std::span<const std::int64_t> units) {
+  for (std::uint32_t link = 0; link < links_.size(); ++link) {
+    const std::int64_t now = units.empty() ? 0 : units[link];
+    if (now == BaseOf(link)) continue;
+    const bool is_leaf_link = !clos_ends_.empty() && clos_ends_[link].leaf != LeafLink::kNoLeaf;
+    if (is_leaf_link) Untrack(clos_ends_[link]);
+    links_[link].load += now - BaseOf(link);
+    if (is_leaf_link) Track(clos_ends_[link]);
   }
+  const bool is_any = std::any_of(units.begin(), units.end(), [](auto load) { return load > 0; });
+  base_.assign(units.begin(), is_any ? units.end() : units.begin());
 }
 
 void LinkTable::Put(SubflowId subflow, std::int32_t route) {
@@ -172,7 +197,9 @@ void LinkTable::SetLimits(const Load& load, Bound bound) {
     const Wide units = Wide{load.numerator} * kLoadUnit * capacities[link];
     const Wide limit =
         bound == Bound::kAtMost ? units / denominator : (units + denominator - 1) / denominator - 1;
-    SetLimit(static_cast<std::uint32_t>(link), static_cast<std::int64_t>(std::max(limit, Wide{0})));
+    const auto index = static_cast<std::uint32_t>(link);
+    // A base load alone is no reason to relieve a link.
+    SetLimit(index, std::max(static_cast<std::int64_t>(std::max(limit, Wide{0})), BaseOf(index)));
   }
 }
 

@@ -24,8 +24,9 @@ namespace espalier::controller {
 // 32 bytes, more in a separate list. The subflows of a link are in ascending order, so decisions
 // depend on where subflows are, not on the order in which they came.
 // Invariant: a subflow with a route is on exactly the links of that route. The load of a link is
-// the sum of the shares on it. In a Clos, the idle spines are those whose links carry nothing. Only
-// MoveTo, SetShare, PutOnIdle, Shift and Exchange change routes and shares.
+// its base load and the sum of the shares on it. A link with a base load is never in
+// SingleFlowLinks, and never idle. In a Clos, the idle spines are those whose links carry nothing.
+// Only MoveTo, SetShare, PutOnIdle, Shift and Exchange change routes and shares.
 // Cost: O(subflows on the link) to change a link with more than three; otherwise O(1), 0.05 to 0.1
 // us for a departure (assignment_bench flows, column "end"; docs/benchmarks.md).
 //
@@ -36,7 +37,7 @@ class LinkTable {
   LinkTable(const FabricView& view, SubflowTable& subflows)
       : view_(view), subflows_(subflows), idle_(view) {}
 
-  // Empties all links and sets their limits to 0; the view may have changed.
+  // Empties all links and sets their limits and base loads to 0; the view may have changed.
   void Clear();
 
   std::size_t size() const { return links_.size(); }
@@ -65,6 +66,11 @@ class LinkTable {
                        [&](std::uint32_t link) { return HasRoom(link, state.share); });
   }
 
+  // Sets the loads that no subflow causes, by link in units (>= 0); empty: none. O(links).
+  void SetBaseLoads(std::span<const std::int64_t> units);
+  std::span<const std::int64_t> base_loads() const { return base_; }  // empty: none
+  std::int64_t BaseOf(std::uint32_t link) const { return base_.empty() ? 0 : base_[link]; }
+
   // Moves it from the links of its route to those of another (kNoPath: to none).
   void MoveTo(SubflowId subflow, std::int32_t route);
   void SetShare(SubflowId subflow, std::int64_t share);
@@ -78,6 +84,13 @@ class LinkTable {
     const std::uint16_t peer = PeerAt(end);
     if (peer == SingleFlowLinks::kNotTracked) return links_[end.LinkIn(*view_.clos())].load;
     return peer == SingleFlowLinks::kIdle ? 0 : kLoadUnit;
+  }
+  // Whether the link stays above its limit if another subflow takes the place of one on it. Reads
+  // nothing of the link if there are no base loads.
+  bool IsFilledByBase(const LeafLink& end) const {
+    if (base_.empty()) return false;
+    const std::uint32_t link = end.LinkIn(*view_.clos());
+    return base_[link] > 0 && IsAboveLimit(link);
   }
   // Whether each link of its leaves takes one subflow of its share (if rates are equal).
   bool TakesOneEach(const SubflowState& state) const {
@@ -140,6 +153,10 @@ class LinkTable {
 
   void AddTo(std::uint32_t link, SubflowId subflow);
   void TakeFrom(std::uint32_t link, SubflowId subflow);
+  // Stores the link in its own entry, not in single_flow_links_.
+  void Untrack(const LeafLink& end);
+  // Stores the link, which is in its own entry, in single_flow_links_ if it can be there.
+  void Track(const LeafLink& end);
   void AddAt(const LeafLink& end, SubflowId subflow);
   void TakeAt(const LeafLink& end, SubflowId subflow);
   // Adds it to the links of a route, or takes it off them.
@@ -153,6 +170,7 @@ class LinkTable {
   std::vector<LeafLink> clos_ends_;              // by link; empty if the fabric is not a Clos
   IdleSpines idle_;
   SingleFlowLinks single_flow_links_;
+  std::vector<std::int64_t> base_;  // by link; empty: none
   // The limit of a leaf's usable links, for sending, then for receiving (the last one set; all the
   // same if rates are equal).
   std::vector<std::int64_t> leaf_limits_;

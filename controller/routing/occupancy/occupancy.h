@@ -44,7 +44,7 @@ class Occupancy {
   Occupancy(const Occupancy&) = delete;
   Occupancy& operator=(const Occupancy&) = delete;
 
-  // Removes all subflows; the view may have changed.
+  // Removes all subflows and base loads; the view may have changed.
   void Clear();
 
   // Adds a subflow between two leaves, without a path. `pinned`: chains never move it.
@@ -84,6 +84,10 @@ class Occupancy {
   PathLinks LinksOf(SubflowId subflow) const {
     return subflows_.LinksOf(subflows_[subflow], subflows_[subflow].route);
   }
+  // Sets the loads that no subflow causes, by link in units; empty: none. O(links).
+  void SetBaseLoads(std::span<const std::int64_t> units) { links_.SetBaseLoads(units); }
+  std::span<const std::int64_t> base_loads() const { return links_.base_loads(); }
+  std::int64_t BaseOf(std::uint32_t link) const { return links_.BaseOf(link); }
   std::size_t link_count() const { return links_.size(); }
   std::int64_t LoadOf(std::size_t link) const { return links_.LoadOf(link); }
   std::vector<std::int64_t> Loads() const { return links_.Loads(); }  // by link
@@ -96,7 +100,7 @@ class Occupancy {
   // capacity; the lowest index among equals; kNoPath if no path is usable.
   std::int32_t LeastLoadedPath(SubflowId subflow) const;
 
-  // Sets the limit of all links: at most this load, or below it.
+  // Sets the limit of all links: at most this load, or below it, and never below the base load.
   void SetLimit(const Load& load, Bound bound) { links_.SetLimits(load, bound); }
   // Sets the limit of one link, in units.
   void SetLinkLimit(std::uint32_t link, std::int64_t units) { links_.SetLimit(link, units); }

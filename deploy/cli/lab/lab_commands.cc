@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "deploy/cli/lab/link_feed.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
-#include "deploy/lab/link_watch.h"
 #include "deploy/lab/run_traffic.h"
 
 namespace espalier::lab {
@@ -248,36 +248,23 @@ void AddLinkCommands(CLI::App& lab, int& exit_code) {
   Run(restore, exit_code, [restored] { return Restore(*restored); });
 }
 
-// Prints the lines that `espalier report links` reads, each as soon as a switch reports a change.
-Result<void> Watch(const std::string& name) {
-  const Result<Lab> lab = Lab::Find(name);
-  if (!lab) return tl::unexpected(lab.error());
-  Result<LinkWatch> watch = LinkWatch::Start(*lab);
-  if (!watch) return Propagate(watch);
-  while (true) {
-    const auto changes = watch->Next();
-    if (!changes) return tl::unexpected(changes.error());
-    for (const LinkChange& change : *changes) {
-      io::JsonWriter json;
-      json.BeginObject();
-      json.Key("link").String(lab->topology().link(change.link).id);
-      json.Key("up").Bool(change.up);
-      json.Key("source").String("netlink");
-      json.EndObject();
-      fmt::print("{}\n", json.Text());
-    }
-    std::fflush(stdout);
-  }
-}
-
 void AddWatch(CLI::App& lab, int& exit_code) {
   CLI::App* watch = lab.add_subcommand(
       "watch",
       "Print a line of JSON for every link between switches that is down, goes down or comes up, "
       "as `espalier report links` reads it");
-  const auto name = std::make_shared<std::string>("lab");
-  AddName(watch, *name);
-  Run(watch, exit_code, [name] { return Watch(*name); });
+  const auto options = std::make_shared<LinkFeedOptions>();
+  AddName(watch, options->name);
+  watch
+      ->add_option("--loads", options->load_interval,
+                   "Seconds between lines with the measured loads of all links (default: none)")
+      ->check(CLI::Range(0.1, 600.0))
+      ->type_name("SECONDS");
+  watch->footer(
+      "Examples:\n"
+      "  espalier lab watch | espalier report links --follow\n"
+      "  espalier lab watch --loads 0.5 | espalier report links --follow");
+  Run(watch, exit_code, [options] { return PrintLinkFeed(*options); });
 }
 
 std::string_view ProtocolName(std::uint8_t protocol) { return protocol == 6 ? "tcp" : "udp"; }
@@ -373,13 +360,7 @@ Result<void> Traffic(const TrafficArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", FormatTrafficResult(*result));
   } else {
-    fmt::print("{} flows in {:.2f} s, slowest {:.2f} s, median {:.2f} s, {:.0f} Mbit/s\n",
-               result->flows.size(), result->seconds, result->SlowestFlowSeconds(),
-               result->MedianFlowSeconds(), result->ThroughputBps() / 1e6);
-    for (const JobOutcome& job : result->jobs) {
-      fmt::print("job {}: all-reduce {:.3f} s, mean of {} epochs\n", job.id, job.allreduce_seconds,
-                 job.epoch_seconds.size());
-    }
+    fmt::print("{}", DescribeTrafficResult(*result));
   }
   if (!result->completed) {
     return espalier::Fail(ErrorCode::kUnavailable,
@@ -390,7 +371,7 @@ Result<void> Traffic(const TrafficArguments& arguments) {
 
 void AddTraffic(CLI::App& lab, int& exit_code) {
   CLI::App* traffic = lab.add_subcommand(
-      "traffic", "Run the flows and ring jobs of a workload file, and print how long they took");
+      "traffic", "Run the flows and jobs of a workload file, and print how long they took");
   const auto arguments = std::make_shared<TrafficArguments>();
   AddName(traffic, arguments->name);
   traffic->add_option("--workload", arguments->workload_file, "Workload file (JSON)")->required();

@@ -139,6 +139,20 @@ void PrintExplanation(const io::JsonValue& answer) {
                 {"CHOSEN", "chosen"},
                 {"FLOWS", "busiest_link_flows"}},
                paths->items);
+    std::vector<io::JsonValue> loaded;
+    for (const io::JsonValue& path : paths->items) {
+      for (const io::JsonValue& link : path.Find("links")->items) {
+        if (link.Find("background") != nullptr) loaded.push_back(link);
+      }
+    }
+    if (loaded.empty()) return;
+    fmt::print("background traffic on their links, in bits per second, and its age in seconds:\n");
+    PrintTable({{"LINK", "direction"},
+                {"BPS", "background.bps"},
+                {"REPORTED", "background.reported_bps"},
+                {"SOURCE", "background.source"},
+                {"AGE", "background.age_seconds"}},
+               loaded);
   }
 }
 
@@ -385,12 +399,15 @@ void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
            {"REASON", "reason"},
            {"REMAINING", "remaining_bytes"}});
   AddList(app, session, Length::kLong, "links",
-          "List every link with its state and the number of its flows",
+          "List every link with its state, the number of its flows, and its background traffic in "
+          "bits per second",
           {{"LINK", "id"},
            {"GBPS", "gbps"},
            {"STATE", "state"},
            {"A>B", "flows_a_to_b"},
            {"B>A", "flows_b_to_a"},
+           {"BACKGROUND A>B", "background_a_to_b.bps"},
+           {"BACKGROUND B>A", "background_b_to_a.bps"},
            {"REASON", "reason"}});
   AddList(app, session, Length::kLong, "agents", "List every agent that has ever connected",
           {{"AGENT", "name"},

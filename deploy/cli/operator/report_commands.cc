@@ -25,22 +25,47 @@ struct Feed {
   bool follow = false;
 };
 
-// Waits for a line, and returns it with the lines that are already there. Empty at the end.
-std::string NextLines(std::istream& input) {
-  std::string lines;
-  std::string line;
-  while (std::getline(input, line)) {
-    lines += line + "\n";
-    if (input.rdbuf()->in_avail() <= 0 || lines.size() >= kMaxBytes) break;
+// A request's worth of lines.
+struct Lines {
+  std::string text;        // empty at the end
+  bool are_loads = false;  // one line with the loads of links
+};
+
+// Reads lines as they come. A line with loads is a request of its own.
+class LineReader {
+ public:
+  explicit LineReader(std::istream& input) : input_(input) {}
+
+  // Waits for a line, and returns it with the lines that are already there.
+  Lines Next() {
+    Lines lines;
+    std::string line = std::exchange(kept_, {});
+    while (!line.empty() || std::getline(input_, line)) {
+      const bool are_loads = line.find("\"loads\"") != std::string::npos;
+      if (are_loads && !lines.text.empty()) {
+        kept_ = std::move(line);
+        break;
+      }
+      lines.text += line + "\n";
+      lines.are_loads = are_loads;
+      line.clear();
+      if (are_loads || input_.rdbuf()->in_avail() <= 0 || lines.text.size() >= kMaxBytes) break;
+    }
+    return lines;
   }
-  return lines;
-}
+
+ private:
+  std::istream& input_;
+  std::string kept_;
+};
 
 // Sends lines and returns the controller's answer. With `follow`, retries until there is one.
-Result<io::HttpResponse> Deliver(const Session& session, bool follow, const std::string& lines) {
+Result<io::HttpResponse> Deliver(const Session& session, bool follow, const Lines& lines) {
   bool is_reported = false;
   while (true) {
-    auto response = Send(session, "POST", "/api/v1/links/report", lines);
+    auto response =
+        Send(session, "POST", lines.are_loads ? "/api/v1/links/load" : "/api/v1/links/report",
+             lines.text);
     const bool is_away = !response && response.error().code != ErrorCode::kInvalidArgument;
     if (!follow || !is_away) return response;
     if (!std::exchange(is_reported, true)) ReportError(response.error().message + "; retrying", 1);
@@ -59,7 +84,8 @@ void Report(Session& session, const Feed& feed) {
   std::istream& input = feed.file == "-" ? std::cin : file;
   int worst = 0;
   std::int64_t taken = 0;
-  for (std::string lines = NextLines(input); !lines.empty(); lines = NextLines(input)) {
+  LineReader reader(input);
+  for (Lines lines = reader.Next(); !lines.text.empty(); lines = reader.Next()) {
     const auto response = Deliver(session, feed.follow, lines);
     if (!response) {
       session.exit_code = ReportError(response.error().message, 1);
@@ -100,7 +126,8 @@ void AddReportCommands(CLI::App& app, int& exit_code) {
   report->require_subcommand(1);
   CLI::App* links = AddCommand(
       *report, session, "links",
-      "Report links between switches that went down or came up, as a telemetry feed sees them");
+      "Report links between switches that went down or came up, and how loaded links are, as a "
+      "telemetry feed sees them");
   const auto feed = std::make_shared<Feed>();
   links->add_option("FILE", feed->file, "File with one JSON object a line; - is standard input")
       ->capture_default_str();
@@ -110,7 +137,10 @@ void AddReportCommands(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  echo '{\"link\": \"leaf0--spine1\", \"up\": false, \"source\": \"gnmi\"}' |\n"
       "    espalier report links\n"
-      "  espalier lab watch | espalier report links --follow");
+      "  echo '{\"source\": \"gnmi\", \"max_age_seconds\": 5, \"loads\":\n"
+      "         [{\"link\": \"leaf0--spine1>spine1\", \"bps\": 40000000000}]}' | tr -d '\\n' |\n"
+      "    espalier report links\n"
+      "  espalier lab watch --loads 0.5 | espalier report links --follow");
   links->callback([session, feed] { Report(*session, *feed); });
   CLI::App* schedule =
       AddCommand(*report, session, "schedule",

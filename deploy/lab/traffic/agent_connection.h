@@ -10,7 +10,7 @@
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
 #include "common/loop/asio_event_loop.h"
-#include "deploy/lab/traffic/workload.h"
+#include "deploy/lab/workload/workload.h"
 
 namespace espalier::traffic {
 

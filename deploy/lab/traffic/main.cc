@@ -62,11 +62,16 @@ int main(int argc, char** argv) {
   app.add_option("--topology", arguments.topology_file, "Topology file")->required();
   app.add_option("--seed", arguments.host.seed, "Seed of the flows' own source ports");
   app.add_flag("--agent", arguments.host.use_agent, "Announce the flows to this host's agent");
+  app.add_option(
+      "--barrier", arguments.host.barrier,
+      "Prefix of the sockets at which hosts of phased jobs wait for each other (default: "
+      "the workload file)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (arguments.host.barrier.empty()) arguments.host.barrier = arguments.workload_file;
   const Result<void> result = Run(arguments);
   if (result) return 0;
   fmt::print(stderr, "espalier-traffic: {}: {}\n", arguments.host.host, result.error().message);

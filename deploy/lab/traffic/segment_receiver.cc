@@ -1,6 +1,7 @@
 #include "deploy/lab/traffic/segment_receiver.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -121,6 +122,9 @@ SegmentReceiver::~SegmentReceiver() {
 void SegmentReceiver::Accept() {
   UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket) return;
+  // An acknowledgement must not wait for that of the one before, which the sender's TCP delays.
+  const int on = 1;
+  static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
   const int fd = socket.get();
   connections_[fd] = std::make_unique<Connection>(*this, std::move(socket));
 }

@@ -28,6 +28,10 @@ SegmentSender::SegmentSender(io::AsioEventLoop& loop, const Options& options, St
   report_.index = options.flow;
 }
 
+void SegmentSender::Connect() {
+  if (options_.stays_connected && to_send_ == 0) UpdateConnections();
+}
+
 void SegmentSender::Send(std::int64_t bytes) {
   if (report_.start_ns == 0) report_.start_ns = loop_.Now().time_since_epoch().count();
   report_.done = false;
@@ -54,6 +58,12 @@ std::vector<SegmentSender::PortChoice> SegmentSender::PortsInForce() const {
   return choices;
 }
 
+std::vector<std::uint16_t> SegmentSender::Ports() const {
+  std::vector<std::uint16_t> ports;
+  for (const PortChoice& choice : PortsInForce()) ports.push_back(choice.port);
+  return ports;
+}
+
 bool SegmentSender::IsInForce(const SegmentConnection& connection) const {
   return std::ranges::any_of(PortsInForce(), [&](const PortChoice& choice) {
     return choice.port == connection.options().port;
@@ -63,13 +73,16 @@ bool SegmentSender::IsInForce(const SegmentConnection& connection) const {
 void SegmentSender::Pump() {
   pause_.reset();
   steered_.Refresh();
-  if (!pending_.empty()) UpdateConnections();
+  if (pending_.empty()) return;
+  UpdateConnections();
   while (!pending_.empty()) {
     SegmentConnection* const connection = ReadyConnection();
-    if (connection == nullptr) return;  // busy connections call on_ready later
+    if (connection == nullptr) break;  // busy connections call on_ready later
     connection->Push(pending_.front());
     pending_.pop_front();
   }
+  // Tells at once that the flow is busy, as posting to a queue pair does.
+  if (!options_.announces_remaining) ReportProgress();
 }
 
 void SegmentSender::UpdateConnections() {
@@ -171,6 +184,7 @@ void SegmentSender::Pause() {
 void SegmentSender::HandleNews() {
   steered_.Refresh();
   LimitRates();
+  Connect();
   if (!steered_.is_path_dead()) return;
   std::vector<SegmentConnection*> dead;
   for (const auto& connection : connections_) {
@@ -186,7 +200,7 @@ void SegmentSender::HandleNews() {
 void SegmentSender::HandleTick() {
   buried_.clear();
   steered_.Refresh();
-  if (to_send_ == 0) return;
+  if (to_send_ == 0) return Connect();
   ReportProgress();
   if (++ticks_ % kTicksPerTransportReport == 0) ReportTransport();
   const TimePoint now = loop_.Now();
@@ -218,6 +232,14 @@ PortUse& SegmentSender::Use(const SegmentConnection::Options& options) {
   return report_.ports.emplace_back(PortUse{options.port, options.steered, 0});
 }
 
+std::int64_t SegmentSender::OutstandingBytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& connection : connections_) {
+    for (const Segment& segment : connection->Unacknowledged()) bytes += segment.length;
+  }
+  return bytes;
+}
+
 void SegmentSender::ReportProgress() {
   std::int64_t arrived = 0;
   std::int64_t with_kernel = 0;
@@ -227,12 +249,14 @@ void SegmentSender::ReportProgress() {
   }
   // Both counts include the headers, which are a few bytes.
   arrived = std::min(arrived, to_send_);
-  const std::int64_t outstanding = std::clamp<std::int64_t>(with_kernel - arrived, 0, to_send_);
+  const std::int64_t begun = options_.announces_remaining ? with_kernel : OutstandingBytes();
+  const std::int64_t outstanding = std::clamp<std::int64_t>(begun - arrived, 0, to_send_);
   // An edge of a ring that waits for its round has nothing to send; one that sends has the rest of
   // its epoch remaining.
   std::int64_t remaining = 0;
-  if (to_send_ > 0) {
-    const std::int64_t rest = options_.epoch_bytes - report_.bytes % options_.epoch_bytes;
+  if (to_send_ > 0 && options_.announces_remaining) {
+    const std::int64_t epoch = options_.epoch_bytes;
+    const std::int64_t rest = epoch > 0 ? epoch - report_.bytes % epoch : 0;
     remaining = std::max<std::int64_t>(0, std::max(to_send_, rest) - arrived - outstanding);
   }
   const std::uint16_t port =

@@ -10,7 +10,7 @@
 #include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/agent_connection.h"
 #include "deploy/lab/traffic/segment_connection.h"
-#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/workload/traffic_report.h"
 
 namespace espalier::traffic {
 
@@ -33,12 +33,20 @@ class SegmentSender {
     IpAddress destination;
     std::vector<std::uint16_t> own_ports;  // one per path, used without ports from the agent
     std::int64_t segment_bytes = 1'000'000;
-    std::int64_t epoch_bytes = 0;  // WorkloadFlow::announced_bytes: what one epoch sends
+    std::int64_t epoch_bytes = 0;  // what one epoch of a ring sends; 0: only what Send was given
+    // Whether the bytes that are still to be sent are announced to the agent. Otherwise it sees
+    // only those of the segments that were begun and are not acknowledged, as with a queue pair.
+    bool announces_remaining = true;
+    // Whether the connections live as long as the flow: they are opened before the first byte, and
+    // follow the ports in force while there is nothing to send.
+    bool stays_connected = false;
   };
   // Calls on_acknowledged (never inside Send) with the total bytes acknowledged.
   SegmentSender(io::AsioEventLoop& loop, const Options& options, SteeredFlow steered,
                 std::function<void(std::int64_t)> on_acknowledged);
 
+  // Opens the connections, if they are to stay.
+  void Connect();
   // Adds bytes to send, after those given before; no segment spans two calls.
   void Send(std::int64_t bytes);
   // Handles a possible change of the path set.
@@ -50,6 +58,8 @@ class SegmentSender {
   void Finish();
 
   const SentFlow& Report() const { return report_; }
+  // The ports in force.
+  std::vector<std::uint16_t> Ports() const;
 
  private:
   struct PortChoice {
@@ -74,6 +84,7 @@ class SegmentSender {
   void Abandon(SegmentConnection* connection);
   void Bury(SegmentConnection* connection);
   void Pause();
+  std::int64_t OutstandingBytes() const;
   PortUse& Use(const SegmentConnection::Options& options);
   void ReportProgress();
   void ReportTransport();

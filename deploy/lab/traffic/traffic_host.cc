@@ -54,6 +54,7 @@ Result<std::unique_ptr<TrafficHost>> TrafficHost::Make(io::AsioEventLoop& loop,
   if (!own) return tl::unexpected(own.error());
   const std::vector<WorkloadFlow> plans = ListWorkloadFlows(host->workload_);
   if (Result<void> listening = host->Listen(plans, *own); !listening) return Propagate(listening);
+  if (Result<void> joined = host->JoinPhasedJobs(plans); !joined) return Propagate(joined);
   if (options.use_agent) {
     Result<std::unique_ptr<AgentConnection>> steering =
         AgentConnection::Connect(loop, [raw = host.get()] {
@@ -107,6 +108,37 @@ void TrafficHost::AddFlow(const WorkloadFlow& plan, const IpAddress& source,
   if (plan.job_index >= 0) MemberOf(plan).flow = plan.index;
 }
 
+Result<void> TrafficHost::JoinPhasedJobs(const std::vector<WorkloadFlow>& plans) {
+  for (std::size_t i = 0; i < workload_.phased_jobs.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    std::vector<std::string> hosts = HostsOfJob(workload_.phased_jobs[i]);
+    if (std::ranges::find(hosts, options_.host) == hosts.end()) continue;
+    if (!barrier_) {
+      Result<std::unique_ptr<PhaseBarrier>> barrier =
+          PhaseBarrier::Open(loop_, options_.barrier, options_.host,
+                             [this](int job, int) { phased_.at(job)->HandleReleased(); });
+      if (!barrier) return Propagate(barrier);
+      barrier_ = std::move(*barrier);
+    }
+    barrier_->AddJob(index, std::move(hosts));
+    phased_[index] = MakePhasedPart(index, plans);
+  }
+  return {};
+}
+
+std::unique_ptr<PhasedPart> TrafficHost::MakePhasedPart(int job_index,
+                                                        const std::vector<WorkloadFlow>& plans) {
+  const PhasedJob& job = workload_.phased_jobs[static_cast<std::size_t>(job_index)];
+  PhaseMember member(job.iterations, BurstsOfHost(job, job_index, options_.host, plans));
+  return std::make_unique<PhasedPart>(
+      loop_, PhaseSchedule(job, job_index, options_.seed), std::move(member),
+      PhasedPart::Actions{
+          .send = [this](std::uint32_t flow,
+                         std::int64_t bytes) { tcp_senders_.at(flow)->Send(bytes); },
+          .arrive = [this, job_index](int step) { barrier_->Arrive(job_index, step); },
+          .on_over = [this] { CheckDone(); }});
+}
+
 TrafficHost::JobPart& TrafficHost::PartOf(const WorkloadFlow& plan) {
   JobPart& part = jobs_[plan.job_index];
   part.job_index = plan.job_index;
@@ -128,6 +160,7 @@ void TrafficHost::Start(std::function<void()> on_done) {
   for (const Outgoing& flow : outgoing_) Open(flow);
   for (auto& [index, sender] : udp_senders_) sender->Start();
   for (auto& [index, part] : jobs_) BeginCompute(part);
+  for (auto& [index, part] : phased_) part->Start();
   Tick();
   loop_.Post([this] { CheckDone(); });
 }
@@ -147,21 +180,33 @@ void TrafficHost::Open(const Outgoing& flow) {
         std::make_unique<UdpSender>(loop_, options, std::move(steered), [this] { CheckDone(); });
     return;
   }
+  const bool of_phases = plan.phased_job_index >= 0;
   const SegmentSender::Options options{.flow = plan.index,
                                        .source = flow.source,
                                        .destination = flow.destination,
                                        .own_ports = flow.ports,
                                        .segment_bytes = workload_.segment_bytes,
-                                       .epoch_bytes = plan.announced_bytes};
-  const bool of_ring = plan.job_index >= 0;
+                                       .epoch_bytes = of_phases ? 0 : plan.announced_bytes,
+                                       .announces_remaining = plan.announces_remaining,
+                                       .stays_connected = of_phases};
   tcp_senders_[plan.index] = std::make_unique<SegmentSender>(
-      loop_, options, std::move(steered), [this, plan, of_ring](std::int64_t total) {
-        if (!of_ring) return CheckDone();
-        Member& member = MemberOf(plan);
-        member.state.HandleAcknowledged(total);
-        Advance(PartOf(plan), member, 0);
-      });
-  if (!of_ring) tcp_senders_[plan.index]->Send(plan.bytes);
+      loop_, options, std::move(steered),
+      [this, plan](std::int64_t total) { HandleAcknowledged(plan, total); });
+  tcp_senders_[plan.index]->Connect();
+  if (plan.job_index < 0 && !of_phases) tcp_senders_[plan.index]->Send(plan.bytes);
+}
+
+void TrafficHost::HandleAcknowledged(const WorkloadFlow& plan, std::int64_t total) {
+  if (plan.phased_job_index >= 0) {
+    phased_.at(plan.phased_job_index)
+        ->HandleAcknowledged(plan.index, total, tcp_senders_.at(plan.index)->Ports());
+  } else if (plan.job_index >= 0) {
+    Member& member = MemberOf(plan);
+    member.state.HandleAcknowledged(total);
+    Advance(PartOf(plan), member, 0);
+  } else {
+    CheckDone();
+  }
 }
 
 void TrafficHost::HandleReceived(std::uint32_t flow, std::int64_t total) {
@@ -219,6 +264,9 @@ void TrafficHost::CheckDone() {
   for (const auto& [index, part] : jobs_) {
     if (part.epoch < part.job->epochs) return;
   }
+  for (const auto& [index, part] : phased_) {
+    if (!part->IsOver()) return;
+  }
   std::exchange(on_done_, nullptr)();
 }
 
@@ -239,6 +287,9 @@ HostReport TrafficHost::Report() const {
     report.received.insert(report.received.end(), datagrams.begin(), datagrams.end());
   }
   report.epochs = epochs_;
+  for (const auto& [index, part] : phased_) {
+    report.bursts.insert(report.bursts.end(), part->bursts().begin(), part->bursts().end());
+  }
   return report;
 }
 

@@ -10,20 +10,23 @@
 #include "common/fabric/topology.h"
 #include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/agent_connection.h"
-#include "deploy/lab/traffic/ring_member.h"
+#include "deploy/lab/traffic/phase_barrier.h"
+#include "deploy/lab/traffic/phased_part.h"
 #include "deploy/lab/traffic/segment_receiver.h"
 #include "deploy/lab/traffic/segment_sender.h"
-#include "deploy/lab/traffic/traffic_report.h"
 #include "deploy/lab/traffic/udp_receiver.h"
 #include "deploy/lab/traffic/udp_sender.h"
-#include "deploy/lab/traffic/workload.h"
+#include "deploy/lab/workload/ring_member.h"
+#include "deploy/lab/workload/traffic_report.h"
+#include "deploy/lab/workload/workload.h"
 
 namespace espalier::traffic {
 
 struct TrafficHostOptions {
   std::string host;
   bool use_agent = false;
-  std::uint64_t seed = 1;  // of the flows' own source ports
+  std::uint64_t seed = 1;  // of the flows' own source ports and of the phased jobs' jitter
+  std::string barrier;  // prefix of the sockets at which hosts of phased jobs wait for each other
 };
 
 // One host's part in a workload: it receives from its construction to its destruction, and sends
@@ -72,6 +75,9 @@ class TrafficHost {
   Result<void> Listen(const std::vector<WorkloadFlow>& plans, const IpAddress& address);
   void AddFlow(const WorkloadFlow& plan, const IpAddress& source, const IpAddress& destination);
   void Open(const Outgoing& flow);
+  Result<void> JoinPhasedJobs(const std::vector<WorkloadFlow>& plans);
+  std::unique_ptr<PhasedPart> MakePhasedPart(int job_index, const std::vector<WorkloadFlow>& plans);
+  void HandleAcknowledged(const WorkloadFlow& plan, std::int64_t total);
   JobPart& PartOf(const WorkloadFlow& plan);
   Member& MemberOf(const WorkloadFlow& plan);
   void HandleReceived(std::uint32_t flow, std::int64_t total);
@@ -93,6 +99,8 @@ class TrafficHost {
   std::map<std::uint32_t, std::unique_ptr<UdpSender>> udp_senders_;
   std::map<int, JobPart> jobs_;
   std::map<std::uint32_t, std::pair<JobPart*, Member*>> receivers_;  // by the ring's incoming flow
+  std::map<int, std::unique_ptr<PhasedPart>> phased_;                // by job
+  std::unique_ptr<PhaseBarrier> barrier_;
   std::vector<EpochTime> epochs_;
   TimerPtr tick_;
   std::function<void()> on_done_;

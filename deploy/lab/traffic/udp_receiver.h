@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "common/loop/asio_event_loop.h"
-#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/workload/traffic_report.h"
 
 namespace espalier::traffic {
 

@@ -8,7 +8,7 @@
 #include "common/base/units.h"
 #include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/agent_connection.h"
-#include "deploy/lab/traffic/traffic_report.h"
+#include "deploy/lab/workload/traffic_report.h"
 
 namespace espalier::traffic {
 

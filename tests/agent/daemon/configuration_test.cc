@@ -62,6 +62,8 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"log_level", config.log_level == LogLevel::kInfo ? "\"info\"" : "another"},
       {"elephant_bytes", text(options.meter.elephant_bytes)},
       {"report_interval_ms", text(options.reporter.progress_interval / 1ms)},
+      {"group_queue_pairs", Written(config.group_queue_pairs)},
+      {"idle_after_ms", text(options.meter.edges.idle_after / 1ms)},
       {"lease_seconds", text(options.lease / 1s)},
       {"dead_after_ms", text(options.guard.dead_after / 1ms)},
       {"local_reroute_interval_ms", text(options.guard.local_reroute_interval / 1ms)},
@@ -116,6 +118,7 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
       name: "h3" controller: "ipc:///run/c" local_socket: "/run/a" nic: "eth0" nic: "10.0.0.1"
       collective_costs: "/etc/costs"
       http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
+      idle_after_ms: 15
       lease_seconds: 30 dead_after_ms: 40 local_reroute_interval_ms: 50 probe_ttl: 5
       max_probes_per_second: 60 no_probing: true max_probe_ttl: 7 probe_port: 4791 probe_port: 4792
       fabric_hashes_qpn: true)");
@@ -129,6 +132,7 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   EXPECT_EQ(config->log_level, LogLevel::kDebug);
   EXPECT_EQ(config->options.meter.elephant_bytes, 5u);
   EXPECT_EQ(config->options.reporter.progress_interval, std::chrono::milliseconds(20));
+  EXPECT_EQ(config->options.meter.edges.idle_after, std::chrono::milliseconds(15));
   EXPECT_EQ(config->options.lease, std::chrono::seconds(30));
   EXPECT_EQ(config->options.guard.dead_after, std::chrono::milliseconds(40));
   EXPECT_EQ(config->options.guard.local_reroute_interval, std::chrono::milliseconds(50));

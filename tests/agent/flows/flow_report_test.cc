@@ -61,7 +61,7 @@ TEST_F(FlowReportTest, OpenedElephantIsReportedAtOnceWithAllThatIsKnown) {
   EXPECT_FALSE(opened.movable);
   EXPECT_EQ(opened.source_port, 40'007);
   EXPECT_FALSE(opened.steered);
-  EXPECT_EQ(opened.age_us, 10'000u);
+  EXPECT_EQ(opened.age_us, 2'000u);
   ASSERT_THAT(report.progress, SizeIs(1));
   EXPECT_EQ(report.progress[0].outstanding_bytes, kMiB);
 }
@@ -157,8 +157,96 @@ TEST_F(FlowReportTest, FlowWithoutProgressIsStalledAndOneWithoutWorkIsIdle) {
   source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;
   Live(300 * kMs);
   reports = Reports();
+  ASSERT_THAT(reports, SizeIs(2));
+  EXPECT_EQ(reports[0].progress[0].remaining_bytes, 0U);
+  EXPECT_EQ(reports[1].progress[0].state, wire::FlowState::kIdle);
+}
+
+TEST_F(FlowReportTest, EdgesAreReportedAtTheNextLookEvenIfProgressHasToWait) {
+  Sync();
+  Open(1);
+  auto reports = Reports();
   ASSERT_THAT(reports, SizeIs(1));
-  EXPECT_EQ(reports[0].progress[0].state, wire::FlowState::kIdle);
+  EXPECT_EQ(reports[0].progress.at(0).edges, 1U);
+  Progress(1, 32 * kMiB);
+  Live(10 * kMs);
+  EXPECT_THAT(Reports(), SizeIs(1));  // the next report of progress is 10 ms later
+  source_.flows.at(wire::LocalFlowId(1)).edges = {.count = 2, .last = loop_.Now() - 10 * kMs};
+  Live(4 * kMs);
+  reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_EQ(reports[0].progress.at(0).edges, 2U);
+  EXPECT_EQ(reports[0].progress.at(0).state, wire::FlowState::kIdle);
+  EXPECT_EQ(reports[0].progress.at(0).edge_age_us, 12'000U);
+  source_.flows.at(wire::LocalFlowId(1)).edges = {.count = 3, .last = loop_.Now()};
+  Live(4 * kMs);
+  reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_EQ(reports[0].progress.at(0).edges, 3U);
+}
+
+TEST_F(FlowReportTest, EdgesThatTheSourceTellsHaveItsTimes) {
+  Sync();
+  FlowSample& flow = Open(1, 0);
+  flow.sent_bytes = kMiB;
+  flow.outstanding_bytes = 5;  // of requests without a completion
+  flow.edges = {.count = 2, .last = loop_.Now()};
+  Live(40 * kMs);
+  auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_EQ(reports[0].progress.at(0).edges, 2U);
+  EXPECT_EQ(reports[0].progress.at(0).state, wire::FlowState::kIdle);
+  flow.edges = {.count = 3, .last = loop_.Now() - std::chrono::microseconds(300)};
+  Live(4 * kMs);
+  reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_EQ(reports[0].progress.at(0).edges, 3U);
+  EXPECT_LE(reports[0].progress.at(0).edge_age_us, 2'300U);
+  EXPECT_EQ(reports[0].progress.at(0).edge_age_us % 1'000, 300U);
+}
+
+TEST_F(FlowReportTest, EdgesThatCouldNotBeReportedArePartOfTheNextReport) {
+  Sync();
+  FlowSample& flow = Open(1);
+  Live(20 * kMs);
+  Reports();
+  bus_.is_full = true;
+  for (int i = 0; i < 2; ++i) {
+    flow.remaining_bytes = 0;
+    Live(20 * kMs);
+    flow.remaining_bytes = kMiB;
+    Live(20 * kMs);
+  }
+  bus_.is_full = false;
+  Live(20 * kMs);
+  const auto reports = Reports();
+  ASSERT_FALSE(reports.empty());
+  EXPECT_EQ(reports.back().progress.at(0).edges, 5U);
+}
+
+TEST_F(FlowReportTest, FlowsThatChangeTooOftenAreFewEdges) {
+  Sync();
+  for (std::uint64_t id = 1; id <= 16; ++id) Open(id);
+  Live(20 * kMs);
+  Reports();
+  std::size_t edges = 0;
+  std::map<wire::LocalFlowId, std::uint32_t> known;
+  for (int i = 0; i < 5'000; ++i) {
+    for (auto& [id, flow] : source_.flows) {
+      flow.remaining_bytes = i % 20 < 2 ? kMiB : 0;  // 2 of 20 ms: 100 edges a second
+    }
+    Live(kMs);
+    for (const wire::FlowReport& report : Reports()) {
+      for (const wire::FlowProgress& flow : report.progress) {
+        edges += known[flow.id] == flow.edges ? 0 : 1;
+        known[flow.id] = flow.edges;
+        if (i > 2'500) {
+          EXPECT_NEAR(flow.duty_permille, 100, 50);
+        }
+      }
+    }
+  }
+  EXPECT_LE(edges, 16U * 23);
 }
 
 TEST_F(FlowReportTest, DifferencesAreCutAndFullReportsAreNot) {

@@ -13,6 +13,11 @@ using wire::PathVerdict;
 
 class PathGuardTest : public AgentTest {
  protected:
+  // Without the measurements of PathSampler, which use the same message.
+  void Sync(AgentOptions options = {}) {
+    options.sampler.interval = std::chrono::hours(1);
+    AgentTest::Sync(std::move(options));
+  }
   // Opens a pushed flow that makes no progress.
   void StuckFlow(std::uint16_t port) {
     Sync();

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "agent/local/local_protocol.h"
@@ -53,6 +54,32 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   EXPECT_EQ(sample.source_port, 51111);
   EXPECT_EQ(sample.retries, 3u);
   EXPECT_EQ(sample.rtt_us, 250u);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, EdgesAreSeenWithoutAMessage) {
+  espalier_agent* agent = Connect();
+  espalier_flow* flow = Open(agent);
+  Turn();
+  EXPECT_EQ(server_->Flows()[0].edges.count, 0U);
+  espalier_flow_edges(flow, 5, 7'000'000'123, 4'000'900);
+  EXPECT_FALSE(HasWork());
+  const SourceEdges edges = server_->Flows()[0].edges;
+  EXPECT_EQ(edges.count, 5U);
+  EXPECT_EQ(edges.last, TimePoint(std::chrono::nanoseconds(7'000'000'123)));
+  EXPECT_EQ(edges.between, std::chrono::microseconds(4'000));
+  // A program may claim anything.
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  espalier_flow_edges(flow, 6, kMost, kMost);
+  const SourceEdges odd = server_->Flows()[0].edges;
+  EXPECT_EQ(odd.last.time_since_epoch().count(), std::numeric_limits<std::int64_t>::max());
+  EXPECT_LE(odd.between, std::chrono::hours(2));
+  // The next flow in the slot starts without edges.
+  espalier_flow_close(flow);
+  Turn();
+  Open(agent);
+  Turn();
+  EXPECT_EQ(server_->Flows()[0].edges.count, 0U);
   espalier_agent_close(agent);
 }
 

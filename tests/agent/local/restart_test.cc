@@ -62,6 +62,7 @@ TEST_F(AgentRestart, KeepsThePortOfALiveFlow) {
   ASSERT_TRUE(server_->Apply(Set(flow, {50001})));
   espalier_flow_progress(flow, 70, 20, 10, 50001);
   espalier_flow_path_progress(flow, 2, 50007, 5, 6, 7);
+  espalier_flow_edges(flow, 3, 1'000'000, 1'000);
   std::atomic<bool> stop = false;
   std::atomic<int> other_ports = 0;
   std::thread sender([&] {
@@ -83,6 +84,8 @@ TEST_F(AgentRestart, KeepsThePortOfALiveFlow) {
     EXPECT_EQ(sample.source_port, 50001);
     EXPECT_EQ(sample.remaining_bytes, 70u);
     EXPECT_EQ(sample.sent_bytes, 10u);
+    EXPECT_EQ(sample.edges.count, 3u);
+    EXPECT_EQ(sample.edges.last, TimePoint(std::chrono::milliseconds(1)));
     ASSERT_THAT(sample.ports, SizeIs(1));
     EXPECT_EQ(sample.ports[0].source_port, 50007);
     // Makes the agent report the flow as steered.

@@ -144,6 +144,24 @@ TEST_F(SteeringTest, TellsTheAgentWhatIsInTheSendQueue) {
   Await([&] { return Flow() == nullptr; });
 }
 
+TEST_F(SteeringTest, TellsTheAgentWhenTheSendQueueIsBusy) {
+  StartSteering({});
+  ASSERT_EQ(ConnectPair(), 0);
+  AwaitFlow();
+  Await([&] { return Flow()->edges.count == 2; });
+  for (std::uint32_t burst = 0; burst < 3; ++burst) {
+    Post(1000);
+    Post(500);
+    Await([&] { return Flow()->edges.count == 3 + 2 * burst; });
+    const TimePoint busy_since = Flow()->edges.last;
+    Complete();
+    Complete();
+    Await([&] { return Flow()->edges.count == 4 + 2 * burst; });
+    EXPECT_GT(Flow()->edges.last, busy_since);
+  }
+  ASSERT_EQ(steering_->Destroy(&pair_.pair()), 0);
+}
+
 TEST_F(SteeringTest, ConnectsFromThePortThatTheAgentWants) {
   StartSteering({.patience = std::chrono::minutes(1), .announce_bytes = 1 << 20});
   auto connecting = std::async(std::launch::async, [&] { return ConnectPair(); });

@@ -130,20 +130,20 @@ TEST(PathMap, CountsWhatItTakesBack) {
   map.Predict(kKey, 0xC001, Path(1));
   map.MarkReverify([](const PortKey&) { return true; });
   map.Forget(kOtherKey);
-  EXPECT_EQ(map.retractions(), 0U);
-  map.Observe(kKey, 0xC000, Path(2));
   EXPECT_EQ(map.retractions(), 1U);
+  map.Observe(kKey, 0xC000, Path(2));
+  EXPECT_EQ(map.retractions(), 2U);
   map.Predict(kKey, 0xC001, Path(2));
-  EXPECT_EQ(map.retractions(), 2U);
-  map.DropPrediction(kKey, 0xC000);  // is verified
-  EXPECT_EQ(map.retractions(), 2U);
-  map.DropPrediction(kKey, 0xC001);
   EXPECT_EQ(map.retractions(), 3U);
+  map.DropPrediction(kKey, 0xC000);  // is verified
+  EXPECT_EQ(map.retractions(), 3U);
+  map.DropPrediction(kKey, 0xC001);
+  EXPECT_EQ(map.retractions(), 4U);
   map.Predict(kKey, 0xC002, Path(0));
   map.DropPredictions(kKey);
-  EXPECT_EQ(map.retractions(), 4U);
-  map.Forget(kKey);
   EXPECT_EQ(map.retractions(), 5U);
+  map.Forget(kKey);
+  EXPECT_EQ(map.retractions(), 6U);
 }
 
 TEST(PathMap, LetsAModelOfTheNewFabricReplaceDoubts) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/paths/path_learner.h"
+#include "controller/placement/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
@@ -55,6 +56,7 @@ class FlowFixture : public LinkFixture {
                        flow_metrics_};
   Placement placement_{state_, learner_, controller_options_};
   StartPredictor predictor_{state_, learner_, controller_options_, flow_metrics_};
+  Bursts bursts_{state_, learner_, predictor_, controller_options_, flow_metrics_};
 };
 
 }  // namespace espalier::controller

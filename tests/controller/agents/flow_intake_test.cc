@@ -35,7 +35,8 @@ class Intake : public FlowFixture {
     return report;
   }
 
-  FlowIntake intake_{state_, placement_, predictor_, *health_, controller_options_, *loop_};
+  FlowIntake intake_{state_,   placement_,          bursts_, predictor_,
+                     *health_, controller_options_, *loop_};
 };
 
 TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {

@@ -16,7 +16,7 @@ class LinkViewTest : public OperatorApiFixture {
   LinkTraffic Traffic() { return FlowStatistics::Take(cluster_.state()).traffic(); }
   io::JsonValue Written(const std::string& link) {
     io::JsonWriter json;
-    WriteLink(json, cluster_.state(), Id(link), Traffic());
+    WriteLink(json, cluster_.controller(), Id(link), Traffic());
     return Json({.status = 200, .body = json.Text()});
   }
   std::uint64_t Digest(const std::string& link) {
@@ -77,6 +77,20 @@ TEST_F(LinkViewTest, ExplainsWhyALinkIsNotUsed) {
   EXPECT_EQ(drained.Find("state")->text, "DRAINED");
   EXPECT_EQ(drained.Find("reason")->text, "work");
   EXPECT_FALSE(drained.Find("failed_by_operator")->boolean);
+}
+
+TEST_F(LinkViewTest, ShowsThatALinkIsSlow) {
+  const std::uint64_t before = Digest("leaf1--spine1");
+  cluster_.state().slow_links[*cluster_.state().topology.FindLink("leaf1--spine1")] = "rate=0.30";
+  Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});  // applies all states
+  const auto slow = Written("leaf1--spine1");
+  EXPECT_EQ(slow.Find("state")->text, "SLOW");
+  EXPECT_EQ(slow.Find("reason")->text, "rate=0.30");
+  EXPECT_NE(Digest("leaf1--spine1"), before);
+  // An operator's action says more.
+  Call("POST", "/api/v1/links/drain", {{"id", "leaf1--spine1"}, {"reason", "work"}});
+  EXPECT_EQ(Written("leaf1--spine1").Find("state")->text, "DRAINED");
+  EXPECT_EQ(Written("leaf1--spine1").Find("reason")->text, "work");
 }
 
 TEST_F(LinkViewTest, TheDigestDiffersWithTheStateAndForRatesByAnEighth) {

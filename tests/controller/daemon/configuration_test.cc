@@ -105,12 +105,16 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"detection_max_links", text(options.detection.max_links)},
       {"detection_max_tier_percent", text(options.detection.max_tier_fraction * 100)},
       {"detection_window_seconds", text(options.detection.budget_window / 1s)},
+      {"leave_slow_links", Written(options.leave_slow_links)},
+      {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"moves_per_start", text(options.moves_per_start)},
       {"limit_rates", Written(options.limit_rates)},
       {"plan_ahead", Written(options.plan_ahead)},
       {"lease_seconds", text(options.lease / 1s)},
       {"verify_interval_ms", text(options.verify_interval / 1ms)},
+      {"verify_all_within_seconds", text(options.verify_all_within / 1s)},
+      {"verify_probes_per_second", text(options.verify_probes_per_second)},
       {"heartbeat_ms", text(options.heartbeat_interval / 1ms)},
       {"missed_heartbeats", text(options.missed_heartbeats)},
       {"max_probes_per_second", text(options.learner.max_probes_per_second)},
@@ -157,7 +161,8 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
   const auto running = Read("topology_file: \"t.json\"");
   const auto live = Read(
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
-      "verify_interval_ms: 7 algorithm: \"greedy\" limit_rates: true max_messages_per_second: 3");
+      "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
+      "leave_slow_links: false algorithm: \"greedy\" limit_rates: true max_messages_per_second: 3");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
   const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
   EXPECT_EQ(NeedRestart(*running, *other),
@@ -172,6 +177,8 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t.json").find(path_ + ":1:"), std::string::npos);
   EXPECT_NE(ErrorOf("").find("topology_file is missing"), std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("optimal or greedy"),
             std::string::npos);

@@ -53,5 +53,26 @@ TEST_F(LoadSummaryTest, DescribesFlowsThatCrossTheFabricByLeavesAndNics) {
   EXPECT_EQ(paths.max_load, state.flow_paths.assigner().MaxLoad());
 }
 
+// What a tree edge reserves counts in the maximum, in the bound and in recomputations.
+TEST_F(LoadSummaryTest, CountsTheReservationsOfTrees) {
+  Start(1);
+  State& state = cluster_.state();
+  const EdgeName edge =
+      state.edges.Open(AgentId(0), {.job = cluster_.FlowOf(0, 1).job,
+                                    .source_leaf = *state.topology.FindNode("leaf0"),
+                                    .destination_leaf = *state.topology.FindNode("leaf1"),
+                                    .path = fabric::PathIndex(0),
+                                    .load = kLoadUnit * 3});
+  const LoadSummary loads = Summarize(state);
+  EXPECT_EQ(loads.max_load, state.flow_paths.assigner().MaxLoad());
+  EXPECT_EQ(loads.lower_bound, (Load{3, 1}));
+  const auto recomputed = cluster_.Recompute();
+  ASSERT_TRUE(recomputed.has_value());
+  EXPECT_EQ(recomputed->after.max_load, (Load{3, 1}));
+  EXPECT_TRUE(recomputed->after.IsOptimal());
+  EXPECT_EQ(state.flow_paths.assigner().MaxLoad(), (Load{3, 1}));
+  state.edges.Close(edge);
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -73,5 +73,103 @@ TEST(PortVerifierTest, VerifiesThePortsOfEdgesAfterALinkChange) {
   }
 }
 
+std::ptrdiff_t CountEvents(Cluster& cluster, const std::string& kind) {
+  return std::ranges::count(cluster.state().history.Since(0, 10'000), kind, &HistoryEvent::kind);
+}
+
+// Every flow has a port, and its port takes the path that is planned for it, in the map and in the
+// fabric.
+bool AreOnPlannedPaths(Cluster& cluster, int flows_of_host, int hosts_of_leaf) {
+  for (int from = 0; from < cluster.hosts(); ++from) {
+    for (int i = 0; i < flows_of_host; ++i) {
+      const int to = (from + (1 + i % 3) * hosts_of_leaf) % cluster.hosts();
+      const auto id = static_cast<std::uint64_t>(i) + 1;
+      const Flow& flow = cluster.FlowOf(from, id);
+      const auto path = cluster.state().flow_paths.PathOf(flow.subflows.front());
+      if (flow.status != FlowStatus::kRouted || !path) return false;
+      if (cluster.AppliedSpine(from, id, to) != path->value()) return false;
+    }
+  }
+  return true;
+}
+
+void OpenMany(Cluster& cluster, int flows_of_host, int hosts_of_leaf) {
+  for (int from = 0; from < cluster.hosts(); ++from) {
+    std::vector<Cluster::NewFlow> flows;
+    for (int i = 0; i < flows_of_host; ++i) {
+      flows.push_back({.id = static_cast<std::uint64_t>(i) + 1,
+                       .to = (from + (1 + i % 3) * hosts_of_leaf) % cluster.hosts()});
+    }
+    cluster.Open(from, flows);
+    cluster.Settle();
+  }
+}
+
+// The hashes of two leaves change under traffic: all flows return to their planned paths, and each
+// keeps a port all the time.
+TEST(PortVerifierTest, LearnsTheFabricAgainAfterARehash) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenMany(cluster, 6, 4);
+  cluster.Advance(30s);
+  ASSERT_TRUE(AreOnPlannedPaths(cluster, 6, 4));
+  ASSERT_EQ(cluster.CounterValue(kMismatches), 0);
+  const auto before = cluster.hash;
+  cluster.hash = [before](int from, int to, std::uint16_t port) {
+    return from < 8 ? (port * 5 + port / 16 + from * 3 + to) % 4 : before(from, to, port);
+  };
+  ASSERT_FALSE(AreOnPlannedPaths(cluster, 6, 4));
+  int seconds = 0;
+  while (!AreOnPlannedPaths(cluster, 6, 4) && seconds < 300) {
+    for (int part = 0; part < 20; ++part) {
+      cluster.Advance(50ms);
+      for (int from = 0; from < 16; ++from) ASSERT_EQ(cluster.host(from).ports.size(), 6U);
+    }
+    ++seconds;
+  }
+  EXPECT_LE(seconds, 60);
+  EXPECT_EQ(CountEvents(cluster, "fabric_rehashed"), 1);
+  EXPECT_EQ(cluster.CounterValue("espalier_controller_switches_rehashed_total"), 2);
+  cluster.Advance(5min);
+  EXPECT_TRUE(AreOnPlannedPaths(cluster, 6, 4));
+  EXPECT_EQ(CountEvents(cluster, "fabric_rehashed"), 1);
+}
+
+// One switch that changes its hash does not make the controller learn the others again.
+TEST(PortVerifierTest, LearnsOneSwitchAgain) {
+  Cluster cluster({.spines = 4, .leaves = 6, .hosts_per_leaf = 2});
+  cluster.ConnectAll();
+  OpenMany(cluster, 6, 2);
+  cluster.Advance(30s);
+  const auto before = cluster.hash;
+  cluster.hash = [before](int from, int to, std::uint16_t port) {
+    return from < 2 ? (port * 5 + port / 16 + from * 3 + to) % 4 : before(from, to, port);
+  };
+  cluster.Advance(2min);
+  EXPECT_TRUE(AreOnPlannedPaths(cluster, 6, 2));
+  EXPECT_EQ(CountEvents(cluster, "switch_rehashed"), 1);
+  EXPECT_EQ(CountEvents(cluster, "fabric_rehashed"), 0);
+}
+
+// 16,384 flows are verified within five minutes at the default pace.
+TEST(PortVerifierTest, VerifiesManyFlowsInTime) {
+  Cluster cluster({.spines = 8, .leaves = 8, .hosts_per_leaf = 4}, {.heartbeat_interval = 10s});
+  cluster.ConnectAll();
+  OpenMany(cluster, 512, 4);
+  cluster.Advance(20s);
+  ASSERT_EQ(cluster.state().flows.size(), 16'384U);
+  int probes = 0;
+  for (int i = 0; i < 32; ++i) probes -= cluster.host(i).probes;
+  Duration oldest{};
+  for (int i = 0; i < 60; ++i) {
+    cluster.Advance(10s);
+    oldest = std::max(oldest, cluster.controller().port_verifier().OldestAge());
+  }
+  for (int i = 0; i < 32; ++i) probes += cluster.host(i).probes;
+  EXPECT_LE(oldest, 5min);
+  EXPECT_LE(probes, 4 * 16'384);
+  EXPECT_EQ(cluster.CounterValue(kMismatches), 0);
+}
+
 }  // namespace
 }  // namespace espalier::controller

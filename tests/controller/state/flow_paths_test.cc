@@ -117,6 +117,68 @@ TEST(FlowPaths, FingerprintsDoNotDependOnTheOrder) {
             PathFingerprint(0, 1, 0, 1) + PathFingerprint(0, 2, 1, 1));
 }
 
+// Parks or wakes all subflows of a flow, as Bursts does.
+void SetParked(Places& places, FlowSlot slot, bool parked) {
+  Flow& flow = places.flows_.At(slot);
+  flow.is_parked = parked;
+  parked ? places.flow_paths_.Park(flow) : places.flow_paths_.Wake(flow);
+}
+
+TEST(FlowPaths, AParkedFlowKeepsItsPathAndAddsNoLoad) {
+  Places places;
+  FlowPaths& paths = places.flow_paths_;
+  const FlowSlot slot = places.Open(0, 2, 2);
+  paths.Place(places.SubflowAt(slot), 1);
+  paths.Place(places.SubflowAt(slot, 1), 2);
+  const std::uint64_t fingerprint = paths.fingerprint();
+  SetParked(places, slot, true);
+  paths.CheckInvariants();
+  EXPECT_TRUE(paths.IsParked(places.SubflowAt(slot)));
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), fabric::PathIndex(1));
+  EXPECT_EQ(paths.fingerprint(), 0U);
+  EXPECT_TRUE(std::ranges::all_of(paths.assigner().Loads(), [](auto load) { return load == 0; }));
+  paths.Place(places.SubflowAt(slot), 0);  // moves while it is parked
+  EXPECT_EQ(paths.fingerprint(), 0U);
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), fabric::PathIndex(0));
+  paths.Place(places.SubflowAt(slot), 1);
+  SetParked(places, slot, false);
+  EXPECT_EQ(paths.fingerprint(), fingerprint);
+  paths.CheckInvariants();
+  SetParked(places, slot, true);
+  places.Close(slot);
+  paths.CheckInvariants();
+}
+
+TEST(FlowPaths, ArrivalsTakeThePlacesOfParkedFlowsWithoutMovingThem) {
+  Places places;
+  FlowPaths& paths = places.flow_paths_;
+  const FlowSlot parked = places.Open(0, 2, 1);
+  paths.Place(places.SubflowAt(parked), 0);
+  SetParked(places, parked, true);
+  const FlowSlot arrival = places.Open(1, 3, 1);
+  const std::vector<SubflowId> subflows{*places.SubflowAt(arrival).id};
+  ASSERT_EQ(paths.PlaceArrivals(subflows, kChains).size(), 1U);
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(arrival)), fabric::PathIndex(0));
+  EXPECT_EQ(paths.PathOf(places.SubflowAt(parked)), fabric::PathIndex(0));
+  SetParked(places, parked, false);
+  EXPECT_FALSE(IsWithinLimits(paths, places.SubflowAt(parked)));
+  paths.CheckInvariants();
+}
+
+TEST(FlowPaths, AParkedFlowKnowsWhetherItsPathIsUsable) {
+  Places places;
+  const FlowSlot slot = places.Open(0, 2, 1);
+  EXPECT_FALSE(places.flow_paths_.IsOnUsablePath(places.SubflowAt(slot)));
+  places.flow_paths_.Place(places.SubflowAt(slot), 1);
+  SetParked(places, slot, true);
+  EXPECT_TRUE(places.flow_paths_.IsOnUsablePath(places.SubflowAt(slot)));
+  places.topology_.SetLinkState(*places.topology_.FindLink("leaf1--spine1"),
+                                fabric::LinkState::kDown);
+  places.view_.Refresh();
+  places.flow_paths_.HandleLinkChange();
+  EXPECT_FALSE(places.flow_paths_.IsOnUsablePath(places.SubflowAt(slot)));
+}
+
 // No chain moves a held flow. A flow that cannot be moved is always held.
 TEST(FlowPaths, HeldFlowsStayWhereTheyAre) {
   for (const bool movable : {true, false}) {

@@ -157,6 +157,74 @@ TEST(FlowTable, SumsOfHugeSizesDoNotOverflow) {
   EXPECT_EQ(NewBytes(table, {.remaining_bytes = kHuge, .sent_bytes = kHuge}), 0U);
 }
 
+// What a report of edges changes: was busy, is busy, and how long ago.
+std::vector<std::tuple<bool, bool, int>> EdgesTaken(FlowTable& table, TimePoint now,
+                                                    std::uint32_t edges, int age_us,
+                                                    int duty_permille = 0) {
+  const wire::FlowProgress progress{.id = wire::LocalFlowId(1),
+                                    .edges = edges,
+                                    .edge_age_us = static_cast<std::uint64_t>(age_us),
+                                    .duty_permille = static_cast<std::uint16_t>(duty_permille)};
+  std::vector<std::tuple<bool, bool, int>> taken;
+  for (const MessageChange& change :
+       table.TakeProgress(kAgent, std::vector{progress}, now).changes) {
+    const auto age = std::chrono::duration_cast<std::chrono::microseconds>(now - change.at);
+    taken.emplace_back(change.was_busy, change.is_busy, static_cast<int>(age.count()));
+  }
+  return taken;
+}
+
+using Taken = std::vector<std::tuple<bool, bool, int>>;
+
+TEST(FlowTable, TellsWhenFlowsBecomeBusyAndIdle) {
+  FlowTable table;
+  const TimePoint now{std::chrono::hours(1)};
+  Flow flow = FlowOf(kAgent, 1);
+  flow.started = now - std::chrono::seconds(1);
+  const FlowSlot slot = table.Open(std::move(flow));
+  EXPECT_FALSE(table.ActivityOf(slot).ReportsEdges());
+  EXPECT_EQ(EdgesTaken(table, now, 1, 300), (Taken{{false, true, 300}}));
+  EXPECT_TRUE(table.ActivityOf(slot).IsBusy());
+  EXPECT_EQ(EdgesTaken(table, now, 1, 900), Taken{});  // the same edge again
+  EXPECT_EQ(EdgesTaken(table, now, 2, 40), (Taken{{true, false, 40}}));
+  EXPECT_FALSE(table.ActivityOf(slot).IsBusy());
+}
+
+TEST(FlowTable, AReportOfSeveralEdgesIsOneBurstAtMost) {
+  FlowTable table;
+  const TimePoint now{std::chrono::hours(1)};
+  Flow flow = FlowOf(kAgent, 1);
+  flow.started = now - std::chrono::seconds(1);
+  table.Open(std::move(flow));
+  EXPECT_EQ(EdgesTaken(table, now, 2, 50), Taken{});  // its only burst ended before it was known
+  EXPECT_EQ(EdgesTaken(table, now, 4, 50), (Taken{{false, true, 50}, {true, false, 50}}));
+  EXPECT_EQ(EdgesTaken(table, now, 9, 50), (Taken{{false, true, 50}}));
+  EXPECT_EQ(EdgesTaken(table, now, 11, 60), (Taken{{true, false, 60}, {false, true, 60}}));
+}
+
+TEST(FlowTable, NoReportTurnsEdgesBackOrReachesBeforeTheFlow) {
+  FlowTable table;
+  const TimePoint now{std::chrono::hours(1)};
+  Flow flow = FlowOf(kAgent, 1);
+  flow.started = now - std::chrono::microseconds(700);
+  const FlowSlot slot = table.Open(std::move(flow));
+  EXPECT_EQ(EdgesTaken(table, now, 5, 2'000'000'000), (Taken{{false, true, 700}}));
+  EXPECT_EQ(EdgesTaken(table, now, 4, 10), Taken{});  // an older report
+  EXPECT_TRUE(table.ActivityOf(slot).IsBusy());
+}
+
+TEST(FlowTable, AFlowThatTogglesTooOftenCountsAsBusy) {
+  FlowTable table;
+  const TimePoint now{std::chrono::hours(1)};
+  Flow flow = FlowOf(kAgent, 1);
+  flow.started = now - std::chrono::seconds(1);
+  const FlowSlot slot = table.Open(std::move(flow));
+  EXPECT_EQ(EdgesTaken(table, now, 100, 10, 250), (Taken{{false, true, 10}}));
+  EXPECT_EQ(EdgesTaken(table, now, 301, 10, 260), Taken{});
+  EXPECT_EQ(table.ActivityOf(slot).duty_permille, 260);
+  EXPECT_EQ(EdgesTaken(table, now, 302, 10), (Taken{{true, false, 10}}));
+}
+
 TEST(FlowTable, ReusedSlotStartsWithoutActivity) {
   FlowTable table;
   const FlowSlot first = table.Open(FlowOf(kAgent, 1));

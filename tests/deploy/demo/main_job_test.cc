@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
 
 namespace espalier::demo {

@@ -46,8 +46,9 @@ TEST(ReportJson, HasEveryFieldOfTheFormat) {
     EXPECT_NE(json->Find(field), nullptr) << field;
   }
   const io::JsonValue& run = json->Find("runs")->items[0];
-  for (const char* field : {"name", "scheme", "slowest_flow_seconds", "median_flow_seconds",
-                            "max_link_flows", "throughput_mbps", "jobs"}) {
+  for (const char* field :
+       {"name", "scheme", "slowest_flow_seconds", "median_flow_seconds", "max_link_flows",
+        "throughput_mbps", "ports_changed_per_iteration", "jobs"}) {
     EXPECT_NE(run.Find(field), nullptr) << field;
   }
   EXPECT_EQ(run.Find("max_link_flows")->text, "1.0");

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "deploy/lab/traffic/parallel_job.h"
+#include "deploy/lab/workload/parallel_job.h"
 #include "tests/deploy/lab/lab_fixture.h"
 
 namespace espalier::lab {

@@ -1,0 +1,64 @@
+#include "agent/host/device_counters.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+namespace espalier::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Packets that peers missed, as the sender learns: negative acknowledgements (mlx5, then rxe) and
+// acknowledgements that did not come in time.
+constexpr std::array kSequenceCounters = {"packet_seq_err", "rcvd_seq_err",
+                                          "local_ack_timeout_err"};
+constexpr std::array kCongestionCounters = {"rp_cnp_handled"};
+
+template <typename Names>
+std::uint32_t Sum(const fs::path& folder, const Names& names) {
+  std::uint64_t sum = 0;
+  for (const char* const name : names) {
+    std::ifstream file(folder / name);
+    std::uint64_t value = 0;
+    if (file >> value) sum += value;
+  }
+  return static_cast<std::uint32_t>(sum);  // modulo 2^32: readers compare successive values
+}
+
+}  // namespace
+
+DeviceCounterFiles::DeviceCounterFiles(std::string folder) : folder_(std::move(folder)) {}
+
+std::string DeviceCounterFiles::FindFolder(const std::string& network_device) const {
+  std::error_code error;
+  for (const auto& device : fs::directory_iterator(folder_, error)) {
+    for (const auto& port : fs::directory_iterator(device.path() / "ports", error)) {
+      std::string name;
+      std::ifstream(port.path() / "gid_attrs" / "ndevs" / "0") >> name;
+      if (name == network_device) return (port.path() / "hw_counters").string();
+    }
+  }
+  return "";
+}
+
+DeviceCounters DeviceCounterFiles::Read(const std::string& network_device) {
+  const auto [known, is_new] = folders_.try_emplace(network_device);
+  if (is_new) known->second = FindFolder(network_device);
+  if (known->second.empty()) return {};
+  return {.out_of_sequence = Sum(known->second, kSequenceCounters),
+          .congestion = Sum(known->second, kCongestionCounters)};
+}
+
+std::function<DeviceCounters(const IpAddress& source)> MakeCounterReader(const NicWatch& nics) {
+  return [&nics, files = std::make_shared<DeviceCounterFiles>()](const IpAddress& source) {
+    const auto nic = std::ranges::find(nics.nics(), source, &wire::Nic::address);
+    return nic == nics.nics().end() ? DeviceCounters{} : files->Read(nic->device);
+  };
+}
+
+}  // namespace espalier::agent

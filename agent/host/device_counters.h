@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/flows/path_sampler.h"
+#include "agent/host/nic_watch.h"
+
+namespace espalier::agent {
+
+// Reads the counters of the RDMA devices of NICs from sysfs (hw_counters). Counters have different
+// names in different drivers, and those that a driver does not have count as zero.
+// Thread safety: none. Complexity: a read of three files.
+class DeviceCounterFiles {
+ public:
+  explicit DeviceCounterFiles(std::string folder = "/sys/class/infiniband");
+
+  // All zeros if this network device has no RDMA device.
+  DeviceCounters Read(const std::string& network_device);
+
+ private:
+  // The hw_counters folder of the RDMA device on this network device; "" if there is none.
+  std::string FindFolder(const std::string& network_device) const;
+
+  const std::string folder_;
+  std::map<std::string, std::string> folders_;  // by network device
+};
+
+// Reads the counters of the NIC with an address. The NICs must outlive the result.
+std::function<DeviceCounters(const IpAddress& source)> MakeCounterReader(const NicWatch& nics);
+
+}  // namespace espalier::agent

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/files/json.h"
+#include "controller/controller.h"
+
+namespace espalier::controller {
+
+// Takes link loads that a telemetry feed measured, and answers {"taken": N} with the number of
+// directed links:
+//   {"source": "gnmi", "max_age_seconds": 5, "loads": [{"link": "leaf0--spine1>spine1",
+//   "bps": 40000000000}, ...]}
+// A link without ">NODE" stands for both of its directions. `only_background` (default false) says
+// that steered flows are not counted. `max_age_seconds` defaults to 10. The report is taken as a
+// whole, or not at all.
+// Errors: kInvalidArgument, with line and column or the link; kNotFound for an unknown link.
+Result<std::string> HandleLinkLoads(Controller& controller, std::string_view body);
+
+// Writes the background load of a directed link as a member of an object; nothing if it is unknown.
+void WriteBackground(io::JsonWriter& json, std::string_view key, const Controller& controller,
+                     fabric::DirectedLink link);
+
+}  // namespace espalier::controller

@@ -1,0 +1,132 @@
+#include "controller/links/link_quality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/links/link_tiers.h"
+
+namespace espalier::controller {
+namespace {
+
+// The minimum time between two judgements, each of which looks at all samples.
+constexpr Duration kJudgeInterval = std::chrono::milliseconds(200);
+// Totals that are older say little about the present.
+constexpr Duration kLongestMeasurement = std::chrono::seconds(5);
+
+std::vector<double> CapacitiesOf(const fabric::Topology& topology) {
+  std::vector<double> capacities(2 * topology.links().size());
+  for (std::size_t i = 0; i < capacities.size(); ++i) {
+    capacities[i] = static_cast<double>(topology.links()[i / 2].rate.value);
+  }
+  return capacities;
+}
+
+std::uint32_t Growth(std::uint32_t from, std::uint32_t to) { return to > from ? to - from : 0; }
+
+}  // namespace
+
+LinkQuality::LinkQuality(State& state, EventLoop& loop, std::function<void()> on_change,
+                         Metrics& metrics)
+    : state_(state),
+      loop_(loop),
+      on_change_(std::move(on_change)),
+      quality_(CapacitiesOf(state.topology)),
+      slow_(TiersOf(state.topology), loop.Now()),
+      found_slow_(metrics.MakeCounter(
+          "espalier_controller_links_found_slow_total",
+          "Links that flows left because they are clearly slower than their siblings")),
+      refused_(metrics.MakeCounter(
+          "espalier_controller_slow_links_refused_total",
+          "Times that a slow link stayed in use because too many links were slow, too few of its "
+          "siblings were measured, or too many flows had moved")),
+      links_(metrics.MakeGauge("espalier_controller_links_slow",
+                               "Links that flows avoid because they are slow")) {}
+
+bool LinkQuality::SetLinks(const Flow& flow, fabric::PathIndex path, PathSample& sample) const {
+  const auto paths = state_.PathsOf(flow);
+  if (path.Index() >= paths.size()) return false;
+  const auto& hops = paths[path.Index()].hops;
+  const auto from = state_.paths.FindAttachment(flow.key.source);
+  const auto to = state_.paths.FindAttachment(flow.key.destination);
+  if (!from || !to || hops.size() + 2 > PathSample::kMostLinks) return false;
+  const auto add = [&](fabric::DirectedLink link) {
+    sample.links[sample.link_count++] = static_cast<std::uint32_t>(link.Index());
+  };
+  add(from->uplink);
+  for (const fabric::DirectedLink hop : hops) add(hop);
+  add({to->uplink.link, !to->uplink.forward});
+  return true;
+}
+
+void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& health) {
+  const Flow& flow = state_.flows.At(slot);
+  const auto subflow = std::ranges::find(flow.subflows, health.source_port, &Subflow::port);
+  const bool is_placed = flow.status == FlowStatus::kRouted || flow.status == FlowStatus::kLearning;
+  if (!is_placed || health.source_port == 0 || subflow == flow.subflows.end()) return;
+  const auto index = static_cast<std::size_t>(subflow - flow.subflows.begin());
+  if (slot.Index() >= totals_.size()) totals_.resize(slot.Index() + 1);
+  totals_[slot.Index()].resize(flow.subflows.size());
+  const TimePoint now = loop_.Now();
+  const Totals present{flow.agent,
+                       flow.local,
+                       health.source_port,
+                       health.retries,
+                       health.cnp + health.out_of_sequence,
+                       now};
+  const Totals before = std::exchange(totals_[slot.Index()][index], present);
+  const bool is_same =
+      before.agent == flow.agent && before.local == flow.local && before.port == present.port;
+  const Duration span = now - before.at;
+  if (!is_same || span <= Duration::zero() || span > kLongestMeasurement) return;
+  PathSample sample{
+      .subflow = std::uint64_t{slot.Index()} << 8U | index,
+      .job = flow.job,
+      .source = flow.key.source,
+      .destination = flow.key.destination,
+      .share = 1.0 / static_cast<double>(flow.subflows.size()),
+      .bps = static_cast<double>(health.achieved_bps),
+      .retries_per_second = Growth(before.retries, present.retries) / SecondsOf(span),
+      .congestion_per_second = Growth(before.congestion, present.congestion) / SecondsOf(span),
+      .rtt_us = static_cast<double>(health.rtt_us)};
+  if (SetLinks(flow, subflow->port_path, sample)) quality_.Take(sample, now);
+}
+
+void LinkQuality::Tick(bool is_enabled) {
+  const TimePoint now = loop_.Now();
+  if (now - judged_ < kJudgeInterval) return;
+  if (!quality_.HasNews() && state_.slow_links.empty()) return;
+  judged_ = now;
+  const auto flows_on = [&](fabric::LinkId link) {
+    const std::vector<std::int64_t> paths = state_.CountPaths();
+    return static_cast<std::size_t>(paths[fabric::DirectedLink{link, true}.Index()] +
+                                    paths[fabric::DirectedLink{link, false}.Index()]);
+  };
+  std::vector<const PathQuality::Judged*> judged = quality_.Judge(now);
+  if (!is_enabled) judged.clear();
+  const std::size_t refused = slow_.refused();
+  const auto changes = slow_.Update(judged, flows_on, now);
+  refused_.Add(static_cast<std::int64_t>(slow_.refused() - refused));
+  if (!changes.empty()) Apply(changes);
+}
+
+void LinkQuality::Apply(const std::vector<SlowLinks::Change>& changes) {
+  for (const SlowLinks::Change& change : changes) {
+    const std::string& id = state_.topology.link(change.link).id;
+    if (change.is_slow) {
+      found_slow_.Add();
+      state_.slow_links[change.link] = change.signs;
+      state_.history.Record(
+          loop_.Now(), "link_slow",
+          fmt::format("link={} {} hold_seconds={:.0f}", id, change.signs, SecondsOf(change.hold)));
+    } else {
+      state_.slow_links.erase(change.link);
+      state_.history.Record(loop_.Now(), "link_recovered", fmt::format("link={}", id));
+    }
+  }
+  links_.Set(static_cast<double>(state_.slow_links.size()));
+  on_change_();
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,102 @@
+#include "controller/placement/bursts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::controller {
+namespace {
+
+// The time that a move takes until packets use the new port: a push, the host's next message, and
+// what is in flight on the old path.
+constexpr Duration kMoveTakes = std::chrono::milliseconds(10);
+
+}  // namespace
+
+Bursts::Bursts(State& state, PathLearner& learner, const StartPredictor& predictor,
+               const ControllerOptions& options, Metrics& metrics)
+    : state_(state),
+      ports_(state, learner),
+      plan_(state, predictor, metrics),
+      options_(options),
+      undecided_(metrics.MakeCounter(
+          "espalier_bursts_without_decision_total",
+          "Times when an idle flow became busy and kept its paths without any decision")),
+      decided_(metrics.MakeCounter(
+          "espalier_bursts_decided_total",
+          "Times when an idle flow became busy and needed other paths because of a collision")),
+      moved_idle_(metrics.MakeCounter("espalier_idle_flows_moved_total",
+                                      "Flows that were moved to their planned paths while idle")) {}
+
+bool Bursts::IsTracked(FlowSlot slot) const {
+  return options_.activity == Activity::kBursts && state_.flows.ActivityOf(slot).ReportsEdges();
+}
+
+bool Bursts::IsTooShortToMove(FlowSlot slot) const {
+  const Duration usual = plan_.DurationOf(slot);
+  return usual > Duration{} && usual < kMoveTakes;
+}
+
+bool Bursts::HandleBusy(FlowSlot slot) {
+  Flow& flow = state_.flows.At(slot);
+  if (!flow.is_parked) return false;
+  FlowPaths& paths = state_.flow_paths;
+  flow.is_parked = false;
+  flow.is_on_plan = plan_.IsOnPlan(slot);
+  paths.Wake(flow);
+  const bool is_usable = std::ranges::all_of(
+      flow.subflows, [&](const Subflow& subflow) { return paths.IsOnUsablePath(subflow); });
+  const auto collides = [&](const Subflow& subflow) { return !IsWithinLimits(paths, subflow); };
+  const bool may_stay = is_usable && (flow.is_on_plan || IsTooShortToMove(slot) || !flow.movable ||
+                                      std::ranges::none_of(flow.subflows, collides));
+  if (may_stay || flow.status == FlowStatus::kAdopting) {
+    paths.SetInProgress(flow);
+    undecided_.Add();
+    return false;
+  }
+  for (Subflow& subflow : flow.subflows) {
+    if (!subflow.adopting && collides(subflow)) paths.Remove(subflow);
+  }
+  decided_.Add();
+  state_.flows.SetStatus(slot, FlowStatus::kNew);
+  return true;
+}
+
+void Bursts::HandleIdle(FlowSlot slot) {
+  if (IsTracked(slot) && !plan_.PathsOf(slot).empty()) Park(slot);
+}
+
+void Bursts::Park(FlowSlot slot) {
+  Flow& flow = state_.flows.At(slot);
+  const bool has_paths = flow.status == FlowStatus::kRouted || flow.status == FlowStatus::kLearning;
+  if (!has_paths || !state_.HasPaths(flow)) return;
+  flow.is_parked = true;
+  state_.flow_paths.Park(flow);
+  if (!flow.movable || plan_.IsOnPlan(slot)) return;
+  const auto planned = plan_.PathsOf(slot);
+  if (planned.size() != flow.subflows.size()) return;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    state_.flow_paths.Place(flow.subflows[i], planned[i]);
+  }
+  flow.origin = DecisionOrigin::kPredicted;
+  ports_.ChoosePorts(slot, wire::PathReason::kPredicted);
+  moved_idle_.Add();
+}
+
+bool Bursts::RefreshPlan(TimePoint now) {
+  if (options_.activity != Activity::kBursts || !plan_.Refresh(now)) return false;
+  for (const FlowSlot slot : state_.flows.All()) {
+    Flow& flow = state_.flows.At(slot);
+    const bool is_planned = !plan_.PathsOf(slot).empty();
+    if (is_planned && IsTracked(slot) && !state_.flows.ActivityOf(slot).IsBusy()) {
+      Park(slot);
+    } else if (!is_planned && flow.is_parked) {
+      flow.is_parked = false;  // counts as load again, as its phases are not known any more
+      state_.flow_paths.Wake(flow);
+    }
+    const bool was_on_plan = std::exchange(flow.is_on_plan, is_planned && plan_.IsOnPlan(slot));
+    if (was_on_plan != flow.is_on_plan) state_.flow_paths.SetInProgress(flow);
+  }
+  return true;
+}
+
+}  // namespace espalier::controller

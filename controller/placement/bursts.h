@@ -1,0 +1,53 @@
+#pragma once
+
+#include "common/base/metrics.h"
+#include "controller/placement/port_binder.h"
+#include "controller/planning/phase_plan.h"
+#include "controller/settings/options.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// Follows open flows as they become busy and idle.
+//
+// A flow whose job repeats phases is parked while it is idle: it keeps its paths and ports, and its
+// load does not count. When it becomes busy again, nothing has to be decided if it is on its
+// planned paths, or if its paths have room for it. It then costs a table look-up here and nothing
+// on its host. Only if it collides with other flows, for longer than a move takes, it gets other
+// paths. A parked flow moves to its planned paths free of charge, as it has nothing in flight.
+//
+// Flows of jobs without learned phases count as load as long as they are open.
+// Thread safety: the controller's loop thread. The references must outlive it.
+class Bursts {
+ public:
+  Bursts(State& state, PathLearner& learner, const StartPredictor& predictor,
+         const ControllerOptions& options, Metrics& metrics);
+
+  // The flow has become busy. True: it was marked as new and needs a turn. O(hops), if nothing has
+  // to be decided.
+  bool HandleBusy(FlowSlot slot);
+  // The flow has become idle.
+  void HandleIdle(FlowSlot slot);
+  // Must be called before the flow is closed.
+  void Forget(FlowSlot slot) { plan_.Forget(slot); }
+  // Refreshes the plan. If it has changed, parks idle flows and moves them to their planned paths.
+  // True: pushes or probes may be pending.
+  bool RefreshPlan(TimePoint now);
+  const PhasePlan& plan() const { return plan_; }
+
+ private:
+  bool IsTracked(FlowSlot slot) const;
+  void Park(FlowSlot slot);
+  // Whether a collision of this flow would be over before it had moved.
+  bool IsTooShortToMove(FlowSlot slot) const;
+
+  State& state_;
+  PortBinder ports_;
+  PhasePlan plan_;
+  const ControllerOptions& options_;
+  Counter& undecided_;
+  Counter& decided_;
+  Counter& moved_idle_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,158 @@
+#include "controller/planning/phase_plan.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "common/base/random.h"
+#include "controller/routing/phase_assignment.h"
+
+namespace espalier::controller {
+
+// Problem: the same flows become busy and idle thousands of times an hour. Deciding each time costs
+// time when they want to send, and different decisions each time change ports in every period.
+// Idea: describe all phases of all jobs at once, with everything else as fixed loads of links, and
+// assign one path for all phases. The digest of this description tells whether a new plan is due.
+// Invariant: exactly the flows of `flows_` have paths in `planned_`, as many as subflows.
+// Cost: O(flows + links) to describe; AssignPhases says what it costs.
+
+struct PhasePlan::Input {
+  std::vector<FlowSlot> slots;  // of the flows below; a flow of k subflows occurs k times
+  std::vector<Duration> durations;
+  std::vector<PhaseFlow> flows;
+  std::vector<PhasedJob> jobs;
+  std::vector<std::int64_t> base_loads;  // of all flows that belong to no phase, by directed link
+  std::uint64_t digest = 0;
+};
+
+PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor, Metrics& metrics)
+    : state_(state),
+      predictor_(predictor),
+      plans_(metrics.MakeCounter("espalier_phase_plans_computed_total",
+                                 "Assignments computed for the repeating phases of jobs")),
+      planned_flows_(
+          metrics.MakeGauge("espalier_phase_plan_flows",
+                            "Flows that have a planned path for the phases of their job")),
+      max_load_gauge_(metrics.MakeGauge("espalier_phase_plan_max_link_load",
+                                        "Load of the most loaded link, in flows, if the phases of "
+                                        "all jobs meet in the worst way")) {}
+
+PhasePlan::Input PhasePlan::Describe() const {
+  Input input;
+  std::unordered_map<FlowSlot, std::uint32_t> first;  // index of the flow's first subflow
+  const auto index_of = [&](FlowSlot slot) {
+    const auto [at, is_new] = first.emplace(slot, static_cast<std::uint32_t>(input.flows.size()));
+    if (!is_new) return at->second;
+    const Flow& flow = state_.flows.At(slot);
+    const auto subflows = static_cast<std::int64_t>(flow.subflows.size());
+    for (const Subflow& subflow : flow.subflows) {
+      const auto path = state_.flow_paths.PathOf(subflow);
+      input.slots.push_back(slot);
+      input.durations.emplace_back();
+      input.flows.push_back({.source = *state_.view.LeafOf(flow.source_leaf),
+                             .destination = *state_.view.LeafOf(flow.destination_leaf),
+                             .share = kLoadUnit / subflows,
+                             .path = path ? path->value() : kNoPath,
+                             .movable = flow.movable});
+    }
+    return at->second;
+  };
+  for (const StartPredictor::JobPhases& phases : predictor_.Phases()) {
+    PhasedJob& job = input.jobs.emplace_back();
+    for (const StartPredictor::Phase& phase : phases.phases) {
+      std::vector<std::uint32_t>& indices = job.phases.emplace_back();
+      for (const FlowSlot slot : phase.flows) {
+        const std::uint32_t at = index_of(slot);
+        for (std::uint32_t i = 0; i < state_.flows.At(slot).subflows.size(); ++i) {
+          indices.push_back(at + i);
+          input.durations[at + i] = std::max(input.durations[at + i], phase.duration);
+        }
+      }
+    }
+  }
+  input.base_loads = state_.flow_paths.assigner().Loads();
+  for (const auto& [slot, at] : first) {
+    const Flow& flow = state_.flows.At(slot);
+    if (flow.is_parked) continue;
+    for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
+      if (input.flows[at + i].path == kNoPath) continue;
+      const SubflowId subflow = *flow.subflows[i].id;
+      for (const std::uint32_t link : state_.flow_paths.assigner().LinksOf(subflow)) {
+        input.base_loads[link] -= input.flows[at + i].share;
+      }
+    }
+  }
+  std::uint64_t& digest = input.digest;
+  const auto mix = [&](std::uint64_t value) { digest = Mix64(digest ^ value); };
+  mix(static_cast<std::uint64_t>(state_.topology.version()));
+  for (const PhasedJob& job : input.jobs) {
+    mix(job.phases.size());
+    for (const std::vector<std::uint32_t>& phase : job.phases) {
+      mix(phase.size());
+      for (const std::uint32_t index : phase) mix(input.slots[index].value());
+    }
+  }
+  for (const std::int64_t load : input.base_loads) mix(static_cast<std::uint64_t>(load));
+  return input;
+}
+
+bool PhasePlan::Refresh(TimePoint now) {
+  if (now < next_ && version_ == state_.topology.version()) return false;
+  next_ = now + kMinInterval;
+  const Input input = Describe();
+  if (input.digest == digest_) return false;
+  Compute(input);
+  return true;
+}
+
+void PhasePlan::Compute(const Input& input) {
+  for (const FlowSlot slot : flows_) planned_[slot.Index()] = {};
+  flows_.clear();
+  digest_ = input.digest;
+  version_ = state_.topology.version();
+  const PhaseAssignment assigned =
+      AssignPhases(state_.view, input.base_loads, input.flows, input.jobs, {});
+  planned_.resize(std::max(planned_.size(), state_.flows.slot_count()));
+  for (std::size_t i = 0; i < input.slots.size(); ++i) {
+    Planned& planned = planned_[input.slots[i].Index()];
+    if (planned.paths.empty()) flows_.push_back(input.slots[i]);
+    planned.paths.push_back(assigned.paths[i]);
+    planned.duration = input.durations[i];
+  }
+  std::sort(flows_.begin(), flows_.end());
+  // A flow without a usable path is not planned; it is placed when it becomes busy.
+  std::erase_if(flows_, [&](FlowSlot slot) {
+    Planned& planned = planned_[slot.Index()];
+    if (std::ranges::find(planned.paths, kNoPath) == planned.paths.end()) return false;
+    planned = {};
+    return true;
+  });
+  max_load_ = assigned.max_load;
+  lower_bound_ = assigned.lower_bound;
+  plans_.Add();
+  planned_flows_.Set(static_cast<double>(flows_.size()));
+  max_load_gauge_.Set(max_load_.Value());
+}
+
+std::span<const std::int32_t> PhasePlan::PathsOf(FlowSlot slot) const {
+  if (slot.Index() >= planned_.size() || version_ != state_.topology.version()) return {};
+  return planned_[slot.Index()].paths;
+}
+
+bool PhasePlan::IsOnPlan(FlowSlot slot) const {
+  const auto planned = PathsOf(slot);
+  const std::vector<Subflow>& subflows = state_.flows.At(slot).subflows;
+  if (planned.empty() || planned.size() != subflows.size()) return false;
+  for (std::size_t i = 0; i < subflows.size(); ++i) {
+    const auto path = state_.flow_paths.PathOf(subflows[i]);
+    if (!path || path->value() != planned[i]) return false;
+  }
+  return true;
+}
+
+void PhasePlan::Forget(FlowSlot slot) {
+  if (slot.Index() >= planned_.size() || planned_[slot.Index()].paths.empty()) return;
+  planned_[slot.Index()] = {};
+  std::erase(flows_, slot);
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,173 @@
+#include "controller/prediction/phase_learner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/prediction/start_times.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr std::size_t kStartsKept = 16;
+constexpr std::size_t kLatest = 4;  // starts in at least one of which a flow must have been busy
+constexpr std::size_t kOnceIn = 4;  // starts in which a flow must be busy once to belong to a phase
+
+}  // namespace
+
+bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
+  auto found = flows_.find(key);
+  if (found == flows_.end()) {
+    if (flows_.size() >= options_.max_flows) return true;
+    found = flows_.emplace(key, Activity{}).first;
+  }
+  Activity& activity = found->second;
+  const bool continues =
+      activity.has_ended && !activity.is_busy && now - activity.ended < options_.pause;
+  activity.is_busy = true;
+  if (continues) return false;
+  activity.began = now;
+  activity.has_ended = false;
+  activity.set.reset();
+  return true;
+}
+
+void PhaseLearner::HandleEnd(MemberKey key, TimePoint now) {
+  const auto found = flows_.find(key);
+  if (found == flows_.end() || !found->second.is_busy) return;
+  has_ends_ = true;
+  Activity& activity = found->second;
+  activity.is_busy = false;
+  activity.has_ended = true;
+  activity.ended = std::max(activity.began, now);
+  if (!activity.set) return;
+  const auto set = sets_.find(*activity.set);
+  if (set == sets_.end() || set->second.empty()) return;
+  Start& start = set->second.back();
+  if (activity.began >= start.began) {
+    start.last_end = std::max(start.last_end.value_or(activity.ended), activity.ended);
+  }
+}
+
+void PhaseLearner::BeginStart(FlowSetId set, TimePoint now) {
+  auto& starts = sets_[set];
+  if (has_ends_ && !starts.empty() && starts.back().others == nullptr)
+    LookAt(set, starts.back(), now);
+  starts.push_back({.began = now});
+  if (starts.size() > kStartsKept) starts.pop_front();
+  new_starts_.push_back(set);
+}
+
+void PhaseLearner::Join(FlowSetId set, MemberKey key) {
+  const auto found = flows_.find(key);
+  if (found == flows_.end()) return;
+  Activity& activity = found->second;
+  activity.set = set;
+  auto& starts = sets_[set];
+  if (activity.is_busy || !activity.has_ended || starts.empty()) return;
+  auto& last_end = starts.back().last_end;  // it has ended before the set was known
+  last_end = std::max(last_end.value_or(activity.ended), activity.ended);
+}
+
+void PhaseLearner::Forget(MemberKey key) {
+  const auto found = flows_.find(key);
+  if (found != flows_.end() && !found->second.is_busy) flows_.erase(found);
+}
+
+void PhaseLearner::Tick(TimePoint now) {
+  std::erase_if(new_starts_, [&](FlowSetId set) {
+    const auto found = sets_.find(set);
+    if (found == sets_.end() || found->second.empty()) return true;
+    Start& start = found->second.back();
+    if (now - start.began <= options_.together) return false;
+    if (has_ends_ && start.others == nullptr) LookAt(set, start, now);
+    return true;
+  });
+}
+
+void PhaseLearner::LookAt(FlowSetId set, Start& start, TimePoint now) {
+  std::unordered_map<FlowSetId, Duration> longest;  // after which a flow of a set is not believed
+  std::vector<MemberKey> busy;
+  for (const auto& [key, activity] : flows_) {
+    bool counts = activity.is_busy;
+    if (activity.is_busy && activity.set) {
+      auto limit = longest.find(*activity.set);
+      if (limit == longest.end()) {
+        const Length usual = LengthOf(*activity.set);
+        limit =
+            longest
+                .emplace(*activity.set,
+                         usual.seen == 0 ? Duration::max() : 2 * usual.duration + options_.together)
+                .first;
+      }
+      counts = now - activity.began <= limit->second;
+    } else if (!activity.is_busy) {
+      const TimePoint from = std::max(activity.began, start.began);
+      counts = activity.has_ended && activity.ended - from > options_.pause;
+    }
+    if (counts) busy.push_back(key);
+  }
+  std::ranges::sort(busy);
+  // Periodic jobs have the same list again and again.
+  for (const Start& other : sets_[set]) {
+    if (other.others != nullptr && *other.others == busy) {
+      start.others = other.others;
+      return;
+    }
+  }
+  start.others = std::make_shared<const std::vector<MemberKey>>(std::move(busy));
+}
+
+PhaseLearner::Length PhaseLearner::LengthOf(const std::vector<Duration>& durations) {
+  Length length{.seen = durations.size()};
+  if (durations.empty()) return length;
+  length.duration = MedianOf(durations);
+  std::vector<Duration> deviations;
+  deviations.reserve(durations.size());
+  for (const Duration each : durations) deviations.push_back(Distance(each, length.duration));
+  length.deviation = MedianOf(std::move(deviations));
+  return length;
+}
+
+PhaseLearner::Length PhaseLearner::LengthOf(FlowSetId set) const {
+  const auto found = sets_.find(set);
+  std::vector<Duration> durations;
+  if (found != sets_.end()) {
+    for (const Start& start : found->second) {
+      const bool is_over = &start != &found->second.back();
+      if (is_over && start.last_end) durations.push_back(*start.last_end - start.began);
+    }
+  }
+  return LengthOf(durations);
+}
+
+PhaseLearner::Turn PhaseLearner::TurnOf(FlowSetId set, std::size_t lag, std::size_t turn) const {
+  Turn result;
+  const auto found = sets_.find(set);
+  if (found == sets_.end()) return result;
+  const auto& starts = found->second;
+  std::vector<Duration> durations;
+  std::vector<MemberKey> keys;
+  std::vector<MemberKey> recent;  // of the latest starts
+  std::size_t looked_at = 0;
+  for (std::size_t back = turn; back < starts.size(); back += lag) {
+    const Start& start = starts[starts.size() - 1 - back];
+    if (back > 0 && start.last_end) durations.push_back(*start.last_end - start.began);
+    if (start.others == nullptr) continue;
+    if (++looked_at <= kLatest) {
+      recent.insert(recent.end(), start.others->begin(), start.others->end());
+    }
+    keys.insert(keys.end(), start.others->begin(), start.others->end());
+  }
+  result.length = LengthOf(durations);
+  std::ranges::sort(keys);
+  std::ranges::sort(recent);
+  for (auto begin = keys.begin(); begin != keys.end();) {
+    const auto end = std::upper_bound(begin, keys.end(), *begin);
+    const bool is_often = kOnceIn * static_cast<std::size_t>(end - begin) >= looked_at;
+    if (is_often && std::ranges::binary_search(recent, *begin)) result.others.push_back(*begin);
+    begin = end;
+  }
+  return result;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/event_loop.h"
+#include "common/base/strong_id.h"
+
+namespace espalier::controller {
+
+// Identifies a flow of a job; the same each time that it arrives.
+using MemberKey = StrongId<struct MemberKeyTag, std::uint64_t>;
+// Identifies a set of flows that a job starts together.
+using FlowSetId = StrongId<struct FlowSetTag, std::uint32_t>;
+
+// Learns how long the sets of one job are busy, and which other flows are busy at the same time.
+//
+// A start of a set lasts until the last of its members becomes idle. Members whose end is never
+// reported are left out: they count as busy for at most twice the set's usual duration. Other flows
+// count for a start if they are busy for longer than `pause` within `together` of it, or then.
+// Flows are learned one by one and not by set, as those of one set may last differently.
+//
+// Complexity: O(1) per flow, O(flows of the job) per start of a set. Memory: O(max_flows) for
+// flows, O(kStartsKept) distinct lists of flows for each set. Thread safety: one thread.
+class PhaseLearner {
+ public:
+  struct Options {
+    Duration together{};
+    Duration pause{};  // a flow that is idle for less has not ended
+    std::size_t max_flows = 0;
+  };
+  explicit PhaseLearner(const Options& options) : options_(options) {}
+
+  // Takes a busy edge. False: it only continues after a pause.
+  bool HandleStart(MemberKey key, TimePoint now);
+  // Takes an idle edge. Ignored if the flow is not busy.
+  void HandleEnd(MemberKey key, TimePoint now);
+  // The set starts. Its members follow by Join, each after its HandleStart.
+  void BeginStart(FlowSetId set, TimePoint now);
+  void Join(FlowSetId set, MemberKey key);
+  void Drop(FlowSetId set) { sets_.erase(set); }
+  // Forgets an idle flow.
+  void Forget(MemberKey key);
+  // Looks at the starts that are older than `together`.
+  void Tick(TimePoint now);
+
+  // How often the set's duration has been seen, and the median and its usual deviation.
+  struct Length {
+    std::size_t seen = 0;
+    Duration duration{};
+    Duration deviation{};
+  };
+  Length LengthOf(FlowSetId set) const;
+  // Of the starts of a set that repeats after `lag` starts: those that are `turn` (0 to lag - 1)
+  // before the last in each round. `others`: flows, also of the set, that were busy in at least a
+  // quarter of them, and in one of the latest four.
+  struct Turn {
+    Length length;
+    std::vector<MemberKey> others;
+  };
+  Turn TurnOf(FlowSetId set, std::size_t lag, std::size_t turn) const;
+
+ private:
+  struct Activity {
+    bool is_busy = false;
+    bool has_ended = false;
+    TimePoint began;
+    TimePoint ended;
+    std::optional<FlowSetId> set;
+  };
+  using Keys = std::shared_ptr<const std::vector<MemberKey>>;
+  struct Start {
+    TimePoint began;
+    std::optional<TimePoint> last_end;  // of its members
+    Keys others;                        // null: not looked at yet
+  };
+
+  void LookAt(FlowSetId set, Start& start, TimePoint now);
+  static Length LengthOf(const std::vector<Duration>& durations);
+
+  const Options options_;
+  std::unordered_map<MemberKey, Activity> flows_;
+  std::unordered_map<FlowSetId, std::deque<Start>> sets_;
+  bool has_ends_ = false;              // without any, there is nothing to learn
+  std::vector<FlowSetId> new_starts_;  // sets whose last start has not been looked at
+};
+
+}  // namespace espalier::controller

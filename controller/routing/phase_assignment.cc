@@ -1,0 +1,98 @@
+#include "controller/routing/phase_assignment.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "controller/routing/phases/phase_bounds.h"
+#include "controller/routing/phases/phase_coloring.h"
+#include "controller/routing/phases/phase_search.h"
+
+namespace espalier::controller {
+namespace {
+
+// Problem: one path per flow for all phases, such that the worst load of any link over all phases
+// that can meet is least, and few flows move.
+// Theorem: in a 2-tier Clos with S equal spines, let d(j, p, leaf) be the degree of a leaf in phase
+// p of job j, and K_j the maximum of d(j, p, leaf) over phases and leaves. (1) Some link carries at
+// least ceil(sum over j of max over p of d(j, p, leaf) / S), for every leaf: add up the worst loads
+// of the leaf's S links, for the phases that load the leaf most. (2) If phases of a job have no
+// flow in common, each has a proper edge colouring of K_j colours (Konig 1916), independent of the
+// others. Put the K_1 + K_2 + ... colours of all jobs round robin on the spines: each spine gets at
+// most ceil(sum of K_j / S), and a colour has one flow of each phase at a leaf. So the worst load
+// is at most that. Both meet if the maxima K_j are reached at one leaf; for a single job, always.
+// With common flows, (2) may fail: three flows of a leaf of which each two are busy together need
+// three spines, although no phase has more than two flows.
+// Idea: (A) keep the present paths, and relieve links above their bounds by chains. If that reaches
+// all bounds, take it. (B) Else colour from scratch, with colours numbered to agree with the
+// present paths, and relieve, too. The better one wins: the lower maximum, then the smaller excess
+// over the leaves' bounds, then fewer moves. At the end flows return home where this raises
+// nothing. Invariant: the maximum never grows, and nothing moves if no link is above its bound.
+// Cost: as in the header.
+// Source: RLM, section 3.4; de Werra 1971 for equitable colourings.
+
+std::vector<std::int64_t> GoalsOf(const PhaseProblem& problem, PhaseBounds bounds,
+                                  const PhaseOptions& options) {
+  if (options.every_leaf) return std::move(bounds.even_share);
+  std::vector<std::int64_t> goals(problem.link_count());
+  for (std::uint32_t link = 0; link < goals.size(); ++link) {
+    goals[link] = UnitsAtMost(problem.view(), bounds.all, link);
+  }
+  return goals;
+}
+
+std::vector<std::uint32_t> HomesOf(const PhaseProblem& problem) {
+  std::vector<std::uint32_t> homes;
+  for (std::uint32_t flow = 0; flow < problem.flow_count(); ++flow) {
+    homes.push_back(problem.HomeOf(flow));
+  }
+  return homes;
+}
+
+// The routes from which the search from scratch starts: coloured, or none for movable flows.
+std::vector<std::uint32_t> FreshRoutes(const PhaseProblem& problem) {
+  if (auto colored = ColorPhases(problem)) return *std::move(colored);
+  std::vector<std::uint32_t> routes = HomesOf(problem);
+  for (std::uint32_t flow = 0; flow < routes.size(); ++flow) {
+    if (problem.IsMovable(flow)) routes[flow] = PhaseProblem::kNoRoute;
+  }
+  return routes;
+}
+
+}  // namespace
+
+PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_t> base_loads,
+                             std::span<const PhaseFlow> flows, std::span<const PhasedJob> jobs,
+                             const PhaseOptions& options) {
+  const PhaseProblem problem(view, base_loads, flows, jobs);
+  const PhaseBounds bounds = ComputePhaseBounds(problem);
+  const std::vector<std::int64_t> goals = GoalsOf(problem, bounds, options);
+
+  auto best = std::make_unique<PhaseSearch>(problem, goals, options.step_budget);
+  best->Start(HomesOf(problem));
+  best->LowerLoads();
+  best->RemoveMoves();
+  if (best->Measure().excess > 0) {
+    auto fresh = std::make_unique<PhaseSearch>(problem, goals, options.step_budget);
+    fresh->Start(FreshRoutes(problem));
+    fresh->LowerLoads();
+    fresh->RemoveMoves();
+    if (fresh->Measure() < best->Measure()) best = std::move(fresh);
+  }
+
+  PhaseAssignment result;
+  result.lower_bound = bounds.all;
+  for (std::uint32_t flow = 0; flow < flows.size(); ++flow) {
+    const std::uint32_t route = best->routes()[flow];
+    const std::int32_t kept = flows[flow].movable ? kNoPath : flows[flow].path;
+    result.paths.push_back(route == PhaseProblem::kNoRoute ? kept
+                                                           : problem.RoutesOf(flow)[route].path);
+  }
+  const PhaseSearch::Quality quality = best->Measure();
+  result.max_load = quality.max_load;
+  result.moved = quality.moved;
+  result.is_optimal = result.max_load == result.lower_bound;
+  return result;
+}
+
+}  // namespace espalier::controller

@@ -1,0 +1,197 @@
+// Measures what it costs the controller when flows of open connections become busy and idle: the
+// report of an edge from the decoded message to the end of its handling, and a phase plan. All
+// figures are of the controller's own work on one thread, without messages.
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+
+#include "common/base/log.h"
+#include "common/fabric/builders.h"
+#include "common/sim/sim_world.h"
+#include "controller/agents/flow_intake.h"
+#include "controller/planning/phase_plan.h"
+#include "tests/controller/memory_store.h"
+
+namespace espalier::controller {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kFlowsOfHost = 16;
+constexpr int kPhases = 4;  // each flow of a host is in one
+
+// Hosts with 16 connections each, which belong to one job of four phases: in each, every host sends
+// over four of its connections. The hosts report edges as agents do.
+class World {
+ public:
+  World(int spines, int leaves, int hosts_per_leaf)
+      : state_(Build(spines, leaves, hosts_per_leaf)),
+        learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
+        placement_(state_, learner_, options_),
+        predictor_(state_, learner_, options_, metrics_),
+        bursts_(state_, learner_, predictor_, options_, metrics_),
+        links_(state_, options_.detection, options_.wall_clock, *loop_, *store_, {}, metrics_),
+        intake_(state_, placement_, bursts_, predictor_, links_, options_, *loop_),
+        hosts_per_leaf_(hosts_per_leaf),
+        hosts_(leaves * hosts_per_leaf) {
+    SetLogLevel(LogLevel::kError);
+    world_.RunFor(std::chrono::hours(1));
+    for (int host = 0; host < hosts_; ++host) {
+      const std::string name = "h" + std::to_string(host);
+      const AgentId id = state_.agents.Intern(name);
+      agents_.push_back(id);
+      addresses_.push_back(state_.topology.node(*state_.topology.FindNode(name)).addresses.front());
+      state_.agents.Connect(id, PeerId(static_cast<std::uint64_t>(host) + 1));
+      state_.agents.At(id).reported = true;
+    }
+    for (int host = 0; host < hosts_; ++host) Open(host);
+    placement_.PlaceNew(predictor_, options_.moves_per_start);
+  }
+
+  // All edges of one period; returns the time that handling them takes.
+  double RunPeriod() {
+    double seconds = 0;
+    for (int phase = 0; phase < kPhases; ++phase) {
+      for (int edge = 0; edge < 2; ++edge) {
+        for (int host = 0; host < hosts_; ++host) seconds += Report(host, phase);
+        if (state_.flows.HasNew()) placement_.PlaceNew(predictor_, options_.moves_per_start);
+        world_.RunFor(milliseconds(100));
+      }
+    }
+    predictor_.Tick(loop_->Now());
+    bursts_.RefreshPlan(loop_->Now());
+    return seconds;
+  }
+
+  double ValueOf(const std::string& metric) const {
+    const std::string text = metrics_.Text();
+    const std::size_t at = text.find("\n" + metric + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + metric.size() + 2));
+  }
+  int edges_of_period() const { return hosts_ * kFlowsOfHost * 2; }
+  const PhasePlan& plan() const { return bursts_.plan(); }
+  State& state() { return state_; }
+  const StartPredictor& predictor() const { return predictor_; }
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  static fabric::Topology Build(int spines, int leaves, int hosts_per_leaf) {
+    fabric::TopologySpec spec = *fabric::BuildLeafSpine(
+        {.spines = spines, .leaves = leaves, .hosts_per_leaf = hosts_per_leaf});
+    std::uint64_t seed = 1;
+    for (fabric::Node& node : spec.nodes) {
+      if (node.kind == fabric::NodeKind::kSwitch) node.ecmp = {"crc32", seed++};
+    }
+    return *fabric::Topology::Build(std::move(spec));
+  }
+  // Connections to hosts of other leaves.
+  void Open(int host) {
+    wire::FlowReport report{.sequence = ++sequences_[host]};
+    report.jobs = {"train"};
+    report.addresses = {addresses_[static_cast<std::size_t>(host)]};
+    for (int i = 0; i < kFlowsOfHost; ++i) {
+      const int to = (host + (i + 1) * hosts_per_leaf_) % hosts_;
+      report.addresses.push_back(addresses_[static_cast<std::size_t>(to)]);
+      wire::OpenedFlow flow;
+      flow.id = wire::LocalFlowId(static_cast<std::uint64_t>(i) + 1);
+      flow.destination = static_cast<std::uint32_t>(report.addresses.size() - 1);
+      report.opened.push_back(flow);
+      report.progress.push_back(Row(i, 2));
+    }
+    edges_[host].assign(kFlowsOfHost, 2);
+    intake_.Handle(agents_[static_cast<std::size_t>(host)], report);
+  }
+  static wire::FlowProgress Row(int flow, std::uint32_t edges) {
+    wire::FlowProgress row;
+    row.id = wire::LocalFlowId(static_cast<std::uint64_t>(flow) + 1);
+    row.outstanding_bytes = edges % 2 == 1 ? 1 << 20 : 0;
+    row.edges = edges;
+    row.edge_age_us = 500;
+    return row;
+  }
+  double Report(int host, int phase) {
+    wire::FlowReport report{.sequence = ++sequences_[host]};
+    for (int i = phase; i < kFlowsOfHost; i += kPhases) {
+      report.progress.push_back(Row(i, ++edges_[host][static_cast<std::size_t>(i)]));
+    }
+    const auto start = Clock::now();
+    intake_.Handle(agents_[static_cast<std::size_t>(host)], report);
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  Metrics metrics_;
+  ControllerOptions options_;
+  sim::SimWorld world_{1};
+  std::unique_ptr<EventLoop> loop_ = world_.MakeLoop();
+  MemoryDisk disk_;
+  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(disk_, *loop_);
+  State state_;
+  PathLearner learner_;
+  Placement placement_;
+  StartPredictor predictor_;
+  Bursts bursts_;
+  LinkHealth links_;
+  FlowIntake intake_;
+  int hosts_per_leaf_;
+  int hosts_;
+  std::vector<AgentId> agents_;
+  std::vector<IpAddress> addresses_;
+  std::map<int, std::uint64_t> sequences_;
+  std::map<int, std::vector<std::uint32_t>> edges_;  // by host, then flow
+};
+
+// The edges of a job whose phases are learned: 1,024 hosts with 16 flows each, or fewer.
+void BM_Edges(benchmark::State& bench) {
+  World world(32, static_cast<int>(bench.range(0)), 16);
+  for (int period = 0; period < 12; ++period) world.RunPeriod();
+  const double undecided = world.ValueOf("espalier_bursts_without_decision_total");
+  const double decided = world.ValueOf("espalier_bursts_decided_total");
+  double edges = 0;
+  double seconds = 0;
+  for (auto _ : bench) {
+    const double period = world.RunPeriod();
+    bench.SetIterationTime(period);
+    seconds += period;
+    edges += world.edges_of_period();
+  }
+  bench.counters["ns_per_edge"] = 1e9 * seconds / edges;
+  bench.counters["undecided"] =
+      (world.ValueOf("espalier_bursts_without_decision_total") - undecided) / (edges / 2);
+  bench.counters["decided"] =
+      (world.ValueOf("espalier_bursts_decided_total") - decided) / (edges / 2);
+  bench.counters["planned_flows"] = static_cast<double>(world.plan().flows().size());
+  bench.counters["max_load"] = world.plan().max_load().Value();
+  bench.counters["lower_bound"] = world.plan().lower_bound().Value();
+}
+BENCHMARK(BM_Edges)
+    ->Arg(4)
+    ->Arg(64)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(20);
+
+// The phase plan of all these flows, from scratch.
+void BM_PhasePlan(benchmark::State& bench) {
+  World world(32, static_cast<int>(bench.range(0)), 16);
+  for (int period = 0; period < 12; ++period) world.RunPeriod();
+  TimePoint now{std::chrono::hours(1'000)};
+  for (auto _ : bench) {
+    PhasePlan plan(world.state(), world.predictor(), world.metrics());
+    const auto start = Clock::now();
+    plan.Refresh(now);
+    bench.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
+    bench.counters["planned_flows"] = static_cast<double>(plan.flows().size());
+  }
+}
+BENCHMARK(BM_PhasePlan)
+    ->Arg(4)
+    ->Arg(64)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(5);
+
+}  // namespace
+}  // namespace espalier::controller
+
+BENCHMARK_MAIN();

@@ -1,0 +1,172 @@
+// Links that carry packets, but worse than their siblings.
+#include "controller/links/link_quality.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "tests/controller/four_flows.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using fabric::DirectedLink;
+using fabric::LinkState;
+
+// Each host has a flow to each other leaf, which all send all the time. Hosts measure them twice a
+// second, as agents do.
+class LinkQualityTest : public testing::Test {
+ protected:
+  void Open() {
+    cluster_.ConnectAll();
+    for (int from = 0; from < 16; ++from) {
+      std::vector<Cluster::NewFlow> flows;
+      for (int i = 1; i <= 3; ++i) {
+        flows.push_back({.id = static_cast<std::uint64_t>(i), .to = (from + 4 * i) % 16});
+      }
+      cluster_.Open(from, flows);
+      cluster_.Settle();
+    }
+    Live(5s);
+  }
+
+  void Live(Duration span) {
+    for (Duration passed{}; passed < span; passed += 500ms) {
+      cluster_.Advance(500ms);
+      for (int from = 0; from < 16; ++from) Measure(from);
+      cluster_.Settle();
+    }
+  }
+
+  bool UsesLossyLink(const Flow& flow) {
+    const auto& hops = cluster_.state().PathsOf(flow)[flow.subflows[0].port_path.Index()].hops;
+    const auto nic = cluster_.state().paths.FindAttachment(flow.key.source)->uplink.link;
+    return lossy_.contains(nic) ||
+           std::ranges::any_of(hops, [&](DirectedLink hop) { return lossy_.contains(hop.link); });
+  }
+
+  void Measure(int from) {
+    wire::PathHealth health;
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      const Flow& flow = cluster_.FlowOf(from, id);
+      if (flow.status != FlowStatus::kRouted) continue;
+      const bool is_lossy = UsesLossyLink(flow);
+      std::uint32_t& retries = retries_[{from, id}];
+      if (is_lossy) retries += 40;
+      double part = is_lossy ? 0.3 : 1;
+      if (limited_hosts_.contains(from)) part = 0.2;
+      const auto nic = cluster_.state().paths.FindAttachment(flow.key.source)->uplink.link;
+      const auto bps = static_cast<double>(cluster_.state().topology.link(nic).rate.value);
+      health.flows.push_back({.flow = wire::LocalFlowId(id),
+                              .source_port = flow.subflows[0].port,
+                              .achieved_bps = static_cast<std::uint64_t>(part * bps / 3),
+                              .retries = retries,
+                              .rtt_us = is_lossy ? 200U : 20U});
+    }
+    cluster_.Deliver(cluster_.host(from).peer, cluster_.host(from).instance, health);
+  }
+
+  fabric::LinkId Link(const std::string& id) { return *cluster_.state().topology.FindLink(id); }
+  int FlowsOnLossyLinks() {
+    int flows = 0;
+    for (int from = 0; from < 16; ++from) {
+      for (std::uint64_t id = 1; id <= 3; ++id) {
+        flows += UsesLossyLink(cluster_.FlowOf(from, id)) ? 1 : 0;
+      }
+    }
+    return flows;
+  }
+  std::vector<std::string> Events(const std::string& kind) {
+    std::vector<std::string> texts;
+    for (const HistoryEvent& event : cluster_.state().history.Since(0, 10'000)) {
+      if (event.kind == kind) texts.push_back(event.text);
+    }
+    return texts;
+  }
+  LinkState StateOf(const std::string& id) {
+    return cluster_.state().topology.link(Link(id)).state;
+  }
+
+  Cluster cluster_{kFourLeaves};
+  std::set<fabric::LinkId> lossy_;
+  std::set<int> limited_hosts_;  // whose programs send less than they could
+  std::map<std::pair<int, std::uint64_t>, std::uint32_t> retries_;
+};
+
+TEST_F(LinkQualityTest, FlowsLeaveALossyLinkWithinTwoSeconds) {
+  Open();
+  lossy_ = {Link("leaf1--spine2")};
+  ASSERT_GT(FlowsOnLossyLinks(), 0);
+  Live(2s);
+  EXPECT_EQ(FlowsOnLossyLinks(), 0);
+  EXPECT_EQ(cluster_.state().slow_links.size(), 1U);
+  EXPECT_TRUE(cluster_.state().slow_links.contains(Link("leaf1--spine2")));
+  const auto events = Events("link_slow");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_TRUE(events[0].starts_with("link=leaf1--spine2 rate=0.3")) << events[0];
+  EXPECT_NE(events[0].find("retries_per_second=80 siblings=0"), std::string::npos) << events[0];
+}
+
+TEST_F(LinkQualityTest, AHealedLinkIsUsedAgain) {
+  Open();
+  lossy_ = {Link("leaf1--spine2")};
+  Live(10s);
+  EXPECT_EQ(StateOf("leaf1--spine2"), LinkState::kDrained);
+  lossy_.clear();
+  Live(10min);
+  EXPECT_EQ(StateOf("leaf1--spine2"), LinkState::kUp);
+  EXPECT_EQ(Events("link_slow").size(), 1U);
+  EXPECT_EQ(Events("link_recovered").size(), 1U);
+  EXPECT_TRUE(cluster_.state().slow_links.empty());
+}
+
+// A link that stays lossy is tried again ever more rarely.
+TEST_F(LinkQualityTest, ALossyLinkDoesNotFlap) {
+  Open();
+  lossy_ = {Link("leaf1--spine2")};
+  Duration lossy{};
+  for (int i = 0; i < 3'600; ++i) {
+    Live(1s);
+    if (FlowsOnLossyLinks() > 0) lossy += 1s;
+    // New flows bring traffic back to a link that is used again.
+    if (StateOf("leaf1--spine2") == LinkState::kUp && i % 5 == 0) {
+      ASSERT_TRUE(cluster_.Recompute().has_value());
+    }
+  }
+  EXPECT_LE(Events("link_slow").size(), 11U);
+  EXPECT_LT(lossy, 60s);
+  EXPECT_LE(cluster_.state().slow_links.size(), 1U);
+}
+
+// Programs that send less than they could make no link slow.
+TEST_F(LinkQualityTest, ALimitedProgramMakesNoLinkSlow) {
+  Open();
+  limited_hosts_ = {0, 5, 6, 7, 11};
+  Live(1min);
+  for (int host = 0; host < 16; ++host) limited_hosts_.insert(host);
+  Live(1min);
+  EXPECT_TRUE(Events("link_slow").empty());
+}
+
+// If every link loses packets, none is worse than its siblings.
+TEST_F(LinkQualityTest, ACongestedFabricMakesNoLinkSlow) {
+  Open();
+  for (const fabric::Link& link : cluster_.state().topology.links()) lossy_.insert(Link(link.id));
+  Live(1min);
+  EXPECT_TRUE(Events("link_slow").empty());
+}
+
+// The link of a NIC is not a link that flows can leave.
+TEST_F(LinkQualityTest, ASlowNicMakesNoLinkSlow) {
+  Open();
+  lossy_ = {cluster_.state().paths.FindAttachment(cluster_.FlowOf(3, 1).key.source)->uplink.link};
+  Live(1min);
+  EXPECT_TRUE(Events("link_slow").empty());
+}
+
+}  // namespace
+}  // namespace espalier::controller

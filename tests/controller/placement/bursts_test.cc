@@ -1,0 +1,180 @@
+// Flows of connections that stay open, and become busy and idle.
+#include "controller/placement/bursts.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kUndecided = "espalier_bursts_without_decision_total";
+constexpr const char* kDecided = "espalier_bursts_decided_total";
+constexpr const char* kMovedIdle = "espalier_idle_flows_moved_total";
+
+// Two leaves with four hosts each and two spines. A job sends from host i to host i + 4: first
+// hosts 0 and 1, then hosts 2 and 3. Each phase fits on the spines with one flow a link, but all
+// four connections together put two on each.
+class BurstsTest : public testing::Test {
+ protected:
+  explicit BurstsTest(Activity activity = Activity::kBursts)
+      : cluster_(fabric::LeafSpineOptions{.spines = 2, .leaves = 2, .hosts_per_leaf = 4},
+                 {.activity = activity}) {
+    cluster_.ConnectAll();
+  }
+
+  // Opens the job's connections in an order that puts both flows of a phase on one spine.
+  void OpenConnections() {
+    for (const int host : {0, 2, 1, 3}) {
+      wire::FlowReport report = Cluster::Opening(cluster_, host, {{.id = 1, .to = host + 4}});
+      report.progress = {Row(host, ++edges_[host])};
+      cluster_.Report(host, report);
+      cluster_.Settle();
+    }
+    for (const int host : {0, 1, 2, 3}) Toggle(host);
+    cluster_.Settle();
+  }
+  static wire::FlowProgress Row(int /*host*/, std::uint32_t edges) {
+    const bool busy = edges % 2 == 1;
+    return {.id = wire::LocalFlowId(1),
+            .outstanding_bytes = busy ? 1'000'000U : 0U,
+            .state = busy ? wire::FlowState::kActive : wire::FlowState::kIdle,
+            .edges = edges,
+            .edge_age_us = 100};
+  }
+  void Toggle(int host) {
+    wire::FlowReport report;
+    report.progress = {Row(host, ++edges_[host])};
+    cluster_.Report(host, report);
+  }
+  void RunPhase(const std::vector<int>& hosts, Duration duration) {
+    for (const int host : hosts) Toggle(host);
+    cluster_.Settle();
+    cluster_.Advance(duration / 2);
+    max_load_ = std::max(max_load_, cluster_.state().flow_paths.assigner().MaxLoad());
+    cluster_.Advance(duration - duration / 2);
+    for (const int host : hosts) Toggle(host);
+    cluster_.Settle();
+  }
+  void RunPeriods(int count) {
+    max_load_ = {};
+    for (int i = 0; i < count; ++i) {
+      RunPhase({0, 1}, 200ms);
+      cluster_.Advance(100ms);
+      RunPhase({2, 3}, 200ms);
+      cluster_.Advance(500ms);
+    }
+    cluster_.state().flow_paths.CheckInvariants();
+  }
+  std::size_t PushesSoFar() {
+    std::size_t pushes = 0;
+    for (int host = 0; host < cluster_.hosts(); ++host) pushes += cluster_.host(host).pushes.size();
+    return pushes;
+  }
+
+  Cluster cluster_;
+  std::map<int, std::uint32_t> edges_;  // by host
+  Load max_load_;                       // the highest in the middle of a phase
+};
+
+TEST_F(BurstsTest, ThePhasesOfAJobFitThoughItsConnectionsTogetherDoNot) {
+  OpenConnections();
+  RunPeriods(2);
+  EXPECT_EQ(max_load_, (Load{2, 1}));  // nothing is learned yet
+  RunPeriods(10);
+  const std::size_t pushes = PushesSoFar();
+  const std::int64_t undecided = cluster_.CounterValue(kUndecided);
+  const std::int64_t decided = cluster_.CounterValue(kDecided);
+  EXPECT_GT(cluster_.CounterValue(kMovedIdle), 0);
+  RunPeriods(5);
+  EXPECT_EQ(max_load_, (Load{1, 1}));
+  EXPECT_EQ(PushesSoFar(), pushes);  // no port changes, and nothing is told to the hosts
+  EXPECT_EQ(cluster_.CounterValue(kUndecided), undecided + 5 * 4);
+  EXPECT_EQ(cluster_.CounterValue(kDecided), decided);
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{}));  // all are idle
+}
+
+TEST_F(BurstsTest, AParkedFlowLeavesADeadPathAndIsParkedOnAnother) {
+  OpenConnections();
+  RunPeriods(12);
+  const Flow& flow = cluster_.FlowOf(0, 1);
+  ASSERT_TRUE(flow.is_parked);
+  const std::uint16_t port = cluster_.host(0).ports.at(1);
+  const int spine = cluster_.SpineOf(0, 4, port);
+  cluster_.state().flow_paths.CheckInvariants();
+  cluster_.controller().HandleLinkReport(
+      *cluster_.state().topology.FindLink("leaf0--spine" + std::to_string(spine)), false, "test");
+  cluster_.Settle();
+  cluster_.Advance(1s);
+  cluster_.state().flow_paths.CheckInvariants();
+  EXPECT_NE(cluster_.SpineOf(0, 4, cluster_.host(0).ports.at(1)), spine);
+  EXPECT_TRUE(cluster_.FlowOf(0, 1).is_parked);
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{}));
+}
+
+TEST_F(BurstsTest, AFlowThatCollidesInItsBurstGetsAnotherPath) {
+  OpenConnections();
+  RunPeriods(12);
+  // A connection of another job, which is learned by nobody, takes host 0's spine while it is idle.
+  const int spine = cluster_.SpineOf(0, 4, cluster_.host(0).ports.at(1));
+  wire::FlowReport report = Cluster::Opening(cluster_, 2, {{.id = 9, .to = 7, .job = "other"}});
+  report.progress = {Row(2, 1)};
+  report.progress.front().id = wire::LocalFlowId(9);
+  cluster_.Report(2, report);
+  cluster_.Settle();
+  cluster_.Advance(2s);  // the phases are planned around it
+  RunPeriods(1);
+  EXPECT_EQ(max_load_, (Load{2, 1}));  // three flows on two spines
+  cluster_.End(2, 9);
+  cluster_.Settle();
+  cluster_.Advance(2s);
+  RunPeriods(2);
+  EXPECT_EQ(max_load_, (Load{1, 1}));
+  static_cast<void>(spine);
+}
+
+TEST_F(BurstsTest, ClosingParkedConnectionsLeavesNothingBehind) {
+  OpenConnections();
+  RunPeriods(12);
+  for (const int host : {0, 1, 2, 3}) cluster_.End(host, 1);
+  cluster_.Settle();
+  cluster_.Advance(1s);
+  cluster_.state().flow_paths.CheckInvariants();
+  EXPECT_EQ(cluster_.state().flows.size(), 0U);
+  EXPECT_EQ(cluster_.state().flow_paths.fingerprint(), 0U);
+}
+
+class ConnectionsTest : public BurstsTest {
+ protected:
+  ConnectionsTest() : BurstsTest(Activity::kConnections) {}
+};
+
+TEST_F(ConnectionsTest, AllOpenConnectionsCountAsLoad) {
+  OpenConnections();
+  RunPeriods(12);
+  EXPECT_EQ(max_load_, (Load{2, 1}));
+  EXPECT_EQ(cluster_.CounterValue(kUndecided), 0);
+  EXPECT_FALSE(cluster_.FlowOf(0, 1).is_parked);
+}
+
+// An agent that reports no edges: its flows count while they are open, as before.
+TEST_F(BurstsTest, FlowsOfAgentsWithoutEdgesCountWhileTheyAreOpen) {
+  cluster_.Open(0, {{.id = 1, .to = 4}});
+  cluster_.Settle();
+  wire::FlowReport report;
+  report.progress = {{.id = wire::LocalFlowId(1), .state = wire::FlowState::kIdle}};
+  cluster_.Report(0, report);
+  cluster_.Advance(1s);
+  EXPECT_FALSE(cluster_.FlowOf(0, 1).is_parked);
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{1, 1}));
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -1,0 +1,206 @@
+#include "controller/prediction/phase_learner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "tests/controller/prediction/phase_schedule.h"
+#include "tests/seeds.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+void Play(CycleLearner& learner, EdgePlayer& player, int iterations) {
+  PredictionTally tally(learner, 0ms);
+  for (int i = 0; i < iterations; ++i) tally.Play(player.NextIteration());
+  learner.Tick(player.now());
+}
+
+void Feed(CycleLearner& learner, const EdgePlayer::Edge& edge) {
+  if (edge.is_start) {
+    learner.HandleStart(edge.key, 1, edge.time);
+  } else {
+    learner.HandleEnd(edge.key, edge.time);
+  }
+}
+
+TEST(PhaseLearner, LearnsTrainingJobsWithinTenPeriods) {
+  for (const double jitter : {0.0, 0.01, 0.05}) {
+    for (std::size_t phases = 2; phases <= 6; ++phases) {
+      double worst = 1;
+      int latest = 0;  // period by which the phases were learned
+      for (const std::uint64_t seed : SeedsToTry(1, 12)) {
+        SCOPED_TRACE(testing::Message()
+                     << phases << " phases, jitter " << jitter << " seed " << seed);
+        const JobSchedule job = TrainingJob(phases, jitter);
+        EdgePlayer player(job, seed);
+        CycleLearner learner;
+        PredictionTally tally(learner, job.period / 10);
+        int learned_in = 0;
+        for (int i = 1; i <= 10; ++i) {
+          tally.Play(player.NextIteration());
+          if (learned_in == 0 && learner.ArePhasesLearned()) learned_in = i;
+        }
+        ASSERT_TRUE(learner.ArePhasesLearned());
+        latest = std::max(latest, learned_in);
+        tally.Reset();
+        for (int i = 0; i < 30; ++i) {
+          tally.Play(player.NextIteration());
+          EXPECT_TRUE(learner.ArePhasesLearned());
+        }
+        EXPECT_GE(tally.HitRate(), 0.95);
+        worst = std::min(worst, tally.HitRate());
+        std::set<KeySet> expected;
+        for (const ScheduledPhase& phase : job.phases) expected.insert(phase.flows);
+        EXPECT_EQ(MembersOf(learner.Phases()), expected);
+        for (const auto& phase : learner.Phases()) {
+          ASSERT_TRUE(phase.period);
+          // Flows that are in several phases at equal distances have a shorter period.
+          const double rounds = std::round(SecondsOf(job.period) / SecondsOf(*phase.period));
+          EXPECT_NEAR(SecondsOf(*phase.period) * rounds, SecondsOf(job.period), 0.2);
+          EXPECT_NEAR(SecondsOf(phase.duration), SecondsOf(job.phases[0].busy), 0.06);
+        }
+      }
+      std::printf("%zu phases, jitter %.0f %%: learned in period %d, least hit rate %.3f\n", phases,
+                  jitter * 100, latest, worst);
+    }
+  }
+}
+
+TEST(PhaseLearner, FindsFlowsThatAreStillBusyWhenASetStarts) {
+  const KeySet pipeline = Flows(0, 4);
+  const KeySet ring = Flows(100, 6);
+  CycleLearner learner;
+  EdgePlayer player({.phases = {{pipeline, 0ms, 500ms}, {ring, 300ms, 300ms}}, .jitter = 0.02}, 1);
+  Play(learner, player, 10);
+  EXPECT_EQ(MembersOf(learner.Phases()), (std::set<KeySet>{pipeline, pipeline + ring}));
+}
+
+TEST(PhaseLearner, TakesShortPausesAsPartOfAPhase) {
+  const KeySet ring = Flows(0, 6);
+  CycleLearner learner;
+  EdgePlayer player({.phases = {{ring, 0ms, 400ms, 14, 2ms}}, .jitter = 0.01}, 1);
+  Play(learner, player, 10);
+  ASSERT_EQ(learner.Phases().size(), 1U);
+  EXPECT_EQ(learner.StartsOf(learner.Phases()[0].starts), 10U);
+  EXPECT_NEAR(SecondsOf(learner.Phases()[0].duration), 0.4, 0.02);
+  EXPECT_EQ(learner.hits(), 9U * ring.size());
+}
+
+TEST(PhaseLearner, FollowsDrift) {
+  CycleLearner learner;
+  JobSchedule job = TrainingJob(4, 0.01);
+  job.drift = 0.01;
+  EdgePlayer player(job, 1);
+  PredictionTally tally(learner, job.period / 10);
+  for (int i = 0; i < 10; ++i) tally.Play(player.NextIteration());
+  tally.Reset();
+  for (int i = 0; i < 30; ++i) tally.Play(player.NextIteration());
+  EXPECT_TRUE(learner.ArePhasesLearned());
+  EXPECT_GE(tally.HitRate(), 0.95);
+}
+
+TEST(PhaseLearner, CopesWithStragglersAndLostEnds) {
+  for (const std::uint64_t seed : SeedsToTry(1, 10)) {
+    SCOPED_TRACE(seed);
+    CycleLearner learner;
+    JobSchedule job = TrainingJob(4, 0.01);
+    job.stragglers = 0.02;
+    job.lost_ends = 0.02;
+    EdgePlayer player(job, seed);
+    PredictionTally tally(learner, job.period / 8);
+    for (int i = 0; i < 20; ++i) tally.Play(player.NextIteration());
+    tally.Reset();
+    for (int i = 0; i < 20; ++i) tally.Play(player.NextIteration());
+    EXPECT_TRUE(learner.ArePhasesLearned());
+    EXPECT_GE(tally.HitRate(), 0.9);
+    // Every phase is covered, if not exactly.
+    for (const ScheduledPhase& phase : job.phases) {
+      const auto learned = MembersOf(learner.Phases());
+      EXPECT_TRUE(std::ranges::any_of(learned, [&](const KeySet& members) {
+        return std::ranges::includes(members, phase.flows);
+      }));
+    }
+  }
+}
+
+// The flows of a host whose agent dies never end.
+TEST(PhaseLearner, DoesNotCountFlowsThatNeverEndForEver) {
+  const KeySet dead = Flows(0, 1);
+  const KeySet pipeline = Flows(1, 3);
+  const KeySet ring = Flows(100, 6);
+  CycleLearner learner;
+  EdgePlayer before({.phases = {{dead + pipeline, 0ms, 200ms}, {ring, 500ms, 300ms}}}, 1);
+  Play(learner, before, 6);
+  EdgePlayer after({.phases = {{pipeline, 0ms, 200ms}, {ring, 500ms, 300ms}}}, 2);
+  learner.HandleStart(*dead.begin(), 1, before.now());
+  for (int i = 0; i < 30; ++i) {
+    for (auto edge : after.NextIteration()) {
+      edge.time += before.now() - TimePoint(1h);
+      Feed(learner, edge);
+    }
+  }
+  EXPECT_EQ(MembersOf(learner.Phases()), (std::set<KeySet>{pipeline, ring}));
+}
+
+TEST(PhaseLearner, LearnsNothingFromAJobThatDoesNotRepeat) {
+  for (const std::uint64_t seed : SeedsToTry(1, 10)) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    CycleLearner learner({.max_members = 200, .max_sets = 16});
+    TimePoint now{1h};
+    int learned = 0;
+    for (int burst = 0; burst < 400; ++burst) {
+      now += std::chrono::milliseconds(30 + random() % 2'000);
+      std::vector<EdgePlayer::Edge> edges;
+      const std::size_t count = 1 + random() % 10;
+      for (std::size_t i = 0; i < count; ++i) {
+        const CycleLearner::Key key(random() % 1'000);
+        edges.push_back({now, true, key});
+        edges.push_back({now + std::chrono::milliseconds(1 + random() % 500), false, key});
+      }
+      std::ranges::sort(edges);
+      for (const auto& edge : edges) Feed(learner, edge);
+      now = edges.back().time;
+      if (learner.ArePhasesLearned()) ++learned;
+      EXPECT_LE(learner.member_count(), 200U);
+      EXPECT_LE(learner.set_count(), 16U);
+    }
+    EXPECT_EQ(learned, 0);
+  }
+}
+
+// Their flows are in one learner, but their periods differ.
+TEST(PhaseLearner, LearnsTwoJobsOfOneName) {
+  const KeySet first = Flows(0, 4);
+  const KeySet second = Flows(100, 4);
+  EdgePlayer a({.phases = {{first, 0ms, 300ms}}, .period = 1s, .jitter = 0.01}, 1);
+  EdgePlayer b({.phases = {{second, 0ms, 500ms}}, .period = 1'370ms, .jitter = 0.01}, 2);
+  std::vector<EdgePlayer::Edge> edges;
+  for (int i = 0; i < 41; ++i) std::ranges::copy(a.NextIteration(), std::back_inserter(edges));
+  for (int i = 0; i < 30; ++i) std::ranges::copy(b.NextIteration(), std::back_inserter(edges));
+  std::ranges::sort(edges);
+  CycleLearner learner;
+  for (const auto& edge : edges) Feed(learner, edge);
+  EXPECT_TRUE(learner.ArePhasesLearned());
+  // They meet in more than a quarter of the periods.
+  EXPECT_TRUE(MembersOf(learner.Phases()).contains(first + second));
+}
+
+TEST(PhaseLearner, IsNotLearnedWithoutEnds) {
+  CycleLearner learner;
+  EdgePlayer player(TrainingJob(3, 0), 1);
+  for (int i = 0; i < 10; ++i) {
+    for (const auto& edge : player.NextIteration()) {
+      if (edge.is_start) learner.HandleStart(edge.key, 1, edge.time);
+    }
+  }
+  EXPECT_FALSE(learner.ArePhasesLearned());
+  EXPECT_TRUE(learner.Phases().empty());
+}
+
+}  // namespace
+}  // namespace espalier::controller

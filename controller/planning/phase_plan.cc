@@ -99,7 +99,8 @@ bool PhasePlan::Refresh(TimePoint now) {
   if (now < next_ && version_ == state_.topology.version()) return false;
   next_ = now + kMinInterval;
   const Input input = Describe();
-  if (input.digest == digest_) return false;
+  const bool has_nothing_to_plan = input.flows.empty() && flows_.empty();
+  if (has_nothing_to_plan || input.digest == digest_) return false;
   Compute(input);
   return true;
 }

@@ -137,7 +137,7 @@ void AddReportCommands(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  echo '{\"link\": \"leaf0--spine1\", \"up\": false, \"source\": \"gnmi\"}' |\n"
       "    espalier report links\n"
-      "  echo '{\"source\": \"gnmi\", \"max_age_seconds\": 5, \"loads\":\n"
+      "  echo '{\"source\": \"feed\", \"max_age_seconds\": 5, \"loads\":\n"
       "         [{\"link\": \"leaf0--spine1>spine1\", \"bps\": 40000000000}]}' | tr -d '\\n' |\n"
       "    espalier report links\n"
       "  espalier lab watch --loads 0.5 | espalier report links --follow");

@@ -135,7 +135,7 @@ bool BackgroundLoads::Apply(Entry& entry, std::size_t link, TimePoint now) {
 void BackgroundLoads::CountSource(const std::string& source, int links, TimePoint now) {
   std::size_t& known = sources_[source];
   if (known == 0) {
-    state_.history.RecordOf("feeds", now, "background_feed_begins",
+    state_.history.RecordOf("feeds", now, "background_feed_started",
                             fmt::format("source=\"{}\"", source));
   }
   known += static_cast<std::size_t>(links);

@@ -74,7 +74,7 @@ TEST_F(BackgroundLoadsTest, CountsInSixteenthsOfTheRate) {
   EXPECT_EQ(known->reported_bps, 52'000'000'000);
   EXPECT_EQ(known->source, "feed");
   EXPECT_FALSE(cluster_.controller().background_loads().Find(Up(1)));
-  EXPECT_EQ(Events("background_feed_begins"), 1);
+  EXPECT_EQ(Events("background_feed_started"), 1);
   cluster_.state().flow_paths.CheckInvariants();
 }
 
@@ -112,7 +112,7 @@ TEST_F(BackgroundLoadsTest, ForgetsAFeedThatGoesSilent) {
   EXPECT_EQ(Events("background_feed_silent"), 1);
   ASSERT_TRUE(Report(0, kRate));
   EXPECT_EQ(Base(0), 1);
-  EXPECT_EQ(Events("background_feed_begins"), 2);
+  EXPECT_EQ(Events("background_feed_started"), 2);
 }
 
 TEST_F(BackgroundLoadsTest, RefusesLiesAsAWhole) {

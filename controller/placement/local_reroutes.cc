@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace espalier::controller {
 
@@ -23,9 +24,11 @@ constexpr std::size_t kMaxLeftPorts = 8;
 // relieves the links above their even share. It pins all rerouted flows in a first pass, so that
 // others move away from them. A second pass handles flows that were rerouted onto each other: it
 // pins one of them at a time and lets the other ones move.
+// Flows on the planned paths of their jobs' phases are pinned, but the plan did not foresee the
+// reroute. So they may move, too, and the plan is made anew from where they are.
 // Invariant: ports that a flow left stay taken under its key until the flow ends or has left
 // kMaxLeftPorts later ones.
-// Cost: O(rerouted flows) per call besides the rebalancing.
+// Cost: O(rerouted flows) per call, and O(flows) if room has to be made.
 
 void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port,
                            TimePoint now) {
@@ -44,6 +47,7 @@ void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t
     return;
   Subflow& subflow = *left;
   state_.flow_paths.Remove(subflow);
+  flow.rerouted_in = state_.topology.version();
   Rerouted& rerouted = rerouted_[slot];
   rerouted.since = now;
   if (subflow.port != 0) rerouted.left_ports.push_back(subflow.port);
@@ -88,6 +92,13 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   return tight;
 }
 
+void LocalReroutes::LeavePlan() {
+  for (const FlowSlot slot : state_.flows.All()) {
+    Flow& flow = state_.flows.At(slot);
+    if (std::exchange(flow.is_on_plan, false)) state_.flow_paths.SetInProgress(flow);
+  }
+}
+
 std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
   if (rerouted_.empty()) return 0;
   const std::vector<FlowSlot> tight = TakeTight(now);
@@ -95,6 +106,7 @@ std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
   const auto hold = [&](FlowSlot slot, bool holds) {
     state_.flow_paths.Hold(state_.flows.At(slot), holds);
   };
+  LeavePlan();
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, true);
   std::set<FlowSlot> moved = placer_.Relieve(move_limit * tight.size());
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, false);

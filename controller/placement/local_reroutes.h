@@ -48,6 +48,8 @@ class LocalReroutes {
   // Whether a link on its paths is above its even share.
   bool IsTight(const Flow& flow) const;
   std::vector<FlowSlot> TakeTight(TimePoint now);
+  // Unpins the flows that are on planned paths.
+  void LeavePlan();
 
   State& state_;
   PathLearner& learner_;

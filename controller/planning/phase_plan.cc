@@ -21,8 +21,28 @@ struct PhasePlan::Input {
   std::vector<PhaseFlow> flows;
   std::vector<PhasedJob> jobs;
   std::vector<std::int64_t> base_loads;  // of all flows that belong to no phase, by directed link
-  std::uint64_t digest = 0;
+
+  // Identifies all that a plan depends on, but the present paths of movable flows.
+  std::uint64_t Digest(std::int64_t version) const;
 };
+
+std::uint64_t PhasePlan::Input::Digest(std::int64_t version) const {
+  std::uint64_t digest = 0;
+  const auto mix = [&](std::uint64_t value) { digest = Mix64(digest ^ value); };
+  mix(static_cast<std::uint64_t>(version));
+  for (const PhasedJob& job : jobs) {
+    mix(job.phases.size());
+    for (const std::vector<std::uint32_t>& phase : job.phases) {
+      mix(phase.size());
+      for (const std::uint32_t index : phase) {
+        mix(slots[index].value());
+        if (!flows[index].movable) mix(static_cast<std::uint64_t>(flows[index].path));
+      }
+    }
+  }
+  for (const std::int64_t load : base_loads) mix(static_cast<std::uint64_t>(load));
+  return digest;
+}
 
 PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor, Metrics& metrics)
     : state_(state),
@@ -38,6 +58,7 @@ PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor, Metric
 
 PhasePlan::Input PhasePlan::Describe() const {
   Input input;
+  const std::int64_t version = state_.topology.version();
   std::unordered_map<FlowSlot, std::uint32_t> first;  // index of the flow's first subflow
   const auto index_of = [&](FlowSlot slot) {
     const auto [at, is_new] = first.emplace(slot, static_cast<std::uint32_t>(input.flows.size()));
@@ -52,7 +73,7 @@ PhasePlan::Input PhasePlan::Describe() const {
                              .destination = *state_.view.LeafOf(flow.destination_leaf),
                              .share = kLoadUnit / subflows,
                              .path = path ? path->value() : kNoPath,
-                             .movable = flow.movable});
+                             .movable = flow.movable && flow.rerouted_in != version});
     }
     return at->second;
   };
@@ -81,17 +102,6 @@ PhasePlan::Input PhasePlan::Describe() const {
       }
     }
   }
-  std::uint64_t& digest = input.digest;
-  const auto mix = [&](std::uint64_t value) { digest = Mix64(digest ^ value); };
-  mix(static_cast<std::uint64_t>(state_.topology.version()));
-  for (const PhasedJob& job : input.jobs) {
-    mix(job.phases.size());
-    for (const std::vector<std::uint32_t>& phase : job.phases) {
-      mix(phase.size());
-      for (const std::uint32_t index : phase) mix(input.slots[index].value());
-    }
-  }
-  for (const std::int64_t load : input.base_loads) mix(static_cast<std::uint64_t>(load));
   return input;
 }
 
@@ -100,7 +110,9 @@ bool PhasePlan::Refresh(TimePoint now) {
   next_ = now + kMinInterval;
   const Input input = Describe();
   const bool has_nothing_to_plan = input.flows.empty() && flows_.empty();
-  if (has_nothing_to_plan || input.digest == digest_) return false;
+  const std::uint64_t digest = input.Digest(state_.topology.version());
+  if (has_nothing_to_plan || digest == digest_) return false;
+  digest_ = digest;
   Compute(input);
   return true;
 }
@@ -108,7 +120,6 @@ bool PhasePlan::Refresh(TimePoint now) {
 void PhasePlan::Compute(const Input& input) {
   for (const FlowSlot slot : flows_) planned_[slot.Index()] = {};
   flows_.clear();
-  digest_ = input.digest;
   version_ = state_.topology.version();
   const PhaseAssignment assigned =
       AssignPhases(state_.view, input.base_loads, input.flows, input.jobs, {});

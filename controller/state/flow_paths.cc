@@ -48,7 +48,9 @@ void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
 
 void FlowPaths::Remove(Subflow& subflow) {
   if (!subflow.id) return;
-  owners_[subflow.id->Index()].parked = kNoPath;
+  Entry& entry = owners_[subflow.id->Index()];
+  entry.parked = kNoPath;
+  flows_.At(*entry.owner.slot).is_on_plan = false;
   Unreserve(*subflow.id);
   subflow.id.reset();
 }

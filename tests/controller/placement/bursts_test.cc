@@ -19,13 +19,13 @@ constexpr const char* kUndecided = "espalier_bursts_without_decision_total";
 constexpr const char* kDecided = "espalier_bursts_decided_total";
 constexpr const char* kMovedIdle = "espalier_idle_flows_moved_total";
 
-// Two leaves with four hosts each and two spines. A job sends from host i to host i + 4: first
+// Three leaves with four hosts each and two spines. A job sends from host i to host i + 4: first
 // hosts 0 and 1, then hosts 2 and 3. Each phase fits on the spines with one flow a link, but all
 // four connections together put two on each.
 class BurstsTest : public testing::Test {
  protected:
   explicit BurstsTest(Activity activity = Activity::kBursts)
-      : cluster_(fabric::LeafSpineOptions{.spines = 2, .leaves = 2, .hosts_per_leaf = 4},
+      : cluster_(fabric::LeafSpineOptions{.spines = 2, .leaves = 3, .hosts_per_leaf = 4},
                  {.activity = activity}) {
     cluster_.ConnectAll();
   }
@@ -73,6 +73,18 @@ class BurstsTest : public testing::Test {
     }
     cluster_.state().flow_paths.CheckInvariants();
   }
+  // The host's agent has rerouted its flow to this port.
+  void RerouteLocally(int host, std::uint16_t port) {
+    cluster_.host(host).ports[1] = port;
+    wire::FlowPath& path = cluster_.host(host).sets.at(1).paths[0];
+    path.source_port = port;
+    cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance,
+                     wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                                 .path_id = path.path_id,
+                                                 .source_port = port,
+                                                 .verdict = wire::PathVerdict::kLocallyRerouted}}});
+    cluster_.Settle();
+  }
   std::size_t PushesSoFar() {
     std::size_t pushes = 0;
     for (int host = 0; host < cluster_.hosts(); ++host) pushes += cluster_.host(host).pushes.size();
@@ -117,6 +129,31 @@ TEST_F(BurstsTest, AParkedFlowLeavesADeadPathAndIsParkedOnAnother) {
   EXPECT_NE(cluster_.SpineOf(0, 4, cluster_.host(0).ports.at(1)), spine);
   EXPECT_TRUE(cluster_.FlowOf(0, 1).is_parked);
   EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{}));
+}
+
+// The plan knows nothing of a local reroute: neither the rerouted flow nor the planned one that it
+// meets may stay where they are.
+TEST_F(BurstsTest, PlannedFlowsMakeRoomForOneThatWasReroutedLocally) {
+  // Room is made soon, as a link is known to be dead.
+  ASSERT_TRUE(cluster_.ChangeLink("leaf2--spine0", IntentAction::kFail).has_value());
+  OpenConnections();
+  RunPeriods(12);
+  for (const int host : {0, 1}) Toggle(host);
+  cluster_.Settle();
+  ASSERT_TRUE(cluster_.FlowOf(0, 1).is_on_plan && cluster_.FlowOf(1, 1).is_on_plan);
+  const int met = cluster_.AppliedSpine(1, 1, 5);
+  std::uint16_t port = 60'000;
+  while (cluster_.SpineOf(0, 4, port) != met) ++port;
+  RerouteLocally(0, port);
+  EXPECT_EQ(cluster_.AppliedSpine(0, 1, 4), cluster_.AppliedSpine(1, 1, 5));
+  cluster_.Advance(450ms);  // both stay busy
+  EXPECT_EQ(cluster_.AppliedSpine(0, 1, 4), met);
+  EXPECT_NE(cluster_.AppliedSpine(1, 1, 5), met);
+  for (const int host : {0, 1}) Toggle(host);
+  cluster_.Settle();
+  RunPeriods(1);
+  EXPECT_EQ(max_load_, (Load{1, 1}));
+  EXPECT_EQ(cluster_.FlowOf(0, 1).subflows[0].port, port);  // the path that it left may be dead
 }
 
 TEST_F(BurstsTest, PhasesArePlannedAroundOtherFlows) {

@@ -13,14 +13,13 @@ namespace {
 class PhasesLabTest : public LiveLabTest {
  protected:
   static constexpr int kSeed = 1;
-  static constexpr int kIterations = 6;
   static constexpr int kFlows = 48;
 
   void SetUp() override { StartLab({.link_rate = BitsPerSecond{50'000'000}, .seed = kSeed}); }
 
-  Experiment Make(int queue_pairs) {
+  Experiment Make(int queue_pairs, int iterations) {
     auto phases =
-        MakePhases(lab_->layout(), {.queue_pairs = queue_pairs, .iterations = kIterations});
+        MakePhases(lab_->layout(), {.queue_pairs = queue_pairs, .iterations = iterations});
     EXPECT_TRUE(phases.has_value()) << phases.error().message;
     return std::move(*phases);
   }
@@ -33,7 +32,8 @@ void Print(const MeasuredRun& run, const Experiment& experiment) {
 }
 
 TEST_F(PhasesLabTest, KeepTheirConnectionsAndEndEveryIteration) {
-  Experiment experiment = Make(/*queue_pairs=*/2);
+  constexpr int kIterations = 4;
+  Experiment experiment = Make(/*queue_pairs=*/2, kIterations);
   const auto result = lab::RunTraffic(*lab_, experiment.workload,
                                       {.seed = kSeed, .time_limit = std::chrono::seconds(180)});
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -53,13 +53,15 @@ TEST_F(PhasesLabTest, KeepTheirConnectionsAndEndEveryIteration) {
 }
 
 TEST_F(PhasesLabTest, AreSteeredAsTheSpinesCount) {
-  const Experiment experiment = Make(/*queue_pairs=*/1);
-  const auto ecmp = RunMeasured(*lab_, experiment, kSeed, nullptr);
+  const Experiment unsteered = Make(/*queue_pairs=*/1, /*iterations=*/2);
+  const auto ecmp = RunMeasured(*lab_, unsteered, kSeed, nullptr);
   ASSERT_TRUE(ecmp.has_value()) << ecmp.error().message;
-  Print(*ecmp, experiment);
+  Print(*ecmp, unsteered);
   EXPECT_TRUE(ecmp->completed);
   EXPECT_GE(ecmp->figures.max_link_flows, 2);  // these ports collide in this fabric
 
+  // The figures are those of the second half. On a busy machine, phases are learned late.
+  const Experiment experiment = Make(/*queue_pairs=*/1, /*iterations=*/12);
   StartDaemons(ControllerFields(Scheme::kEspalier));
   const auto steered = RunMeasured(*lab_, experiment, kSeed, &*daemons_);
   ASSERT_TRUE(steered.has_value()) << steered.error().message;
@@ -67,7 +69,7 @@ TEST_F(PhasesLabTest, AreSteeredAsTheSpinesCount) {
   EXPECT_TRUE(steered->completed);
   EXPECT_GE(steered->steered_flows, kFlows);
   EXPECT_EQ(steered->mismatches, 0);
-  EXPECT_LE(steered->figures.max_link_flows, ecmp->figures.max_link_flows);
+  EXPECT_EQ(steered->figures.max_link_flows, 1);  // as each overlap of phases allows
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "deploy/demo/lab_daemons.h"
 #include "deploy/lab/lab.h"
@@ -44,6 +46,24 @@ class LiveLabTest : public testing::Test {
     ASSERT_TRUE(daemons.has_value()) << daemons.error().message;
     daemons_.emplace(std::move(*daemons));
   }
+
+  // The events that the controller has recorded, as "TIME KIND TEXT": those of a kind (empty: all)
+  // whose text contains `text`. None if it does not answer.
+  std::vector<std::string> Events(const std::string& kind, const std::string& text) const {
+    std::vector<std::string> events;
+    const auto answer = daemons_->Get("/api/v1/events");
+    if (!answer) return events;
+    for (const auto& event : answer->Find("events")->items) {
+      const bool is_wanted = (kind.empty() || event.Find("kind")->text == kind) &&
+                             event.Find("text")->text.find(text) != std::string::npos;
+      if (!is_wanted) continue;
+      events.push_back(fmt::format("{} {} {}", event.Find("time")->text, event.Find("kind")->text,
+                                   event.Find("text")->text));
+    }
+    return events;
+  }
+  // All events, each on a line of its own.
+  std::string Events() const { return fmt::format("\n{}", fmt::join(Events("", ""), "\n")); }
 
   std::optional<lab::Lab> lab_;
   TemporaryFolder folder_;

@@ -1,0 +1,134 @@
+// Switches whose ECMP hash changes while flows are steered through them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "deploy/lab/ground_truth.h"
+#include "deploy/lab/run_traffic.h"
+#include "tests/deploy/demo/live_lab.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A 4x4x4 lab, in which every host sends to the host four or five further on. The time that the
+// controller needs is printed, not asserted.
+class RehashTest : public LiveLabTest {
+ protected:
+  static constexpr std::size_t kFlows = 16;
+  static constexpr auto kPatience = 180s;
+
+  void SetUp() override { StartLab({.link_rate = BitsPerSecond{50'000'000}}); }
+
+  // A leaf gets another hash seed, as after an upgrade of a switch.
+  void Rehash(const std::string& leaf, std::uint32_t seed) {
+    const auto done = lab_->Run(
+        leaf,
+        {"sh", "-c", fmt::format("echo {} >/proc/sys/net/ipv4/fib_multipath_hash_seed", seed)});
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+  }
+
+  struct SteeredFlow {
+    lab::RouteQuery query;
+    std::string decided;  // spine
+  };
+  std::vector<SteeredFlow> SteeredFlows() const {
+    std::vector<SteeredFlow> flows;
+    const auto answer = daemons_->Get("/api/v1/flows");
+    if (!answer) return flows;
+    const auto address = [&](const io::JsonValue& flow, const char* end) {
+      return *IpAddress::Parse(
+          lab_->layout().HostAddress(std::stoi(flow.Find(end)->text.substr(1))));
+    };
+    for (const io::JsonValue& flow : answer->Find("flows")->items) {
+      const auto port = static_cast<std::uint16_t>(std::stoi(flow.Find("source_port")->text));
+      if (flow.Find("status")->text != "ROUTED" || port == 0) continue;
+      if (!flow.Find("acknowledged")->boolean) continue;
+      flows.push_back({{.source = address(flow, "source"),
+                        .destination = address(flow, "destination"),
+                        .source_port = port},
+                       flow.Find("via")->text});
+    }
+    return flows;
+  }
+  // How many flows are on the paths that the controller decided, by the leaves' own look-ups.
+  std::size_t FlowsOnTheirPaths() const {
+    const std::vector<SteeredFlow> flows = SteeredFlows();
+    std::vector<lab::RouteQuery> queries;
+    for (const SteeredFlow& flow : flows) queries.push_back(flow.query);
+    const auto spines = lab::LookUpSpines(*lab_, queries);
+    if (!spines) return 0;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < flows.size(); ++i)
+      count += (*spines)[i] == flows[i].decided ? 1 : 0;
+    return count;
+  }
+  bool AwaitAllOnTheirPaths() const {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (FlowsOnTheirPaths() < kFlows) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return true;
+  }
+};
+
+TEST_F(RehashTest, EveryFlowReturnsToItsPath) {
+  StartDaemons("");
+  traffic::Workload workload;
+  workload.segment_bytes = 100'000;
+  for (int host = 0; host < 16; ++host) {
+    workload.flows.push_back({.id = fmt::format("f{}", host),
+                              .source = fmt::format("h{}", host),
+                              .destination = fmt::format("h{}", (host + 4 + host % 2) % 16),
+                              .bytes = 4'000'000'000});
+  }
+  std::size_t right_before = 0;
+  std::size_t right_at_once = 0;
+  bool right_after = false;
+  double seconds = 0;
+  bool is_over = false;
+  std::vector<lab::FlowCount> counts;
+  lab::TrafficOptions options{.use_agents = true, .time_limit = 300s};
+  options.is_over = [&] { return is_over; };
+  options.on_running = [&](std::chrono::nanoseconds) {
+    if (std::exchange(is_over, true)) return;
+    if (!AwaitAllOnTheirPaths()) return;
+    right_before = FlowsOnTheirPaths();
+    Rehash("leaf0", 20'261'124);
+    Rehash("leaf1", 42);
+    right_at_once = FlowsOnTheirPaths();
+    const auto start = std::chrono::steady_clock::now();
+    right_after = AwaitAllOnTheirPaths();
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    // Every flow still sends.
+    const auto before = lab::ReadFlowCounts(*lab_);
+    std::this_thread::sleep_for(2s);
+    const auto after = lab::ReadFlowCounts(*lab_);
+    if (before && after) counts = lab::Difference(*before, *after);
+  };
+  const auto result = lab::RunTraffic(*lab_, workload, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(right_before, kFlows);
+  EXPECT_LT(right_at_once, kFlows);
+  EXPECT_TRUE(right_after) << FlowsOnTheirPaths() << " of 16 flows are on their paths" << Events();
+  EXPECT_GE(Events("path_map_mismatch", "").size(), 1U) << Events();
+  for (const lab::FlowOutcome& flow : result->flows) {
+    std::int64_t sent = 0;
+    for (const lab::FlowCount& count : counts) {
+      const bool is_of_flow = count.source == flow.source && count.destination == flow.destination;
+      if (is_of_flow && count.protocol == 6) sent += count.bytes;
+    }
+    EXPECT_GT(sent, 0) << flow.plan.id << " is dead";
+  }
+  fmt::print("{} of 16 flows left their paths; all are back on them after {:.1f} s\n",
+             kFlows - right_at_once, seconds);
+}
+
+}  // namespace
+}  // namespace espalier::demo

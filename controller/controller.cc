@@ -7,6 +7,11 @@
 #include <vector>
 
 namespace espalier::controller {
+namespace {
+
+constexpr std::size_t kMostLinksRelieved = 16;  // of one change, whose flows are moved at once
+
+}  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
                        Bus& bus, Store& store, Metrics& metrics)
@@ -232,26 +237,26 @@ void Controller::OrderProbes() {
 }
 
 void Controller::HandleBackgroundChange(std::size_t links) {
-  constexpr std::size_t kMostLinks = 16;  // of one change, whose flows are moved at once
   planner_.Request();
   if (turns_.is_late()) return;
-  const std::size_t moved =
-      placement_.Relieve(settings_.now().moves_per_start * std::min(links, kMostLinks));
-  if (moved == 0) return;
-  metrics_.flows_moved.Add(static_cast<std::int64_t>(moved));
-  state_.history.RecordOf("controller", loop_.Now(), "made_room",
-                          fmt::format("for=background_load moved={}", moved));
+  const std::size_t limit = settings_.now().moves_per_start;
+  NoteRoomMade("background_load", placement_.Relieve(limit * std::min(links, kMostLinksRelieved)));
   turns_.Request();
 }
 
-void Controller::RelieveLocalReroutes() {
+void Controller::MakeRoom() {
   if (turns_.is_late()) return;
-  const std::size_t moved =
-      placement_.local_reroutes().MakeRoom(loop_.Now(), settings_.now().moves_per_start);
+  const TimePoint now = loop_.Now();
+  const std::size_t limit = settings_.now().moves_per_start;
+  NoteRoomMade("local_reroutes", placement_.local_reroutes().MakeRoom(now, limit));
+  NoteRoomMade("returned_links", placement_.RelieveAfterReturn(now, limit * kMostLinksRelieved));
+}
+
+void Controller::NoteRoomMade(const char* reason, std::size_t moved) {
   if (moved == 0) return;
   metrics_.flows_moved.Add(static_cast<std::int64_t>(moved));
   state_.history.RecordOf("controller", loop_.Now(), "made_room",
-                          fmt::format("for=local_reroutes moved={}", moved));
+                          fmt::format("for={} moved={}", reason, moved));
 }
 
 void Controller::Tick() {
@@ -275,7 +280,7 @@ void Controller::Tick() {
   links_.health.Tick();
   links_.health.quality().Tick(settings_.now().leave_slow_links);
   links_.background.Tick(now);
-  RelieveLocalReroutes();
+  MakeRoom();
   planner_.Request();
   verifier_.Tick();
   sessions_.SendHeartbeats();

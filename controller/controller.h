@@ -106,8 +106,9 @@ class Controller {
   void OrderProbes();
   // Moves flows off links that background traffic fills, as far as moves are allowed.
   void HandleBackgroundChange(std::size_t links);
-  // Moves flows off paths that agents' local reroutes have overloaded.
-  void RelieveLocalReroutes();
+  // Moves flows off paths that agents' local reroutes have overloaded, and to links that returned.
+  void MakeRoom();
+  void NoteRoomMade(const char* reason, std::size_t moved);
   // Does the periodic work, ten times a second.
   void Tick();
 

@@ -1,5 +1,6 @@
 #include "controller/operations/action_effects.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -48,6 +49,12 @@ std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>
   std::vector<Rerouted> moves = parts_.placement.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
   parts_.placement.PlaceUnroutable();
+  const auto has_returned = [&](LinkId link) {
+    return state_.topology.link(link).state == LinkState::kUp;
+  };
+  if (std::ranges::any_of(changed, has_returned)) {
+    parts_.placement.HandleReturnedLinks(loop_.Now());
+  }
   parts_.jobs.HandleLinkChange(changed);
   parts_.verifier.HandleLinkChange();
   return moves;

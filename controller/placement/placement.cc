@@ -38,6 +38,14 @@ std::size_t Placement::Relieve(std::size_t move_limit) {
   return moved.size();
 }
 
+std::size_t Placement::RelieveAfterReturn(TimePoint now, std::size_t move_limit) {
+  if (!relieve_at_ || now < *relieve_at_) return 0;
+  relieve_at_.reset();
+  const std::size_t moved = Relieve(move_limit);
+  if (moved > 0) relieve_at_ = now + kReliefInterval;
+  return moved;
+}
+
 void Placement::PlaceUnroutable() {
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +32,8 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Placement {
  public:
+  static constexpr Duration kReliefInterval = std::chrono::seconds(1);
+
   Placement(State& state, PathLearner& learner, const ControllerOptions& options);
 
   // Admission. A departing flow leaves room for the next assignment.
@@ -60,6 +64,13 @@ class Placement {
 
   // Moves at most so many flows off links above their even share. Returns how many have moved.
   std::size_t Relieve(std::size_t move_limit);
+  // Some links take flows again. Connections may stay open for weeks, so flows must not wait for
+  // the next arrival to use these links.
+  void HandleReturnedLinks(TimePoint now) { relieve_at_ = now + kReliefInterval; }
+  // Relieves other links after a link has returned, once an interval until nothing moves any more.
+  // A link that returns again meanwhile begins the interval anew, so flows do not follow one that
+  // flaps. To be called periodically.
+  std::size_t RelieveAfterReturn(TimePoint now, std::size_t move_limit);
 
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   WhatIf& what_if() { return what_if_; }
@@ -72,6 +83,7 @@ class Placement {
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
   WhatIf what_if_;
+  std::optional<TimePoint> relieve_at_;
 };
 
 }  // namespace espalier::controller

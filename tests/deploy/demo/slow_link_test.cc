@@ -111,8 +111,8 @@ TEST_F(SlowLinkTest, IsLeftAndUsedAgainWhenItIsHealed) {
   EXPECT_EQ(Events("link_slow", link).size(), 1U) << Events();  // it does not flap
   fmt::print(
       "{} loses 10 % of its packets: flows leave it after {:.1f} s and return {:.1f} s after "
-      "it is healed{}\n",
-      link, left.value_or(-1), returned.value_or(-1), Events());
+      "it is healed\n",
+      link, left.value_or(-1), returned.value_or(-1));
 }
 
 }  // namespace

@@ -16,6 +16,12 @@ constexpr int kVotes = 3;
 // Maximum number of packets of a flow that are in flight.
 constexpr std::uint32_t kWindow = 4096;
 constexpr std::uint32_t kSameQueuePair = 1U << 16;
+// If the table is full, a flow that has been idle for this long makes room.
+constexpr Duration kMayMakeRoom = std::chrono::seconds(10);
+
+std::uint64_t NanosecondsOf(std::chrono::nanoseconds span) {
+  return static_cast<std::uint64_t>(span.count());
+}
 
 void Write(const IpAddress& address, std::uint8_t (&bytes)[16]) {
   std::copy(address.bytes().begin(), address.bytes().end(), bytes);
@@ -58,13 +64,16 @@ void FlowControl::Handle(const FlowEvent& event, TimePoint now) {
 
 void FlowControl::Add(const FlowEvent& event, TimePoint now) {
   const auto slot = table_.Add(event.key, event.flow_kind, event.own_port, event.psn);
-  if (!slot) return refused_.Add();
+  if (!slot) {
+    is_full_ = true;
+    return refused_.Add();
+  }
   Flow flow{.slot = *slot,
             .kind = event.flow_kind,
             .own_port = event.own_port,
             .first_psn = event.psn,
             .message_bytes = event.message_bytes,
-            .last_packet = now,
+            .activity = PacketActivity(now),
             .device = {.slot = *slot,
                        .own_port = event.own_port,
                        .vlan_tags = event.vlan_tags,
@@ -115,10 +124,8 @@ void FlowControl::HandleUnmatchedAck(const FlowEvent& event) {
 
 void FlowControl::Update(const FlowKey& key, Flow& flow, TimePoint now) {
   const FlowCounts counts = offload_.Total(flow.device);
-  if (counts.packets != flow.packets) {
-    flow.packets = counts.packets;
-    flow.last_packet = now;
-  }
+  const bool has_sent = std::exchange(flow.packets, counts.packets) != counts.packets;
+  flow.activity.Update(has_sent, counts.outstanding_bytes > 0, now);
   if (flow.handle == nullptr) {
     if (agent_.IsConnected()) Announce(key, flow);
     if (flow.handle == nullptr) return;
@@ -130,6 +137,9 @@ void FlowControl::Update(const FlowKey& key, Flow& flow, TimePoint now) {
   espalier_flow_progress(flow.handle, remaining, counts.outstanding_bytes, sent,
                          chosen != 0 ? chosen : flow.own_port);
   espalier_flow_transport(flow.handle, counts.retries, counts.rtt_us);
+  espalier_flow_edges(flow.handle, flow.activity.edges(),
+                      NanosecondsOf(flow.activity.last_edge().time_since_epoch()),
+                      NanosecondsOf(flow.activity.between()));
   const std::uint64_t version = espalier_flow_version(flow.handle);
   if (version == flow.paths_version) return;
   flow.paths_version = version;
@@ -149,6 +159,15 @@ FlowControl::Flows::iterator FlowControl::Remove(Flows::iterator flow) {
   return flows_.erase(flow);
 }
 
+void FlowControl::RemoveLongestIdle(TimePoint now) {
+  const auto earlier = [](const auto& a, const auto& b) {
+    return a.second.activity.last_packet() < b.second.activity.last_packet();
+  };
+  const auto longest = std::min_element(flows_.begin(), flows_.end(), earlier);
+  if (longest == flows_.end()) return;
+  if (now - longest->second.activity.last_packet() >= kMayMakeRoom) Remove(longest);
+}
+
 void FlowControl::Tick(TimePoint now) {
   if (!agent_.Look(now)) {
     Log(LogLevel::kWarning, "event=agent_gone flows_to_own_ports={}", flows_.size());
@@ -161,7 +180,7 @@ void FlowControl::Tick(TimePoint now) {
   for (auto flow = flows_.begin(); flow != flows_.end();) {
     Update(flow->first, flow->second, now);
     offload_.Update(flow->second.device, now);
-    if (now - flow->second.last_packet >= options_.idle_flow) {
+    if (now - flow->second.activity.last_packet() >= options_.idle_flow) {
       flow = Remove(flow);
       continue;
     }
@@ -169,6 +188,7 @@ void FlowControl::Tick(TimePoint now) {
         flow->second.kind == FlowKind::kRequests && !table_.HasAcknowledgements(flow->second.slot);
     ++flow;
   }
+  if (std::exchange(is_full_, false)) RemoveLongestIdle(now);
   table_.ReportUnmatchedAcks(has_unpaired);
   unmatched_acks_left_ = kUnmatchedAcksPerTick;
   table_.Reclaim();

@@ -8,6 +8,7 @@
 #include "agent/dpdk/flows/datapath_flow_table.h"
 #include "agent/dpdk/flows/packet_steering.h"
 #include "agent/dpdk/offload/offload.h"
+#include "agent/dpdk/packet_activity.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 
@@ -15,11 +16,16 @@ namespace espalier::dpdk {
 
 struct FlowControlOptions {
   std::string agent_socket;
-  Duration idle_flow = std::chrono::seconds(10);  // a flow without packets for so long has ended
+  // A flow without packets for so long has ended. Jobs that compute longer than this between two
+  // collectives lose the ports of their flows meanwhile.
+  Duration idle_flow = std::chrono::minutes(5);
 };
 
 // The control thread's half of the datapath: opens the flows that cores have found with the agent,
 // reports their progress to it, and gives cores the ports that it chooses.
+//
+// It also tells the agent when each flow is busy (PacketActivity). If the table is full, flows that
+// have been idle for long make room for new ones.
 //
 // To the agent such a flow is like one of a program (agent/local): it is reported, assigned a path,
 // taken off dead paths, and returned to its own port when the lease ends. Without an agent, flows
@@ -51,7 +57,7 @@ class FlowControl {
     espalier_flow* handle = nullptr;
     std::uint64_t paths_version = 0;
     std::uint32_t packets = 0;
-    TimePoint last_packet;
+    PacketActivity activity;
     FlowKey acknowledgements{};  // candidate for the key of its acknowledgements
     int votes = 0;               // acknowledgements that fit the candidate
     Offload::Flow device{};
@@ -63,6 +69,8 @@ class FlowControl {
   void Announce(const FlowKey& key, Flow& flow);
   void Update(const FlowKey& key, Flow& flow, TimePoint now);
   Flows::iterator Remove(Flows::iterator flow);
+  // Removes the flow that has been idle for the longest time, if that is long.
+  void RemoveLongestIdle(TimePoint now);
 
   DatapathFlowTable& table_;
   const FlowControlOptions options_;
@@ -70,6 +78,7 @@ class FlowControl {
   Offload offload_;
   Flows flows_;
   bool changed_ = false;  // since the last Publish
+  bool is_full_ = false;  // a flow was refused since the last Tick
   int unmatched_acks_left_ = 0;
   Gauge& flow_count_;
   Gauge& connected_;

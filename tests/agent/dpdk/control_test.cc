@@ -145,7 +145,7 @@ TEST_F(Control, OpensFlowsAtTheAgentAndGivesThemItsPorts) {
   EXPECT_EQ(Send(Middle(0x20, 3)), 50'000);
   // The flow also ends for the agent, some time after its last packet.
   Tick();
-  Tick(std::chrono::seconds(11));
+  Tick(std::chrono::seconds(301));
   Serve();
   EXPECT_EQ(AgentFlows().size(), 0U);
   EXPECT_EQ(control_.flows(), 0U);
@@ -181,13 +181,69 @@ TEST_F(Control, LetsFlowsBeyondAFullTablePass) {
   for (std::uint32_t qpn = 0x20; qpn < 0x26; ++qpn) EXPECT_EQ(Send(Middle(qpn, 1)), 50'000);
   // There is room when others have ended.
   Tick();
-  Tick(std::chrono::seconds(11));
+  Tick(std::chrono::seconds(301));
   EXPECT_EQ(control_.flows(), 0U);
   Tick();
   Send(First(0x25));
   Tick();
   EXPECT_EQ(control_.flows(), 1U);
   EXPECT_EQ(Metric("espalier_dpdk_flows_refused_total"), 2);
+}
+
+TEST_F(Control, TheLongestIdleFlowMakesRoomInAFullTable) {
+  for (std::uint32_t qpn = 0x20; qpn < 0x24; ++qpn) Send(First(qpn));
+  Tick();
+  Tick(std::chrono::seconds(6));
+  for (std::uint32_t qpn = 0x21; qpn < 0x24; ++qpn) Send(Middle(qpn, 1));
+  Tick(std::chrono::seconds(3));
+  Send(First(0x30));
+  Tick();
+  EXPECT_EQ(control_.flows(), kMaxFlows) << "no flow has been idle for long";
+  Tick(std::chrono::seconds(3));
+  Send(First(0x30));
+  Tick();
+  EXPECT_EQ(control_.flows(), kMaxFlows - 1);
+  Tick();
+  Send(First(0x30));
+  Tick();
+  EXPECT_EQ(control_.flows(), kMaxFlows);
+  EXPECT_EQ(Metric("espalier_dpdk_flows_refused_total"), 2);
+}
+
+TEST_F(Control, TellsTheAgentWhenFlowsAreBusy) {
+  OpenAgent();
+  TickUntilConnected();
+  Send(First(0x20));
+  Tick();
+  const TimePoint began = now_;
+  EXPECT_EQ(AgentFlows().at(0).edges.count, 1U);
+  Send(Middle(0x20, 1));
+  Tick();
+  const TimePoint last_packet = now_;
+  Tick(std::chrono::milliseconds(3));  // too short a pause
+  EXPECT_EQ(AgentFlows().at(0).edges.count, 1U);
+  Tick(std::chrono::milliseconds(3));
+  agent::SourceEdges edges = AgentFlows().at(0).edges;
+  EXPECT_EQ(edges.count, 2U);
+  EXPECT_EQ(edges.last, last_packet);
+  EXPECT_EQ(edges.between, last_packet - began);
+  // It keeps its place while its job computes.
+  Tick(std::chrono::seconds(60));
+  Send(Middle(0x20, 2));
+  Tick();
+  edges = AgentFlows().at(0).edges;
+  EXPECT_EQ(edges.count, 3U);
+  EXPECT_EQ(edges.last, now_);
+}
+
+TEST(PacketActivity, UnacknowledgedPacketsAreInFlightForASecondAtMost) {
+  const TimePoint start{};
+  PacketActivity activity(start);
+  activity.Update(false, true, start + std::chrono::milliseconds(900));
+  EXPECT_TRUE(activity.IsBusy());
+  activity.Update(false, true, start + std::chrono::milliseconds(1'000));
+  EXPECT_FALSE(activity.IsBusy());
+  EXPECT_EQ(activity.last_edge(), start);
 }
 
 TEST_F(Control, OpensANewFlowWhenAQueuePairsNumberIsUsedAgain) {
@@ -271,7 +327,7 @@ TEST_F(DpdkConfiguration, OfTwoPortsAloneHasTheDefaults) {
   EXPECT_EQ(config->datapath.fabric_port, "b");
   EXPECT_EQ(config->datapath.max_flows, 8192U);
   EXPECT_EQ(config->control.agent_socket, "/run/espalier/agent.sock");
-  EXPECT_EQ(config->control.idle_flow, std::chrono::seconds(10));
+  EXPECT_EQ(config->control.idle_flow, std::chrono::minutes(5));
   EXPECT_EQ(config->http, "127.0.0.1:9182");
   EXPECT_TRUE(config->eal.empty());
   EXPECT_FALSE(config->offloads);

@@ -10,7 +10,8 @@ namespace espalier::controller {
 // Sets rate limits (Flow::max_rate_bps): the rate that each flow will settle at, by water-filling
 // over all flows that have paths. Senders then need not fill queues to find their rate.
 //
-// A flow that pauses does not free its share for others, so this suits programs that always send.
+// A flow leaves its share to the others while it is idle, if its agent reports edges and its paths
+// are parked (Bursts). Else it keeps its share, which suits programs that always send.
 // Thread safety: the controller's loop thread.
 class RatePlanner {
  public:

@@ -144,6 +144,12 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
                                                    bool learns) {
   const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, loop_.Now());
   TakenProgress result{.due = taken.due};
+  if (taken.implausible > 0) {
+    const std::string& agent = state_.agents.At(id).name;
+    state_.history.RecordOf(agent, loop_.Now(), "edges_implausible",
+                            fmt::format("agent={} flows={} edges_per_second={}", agent,
+                                        taken.implausible, EdgeBudget::kOfFlow));
+  }
   for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
     const bool follows = FollowsBursts(change.slot);

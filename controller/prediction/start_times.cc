@@ -111,11 +111,11 @@ void StartTimes::Learn() {
   const std::vector<Duration> deviations = DeviationsAt(gaps, lag_);
   deviation_ = deviations.empty() ? *gap_ / 4 : MedianOf(deviations);
   std::size_t seen = 0;
-  std::size_t as_predicted = 0;
+  confirmed_ = 0;
   for (std::size_t i = gaps.size(); i-- > lag_ && seen < kGapsForTrust; ++seen) {
-    if (Distance(gaps[i], gaps[i - lag_]) <= gaps[i] / 4) ++as_predicted;
+    if (Distance(gaps[i], gaps[i - lag_]) <= gaps[i] / 4) ++confirmed_;
   }
-  confidence_ = seen > 0 ? static_cast<double>(as_predicted) / static_cast<double>(seen) : 0;
+  confidence_ = seen > 0 ? static_cast<double>(confirmed_) / static_cast<double>(seen) : 0;
 }
 
 std::optional<Duration> StartTimes::Period() const {

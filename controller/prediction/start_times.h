@@ -36,6 +36,7 @@ class StartTimes {
   std::optional<Duration> gap() const { return gap_; }  // the predicted next gap
   Duration deviation() const { return deviation_; }
   double confidence() const { return confidence_; }  // share of latest gaps that were as predicted
+  std::size_t confirmed() const { return confirmed_; }  // their number
   // The time after which the starts repeat.
   std::optional<Duration> Period() const;
 
@@ -53,6 +54,7 @@ class StartTimes {
   std::optional<Duration> gap_;
   Duration deviation_{};
   double confidence_ = 0;
+  std::size_t confirmed_ = 0;
 };
 
 // The middle value; of an even count the lower of the two. `durations` must not be empty.

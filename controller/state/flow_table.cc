@@ -24,6 +24,16 @@ std::uint64_t NewBytes(const FlowActivity& before, const wire::FlowProgress& now
   return has - std::min(had, has);
 }
 
+// The changes between busy and idle that a report claims, of a flow that was reported before. A
+// duty cycle that begins or ends is one, and during it there are none.
+std::uint32_t ClaimedEdges(const FlowActivity& before, const wire::FlowProgress& now) {
+  const bool had_duty = before.duty_permille > 0;
+  const bool has_duty = now.duty_permille > 0;
+  if (!before.ReportsEdges() || (had_duty && has_duty)) return 0;
+  const std::uint32_t edges = now.edges > before.edges ? now.edges - before.edges : 0;
+  return std::max<std::uint32_t>(edges, had_duty != has_duty ? 1 : 0);
+}
+
 }  // namespace
 
 std::string_view FlowStatusName(FlowStatus status) {
@@ -58,7 +68,10 @@ FlowTable::AgentFlows::const_iterator FlowTable::LowerBound(const AgentFlows& fl
 }
 
 FlowSlot FlowTable::Open(Flow flow) {
-  if (by_agent_.size() <= flow.agent.Index()) by_agent_.resize(flow.agent.Index() + 1);
+  if (by_agent_.size() <= flow.agent.Index()) {
+    by_agent_.resize(flow.agent.Index() + 1);
+    budgets_.resize(flow.agent.Index() + 1, EdgeBudget(EdgeBudget::kOfAgent));
+  }
   AgentFlows& own = by_agent_[flow.agent.Index()];
   const auto place = LowerBound(own, flow.local);
   ESPALIER_CHECK(place == own.end() || place->local != flow.local, "agent={} flow={} opened twice",
@@ -120,6 +133,7 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
   due_.clear();
   if (agent.Index() >= by_agent_.size()) return {};
   const AgentFlows& own = by_agent_[agent.Index()];
+  std::size_t implausible = 0;
   auto next = own.begin();
   for (const wire::FlowProgress& flow : progress) {
     if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
@@ -133,31 +147,53 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
                 .next_review = activity.next_review,
                 .edges = std::max(activity.edges, flow.edges),
                 .duty_permille = flow.duty_permille,
-                .state = flow.state};
+                .state = flow.state,
+                .budget = activity.budget,
+                .last_edge = activity.last_edge};
+    const bool is_too_often = ExceedsBudget(agent, activity, ClaimedEdges(before, flow), now);
     if (now >= activity.next_review) due_.push_back(next->slot);
-    NoteChanges(next->slot, before, flow, now);
+    const bool is_in_order = NoteChanges(next->slot, before, flow, now);
+    implausible += is_too_often || !is_in_order ? 1 : 0;
     ++next;
   }
-  return {changes_, due_};
+  return {changes_, due_, implausible};
 }
 
-void FlowTable::NoteChanges(FlowSlot slot, const FlowActivity& before,
+bool FlowTable::ExceedsBudget(AgentId agent, FlowActivity& activity, std::uint32_t edges,
+                              TimePoint now) {
+  constexpr std::uint32_t kMostChanges = 2;  // that a report of any number of edges leads to
+  const bool was_over = activity.budget.is_over();
+  if (edges == 0 && !was_over) return false;
+  const bool flow_has_room = activity.budget.Take(edges, now);
+  if (edges > 0 && flow_has_room &&
+      !budgets_[agent.Index()].Take(std::min(edges, kMostChanges), now)) {
+    activity.budget.Exceed();
+  }
+  return activity.budget.is_over() && !was_over;
+}
+
+bool FlowTable::NoteChanges(FlowSlot slot, const FlowActivity& before,
                             const wire::FlowProgress& report, TimePoint now) {
-  const FlowActivity& activity = activity_[slot.Index()];
+  constexpr std::uint64_t kToleranceUs = 1'000'000;  // reports do not all take as long
+  FlowActivity& activity = activity_[slot.Index()];
   const std::uint64_t new_bytes = NewBytes(before, report);
   const bool was_busy = before.IsBusy();
   const bool is_busy = activity.IsBusy();
   const bool missed_two = was_busy == is_busy && before.ReportsEdges() &&
-                          activity.duty_permille == 0 && activity.edges > before.edges;
-  if (was_busy == is_busy && !missed_two && new_bytes == 0) return;
-  // An age, as clocks of hosts differ. It cannot reach back before the flow was opened.
-  const Flow& flow = At(slot);
-  const TimePoint at = report.edge_age_us < static_cast<std::uint64_t>((now - flow.started) /
-                                                                       std::chrono::microseconds(1))
-                           ? now - std::chrono::microseconds(report.edge_age_us)
-                           : std::min(flow.started, now);
+                          activity.duty_permille == 0 && !activity.budget.is_over() &&
+                          activity.edges > before.edges;
+  if (was_busy == is_busy && !missed_two && new_bytes == 0) return true;
+  // An age, as clocks of hosts differ. It cannot reach back before the flow's last edge.
+  const TimePoint earliest = std::min(std::max(At(slot).started, activity.last_edge), now);
+  const auto most = static_cast<std::uint64_t>((now - earliest) / std::chrono::microseconds(1));
+  const TimePoint at =
+      report.edge_age_us < most ? now - std::chrono::microseconds(report.edge_age_us) : earliest;
+  const bool is_in_order = !before.ReportsEdges() || activity.edges == before.edges ||
+                           report.edge_age_us < most + kToleranceUs;
+  activity.last_edge = at;
   if (missed_two) changes_.push_back({slot, was_busy, !is_busy, 0, at});
   changes_.push_back({slot, missed_two ? !was_busy : was_busy, is_busy, new_bytes, at});
+  return is_in_order;
 }
 
 std::vector<FlowSlot> FlowTable::OfAgent(AgentId agent) const {

@@ -12,6 +12,7 @@
 #include "common/fabric/path_map.h"
 #include "controller/prediction/flow_slot.h"
 #include "controller/routing/online_assigner.h"
+#include "controller/state/edge_budget.h"
 #include "controller/state/job_names.h"
 #include "proto/messages.h"
 
@@ -106,10 +107,12 @@ struct FlowActivity {
   std::uint32_t edges = 0;
   std::uint16_t duty_permille = 0;  // if it toggles too often to be followed: how busy it is
   wire::FlowState state = wire::FlowState::kActive;
+  EdgeBudget budget{EdgeBudget::kOfFlow};  // over it, the flow counts as busy all the time
+  TimePoint last_edge{};                   // of the changes that were told
 
   bool ReportsEdges() const { return edges > 0; }
   bool IsBusy() const {
-    if (ReportsEdges()) return edges % 2 == 1 || duty_permille > 0;
+    if (ReportsEdges()) return edges % 2 == 1 || duty_permille > 0 || budget.is_over();
     return remaining_bytes > 0 || outstanding_bytes > 0;
   }
 };
@@ -152,9 +155,13 @@ class FlowTable {
   struct Taken {
     std::span<const MessageChange> changes;
     std::span<const FlowSlot> due;  // flows to review: IgnoreReportsBefore
+    // Flows that claim more edges than agents report (EdgeBudget), since this report, or an edge
+    // before an earlier one.
+    std::size_t implausible = 0;
   };
-  // Takes an agent's report on its flows; ignores flows that are not open. O(flows reported) if
-  // their ids ascend. The result is valid until the next call.
+  // Takes an agent's report on its flows; ignores flows that are not open. A flow has at most two
+  // changes, which do not lie before its earlier ones, and none while it is over its budget.
+  // O(flows reported) if their ids ascend. The result is valid until the next call.
   Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
   // Leaves the flow out of Taken::due before this time. By default every report is due.
   void IgnoreReportsBefore(FlowSlot slot, TimePoint time) {
@@ -190,8 +197,10 @@ class FlowTable {
   };
   using AgentFlows = std::vector<Entry>;  // ascending by local
 
-  // Appends to changes_ what a report has changed.
-  void NoteChanges(FlowSlot slot, const FlowActivity& before, const wire::FlowProgress& report,
+  // Whether these edges, which a report claims, exceed the budget of the flow or its agent.
+  bool ExceedsBudget(AgentId agent, FlowActivity& activity, std::uint32_t edges, TimePoint now);
+  // Appends to changes_ what a report has changed. False: a new edge lies before an earlier one.
+  bool NoteChanges(FlowSlot slot, const FlowActivity& before, const wire::FlowProgress& report,
                    TimePoint now);
   static AgentFlows::const_iterator LowerBound(const AgentFlows& flows, wire::LocalFlowId local);
 
@@ -203,6 +212,7 @@ class FlowTable {
   std::vector<FlowSlot> free_;
   std::vector<FlowSlot> new_;  // became kNew since the last TakeNew
   std::vector<AgentFlows> by_agent_;
+  std::vector<EdgeBudget> budgets_;  // by agent
   JobNames jobs_;
   std::size_t size_ = 0;
 };

@@ -199,7 +199,8 @@ TEST(FlowTable, AReportOfSeveralEdgesIsOneBurstAtMost) {
   EXPECT_EQ(EdgesTaken(table, now, 2, 50), Taken{});  // its only burst ended before it was known
   EXPECT_EQ(EdgesTaken(table, now, 4, 50), (Taken{{false, true, 50}, {true, false, 50}}));
   EXPECT_EQ(EdgesTaken(table, now, 9, 50), (Taken{{false, true, 50}}));
-  EXPECT_EQ(EdgesTaken(table, now, 11, 60), (Taken{{true, false, 60}, {false, true, 60}}));
+  EXPECT_EQ(EdgesTaken(table, now, 11, 60), (Taken{{true, false, 50}, {false, true, 50}}))
+      << "not before the edges that were told";
 }
 
 TEST(FlowTable, NoReportTurnsEdgesBackOrReachesBeforeTheFlow) {
@@ -223,6 +224,68 @@ TEST(FlowTable, AFlowThatTogglesTooOftenCountsAsBusy) {
   EXPECT_EQ(EdgesTaken(table, now, 301, 10, 260), Taken{});
   EXPECT_EQ(table.ActivityOf(slot).duty_permille, 260);
   EXPECT_EQ(EdgesTaken(table, now, 302, 10), (Taken{{true, false, 10}}));
+}
+
+// Reports `edges` more edges of each of these flows.
+FlowTable::Taken Claim(FlowTable& table, TimePoint now, std::uint64_t flows, std::uint32_t edges,
+                       std::uint64_t age_us = 0) {
+  std::vector<wire::FlowProgress> progress;
+  for (std::uint64_t id = 1; id <= flows; ++id) {
+    progress.push_back({.id = wire::LocalFlowId(id), .edges = edges, .edge_age_us = age_us});
+  }
+  return table.TakeProgress(kAgent, progress, now);
+}
+
+TEST(FlowTable, AFlowOverItsBudgetCountsAsBusyAndIsNotFollowed) {
+  FlowTable table;
+  TimePoint now{std::chrono::hours(1)};
+  const FlowSlot slot = table.Open(FlowOf(kAgent, 1));
+  std::uint32_t edges = 2;
+  std::size_t changes = 0;
+  std::size_t implausible = 0;
+  for (int i = 0; i < 10'000; ++i) {  // in ten seconds
+    now += std::chrono::milliseconds(1);
+    const auto taken = Claim(table, now, 1, edges += 3);
+    changes += taken.changes.size();
+    implausible += taken.implausible;
+  }
+  EXPECT_LE(changes, 2 * EdgeBudget::kOfFlow);
+  EXPECT_EQ(implausible, 1U);  // it stays over its budget
+  EXPECT_TRUE(table.ActivityOf(slot).IsBusy());
+  edges += edges % 2;
+  Claim(table, now += std::chrono::seconds(2), 1, edges);
+  Claim(table, now += std::chrono::seconds(2), 1, edges);
+  EXPECT_FALSE(table.ActivityOf(slot).IsBusy());
+  EXPECT_EQ(Claim(table, now, 1, edges + 1).changes.size(), 1U);
+}
+
+TEST(FlowTable, AnAgentHasABudgetForAllItsFlows) {
+  constexpr std::uint64_t kFlows = 4'096;
+  FlowTable table;
+  TimePoint now{std::chrono::hours(1)};
+  for (std::uint64_t id = 1; id <= kFlows; ++id) table.Open(FlowOf(kAgent, id));
+  std::uint32_t edges = 2;
+  std::size_t changes = 0;
+  Claim(table, now, kFlows, edges);
+  for (int i = 0; i < 60; ++i) {  // no flow exceeds its budget
+    now += std::chrono::milliseconds(16);
+    changes += Claim(table, now, kFlows, ++edges).changes.size();
+  }
+  EXPECT_LE(changes, EdgeBudget::kOfAgent + kFlows);
+  EXPECT_GT(changes, EdgeBudget::kOfAgent / 2);
+}
+
+TEST(FlowTable, AnEdgeBeforeAnEarlierOneIsImplausible) {
+  FlowTable table;
+  TimePoint now{std::chrono::hours(1)};
+  table.Open(FlowOf(kAgent, 1));
+  EXPECT_EQ(Claim(table, now, 1, 1, 500).implausible, 0U);
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(Claim(table, now, 1, 2, 1'100'000).implausible, 0U);  // reports take different times
+  const auto taken = Claim(table, now + std::chrono::milliseconds(10), 1, 3, 60'000'000);
+  EXPECT_EQ(taken.implausible, 1U);
+  ASSERT_EQ(taken.changes.size(), 1U);
+  EXPECT_EQ(taken.changes[0].at, now - std::chrono::seconds(1) - std::chrono::microseconds(500));
 }
 
 TEST(FlowTable, ReusedSlotStartsWithoutActivity) {

@@ -69,7 +69,8 @@ void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now
     }
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
     ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
-    ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps);
+    ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps,
+                     activity.outstanding_bytes);
     // Review a flow more often as its end approaches.
     const auto left = ends_.ExpectedEnd(slot).value_or(now) - now;
     state_.flows.IgnoreReportsBefore(slot,

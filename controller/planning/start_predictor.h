@@ -169,6 +169,7 @@ class StartPredictor {
     Key key;
     bool is_expected = false;  // predicted, and no miss was counted yet
     bool is_busy = false;
+    std::uint64_t sent_bytes = 0;  // in all, until it became idle
   };
 
   Job* FindJob(std::uint32_t name) const;

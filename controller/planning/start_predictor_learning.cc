@@ -106,7 +106,8 @@ void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
   }
   Known& known = known_[slot.Index()];
   Job& job = *known.job;
-  const std::uint64_t remaining = state_.flows.ActivityOf(slot).remaining_bytes;
+  const FlowActivity& activity = state_.flows.ActivityOf(slot);
+  const std::uint64_t remaining = activity.remaining_bytes;
   const auto next = job.upcoming.empty() ? CycleLearner::Next{} : job.upcoming.front();
   const std::uint64_t starts = job.learner.StartsOf(next.set);
   known.is_busy = true;
@@ -116,7 +117,9 @@ void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
     start_error_.ObserveSeconds(std::abs(SecondsOf(at - *next.expected)));
   }
   ends_.Begin(slot, at, 0);
-  ends_.TakeReport(slot, at, remaining, 0);
+  const PhaseLearner::Burst usual = job.learner.UsualBurstOf(known.key);
+  ends_.SetUsualDuration(slot, usual.length.duration, usual.length.deviation, usual.bytes);
+  ends_.TakeReport(slot, at, remaining, 0, activity.outstanding_bytes);
   RecordSwitch(job, at);
 }
 
@@ -128,7 +131,9 @@ void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at) {
     end_error_.ObserveSeconds(std::abs(SecondsOf(at - forecast->expected)));
   }
   ends_.End(slot);
-  known.job->learner.HandleEnd(known.key, at);
+  const std::uint64_t sent = state_.flows.ActivityOf(slot).announced_bytes;
+  known.job->learner.HandleEnd(known.key, at, sent - known.sent_bytes);
+  known.sent_bytes = sent;
 }
 
 Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint now) {

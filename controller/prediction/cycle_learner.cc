@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kOffsetsKept = 8;
 constexpr std::uint64_t kStartsUntilRegular = 3;
 constexpr double kRegularConfidence = 0.5;
+constexpr std::size_t kFewestConfirmed = 2;   // gaps as predicted: one may be by accident
 constexpr double kLearnedShare = 0.9;         // of members that must be in regular sets
 constexpr std::uint8_t kMaxMissedStarts = 3;  // then a member has left
 constexpr int kGapsUntilGone = 3;             // a set that is late by more is not predicted
@@ -61,9 +62,9 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   return false;
 }
 
-void CycleLearner::HandleEnd(Key key, TimePoint now) {
+void CycleLearner::HandleEnd(Key key, TimePoint now, std::uint64_t bytes) {
   Tick(now);
-  activity_.HandleEnd(key, now_);
+  activity_.HandleEnd(key, now_, bytes);
   if (!sets_of_.contains(key) && !pending_keys_.contains(key)) activity_.Forget(key);
 }
 
@@ -303,13 +304,11 @@ void CycleLearner::Score(double share_expected, std::size_t starts) {
   if (score_ > kOnAbove) is_on_ = true;
 }
 
-std::optional<CycleLearner::Forecast> CycleLearner::ForecastByGap(const Set& set) {
-  if (set.times.empty()) return std::nullopt;
-  if (const auto gap = set.times.gap()) {
-    return Forecast{set.times.last() + *gap, set.times.deviation()};
-  }
-  if (set.declared_period == Duration{}) return std::nullopt;
-  return Forecast{set.times.last() + set.declared_period, set.declared_period / 8};
+std::optional<CycleLearner::Forecast> CycleLearner::Set::ForecastByGap() const {
+  if (times.empty()) return std::nullopt;
+  if (const auto gap = times.gap()) return Forecast{times.last() + *gap, times.deviation()};
+  if (declared_period == Duration{}) return std::nullopt;
+  return Forecast{times.last() + declared_period, declared_period / 8};
 }
 
 std::optional<CycleLearner::Forecast> CycleLearner::ForecastByOffset(const Set& set) const {
@@ -325,7 +324,7 @@ std::optional<CycleLearner::Forecast> CycleLearner::ForecastByOffset(const Set& 
 }
 
 std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) const {
-  const auto by_gap = ForecastByGap(set);
+  const auto by_gap = set.ForecastByGap();
   if (!by_gap) return std::nullopt;
   const auto by_offset = ForecastByOffset(set);
   return by_offset && by_offset->deviation <= by_gap->deviation ? by_offset : by_gap;
@@ -356,6 +355,12 @@ std::span<const CycleLearner::Member> CycleLearner::MembersOf(SetId set) const {
   return found == nullptr ? std::span<const Member>() : found->members;
 }
 
+PhaseLearner::Burst CycleLearner::UsualBurstOf(Key key) const {
+  const auto id = activity_.SetOf(key);
+  const Set* set = id ? Find(*id) : nullptr;
+  return activity_.BurstOf(key, set == nullptr ? 1 : set->times.lag());
+}
+
 std::uint64_t CycleLearner::StartsOf(SetId id) const {
   const Set* set = Find(id);
   return set == nullptr ? 0 : set->starts;
@@ -379,7 +384,8 @@ std::optional<Duration> CycleLearner::Period() {
 
 bool CycleLearner::IsRegular(const Set& set) const {
   return set.starts >= kStartsUntilRegular && set.times.confidence() >= kRegularConfidence &&
-         set.times.Period() && activity_.LengthOf(set.id).seen > 0;
+         set.times.confirmed() >= kFewestConfirmed && set.times.Period() &&
+         activity_.LengthOf(set.id).seen > 0;
 }
 
 bool CycleLearner::ArePhasesLearned() {

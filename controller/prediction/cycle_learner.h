@@ -60,8 +60,9 @@ class CycleLearner {
   // Takes an arrival. True if it was predicted: the flow is a member of a learned or declared set.
   // A flow that only continues after a pause counts as neither predicted nor missed.
   bool HandleStart(Key key, std::uint64_t bytes, TimePoint now);
-  // Takes an end. Ends that are never reported do little harm: see PhaseLearner.
-  void HandleEnd(Key key, TimePoint now);
+  // Takes an end, and what the flow has sent since the one before (0: not known). Ends that are
+  // never reported do little harm: see PhaseLearner.
+  void HandleEnd(Key key, TimePoint now, std::uint64_t bytes = 0);
   // Adds a set that the job declares, which starts every `period` (0: not known). Members of sets
   // declared before are left there.
   void Declare(std::span<const Key> members, std::uint64_t bytes_each, Duration period);
@@ -84,6 +85,9 @@ class CycleLearner {
   std::vector<Next> Upcoming();
   // The members in the order in which they were learned; empty if there is no such set.
   std::span<const Member> MembersOf(SetId set) const;
+  // What the flow's present burst took when the set with which it started was at the same turn
+  // before. Length::seen: 0 if that is not known. O(sets).
+  PhaseLearner::Burst UsualBurstOf(Key key) const;
   // How often the set has started.
   std::uint64_t StartsOf(SetId set) const;
   // Whether some members have started, and the others may follow at any moment.
@@ -122,7 +126,13 @@ class CycleLearner {
   TimePoint last_start() const { return last_start_; }
 
  private:
+  struct Forecast {
+    TimePoint time;
+    Duration deviation{};
+  };
   struct Set {
+    std::optional<Forecast> ForecastByGap() const;
+
     SetId id;
     bool is_declared = false;
     Duration declared_period{};
@@ -141,11 +151,6 @@ class CycleLearner {
     std::uint64_t shape = 0;
     std::vector<std::pair<Key, std::uint64_t>> members;  // and their bytes
   };
-  struct Forecast {
-    TimePoint time;
-    Duration deviation{};
-  };
-
   Set* Find(SetId id);
   const Set* Find(SetId id) const;
   // The set to whose present or next start this arrival belongs; null: none.
@@ -168,7 +173,6 @@ class CycleLearner {
   void LearnGaps();
   // Whether the set has started often enough, as predicted, and its duration is known.
   bool IsRegular(const Set& set) const;
-  static std::optional<Forecast> ForecastByGap(const Set& set);
   std::optional<Forecast> ForecastByOffset(const Set& set) const;
   std::optional<Forecast> ForecastOf(const Set& set) const;
   bool IsLate(const Set& set) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace espalier::controller {
 namespace {
@@ -32,12 +33,22 @@ TimePoint After(TimePoint from, double seconds) {
 // correction is kept when the planned rate changes.
 // Cost: as in the header; a search visits at most two flows for each that it returns or corrects.
 
+double EndEstimator::UsualRate(const Entry& entry) {
+  if (entry.usual_bytes == 0) return 0;
+  return 8 * static_cast<double>(entry.usual_bytes) / SecondsOf(entry.usual_duration);
+}
+
 double EndEstimator::RateOf(const Entry& entry) {
+  if (!entry.has_rate && entry.usual_bytes > 0) return UsualRate(entry);
   return entry.planned_bps > 0 ? entry.planned_bps * entry.correction : entry.measured_bps;
 }
 
 void EndEstimator::LearnRate(Entry& entry, double seen_bps) {
   const double expected = RateOf(entry);
+  if (!std::exchange(entry.has_rate, true) && entry.usual_bytes > 0) {
+    if (entry.planned_bps > 0) entry.correction = expected / entry.planned_bps;
+    entry.measured_bps = expected;
+  }
   if (expected > 0) {
     const double deviation = std::min(1.0, std::abs(seen_bps - expected) / expected);
     entry.spread += kSpreadWeight * (deviation - entry.spread);
@@ -74,7 +85,7 @@ std::optional<EndEstimator::Rest> EndEstimator::RestOf(const Entry& entry) {
   if (queued > 0 && (is_unknown || entry.drain > kDrains)) return Rest{queued};
   if (is_unknown) return std::nullopt;
   const double left = static_cast<double>(entry.usual_bytes) - entry.sent_bytes;
-  if (entry.has_report && rate > 0 && left > 0) return Rest{std::max(queued, left * 8 / rate)};
+  if (entry.has_rate && left > 0) return Rest{std::max(queued, left * 8 / rate)};
   const double usual = SecondsOf(entry.begun + entry.usual_duration - entry.reported);
   const double shortest = SecondsOf(entry.usual_duration) / kShortestRest;
   const double deviation = std::max(SecondsOf(entry.usual_deviation), shortest);

@@ -15,8 +15,10 @@ namespace espalier::controller {
 // 1. the remaining bytes by the host's last report;
 // 2. the occupancy of its send queue, if that falls as fast as the flow sends: nothing more is
 //    posted. Elsewhere the occupancy only bounds the end from below, as programs post in portions;
-// 3. what the flow usually sends in this phase, less what it has sent. If it has sent that, or the
-//    rate is not known, it ends after the phase's usual duration, or soon if that is over.
+// 3. what the flow usually sends in this phase, less what it has sent. If it has sent that, or no
+//    rate has been observed in this phase, it ends after the phase's usual duration, or soon if
+//    that is over.
+// Until a rate is observed, that of earlier phases counts, as programs may be slower than links.
 // Without any of these there is no forecast, or the occupancy alone. A host with wrong reports
 // affects only the forecasts of its own flows.
 //
@@ -71,6 +73,7 @@ class EndEstimator {
     Duration usual_deviation{};
     std::uint64_t usual_bytes = 0;
     double planned_bps = 0;
+    bool has_rate = false;    // one has been observed
     double correction = 1;    // factor for the planned rate
     double measured_bps = 0;  // used if no rate is planned
     double spread = 0.25;     // mean relative deviation of the rate
@@ -81,6 +84,7 @@ class EndEstimator {
 
   Entry& At(FlowSlot flow) { return flows_[flow.Index()]; }
   const Entry& At(FlowSlot flow) const { return flows_[flow.Index()]; }
+  static double UsualRate(const Entry& entry);  // of earlier phases; 0: not known
   static double RateOf(const Entry& entry);
   static void LearnRate(Entry& entry, double seen_bps);
   static void LearnOccupancy(Entry& entry, double seconds, double seen_bps,

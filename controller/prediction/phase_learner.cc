@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kStartsKept = 16;
 constexpr std::size_t kLatest = 4;  // starts in at least one of which a flow must have been busy
+constexpr std::size_t kBurstsUsed = 3;  // earlier bursts of a flow, of which the median counts
 constexpr std::size_t kOnceIn = 4;  // starts in which a flow must be busy once to belong to a phase
 
 }  // namespace
@@ -31,14 +32,19 @@ bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
   return true;
 }
 
-void PhaseLearner::HandleEnd(MemberKey key, TimePoint now) {
+void PhaseLearner::HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes) {
   const auto found = flows_.find(key);
   if (found == flows_.end() || !found->second.is_busy) return;
   has_ends_ = true;
   Activity& activity = found->second;
+  const bool continued = activity.has_ended;  // after a pause
   activity.is_busy = false;
   activity.has_ended = true;
   activity.ended = std::max(activity.began, now);
+  if (!continued) activity.bytes[activity.bursts++ % kBurstsKept] = 0;
+  const std::size_t burst = (activity.bursts - 1) % kBurstsKept;
+  activity.durations[burst] = activity.ended - activity.began;
+  activity.bytes[burst] += bytes;
   if (!activity.set) return;
   const auto set = sets_.find(*activity.set);
   if (set == sets_.end() || set->second.empty()) return;
@@ -126,6 +132,33 @@ PhaseLearner::Length PhaseLearner::LengthOf(const std::vector<Duration>& duratio
   for (const Duration each : durations) deviations.push_back(Distance(each, length.duration));
   length.deviation = MedianOf(std::move(deviations));
   return length;
+}
+
+PhaseLearner::Burst PhaseLearner::BurstOf(MemberKey key, std::size_t lag) const {
+  Burst burst;
+  const auto found = flows_.find(key);
+  if (found == flows_.end()) return burst;
+  const Activity& activity = found->second;
+  std::array<std::pair<Duration, std::uint64_t>, kBurstsUsed> used;
+  std::size_t& seen = burst.length.seen;
+  const std::size_t kept = std::min(activity.bursts, kBurstsKept);
+  for (std::size_t back = lag; seen < kBurstsUsed && back <= kept; back += lag) {
+    const std::size_t at = (activity.bursts - back) % kBurstsKept;
+    used[seen++] = {activity.durations[at], activity.bytes[at]};
+  }
+  if (seen == 0) return burst;
+  const auto last = used.begin() + static_cast<std::ptrdiff_t>(seen);
+  std::sort(used.begin(), last);
+  const auto& median = used[(seen - 1) / 2];
+  burst.length.duration = median.first;
+  burst.length.deviation = (used[seen - 1].first - used[0].first) / 2;
+  burst.bytes = median.second;
+  return burst;
+}
+
+std::optional<FlowSetId> PhaseLearner::SetOf(MemberKey key) const {
+  const auto found = flows_.find(key);
+  return found == flows_.end() ? std::nullopt : found->second.set;
 }
 
 PhaseLearner::Length PhaseLearner::LengthOf(FlowSetId set) const {

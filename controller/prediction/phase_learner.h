@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -38,8 +39,9 @@ class PhaseLearner {
 
   // Takes a busy edge. False: it only continues after a pause.
   bool HandleStart(MemberKey key, TimePoint now);
-  // Takes an idle edge. Ignored if the flow is not busy.
-  void HandleEnd(MemberKey key, TimePoint now);
+  // Takes an idle edge, and what the flow has sent since the one before (0: not known). Ignored if
+  // the flow is not busy.
+  void HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes = 0);
   // The set starts. Its members follow by Join, each after its HandleStart.
   void BeginStart(FlowSetId set, TimePoint now);
   void Join(FlowSetId set, MemberKey key);
@@ -65,13 +67,28 @@ class PhaseLearner {
   };
   Turn TurnOf(FlowSetId set, std::size_t lag, std::size_t turn) const;
 
+  // How long one flow was busy, and what it sent, in the latest of its bursts that lie `lag`, 2 *
+  // lag, ... before the present one: the medians. `bytes`: 0 if not known.
+  struct Burst {
+    Length length;
+    std::uint64_t bytes = 0;
+  };
+  Burst BurstOf(MemberKey key, std::size_t lag) const;
+  // The set with which the flow started last.
+  std::optional<FlowSetId> SetOf(MemberKey key) const;
+
  private:
+  static constexpr std::size_t kBurstsKept = 8;
   struct Activity {
     bool is_busy = false;
     bool has_ended = false;
     TimePoint began;
     TimePoint ended;
     std::optional<FlowSetId> set;
+    // The durations and bytes of its bursts, by number modulo kBurstsKept, and their number.
+    std::array<Duration, kBurstsKept> durations{};
+    std::array<std::uint64_t, kBurstsKept> bytes{};
+    std::size_t bursts = 0;
   };
   using Keys = std::shared_ptr<const std::vector<MemberKey>>;
   struct Start {

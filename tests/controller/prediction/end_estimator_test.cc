@@ -119,5 +119,22 @@ TEST(EndEstimator, WrongReportsAffectOnlyTheirFlow) {
   EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(0))->expected), 1, 1e-6);
 }
 
+// A program that is slower than the links: the plan's rate would be wrong until one is observed.
+TEST(EndEstimator, TakesTheRateOfEarlierPhasesUntilOneIsObserved) {
+  EndEstimator ends;
+  ends.Begin(FlowSlot(0), kStart, 0);
+  ends.SetUsualDuration(FlowSlot(0), 400ms, 10ms, 200'000'000);
+  ends.SetPlannedRate(FlowSlot(0), 8 * kGigabit);  // twice as fast
+  ends.TakeReport(FlowSlot(0), kStart, 200'000'000, 0);
+  EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(0))->expected), 0.4, 1e-6);
+  ends.TakeReport(FlowSlot(0), kStart + 100ms, 150'000'000, 0);  // as before
+  EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(0))->expected), 0.4, 1e-6);
+  // What remains is not told: nothing but the usual duration says when it ends.
+  ends.Begin(FlowSlot(0), kStart, 8 * kGigabit);
+  ends.SetUsualDuration(FlowSlot(0), 400ms, 10ms, 200'000'000);
+  ends.TakeReport(FlowSlot(0), kStart + 100ms, 0, 0);
+  EXPECT_NEAR(SecondsFromStart(ends.Of(FlowSlot(0))->expected), 0.4, 1e-6);
+}
+
 }  // namespace
 }  // namespace espalier::controller

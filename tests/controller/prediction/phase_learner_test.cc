@@ -202,5 +202,41 @@ TEST(PhaseLearner, IsNotLearnedWithoutEnds) {
   EXPECT_TRUE(learner.Phases().empty());
 }
 
+TEST(PhaseLearner, KnowsWhatTheBurstsOfAFlowTook) {
+  PhaseLearner learner({.together = 20ms, .pause = 5ms, .max_flows = 10});
+  const MemberKey key(7);
+  EXPECT_EQ(learner.BurstOf(key, 1).length.seen, 0U);
+  TimePoint now{1h};
+  const auto burst = [&](Duration duration, std::uint64_t bytes) {
+    now += 1s;
+    learner.HandleStart(key, now);
+    learner.HandleEnd(key, now + duration, bytes);
+  };
+  // Long and short ones in turn.
+  for (int i = 0; i < 6; ++i) {
+    burst(200ms + i * 1ms, 1'000);
+    burst(30ms, 100);
+  }
+  EXPECT_EQ(learner.BurstOf(key, 2).length.duration, 204ms);
+  EXPECT_EQ(learner.BurstOf(key, 2).length.deviation, 1ms);
+  EXPECT_EQ(learner.BurstOf(key, 2).bytes, 1'000U);
+  burst(206ms, 1'000);
+  EXPECT_EQ(learner.BurstOf(key, 2).length.duration, 30ms);
+  EXPECT_EQ(learner.BurstOf(key, 2).length.seen, 3U);
+}
+
+TEST(PhaseLearner, ABurstThatGoesOnAfterAPauseIsOne) {
+  PhaseLearner learner({.together = 20ms, .pause = 5ms, .max_flows = 10});
+  const MemberKey key(7);
+  const TimePoint now{1h};
+  EXPECT_TRUE(learner.HandleStart(key, now));
+  learner.HandleEnd(key, now + 50ms, 500);
+  EXPECT_FALSE(learner.HandleStart(key, now + 52ms));
+  learner.HandleEnd(key, now + 90ms, 300);
+  EXPECT_EQ(learner.BurstOf(key, 1).length.seen, 1U);
+  EXPECT_EQ(learner.BurstOf(key, 1).length.duration, 90ms);
+  EXPECT_EQ(learner.BurstOf(key, 1).bytes, 800U);
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -1,0 +1,231 @@
+#include "tests/bench/burst_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "agent/sim/sim_host.h"
+#include "common/base/check.h"
+#include "common/bus/zmq_bus.h"
+#include "tests/bench/control_loop_fabric.h"
+
+namespace espalier::bench {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration kTick = 1ms;
+constexpr Duration kHeartbeat = 1s;
+constexpr std::uint32_t kReportedAfterUs = 1'000;  // agents look every 2 ms
+// An idle edge is reported once the flow has been idle for EdgeFilterOptions::idle_after.
+constexpr std::uint32_t kIdleReportedAfterUs = 11'000;
+
+}  // namespace
+
+struct BurstLoad::Agent {
+  std::unique_ptr<Bus> bus;
+  std::uint64_t instance = 0;
+  std::string name;
+  std::vector<IpAddress> addresses;  // its own, then the destinations of its flows
+  std::uint64_t sequence = 0;
+  std::vector<std::uint32_t> edges;   // by flow
+  std::vector<TimePoint> busy_since;  // by flow, if nothing was pushed for it since
+  std::vector<bool> routed;
+};
+
+BurstLoad::BurstLoad(const BurstLoadOptions& options, const std::string& endpoint)
+    : options_(options) {
+  fabric_ = std::move(sim::SimFabric::Build(loop_, MakeBenchTopology(HostsFor(options))).value());
+  const fabric::Topology& topology = fabric_->topology();
+  const auto address_of = [&](int host) {
+    return topology.node(*topology.FindNode(fmt::format("h{}", host))).addresses.front();
+  };
+  for (int i = 0; i < HostsFor(options); ++i) {
+    auto agent = std::make_unique<Agent>();
+    agent->name = fmt::format("h{}", i);
+    agent->instance = static_cast<std::uint64_t>(i) + 1;
+    agent->addresses.push_back(address_of(i));
+    for (int flow = 0; i < options.agents && flow < options.flows; ++flow) {
+      agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
+    }
+    agent->edges.assign(agent->addresses.size() - 1, 2);
+    agent->busy_since.resize(agent->edges.size());
+    agent->routed.resize(agent->edges.size());
+    agent->bus = std::move(
+        io::ZmqDealerBus::Connect(loop_, {.endpoint = endpoint, .curve = std::nullopt}).value());
+    agent->bus->SetHandlers(
+        {.on_message = [this, a = agent.get()](
+                           PeerId, std::string_view bytes) { HandleMessage(*a, bytes); },
+         .on_peer_gone = [](PeerId) { ESPALIER_CHECK(false, "the subject hung up"); }});
+    agents_.push_back(std::move(agent));
+  }
+}
+
+BurstLoad::~BurstLoad() = default;
+
+bool BurstLoad::Send(Agent& agent, wire::Body body) {
+  return agent.bus->Send(kControllerPeer, wire::Encode({agent.instance, std::move(body)}));
+}
+
+void BurstLoad::HandleMessage(Agent& agent, std::string_view bytes) {
+  const Result<const wire::Message*> decoded = decoder_.Decode(bytes);
+  ESPALIER_CHECK(decoded, "error={}", decoded.error().message);
+  const wire::Body& body = (*decoded)->body;
+  if (const auto* push = std::get_if<wire::PathPush>(&body)) {
+    HandlePush(agent, *push);
+  } else if (const auto* order = std::get_if<wire::ProbeOrder>(&body)) {
+    ++figures_.orders;
+    AnswerOrder(agent, *order);
+  } else {
+    ++figures_.others;
+    if (std::holds_alternative<wire::Welcome>(body)) Open(agent);
+  }
+}
+
+void BurstLoad::HandlePush(Agent& agent, const wire::PathPush& push) {
+  ++figures_.pushes;
+  const TimePoint now = loop_.Now();
+  for (const wire::PathSet& set : push.sets) {
+    const std::size_t flow = set.flow.value() - 1;
+    routed_ += agent.routed[flow] ? 0 : 1;
+    agent.routed[flow] = true;
+    const TimePoint since = std::exchange(agent.busy_since[flow], TimePoint{});
+    const bool is_busy = agent.edges[flow] % 2 == 1;
+    if (is_busy && since != TimePoint{} && set.reason == wire::PathReason::kAssigned) {
+      figures_.decided_seconds.push_back(SecondsOf(now - since));
+    }
+  }
+  Send(agent, wire::Ack{.epoch = push.epoch, .generation = push.generation});
+}
+
+void BurstLoad::AnswerOrder(Agent& agent, const wire::ProbeOrder& order) {
+  wire::ProbeReport report{.order = order.order, .done = true};
+  for (const std::uint16_t port : order.source_ports) {
+    for (const std::uint8_t ttl : order.ttls) {
+      ++report.sent;
+      const auto reply = sim::AnswerProbe(*fabric_, {.source = order.source,
+                                                     .destination = order.destination,
+                                                     .source_port = port,
+                                                     .destination_port = order.destination_port,
+                                                     .destination_qpn = order.destination_qpn,
+                                                     .ttl = ttl});
+      if (reply) report.answers.push_back({port, ttl, reply->responder, 30});
+    }
+  }
+  Send(agent, std::move(report));
+}
+
+void BurstLoad::Open(Agent& agent) {
+  wire::FlowReport report{
+      .full = true, .sequence = ++agent.sequence, .jobs = {"train"}, .addresses = agent.addresses};
+  for (std::size_t flow = 0; flow < agent.edges.size(); ++flow) {
+    report.opened.push_back({.id = wire::LocalFlowId(flow + 1),
+                             .destination = static_cast<std::uint32_t>(flow + 1),
+                             .age_us = 1'000,
+                             .source_port = 0xC000});
+    report.progress.push_back({.id = wire::LocalFlowId(flow + 1),
+                               .state = wire::FlowState::kIdle,
+                               .edges = agent.edges[flow],
+                               .edge_age_us = 1'000});
+  }
+  Send(agent, std::move(report));
+}
+
+void BurstLoad::Connect() {
+  for (const auto& agent : agents_) {
+    Send(*agent, wire::Hello{.name = agent->name, .nics = {{.address = agent->addresses[0]}}});
+  }
+  const auto all = static_cast<std::size_t>(options_.agents * options_.flows);
+  TimerPtr timer;
+  const std::function<void()> look = [&] {
+    if (routed_ >= all) return loop_.Stop();
+    timer = loop_.After(2ms, look);
+  };
+  loop_.Post(look);
+  loop_.Run();
+}
+
+void BurstLoad::ReportEdges(Agent& agent, int phase) {
+  wire::FlowReport report{.sequence = ++agent.sequence};
+  const TimePoint now = loop_.Now();
+  for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
+       i += static_cast<std::size_t>(options_.phases)) {
+    const bool is_busy = ++agent.edges[i] % 2 == 1;
+    agent.busy_since[i] = is_busy ? now : TimePoint{};
+    report.progress.push_back({.id = wire::LocalFlowId(i + 1),
+                               .outstanding_bytes = is_busy ? 1U << 20U : 0U,
+                               .achieved_bps = 50'000'000'000,
+                               .state = is_busy ? wire::FlowState::kActive : wire::FlowState::kIdle,
+                               .sent_bytes = std::uint64_t{agent.edges[i]} << 30U,
+                               .edges = agent.edges[i],
+                               .edge_age_us = is_busy ? kReportedAfterUs : kIdleReportedAfterUs});
+  }
+  const std::size_t rows = report.progress.size();
+  if (Send(agent, std::move(report))) {
+    figures_.edges += rows;
+    ++figures_.reports;
+  } else {  // as a real agent, it tells of these edges by its next report
+    --agent.sequence;
+    ++figures_.refused;
+  }
+}
+
+void BurstLoad::Disturb() {
+  Agent& agent = *agents_.back();
+  is_nic_up_ = !is_nic_up_;
+  Send(agent, wire::LinkEvent{.address = agent.addresses[0], .up = is_nic_up_});
+}
+
+BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
+  figures_ = {};
+  const auto nanoseconds = [](double value) {
+    return Duration(static_cast<std::int64_t>(1e9 * value));
+  };
+  // In each period, every phase begins and ends once; the ends are told late.
+  const Duration phase = nanoseconds(2.0 / options_.edges_per_second / options_.phases);
+  const Duration step = phase / 2;
+  const TimePoint start = loop_.Now();
+  const std::size_t flow_agents = agents_.size() - 1;
+  std::size_t sent = 0;  // reports, by step and then agent
+  TimePoint next_beat = start;
+  std::size_t beats = 0;
+  TimePoint next_disturbance = start;
+  TimerPtr timer;
+  const std::function<void()> tick = [&] {
+    const TimePoint now = loop_.Now();
+    // All agents report within a quarter of each step, as they do not look at the same moment.
+    for (;;) {
+      const auto number = static_cast<std::int64_t>(sent / flow_agents);
+      const auto place = static_cast<std::int64_t>(sent % flow_agents);
+      const TimePoint due =
+          start + number * step + place * (step / 4) / static_cast<std::int64_t>(flow_agents);
+      if (due > now) break;
+      figures_.late_seconds = std::max(figures_.late_seconds, SecondsOf(now - due));
+      const int of = static_cast<int>(number / 2) % options_.phases;
+      ReportEdges(*agents_[sent % flow_agents], of);
+      ++sent;
+    }
+    for (; next_beat <= now; next_beat += kHeartbeat / static_cast<int>(agents_.size())) {
+      Send(*agents_[beats++ % agents_.size()], wire::Heartbeat{});
+    }
+    if (disturbances > 0 && now >= next_disturbance) {
+      next_disturbance = now + nanoseconds(1 / disturbances);
+      Disturb();
+    }
+    const bool is_whole = sent % (2 * flow_agents * static_cast<std::size_t>(options_.phases)) == 0;
+    if (SecondsOf(now - start) >= seconds && is_whole) return loop_.Stop();
+    timer = loop_.After(kTick, tick);
+  };
+  loop_.Post(tick);
+  loop_.Run();
+  figures_.seconds = SecondsOf(loop_.Now() - start);
+  std::ranges::sort(figures_.decided_seconds);
+  return std::exchange(figures_, {});
+}
+
+}  // namespace espalier::bench

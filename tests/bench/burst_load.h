@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/fabric/topology.h"
+#include "common/loop/asio_event_loop.h"
+#include "common/sim/sim_fabric.h"
+#include "proto/convert.h"
+
+namespace espalier::bench {
+
+struct BurstLoadOptions {
+  int agents = 1024;
+  int flows = 16;                // per agent, open from the beginning
+  int phases = 4;                // of the job; each flow is busy in one of them
+  double edges_per_second = 10;  // of each flow
+};
+
+// Simulates the agents of one job in one loop, over real connections: their flows stay open, and
+// become busy and idle phase by phase, all agents at about the same time. One more agent, which has
+// no flows, tells that its NIC goes down and up again (Disturb). There is no real traffic.
+class BurstLoad {
+ public:
+  BurstLoad(const BurstLoadOptions& options, const std::string& endpoint);
+  ~BurstLoad();
+
+  // The number of hosts of the fabric for this load.
+  static int HostsFor(const BurstLoadOptions& options) { return options.agents + 1; }
+
+  // Connects all agents and opens their flows. Returns when every flow has a port.
+  void Connect();
+
+  struct Figures {
+    double seconds = 0;
+    std::uint64_t edges = 0;
+    std::uint64_t reports = 0;  // messages with edges
+    std::uint64_t refused = 0;  // such messages for which a connection had no room
+    std::uint64_t pushes = 0;   // messages from the controller that change ports
+    std::uint64_t orders = 0;   // its probe orders
+    std::uint64_t others = 0;   // all others, such as heartbeats
+    // From a busy edge to the push of new ports because of it, sorted.
+    std::vector<double> decided_seconds;
+    double late_seconds = 0;  // how late the last report was, at most
+  };
+  // Plays phases for this time. `disturbances`: how often a second the other agent's NIC changes.
+  // Then no port counts as planned until the plan is made anew, and flows that collide move.
+  Figures Run(double seconds, double disturbances = 0);
+
+ private:
+  struct Agent;
+
+  void HandleMessage(Agent& agent, std::string_view bytes);
+  void HandlePush(Agent& agent, const wire::PathPush& push);
+  void AnswerOrder(Agent& agent, const wire::ProbeOrder& order);
+  void Open(Agent& agent);
+  void ReportEdges(Agent& agent, int phase);
+  bool Send(Agent& agent, wire::Body body);
+  void Disturb();
+
+  const BurstLoadOptions options_;
+  io::AsioEventLoop loop_;
+  std::unique_ptr<sim::SimFabric> fabric_;
+  wire::Decoder decoder_;
+  std::vector<std::unique_ptr<Agent>> agents_;  // the last one has no flows
+  std::size_t routed_ = 0;
+  bool is_nic_up_ = true;
+  Figures figures_;
+};
+
+}  // namespace espalier::bench

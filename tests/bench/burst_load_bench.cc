@@ -1,0 +1,196 @@
+// burst_load_bench: measures what bursts of long-lived flows cost a controller over real ZeroMQ
+// connections, and an agent. docs/benchmarks.md has figures and explains them.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "agent/flows/flow_meter.h"
+#include "agent/flows/flow_reporter.h"
+#include "common/base/check.h"
+#include "common/files/json.h"
+#include "proto/convert.h"
+#include "tests/bench/burst_load.h"
+#include "tests/bench/control_loop_subject.h"
+
+namespace espalier::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Options {
+  BurstLoadOptions load;
+  double seconds = 10;
+  double learning_seconds = 8;
+  double disturbances = 5;  // a second
+  bool json = false;
+};
+
+struct Column {
+  std::string key;
+  std::string text;
+  double value = 0;
+};
+
+double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
+  if (sorted_seconds.empty()) return 0;
+  const auto rank =
+      static_cast<std::size_t>(percent / 100 * static_cast<double>(sorted_seconds.size()));
+  return 1e6 * sorted_seconds[std::min(rank, sorted_seconds.size() - 1)];
+}
+
+double CpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Processor time of an agent for its flows: it looks at them every 2 ms, finds their edges and
+// encodes its reports.
+struct AgentCost {
+  double us_per_edge = 0;
+  double us_per_second = 0;
+};
+AgentCost MeasureAgent(const BurstLoadOptions& options) {
+  constexpr Duration kLook = 2ms;
+  constexpr int kSeconds = 200;
+  agent::FlowMeter meter({});
+  agent::FlowReporter reporter({});
+  std::vector<agent::FlowSample> samples(static_cast<std::size_t>(options.flows));
+  TimePoint now{1h};
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].id = wire::LocalFlowId(i + 1);
+    samples[i].job = "train";
+    samples[i].sent_bytes = 1 << 30;
+    samples[i].edges = {.count = 2, .last = now};
+  }
+  const auto half = Duration(static_cast<std::int64_t>(1e9 / options.edges_per_second));
+  std::uint64_t sequence = 0;
+  std::size_t bytes = 0;
+  const double before = CpuSeconds();
+  for (const TimePoint end = now + std::chrono::seconds(kSeconds); now < end; now += kLook) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      // Each flow is busy for half of its period; flows of a phase change together.
+      const auto shift = static_cast<std::int64_t>(i) % options.phases * half * 2 / options.phases;
+      const auto number = (now.time_since_epoch() + shift) / half;
+      const bool is_busy = number % 2 == 1;
+      agent::SourceEdges& source = samples[i].edges;
+      samples[i].outstanding_bytes = is_busy ? 1 << 20 : 0;
+      samples[i].sent_bytes += is_busy ? 12'500'000 : 0;
+      if (is_busy != (source.count % 2 == 1)) {
+        source = {.count = source.count + 1, .last = now, .between = half};
+      }
+    }
+    const auto measures = meter.Measure(now, samples);
+    for (wire::FlowReport& report :
+         reporter.ReportChanges(now, measures, [](const auto&) { return agent::PortInUse{}; })) {
+      report.sequence = ++sequence;
+      bytes += wire::Encode({1, std::move(report)}).size();
+    }
+  }
+  const std::uint64_t edges = reporter.edge_rows();
+  const double seconds = CpuSeconds() - before;
+  ESPALIER_CHECK(edges > 0 && bytes > 0, "edges={} bytes={}", edges, bytes);
+  return {1e6 * seconds / static_cast<double>(edges), 1e6 * seconds / kSeconds};
+}
+
+std::vector<Column> Measure(const Options& options) {
+  const AgentCost agent = MeasureAgent(options.load);
+  const SubjectProcess subject("controller", BurstLoad::HostsFor(options.load));
+  BurstLoad load(options.load, subject.endpoint());
+  load.Connect();
+  load.Run(options.learning_seconds);
+  const auto before = subject.Measure();
+  const double own_before = CpuSeconds();
+  const BurstLoad::Figures common = load.Run(options.seconds);
+  const double own = CpuSeconds() - own_before;
+  const auto after = subject.Measure();
+  const BurstLoad::Figures decided = load.Run(options.seconds, options.disturbances);
+  const auto disturbed = subject.Measure();
+  const double edges = static_cast<double>(common.edges);
+  const auto per_edge = [&](double seconds) { return 1e6 * seconds / edges; };
+  const auto rate = [&](std::uint64_t count, const BurstLoad::Figures& figures) {
+    return static_cast<double>(count) / figures.seconds;
+  };
+  const auto waits = static_cast<double>(decided.decided_seconds.size());
+  return {
+      {"edges_per_second", "edges a second", rate(common.edges, common)},
+      {"late_ms", "the load's reports were late by at most, ms", 1e3 * common.late_seconds},
+      {"refused_reports", "of them not sent, as connections were full",
+       static_cast<double>(common.refused)},
+      {"reports_per_second", "messages a second from agents", rate(common.reports, common)},
+      {"pushes_per_second", "pushes a second to agents", rate(common.pushes, common)},
+      {"orders_per_second", "probe orders a second to agents", rate(common.orders, common)},
+      {"others_per_second", "heartbeats a second to agents", rate(common.others, common)},
+      {"controller_us_per_edge", "controller's processor time per edge, us",
+       per_edge(after.cpu_seconds - before.cpu_seconds)},
+      {"controller_loop_us_per_edge", "of it on the loop's thread, us",
+       per_edge(after.loop_seconds - before.loop_seconds)},
+      {"agent_us_per_edge", "agent's processor time per edge, us", agent.us_per_edge},
+      {"agent_us_per_second", "agent's processor time per second, us", agent.us_per_second},
+      {"load_us_per_edge", "encoding and sending from the load, us per edge", per_edge(own)},
+      {"decided_edges", "busy edges that needed a decision, with disturbances", waits},
+      {"decided_p50_us", "from such an edge to its port: p50, us",
+       PercentileUs(decided.decided_seconds, 50)},
+      {"decided_p99_us", "the same: p99, us", PercentileUs(decided.decided_seconds, 99)},
+      {"decided_pushes_per_second", "pushes a second to agents then",
+       rate(decided.pushes, decided)},
+      {"decided_controller_us_per_edge", "controller's processor time per edge then, us",
+       1e6 * (disturbed.cpu_seconds - after.cpu_seconds) / static_cast<double>(decided.edges)},
+  };
+}
+
+void Print(const Options& options, const std::vector<Column>& columns) {
+  if (options.json) {
+    io::JsonWriter json(true);
+    json.BeginObject();
+    json.Key("agents").Integer(options.load.agents);
+    json.Key("flows").Integer(options.load.agents * options.load.flows);
+    for (const Column& column : columns) json.Key(column.key).Double(column.value);
+    json.EndObject();
+    fmt::print("{}\n", json.Text());
+    return;
+  }
+  fmt::print("{} agents with {} flows each, {} edges a second and flow\n", options.load.agents,
+             options.load.flows, options.load.edges_per_second);
+  for (const Column& column : columns) fmt::print("{:<58}{:>12.2f}\n", column.text, column.value);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Measure what bursts of long-lived flows cost over ZeroMQ on loopback.");
+  Options options;
+  std::string serve;
+  app.add_option("--agents", options.load.agents, "Agents")->check(CLI::Range(1, 4096));
+  app.add_option("--flows", options.load.flows, "Open flows of each agent")
+      ->check(CLI::Range(1, 31));
+  app.add_option("--phases", options.load.phases, "Phases of the job")->check(CLI::Range(1, 16));
+  app.add_option("--edges", options.load.edges_per_second, "Edges a second of each flow")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "Seconds of each measurement")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--learning", options.learning_seconds, "Seconds before the first measurement")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--disturbances", options.disturbances,
+                 "How often a second a link changes while decisions are measured")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", options.json, "Print JSON instead of a table");
+  app.add_option("--serve", serve, "Run this subject (used by the benchmark itself)");
+  CLI11_PARSE(app, argc, argv);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (!serve.empty()) return ServeSubject(serve, options.load.agents) ? 0 : 2;
+  Print(options, Measure(options));
+  return 0;
+}
+
+}  // namespace
+}  // namespace espalier::bench
+
+int main(int argc, char** argv) { return espalier::bench::Main(argc, argv); }

@@ -200,6 +200,27 @@ TEST_F(BurstAttacks, DutyCyclesThatComeAndGoAreNotFollowed) {
   EXPECT_GT(CountEvents("edges_implausible"), 0);
 }
 
+// A program that toggles 100,000 times a second is a duty cycle by the time that its agent reports
+// it.
+TEST_F(BurstAttacks, AFlowThatTogglesTooOftenIsLoadAndNothingElse) {
+  OpenTraining();
+  Open(kLiar, "toggles");
+  std::uint16_t part = 400;
+  lie_ = [&] {
+    wire::FlowProgress row = Row(3);
+    row.duty_permille = part = part == 400 ? 600 : 400;
+    Tell(kLiar, {row});
+  };
+  Train(12);
+  const std::size_t pushes = PushesToTraining();
+  Train(5);
+  EXPECT_EQ(max_load_, (Load{2, 1}));  // two flows of the phase, and this one
+  EXPECT_EQ(PushesToTraining(), pushes);
+  EXPECT_LE(StartsOf("toggles"), 1U);
+  EXPECT_FALSE(cluster_.FlowOf(kLiar, 1).is_parked);
+  EXPECT_EQ(CountEvents("edges_implausible"), 0);
+}
+
 // A host invents flows of a job of others, which toggle as often as agents report.
 TEST_F(BurstAttacks, FlowsThatToggleInAJobOfOthersMakeNoFlowWorseThanIfConnectionsCounted) {
   OpenTraining();

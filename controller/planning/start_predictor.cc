@@ -221,7 +221,19 @@ StartPredictor::PrecomputedStart StartPredictor::Make(Job& job, SetId set,
   return plan;
 }
 
+bool StartPredictor::IsParked(const Job& job, SetId set) const {
+  constexpr std::size_t kMost = 64;
+  const auto members = job.learner.MembersOf(set);
+  const auto some = members.first(std::min(members.size(), kMost));
+  return std::ranges::all_of(some, [&](const CycleLearner::Member& member) {
+    const auto found = job.templates.find(member.key);
+    return found != job.templates.end() && found->second.is_open &&
+           state_.flows.At(found->second.slot).is_parked;
+  });
+}
+
 bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
+  if (IsParked(job, next.set)) return false;
   for (const bool assumes_ends : {false, true}) {
     Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
     if (assumes_ends) {

@@ -133,6 +133,7 @@ class StartPredictor {
     std::uint32_t subflows = 1;
     AgentId agent;
     bool is_open = false;
+    FlowSlot slot{};  // if it is open
   };
   struct PrecomputedStart {
     SetId set;
@@ -201,6 +202,9 @@ class StartPredictor {
   // outdated. Then come the others by time, and sets without a known time by job.
   std::vector<Wanted> WantedPlans();
   PrecomputedStart Make(Job& job, SetId set, const Remainder& remainder, bool assumes_ends);
+  // Whether the set's flows are parked, so that they have their paths already when they start.
+  // Looks at some of them, as they do the same.
+  bool IsParked(const Job& job, SetId set) const;
   bool PlanFor(Job& job, const CycleLearner::Next& next);
   void RequestPorts(Job& job, PrecomputedStart& plan);
   // The flow's share of the most loaded link of each path: a lower bound of its water-filling rate.

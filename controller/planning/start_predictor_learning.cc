@@ -95,7 +95,8 @@ void StartPredictor::Identify(FlowSlot slot) {
                                .destination_leaf = flow.destination_leaf,
                                .subflows = static_cast<std::uint32_t>(flow.subflows.size()),
                                .agent = flow.agent,
-                               .is_open = true};
+                               .is_open = true,
+                               .slot = slot};
 }
 
 void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {

@@ -15,13 +15,34 @@ constexpr std::size_t kOnceIn = 4;  // starts in which a flow must be busy once 
 
 }  // namespace
 
+void PhaseLearner::Link(Activity& activity, Activity*& list) {
+  activity.before = nullptr;
+  activity.after = list;
+  if (list != nullptr) list->before = &activity;
+  list = &activity;
+}
+
+void PhaseLearner::Unlink(Activity& activity) {
+  if (activity.after != nullptr) activity.after->before = activity.before;
+  if (activity.before != nullptr) {
+    activity.before->after = activity.after;
+  } else if (busy_ == &activity) {
+    busy_ = activity.after;
+  } else if (ended_ == &activity) {
+    ended_ = activity.after;
+  }
+}
+
 bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
   auto found = flows_.find(key);
   if (found == flows_.end()) {
     if (flows_.size() >= options_.max_flows) return true;
-    found = flows_.emplace(key, Activity{}).first;
+    found = flows_.emplace(key, Activity{.key = key}).first;
+    Link(found->second, ended_);
   }
   Activity& activity = found->second;
+  Unlink(activity);
+  Link(activity, busy_);
   const bool continues =
       activity.has_ended && !activity.is_busy && now - activity.ended < options_.pause;
   activity.is_busy = true;
@@ -38,6 +59,8 @@ void PhaseLearner::HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes) 
   has_ends_ = true;
   Activity& activity = found->second;
   const bool continued = activity.has_ended;  // after a pause
+  Unlink(activity);
+  Link(activity, ended_);
   activity.is_busy = false;
   activity.has_ended = true;
   activity.ended = std::max(activity.began, now);
@@ -76,7 +99,9 @@ void PhaseLearner::Join(FlowSetId set, MemberKey key) {
 
 void PhaseLearner::Forget(MemberKey key) {
   const auto found = flows_.find(key);
-  if (found != flows_.end() && !found->second.is_busy) flows_.erase(found);
+  if (found == flows_.end() || found->second.is_busy) return;
+  Unlink(found->second);
+  flows_.erase(found);
 }
 
 void PhaseLearner::Tick(TimePoint now) {
@@ -93,24 +118,24 @@ void PhaseLearner::Tick(TimePoint now) {
 void PhaseLearner::LookAt(FlowSetId set, Start& start, TimePoint now) {
   std::unordered_map<FlowSetId, Duration> longest;  // after which a flow of a set is not believed
   std::vector<MemberKey> busy;
-  for (const auto& [key, activity] : flows_) {
-    bool counts = activity.is_busy;
-    if (activity.is_busy && activity.set) {
-      auto limit = longest.find(*activity.set);
+  for (const Activity* activity = busy_; activity != nullptr; activity = activity->after) {
+    bool counts = true;
+    if (activity->set) {
+      auto limit = longest.find(*activity->set);
       if (limit == longest.end()) {
-        const Length usual = LengthOf(*activity.set);
-        limit =
-            longest
-                .emplace(*activity.set,
-                         usual.seen == 0 ? Duration::max() : 2 * usual.duration + options_.together)
-                .first;
+        const Length usual = LengthOf(*activity->set);
+        const Duration most =
+            usual.seen == 0 ? Duration::max() : 2 * usual.duration + options_.together;
+        limit = longest.emplace(*activity->set, most).first;
       }
-      counts = now - activity.began <= limit->second;
-    } else if (!activity.is_busy) {
-      const TimePoint from = std::max(activity.began, start.began);
-      counts = activity.has_ended && activity.ended - from > options_.pause;
+      counts = now - activity->began <= limit->second;
     }
-    if (counts) busy.push_back(key);
+    if (counts) busy.push_back(activity->key);
+  }
+  for (const Activity* activity = ended_; activity != nullptr; activity = activity->after) {
+    if (activity->ended <= start.began + options_.pause) break;
+    const TimePoint from = std::max(activity->began, start.began);
+    if (activity->ended - from > options_.pause) busy.push_back(activity->key);
   }
   std::ranges::sort(busy);
   // Periodic jobs have the same list again and again.

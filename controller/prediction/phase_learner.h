@@ -26,8 +26,9 @@ using FlowSetId = StrongId<struct FlowSetTag, std::uint32_t>;
 // count for a start if they are busy for longer than `pause` within `together` of it, or then.
 // Flows are learned one by one and not by set, as those of one set may last differently.
 //
-// Complexity: O(1) per flow, O(flows of the job) per start of a set. Memory: O(max_flows) for
-// flows, O(kStartsKept) distinct lists of flows for each set. Thread safety: one thread.
+// Complexity: O(1) per flow, O(flows that are busy or have just ended) per start of a set. Memory:
+// O(max_flows) for flows, O(kStartsKept) distinct lists of flows for each set. Thread safety: one
+// thread.
 class PhaseLearner {
  public:
   struct Options {
@@ -36,6 +37,8 @@ class PhaseLearner {
     std::size_t max_flows = 0;
   };
   explicit PhaseLearner(const Options& options) : options_(options) {}
+  PhaseLearner(const PhaseLearner&) = delete;
+  PhaseLearner& operator=(const PhaseLearner&) = delete;
 
   // Takes a busy edge. False: it only continues after a pause.
   bool HandleStart(MemberKey key, TimePoint now);
@@ -85,6 +88,9 @@ class PhaseLearner {
     TimePoint began;
     TimePoint ended;
     std::optional<FlowSetId> set;
+    MemberKey key;
+    Activity* before = nullptr;  // in its list
+    Activity* after = nullptr;
     // The durations and bytes of its bursts, by number modulo kBurstsKept, and their number.
     std::array<Duration, kBurstsKept> durations{};
     std::array<std::uint64_t, kBurstsKept> bytes{};
@@ -98,10 +104,16 @@ class PhaseLearner {
   };
 
   void LookAt(FlowSetId set, Start& start, TimePoint now);
+  void Link(Activity& activity, Activity*& list);
+  void Unlink(Activity& activity);
   static Length LengthOf(const std::vector<Duration>& durations);
 
   const Options options_;
   std::unordered_map<MemberKey, Activity> flows_;
+  // The first of all busy flows, and of those that have ended, the latest first. Few of a job's
+  // flows matter to a start.
+  Activity* busy_ = nullptr;
+  Activity* ended_ = nullptr;
   std::unordered_map<FlowSetId, std::deque<Start>> sets_;
   bool has_ends_ = false;              // without any, there is nothing to learn
   std::vector<FlowSetId> new_starts_;  // sets whose last start has not been looked at

@@ -148,6 +148,16 @@ TEST_F(BurstAttacks, AFlowThatCollidesWhileThereIsNoPlanGetsAnotherPath) {
   EXPECT_EQ(max_load_, (Load{1, 1}));
 }
 
+// Their paths are planned for all phases.
+TEST_F(BurstAttacks, NoStartsArePrecomputedForParkedFlows) {
+  OpenTraining();
+  Train(12);
+  const std::int64_t computed = cluster_.CounterValue("espalier_prediction_plans_computed_total");
+  Train(5);
+  EXPECT_EQ(cluster_.CounterValue("espalier_prediction_plans_computed_total"), computed);
+  EXPECT_EQ(max_load_, (Load{1, 1}));
+}
+
 TEST_F(BurstAttacks, EdgesBeyondWhatAgentsReportAreNotFollowed) {
   OpenTraining();
   Open(kLiar, "liar");

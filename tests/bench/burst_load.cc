@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <numeric>
+#include <random>
 #include <utility>
 #include <variant>
 
@@ -191,6 +193,10 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
   const Duration step = phase / 2;
   const TimePoint start = loop_.Now();
   const std::size_t flow_agents = agents_.size() - 1;
+  // Agents in no order, as hosts of a leaf do not report one after the other.
+  std::vector<std::size_t> order(flow_agents);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
   std::size_t sent = 0;  // reports, by step and then agent
   TimePoint next_beat = start;
   std::size_t beats = 0;
@@ -207,7 +213,7 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
       if (due > now) break;
       figures_.late_seconds = std::max(figures_.late_seconds, SecondsOf(now - due));
       const int of = static_cast<int>(number / 2) % options_.phases;
-      ReportEdges(*agents_[sent % flow_agents], of);
+      ReportEdges(*agents_[order[sent % flow_agents]], of);
       ++sent;
     }
     for (; next_beat <= now; next_beat += kHeartbeat / static_cast<int>(agents_.size())) {

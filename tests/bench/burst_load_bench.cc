@@ -26,8 +26,8 @@ using namespace std::chrono_literals;
 struct Options {
   BurstLoadOptions load;
   double seconds = 10;
-  double learning_seconds = 8;
-  double disturbances = 5;  // a second
+  double learning_seconds = 20;  // longer than it takes: on a busy machine, reports are late
+  double disturbances = 5;       // a second
   bool json = false;
 };
 

@@ -52,17 +52,16 @@ class SchemeRunnerTest : public testing::Test {
   }
   static Workload MakeWorkload(const fabric::Topology& topology) {
     const auto ring = [&](const std::vector<int>& hosts) {
-      Ring made{.flows = {}, .round_bytes = 1'000'000};
-      for (std::size_t i = 0; i < hosts.size(); ++i) {
-        made.flows.push_back(
-            {*topology.FindNode("h" + std::to_string(hosts[i])),
-             *topology.FindNode("h" + std::to_string(hosts[(i + 1) % hosts.size()]))});
-      }
-      return made;
+      std::vector<fabric::NodeId> nics;
+      for (const int host : hosts) nics.push_back(*topology.FindNode("h" + std::to_string(host)));
+      return MakeRing(nics, 1'000'000 * static_cast<std::int64_t>(hosts.size()));
     };
     std::vector<Job> jobs = {
-        {.id = "A", .epochs = 3, .rings = {ring({0, 4, 8}), ring({1, 5, 9})}},
-        {.id = "B", .start_ns = 1'000, .epochs = 2, .rings = {ring({2, 6}), ring({10, 11})}}};
+        {.id = "A", .epochs = 3, .phases = {{.exchanges = {ring({0, 4, 8}), ring({1, 5, 9})}}}},
+        {.id = "B",
+         .start_ns = 1'000,
+         .epochs = 2,
+         .phases = {{.exchanges = {ring({2, 6}), ring({10, 11})}}}}};
     return *Workload::Build(topology, std::move(jobs));
   }
   SchemeRun Run(const Scheme& scheme) {

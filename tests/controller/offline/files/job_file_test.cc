@@ -30,7 +30,7 @@ TEST(JobFile, TakesValuesUpToTheirLimits) {
   ASSERT_TRUE(jobs.has_value()) << jobs.error().message;
   EXPECT_EQ(jobs->at(0).start_ns, 8'000'000'999'999'999);
   EXPECT_EQ(jobs->at(0).epochs, 1'000'000);
-  EXPECT_EQ(jobs->at(0).rings.at(0).round_bytes, kMaxFlowBytes / 2);
+  EXPECT_EQ(jobs->at(0).phases[0].exchanges.at(0).round_bytes, kMaxFlowBytes / 2);
   EXPECT_FALSE(parse("8000001", "1", "1").has_value());
   EXPECT_FALSE(parse("0", "1000001", "1").has_value());
   EXPECT_FALSE(parse("0", "1", "1125899906842625").has_value());
@@ -47,13 +47,14 @@ TEST(JobFile, ReadsJobsWithExactTimes) {
   ASSERT_EQ(jobs->size(), 2U);
   const Job& a = jobs->at(0);
   EXPECT_EQ(a.start_ns, 2'000'000'001);
-  EXPECT_EQ(a.compute_ns, 500'000'000);
+  EXPECT_EQ(a.phases[0].compute_ns, 500'000'000);
   EXPECT_EQ(a.epochs, 3);
-  ASSERT_EQ(a.rings.size(), 2U);
-  EXPECT_EQ(RingOf(topology, a.rings[0]), "h0>h2 h2>h4 h4>h0 4");  // 10 / 3, rounded up
-  EXPECT_EQ(RingOf(topology, a.rings[1]), "h1>h3 h3>h1 2");
+  ASSERT_EQ(a.phases[0].exchanges.size(), 2U);
+  EXPECT_EQ(RingOf(topology, a.phases[0].exchanges[0]),
+            "h0>h2 h2>h4 h4>h0 4");  // 10 / 3, rounded up
+  EXPECT_EQ(RingOf(topology, a.phases[0].exchanges[1]), "h1>h3 h3>h1 2");
   const Job& b = jobs->at(1);
-  EXPECT_EQ(b.start_ns + b.compute_ns, 0);
+  EXPECT_EQ(b.start_ns + b.phases[0].compute_ns, 0);
   EXPECT_EQ(b.epochs, 1);
 }
 

@@ -175,7 +175,7 @@ class Reader {
   std::int64_t switches_ = 0;
   std::vector<NodeId> leaves_;  // in the order of the topology
   Job job_;
-  Phase phase_;  // all its rings at once
+  Phase phase_{.name = "all-reduce"};
   std::size_t flows_ = 0;
   std::map<std::int64_t, Stage> stages_;
   std::map<std::tuple<std::int64_t, NodeId, NodeId>, int> seen_;  // the line of each

@@ -98,7 +98,7 @@ class Reader {
 
   // Reads the rest of a job of one phase, all of whose exchanges are rings.
   Result<Job> ReadRings(io::JsonFields& fields, Job job) {
-    Phase phase{.compute_ns = ReadTime(fields, "compute_seconds")};
+    Phase phase{.name = "all-reduce", .compute_ns = ReadTime(fields, "compute_seconds")};
     const auto& rings = fields.RequiredArray("rings");
     if (rings.empty()) fields.AddError("rings", "a job needs at least one ring");
     if (auto done = fields.Finish(); !done) return Propagate(done);

@@ -107,9 +107,11 @@ class Simulation {
 
   // Runs all events of one nanosecond: ends before starts.
   Result<void> RunTick() {
-    for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) {
-      ++outcome_.events;
-      if (auto done = EndTransfer(transfer); !done) return done;
+    // All that has ended is noted before its consequences, which may assign and send anew.
+    sent_.clear();
+    for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) EndTransfer(transfer);
+    for (const std::uint32_t flow : sent_) {
+      if (auto done = EndFlow(flow); !done) return done;
     }
     while (!events_.empty() && events_.top().time == now_) {
       const Event event = events_.top();
@@ -186,18 +188,23 @@ class Simulation {
     }
   }
 
-  Result<void> EndTransfer(FluidNetwork::Transfer transfer) {
+  void EndTransfer(FluidNetwork::Transfer transfer) {
+    ++outcome_.events;
     const std::uint32_t f = flow_of_[transfer];
     std::erase(flows_[f].transfers, transfer);
-    if (!flows_[f].transfers.empty()) return {};
+    if (!flows_[f].transfers.empty()) return;
     flows_[f].state = AssignmentState::kSent;
+    sent_.push_back(f);
+  }
+
+  // Counts a flow that has sent its bytes of this round.
+  Result<void> EndFlow(std::uint32_t f) {
     const std::uint32_t e = flows_[f].exchange;
     CountFlow(workload_.exchanges()[e], now_ - flows_[f].round_start);
     if (--exchanges_[e].open_flows > 0) return {};
     return EndRound(e);
   }
 
-  // Counts a flow that has sent its bytes of one round.
   void CountFlow(const SimulatedExchange& exchange, std::int64_t nanoseconds) {
     JobRun& job = jobs_[exchange.job];
     JobOutcome& outcome = job.outcome;
@@ -338,7 +345,8 @@ class Simulation {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t now_ = 0;
   std::int64_t looks_ = 0;
-  std::vector<double> loads_;  // of flows that communicate, by DirectedLink::Index
+  std::vector<double> loads_;        // of flows that communicate, by DirectedLink::Index
+  std::vector<std::uint32_t> sent_;  // flows that have ended their round now
   std::vector<std::uint32_t> live_;
   std::vector<std::uint32_t> links_;
   SimulationOutcome outcome_;

@@ -16,7 +16,7 @@ TEST(Algorithms, AreReadByTheirNames) {
   const auto all = ParseAlgorithms("all");
   ASSERT_TRUE(all.has_value());
   EXPECT_EQ(std::ranges::count(*all, Algorithm::kIlp), 0);
-  EXPECT_EQ(all->size(), 5U);
+  EXPECT_EQ(all->size(), 7U);
   std::string names = "ilp";
   for (const Algorithm algorithm : *all) {
     const auto alone = ParseAlgorithms(AlgorithmName(algorithm));
@@ -26,7 +26,7 @@ TEST(Algorithms, AreReadByTheirNames) {
   }
   const auto several = ParseAlgorithms(names);
   ASSERT_TRUE(several.has_value());
-  ASSERT_EQ(several->size(), 6U);
+  ASSERT_EQ(several->size(), 8U);
   EXPECT_EQ(several->front(), Algorithm::kIlp);
   EXPECT_TRUE(std::equal(all->begin(), all->end(), several->begin() + 1));
   for (const char* wrong : {"", ",", "greedy,", ",greedy", "Greedy", "greedy ", "greedy,all"}) {
@@ -90,9 +90,12 @@ TEST_F(SchemeRunnerTest, NoSchemeIsFasterThanIdealOrLighterThanTheProgram) {
   const SchemeRun ideal = Run({Algorithm::kIdeal});
   const SchemeRun ilp = Run({Algorithm::kIlp});
   for (const Algorithm algorithm :
-       {Algorithm::kGreedy, Algorithm::kOptimal, Algorithm::kAnnealing, Algorithm::kEcmp}) {
+       {Algorithm::kGreedy, Algorithm::kOptimal, Algorithm::kAnnealing, Algorithm::kEcmp,
+        Algorithm::kConnections, Algorithm::kPhases}) {
     SCOPED_TRACE(AlgorithmName(algorithm));
     const SchemeRun run = Run({algorithm, 1, 3});
+    EXPECT_GE(run.overlap.load, run.overlap.lower_bound);
+    EXPECT_GE(run.overlap.load.Value() + 1e-9, run.outcome.max_link_load);
     EXPECT_EQ(run.scheme.algorithm, algorithm);
     EXPECT_GE(Slowest(run), Slowest(ideal) - 1e-9);
     EXPECT_GE(run.outcome.max_link_load, ilp.outcome.max_link_load);

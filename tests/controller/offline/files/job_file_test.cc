@@ -53,9 +53,33 @@ TEST(JobFile, ReadsJobsWithExactTimes) {
   EXPECT_EQ(RingOf(topology, a.phases[0].exchanges[0]),
             "h0>h2 h2>h4 h4>h0 4");  // 10 / 3, rounded up
   EXPECT_EQ(RingOf(topology, a.phases[0].exchanges[1]), "h1>h3 h3>h1 2");
+  EXPECT_EQ(a.phases[0].name, "all-reduce");
   const Job& b = jobs->at(1);
   EXPECT_EQ(b.start_ns + b.phases[0].compute_ns, 0);
   EXPECT_EQ(b.epochs, 1);
+}
+
+TEST(JobFile, ReadsPhases) {
+  const Topology topology = MakeFabric();
+  const auto jobs = ParseJobs(R"({"jobs": [{"id": "A", "epochs": 2, "phases": [
+    {"name": "forward", "compute_seconds": "0.5",
+     "exchanges": [{"kind": "chain", "hosts": ["h0", "h2", "h4"], "bytes": 10}]},
+    {"exchanges": [{"kind": "ring", "hosts": ["h0", "h2"], "bytes": 10},
+                   {"kind": "all-to-all", "hosts": ["h1", "h3"], "bytes": 4},
+                   {"kind": "reduce", "hosts": ["h1", "h3"], "bytes": 5},
+                   {"kind": "broadcast", "hosts": ["h1", "h3"], "bytes": 6}]}]}]})",
+                              "j.json", topology);
+  ASSERT_TRUE(jobs.has_value()) << jobs.error().message;
+  const Job& job = jobs->at(0);
+  ASSERT_EQ(job.phases.size(), 2U);
+  EXPECT_EQ(job.phases[0].name, "forward");
+  EXPECT_EQ(job.phases[0].compute_ns, 500'000'000);
+  EXPECT_EQ(RingOf(topology, job.phases[0].exchanges.at(0)), "h0>h2 h2>h4 10");
+  EXPECT_EQ(job.phases[1].compute_ns, 0);
+  const char* const expected[] = {"h0>h2 h2>h0 5", "h1>h3 h3>h1 2", "h3>h1 5", "h1>h3 6"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(RingOf(topology, job.phases[1].exchanges.at(i)), expected[i]);
+  }
 }
 
 TEST(JobFile, NamesThePlaceOfEveryError) {
@@ -77,6 +101,15 @@ TEST(JobFile, NamesThePlaceOfEveryError) {
       {job(R"("rings": [{"hosts": ["h0", 1], "bytes": 1}])"), "2:28: a host must be a string"},
       {job(R"("rings": [{"hosts": ["h0", "h0"], "bytes": 1}])"),
        "2:28: h0 occurs twice in the ring"},
+      {job(R"("phases": [])"), "2:11: a job needs at least one phase"},
+      {job(R"("phases": [{"exchanges": []}])"), "2:26: a phase needs at least one exchange"},
+      {job(R"("phases": [{}])"), "2:12: field \"exchanges\" is missing"},
+      {job(R"("phases": [{"exchanges": [{"kind": "mesh", "hosts": ["h0", "h1"], "bytes": 1}]}])"),
+       "2:36: must be ring, chain, all-to-all, reduce or broadcast"},
+      {job(R"("phases": [{"exchanges": [{"kind": "chain", "hosts": ["h0"], "bytes": 1}]}])"),
+       "2:54: a chain needs at least two hosts"},
+      {job(R"("phases": [{}], "rings": [])"), "2:26: a job has either rings or phases"},
+      {job(R"("compute_seconds": 1, "phases": [{}])"), "2:1: unknown field"},
       {job(R"("epochs": 0, "rings": [])"), "2:11: field \"epochs\" must be"},
       {job(R"("start_seconds": -1, "rings": [])"), "2:18: must be 0 to"},
       {job(R"("start_seconds": 1e3, "rings": [])"), "2:18: must be 0 to"},

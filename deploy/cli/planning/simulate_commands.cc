@@ -228,7 +228,7 @@ void AddWorkload(CLI::App& command, Request& request, CLI::Option& jobs) {
       .add_option("--workload", request.workload,
                   fmt::format("Jobs to make instead of reading them, separated by commas: {}",
                               offline::kModelJobNames))
-      ->type_name("NAMES")
+      ->type_name("JOBS")
       ->delimiter(',')
       ->excludes(&jobs);
   const std::tuple<const char*, int*, const char*> counts[] = {
@@ -297,11 +297,12 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
       "--workload is required)");
   AddWorkload(*command, *request, *jobs);
   command
-      ->add_option("--algorithm", request->algorithms,
-                   "Algorithms, separated by commas: greedy, optimal, annealing, ilp and ecmp "
-                   "assign every phase anew; connections and phases assign a job's connections "
-                   "once, for all at once or for its phases; ideal has no contention; or all, "
-                   "which leaves ilp out")
+      ->add_option(
+          "--algorithm", request->algorithms,
+          "Algorithms, separated by commas: greedy, optimal, annealing, ilp and ecmp "
+          "assign every phase by itself; connections and phases assign a job's connections "
+          "once, for all at once or for its phases; ideal has no contention; or all, "
+          "which leaves ilp out")
       ->type_name("NAMES")
       ->capture_default_str();
   command

@@ -86,11 +86,36 @@ wire::LocalFlowId SimHost::Open(Traffic traffic) {
         .source_port = static_cast<std::uint16_t>(traffic.source_port + i),
         .destination_port = wire::kRoceV2Port};
     const std::uint64_t bytes = i == 0 ? traffic.bytes - (traffic.paths - 1U) * share : share;
-    flow.parts.push_back(fabric_.Start(tuple, bytes, part_done));
+    flow.parts.push_back(
+        fabric_.Start(tuple, bytes, traffic.bytes > 0 ? part_done : std::function<void()>()));
   }
+  if (traffic.bytes == 0) flow.edges = {.count = 2, .last = flow.opened};
   flows_.emplace(local, std::move(flow));
   PostChange();
   return local;
+}
+
+void SimHost::SendBurst(wire::LocalFlowId local, std::uint64_t bytes, std::function<void()> done) {
+  Flow& flow = flows_.at(local);
+  ESPALIER_CHECK(flow.edges.count > 0 && flow.edges.count % 2 == 0, "flow={}", local.value());
+  CountEdge(flow);
+  flow.parts_left = flow.parts.size();
+  const std::uint64_t share = bytes / flow.parts.size();
+  const auto part_done = [this, local, done = std::move(done)] {
+    const auto found = flows_.find(local);
+    if (found == flows_.end() || --found->second.parts_left > 0) return;
+    CountEdge(found->second);
+    if (done) done();
+  };
+  for (std::size_t i = 0; i < flow.parts.size(); ++i) {
+    const std::uint64_t part = i == 0 ? bytes - (flow.parts.size() - 1) * share : share;
+    fabric_.Continue(flow.parts[i], part, part_done);
+  }
+}
+
+void SimHost::CountEdge(Flow& flow) {
+  const TimePoint now = loop_.Now();
+  flow.edges = {.count = flow.edges.count + 1, .last = now, .between = now - flow.edges.last};
 }
 
 void SimHost::Close(wire::LocalFlowId flow) {
@@ -119,6 +144,7 @@ std::span<const agent::FlowSample> SimHost::Flows() {
     sample.source_port = tuple.source_port;
     sample.max_paths = static_cast<std::uint8_t>(flow.parts.size());
     sample.first_seen = flow.opened;
+    sample.edges = flow.edges;
     for (const SimFlowId part : flow.parts) {
       const SimFabric::Progress progress = fabric_.ProgressOf(part);
       sample.remaining_bytes += progress.remaining_bytes;

@@ -30,13 +30,16 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
 
   struct Traffic {
     IpAddress destination;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  // 0: the flow stays open and idle, and sends bursts
     std::string job;
     std::uint16_t source_port = 0xC000;  // own port, on plain ECMP
     std::uint8_t paths = 1;              // number of connections, with equal shares
     std::function<void()> done;          // called after the flow has ended
   };
   wire::LocalFlowId Open(Traffic traffic);
+  // Makes an idle flow that was opened without bytes busy, until it has sent these (> 0). The
+  // agent learns the times of both edges.
+  void SendBurst(wire::LocalFlowId flow, std::uint64_t bytes, std::function<void()> done);
   // Ends a flow before it is done.
   void Close(wire::LocalFlowId flow);
 
@@ -65,12 +68,14 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
     std::string job;
     std::uint16_t own_port = 0;
     TimePoint opened;
+    agent::SourceEdges edges;  // of a flow that sends bursts
   };
   struct Answer {
     TimePoint due;
     agent::ProbeReply reply;
   };
 
+  void CountEdge(Flow& flow);
   void PostChange();
   void DeliverAnswers();
 

@@ -123,6 +123,16 @@ SimFlowId SimFabric::Start(const fabric::FlowTuple& tuple, std::uint64_t bytes,
   return id;
 }
 
+void SimFabric::Continue(SimFlowId id, std::uint64_t bytes, std::function<void()> done) {
+  AdvanceTo(loop_.Now());
+  Flow& flow = flows_.at(id);
+  ESPALIER_CHECK(flow.bits - flow.sent_bits < kNothing, "flow={}", id.value());
+  flow.sent_bits = flow.bits;
+  flow.bits += 8 * static_cast<double>(bytes);
+  flow.done = std::move(done);
+  RequestUpdate();
+}
+
 void SimFabric::Stop(SimFlowId flow) {
   AdvanceTo(loop_.Now());
   if (flows_.erase(flow) > 0) RequestUpdate();

@@ -49,6 +49,8 @@ class SimFabric {
 
   // Starts a flow of this size; `done` is posted when its last byte has arrived.
   SimFlowId Start(const fabric::FlowTuple& tuple, std::uint64_t bytes, std::function<void()> done);
+  // Gives a flow that is done further bytes to send; `done` is posted when the last has arrived.
+  void Continue(SimFlowId flow, std::uint64_t bytes, std::function<void()> done);
   // Ends a flow, whether it is done or not. Ids are not reused.
   void Stop(SimFlowId flow);
   // Sends the rest of the flow from this port.

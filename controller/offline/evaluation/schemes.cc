@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <numeric>
 #include <utility>
 
 #include "common/base/enum_names.h"
@@ -23,6 +25,8 @@ constexpr EnumNames<Algorithm> kNames({
     {Algorithm::kAnnealing, "annealing"},
     {Algorithm::kIlp, "ilp"},
     {Algorithm::kEcmp, "ecmp"},
+    {Algorithm::kConnections, "connections"},
+    {Algorithm::kPhases, "phases"},
     {Algorithm::kIdeal, "ideal"},
 });
 
@@ -50,13 +54,19 @@ Result<std::vector<Algorithm>> ParseAlgorithms(std::string_view names) {
     if (!found) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--algorithm: unknown algorithm \"{}\" (give greedy, optimal, "
-                              "annealing, ilp, ecmp, ideal, several with commas, or all)",
+                              "annealing, ilp, ecmp, connections, phases, ideal, several with "
+                              "commas, or all)",
                               word));
     }
     algorithms.push_back(*found);
     begin = end + 1;
   }
   return algorithms;
+}
+
+double PortsChangedPerEpoch(const JobOutcome& outcome) {
+  return static_cast<double>(outcome.ports_changed) /
+         static_cast<double>(outcome.epoch_seconds.size());
 }
 
 double TypicalMicroseconds(const std::vector<double>& assignment_seconds) {
@@ -79,32 +89,66 @@ Result<SchemeRun> SchemeRunner::Run(const Scheme& scheme, const SimulationOption
   run.scheme = scheme;
   const auto start = std::chrono::steady_clock::now();
   Result<void> solved;  // or the solver's first error
-  AssignmentRouter router(
-      workload_, view_, scheme.split,
-      [&](std::span<const Commodity> commodities, std::span<const std::uint32_t> flows) {
-        const auto begin = std::chrono::steady_clock::now();
-        const std::size_t solved_before = solved_.size();
-        Assignment assignment;
-        if (scheme.algorithm == Algorithm::kIlp) {
-          auto by_ilp = AssignByIlp(commodities, flows, scheme.split);
-          if (!by_ilp && solved) solved = Propagate(by_ilp);
-          if (by_ilp) assignment = std::move(*by_ilp);
-        }
-        // After a failure of the solver, any assignment will do: the result is dropped at the end.
-        if (assignment.first.empty()) assignment = Assign(scheme, commodities, flows);
-        const bool is_known =
-            scheme.algorithm == Algorithm::kIlp && solved_.size() == solved_before;
-        if (!is_known) run.assignment_seconds.push_back(SecondsSince(begin));
-        return assignment;
-      });
+  AssignmentRouter router(workload_, view_, scheme.split, MakeAssign(scheme, run, solved));
   SimulationOptions scheme_options = options;
   scheme_options.is_ideal = scheme.algorithm == Algorithm::kIdeal;
+  if (AssignsConnections(scheme.algorithm)) scheme_options.live_flows = LiveFlows::kConnections;
   auto outcome = Simulate(workload_, router, scheme_options);
   if (!solved) return Propagate(solved);
   if (!outcome) return Propagate(outcome);
   run.outcome = std::move(*outcome);
   run.wall_seconds = SecondsSince(start);
+  if (scheme.algorithm == Algorithm::kEcmp) run.overlap = EcmpOverlap(router, scheme);
   return run;
+}
+
+AssignmentRouter::Assign SchemeRunner::MakeAssign(const Scheme& scheme, SchemeRun& run,
+                                                  Result<void>& solved) {
+  using Commodities = std::span<const Commodity>;
+  using Flows = std::span<const std::uint32_t>;
+  if (AssignsConnections(scheme.algorithm)) {
+    auto connections = std::make_shared<ConnectionAssigner>(view_);
+    auto phases = std::make_shared<PhaseAssigner>(view_, workload_);
+    return [this, &scheme, &run, connections, phases](Commodities commodities, Flows flows) {
+      const auto begin = std::chrono::steady_clock::now();
+      Assignment assignment = scheme.algorithm == Algorithm::kPhases
+                                  ? phases->Assign(commodities, flows)
+                                  : connections->Assign(commodities, flows);
+      run.assignment_seconds.push_back(SecondsSince(begin));
+      NoteOverlap(ComputeWorstOverlap(view_, workload_, commodities, flows, assignment), run);
+      return assignment;
+    };
+  }
+  return [this, &scheme, &run, &solved](Commodities commodities, Flows flows) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::size_t solved_before = solved_.size();
+    Assignment assignment;
+    if (scheme.algorithm == Algorithm::kIlp) {
+      auto by_ilp = AssignByIlp(commodities, flows, scheme.split);
+      if (!by_ilp && solved) solved = Propagate(by_ilp);
+      if (by_ilp) assignment = std::move(*by_ilp);
+    }
+    // After a failure of the solver, any assignment will do: the result is dropped at the end.
+    if (assignment.first.empty()) assignment = Assign(scheme, commodities, flows);
+    const bool is_known = scheme.algorithm == Algorithm::kIlp && solved_.size() == solved_before;
+    if (!is_known) run.assignment_seconds.push_back(SecondsSince(begin));
+    const bool is_kept = scheme.algorithm == Algorithm::kEcmp;
+    if (!is_kept) NoteOverlap({assignment.max_load, assignment.lower_bound}, run);
+    return assignment;
+  };
+}
+
+void SchemeRunner::NoteOverlap(const WorstOverlap& overlap, SchemeRun& run) {
+  const auto key = [](const WorstOverlap& o) { return std::pair(o.load, o.lower_bound); };
+  if (key(overlap) > key(run.overlap)) run.overlap = overlap;
+}
+
+// A hash keeps the path of every connection, so that all phases of all jobs can be compared.
+WorstOverlap SchemeRunner::EcmpOverlap(const AssignmentRouter& router, const Scheme& scheme) {
+  std::vector<std::uint32_t> flows(workload_.flows().size());
+  std::iota(flows.begin(), flows.end(), 0U);
+  return ComputeWorstOverlap(view_, workload_, router.commodities(), flows,
+                             Assign(scheme, router.commodities(), flows));
 }
 
 Assignment SchemeRunner::Assign(const Scheme& scheme, std::span<const Commodity> commodities,

@@ -11,12 +11,28 @@
 
 #include "common/base/result.h"
 #include "common/fabric/paths.h"
+#include "controller/offline/evaluation/connection_schemes.h"
+#include "controller/offline/simulation/assignment_router.h"
 #include "controller/offline/simulation/simulator.h"
 #include "controller/routing/assigner.h"
 
 namespace espalier::offline {
 
-enum class Algorithm { kGreedy, kOptimal, kAnnealing, kIlp, kEcmp, kIdeal };
+enum class Algorithm {
+  kGreedy,
+  kOptimal,
+  kAnnealing,
+  kIlp,
+  kEcmp,
+  kConnections,  // every open connection counts (ConnectionAssigner)
+  kPhases,       // one path for all phases (PhaseAssigner)
+  kIdeal,
+};
+
+// Whether it assigns paths to the connections of a job when the job begins, for its whole life.
+constexpr bool AssignsConnections(Algorithm algorithm) {
+  return algorithm == Algorithm::kConnections || algorithm == Algorithm::kPhases;
+}
 
 // "greedy", "optimal", ...
 std::string_view AlgorithmName(Algorithm algorithm);
@@ -34,9 +50,13 @@ struct Scheme {
 struct SchemeRun {
   Scheme scheme;
   SimulationOutcome outcome;
+  // Of schemes that assign paths to every phase anew: of the meetings of phases that happened.
+  WorstOverlap overlap;
   std::vector<double> assignment_seconds;  // of each assignment that was computed
   double wall_seconds = 0;                 // of the whole simulation
 };
+// Paths of the job's connections that change, on average over its epochs.
+double PortsChangedPerEpoch(const JobOutcome& outcome);
 // The median in microseconds; 0 without assignments.
 double TypicalMicroseconds(const std::vector<double>& assignment_seconds);
 
@@ -48,10 +68,16 @@ class SchemeRunner {
  public:
   SchemeRunner(const fabric::Topology& topology, const Workload& workload, SolveIlp solve_ilp);
 
-  // Errors: those of the simulation; with ilp, those of the solver.
+  // Schemes that assign connections ignore options.live_flows. Errors: those of the simulation;
+  // with ilp, those of the solver.
   Result<SchemeRun> Run(const Scheme& scheme, const SimulationOptions& options);
 
  private:
+  // The assigner of a run, which may keep paths from one assignment to the next.
+  AssignmentRouter::Assign MakeAssign(const Scheme& scheme, SchemeRun& run, Result<void>& solved);
+  // Keeps the greater of the run's worst overlap and that of this assignment.
+  static void NoteOverlap(const WorstOverlap& overlap, SchemeRun& run);
+  WorstOverlap EcmpOverlap(const AssignmentRouter& router, const Scheme& scheme);
   controller::Assignment Assign(const Scheme& scheme,
                                 std::span<const controller::Commodity> commodities,
                                 std::span<const std::uint32_t> flows);

@@ -79,7 +79,7 @@ class Reader {
     }
     for (const auto& [column, name, value] :
          {std::tuple(kStart, "start_time", &job_.start_ns),
-          std::tuple(kCompute, "compute_time", &job_.compute_ns)}) {
+          std::tuple(kCompute, "compute_time", &phase_.compute_ns)}) {
       if (auto done = ReadCommon(fields[column], name, *value); !done) return done;
     }
     return AddToRing(fields, {*source, *destination});
@@ -122,13 +122,13 @@ class Reader {
     return {};
   }
 
-  Result<void> AddToRing(std::span<const Field> fields, Ring::Flow flow) {
+  Result<void> AddToRing(std::span<const Field> fields, Exchange::Flow flow) {
     auto bytes = records_.ReadInteger(fields[kBytes], "flow_size", 1, kMaxFlowBytes);
     if (!bytes) return Propagate(bytes);
     auto stage = records_.ReadInteger(fields[kStage], "stage_index", 0, kMaxNumber);
     if (!stage) return Propagate(stage);
     Stage& entry = stages_[*stage];
-    Ring& ring = entry.ring;
+    Exchange& ring = entry.ring;
     if (!ring.flows.empty() && ring.round_bytes != *bytes) {
       return records_.FailAt(fields[kBytes],
                              fmt::format("flow_size is {} where earlier lines of stage {} have {}",
@@ -156,13 +156,15 @@ class Reader {
                     fmt::format("{}:{}:1: stage {} has one flow (a ring needs at least two)", file_,
                                 entry.line, stage));
       }
-      job_.rings.push_back(std::move(entry.ring));
+      entry.ring.rounds = 2 * (static_cast<int>(entry.ring.flows.size()) - 1);
+      phase_.exchanges.push_back(std::move(entry.ring));
     }
+    job_.phases.push_back(std::move(phase_));
     return std::move(job_);
   }
 
   struct Stage {
-    Ring ring;
+    Exchange ring;
     int line = 0;  // of its last flow
   };
 
@@ -173,6 +175,7 @@ class Reader {
   std::int64_t switches_ = 0;
   std::vector<NodeId> leaves_;  // in the order of the topology
   Job job_;
+  Phase phase_{.name = "all-reduce"};
   std::size_t flows_ = 0;
   std::map<std::int64_t, Stage> stages_;
   std::map<std::tuple<std::int64_t, NodeId, NodeId>, int> seen_;  // the line of each

@@ -42,6 +42,21 @@ std::optional<std::int64_t> ParseSeconds(std::string_view text) {
   return seconds * 1'000'000'000 + nanoseconds;
 }
 
+// What may stand under "kind" of an exchange.
+struct Kind {
+  std::string_view name;
+  std::string_view with_article;
+  Exchange (*make)(const std::vector<NodeId>& nics, std::int64_t bytes);
+};
+constexpr Kind kRing{"ring", "a ring", MakeRing};
+constexpr Kind kKinds[] = {
+    kRing,
+    {"chain", "a chain", MakeChain},
+    {"all-to-all", "an all-to-all", MakeAllToAll},
+    {"reduce", "a reduce", MakeReduceTree},
+    {"broadcast", "a broadcast", MakeBroadcastTree},
+};
+
 class Reader {
  public:
   Reader(std::string_view file_name, const Topology& topology)
@@ -67,17 +82,55 @@ class Reader {
     job.id = fields.RequiredString("id");
     job.model = fields.String("model");
     job.start_ns = ReadTime(fields, "start_seconds");
-    job.compute_ns = ReadTime(fields, "compute_seconds");
     job.epochs = static_cast<int>(fields.Integer("epochs", 1, 1, kMaxEpochs));
+    if (!fields.Has("phases")) return ReadRings(fields, std::move(job));
+    const auto& phases = fields.RequiredArray("phases");
+    if (phases.empty()) fields.AddError("phases", "a job needs at least one phase");
+    if (fields.Has("rings")) fields.AddError("rings", "a job has either rings or phases");
+    if (auto done = fields.Finish(); !done) return Propagate(done);
+    for (const io::JsonValue& phase : phases) {
+      auto read = ReadPhase(phase);
+      if (!read) return Propagate(read);
+      job.phases.push_back(std::move(*read));
+    }
+    return job;
+  }
+
+  // Reads the rest of a job of one phase, all of whose exchanges are rings.
+  Result<Job> ReadRings(io::JsonFields& fields, Job job) {
+    Phase phase{.name = "all-reduce", .compute_ns = ReadTime(fields, "compute_seconds")};
     const auto& rings = fields.RequiredArray("rings");
     if (rings.empty()) fields.AddError("rings", "a job needs at least one ring");
     if (auto done = fields.Finish(); !done) return Propagate(done);
-    for (const io::JsonValue& ring : rings) {
-      auto read = ReadRing(ring);
+    for (const io::JsonValue& item : rings) {
+      io::JsonFields ring(item, file_);
+      auto read = ReadExchange(ring, kRing);
       if (!read) return Propagate(read);
-      job.rings.push_back(std::move(*read));
+      phase.exchanges.push_back(std::move(*read));
     }
+    job.phases.push_back(std::move(phase));
     return job;
+  }
+
+  Result<Phase> ReadPhase(const io::JsonValue& item) {
+    io::JsonFields fields(item, file_);
+    Phase phase{.name = fields.String("name"), .compute_ns = ReadTime(fields, "compute_seconds")};
+    const auto& exchanges = fields.RequiredArray("exchanges");
+    if (exchanges.empty()) fields.AddError("exchanges", "a phase needs at least one exchange");
+    if (auto done = fields.Finish(); !done) return Propagate(done);
+    for (const io::JsonValue& exchange : exchanges) {
+      io::JsonFields members(exchange, file_);
+      const std::string name = members.RequiredString("kind");
+      const Kind* kind = std::ranges::find(kKinds, name, &Kind::name);
+      if (kind == std::end(kKinds)) {
+        members.AddError("kind", "must be ring, chain, all-to-all, reduce or broadcast");
+        kind = &kRing;  // the error is told with those of the other members
+      }
+      auto read = ReadExchange(members, *kind);
+      if (!read) return Propagate(read);
+      phase.exchanges.push_back(std::move(*read));
+    }
+    return phase;
   }
 
   static std::int64_t ReadTime(io::JsonFields& fields, std::string_view key) {
@@ -91,13 +144,14 @@ class Reader {
     return time.value_or(0);
   }
 
-  Result<Ring> ReadRing(const io::JsonValue& item) {
-    io::JsonFields fields(item, file_);
+  Result<Exchange> ReadExchange(io::JsonFields& fields, const Kind& kind) {
     const auto& hosts = fields.RequiredArray("hosts");
     const std::int64_t bytes = fields.Integer("bytes", 0, 1, kMaxFlowBytes);
     if (!fields.Has("bytes")) fields.AddError("bytes", "field \"bytes\" is missing");
-    if (hosts.size() < 2) fields.AddError("hosts", "a ring needs at least two hosts");
-    flows_ += hosts.size();
+    if (hosts.size() < 2) {
+      fields.AddError("hosts", fmt::format("{} needs at least two hosts", kind.with_article));
+    }
+    flows_ += hosts.size() * (kind.make == MakeAllToAll ? hosts.size() - 1 : 1);
     if (flows_ > kMaxJobFlows) {
       fields.AddError("hosts", fmt::format("the file has more than {} flows", kMaxJobFlows));
     }
@@ -109,17 +163,11 @@ class Reader {
       auto node = ReadHost(host);
       if (!node) return Propagate(node);
       if (!seen.insert(*node).second) {
-        return FailAt(host, fmt::format("{} occurs twice in the ring", host.text));
+        return FailAt(host, fmt::format("{} occurs twice in the {}", host.text, kind.name));
       }
       nodes.push_back(*node);
     }
-    Ring ring;
-    const auto size = static_cast<std::int64_t>(nodes.size());
-    ring.round_bytes = (bytes + size - 1) / size;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      ring.flows.push_back({nodes[i], nodes[(i + 1) % nodes.size()]});
-    }
-    return ring;
+    return kind.make(nodes, bytes);
   }
 
   Result<NodeId> ReadHost(const io::JsonValue& host) {

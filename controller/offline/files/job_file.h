@@ -20,8 +20,10 @@ namespace espalier::offline {
 Result<Job> ParseFloodnsJob(std::string_view text, std::string_view file_name,
                             const fabric::Topology& topology);
 
-// Parses Espalier's own format: {"jobs": [{"id", "model", "start_seconds", "compute_seconds",
-// "epochs", "rings": [{"hosts": [...], "bytes": N}]}]}.
+// Parses Espalier's own format: {"jobs": [{"id", "model", "start_seconds", "epochs", "phases":
+// [{"name", "compute_seconds", "exchanges": [{"kind", "hosts": [...], "bytes": N}]}]}]}. A job of
+// one phase of rings may have "compute_seconds" and "rings": [{"hosts", "bytes"}] in place of
+// "phases".
 Result<std::vector<Job>> ParseJobs(std::string_view text, std::string_view file_name,
                                    const fabric::Topology& topology);
 

@@ -18,7 +18,7 @@ Iterations::Iterations(const Workload& workload, const Workload& reversed,
                        const ReplayOptions& options)
     : workload_(workload), reversed_(reversed), options_(options), jobs_(workload.jobs().size()) {
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
-    jobs_[j].compute_ns = static_cast<double>(workload.jobs()[j].compute_ns);
+    jobs_[j].compute_ns = static_cast<double>(workload.jobs()[j].phases[0].compute_ns);
   }
 }
 
@@ -39,24 +39,24 @@ std::int64_t Iterations::Vary(double ns, std::uint32_t job, Purpose purpose) con
 
 std::int64_t Iterations::FirstStart(std::uint32_t j) const {
   const Job& job = workload_.jobs()[j];
-  const double offset = Draw(j, Purpose::kOffset) * static_cast<double>(job.compute_ns);
+  const double offset = Draw(j, Purpose::kOffset) * static_cast<double>(job.phases[0].compute_ns);
   return job.start_ns + static_cast<std::int64_t>(offset);
 }
 
 std::optional<std::vector<Iterations::FlowStart>> Iterations::Begin(std::uint32_t j,
                                                                     std::int64_t now) {
   JobRun& job = jobs_[j];
-  const Job& spec = workload_.jobs()[j];
+  const Phase& spec = workload_.jobs()[j].phases[0];
   if (++job.iteration > options_.iterations) return std::nullopt;
   job.began = now;
   job.is_announced = false;
   std::vector<FlowStart> starts;
   const std::int64_t later =
       Vary(static_cast<double>(options_.later_collective_ns), j, Purpose::kCollectiveOffset);
-  for (std::uint32_t r = 0; r < spec.rings.size(); ++r) {
-    const bool is_later = 2 * r >= spec.rings.size();
-    for (std::uint32_t i = 0; i < spec.rings[r].flows.size(); ++i) {
-      const std::uint32_t f = workload_.FirstFlow(j, r) + i;
+  const std::uint32_t first = workload_.FirstExchange(j, 0);
+  for (std::uint32_t e = 0; e < spec.exchanges.size(); ++e) {
+    const bool is_later = 2 * e >= spec.exchanges.size();
+    for (const std::uint32_t f : workload_.exchanges()[first + e].flows) {
       double late = kMillisecond * Draw(j, Purpose::kFlowDelay, f);
       if (Draw(j, Purpose::kIsStraggler, f) < options_.disturbance.stragglers) {
         late += static_cast<double>(spec.compute_ns) / 3 * Draw(j, Purpose::kStragglerDelay, f);

@@ -44,8 +44,10 @@ struct Event {
 
 std::vector<Job> WithReversedRings(std::vector<Job> jobs) {
   for (Job& job : jobs) {
-    for (Ring& ring : job.rings) {
-      for (Ring::Flow& flow : ring.flows) std::swap(flow.source, flow.destination);
+    for (Phase& phase : job.phases) {
+      for (Exchange& exchange : phase.exchanges) {
+        for (Exchange::Flow& flow : exchange.flows) std::swap(flow.source, flow.destination);
+      }
     }
   }
   return jobs;
@@ -138,10 +140,10 @@ class Player {
 
   void Start(std::uint32_t f) {
     const SimulatedFlow& flow = iterations_.FlowAt(f);
-    const Ring& ring = workload_.jobs()[flow.job].rings[flow.ring];
+    const Exchange& exchange = workload_.jobs()[flow.job].phases[0].exchanges[flow.exchange];
     known_[f] = {};
     senders_.Start(f, flow, next_serial_,
-                   8.0 * static_cast<double>(ring.round_bytes) * ring.Rounds(),
+                   8.0 * static_cast<double>(exchange.round_bytes) * exchange.rounds,
                    iterations_.DrawPath(f, senders_.PathsOf(flow).size()));
     Push(now_ + kReportNs, Event::Kind::kStartReport, next_serial_++, f);
   }
@@ -261,6 +263,13 @@ Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> 
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} iterations are too few (give more than the {} learning iterations)",
                             options.iterations, options.learning));
+  }
+  for (const Job& job : jobs) {
+    if (job.phases.size() <= 1) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("job {} has {} phases, but predictions are replayed for one (play it "
+                            "with espalier simulate)",
+                            job.id, job.phases.size()));
   }
   auto reversed = Workload::Build(topology, WithReversedRings(jobs));
   if (!reversed) return Propagate(reversed);

@@ -52,7 +52,8 @@ struct ReplayOutcome {
 // and of progress every 50 ms. Precomputation takes as long as on a slow machine (8 us per flow).
 // Ports are left out: every path has one.
 //
-// Deterministic by the seed. Errors: those of Workload::Build; kResourceExhausted when cancelled.
+// Deterministic by the seed. Errors: those of Workload::Build; kInvalidArgument for a job of
+// several phases; kResourceExhausted when cancelled.
 Result<ReplayOutcome> Replay(const fabric::Topology& topology, std::vector<Job> jobs,
                              const ReplayOptions& options);
 

@@ -25,6 +25,8 @@ class AssignmentRouter : public Router {
 
   std::vector<std::vector<PathShare>> Route(std::span<const std::uint32_t> live) override;
 
+  std::span<const controller::Commodity> commodities() const { return commodities_; }  // by flow
+
  private:
   std::vector<PathShare> PathsOf(const controller::Commodity& commodity,
                                  std::span<const std::int32_t> paths) const;

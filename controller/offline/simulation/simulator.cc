@@ -17,45 +17,46 @@ constexpr double kNanosecond = 1e-9;
 constexpr std::int64_t kEventsBetweenLooks = 4096;
 
 enum class AssignmentState : std::uint8_t {
-  kClosed,   // its job computes, or its ring has ended
+  kClosed,   // its job computes, or its exchange has ended
   kWaiting,  // the next round begins after the gap
   kSending,
-  kSent,  // waits for the other flows of its ring
+  kSent,  // waits for the other flows of its exchange
 };
 
 struct FlowRun {
   AssignmentState state = AssignmentState::kClosed;
+  std::uint32_t exchange = 0;  // that it is in, unless closed
   std::vector<PathShare> paths;
   std::vector<FluidNetwork::Transfer> transfers;  // one for each path that is still sending
   std::int64_t round_start = 0;
 };
 
-struct RingRun {
+struct ExchangeRun {
   int round = 0;
   std::size_t open_flows = 0;  // of this round
 };
 
 struct JobRun {
   int epoch = 0;
+  std::uint32_t phase = 0;
+  bool is_open = false;  // its connections are
   bool is_communicating = false;
-  std::int64_t epoch_start = 0;
-  std::size_t open_rings = 0;
-  std::vector<RingRun> rings;
+  std::int64_t phase_start = 0;
+  std::int64_t epoch_ns = 0;  // of communication in this epoch
+  std::size_t open_exchanges = 0;
   double completion_seconds = 0;  // sums over flows
   double throughput_gbps = 0;
   JobOutcome outcome;
 };
 
 struct Event {
-  enum class Kind : std::uint8_t { kEpochStart, kRoundStart };
+  enum class Kind : std::uint8_t { kPhaseStart, kRoundStart };
   std::int64_t time = 0;
-  Kind kind = Kind::kEpochStart;
-  std::uint32_t job = 0;
-  std::uint32_t ring = 0;
+  Kind kind = Kind::kPhaseStart;
+  std::uint32_t subject = 0;  // a job, or an exchange
 
   bool operator>(const Event& other) const {
-    return std::tie(time, kind, job, ring) >
-           std::tie(other.time, other.kind, other.job, other.ring);
+    return std::tie(time, kind, subject) > std::tie(other.time, other.kind, other.subject);
   }
 };
 
@@ -79,13 +80,14 @@ class Simulation {
         options_(options),
         network_(Capacities(workload.topology(), options.is_ideal)),
         flows_(workload.flows().size()),
+        exchanges_(workload.exchanges().size()),
         jobs_(workload.jobs().size()),
         loads_(2 * workload.topology().links().size()) {}
 
   Result<SimulationOutcome> Run() {
     for (std::uint32_t j = 0; j < jobs_.size(); ++j) {
-      jobs_[j].rings.resize(workload_.jobs()[j].rings.size());
-      events_.push({.time = workload_.jobs()[j].start_ns, .job = j});
+      jobs_[j].outcome.phase_seconds.resize(workload_.jobs()[j].phases.size());
+      events_.push({.time = workload_.jobs()[j].start_ns, .subject = j});
     }
     while (const auto time = NextTime()) {
       now_ = *time;
@@ -105,17 +107,19 @@ class Simulation {
 
   // Runs all events of one nanosecond: ends before starts.
   Result<void> RunTick() {
-    for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) {
-      ++outcome_.events;
-      if (auto done = EndTransfer(transfer); !done) return done;
+    // All that has ended is noted before its consequences, which may assign and send anew.
+    sent_.clear();
+    for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) EndTransfer(transfer);
+    for (const std::uint32_t flow : sent_) {
+      if (auto done = EndFlow(flow); !done) return done;
     }
     while (!events_.empty() && events_.top().time == now_) {
       const Event event = events_.top();
       events_.pop();
       ++outcome_.events;
-      if (event.kind == Event::Kind::kRoundStart) StartRound(event.job, event.ring);
-      if (event.kind == Event::Kind::kEpochStart) {
-        if (auto done = StartEpoch(event.job); !done) return done;
+      if (event.kind == Event::Kind::kRoundStart) StartRound(event.subject);
+      if (event.kind == Event::Kind::kPhaseStart) {
+        if (auto done = StartPhase(event.subject); !done) return done;
       }
     }
     network_.Settle(now_);
@@ -133,33 +137,37 @@ class Simulation {
     return {};
   }
 
-  Result<void> StartEpoch(std::uint32_t j) {
+  Result<void> StartPhase(std::uint32_t j) {
     JobRun& job = jobs_[j];
+    const bool opens = !std::exchange(job.is_open, true);
     job.is_communicating = true;
-    job.epoch_start = now_;
-    job.open_rings = job.rings.size();
-    for (std::uint32_t r = 0; r < job.rings.size(); ++r) {
-      job.rings[r].round = 0;
-      PlanRound(j, r);
+    job.phase_start = now_;
+    job.open_exchanges = workload_.jobs()[j].phases[job.phase].exchanges.size();
+    const std::uint32_t first = workload_.FirstExchange(j, job.phase);
+    for (std::uint32_t e = first; e < first + job.open_exchanges; ++e) {
+      exchanges_[e].round = 0;
+      PlanRound(e);
     }
-    return AssignPaths();
+    if (opens || options_.live_flows != LiveFlows::kConnections) return AssignPaths();
+    NoteLoads();
+    return {};
   }
 
-  void PlanRound(std::uint32_t j, std::uint32_t r) {
-    const std::size_t size = workload_.jobs()[j].rings[r].flows.size();
-    const std::uint32_t first = workload_.FirstFlow(j, r);
-    for (std::size_t i = 0; i < size; ++i) flows_[first + i].state = AssignmentState::kWaiting;
-    jobs_[j].rings[r].open_flows = size;
-    events_.push({now_ + kGapNs, Event::Kind::kRoundStart, j, r});
+  void PlanRound(std::uint32_t e) {
+    for (const std::uint32_t f : workload_.exchanges()[e].flows) {
+      flows_[f].state = AssignmentState::kWaiting;
+      flows_[f].exchange = e;
+    }
+    exchanges_[e].open_flows = workload_.exchanges()[e].flows.size();
+    events_.push({now_ + kGapNs, Event::Kind::kRoundStart, e});
   }
 
-  void StartRound(std::uint32_t j, std::uint32_t r) {
-    const std::size_t size = workload_.jobs()[j].rings[r].flows.size();
-    const std::uint32_t first = workload_.FirstFlow(j, r);
-    for (std::uint32_t f = first; f < first + size; ++f) {
+  void StartRound(std::uint32_t e) {
+    const SimulatedExchange& exchange = workload_.exchanges()[e];
+    for (const std::uint32_t f : exchange.flows) {
       flows_[f].state = AssignmentState::kSending;
       flows_[f].round_start = now_;
-      Send(f, 8.0 * static_cast<double>(workload_.flows()[f].round_bytes));
+      Send(f, 8.0 * static_cast<double>(exchange.round_bytes));
     }
   }
 
@@ -180,57 +188,88 @@ class Simulation {
     }
   }
 
-  Result<void> EndTransfer(FluidNetwork::Transfer transfer) {
+  void EndTransfer(FluidNetwork::Transfer transfer) {
+    ++outcome_.events;
     const std::uint32_t f = flow_of_[transfer];
     std::erase(flows_[f].transfers, transfer);
-    if (!flows_[f].transfers.empty()) return {};
+    if (!flows_[f].transfers.empty()) return;
     flows_[f].state = AssignmentState::kSent;
-    const SimulatedFlow& flow = workload_.flows()[f];
-    JobRun& job = jobs_[flow.job];
-    const double nanoseconds = static_cast<double>(now_ - flows_[f].round_start);
-    job.completion_seconds += nanoseconds * kNanosecond;
-    job.throughput_gbps += 8.0 * static_cast<double>(flow.round_bytes) / nanoseconds;
-    ++job.outcome.flows;
-    if (--job.rings[flow.ring].open_flows > 0) return {};
-    return EndRound(flow.job, flow.ring);
+    sent_.push_back(f);
   }
 
-  Result<void> EndRound(std::uint32_t j, std::uint32_t r) {
-    JobRun& job = jobs_[j];
-    const Ring& ring = workload_.jobs()[j].rings[r];
-    if (++job.rings[r].round < ring.Rounds()) {
-      PlanRound(j, r);
+  // Counts a flow that has sent its bytes of this round.
+  Result<void> EndFlow(std::uint32_t f) {
+    const std::uint32_t e = flows_[f].exchange;
+    CountFlow(workload_.exchanges()[e], now_ - flows_[f].round_start);
+    if (--exchanges_[e].open_flows > 0) return {};
+    return EndRound(e);
+  }
+
+  void CountFlow(const SimulatedExchange& exchange, std::int64_t nanoseconds) {
+    JobRun& job = jobs_[exchange.job];
+    JobOutcome& outcome = job.outcome;
+    const double seconds = static_cast<double>(nanoseconds) * kNanosecond;
+    const double gbps =
+        8.0 * static_cast<double>(exchange.round_bytes) / static_cast<double>(nanoseconds);
+    job.completion_seconds += seconds;
+    job.throughput_gbps += gbps;
+    outcome.slowest_flow_seconds = std::max(outcome.slowest_flow_seconds, seconds);
+    const bool is_first = outcome.flows++ == 0;
+    if (is_first || gbps < outcome.slowest_flow_gbps) outcome.slowest_flow_gbps = gbps;
+  }
+
+  Result<void> EndRound(std::uint32_t e) {
+    const SimulatedExchange& exchange = workload_.exchanges()[e];
+    if (++exchanges_[e].round < exchange.rounds) {
+      PlanRound(e);
       return {};
     }
-    const std::uint32_t first = workload_.FirstFlow(j, r);
-    for (std::size_t i = 0; i < ring.flows.size(); ++i) {
-      flows_[first + i].state = AssignmentState::kClosed;
-    }
-    return --job.open_rings > 0 ? Result<void>() : EndEpoch(j);
+    for (const std::uint32_t f : exchange.flows) flows_[f].state = AssignmentState::kClosed;
+    return --jobs_[exchange.job].open_exchanges > 0 ? Result<void>() : EndPhase(exchange.job);
   }
 
-  // Ends an epoch, which lasts as long as its slowest ring, the one that has just ended.
-  Result<void> EndEpoch(std::uint32_t j) {
+  // Ends a phase, which lasts as long as its slowest exchange, the one that has just ended.
+  Result<void> EndPhase(std::uint32_t j) {
+    const Job& spec = workload_.jobs()[j];
     JobRun& job = jobs_[j];
     job.is_communicating = false;
-    job.outcome.epoch_seconds.push_back(static_cast<double>(now_ - job.epoch_start) * kNanosecond);
+    job.epoch_ns += now_ - job.phase_start;
+    job.outcome.phase_seconds[job.phase] +=
+        static_cast<double>(now_ - job.phase_start) * kNanosecond / spec.epochs;
     outcome_.end_seconds = static_cast<double>(now_) * kNanosecond;
-    if (++job.epoch < workload_.jobs()[j].epochs) {
-      events_.push({.time = now_ + std::max(workload_.jobs()[j].compute_ns, kGapNs), .job = j});
+    if (++job.phase == spec.phases.size()) {
+      job.phase = 0;
+      ++job.epoch;
+      job.outcome.epoch_seconds.push_back(static_cast<double>(std::exchange(job.epoch_ns, 0)) *
+                                          kNanosecond);
+    }
+    job.is_open = job.epoch < spec.epochs;
+    if (job.is_open) {
+      const std::int64_t compute = spec.phases[job.phase].compute_ns;
+      events_.push({.time = now_ + std::max(compute, kGapNs), .subject = j});
+    }
+    if (options_.live_flows == LiveFlows::kConnections) {
+      return job.is_open ? Result<void>() : AssignPaths();
     }
     if (std::ranges::none_of(jobs_, &JobRun::is_communicating)) return {};
     return AssignPaths();
   }
 
-  bool IsLive(const FlowRun& flow) const {
+  // Whether the flow communicates now.
+  bool IsActive(const FlowRun& flow) const {
     if (flow.state == AssignmentState::kClosed) return false;
-    return flow.state != AssignmentState::kSent || options_.live_flows == LiveFlows::kOpen;
+    return flow.state != AssignmentState::kSent || options_.live_flows != LiveFlows::kUnfinished;
+  }
+
+  bool IsLive(std::uint32_t f) const {
+    if (options_.live_flows != LiveFlows::kConnections) return IsActive(flows_[f]);
+    return jobs_[workload_.flows()[f].job].is_open;
   }
 
   Result<void> AssignPaths() {
     live_.clear();
     for (std::uint32_t f = 0; f < flows_.size(); ++f) {
-      if (IsLive(flows_[f])) live_.push_back(f);
+      if (IsLive(f)) live_.push_back(f);
     }
     if (live_.empty()) return {};
     auto assigned = router_.Route(live_);
@@ -238,10 +277,9 @@ class Simulation {
     outcome_.assigned_flows += static_cast<std::int64_t>(live_.size());
     for (std::size_t i = 0; i < live_.size(); ++i) {
       if (assigned[i].empty()) return FailUnroutable(live_[i]);
-      NoteLoads(assigned[i]);
       MoveFlow(live_[i], std::move(assigned[i]));
     }
-    std::ranges::fill(loads_, 0.0);
+    NoteLoads();
     return {};
   }
 
@@ -253,11 +291,15 @@ class Simulation {
                             topology.node(flow.source).id, topology.node(flow.destination).id));
   }
 
-  void NoteLoads(const std::vector<PathShare>& paths) {
-    for (const PathShare& path : paths) {
-      for (const std::uint32_t link : path.links) {
-        loads_[link] += path.share;
-        outcome_.max_link_load = std::max(outcome_.max_link_load, loads_[link]);
+  void NoteLoads() {
+    std::ranges::fill(loads_, 0.0);
+    for (const FlowRun& flow : flows_) {
+      if (!IsActive(flow)) continue;
+      for (const PathShare& path : flow.paths) {
+        for (const std::uint32_t link : path.links) {
+          loads_[link] += path.share;
+          outcome_.max_link_load = std::max(outcome_.max_link_load, loads_[link]);
+        }
       }
     }
   }
@@ -265,6 +307,12 @@ class Simulation {
   void MoveFlow(std::uint32_t f, std::vector<PathShare> paths) {
     FlowRun& flow = flows_[f];
     if (flow.paths == paths) return;
+    if (!flow.paths.empty()) {
+      const auto is_new = [&flow](const PathShare& path) {
+        return std::ranges::find(flow.paths, path.links, &PathShare::links) == flow.paths.end();
+      };
+      jobs_[workload_.flows()[f].job].outcome.ports_changed += std::ranges::count_if(paths, is_new);
+    }
     flow.paths = std::move(paths);
     if (flow.state != AssignmentState::kSending) return;
     double left = 0;
@@ -291,12 +339,14 @@ class Simulation {
   const SimulationOptions& options_;
   FluidNetwork network_;
   std::vector<FlowRun> flows_;
+  std::vector<ExchangeRun> exchanges_;
   std::vector<JobRun> jobs_;
   std::vector<std::uint32_t> flow_of_;  // by transfer
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t now_ = 0;
   std::int64_t looks_ = 0;
-  std::vector<double> loads_;  // of one assignment, by DirectedLink::Index
+  std::vector<double> loads_;        // of flows that communicate, by DirectedLink::Index
+  std::vector<std::uint32_t> sent_;  // flows that have ended their round now
   std::vector<std::uint32_t> live_;
   std::vector<std::uint32_t> links_;
   SimulationOutcome outcome_;

@@ -13,16 +13,24 @@
 
 namespace espalier::offline {
 
-// A flow of a ring as routing sees it: its number counts the flows of all rings of all jobs in
-// the order of the jobs.
+// A connection as routing sees it. It is numbered over all jobs, in the order of their first use.
+// Exchanges of different phases of a job that have the same source and destination share it.
 struct SimulatedFlow {
   std::uint32_t job = 0;
-  std::uint32_t ring = 0;
+  std::uint32_t exchange = 0;  // the first that uses it, as its job numbers them from 0
   fabric::NodeId source;
   fabric::NodeId destination;
   fabric::Attachment source_attachment;
   fabric::Attachment destination_attachment;
+};
+
+// An exchange whose flows are connections of the workload.
+struct SimulatedExchange {
+  std::uint32_t job = 0;
+  std::uint32_t phase = 0;
   std::int64_t round_bytes = 0;
+  int rounds = 1;
+  std::vector<std::uint32_t> flows;  // numbers, in the order of the exchange
 };
 
 // A part of a flow on one path between the two switches; the shares of a flow add up to one.
@@ -41,12 +49,15 @@ class Router {
   virtual std::vector<std::vector<PathShare>> Route(std::span<const std::uint32_t> live) = 0;
 };
 
-// Which flows count as in progress when paths are computed.
+// Which flows are assigned paths together, and therefore when.
 enum class LiveFlows {
-  // Flows of rings whose all-reduce has not ended: connections stay open between rounds.
+  // Flows of exchanges in progress, also between two rounds. Paths are computed when a phase of a
+  // job begins and, if another job communicates then, when it ends.
   kOpen,
   // Of these, flows with bytes to send in the present round (as floodns counts).
   kUnfinished,
+  // All connections of all jobs that have not ended. Paths are computed when a job begins or ends.
+  kConnections,
 };
 
 struct SimulationOptions {
@@ -59,51 +70,66 @@ struct SimulationOptions {
 };
 
 struct JobOutcome {
-  // By epoch: the longest all-reduce time of the rings.
+  // By epoch: the sum over its phases of the time that the slowest exchange takes.
   std::vector<double> epoch_seconds;
-  double allreduce_seconds = 0;        // mean of the epochs
+  std::vector<double> phase_seconds;   // by phase, mean of the epochs
+  double allreduce_seconds = 0;        // mean of the epochs: the communication time of an iteration
   double mean_completion_seconds = 0;  // of a flow of one round
   double mean_throughput_gbps = 0;     // mean over flows of bits / completion time
-  std::int64_t flows = 0;              // of all rounds of all rings in all epochs
+  double slowest_flow_seconds = 0;     // of one round
+  double slowest_flow_gbps = 0;        // in one round, on average over it
+  std::int64_t flows = 0;              // of all rounds of all exchanges in all epochs
+  std::int64_t ports_changed = 0;      // paths of connections that had another one before
 };
 
 struct SimulationOutcome {
   std::vector<JobOutcome> jobs;
   std::int64_t assignments = 0;
-  std::int64_t assigned_flows = 0;  // sum over assignments of the flows in progress
+  std::int64_t assigned_flows = 0;  // sum over assignments of the flows that they assign
   std::int64_t events = 0;
-  double max_link_load = 0;  // highest load ever assigned to a directed link between switches
-  double end_seconds = 0;    // simulated time
+  // The highest load on a directed link between switches of the flows that communicate at once.
+  double max_link_load = 0;
+  double end_seconds = 0;  // simulated time
 };
 
 // The fabric and the jobs on it.
 class Workload {
  public:
-  // Errors: kInvalidArgument for a NIC that is not attached to exactly one switch, a ring of fewer
-  // than two flows, no bytes, no epochs, or no jobs.
+  // Errors: kInvalidArgument for a NIC that is not attached to exactly one switch, a job without
+  // phases, a phase without exchanges, an exchange without flows, bytes or rounds, no epochs, or no
+  // jobs.
   static Result<Workload> Build(const fabric::Topology& topology, std::vector<Job> jobs);
 
   const fabric::Topology& topology() const { return *topology_; }
   std::span<const Job> jobs() const { return jobs_; }
   std::span<const SimulatedFlow> flows() const { return flows_; }
-  // The number of the first flow of a ring.
-  std::uint32_t FirstFlow(std::uint32_t job, std::uint32_t ring) const {
-    return first_flow_[job][ring];
+  // Of all jobs, in the order of jobs and phases.
+  std::span<const SimulatedExchange> exchanges() const { return exchanges_; }
+  // The number of the first exchange of a phase; those of a phase follow one another.
+  std::uint32_t FirstExchange(std::uint32_t job, std::uint32_t phase) const {
+    return first_exchange_[job][phase];
   }
+  // The connections of each phase of a job, ascending.
+  std::vector<std::vector<std::uint32_t>> PhasesOf(std::uint32_t job) const;
 
  private:
+  Result<void> AddJob(const fabric::PathTable& paths, std::uint32_t job);
+  Result<void> CheckNics(const fabric::PathTable& paths, const Job& job,
+                         const Exchange::Flow& flow) const;
+
   const fabric::Topology* topology_ = nullptr;
   std::vector<Job> jobs_;
   std::vector<SimulatedFlow> flows_;
-  std::vector<std::vector<std::uint32_t>> first_flow_;  // by job and ring
+  std::vector<SimulatedExchange> exchanges_;
+  std::vector<std::vector<std::uint32_t>> first_exchange_;  // by job and phase
 };
 
 // Simulates the jobs from their starts to their ends, flow by flow, with the semantics of the
-// paper's simulator, floodns. Rates are max-min fair at every moment. A ring's next round begins 1
-// ns after the last of its flows has ended, and the first round 1 ns after the epoch begins. The
-// paths of all flows in progress are computed when an epoch of a job begins and, if another job
-// communicates then, when it ends. A flow that is not in progress then keeps its path. Path changes
-// cost nothing. A split flow ends when its last part ends.
+// paper's simulator, floodns. Rates are max-min fair at every moment. An exchange's next round
+// begins 1 ns after the last of its flows has ended, and the first round 1 ns after the phase
+// begins. A phase ends with its slowest exchange. Paths are computed as LiveFlows says, and a flow
+// that is not assigned then keeps its path. Path changes cost nothing. A split flow ends when its
+// last part ends.
 //
 // Deterministic. Complexity: O(events x links of the part of the fabric that an event touches);
 // a scenario of two jobs with 896 flows and 155,254 events takes 50 to 60 ms (docs/benchmarks.md).

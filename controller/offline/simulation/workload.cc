@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "controller/offline/simulation/simulator.h"
@@ -11,12 +14,17 @@ Result<void> Check(const Job& job) {
   const auto fail = [&job](std::string_view what) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("job {}: {}", job.id, what));
   };
-  if (job.rings.empty()) return fail("has no rings");
+  if (job.phases.empty()) return fail("has no phases");
   if (job.epochs < 1) return fail("has no epochs");
-  if (job.start_ns < 0 || job.compute_ns < 0) return fail("its times must not be negative");
-  for (const Ring& ring : job.rings) {
-    if (ring.flows.size() < 2) return fail("a ring has fewer than two flows");
-    if (ring.round_bytes < 1) return fail("a ring sends no bytes");
+  if (job.start_ns < 0) return fail("its times must not be negative");
+  for (const Phase& phase : job.phases) {
+    if (phase.compute_ns < 0) return fail("its times must not be negative");
+    if (phase.exchanges.empty()) return fail("a phase has no exchanges");
+    for (const Exchange& exchange : phase.exchanges) {
+      if (exchange.flows.empty()) return fail("an exchange has no flows");
+      if (exchange.round_bytes < 1) return fail("an exchange sends no bytes");
+      if (exchange.rounds < 1) return fail("an exchange has no rounds");
+    }
   }
   return {};
 }
@@ -30,26 +38,66 @@ Result<Workload> Workload::Build(const fabric::Topology& topology, std::vector<J
   const fabric::PathTable paths(topology);
   Workload workload;
   workload.topology_ = &topology;
-  for (std::uint32_t j = 0; j < jobs.size(); ++j) {
-    if (auto checked = Check(jobs[j]); !checked) return Propagate(checked);
-    std::vector<std::uint32_t>& first_flow = workload.first_flow_.emplace_back();
-    for (std::uint32_t r = 0; r < jobs[j].rings.size(); ++r) {
-      const Ring& ring = jobs[j].rings[r];
-      first_flow.push_back(static_cast<std::uint32_t>(workload.flows_.size()));
-      for (const auto& [source, destination] : ring.flows) {
-        for (const fabric::NodeId nic : {source, destination}) {
-          if (paths.FindAttachment(nic)) continue;
-          return Fail(ErrorCode::kInvalidArgument,
-                      fmt::format("job {}: {} is not attached to exactly one switch", jobs[j].id,
-                                  topology.node(nic).id));
-        }
-        workload.flows_.push_back({j, r, source, destination, *paths.FindAttachment(source),
-                                   *paths.FindAttachment(destination), ring.round_bytes});
+  workload.jobs_ = std::move(jobs);
+  for (std::uint32_t j = 0; j < workload.jobs_.size(); ++j) {
+    if (auto checked = Check(workload.jobs_[j]); !checked) return Propagate(checked);
+    if (auto added = workload.AddJob(paths, j); !added) return Propagate(added);
+  }
+  return workload;
+}
+
+Result<void> Workload::AddJob(const fabric::PathTable& paths, std::uint32_t j) {
+  const Job& job = jobs_[j];
+  using Pair = std::pair<fabric::NodeId, fabric::NodeId>;
+  std::map<std::pair<Pair, std::uint32_t>, std::uint32_t> connections;
+  std::vector<std::uint32_t>& first = first_exchange_.emplace_back();
+  const auto first_of_job = static_cast<std::uint32_t>(exchanges_.size());
+  for (std::uint32_t p = 0; p < job.phases.size(); ++p) {
+    first.push_back(static_cast<std::uint32_t>(exchanges_.size()));
+    // Within a phase every flow is a connection of its own.
+    std::map<Pair, std::uint32_t> uses;
+    for (const Exchange& exchange : job.phases[p].exchanges) {
+      const auto number = static_cast<std::uint32_t>(exchanges_.size()) - first_of_job;
+      SimulatedExchange made{j, p, exchange.round_bytes, exchange.rounds, {}};
+      for (const Exchange::Flow& flow : exchange.flows) {
+        if (auto checked = CheckNics(paths, job, flow); !checked) return checked;
+        const Pair pair(flow.source, flow.destination);
+        const auto [connection, is_new] = connections.try_emplace(
+            {pair, uses[pair]++}, static_cast<std::uint32_t>(flows_.size()));
+        made.flows.push_back(connection->second);
+        if (!is_new) continue;
+        flows_.push_back({j, number, flow.source, flow.destination,
+                          *paths.FindAttachment(flow.source),
+                          *paths.FindAttachment(flow.destination)});
       }
+      exchanges_.push_back(std::move(made));
     }
   }
-  workload.jobs_ = std::move(jobs);
-  return workload;
+  return {};
+}
+
+Result<void> Workload::CheckNics(const fabric::PathTable& paths, const Job& job,
+                                 const Exchange::Flow& flow) const {
+  for (const fabric::NodeId nic : {flow.source, flow.destination}) {
+    if (paths.FindAttachment(nic)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("job {}: {} is not attached to exactly one switch", job.id,
+                            topology_->node(nic).id));
+  }
+  return {};
+}
+
+std::vector<std::vector<std::uint32_t>> Workload::PhasesOf(std::uint32_t job) const {
+  std::vector<std::vector<std::uint32_t>> phases(jobs_[job].phases.size());
+  for (std::uint32_t p = 0; p < phases.size(); ++p) {
+    std::vector<std::uint32_t>& flows = phases[p];
+    const std::uint32_t first = FirstExchange(job, p);
+    for (std::size_t e = first; e < first + jobs_[job].phases[p].exchanges.size(); ++e) {
+      flows.insert(flows.end(), exchanges_[e].flows.begin(), exchanges_[e].flows.end());
+    }
+    std::ranges::sort(flows);
+  }
+  return phases;
 }
 
 }  // namespace espalier::offline

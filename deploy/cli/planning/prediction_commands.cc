@@ -109,13 +109,11 @@ std::vector<Job> GenerateJobs(const Topology& topology, int count, std::uint64_t
   for (int j = 0; j < count; ++j) {
     Job& job = jobs.emplace_back();
     job.id = fmt::format("job{}", j);
-    job.compute_ns = 600'000'000;
+    offline::Phase& phase = job.phases.emplace_back();
+    phase.compute_ns = 600'000'000;
     for (int r = 0; r < 4; ++r) {
-      offline::Ring& ring = job.rings.emplace_back();
-      ring.round_bytes = 416'666'667;
-      for (std::size_t i = 0; i < 4; ++i) {
-        ring.flows.push_back({hosts[next + i], hosts[next + (i + 1) % 4]});
-      }
+      const auto first = hosts.begin() + static_cast<std::ptrdiff_t>(next);
+      phase.exchanges.push_back(offline::MakeRing({first, first + 4}, 1'666'666'668));
       next += 4;
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,10 +18,12 @@
 #include "common/terminal/progress.h"
 #include "common/terminal/table.h"
 #include "controller/offline/evaluation/paper_evaluation.h"
+#include "controller/offline/evaluation/phase_gain.h"
 #include "controller/offline/evaluation/run_json.h"
 #include "controller/offline/evaluation/schemes.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
+#include "controller/offline/simulation/model_jobs.h"
 #include "deploy/cli/planning/prediction_commands.h"
 
 namespace espalier::cli {
@@ -34,6 +37,7 @@ using offline::FailLastSpines;
 using offline::JobOutcome;
 using offline::PaperRequest;
 using offline::ParseAlgorithms;
+using offline::PortsChangedPerEpoch;
 using offline::RunDetail;
 using offline::Scheme;
 using offline::SchemeRun;
@@ -48,6 +52,8 @@ constexpr std::uint64_t kMaxSeeds = 1000;
 struct Request {
   std::string topology;
   std::string jobs;
+  std::vector<std::string> workload;
+  offline::ModelJobOptions layout;  // of the workload
   std::string algorithms = "optimal";
   int failed_spines = 0;
   std::uint32_t split = 1;
@@ -74,7 +80,16 @@ std::string FormatRuns(const Workload& workload, const Request& request,
   json.Key("failed_spines").Integer(request.failed_spines);
   json.Key("runs").BeginArray();
   for (const SchemeRun& run : runs) WriteRun(json, run, workload.jobs(), RunDetail::kAll);
-  json.EndArray().EndObject();
+  json.EndArray();
+  if (const auto gain = offline::ComparePhases(runs, workload.jobs())) {
+    json.Key("phases_against_connections").BeginObject().Key("jobs").BeginArray();
+    for (std::size_t j = 0; j < gain->factors.size(); ++j) {
+      json.BeginObject().Key("job").String(workload.jobs()[j].id);
+      json.Key("times_as_fast").Double(gain->factors[j]).EndObject();
+    }
+    json.EndArray().Key("text").String(gain->text).EndObject();
+  }
+  json.EndObject();
   return json.Text();
 }
 
@@ -90,6 +105,13 @@ io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& ce
   return row;
 }
 
+// "3 (bound 2)"; "-" for what takes no paths.
+std::string OverlapText(const SchemeRun& run) {
+  if (run.scheme.algorithm == Algorithm::kIdeal) return "-";
+  return fmt::format("{} (bound {})", run.overlap.load.ToString(),
+                     run.overlap.lower_bound.ToString());
+}
+
 io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run, const offline::Job& job,
                          const JobOutcome& outcome) {
   return MakeRow({{"scheme", scheme},
@@ -99,7 +121,10 @@ io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run, const 
                   {"allreduce", fmt::format("{:.4f}", outcome.allreduce_seconds)},
                   {"completion", fmt::format("{:.4f}", outcome.mean_completion_seconds)},
                   {"gbps", fmt::format("{:.2f}", outcome.mean_throughput_gbps)},
+                  {"slowest", fmt::format("{:.2f}", outcome.slowest_flow_gbps)},
+                  {"ports", fmt::format("{:.1f}", PortsChangedPerEpoch(outcome))},
                   {"load", fmt::format("{:.4g}", run.outcome.max_link_load)},
+                  {"overlap", OverlapText(run)},
                   {"assignments", fmt::format("{}", run.outcome.assignments)},
                   {"time", fmt::format("{:.1f}", TypicalMicroseconds(run.assignment_seconds))}});
 }
@@ -146,10 +171,15 @@ void PrintRuns(const Workload& workload, const std::vector<SchemeRun>& runs) {
               {"ALLREDUCE_S", "allreduce"},
               {"FLOW_COMPLETION_S", "completion"},
               {"FLOW_GBPS", "gbps"},
+              {"SLOWEST_GBPS", "slowest"},
+              {"PORTS_CHANGED", "ports"},
               {"MAX_LOAD", "load"},
+              {"WORST_OVERLAP", "overlap"},
               {"ASSIGNMENTS", "assignments"},
               {"US_EACH", "time"}},
              rows);
+  const auto gain = offline::ComparePhases(runs, workload.jobs());
+  if (gain) fmt::print("\n{}\n", gain->text);
 }
 
 int RunSimulate(const Request& request) {
@@ -160,7 +190,9 @@ int RunSimulate(const Request& request) {
   if (auto failed = FailLastSpines(*topology, request.failed_spines); !failed) {
     return io::ReportError(failed.error());
   }
-  auto jobs = offline::ReadJobs(request.jobs, *topology);
+  auto jobs = request.workload.empty()
+                  ? offline::ReadJobs(request.jobs, *topology)
+                  : offline::MakeModelJobs(*topology, request.workload, request.layout);
   if (!jobs) return io::ReportError(jobs.error());
   const auto workload = Workload::Build(*topology, std::move(*jobs));
   if (!workload) return io::ReportError(workload.error());
@@ -187,6 +219,36 @@ int RunSimulate(const Request& request) {
     PrintRuns(*workload, runs);
   }
   return 0;
+}
+
+// Adds the options of jobs that need no file.
+void AddWorkload(CLI::App& command, Request& request, CLI::Option& jobs) {
+  offline::ModelJobOptions& layout = request.layout;
+  command
+      .add_option("--workload", request.workload,
+                  fmt::format("Jobs to make instead of reading them, separated by commas: {}",
+                              offline::kModelJobNames))
+      ->type_name("JOBS")
+      ->delimiter(',')
+      ->excludes(&jobs);
+  const std::tuple<const char*, int*, const char*> counts[] = {
+      {"--data-parallel", &layout.data_parallel, "Number of copies of a model of --workload"},
+      {"--ranks", &layout.ranks, "Number of NICs of a job of --workload that is no model"},
+      {"--nics-per-host", &layout.nics_per_host,
+       "Number of NICs of a host, between which --workload sends nothing over the fabric"},
+      {"--epochs", &layout.epochs, "Number of iterations of a job of --workload"},
+  };
+  for (const auto& [name, value, help] : counts) {
+    command.add_option(name, *value, help)
+        ->type_name("COUNT")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+  }
+  command
+      .add_option("--seed", layout.seed,
+                  "Seed of the hosts and starts of jobs of --workload, which begin within 10 "
+                  "seconds")
+      ->capture_default_str();
 }
 
 void AddPaper(CLI::App& group, int& exit_code) {
@@ -231,11 +293,16 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
       command->add_option("--topology", request->topology, "Topology file (required)");
   CLI::Option* jobs = command->add_option(
       "--jobs", request->jobs,
-      "Job file (JSON, or a .txt of the simulator floodns) or folder of job files (required)");
+      "Job file (JSON, or a .txt of the simulator floodns) or folder of job files (this or "
+      "--workload is required)");
+  AddWorkload(*command, *request, *jobs);
   command
-      ->add_option("--algorithm", request->algorithms,
-                   "Algorithms, separated by commas: greedy, optimal, annealing, ilp, ecmp, ideal; "
-                   "or all, which leaves ilp out")
+      ->add_option(
+          "--algorithm", request->algorithms,
+          "Algorithms, separated by commas: greedy, optimal, annealing, ilp and ecmp "
+          "assign every phase by itself; connections and phases assign a job's connections "
+          "once, for all at once or for its phases; ideal has no contention; or all, "
+          "which leaves ilp out")
       ->type_name("NAMES")
       ->capture_default_str();
   command
@@ -265,12 +332,13 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
   // After the subcommands, as they would take it over.
   command->footer(
       "Examples:\n"
-      "  espalier simulate --topology fabric.json --jobs jobs.json --algorithm optimal,ecmp");
+      "  espalier simulate --topology fabric.json --jobs jobs.json --algorithm optimal,ecmp\n"
+      "  espalier simulate --topology fabric.json --workload bloom,gpt3 --algorithm "
+      "ecmp,connections,phases,optimal");
   command->callback([request, command, topology, jobs, &exit_code] {
     if (!command->get_subcommands().empty()) return;
-    for (const CLI::Option* option : {topology, jobs}) {
-      if (option->empty()) throw CLI::RequiredError(option->get_name());
-    }
+    if (topology->empty()) throw CLI::RequiredError(topology->get_name());
+    if (jobs->empty() && request->workload.empty()) throw CLI::RequiredError(jobs->get_name());
     exit_code = RunSimulate(*request);
   });
 }

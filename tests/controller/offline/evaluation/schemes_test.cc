@@ -16,7 +16,7 @@ TEST(Algorithms, AreReadByTheirNames) {
   const auto all = ParseAlgorithms("all");
   ASSERT_TRUE(all.has_value());
   EXPECT_EQ(std::ranges::count(*all, Algorithm::kIlp), 0);
-  EXPECT_EQ(all->size(), 5U);
+  EXPECT_EQ(all->size(), 7U);
   std::string names = "ilp";
   for (const Algorithm algorithm : *all) {
     const auto alone = ParseAlgorithms(AlgorithmName(algorithm));
@@ -26,7 +26,7 @@ TEST(Algorithms, AreReadByTheirNames) {
   }
   const auto several = ParseAlgorithms(names);
   ASSERT_TRUE(several.has_value());
-  ASSERT_EQ(several->size(), 6U);
+  ASSERT_EQ(several->size(), 8U);
   EXPECT_EQ(several->front(), Algorithm::kIlp);
   EXPECT_TRUE(std::equal(all->begin(), all->end(), several->begin() + 1));
   for (const char* wrong : {"", ",", "greedy,", ",greedy", "Greedy", "greedy ", "greedy,all"}) {
@@ -52,17 +52,16 @@ class SchemeRunnerTest : public testing::Test {
   }
   static Workload MakeWorkload(const fabric::Topology& topology) {
     const auto ring = [&](const std::vector<int>& hosts) {
-      Ring made{.flows = {}, .round_bytes = 1'000'000};
-      for (std::size_t i = 0; i < hosts.size(); ++i) {
-        made.flows.push_back(
-            {*topology.FindNode("h" + std::to_string(hosts[i])),
-             *topology.FindNode("h" + std::to_string(hosts[(i + 1) % hosts.size()]))});
-      }
-      return made;
+      std::vector<fabric::NodeId> nics;
+      for (const int host : hosts) nics.push_back(*topology.FindNode("h" + std::to_string(host)));
+      return MakeRing(nics, 1'000'000 * static_cast<std::int64_t>(hosts.size()));
     };
     std::vector<Job> jobs = {
-        {.id = "A", .epochs = 3, .rings = {ring({0, 4, 8}), ring({1, 5, 9})}},
-        {.id = "B", .start_ns = 1'000, .epochs = 2, .rings = {ring({2, 6}), ring({10, 11})}}};
+        {.id = "A", .epochs = 3, .phases = {{.exchanges = {ring({0, 4, 8}), ring({1, 5, 9})}}}},
+        {.id = "B",
+         .start_ns = 1'000,
+         .epochs = 2,
+         .phases = {{.exchanges = {ring({2, 6}), ring({10, 11})}}}}};
     return *Workload::Build(topology, std::move(jobs));
   }
   SchemeRun Run(const Scheme& scheme) {
@@ -91,9 +90,12 @@ TEST_F(SchemeRunnerTest, NoSchemeIsFasterThanIdealOrLighterThanTheProgram) {
   const SchemeRun ideal = Run({Algorithm::kIdeal});
   const SchemeRun ilp = Run({Algorithm::kIlp});
   for (const Algorithm algorithm :
-       {Algorithm::kGreedy, Algorithm::kOptimal, Algorithm::kAnnealing, Algorithm::kEcmp}) {
+       {Algorithm::kGreedy, Algorithm::kOptimal, Algorithm::kAnnealing, Algorithm::kEcmp,
+        Algorithm::kConnections, Algorithm::kPhases}) {
     SCOPED_TRACE(AlgorithmName(algorithm));
     const SchemeRun run = Run({algorithm, 1, 3});
+    EXPECT_GE(run.overlap.load, run.overlap.lower_bound);
+    EXPECT_GE(run.overlap.load.Value() + 1e-9, run.outcome.max_link_load);
     EXPECT_EQ(run.scheme.algorithm, algorithm);
     EXPECT_GE(Slowest(run), Slowest(ideal) - 1e-9);
     EXPECT_GE(run.outcome.max_link_load, ilp.outcome.max_link_load);

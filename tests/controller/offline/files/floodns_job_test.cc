@@ -27,11 +27,11 @@ TEST(FloodnsJob, ReadsStagesAsRings) {
   EXPECT_EQ(job->id, "job_3");
   EXPECT_EQ(job->model, "LLaMA2-70B");
   EXPECT_EQ(job->start_ns, 1000);
-  EXPECT_EQ(job->compute_ns, 2000);
+  EXPECT_EQ(job->phases[0].compute_ns, 2000);
   EXPECT_EQ(job->epochs, 11);
-  ASSERT_EQ(job->rings.size(), 2U);  // by number of the stage
-  EXPECT_EQ(RingOf(topology, job->rings[0]), "h0>h2 h2>h4 h4>h0 250");
-  EXPECT_EQ(RingOf(topology, job->rings[1]), "h1>h3 h3>h1 9");
+  ASSERT_EQ(job->phases[0].exchanges.size(), 2U);  // by number of the stage
+  EXPECT_EQ(RingOf(topology, job->phases[0].exchanges[0]), "h0>h2 h2>h4 h4>h0 250");
+  EXPECT_EQ(RingOf(topology, job->phases[0].exchanges[1]), "h1>h3 h3>h1 9");
 }
 
 TEST(FloodnsJob, NamesThePlaceOfEveryError) {
@@ -80,7 +80,7 @@ TEST(FloodnsJob, TakesValuesUpToTheirLimits) {
   EXPECT_EQ(job->id, "job");
   EXPECT_EQ(job->model, "");
   EXPECT_EQ(job->start_ns, std::int64_t{1} << 53);
-  EXPECT_EQ(job->rings.at(0).round_bytes, kMaxFlowBytes);
+  EXPECT_EQ(job->phases[0].exchanges.at(0).round_bytes, kMaxFlowBytes);
   EXPECT_FALSE(parse("9007199254740993", "1", "0").has_value());
   EXPECT_FALSE(parse("0", "1125899906842625", "0").has_value());
   EXPECT_FALSE(parse("0", "1", "2147483648").has_value());

@@ -15,7 +15,7 @@ inline fabric::Topology MakeFabric() {
 }
 
 // "h0>h1 h1>h0 250": the flows, and the bytes of each round.
-inline std::string RingOf(const fabric::Topology& topology, const Ring& ring) {
+inline std::string RingOf(const fabric::Topology& topology, const Exchange& ring) {
   std::string text;
   for (const auto& flow : ring.flows) {
     text += topology.node(flow.source).id + ">" + topology.node(flow.destination).id + " ";

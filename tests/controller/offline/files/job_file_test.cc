@@ -30,7 +30,7 @@ TEST(JobFile, TakesValuesUpToTheirLimits) {
   ASSERT_TRUE(jobs.has_value()) << jobs.error().message;
   EXPECT_EQ(jobs->at(0).start_ns, 8'000'000'999'999'999);
   EXPECT_EQ(jobs->at(0).epochs, 1'000'000);
-  EXPECT_EQ(jobs->at(0).rings.at(0).round_bytes, kMaxFlowBytes / 2);
+  EXPECT_EQ(jobs->at(0).phases[0].exchanges.at(0).round_bytes, kMaxFlowBytes / 2);
   EXPECT_FALSE(parse("8000001", "1", "1").has_value());
   EXPECT_FALSE(parse("0", "1000001", "1").has_value());
   EXPECT_FALSE(parse("0", "1", "1125899906842625").has_value());
@@ -47,14 +47,39 @@ TEST(JobFile, ReadsJobsWithExactTimes) {
   ASSERT_EQ(jobs->size(), 2U);
   const Job& a = jobs->at(0);
   EXPECT_EQ(a.start_ns, 2'000'000'001);
-  EXPECT_EQ(a.compute_ns, 500'000'000);
+  EXPECT_EQ(a.phases[0].compute_ns, 500'000'000);
   EXPECT_EQ(a.epochs, 3);
-  ASSERT_EQ(a.rings.size(), 2U);
-  EXPECT_EQ(RingOf(topology, a.rings[0]), "h0>h2 h2>h4 h4>h0 4");  // 10 / 3, rounded up
-  EXPECT_EQ(RingOf(topology, a.rings[1]), "h1>h3 h3>h1 2");
+  ASSERT_EQ(a.phases[0].exchanges.size(), 2U);
+  EXPECT_EQ(RingOf(topology, a.phases[0].exchanges[0]),
+            "h0>h2 h2>h4 h4>h0 4");  // 10 / 3, rounded up
+  EXPECT_EQ(RingOf(topology, a.phases[0].exchanges[1]), "h1>h3 h3>h1 2");
+  EXPECT_EQ(a.phases[0].name, "all-reduce");
   const Job& b = jobs->at(1);
-  EXPECT_EQ(b.start_ns + b.compute_ns, 0);
+  EXPECT_EQ(b.start_ns + b.phases[0].compute_ns, 0);
   EXPECT_EQ(b.epochs, 1);
+}
+
+TEST(JobFile, ReadsPhases) {
+  const Topology topology = MakeFabric();
+  const auto jobs = ParseJobs(R"({"jobs": [{"id": "A", "epochs": 2, "phases": [
+    {"name": "forward", "compute_seconds": "0.5",
+     "exchanges": [{"kind": "chain", "hosts": ["h0", "h2", "h4"], "bytes": 10}]},
+    {"exchanges": [{"kind": "ring", "hosts": ["h0", "h2"], "bytes": 10},
+                   {"kind": "all-to-all", "hosts": ["h1", "h3"], "bytes": 4},
+                   {"kind": "reduce", "hosts": ["h1", "h3"], "bytes": 5},
+                   {"kind": "broadcast", "hosts": ["h1", "h3"], "bytes": 6}]}]}]})",
+                              "j.json", topology);
+  ASSERT_TRUE(jobs.has_value()) << jobs.error().message;
+  const Job& job = jobs->at(0);
+  ASSERT_EQ(job.phases.size(), 2U);
+  EXPECT_EQ(job.phases[0].name, "forward");
+  EXPECT_EQ(job.phases[0].compute_ns, 500'000'000);
+  EXPECT_EQ(RingOf(topology, job.phases[0].exchanges.at(0)), "h0>h2 h2>h4 10");
+  EXPECT_EQ(job.phases[1].compute_ns, 0);
+  const char* const expected[] = {"h0>h2 h2>h0 5", "h1>h3 h3>h1 2", "h3>h1 5", "h1>h3 6"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(RingOf(topology, job.phases[1].exchanges.at(i)), expected[i]);
+  }
 }
 
 TEST(JobFile, NamesThePlaceOfEveryError) {
@@ -76,6 +101,15 @@ TEST(JobFile, NamesThePlaceOfEveryError) {
       {job(R"("rings": [{"hosts": ["h0", 1], "bytes": 1}])"), "2:28: a host must be a string"},
       {job(R"("rings": [{"hosts": ["h0", "h0"], "bytes": 1}])"),
        "2:28: h0 occurs twice in the ring"},
+      {job(R"("phases": [])"), "2:11: a job needs at least one phase"},
+      {job(R"("phases": [{"exchanges": []}])"), "2:26: a phase needs at least one exchange"},
+      {job(R"("phases": [{}])"), "2:12: field \"exchanges\" is missing"},
+      {job(R"("phases": [{"exchanges": [{"kind": "mesh", "hosts": ["h0", "h1"], "bytes": 1}]}])"),
+       "2:36: must be ring, chain, all-to-all, reduce or broadcast"},
+      {job(R"("phases": [{"exchanges": [{"kind": "chain", "hosts": ["h0"], "bytes": 1}]}])"),
+       "2:54: a chain needs at least two hosts"},
+      {job(R"("phases": [{}], "rings": [])"), "2:26: a job has either rings or phases"},
+      {job(R"("compute_seconds": 1, "phases": [{}])"), "2:1: unknown field"},
       {job(R"("epochs": 0, "rings": [])"), "2:11: field \"epochs\" must be"},
       {job(R"("start_seconds": -1, "rings": [])"), "2:18: must be 0 to"},
       {job(R"("start_seconds": 1e3, "rings": [])"), "2:18: must be 0 to"},

@@ -14,11 +14,11 @@ class IterationsTest : public testing::Test {
  protected:
   Workload Build(bool is_turned) const {
     const auto node = [&](const char* id) { return *topology_.FindNode(id); };
-    Job job{.id = "J", .compute_ns = 1'000'000'000};
-    job.start_ns = 5;
+    Job job{.id = "J", .start_ns = 5, .phases = {{.compute_ns = 1'000'000'000}}};
     for (const auto& [a, b] : {std::pair("h0", "h2"), std::pair("h1", "h3")}) {
-      Ring& ring = job.rings.emplace_back();
+      Exchange& ring = job.phases[0].exchanges.emplace_back();
       ring.round_bytes = 1'000;
+      ring.rounds = 2;
       ring.flows = {{node(a), node(b)}, {node(b), node(a)}};
       if (is_turned) std::swap(ring.flows[0], ring.flows[1]);
     }

@@ -29,10 +29,11 @@ class ReplayTest : public testing::Test {
     for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j) {
       Job& job = jobs.emplace_back();
       job.id = "job" + std::to_string(j);
-      job.compute_ns = 600'000'000;
+      job.phases = {{.compute_ns = 600'000'000}};
       for (std::size_t r = 0; r < 4; ++r) {
-        Ring& ring = job.rings.emplace_back();
+        Exchange& ring = job.phases[0].exchanges.emplace_back();
         ring.round_bytes = 200'000'000;
+        ring.rounds = 6;
         for (std::size_t i = 0; i < 4; ++i) {
           ring.flows.push_back({node(16 * j + 4 * r + i), node(16 * j + 4 * r + (i + 1) % 4)});
         }

@@ -12,10 +12,10 @@ class SendersTest : public testing::Test {
  protected:
   SendersTest() {
     const auto node = [&](const char* id) { return *topology_.FindNode(id); };
-    Job job{.id = "J"};
+    Job job{.id = "J", .phases = {{}}};
     for (const auto& [a, b] :
          {std::pair("h0", "h2"), std::pair("h1", "h3"), std::pair("h0", "h1")}) {
-      Ring& ring = job.rings.emplace_back();
+      Exchange& ring = job.phases[0].exchanges.emplace_back();
       ring.round_bytes = 1;
       ring.flows = {{node(a), node(b)}, {node(b), node(a)}};
     }

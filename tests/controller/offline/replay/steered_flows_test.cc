@@ -22,12 +22,13 @@ class SteeredFlowsTest : public testing::Test {
  protected:
   SteeredFlowsTest() {
     const auto node = [&](int host) { return *topology_.FindNode("h" + std::to_string(host)); };
-    Job job{.id = "J"};
+    Job job{.id = "J", .phases = {{}}};
     for (int i = 0; i < 4; ++i) {
-      job.rings.push_back(
+      job.phases[0].exchanges.push_back(
           {.flows = {{node(i), node(4 + i)}, {node(4 + i), node(i)}}, .round_bytes = 1});
     }
-    job.rings.push_back({.flows = {{node(0), node(1)}, {node(1), node(0)}}, .round_bytes = 1});
+    job.phases[0].exchanges.push_back(
+        {.flows = {{node(0), node(1)}, {node(1), node(0)}}, .round_bytes = 1});
     workload_ = *Workload::Build(topology_, {job});
   }
   // The flow of a ring in its first direction.

@@ -22,9 +22,10 @@ class AssignmentRouterTest : public testing::Test {
  protected:
   AssignmentRouterTest() {
     const auto node = [&](const char* id) { return *topology_.FindNode(id); };
-    Job job{.id = "J"};
+    Job job{.id = "J", .phases = {{}}};
     for (const auto& [a, b] : {std::pair("h0", "h2"), std::pair("h4", "h5")}) {
-      job.rings.push_back({.flows = {{node(a), node(b)}, {node(b), node(a)}}, .round_bytes = 1});
+      job.phases[0].exchanges.push_back(
+          {.flows = {{node(a), node(b)}, {node(b), node(a)}}, .round_bytes = 1});
     }
     workload_ = *Workload::Build(topology_, {job});
   }

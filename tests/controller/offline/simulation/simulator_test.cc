@@ -27,13 +27,11 @@ Topology MakeFabric(int spines, int leaves, int hosts) {
 
 NodeId Node(const Topology& topology, const std::string& id) { return *topology.FindNode(id); }
 
-Ring MakeRing(const Topology& topology, const std::vector<std::string>& hosts,
-              std::int64_t round_bytes) {
-  Ring ring{.flows = {}, .round_bytes = round_bytes};
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    ring.flows.push_back({Node(topology, hosts[i]), Node(topology, hosts[(i + 1) % hosts.size()])});
-  }
-  return ring;
+Exchange RingOf(const Topology& topology, const std::vector<std::string>& hosts,
+                std::int64_t round_bytes) {
+  std::vector<NodeId> nics;
+  for (const std::string& host : hosts) nics.push_back(Node(topology, host));
+  return MakeRing(nics, round_bytes * static_cast<std::int64_t>(hosts.size()));
 }
 
 // Puts every subflow of every flow on spine 0.
@@ -82,9 +80,10 @@ TEST(Simulator, TimesOneRingByHand) {
   Bench bench(MakeFabric(2, 2, 2));
   const auto outcome = bench.Run(
       {{.id = "j",
-        .compute_ns = 1'000'000'000,
         .epochs = 3,
-        .rings = {MakeRing(bench.topology(), {"h0", "h1", "h2", "h3"}, kSecondOfBytes)}}});
+        .phases = {
+            {.compute_ns = 1'000'000'000,
+             .exchanges = {RingOf(bench.topology(), {"h0", "h1", "h2", "h3"}, kSecondOfBytes)}}}}});
   ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
   const JobOutcome& job = outcome->jobs[0];
   // Six rounds of a second each, and 1 ns before each.
@@ -100,12 +99,12 @@ TEST(Simulator, TimesOneRingByHand) {
 TEST(Simulator, ARingIsAsSlowAsItsSlowestFlow) {
   Bench bench(MakeFabric(2, 2, 2));
   // h0 and h1 both send to leaf 1 over spine 0; the reverse direction is shared as well.
-  const auto outcome =
-      bench.Run({{.id = "j",
-                  .epochs = 1,
-                  .rings = {MakeRing(bench.topology(), {"h0", "h2"}, kSecondOfBytes),
-                            MakeRing(bench.topology(), {"h1", "h3"}, kSecondOfBytes)}}},
-                1, OneSpine);
+  const auto outcome = bench.Run(
+      {{.id = "j",
+        .epochs = 1,
+        .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h2"}, kSecondOfBytes),
+                                  RingOf(bench.topology(), {"h1", "h3"}, kSecondOfBytes)}}}}},
+      1, OneSpine);
   ASSERT_TRUE(outcome.has_value());
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(4, 1e-6));
   EXPECT_EQ(outcome->max_link_load, 2);
@@ -114,11 +113,11 @@ TEST(Simulator, ARingIsAsSlowAsItsSlowestFlow) {
 TEST(Simulator, SplitFlowsEndWithTheirLastPart) {
   // Three flows over two spines: 2 and 1, or halves: 1.5 each.
   Bench bench(MakeFabric(2, 2, 3));
-  std::vector<Ring> rings;
+  std::vector<Exchange> rings;
   for (const auto& hosts : {std::vector<std::string>{"h0", "h3"}, {"h1", "h4"}, {"h2", "h5"}}) {
-    rings.push_back(MakeRing(bench.topology(), hosts, kSecondOfBytes));
+    rings.push_back(RingOf(bench.topology(), hosts, kSecondOfBytes));
   }
-  const std::vector<Job> jobs = {{.id = "j", .epochs = 1, .rings = rings}};
+  const std::vector<Job> jobs = {{.id = "j", .epochs = 1, .phases = {{.exchanges = rings}}}};
   const auto whole = bench.Run(jobs);
   const auto halves = bench.Run(jobs, 2);
   ASSERT_TRUE(whole.has_value() && halves.has_value());
@@ -129,8 +128,11 @@ TEST(Simulator, SplitFlowsEndWithTheirLastPart) {
 
 TEST(Simulator, SubflowsOnOnePathAreOnePart) {
   Bench bench(MakeFabric(1, 2, 1));
-  const auto outcome = bench.Run(
-      {{.id = "j", .epochs = 1, .rings = {MakeRing(bench.topology(), {"h0", "h1"}, 1000)}}}, 4);
+  const auto outcome =
+      bench.Run({{.id = "j",
+                  .epochs = 1,
+                  .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h1"}, 1000)}}}}},
+                4);
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->max_link_load, 1);
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(162e-9, 1e-12));
@@ -140,8 +142,10 @@ TEST(Simulator, FlowsOfOneLeafNeedNoSpine) {
   Topology topology = MakeFabric(1, 2, 2);
   topology.SetLinkState(*topology.FindLink("leaf0--spine0"), fabric::LinkState::kDown);
   Bench bench(std::move(topology));
-  const auto outcome = bench.Run(
-      {{.id = "j", .epochs = 1, .rings = {MakeRing(bench.topology(), {"h0", "h1"}, 1250)}}});
+  const auto outcome =
+      bench.Run({{.id = "j",
+                  .epochs = 1,
+                  .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h1"}, 1250)}}}}});
   ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(202e-9, 1e-12));
   EXPECT_EQ(outcome->max_link_load, 0);
@@ -151,8 +155,10 @@ TEST(Simulator, NamesTheFlowWithoutAPath) {
   Topology topology = MakeFabric(1, 2, 2);
   topology.SetLinkState(*topology.FindLink("leaf0--spine0"), fabric::LinkState::kDown);
   Bench bench(std::move(topology));
-  const auto outcome = bench.Run(
-      {{.id = "j", .epochs = 1, .rings = {MakeRing(bench.topology(), {"h0", "h2"}, 1250)}}});
+  const auto outcome =
+      bench.Run({{.id = "j",
+                  .epochs = 1,
+                  .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h2"}, 1250)}}}}});
   ASSERT_FALSE(outcome.has_value());
   EXPECT_EQ(outcome.error().code, ErrorCode::kFailedPrecondition);
   EXPECT_THAT(outcome.error().message, HasSubstr("job j: no path leads from h0 to h2"));
@@ -162,11 +168,13 @@ TEST(Simulator, JobsMeetAndPathsAreComputedAtStartsAndEnds) {
   // One spine: while both communicate, each has half of it.
   Bench bench(MakeFabric(1, 2, 2));
   const Job first{
-      .id = "a", .epochs = 1, .rings = {MakeRing(bench.topology(), {"h0", "h2"}, kSecondOfBytes)}};
+      .id = "a",
+      .epochs = 1,
+      .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h2"}, kSecondOfBytes)}}}};
   Job second = first;
   second.id = "b";
   second.start_ns = 1'000'000'000;
-  second.rings = {MakeRing(bench.topology(), {"h1", "h3"}, kSecondOfBytes)};
+  second.phases[0].exchanges = {RingOf(bench.topology(), {"h1", "h3"}, kSecondOfBytes)};
   const auto outcome = bench.Run({first, second});
   ASSERT_TRUE(outcome.has_value());
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(3, 1e-6));
@@ -177,31 +185,33 @@ TEST(Simulator, JobsMeetAndPathsAreComputedAtStartsAndEnds) {
 
 TEST(Simulator, IdealHasNoContentionBetweenSwitches) {
   Bench bench(MakeFabric(1, 2, 2));
-  const auto outcome =
-      bench.Run({{.id = "j",
-                  .epochs = 1,
-                  .rings = {MakeRing(bench.topology(), {"h0", "h2"}, kSecondOfBytes),
-                            MakeRing(bench.topology(), {"h1", "h3"}, kSecondOfBytes)}}},
-                1, OneSpine, {.is_ideal = true});
+  const auto outcome = bench.Run(
+      {{.id = "j",
+        .epochs = 1,
+        .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h2"}, kSecondOfBytes),
+                                  RingOf(bench.topology(), {"h1", "h3"}, kSecondOfBytes)}}}}},
+      1, OneSpine, {.is_ideal = true});
   ASSERT_TRUE(outcome.has_value());
   EXPECT_THAT(outcome->jobs[0].allreduce_seconds, DoubleNear(2, 1e-6));
 }
 
 TEST(Simulator, RefusesInvalidWorkloads) {
   Bench bench(MakeFabric(1, 2, 2));
-  const Ring ring = MakeRing(bench.topology(), {"h0", "h2"}, 10);
-  Ring lonely = ring;
-  lonely.flows.pop_back();
+  const Exchange ring = RingOf(bench.topology(), {"h0", "h2"}, 10);
+  Exchange lonely = ring;
+  lonely.flows.clear();
   const NodeId leaf = Node(bench.topology(), "leaf0");
-  const Ring of_switches{.flows = {{leaf, leaf}, {leaf, leaf}}, .round_bytes = 1};
+  const Exchange of_switches{.flows = {{leaf, leaf}, {leaf, leaf}}, .round_bytes = 1};
   const std::pair<std::vector<Job>, const char*> cases[] = {
       {{}, "no jobs"},
-      {{{.id = "j"}}, "job j: has no rings"},
-      {{{.id = "j", .rings = {lonely}}}, "fewer than two flows"},
-      {{{.id = "j", .rings = {MakeRing(bench.topology(), {"h0", "h2"}, 0)}}}, "no bytes"},
-      {{{.id = "j", .epochs = 0, .rings = {ring}}}, "no epochs"},
-      {{{.id = "j", .start_ns = -1, .rings = {ring}}}, "negative"},
-      {{{.id = "j", .rings = {of_switches}}}, "leaf0 is not attached to exactly one switch"},
+      {{{.id = "j"}}, "job j: has no phases"},
+      {{{.id = "j", .phases = {{.exchanges = {lonely}}}}}, "no flows"},
+      {{{.id = "j", .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h2"}, 0)}}}}},
+       "no bytes"},
+      {{{.id = "j", .epochs = 0, .phases = {{.exchanges = {ring}}}}}, "no epochs"},
+      {{{.id = "j", .start_ns = -1, .phases = {{.exchanges = {ring}}}}}, "negative"},
+      {{{.id = "j", .phases = {{.exchanges = {of_switches}}}}},
+       "leaf0 is not attached to exactly one switch"},
   };
   for (const auto& [jobs, message] : cases) {
     const auto outcome = bench.Run(jobs);
@@ -213,7 +223,9 @@ TEST(Simulator, RefusesInvalidWorkloads) {
 TEST(Simulator, StopsAtItsLimitAndWhenCancelled) {
   Bench bench(MakeFabric(1, 2, 2));
   const std::vector<Job> jobs = {
-      {.id = "j", .epochs = 5000, .rings = {MakeRing(bench.topology(), {"h0", "h2"}, 10)}}};
+      {.id = "j",
+       .epochs = 5000,
+       .phases = {{.exchanges = {RingOf(bench.topology(), {"h0", "h2"}, 10)}}}}};
   const auto limited = bench.Run(jobs, 1, {}, {.max_events = 100});
   ASSERT_FALSE(limited.has_value());
   EXPECT_THAT(limited.error().message, HasSubstr("more than 100 events"));

@@ -16,13 +16,13 @@ using testing::HasSubstr;
 
 class WorkloadTest : public testing::Test {
  protected:
-  Ring MakeRing(const std::vector<std::string>& hosts, std::int64_t bytes) const {
-    Ring ring{.flows = {}, .round_bytes = bytes};
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      ring.flows.push_back(
-          {*topology_.FindNode(hosts[i]), *topology_.FindNode(hosts[(i + 1) % hosts.size()])});
-    }
-    return ring;
+  std::vector<fabric::NodeId> Nics(const std::vector<std::string>& hosts) const {
+    std::vector<fabric::NodeId> nics;
+    for (const std::string& host : hosts) nics.push_back(*topology_.FindNode(host));
+    return nics;
+  }
+  Exchange Ring(const std::vector<std::string>& hosts, std::int64_t round_bytes) const {
+    return MakeRing(Nics(hosts), round_bytes * static_cast<std::int64_t>(hosts.size()));
   }
   std::string ErrorOf(std::vector<Job> jobs) const {
     const auto workload = Workload::Build(topology_, std::move(jobs));
@@ -37,22 +37,25 @@ class WorkloadTest : public testing::Test {
 
 TEST_F(WorkloadTest, NumbersTheFlowsOfAllRingsInOrder) {
   const std::vector<Job> jobs = {
-      {.id = "A", .rings = {MakeRing({"h0", "h2", "h4"}, 7), MakeRing({"h1", "h3"}, 8)}},
-      {.id = "B", .rings = {MakeRing({"h5", "h4"}, 9)}}};
+      {.id = "A", .phases = {{.exchanges = {Ring({"h0", "h2", "h4"}, 7), Ring({"h1", "h3"}, 8)}}}},
+      {.id = "B", .phases = {{.exchanges = {Ring({"h5", "h4"}, 9)}}}}};
   const auto workload = Workload::Build(topology_, jobs);
   ASSERT_TRUE(workload.has_value()) << workload.error().message;
   const fabric::PathTable paths(topology_);
   std::uint32_t next = 0;
   for (std::uint32_t j = 0; j < jobs.size(); ++j) {
-    for (std::uint32_t r = 0; r < jobs[j].rings.size(); ++r) {
-      EXPECT_EQ(workload->FirstFlow(j, r), next);
-      for (const Ring::Flow& flow : jobs[j].rings[r].flows) {
+    for (std::uint32_t r = 0; r < jobs[j].phases[0].exchanges.size(); ++r) {
+      const SimulatedExchange& exchange = workload->exchanges()[workload->FirstExchange(j, 0) + r];
+      EXPECT_EQ(exchange.flows.front(), next);
+      EXPECT_EQ(exchange.job, j);
+      EXPECT_EQ(exchange.round_bytes, jobs[j].phases[0].exchanges[r].round_bytes);
+      EXPECT_EQ(exchange.rounds, jobs[j].phases[0].exchanges[r].rounds);
+      for (const Exchange::Flow& flow : jobs[j].phases[0].exchanges[r].flows) {
         const SimulatedFlow& made = workload->flows()[next++];
         EXPECT_EQ(made.job, j);
-        EXPECT_EQ(made.ring, r);
+        EXPECT_EQ(made.exchange, r);
         EXPECT_EQ(made.source, flow.source);
         EXPECT_EQ(made.destination, flow.destination);
-        EXPECT_EQ(made.round_bytes, jobs[j].rings[r].round_bytes);
         EXPECT_EQ(made.source_attachment.leaf, paths.FindAttachment(flow.source)->leaf);
         EXPECT_EQ(made.destination_attachment.leaf, paths.FindAttachment(flow.destination)->leaf);
       }
@@ -64,7 +67,7 @@ TEST_F(WorkloadTest, NumbersTheFlowsOfAllRingsInOrder) {
 }
 
 TEST_F(WorkloadTest, NamesTheJobThatCannotBeSimulated) {
-  const Job good{.id = "good", .rings = {MakeRing({"h0", "h2"}, 1)}};
+  const Job good{.id = "good", .phases = {{.exchanges = {Ring({"h0", "h2"}, 1)}}}};
   EXPECT_EQ(ErrorOf({good}), "no error");
   EXPECT_THAT(ErrorOf({}), HasSubstr("no jobs"));
   const auto error = [&](const std::function<void(Job&)>& change) {
@@ -73,17 +76,21 @@ TEST_F(WorkloadTest, NamesTheJobThatCannotBeSimulated) {
     change(bad);
     return ErrorOf({good, bad});
   };
-  EXPECT_EQ(error([](Job& job) { job.rings.clear(); }), "job bad: has no rings");
+  EXPECT_EQ(error([](Job& job) { job.phases.clear(); }), "job bad: has no phases");
+  EXPECT_EQ(error([](Job& job) { job.phases[0].exchanges.clear(); }),
+            "job bad: a phase has no exchanges");
   EXPECT_EQ(error([](Job& job) { job.epochs = 0; }), "job bad: has no epochs");
   EXPECT_EQ(error([](Job& job) { job.start_ns = -1; }), "job bad: its times must not be negative");
-  EXPECT_EQ(error([](Job& job) { job.compute_ns = -1; }),
+  EXPECT_EQ(error([](Job& job) { job.phases[0].compute_ns = -1; }),
             "job bad: its times must not be negative");
-  EXPECT_EQ(error([](Job& job) { job.rings[0].flows.pop_back(); }),
-            "job bad: a ring has fewer than two flows");
-  EXPECT_EQ(error([](Job& job) { job.rings[0].round_bytes = 0; }),
-            "job bad: a ring sends no bytes");
+  EXPECT_EQ(error([](Job& job) { job.phases[0].exchanges[0].flows.clear(); }),
+            "job bad: an exchange has no flows");
+  EXPECT_EQ(error([](Job& job) { job.phases[0].exchanges[0].round_bytes = 0; }),
+            "job bad: an exchange sends no bytes");
+  EXPECT_EQ(error([](Job& job) { job.phases[0].exchanges[0].rounds = 0; }),
+            "job bad: an exchange has no rounds");
   const fabric::NodeId leaf = *topology_.FindNode("leaf0");
-  EXPECT_THAT(error([&](Job& job) { job.rings[0].flows[1].destination = leaf; }),
+  EXPECT_THAT(error([&](Job& job) { job.phases[0].exchanges[0].flows[1].destination = leaf; }),
               HasSubstr("job bad: leaf0 is not attached to exactly one switch"));
 }
 

@@ -73,6 +73,35 @@ TEST_F(Simulate, PrintsATableWithTheSpreadOfSeeds) {
   }
 }
 
+TEST_F(Simulate, ComparesPhasesWithConnections) {
+  const std::string command = "simulate --topology " + Path("fabric.json") +
+                              " --workload pipeline,all-to-all --ranks 3 --nics-per-host 1 "
+                              "--epochs 3 --algorithm ecmp,connections,phases,optimal ";
+  const Outcome table = RunCommand(AddSimulateCommands, command);
+  ASSERT_EQ(table.code, 0) << table.errors;
+  for (const char* text : {"WORST_OVERLAP", "PORTS_CHANGED", "(bound ", "\nPhases "}) {
+    EXPECT_NE(table.output.find(text), std::string::npos) << text;
+  }
+  const Outcome outcome = RunCommand(AddSimulateCommands, command + "--json");
+  const auto json = io::ParseJson(outcome.output, "output");
+  ASSERT_TRUE(json.has_value()) << json.error().message;
+  for (const io::JsonValue& run : json->Find("runs")->items) {
+    for (const char* key : {"worst_overlap_load", "worst_overlap_lower_bound"}) {
+      EXPECT_NE(run.Find(key), nullptr) << key;
+    }
+    const io::JsonValue& job = run.Find("jobs")->items.at(0);
+    EXPECT_EQ(job.Find("phases")->items.size(), 2U);
+    for (const char* key :
+         {"slowest_flow_seconds", "slowest_flow_gbps", "ports_changed_per_epoch"}) {
+      EXPECT_NE(job.Find(key), nullptr) << key;
+    }
+  }
+  const io::JsonValue* gain = json->Find("phases_against_connections");
+  ASSERT_NE(gain, nullptr);
+  EXPECT_EQ(gain->Find("jobs")->items.size(), 2U);
+  EXPECT_NE(gain->Find("text"), nullptr);
+}
+
 TEST_F(Simulate, FailsSpines) {
   const auto seconds = [this](const std::string& options) {
     const Outcome outcome = Run(options + " --json");
@@ -108,8 +137,14 @@ TEST_F(Simulate, TellsBadUsageAndBadInput) {
   }
   for (const char* options :
        {"--algorithm best", "--algorithm ''", "--algorithm greedy,", "--split 0", "--split 17",
-        "--seeds 0", "--failed-spines -1", "--live-flows some"}) {
+        "--seeds 0", "--workload tree", "--failed-spines -1", "--live-flows some"}) {
     EXPECT_EQ(Run(options).code, 2) << options;
+  }
+  for (const char* options : {"--workload forest", "--workload tree --ranks 3", "--workload bloom",
+                              "--workload tree --epochs 0"}) {
+    const Outcome outcome = RunCommand(AddSimulateCommands, "simulate " + topology + " " + options);
+    EXPECT_NE(outcome.code, 0) << options;
+    EXPECT_NE(outcome.errors, "") << options;
   }
   Write("jobs.json", "{\"jobs\": [\n{\"id\": 1}]}");
   const Outcome bad = Run("");

@@ -13,6 +13,7 @@
 
 #include "agent/verbs/attempt.h"
 #include "agent/verbs/described_flow.h"
+#include "agent/verbs/stand_in.h"
 #include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 
@@ -370,9 +371,11 @@ int QueuePairSteering::Modify(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
 int QueuePairSteering::Query(ibv_qp* pair, ibv_qp_attr* attributes, int mask,
                              ibv_qp_init_attr* description) {
   const Lock lock(mutex_);
-  const int error = real_.query_qp(pair, attributes, mask, description);
   const Pair* const known = Find(pair);
-  if (error == 0 && known != nullptr && known->draining && attributes->qp_state == IBV_QPS_SQD) {
+  const bool drains = known != nullptr && known->draining;
+  ibv_qp stand_in = StandInOf(*pair);
+  const int error = real_.query_qp(drains ? &stand_in : pair, attributes, mask, description);
+  if (error == 0 && drains && attributes->qp_state == IBV_QPS_SQD) {
     attributes->qp_state = IBV_QPS_RTS;
     attributes->sq_draining = 0;
   }
@@ -418,9 +421,9 @@ void QueuePairSteering::StartChange(Pair& pair) {
     return EndChange(pair, real_.set_udp_port(pair.pair, pair.wanted));
   }
   if (pair.method == PortChangeMethod::kNone) return EndChange(pair, EOPNOTSUPP);
-  ibv_qp_attr drained = {};
-  drained.qp_state = IBV_QPS_SQD;
-  const int error = real_.modify_qp(pair.pair, &drained, IBV_QP_STATE);
+  ibv_qp_attr drained = {.qp_state = IBV_QPS_SQD};
+  ibv_qp stand_in = StandInOf(*pair.pair);
+  const int error = real_.modify_qp(&stand_in, &drained, IBV_QP_STATE);
   if (error != 0) return EndChange(pair, error);
   pair.draining = true;
   ++pair.drained_events;
@@ -429,7 +432,8 @@ void QueuePairSteering::StartChange(Pair& pair) {
 void QueuePairSteering::ContinueDrain(Pair& pair) {
   ibv_qp_attr now = {};
   ibv_qp_init_attr unused = {};
-  const int queried = real_.query_qp(pair.pair, &now, IBV_QP_STATE | IBV_QP_AV, &unused);
+  ibv_qp stand_in = StandInOf(*pair.pair);
+  const int queried = real_.query_qp(&stand_in, &now, IBV_QP_STATE | IBV_QP_AV, &unused);
   if (queried != 0 || now.qp_state != IBV_QPS_SQD) return EndChange(pair, ECANCELED);
   ibv_send_wr* none = nullptr;
   if (now.sq_draining != 0) {
@@ -437,14 +441,11 @@ void QueuePairSteering::ContinueDrain(Pair& pair) {
     real_.ring_doorbell(pair.pair, nullptr, &none);
     return;
   }
-  ibv_qp_attr moved = {};
-  moved.qp_state = IBV_QPS_SQD;
-  moved.ah_attr = now.ah_attr;
+  ibv_qp_attr moved = {.qp_state = IBV_QPS_SQD, .ah_attr = now.ah_attr};
   moved.ah_attr.grh.flow_label = verbs::FlowLabelOf(pair.wanted);
-  const int error = real_.modify_qp(pair.pair, &moved, IBV_QP_STATE | IBV_QP_AV);
-  ibv_qp_attr sending = {};
-  sending.qp_state = IBV_QPS_RTS;
-  real_.modify_qp(pair.pair, &sending, IBV_QP_STATE);
+  const int error = real_.modify_qp(&stand_in, &moved, IBV_QP_STATE | IBV_QP_AV);
+  ibv_qp_attr sending = {.qp_state = IBV_QPS_RTS};
+  real_.modify_qp(&stand_in, &sending, IBV_QP_STATE);
   // The doorbell makes the device send what was posted during the drain.
   real_.ring_doorbell(pair.pair, nullptr, &none);
   EndChange(pair, error);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "common/files/topology_file.h"
+#include "common/http/http.h"
 #include "deploy/lab/lab_layout.h"
 #include "tests/rdma/rdma_machine.h"
 
@@ -63,7 +64,7 @@ bool Process::Lives() {
 
 std::string SocketOf(int host) { return fmt::format("{}/h{}.sock", kFolder, host); }
 
-Daemons::Daemons(const std::string& controller) {
+Daemons::Daemons(const std::string& controller, const std::string& agent) {
   Shell(fmt::format("rm -rf {0} && mkdir -p {0}", kFolder));
   const auto plan =
       lab::LabLayout::Make({.spines = kSpines, .leaves = 2, .hosts_per_leaf = kHostsPerLeaf});
@@ -82,7 +83,8 @@ Daemons::Daemons(const std::string& controller) {
                                       "nic: \"{1}\"\n"
                                       "http: \"unix:{0}/{1}.http\"\n"
                                       "insecure_plaintext: true\n",
-                                      kFolder, name, SocketOf(host)));
+                                      kFolder, name, SocketOf(host)) +
+                              agent);
     Start(name, "espalier-agent");
   }
   Await("all agents are up", [] {
@@ -102,8 +104,10 @@ std::string Daemons::Operator(const std::string& words) {
 }
 
 std::string Daemons::Get(const std::string& target) {
-  return Shell(
-      fmt::format("curl -s --unix-socket {}/api.sock 'http://controller{}'", kFolder, target));
+  const auto answer = io::HttpFetch(fmt::format("unix:{}/api.sock", kFolder), "GET", target, "",
+                                    std::chrono::seconds(30));
+  EXPECT_TRUE(answer) << answer.error().message;
+  return answer ? answer->body : "";
 }
 
 LeavesAvoidSpine::LeavesAvoidSpine(int spine) { UseAllBut(spine); }

@@ -32,8 +32,8 @@ std::string SocketOf(int host);
 // Runs the controller and an agent for each host.
 class Daemons {
  public:
-  // `controller` has additional lines of the controller's configuration.
-  explicit Daemons(const std::string& controller = "");
+  // Additional lines of the controller's configuration, and of that of each agent.
+  explicit Daemons(const std::string& controller = "", const std::string& agent = "");
 
   // Returns the output of an operator's command.
   static std::string Operator(const std::string& words);

@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <optional>
 #include <thread>
 
@@ -28,9 +30,13 @@ std::uint16_t Read16(const std::uint8_t* at) {
   return static_cast<std::uint16_t>(at[0] << 8 | at[1]);
 }
 
+std::uint32_t Read24(const std::uint8_t* at) {
+  return static_cast<std::uint32_t>(at[0]) << 16 | Read16(at + 1);
+}
+
 // Parses Ethernet, IPv4 or IPv6 without options, UDP and the base transport header.
 std::optional<Packet> Parse(const std::uint8_t* frame, std::size_t bytes) {
-  constexpr std::size_t kShortest = 14 + 20 + 8 + 12;
+  constexpr std::size_t kShortest = 14 + 20 + 8 + 12 + 4;  // with the invariant CRC
   if (bytes < kShortest) return std::nullopt;
   const std::uint8_t* const ip = frame + 14;
   const bool is_v4 = ip[0] >> 4 == 4;
@@ -49,12 +55,24 @@ std::optional<Packet> Parse(const std::uint8_t* frame, std::size_t bytes) {
     return IpAddress(raw);
   };
   const std::uint8_t* const transport = udp + 8;
-  return Packet{
-      .source = address(12, 8),
-      .destination = address(16, 24),
-      .source_port = Read16(udp),
-      .remote_number = static_cast<std::uint32_t>(transport[5]) << 16 | Read16(transport + 6),
-      .opcode = transport[0]};
+  return Packet{.source = address(12, 8),
+                .destination = address(16, 24),
+                .source_port = Read16(udp),
+                .remote_number = Read24(transport + 5),
+                .opcode = transport[0],
+                .number = Read24(transport + 9),
+                .syndrome = transport[12]};
+}
+
+// When the kernel saw the packet.
+std::chrono::nanoseconds TimeOf(msghdr& message) {
+  for (cmsghdr* at = CMSG_FIRSTHDR(&message); at != nullptr; at = CMSG_NXTHDR(&message, at)) {
+    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SO_TIMESTAMPNS) continue;
+    timespec time = {};
+    std::memcpy(&time, CMSG_DATA(at), sizeof(time));
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+  return {};
 }
 
 template <typename T>
@@ -85,6 +103,8 @@ void Connect(Pair::End& end, const Pair::End& other, std::uint32_t label) {
 }
 
 }  // namespace
+
+TimePoint Now() { return TimePoint(std::chrono::steady_clock::now().time_since_epoch()); }
 
 IpAddress AddressOfHost(int host, bool ipv6) {
   const int leaf = host / kHostsPerLeaf;
@@ -121,6 +141,8 @@ Capture::Capture(const std::string& node, const std::string& interface) {
     ASSERT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kCaptureBytes,
                            sizeof(kCaptureBytes)),
               0);
+    const int on = 1;
+    ASSERT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)), 0);
     sockaddr_ll address = {};
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);
@@ -134,11 +156,23 @@ Capture::Capture(const std::string& node, const std::string& interface) {
 std::vector<Packet> Capture::Take() {
   std::vector<Packet> packets;
   std::array<std::uint8_t, 128> frame{};
+  alignas(cmsghdr) std::array<char, 64> control{};
+  // The kernel notes the time of day.
+  const auto difference =
+      Now().time_since_epoch() - std::chrono::system_clock::now().time_since_epoch();
   while (true) {
-    const ssize_t bytes = ::recv(socket_.get(), frame.data(), frame.size(), 0);
+    iovec part = {.iov_base = frame.data(), .iov_len = frame.size()};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t bytes = ::recvmsg(socket_.get(), &message, 0);
     if (bytes < 0) break;
-    const auto packet = Parse(frame.data(), static_cast<std::size_t>(bytes));
-    if (packet) packets.push_back(*packet);
+    auto packet = Parse(frame.data(), static_cast<std::size_t>(bytes));
+    if (!packet) continue;
+    packet->at = TimePoint(difference + TimeOf(message));
+    packets.push_back(*packet);
   }
   tpacket_stats statistics = {};
   socklen_t length = sizeof(statistics);

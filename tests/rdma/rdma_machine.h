@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/event_loop.h"
 #include "common/base/ip_address.h"
 #include "common/base/unique_fd.h"
 #include "common/verbs/verbs.h"
@@ -19,6 +20,9 @@ namespace espalier::rdma {
 inline constexpr int kHosts = 4;
 inline constexpr int kHostsPerLeaf = 2;
 inline constexpr int kSpines = 4;
+
+// By the clock of the daemons' loops.
+TimePoint Now();
 
 IpAddress AddressOfHost(int host, bool ipv6);
 verbs::RoceAddress RoceAddressOf(int host, bool ipv6);
@@ -33,8 +37,18 @@ struct Packet {
   std::uint16_t source_port = 0;
   std::uint32_t remote_number = 0;  // number of the destination queue pair
   std::uint8_t opcode = 0;
+  std::uint32_t number = 0;   // its packet sequence number
+  std::uint8_t syndrome = 0;  // of an acknowledgement
+  TimePoint at{};             // when it passed
 
   bool IsWrite() const { return opcode >= 0x06 && opcode <= 0x0B; }
+  // A part of a message of a reliable connection. Probes of agents have the number 0.
+  bool IsMessage() const {
+    const bool is_probe = opcode == 0x04 && number == 0;
+    return !is_probe && (opcode <= 0x0B || opcode == 0x16 || opcode == 0x17);
+  }
+  // Says that everything up to its number has arrived.
+  bool IsAcknowledgement() const { return opcode == 0x11 && syndrome >> 5U == 0; }
 };
 
 class Capture {

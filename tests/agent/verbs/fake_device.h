@@ -136,7 +136,7 @@ class FakeDevice {
   static int Query(ibv_qp* pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr* description) {
     *attributes = {};
     *description = {};
-    attributes->qp_state = pair->state;
+    attributes->qp_state = pair->state = current_->state;  // as libibverbs does
     attributes->sq_draining = current_->drains ? 0 : 1;
     description->cap.max_send_wr = 16;
     description->sq_sig_all = current_->all_signalled ? 1 : 0;

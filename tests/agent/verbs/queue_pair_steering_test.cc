@@ -184,6 +184,7 @@ TEST_F(SteeringTest, MovesAQueuePairThatCanDrain) {
   Order(0xD001);
   Await([&] { return device_.state == IBV_QPS_SQD; });
   EXPECT_EQ(StateThatTheProgramSees(), IBV_QPS_RTS);
+  EXPECT_EQ(pair_.pair().state, IBV_QPS_RTS);    // UCX reads it before each post
   Await([&] { return device_.doorbells > 2; });  // to look whether all is sent, again and again
   Order(0xD002);                                 // while it drains: the newer one comes afterwards
   device_.drains = true;

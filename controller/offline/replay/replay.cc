@@ -219,7 +219,9 @@ class Player {
       if (!Sends(slot)) continue;
       const std::uint32_t f = owner_[slot.Index()];
       const double left = senders_.Left(f, now_);
-      steered_.TakeProgress(slot, static_cast<std::uint64_t>(left / 8), At(now_));
+      const double sent = senders_.At(f).bits - left;
+      steered_.TakeProgress(slot, static_cast<std::uint64_t>(left / 8),
+                            static_cast<std::uint64_t>(sent / 8), At(now_));
       auto& forecast = known_[f].forecast;
       if (!forecast && 2 * left <= senders_.At(f).bits) forecast = steered_.EndOf(slot);
     }

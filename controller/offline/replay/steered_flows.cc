@@ -54,10 +54,11 @@ void SteeredFlows::Close(FlowSlot slot, TimePoint now) {
   state_.flows.Close(slot);
 }
 
-void SteeredFlows::TakeProgress(FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now) {
+void SteeredFlows::TakeProgress(FlowSlot slot, std::uint64_t remaining_bytes,
+                                std::uint64_t sent_bytes, TimePoint now) {
   const controller::Flow& flow = state_.flows.At(slot);
   const std::vector<wire::FlowProgress> progress{
-      {.id = flow.local, .remaining_bytes = remaining_bytes}};
+      {.id = flow.local, .remaining_bytes = remaining_bytes, .sent_bytes = sent_bytes}};
   predictor_.HandleProgress(state_.flows.TakeProgress(flow.agent, progress, now).due, now);
 }
 

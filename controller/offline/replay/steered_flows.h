@@ -31,8 +31,9 @@ class SteeredFlows {
               TimePoint now);
   // Reports the flow's end.
   void Close(controller::FlowSlot slot, TimePoint now);
-  // Reports the bytes that remain of a flow.
-  void TakeProgress(controller::FlowSlot slot, std::uint64_t remaining_bytes, TimePoint now);
+  // Reports the bytes that remain of a flow, and those that it has sent.
+  void TakeProgress(controller::FlowSlot slot, std::uint64_t remaining_bytes,
+                    std::uint64_t sent_bytes, TimePoint now);
   void Tick(TimePoint now) { predictor_.Tick(now); }
   // Precomputes one start; false if none is needed.
   bool PlanNext(TimePoint now) { return predictor_.PlanNext(now); }

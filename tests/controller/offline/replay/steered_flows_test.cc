@@ -78,8 +78,8 @@ TEST_F(SteeredFlowsTest, EstimatesTheEndFromProgress) {
   EXPECT_FALSE(flows.EndOf(slot).has_value());
   constexpr std::uint64_t kBytes = 10'000'000'000;
   for (int step = 0; step <= 8; ++step) {
-    flows.TakeProgress(slot, kBytes - static_cast<std::uint64_t>(step) * (kBytes / 10),
-                       now_ + step * 100ms);
+    const std::uint64_t sent = static_cast<std::uint64_t>(step) * (kBytes / 10);
+    flows.TakeProgress(slot, kBytes - sent, sent, now_ + step * 100ms);
   }
   const auto end = flows.EndOf(slot);
   ASSERT_TRUE(end.has_value());

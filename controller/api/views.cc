@@ -208,7 +208,10 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   const std::uint16_t port = flow.first_port();
   const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
   const auto end = named->slot ? controller.predictor().EndOf(*named->slot) : std::nullopt;
-  const auto until = [&](TimePoint time) { return SecondsOf(time - controller.Now()); };
+  // A flow that takes longer than expected may end at any moment.
+  const auto until = [&](TimePoint time) {
+    return std::max(0.0, SecondsOf(time - controller.Now()));
+  };
   json.Key("ends_known").Bool(end.has_value());
   json.Key("ends_in_seconds").Double(end ? until(end->expected) : 0);
   json.Key("ends_earliest_seconds").Double(end ? until(end->earliest) : 0);

@@ -294,6 +294,14 @@ void Controller::RefreshMetrics() {
   };
   metrics_.flows_unroutable.Set(static_cast<double>(std::ranges::count_if(slots, is_unroutable)));
   const LoadSummary loads = Summarize(state_);
+  const FabricHealth health =
+      HealthOf(state_, loads.reach, links_.health.awaiting_operator().size());
+  metrics_.flows_without_path.Set(static_cast<double>(health.reach.without_path));
+  metrics_.flows_on_dead_links.Set(static_cast<double>(health.reach.on_dead_link));
+  metrics_.flows_on_drained_links.Set(static_cast<double>(health.reach.on_drained_link));
+  metrics_.links_down.Set(static_cast<double>(health.links_down));
+  metrics_.hosts_without_agent.Set(static_cast<double>(health.hosts_without_agent));
+  metrics_.health.Set(static_cast<double>(health.word()));
   metrics_.max_link_load.Set(loads.max_load.Value());
   metrics_.max_link_load_bound.Set(loads.lower_bound.Value());
   metrics_.events_dropped.Set(static_cast<double>(state_.history.dropped()));

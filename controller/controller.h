@@ -26,6 +26,7 @@
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/settings.h"
 #include "controller/state/event_persister.h"
+#include "controller/state/fabric_health.h"
 #include "controller/state/state.h"
 #include "controller/turn_metrics.h"
 #include "controller/turns.h"

@@ -20,6 +20,22 @@ TurnMetrics::TurnMetrics(Metrics& metrics)
       flows_unroutable(metrics.MakeGauge(
           "espalier_controller_flows_unroutable",
           "Open flows without a usable path, or with an unknown source or destination")),
+      flows_without_path(metrics.MakeGauge("espalier_controller_flows_without_path",
+                                           "Open flows between whose leaves no path is usable")),
+      flows_on_dead_links(metrics.MakeGauge(
+          "espalier_controller_flows_on_dead_links",
+          "Open flows and forest edges whose packets take a link that is down, such as that of a "
+          "NIC")),
+      flows_on_drained_links(
+          metrics.MakeGauge("espalier_controller_flows_on_drained_links",
+                            "Open flows and forest edges whose packets still take a drained link")),
+      links_down(metrics.MakeGauge("espalier_controller_links_down",
+                                   "Links of the topology that are down, for whatever reason")),
+      hosts_without_agent(metrics.MakeGauge("espalier_controller_hosts_without_agent",
+                                            "Hosts of the topology whose agent is not connected")),
+      health(metrics.MakeGauge("espalier_controller_health",
+                               "Health of the fabric and its flows: 0 is ok, 1 degraded, 2 "
+                               "failing (`espalier status` gives the reasons)")),
       max_link_load(metrics.MakeGauge(
           "espalier_controller_max_link_load",
           "Flows on the most loaded link between switches, relative to the fastest link")),

@@ -15,6 +15,12 @@ struct TurnMetrics {
   Counter& flows_moved;
   Gauge& flows_open;
   Gauge& flows_unroutable;
+  Gauge& flows_without_path;
+  Gauge& flows_on_dead_links;
+  Gauge& flows_on_drained_links;
+  Gauge& links_down;
+  Gauge& hosts_without_agent;
+  Gauge& health;
   Gauge& max_link_load;
   Gauge& max_link_load_bound;
   Gauge& topology_version;

@@ -85,14 +85,13 @@ std::string FormatWallTime(WallTime time) {
 }
 
 Result<WallTime> ParseWallTime(std::string_view text, WallTime now) {
-  if (text.size() > 2 && text[0] == '+') {
-    if (const auto period = ParsePeriod(text.substr(1))) return now + *period;
-  } else if (const auto date = ParseDate(text)) {
-    return *date;
+  if (const auto date = ParseDate(text)) return *date;
+  if (const auto period = ParsePeriod(text.substr(text.starts_with('+') ? 1 : 0))) {
+    return now + *period;
   }
   return Fail(
       ErrorCode::kInvalidArgument,
-      fmt::format("\"{}\" is not a valid time (write 2026-11-21T18:00Z, or +30m, +2h, +3d)", text));
+      fmt::format("\"{}\" is not a valid time (write 2026-11-21T18:00Z, or 30m, 2h, 3d)", text));
 }
 
 }  // namespace espalier

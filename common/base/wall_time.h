@@ -18,8 +18,8 @@ WallTime SystemWallTime();
 // "2026-11-21T09:38:58.907Z"
 std::string FormatWallTime(WallTime time);
 
-// Parses "2026-11-21T18:00Z" (optionally with seconds and thousandths), or "+90s", "+30m", "+2h",
-// "+3d", which count from `now`.
+// Parses "2026-11-21T18:00Z" (optionally with seconds and thousandths), or "90s", "30m", "2h",
+// "3d", which count from `now` and may begin with a plus sign.
 // Errors: kInvalidArgument for another form, or a date that does not exist.
 Result<WallTime> ParseWallTime(std::string_view text, WallTime now);
 

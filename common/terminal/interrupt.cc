@@ -1,6 +1,8 @@
 #include "common/terminal/interrupt.h"
 
+#include <algorithm>
 #include <csignal>
+#include <thread>
 
 namespace espalier::cli {
 namespace {
@@ -14,5 +16,13 @@ Interrupt::Interrupt() {
 }
 
 bool Interrupt::IsRequested() const { return g_is_interrupted != 0; }
+
+bool Interrupt::Wait(std::chrono::milliseconds time) const {
+  constexpr std::chrono::milliseconds kStep{50};
+  for (; time.count() > 0 && !IsRequested(); time -= kStep) {
+    std::this_thread::sleep_for(std::min(time, kStep));
+  }
+  return !IsRequested();
+}
 
 }  // namespace espalier::cli

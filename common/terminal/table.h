@@ -7,12 +7,33 @@
 
 namespace espalier::cli {
 
+enum class CellFormat {
+  kText,
+  kBytes,    // of a number of bytes
+  kRate,     // of bits per second
+  kSeconds,  // of seconds
+  kState,    // as text, with a colour on a terminal: UP, DOWN, ROUTED, ...
+};
+
 struct Column {
   std::string title;
   std::string key;  // of the member to show; KEY.KEY: of a member of a member
+  CellFormat format = CellFormat::kText;
 };
 
-// Prints JSON objects as the rows of an aligned table on standard output.
+// The text of a column's member: as it is in JSON, or as people read it. Booleans are "yes" and
+// "no"; a member that is absent or empty is "-".
+std::string RawText(const io::JsonValue& row, const std::string& key);
+std::string CellText(const io::JsonValue& row, const Column& column);
+
+// Formats JSON objects as the rows of an aligned table, with numbers at the right, or as CSV (RFC
+// 4180) with raw values. `colours`: for a terminal.
+std::string FormatTable(const std::vector<Column>& columns, const std::vector<io::JsonValue>& rows,
+                        bool colours);
+std::string FormatCsv(const std::vector<Column>& columns, const std::vector<io::JsonValue>& rows);
+// Prints a table on standard output, with colours if it is a terminal and NO_COLOR is not set.
 void PrintTable(const std::vector<Column>& columns, const std::vector<io::JsonValue>& rows);
+// Whether text on standard output may have colours.
+bool UsesColours();
 
 }  // namespace espalier::cli

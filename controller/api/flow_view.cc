@@ -83,6 +83,13 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.Key("plan").String(DecisionOriginName(flow.origin));  // deprecated: use origin
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
+  json.Key("reach").String(ReachName(flow.reach));
+  const auto leaf = [&](fabric::NodeId id) {
+    const bool is_known = flow.reach != Reach::kUnknownEnd;
+    return is_known ? state.topology.node(id).id : std::string();
+  };
+  json.Key("source_leaf").String(leaf(flow.source_leaf));
+  json.Key("destination_leaf").String(leaf(flow.destination_leaf));
   json.Key("via").String(Via(state, flow, flow.subflows));
   json.Key("source_port").Integer(flow.first_port());
   json.Key("own_port").Integer(flow.own_port);

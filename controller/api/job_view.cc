@@ -7,6 +7,7 @@
 
 #include "common/files/json.h"
 #include "controller/api/flow_view.h"
+#include "controller/intents/intent_text.h"
 
 namespace espalier::controller {
 namespace {
@@ -51,6 +52,11 @@ void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t
   json.Key("achieved_bps").Integer(rate(job.achieved_bps));
   json.Key("slowest_flow_bps").Integer(rate(job.slowest_bps.value_or(0)));
   json.Key("max_link_flows").Integer(job.MaxLinkFlows(traffic));
+  const std::string& name = state.flows.JobName(index);
+  const auto weight = state.intents.weights.find(name);
+  json.Key("weight").String(
+      weight == state.intents.weights.end() ? "1" : FormatIntentValue(weight->second.value));
+  json.Key("forest").Bool(state.intents.jobs.contains(name));
   WriteRounds(json, state, index, now);
   json.EndObject();
 }

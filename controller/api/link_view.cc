@@ -7,6 +7,7 @@ namespace espalier::controller {
 
 using fabric::DirectedLink;
 using fabric::LinkId;
+using fabric::LinkState;
 using fabric::NodeId;
 using io::JsonWriter;
 
@@ -46,6 +47,45 @@ std::string NodeView(const State& state, NodeId id) {
   return json.Text();
 }
 
+std::string NodeStateView(const State& state, NodeId id) {
+  const fabric::Node& node = state.topology.node(id);
+  std::int64_t links = 0;
+  std::int64_t up = 0;
+  bool is_down = true;  // every link is
+  for (const DirectedLink direction : state.topology.Outgoing(id)) {
+    const LinkState link = state.topology.link(direction.link).state;
+    ++links;
+    up += link == LinkState::kUp ? 1 : 0;
+    is_down &= link == LinkState::kDown;
+  }
+  const auto failed = state.intents.failed_nodes.find(node.id);
+  const auto drained = state.intents.drained_nodes.find(node.id);
+  const bool is_failed = failed != state.intents.failed_nodes.end();
+  const bool is_drained = drained != state.intents.drained_nodes.end();
+  const bool is_off = links > 0 && up == 0;
+  const LinkState shown = is_failed || (is_off && is_down) ? LinkState::kDown
+                          : is_drained || is_off           ? LinkState::kDrained
+                                                           : LinkState::kUp;
+  const auto agent = state.agents.FindByName(fabric::HostOf(node));
+  const bool is_connected = agent && state.agents.At(*agent).peer.has_value();
+  const bool needs_agent = state.paths.FindAttachment(id).has_value();
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("id").String(node.id);
+  json.Key("kind").String(NodeKindName(node.kind));
+  json.Key("role").String(node.role == fabric::SwitchRole::kNone ? "" : SwitchRoleName(node.role));
+  json.Key("host").String(node.host);
+  json.Key("state").String(LinkStateName(shown));
+  json.Key("links").Integer(links);
+  json.Key("links_up").Integer(up);
+  json.Key("agent").String(!needs_agent ? "" : is_connected ? "connected" : "missing");
+  json.Key("reason").String(is_failed    ? failed->second.reason
+                            : is_drained ? drained->second.reason
+                                         : "");
+  json.EndObject();
+  return json.Text();
+}
+
 std::string BuiltLinkView(const State& state, LinkId id) {
   const fabric::Link& link = state.topology.link(id);
   JsonWriter json;
@@ -65,9 +105,17 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   const fabric::Link& link = state.topology.link(id);
   const DirectedLink ab{id, true};
   const DirectedLink ba{id, false};
-  const auto reason = [&](const IntentById& intents) {
-    const auto found = intents.find(link.id);
+  // The operators' reasons: those for the link, else those for its nodes.
+  const auto reason_for = [&](const IntentById& intents, const std::string& name) {
+    const auto found = intents.find(name);
     return found == intents.end() ? std::string() : found->second.reason;
+  };
+  const auto reason = [&](const IntentById& links, const IntentById& nodes) {
+    std::string text = reason_for(links, link.id);
+    for (const NodeId node : {link.a, link.b}) {
+      if (text.empty()) text = reason_for(nodes, state.topology.node(node).id);
+    }
+    return text;
   };
   json.BeginObject();
   json.Key("id").String(link.id);
@@ -77,8 +125,8 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   const bool is_slow = IsShownSlow(state, id);
   json.Key("state").String(is_slow ? "SLOW" : LinkStateName(link.state));
   json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
-  json.Key("reason").String(reason(state.intents.failed_links) +
-                            reason(state.intents.drained_links) +
+  json.Key("reason").String(reason(state.intents.failed_links, state.intents.failed_nodes) +
+                            reason(state.intents.drained_links, state.intents.drained_nodes) +
                             (is_slow ? state.slow_links.at(id) : std::string()));
   json.Key("flows_a_to_b").Integer(traffic.paths[ab.Index()]);
   json.Key("flows_b_to_a").Integer(traffic.paths[ba.Index()]);

@@ -71,14 +71,17 @@ class FlowWalk {
 
 class FlowItems : public Items {
  public:
-  FlowItems(Controller& controller, std::size_t agent, std::optional<wire::LocalFlowId> after)
-      : controller_(controller), walk_(controller.state(), agent, after) {}
+  // `link`: only flows whose path has it; none: all.
+  FlowItems(Controller& controller, std::size_t agent, std::optional<wire::LocalFlowId> after,
+            std::optional<fabric::LinkId> link)
+      : controller_(controller), walk_(controller.state(), agent, after), link_(link) {}
 
   std::vector<std::string_view> Arrays() const override { return {"flows"}; }
   std::optional<Item> Next() override {
-    const auto flow = walk_.Next();
-    if (!flow) return std::nullopt;
     const State& state = controller_.state();
+    auto flow = walk_.Next();
+    while (flow && link_ && !UsesLink(state, *flow, *link_)) flow = walk_.Next();
+    if (!flow) return std::nullopt;
     io::JsonWriter json;
     WriteFlow(json, state, *flow, controller_.Now());
     return Item{state.FlowName(flow->agent, flow->local), json.Text()};
@@ -87,6 +90,24 @@ class FlowItems : public Items {
  private:
   Controller& controller_;
   FlowWalk walk_;
+  std::optional<fabric::LinkId> link_;
+};
+
+class NodeItems : public Items {
+ public:
+  NodeItems(Controller& controller, std::size_t first) : controller_(controller), next_(first) {}
+
+  std::vector<std::string_view> Arrays() const override { return {"nodes"}; }
+  std::optional<Item> Next() override {
+    const State& state = controller_.state();
+    if (next_ >= state.topology.nodes().size()) return std::nullopt;
+    const fabric::NodeId id(static_cast<std::int32_t>(next_++));
+    return Item{state.topology.node(id).id, NodeStateView(state, id)};
+  }
+
+ private:
+  Controller& controller_;
+  std::size_t next_;
 };
 
 // Items that need statistics of all flows.
@@ -298,7 +319,29 @@ void ListFlows(Controller& controller, const Page& page, ListDone done) {
     first = agent->Index();
     after = wire::LocalFlowId(number);
   }
-  WriteList(controller.loop(), std::make_unique<FlowItems>(controller, first, after), page.limit,
+  const auto link = controller.state().topology.FindLink(page.link);
+  if (!link && !page.link.empty()) {
+    return done(Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("link: there is no link \"{}\" (`espalier links` lists them)", page.link)));
+  }
+  WriteList(controller.loop(), std::make_unique<FlowItems>(controller, first, after, link),
+            page.limit, std::move(done));
+}
+
+void ListNodes(Controller& controller, const Page& page, ListDone done) {
+  std::size_t first = 0;
+  if (!page.after.empty()) {
+    const auto node = controller.state().topology.FindNode(page.after);
+    if (!node) {
+      return done(Fail(ErrorCode::kInvalidArgument,
+                       fmt::format("after: there is no node \"{}\" (give the \"next\" of the "
+                                   "previous page)",
+                                   page.after)));
+    }
+    first = node->Index() + 1;
+  }
+  WriteList(controller.loop(), std::make_unique<NodeItems>(controller, first), page.limit,
             std::move(done));
 }
 

@@ -20,7 +20,8 @@ struct Page {
   std::optional<std::size_t> limit;  // number of items; none: all
   std::string after;                 // name of the item before the first one; "": from the start
   std::uint64_t since = 0;  // for pushes and events: only those with a higher sequence number
-  std::string source;       // for the path map: only pairs from this NIC; "": from all
+  std::string source{};     // for the path map: only pairs from this NIC; "": from all
+  std::string link{};       // for flows: only those whose path has this link; "": all
 };
 
 // Lists the flows and the edges of forests by agent and number. If the limit ends a list early, its
@@ -29,6 +30,8 @@ struct Page {
 // an unknown agent.
 void ListFlows(Controller& controller, const Page& page, ListDone done);
 void ListAgents(Controller& controller, const Page& page, ListDone done);
+// Lists the nodes of the topology with their present state, in the order of the topology.
+void ListNodes(Controller& controller, const Page& page, ListDone done);
 // List links with their traffic in the order of the topology; jobs that have flows, or had a round
 // in the last ten minutes, by number, as a job may have no name; and the latest pushed decisions,
 // oldest first, by sequence number. Errors: as for ListFlows.

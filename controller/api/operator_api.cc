@@ -89,8 +89,11 @@ Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const st
 Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
   const Result<bool> dry_run = DryRun(request);
   if (!dry_run) return tl::unexpected<Error>(dry_run.error());
-  OperatorRequest asked{request.peer, Query(request, "reason"), std::nullopt, *dry_run};
-  if (const std::string until = Query(request, "until"); !until.empty()) {
+  OperatorRequest asked{
+      .actor = request.peer, .reason = Query(request, "reason"), .dry_run = *dry_run};
+  const std::string until = Query(request, "until");
+  asked.never_ends = until == "never";
+  if (!until.empty() && !asked.never_ends) {
     Result<WallTime> time = ParseWallTime(until, now);
     if (!time) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("until: {}", time.error().message));
@@ -197,10 +200,11 @@ struct List {
   std::string_view path;
   void (*list)(Controller& controller, const Page& page, ListDone done);
 };
-constexpr List kLists[] = {{"/api/v1/flows", ListFlows},       {"/api/v1/agents", ListAgents},
-                           {"/api/v1/links", ListLinks},       {"/api/v1/jobs", ListJobs},
-                           {"/api/v1/plans", ListPushes},      {"/api/v1/events", ListEvents},
-                           {"/api/v1/topology", ListTopology}, {"/api/v1/path-map", ListPathMap}};
+constexpr List kLists[] = {{"/api/v1/flows", ListFlows},     {"/api/v1/agents", ListAgents},
+                           {"/api/v1/nodes", ListNodes},     {"/api/v1/links", ListLinks},
+                           {"/api/v1/jobs", ListJobs},       {"/api/v1/plans", ListPushes},
+                           {"/api/v1/events", ListEvents},   {"/api/v1/topology", ListTopology},
+                           {"/api/v1/path-map", ListPathMap}};
 
 const List* FindList(const HttpRequest& request) {
   const auto* const found = std::find_if(std::begin(kLists), std::end(kLists),
@@ -224,7 +228,8 @@ void AnswerList(Controller& controller, const List& list, const HttpRequest& req
   }
   const auto since = Number(request, "since");
   if (!since) return respond(Failed(since.error()));
-  const Page page{*limit, Query(request, "after"), since->value_or(0), Query(request, "source")};
+  const Page page{*limit, Query(request, "after"), since->value_or(0), Query(request, "source"),
+                  Query(request, "link")};
   list.list(controller, page, [respond = std::move(respond)](Result<std::string> body) {
     respond(OkOrFailed(std::move(body)));
   });
@@ -257,7 +262,11 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
   static constexpr View kViews[] = {
       {"/metrics", [](Api& api, const Request&) { return api.ShowMetrics(); }},
       {"/healthz", Alive},
-      {"/readyz", Alive},
+      // The controller works even while the fabric does not, so the code is 200 in any case.
+      {"/readyz",
+       [](Api& api, const Request&) {
+         return HttpResponse{200, "text/plain", HealthView(api.controller_) + "\n", {}, {}};
+       }},
       {"/api/v1/status", [](Api& api, const Request&) { return Ok(StatusView(api.controller_)); }},
       {"/api/v1/flows/explain",
        [](Api& api, const Request& request) {
@@ -370,7 +379,7 @@ void OperatorApi::Act(Controller& controller, const Action& action, const HttpRe
                       io::HttpServer::Respond respond) {
   Result<OperatorRequest> asked = ParseRequest(request, controller.WallNow());
   if (!asked) return respond(Failed(asked.error()));
-  if (asked->until && !action.takes_until) {
+  if ((asked->until || asked->never_ends) && !action.takes_until) {
     return respond(Failed({ErrorCode::kInvalidArgument,
                            fmt::format("{} does not take `until` (it has no end)", action.path)}));
   }

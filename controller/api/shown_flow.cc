@@ -1,5 +1,7 @@
 #include "controller/api/shown_flow.h"
 
+#include <algorithm>
+
 namespace espalier::controller {
 namespace {
 
@@ -10,6 +12,19 @@ bool IsAcknowledged(const State& state, FlowSlot slot) {
 }
 
 }  // namespace
+
+bool UsesLink(const State& state, const ShownFlow& flow, fabric::LinkId link) {
+  for (const fabric::NodeId nic : {flow.key.source, flow.key.destination}) {
+    const auto attachment = state.paths.FindAttachment(nic);
+    if (attachment && attachment->uplink.link == link) return true;
+  }
+  return std::ranges::any_of(flow.subflows, [&](const ShownFlow::Subflow& subflow) {
+    if (!subflow.path) return false;
+    const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
+    return std::ranges::any_of(paths[subflow.path->Index()].hops,
+                               [&](fabric::DirectedLink hop) { return hop.link == link; });
+  });
+}
 
 ShownFlow Show(const State& state, FlowSlot slot) {
   const Flow& flow = state.flows.At(slot);
@@ -32,6 +47,7 @@ ShownFlow Show(const State& state, FlowSlot slot) {
                   .is_parked = flow.is_parked,
                   .is_planned = flow.is_on_plan,
                   .started = flow.started,
+                  .reach = ReachOf(state, state.topology, flow),
                   .subflows = {}};
   shown.subflows.reserve(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
@@ -59,6 +75,7 @@ ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& 
           .destination_leaf = edge.destination_leaf,
           .activity = {},
           .started = edge.started,
+          .reach = ReachOf(state, state.topology, edge),
           .subflows = {{edge.path, edge.source_port, edge.source_port == 0}}};
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "controller/state/reach.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -36,12 +37,16 @@ struct ShownFlow {
   bool is_parked = false;   // idle: keeps its paths and ports, but adds no load
   bool is_planned = false;  // on the paths that were planned for its job's phases
   TimePoint started;
+  Reach reach = Reach::kFine;
   std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown
 
   std::uint16_t first_port() const { return subflows.empty() ? 0 : subflows.front().port; }
 };
 
-// The flow must be open. O(subflows).
+// Whether its decided paths, or the links of its NICs, have this link.
+bool UsesLink(const State& state, const ShownFlow& flow, fabric::LinkId link);
+
+// The flow must be open. O(subflows x hops).
 ShownFlow Show(const State& state, FlowSlot slot);
 ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& edge);
 

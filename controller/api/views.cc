@@ -12,6 +12,7 @@
 #include "controller/api/link_view.h"
 #include "controller/intents/intent_text.h"
 #include "controller/settings/policies.h"
+#include "controller/state/fabric_health.h"
 
 namespace espalier::controller {
 namespace {
@@ -38,6 +39,26 @@ void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
   json.Key("max_load").String(loads.max_load.ToString());
   json.Key("lower_bound").String(loads.lower_bound.ToString());
   json.Key("optimal").Bool(loads.IsOptimal());
+}
+
+FabricHealth HealthOf(const Controller& controller, const LoadSummary& loads) {
+  return HealthOf(controller.state(), loads.reach,
+                  controller.link_health().awaiting_operator().size());
+}
+
+void WriteHealth(JsonWriter& json, const FabricHealth& health) {
+  json.Key("health").String(HealthName(health.word()));
+  json.Key("health_reasons").BeginArray();
+  for (const std::string& reason : health.Reasons()) json.String(reason);
+  json.EndArray();
+  json.Key("flows_without_path").Integer(health.reach.without_path);
+  json.Key("flows_on_dead_links").Integer(health.reach.on_dead_link);
+  json.Key("flows_on_drained_links").Integer(health.reach.on_drained_link);
+  json.Key("flows_with_unknown_ends").Integer(health.reach.unknown_end);
+  json.Key("links_down").Integer(health.links_down);
+  json.Key("links_slow").Integer(health.links_slow);
+  json.Key("hosts").Integer(health.hosts);
+  json.Key("hosts_without_agent").Integer(health.hosts_without_agent);
 }
 
 void WriteAgent(JsonWriter& json, const State& state, AgentId id) {
@@ -68,6 +89,18 @@ std::string_view ResultName(AuditResult result) {
       {AuditResult::kUnfinished, "UNFINISHED"},
   });
   return kResultNames.NameOf(result);
+}
+
+void WriteIntent(JsonWriter& json, std::string_view what, const std::string& id,
+                 const Intent& intent) {
+  const bool has_value = !std::holds_alternative<StartedJob>(intent.value);
+  json.Key("what").String(what);
+  json.Key("id").String(id);
+  json.Key("value").String(has_value ? FormatIntentValue(intent.value) : "");
+  json.Key("actor").String(intent.actor);
+  json.Key("since").String(FormatWallTime(intent.since));
+  json.Key("until").String(intent.until ? FormatWallTime(*intent.until) : "");
+  json.Key("reason").String(intent.reason);
 }
 
 // Writes a FlowMove or an AuditMove.
@@ -102,6 +135,12 @@ std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {
 
 }  // namespace
 
+std::string HealthView(const Controller& controller) {
+  const FabricHealth health = HealthOf(controller.state(), CountReach(controller.state()),
+                                       controller.link_health().awaiting_operator().size());
+  return std::string(HealthName(health.word()));
+}
+
 std::string StatusView(const Controller& controller) {
   const State& state = controller.state();
   return LiveStatus(controller, FlowStatistics::Take(state), Summarize(state));
@@ -116,6 +155,7 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
   }
   JsonWriter json;
   json.BeginObject();
+  WriteHealth(json, HealthOf(controller, loads));
   json.Key("topology").String(state.topology.name());
   json.Key("version").Integer(state.topology.version());
   json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
@@ -258,27 +298,13 @@ std::string IntentsView(const Controller& controller) {
   json.BeginObject();
   json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));
   json.Key("intents").BeginArray();
-  const auto write = [&](std::string_view what, const IntentById& intents, bool has_value = false) {
-    for (const auto& [id, intent] : intents) {
+  for (const IntentKind& kind : IntentKinds()) {
+    for (const auto& [id, intent] : state.intents.*kind.intents) {
       json.BeginObject();
-      json.Key("what").String(what);
-      json.Key("id").String(id);
-      json.Key("value").String(has_value ? FormatIntentValue(intent.value) : "");
-      json.Key("actor").String(intent.actor);
-      json.Key("since").String(FormatWallTime(intent.since));
-      json.Key("until").String(intent.until ? FormatWallTime(*intent.until) : "");
-      json.Key("reason").String(intent.reason);
+      WriteIntent(json, kind.name, id, intent);
       json.EndObject();
     }
-  };
-  write("failed link", state.intents.failed_links);
-  write("failed node", state.intents.failed_nodes);
-  write("drained link", state.intents.drained_links);
-  write("drained node", state.intents.drained_nodes);
-  write("restored link", state.intents.restored_links);
-  write("job", state.intents.jobs);
-  write("weight", state.intents.weights, true);
-  write("policy", state.intents.policies, true);
+  }
   json.EndArray().EndObject();
   return json.Text();
 }
@@ -331,6 +357,14 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   json.Key("dry_run").Bool(dry_run);
   json.Key("version").Integer(outcome.version);
   json.Key("revision").Integer(static_cast<std::int64_t>(outcome.revision));
+  json.Key("intents").BeginArray();
+  for (const IntentChange& change : outcome.intents) {
+    json.BeginObject();
+    json.Key("change").String(IntentChangeName(change.kind));
+    WriteIntent(json, change.what, change.id, change.intent);
+    json.EndObject();
+  }
+  json.EndArray();
   json.Key("moved").Integer(static_cast<std::int64_t>(outcome.moves.size()));
   std::int64_t moved_bytes = 0;
   for (const FlowMove& move : outcome.moves) moved_bytes += move.bytes_in_flight;
@@ -338,6 +372,12 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   json.Key("forests").Integer(static_cast<std::int64_t>(outcome.forests));
   json.Key("max_load_before").String(outcome.before.max_load.ToString());
   WriteLoads(json, outcome.after);
+  json.Key("without_path_before").Integer(outcome.before.reach.without_path);
+  json.Key("without_path").Integer(outcome.after.reach.without_path);
+  json.Key("on_dead_links_before").Integer(outcome.before.reach.on_dead_link);
+  json.Key("on_dead_links").Integer(outcome.after.reach.on_dead_link);
+  json.Key("on_drained_links_before").Integer(outcome.before.reach.on_drained_link);
+  json.Key("on_drained_links").Integer(outcome.after.reach.on_drained_link);
   json.Key("moves").BeginArray();
   for (const FlowMove& move : outcome.moves) WriteMove(json, move);
   json.EndArray().EndObject();

@@ -11,6 +11,9 @@
 
 namespace espalier::controller {
 
+// The health of the fabric and its flows in one word: "ok", "degraded" or "failing".
+std::string HealthView(const Controller& controller);
+
 // Parts of the controller's state as JSON objects for the operator's API.
 std::string StatusView(const Controller& controller);
 std::string AgentView(const Controller& controller, AgentId id);

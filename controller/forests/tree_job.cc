@@ -66,10 +66,14 @@ const fabric::Path& PathOf(const State& state, const TreeEdge::Crossing& crossin
                              crossing.destination_leaf)[crossing.path.Index()];
 }
 
-bool IsUsable(const State& state, const JobPlan& plan) {
+bool IsUsable(const State& state, const fabric::Topology& topology, const JobPlan& plan) {
   return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
-    return !edge.crossing || fabric::IsUsable(state.topology, PathOf(state, *edge.crossing));
+    return !edge.crossing || fabric::IsUsable(topology, PathOf(state, *edge.crossing));
   });
+}
+
+bool IsUsable(const State& state, const JobPlan& plan) {
+  return IsUsable(state, state.topology, plan);
 }
 
 bool IsAlive(const State& state, const JobPlan& plan) {

@@ -78,8 +78,10 @@ struct TreeJob {
 
 // The path of an edge that crosses the fabric.
 const fabric::Path& PathOf(const State& state, const TreeEdge::Crossing& crossing);
-bool IsUsable(const State& state, const JobPlan& plan);  // all its links are UP
-bool IsAlive(const State& state, const JobPlan& plan);   // none is DOWN
+// All its links are UP, in the present topology or in another one.
+bool IsUsable(const State& state, const JobPlan& plan);
+bool IsUsable(const State& state, const fabric::Topology& topology, const JobPlan& plan);
+bool IsAlive(const State& state, const JobPlan& plan);  // none is DOWN
 // A job plan on this forest with these listen ports, without source ports yet.
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,
                     std::vector<std::uint16_t> listen_ports, DecisionOrigin origin);

@@ -307,6 +307,15 @@ void TreeJobs::HandleFindings() {
   if (has_asked) request_turn_();
 }
 
+std::size_t TreeJobs::CountBroken(const fabric::Topology& topology) const {
+  return static_cast<std::size_t>(std::ranges::count_if(jobs_, [&](const auto& of) {
+    const auto breaks = [&](const auto& plan) {
+      return plan && !IsUsable(state_, topology, *plan);
+    };
+    return breaks(of.second.active) || breaks(of.second.next);
+  }));
+}
+
 void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
   failures_.Stop();
   std::vector<Repair> repairs;  // all are found before any changes the load

@@ -59,6 +59,8 @@ class TreeJobs {
 
   // Makes these the jobs: starts those that are new and ends those that are gone.
   void Apply(const IntentById& intents);
+  // How many forests would have to be replaced if the links had the states of `topology`.
+  std::size_t CountBroken(const fabric::Topology& topology) const;
   // These links have changed their states, and flows have moved already.
   void HandleLinkChange(std::span<const fabric::LinkId> changed);
   // The path map has changed.

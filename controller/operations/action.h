@@ -13,6 +13,7 @@
 #include "common/base/wall_time.h"
 #include "common/fabric/topology.h"
 #include "controller/intents/intent.h"
+#include "controller/intents/intent_changes.h"
 #include "controller/placement/load_summary.h"
 #include "controller/placement/placement.h"
 
@@ -22,7 +23,8 @@ namespace espalier::controller {
 struct OperatorRequest {
   std::string actor;
   std::string reason;
-  std::optional<WallTime> until;  // when the intent ends by itself
+  std::optional<WallTime> until;  // when the intent ends by itself; none: as it is, or never
+  bool never_ends = false;        // takes the end of an intent away
   bool dry_run = false;           // compute the outcome and change nothing
   // Recompute only: upper bound on the total in-flight bytes of the flows that it moves.
   std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();
@@ -30,8 +32,9 @@ struct OperatorRequest {
 
 // What an operator's action did, or (dry run) would do.
 struct ActionOutcome {
-  std::int64_t version = 0;    // of the topology, after the action
-  std::uint64_t revision = 0;  // of the intents, after the action
+  std::int64_t version = 0;           // of the topology, after the action
+  std::uint64_t revision = 0;         // of the intents, after the action
+  std::vector<IntentChange> intents;  // that the action changed
   std::vector<FlowMove> moves;
   LoadSummary before;
   LoadSummary after;

@@ -79,6 +79,7 @@ ActionOutcome ActionEffects::Try(const Intents& intents) {
           : parts_.placement.what_if().Recompute(intents.weights, /*dry_run=*/true);
   outcome.moves = std::move(tried.moves);
   outcome.after = tried.after;
+  if (trial) outcome.forests = parts_.jobs.CountBroken(*trial);
   return outcome;
 }
 
@@ -90,6 +91,7 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
   callbacks_.apply_policies();
   const std::vector<LinkId> links = parts_.link_states.Apply();
   AppliedAction applied;
+  applied.outcome.forests = parts_.jobs.CountBroken(state_.topology);
   for (const LinkId link : links) applied.changed.emplace_back(link, states_before[link.Index()]);
   // The failure plan comes first, because the rest visits every flow.
   applied.rerouted = TakeFailurePlan(links);
@@ -118,6 +120,7 @@ ActionOutcome ActionEffects::Reassign(const OperatorRequest& request) {
       state_.intents.weights, request.dry_run, request.max_moved_bytes);
   recompute_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - start));
   ActionOutcome outcome;
+  outcome.forests = parts_.jobs.all().size();
   if (!request.dry_run) {
     recomputations_.Add();
     outcome.forests = parts_.jobs.ReplanAll();  // on the residual capacity after the moves

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "controller/intents/intent_text.h"
 #include "controller/settings/policies.h"
 
@@ -29,11 +31,28 @@ Result<void> CheckEnd(const OperatorRequest& request, bool can_end, std::string_
                           FormatWallTime(*request.until), FormatWallTime(now)));
 }
 
-// Adds or removes the intent. Errors: kAlreadyExists where that changes nothing.
-Result<void> Change(IntentById& intents, const std::string& id, bool add, const Intent& intent,
-                    std::string_view kind, std::string_view already) {
-  const bool is_news = add ? intents.emplace(id, intent).second : intents.erase(id) > 0;
-  if (is_news) return {};
+// The intent after an action that asks for it again: what the request gives replaces what was.
+Intent Renewed(const Intent& present, const OperatorRequest& request) {
+  Intent renewed = present;
+  if (request.until || request.never_ends) renewed.until = request.until;
+  if (!request.reason.empty()) renewed.reason = request.reason;
+  return renewed;
+}
+
+// Adds, renews or removes the intent. Errors: kAlreadyExists where that changes nothing.
+Result<void> Change(IntentById& intents, const std::string& id, bool add,
+                    const OperatorRequest& request, WallTime now, std::string_view kind,
+                    std::string_view already) {
+  const auto present = intents.find(id);
+  if (add && present != intents.end()) {
+    const Intent before = std::exchange(present->second, Renewed(present->second, request));
+    if (present->second != before) return {};
+  } else if (add) {
+    intents[id] = {request.reason, request.actor, now, request.until};
+    return {};
+  } else if (intents.erase(id) > 0) {
+    return {};
+  }
   return Fail(ErrorCode::kAlreadyExists, fmt::format("{} {} {}", kind, id, already));
 }
 
@@ -54,12 +73,21 @@ Result<Intents> WithSetting(const Intents& intents, IntentById Intents::*setting
     present.erase(found);
     return changed;
   }
-  if (found != present.end() && found->second.value == *value &&
-      found->second.until == request.until) {
+  if (found == present.end()) {
+    present[id] = Intent{request.reason, request.actor, now, request.until, *value};
+    return changed;
+  }
+  Intent renewed = Renewed(found->second, request);
+  if (renewed.value != *value) {
+    renewed.value = *value;
+    renewed.actor = request.actor;
+    renewed.since = now;
+  }
+  if (renewed == found->second) {
     return Fail(ErrorCode::kAlreadyExists,
                 fmt::format("{} is already set to {}", id, FormatIntentValue(*value)));
   }
-  present[id] = Intent{request.reason, request.actor, now, request.until, *value};
+  found->second = std::move(renewed);
   return changed;
 }
 
@@ -93,13 +121,12 @@ Result<Intents> ChangeLinkIntent(const Intents& intents, const fabric::Topology&
     return Propagate(right);
   }
   Intents changed = intents;
-  const Intent intent{request.reason, request.actor, now, request.until};
   const LinkState meant = IsDrain(action) ? LinkState::kDrained : LinkState::kDown;
   Result<void> done =
       in_file[id->Index()] == meant
-          ? Change(changed.restored_links, link, !words.adds, intent, "link", words.already)
+          ? Change(changed.restored_links, link, !words.adds, request, now, "link", words.already)
           : Change(IsDrain(action) ? changed.drained_links : changed.failed_links, link, words.adds,
-                   intent, "link", words.already);
+                   request, now, "link", words.already);
   if (!done) return Propagate(done);
   return changed;
 }
@@ -117,8 +144,7 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
   }
   Intents changed = intents;
   IntentById& nodes = IsDrain(action) ? changed.drained_nodes : changed.failed_nodes;
-  const Intent intent{request.reason, request.actor, now, request.until};
-  Result<void> done = Change(nodes, node, words.adds, intent, "node", words.already);
+  Result<void> done = Change(nodes, node, words.adds, request, now, "node", words.already);
   if (!done) return Propagate(done);
   return changed;
 }

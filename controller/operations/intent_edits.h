@@ -20,6 +20,9 @@ namespace espalier::controller {
 // change nothing), kInvalidArgument (`until` is in the past or does not apply; a value out of
 // range).
 
+// An action that asks for what holds already, with another reason or end, changes just these. A new
+// weight or value keeps the reason and the end unless others are given.
+
 enum class IntentAction { kFail, kRestore, kDrain, kUndrain };
 
 // The words for an action in commands, events and the audit log.

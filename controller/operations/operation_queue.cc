@@ -50,6 +50,7 @@ void OperationQueue::CompleteDryRun(const Operation& operation) {
     Result<Intents> changed = operation.change();
     if (!changed) return operation.done(Propagate(changed));
     outcome = target_.Try(*changed);
+    outcome.intents = ChangesBetween(state_.intents, *changed);
   } else {
     outcome = target_.Reassign(operation.request);
   }
@@ -99,6 +100,8 @@ void OperationQueue::HandleCommit(Result<Committed> committed,
                                   const std::optional<Intents>& changed) {
   if (!committed) return Finish(Propagate(committed));
   const Operation& operation = operations_.front();
+  std::vector<IntentChange> changes;
+  if (changed) changes = ChangesBetween(state_.intents, *changed);
   state_.revision = committed->revision;
   pending_ = Pending{.applied = changed ? target_.Apply(*changed)
                                         : AppliedAction{target_.Reassign(operation.request)},
@@ -106,6 +109,7 @@ void OperationQueue::HandleCommit(Result<Committed> committed,
   ActionOutcome& outcome = pending_->applied.outcome;
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
+  outcome.intents = std::move(changes);
   RecordEvent(operation, changed.has_value());
   target_.Turn();  // not posted to the loop: flows on a dead path wait for it
   action_seconds_.ObserveSeconds(SecondsOf(loop_.Now() - operation.asked));

@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace espalier::controller {
+namespace {
+
+// The name of the action in the audit log.
+constexpr const char* kRollBack = "rollback";
+
+}  // namespace
 
 void OperatorActions::ChangeLink(const std::string& link, IntentAction action,
                                  const OperatorRequest& request, ActionDone done) {
@@ -58,11 +64,30 @@ void OperatorActions::Recompute(const OperatorRequest& request, ActionDone done)
 
 void OperatorActions::RollBack(std::optional<std::uint64_t> revision,
                                const OperatorRequest& request, ActionDone done) {
-  const std::uint64_t target =
-      revision.value_or(state_.revision - std::min<std::uint64_t>(state_.revision, 1));
+  if (revision) return RollBackTo(*revision, request, std::move(done));
+  constexpr std::size_t kLatest = 1'000;
+  store_.ReadAudit(0, kLatest, [this, request, done = std::move(done)](const auto& entries) {
+    if (!entries) return done(tl::unexpected<Error>(entries.error()));
+    const auto last =
+        std::find_if(entries->rbegin(), entries->rend(),
+                     [&](const AuditEntry& entry) { return entry.revision == state_.revision; });
+    // To go back again would take the rollback back.
+    if (last != entries->rend() && last->action == kRollBack) {
+      return done(
+          Fail(ErrorCode::kFailedPrecondition,
+               fmt::format("the last change was a rollback itself, to {} (name the revision "
+                           "to return to with --to; `espalier audit` lists them)",
+                           last->target)));
+    }
+    RollBackTo(state_.revision - std::min<std::uint64_t>(state_.revision, 1), request, done);
+  });
+}
+
+void OperatorActions::RollBackTo(std::uint64_t target, const OperatorRequest& request,
+                                 ActionDone done) {
   const auto submit = [this, target, request,
                        done = std::move(done)](const Result<Intents>& found) {
-    queue_.Submit({"rollback", fmt::format("revision {}", target), request, "rolled_back",
+    queue_.Submit({kRollBack, fmt::format("revision {}", target), request, "rolled_back",
                    fmt::format("to_revision={}", target),
                    [this, found]() -> Result<Intents> {
                      if (!found) return found;

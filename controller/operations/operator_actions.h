@@ -50,8 +50,8 @@ class OperatorActions {
                     const OperatorRequest& request, ActionDone done);
   // Assigns all flows from scratch.
   void Recompute(const OperatorRequest& request, ActionDone done);
-  // Returns to the intents of an earlier revision (none: the one before the present one), as a new
-  // revision.
+  // Returns to the intents of an earlier revision, as a new revision. None: the one before the
+  // present one; refused with kFailedPrecondition after a rollback, which that would take back.
   void RollBack(std::optional<std::uint64_t> revision, const OperatorRequest& request,
                 ActionDone done);
   // Starts or ends a job whose collective runs on a forest. A job without a forest, or with ranks
@@ -64,6 +64,7 @@ class OperatorActions {
   void ReadAudit(std::uint64_t since, std::size_t most, Store::Done<std::vector<AuditEntry>> done);
 
  private:
+  void RollBackTo(std::uint64_t revision, const OperatorRequest& request, ActionDone done);
   WallTime Now() const { return settings_.now().wall_clock(); }
 
   const State& state_;

@@ -109,7 +109,7 @@ LoadSummary Summarize(const State& state) {
   std::erase_if(slots, [&](FlowSlot slot) { return !state.CountsAsLoad(state.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state, slots);
   const Assignment paths = CurrentPaths(state, elephants);
-  return {paths.max_load, LowerBoundOf(state.view, elephants, paths)};
+  return {paths.max_load, LowerBoundOf(state.view, elephants, paths), CountReach(state)};
 }
 
 }  // namespace espalier::controller

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/routing/assignment.h"
+#include "controller/state/reach.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -29,16 +30,17 @@ Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assi
 // The paths of the flows that cannot move: AssignOptions::fixed_paths.
 std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths);
 
-// How well flows are spread over the links.
+// How well flows are spread over the links, and how many do not get through.
 struct LoadSummary {
-  Load max_load;     // of the most loaded direction of a link between switches
-  Load lower_bound;  // no assignment of the flows that can move has a smaller maximum load
+  Load max_load;      // of the most loaded direction of a link between switches
+  Load lower_bound;   // no assignment of the flows that can move has a smaller maximum load
+  ReachCounts reach;  // of all flows and forest edges
 
-  bool IsOptimal() const { return max_load <= lower_bound; }
+  // No assignment is better. False if a flow is cut off: then the loads leave it out.
+  bool IsOptimal() const { return max_load <= lower_bound && reach.CutOff() == 0; }
 };
 // Summarises all flows that have paths, with background traffic and what tree edges reserve.
-// O(flows + links): for views and operators, not to be called
-// for every arrival.
+// O(flows x hops + links): for views and operators, not to be called for every arrival.
 LoadSummary Summarize(const State& state);
 
 }  // namespace espalier::controller

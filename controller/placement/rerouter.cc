@@ -130,6 +130,24 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
   return moves;
 }
 
+namespace {
+
+// Before the change, when the links had the states of `topology`.
+Reach ReachBefore(const State& state, const fabric::Topology& topology, const Flow& flow,
+                  const Rerouted* moved) {
+  const bool was_placed = moved != nullptr && moved->left > 0;
+  if (was_placed || flow.subflows.empty()) return ReachOfEnds(state, topology, flow.key);
+  const Reach reach = ReachOf(state, topology, flow);
+  const auto is_unusable = [&](const Subflow& subflow) {
+    const auto path = state.flow_paths.PathOf(subflow);
+    return path && !fabric::IsUsable(topology, state.PathsOf(flow)[path->Index()]);
+  };
+  // A flow without a move whose path was not usable has been placed after the change.
+  return std::ranges::any_of(flow.subflows, is_unusable) ? Reach::kWithoutPath : reach;
+}
+
+}  // namespace
+
 LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology,
                             std::span<const Rerouted> rerouted) {
   std::vector<const Rerouted*> had_others(state.flows.slot_count());
@@ -142,9 +160,12 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
   Assignment paths;
   std::vector<FlowSlot> slots;
   std::vector<std::uint32_t> hops;
+  ReachCounts reach;
+  for (const auto& [name, edge] : state.edges.all()) reach.Add(ReachOf(state, topology, edge));
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
     const Rerouted* const moved = had_others[slot.Index()];
+    reach.Add(ReachBefore(state, topology, flow, moved));
     if (flow.is_parked) continue;
     if (moved != nullptr ? moved->left != flow.subflows.size() : !state.HasPaths(flow)) continue;
     const std::size_t first = paths.paths.size();
@@ -165,7 +186,7 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
   }
   paths.first.push_back(static_cast<std::uint32_t>(paths.paths.size()));
   const Elephants elephants = DescribeElephants(state, slots);
-  return {MaxLoadOf(view, elephants, paths), LowerBoundOf(view, elephants, paths)};
+  return {MaxLoadOf(view, elephants, paths), LowerBoundOf(view, elephants, paths), reach};
 }
 
 }  // namespace espalier::controller

@@ -92,6 +92,26 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
   return after;
 }
 
+ReachCounts WhatIf::ReachAfter(const fabric::Topology& trial, const PathsBySlot& after) const {
+  ReachCounts counts;
+  for (const FlowSlot slot : state_.flows.All()) {
+    const Flow& flow = state_.flows.At(slot);
+    const auto moved = after.find(slot);
+    if (moved != after.end() && flow.status != FlowStatus::kAdopting) {
+      const bool is_lost = std::ranges::find(moved->second, kNoPath) != moved->second.end();
+      counts.Add(is_lost ? Reach::kWithoutPath : ReachOfEnds(state_, trial, flow.key));
+      continue;
+    }
+    const auto is_usable = [&](const fabric::Path& path) { return fabric::IsUsable(trial, path); };
+    const bool is_placed_again = flow.status == FlowStatus::kUnroutable && !flow.subflows.empty() &&
+                                 std::ranges::any_of(state_.PathsOf(flow), is_usable);
+    counts.Add(is_placed_again ? ReachOfEnds(state_, trial, flow.key)
+                               : ReachOf(state_, trial, flow));
+  }
+  for (const auto& [name, edge] : state_.edges.all()) counts.Add(ReachOf(state_, trial, edge));
+  return counts;
+}
+
 Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
                                     const IntentById* new_weights) const {
   FabricView view(trial, state_.paths);
@@ -113,6 +133,7 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
   }
   paths.max_load = MaxLoadOf(view, elephants, paths);
   const Load bound = LowerBoundOf(view, elephants, paths);
+  const ReachCounts reach = ReachAfter(trial, after);
   if (new_weights != nullptr) {
     Reassigner reassigner(state_, view, options_);
     const auto better =
@@ -125,8 +146,9 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
     }
     if (better) paths.max_load = better->max_load;
   }
-  return {
-      .moves = DescribeMoves(after), .before = Summarize(state_), .after = {paths.max_load, bound}};
+  return {.moves = DescribeMoves(after),
+          .before = Summarize(state_),
+          .after = {paths.max_load, bound, reach}};
 }
 
 std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
@@ -152,7 +174,8 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
   const Assignment present = CurrentPaths(state_, elephants);
   const Load bound = LowerBoundOf(state_.view, elephants, present);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
-  Recomputation result{.before = {present.max_load, bound}, .after = {present.max_load, bound}};
+  const LoadSummary before{present.max_load, bound, CountReach(state_)};
+  Recomputation result{.moves = {}, .before = before, .after = before};
   const auto from_scratch =
       reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
   if (!from_scratch) return result;

@@ -42,6 +42,8 @@ class WhatIf {
   using PathsBySlot = std::map<FlowSlot, std::vector<std::int32_t>>;
   // The paths of those flows whose present paths break if the fabric becomes `trial`.
   PathsBySlot PathsAfter(const fabric::Topology& trial, FabricView& view) const;
+  // What flows would reach with the link states of `trial` and these paths.
+  ReachCounts ReachAfter(const fabric::Topology& trial, const PathsBySlot& after) const;
   bool IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const;
   std::vector<FlowMove> DescribeMoves(const PathsBySlot& after) const;
 

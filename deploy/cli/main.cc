@@ -4,6 +4,7 @@
 #include "controller/offline/evaluation/solver.h"
 #include "deploy/cli/bench/bench_commands.h"
 #include "deploy/cli/bench/program_run.h"
+#include "deploy/cli/command_line/parse.h"
 #include "deploy/cli/forest/forest_commands.h"
 #include "deploy/cli/lab/lab_commands.h"
 #include "deploy/cli/operator/operator_commands.h"
@@ -38,10 +39,5 @@ int main(int argc, char** argv) {
   espalier::lab::AddLabCommands(app, exit_code);
   espalier::cli::AddReferenceCommands(app, exit_code);
   espalier::cli::NameValues(app, "espalier");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return exit_code;
+  return espalier::cli::ParseAndRun(app, argc, argv, exit_code);
 }

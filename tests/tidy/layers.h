@@ -231,6 +231,7 @@ inline const std::vector<Layer>& Layers() {
       {"deploy/demo/",
        {"common/base/", "common/os/", "common/files/", "common/http/", "common/identity/",
         "deploy/lab/workload/", "deploy/lab/"}},
+      {"deploy/cli/command_line/", {"common/base/", "common/files/"}},
       {"deploy/cli/operator/",
        {"common/base/", "common/files/", "common/http/", "common/terminal/", "common/identity/"}},
       {"deploy/cli/reference/", {"common/base/", "common/files/", "deploy/cli/operator/"}},

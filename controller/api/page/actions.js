@@ -95,8 +95,9 @@ function describe(would) {
     h("div", {}, h("b", {}, String(would.moved)), h("span", {}, would.moved === 1 ? "flow would move" : "flows would move")),
     h("div", {}, h("b", {}, would.max_load_before), h("span", {}, "load of the most loaded link now")),
     would.max_load === would.max_load_before ? null
-      : h("div", {}, h("b", {}, would.max_load), h("span", {}, would.optimal ? "afterwards (optimal)" : "afterwards")));
-  if (would.moves.length === 0) return [sums];
+      : h("div", {}, h("b", {}, would.max_load), h("span", {}, would.optimal ? "afterwards (no assignment has less)" : "afterwards")));
+  const top = [sums, ...cutOff(would), ...intents(would)];
+  if (would.moves.length === 0) return top;
   const most = 200;
   const table = h("table", { class: "diff" },
     h("thead", {}, h("tr", {}, ["Flow", "Job", "From", "To"].map((name) => h("th", {}, name)))),
@@ -104,5 +105,23 @@ function describe(would) {
       h("td", { class: "mono" }, move.flow), h("td", {}, move.job),
       h("td", {}, h("del", {}, move.from || "ECMP")), h("td", {}, h("ins", {}, move.to || "decided at the move"))))));
   const rest = would.moves.length - most;
-  return rest > 0 ? [sums, table, h("p", { class: "muted" }, `and ${rest} more`)] : [sums, table];
+  return rest > 0 ? [...top, table, h("p", { class: "muted" }, `and ${rest} more`)] : [...top, table];
+}
+
+// The flows whose packets would not get through, and the forests that would be computed again.
+function cutOff(would) {
+  const lines = [];
+  const add = (now, before, what, kind) => {
+    if (now || before) lines.push(h("p", {}, h("span", { class: now > before ? `tag ${kind}` : "tag" }, `${count(now, "flow")} ${what}`), ` now: ${before}`));
+  };
+  add(would.without_path, would.without_path_before, "without any path", "bad");
+  add(would.on_dead_links, would.on_dead_links_before, "on links that are down", "bad");
+  add(would.on_drained_links, would.on_drained_links_before, "on drained links", "warn");
+  if (would.forests) lines.push(h("p", {}, `${count(would.forests, "forest")} would be computed again.`));
+  return lines;
+}
+
+function intents(would) {
+  const words = { ADDED: "adds", REMOVED: "removes", CHANGED: "changes" };
+  return would.intents.map((intent) => h("p", { class: "muted" }, `${words[intent.change]}: ${intent.what} ${intent.id}${intent.value ? ` = ${intent.value}` : ""}${intent.until ? ` until ${intent.until}` : ""}`));
 }

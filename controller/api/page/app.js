@@ -85,10 +85,15 @@ class App {
     figure("figure-flows", status.flows.toLocaleString("en"));
     figure("figure-routed", crossing ? `${Math.floor((100 * status.flows_by_status.ROUTED) / crossing)} %` : "–");
     figure("figure-load", status.max_load, status.optimal ? "optimal" : `lower bound ${status.lower_bound}`);
-    figure("figure-agents", status.agents_connected.toLocaleString("en"), `of ${Math.max(this.model.agents.size, status.agents_connected)}`);
+    figure("figure-agents", status.agents_connected.toLocaleString("en"), `of ${status.hosts.toLocaleString("en")}`);
     const down = links.filter((link) => link.state === "DOWN").length;
     const drained = links.filter((link) => link.state === "DRAINED").length;
     figure("figure-links", String(down + drained), down && drained ? `${drained} drained` : "");
+    const health = byId("health");
+    health.hidden = false;
+    health.className = `pill ${status.health}`;
+    health.title = status.health_reasons.join("\n");
+    setText(health, status.health);
   }
 
   pick(kind, item) {

@@ -98,7 +98,8 @@ function ofAll(app) {
   const off = app.model.links.filter((link) => link.state !== "UP");
   return [
     h("h2", {}, "The whole fabric"),
-    status.optimal ? tag("optimal assignment", "good") : tag(`lower bound ${status.lower_bound}`, "warn"),
+    status.optimal ? tag("no assignment has less load", "good") : tag(`lower bound ${status.lower_bound}`, "warn"),
+    h("h3", {}, "Health"), tag(status.health, { ok: "good", degraded: "warn", failing: "bad" }[status.health]), ...status.health_reasons.map((reason) => h("p", {}, `${reason}.`)),
     h("h3", {}, "Load"), row("Most loaded link", status.max_load), row("Lower bound", status.lower_bound), row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
     h("h3", {}, "Flows"), ...(states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "No flow is open.")]),
     h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => h("div", { class: "row" }, h("button", { type: "button", class: "link", onclick: () => app.pick("link", link) }, link.id), stateTag(link.state))) : [h("p", { class: "muted" }, "All links are up.")]),

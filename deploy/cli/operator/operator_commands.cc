@@ -3,38 +3,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
 
 #include "common/base/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
+#include "deploy/cli/operator/list_commands.h"
 #include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/operator/top_command.h"
 
 namespace espalier::cli {
 namespace {
-
-// Whether a list may be long enough to be read in pages.
-enum class Length { kShort, kLong };
-
-// Adds a command that prints one array of the API as a table.
-void AddList(CLI::App& app, const SessionPtr& session, Length length, const std::string& name,
-             const std::string& help, std::vector<Column> columns) {
-  CLI::App* command = AddCommand(app, session, name, help);
-  command->callback([session, length, name, columns = std::move(columns)] {
-    const std::string target = "/api/v1/" + name;
-    const auto answer =
-        length == Length::kLong ? AskPages(*session, target, name) : Ask(*session, "GET", target);
-    if (!answer || session->json) return;
-    if (const io::JsonValue* rows = answer->Find(name)) PrintTable(columns, rows->items);
-  });
-}
 
 void AddStatus(CLI::App& app, const SessionPtr& session) {
   CLI::App* command =
@@ -45,6 +29,8 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
     for (const auto& [key, value] : answer->members) {
       if (value.kind == io::JsonValue::Kind::kBool) {
         fmt::print("{:22} {}\n", key, value.boolean ? "true" : "false");
+      } else if (value.kind == io::JsonValue::Kind::kArray) {
+        for (const io::JsonValue& item : value.items) fmt::print("{:22} {}\n", "", item.text);
       } else if (value.kind != io::JsonValue::Kind::kObject) {
         fmt::print("{:22} {}\n", key, value.text);
       }
@@ -56,6 +42,7 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
 }
 
 constexpr const char* kDryRunHelp = "Print the flows that would move, and change nothing";
+constexpr const char* kForceHelp = "Do it without confirmation, even if it cuts off flows";
 constexpr const char* kReasonHelp = "Reason, for the audit log";
 
 void AddActionOptions(CLI::App& command, const SessionPtr& session, bool can_end) {
@@ -65,8 +52,8 @@ void AddActionOptions(CLI::App& command, const SessionPtr& session, bool can_end
   if (!can_end) return;
   command
       .add_option("--until", session->until,
-                  "Expire the intent at this time: +30m, +2h, +3d or 2026-11-21T18:00Z (default: "
-                  "never)")
+                  "Expire the intent at this time: 30m, 2h, 3d, 2026-11-21T18:00Z or never "
+                  "(default: never, or as before)")
       ->type_name("TIME");
 }
 
@@ -81,9 +68,11 @@ void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb
     command->add_option("ID", session->id, fmt::format("Id of the {} in the topology", kind))
         ->required();
     AddActionOptions(*command, session, can_end);
+    if (can_end) command->add_flag("--force", session->force, kForceHelp);
     command->footer(fmt::format("Examples:\n  espalier {} {} {}{}", verb, kind, example,
-                                can_end ? " --until +2h --reason \"new optics\" --dry-run" : ""));
-    command->callback([session, action = kind + "s/" + verb] { Act(*session, action); });
+                                can_end ? " --until 2h --reason \"new optics\" --dry-run" : ""));
+    command->callback(
+        [session, action = kind + "s/" + verb] { Act(*session, action, Confirmation::kIfCutOff); });
   }
 }
 
@@ -118,19 +107,32 @@ void AddRollBack(CLI::App& app, const SessionPtr& session) {
       ->type_name("REVISION");
   command->add_flag("--dry-run", session->dry_run, kDryRunHelp);
   command->add_option("--reason", session->reason, kReasonHelp);
-  command->callback([session] { Act(*session, "rollback"); });
+  command->add_flag("--force", session->force, kForceHelp);
+  command->callback([session] { Act(*session, "rollback", Confirmation::kIfCutOff); });
+}
+
+// The value of a flow's field as people read it.
+std::string ShownValue(const std::string& key, const io::JsonValue& value) {
+  if (value.kind == io::JsonValue::Kind::kBool) return value.boolean ? "true" : "false";
+  if (key == "protocol") return value.text == "17" ? "UDP" : value.text == "6" ? "TCP" : value.text;
+  if (key == "max_rate_bps") return value.text == "0" ? "no limit" : value.text;
+  return value.text;
 }
 
 void PrintExplanation(const io::JsonValue& answer) {
   if (const io::JsonValue* flow = answer.Find("flow")) {
     for (const auto& [key, value] : flow->members) {
-      fmt::print("{:20} {}\n", key,
-                 value.kind == io::JsonValue::Kind::kBool ? (value.boolean ? "true" : "false")
-                                                          : value.text);
+      if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths are shown below
+      fmt::print("{:20} {}\n", key, ShownValue(key, value));
     }
   }
+  const io::JsonValue* const ends_known = answer.Find("ends_known");
+  const bool has_end = ends_known == nullptr || ends_known->boolean;
   for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {
-    if (const io::JsonValue* value = answer.Find(key)) fmt::print("{:20} {}\n", key, value->text);
+    const io::JsonValue* const value = answer.Find(key);
+    if (value == nullptr) continue;
+    const bool is_unknown = !has_end && std::string_view(key) == "ends_in_seconds";
+    fmt::print("{:20} {}\n", key, is_unknown ? "unknown" : value->text);
   }
   if (const io::JsonValue* paths = answer.Find("paths")) {
     fmt::print("candidate paths, with the number of flows on the busiest link of each:\n");
@@ -349,127 +351,14 @@ void AddJobs(CLI::App& app, const SessionPtr& session) {
   });
 }
 
-volatile std::sig_atomic_t g_interrupted = 0;
-
-void PrintEvents(const io::JsonValue& answer) {
-  for (const io::JsonValue& event : answer.Find("events")->items) {
-    fmt::print("{} {} {}\n", event.Find("time")->text, event.Find("kind")->text,
-               event.Find("text")->text);
-  }
-  std::fflush(stdout);
-}
-
-void FollowEvents(Session& session) {
-  std::signal(SIGINT, [](int) { g_interrupted = 1; });
-  std::string since = "0";
-  while (g_interrupted == 0) {
-    const auto answer = Ask(session, "GET", PageTarget("/api/v1/events?since=" + since, ""),
-                            /*print_json=*/false);
-    if (!answer) return;
-    PrintEvents(*answer);
-    const auto& events = answer->Find("events")->items;
-    if (!events.empty()) since = events.back().Find("sequence")->text;
-    if (answer->Find("next") != nullptr) continue;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
-}
-
-void AddEvents(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "events", "Print the events, oldest first");
-  const auto follow = std::make_shared<bool>(false);
-  command->add_flag("--follow", *follow, "Keep printing events as they happen, until Ctrl-C");
-  command->callback([session, follow] {
-    if (*follow) return FollowEvents(*session);
-    const auto answer = AskPages(*session, "/api/v1/events?since=0", "events");
-    if (answer && !session->json) PrintEvents(*answer);
-  });
-}
-
-// Commands that list the present state.
-void AddViews(CLI::App& app, const std::shared_ptr<Session>& session) {
-  AddList(app, session, Length::kLong, "flows",
-          "List every elephant flow with its path and its source port",
-          {{"FLOW", "flow"},
-           {"JOB", "job"},
-           {"SOURCE", "source"},
-           {"DESTINATION", "destination"},
-           {"STATUS", "status"},
-           {"VIA", "via"},
-           {"PORT", "source_port"},
-           {"REASON", "reason"},
-           {"REMAINING", "remaining_bytes"}});
-  AddList(app, session, Length::kLong, "links",
-          "List every link with its state, the number of its flows, and its background traffic in "
-          "bits per second",
-          {{"LINK", "id"},
-           {"GBPS", "gbps"},
-           {"STATE", "state"},
-           {"A>B", "flows_a_to_b"},
-           {"B>A", "flows_b_to_a"},
-           {"BACKGROUND A>B", "background_a_to_b.bps"},
-           {"BACKGROUND B>A", "background_b_to_a.bps"},
-           {"REASON", "reason"}});
-  AddList(app, session, Length::kLong, "agents", "List every agent that has ever connected",
-          {{"AGENT", "name"},
-           {"CONNECTED", "connected"},
-           {"FLOWS", "flows"},
-           {"PUSHED", "generation"},
-           {"ACKNOWLEDGED", "acknowledged_generation"},
-           {"SILENT", "silent_seconds"}});
-  AddList(app, session, Length::kLong, "plans",
-          "List the latest paths pushed to agents: flow, source port and path",
-          {{"TIME", "time"},
-           {"FLOW", "flow"},
-           {"JOB", "job"},
-           {"SOURCE", "source"},
-           {"DESTINATION", "destination"},
-           {"PORT", "source_port"},
-           {"VIA", "via"},
-           {"REASON", "reason"}});
-  AddList(app, session, Length::kShort, "predict",
-          "List what each job is predicted to start next, and how often predictions were right",
-          {{"JOB", "job"},
-           {"ON", "on"},
-           {"PERIOD", "period_seconds"},
-           {"NEXT IN", "next_in_seconds"},
-           {"+-", "uncertainty_seconds"},
-           {"CONFIDENCE", "confidence"},
-           {"FLOWS", "next_flows"},
-           {"PLANNED", "planned"},
-           {"HIT RATE", "hit_rate"}});
-}
-
-// Commands that list what operators ordered.
-void AddRecords(CLI::App& app, const std::shared_ptr<Session>& session) {
-  AddList(app, session, Length::kShort, "intents", "List the operators' intents that are in force",
-          {{"WHAT", "what"},
-           {"ID", "id"},
-           {"VALUE", "value"},
-           {"ACTOR", "actor"},
-           {"SINCE", "since"},
-           {"UNTIL", "until"},
-           {"REASON", "reason"}});
-  AddList(app, session, Length::kShort, "audit",
-          "List who did what, when and why, and how many flows moved",
-          {{"TIME", "time"},
-           {"ACTOR", "actor"},
-           {"ACTION", "action"},
-           {"TARGET", "target"},
-           {"RESULT", "result"},
-           {"MOVED", "moved"},
-           {"REVISION", "revision"},
-           {"REASON", "reason"},
-           {"DETAIL", "detail"}});
-}
-
 }  // namespace
 
 void AddOperatorCommands(CLI::App& app, int& exit_code) {
   const auto session = std::make_shared<Session>(exit_code);
   AddStatus(app, session);
-  AddViews(app, session);
+  AddListCommands(app, session);
+  AddTop(app, session);
   AddExplain(app, session);
-  AddEvents(app, session);
   AddAction(app, session, "fail", "Mark a {} as failed and reroute its flows immediately", true);
   AddAction(app, session, "restore", "Return a failed {} to service", false);
   AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);
@@ -480,7 +369,6 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddJobs(app, session);
   AddRollBack(app, session);
   AddReload(app, session);
-  AddRecords(app, session);
 }
 
 }  // namespace espalier::cli

@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -13,7 +15,7 @@
 
 #include "common/http/http.h"
 #include "common/identity/trusted_files.h"
-#include "common/terminal/table.h"
+#include "deploy/cli/operator/action_output.h"
 
 namespace espalier::cli {
 namespace {
@@ -53,49 +55,25 @@ Result<io::HttpAccess> AccessOf(const Session& session) {
   return access;
 }
 
-// Reports an answer other than 200 and returns the exit code: 0 for a state that holds already.
-int ReportRefusal(const io::JsonValue& answer, int status, const std::string& address) {
+// Reports an answer other than 200. The exit code is 0 for a state that holds already.
+void ReportRefusal(Session& session, const io::JsonValue& answer, int status,
+                   const std::string& address) {
   const io::JsonValue* error = answer.Find("error");
   const io::JsonValue* code = error != nullptr ? error->Find("code") : nullptr;
   const io::JsonValue* message = error != nullptr ? error->Find("message") : nullptr;
   if (code == nullptr || message == nullptr) {
-    return ReportError(fmt::format("{} answered with HTTP status {}", address, status), 1);
+    const std::string text = fmt::format("{} answered with HTTP status {}", address, status);
+    return Report(session, ErrorCodeName(ErrorCode::kInternal), text, 1);
   }
-  if (code->text == ErrorCodeName(ErrorCode::kAlreadyExists)) return ReportError(message->text, 0);
-  return ReportError(message->text, status == 400 ? 2 : 1);
+  const bool holds_already = code->text == ErrorCodeName(ErrorCode::kAlreadyExists);
+  Report(session, code->text, message->text, holds_already ? 0 : status == 400 ? 2 : 1);
 }
 
-// "max load 3 (before: 4), bound 3: optimal"
-void PrintLoads(const io::JsonValue& answer) {
-  const io::JsonValue* before = answer.Find("max_load_before");
-  const io::JsonValue* load = answer.Find("max_load");
-  const io::JsonValue* bound = answer.Find("lower_bound");
-  const io::JsonValue* optimal = answer.Find("optimal");
-  if (before == nullptr || load == nullptr || bound == nullptr || optimal == nullptr) return;
-  fmt::print("max load {} (before: {}), bound {}{}\n", load->text, before->text, bound->text,
-             optimal->boolean ? " (optimal)" : "");
-}
-
-void PrintMoves(const Session& session, const io::JsonValue& answer) {
-  if (const io::JsonValue* moves = answer.Find("moves"); moves && !moves->items.empty()) {
-    PrintTable({{"FLOW", "flow"}, {"JOB", "job"}, {"FROM", "from"}, {"TO", "to"}}, moves->items);
-  }
-  const io::JsonValue* moved = answer.Find("moved");
-  const io::JsonValue* version = answer.Find("version");
-  const io::JsonValue* bytes = answer.Find("moved_bytes");
-  fmt::print("{} {} flows with {} bytes in flight (topology version {})\n",
-             session.dry_run ? "would move" : "moved", moved != nullptr ? moved->text : "?",
-             bytes != nullptr ? bytes->text : "?", version != nullptr ? version->text : "?");
-  if (const io::JsonValue* forests = answer.Find("forests"); forests && forests->text != "0") {
-    fmt::print("recomputes {} forests (see `espalier job list`)\n", forests->text);
-  }
-  PrintLoads(answer);
-}
-
-io::JsonValue* FindMember(io::JsonValue& object, std::string_view key) {
-  const auto found =
-      std::ranges::find_if(object.members, [&](const auto& one) { return one.first == key; });
-  return found == object.members.end() ? nullptr : &found->second;
+// Splits "what is wrong (what to do)".
+std::pair<std::string_view, std::string_view> SplitRemedy(std::string_view message) {
+  const std::size_t open = message.find(" (");
+  if (open == std::string_view::npos || !message.ends_with(')')) return {message, ""};
+  return {message.substr(0, open), message.substr(open + 2, message.size() - open - 3)};
 }
 
 // Removes the name of the next page from a page and returns it; "" on the last page.
@@ -130,6 +108,12 @@ CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string
   return command;
 }
 
+io::JsonValue* FindMember(io::JsonValue& object, std::string_view key) {
+  const auto found =
+      std::ranges::find_if(object.members, [&](const auto& one) { return one.first == key; });
+  return found == object.members.end() ? nullptr : &found->second;
+}
+
 std::string UrlEncode(std::string_view text) {
   std::string encoded;
   for (const char c : text) {
@@ -143,6 +127,19 @@ std::string UrlEncode(std::string_view text) {
 int ReportError(const std::string& message, int code) {
   fmt::print(stderr, "espalier: {}\n", message);
   return code;
+}
+
+void Report(Session& session, std::string_view code, const std::string& message, int exit_code) {
+  session.exit_code = ReportError(message, exit_code);
+  if (!session.json) return;
+  const auto [what, remedy] = SplitRemedy(message);
+  io::JsonWriter json;
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("code").String(code);
+  json.Key("message").String(what);
+  json.Key("remedy").String(remedy);
+  json.EndObject().EndObject();
+  fmt::print("{}\n", json.Text());
 }
 
 Result<io::HttpResponse> Send(const Session& session, const std::string& method,
@@ -161,11 +158,11 @@ std::optional<io::JsonValue> TakeAnswer(Session& session, const io::HttpResponse
   const std::string address = ControllerAddress(session);
   auto parsed = io::ParseJson(response.body, address);
   if (!parsed) {
-    session.exit_code = ReportError(parsed.error().message, 1);
+    Report(session, ErrorCodeName(parsed.error().code), parsed.error().message, 1);
     return std::nullopt;
   }
   if (response.status != 200) {
-    session.exit_code = ReportRefusal(*parsed, response.status, address);
+    ReportRefusal(session, *parsed, response.status, address);
     return std::nullopt;
   }
   session.exit_code = 0;
@@ -178,7 +175,8 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
   const auto response = Send(session, method, target, body);
   if (!response) {
     const bool is_ours = response.error().code == ErrorCode::kInvalidArgument;
-    session.exit_code = ReportError(response.error().message, is_ours ? 2 : 1);
+    Report(session, ErrorCodeName(response.error().code), response.error().message,
+           is_ours ? 2 : 1);
     return std::nullopt;
   }
   auto answer = TakeAnswer(session, *response);
@@ -194,7 +192,7 @@ std::string PageTarget(const std::string& target, const std::string& after) {
 }
 
 std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
-                                      const std::string& name) {
+                                      const std::string& name, bool print_json) {
   std::vector<io::JsonValue> items;
   std::string after;
   while (true) {
@@ -202,7 +200,8 @@ std::optional<io::JsonValue> AskPages(Session& session, const std::string& targe
     if (!page) return std::nullopt;
     io::JsonValue* const array = FindMember(*page, name);
     if (array == nullptr) {
-      session.exit_code = ReportError(
+      Report(
+          session, ErrorCodeName(ErrorCode::kInternal),
           fmt::format("the controller's answer has no field \"{}\" (is {} an Espalier controller?)",
                       name, ControllerAddress(session)),
           1);
@@ -211,29 +210,64 @@ std::optional<io::JsonValue> AskPages(Session& session, const std::string& targe
     std::ranges::move(array->items, std::back_inserter(items));
     const std::string next = TakeNext(*page);
     if (!next.empty() && next == after) {
-      session.exit_code = ReportError("the controller returned the same page of a list twice", 1);
+      Report(session, ErrorCodeName(ErrorCode::kInternal),
+             "the controller returned the same page of a list twice", 1);
       return std::nullopt;
     }
     if (next.empty()) {
       FindMember(*page, name)->items = std::move(items);
-      if (session.json) fmt::print("{}\n", io::JsonWriter().Value(*page).Text());
+      if (session.json && print_json) fmt::print("{}\n", io::JsonWriter().Value(*page).Text());
       return page;
     }
     after = next;
   }
 }
 
-void Act(Session& session, const std::string& action) {
+namespace {
+
+std::string ActionTarget(const Session& session, const std::string& action, bool is_dry_run) {
   std::string target = "/api/v1/" + action + (action.find('?') == std::string::npos ? "?" : "&") +
-                       "dry_run=" + (session.dry_run ? "true" : "false");
+                       "dry_run=" + (is_dry_run ? "true" : "false");
   if (!session.id.empty()) {
     target += (action == "rollback" ? "&to=" : "&id=") + UrlEncode(session.id);
   }
   if (!session.reason.empty()) target += "&reason=" + UrlEncode(session.reason);
   if (session.move_bytes) target += fmt::format("&move_bytes={}", *session.move_bytes);
   if (!session.until.empty()) target += "&until=" + UrlEncode(session.until);
-  const auto answer = Ask(session, "POST", target);
-  if (answer && !session.json) PrintMoves(session, *answer);
+  return target;
+}
+
+// Whether the action may be carried out: it cuts off no flow, or somebody confirms it.
+bool IsConfirmed(Session& session, const std::string& action) {
+  const auto would =
+      Ask(session, "POST", ActionTarget(session, action, true), /*print_json=*/false);
+  if (!would) return false;
+  const std::int64_t lost = CountNewlyCutOff(*would);
+  if (lost == 0) return true;
+  const std::string what = fmt::format("this would cut off {} flow{}", lost, lost == 1 ? "" : "s");
+  if (!session.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {
+    PrintOutcome(*would);
+    std::fflush(stdout);
+    fmt::print(stderr, "espalier: {}. Go on? [y/N] ", what);
+    std::string answer;
+    std::getline(std::cin, answer);
+    if (answer == "y" || answer == "yes") return true;
+    session.exit_code = ReportError("nothing was changed", 1);
+    return false;
+  }
+  Report(session, ErrorCodeName(ErrorCode::kFailedPrecondition),
+         what + " (give --force to do it all the same; --dry-run shows which)", 1);
+  return false;
+}
+
+}  // namespace
+
+void Act(Session& session, const std::string& action, Confirmation confirmation) {
+  const bool must_ask =
+      confirmation == Confirmation::kIfCutOff && !session.dry_run && !session.force;
+  if (must_ask && !IsConfirmed(session, action)) return;
+  const auto answer = Ask(session, "POST", ActionTarget(session, action, session.dry_run));
+  if (answer && !session.json) PrintOutcome(*answer);
 }
 
 }  // namespace espalier::cli

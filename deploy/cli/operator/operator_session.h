@@ -26,6 +26,7 @@ struct Session {
   std::string ca_file;
   bool json = false;
   bool dry_run = false;
+  bool force = false;
   std::string reason;
   std::string until;
   std::string id;
@@ -39,8 +40,14 @@ CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string
                      const std::string& help);
 
 std::string UrlEncode(std::string_view text);
+// The member of an object that may be changed; null: there is none.
+io::JsonValue* FindMember(io::JsonValue& object, std::string_view key);
 // Prints "espalier: MESSAGE" on standard error and returns `code`.
 int ReportError(const std::string& message, int code);
+// The same, and sets the session's exit code. With --json, also prints the error on standard output
+// as {"error": {"code", "message", "remedy"}}; the remedy is what a message has in parentheses at
+// its end.
+void Report(Session& session, std::string_view code, const std::string& message, int exit_code);
 
 // Sends one request to the controller. Errors: kInvalidArgument if a file of the session cannot be
 // read; kUnavailable and the like, with the remedy, if no answer comes within the limit.
@@ -64,13 +71,16 @@ inline constexpr std::size_t kItemsPerPage = 1'000;
 std::string PageTarget(const std::string& target, const std::string& after);
 
 // Reads a list that may be long, page by page. The answer is the last page with the arrays `name`
-// of all pages concatenated. A controller without pages answers with the whole list. Prints and
-// returns nothing unless every page arrives.
+// of all pages concatenated. A controller without pages answers with the whole list. Prints the
+// JSON as Ask does, and prints and returns nothing unless every page arrives.
 std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
-                                      const std::string& name);
+                                      const std::string& name, bool print_json = true);
 
+enum class Confirmation { kNone, kIfCutOff };
 // Asks the controller for `action` ("links/fail"; it may have a query) with the session's dry run,
-// id, reason and end, and prints the flows that moved.
-void Act(Session& session, const std::string& action);
+// id, reason and end, and prints what it did. With kIfCutOff, an action that would cut off flows is
+// carried out only with --force, or if somebody at the terminal confirms it.
+void Act(Session& session, const std::string& action,
+         Confirmation confirmation = Confirmation::kNone);
 
 }  // namespace espalier::cli

@@ -189,6 +189,28 @@ TEST_F(IntentEdits, TheSameValueWithAnotherEndIsAChange) {
   ExpectRefused(Weight("job", 2), ErrorCode::kAlreadyExists, "job is already set to 2");
 }
 
+TEST_F(IntentEdits, AskingAgainChangesWhatIsGivenAndNothingElse) {
+  request_.reason = "optics";
+  request_.until = kNow + 1h;
+  Keep(Weight("job", 2));
+  const Intent first = intents_.weights.at("job");
+  // Another value keeps the end and the reason.
+  request_.reason.clear();
+  request_.until.reset();
+  Keep(Weight("job", 3));
+  EXPECT_EQ(intents_.weights.at("job").until, first.until);
+  EXPECT_EQ(intents_.weights.at("job").reason, "optics");
+  request_.reason = "firmware";
+  Keep(Weight("job", 3));
+  EXPECT_EQ(intents_.weights.at("job").until, first.until);
+  EXPECT_EQ(intents_.weights.at("job").reason, "firmware");
+  request_.reason.clear();
+  request_.never_ends = true;
+  Keep(Weight("job", 3));
+  EXPECT_EQ(intents_.weights.at("job").until, std::nullopt);
+  ExpectRefused(Weight("job", 3), ErrorCode::kAlreadyExists, "job is already set to 3");
+}
+
 TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
   const std::string names =
       " (choose one of: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, "

@@ -29,7 +29,9 @@ TEST_F(PlacementTest, FlowsWithoutAPathAreReportedAndOthersPlaced) {
   EXPECT_EQ(cluster_->FlowOf(0, 2).status, FlowStatus::kRouted);
   const ActionOutcome outcome = cluster_->Recompute().value();
   EXPECT_EQ(outcome.after.max_load, (Load{1, 1}));
-  EXPECT_TRUE(outcome.after.IsOptimal());
+  EXPECT_EQ(outcome.after.lower_bound, (Load{1, 1}));
+  EXPECT_FALSE(outcome.after.IsOptimal());  // two flows are left out
+  EXPECT_EQ(outcome.after.reach.without_path, 2);
   cluster_->controller().RefreshMetrics();
   EXPECT_THAT(cluster_->MetricsText(), HasSubstr("espalier_controller_flows_unroutable 2"));
 }

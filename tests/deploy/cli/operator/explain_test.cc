@@ -67,7 +67,7 @@ TEST_F(ExplainTest, ShowsAFlowInEachState) {
   Explain(FlowStatus::kUnroutable, "the topology file does not name its destination", "h2:10");
 
   ASSERT_EQ(Run({"fail", "node", "spine0"}).exit_code, 0);
-  ASSERT_EQ(Run({"fail", "node", "spine1"}).exit_code, 0);
+  ASSERT_EQ(Run({"fail", "node", "spine1", "--force"}).exit_code, 0);
   Explain(FlowStatus::kUnroutable, "no path is usable", "h0:5");
 
   for (int status = 0; status <= static_cast<int>(FlowStatus::kUnroutable); ++status) {

@@ -1,0 +1,68 @@
+#include "controller/state/fabric_health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/base/enum_names.h"
+
+namespace espalier::controller {
+
+std::string_view HealthName(FabricHealth::Word word) {
+  using Word = FabricHealth::Word;
+  static constexpr EnumNames<Word> kNames(
+      {{Word::kOk, "ok"}, {Word::kDegraded, "degraded"}, {Word::kFailing, "failing"}});
+  return kNames.NameOf(word);
+}
+
+FabricHealth::Word FabricHealth::word() const {
+  if (reach.CutOff() > 0) return Word::kFailing;
+  return Reasons().empty() ? Word::kOk : Word::kDegraded;
+}
+
+std::vector<std::string> FabricHealth::Reasons() const {
+  std::vector<std::string> reasons;
+  const auto add = [&](std::int64_t count, std::string_view one, std::string_view several) {
+    if (count > 0) reasons.push_back(fmt::format("{} {}", count, count == 1 ? one : several));
+  };
+  add(reach.without_path, "flow has no usable path", "flows have no usable path");
+  add(reach.on_dead_link, "flow is on a link that is down", "flows are on links that are down");
+  add(links_awaiting_operator,
+      "link is reported as dead and stays in use until an operator fails it",
+      "links are reported as dead and stay in use until an operator fails them");
+  add(reach.on_drained_link, "flow is on a drained link", "flows are on drained links");
+  add(links_down, "link is down", "links are down");
+  add(links_slow, "link is slow", "links are slow");
+  if (hosts_without_agent > 0) {
+    reasons.push_back(fmt::format("{} of {} hosts {} no agent", hosts_without_agent, hosts,
+                                  hosts_without_agent == 1 ? "has" : "have"));
+  }
+  add(reach.unknown_end, "flow has an end that the topology does not have",
+      "flows have ends that the topology does not have");
+  return reasons;
+}
+
+FabricHealth HealthOf(const State& state, const ReachCounts& reach,
+                      std::size_t links_awaiting_operator) {
+  FabricHealth health{
+      .reach = reach,
+      .links_down = std::ranges::count(state.topology.links(), fabric::LinkState::kDown,
+                                       &fabric::Link::state),
+      .links_slow = static_cast<std::int64_t>(state.slow_links.size()),
+      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator)};
+  std::set<std::string_view> hosts;
+  const auto& nodes = state.topology.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!state.paths.FindAttachment(fabric::NodeId(static_cast<std::int32_t>(i)))) continue;
+    const std::string& host = fabric::HostOf(nodes[i]);
+    if (!hosts.insert(host).second) continue;
+    const auto agent = state.agents.FindByName(host);
+    const bool is_connected = agent && state.agents.At(*agent).peer.has_value();
+    health.hosts_without_agent += is_connected ? 0 : 1;
+  }
+  health.hosts = static_cast<std::int64_t>(hosts.size());
+  return health;
+}
+
+}  // namespace espalier::controller

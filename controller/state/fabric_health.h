@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/state/reach.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// How the fabric and its flows are, in one word and with the reasons for it.
+struct FabricHealth {
+  ReachCounts reach;
+  std::int64_t links_down = 0;  // for whatever reason, links of NICs included
+  std::int64_t links_slow = 0;
+  std::int64_t links_awaiting_operator = 0;
+  std::int64_t hosts = 0;  // of the topology, with a NIC at a switch
+  std::int64_t hosts_without_agent = 0;
+
+  enum class Word : std::uint8_t { kOk, kDegraded, kFailing };
+  // Failing: packets of some flow do not get through. Degraded: something else is not as it should.
+  Word word() const;
+  // Sentences without a full stop, the worst first: "16 flows have no usable path". Empty if ok.
+  std::vector<std::string> Reasons() const;
+};
+std::string_view HealthName(FabricHealth::Word word);  // "ok", "degraded", "failing"
+
+// O(links + NICs).
+FabricHealth HealthOf(const State& state, const ReachCounts& reach,
+                      std::size_t links_awaiting_operator);
+
+}  // namespace espalier::controller

@@ -1,0 +1,129 @@
+#include "deploy/cli/command_line/parse.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/files/json.h"
+
+namespace espalier::cli {
+namespace {
+
+// The number of insertions, deletions and replacements of characters that turn one text into the
+// other (Levenshtein).
+std::size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+CLI::App* FindCommand(const CLI::App& group, const std::string& name) {
+  try {
+    return group.get_subcommand(name);
+  } catch (const CLI::OptionNotFound&) {
+    return nullptr;
+  }
+}
+
+// The command of the group that is most like the word; "": none is alike.
+std::string Alike(const CLI::App& group, std::string_view word) {
+  std::string best;
+  std::size_t least = 3;  // so many changes are too many
+  for (const CLI::App* command : group.get_subcommands([](const CLI::App*) { return true; })) {
+    const std::string& name = command->get_name();
+    const bool is_beginning = word.size() >= 3 && name.starts_with(word);
+    const std::size_t distance = is_beginning ? 1 : Distance(word, name);
+    if (distance >= std::min(least, word.size())) continue;
+    least = distance;
+    best = name;
+  }
+  return best;
+}
+
+struct Complaint {
+  std::string message;
+  std::string remedy;
+};
+
+// What is wrong with the commands among the words; none: they exist.
+std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std::string>& words) {
+  CLI::App* group = &app;
+  std::string path = "espalier";
+  for (const std::string& word : words) {
+    if (group->get_require_subcommand_min() == 0) return std::nullopt;  // a command, not a group
+    if (word.starts_with('-')) continue;
+    if (CLI::App* const next = FindCommand(*group, word)) {
+      group = next;
+      path += " " + word;
+      continue;
+    }
+    const std::string alike = Alike(*group, word);
+    return Complaint{fmt::format("there is no command \"{} {}\"", path, word),
+                     alike.empty() ? fmt::format("`{} --help` lists the commands", path)
+                                   : fmt::format("did you mean `{} {}`?", path, alike)};
+  }
+  if (group->get_require_subcommand_min() == 0) return std::nullopt;
+  return Complaint{fmt::format("`{}` needs a command", path),
+                   fmt::format("`{} --help` lists the commands", path)};
+}
+
+Complaint ComplaintOf(CLI::App& app, const std::vector<std::string>& words,
+                      const CLI::ParseError& error) {
+  if (auto unknown = FindUnknownCommand(app, words)) return *unknown;
+  std::string path = "espalier";
+  CLI::App* command = &app;
+  for (const std::string& word : words) {
+    CLI::App* const next = FindCommand(*command, word);
+    if (next == nullptr) break;
+    command = next;
+    path += " " + word;
+  }
+  return {error.what(), fmt::format("see `{} --help`", path)};
+}
+
+}  // namespace
+
+int ParseAndRun(CLI::App& app, int argc, char** argv, int& exit_code) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    const Complaint complaint = ComplaintOf(app, words, error);
+    fmt::print(stderr, "espalier: {} ({})\n", complaint.message, complaint.remedy);
+    if (std::ranges::find(words, "--json") != words.end()) {
+      io::JsonWriter json;
+      json.BeginObject().Key("error").BeginObject();
+      json.Key("code").String(ErrorCodeName(ErrorCode::kInvalidArgument));
+      json.Key("message").String(complaint.message);
+      json.Key("remedy").String(complaint.remedy);
+      json.EndObject().EndObject();
+      fmt::print("{}\n", json.Text());
+    }
+    return 2;
+  }
+  return exit_code;
+}
+
+}  // namespace espalier::cli

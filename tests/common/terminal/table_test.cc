@@ -1,0 +1,40 @@
+#include "common/terminal/table.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier::cli {
+namespace {
+
+std::vector<io::JsonValue> Rows(const std::string& text) {
+  auto parsed = io::ParseJson(text, "rows");
+  EXPECT_TRUE(parsed.has_value());
+  return parsed ? parsed->items : std::vector<io::JsonValue>{};
+}
+
+const std::vector<Column> kColumns = {{"LINK", "id"},
+                                      {"STATE", "state", CellFormat::kState},
+                                      {"RATE", "bps", CellFormat::kRate},
+                                      {"SEEN", "back.age", CellFormat::kSeconds}};
+
+TEST(Table, AlignsNumbersAtTheRightAndHasNoBlanksAtEnds) {
+  const auto rows = Rows(R"([{"id": "a--b", "state": "UP", "bps": 5, "back": {"age": 0.5}},
+                             {"id": "host10--leaf0", "state": "DOWN", "bps": 25000, "up": true}])");
+  EXPECT_EQ(FormatTable(kColumns, rows, false),
+            "LINK           STATE         RATE    SEEN\n"
+            "a--b           UP         5 bit/s  500 ms\n"
+            "host10--leaf0  DOWN   25.0 kbit/s       -\n");
+  const std::string coloured = FormatTable(kColumns, rows, true);
+  EXPECT_NE(coloured.find("\x1b[31mDOWN\x1b[0m"), std::string::npos);
+  EXPECT_EQ(FormatTable({{"A", "a"}}, {}, false), "A\n");
+}
+
+TEST(Table, CsvHasRawValuesInQuotesWhereNeeded) {
+  const auto rows = Rows(R"([{"id": "say \"hi\", twice", "bps": 25000, "up": true}])");
+  EXPECT_EQ(
+      FormatCsv({{"LINK", "id"}, {"RATE", "bps", CellFormat::kRate}, {"UP", "up"}, {"NO", "no"}},
+                rows),
+      "id,bps,up,no\r\n\"say \"\"hi\"\", twice\",25000,yes,\r\n");
+}
+
+}  // namespace
+}  // namespace espalier::cli

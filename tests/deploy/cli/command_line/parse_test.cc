@@ -1,0 +1,94 @@
+#include "deploy/cli/command_line/parse.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "common/files/json.h"
+
+namespace espalier::cli {
+namespace {
+
+// A tool with the commands "status", "flows --limit COUNT" and "fail link ID".
+class CommandLineTest : public testing::Test {
+ protected:
+  struct Outcome {
+    int exit_code = 0;
+    std::string out;
+    std::string err;
+  };
+
+  static Outcome Run(std::vector<std::string> words) {
+    CLI::App app("A tool", "espalier");
+    app.require_subcommand(1);
+    int exit_code = 0;
+    bool json = false;
+    std::size_t limit = 0;
+    std::string id;
+    app.add_subcommand("status", "Show the state")->callback([&] { exit_code = 7; });
+    CLI::App* flows = app.add_subcommand("flows", "List flows");
+    flows->add_option("--limit", limit, "So many")->check(CLI::Range(1, 10));
+    flows->add_flag("--json", json, "Print JSON");
+    CLI::App* fail = app.add_subcommand("fail", "Fail something");
+    fail->require_subcommand(1);
+    fail->add_subcommand("link", "Fail a link")->add_option("ID", id, "The link")->required();
+    words.insert(words.begin(), "espalier");
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code =
+        ParseAndRun(app, static_cast<int>(arguments.size()), arguments.data(), exit_code);
+    return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+  }
+};
+
+TEST_F(CommandLineTest, RunsACommandAndReturnsItsCode) { EXPECT_EQ(Run({"status"}).exit_code, 7); }
+
+TEST_F(CommandLineTest, SuggestsTheCommandThatMayBeMeant) {
+  for (const auto& [word, meant] : std::vector<std::pair<std::string, std::string>>{
+           {"statu", "status"}, {"flow", "flows"}, {"sttaus", "status"}, {"stat", "status"}}) {
+    const Outcome outcome = Run({word});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.err, "espalier: there is no command \"espalier " + word +
+                               "\" (did you mean `espalier " + meant + "`?)\n");
+  }
+  EXPECT_EQ(Run({"fail", "lnk", "x"}).err,
+            "espalier: there is no command \"espalier fail lnk\" (did you mean `espalier fail "
+            "link`?)\n");
+  EXPECT_EQ(Run({"banana"}).err,
+            "espalier: there is no command \"espalier banana\" (`espalier --help` lists the "
+            "commands)\n");
+  EXPECT_EQ(Run({}).err,
+            "espalier: `espalier` needs a command (`espalier --help` lists the commands)\n");
+  EXPECT_EQ(Run({"fail"}).err,
+            "espalier: `espalier fail` needs a command (`espalier fail --help` lists the "
+            "commands)\n");
+}
+
+TEST_F(CommandLineTest, HelpIsACommand) {
+  const Outcome all = Run({"help"});
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_NE(all.out.find("List flows"), std::string::npos);
+  const Outcome one = Run({"help", "fail", "link"});
+  EXPECT_EQ(one.exit_code, 0);
+  EXPECT_NE(one.out.find("The link"), std::string::npos);
+}
+
+TEST_F(CommandLineTest, TellsWrongOptionsInTheSameVoice) {
+  const Outcome wrong = Run({"flows", "--limit", "many", "--json"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.err.find("espalier: --limit"), 0U) << wrong.err;
+  EXPECT_NE(wrong.err.find("(see `espalier flows --help`)"), std::string::npos) << wrong.err;
+  const auto json = io::ParseJson(wrong.out, "the error");
+  ASSERT_TRUE(json.has_value()) << wrong.out;
+  EXPECT_EQ(json->Find("error")->Find("code")->text, "invalid argument");
+  EXPECT_EQ(json->Find("error")->Find("remedy")->text, "see `espalier flows --help`");
+  EXPECT_EQ(Run({"flows", "--limit", "-3"}).exit_code, 2);
+  EXPECT_EQ(Run({"flows", "--bogus"}).out, "");
+}
+
+}  // namespace
+}  // namespace espalier::cli

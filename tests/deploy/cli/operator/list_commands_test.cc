@@ -1,0 +1,153 @@
+// The lists: filters, order, forms of output, and what they show of the state.
+#include "deploy/cli/operator/list_commands.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/files/json.h"
+#include "deploy/cli/operator/list_specs.h"
+#include "tests/deploy/cli/operator/operator_commands_fixture.h"
+
+namespace espalier::cli {
+namespace {
+
+class ListCommandsTest : public OperatorCommandsTest {
+ protected:
+  // The first column of each row of a table.
+  std::vector<std::string> FirstColumn(const std::vector<std::string>& words) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream lines(outcome.out);
+    std::vector<std::string> cells;
+    std::string line;
+    std::getline(lines, line);  // the titles
+    while (std::getline(lines, line)) cells.push_back(line.substr(0, line.find(' ')));
+    return cells;
+  }
+  void OpenFlows() {
+    for (int from = 0; from < 2; ++from) {
+      cluster_.Open(from, {{.id = 20, .to = 2, .job = "big"}, {.id = 9, .to = 3, .job = "big"}});
+    }
+    cluster_.Settle();
+  }
+};
+
+TEST_F(ListCommandsTest, FlowsAreSortedFilteredAndLimited) {
+  OpenFlows();
+  const auto all = FirstColumn({"flows"});
+  EXPECT_EQ(std::vector(all.begin(), all.begin() + 3),
+            (std::vector<std::string>{"h0:5", "h0:9", "h0:20"}));
+  EXPECT_EQ(FirstColumn({"flows", "--job", "big", "--host", "h1"}),
+            (std::vector<std::string>{"h1:9", "h1:20"}));
+  EXPECT_EQ(FirstColumn({"flows", "--job", "B*", "--sort", "-flow", "--limit", "1"}),
+            (std::vector<std::string>{"h1:20"}));
+  EXPECT_EQ(FirstColumn({"flows", "--job", "nobody"}), std::vector<std::string>{});
+  EXPECT_EQ(FirstColumn({"flows", "--state", "routed"}), FirstColumn({"flows", "--leaf", "leaf0"}));
+  EXPECT_TRUE(FirstColumn({"flows", "--down"}).empty());
+  const auto json = io::ParseJson(Run({"flows", "--job", "big", "--json"}).out, "flows");
+  ASSERT_TRUE(json.has_value());
+  EXPECT_EQ(json->Find("flows")->items.size(), 4U);
+}
+
+TEST_F(ListCommandsTest, FlowsOfALinkAreThoseOfItsPathsAndNics) {
+  OpenFlows();
+  EXPECT_EQ(FirstColumn({"flows", "--link", "h1--leaf0"}), FirstColumn({"flows", "--host", "h1"}));
+  std::size_t over_spines = 0;
+  for (const char* spine : {"0", "1"}) {
+    over_spines += FirstColumn({"flows", "--link", std::string("leaf0--spine") + spine}).size();
+  }
+  EXPECT_EQ(over_spines, FirstColumn({"flows"}).size());
+  const Outcome unknown = Run({"flows", "--link", "nowhere"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("there is no link \"nowhere\""), std::string::npos) << unknown.err;
+}
+
+TEST_F(ListCommandsTest, LinksThatAreNotUpComeFirst) {
+  EXPECT_TRUE(FirstColumn({"links", "--down"}).empty());
+  Run({"drain", "node", "spine1", "--reason", "new firmware"});
+  const auto down = FirstColumn({"links", "--down"});
+  EXPECT_EQ(down, (std::vector<std::string>{"leaf0--spine1", "leaf1--spine1"}));
+  EXPECT_EQ(FirstColumn({"links"}).front(), "leaf0--spine1");
+  // A link that is drained through its node has the node's reason.
+  EXPECT_NE(Run({"links", "--state", "DRAINED"}).out.find("new firmware"), std::string::npos);
+  EXPECT_EQ(FirstColumn({"nodes", "--down"}), std::vector<std::string>{"spine1"});
+  EXPECT_EQ(FirstColumn({"links", "--link", "leaf0--*"}).size(), 2U);
+}
+
+TEST_F(ListCommandsTest, NodesTellWhoseAgentIsMissing) {
+  EXPECT_TRUE(FirstColumn({"nodes", "--agent", "missing"}).empty());
+  cluster_.state().agents.Disconnect(*cluster_.state().agents.FindByName("h3"));
+  EXPECT_EQ(FirstColumn({"nodes", "--agent", "missing"}), std::vector<std::string>{"h3"});
+  EXPECT_NE(Run({"status"}).out.find("1 of 4 hosts has no agent"), std::string::npos);
+}
+
+TEST_F(ListCommandsTest, JobsHaveTheirFlowsAndWeights) {
+  OpenFlows();
+  Run({"weight", "big", "3"});
+  const Outcome jobs = Run({"jobs", "--job", "big", "-o", "csv"});
+  EXPECT_EQ(jobs.out.find("job,flows,"), 0U) << jobs.out;
+  EXPECT_NE(jobs.out.find("\r\nbig,4,0,"), std::string::npos) << jobs.out;
+  EXPECT_NE(jobs.out.find(",3,no"), std::string::npos) << jobs.out;
+}
+
+TEST_F(ListCommandsTest, EventsAreNewestFirstAndHaveATime) {
+  Run({"drain", "node", "spine1"});
+  Run({"undrain", "node", "spine1"});
+  const Outcome events = Run({"events", "-n", "1"});
+  EXPECT_NE(events.out.find("node_undrained"), std::string::npos) << events.out;
+  EXPECT_EQ(std::ranges::count(events.out, '\n'), 2);
+  EXPECT_EQ(FirstColumn({"events", "--kind", "node_*"}).size(), 2U);
+  EXPECT_EQ(FirstColumn({"events", "--since", "2000-01-01T00:00Z"}).size(),
+            FirstColumn({"events"}).size());
+  EXPECT_EQ(Run({"events", "--since", "yesterday"}).exit_code, 2);
+  EXPECT_NE(Run({"audit", "-n", "1"}).out.find("undrain node"), std::string::npos);
+}
+
+TEST_F(ListCommandsTest, RefusesUnknownColumnsAndNumbersOutOfRange) {
+  const Outcome column = Run({"links", "--sort", "colour"});
+  EXPECT_EQ(column.exit_code, 2);
+  EXPECT_NE(column.err.find("the columns are LINK, GBPS"), std::string::npos) << column.err;
+  EXPECT_EQ(Run({"flows", "--limit", "-1"}).exit_code, 2);
+  EXPECT_EQ(Run({"flows", "--limit", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"flows", "--watch", "-1"}).exit_code, 2);
+  EXPECT_EQ(Run({"flows", "-o", "xml"}).exit_code, 2);
+}
+
+// Every column of every list is a member of what the controller sends.
+TEST_F(ListCommandsTest, ColumnsAreThoseOfTheApi) {
+  OpenFlows();
+  Run({"drain", "node", "spine1", "--reason", "x"});
+  for (const ListSpec& spec : ListSpecs()) {
+    const auto json = io::ParseJson(Run({spec.name, "--json"}).out, spec.name);
+    ASSERT_TRUE(json.has_value()) << spec.name;
+    const io::JsonValue* const rows = json->Find(spec.name);
+    ASSERT_NE(rows, nullptr) << spec.name;
+    if (rows->items.empty()) continue;
+    std::vector<Column> columns = spec.columns;
+    columns.insert(columns.end(), spec.wide_columns.begin(), spec.wide_columns.end());
+    for (const Column& column : columns) {
+      if (column.key.find('.') != std::string::npos) continue;  // absent without such traffic
+      EXPECT_NE(rows->items.front().Find(column.key), nullptr) << spec.name << " " << column.key;
+    }
+    EXPECT_EQ(Run({spec.name, "-o", "wide"}).exit_code, 0);
+  }
+}
+
+TEST_F(ListCommandsTest, TopShowsHealthLinksAndJobs) {
+  OpenFlows();
+  const Outcome top = Run({"top", "--once", "--rows", "3"});
+  EXPECT_EQ(top.exit_code, 0) << top.err;
+  EXPECT_NE(top.out.find(": ok\n"), std::string::npos) << top.out;
+  EXPECT_NE(top.out.find("Busiest links\nLINK"), std::string::npos) << top.out;
+  EXPECT_NE(top.out.find("big"), std::string::npos) << top.out;
+  const auto json = io::ParseJson(Run({"top", "--once", "--json"}).out, "top");
+  ASSERT_TRUE(json.has_value());
+  EXPECT_FALSE(json->Find("links")->items.empty());
+}
+
+}  // namespace
+}  // namespace espalier::cli

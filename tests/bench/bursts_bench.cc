@@ -10,7 +10,7 @@
 #include "common/sim/sim_world.h"
 #include "controller/agents/flow_intake.h"
 #include "controller/planning/phase_plan.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::controller {
 namespace {

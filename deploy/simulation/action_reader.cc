@@ -132,8 +132,8 @@ void ActionReader::ReadTarget(io::JsonFields& fields, Action& action) {
 }
 
 void ActionReader::ReadHost(io::JsonFields& fields, Action& action, bool is_required) {
-  const std::string name = is_required ? fields.RequiredString("host") : fields.String("host");
-  if (name.empty()) return;
+  if (!is_required && !fields.Has("host")) return;
+  const std::string name = fields.RequiredString("host");
   const std::vector<fabric::NodeId> nics = ListNics(topology_);
   const auto found = std::ranges::find(
       nics, name, [&](fabric::NodeId nic) { return HostOf(topology_.node(nic)); });

@@ -38,7 +38,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   espalier::Duration last{};
   for (const simulation::Action& action : scenario->actions) {
     ESPALIER_CHECK(action.at >= last && action.at <= scenario->duration);
-    ESPALIER_CHECK(action.host >= -1 && action.host < hosts);
+    const auto kind = action.kind;
+    const bool needs_host =
+        kind == simulation::ActionKind::kAgentDown || kind == simulation::ActionKind::kAgentUp ||
+        kind == simulation::ActionKind::kPartition || kind == simulation::ActionKind::kHeal;
+    ESPALIER_CHECK(action.host >= (needs_host ? 0 : -1) && action.host < hosts);
     last = action.at;
   }
   return 0;

@@ -141,6 +141,8 @@ TEST(ScenarioFile, NamesThePlaceOfWhatIsWrong) {
       {act(R"({"at_seconds": 1, "do": "rehash", "node": "leaf0", "link": "x"})"), "link"},
       {act(R"({"at_seconds": 1, "do": "agent-down"})"), "host"},
       {act(R"({"at_seconds": 1, "do": "agent-down", "host": "h9"})"), "no host has this name"},
+      {act(R"({"at_seconds": 1, "do": "heal", "host": ""})"), "host"},
+      {act(R"({"at_seconds": 1, "do": "messages", "host": ""})"), "host"},
       {act(R"({"at_seconds": 1, "do": "agent-up", "host": "h1"})"), "the agent runs then"},
       {act(R"({"at_seconds": 1, "do": "controller-up"})"), "a controller runs then"},
       {act(R"({"at_seconds": 1, "do": "controller-down"},

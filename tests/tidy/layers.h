@@ -255,8 +255,8 @@ inline const std::vector<Layer>& Layers() {
        {"common/files/", "collective/program/", "collective/program/verifier/",
         "collective/program/files/", "collective/algorithms/"}},
       {"deploy/cli/bench/",
-       {"common/base/", "common/files/", "collective/program/", "collective/program/files/",
-        "collective/transport/stores/", "collective/runtime/calls/", "collective/runtime/choice/",
+       {"common/base/", "common/os/", "common/files/", "collective/program/",
+        "collective/program/files/", "collective/transport/stores/", "collective/runtime/calls/", "collective/runtime/choice/",
         "collective/runtime/program/", "collective/runtime/shared/", "collective/runtime/group/"}},
       {"deploy/cli/lab/", {"common/files/", "deploy/lab/"}},
   };

@@ -154,6 +154,18 @@ void SimFabric::SetLink(fabric::LinkId link, LinkState state) {
   RequestUpdate();
 }
 
+Result<void> SimFabric::SetHashSeed(NodeId node, std::uint64_t seed) {
+  const auto& spec = topology_.node(node).ecmp;
+  ESPALIER_CHECK(spec && hashes_[node.Index()], "node={}", topology_.node(node).id);
+  auto hash = fabric::MakeEcmpHash({spec->hash, seed});
+  if (!hash) return Propagate(hash);
+  AdvanceTo(loop_.Now());
+  hashes_[node.Index()] = std::move(*hash);
+  for (auto& [id, flow] : flows_) UpdateRoute(flow);
+  RequestUpdate();
+  return {};
+}
+
 SimFabric::Progress SimFabric::ProgressOf(SimFlowId id) const {
   const Flow& flow = flows_.at(id);
   const double sent_bits = SentBits(flow, loop_.Now());

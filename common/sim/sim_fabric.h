@@ -56,6 +56,9 @@ class SimFabric {
   // Sends the rest of the flow from this port.
   void SetSourcePort(SimFlowId flow, std::uint16_t port);
   void SetLink(fabric::LinkId link, fabric::LinkState state);
+  // Gives a switch's hash another seed, as a restart of the switch may.
+  // Errors: those of MakeEcmpHash.
+  Result<void> SetHashSeed(fabric::NodeId node, std::uint64_t seed);
 
   // Sets whether switches and hosts answer probes (sim_host.h); initially they do.
   void SetAnswersProbes(bool answers) { answers_probes_ = answers; }

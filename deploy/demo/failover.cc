@@ -1,17 +1,16 @@
 #include "deploy/demo/failover.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
+#include <utility>
 
+#include "common/os/scratch_folder.h"
 #include "deploy/lab/link_faults.h"
 #include "deploy/lab/run_traffic.h"
 
@@ -29,13 +28,10 @@ constexpr auto kPollInterval = 5ms;
 class Feed {
  public:
   static Result<Feed> Start(const lab::Lab& lab, const LabDaemons& daemons) {
-    Feed feed;
-    std::string folder = std::filesystem::temp_directory_path() / "espalier-feed-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) {
-      return Fail(ErrorCode::kUnavailable, "cannot create " + folder);
-    }
-    feed.folder_ = folder;
-    const std::string pipe = folder + "/pipe";
+    auto folder = ScratchFolder::Make("feed");
+    if (!folder) return Propagate(folder);
+    Feed feed(std::move(*folder));
+    const std::string pipe = feed.folder_.path() + "/pipe";
     if (mkfifo(pipe.c_str(), 0600) != 0)
       return Fail(ErrorCode::kUnavailable, "cannot create " + pipe);
     const std::string program = daemons.programs() + "/espalier";
@@ -52,15 +48,11 @@ class Feed {
   }
   Feed(Feed&&) = default;
   Feed& operator=(Feed&&) = delete;
-  ~Feed() {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
 
  private:
-  Feed() = default;
+  explicit Feed(ScratchFolder folder) : folder_(std::move(folder)) {}
 
-  std::string folder_;
+  ScratchFolder folder_;
   std::optional<ChildProcess> report_;
   std::optional<ChildProcess> watch_;
 };

@@ -1,12 +1,12 @@
 // espalier-quickstart: runs the main job on a live fabric of network namespaces, with plain ECMP
 // and with Espalier.
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 
+#include "common/os/scratch_folder.h"
 #include "deploy/demo/failover.h"
 #include "deploy/demo/keep.h"
 #include "deploy/demo/main_job.h"
@@ -114,14 +114,13 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
 }
 
 int Run(const Arguments& arguments) {
-  std::string folder = std::filesystem::temp_directory_path() / "espalier-quickstart-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) {
-    fmt::print(stderr, "espalier-quickstart: cannot create a folder for temporary files\n");
+  const auto folder = ScratchFolder::Make("quickstart");
+  if (!folder) {
+    fmt::print(stderr, "espalier-quickstart: {}\n", folder.error().message);
     return 1;
   }
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const Result<void> ran = RunAll(arguments, programs, folder);
-  std::filesystem::remove_all(folder);
+  const Result<void> ran = RunAll(arguments, programs, folder->path());
   if (ran) return 0;
   fmt::print(stderr, "espalier-quickstart: {}\n", ran.error().message);
   return 1;

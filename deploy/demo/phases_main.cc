@@ -2,7 +2,6 @@
 // what is busy, on training jobs whose connections live as long as the run, in a lab fabric. It
 // takes the programs beside it.
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "common/os/scratch_folder.h"
 #include "deploy/demo/phases_job.h"
 #include "deploy/demo/phases_report.h"
 
@@ -78,13 +78,12 @@ Result<PhasesComparison> Compare(const Arguments& arguments, const std::string& 
 }
 
 int Run(const Arguments& arguments) {
-  std::string folder = std::filesystem::temp_directory_path() / "espalier-phases-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) {
-    fmt::print(stderr, "espalier-phases: cannot create a folder for temporary files\n");
+  const auto folder = ScratchFolder::Make("phases");
+  if (!folder) {
+    fmt::print(stderr, "espalier-phases: {}\n", folder.error().message);
     return 1;
   }
-  const Result<PhasesComparison> comparison = Compare(arguments, folder);
-  std::filesystem::remove_all(folder);
+  const Result<PhasesComparison> comparison = Compare(arguments, folder->path());
   if (!comparison) {
     fmt::print(stderr, "espalier-phases: {}\n", comparison.error().message);
     return 1;

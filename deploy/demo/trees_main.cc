@@ -5,10 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "common/os/scratch_folder.h"
 #include "deploy/demo/tree_job.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/link_faults.h"
@@ -110,14 +110,13 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
 }
 
 int Run(const Arguments& arguments) {
-  std::string folder = std::filesystem::temp_directory_path() / "espalier-trees-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) {
-    fmt::print(stderr, "espalier-trees: cannot create a folder for temporary files\n");
+  const auto folder = ScratchFolder::Make("trees");
+  if (!folder) {
+    fmt::print(stderr, "espalier-trees: {}\n", folder.error().message);
     return 1;
   }
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const Result<void> ran = RunAll(arguments, programs, folder);
-  std::filesystem::remove_all(folder);
+  const Result<void> ran = RunAll(arguments, programs, folder->path());
   if (ran) return 0;
   fmt::print(stderr, "espalier-trees: {}\n", ran.error().message);
   return 1;

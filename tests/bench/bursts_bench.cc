@@ -4,13 +4,12 @@
 #include <benchmark/benchmark.h>
 
 #include <chrono>
+#include <map>
+#include <string>
+#include <vector>
 
-#include "common/base/log.h"
-#include "common/fabric/builders.h"
-#include "common/sim/sim_world.h"
-#include "controller/agents/flow_intake.h"
 #include "controller/planning/phase_plan.h"
-#include "tests/controller/memory_store.h"
+#include "tests/bench/intake_fixture.h"
 
 namespace espalier::controller {
 namespace {
@@ -23,30 +22,14 @@ constexpr int kPhases = 4;  // each flow of a host is in one
 
 // Hosts with 16 connections each, which belong to one job of four phases: in each, every host sends
 // over four of its connections. The hosts report edges as agents do.
-class World {
+class World : public IntakeFixture {
  public:
   World(int spines, int leaves, int hosts_per_leaf)
-      : state_(Build(spines, leaves, hosts_per_leaf)),
-        learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
-        placement_(state_, learner_, options_),
-        predictor_(state_, learner_, options_, metrics_),
-        bursts_(state_, learner_, predictor_, options_, metrics_),
-        links_(state_, options_.detection, options_.wall_clock, *loop_, *store_, {}, metrics_),
-        intake_(state_, placement_, bursts_, predictor_, links_, options_, *loop_),
+      : IntakeFixture(spines, leaves, hosts_per_leaf),
         hosts_per_leaf_(hosts_per_leaf),
         hosts_(leaves * hosts_per_leaf) {
-    SetLogLevel(LogLevel::kError);
-    world_.RunFor(std::chrono::hours(1));
-    for (int host = 0; host < hosts_; ++host) {
-      const std::string name = "h" + std::to_string(host);
-      const AgentId id = state_.agents.Intern(name);
-      agents_.push_back(id);
-      addresses_.push_back(state_.topology.node(*state_.topology.FindNode(name)).addresses.front());
-      state_.agents.Connect(id, PeerId(static_cast<std::uint64_t>(host) + 1));
-      state_.agents.At(id).reported = true;
-    }
     for (int host = 0; host < hosts_; ++host) Open(host);
-    placement_.PlaceNew(predictor_, options_.moves_per_start);
+    PlaceNew();
   }
 
   // All edges of one period; returns the time that handling them takes.
@@ -55,12 +38,11 @@ class World {
     for (int phase = 0; phase < kPhases; ++phase) {
       for (int edge = 0; edge < 2; ++edge) {
         for (int host = 0; host < hosts_; ++host) seconds += Report(host, phase);
-        if (state_.flows.HasNew()) placement_.PlaceNew(predictor_, options_.moves_per_start);
+        PlaceNew();
         world_.RunFor(milliseconds(100));
       }
     }
-    predictor_.Tick(loop_->Now());
-    bursts_.RefreshPlan(loop_->Now());
+    EndPeriod();
     return seconds;
   }
 
@@ -76,15 +58,6 @@ class World {
   Metrics& metrics() { return metrics_; }
 
  private:
-  static fabric::Topology Build(int spines, int leaves, int hosts_per_leaf) {
-    fabric::TopologySpec spec = *fabric::BuildLeafSpine(
-        {.spines = spines, .leaves = leaves, .hosts_per_leaf = hosts_per_leaf});
-    std::uint64_t seed = 1;
-    for (fabric::Node& node : spec.nodes) {
-      if (node.kind == fabric::NodeKind::kSwitch) node.ecmp = {"crc32", seed++};
-    }
-    return *fabric::Topology::Build(std::move(spec));
-  }
   // Connections to hosts of other leaves.
   void Open(int host) {
     wire::FlowReport report{.sequence = ++sequences_[host]};
@@ -120,23 +93,8 @@ class World {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  Metrics metrics_;
-  ControllerOptions options_;
-  sim::SimWorld world_{1};
-  std::unique_ptr<EventLoop> loop_ = world_.MakeLoop();
-  MemoryDisk disk_;
-  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(disk_, *loop_);
-  State state_;
-  PathLearner learner_;
-  Placement placement_;
-  StartPredictor predictor_;
-  Bursts bursts_;
-  LinkHealth links_;
-  FlowIntake intake_;
   int hosts_per_leaf_;
   int hosts_;
-  std::vector<AgentId> agents_;
-  std::vector<IpAddress> addresses_;
   std::map<int, std::uint64_t> sequences_;
   std::map<int, std::vector<std::uint32_t>> edges_;  // by host, then flow
 };

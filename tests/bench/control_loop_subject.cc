@@ -28,7 +28,7 @@
 #include "controller/controller.h"
 #include "proto/convert.h"
 #include "tests/bench/control_loop_fabric.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::bench {
 namespace {

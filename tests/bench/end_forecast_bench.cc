@@ -7,17 +7,12 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <memory>
 #include <random>
 #include <vector>
 
 #include "agent/flows/flow_meter.h"
 #include "agent/flows/flow_reporter.h"
-#include "common/base/log.h"
-#include "common/fabric/builders.h"
-#include "common/sim/sim_world.h"
-#include "controller/agents/flow_intake.h"
-#include "tests/controller/memory_store.h"
+#include "tests/bench/intake_fixture.h"
 
 namespace espalier::controller {
 namespace {
@@ -55,28 +50,15 @@ struct Host {
   std::size_t next_point = 0;
 };
 
-class World {
+class World : public IntakeFixture {
  public:
   World(const Program& program, Duration phase)
-      : program_(program),
-        phase_(phase),
-        state_(Build()),
-        learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
-        placement_(state_, learner_, options_),
-        predictor_(state_, learner_, options_, metrics_),
-        bursts_(state_, learner_, predictor_, options_, metrics_),
-        links_(state_, options_.detection, options_.wall_clock, *loop_, *store_, {}, metrics_),
-        intake_(state_, placement_, bursts_, predictor_, links_, options_, *loop_) {
-    SetLogLevel(LogLevel::kError);
-    world_.RunFor(1h);
-    for (int i = 0; i < kHosts; ++i) {
-      const AgentId id = state_.agents.Intern("h" + std::to_string(i));
-      state_.agents.Connect(id, PeerId(static_cast<std::uint64_t>(i) + 1));
-      state_.agents.At(id).reported = true;
-      Host& host = hosts_.emplace_back(id);
+      : IntakeFixture(4, 4, kHosts / 4), program_(program), phase_(phase) {
+    for (std::size_t i = 0; i < kHosts; ++i) {
+      Host& host = hosts_.emplace_back(agents_[i]);
       host.sample = {.id = wire::LocalFlowId(1), .job = "train", .movable = true};
-      host.sample.source = AddressOf(i);
-      host.sample.destination = AddressOf((i + 4) % kHosts);
+      host.sample.source = addresses_[i];
+      host.sample.destination = addresses_[(i + 4) % kHosts];
       host.sample.edges = {.count = 2, .last = loop_->Now()};
       host.sample.first_seen = loop_->Now();
     }
@@ -101,27 +83,12 @@ class World {
     while (loop_->Now() < std::max(next, last + 2 * kLook)) {
       world_.RunFor(kLook);
       for (Host& host : hosts_) Look(host, errors);
-      if (state_.flows.HasNew()) placement_.PlaceNew(predictor_, options_.moves_per_start);
+      PlaceNew();
     }
-    predictor_.Tick(loop_->Now());
-    bursts_.RefreshPlan(loop_->Now());
+    EndPeriod();
   }
 
  private:
-  static fabric::Topology Build() {
-    fabric::TopologySpec spec =
-        *fabric::BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4});
-    std::uint64_t seed = 1;
-    for (fabric::Node& node : spec.nodes) {
-      if (node.kind == fabric::NodeKind::kSwitch) node.ecmp = {"crc32", seed++};
-    }
-    return *fabric::Topology::Build(std::move(spec));
-  }
-  IpAddress AddressOf(int host) const {
-    const auto node = state_.topology.FindNode("h" + std::to_string(host));
-    return state_.topology.node(*node).addresses.front();
-  }
-
   // The agent's look at its flow, and its report.
   void Look(Host& host, std::array<std::vector<double>, 3>* errors) {
     const TimePoint now = loop_->Now();
@@ -165,19 +132,6 @@ class World {
   const Program program_;
   const Duration phase_;
   std::mt19937 random_{1};
-  Metrics metrics_;
-  ControllerOptions options_;
-  sim::SimWorld world_{1};
-  std::unique_ptr<EventLoop> loop_ = world_.MakeLoop();
-  MemoryDisk disk_;
-  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(disk_, *loop_);
-  State state_;
-  PathLearner learner_;
-  Placement placement_;
-  StartPredictor predictor_;
-  Bursts bursts_;
-  LinkHealth links_;
-  FlowIntake intake_;
   std::vector<Host> hosts_;
 };
 

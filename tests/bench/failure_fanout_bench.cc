@@ -29,7 +29,7 @@
 #include "proto/convert.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/control_loop_load.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::bench {
 namespace {

@@ -7,10 +7,10 @@
 #include <random>
 
 #include "common/base/log.h"
-#include "common/fabric/builders.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/planning/start_predictor.h"
+#include "tests/bench/hashed_fabric.h"
 
 namespace espalier::controller {
 namespace {
@@ -24,7 +24,7 @@ double Seconds(Clock::duration duration) { return std::chrono::duration<double>(
 class World {
  public:
   World(int spines, int leaves, int hosts_per_leaf)
-      : state_(Build(spines, leaves, hosts_per_leaf)),
+      : state_(bench::MakeHashedLeafSpine(spines, leaves, hosts_per_leaf)),
         learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
         predictor_(state_, learner_, options_, metrics_),
         plans_(state_, learner_, metrics_),
@@ -32,9 +32,8 @@ class World {
         hosts_(leaves * hosts_per_leaf) {
     SetLogLevel(LogLevel::kError);
     for (int host = 0; host < hosts_; ++host) {
-      const std::string name = "h" + std::to_string(host);
-      agents_.push_back(state_.agents.Intern(name));
-      addresses_.push_back(state_.topology.node(*state_.topology.FindNode(name)).addresses.front());
+      agents_.push_back(state_.agents.Intern(bench::HostName(host)));
+      addresses_.push_back(bench::AddressOf(state_.topology, host));
     }
   }
 
@@ -79,17 +78,6 @@ class World {
   std::vector<IpAddress> addresses_;  // by host
   std::uint64_t next_id_ = 0;
   TimePoint now_{std::chrono::hours(1)};
-
- private:
-  static fabric::Topology Build(int spines, int leaves, int hosts_per_leaf) {
-    fabric::TopologySpec spec = *fabric::BuildLeafSpine(
-        {.spines = spines, .leaves = leaves, .hosts_per_leaf = hosts_per_leaf});
-    std::uint64_t seed = 1;
-    for (fabric::Node& node : spec.nodes) {
-      if (node.kind == fabric::NodeKind::kSwitch) node.ecmp = {"crc32", seed++};
-    }
-    return *fabric::Topology::Build(std::move(spec));
-  }
 };
 
 // The arrival of `flows` flows that was precomputed (1) or not (0), among 2,048 running flows of

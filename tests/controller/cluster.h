@@ -13,7 +13,7 @@
 #include "common/sim/sim_world.h"
 #include "controller/controller.h"
 #include "proto/convert.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::controller {
 

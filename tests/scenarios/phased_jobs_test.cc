@@ -1,12 +1,15 @@
 // Training jobs that keep their connections, on a cluster of real agents and a real controller
 // under virtual time.
-#include "tests/scenarios/phased_jobs.h"
+#include "deploy/lab/workload/phased_jobs.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
-#include "deploy/lab/workload/phased_jobs.h"
+#include "deploy/simulation/job_player.h"
+#include "tests/scenarios/sim_cluster.h"
 #include "tests/seeds.h"
 
 namespace espalier::scenarios {
@@ -23,29 +26,54 @@ struct Outcome {
   std::uint64_t trace = 0;
 };
 
+// The jobs of the lab's workload, which begin after a second.
+std::vector<simulation::PlayedJob> JobsFor(const std::vector<traffic::PhasedJob>& made) {
+  const auto host_of = [](const std::string& name) { return std::stoi(name.substr(1)); };
+  std::vector<simulation::PlayedJob> jobs;
+  for (const traffic::PhasedJob& job : made) {
+    simulation::PlayedJob& played = jobs.emplace_back();
+    played.id = job.id;
+    played.start = 1s;
+    played.iterations = job.iterations;
+    played.jitter_percent = job.jitter_percent;
+    played.queue_pairs = job.queue_pairs;
+    for (const traffic::Phase& phase : job.phases) {
+      simulation::PlayedPhase& own = played.phases.emplace_back();
+      own.compute = Duration(static_cast<Duration::rep>(1e9 * phase.compute_seconds));
+      for (const traffic::Burst& burst : phase.bursts) {
+        own.bursts.push_back({host_of(burst.source), host_of(burst.destination),
+                              static_cast<std::uint64_t>(burst.bytes)});
+      }
+    }
+  }
+  return jobs;
+}
+
 // Of the second half of the iterations.
-Outcome Play(int jobs, int queue_pairs, controller::ControllerOptions options, std::uint64_t seed) {
+Outcome Play(int count, int queue_pairs, controller::ControllerOptions options,
+             std::uint64_t seed) {
   SimCluster cluster({.seed = seed, .controller = options});
   cluster.StartAll();
-  cluster.world().RunFor(1s);
-  auto made = traffic::MakePhasedJobs({.jobs = jobs,
-                                       .iterations = kIterations,
-                                       .burst_bytes = kBurstBytes,
-                                       .compute_seconds = 0.05,
-                                       .jitter_percent = 1,
-                                       .queue_pairs = queue_pairs})
-                  .value();
-  const double ideal = static_cast<double>(made[0].phases.size()) * 8 * kBurstBytes / 100e9;
-  PhasedJobs played(cluster, std::move(made), seed);
-  played.Open();
-  cluster.world().RunFor(1s);
-  EXPECT_TRUE(played.Run(60s));
+  const auto jobs = JobsFor(traffic::MakePhasedJobs({.jobs = count,
+                                                     .iterations = kIterations,
+                                                     .burst_bytes = kBurstBytes,
+                                                     .compute_seconds = 0.05,
+                                                     .jitter_percent = 1,
+                                                     .queue_pairs = queue_pairs})
+                                .value());
+  simulation::JobPlayer player(cluster, jobs, seed);
+  player.Begin();
+  EXPECT_TRUE(cluster.RunUntil([&] { return player.IsOver(); }, 60s));
+  const fabric::Topology& topology = cluster.fabric().topology();
   Outcome outcome;
-  for (std::size_t j = 0; j < static_cast<std::size_t>(jobs); ++j) {
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const double ideal = SecondsOf(
+        simulation::IdealCommunication(topology, simulation::ListNics(topology), jobs[j]));
+    EXPECT_DOUBLE_EQ(ideal, static_cast<double>(jobs[j].phases.size()) * 8 * kBurstBytes / 100e9);
     double seconds = 0;
     for (std::size_t i = kIterations / 2; i < kIterations; ++i) {
-      seconds += std::chrono::duration<double>(played.communication(j)[i]).count();
-      outcome.ports_changed += played.ports_changed(j)[i];
+      seconds += SecondsOf(player.run(j).communication[i]);
+      outcome.ports_changed += player.run(j).ports_changed[i];
     }
     outcome.worst_factor = std::max(outcome.worst_factor, seconds / (kIterations / 2) / ideal);
   }

@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)")
 NOT_EXECUTED = re.compile(r"<!-- not executed: (\S.*?) -->$")
 PROMPT = re.compile(r"^[\w ]*\$ ")
-OURS = re.compile(r"(?<![\w/.-])((?:deploy|tests)/[\w/-]+)(?![\w/.-]*[*{])")
+OURS = re.compile(r"(?<![\w/.-])((?:deploy|tests)/[\w/-]+(?:\.json)?)(?![\w/.-]*[*{])")
 # What a test must name of a command, beside commands of espalier.
 PROGRAM = re.compile(r"(?<![\w./-])(espalier-[a-z]+|ib_\w+|deploy/[\w/-]+)(?![\w/])")
 # Commands of espalier that need nothing but files, and programs that prepare these.
@@ -42,6 +42,8 @@ TESTED = [
     ("docs/evaluation.md", "simulate --topology paper.json", ["tests/deploy/cli/offline_golden.py"]),
     ("docs/evaluation.md", "simulate paper", ["tests/deploy/cli/planning/simulate_commands_test.cc"]),
     ("docs/evaluation.md", "simulate prediction", ["tests/deploy/cli/planning/simulate_commands_test.cc"]),
+    ("docs/evaluation.md", "simulate cluster", ["tests/deploy/cli/planning/cluster_commands_test.cc",
+                                                "tests/deploy/simulation/run_test.cc"]),
     ("docs/evaluation.md", "espalier-figures", ["tests/controller/offline/evaluation/figures_test.py"]),
     ("docs/lab.md", "espalier lab traffic", ["tests/deploy/cli/lab/lab_commands_test.cc"]),
     ("docs/operating.md", "espalier token make", ["tests/deploy/cli/setup/key_commands_test.cc",

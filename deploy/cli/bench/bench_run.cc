@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "collective/transport/stores/file_store.h"
+#include "common/os/scratch_folder.h"
 
 namespace espalier::runtime {
 namespace {
@@ -356,14 +357,9 @@ Result<std::vector<BenchRow>> RunBench(const BenchRequest& request) {
   if (memory == MAP_FAILED)
     return Fail(ErrorCode::kResourceExhausted, "not enough memory for the results");
   const std::unique_ptr<Report, Unmap> report(static_cast<Report*>(memory));
-  std::string folder = std::filesystem::temp_directory_path() / "espalier-bench-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("cannot create the folder {}: {}", folder, std::strerror(errno)));
-  }
-  auto done = RunRanks(request, folder, *sizes, *report);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
+  const auto folder = ScratchFolder::Make("bench");
+  if (!folder) return tl::unexpected<Error>(folder.error());
+  auto done = RunRanks(request, folder->path(), *sizes, *report);
   if (!done) return Propagate(done);
   std::vector<BenchRow> rows;
   for (std::size_t i = 0; i < sizes->size(); ++i) {

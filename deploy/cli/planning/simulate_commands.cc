@@ -24,6 +24,7 @@
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
 #include "controller/offline/simulation/model_jobs.h"
+#include "deploy/cli/planning/cluster_commands.h"
 #include "deploy/cli/planning/prediction_commands.h"
 
 namespace espalier::cli {
@@ -329,6 +330,7 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
   AddPredictionReplay(*command, exit_code);
+  AddClusterSimulation(*command, exit_code);
   // After the subcommands, as they would take it over.
   command->footer(
       "Examples:\n"

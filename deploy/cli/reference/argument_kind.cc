@@ -36,6 +36,7 @@ std::span<const KindEntry> KindTable() {
       {"", "--output", ArgumentKind::kFile},
       {"", "--previous", ArgumentKind::kFile},
       {"", "--previous-topology", ArgumentKind::kFile},
+      {"", "--scenario", ArgumentKind::kFile},
       {"", "--share", ArgumentKind::kFile},
       {"", "--store", ArgumentKind::kFile},
       {"", "--token-file", ArgumentKind::kFile},

@@ -119,6 +119,29 @@ TEST_F(SimFabricTest, ANewPortMovesAFlowAtOnce) {
   EXPECT_NEAR(std::chrono::duration<double>(ended).count(), 1.5, 1e-6);
 }
 
+TEST_F(SimFabricTest, AnotherHashSeedMovesFlowsAtOnce) {
+  fabric::FlowTuple one = Tuple(0, 0, 1, 0);
+  fabric::FlowTuple two = Tuple(2, 0, 1, 1);  // from a leaf whose hash stays
+  one.source_port = PortVia(one, "spine2");
+  two.source_port = PortVia(two, "spine2");
+  const SimFlowId moved = fabric_->Start(one, 10 * kSecondOfBytes, [] {});
+  fabric_->Start(two, 10 * kSecondOfBytes, [] {});
+  world_.RunFor(1ms);
+  EXPECT_EQ(std::ranges::max(fabric_->LinkFlows()), 2);
+  EXPECT_NEAR(fabric_->ProgressOf(moved).rate_bps, 4e9, 1);
+  const fabric::NodeId leaf = *fabric_->topology().FindNode("leaf0");
+  for (std::uint64_t seed = 100; SpineOf(one) == "spine2"; ++seed) {
+    ASSERT_LT(seed, 1000U);
+    ASSERT_TRUE(fabric_->SetHashSeed(leaf, seed));
+  }
+  world_.RunFor(1ms);
+  EXPECT_EQ(SpineOf(two), "spine2");
+  EXPECT_EQ(std::ranges::max(fabric_->LinkFlows()), 1);
+  EXPECT_NEAR(fabric_->ProgressOf(moved).rate_bps, 8e9, 1);
+  EXPECT_EQ(fabric_->SetHashSeed(leaf, std::uint64_t{1} << 32U).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
 TEST_F(SimFabricTest, ASwitchAvoidsItsOwnDeadLinkButNotOneFurtherOn) {
   fabric::FlowTuple tuple = Tuple(0, 0, 1, 0);
   tuple.source_port = PortVia(tuple, "spine1");

@@ -15,7 +15,7 @@
 #include "common/fabric/builders.h"
 #include "common/sim/sim_world.h"
 #include "proto/message_cost.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::controller {
 namespace {

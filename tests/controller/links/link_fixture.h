@@ -13,7 +13,7 @@
 #include "common/fabric/builders.h"
 #include "common/sim/sim_world.h"
 #include "controller/links/link_health.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::controller {
 

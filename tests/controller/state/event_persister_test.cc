@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/sim/sim_world.h"
-#include "tests/controller/memory_store.h"
+#include "controller/store/memory_store.h"
 
 namespace espalier::controller {
 namespace {

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
@@ -61,6 +63,19 @@ class SlowLinkTest : public LiveLabTest {
     }
     return {};
   }
+  // Whether the controller knows the rates of all flows, and they differ as little as those of
+  // flows that are alone on their links: by less than makes one of them slow.
+  bool AreRatesSettled(std::size_t flows) const {
+    const auto answer = daemons_->Get("/api/v1/flows");
+    if (!answer) return false;
+    std::vector<double> rates;
+    for (const io::JsonValue& flow : answer->Find("flows")->items) {
+      rates.push_back(std::stod(flow.Find("achieved_bps")->text));
+    }
+    if (rates.size() != flows) return false;
+    std::ranges::sort(rates);
+    return rates.front() > 0.75 * rates[flows / 2];
+  }
   // Returns the seconds until the condition holds; none: it does not within two minutes.
   template <typename Condition>
   static std::optional<double> Await(const Condition& holds) {
@@ -85,6 +100,7 @@ TEST_F(SlowLinkTest, IsLeftAndUsedAgainWhenItIsHealed) {
   }
   const std::string link = "leaf0--spine2";
   bool is_used = false;
+  bool is_settled = false;
   std::optional<double> left;
   std::optional<double> returned;
   std::size_t found_slow = 0;
@@ -94,7 +110,7 @@ TEST_F(SlowLinkTest, IsLeftAndUsedAgainWhenItIsHealed) {
   options.on_running = [&](std::chrono::nanoseconds) {
     if (std::exchange(is_over, true)) return;
     is_used = Await([&] { return Link(link).flows == 2; }).has_value();
-    std::this_thread::sleep_for(4s);  // the rates of all flows settle
+    is_settled = Await([&] { return AreRatesSettled(workload.flows.size()); }).has_value();
     LosePackets("spine2");
     left = Await([&] { return Link(link).state == "SLOW" && Link(link).flows == 0; });
     found_slow = Events("link_slow", link).size();
@@ -105,6 +121,7 @@ TEST_F(SlowLinkTest, IsLeftAndUsedAgainWhenItIsHealed) {
   const auto result = lab::RunTraffic(*lab_, workload, options);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_TRUE(is_used);
+  EXPECT_TRUE(is_settled);
   EXPECT_TRUE(left.has_value()) << Events();
   EXPECT_TRUE(returned.has_value()) << Events();
   EXPECT_EQ(found_slow, 1U) << Events();

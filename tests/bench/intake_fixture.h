@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/fabric/builders.h"
+#include "common/sim/sim_world.h"
+#include "controller/agents/flow_intake.h"
+#include "controller/store/memory_store.h"
+#include "tests/bench/hashed_fabric.h"
+
+namespace espalier::controller {
+
+// The controller's modules between the decoded report of an agent and the decision, on one thread,
+// without messages, an hour after the beginning of virtual time. Every host of the fabric has an
+// agent that is connected and in step.
+class IntakeFixture {
+ public:
+  IntakeFixture(int spines, int leaves, int hosts_per_leaf)
+      : state_(bench::MakeHashedLeafSpine(spines, leaves, hosts_per_leaf)),
+        learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
+        placement_(state_, learner_, options_),
+        predictor_(state_, learner_, options_, metrics_),
+        bursts_(state_, learner_, predictor_, options_, metrics_),
+        links_(state_, options_.detection, options_.wall_clock, *loop_, *store_, {}, metrics_),
+        intake_(state_, placement_, bursts_, predictor_, links_, options_, *loop_) {
+    SetLogLevel(LogLevel::kError);
+    world_.RunFor(std::chrono::hours(1));
+    for (int host = 0; host < leaves * hosts_per_leaf; ++host) {
+      const AgentId id = state_.agents.Intern(bench::HostName(host));
+      agents_.push_back(id);
+      addresses_.push_back(bench::AddressOf(state_.topology, host));
+      state_.agents.Connect(id, PeerId(static_cast<std::uint64_t>(host) + 1));
+      state_.agents.At(id).reported = true;
+    }
+  }
+
+ protected:
+  // What follows the reports of a turn, and of a period of the job.
+  void PlaceNew() {
+    if (state_.flows.HasNew()) placement_.PlaceNew(predictor_, options_.moves_per_start);
+  }
+  void EndPeriod() {
+    predictor_.Tick(loop_->Now());
+    bursts_.RefreshPlan(loop_->Now());
+  }
+
+  Metrics metrics_;
+  ControllerOptions options_;
+  sim::SimWorld world_{1};
+  std::unique_ptr<EventLoop> loop_ = world_.MakeLoop();
+  MemoryDisk disk_;
+  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(disk_, *loop_);
+  State state_;
+  PathLearner learner_;
+  Placement placement_;
+  StartPredictor predictor_;
+  Bursts bursts_;
+  LinkHealth links_;
+  FlowIntake intake_;
+  std::vector<AgentId> agents_;       // by host
+  std::vector<IpAddress> addresses_;  // by host
+};
+
+}  // namespace espalier::controller

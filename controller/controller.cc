@@ -61,6 +61,11 @@ LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
   return {
       .find_prober = [this](fabric::NodeId nic) { return sessions_.FindProber(nic); },
       .send = [this](AgentId id, wire::ProbeOrder order) { sessions_.Send(id, std::move(order)); },
+      .verify =
+          [this](const UsedPort& used) {
+            learner_.Verify(used.key, used.port);
+            turns_.Request();
+          },
       .on_change = [this] { effects_.HandleHealthChange(); }};
 }
 
@@ -174,6 +179,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
     record("port_quarantined", quarantined.key, quarantined.port);
   }
   verifier_.HandleFindings(findings);
+  links_.health.quality().HandleFindings(findings);
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (findings.changed.empty()) return;
   predictor_.HandleFindings();

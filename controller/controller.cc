@@ -255,7 +255,8 @@ void Controller::MakeRoom() {
   const TimePoint now = loop_.Now();
   const std::size_t limit = settings_.now().moves_per_start;
   NoteRoomMade("local_reroutes", placement_.local_reroutes().MakeRoom(now, limit));
-  NoteRoomMade("returned_links", placement_.RelieveAfterReturn(now, limit * kMostLinksRelieved));
+  const Placement::Relief relief = placement_.RelieveLater(now, limit * kMostLinksRelieved);
+  NoteRoomMade(relief.why, relief.moved);
 }
 
 void Controller::NoteRoomMade(const char* reason, std::size_t moved) {
@@ -282,7 +283,7 @@ void Controller::Tick() {
   learner_.ForgetUnused(
       [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
   predictor_.Tick(now);
-  bursts_.RefreshPlan(now);
+  if (bursts_.RefreshPlan(now) > 0) placement_.HandleLostPlan(now);
   links_.health.Tick();
   links_.health.quality().Tick(settings_.now().leave_slow_links);
   links_.background.Tick(now);

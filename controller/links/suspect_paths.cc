@@ -23,7 +23,8 @@ void SuspectPaths::HandleAnswer(const UsedPort& port) {
 }
 
 void SuspectPaths::EndRound() {
-  std::erase_if(suspects_, [](auto& of) { return !std::exchange(of.second.is_judged, false); });
+  std::erase_if(suspects_, [](const auto& of) { return !of.second.is_judged; });
+  for (auto& [subflow, suspect] : suspects_) suspect.is_judged = false;
 }
 
 }  // namespace espalier::controller

@@ -61,6 +61,11 @@ LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
   return {
       .find_prober = [this](fabric::NodeId nic) { return sessions_.FindProber(nic); },
       .send = [this](AgentId id, wire::ProbeOrder order) { sessions_.Send(id, std::move(order)); },
+      .verify =
+          [this](const UsedPort& used) {
+            learner_.Verify(used.key, used.port);
+            turns_.Request();
+          },
       .on_change = [this] { effects_.HandleHealthChange(); }};
 }
 
@@ -174,6 +179,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
     record("port_quarantined", quarantined.key, quarantined.port);
   }
   verifier_.HandleFindings(findings);
+  links_.health.quality().HandleFindings(findings);
   for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
   if (findings.changed.empty()) return;
   predictor_.HandleFindings();
@@ -249,7 +255,8 @@ void Controller::MakeRoom() {
   const TimePoint now = loop_.Now();
   const std::size_t limit = settings_.now().moves_per_start;
   NoteRoomMade("local_reroutes", placement_.local_reroutes().MakeRoom(now, limit));
-  NoteRoomMade("returned_links", placement_.RelieveAfterReturn(now, limit * kMostLinksRelieved));
+  const Placement::Relief relief = placement_.RelieveLater(now, limit * kMostLinksRelieved);
+  NoteRoomMade(relief.why, relief.moved);
 }
 
 void Controller::NoteRoomMade(const char* reason, std::size_t moved) {
@@ -276,7 +283,7 @@ void Controller::Tick() {
   learner_.ForgetUnused(
       [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
   predictor_.Tick(now);
-  bursts_.RefreshPlan(now);
+  if (bursts_.RefreshPlan(now) > 0) placement_.HandleLostPlan(now);
   links_.health.Tick();
   links_.health.quality().Tick(settings_.now().leave_slow_links);
   links_.background.Tick(now);

@@ -78,7 +78,7 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
   return measures_;
 }
 
-std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample& sample,
+std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample& sample, bool idle,
                                                  History& history) {
   std::vector<PortMeasure> measures;
   std::vector<History::Port> ports;
@@ -87,7 +87,8 @@ std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample
         history.ports.begin(), history.ports.end(),
         [&](const History::Port& port) { return port.source_port == progress.source_port; });
     History::Port port = before != history.ports.end() ? *before : History::Port{};
-    const bool moves = before == history.ports.end() || progress.outstanding_bytes == 0 ||
+    // A subflow of an idle flow waits for nothing, whatever its source told of it last.
+    const bool moves = before == history.ports.end() || progress.outstanding_bytes == 0 || idle ||
                        progress.sent_bytes > port.progress_sent;
     if (moves) port = {progress.source_port, now, progress.sent_bytes, progress.retries};
     measures.push_back({.source_port = port.source_port,
@@ -147,7 +148,7 @@ FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, Histo
                       .without_progress = now - history.last_progress,
                       .retries_grew = sample.retries > history.progress_retries,
                       .activity = activity,
-                      .ports = MeasurePorts(now, sample, history)};
+                      .ports = MeasurePorts(now, sample, idle, history)};
   if (idle) {
     measure.state = wire::FlowState::kIdle;
   } else if (measure.without_progress >= options_.stalled_after) {

@@ -78,7 +78,7 @@ class FlowMeter {
     std::optional<EdgeFilter> filter;
   };
 
-  static std::vector<PortMeasure> MeasurePorts(TimePoint now, const FlowSample& sample,
+  static std::vector<PortMeasure> MeasurePorts(TimePoint now, const FlowSample& sample, bool idle,
                                                History& history);
   const Activity& MeasureActivity(TimePoint now, const FlowSample& sample, History& history) const;
   FlowMeasure MeasureOne(TimePoint now, const FlowSample& sample, History& history) const;

@@ -35,8 +35,9 @@ LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallCloc
       monitor_(options, TiersOf(state.topology)),
       failure_probes_(state, callbacks_.find_prober),
       recovery_probes_(state, callbacks_.find_prober),
-      quality_(
-          state, loop, [this] { callbacks_.on_change(); }, metrics),
+      quality_(state, loop,
+               {.on_change = [this] { callbacks_.on_change(); }, .verify = callbacks_.verify},
+               metrics),
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
           "Links taken out of use because hosts or a telemetry feed found them down")),

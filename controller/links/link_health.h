@@ -30,6 +30,8 @@ class LinkHealth {
   struct Callbacks {
     std::function<std::optional<AgentId>(fabric::NodeId nic)> find_prober;
     std::function<void(AgentId, wire::ProbeOrder)> send;
+    // Orders a probe of a port in use; its answer goes to quality().
+    std::function<void(const UsedPort&)> verify;
     // The result of IsDown has changed for some link, or State::slow_links has.
     std::function<void()> on_change;
   };

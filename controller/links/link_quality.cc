@@ -14,6 +14,8 @@ namespace {
 constexpr Duration kJudgeInterval = std::chrono::milliseconds(200);
 // Totals that are older say little about the present.
 constexpr Duration kLongestMeasurement = std::chrono::seconds(5);
+// PathSample::subflow has the number of the subflow below the slot of its flow.
+constexpr unsigned kSubflowBits = 8;
 
 std::vector<double> CapacitiesOf(const fabric::Topology& topology) {
   std::vector<double> capacities(2 * topology.links().size());
@@ -27,11 +29,10 @@ std::uint32_t Growth(std::uint32_t from, std::uint32_t to) { return to > from ? 
 
 }  // namespace
 
-LinkQuality::LinkQuality(State& state, EventLoop& loop, std::function<void()> on_change,
-                         Metrics& metrics)
+LinkQuality::LinkQuality(State& state, EventLoop& loop, Callbacks callbacks, Metrics& metrics)
     : state_(state),
       loop_(loop),
-      on_change_(std::move(on_change)),
+      callbacks_(std::move(callbacks)),
       quality_(CapacitiesOf(state.topology)),
       slow_(TiersOf(state.topology), loop.Now()),
       found_slow_(metrics.MakeCounter(
@@ -71,17 +72,17 @@ void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
   const TimePoint now = loop_.Now();
   const Totals present{flow.agent,
                        flow.local,
-                       health.source_port,
+                       {flow.key, health.source_port},
                        health.retries,
                        health.cnp + health.out_of_sequence,
                        now};
   const Totals before = std::exchange(totals_[slot.Index()][index], present);
   const bool is_same =
-      before.agent == flow.agent && before.local == flow.local && before.port == present.port;
+      before.agent == flow.agent && before.local == flow.local && before.used == present.used;
   const Duration span = now - before.at;
   if (!is_same || span <= Duration::zero() || span > kLongestMeasurement) return;
   PathSample sample{
-      .subflow = std::uint64_t{slot.Index()} << 8U | index,
+      .subflow = std::uint64_t{slot.Index()} << kSubflowBits | index,
       .job = flow.job,
       .source = flow.key.source,
       .destination = flow.key.destination,
@@ -91,6 +92,30 @@ void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
       .congestion_per_second = Growth(before.congestion, present.congestion) / SecondsOf(span),
       .rtt_us = static_cast<double>(health.rtt_us)};
   if (SetLinks(flow, subflow->port_path, sample)) quality_.Take(sample, now);
+}
+
+void LinkQuality::HandleFindings(const PathLearner::Findings& findings) {
+  for (const PathLearner::AnsweredPort& answered : findings.answered) {
+    const bool is_elsewhere =
+        std::ranges::any_of(findings.mismatches, [&](const PathLearner::Mismatch& mismatch) {
+          return mismatch.key == answered.key && mismatch.port == answered.port;
+        });
+    if (!is_elsewhere) suspects_.HandleAnswer({answered.key, answered.port});
+  }
+}
+
+void LinkQuality::RemoveUnconfirmed(std::vector<const PathQuality::Judged*>& judged) {
+  std::erase_if(judged, [&](const PathQuality::Judged* path) {
+    if (path->bad_in_a_row == 0) return false;
+    const std::uint64_t slot = path->sample.subflow >> kSubflowBits;
+    const std::uint64_t index = path->sample.subflow % (std::uint64_t{1} << kSubflowBits);
+    const UsedPort& used = totals_[slot][index].used;
+    if (!PathLearner::CanProbe(used.key)) return false;
+    const auto verdict = suspects_.Judge(path->sample.subflow, used, loop_.Now());
+    if (verdict == SuspectPaths::Verdict::kAsk) callbacks_.verify(used);
+    return verdict != SuspectPaths::Verdict::kBelieve;
+  });
+  suspects_.EndRound();
 }
 
 void LinkQuality::Tick(bool is_enabled) {
@@ -105,6 +130,7 @@ void LinkQuality::Tick(bool is_enabled) {
   };
   std::vector<const PathQuality::Judged*> judged = quality_.Judge(now);
   if (!is_enabled) judged.clear();
+  RemoveUnconfirmed(judged);
   const std::size_t refused = slow_.refused();
   const auto changes = slow_.Update(judged, flows_on, now);
   refused_.Add(static_cast<std::int64_t>(slow_.refused() - refused));
@@ -126,7 +152,7 @@ void LinkQuality::Apply(const std::vector<SlowLinks::Change>& changes) {
     }
   }
   links_.Set(static_cast<double>(state_.slow_links.size()));
-  on_change_();
+  callbacks_.on_change();
 }
 
 }  // namespace espalier::controller

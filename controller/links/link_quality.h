@@ -8,6 +8,8 @@
 #include "common/base/metrics.h"
 #include "controller/links/path_quality.h"
 #include "controller/links/slow_links.h"
+#include "controller/links/suspect_paths.h"
+#include "controller/paths/path_learner.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 
@@ -15,15 +17,21 @@ namespace espalier::controller {
 
 // Finds slow links by what hosts measure of their flows, and alone writes State::slow_links.
 // Flows leave a SLOW link as they leave a drained one: they keep their ports until ports of other
-// paths are known.
+// paths are known. A bad path counts once a probe has confirmed that its port takes it.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class LinkQuality {
  public:
-  // `on_change`: State::slow_links has changed.
-  LinkQuality(State& state, EventLoop& loop, std::function<void()> on_change, Metrics& metrics);
+  struct Callbacks {
+    std::function<void()> on_change;  // State::slow_links has changed
+    // Orders a probe of the port; its answer comes by HandleFindings.
+    std::function<void(const UsedPort&)> verify;
+  };
+  LinkQuality(State& state, EventLoop& loop, Callbacks callbacks, Metrics& metrics);
 
   // A host measured a path of this flow.
   void HandleMeasurement(FlowSlot slot, const wire::FlowHealth& health);
+  // Takes what probes have shown of the paths of ports.
+  void HandleFindings(const PathLearner::Findings& findings);
   // Decides which links are slow, if this is enabled. To be called periodically.
   void Tick(bool is_enabled);
 
@@ -32,19 +40,22 @@ class LinkQuality {
   struct Totals {
     AgentId agent;
     wire::LocalFlowId local;
-    std::uint16_t port = 0;
+    UsedPort used;
     std::uint32_t retries = 0;
     std::uint32_t congestion = 0;
     TimePoint at{};
   };
 
   bool SetLinks(const Flow& flow, fabric::PathIndex path, PathSample& sample) const;
+  // Removes the subflows that are bad and whose path is not confirmed.
+  void RemoveUnconfirmed(std::vector<const PathQuality::Judged*>& judged);
   void Apply(const std::vector<SlowLinks::Change>& changes);
 
   State& state_;
   EventLoop& loop_;
-  std::function<void()> on_change_;
+  Callbacks callbacks_;
   PathQuality quality_;
+  SuspectPaths suspects_;
   SlowLinks slow_;
   std::vector<std::vector<Totals>> totals_;  // by slot and subflow
   TimePoint judged_{};

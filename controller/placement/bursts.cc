@@ -82,21 +82,25 @@ void Bursts::Park(FlowSlot slot) {
   moved_idle_.Add();
 }
 
-bool Bursts::RefreshPlan(TimePoint now) {
-  if (options_.activity != Activity::kBursts || !plan_.Refresh(now)) return false;
+std::size_t Bursts::RefreshPlan(TimePoint now) {
+  if (options_.activity != Activity::kBursts || !plan_.Refresh(now)) return 0;
+  std::size_t lost = 0;
   for (const FlowSlot slot : state_.flows.All()) {
     Flow& flow = state_.flows.At(slot);
     const bool is_planned = !plan_.PathsOf(slot).empty();
     if (is_planned && IsTracked(slot) && !state_.flows.ActivityOf(slot).IsBusy()) {
       Park(slot);
-    } else if (!is_planned && flow.is_parked) {
-      flow.is_parked = false;  // counts as load again, as its phases are not known any more
+    } else if (!is_planned && (flow.is_parked || flow.is_on_plan)) {
+      ++lost;
+    }
+    if (!is_planned && flow.is_parked) {
+      flow.is_parked = false;
       state_.flow_paths.Wake(flow);
     }
     const bool was_on_plan = std::exchange(flow.is_on_plan, is_planned && plan_.IsOnPlan(slot));
     if (was_on_plan != flow.is_on_plan) state_.flow_paths.SetInProgress(flow);
   }
-  return true;
+  return lost;
 }
 
 }  // namespace espalier::controller

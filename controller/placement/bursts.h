@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "common/base/metrics.h"
 #include "controller/placement/port_binder.h"
 #include "controller/planning/phase_plan.h"
@@ -31,8 +33,9 @@ class Bursts {
   // Must be called before the flow is closed.
   void Forget(FlowSlot slot) { plan_.Forget(slot); }
   // Refreshes the plan. If it has changed, parks idle flows and moves them to their planned paths.
-  // True: pushes or probes may be pending.
-  bool RefreshPlan(TimePoint now);
+  // Returns how many flows are not planned any more. They count as load all the time from now on,
+  // and may share links that the plan gave to them at different times.
+  std::size_t RefreshPlan(TimePoint now);
   const PhasePlan& plan() const { return plan_; }
 
  private:

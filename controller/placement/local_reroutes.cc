@@ -15,6 +15,11 @@ namespace {
 constexpr Duration kUntilRoomIsMade = std::chrono::milliseconds(300);
 constexpr Duration kUntilProbesEnd = std::chrono::seconds(4);
 constexpr std::size_t kMaxLeftPorts = 8;
+// How many times room is made for a reroute: the flows that it meets may be idle at first.
+constexpr int kMostTimes = 4;
+// After so long for each path that a flow has left, plans may move it again. The topology may never
+// change, and hosts can be wrong about a path.
+constexpr Duration kUntilPlanned = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -50,6 +55,7 @@ void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t
   flow.rerouted_in = state_.topology.version();
   Rerouted& rerouted = rerouted_[slot];
   rerouted.since = now;
+  rerouted.times = 0;
   if (subflow.port != 0) rerouted.left_ports.push_back(subflow.port);
   if (rerouted.left_ports.size() > kMaxLeftPorts) {
     state_.flow_paths.ReleasePort(flow.key, rerouted.left_ports.front());
@@ -83,11 +89,13 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilProbesEnd;
   std::vector<FlowSlot> tight;
   for (auto& [slot, rerouted] : rerouted_) {
-    const Flow& flow = state_.flows.At(slot);
-    const bool is_due = rerouted.since && now - *rerouted.since >= pause;
-    if (!is_due || flow.status == FlowStatus::kAdopting) continue;
-    rerouted.since.reset();
-    if (IsTight(flow)) tight.push_back(slot);
+    Flow& flow = state_.flows.At(slot);
+    const auto left = static_cast<std::int64_t>(rerouted.left_ports.size());
+    if (now - rerouted.since >= left * kUntilPlanned) flow.rerouted_in = -1;
+    const bool is_due = now - rerouted.since >= pause && rerouted.times < kMostTimes;
+    if (!is_due || flow.status == FlowStatus::kAdopting || !IsTight(flow)) continue;
+    ++rerouted.times;
+    tight.push_back(slot);
   }
   return tight;
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -32,16 +31,18 @@ class LocalReroutes {
   void Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port, TimePoint now);
   // Makes room for rerouted flows that have a link above its even share, by at most `move_limit`
   // moves for each. Flows that were not rerouted move first, as rerouted ones have just found a
-  // path that works. A flow is considered once, some time after its reroute: until then, hosts may
-  // still find that the path it left, which looks free, is dead for all. Returns how many flows
-  // moved. To be called periodically; O(rerouted flows).
+  // path that works. A flow is considered from some time after its reroute on: until then, hosts
+  // may still find that the path it left, which looks free, is dead for all. Room is made for a
+  // reroute a few times at most. Returns how many flows moved. To be called periodically;
+  // O(rerouted flows).
   std::size_t MakeRoom(TimePoint now, std::size_t move_limit);
   // Forgets a flow that ends.
   void Forget(FlowSlot slot);
 
  private:
   struct Rerouted {
-    std::optional<TimePoint> since;          // of the reroute; none: room has been made
+    TimePoint since{};                       // of the last reroute
+    int times = 0;                           // that room was made since
     std::deque<std::uint16_t> left_ports{};  // kept taken, so that no flow gets them
   };
 

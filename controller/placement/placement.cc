@@ -1,6 +1,7 @@
 #include "controller/placement/placement.h"
 
 #include <set>
+#include <utility>
 
 namespace espalier::controller {
 
@@ -38,12 +39,12 @@ std::size_t Placement::Relieve(std::size_t move_limit) {
   return moved.size();
 }
 
-std::size_t Placement::RelieveAfterReturn(TimePoint now, std::size_t move_limit) {
-  if (!relieve_at_ || now < *relieve_at_) return 0;
-  relieve_at_.reset();
-  const std::size_t moved = Relieve(move_limit);
-  if (moved > 0) relieve_at_ = now + kReliefInterval;
-  return moved;
+Placement::Relief Placement::RelieveLater(TimePoint now, std::size_t move_limit) {
+  if (!relief_ || now < relief_->at) return {};
+  Relief relief = *std::exchange(relief_, std::nullopt);
+  relief.moved = Relieve(move_limit);
+  if (relief.moved > 0) relief_ = {now + kReliefInterval, relief.why};
+  return relief;
 }
 
 void Placement::PlaceUnroutable() {

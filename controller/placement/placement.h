@@ -65,12 +65,21 @@ class Placement {
   // Moves at most so many flows off links above their even share. Returns how many have moved.
   std::size_t Relieve(std::size_t move_limit);
   // Some links take flows again. Connections may stay open for weeks, so flows must not wait for
-  // the next arrival to use these links.
-  void HandleReturnedLinks(TimePoint now) { relieve_at_ = now + kReliefInterval; }
-  // Relieves other links after a link has returned, once an interval until nothing moves any more.
-  // A link that returns again meanwhile begins the interval anew, so flows do not follow one that
-  // flaps. To be called periodically.
-  std::size_t RelieveAfterReturn(TimePoint now, std::size_t move_limit);
+  // the next arrival to use these links. They wait for an interval, and for another one if a link
+  // returns again, so that they do not follow one that flaps.
+  void HandleReturnedLinks(TimePoint now) { relief_ = {now + kReliefInterval, "returned_links"}; }
+  // Flows are not planned any more (Bursts::RefreshPlan), and may share links.
+  void HandleLostPlan(TimePoint now) {
+    if (!relief_) relief_ = {now, "lost_plan"};
+  }
+  // Relieves links after these changes, once an interval until nothing moves any more. To be called
+  // periodically.
+  struct Relief {
+    TimePoint at{};
+    const char* why = "";
+    std::size_t moved = 0;
+  };
+  Relief RelieveLater(TimePoint now, std::size_t move_limit);
 
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   WhatIf& what_if() { return what_if_; }
@@ -83,7 +92,7 @@ class Placement {
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
   WhatIf what_if_;
-  std::optional<TimePoint> relieve_at_;
+  std::optional<Relief> relief_;  // the next one
 };
 
 }  // namespace espalier::controller

@@ -80,7 +80,7 @@ struct FlowDecision {
   DecisionOrigin origin = DecisionOrigin::kReactive;
   bool is_parked = false;   // idle: keeps its paths and ports, but its load does not count
   bool is_on_plan = false;  // its paths are those that its job's phases were planned with
-  // The version of the topology in which its agent rerouted it locally; -1: never. Until the
+  // The version of the topology in which its agent rerouted it locally; -1: not lately. Until the
   // topology changes, no plan moves it: the path that it left may be dead, and this one works.
   std::int64_t rerouted_in = -1;
 };

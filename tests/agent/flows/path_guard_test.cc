@@ -244,6 +244,18 @@ TEST_F(SplitFlowTest, LeavesOnlyTheDeadPath) {
   }
 }
 
+// A source may tell bytes in flight of a subflow long after they have arrived: completions that
+// nobody asked for, or no report while there is nothing to send.
+TEST_F(SplitFlowTest, SubflowsOfAnIdleFlowAreNotChecked) {
+  StartSplit();
+  Run(kSecond, {});
+  for (PortProgress& port : Flow().ports) ++port.retries;
+  Flow().remaining_bytes = Flow().outstanding_bytes = 0;
+  Run(3 * kSecond, {kPorts[0], kPorts[1], kPorts[2]});
+  EXPECT_THAT(Ports(), ::testing::ElementsAreArray(kPorts));
+  EXPECT_THAT(probes_.sent, IsEmpty());
+}
+
 TEST_F(SplitFlowTest, RetriesOfOneSubflowAreEnoughWithoutAnyAnswers) {
   StartSplit();
   probes_.answers = false;

@@ -152,6 +152,30 @@ TEST_F(LinkQualityTest, ALimitedProgramMakesNoLinkSlow) {
   EXPECT_TRUE(Events("link_slow").empty());
 }
 
+// The switches have changed their hash, and flows collide elsewhere than they are thought to be.
+TEST_F(LinkQualityTest, ALinkIsInnocentIfPortsTakeOtherPaths) {
+  Open();
+  lossy_ = {Link("leaf1--spine2")};
+  ASSERT_GT(FlowsOnLossyLinks(), 0);
+  cluster_.hash = [before = cluster_.hash](int from, int to, std::uint16_t port) {
+    return from / 4 == 1 || to / 4 == 1 ? 0 : before(from, to, port);
+  };
+  Live(3s);
+  EXPECT_TRUE(Events("link_slow").empty()) << Events("link_slow").front();
+  EXPECT_FALSE(Events("path_map_mismatch").empty());
+}
+
+// A host whose probes are lost is believed after a while.
+TEST_F(LinkQualityTest, FlowsLeaveALossyLinkThatAnswersNoProbes) {
+  Open();
+  lossy_ = {Link("leaf1--spine2")};
+  for (int host = 0; host < 16; ++host) cluster_.host(host).answers_probes = false;
+  Live(1s);
+  EXPECT_TRUE(Events("link_slow").empty());
+  Live(4s);
+  EXPECT_EQ(Events("link_slow").size(), 1U);
+}
+
 // If every link loses packets, none is worse than its siblings.
 TEST_F(LinkQualityTest, ACongestedFabricMakesNoLinkSlow) {
   Open();

@@ -26,6 +26,38 @@ const prometheus::Histogram::BucketBoundaries& LatencyBuckets() {
 
 }  // namespace
 
+struct GaugeFamily::Impl {
+  struct Member {
+    prometheus::Gauge* gauge = nullptr;
+    bool is_set = false;  // in this round
+  };
+  prometheus::Family<prometheus::Gauge>* family = nullptr;
+  std::size_t most = 0;
+  std::map<Labels, Member> members;
+};
+
+GaugeFamily::GaugeFamily(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GaugeFamily::~GaugeFamily() = default;
+
+bool GaugeFamily::Set(const Labels& labels, double value) {
+  auto found = impl_->members.find(labels);
+  if (found == impl_->members.end()) {
+    if (impl_->members.size() >= impl_->most) return false;
+    found = impl_->members.emplace(labels, Impl::Member{&impl_->family->Add(labels)}).first;
+  }
+  found->second.gauge->Set(value);
+  found->second.is_set = true;
+  return true;
+}
+
+void GaugeFamily::EndRound() {
+  std::erase_if(impl_->members, [&](const auto& member) {
+    if (!member.second.is_set) impl_->family->Remove(member.second.gauge);
+    return !member.second.is_set;
+  });
+  for (auto& [labels, member] : impl_->members) member.is_set = false;
+}
+
 struct Metrics::Impl {
   prometheus::Registry registry;
   std::mutex mutex;
@@ -35,6 +67,7 @@ struct Metrics::Impl {
   std::deque<Counter> counter_storage;
   std::deque<Gauge> gauge_storage;
   std::deque<LatencyHistogram> histogram_storage;
+  std::map<std::string, std::unique_ptr<GaugeFamily>> families;
 };
 
 void Counter::Add(std::int64_t n) {
@@ -68,6 +101,19 @@ Gauge& Metrics::MakeGauge(const std::string& name, const std::string& help) {
   if (slot == nullptr) {
     auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
     slot = &impl_->gauge_storage.emplace_back(Gauge(&family.Add({})));
+  }
+  return *slot;
+}
+
+GaugeFamily& Metrics::MakeGauges(const std::string& name, const std::string& help,
+                                 std::size_t most) {
+  const std::lock_guard lock(impl_->mutex);
+  std::unique_ptr<GaugeFamily>& slot = impl_->families[name];
+  if (slot == nullptr) {
+    auto family = std::make_unique<GaugeFamily::Impl>();
+    family->family = &prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
+    family->most = most;
+    slot = std::make_unique<GaugeFamily>(std::move(family));
   }
   return *slot;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -41,6 +43,28 @@ class LatencyHistogram {
   void* impl_;
 };
 
+// Gauges of one name that differ in their labels, such as one for each link. Thread-safe against
+// Metrics::Text; its own calls come from one thread.
+class GaugeFamily {
+ public:
+  using Labels = std::map<std::string, std::string>;
+
+  // Sets the gauge with these labels. False: there are as many gauges as the family may have, and
+  // this one is left out.
+  bool Set(const Labels& labels, double value);
+  // Removes the gauges that were not set since the last call.
+  void EndRound();
+
+  struct Impl;
+  explicit GaugeFamily(std::unique_ptr<Impl> impl);
+  ~GaugeFamily();
+  GaugeFamily(const GaugeFamily&) = delete;
+  GaugeFamily& operator=(const GaugeFamily&) = delete;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
 // The metrics of one daemon (or of one simulated agent), named
 // espalier_<module>_<what>_<unit>. Text() is the body of /metrics (Prometheus text format 0.0.4);
 // it repeats renamed metrics under their deprecated names. A second request for a name returns
@@ -54,6 +78,8 @@ class Metrics {
 
   Counter& MakeCounter(const std::string& name, const std::string& help);
   Gauge& MakeGauge(const std::string& name, const std::string& help);
+  // `most`: so many gauges at most, whatever labels others choose.
+  GaugeFamily& MakeGauges(const std::string& name, const std::string& help, std::size_t most);
   LatencyHistogram& MakeLatency(const std::string& name, const std::string& help);
   std::string Text() const;
 

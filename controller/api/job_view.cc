@@ -27,8 +27,9 @@ void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePo
   const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
   json.Key("in_round").Bool(state.rounds.Begun(job, now).has_value());
   json.Key("rounds").Integer(static_cast<std::int64_t>(state.rounds.Count(job, now)));
-  json.Key("allreduce_seconds").Double(MeanSeconds(rounds, &JobRound::duration));
-  json.Key("ideal_seconds").Double(MeanSeconds(rounds, &JobRound::ideal));
+  const auto [allreduce, ideal] = MeanRound(state, job, now);
+  json.Key("allreduce_seconds").Double(allreduce);
+  json.Key("ideal_seconds").Double(ideal);
   json.Key("history").BeginArray();
   for (const JobRound& round : rounds) {
     json.BeginObject();
@@ -62,6 +63,11 @@ void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t
 }
 
 }  // namespace
+
+std::pair<double, double> MeanRound(const State& state, std::uint32_t job, TimePoint now) {
+  const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
+  return {MeanSeconds(rounds, &JobRound::duration), MeanSeconds(rounds, &JobRound::ideal)};
+}
 
 bool ShowsJob(const State& state, TimePoint now, std::uint32_t job,
               const FlowStatistics& statistics) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "controller/api/flow_statistics.h"
 #include "controller/state/state.h"
@@ -11,6 +12,8 @@ namespace espalier::controller {
 // Whether a job (FlowTable::JobName) has flows, or had a round in the last ten minutes.
 bool ShowsJob(const State& state, TimePoint now, std::uint32_t job,
               const FlowStatistics& statistics);
+// The mean duration of its latest rounds and of their ideals, in seconds; zeros without rounds.
+std::pair<double, double> MeanRound(const State& state, std::uint32_t job, TimePoint now);
 // Such a job as JSON: its flows, their rates, and the times of its rounds (all-reduces) beside the
 // ideal time (docs/operating.md).
 std::string JobView(const State& state, TimePoint now, std::uint32_t job,

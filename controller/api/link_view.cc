@@ -32,6 +32,19 @@ bool IsShownSlow(const State& state, LinkId id) {
 
 }  // namespace
 
+ShownLinkState ShownState(const State& state, LinkId id) {
+  if (IsShownSlow(state, id)) return ShownLinkState::kSlow;
+  switch (state.topology.link(id).state) {
+    case LinkState::kUp:
+      return ShownLinkState::kUp;
+    case LinkState::kDrained:
+      return ShownLinkState::kDrained;
+    case LinkState::kDown:
+      break;
+  }
+  return ShownLinkState::kDown;
+}
+
 std::string NodeView(const State& state, NodeId id) {
   const fabric::Node& node = state.topology.node(id);
   JsonWriter json;

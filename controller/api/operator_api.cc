@@ -334,6 +334,7 @@ HttpResponse OperatorApi::HandleGet(const HttpRequest& request) {
 
 HttpResponse OperatorApi::ShowMetrics() {
   controller_.RefreshMetrics();
+  fabric_metrics_.Refresh(controller_);
   return {200, "text/plain; version=0.0.4", metrics_.Text(), {}, {}};
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/base/metrics.h"
 #include "common/http/http.h"
+#include "controller/api/fabric_metrics.h"
 #include "controller/api/http/route.h"
 #include "controller/api/live_feed.h"
 #include "controller/controller.h"
@@ -38,6 +39,7 @@ class OperatorApi {
       : controller_(controller),
         metrics_(metrics),
         reload_(std::move(reload)),
+        fabric_metrics_(metrics),
         feed_(controller, metrics) {}
 
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
@@ -71,6 +73,7 @@ class OperatorApi {
   Controller& controller_;
   const Metrics& metrics_;
   const Reload reload_;
+  FabricMetrics fabric_metrics_;
   LiveFeed feed_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <numeric>
 #include <optional>
@@ -83,6 +84,35 @@ std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std
                    fmt::format("`{} --help` lists the commands", path)};
 }
 
+// A number below zero among the words; none: there is none. No command takes one, and options for
+// unsigned numbers would read it as a large number.
+std::optional<Complaint> FindNegativeNumber(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") return std::nullopt;  // what follows is another program's
+    const bool is_option = word.starts_with("--") && word.find('=') != std::string::npos;
+    const std::string_view value =
+        std::string_view(word).substr(is_option ? word.find('=') + 1 : 0);
+    const bool is_negative = value.size() > 1 && value[0] == '-' &&
+                             (std::isdigit(static_cast<unsigned char>(value[1])) != 0);
+    if (is_negative) {
+      return Complaint{fmt::format("\"{}\" is negative", value), "give a number from 0 on"};
+    }
+  }
+  return std::nullopt;
+}
+
+void Print(const Complaint& complaint, const std::vector<std::string>& words) {
+  fmt::print(stderr, "espalier: {} ({})\n", complaint.message, complaint.remedy);
+  if (std::ranges::find(words, "--json") == words.end()) return;
+  io::JsonWriter json;
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("code").String(ErrorCodeName(ErrorCode::kInvalidArgument));
+  json.Key("message").String(complaint.message);
+  json.Key("remedy").String(complaint.remedy);
+  json.EndObject().EndObject();
+  fmt::print("{}\n", json.Text());
+}
+
 Complaint ComplaintOf(CLI::App& app, const std::vector<std::string>& words,
                       const CLI::ParseError& error) {
   if (auto unknown = FindUnknownCommand(app, words)) return *unknown;
@@ -105,22 +135,16 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, int& exit_code) {
     words.erase(words.begin());
     words.emplace_back("--help");
   }
+  if (const auto negative = FindNegativeNumber(words)) {
+    Print(*negative, words);
+    return 2;
+  }
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    const Complaint complaint = ComplaintOf(app, words, error);
-    fmt::print(stderr, "espalier: {} ({})\n", complaint.message, complaint.remedy);
-    if (std::ranges::find(words, "--json") != words.end()) {
-      io::JsonWriter json;
-      json.BeginObject().Key("error").BeginObject();
-      json.Key("code").String(ErrorCodeName(ErrorCode::kInvalidArgument));
-      json.Key("message").String(complaint.message);
-      json.Key("remedy").String(complaint.remedy);
-      json.EndObject().EndObject();
-      fmt::print("{}\n", json.Text());
-    }
+    Print(ComplaintOf(app, words, error), words);
     return 2;
   }
   return exit_code;

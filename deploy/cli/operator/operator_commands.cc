@@ -83,7 +83,9 @@ void AddRecompute(CLI::App& app, const SessionPtr& session) {
   command->add_option("--reason", session->reason, kReasonHelp);
   command
       ->add_option("--move-bytes", session->move_bytes,
-                   "Upper bound on the in-flight bytes of all flows that move (default: no limit)")
+                   "Upper bound on the in-flight bytes of all flows that move, such as 500M or 2Gi "
+                   "(default: no limit)")
+      ->transform(CLI::AsSizeValue(true))
       ->type_name("BYTES");
   command->callback([session] { Act(*session, "recompute"); });
 }
@@ -251,8 +253,10 @@ void AddJobStart(CLI::App& group, const SessionPtr& session) {
       ->check(CLI::IsMember({"allreduce", "allgather", "reduce-scatter", "broadcast", "reduce"}));
   command
       ->add_option("--bytes", options->bytes,
-                   "Size of a typical call, from which its expected time is computed (default: 0)")
+                   "Size of a typical call, such as 64Mi, from which its expected time is computed "
+                   "(default: 0)")
       ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53U));
   command->add_flag("--offload", options->offload,
                     "Run the collective in the offload service of each host instead of in the "

@@ -179,6 +179,7 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
           "--move-bytes", request->budget.bytes,
           "Upper bound on the total bytes of the subflows that --move-budget moves (default: "
           "no limit)")
+      ->transform(CLI::AsSizeValue(true))
       ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber)
       ->needs(previous);

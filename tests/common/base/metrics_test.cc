@@ -25,6 +25,25 @@ TEST(Metrics, RepeatsARenamedMetricUnderItsDeprecatedName) {
   EXPECT_EQ(text.find("espalier_prediction_jobs"), std::string::npos);  // it was not created
 }
 
+TEST(Metrics, AFamilyHasTheGaugesOfTheLastRoundUpToItsLimit) {
+  Metrics metrics;
+  GaugeFamily& links = metrics.MakeGauges("espalier_link_load", "Load of a link", 2);
+  EXPECT_TRUE(links.Set({{"link", "a"}}, 1));
+  EXPECT_TRUE(links.Set({{"link", "say \"b\""}}, 2));
+  EXPECT_FALSE(links.Set({{"link", "c"}}, 3));
+  EXPECT_NE(metrics.Text().find("espalier_link_load{link=\"a\"} 1"), std::string::npos);
+  EXPECT_NE(metrics.Text().find("espalier_link_load{link=\"say \\\"b\\\"\"} 2"), std::string::npos)
+      << metrics.Text();
+  EXPECT_EQ(metrics.Text().find("\"c\""), std::string::npos);
+  links.EndRound();
+  EXPECT_TRUE(links.Set({{"link", "a"}}, 4));
+  links.EndRound();
+  EXPECT_NE(metrics.Text().find("espalier_link_load{link=\"a\"} 4"), std::string::npos);
+  EXPECT_EQ(metrics.Text().find("say"), std::string::npos);
+  EXPECT_TRUE(links.Set({{"link", "c"}}, 3));
+  EXPECT_EQ(&links, &metrics.MakeGauges("espalier_link_load", "Load of a link", 2));
+}
+
 TEST(Metrics, NoDeprecatedNameIsInUseAgain) {
   std::set<std::string_view> names;
   for (const auto& [name, old_name] : kRenamedMetrics) {

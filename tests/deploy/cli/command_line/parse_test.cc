@@ -86,7 +86,11 @@ TEST_F(CommandLineTest, TellsWrongOptionsInTheSameVoice) {
   ASSERT_TRUE(json.has_value()) << wrong.out;
   EXPECT_EQ(json->Find("error")->Find("code")->text, "invalid argument");
   EXPECT_EQ(json->Find("error")->Find("remedy")->text, "see `espalier flows --help`");
-  EXPECT_EQ(Run({"flows", "--limit", "-3"}).exit_code, 2);
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"flows", "--limit", "-3"}, {"flows", "--limit=-3"}, {"fail", "link", "-3"}}) {
+    EXPECT_EQ(Run(words).exit_code, 2);
+    EXPECT_EQ(Run(words).err, "espalier: \"-3\" is negative (give a number from 0 on)\n");
+  }
   EXPECT_EQ(Run({"flows", "--bogus"}).out, "");
 }
 

@@ -93,6 +93,7 @@ void BurstLoad::HandlePush(Agent& agent, const wire::PathPush& push) {
   ++figures_.pushes;
   const TimePoint now = loop_.Now();
   for (const wire::PathSet& set : push.sets) {
+    ++figures_.moves[set.reason];
     const std::size_t flow = set.flow.value() - 1;
     routed_ += agent.routed[flow] ? 0 : 1;
     agent.routed[flow] = true;

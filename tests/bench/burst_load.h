@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ class BurstLoad {
     std::uint64_t reports = 0;  // messages with edges
     std::uint64_t refused = 0;  // such messages for which a connection had no room
     std::uint64_t pushes = 0;   // messages from the controller that change ports
+    std::map<wire::PathReason, std::uint64_t> moves;  // flows in them, by reason
     std::uint64_t orders = 0;   // its probe orders
     std::uint64_t others = 0;   // all others, such as heartbeats
     // From a busy edge to the push of new ports because of it, sorted.

@@ -28,6 +28,7 @@ struct Options {
   double seconds = 10;
   double learning_seconds = 20;  // longer than it takes: on a busy machine, reports are late
   double disturbances = 5;       // a second
+  bool metrics = false;
   bool json = false;
 };
 
@@ -42,6 +43,13 @@ double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
   const auto rank =
       static_cast<std::size_t>(percent / 100 * static_cast<double>(sorted_seconds.size()));
   return 1e6 * sorted_seconds[std::min(rank, sorted_seconds.size() - 1)];
+}
+
+// The value of a counter in this text (SubjectProcess::Metrics).
+double CounterIn(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find("\n" + name + " ");
+  ESPALIER_CHECK(at != std::string::npos, "name={}", name);
+  return std::stod(text.substr(at + name.size() + 2));
 }
 
 double CpuSeconds() {
@@ -105,17 +113,27 @@ std::vector<Column> Measure(const Options& options) {
   BurstLoad load(options.load, subject.endpoint());
   load.Connect();
   load.Run(options.learning_seconds);
+  const std::string metrics_before = subject.Metrics();
   const auto before = subject.Measure();
   const double own_before = CpuSeconds();
   const BurstLoad::Figures common = load.Run(options.seconds);
   const double own = CpuSeconds() - own_before;
   const auto after = subject.Measure();
+  const std::string metrics_after = subject.Metrics();
   const BurstLoad::Figures decided = load.Run(options.seconds, options.disturbances);
   const auto disturbed = subject.Measure();
   const double edges = static_cast<double>(common.edges);
   const auto per_edge = [&](double seconds) { return 1e6 * seconds / edges; };
   const auto rate = [&](std::uint64_t count, const BurstLoad::Figures& figures) {
     return static_cast<double>(count) / figures.seconds;
+  };
+  if (options.metrics) fmt::print(stderr, "{}\n{}", metrics_before, metrics_after);
+  const auto counted = [&](const std::string& name) {
+    return CounterIn(metrics_after, name) - CounterIn(metrics_before, name);
+  };
+  const auto moves = [&](wire::PathReason reason) {
+    const auto found = common.moves.find(reason);
+    return found == common.moves.end() ? 0.0 : static_cast<double>(found->second);
   };
   const auto waits = static_cast<double>(decided.decided_seconds.size());
   return {
@@ -127,6 +145,16 @@ std::vector<Column> Measure(const Options& options) {
       {"pushes_per_second", "pushes a second to agents", rate(common.pushes, common)},
       {"orders_per_second", "probe orders a second to agents", rate(common.orders, common)},
       {"others_per_second", "heartbeats a second to agents", rate(common.others, common)},
+      {"moved_assigned", "flows moved because of a collision", moves(wire::PathReason::kAssigned)},
+      {"moved_predicted", "flows moved to their planned paths",
+       moves(wire::PathReason::kPredicted)},
+      {"moved_remapped", "flows moved because their port took another path",
+       moves(wire::PathReason::kRemapped)},
+      {"plans_computed", "plans of phases computed",
+       counted("espalier_phase_plans_computed_total")},
+      {"bursts_decided", "busy edges that needed a decision",
+       counted("espalier_bursts_decided_total")},
+      {"late_turns", "turns that began late", counted("espalier_controller_late_turns_total")},
       {"controller_us_per_edge", "controller's processor time per edge, us",
        per_edge(after.cpu_seconds - before.cpu_seconds)},
       {"controller_loop_us_per_edge", "of it on the loop's thread, us",
@@ -178,6 +206,7 @@ int Main(int argc, char** argv) {
   app.add_option("--disturbances", options.disturbances,
                  "How often a second a link changes while decisions are measured")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--metrics", options.metrics, "Print the controller's metrics to standard error");
   app.add_flag("--json", options.json, "Print JSON instead of a table");
   app.add_option("--serve", serve, "Run this subject (used by the benchmark itself)");
   CLI11_PARSE(app, argc, argv);

@@ -1,6 +1,7 @@
 #include "tests/scenarios/phased_jobs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier::scenarios {
 
@@ -34,20 +35,26 @@ void PhasedJobs::Open() {
 }
 
 bool PhasedJobs::Run(Duration limit) {
-  for (std::size_t j = 0; j < jobs_.size(); ++j) Compute(j);
+  int most = 0;
+  for (const traffic::PhasedJob& job : jobs_) most = std::max(most, job.iterations);
+  return RunUntil(most, limit);
+}
+
+bool PhasedJobs::RunUntil(int iteration, Duration limit) {
+  if (!std::exchange(has_begun_, true)) {
+    for (std::size_t j = 0; j < jobs_.size(); ++j) Compute(j);
+  }
   return cluster_.RunUntil(
       [&] {
         for (std::size_t j = 0; j < jobs_.size(); ++j) {
-          if (!IsOver(j)) return false;
+          if (!HasFinished(j, std::min(iteration, jobs_[j].iterations))) return false;
         }
         return true;
       },
       limit);
 }
 
-bool PhasedJobs::IsOver(std::size_t j) const {
-  return runs_[j].communication.size() == static_cast<std::size_t>(jobs_[j].iterations);
-}
+bool PhasedJobs::IsOver(std::size_t j) const { return HasFinished(j, jobs_[j].iterations); }
 
 void PhasedJobs::Compute(std::size_t j) {
   const traffic::Phase& phase = jobs_[j].phases[runs_[j].phase];

@@ -22,6 +22,8 @@ class PhasedJobs {
   void Open();
   // Runs all iterations of all jobs. False: they take more than `limit`.
   bool Run(Duration limit);
+  // Runs until each job has finished this many iterations in all; goes on where it stopped.
+  bool RunUntil(int iteration, Duration limit);
 
   // By iteration: the time that the job's phases send.
   const std::vector<Duration>& communication(std::size_t job) const {
@@ -50,10 +52,14 @@ class PhasedJobs {
   void EndPhase(std::size_t job);
   void EndIteration(std::size_t job);
   bool IsOver(std::size_t job) const;
+  bool HasFinished(std::size_t job, int iterations) const {
+    return runs_[job].communication.size() >= static_cast<std::size_t>(iterations);
+  }
 
   SimCluster& cluster_;
   std::vector<traffic::PhasedJob> jobs_;
   std::vector<JobRun> runs_;
+  bool has_begun_ = false;
   Random random_;
   std::unique_ptr<EventLoop> loop_;
 };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/flows/flow_meter.h"
@@ -107,19 +108,31 @@ AgentCost MeasureAgent(const BurstLoadOptions& options) {
   return {1e6 * seconds / static_cast<double>(edges), 1e6 * seconds / kSeconds};
 }
 
+// Returns the controller's metrics when it has handled all messages, which may take a while on a
+// busy machine.
+std::string MetricsWhenIdle(const SubjectProcess& subject) {
+  constexpr auto kMessages = "espalier_controller_messages_total";
+  std::string metrics = subject.Metrics();
+  for (double before = -1; CounterIn(metrics, kMessages) != before; metrics = subject.Metrics()) {
+    before = CounterIn(metrics, kMessages);
+    std::this_thread::sleep_for(50ms);
+  }
+  return metrics;
+}
+
 std::vector<Column> Measure(const Options& options) {
   const AgentCost agent = MeasureAgent(options.load);
   const SubjectProcess subject("controller", BurstLoad::HostsFor(options.load));
   BurstLoad load(options.load, subject.endpoint());
   load.Connect();
   load.Run(options.learning_seconds);
-  const std::string metrics_before = subject.Metrics();
+  const std::string metrics_before = MetricsWhenIdle(subject);
   const auto before = subject.Measure();
   const double own_before = CpuSeconds();
   const BurstLoad::Figures common = load.Run(options.seconds);
   const double own = CpuSeconds() - own_before;
+  const std::string metrics_after = MetricsWhenIdle(subject);
   const auto after = subject.Measure();
-  const std::string metrics_after = subject.Metrics();
   const BurstLoad::Figures decided = load.Run(options.seconds, options.disturbances);
   const auto disturbed = subject.Measure();
   const double edges = static_cast<double>(common.edges);
@@ -127,7 +140,8 @@ std::vector<Column> Measure(const Options& options) {
   const auto rate = [&](std::uint64_t count, const BurstLoad::Figures& figures) {
     return static_cast<double>(count) / figures.seconds;
   };
-  if (options.metrics) fmt::print(stderr, "{}\n{}", metrics_before, metrics_after);
+  if (options.metrics)
+    fmt::print(stderr, "{}\n{}\n{}", metrics_before, metrics_after, subject.Metrics());
   const auto counted = [&](const std::string& name) {
     return CounterIn(metrics_after, name) - CounterIn(metrics_before, name);
   };

@@ -164,6 +164,8 @@ std::vector<Column> Measure(const Options& options) {
        moves(wire::PathReason::kPredicted)},
       {"moved_remapped", "flows moved because their port took another path",
        moves(wire::PathReason::kRemapped)},
+      {"planned_flows", "flows with a planned path: all, if phases are learned",
+       CounterIn(metrics_after, "espalier_phase_plan_flows")},
       {"plans_computed", "plans of phases computed",
        counted("espalier_phase_plans_computed_total")},
       {"bursts_decided", "busy edges that needed a decision",

@@ -1,6 +1,7 @@
 #include "agent/flows/flow_reporter.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -10,11 +11,13 @@
 // Problem: thousands of flows change with every look, and the controller needs openings and ends at
 // once but progress only roughly.
 // Idea: openings and ends are reported immediately. Progress is reported at most once in a progress
-// interval, and only for flows whose change matters. Edges are reported more often. An unreported
-// change stays a difference to what was reported, so it is reported when it has grown or when the
-// refresh interval has passed. Invariant: reported_ is what a controller knows that has received
-// all reports; ids ascend, so one merge with the measures finds openings and ends. Cost: linear in
-// the flows; a message has one table of jobs and addresses, found by hashing.
+// interval, and only for flows whose change matters. Edges are reported more often, but an idle
+// edge waits for a report of anything else, which halves the messages of flows that change in turn.
+// Its row is kept, and goes ahead if its flow becomes busy again meanwhile. An unreported change
+// stays a difference to what was reported, so it is reported when it has grown or when the refresh
+// interval has passed. Invariant: reported_ is what a controller knows that has received all
+// reports; ids ascend, so one merge with the measures finds openings and ends. Cost: linear in the
+// flows; a message has one table of jobs and addresses, found by hashing.
 
 namespace espalier::agent {
 namespace {
@@ -48,23 +51,38 @@ class ReportBuilder {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(0, age));
   }
 
+  static wire::FlowProgress RowOf(const FlowMeasure& flow) {
+    return {.id = flow.sample->id,
+            .remaining_bytes = flow.sample->remaining_bytes,
+            .outstanding_bytes = flow.sample->outstanding_bytes,
+            .achieved_bps = flow.achieved_bps,
+            .state = flow.state,
+            .sent_bytes = flow.sample->sent_bytes,
+            .edges = flow.activity.edges,
+            .duty_permille = flow.activity.duty_permille};
+  }
+
+  void AddProgress(wire::FlowProgress row, TimePoint edge) {
+    row.edge_age_us = AgeUs(edge);
+    Row().progress.push_back(row);
+  }
+  void AddProgress(const FlowMeasure& flow) { AddProgress(RowOf(flow), flow.activity.last_edge); }
+
   // A flow's opening and its first progress count as one row, so they are in the same message.
-  void AddProgress(const FlowMeasure& flow, bool just_opened) {
-    wire::FlowReport& report = just_opened ? reports_.back() : Row();
-    report.progress.push_back({.id = flow.sample->id,
-                               .remaining_bytes = flow.sample->remaining_bytes,
-                               .outstanding_bytes = flow.sample->outstanding_bytes,
-                               .achieved_bps = flow.achieved_bps,
-                               .state = flow.state,
-                               .sent_bytes = flow.sample->sent_bytes,
-                               .edges = flow.activity.edges,
-                               .edge_age_us = AgeUs(flow.activity.last_edge),
-                               .duty_permille = flow.activity.duty_permille});
+  void AddOpened(const FlowMeasure& flow, PortInUse port) {
+    AddOpened(*flow.sample, std::move(port));
+    reports_.back().progress.push_back(RowOf(flow));
+    reports_.back().progress.back().edge_age_us = AgeUs(flow.activity.last_edge);
   }
 
   void AddEnded(wire::LocalFlowId id) { Row().ended.push_back(id); }
 
   std::vector<wire::FlowReport> Take() { return std::move(reports_); }
+  // Appends all messages of another builder.
+  void Append(ReportBuilder&& other) {
+    std::ranges::move(other.reports_, std::back_inserter(reports_));
+    rows_ = max_rows_;
+  }
 
  private:
   wire::FlowReport& Row() {
@@ -122,45 +140,85 @@ bool FlowReporter::IsWorthReporting(const Reported& before, const Reported& curr
           current.duty_permille != before.duty_permille);
 }
 
+bool FlowReporter::MayWait(TimePoint now, const Reported& before, const FlowMeasure& flow) const {
+  const Activity& activity = flow.activity;
+  const bool is_idle = before.edges % 2 == 1 && activity.edges == before.edges + 1;
+  return is_idle && before.duty_permille == 0 && activity.duty_permille == 0 &&
+         now - activity.last_edge < options_.idle_told_within;
+}
+
+FlowReporter::Due FlowReporter::DueAt(TimePoint now, const Reported& before,
+                                      const FlowMeasure& flow) const {
+  const Reported current = Describe(now, flow);
+  if (MayWait(now, before, flow)) return Due::kWaits;
+  if (now >= std::min(next_edges_, next_progress_) && HasEdge(before, current)) return Due::kEdge;
+  const bool is_due = now >= next_progress_ && IsWorthReporting(before, current);
+  return is_due ? Due::kProgress : Due::kNothing;
+}
+
+bool FlowReporter::HasNews(TimePoint now, std::span<const FlowMeasure> flows) const {
+  if (flows.size() != reported_.size()) return true;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (reported_[i].id != flows[i].sample->id) return true;
+    const Due due = DueAt(now, reported_[i], flows[i]);
+    if (due == Due::kEdge || due == Due::kProgress) return true;
+  }
+  return false;
+}
+
 std::vector<wire::FlowReport> FlowReporter::ReportChanges(
     TimePoint now, std::span<const FlowMeasure> flows,
     const std::function<PortInUse(const FlowSample&)>& port_in_use) {
+  const bool has_news = HasNews(now, flows);
+  ReportBuilder ahead(now, options_.max_flows_per_message);
   ReportBuilder builder(now, options_.max_flows_per_message);
-  const bool with_progress = now >= next_progress_;
-  const bool with_edges = with_progress || now >= next_edges_;
-  bool any_progress = false;
+  const bool is_progress_due = now >= next_progress_;
+  bool any_known = false;
+  bool any_edge = false;
   std::vector<Reported> reported;
   reported.reserve(flows.size());
+  std::vector<Waiting> waiting;
   auto before = reported_.begin();
+  auto waits = waiting_.begin();
   for (const FlowMeasure& flow : flows) {
     const wire::LocalFlowId id = flow.sample->id;
     for (; before != reported_.end() && before->id < id; ++before) builder.AddEnded(before->id);
+    while (waits != waiting_.end() && waits->row.id < id) ++waits;
     const Reported current = Describe(now, flow);
-    const bool is_known = before != reported_.end() && before->id == id;
-    if (!is_known) {
-      builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
-      builder.AddProgress(flow, true);
+    if (before == reported_.end() || before->id != id) {
+      builder.AddOpened(flow, port_in_use(*flow.sample));
       reported.push_back(current);
       continue;
     }
-    const bool has_edge = with_edges && HasEdge(*before, current);
-    if (has_edge || (with_progress && IsWorthReporting(*before, current))) {
-      builder.AddProgress(flow, false);
-      any_progress |= with_progress;
-      if (has_edge) {
-        ++edge_rows_;
-        next_edges_ = now + progress_interval_ / options_.edge_reports;
+    const bool has_waited = waits != waiting_.end() && waits->row.id == id;
+    const Due due = DueAt(now, *before, flow);
+    if (due == Due::kNothing || (due == Due::kWaits && !has_news)) {
+      if (has_waited) {
+        waiting.push_back(*waits);
+      } else if (due == Due::kWaits) {
+        waiting.push_back({ReportBuilder::RowOf(flow), flow.activity.last_edge});
       }
-      reported.push_back(current);
-    } else {
       reported.push_back(*before);
+      ++before;
+      continue;
     }
+    if (has_waited && waits->row.edges != current.edges) ahead.AddProgress(waits->row, waits->edge);
+    builder.AddProgress(flow);
+    any_known = true;
+    if (HasEdge(*before, current)) {
+      ++edge_rows_;
+      any_edge = true;
+    }
+    reported.push_back(current);
     ++before;
   }
   for (; before != reported_.end(); ++before) builder.AddEnded(before->id);
   reported_ = std::move(reported);
-  if (any_progress) next_progress_ = now + progress_interval_;
-  return builder.Take();
+  waiting_ = std::move(waiting);
+  if (any_edge) next_edges_ = now + progress_interval_ / options_.edge_reports;
+  if (any_known && is_progress_due) next_progress_ = now + progress_interval_;
+  ahead.Append(std::move(builder));
+  return ahead.Take();
 }
 
 wire::FlowReport FlowReporter::ReportAll(
@@ -168,9 +226,9 @@ wire::FlowReport FlowReporter::ReportAll(
     const std::function<PortInUse(const FlowSample&)>& port_in_use) {
   ReportBuilder builder(now, flows.size());
   reported_.clear();
+  waiting_.clear();
   for (const FlowMeasure& flow : flows) {
-    builder.AddOpened(*flow.sample, port_in_use(*flow.sample));
-    builder.AddProgress(flow, true);
+    builder.AddOpened(flow, port_in_use(*flow.sample));
     reported_.push_back(Describe(now, flow));
   }
   next_progress_ = now + progress_interval_;

@@ -19,6 +19,11 @@ struct FlowReporterOptions {
   std::uint64_t remaining_change = 16;
   // Edges are reported in this part of the time between two reports of progress.
   int edge_reports = 5;
+  // A flow that has become idle is reported this long after its edge, or with an earlier report of
+  // anything else. No flow waits for it: a planned path is kept, and other paths are looked for
+  // when flows become busy. It must be below the pauses that end a round of a job (JobRounds::kGap)
+  // by what a message takes.
+  Duration idle_told_within = std::chrono::milliseconds(40);
   // A flow that progresses or changes its rate is reported at least this often.
   Duration refresh_interval = std::chrono::seconds(1);
   std::size_t max_flows_per_message = 1024;
@@ -33,9 +38,11 @@ struct PortInUse {
 };
 
 // Turns measures into reports of the flows that have opened or ended since the last report and of
-// those that have changed enough. A change between busy and idle is enough, and does not wait for
-// the next report of progress. Edges of one flow that come faster than reports are one row, and an
-// edge that could not be reported is part of the next report. The caller assigns sequence numbers.
+// those that have changed enough. Becoming busy is enough, and does not wait for the next report of
+// progress. Becoming idle waits for a report of something else, for idle_told_within at most, as it
+// has its time with it. If the flow becomes busy meanwhile, a report of the idle edge goes ahead of
+// that of the busy one. Edges of one flow that come faster than reports are one row, and an edge
+// that could not be reported is part of the next report. The caller assigns sequence numbers.
 //
 // A full report is one message of any size, as its rest cannot follow later. Reports of changes
 // have at most max_flows_per_message rows each.
@@ -72,14 +79,27 @@ class FlowReporter {
     std::uint16_t duty_permille;
     TimePoint at;
   };
+  // An idle edge that waits for a report: its row, but for the age.
+  struct Waiting {
+    wire::FlowProgress row;
+    TimePoint edge;
+  };
 
   static Reported Describe(TimePoint now, const FlowMeasure& flow);
   static bool HasEdge(const Reported& before, const Reported& current);
+  // Whether the flow has become idle and nothing else, and its report may wait.
+  bool MayWait(TimePoint now, const Reported& before, const FlowMeasure& flow) const;
+  // What is to be reported of a known flow now. `kWaits`: its idle edge, if there is a report.
+  enum class Due { kNothing, kWaits, kEdge, kProgress };
+  Due DueAt(TimePoint now, const Reported& before, const FlowMeasure& flow) const;
+  // Whether there is anything that does not wait.
+  bool HasNews(TimePoint now, std::span<const FlowMeasure> flows) const;
   bool IsWorthReporting(const Reported& before, const Reported& current) const;
 
   const FlowReporterOptions options_;
   Duration progress_interval_;
   std::vector<Reported> reported_;  // ascending by id
+  std::vector<Waiting> waiting_;    // ascending by id
   TimePoint next_progress_{};
   TimePoint next_edges_{};
   std::uint64_t edge_rows_ = 0;

@@ -63,28 +63,37 @@ bool ShutDown(int descriptor, std::uint64_t cookie) {
 void ZmqConnections::HandleAccepted(int descriptor, TimePoint now) {
   const std::uint64_t cookie = CookieOf(descriptor);
   if (cookie == 0) return;  // closed already
-  connections_[descriptor] = {.cookie = cookie, .accepted = now};
+  const auto at = static_cast<std::size_t>(descriptor);
+  if (at >= connections_.size()) connections_.resize(at + 1);
+  count_ += connections_[at].cookie == 0 ? 1 : 0;
+  connections_[at] = {.cookie = cookie, .accepted = now};
   unheard_.push_back({descriptor, cookie});
   EndUnheard(now);
 }
 
-void ZmqConnections::HandleClosed(int descriptor) { connections_.erase(descriptor); }
+void ZmqConnections::HandleClosed(int descriptor) {
+  if (CookieAt(descriptor) == 0) return;
+  connections_[static_cast<std::size_t>(descriptor)] = {};
+  --count_;
+}
+
+std::uint64_t ZmqConnections::CookieAt(int descriptor) const {
+  const auto at = static_cast<std::size_t>(descriptor);
+  return descriptor >= 0 && at < connections_.size() ? connections_[at].cookie : 0;
+}
 
 ZmqConnections::Connection* ZmqConnections::At(const Id& id) {
-  const auto found = connections_.find(id.descriptor);
-  const bool is_it = found != connections_.end() && found->second.cookie == id.cookie;
-  return is_it ? &found->second : nullptr;
+  return IsOpen(id) ? &connections_[static_cast<std::size_t>(id.descriptor)] : nullptr;
 }
 
 ZmqConnections::Id ZmqConnections::Find(int descriptor, std::string_view address) const {
-  const auto found = connections_.find(descriptor);
-  if (found == connections_.end() || !HasPeer(descriptor, address)) return {};
-  return {descriptor, found->second.cookie};
+  const std::uint64_t cookie = CookieAt(descriptor);
+  if (cookie == 0 || !HasPeer(descriptor, address)) return {};
+  return {descriptor, cookie};
 }
 
 bool ZmqConnections::IsOpen(const Id& id) const {
-  const auto found = connections_.find(id.descriptor);
-  return found != connections_.end() && found->second.cookie == id.cookie;
+  return id.cookie != 0 && CookieAt(id.descriptor) == id.cookie;
 }
 
 void ZmqConnections::Hear(const Id& id) {
@@ -107,7 +116,7 @@ void ZmqConnections::EndSoon(const Id& id) {
 }
 
 void ZmqConnections::EndUnheard(TimePoint now) {
-  std::size_t excess = connections_.size() - std::min(connections_.size(), limits_.connections);
+  std::size_t excess = count_ - std::min(count_, limits_.connections);
   while (!unheard_.empty()) {
     const Id oldest = unheard_.front();
     const Connection* const connection = At(oldest);
@@ -130,9 +139,12 @@ bool ZmqConnections::NeverEndsItsMessage(int descriptor, Connection& connection)
 std::vector<ZmqConnections::Id> ZmqConnections::Sweep(TimePoint now) {
   EndUnheard(now);
   std::vector<Id> endless;
-  auto next = connections_.lower_bound(next_in_sweep_);
-  for (std::size_t i = 0; i < kSliceOfSweep && next != connections_.end(); ++i, ++next) {
-    auto& [descriptor, connection] = *next;
+  std::size_t next = next_in_sweep_;
+  for (std::size_t i = 0; i < kSliceOfSweep && next < connections_.size(); ++next) {
+    Connection& connection = connections_[next];
+    if (connection.cookie == 0) continue;
+    ++i;
+    const auto descriptor = static_cast<int>(next);
     const Id id{descriptor, connection.cookie};
     if (connection.is_ending) {
       ShutDown(descriptor, connection.cookie);
@@ -141,12 +153,12 @@ std::vector<ZmqConnections::Id> ZmqConnections::Sweep(TimePoint now) {
       endless.push_back(id);
     }
   }
-  next_in_sweep_ = next == connections_.end() ? 0 : next->first;
+  next_in_sweep_ = next < connections_.size() ? next : 0;
   return endless;
 }
 
 Duration ZmqConnections::SweepInterval() const {
-  return kSweepEvery / static_cast<std::int64_t>(connections_.size() / kSliceOfSweep + 1);
+  return kSweepEvery / static_cast<std::int64_t>(count_ / kSliceOfSweep + 1);
 }
 
 }  // namespace espalier::io

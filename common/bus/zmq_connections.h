@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -61,11 +60,11 @@ class ZmqConnections {
   std::vector<Id> Sweep(TimePoint now);
   Duration SweepInterval() const;
 
-  std::size_t size() const { return connections_.size(); }
+  std::size_t size() const { return count_; }
 
  private:
   struct Connection {
-    std::uint64_t cookie = 0;
+    std::uint64_t cookie = 0;  // 0: there is none
     TimePoint accepted;
     std::uint64_t bytes_when_heard = 0;
     bool was_heard = false;        // ever
@@ -73,14 +72,16 @@ class ZmqConnections {
     bool is_ending = false;
   };
 
+  std::uint64_t CookieAt(int descriptor) const;  // 0: no connection
   Connection* At(const Id& id);
   void EndUnheard(TimePoint now);
   bool NeverEndsItsMessage(int descriptor, Connection& connection) const;
 
   const Limits limits_;
-  std::map<int, Connection> connections_;  // by descriptor
-  std::deque<Id> unheard_;                 // oldest first; some have sent a message or are gone
-  int next_in_sweep_ = 0;
+  std::vector<Connection> connections_;  // by descriptor
+  std::size_t count_ = 0;
+  std::deque<Id> unheard_;  // oldest first; some have sent a message or are gone
+  std::size_t next_in_sweep_ = 0;
 };
 
 }  // namespace espalier::io

@@ -125,6 +125,8 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
+    senders_.resize(std::max(senders_.size(), slots.back().Index() + 1));
+    senders_[slots.back().Index()] = {EndsOf(state_, state_.flows.At(slots.back()))};
     if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.NoteChange();
   }
   if (refused > 0) {
@@ -151,6 +153,11 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
                                         taken.implausible, EdgeBudget::kOfFlow));
   }
   for (const MessageChange& change : taken.changes) {
+    state_.flows.Prefetch(change.slot);
+    predictor_.Prefetch(change.slot);
+    __builtin_prefetch(&senders_[change.slot.Index()]);
+  }
+  for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
     const bool follows = FollowsBursts(change.slot);
     if (change.is_busy && !change.was_busy) {
@@ -159,7 +166,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
       if (follows && bursts_.HandleBusy(change.slot)) result.needs_turn = true;
     }
     if (change.new_bytes > 0) {
-      state_.rounds.AddBytes(flow.job, EndsOf(state_, flow), change.new_bytes);
+      state_.rounds.AddBytes(flow.job, senders_[change.slot.Index()], change.new_bytes);
     }
     if (change.was_busy && !change.is_busy) {
       state_.rounds.End(flow.job, change.at);

@@ -61,6 +61,7 @@ class FlowIntake {
   LinkHealth& link_health_;
   const ControllerOptions& options_;
   EventLoop& loop_;
+  std::vector<JobRounds::Sender> senders_;  // open flows, by slot; their ends never change
 };
 
 }  // namespace espalier::controller

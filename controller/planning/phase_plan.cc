@@ -11,7 +11,9 @@ namespace espalier::controller {
 // Problem: the same flows become busy and idle thousands of times an hour. Deciding each time costs
 // time when they want to send, and different decisions each time change ports in every period.
 // Idea: describe all phases of all jobs at once, with everything else as fixed loads of links, and
-// assign one path for all phases. The digest of this description tells whether a new plan is due.
+// assign one path for all phases. Two digests of this description tell whether a new plan is due:
+// that of the flows, links and loads counts at once, that of the phases only when it has been the
+// same twice in a row, as flows that are late once seem to be in another phase.
 // Invariant: exactly the flows of `flows_` have paths in `planned_`, as many as subflows.
 // Cost: O(flows + links) to describe; AssignPhases says what it costs.
 
@@ -21,26 +23,41 @@ struct PhasePlan::Input {
   std::vector<PhaseFlow> flows;
   std::vector<PhasedJob> jobs;
   std::vector<std::int64_t> base_loads;  // of all flows that belong to no phase, by directed link
+  std::uint64_t links_digest = 0;        // of the capacities of usable links between switches
 
-  // Identifies all that a plan depends on, but the present paths of movable flows.
-  std::uint64_t Digest(std::int64_t version) const;
+  // Identifies all that a plan depends on, but the phases and the present paths of movable flows.
+  std::uint64_t DigestOfFlows() const;
+  // Identifies the phases of each job, in any order. Phases that are equal count once, as they do
+  // in a plan.
+  std::uint64_t DigestOfPhases() const;
 };
 
-std::uint64_t PhasePlan::Input::Digest(std::int64_t version) const {
-  std::uint64_t digest = 0;
-  const auto mix = [&](std::uint64_t value) { digest = Mix64(digest ^ value); };
-  mix(static_cast<std::uint64_t>(version));
-  for (const PhasedJob& job : jobs) {
-    mix(job.phases.size());
-    for (const std::vector<std::uint32_t>& phase : job.phases) {
-      mix(phase.size());
-      for (const std::uint32_t index : phase) {
-        mix(slots[index].value());
-        if (!flows[index].movable) mix(static_cast<std::uint64_t>(flows[index].path));
-      }
-    }
+std::uint64_t PhasePlan::Input::DigestOfFlows() const {
+  std::uint64_t digest = links_digest;
+  for (const std::int64_t load : base_loads) {
+    digest = Mix64(digest ^ static_cast<std::uint64_t>(load));
   }
-  for (const std::int64_t load : base_loads) mix(static_cast<std::uint64_t>(load));
+  for (std::size_t i = 0; i < slots.size(); ++i) {  // a sum, as flows are in the order of phases
+    const std::int32_t path = flows[i].movable ? kNoPath : flows[i].path;
+    digest += Mix64(Mix64(slots[i].value()) ^ static_cast<std::uint32_t>(path));
+  }
+  return digest;
+}
+
+std::uint64_t PhasePlan::Input::DigestOfPhases() const {
+  std::uint64_t digest = 0;
+  for (const PhasedJob& job : jobs) {
+    std::vector<std::uint64_t> phases;
+    for (const std::vector<std::uint32_t>& phase : job.phases) {
+      std::uint64_t members = phase.size();
+      for (const std::uint32_t index : phase) members += Mix64(slots[index].value());
+      phases.push_back(members);
+    }
+    std::ranges::sort(phases);
+    const auto repeated = std::ranges::unique(phases);
+    phases.erase(repeated.begin(), repeated.end());
+    for (const std::uint64_t phase : phases) digest = Mix64(digest ^ phase);
+  }
   return digest;
 }
 
@@ -90,6 +107,11 @@ PhasePlan::Input PhasePlan::Describe() const {
       }
     }
   }
+  const auto capacities = state_.view.capacities();
+  for (std::uint32_t link = 0; link < capacities.size(); ++link) {
+    if (!state_.view.IsSwitchLink(link)) continue;
+    input.links_digest = Mix64(input.links_digest ^ static_cast<std::uint64_t>(capacities[link]));
+  }
   input.base_loads = state_.flow_paths.assigner().Loads();
   for (const auto& [slot, at] : first) {
     const Flow& flow = state_.flows.At(slot);
@@ -110,9 +132,18 @@ bool PhasePlan::Refresh(TimePoint now) {
   next_ = now + kMinInterval;
   const Input input = Describe();
   const bool has_nothing_to_plan = input.flows.empty() && flows_.empty();
-  const std::uint64_t digest = input.Digest(state_.topology.version());
-  if (has_nothing_to_plan || digest == digest_) return false;
-  digest_ = digest;
+  const std::uint64_t flows = input.DigestOfFlows();
+  const std::uint64_t phases = input.DigestOfPhases();
+  const bool is_confirmed = flows != flows_digest_ || phases == seen_phases_digest_;
+  seen_phases_digest_ = phases;
+  const bool is_planned = flows == flows_digest_ && phases == phases_digest_;
+  // A NIC that comes or goes changes the topology, but no path. So the plan is valid again.
+  const bool was_valid = version_ == state_.topology.version();
+  version_ = state_.topology.version();
+  if (has_nothing_to_plan) return false;
+  if (is_planned || !is_confirmed) return !was_valid;
+  flows_digest_ = flows;
+  phases_digest_ = phases;
   Compute(input);
   return true;
 }
@@ -120,21 +151,23 @@ bool PhasePlan::Refresh(TimePoint now) {
 void PhasePlan::Compute(const Input& input) {
   for (const FlowSlot slot : flows_) planned_[slot.Index()] = {};
   flows_.clear();
-  version_ = state_.topology.version();
   const PhaseAssignment assigned =
       AssignPhases(state_.view, input.base_loads, input.flows, input.jobs, {});
   planned_.resize(std::max(planned_.size(), state_.flows.slot_count()));
+  paths_ = assigned.paths;
   for (std::size_t i = 0; i < input.slots.size(); ++i) {
     Planned& planned = planned_[input.slots[i].Index()];
-    if (planned.paths.empty()) flows_.push_back(input.slots[i]);
-    planned.paths.push_back(assigned.paths[i]);
+    if (planned.count++ > 0) continue;
+    flows_.push_back(input.slots[i]);
+    planned.first = static_cast<std::uint32_t>(i);
     planned.duration = input.durations[i];
   }
   std::sort(flows_.begin(), flows_.end());
   // A flow without a usable path is not planned; it is placed when it becomes busy.
   std::erase_if(flows_, [&](FlowSlot slot) {
     Planned& planned = planned_[slot.Index()];
-    if (std::ranges::find(planned.paths, kNoPath) == planned.paths.end()) return false;
+    const auto paths = std::span(paths_).subspan(planned.first, planned.count);
+    if (std::ranges::find(paths, kNoPath) == paths.end()) return false;
     planned = {};
     return true;
   });
@@ -147,7 +180,8 @@ void PhasePlan::Compute(const Input& input) {
 
 std::span<const std::int32_t> PhasePlan::PathsOf(FlowSlot slot) const {
   if (slot.Index() >= planned_.size() || version_ != state_.topology.version()) return {};
-  return planned_[slot.Index()].paths;
+  const Planned& planned = planned_[slot.Index()];
+  return std::span(paths_).subspan(planned.first, planned.count);
 }
 
 bool PhasePlan::IsOnPlan(FlowSlot slot) const {
@@ -162,7 +196,7 @@ bool PhasePlan::IsOnPlan(FlowSlot slot) const {
 }
 
 void PhasePlan::Forget(FlowSlot slot) {
-  if (slot.Index() >= planned_.size() || planned_[slot.Index()].paths.empty()) return;
+  if (slot.Index() >= planned_.size() || planned_[slot.Index()].count == 0) return;
   planned_[slot.Index()] = {};
   std::erase(flows_, slot);
 }

@@ -15,8 +15,8 @@ namespace espalier::controller {
 // The plan makes the most loaded link carry as little as possible in every phase, whichever phases
 // of different jobs meet, with as few changes of present paths as possible (AssignPhases). So a
 // flow that becomes busy on its planned paths needs no decision. The plan is computed anew when the
-// phases, the topology, or the loads of all other flows have changed, but not more often than every
-// kMinInterval.
+// flows, the topology, or the loads of all other flows have changed, or when the phases have and
+// the next look at them finds the same, but not more often than every kMinInterval.
 //
 // A job's flows have no planned paths until its phases are learned, and while it is not
 // predictable. Thread safety: the controller's loop thread. The references must outlive it.
@@ -56,14 +56,19 @@ class PhasePlan {
   const State& state_;
   const StartPredictor& predictor_;
   struct Planned {
-    std::vector<std::int32_t> paths;  // one for each subflow; empty: not planned
+    std::uint32_t first = 0;  // into paths_
+    std::uint32_t count = 0;  // one for each subflow; 0: not planned
     Duration duration{};
   };
 
   std::vector<Planned> planned_;  // by slot
+  std::vector<std::int32_t> paths_;
   std::vector<FlowSlot> flows_;
   std::int64_t version_ = -1;  // of the topology for which the plan was made
-  std::uint64_t digest_ = 0;   // of the input for which it was made
+  // Of the input for which it was made; and of the phases at the last refresh.
+  std::uint64_t flows_digest_ = 0;
+  std::uint64_t phases_digest_ = 0;
+  std::uint64_t seen_phases_digest_ = 0;
   TimePoint next_{};
   Load max_load_;
   Load lower_bound_;

@@ -68,6 +68,7 @@ void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now
       continue;
     }
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
+    if (!ends_.IsLive(slot)) continue;
     ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
     ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps,
                      activity.outstanding_bytes);

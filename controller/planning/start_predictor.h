@@ -47,6 +47,11 @@ class StartPredictor {
   // Takes flows that were just opened and admitted, and those that were found open after a restart:
   // from then on the predictor knows which member of its job each of them is.
   void HandleOpened(std::span<const FlowSlot> slots);
+  // Begins to load what HandleBusy and HandleIdle read.
+  void Prefetch(FlowSlot slot) const {
+    if (slot.Index() < known_.size()) __builtin_prefetch(&known_[slot.Index()], 1);
+    ends_.Prefetch(slot);
+  }
   // The flow has something to send, for the first time or again. Its agent may have noticed before.
   void HandleBusy(FlowSlot slot, TimePoint at);
   // It has sent everything.

@@ -202,12 +202,15 @@ void StartPredictor::HandleClosed(FlowSlot slot, TimePoint now) {
 
 std::vector<StartPredictor::JobPhases> StartPredictor::Phases() const {
   std::unordered_map<const Job*, std::unordered_map<Key, FlowSlot>> open;
+  for (const auto& job : jobs_) {
+    const bool is_of_use = job->learner.IsOn() && job->learner.ArePhasesLearned();
+    if (is_of_use) open[job.get()].reserve(job->open_flows);
+  }
   for (std::uint32_t i = 0; i < known_.size(); ++i) {
     const Known& known = known_[i];
     if (known.job == nullptr || !state_.flows.ActivityOf(FlowSlot(i)).ReportsEdges()) continue;
-    CycleLearner& learner = known.job->learner;
-    const bool is_of_use = learner.IsOn() && learner.ArePhasesLearned();
-    if (is_of_use) open[known.job].emplace(known.key, FlowSlot(i));
+    const auto slots = open.find(known.job);
+    if (slots != open.end()) slots->second.emplace(known.key, FlowSlot(i));
   }
   std::vector<JobPhases> all;
   for (const auto& job : jobs_) {

@@ -9,8 +9,10 @@ namespace {
 constexpr std::size_t kOffsetsKept = 8;
 constexpr std::uint64_t kStartsUntilRegular = 3;
 constexpr double kRegularConfidence = 0.5;
-constexpr std::size_t kFewestConfirmed = 2;   // gaps as predicted: one may be by accident
-constexpr double kLearnedShare = 0.9;         // of members that must be in regular sets
+constexpr double kIrregularConfidence = 0.25;  // below it, a set that was regular is not any more
+constexpr std::size_t kFewestConfirmed = 2;    // gaps as predicted: one may be by accident
+constexpr double kLearnedShare = 0.9;          // of members that must be in regular sets
+constexpr double kForgottenShare = 0.5;       // below it, phases that were learned are not any more
 constexpr std::uint8_t kMaxMissedStarts = 3;  // then a member has left
 constexpr int kGapsUntilGone = 3;             // a set that is late by more is not predicted
 constexpr int kUnknownGapInTogethers = 8;
@@ -25,10 +27,9 @@ constexpr double kOnAbove = 0.75;
 // begins a new start of the set whose forecast is nearest. Each start closes the one before: its
 // members are scored, and those that stayed away too often leave. Times are learned per set, by the
 // lag at which gaps repeat and by the offset to the preceding set.
-// Invariant: a flow occurs at most once in a set (`place`), and sets_of_ lists the sets of each
-// flow. A flow that arrives again while it is pending closes pending_ first, so it occurs there
-// once. Cost: as in the header; StartTimes::Learn adds a constant per start, when a forecast is
-// needed.
+// Invariant: a flow occurs at most once in a set, and places_ has its index in each of its sets. A
+// flow that arrives again while it is pending closes pending_ first, so it occurs there once. Cost:
+// as in the header; StartTimes::Learn adds a constant per start, when a forecast is needed.
 
 // Identifies the members that take part in a start, in any order.
 std::uint64_t ShapeOf(CycleLearner::Key key) {
@@ -38,17 +39,25 @@ std::uint64_t ShapeOf(CycleLearner::Key key) {
   return mixed ^ (mixed >> 31);
 }
 
+// Removes the place of a flow in this set.
+template <typename Places>
+void DropPlace(Places& places, CycleLearner::Key key, CycleLearner::SetId set) {
+  const auto found = places.find(key);
+  std::erase_if(found->second, [&](const auto& place) { return place.set == set; });
+  if (found->second.empty()) places.erase(found);
+}
+
 }  // namespace
 
 bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   const bool had_sets = !sets_.empty();
   Tick(now);
   last_start_ = now_;
-  if (!activity_.HandleStart(key, now_)) return sets_of_.contains(key);
+  if (!activity_.HandleStart(key, now_)) return places_.contains(key);
   if (pending_keys_.contains(key)) LearnPending();
-  Set* set = ChooseSet(key);
+  const auto [set, index] = ChooseSet(key);
   if (set != nullptr) {
-    TakeMember(*set, key, bytes);
+    TakeMember(*set, index, bytes);
     SplitOffVariant();
     ++hits_;
     return true;
@@ -64,8 +73,8 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
 
 void CycleLearner::HandleEnd(Key key, TimePoint now, std::uint64_t bytes) {
   Tick(now);
-  activity_.HandleEnd(key, now_, bytes);
-  if (!sets_of_.contains(key) && !pending_keys_.contains(key)) activity_.Forget(key);
+  activity_.HandleEnd(key, now, bytes);  // its own time, as ends are told later than starts
+  if (!places_.contains(key) && !pending_keys_.contains(key)) activity_.Forget(key);
 }
 
 void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_each,
@@ -73,11 +82,11 @@ void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_eac
   Set set{
       .id = SetId(next_id_), .is_declared = true, .declared_period = std::max(Duration{}, period)};
   for (const Key key : members) {
-    if (set.place.contains(key)) continue;
-    const auto known = sets_of_.find(key);
+    const auto known = places_.find(key);
     const bool is_declared =
-        known != sets_of_.end() && std::any_of(known->second.begin(), known->second.end(),
-                                               [&](SetId id) { return Find(id)->is_declared; });
+        known != places_.end() && std::ranges::any_of(known->second, [&](const Place& place) {
+          return place.set == set.id || Find(place.set)->is_declared;
+        });
     if (is_declared) continue;
     if (member_count_ >= options_.max_members) break;
     AddMember(set, key, bytes_each);
@@ -107,33 +116,37 @@ const CycleLearner::Set* CycleLearner::Find(SetId id) const {
   return found == sets_.end() ? nullptr : &*found;
 }
 
-CycleLearner::Set* CycleLearner::ChooseSet(Key key) {
-  const auto known = sets_of_.find(key);
-  if (known == sets_of_.end()) return nullptr;
-  Set* starting = nullptr;
-  for (const SetId id : known->second) {
-    Set* set = Find(id);
-    const bool has_started = set->members[set->place.at(key)].has_started;
+CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
+  const auto known = places_.find(key);
+  if (known == places_.end()) return {};
+  Chosen starting;
+  for (const Place& place : known->second) {
+    Set* set = Find(place.set);
+    const bool has_started = set->members[place.index].has_started;
     if (has_started || set->times.empty() || IsLate(*set)) continue;
-    if (starting == nullptr || set->times.last() > starting->times.last()) starting = set;
+    if (starting.set == nullptr || set->times.last() > starting.set->times.last()) {
+      starting = {set, place.index};
+    }
   }
-  if (starting != nullptr) return starting;
+  if (starting.set != nullptr) return starting;
+  const Place* next_place = nullptr;
   Set* next = nullptr;
   Duration nearest = Duration::max();
-  for (const SetId id : known->second) {
-    Set* set = Find(id);
+  for (const Place& place : known->second) {
+    Set* set = Find(place.set);
     const auto forecast = ForecastOf(*set);
     const Duration distance =
         forecast ? Distance(forecast->time.time_since_epoch(), now_.time_since_epoch())
                  : Duration::max();
     if (next == nullptr || distance < nearest) {
       next = set;
+      next_place = &place;
       nearest = distance;
     }
   }
-  next->members[next->place.at(key)].missed_starts = 0;  // it has returned, so it stays a member
-  BeginStart(*next);
-  return next;
+  next->members[next_place->index].missed_starts = 0;  // it has returned, so it stays a member
+  BeginStart(*next);                                   // may move it to another index
+  return {next, next_place->index};
 }
 
 bool CycleLearner::IsLate(const Set& set) const {
@@ -213,8 +226,9 @@ void CycleLearner::SplitOffVariant() {
   ++changes_;
   of = Find(variant.of);
   const bool is_covered = std::ranges::all_of(of->members, [&](const Member& member) {
-    return std::ranges::any_of(sets_of_.at(member.key),
-                               [&](SetId id) { return Find(id)->split_from == variant.of; });
+    return std::ranges::any_of(places_.at(member.key), [&](const Place& place) {
+      return Find(place.set)->split_from == variant.of;
+    });
   });
   if (is_covered) DropSet(variant.of);
 }
@@ -226,26 +240,24 @@ void CycleLearner::DropMembersThatLeft(Set& set) {
   if (set.is_declared || std::none_of(set.members.begin(), set.members.end(), has_left)) return;
   for (const Member& member : set.members) {
     if (!has_left(member)) continue;
-    auto& sets = sets_of_[member.key];
-    std::erase(sets, set.id);
-    if (sets.empty()) sets_of_.erase(member.key);
+    DropPlace(places_, member.key, set.id);
     --member_count_;
   }
   std::erase_if(set.members, has_left);
-  set.place.clear();
-  for (std::uint32_t i = 0; i < set.members.size(); ++i) set.place[set.members[i].key] = i;
+  for (std::uint32_t i = 0; i < set.members.size(); ++i) {
+    std::ranges::find(places_.at(set.members[i].key), set.id, &Place::set)->index = i;
+  }
 }
 
 void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
-  set.place[key] = static_cast<std::uint32_t>(set.members.size());
+  places_[key].push_back({set.id, static_cast<std::uint32_t>(set.members.size())});
   set.members.push_back({.key = key, .bytes = bytes, .recent = {bytes, bytes, bytes}});
-  sets_of_[key].push_back(set.id);
   ++member_count_;
 }
 
-void CycleLearner::TakeMember(Set& set, Key key, std::uint64_t bytes) {
-  Member& member = set.members[set.place.at(key)];
-  activity_.Join(set.id, key);
+void CycleLearner::TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes) {
+  Member& member = set.members[index];
+  activity_.Join(set.id, member.key);
   member.has_started = true;
   member.missed_starts = 0;
   ++set.started;
@@ -276,9 +288,7 @@ void CycleLearner::LearnPending() {
 void CycleLearner::DropSet(SetId id) {
   const Set* set = Find(id);
   for (const Member& member : set->members) {
-    auto& sets = sets_of_[member.key];
-    std::erase(sets, id);
-    if (sets.empty()) sets_of_.erase(member.key);
+    DropPlace(places_, member.key, id);
   }
   member_count_ -= set->members.size();
   activity_.Drop(id);
@@ -355,7 +365,7 @@ std::span<const CycleLearner::Member> CycleLearner::MembersOf(SetId set) const {
   return found == nullptr ? std::span<const Member>() : found->members;
 }
 
-PhaseLearner::Burst CycleLearner::UsualBurstOf(Key key) const {
+PhaseLearner::Burst CycleLearner::UsualBurstOf(Key key) {
   const auto id = activity_.SetOf(key);
   const Set* set = id ? Find(*id) : nullptr;
   return activity_.BurstOf(key, set == nullptr ? 1 : set->times.lag());
@@ -383,9 +393,10 @@ std::optional<Duration> CycleLearner::Period() {
 }
 
 bool CycleLearner::IsRegular(const Set& set) const {
-  return set.starts >= kStartsUntilRegular && set.times.confidence() >= kRegularConfidence &&
+  const double least = set.was_regular ? kIrregularConfidence : kRegularConfidence;
+  return set.starts >= kStartsUntilRegular && set.times.confidence() >= least &&
          set.times.confirmed() >= kFewestConfirmed && set.times.Period() &&
-         activity_.LengthOf(set.id).seen > 0;
+         activity_.HasLength(set.id);
 }
 
 bool CycleLearner::ArePhasesLearned() {
@@ -393,14 +404,17 @@ bool CycleLearner::ArePhasesLearned() {
   LearnGaps();
   std::size_t regular = 0;
   std::size_t all = 0;
-  for (const Set& set : sets_) {
+  for (Set& set : sets_) {
     if (set.times.empty()) continue;
+    set.was_regular = IsRegular(set);
     const auto gap = set.times.gap();
     if (gap && now_ - set.times.last() > (1 + kGapsUntilGone) * *gap) continue;  // it is gone
     all += set.members.size();
-    if (IsRegular(set)) regular += set.members.size();
+    if (set.was_regular) regular += set.members.size();
   }
-  return all > 0 && static_cast<double>(regular) >= kLearnedShare * static_cast<double>(all);
+  const double least = are_phases_learned_ ? kForgottenShare : kLearnedShare;
+  are_phases_learned_ = all > 0 && static_cast<double>(regular) >= least * static_cast<double>(all);
+  return are_phases_learned_;
 }
 
 std::vector<CycleLearner::Phase> CycleLearner::Phases() {

@@ -25,6 +25,8 @@ struct CycleOptions {
   std::size_t max_sets = 64;         // beyond that, the set that started least recently is dropped
   // A flow that is idle for less goes on with what it did, as between the steps of a ring.
   Duration pause = std::chrono::milliseconds(5);
+  // Ends are told up to this late (FlowReporterOptions::idle_told_within, and the way).
+  Duration told_within = std::chrono::milliseconds(60);
 };
 
 // Learns from the activity of one training job which flows it starts together and when, and
@@ -55,7 +57,11 @@ class CycleLearner {
   using SetId = FlowSetId;
 
   explicit CycleLearner(CycleOptions options = {})
-      : options_(options), activity_({options.together, options.pause, 2 * options.max_members}) {}
+      : options_(options),
+        activity_({.together = options.together,
+                   .pause = options.pause,
+                   .told_within = options.told_within,
+                   .max_flows = 2 * options.max_members}) {}
 
   // Takes an arrival. True if it was predicted: the flow is a member of a learned or declared set.
   // A flow that only continues after a pause counts as neither predicted nor missed.
@@ -87,7 +93,7 @@ class CycleLearner {
   std::span<const Member> MembersOf(SetId set) const;
   // What the flow's present burst took when the set with which it started was at the same turn
   // before. Length::seen: 0 if that is not known. O(sets).
-  PhaseLearner::Burst UsualBurstOf(Key key) const;
+  PhaseLearner::Burst UsualBurstOf(Key key);
   // How often the set has started.
   std::uint64_t StartsOf(SetId set) const;
   // Whether some members have started, and the others may follow at any moment.
@@ -113,7 +119,8 @@ class CycleLearner {
   // learned. Flows that are members of no regular set are in no phase.
   std::vector<Phase> Phases();
   // Whether nine of ten members belong to sets with at least three starts, most of which repeat as
-  // predicted, and with known durations.
+  // predicted, and with known durations. Once they do, half of the members are enough, and a
+  // quarter of the starts, so that a disturbance does not end it.
   bool ArePhasesLearned();
 
   bool IsOn() const { return is_on_; }
@@ -138,9 +145,9 @@ class CycleLearner {
     Duration declared_period{};
     std::optional<SetId> split_from;
     std::vector<Member> members;
-    std::unordered_map<Key, std::uint32_t> place;  // index into members
-    std::size_t started = 0;                       // members of the present start
+    std::size_t started = 0;  // members of the present start
     std::uint64_t starts = 0;
+    bool was_regular = false;  // when ArePhasesLearned looked at it last
     StartTimes times;
     std::optional<SetId> before;   // the set that started before it the last time
     std::deque<Duration> offsets;  // from starts of `before` to its own
@@ -151,13 +158,22 @@ class CycleLearner {
     std::uint64_t shape = 0;
     std::vector<std::pair<Key, std::uint64_t>> members;  // and their bytes
   };
+  // Where a flow is in a set: an index into its members.
+  struct Place {
+    SetId set;
+    std::uint32_t index = 0;
+  };
+  struct Chosen {
+    Set* set = nullptr;
+    std::uint32_t index = 0;
+  };
   Set* Find(SetId id);
   const Set* Find(SetId id) const;
-  // The set to whose present or next start this arrival belongs; null: none.
-  Set* ChooseSet(Key key);
+  // The set to whose present or next start this arrival belongs, and its place there; null: none.
+  Chosen ChooseSet(Key key);
   void BeginStart(Set& set);
   void EndStart(Set& set);
-  void TakeMember(Set& set, Key key, std::uint64_t bytes);
+  void TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes);
   void AddMember(Set& set, Key key, std::uint64_t bytes);
   void DropMembersThatLeft(Set& set);
   void LearnPending();
@@ -180,7 +196,7 @@ class CycleLearner {
   CycleOptions options_;
   PhaseLearner activity_;
   std::vector<Set> sets_;
-  std::unordered_map<Key, std::vector<SetId>> sets_of_;
+  std::unordered_map<Key, std::vector<Place>> places_;  // of each flow that is in a set
   std::size_t member_count_ = 0;
   std::uint32_t next_id_ = 0;
   std::optional<SetId> last_set_;
@@ -194,6 +210,7 @@ class CycleLearner {
   std::optional<Variant> variant_;
   double score_ = 1;
   bool is_on_ = true;
+  bool are_phases_learned_ = false;
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;
 };

@@ -41,6 +41,16 @@ class EndEstimator {
                   std::uint64_t achieved_bps, std::uint64_t outstanding_bytes = 0);
   void End(FlowSlot flow);
 
+  // Whether the flow has begun and not ended.
+  bool IsLive(FlowSlot flow) const { return flow.Index() < flows_.size() && At(flow).is_live; }
+
+  // Begins to load what the calls for this flow read.
+  void Prefetch(FlowSlot flow) const {
+    if (flow.Index() >= flows_.size()) return;
+    __builtin_prefetch(&At(flow).is_live, 1);
+    __builtin_prefetch(&At(flow).place, 1);
+  }
+
   struct Forecast {
     TimePoint expected;
     TimePoint earliest;  // [earliest, latest]: contains four of five ends, by how rates varied

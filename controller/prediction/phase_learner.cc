@@ -33,20 +33,32 @@ void PhaseLearner::Unlink(Activity& activity) {
   }
 }
 
+PhaseLearner::Activity* PhaseLearner::Find(MemberKey key) {
+  if (recent_ != nullptr && recent_->key == key) return recent_;
+  const auto found = flows_.find(key);
+  if (found == flows_.end()) return nullptr;
+  recent_ = &found->second;
+  return recent_;
+}
+
 bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
-  auto found = flows_.find(key);
-  if (found == flows_.end()) {
+  Activity* found = Find(key);
+  if (found == nullptr) {
     if (flows_.size() >= options_.max_flows) return true;
-    found = flows_.emplace(key, Activity{.key = key}).first;
-    Link(found->second, ended_);
+    found = &flows_.emplace(key, Activity{.key = key}).first->second;
+    Link(*found, ended_);
   }
-  Activity& activity = found->second;
+  Activity& activity = *found;
   Unlink(activity);
   Link(activity, busy_);
   const bool continues =
       activity.has_ended && !activity.is_busy && now - activity.ended < options_.pause;
   activity.is_busy = true;
   if (continues) return false;
+  if (activity.has_ended) {
+    activity.before_began = activity.began;
+    activity.before_ended = activity.ended;
+  }
   activity.began = now;
   activity.has_ended = false;
   activity.set.reset();
@@ -54,10 +66,10 @@ bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
 }
 
 void PhaseLearner::HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes) {
-  const auto found = flows_.find(key);
-  if (found == flows_.end() || !found->second.is_busy) return;
+  Activity* const found = Find(key);
+  if (found == nullptr || !found->is_busy) return;
   has_ends_ = true;
-  Activity& activity = found->second;
+  Activity& activity = *found;
   const bool continued = activity.has_ended;  // after a pause
   Unlink(activity);
   Link(activity, ended_);
@@ -79,17 +91,17 @@ void PhaseLearner::HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes) 
 
 void PhaseLearner::BeginStart(FlowSetId set, TimePoint now) {
   auto& starts = sets_[set];
-  if (has_ends_ && !starts.empty() && starts.back().others == nullptr)
-    LookAt(set, starts.back(), now);
+  if (has_ends_ && !starts.empty() && starts.back().others == nullptr) LookAt(set, starts.back());
   starts.push_back({.began = now});
   if (starts.size() > kStartsKept) starts.pop_front();
   new_starts_.push_back(set);
+  next_look_ = std::min(next_look_, LookTimeOf(starts.back()));
 }
 
 void PhaseLearner::Join(FlowSetId set, MemberKey key) {
-  const auto found = flows_.find(key);
-  if (found == flows_.end()) return;
-  Activity& activity = found->second;
+  Activity* const found = Find(key);
+  if (found == nullptr) return;
+  Activity& activity = *found;
   activity.set = set;
   auto& starts = sets_[set];
   if (activity.is_busy || !activity.has_ended || starts.empty()) return;
@@ -98,29 +110,44 @@ void PhaseLearner::Join(FlowSetId set, MemberKey key) {
 }
 
 void PhaseLearner::Forget(MemberKey key) {
-  const auto found = flows_.find(key);
-  if (found == flows_.end() || found->second.is_busy) return;
-  Unlink(found->second);
-  flows_.erase(found);
+  Activity* const found = Find(key);
+  if (found == nullptr || found->is_busy) return;
+  Unlink(*found);
+  recent_ = nullptr;
+  flows_.erase(key);
 }
 
 void PhaseLearner::Tick(TimePoint now) {
+  if (now <= next_look_) return;
+  next_look_ = TimePoint::max();
   std::erase_if(new_starts_, [&](FlowSetId set) {
     const auto found = sets_.find(set);
     if (found == sets_.end() || found->second.empty()) return true;
     Start& start = found->second.back();
-    if (now - start.began <= options_.together) return false;
-    if (has_ends_ && start.others == nullptr) LookAt(set, start, now);
+    if (now <= LookTimeOf(start)) {
+      next_look_ = std::min(next_look_, LookTimeOf(start));
+      return false;
+    }
+    if (has_ends_ && start.others == nullptr) LookAt(set, start);
     return true;
   });
 }
 
-void PhaseLearner::LookAt(FlowSetId set, Start& start, TimePoint now) {
+bool PhaseLearner::IsBusyAt(const Start& start, TimePoint began, TimePoint ended) const {
+  return began <= start.began + options_.together &&
+         ended - std::max(began, start.began) > options_.pause;
+}
+
+void PhaseLearner::LookAt(FlowSetId set, Start& start) {
   std::unordered_map<FlowSetId, Duration> longest;  // after which a flow of a set is not believed
   std::vector<MemberKey> busy;
+  const auto was_busy_before = [&](const Activity& activity) {
+    return IsBusyAt(start, activity.before_began, activity.before_ended);
+  };
   for (const Activity* activity = busy_; activity != nullptr; activity = activity->after) {
-    bool counts = true;
-    if (activity->set) {
+    const TimePoint looked_at = start.began + options_.together;
+    bool counts = activity->began <= looked_at;
+    if (counts && activity->set) {
       auto limit = longest.find(*activity->set);
       if (limit == longest.end()) {
         const Length usual = LengthOf(*activity->set);
@@ -128,14 +155,15 @@ void PhaseLearner::LookAt(FlowSetId set, Start& start, TimePoint now) {
             usual.seen == 0 ? Duration::max() : 2 * usual.duration + options_.together;
         limit = longest.emplace(*activity->set, most).first;
       }
-      counts = now - activity->began <= limit->second;
+      counts = looked_at - activity->began <= limit->second;
     }
-    if (counts) busy.push_back(activity->key);
+    if (counts || was_busy_before(*activity)) busy.push_back(activity->key);
   }
   for (const Activity* activity = ended_; activity != nullptr; activity = activity->after) {
-    if (activity->ended <= start.began + options_.pause) break;
-    const TimePoint from = std::max(activity->began, start.began);
-    if (activity->ended - from > options_.pause) busy.push_back(activity->key);
+    if (activity->ended + options_.told_within <= start.began + options_.pause) break;
+    if (IsBusyAt(start, activity->began, activity->ended) || was_busy_before(*activity)) {
+      busy.push_back(activity->key);
+    }
   }
   std::ranges::sort(busy);
   // Periodic jobs have the same list again and again.
@@ -159,11 +187,11 @@ PhaseLearner::Length PhaseLearner::LengthOf(const std::vector<Duration>& duratio
   return length;
 }
 
-PhaseLearner::Burst PhaseLearner::BurstOf(MemberKey key, std::size_t lag) const {
+PhaseLearner::Burst PhaseLearner::BurstOf(MemberKey key, std::size_t lag) {
   Burst burst;
-  const auto found = flows_.find(key);
-  if (found == flows_.end()) return burst;
-  const Activity& activity = found->second;
+  const Activity* const found = Find(key);
+  if (found == nullptr) return burst;
+  const Activity& activity = *found;
   std::array<std::pair<Duration, std::uint64_t>, kBurstsUsed> used;
   std::size_t& seen = burst.length.seen;
   const std::size_t kept = std::min(activity.bursts, kBurstsKept);
@@ -181,9 +209,9 @@ PhaseLearner::Burst PhaseLearner::BurstOf(MemberKey key, std::size_t lag) const 
   return burst;
 }
 
-std::optional<FlowSetId> PhaseLearner::SetOf(MemberKey key) const {
-  const auto found = flows_.find(key);
-  return found == flows_.end() ? std::nullopt : found->second.set;
+std::optional<FlowSetId> PhaseLearner::SetOf(MemberKey key) {
+  const Activity* const found = Find(key);
+  return found == nullptr ? std::nullopt : found->set;
 }
 
 PhaseLearner::Length PhaseLearner::LengthOf(FlowSetId set) const {
@@ -198,34 +226,59 @@ PhaseLearner::Length PhaseLearner::LengthOf(FlowSetId set) const {
   return LengthOf(durations);
 }
 
+bool PhaseLearner::HasLength(FlowSetId set) const {
+  const auto found = sets_.find(set);
+  if (found == sets_.end() || found->second.empty()) return false;
+  return std::any_of(found->second.begin(), found->second.end() - 1,
+                     [](const Start& start) { return start.last_end.has_value(); });
+}
+
 PhaseLearner::Turn PhaseLearner::TurnOf(FlowSetId set, std::size_t lag, std::size_t turn) const {
   Turn result;
   const auto found = sets_.find(set);
   if (found == sets_.end()) return result;
   const auto& starts = found->second;
   std::vector<Duration> durations;
-  std::vector<MemberKey> keys;
-  std::vector<MemberKey> recent;  // of the latest starts
+  std::vector<Seen> lists;  // each once, as most starts share one
   std::size_t looked_at = 0;
   for (std::size_t back = turn; back < starts.size(); back += lag) {
     const Start& start = starts[starts.size() - 1 - back];
     if (back > 0 && start.last_end) durations.push_back(*start.last_end - start.began);
     if (start.others == nullptr) continue;
-    if (++looked_at <= kLatest) {
-      recent.insert(recent.end(), start.others->begin(), start.others->end());
+    const bool is_recent = ++looked_at <= kLatest;
+    const auto known = std::ranges::find(lists, start.others.get(), &Seen::keys);
+    if (known == lists.end()) {
+      lists.push_back({start.others.get(), 1, is_recent});
+    } else {
+      ++known->times;
+      known->is_recent = known->is_recent || is_recent;
     }
-    keys.insert(keys.end(), start.others->begin(), start.others->end());
   }
   result.length = LengthOf(durations);
-  std::ranges::sort(keys);
-  std::ranges::sort(recent);
-  for (auto begin = keys.begin(); begin != keys.end();) {
-    const auto end = std::upper_bound(begin, keys.end(), *begin);
-    const bool is_often = kOnceIn * static_cast<std::size_t>(end - begin) >= looked_at;
-    if (is_often && std::ranges::binary_search(recent, *begin)) result.others.push_back(*begin);
-    begin = end;
-  }
+  result.others = OftenIn(lists, looked_at);
   return result;
+}
+
+std::vector<MemberKey> PhaseLearner::OftenIn(std::span<const Seen> lists, std::size_t looked_at) {
+  if (lists.size() == 1) return lists[0].is_recent ? *lists[0].keys : std::vector<MemberKey>();
+  std::vector<std::pair<MemberKey, const Seen*>> all;
+  for (const Seen& list : lists) {
+    for (const MemberKey key : *list.keys) all.emplace_back(key, &list);
+  }
+  std::ranges::sort(all, {}, &std::pair<MemberKey, const Seen*>::first);
+  std::vector<MemberKey> often;
+  for (auto next = all.begin(); next != all.end();) {
+    const MemberKey key = next->first;
+    std::size_t times = 0;
+    bool is_recent = false;
+    for (; next != all.end() && next->first == key; ++next) {
+      times += next->second->times;
+      is_recent = is_recent || next->second->is_recent;
+    }
+    const bool may_be_chance = times == 1 && looked_at > 2;
+    if (is_recent && !may_be_chance && kOnceIn * times >= looked_at) often.push_back(key);
+  }
+  return often;
 }
 
 }  // namespace espalier::controller

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -33,7 +34,8 @@ class PhaseLearner {
  public:
   struct Options {
     Duration together{};
-    Duration pause{};  // a flow that is idle for less has not ended
+    Duration pause{};        // a flow that is idle for less has not ended
+    Duration told_within{};  // ends are told up to this late
     std::size_t max_flows = 0;
   };
   explicit PhaseLearner(const Options& options) : options_(options) {}
@@ -42,8 +44,8 @@ class PhaseLearner {
 
   // Takes a busy edge. False: it only continues after a pause.
   bool HandleStart(MemberKey key, TimePoint now);
-  // Takes an idle edge, and what the flow has sent since the one before (0: not known). Ignored if
-  // the flow is not busy.
+  // Takes an idle edge, told late or not, and what the flow has sent since the one before (0: not
+  // known). Ignored if the flow is not busy.
   void HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes = 0);
   // The set starts. Its members follow by Join, each after its HandleStart.
   void BeginStart(FlowSetId set, TimePoint now);
@@ -51,7 +53,7 @@ class PhaseLearner {
   void Drop(FlowSetId set) { sets_.erase(set); }
   // Forgets an idle flow.
   void Forget(MemberKey key);
-  // Looks at the starts that are older than `together`.
+  // Looks at the starts at which all that were busy within `together` are known by now.
   void Tick(TimePoint now);
 
   // How often the set's duration has been seen, and the median and its usual deviation.
@@ -61,9 +63,10 @@ class PhaseLearner {
     Duration deviation{};
   };
   Length LengthOf(FlowSetId set) const;
+  bool HasLength(FlowSetId set) const;  // Length::seen > 0
   // Of the starts of a set that repeats after `lag` starts: those that are `turn` (0 to lag - 1)
   // before the last in each round. `others`: flows, also of the set, that were busy in at least a
-  // quarter of them, and in one of the latest four.
+  // quarter of them, in more than one of three or more, and in one of the latest four.
   struct Turn {
     Length length;
     std::vector<MemberKey> others;
@@ -76,9 +79,9 @@ class PhaseLearner {
     Length length;
     std::uint64_t bytes = 0;
   };
-  Burst BurstOf(MemberKey key, std::size_t lag) const;
+  Burst BurstOf(MemberKey key, std::size_t lag);
   // The set with which the flow started last.
-  std::optional<FlowSetId> SetOf(MemberKey key) const;
+  std::optional<FlowSetId> SetOf(MemberKey key);
 
  private:
   static constexpr std::size_t kBurstsKept = 8;
@@ -87,6 +90,8 @@ class PhaseLearner {
     bool has_ended = false;
     TimePoint began;
     TimePoint ended;
+    TimePoint before_began;  // of the burst before
+    TimePoint before_ended;
     std::optional<FlowSetId> set;
     MemberKey key;
     Activity* before = nullptr;  // in its list
@@ -103,20 +108,37 @@ class PhaseLearner {
     Keys others;                        // null: not looked at yet
   };
 
-  void LookAt(FlowSetId set, Start& start, TimePoint now);
+  // A list of the flows that were busy at starts of a set.
+  struct Seen {
+    const std::vector<MemberKey>* keys = nullptr;
+    std::size_t times = 0;   // starts at which it was this one
+    bool is_recent = false;  // one of them is one of the latest kLatest
+  };
+
+  // The flows that are in enough of these lists: see Turn. O(flows) if there is one list.
+  static std::vector<MemberKey> OftenIn(std::span<const Seen> lists, std::size_t looked_at);
+  Activity* Find(MemberKey key);  // null: not known
+  void LookAt(FlowSetId set, Start& start);
+  TimePoint LookTimeOf(const Start& start) const {
+    return start.began + options_.together + options_.told_within;
+  }
+  // Whether a burst from `began` to `ended` counts for the start.
+  bool IsBusyAt(const Start& start, TimePoint began, TimePoint ended) const;
   void Link(Activity& activity, Activity*& list);
   void Unlink(Activity& activity);
   static Length LengthOf(const std::vector<Duration>& durations);
 
   const Options options_;
   std::unordered_map<MemberKey, Activity> flows_;
-  // The first of all busy flows, and of those that have ended, the latest first. Few of a job's
-  // flows matter to a start.
+  Activity* recent_ = nullptr;  // the latest that was looked up, as one edge needs it often
+  // The first of all busy flows, and of those that have ended, in the order in which that was told,
+  // the latest first. Few of a job's flows matter to a start.
   Activity* busy_ = nullptr;
   Activity* ended_ = nullptr;
   std::unordered_map<FlowSetId, std::deque<Start>> sets_;
   bool has_ends_ = false;              // without any, there is nothing to learn
   std::vector<FlowSetId> new_starts_;  // sets whose last start has not been looked at
+  TimePoint next_look_ = TimePoint::max();
 };
 
 }  // namespace espalier::controller

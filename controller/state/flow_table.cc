@@ -135,6 +135,14 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
   const AgentFlows& own = by_agent_[agent.Index()];
   std::size_t implausible = 0;
   auto next = own.begin();
+  for (const wire::FlowProgress& flow : progress.first(std::min(progress.size(), own.size()))) {
+    if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
+    if (next == own.end()) break;
+    __builtin_prefetch(&activity_[next->slot.Index()], 1);
+    __builtin_prefetch(&activity_[next->slot.Index()].budget, 1);
+    ++next;
+  }
+  next = own.begin();
   for (const wire::FlowProgress& flow : progress) {
     if (next == own.end() || next->local != flow.id) next = LowerBound(own, flow.id);
     if (next == own.end() || next->local != flow.id) continue;

@@ -24,10 +24,15 @@ JobRound JobRounds::RoundOf(const Job& job) const {
   const auto add = [&](std::uint64_t bytes, std::int64_t bps) {
     longest = std::max(longest, 8 * static_cast<double>(bytes) / static_cast<double>(bps));
   };
-  for (const auto& [index, bytes] : job.nic_bytes) {
+  std::unordered_map<std::size_t, std::uint64_t> nic_bytes = job.nic_bytes;
+  for (const auto& [key, pair] : job.pairs) {
+    add(pair.bytes, pair.path_bps);
+    nic_bytes[key >> 32U] += pair.bytes;
+    nic_bytes[key & 0xFFFF'FFFF] += pair.bytes;
+  }
+  for (const auto& [index, bytes] : nic_bytes) {
     add(bytes, topology_.link(fabric::DirectedLink::FromIndex(index).link).rate.value);
   }
-  for (const auto& [key, pair] : job.pairs) add(pair.bytes, pair.path_bps);
   const auto ideal = std::chrono::duration<double>(std::min(longest, 1e9));
   return {job.ended, job.ended - *job.began, std::chrono::duration_cast<Duration>(ideal)};
 }
@@ -41,6 +46,7 @@ void JobRounds::Begin(std::uint32_t index, TimePoint now) {
     job.began.reset();
     job.nic_bytes.clear();
     job.pairs.clear();
+    job.round = 0;
   }
   if (!job.began) job.began = now;
   ++job.busy;
@@ -56,15 +62,24 @@ void JobRounds::Forget(std::uint32_t index) {
   if (index < jobs_.size()) jobs_[index] = {};
 }
 
-void JobRounds::AddBytes(std::uint32_t index, const Ends& ends, std::uint64_t bytes) {
+void JobRounds::AddBytes(std::uint32_t index, Sender& sender, std::uint64_t bytes) {
   Job& job = At(index);
-  for (const auto& end : {ends.source, ends.destination}) {
-    if (end) job.nic_bytes[end->Index()] += bytes;
+  if (sender.pair != nullptr && sender.round == job.round) {
+    sender.pair->bytes += bytes;
+    return;
   }
-  if (!ends.source || !ends.destination || ends.path_bps == 0) return;
-  Job::Pair& pair = job.pairs[PairKey(ends)];
-  pair.bytes += bytes;
-  pair.path_bps = ends.path_bps;
+  const Ends& ends = sender.ends;
+  if (!ends.source || !ends.destination || ends.path_bps == 0) {
+    for (const auto& end : {ends.source, ends.destination}) {
+      if (end) job.nic_bytes[end->Index()] += bytes;
+    }
+    return;
+  }
+  if (job.round == 0) job.round = ++last_round_;
+  sender.pair = &job.pairs[PairKey(ends)];
+  sender.round = job.round;
+  sender.pair->bytes += bytes;
+  sender.pair->path_bps = ends.path_bps;
 }
 
 std::deque<JobRound> JobRounds::Finished(std::uint32_t index, TimePoint now) const {

@@ -4,7 +4,6 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
@@ -38,6 +37,17 @@ class JobRounds {
     std::optional<fabric::DirectedLink> destination;
     std::int64_t path_bps = 0;
   };
+  // The bytes of a round between two NICs.
+  struct Pair {
+    std::uint64_t bytes = 0;
+    std::int64_t path_bps = 0;
+  };
+  // A flow's ends, and where its bytes were counted last, which saves looking it up again.
+  struct Sender {
+    Ends ends;
+    Pair* pair = nullptr;  // of this round
+    std::uint64_t round = 0;
+  };
   // A flow of the job that had nothing to send has bytes to send.
   void Begin(std::uint32_t job, TimePoint now);
   // A flow of the job has sent everything, or has ended.
@@ -45,7 +55,7 @@ class JobRounds {
   // The number will name another job. No flow of this one may have bytes to send.
   void Forget(std::uint32_t job);
   // Adds bytes that a flow with these ends sends in this round.
-  void AddBytes(std::uint32_t job, const Ends& ends, std::uint64_t bytes);
+  void AddBytes(std::uint32_t job, Sender& sender, std::uint64_t bytes);
 
   // The latest finished rounds, oldest first; when the current round began; how many have finished.
   std::deque<JobRound> Finished(std::uint32_t job, TimePoint now) const;
@@ -56,13 +66,11 @@ class JobRounds {
   struct Job {
     std::uint32_t busy = 0;  // flows that have bytes to send
     std::optional<TimePoint> began;
-    TimePoint ended;                                           // if busy is 0: since when
-    std::unordered_map<std::size_t, std::uint64_t> nic_bytes;  // by DirectedLink::Index
-    struct Pair {
-      std::uint64_t bytes = 0;
-      std::int64_t path_bps = 0;
-    };
+    TimePoint ended;  // if busy is 0: since when
+    // Of flows of which only one end or no path is known, by DirectedLink::Index.
+    std::unordered_map<std::size_t, std::uint64_t> nic_bytes;
     std::unordered_map<std::uint64_t, Pair> pairs;  // by PairKey
+    std::uint64_t round = 0;                        // identifies the round of `pairs`; 0: none
     std::deque<JobRound> finished;
     std::uint64_t count = 0;
   };
@@ -72,7 +80,8 @@ class JobRounds {
   Job& At(std::uint32_t job);
 
   const fabric::Topology& topology_;
-  std::vector<Job> jobs_;
+  std::deque<Job> jobs_;  // which grows without moving its entries, as senders point into them
+  std::uint64_t last_round_ = 0;
 };
 
 }  // namespace espalier::controller

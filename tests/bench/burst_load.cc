@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "agent/flows/flow_reporter.h"
 #include "agent/sim/sim_host.h"
 #include "common/base/check.h"
 #include "common/bus/zmq_bus.h"
@@ -22,10 +23,12 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration kTick = 1ms;
+constexpr int kNoPhase = -1;
 constexpr Duration kHeartbeat = 1s;
 constexpr std::uint32_t kReportedAfterUs = 1'000;  // agents look every 2 ms
-// An idle edge is reported once the flow has been idle for EdgeFilterOptions::idle_after.
-constexpr std::uint32_t kIdleReportedAfterUs = 11'000;
+// An idle edge is known once the flow has been idle for EdgeFilterOptions::idle_after. Its report
+// waits for that of a busy edge, for FlowReporterOptions::idle_told_within at most.
+constexpr Duration kIdleKnownAfter = 11ms;
 
 }  // namespace
 
@@ -36,6 +39,7 @@ struct BurstLoad::Agent {
   std::vector<IpAddress> addresses;  // its own, then the destinations of its flows
   std::uint64_t sequence = 0;
   std::vector<std::uint32_t> edges;   // by flow
+  std::vector<TimePoint> idle_since;  // by flow, if its idle edge waits for a report
   std::vector<TimePoint> busy_since;  // by flow, if nothing was pushed for it since
   std::vector<bool> routed;
 };
@@ -56,6 +60,7 @@ BurstLoad::BurstLoad(const BurstLoadOptions& options, const std::string& endpoin
       agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
     }
     agent->edges.assign(agent->addresses.size() - 1, 2);
+    agent->idle_since.resize(agent->edges.size());
     agent->busy_since.resize(agent->edges.size());
     agent->routed.resize(agent->edges.size());
     agent->bus = std::move(
@@ -93,6 +98,7 @@ void BurstLoad::HandlePush(Agent& agent, const wire::PathPush& push) {
   ++figures_.pushes;
   const TimePoint now = loop_.Now();
   for (const wire::PathSet& set : push.sets) {
+    ++figures_.moves[set.reason];
     const std::size_t flow = set.flow.value() - 1;
     routed_ += agent.routed[flow] ? 0 : 1;
     agent.routed[flow] = true;
@@ -152,20 +158,53 @@ void BurstLoad::Connect() {
   loop_.Run();
 }
 
+void BurstLoad::BeginPhase(Agent& agent, int phase) {
+  for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
+       i += static_cast<std::size_t>(options_.phases)) {
+    ++agent.edges[i];
+    agent.busy_since[i] = loop_.Now();
+    agent.idle_since[i] = {};
+  }
+  ReportEdges(agent, phase);
+}
+
+void BurstLoad::EndPhase(Agent& agent, int phase) {
+  const TimePoint since = loop_.Now() - kIdleKnownAfter;
+  for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
+       i += static_cast<std::size_t>(options_.phases)) {
+    ++agent.edges[i];
+    agent.busy_since[i] = {};
+    agent.idle_since[i] = since;
+  }
+  waiting_.push_back({since, &agent});
+}
+
+void BurstLoad::ReportOverdue() {
+  while (!waiting_.empty()) {
+    const auto [since, agent] = waiting_.front();
+    if (loop_.Now() - since < agent::FlowReporterOptions{}.idle_told_within) return;
+    waiting_.pop_front();
+    const bool waits = std::ranges::find(agent->idle_since, since) != agent->idle_since.end();
+    if (waits) ReportEdges(*agent, kNoPhase);
+  }
+}
+
 void BurstLoad::ReportEdges(Agent& agent, int phase) {
   wire::FlowReport report{.sequence = ++agent.sequence};
   const TimePoint now = loop_.Now();
-  for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
-       i += static_cast<std::size_t>(options_.phases)) {
-    const bool is_busy = ++agent.edges[i] % 2 == 1;
-    agent.busy_since[i] = is_busy ? now : TimePoint{};
+  for (std::size_t i = 0; i < agent.edges.size(); ++i) {
+    const bool is_busy = agent.edges[i] % 2 == 1;
+    const bool has_begun = is_busy && static_cast<int>(i) % options_.phases == phase;
+    const TimePoint idle = std::exchange(agent.idle_since[i], {});
+    if (!has_begun && idle == TimePoint{}) continue;
+    const auto idle_us = static_cast<std::uint64_t>((now - idle) / 1us);
     report.progress.push_back({.id = wire::LocalFlowId(i + 1),
                                .outstanding_bytes = is_busy ? 1U << 20U : 0U,
                                .achieved_bps = 50'000'000'000,
                                .state = is_busy ? wire::FlowState::kActive : wire::FlowState::kIdle,
                                .sent_bytes = std::uint64_t{agent.edges[i]} << 30U,
                                .edges = agent.edges[i],
-                               .edge_age_us = is_busy ? kReportedAfterUs : kIdleReportedAfterUs});
+                               .edge_age_us = is_busy ? kReportedAfterUs : idle_us});
   }
   const std::size_t rows = report.progress.size();
   if (Send(agent, std::move(report))) {
@@ -213,9 +252,15 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
       if (due > now) break;
       figures_.late_seconds = std::max(figures_.late_seconds, SecondsOf(now - due));
       const int of = static_cast<int>(number / 2) % options_.phases;
-      ReportEdges(*agents_[order[sent % flow_agents]], of);
+      Agent& agent = *agents_[order[sent % flow_agents]];
+      if (number % 2 == 0) {
+        BeginPhase(agent, of);
+      } else {
+        EndPhase(agent, of);
+      }
       ++sent;
     }
+    ReportOverdue();
     for (; next_beat <= now; next_beat += kHeartbeat / static_cast<int>(agents_.size())) {
       Send(*agents_[beats++ % agents_.size()], wire::Heartbeat{});
     }

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/topology.h"
@@ -40,8 +43,9 @@ class BurstLoad {
     std::uint64_t reports = 0;  // messages with edges
     std::uint64_t refused = 0;  // such messages for which a connection had no room
     std::uint64_t pushes = 0;   // messages from the controller that change ports
-    std::uint64_t orders = 0;   // its probe orders
-    std::uint64_t others = 0;   // all others, such as heartbeats
+    std::map<wire::PathReason, std::uint64_t> moves;  // flows in them, by reason
+    std::uint64_t orders = 0;                         // its probe orders
+    std::uint64_t others = 0;                         // all others, such as heartbeats
     // From a busy edge to the push of new ports because of it, sorted.
     std::vector<double> decided_seconds;
     double late_seconds = 0;  // how late the last report was, at most
@@ -57,7 +61,11 @@ class BurstLoad {
   void HandlePush(Agent& agent, const wire::PathPush& push);
   void AnswerOrder(Agent& agent, const wire::ProbeOrder& order);
   void Open(Agent& agent);
+  void BeginPhase(Agent& agent, int phase);
+  void EndPhase(Agent& agent, int phase);
+  // Reports the busy edges of this phase and all idle edges that wait.
   void ReportEdges(Agent& agent, int phase);
+  void ReportOverdue();
   bool Send(Agent& agent, wire::Body body);
   void Disturb();
 
@@ -65,7 +73,8 @@ class BurstLoad {
   io::AsioEventLoop loop_;
   std::unique_ptr<sim::SimFabric> fabric_;
   wire::Decoder decoder_;
-  std::vector<std::unique_ptr<Agent>> agents_;  // the last one has no flows
+  std::vector<std::unique_ptr<Agent>> agents_;        // the last one has no flows
+  std::deque<std::pair<TimePoint, Agent*>> waiting_;  // ends of phases, until reported
   std::size_t routed_ = 0;
   bool is_nic_up_ = true;
   Figures figures_;

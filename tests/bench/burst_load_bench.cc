@@ -8,6 +8,7 @@
 #include <chrono>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/flows/flow_meter.h"
@@ -28,6 +29,7 @@ struct Options {
   double seconds = 10;
   double learning_seconds = 20;  // longer than it takes: on a busy machine, reports are late
   double disturbances = 5;       // a second
+  bool metrics = false;
   bool json = false;
 };
 
@@ -42,6 +44,13 @@ double PercentileUs(const std::vector<double>& sorted_seconds, double percent) {
   const auto rank =
       static_cast<std::size_t>(percent / 100 * static_cast<double>(sorted_seconds.size()));
   return 1e6 * sorted_seconds[std::min(rank, sorted_seconds.size() - 1)];
+}
+
+// The value of a counter in this text (SubjectProcess::Metrics).
+double CounterIn(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find("\n" + name + " ");
+  ESPALIER_CHECK(at != std::string::npos, "name={}", name);
+  return std::stod(text.substr(at + name.size() + 2));
 }
 
 double CpuSeconds() {
@@ -99,16 +108,30 @@ AgentCost MeasureAgent(const BurstLoadOptions& options) {
   return {1e6 * seconds / static_cast<double>(edges), 1e6 * seconds / kSeconds};
 }
 
+// Returns the controller's metrics when it has handled all messages, which may take a while on a
+// busy machine.
+std::string MetricsWhenIdle(const SubjectProcess& subject) {
+  constexpr auto kMessages = "espalier_controller_messages_total";
+  std::string metrics = subject.Metrics();
+  for (double before = -1; CounterIn(metrics, kMessages) != before; metrics = subject.Metrics()) {
+    before = CounterIn(metrics, kMessages);
+    std::this_thread::sleep_for(50ms);
+  }
+  return metrics;
+}
+
 std::vector<Column> Measure(const Options& options) {
   const AgentCost agent = MeasureAgent(options.load);
   const SubjectProcess subject("controller", BurstLoad::HostsFor(options.load));
   BurstLoad load(options.load, subject.endpoint());
   load.Connect();
   load.Run(options.learning_seconds);
+  const std::string metrics_before = MetricsWhenIdle(subject);
   const auto before = subject.Measure();
   const double own_before = CpuSeconds();
   const BurstLoad::Figures common = load.Run(options.seconds);
   const double own = CpuSeconds() - own_before;
+  const std::string metrics_after = MetricsWhenIdle(subject);
   const auto after = subject.Measure();
   const BurstLoad::Figures decided = load.Run(options.seconds, options.disturbances);
   const auto disturbed = subject.Measure();
@@ -116,6 +139,15 @@ std::vector<Column> Measure(const Options& options) {
   const auto per_edge = [&](double seconds) { return 1e6 * seconds / edges; };
   const auto rate = [&](std::uint64_t count, const BurstLoad::Figures& figures) {
     return static_cast<double>(count) / figures.seconds;
+  };
+  if (options.metrics)
+    fmt::print(stderr, "{}\n{}\n{}", metrics_before, metrics_after, subject.Metrics());
+  const auto counted = [&](const std::string& name) {
+    return CounterIn(metrics_after, name) - CounterIn(metrics_before, name);
+  };
+  const auto moves = [&](wire::PathReason reason) {
+    const auto found = common.moves.find(reason);
+    return found == common.moves.end() ? 0.0 : static_cast<double>(found->second);
   };
   const auto waits = static_cast<double>(decided.decided_seconds.size());
   return {
@@ -127,6 +159,18 @@ std::vector<Column> Measure(const Options& options) {
       {"pushes_per_second", "pushes a second to agents", rate(common.pushes, common)},
       {"orders_per_second", "probe orders a second to agents", rate(common.orders, common)},
       {"others_per_second", "heartbeats a second to agents", rate(common.others, common)},
+      {"moved_assigned", "flows moved because of a collision", moves(wire::PathReason::kAssigned)},
+      {"moved_predicted", "flows moved to their planned paths",
+       moves(wire::PathReason::kPredicted)},
+      {"moved_remapped", "flows moved because their port took another path",
+       moves(wire::PathReason::kRemapped)},
+      {"planned_flows", "flows with a planned path: all, if phases are learned",
+       CounterIn(metrics_after, "espalier_phase_plan_flows")},
+      {"plans_computed", "plans of phases computed",
+       counted("espalier_phase_plans_computed_total")},
+      {"bursts_decided", "busy edges that needed a decision",
+       counted("espalier_bursts_decided_total")},
+      {"late_turns", "turns that began late", counted("espalier_controller_late_turns_total")},
       {"controller_us_per_edge", "controller's processor time per edge, us",
        per_edge(after.cpu_seconds - before.cpu_seconds)},
       {"controller_loop_us_per_edge", "of it on the loop's thread, us",
@@ -178,6 +222,7 @@ int Main(int argc, char** argv) {
   app.add_option("--disturbances", options.disturbances,
                  "How often a second a link changes while decisions are measured")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--metrics", options.metrics, "Print the controller's metrics to standard error");
   app.add_flag("--json", options.json, "Print JSON instead of a table");
   app.add_option("--serve", serve, "Run this subject (used by the benchmark itself)");
   CLI11_PARSE(app, argc, argv);

@@ -36,6 +36,7 @@ namespace {
 constexpr const char* kAnyEndpoint = "tcp://127.0.0.1:*";
 
 constexpr std::string_view kCurveSuffix = "+curve";
+constexpr std::string_view kEndOfMetrics = "# end\n";
 
 void Announce(const std::string& endpoint, const std::string& public_key = "") {
   fmt::print("{}\n{}\n", endpoint, public_key);
@@ -144,6 +145,10 @@ void ServeController(int agents, bool with_keys) {
   controller::Controller controller(MakeBenchTopology(agents), options, loop, *bus, store, metrics);
   const Result<void> started = controller.Start();
   ESPALIER_CHECK(started, "error={}", started.error().message);
+  const TimerPtr watch = loop.WatchSignals(std::array{SIGUSR1}, [&](int) {
+    fmt::print("{}{}", metrics.Text(), kEndOfMetrics);
+    std::fflush(stdout);
+  });
   Announce(bus->endpoint(), keys.public_key);
   loop.Run();
 }
@@ -204,13 +209,26 @@ SubjectProcess::SubjectProcess(const std::string& name, int agents) {
   for (std::string* line : {&endpoint_, &public_key_}) {
     for (char c = 0; read(out[0], &c, 1) == 1 && c != '\n';) line->push_back(c);
   }
-  close(out[0]);
+  output_ = out[0];
   ESPALIER_CHECK(!endpoint_.empty(), "subject={}", name);
 }
 
 SubjectProcess::~SubjectProcess() {
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
+  close(output_);
+}
+
+std::string SubjectProcess::Metrics() const {
+  kill(pid_, SIGUSR1);
+  std::string text;
+  std::array<char, 4096> bytes{};
+  while (!text.ends_with(kEndOfMetrics)) {
+    const ssize_t count = read(output_, bytes.data(), bytes.size());
+    ESPALIER_CHECK(count > 0, "errno={}", errno);
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+  return text;
 }
 
 std::optional<io::CurveClient> SubjectProcess::KeysOf(int agent) const {

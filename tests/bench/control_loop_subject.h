@@ -39,9 +39,12 @@ class SubjectProcess {
     double resident_mib = 0;  // current
   };
   Usage Measure() const;
+  // The controller's metrics, in the Prometheus text format. Other subjects have none and abort.
+  std::string Metrics() const;
 
  private:
   pid_t pid_ = 0;
+  int output_ = -1;  // its standard output
   std::string endpoint_;
   std::string public_key_;
   std::vector<io::CurveKeys> agent_keys_;

@@ -97,6 +97,50 @@ TEST(PhasedJobs, HaveTheirLinksForThemselvesOnceTheirPhasesAreLearned) {
   }
 }
 
+// Pushes that the controller has sent to all agents.
+std::uint64_t PushesOf(SimCluster& cluster) {
+  const controller::State& state = cluster.controller().state();
+  std::uint64_t pushes = 0;
+  for (std::size_t i = 0; i < state.agents.size(); ++i) {
+    pushes += state.agents.At(controller::AgentId(static_cast<std::int32_t>(i))).generation;
+  }
+  return pushes;
+}
+
+// Jitter makes phases late, and the phases of two jobs drift against each other. Reports that are
+// late make flows seem late. The plan of phases stays as it is, so no host is told anything.
+TEST(PhasedJobs, NeedNoPushOnceTheirPhasesAreLearned) {
+  for (const std::uint64_t seed : SeedsToTry(1, 2)) {
+    for (const int jitter_percent : {1, 5}) {
+      for (const Duration late : {0ms, 60ms}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", jitter " << jitter_percent
+                                        << " %, reports late by up to " << late / 1ms << " ms");
+        SimCluster cluster({.seed = seed, .faults = {.jitter = late}});
+        cluster.StartAll();
+        const auto jobs = JobsFor(traffic::MakePhasedJobs({.jobs = 2,
+                                                           .iterations = 80,
+                                                           .burst_bytes = kBurstBytes,
+                                                           .compute_seconds = 0.05,
+                                                           .jitter_percent = jitter_percent})
+                                      .value());
+        simulation::JobPlayer player(cluster, jobs, seed);
+        player.Begin();
+        const auto have_played = [&](std::size_t iterations) {
+          for (std::size_t job = 0; job < jobs.size(); ++job) {
+            if (player.run(job).communication.size() < iterations) return false;
+          }
+          return true;
+        };
+        ASSERT_TRUE(cluster.RunUntil([&] { return have_played(20); }, 60s));
+        const std::uint64_t learned = PushesOf(cluster);
+        EXPECT_GT(learned, 0U);
+        ASSERT_TRUE(cluster.RunUntil([&] { return have_played(80); }, 120s));
+        EXPECT_EQ(PushesOf(cluster) - learned, 0U);
+      }
+    }
+  }
+}
+
 TEST(PhasedJobs, CollideWhenAllConnectionsCount) {
   double worst = 0;
   for (const std::uint64_t seed : SeedsToTry(1, 3)) {

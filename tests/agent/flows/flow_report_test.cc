@@ -162,27 +162,86 @@ TEST_F(FlowReportTest, FlowWithoutProgressIsStalledAndOneWithoutWorkIsIdle) {
   EXPECT_EQ(reports[1].progress[0].state, wire::FlowState::kIdle);
 }
 
-TEST_F(FlowReportTest, EdgesAreReportedAtTheNextLookEvenIfProgressHasToWait) {
+TEST_F(FlowReportTest, BusyEdgesAreReportedAtTheNextLookEvenIfProgressHasToWait) {
   Sync();
-  Open(1);
-  auto reports = Reports();
-  ASSERT_THAT(reports, SizeIs(1));
-  EXPECT_EQ(reports[0].progress.at(0).edges, 1U);
-  Progress(1, 32 * kMiB);
+  FlowSample& flow = Open(1, 0);
+  flow.sent_bytes = kMiB;
+  flow.edges = {.count = 2, .last = loop_.Now()};
+  Live(20 * kMs);
+  Open(2);
+  Live(20 * kMs);
+  Reports();
+  Progress(2, 32 * kMiB);
   Live(10 * kMs);
   EXPECT_THAT(Reports(), SizeIs(1));  // the next report of progress is 10 ms later
-  source_.flows.at(wire::LocalFlowId(1)).edges = {.count = 2, .last = loop_.Now() - 10 * kMs};
+  flow.edges = {.count = 3, .last = loop_.Now()};
   Live(4 * kMs);
-  reports = Reports();
+  const auto reports = Reports();
   ASSERT_THAT(reports, SizeIs(1));
-  EXPECT_EQ(reports[0].progress.at(0).edges, 2U);
-  EXPECT_EQ(reports[0].progress.at(0).state, wire::FlowState::kIdle);
-  EXPECT_EQ(reports[0].progress.at(0).edge_age_us, 12'000U);
-  source_.flows.at(wire::LocalFlowId(1)).edges = {.count = 3, .last = loop_.Now()};
+  ASSERT_THAT(reports[0].progress, SizeIs(1));
+  EXPECT_EQ(reports[0].progress[0].edges, 3U);
+}
+
+TEST_F(FlowReportTest, IdleEdgesWaitForALimitedTime) {
+  Sync();
+  FlowSample& flow = Open(1);
+  Live(20 * kMs);
+  Reports();
+  flow.edges = {.count = 2, .last = loop_.Now()};
+  Live(39 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
   Live(4 * kMs);
-  reports = Reports();
+  const auto reports = Reports();
   ASSERT_THAT(reports, SizeIs(1));
-  EXPECT_EQ(reports[0].progress.at(0).edges, 3U);
+  ASSERT_THAT(reports[0].progress, SizeIs(1));
+  EXPECT_EQ(reports[0].progress[0].edges, 2U);
+  EXPECT_EQ(reports[0].progress[0].state, wire::FlowState::kIdle);
+  EXPECT_GE(reports[0].progress[0].edge_age_us, 40'000U);
+  EXPECT_LE(reports[0].progress[0].edge_age_us, 43'000U);
+}
+
+TEST_F(FlowReportTest, IdleEdgesAreReportedWithAnythingElse) {
+  Sync();
+  FlowSample& flow = Open(1);
+  Open(2, 0);
+  source_.flows.at(wire::LocalFlowId(2)).sent_bytes = kMiB;
+  source_.flows.at(wire::LocalFlowId(2)).edges = {.count = 2, .last = loop_.Now()};
+  Live(20 * kMs);
+  Reports();
+  const TimePoint idle = loop_.Now();
+  flow.edges = {.count = 2, .last = idle};
+  Live(20 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
+  source_.flows.at(wire::LocalFlowId(2)).edges = {.count = 3, .last = loop_.Now()};
+  Live(4 * kMs);
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  ASSERT_THAT(reports[0].progress, SizeIs(2));
+  EXPECT_EQ(reports[0].progress[0].edges, 2U);
+  EXPECT_EQ(reports[0].progress[1].edges, 3U);
+  // Both have their times.
+  EXPECT_EQ(reports[0].progress[0].edge_age_us - reports[0].progress[1].edge_age_us, 20'000U);
+}
+
+TEST_F(FlowReportTest, IdleEdgesGoAheadOfTheBusyEdgeThatFollows) {
+  Sync();
+  FlowSample& flow = Open(1);
+  Live(20 * kMs);
+  Reports();
+  flow.edges = {.count = 2, .last = loop_.Now()};
+  Live(20 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
+  flow.edges = {.count = 3, .last = loop_.Now(), .between = 20 * kMs};
+  Live(4 * kMs);
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(2));
+  ASSERT_THAT(reports[0].progress, SizeIs(1));
+  ASSERT_THAT(reports[1].progress, SizeIs(1));
+  EXPECT_EQ(reports[1].sequence, reports[0].sequence + 1);
+  EXPECT_EQ(reports[0].progress[0].edges, 2U);
+  EXPECT_EQ(reports[0].progress[0].state, wire::FlowState::kIdle);
+  EXPECT_EQ(reports[1].progress[0].edges, 3U);
+  EXPECT_EQ(reports[0].progress[0].edge_age_us - reports[1].progress[0].edge_age_us, 20'000U);
 }
 
 TEST_F(FlowReportTest, EdgesThatTheSourceTellsHaveItsTimes) {

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 constexpr const char* kUndecided = "espalier_bursts_without_decision_total";
 constexpr const char* kDecided = "espalier_bursts_decided_total";
 constexpr const char* kMovedIdle = "espalier_idle_flows_moved_total";
+constexpr const char* kPlans = "espalier_phase_plans_computed_total";
 
 // Three leaves with four hosts each and two spines. A job sends from host i to host i + 4: first
 // hosts 0 and 1, then hosts 2 and 3. Each phase fits on the spines with one flow a link, but all
@@ -111,6 +112,43 @@ TEST_F(BurstsTest, ThePhasesOfAJobFitThoughItsConnectionsTogetherDoNot) {
   EXPECT_EQ(cluster_.CounterValue(kUndecided), undecided + 5 * 4);
   EXPECT_EQ(cluster_.CounterValue(kDecided), decided);
   EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{}));  // all are idle
+}
+
+TEST_F(BurstsTest, PhasesStayPlannedWhileTheirStartsAreIrregular) {
+  OpenConnections();
+  RunPeriods(12);
+  const std::size_t pushes = PushesSoFar();
+  const std::int64_t plans = cluster_.CounterValue(kPlans);
+  for (const Duration pause : {600ms, 1'800ms, 300ms, 1'200ms}) {
+    RunPeriods(1);
+    cluster_.Advance(pause);
+    EXPECT_TRUE(cluster_.FlowOf(0, 1).is_parked);
+  }
+  RunPeriods(4);
+  EXPECT_EQ(PushesSoFar(), pushes);
+  EXPECT_EQ(cluster_.CounterValue(kPlans), plans);
+}
+
+TEST_F(BurstsTest, ANicThatGoesDownAndUpNeedsNoNewPlan) {
+  OpenConnections();
+  RunPeriods(12);
+  const std::int64_t plans = cluster_.CounterValue(kPlans);
+  const std::int64_t decided = cluster_.CounterValue(kDecided);
+  for (const bool up : {false, true}) {
+    const std::int64_t version = cluster_.state().topology.version();
+    cluster_.Deliver(cluster_.host(8).peer, cluster_.host(8).instance,
+                     wire::LinkEvent{.address = cluster_.Address(8), .up = up, .source = "nic"});
+    cluster_.Settle();
+    EXPECT_GT(cluster_.state().topology.version(), version);
+    cluster_.Advance(1s);
+    Toggle(0);
+    cluster_.Settle();
+    EXPECT_TRUE(cluster_.FlowOf(0, 1).is_on_plan);
+    Toggle(0);
+    cluster_.Settle();
+  }
+  EXPECT_EQ(cluster_.CounterValue(kPlans), plans);
+  EXPECT_EQ(cluster_.CounterValue(kDecided), decided);
 }
 
 TEST_F(BurstsTest, AParkedFlowLeavesADeadPathAndIsParkedOnAnother) {

@@ -1,5 +1,6 @@
 #include "controller/prediction/phase_learner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -223,6 +224,56 @@ TEST(PhaseLearner, KnowsWhatTheBurstsOfAFlowTook) {
   burst(206ms, 1'000);
   EXPECT_EQ(learner.BurstOf(key, 2).length.duration, 30ms);
   EXPECT_EQ(learner.BurstOf(key, 2).length.seen, 3U);
+}
+
+constexpr FlowSetId kFirst(1);
+constexpr FlowSetId kSecond(2);
+
+// Agents tell busy edges at once, but let idle edges wait.
+TEST(PhaseLearner, EndsThatAreToldLateCountFromTheirTimes) {
+  PhaseLearner learner({.together = 20ms, .pause = 5ms, .told_within = 60ms, .max_flows = 10});
+  const MemberKey a(7);
+  const MemberKey b(8);
+  TimePoint now{1h};
+  const auto start = [&](FlowSetId set, MemberKey key, TimePoint at) {
+    learner.HandleStart(key, at);
+    learner.BeginStart(set, at);
+    learner.Join(set, key);
+  };
+  for (int i = 0; i < 6; ++i, now += 1s) {
+    start(kFirst, a, now);
+    start(kSecond, b, now + 50ms);
+    learner.Tick(now + 75ms);
+    learner.HandleEnd(a, now + 45ms);  // told 40 ms later
+    learner.Tick(now + 85ms);
+    learner.HandleEnd(b, now + 90ms);
+    learner.Tick(now + 500ms);
+  }
+  EXPECT_THAT(learner.TurnOf(kSecond, 1, 0).others, testing::ElementsAre(b));
+  EXPECT_EQ(learner.LengthOf(kFirst).duration, 45ms);
+}
+
+TEST(PhaseLearner, AFlowThatWasBusyAtOneStartByChanceIsNotInThePhase) {
+  PhaseLearner learner({.together = 20ms, .pause = 5ms, .max_flows = 10});
+  const MemberKey member(7);
+  const MemberKey other(8);
+  TimePoint now{1h};
+  const auto play = [&](bool with_other) {
+    learner.HandleStart(member, now);
+    learner.BeginStart(kFirst, now);
+    learner.Join(kFirst, member);
+    if (with_other) learner.HandleStart(other, now + 1ms);
+    learner.HandleEnd(member, now + 100ms);
+    if (with_other) learner.HandleEnd(other, now + 100ms);
+    learner.Tick(now + 500ms);
+    now += 1s;
+  };
+  play(false);
+  play(false);
+  play(true);
+  EXPECT_THAT(learner.TurnOf(kFirst, 1, 0).others, testing::ElementsAre(member));
+  play(true);
+  EXPECT_THAT(learner.TurnOf(kFirst, 1, 0).others, testing::ElementsAre(member, other));
 }
 
 TEST(PhaseLearner, ABurstThatGoesOnAfterAPauseIsOne) {

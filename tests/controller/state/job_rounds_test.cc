@@ -19,6 +19,10 @@ class Rounds : public testing::Test {
   fabric::DirectedLink Link(const std::string& id, bool forward) const {
     return {*topology_.FindLink(id), forward};
   }
+  void Add(const JobRounds::Ends& ends, std::uint64_t bytes) {
+    JobRounds::Sender sender{ends};
+    rounds_.AddBytes(kJob, sender, bytes);
+  }
   // One flow of the job has bytes to send for this long.
   void Busy(TimePoint from, Duration duration) {
     rounds_.Begin(kJob, from);
@@ -48,6 +52,29 @@ TEST_F(Rounds, ARoundLastsFromTheFirstFlowToTheLast) {
   EXPECT_EQ(rounds_.Begun(kJob, now), std::nullopt);
 }
 
+TEST_F(Rounds, ASenderIsCountedInTheRoundInWhichItSends) {
+  JobRounds::Sender sender{{Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000}};
+  for (int round = 1; round <= 3; ++round) {
+    const TimePoint begin = kStart + round * 1s;
+    rounds_.Begin(kJob, begin);
+    rounds_.AddBytes(kJob, sender, static_cast<std::uint64_t>(round) * 1'000'000);
+    rounds_.AddBytes(kJob, sender, static_cast<std::uint64_t>(round) * 1'000'000);
+    rounds_.End(kJob, begin + 20ms);
+  }
+  const auto finished = rounds_.Finished(kJob, kStart + 10s);
+  ASSERT_EQ(finished.size(), 3U);
+  for (int round = 1; round <= 3; ++round) {
+    EXPECT_EQ(finished[static_cast<std::size_t>(round) - 1].ideal, round * 2ms);
+  }
+  rounds_.Forget(kJob);
+  rounds_.Begin(kJob, kStart + 20s);
+  rounds_.AddBytes(kJob, sender, 1'000'000);
+  for (std::uint32_t other = 0; other < 100; ++other) rounds_.Begin(kJob + 1 + other, kStart);
+  rounds_.AddBytes(kJob, sender, 1'000'000);
+  rounds_.End(kJob, kStart + 20s + 5ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 30s).at(0).ideal, 2ms);
+}
+
 TEST_F(Rounds, APauseShorterThanTheGapIsPartOfTheRound) {
   Busy(kStart, 10ms);
   Busy(kStart + 10ms + kGap - 1ns, 10ms);
@@ -69,8 +96,8 @@ TEST_F(Rounds, ARoundIsNotOverWhileAnyFlowHasSomethingToSend) {
 TEST_F(Rounds, TheIdealIsThatOfTheNicWithTheMostBytes) {
   rounds_.Begin(kJob, kStart);
   const auto from = Link("h0--leaf0", true);
-  rounds_.AddBytes(kJob, {from, Link("h2--leaf1", false), 8'000'000'000}, 1'000'000);
-  rounds_.AddBytes(kJob, {from, Link("h3--leaf1", false), 8'000'000'000}, 2'000'000);
+  Add({from, Link("h2--leaf1", false), 8'000'000'000}, 1'000'000);
+  Add({from, Link("h3--leaf1", false), 8'000'000'000}, 2'000'000);
   rounds_.End(kJob, kStart + 10ms);
   const auto finished = rounds_.Finished(kJob, kStart + 1s);
   ASSERT_EQ(finished.size(), 1U);
@@ -80,23 +107,23 @@ TEST_F(Rounds, TheIdealIsThatOfTheNicWithTheMostBytes) {
 TEST_F(Rounds, TheIdealIsThatOfThePairIfItsFastestPathIsSlower) {
   rounds_.Begin(kJob, kStart);
   const JobRounds::Ends pair{Link("h0--leaf0", true), Link("h2--leaf1", false), 800'000'000};
-  rounds_.AddBytes(kJob, pair, 1'000'000);
-  rounds_.AddBytes(kJob, pair, 1'000'000);
-  rounds_.AddBytes(kJob, {Link("h1--leaf0", true), Link("h3--leaf1", false), 800'000'000}, 1);
+  Add(pair, 1'000'000);
+  Add(pair, 1'000'000);
+  Add({Link("h1--leaf0", true), Link("h3--leaf1", false), 800'000'000}, 1);
   rounds_.End(kJob, kStart + 10ms);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 20ms);
 }
 
 TEST_F(Rounds, BytesWithOneUnknownEndCountAtTheOther) {
   rounds_.Begin(kJob, kStart);
-  rounds_.AddBytes(kJob, {std::nullopt, Link("h2--leaf1", false), 0}, 4'000'000);
+  Add({std::nullopt, Link("h2--leaf1", false), 0}, 4'000'000);
   rounds_.End(kJob, kStart + 10ms);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 4ms);
 }
 
 TEST_F(Rounds, BytesOfOneRoundDoNotCountInTheNext) {
   rounds_.Begin(kJob, kStart);
-  rounds_.AddBytes(kJob, {Link("h0--leaf0", true), Link("h2--leaf1", false), 1'000'000}, 1'000'000);
+  Add({Link("h0--leaf0", true), Link("h2--leaf1", false), 1'000'000}, 1'000'000);
   rounds_.End(kJob, kStart + 10ms);
   Busy(kStart + 1s, 1ms);
   const auto finished = rounds_.Finished(kJob, kStart + 2s);

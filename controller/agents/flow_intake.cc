@@ -125,7 +125,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
-    if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.NoteChange();
+    if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.HandleOpened();
   }
   if (refused > 0) {
     state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",
@@ -155,6 +155,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
     const bool follows = FollowsBursts(change.slot);
     if (change.is_busy && !change.was_busy) {
       state_.rounds.Begin(flow.job, change.at);
+      if (!flow.has_job_name && learns) unnamed_jobs_.HandleBusy(change.slot, change.at);
       if (follows && learns) predictor_.HandleBusy(change.slot, change.at);
       if (follows && bursts_.HandleBusy(change.slot)) result.needs_turn = true;
     }
@@ -177,7 +178,7 @@ void FlowIntake::Close(FlowSlot slot) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
   }
   bursts_.Forget(slot);
-  if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.NoteChange();
+  if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.HandleClosed(slot);
   placement_.Release(slot);
   state_.flows.Close(slot);
   ForgetJobs();

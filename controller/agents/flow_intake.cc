@@ -7,6 +7,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "controller/placement/rate_planner.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -121,6 +123,8 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.key.destination_port = opened.destination_port;
     flow.max_paths = opened.max_paths;
     flow.movable = opened.movable;
+    flow.keeps_rate = opened.keeps_rate;
+    flow.path_fixed = opened.path_fixed;
     flow.reported = loop_.Now();
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
@@ -144,6 +148,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
                                                    bool learns) {
   const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, loop_.Now());
   TakenProgress result{.due = taken.due};
+  const bool has_rates = HasRateLimits(state_, options_);
   if (taken.implausible > 0) {
     const std::string& agent = state_.agents.At(id).name;
     state_.history.RecordOf(agent, loop_.Now(), "edges_implausible",
@@ -152,6 +157,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
   }
   for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
+    if (has_rates && change.is_busy != change.was_busy) result.needs_turn = true;
     const bool follows = FollowsBursts(change.slot);
     if (change.is_busy && !change.was_busy) {
       state_.rounds.Begin(flow.job, change.at);

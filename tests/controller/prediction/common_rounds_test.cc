@@ -74,15 +74,15 @@ TEST(CommonRounds, RandomFlowsOfOneJobAreNotApart) {
   int apart = 0;
   for (int trial = 0; trial < 1'000; ++trial) {
     RoundStarts job({.period = 0.1 + share(random),
-                     .jitter = 0.1 * share(random),
-                     .late = 0.05 * share(random),
+                     .jitter = 0.3 * share(random),
+                     .late = 0.02 * share(random),
                      .seed = static_cast<std::uint32_t>(random())});
     const double end = 20 + 80 * share(random);
     const auto one = job.Of({0.5 * share(random)}, end);
     const auto other = job.Of({0.5 * share(random)}, end);
     apart += CompareRounds(one, other) == Rounds::kApart ? 1 : 0;
   }
-  EXPECT_LE(apart, 2) << "seed " << seed;
+  EXPECT_EQ(apart, 0) << "seed " << seed;
 }
 
 TEST(CommonRounds, FewStartsTellNothing) {

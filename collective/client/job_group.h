@@ -80,7 +80,7 @@ class JobGroup : public runtime::Group {
 
   const JobOptions options_;
   std::unique_ptr<agent::RankPlanClient> client_;
-  agent::LocalRankPlan first_;                         // the plan with which it joined
+  agent::LocalRankPlan first_;         // the plan with which it joined
   std::unique_ptr<AgentFlows> flows_;  // outlives the groups whose connections it watches
   std::unique_ptr<transport::RendezvousStore> store_;  // outlives the groups that join through it
   std::unique_ptr<runtime::RetryingGroup> group_;

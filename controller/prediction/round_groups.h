@@ -29,8 +29,8 @@ namespace espalier::controller {
 // were not connected become one when they are, unless they are apart.
 //
 // Bounds: kMaxFlows flows are followed, at most kMaxFlowsOfHost of one host; kMaxGroups groups are
-// founded in a component, and compared with; kMaxComparisons comparisons for each Look, of at
-// most some 40 us. Flows that start often are looked at last, as they have most to tell if they wait.
+// founded in a component, and compared with; kMaxComparisons comparisons for each Look, of some
+// 40 us each at most. Flows that start often are looked at last, as they lose least by waiting.
 // Thread safety: one thread.
 class RoundGroups {
  public:

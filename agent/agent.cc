@@ -304,11 +304,21 @@ void Agent::LoseController() {
   SetState(AgentState::kOrphan);
   timers_.heartbeat.reset();
   prober_.ForgetController();
+  LiftRates();
   timers_.lease = loop_.After(
       std::max(Duration::zero(), options_.lease - (loop_.Now() - controller_.last_heard)),
       [this] { ExpireLease(); });
   hello_wait_ = options_.min_hello_wait;
   SendHello();
+}
+
+// A rate is right only while the controller adapts it to who else is sending.
+void Agent::LiftRates() {
+  const std::size_t lifted = ports_.LiftRates();
+  if (lifted == 0) return;
+  metrics_.rates_lifted.Add(static_cast<std::int64_t>(lifted));
+  Log(LogLevel::kInfo, "event=rates_lifted agent={} flows={} reason=\"the controller is silent\"",
+      options_.name, lifted);
 }
 
 void Agent::ExpireLease() {
@@ -337,10 +347,14 @@ void Agent::Look() {
   timers_.look.reset();
   const std::span<const FlowSample> flows = source_.Flows();
   ports_.HandleFlows(flows);
+  if (state_ != AgentState::kSynced) LiftRates();  // programs may have kept some
   const std::span<const FlowMeasure> elephants = meter_.Measure(loop_.Now(), flows);
   metrics_.flows_tracked.Set(static_cast<double>(elephants.size()));
   metrics_.flows_on_duty_cycle.Set(static_cast<double>(std::ranges::count_if(
       elephants, [](const FlowMeasure& flow) { return flow.activity.duty_permille != 0; })));
+  metrics_.flows_keeping_rates.Set(static_cast<double>(std::ranges::count_if(
+      elephants, [](const FlowMeasure& flow) { return flow.sample->keeps_rate; })));
+  metrics_.flows_rate_limited.Set(static_cast<double>(ports_.CountRates()));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);
   sampler_.HandleMeasures(loop_.Now(), elephants);

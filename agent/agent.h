@@ -50,7 +50,8 @@ struct AgentOptions {
 
 //   kConnecting  no controller has welcomed the agent yet
 //   kSynced      the controller has welcomed the agent, which reports flows and applies pushes
-//   kOrphan      the controller is silent; flows keep their ports for the lease
+//   kOrphan      the controller is silent; flows keep their ports for the lease, without rate
+//   limits
 enum class AgentState { kConnecting, kSynced, kOrphan };
 std::string_view AgentStateName(AgentState state);
 
@@ -120,6 +121,7 @@ class Agent {
   void HandleUnexpectedMessage(const wire::Message& message);
   void SendHeartbeat();
   void LoseController();
+  void LiftRates();
   void ExpireLease();
   void Look();
   Duration LookInterval(std::size_t flows) const;

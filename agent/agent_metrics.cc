@@ -38,6 +38,14 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
       flows_on_duty_cycle(metrics.MakeGauge(
           "espalier_agent_flows_on_duty_cycle",
           "Flows that change between busy and idle too often, reported by their duty cycle")),
+      flows_keeping_rates(metrics.MakeGauge(
+          "espalier_agent_flows_keeping_rates",
+          "Elephant flows whose program, kernel or device enforces a rate limit")),
+      flows_rate_limited(metrics.MakeGauge("espalier_agent_flows_rate_limited",
+                                           "Flows that have a rate limit at present")),
+      rates_lifted(
+          metrics.MakeCounter("espalier_agent_rates_lifted_total",
+                              "Rate limits that were lifted because the controller was silent")),
       state(metrics.MakeGauge("espalier_agent_state",
                               "State of the agent: 0 connecting, 1 synced, 2 orphan (the "
                               "controller is silent)")) {}

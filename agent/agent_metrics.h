@@ -22,6 +22,9 @@ struct AgentMetrics {
   Gauge& flows_tracked;
   Counter& edges_reported;
   Gauge& flows_on_duty_cycle;
+  Gauge& flows_keeping_rates;
+  Gauge& flows_rate_limited;
+  Counter& rates_lifted;
   Gauge& state;
 };
 

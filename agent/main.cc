@@ -41,9 +41,9 @@ std::uint64_t RandomInstance() {
 
 void LogDevices() {
   for (const auto& [address, control] : ReportDevices()) {
-    Log(LogLevel::kInfo, "event=rdma_device device={} port={} address={} gid_index={} paths=\"{}\"",
+    Log(LogLevel::kInfo, "event=rdma_device device={} port={} address={} gid_index={} {}",
         address.device, address.port, address.address.ToString(), address.gid_index,
-        verbs::DescribePathControl(control));
+        verbs::DescribeControl(control));
   }
 }
 

@@ -33,7 +33,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                  state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); })},
       placement_(state_, learner_, settings_.now()),
       bursts_(state_, learner_, predictor_, settings_.now(), metrics),
-      rate_planner_(state_),
+      rate_planner_(state_, settings_.now(), loop, [this] { turns_.Request(); }),
       publisher_(
           state_, settings_.now(),
           [this](AgentId id, wire::Body body) { return sessions_.Send(id, std::move(body)); },
@@ -197,11 +197,7 @@ Result<std::size_t> Controller::DeclareStarts(const StartPredictor::Schedule& sc
   return taken;
 }
 
-void Controller::ApplyPolicies() {
-  const bool limited_rates = settings_.now().limit_rates;
-  settings_.Apply(state_.intents.policies);
-  if (limited_rates && !settings_.now().limit_rates) rate_planner_.LiftLimits();
-}
+void Controller::ApplyPolicies() { settings_.Apply(state_.intents.policies); }
 
 void Controller::ApplyConfiguration(const ControllerOptions& options, const std::string& text) {
   settings_.Reload(options);
@@ -216,6 +212,8 @@ void Controller::Turn() {
   PlaceNew();
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
+  // After the ports, which do not wait for rates.
+  if (rate_planner_.Update()) publisher_.PushChanges(loop_.Now());
   metrics_.flows_open.Set(static_cast<double>(state_.flows.size() + state_.edges.all().size()));
   planner_.RequestAfterChanges();
   metrics_.turn_seconds.ObserveSeconds(SecondsOf(loop_.Now() - turn));
@@ -273,7 +271,6 @@ void Controller::Tick() {
   intake_.Tick();
   metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
   HandleFindings(learner_.ExpireOrders(now));
-  if (settings_.now().limit_rates) rate_planner_.Update();
   publisher_.ResendUnacknowledged(now);
   jobs_.Tick(now);
   operations_.EndExpired();

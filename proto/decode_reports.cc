@@ -40,6 +40,12 @@ void CheckOpened(const v1::FlowReport& report, Rules& rules) {
   if (from.path_count_size() != 0) {
     rules.SameLength("flow_report.opened.path_count", from.path_count_size(), id, n);
   }
+  if (from.keeps_rate_size() != 0) {
+    rules.SameLength("flow_report.opened.keeps_rate", from.keeps_rate_size(), id, n);
+  }
+  if (from.path_fixed_size() != 0) {
+    rules.SameLength("flow_report.opened.path_fixed", from.path_fixed_size(), id, n);
+  }
   if (!rules.ok()) return;
   rules.Unique(id, Column(from.id()));
   rules.Indexes("flow_report.opened.job", Column(from.job()), "jobs", report.jobs_size());
@@ -85,6 +91,8 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
         .source_port = static_cast<std::uint16_t>(from.source_port(i)),
         .steered = from.steered(i),
         .path_ports = {},
+        .keeps_rate = from.keeps_rate_size() != 0 && from.keeps_rate(i),
+        .path_fixed = from.path_fixed_size() != 0 && from.path_fixed(i),
     };
     if (from.path_count_size() == 0) continue;
     for (std::uint32_t left = from.path_count(i); left > 0; --left) {

@@ -132,6 +132,12 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
     FillColumn(from.opened, &OpenedFlow::source_port, opened.mutable_source_port());
     FillColumn(from.opened, &OpenedFlow::steered, opened.mutable_steered());
     FillPathPorts(from.opened, opened);
+    if (std::ranges::any_of(from.opened, &OpenedFlow::keeps_rate)) {
+      FillColumn(from.opened, &OpenedFlow::keeps_rate, opened.mutable_keeps_rate());
+    }
+    if (std::ranges::any_of(from.opened, &OpenedFlow::path_fixed)) {
+      FillColumn(from.opened, &OpenedFlow::path_fixed, opened.mutable_path_fixed());
+    }
   }
   if (!from.progress.empty()) FillProgress(from.progress, *to.mutable_progress());
   FillColumn(from.ended, to.mutable_ended());

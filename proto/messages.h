@@ -83,6 +83,8 @@ struct OpenedFlow {
   bool steered = false;
   // The ports of all paths in force, in order, if it is split or rerouted locally; 0: unknown.
   std::vector<std::uint16_t> path_ports;
+  bool keeps_rate = false;
+  bool path_fixed = false;
   bool operator==(const OpenedFlow&) const = default;
 };
 

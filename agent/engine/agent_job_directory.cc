@@ -27,7 +27,27 @@ Result<runtime::GroupJoinInfo> AgentJobDirectory::Find(const runtime::JobRank& r
                             "start --offload`)",
                             rank.job));
   }
-  return client::MakeGroupJoinInfo(**plan, rank.job, rank.number);
+  runtime::GroupJoinInfo info = client::MakeGroupJoinInfo(**plan, rank.job, rank.number);
+  info.options.observer = FlowsOf(rank.job);
+  return info;
+}
+
+transport::SendObserver* AgentJobDirectory::FlowsOf(const std::string& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = flows_.find(job);
+    if (known != flows_.end()) return known->second.get();
+    if (flows_.size() >= kMaxJobs) return nullptr;
+  }
+  auto made = std::make_unique<client::AgentFlows>(agent_socket_, job);  // may wait
+  if (!made->is_connected()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  return flows_.try_emplace(job, std::move(made)).first->second.get();
+}
+
+void AgentJobDirectory::Dispatch() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [job, flows] : flows_) flows->Dispatch();
 }
 
 }  // namespace espalier::engine

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
+#include "collective/client/agent_flows.h"
 #include "collective/runtime/offload/job_directory.h"
 
 namespace espalier::engine {
@@ -9,6 +14,8 @@ namespace espalier::engine {
 // Gets the rank plans of jobs from the host's agent, on behalf of the programs that want to take
 // part in them. The agent gives a rank plan only to its owner, and lets the user of the offload
 // service ask for others (agent/local/rank_plan_server.h).
+//
+// The connections of their plans are flows that the agent knows, for the first kMaxJobs jobs.
 // Thread safety: any thread.
 class AgentJobDirectory : public runtime::JobDirectory {
  public:
@@ -17,9 +24,18 @@ class AgentJobDirectory : public runtime::JobDirectory {
 
   Result<runtime::GroupJoinInfo> Find(const runtime::JobRank& rank, uid_t user,
                                       std::chrono::milliseconds patience) override;
+  // Follows restarts of the agent. To be called at least once a second; returns at once.
+  void Dispatch();
 
  private:
+  static constexpr std::size_t kMaxJobs = 64;
+
+  // Null: no agent wants to know, or there are too many jobs.
+  transport::SendObserver* FlowsOf(const std::string& job);
+
   const std::string agent_socket_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<client::AgentFlows>> flows_;  // by job; guarded
 };
 
 }  // namespace espalier::engine

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 
 #include "agent/engine/agent_job_directory.h"
@@ -109,6 +111,13 @@ int Run(const io::Daemon& daemon, Configuration config) {
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int) { loop.Stop(); });
   Log(LogLevel::kInfo, "event=ready socket={} agent={} http={} networks={}", config.socket,
       config.agent_socket, (*http)->address(), config.offload.networks.size());
+  constexpr Duration kDispatch = std::chrono::milliseconds(200);
+  TimerPtr dispatch;
+  const std::function<void()> follow_agent = [&] {
+    authority.Dispatch();
+    dispatch = loop.After(kDispatch, follow_agent);
+  };
+  follow_agent();
   const io::ServiceNotifier notifier(loop);
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");

@@ -165,6 +165,7 @@ FlowSample FlowGroups::Combine(Group& group, std::span<const FlowSample* const> 
   sum.id = group.id;
   if (group.size_when_formed == 1) return sum;
   sum.max_paths = static_cast<std::uint8_t>(group.size_when_formed);
+  sum.keeps_rate = true;
   sum.remaining_bytes = 0;
   sum.outstanding_bytes = 0;
   sum.sent_bytes = group.departed_sent_bytes;
@@ -177,6 +178,7 @@ FlowSample FlowGroups::Combine(Group& group, std::span<const FlowSample* const> 
     member.retries = part.retries;
     edges.push_back(part.edges);
     sum.first_seen = std::min(sum.first_seen, part.first_seen);
+    sum.keeps_rate = sum.keeps_rate && part.keeps_rate;
     sum.remaining_bytes += part.remaining_bytes;
     sum.outstanding_bytes += part.outstanding_bytes;
     sum.sent_bytes += part.sent_bytes;

@@ -42,7 +42,9 @@ class ReportBuilder {
                             .age_us = AgeUs(sample.first_seen),
                             .source_port = port.port,
                             .steered = port.steered,
-                            .path_ports = std::move(port.path_ports)};
+                            .path_ports = std::move(port.path_ports),
+                            .keeps_rate = sample.keeps_rate,
+                            .path_fixed = sample.path_fixed};
     report.opened.push_back(std::move(opened));
   }
 

@@ -44,6 +44,8 @@ struct FlowSample {
   std::uint32_t remote_qpn = 0;
   std::uint8_t max_paths = 1;
   bool movable = true;
+  bool path_fixed = false;  // the controller must not choose its path: it is in a rank plan
+  bool keeps_rate = false;  // something enforces the rate limit of its path set
   TimePoint first_seen;
   // Byte counts are below 2^63 each, whatever a program claims.
   std::uint64_t remaining_bytes = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 // Problem: pushes can be lost, repeated, come from a controller that was replaced, or come before
 // their flow opens; meanwhile the agent may reroute flows itself.
@@ -20,9 +21,7 @@ namespace {
 // Limits the table, which also holds path sets whose flows have not opened.
 constexpr std::size_t kMaxEntries = 32'768;
 
-bool SamePaths(const wire::PathSet& a, const wire::PathSet& b) {
-  return a.paths == b.paths && a.max_rate_bps == b.max_rate_bps;
-}
+bool HasRate(const wire::PathSet& set) { return set.max_rate_bps != 0; }
 
 }  // namespace
 
@@ -72,7 +71,9 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
   }
   const auto known = entries_.find(set.flow);
   const bool is_new = known == entries_.end();
-  if (!is_new && full && SamePaths(known->second.pushed, set)) return true;
+  if (!is_new && full && known->second.pushed.paths == set.paths) {
+    return SetRate(known->second, set.max_rate_bps);
+  }
   if (is_new && entries_.size() >= kMaxEntries) return false;
   if (const Result<void> applied = actuator_.Apply(set); !applied) {
     const bool not_open_yet =
@@ -82,6 +83,17 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
     return true;
   }
   entries_[set.flow] = {.pushed = set, .in_force = set};
+  return true;
+}
+
+bool PortTable::SetRate(Entry& entry, std::uint64_t bits_per_second) {
+  entry.pushed.max_rate_bps = bits_per_second;
+  const bool waits = entry.in_force.paths.empty();
+  if (waits || entry.in_force.max_rate_bps == bits_per_second) return true;
+  wire::PathSet set = entry.in_force;
+  set.max_rate_bps = bits_per_second;
+  if (!actuator_.Apply(set)) return false;
+  entry.in_force = std::move(set);
   return true;
 }
 
@@ -122,6 +134,22 @@ Result<void> PortTable::RerouteLocally(const wire::PathSet& paths) {
   Result<void> applied = actuator_.Apply(paths);
   if (applied) entries_[paths.flow].in_force = paths;
   return applied;
+}
+
+std::size_t PortTable::LiftRates() {
+  std::size_t lifted = 0;
+  for (auto& [flow, entry] : entries_) {
+    if (!HasRate(entry.pushed) && !HasRate(entry.in_force)) continue;
+    ++lifted;
+    (void)SetRate(entry, 0);  // fails if the flow has ended
+  }
+  return lifted;
+}
+
+std::size_t PortTable::CountRates() const {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(),
+                    [](const auto& at) { return HasRate(at.second.in_force); }));
 }
 
 std::size_t PortTable::Expire() {

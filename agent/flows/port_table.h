@@ -17,8 +17,8 @@ namespace espalier::agent {
 // empty table. Otherwise the agent asks for a full push. A generation that was applied before is
 // acknowledged again and changes nothing.
 //
-// A full push leaves flows alone whose pushed paths it repeats. So a controller that restarts moves
-// nothing, and local reroutes survive. A difference always overrides.
+// A full push leaves the paths of flows alone whose pushed paths it repeats. So a controller that
+// restarts moves nothing, and local reroutes survive. A difference always overrides.
 // Thread safety: one thread. Complexity: O(log flows) for each path set.
 class PortTable {
  public:
@@ -33,9 +33,14 @@ class PortTable {
   // Puts paths in force that the agent chose itself. On an error (those of FlowActuator::Apply)
   // nothing changes.
   Result<void> RerouteLocally(const wire::PathSet& paths);
+  // Lifts all rate limits, which nobody adapts any more; paths stay. The next push sets them again.
+  // Returns the number of flows that had one.
+  std::size_t LiftRates();
   // Returns all flows to plain ECMP; the next push has to be full. Returns the number of flows.
   std::size_t Expire();
 
+  // The number of flows with a rate limit in force.
+  std::size_t CountRates() const;
   // Returns the paths in force; nullptr if the flow is on plain ECMP.
   const wire::PathSet* Find(wire::LocalFlowId flow) const;
   // True if the controller pushed this port and the flow has paths in force.
@@ -53,6 +58,8 @@ class PortTable {
 
   void Adopt(std::span<const FlowSample> flows);
   bool ApplySet(const wire::PathSet& set, bool full);
+  // Changes only the rate limit, also of paths that the agent chose itself.
+  bool SetRate(Entry& entry, std::uint64_t bits_per_second);
   void Withdraw(wire::LocalFlowId flow);
   bool HasPushed() const;
 

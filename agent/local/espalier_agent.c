@@ -240,6 +240,19 @@ static void give_up(espalier_agent* agent) {
   }
 }
 
+/* Lifts rate limits, which nobody adapts while there is no agent; ports stay. */
+static void lift_rates(espalier_agent* agent) {
+  uint32_t i;
+  for (i = 0; i < agent->slots_used; ++i) {
+    struct espalier_local_slot* slot = &agent->memory->slots[i];
+    union espalier_local_paths paths;
+    uint64_t version;
+    if (!espalier_local_read_paths(slot, &paths, &version) || paths.set.max_rate_bps == 0) continue;
+    paths.set.max_rate_bps = 0;
+    espalier_local_write_paths(slot, __atomic_load_n(&slot->sequence, __ATOMIC_RELAXED), &paths);
+  }
+}
+
 /* Handles that the agent has hung up. After giving up, the timer or the socket stays readable. */
 static void lose_agent(espalier_agent* agent) {
   const struct itimerspec every = {{0, kSeekEveryMs * 1000000L}, {0, kSeekEveryMs * 1000000L}};
@@ -252,6 +265,7 @@ static void lose_agent(espalier_agent* agent) {
     return;
   }
   unwatch(agent, &agent->socket);
+  lift_rates(agent);
   agent->away_until_ms = now_ms() + agent->grace_ms;
 }
 

@@ -9,9 +9,10 @@
  * is ESPALIER_REASON_PATH_DEAD.
  *
  * A restart of the agent moves no flows: path sets stay in force for $ESPALIER_AGENT_GRACE_SECONDS
- * (0 to 3600; default 30, also for other values). Meanwhile espalier_agent_dispatch looks for an
- * agent on the same socket, and gives it the flows with their path sets in force. If no agent
- * returns, espalier_agent_dispatch fails and path sets become empty (plain ECMP).
+ * (0 to 3600; default 30, also for other values), without their rate limits. Meanwhile
+ * espalier_agent_dispatch looks for an agent on the same socket, and gives it the flows with their
+ * path sets in force. If no agent returns, espalier_agent_dispatch fails and path sets become empty
+ * (plain ECMP).
  *
  * Thread safety: calls on one flow from one thread at a time; different flows and
  * espalier_agent_dispatch are independent. Call espalier_agent_close after all others.
@@ -46,6 +47,15 @@ enum espalier_reason { /* the values of the PathSet message */
                        ESPALIER_REASON_REMAPPED = 4
 };
 
+enum espalier_flow_flag {
+  /* The program, the kernel or the device sends no faster than max_rate_bps of the path set. Flows
+   * without this flag usually get no rate. */
+  ESPALIER_FLOW_KEEPS_RATE = 1,
+  /* The flow's path is not to be chosen, as its port is in a rank plan: only when it is busy is of
+   * interest. It gets no path set. */
+  ESPALIER_FLOW_PATH_FIXED = 2
+};
+
 struct espalier_flow_desc {
   char job[ESPALIER_JOB_BYTES]; /* NUL-terminated; "": $ESPALIER_JOB, else $SLURM_JOB_ID, both as
                                    of connect, else the job that the agent derives */
@@ -54,7 +64,7 @@ struct espalier_flow_desc {
   uint8_t protocol;  /* 17: UDP or RoCEv2, 6: TCP */
   uint8_t max_paths; /* 1..ESPALIER_MAX_PATHS */
   uint8_t movable;   /* 1: its port can change while it is open; 0: it cannot */
-  uint8_t reserved;
+  uint8_t flags;     /* enum espalier_flow_flag; other bits are ignored */
   uint16_t destination_port;
   uint16_t source_port; /* in use; 0: unknown */
   uint32_t local_qpn;

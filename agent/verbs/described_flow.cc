@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/verbs/rate_limit.h"
+
 namespace espalier::shim {
 namespace {
 
@@ -29,6 +31,9 @@ std::optional<espalier_flow_desc> DescribeFlow(const RealVerbs& real, const ibv_
   std::memcpy(description.destination, path.grh.dgid.raw, sizeof(description.destination));
   description.protocol = IPPROTO_UDP;
   description.max_paths = 1;
+  if (verbs::HighestPacedRate(*pair.context, pair.qp_type) > 0) {
+    description.flags = ESPALIER_FLOW_KEEPS_RATE;
+  }
   description.destination_port = kRoceV2Port;
   description.local_qpn = pair.qp_num;
   description.remote_qpn = attributes.dest_qp_num;

@@ -13,7 +13,9 @@ namespace espalier::shim {
 //
 // Only the thread that calls Update decides. It tells the count where an idle queue stands, and the
 // post that finds the queue there notes its time. So posts read a clock at most once in a pause,
-// and completions only if the queue may be empty. If a post slips in while the thread does so, the
+// and completions only if the queue may be empty. Requests at the end that have no completions of
+// their own count as complete when the queue's recent rate has drained them, as estimated, or after
+// kMostDrain pauses. If a post slips in while the thread does so, the
 // time of the edge is that of the next Update. The state follows from the counts at each Update, so
 // it cannot hang. Thread safety: one thread, while others post and complete.
 class QueueActivity {
@@ -30,6 +32,10 @@ class QueueActivity {
   std::uint64_t between() const { return between_; }
 
  private:
+  static constexpr std::uint64_t kMostDrain = 256;  // pauses
+
+  // Updates the rate at which requests complete, and when all that was posted has been sent at it.
+  void EstimateDrain(const TrafficCount::Queue& queue, std::uint64_t now, std::uint64_t pause);
   bool IsBusy() const { return edges_ % 2 == 1; }
   void AddEdge(std::uint64_t at);
 
@@ -41,6 +47,13 @@ class QueueActivity {
   std::uint64_t completions_ = 0;
   std::uint64_t completed_after_ = 0;  // the Update before that which found a new completion
   std::uint64_t updated_at_ = 0;
+  // The estimate of when the queue drains. The rate is the highest of late, in bytes per tick: if
+  // the program polls late, requests seem to take long. 0: not known.
+  double rate_ = 0;
+  TrafficCount::Reading measured_;  // the counts from which the rate is measured next
+  std::uint64_t measured_at_ = 0;
+  std::uint64_t posted_bytes_ = 0;  // at the last Update
+  std::uint64_t drains_at_ = 0;     // 0: not known
 };
 
 // The last edge of a queue pair by the steady clock.

@@ -26,8 +26,7 @@
 // program sees neither SQD nor its event, and its own changes of state wait until the drain ends.
 // Invariant: under mutex_, pairs_ has each steered queue pair once, with at most one change.
 // Cost: a turn is linear in the queue pairs. It comes every 2 ms, so that the agent soon learns
-// that a queue pair is busy, or every 1 ms during a drain; up to 10 ms if there are many or they
-// rest.
+// that a queue pair is busy; every 1 ms during a drain; every 10 ms if there are many or they rest.
 
 namespace espalier::shim {
 namespace {
@@ -243,8 +242,9 @@ void QueuePairSteering::TakeOrder(Pair& pair) {
 void QueuePairSteering::LimitRate(Pair& pair) {
   if (pair.rate_is_advice || pair.max_rate_bps == pair.wanted_max_rate_bps) return;
   const int error = verbs::LimitRate(*pair.pair, pair.wanted_max_rate_bps);
-  pair.rate_is_advice = error != 0;
   if (error == 0) pair.max_rate_bps = pair.wanted_max_rate_bps;
+  pair.rate_is_advice = error != 0;
+  if (error != 0) pair.description.flags = 0;  // should the flow be opened again
   if (options_.verbose) {
     std::fprintf(stderr, "espalier-verbs: queue pair %u to %llu bit/s: %s\n", pair.pair->qp_num,
                  static_cast<unsigned long long>(pair.wanted_max_rate_bps),

@@ -99,6 +99,7 @@ class TrafficCount {
     std::uint64_t started_at = 0;  // when it did so, in ticks
     std::uint64_t completions = 0;
     std::uint64_t emptied_at = 0;  // when the last of them left no request, in ticks
+    Reading bytes;
   };
   Queue ReadQueue() const {
     Queue queue;
@@ -111,6 +112,7 @@ class TrafficCount {
     queue.is_complete = failed_.load(std::memory_order_relaxed) ||
                         ((queue.position ^ queue.completions) & kIndexMask) == 0;
     queue.has_tail = reading.posted_bytes != reading.completed_bytes;
+    queue.bytes = reading;
     return queue;
   }
   // The queue is idle at this position; the post that finds it there notes its time. A pause begins

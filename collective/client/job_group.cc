@@ -117,6 +117,10 @@ Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t numbe
   runtime::GroupJoinInfo place = MakeGroupJoinInfo(plan, options_.job, number);
   place.options.timeout = options_.timeout;
   place.options.members.trusts_network = TrustsNetwork();
+  if (flows_ == nullptr && !plan.verbs) {
+    flows_ = std::make_unique<AgentFlows>(options_.agent, options_.job);
+  }
+  place.options.observer = flows_.get();
   if (store_ == nullptr) {
     auto store =
         transport::OpenStore(place.store, plan.rank, options_.timeout, place.options.members);
@@ -147,12 +151,19 @@ Result<void> JobGroup::AgreeOnFirstPlan(CollectiveKind kind) {
   return {};
 }
 
-// Offers new plans to the group. If the agent goes, the group keeps the plan that it has.
+// Offers new plans to the group. If the agent goes, the group keeps the plan that it has, and looks
+// for an agent that wants to know of its flows.
 void JobGroup::Listen() {
+  bool has_plans = true;
   while (!is_over_) {
+    if (flows_ != nullptr) flows_->Dispatch();
+    if (!has_plans) {
+      std::this_thread::sleep_for(kLook);
+      continue;
+    }
     auto local = client_->Wait(kLook);
-    if (!local) return;
-    if (!*local) continue;
+    has_plans = local.has_value();
+    if (!local || !*local) continue;
     auto plan = ToPlan(**local);
     if (plan) group_->Offer(std::move(*plan), (*local)->urgent);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/local/rank_plan_client.h"
+#include "collective/client/agent_flows.h"
 #include "collective/runtime/calls/group.h"
 #include "collective/runtime/group/retrying_group.h"
 #include "collective/transport/base/rendezvous_store.h"
@@ -79,7 +80,8 @@ class JobGroup : public runtime::Group {
 
   const JobOptions options_;
   std::unique_ptr<agent::RankPlanClient> client_;
-  agent::LocalRankPlan first_;                         // the plan with which it joined
+  agent::LocalRankPlan first_;         // the plan with which it joined
+  std::unique_ptr<AgentFlows> flows_;  // outlives the groups whose connections it watches
   std::unique_ptr<transport::RendezvousStore> store_;  // outlives the groups that join through it
   std::unique_ptr<runtime::RetryingGroup> group_;
   std::uint64_t calls_ = 0;

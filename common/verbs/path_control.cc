@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 #include "common/verbs/verbs.h"
 
@@ -101,7 +102,9 @@ Result<PathControl> TryPathControl(const RoceAddress& address) {
   }
   trial.set_udp_port_error = mlx5dv_modify_qp_udp_sport(pair->get(), kTrialPort);
   if (trial.set_udp_port_error != 0) trial.drain_error = TryDrain(**pair);
-  return JudgePathControl(trial);
+  PathControl control = JudgePathControl(trial);
+  control.highest_paced_bps = HighestPacedRate(**context, IBV_QPT_RC);
+  return control;
 }
 
 std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl() {
@@ -123,6 +126,13 @@ std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl()
   return without;
 }
 
+std::string DescribeRateControl(const PathControl& control) {
+  if (control.highest_paced_bps == 0) {
+    return "not limited: the device reports no packet pacing of reliable queue pairs";
+  }
+  return fmt::format("limited by the device, up to {} bit/s", control.highest_paced_bps);
+}
+
 std::string DescribePathControl(const PathControl& control) {
   if (!control.at_connect) return "path control unsupported: " + control.why_not;
   switch (control.live) {
@@ -134,6 +144,11 @@ std::string DescribePathControl(const PathControl& control) {
       return "flow label, live by other queue pairs";
   }
   return "";
+}
+
+std::string DescribeControl(const PathControl& control) {
+  return fmt::format("paths=\"{}\" rates=\"{}\"", DescribePathControl(control),
+                     DescribeRateControl(control));
 }
 
 Result<void> LivePortChange::Start() {

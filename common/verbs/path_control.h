@@ -25,6 +25,8 @@ struct PathControl {
   bool at_connect = false;  // the flow label at INIT -> RTR determines the source port
   PortChangeMethod live = PortChangeMethod::kNone;
   std::string why_not;  // if not at_connect: why the traffic stays on plain ECMP
+  // The highest rate, in bits per second, to which it limits reliable queue pairs each; 0: none.
+  std::uint64_t highest_paced_bps = 0;
 };
 
 // The outcome of trying a device; errno values, 0: it worked.
@@ -46,6 +48,10 @@ Result<PathControl> TryPathControl(const RoceAddress& address);
 std::vector<std::pair<std::string, PathControl>> ListDevicesWithoutPathControl();
 // Returns a text such as "path control unsupported: ..." or "flow label, live by draining".
 std::string DescribePathControl(const PathControl& control);
+// Returns whether the device enforces rate limits, and why not.
+std::string DescribeRateControl(const PathControl& control);
+// Returns both for a log: paths="..." rates="...".
+std::string DescribeControl(const PathControl& control);
 
 // Changes the source port of a queue pair in RTS, in steps so that no thread waits: call Start,
 // then Continue repeatedly until it returns true. The program may post work requests meanwhile.

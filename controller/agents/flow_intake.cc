@@ -7,6 +7,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "controller/placement/rate_planner.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -121,13 +123,15 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.key.destination_port = opened.destination_port;
     flow.max_paths = opened.max_paths;
     flow.movable = opened.movable;
+    flow.keeps_rate = opened.keeps_rate;
+    flow.path_fixed = opened.path_fixed;
     flow.reported = loop_.Now();
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
     senders_.resize(std::max(senders_.size(), slots.back().Index() + 1));
     senders_[slots.back().Index()] = {EndsOf(state_, state_.flows.At(slots.back()))};
-    if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.NoteChange();
+    if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.HandleOpened();
   }
   if (refused > 0) {
     state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",
@@ -146,6 +150,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
                                                    bool learns) {
   const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, loop_.Now());
   TakenProgress result{.due = taken.due};
+  const bool has_rates = HasRateLimits(state_, options_);
   if (taken.implausible > 0) {
     const std::string& agent = state_.agents.At(id).name;
     state_.history.RecordOf(agent, loop_.Now(), "edges_implausible",
@@ -159,9 +164,11 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
   }
   for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
+    if (has_rates && change.is_busy != change.was_busy) result.needs_turn = true;
     const bool follows = FollowsBursts(change.slot);
     if (change.is_busy && !change.was_busy) {
       state_.rounds.Begin(flow.job, change.at);
+      if (!flow.has_job_name && learns) unnamed_jobs_.HandleBusy(change.slot, change.at);
       if (follows && learns) predictor_.HandleBusy(change.slot, change.at);
       if (follows && bursts_.HandleBusy(change.slot)) result.needs_turn = true;
     }
@@ -184,7 +191,7 @@ void FlowIntake::Close(FlowSlot slot) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
   }
   bursts_.Forget(slot);
-  if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.NoteChange();
+  if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.HandleClosed(slot);
   placement_.Release(slot);
   state_.flows.Close(slot);
   ForgetJobs();

@@ -1,5 +1,7 @@
 #include "controller/agents/unnamed_jobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -32,37 +34,98 @@ class Components {
 
 }  // namespace
 
+void UnnamedJobs::HandleBusy(FlowSlot slot, TimePoint at) {
+  const auto host = static_cast<std::uint32_t>(state_.flows.At(slot).agent.Index());
+  groups_.HandleStart(slot, host, at);
+  has_starts_ = true;
+}
+
+void UnnamedJobs::HandleClosed(FlowSlot slot) {
+  groups_.Forget(slot);
+  has_changed_ = true;
+}
+
 void UnnamedJobs::Update(TimePoint now) {
-  if (!has_changed_ || now < next_) return;
-  has_changed_ = false;
+  if ((!has_changed_ && !has_starts_) || now < next_) return;
   next_ = now + kMinInterval;
-  std::vector<FlowSlot> unnamed;
+  if (has_changed_) FindComponents();
+  const bool is_regrouped = groups_.Look(members_);
+  if (has_changed_ || is_regrouped) Rename();
+  has_changed_ = has_starts_ = false;
+  if (groups_.splits() == splits_told_) return;
+  state_.history.RecordOf("jobs", now, "unnamed_jobs_split",
+                          fmt::format("jobs={} reason=\"their flows have no common rounds\"",
+                                      groups_.splits() - splits_told_));
+  splits_told_ = groups_.splits();
+}
+
+void UnnamedJobs::FindComponents() {
+  members_.clear();
+  names_.clear();
   std::map<std::string, std::size_t> numbers;  // of NICs
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     if (flow.has_job_name || flow.subflows.empty()) continue;
-    unnamed.push_back(slot);
+    members_.push_back({.flow = slot});
     numbers.emplace(state_.topology.node(flow.key.source).id, 0);
     numbers.emplace(state_.topology.node(flow.key.destination).id, 0);
   }
   Components components;
-  std::vector<const std::string*> names;
   for (auto& [name, number] : numbers) {
     number = components.Add();
-    names.push_back(&name);
+    names_.push_back(name);
   }
   const auto number_of = [&](fabric::NodeId nic) {
     return numbers.at(state_.topology.node(nic).id);
   };
-  for (const FlowSlot slot : unnamed) {
-    const Flow& flow = state_.flows.At(slot);
+  for (const RoundGroups::Member& member : members_) {
+    const Flow& flow = state_.flows.At(member.flow);
     components.Join(number_of(flow.key.source), number_of(flow.key.destination));
   }
-  for (const FlowSlot slot : unnamed) {
-    const Flow& flow = state_.flows.At(slot);
-    const std::string job = kPrefix + *names[components.Find(number_of(flow.key.source))];
+  for (RoundGroups::Member& member : members_) {
+    const Flow& flow = state_.flows.At(member.flow);
+    member.component = static_cast<std::uint32_t>(components.Find(number_of(flow.key.source)));
+  }
+}
+
+std::optional<UnnamedJobs::Group> UnnamedJobs::GroupOf(FlowSlot slot,
+                                                       const std::set<Group>& of_component,
+                                                       const GroupsAt& at_nics) const {
+  if (const auto own = groups_.GroupOf(slot)) return own;
+  const fabric::PortKey& key = state_.flows.At(slot).key;
+  std::optional<Group> best;
+  int best_nics = -1;
+  for (const Group group : of_component) {
+    int nics = 0;
+    for (const fabric::NodeId nic : {key.source, key.destination}) {
+      const auto found = at_nics.find(nic);
+      if (found != at_nics.end() && found->second.contains(group)) ++nics;
+    }
+    if (nics > best_nics) best = group;
+    best_nics = std::max(best_nics, nics);
+  }
+  return best;
+}
+
+void UnnamedJobs::Rename() {
+  std::map<std::uint32_t, std::set<Group>> of_components;
+  GroupsAt at_nics;
+  for (const RoundGroups::Member& member : members_) {
+    const auto group = groups_.GroupOf(member.flow);
+    if (!group) continue;
+    const fabric::PortKey& key = state_.flows.At(member.flow).key;
+    of_components[member.component].insert(*group);
+    at_nics[key.source].insert(*group);
+    at_nics[key.destination].insert(*group);
+  }
+  for (const RoundGroups::Member& member : members_) {
+    const auto group = GroupOf(member.flow, of_components[member.component], at_nics);
+    const std::uint32_t number = group ? groups_.NumberOf(*group) : 1;
+    std::string job = kPrefix + names_[member.component];
+    if (number > 1) job += fmt::format("{}{}", kPrefix, number);
+    const Flow& flow = state_.flows.At(member.flow);
     if (state_.flows.JobName(flow.job) != job) {
-      rename_(slot, state_.flows.JobIndex(job, flow.agent));
+      rename_(member.flow, state_.flows.JobIndex(job, flow.agent));
     }
   }
 }

@@ -1,22 +1,33 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/event_loop.h"
+#include "common/fabric/topology.h"
+#include "controller/prediction/round_groups.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
 
-// Gives a job to flows that no program has named, as a datapath on a SmartNIC sees them: all such
+// Gives a job to flows that no program has named, as a datapath on a SmartNIC sees them. All such
 // flows whose NICs are connected by such flows are one job, because a training job's rings, trees
-// and pipelines connect all its NICs. The job is called "~NIC" after the first of its NICs by name.
-// Names that programs declare win: their flows do not count here.
+// and pipelines connect all its NICs; unless some of them become busy in rounds of their own, as
+// two jobs on one host do (RoundGroups). The job is called "~NIC" after the first of its NICs by
+// name. Further jobs of the same connected NICs are called "~NIC~2", "~NIC~3" and so on. A flow
+// whose rounds are not known belongs to the oldest job at both its NICs, else at one of them, else
+// of those connected. Names that programs declare win: their flows do not count here.
 //
-// Jobs are found anew at most once in kMinInterval, after such flows have opened or ended. Until
-// then a flow belongs to the job without a name. Two jobs that share a NIC are one.
-// Thread safety: the controller's loop thread. Complexity: Update O(n log n) for n flows in all.
+// Jobs are found anew at most once in kMinInterval, after such flows have opened, become busy or
+// ended. Until then a new flow belongs to the job without a name.
+// Thread safety: the controller's loop thread. Complexity: Update O(n log n) for n flows in all, if
+// any opened or ended or changed their group, else that of RoundGroups::Look.
 class UnnamedJobs {
  public:
   static constexpr Duration kMinInterval = std::chrono::seconds(1);
@@ -26,14 +37,31 @@ class UnnamedJobs {
   UnnamedJobs(State& state, std::function<void(FlowSlot, std::uint32_t job)> rename)
       : state_(state), rename_(std::move(rename)) {}
 
-  // Such a flow has opened, or is about to be closed.
-  void NoteChange() { has_changed_ = true; }
+  // Such a flow has opened.
+  void HandleOpened() { has_changed_ = true; }
+  // Such a flow has become busy. O(1).
+  void HandleBusy(FlowSlot slot, TimePoint at);
+  // Such a flow is about to be closed.
+  void HandleClosed(FlowSlot slot);
   void Update(TimePoint now);
 
  private:
+  void FindComponents();
+  void Rename();
+  // The group of a flow, also if its own rounds are not known; none: no group is known.
+  using Group = RoundGroups::Group;
+  using GroupsAt = std::map<fabric::NodeId, std::set<Group>>;
+  std::optional<Group> GroupOf(FlowSlot slot, const std::set<Group>& of_component,
+                               const GroupsAt& at_nics) const;
+
   State& state_;
   std::function<void(FlowSlot, std::uint32_t job)> rename_;
+  RoundGroups groups_;
+  std::vector<RoundGroups::Member> members_;  // such flows, with the first NICs they connect to
+  std::vector<std::string> names_;            // of NICs, in their order
   bool has_changed_ = false;
+  bool has_starts_ = false;
+  std::uint64_t splits_told_ = 0;
   TimePoint next_{};
 };
 

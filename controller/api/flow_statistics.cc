@@ -51,7 +51,8 @@ void FlowStatistics::Count(const State& state, const ShownFlow& flow) {
   ++by_status_[static_cast<std::size_t>(flow.status)];
   unacknowledged_ += flow.is_acknowledged ? 0 : 1;
   JobStatistics& job = jobs_[flow.job];
-  ++job.flows;
+  // An edge of the job's plan, which is counted too, stands for a flow with a fixed path.
+  if (flow.status != FlowStatus::kFixed) ++job.flows;
   job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;
   job.unroutable += flow.status == FlowStatus::kUnroutable ? 1 : 0;
   job.achieved_bps += bps;

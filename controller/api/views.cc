@@ -163,8 +163,9 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
   json.Key("agents_connected").Integer(connected);
   json.Key("flows").Integer(statistics.flows());
   json.Key("flows_by_status").BeginObject();
-  for (const auto status : {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning,
-                            FlowStatus::kRouted, FlowStatus::kLocal, FlowStatus::kUnroutable}) {
+  for (const auto status :
+       {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning, FlowStatus::kRouted,
+        FlowStatus::kLocal, FlowStatus::kFixed, FlowStatus::kUnroutable}) {
     json.Key(FlowStatusName(status)).Integer(statistics.Of(status));
   }
   json.EndObject();

@@ -128,7 +128,9 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(
         file.moved_bytes_per_start(), std::numeric_limits<std::int64_t>::max()));
   }
-  options.limit_rates = file.limit_rates();
+  if (file.has_limit_rates()) {
+    options.limit_rates = file.limit_rates() ? RateLimits::kOn : RateLimits::kOff;
+  }
   if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
   if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);

@@ -19,6 +19,13 @@ std::optional<PolicyValue> ParseAlgorithm(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<PolicyValue> ParseRateLimits(std::string_view text) {
+  if (text == "true") return RateLimits::kOn;
+  if (text == "false") return RateLimits::kOff;
+  if (text == "automatic") return RateLimits::kAutomatic;
+  return std::nullopt;
+}
+
 std::optional<PolicyValue> ParseSwitch(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
@@ -42,7 +49,7 @@ constexpr std::array kPolicies = {
     Policy{kAlgorithm, "optimal or greedy", ParseAlgorithm},
     Policy{kMovesPerStart, "a number of flows, 0 or more", ParseCount<std::uint32_t>},
     Policy{kMovedBytesPerStart, "a number of bytes, 0 or more", ParseCount<std::int64_t>},
-    Policy{kLimitRates, "true or false", ParseSwitch},
+    Policy{kLimitRates, "true, false or automatic", ParseRateLimits},
     Policy{kPlanAhead, "true or false", ParseSwitch},
 };
 constexpr auto kNames = [] {
@@ -69,6 +76,10 @@ Result<PolicyValue> ParsePolicy(std::string_view name, std::string_view text) {
 std::string FormatPolicy(const PolicyValue& value) {
   if (const auto* const algorithm = std::get_if<Algorithm>(&value)) {
     return *algorithm == Algorithm::kGreedy ? "greedy" : "optimal";
+  }
+  if (const auto* const limits = std::get_if<RateLimits>(&value)) {
+    if (*limits == RateLimits::kAutomatic) return "automatic";
+    return *limits == RateLimits::kOn ? "true" : "false";
   }
   if (const auto* const is_on = std::get_if<bool>(&value)) return *is_on ? "true" : "false";
   return fmt::format("{}", std::get<std::int64_t>(value));

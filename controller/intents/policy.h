@@ -16,9 +16,16 @@ enum class Algorithm {
   kGreedy,   // Algorithm 1 of Routing for Large ML Models; arrivals then move no other flow
 };
 
+// Which flows get a rate limit.
+enum class RateLimits {
+  kOff,
+  kOn,
+  kAutomatic,  // those for which something enforces it
+};
+
 // The value of a policy, an option that operators can set while the controller runs: an algorithm,
 // on or off, or a number.
-using PolicyValue = std::variant<Algorithm, bool, std::int64_t>;
+using PolicyValue = std::variant<Algorithm, RateLimits, bool, std::int64_t>;
 
 // The options that are policies, by their names in the configuration file.
 constexpr std::string_view kAlgorithm = "algorithm";

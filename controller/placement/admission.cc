@@ -44,6 +44,10 @@ void Admission::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
     flow.status = FlowStatus::kLocal;
     return;
   }
+  if (flow.path_fixed) {
+    flow.status = FlowStatus::kFixed;
+    return;
+  }
   const std::size_t most = std::min<std::size_t>(kMaxSubflows, state_.PathsOf(flow).size());
   flow.subflows.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
   state_.flow_paths.Register(slot);

@@ -1,11 +1,14 @@
 #include "controller/placement/rate_planner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "controller/placement/load_summary.h"
 
 namespace espalier::controller {
 namespace {
+
+constexpr int kRestOfWork = 9;  // times as long as the last prediction took
 
 bool IsWorthTelling(std::uint64_t before, std::uint64_t now) {
   const std::uint64_t change = now > before ? now - before : before - now;
@@ -14,11 +17,35 @@ bool IsWorthTelling(std::uint64_t before, std::uint64_t now) {
 
 }  // namespace
 
-void RatePlanner::Update() {
-  if (std::exchange(seen_changes_, state_.flow_paths.changes()) == state_.flow_paths.changes())
-    return;
+bool HasRateLimits(const State& state, const ControllerOptions& options) {
+  return options.limit_rates == RateLimits::kOn ||
+         (options.limit_rates == RateLimits::kAutomatic && state.flows.rate_keepers() > 0);
+}
+
+bool RatePlanner::Update() {
+  if (!HasRateLimits(state_, options_)) return has_limits_ && LiftLimits();
+  const std::tuple now_seen{state_.flow_paths.changes(), state_.flows.busy_changes(),
+                            options_.limit_rates};
+  if (now_seen == seen_) return false;
+  const TimePoint begin = loop_.Now();
+  if (begin < next_) {
+    if (!later_) {
+      later_ = loop_.After(next_ - begin, [this] {
+        later_.reset();
+        request_turn_();
+      });
+    }
+    return false;
+  }
+  seen_ = now_seen;
+  const bool has_changed = SetLimits();
+  const TimePoint end = loop_.Now();
+  next_ = end + kRestOfWork * (end - begin);
+  return has_changed;
+}
+
+bool RatePlanner::SetLimits() {
   std::vector<FlowSlot> slots = state_.flows.All();
-  // Idle flows leave their rate to the others. Their own limit stays until they send again.
   std::erase_if(slots, [&](FlowSlot slot) {
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
     const bool is_idle = activity.ReportsEdges() && !activity.IsBusy();
@@ -27,21 +54,31 @@ void RatePlanner::Update() {
   const Elephants elephants = DescribeElephants(state_, slots);
   const Assignment present = CurrentPaths(state_, elephants);
   const auto rates = rates_.Predict(elephants.commodities, present, elephants.base_loads);
+  bool has_changed = false;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     Flow& flow = state_.flows.At(elephants.slots[i]);
-    const auto rate = static_cast<std::uint64_t>(rates[i]);
+    const bool gets_one = flow.keeps_rate || options_.limit_rates == RateLimits::kOn;
+    const auto rate = gets_one ? static_cast<std::uint64_t>(rates[i]) : 0;
     if (!IsWorthTelling(flow.max_rate_bps, rate)) continue;
     flow.max_rate_bps = rate;
     state_.pushes.MarkFlow(elephants.slots[i]);
+    has_changed = true;
   }
+  has_limits_ = has_limits_ || has_changed;
+  return has_changed;
 }
 
-void RatePlanner::LiftLimits() {
+bool RatePlanner::LiftLimits() {
+  bool has_changed = false;
   for (const FlowSlot slot : state_.flows.All()) {
     Flow& flow = state_.flows.At(slot);
-    if (std::exchange(flow.max_rate_bps, 0) != 0) state_.pushes.MarkFlow(slot);
+    if (std::exchange(flow.max_rate_bps, 0) == 0) continue;
+    state_.pushes.MarkFlow(slot);
+    has_changed = true;
   }
-  seen_changes_ = 0;
+  seen_ = {};
+  has_limits_ = false;
+  return has_changed;
 }
 
 }  // namespace espalier::controller

@@ -54,8 +54,8 @@ struct ControllerOptions {
   std::size_t moves_per_start = 8;
   // Upper bound on the total in-flight bytes of these flows.
   std::int64_t moved_bytes_per_start = std::numeric_limits<std::int64_t>::max();
-  // Whether hosts get, as a rate limit, the rate at which each flow will settle (water-filling).
-  bool limit_rates = false;
+  // Which flows get, as a rate limit, the rate at which they will settle (water-filling).
+  RateLimits limit_rates = RateLimits::kAutomatic;
   // Whether paths are precomputed in the background for the flows that jobs will start next, and
   // for the failure of every single link and switch.
   bool plan_ahead = true;

@@ -10,7 +10,7 @@ namespace espalier::controller {
 
 void SetPolicy(ControllerOptions& options, std::string_view name, const PolicyValue& value) {
   if (name == kAlgorithm) options.algorithm = std::get<Algorithm>(value);
-  if (name == kLimitRates) options.limit_rates = std::get<bool>(value);
+  if (name == kLimitRates) options.limit_rates = std::get<RateLimits>(value);
   if (name == kPlanAhead) options.plan_ahead = std::get<bool>(value);
   if (name == kMovesPerStart) {
     options.moves_per_start = static_cast<std::size_t>(std::get<std::int64_t>(value));

@@ -43,6 +43,7 @@ std::string_view FlowStatusName(FlowStatus status) {
       {FlowStatus::kLearning, "LEARNING"},
       {FlowStatus::kRouted, "ROUTED"},
       {FlowStatus::kLocal, "LOCAL"},
+      {FlowStatus::kFixed, "FIXED"},
       {FlowStatus::kUnroutable, "UNROUTABLE"},
   });
   return kFlowStatusNames.NameOf(status);
@@ -87,6 +88,7 @@ FlowSlot FlowTable::Open(Flow flow) {
   }
   own.insert(place, {flow.local, slot});
   jobs_.Begin(flow.job);
+  if (flow.keeps_rate) ++rate_keepers_;
   slots_[slot.Index()] = std::move(flow);
   activity_[slot.Index()] = {};
   pushes_[slot.Index()] = {};
@@ -113,6 +115,7 @@ void FlowTable::Close(FlowSlot slot) {
   AgentFlows& own = by_agent_[flow.agent.Index()];
   own.erase(LowerBound(own, flow.local));
   jobs_.End(flow.job);
+  if (flow.keeps_rate) --rate_keepers_;
   slots_[slot.Index()].reset();
   free_.push_back(slot);
   --size_;
@@ -191,6 +194,7 @@ bool FlowTable::NoteChanges(FlowSlot slot, const FlowActivity& before,
                           activity.duty_permille == 0 && !activity.budget.is_over() &&
                           activity.edges > before.edges;
   if (was_busy == is_busy && !missed_two && new_bytes == 0) return true;
+  if (was_busy != is_busy || missed_two) ++busy_changes_;
   // An age, as clocks of hosts differ. It cannot reach back before the flow's last edge.
   const TimePoint earliest = std::min(std::max(At(slot).started, activity.last_edge), now);
   const auto most = static_cast<std::uint64_t>((now - earliest) / std::chrono::microseconds(1));

@@ -26,6 +26,7 @@ enum class FlowStatus : std::uint8_t {
   kLearning,    // has its paths, but a port is missing; keeps its earlier ports until then
   kRouted,      // has its paths and their ports
   kLocal,       // both ends on one switch: needs no port
+  kFixed,       // a rank plan has its path and port: only watched
   kUnroutable,  // an end is unknown, or no path is usable: stays on ECMP
 };
 std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
@@ -63,6 +64,8 @@ struct ReportedFlow {
   std::uint8_t protocol = 0;
   std::uint8_t max_paths = 1;
   bool movable = true;
+  bool keeps_rate = false;  // something enforces its rate limit
+  bool path_fixed = false;  // its path is in a rank plan, and it is only watched
   TimePoint started;
   TimePoint reported;  // when its first report reached the controller
 };
@@ -184,6 +187,9 @@ class FlowTable {
   std::size_t size() const { return size_; }
   std::size_t slot_count() const { return slots_.size(); }  // open and free
   std::size_t CountOfAgent(AgentId agent) const;
+  std::size_t rate_keepers() const { return rate_keepers_; }  // open flows with keeps_rate
+  // Grows with each change of a flow between busy and idle.
+  std::uint64_t busy_changes() const { return busy_changes_; }
 
   // Jobs that have open flows or are kept (KeepJob), and some whose flows are closed.
   const JobNames& jobs() const { return jobs_; }
@@ -224,6 +230,8 @@ class FlowTable {
   std::vector<EdgeBudget> budgets_;  // by agent
   JobNames jobs_;
   std::size_t size_ = 0;
+  std::size_t rate_keepers_ = 0;
+  std::uint64_t busy_changes_ = 0;
 };
 
 }  // namespace espalier::controller

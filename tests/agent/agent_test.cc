@@ -101,6 +101,41 @@ TEST_F(AgentTest, SaysHelloAgainWhenTheControllerIsSilent) {
   EXPECT_EQ(PortOf(1), 50'000);
 }
 
+// Nobody adapts a rate while there is no controller, so it must not hold a flow down.
+TEST_F(AgentTest, RatesEndWhenTheControllerIsSilentAndPortsStay) {
+  Sync({.lease = 60 * kSecond});
+  Open(1);
+  wire::PathSet set = Set(1, 50'000);
+  set.max_rate_bps = 1'000'000;
+  Push(Difference(3, 1, {set}));
+  EXPECT_EQ(actuator_.last.at(wire::LocalFlowId(1)).max_rate_bps, 1'000'000U);
+  Step(3100 * kMs);
+  ASSERT_EQ(agent_->state(), AgentState::kOrphan);
+  EXPECT_EQ(PortOf(1), 50'000);
+  EXPECT_EQ(actuator_.last.at(wire::LocalFlowId(1)).max_rate_bps, 0U);
+  Welcome();
+  wire::PathPush again = Difference(3, 2, {set});
+  again.full = true;
+  Push(again);
+  EXPECT_EQ(actuator_.last.at(wire::LocalFlowId(1)).max_rate_bps, 1'000'000U);
+}
+
+TEST_F(AgentTest, RatesThatProgramsKeptFromAnEarlierAgentEndAtOnce) {
+  wire::PathSet kept = Set(1, 50'000);
+  kept.max_rate_bps = 1'000'000;
+  Start();
+  source_.flows[wire::LocalFlowId(1)] = {.id = wire::LocalFlowId(1),
+                                         .job = {},
+                                         .source = {},
+                                         .destination = {},
+                                         .first_seen = {},
+                                         .kept = kept};
+  source_.on_change();
+  Step(10 * kMs);
+  EXPECT_EQ(PortOf(1), 50'000);
+  EXPECT_EQ(actuator_.last.at(wire::LocalFlowId(1)).max_rate_bps, 0U);
+}
+
 TEST_F(AgentTest, SaysHelloToAnotherInstanceOfTheController) {
   Sync();
   bus_.Deliver(wire::Heartbeat{}, kController + 1);

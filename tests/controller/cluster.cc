@@ -168,6 +168,8 @@ wire::FlowReport Cluster::Opening(const Cluster& cluster, int from,
     opened.steered = flow.steered;
     opened.max_paths = flow.max_paths;
     opened.movable = flow.movable;
+    opened.keeps_rate = flow.keeps_rate;
+    opened.path_fixed = flow.path_fixed;
     opened.path_ports = flow.path_ports;
     report.progress.push_back({.id = opened.id, .remaining_bytes = 1 << 30});
   }

@@ -64,6 +64,8 @@ class Cluster : private Bus {
     std::uint8_t max_paths = 1;
     bool movable = true;
     std::vector<std::uint16_t> path_ports = {};
+    bool keeps_rate = false;
+    bool path_fixed = false;
   };
   static wire::FlowReport Opening(const Cluster& cluster, int from,
                                   const std::vector<NewFlow>& flows, bool full = false);

@@ -132,7 +132,9 @@ OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {
           .source_port = Number<std::uint16_t>(0, 65'535),
           .steered = Bool(),
           .path_ports = List(Bool() ? 0 : Number<std::size_t>(0, 16),
-                             [&] { return Number<std::uint16_t>(0, 65'535); })};
+                             [&] { return Number<std::uint16_t>(0, 65'535); }),
+          .keeps_rate = Bool(),
+          .path_fixed = Bool()};
 }
 
 void Generator::Fill(FlowReport& to) {

@@ -148,9 +148,9 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/fabric/", "proto/", "controller/routing/", "controller/paths/",
         "controller/state/", "controller/settings/", "controller/planning/"}},
       {"controller/agents/",
-       {"common/base/", "proto/", "controller/store/store.h", "controller/state/",
-        "controller/links/", "controller/settings/", "controller/planning/",
-        "controller/placement/"}},
+       {"common/base/", "common/fabric/", "proto/", "controller/prediction/",
+        "controller/store/store.h", "controller/state/", "controller/links/",
+        "controller/settings/", "controller/planning/", "controller/placement/"}},
       {"controller/forests/",
        {"common/base/", "common/fabric/", "proto/", "collective/program/",
         "collective/program/verifier/", "collective/forest/model/", "collective/forest/planner/",
@@ -217,8 +217,8 @@ inline const std::vector<Layer>& Layers() {
        {"common/base/", "common/net/", "common/daemon/", "agent/local/", "agent/dpdk/flows/",
         "agent/dpdk/offload/"}},
       {"agent/engine/",
-       {"common/base/", "common/net/", "common/daemon/", "collective/runtime/offload/",
-        "agent/local/", "collective/client/"}},
+       {"common/base/", "common/net/", "common/daemon/", "collective/transport/base/",
+        "collective/runtime/offload/", "agent/local/", "collective/client/"}},
 
       // Programs: the tool, the lab and the demo. (A main.cc may include anything.)
       {"deploy/lab/workload/", {"common/base/", "common/files/"}},

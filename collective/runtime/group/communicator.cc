@@ -250,6 +250,7 @@ Result<void> Communicator::Prepare(CollectivePlan plan) {
                                        .members = options_.members,
                                        .listener = plan_listener_,
                                        .memory = options_.memory,
+                                       .observer = options_.observer,
                                        .check = [this] { return CheckWait(); }},
                                       steady_clock::now() + options_.timeout);
   if (!prepared) return Propagate(prepared);

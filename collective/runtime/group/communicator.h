@@ -19,6 +19,7 @@
 #include "collective/runtime/calls/medium.h"
 #include "collective/runtime/program/active_plan.h"
 #include "collective/transport/base/rendezvous_store.h"
+#include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "common/base/result.h"
@@ -49,6 +50,8 @@ struct CommunicatorOptions {
   // TCP: source of the group's own memory (slots of connections, scratch and staging of programs);
   // must outlive the group.
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+  // TCP: is told when the connections of plans send; must outlive the group. Null: nobody.
+  transport::SendObserver* observer = nullptr;
   // The budget for the verification of plans (VerifyOptions); larger plans are refused.
   std::int64_t verification_budget = program::VerifyOptions().budget;
 };

@@ -77,6 +77,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                              .listener = place.listener,
                              .memory = place.memory,
                              .check = place.check,
+                             .observer = place.observer,
                              .planned = ConnectionsOf(plan, place.rank)});
 }
 

@@ -13,6 +13,7 @@
 #include "collective/runtime/calls/medium.h"
 #include "collective/runtime/program/interpreter.h"
 #include "collective/transport/base/rendezvous_store.h"
+#include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
@@ -41,6 +42,7 @@ class ActivePlan {
     transport::GroupCredentials members;       // TCP and verbs
     std::shared_ptr<const UniqueFd> listener;  // TCP
     std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+    transport::SendObserver* observer = nullptr;  // TCP: TcpOptions::observer
     // Called periodically while Prepare waits for other ranks; an error ends the wait.
     transport::WaitCheck check;
   };

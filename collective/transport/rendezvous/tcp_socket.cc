@@ -70,6 +70,35 @@ bool IsWithinHost(int socket) {
                      sizeof(in6_addr)) == 0;
 }
 
+namespace {
+
+IpAddress AddressOf(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET) {
+    return IpAddress::FromV4(
+        ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr));
+  }
+  IpAddress::Bytes bytes;
+  std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr,
+              bytes.size());
+  return IpAddress(bytes);
+}
+
+}  // namespace
+
+Result<ConnectionEnds> EndsOf(int socket) {
+  SocketAddress own;
+  SocketAddress peer;
+  own.length = peer.length = sizeof(own.storage);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0 ||
+      ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) != 0) {
+    return FailWithReason("cannot read the ends of a connection");
+  }
+  return ConnectionEnds{.source = AddressOf(own),
+                        .destination = AddressOf(peer),
+                        .source_port = PortOf(own),
+                        .destination_port = PortOf(peer)};
+}
+
 int MillisecondsUntil(Deadline deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -24,6 +25,8 @@ Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port
 // Errors of all functions below: kUnavailable; kAlreadyExists for a port that is in use.
 Result<UniqueFd> Listen(const SocketAddress& address);
 Result<std::uint16_t> LocalPort(int socket);
+// The addresses and ports of a connected socket.
+Result<ConnectionEnds> EndsOf(int socket);
 // Called periodically during a wait; its error ends the wait.
 using WaitCheck = std::function<Result<void>()>;
 // Connects. If `from` names no port, several ports are tried, as each may take another path. If it

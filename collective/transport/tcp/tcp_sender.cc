@@ -33,6 +33,7 @@ void TcpSender::Commit(std::size_t bytes, const MessageTag& tag) {
   message.header = {.kind = kMessageFrame, .bytes = bytes, .tag = tag};
   message.data = message.slot;
   ++committed_;
+  if (watch_ != nullptr) watch_->HandleQueued(bytes);
   Send();
 }
 
@@ -55,6 +56,7 @@ void TcpSender::SendInPlace(std::span<const std::byte> data, const MessageTag& t
   message.data = data.data();
   in_place_end_ = ++committed_;
   token_.holder = this;
+  if (watch_ != nullptr) watch_->HandleQueued(data.size());
   Send();
 }
 
@@ -91,6 +93,7 @@ bool TcpSender::Send() {
     if (leaving.slot != nullptr) pool_.Give(std::exchange(leaving.slot, nullptr));
     sent_bytes_ = 0;
     ++sent_;
+    if (watch_ != nullptr) watch_->HandleSent(leaving.header.bytes);
     needs_slot_ = false;
   }
   return moved;

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/tcp/slot_pool.h"
 #include "collective/transport/tcp/tcp_frame.h"
@@ -59,6 +61,9 @@ class TcpSender : public Outbox {
         token_(token),
         queue_(static_cast<std::size_t>(slots)) {}
 
+  // Tells `watch` of all messages from now on; null: of none.
+  void Observe(std::unique_ptr<SendWatch> watch) { watch_ = std::move(watch); }
+
   std::byte* TryAcquire() override;
   void Commit(std::size_t bytes, const MessageTag& tag) override;
   bool SupportsSendInPlace() const override { return true; }
@@ -94,6 +99,7 @@ class TcpSender : public Outbox {
   TcpReceiver& receiver_;
   SlotPool& pool_;
   ZeroCopySendToken& token_;
+  std::unique_ptr<SendWatch> watch_;
   std::vector<Outgoing> queue_;
   std::uint64_t committed_ = 0;
   std::uint64_t sent_ = 0;

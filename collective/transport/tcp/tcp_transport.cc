@@ -125,8 +125,13 @@ class TcpTransport : public Transport {
     return *found->second;
   }
   void Add(const Key& key, UniqueFd socket) {
-    connections_.emplace(key, std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
-                                                              options_.slots, pool_, token_));
+    auto connection = std::make_unique<TcpConnection>(std::move(socket), key.endpoint.peer,
+                                                      options_.slots, pool_, token_);
+    if (options_.observer != nullptr && key.direction != Direction::kIn) {
+      const auto ends = EndsOf(connection->socket());
+      if (ends) connection->sender().Observe(options_.observer->Watch(*ends));
+    }
+    connections_.emplace(key, std::move(connection));
   }
 
   TcpOptions options_;

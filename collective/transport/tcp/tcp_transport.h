@@ -10,6 +10,7 @@
 #include <string>
 
 #include "collective/transport/base/rendezvous_store.h"
+#include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
@@ -45,6 +46,9 @@ struct TcpOptions {
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   // Called periodically while Connect waits; an error ends the wait.
   WaitCheck check;
+  // Is told of the connections over which this rank sends; must outlive the transport. Null:
+  // nobody.
+  SendObserver* observer = nullptr;
   // Unset: one connection for both directions of an endpoint, from any port.
   std::optional<PlannedConnections> planned;
 };

@@ -77,4 +77,4 @@ export function why(flow) {
 export function tag(text, kind = "") {
   return h("span", { class: `tag ${kind}` }, text);
 }
-export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", UNROUTABLE: "bad" })[status] ?? "warn";
+export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", FIXED: "", UNROUTABLE: "bad" })[status] ?? "warn";

@@ -79,6 +79,8 @@ SteeredFlow AgentConnection::Open(const WorkloadFlow& plan, const IpAddress& sou
   desc.protocol = plan.protocol == Protocol::kTcp ? IPPROTO_TCP : IPPROTO_UDP;
   desc.max_paths = static_cast<std::uint8_t>(plan.paths);
   desc.movable = 1;
+  // By SO_MAX_PACING_RATE.
+  desc.flags = plan.protocol == Protocol::kTcp ? ESPALIER_FLOW_KEEPS_RATE : 0;
   desc.destination_port = 4791;
   desc.source_port = source_port;
   desc.remaining_bytes = static_cast<std::uint64_t>(plan.announced_bytes);

@@ -113,6 +113,15 @@ TEST_F(FlowGroupsTest, OtherProgramsAndOtherNicsAreOtherFlows) {
   for (const FlowSample& flow : flows) EXPECT_LE(flow.max_paths, 2);
 }
 
+TEST_F(FlowGroupsTest, GroupKeepsItsRateIfAllItsQueuePairsDo) {
+  Open(1).keeps_rate = true;
+  Open(2).keeps_rate = true;
+  ASSERT_THAT(Settled(), SizeIs(1));
+  EXPECT_TRUE(Settled()[0].keeps_rate);
+  host_.flows[Id(1)].keeps_rate = false;
+  EXPECT_FALSE(Settled()[0].keeps_rate);
+}
+
 TEST_F(FlowGroupsTest, EachQueuePairGetsAPathAndItsShareOfTheRate) {
   for (std::uint64_t id = 1; id <= 2; ++id) Open(id);
   ASSERT_THAT(Settled(), SizeIs(1));

@@ -68,6 +68,29 @@ TEST_F(PortTableTest, DifferencesAddUp) {
   EXPECT_EQ(table_.applied_generation(), 2u);
 }
 
+wire::PathSet WithRate(wire::PathSet set, std::uint64_t bits_per_second) {
+  set.max_rate_bps = bits_per_second;
+  return set;
+}
+
+TEST_F(PortTableTest, LiftsRatesAndTakesThemAgainWithoutMovingFlows) {
+  Push(1, 1, {WithRate(Set(1, 50'001), 100), WithRate(Set(2, 50'002), 200), Set(3, 50'003)});
+  EXPECT_EQ(table_.CountRates(), 2U);
+  ASSERT_TRUE(table_.RerouteLocally(WithRate(Set(2, 60'000), 200)));
+  EXPECT_EQ(table_.LiftRates(), 2U);
+  EXPECT_EQ(table_.CountRates(), 0U);
+  EXPECT_EQ(actuator_.last[Id(1)], Set(1, 50'001));
+  EXPECT_EQ(actuator_.last[Id(2)], Set(2, 60'000));
+  const int calls = actuator_.calls;
+  EXPECT_EQ(table_.LiftRates(), 0U);
+  EXPECT_EQ(actuator_.calls, calls);
+  // The controller is back. It knows nothing of the local reroute, which survives.
+  Push(2, 1, {WithRate(Set(1, 50'001), 100), WithRate(Set(2, 50'002), 300), Set(3, 50'003)}, true);
+  EXPECT_EQ(actuator_.last[Id(1)], WithRate(Set(1, 50'001), 100));
+  EXPECT_EQ(actuator_.last[Id(2)], WithRate(Set(2, 60'000), 300));
+  EXPECT_EQ(actuator_.calls, calls + 2);
+}
+
 TEST_F(PortTableTest, StaleEpochChangesNothing) {
   Push(5, 1, {Set(1, 50'001)});
   EXPECT_EQ(Push(4, 2, {Set(1, 60'000)}), AckStatus::kStaleEpoch);

@@ -36,7 +36,24 @@ TEST_F(LocalApi, AnnouncedFlowIsSeenWithItsDescription) {
   EXPECT_EQ(sample.remaining_bytes, 1u << 20);
   EXPECT_EQ(sample.max_paths, 4);
   EXPECT_TRUE(sample.movable);
+  EXPECT_FALSE(sample.keeps_rate);
   EXPECT_EQ(changes_, 1);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, FlagsSayWhoKeepsRatesAndPaths) {
+  espalier_agent* agent = Connect();
+  for (std::uint8_t flags = 0; flags < 8; ++flags) {
+    espalier_flow_desc desc = Desc("job");
+    desc.flags = flags;
+    Open(agent, desc);
+  }
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(8));
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(server_->Flows()[i].keeps_rate, i % 2 == 1);
+    EXPECT_EQ(server_->Flows()[i].path_fixed, i / 2 % 2 == 1);
+  }
   espalier_agent_close(agent);
 }
 

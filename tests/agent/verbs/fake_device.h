@@ -30,6 +30,7 @@ class FakeDevice {
     context_.context.ops.poll_cq = &PollCq;
     context_.create_cq_ex = &CreateQueue;
     context_.modify_qp_rate_limit = &LimitRate;
+    context_.query_device_ex = &QueryDevice;
   }
   ~FakeDevice() { current_ = nullptr; }
   FakeDevice(const FakeDevice&) = delete;
@@ -42,6 +43,7 @@ class FakeDevice {
   int accepted_posts = 1 << 30;  // until posting fails
   int set_udp_port_error = 0;
   int rate_limit_error = 0;
+  std::uint32_t highest_rate_kbps = 0;  // 0: no packet pacing
   int connect_error = 0;
   std::deque<ibv_wc> completions;
   std::deque<ibv_async_event> events;
@@ -131,6 +133,14 @@ class FakeDevice {
     ++current_->rate_limits;
     if (current_->rate_limit_error == 0) current_->rate_limit_kbps = limit->rate_limit;
     return current_->rate_limit_error;
+  }
+
+  static int QueryDevice(ibv_context*, const ibv_query_device_ex_input*,
+                         ibv_device_attr_ex* attributes, std::size_t) {
+    attributes->packet_pacing_caps = {.qp_rate_limit_min = 1,
+                                      .qp_rate_limit_max = current_->highest_rate_kbps,
+                                      .supported_qpts = 1U << IBV_QPT_RC};
+    return 0;
   }
 
   static int Query(ibv_qp* pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr* description) {

@@ -98,6 +98,50 @@ TEST(QueueActivity, RequestsWithoutCompletionsAtTheEndDoNotKeepAQueueBusy) {
   EXPECT_EQ(activity.edges(), 5U);
 }
 
+// A queue that completes 10 bytes a tick gets 10,000 bytes without a completion at its end: these
+// are under way for 1,000 ticks, which the program's completions do not show.
+TEST(QueueActivity, RequestsWithoutCompletionsCountUntilTheQueueHasDrained) {
+  TrafficCount count(256);
+  QueueActivity activity(0);
+  count.Post(kSignalled);
+  const std::uint64_t start = ReadTicks();
+  std::uint64_t now = start;
+  activity.Update(count, now, 40);
+  for (int i = 0; i < 100; ++i) {
+    count.Post(kSignalled);
+    CompleteAt(count, now += 10);
+    activity.Update(count, now, 40);
+  }
+  CompleteAt(count, now += 10);
+  for (int i = 0; i < 100; ++i) count.Post(kUnsignalled);
+  const std::uint64_t posted = now;
+  for (; now < posted + 900; now += 10) activity.Update(count, now, 40);
+  EXPECT_EQ(activity.edges(), 3U);  // still busy
+  for (; now < posted + 1'500; now += 10) activity.Update(count, now, 40);
+  EXPECT_EQ(activity.edges(), 4U);
+  EXPECT_GE(activity.last_edge(), posted + 900);
+  EXPECT_LE(activity.last_edge(), posted + 1'100);
+}
+
+TEST(QueueActivity, NoRateKeepsAQueueBusyForEver) {
+  TrafficCount count(256);
+  QueueActivity activity(0);
+  count.Post({.bytes = 1, .signalled = true});
+  std::uint64_t now = ReadTicks();
+  activity.Update(count, now, 40);
+  CompleteAt(count, now += 1'000'000);  // a byte in a million ticks
+  activity.Update(count, now, 40);
+  activity.Update(count, now += 40, 40);
+  EXPECT_EQ(activity.edges(), 4U);
+  count.Post({.bytes = 1'000'000, .signalled = false});
+  const std::uint64_t posted = ReadTicks();
+  now = std::max(now, posted);
+  activity.Update(count, now, 40);
+  EXPECT_EQ(activity.edges(), 5U);
+  activity.Update(count, now + 258 * 40, 40);
+  EXPECT_EQ(activity.edges(), 6U);
+}
+
 TEST(QueueActivity, FailedQueueIsIdle) {
   TrafficCount count(16);
   QueueActivity activity(0);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/verbs/rate_limit.h"
 #include "common/verbs/source_port.h"
 #include "tests/agent/local/local_api_fixture.h"
 #include "tests/agent/verbs/fake_device.h"
@@ -264,6 +265,21 @@ TEST_F(SteeringTest, LimitsTheRateInTheDeviceUntilTheAgentGoes) {
   EXPECT_EQ(device_.rate_limits, 3);
   server_.reset();
   Await([&] { return device_.rate_limit_kbps == 0; });
+}
+
+TEST_F(SteeringTest, SaysWhetherTheDeviceKeepsRates) {
+  StartSteering({});
+  ASSERT_EQ(ConnectPair(), 0);
+  AwaitFlow();
+  EXPECT_FALSE(Flow()->keeps_rate);
+  steering_->Destroy(&pair_.pair());
+  Await([&] { return Flow() == nullptr; });
+  device_.highest_rate_kbps = 100'000'000;
+  ASSERT_EQ(ConnectPair(), 0);
+  AwaitFlow();
+  EXPECT_TRUE(Flow()->keeps_rate);
+  EXPECT_EQ(verbs::HighestPacedRate(device_.context(), IBV_QPT_RC), 100'000'000'000U);
+  EXPECT_EQ(verbs::HighestPacedRate(device_.context(), IBV_QPT_UC), 0U);
 }
 
 TEST_F(SteeringTest, TakesTheRateAsAdviceIfTheDeviceCannotLimitIt) {

@@ -1,8 +1,6 @@
 // Groups that get their plans from an agent: with its rank plan server, but no controller.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,24 +15,14 @@
 #include <thread>
 #include <vector>
 
-#include "agent/local/rank_plan_protocol.h"
-#include "agent/local/rank_plan_server.h"
 #include "collective/algorithms/algorithm.h"
 #include "collective/client/collective.h"
 #include "collective/program/program_bytes.h"
-#include "tests/agent/manual_loop.h"
+#include "tests/collective/client/local_agent.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
 namespace {
-
-constexpr int kRanks = 3;
-constexpr const char* kJob = "train";
-
-std::uint16_t ListenPort(int rank) { return static_cast<std::uint16_t>(2'000 + rank); }
-std::uint16_t SourcePort(int plan, int rank, int peer) {
-  return static_cast<std::uint16_t>(20'000 + (plan * kRanks + rank) * kRanks + peer);
-}
 
 // The local ports of open connections of this machine.
 std::set<std::uint16_t> OpenPorts() {
@@ -48,80 +36,6 @@ std::set<std::uint16_t> OpenPorts() {
     if (state == 1) ports.insert(static_cast<std::uint16_t>(port));
   }
   return ports;
-}
-
-std::string RingBytes(int ranks) {
-  const auto ring = algorithms::MakeAlgorithm("allreduce-ring-chunked", {.ranks = ranks});
-  return program::EncodeProgram(*ring);
-}
-
-// The part of an agent that ranks see.
-class LocalAgent {
- public:
-  explicit LocalAgent(const std::string& socket) {
-    auto server = agent::RankPlanServer::Listen(
-        loop_, {.path = socket + agent::kPlanSocketSuffix, .report_burst = 1'000'000}, metrics_);
-    EXPECT_TRUE(server.has_value());
-    server_ = std::move(*server);
-    thread_ = std::thread([this] { Serve(); });
-  }
-  ~LocalAgent() {
-    is_over_ = true;
-    thread_.join();
-  }
-  // The calls that ranks have reported.
-  int reports() const { return reports_; }
-  // Gives plans from another thread, as a push does.
-  void Give(std::vector<wire::RankPlan> plans) {
-    const std::lock_guard lock(mutex_);
-    for (auto& plan : plans) coming_.push_back(std::move(plan));
-  }
-
- private:
-  void Serve() {
-    server_->OnReport([this](const wire::CollectiveReport&) { ++reports_; });
-    while (!is_over_) {
-      pollfd ready{.fd = server_->fd(), .events = POLLIN, .revents = 0};
-      ::poll(&ready, 1, 5);
-      const std::lock_guard lock(mutex_);
-      for (const auto& plan : coming_) server_->SetPlan(plan);
-      coming_.clear();
-      server_->HandleReady();
-    }
-  }
-
-  Metrics metrics_;
-  agent::ManualLoop loop_;
-  std::unique_ptr<agent::RankPlanServer> server_;
-  std::mutex mutex_;
-  std::vector<wire::RankPlan> coming_;  // guarded
-  std::atomic<bool> is_over_ = false;
-  std::atomic<int> reports_ = 0;
-  std::thread thread_;
-};
-
-// Plans that differ in their source ports.
-std::vector<wire::RankPlan> MakePlans(int number, const std::string& program, int ranks = kRanks) {
-  std::vector<wire::RankPlan> plans;
-  for (int rank = 0; rank < ranks; ++rank) {
-    wire::RankPlan& plan = plans.emplace_back();
-    plan.job = kJob;
-    plan.rank = static_cast<std::uint32_t>(rank);
-    plan.ranks = static_cast<std::uint32_t>(ranks);
-    plan.version = static_cast<std::uint64_t>(number) + 1;
-    plan.program = program;
-    plan.address = IpAddress::Parse("127.0.0.1").value();
-    plan.listen_port = ListenPort(rank);
-    for (int peer = 0; peer < ranks; ++peer) {
-      if (peer == rank) continue;
-      plan.peers.push_back({.rank = static_cast<std::uint32_t>(peer),
-                            .address = plan.address,
-                            .source_ports = {SourcePort(number, rank, peer)},
-                            .destination_port = ListenPort(peer),
-                            .channels = {0}});
-    }
-  }
-  return plans;
 }
 
 class JobTest : public testing::Test {

@@ -52,6 +52,12 @@ TEST(PathControl, TakesTheBestMethodThatWorked) {
   EXPECT_EQ(descriptions.size(), 3U);
 }
 
+TEST(PathControl, SaysWhetherTheDeviceLimitsRates) {
+  EXPECT_THAT(DescribeRateControl({}), HasSubstr("not limited: "));
+  EXPECT_EQ(DescribeRateControl({.highest_paced_bps = 5'000}),
+            "limited by the device, up to 5000 bit/s");
+}
+
 TEST(PathControl, IsUnsupportedIfTheSourcePortCannotBeChosen) {
   const PathTrial iwarp = {.is_infiniband = false, .driver = "siw"};
   const PathTrial unknown = {.driver = "bnxt_en"};

@@ -41,7 +41,7 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_EQ(config->options.algorithm, Algorithm::kOptimal);
   EXPECT_EQ(config->options.moves_per_start, 8U);
   EXPECT_EQ(config->options.moved_bytes_per_start, std::numeric_limits<std::int64_t>::max());
-  EXPECT_FALSE(config->options.limit_rates);
+  EXPECT_EQ(config->options.limit_rates, RateLimits::kAutomatic);
   EXPECT_TRUE(config->options.plan_ahead);
 }
 
@@ -81,7 +81,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
   EXPECT_EQ(config->options.algorithm, Algorithm::kGreedy);
   EXPECT_EQ(config->options.moves_per_start, 0U);
   EXPECT_EQ(config->options.moved_bytes_per_start, 9);
-  EXPECT_TRUE(config->options.limit_rates);
+  EXPECT_EQ(config->options.limit_rates, RateLimits::kOn);
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
@@ -109,7 +109,6 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"moves_per_start", text(options.moves_per_start)},
-      {"limit_rates", Written(options.limit_rates)},
       {"plan_ahead", Written(options.plan_ahead)},
       {"lease_seconds", text(options.lease / 1s)},
       {"verify_interval_ms", text(options.verify_interval / 1ms)},
@@ -129,9 +128,10 @@ TEST_F(ConfigurationTest, ExampleFileShowsTheDefaults) {
   const auto config = Read(example.text());
   ASSERT_TRUE(config.has_value()) << config.error().message;
   // KeepsPlainHttpOffTheNetwork tests the default of insecure_http.
-  EXPECT_EQ(example.Compare(DefaultsOf(*config), {"tls_certificate_file", "tls_key_file",
-                                                  "moved_bytes_per_start", "insecure_http"}),
-            "");
+  EXPECT_EQ(
+      example.Compare(DefaultsOf(*config), {"tls_certificate_file", "tls_key_file", "limit_rates",
+                                            "moved_bytes_per_start", "insecure_http"}),
+      "");
   EXPECT_TRUE(config->http_options.tls_certificate_file.empty());
   EXPECT_EQ(config->http.size(), 1U);
   for (const auto& [name, value] : example.shown()) {

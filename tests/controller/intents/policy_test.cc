@@ -19,7 +19,7 @@ TEST(PolicyText, IsReadAsItIsWrittenUpToTheEndsOfItsRange) {
   for (const auto& [name, text, value] :
        std::vector<Case>{{"algorithm", "optimal", Algorithm::kOptimal},
                          {"algorithm", "greedy", Algorithm::kGreedy},
-                         {"limit_rates", "true", true},
+                         {"limit_rates", "true", RateLimits::kOn},
                          {"plan_ahead", "false", false},
                          {"moves_per_start", "0", 0},
                          {"moves_per_start", "4294967295", 4'294'967'295},
@@ -41,7 +41,7 @@ TEST(PolicyText, ErrorsListValidValues) {
   };
   for (const auto& [name, text, message] : std::vector<Case>{
            {"algorithm", "best", "algorithm: invalid value \"best\" (give optimal or greedy)"},
-           {"limit_rates", "1", "limit_rates: invalid value \"1\" (give true or false)"},
+           {"limit_rates", "1", "limit_rates: invalid value \"1\" (give true, false or automatic)"},
            {"plan_ahead", "True", "plan_ahead: invalid value \"True\" (give true or false)"},
            {"moves_per_start", "-1",
             "moves_per_start: invalid value \"-1\" (give a number of flows, 0 or more)"},

@@ -22,6 +22,42 @@ TEST_F(AdmissionTest, NeverHasMorePathsThanThereAre) {
   for (int host = 0; host < 3; ++host) EXPECT_THAT(Spines(host), UnorderedElementsAre(0, 1));
 }
 
+// A rank plan has their path, and the reservation of its edge stands for their load.
+TEST_F(AdmissionTest, FlowsWithFixedPathsAreOnlyWatched) {
+  Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 1});
+  cluster.ConnectAll();
+  const std::vector<Cluster::NewFlow> flows{{.id = 1, .to = 1, .port = 50'001, .path_fixed = true}};
+  cluster.Open(0, flows);
+  cluster.Advance(1s);
+  const auto check = [&] {
+    EXPECT_EQ(cluster.FlowOf(0, 1).status, FlowStatus::kFixed);
+    EXPECT_FALSE(cluster.host(0).sets.contains(1));
+    EXPECT_EQ(cluster.state().flow_paths.assigner().MaxLoad(), Load());
+  };
+  check();
+  const std::uint32_t job = cluster.FlowOf(0, 1).job;
+  const auto tell = [&](std::uint32_t edges) {
+    wire::FlowReport report;
+    report.progress = {
+        {.id = wire::LocalFlowId(1), .remaining_bytes = edges % 2 * 1'000, .edges = edges}};
+    cluster.Report(0, report);
+    cluster.Settle();
+  };
+  tell(2);
+  cluster.Advance(1s);
+  const auto rounds = [&] { return cluster.state().rounds.Count(job, cluster.controller().Now()); };
+  const std::uint64_t before = rounds();
+  tell(3);
+  tell(4);
+  cluster.Advance(1s);
+  EXPECT_EQ(rounds(), before + 1);
+  cluster.RestartController();
+  cluster.ConnectAll();
+  cluster.Report(0, Cluster::Opening(cluster, 0, flows, /*full=*/true));
+  cluster.Advance(1s);
+  check();
+}
+
 TEST_F(AdmissionTest, KeepsAllPathsOverARestart) {
   Start(2);
   std::vector<wire::PathSet> before;

@@ -11,7 +11,8 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(RatePlannerTest, AreTheRatesAtWhichFlowsSettleAndFollowChanges) {
-  Cluster cluster({.spines = 2, .leaves = 2, .hosts_per_leaf = 3}, {.limit_rates = true});
+  Cluster cluster({.spines = 2, .leaves = 2, .hosts_per_leaf = 3},
+                  {.limit_rates = RateLimits::kOn});
   cluster.ConnectAll();
   for (int i = 0; i < 3; ++i) cluster.Open(i, {{.id = 1, .to = 3 + i, .max_paths = 2}});
   cluster.Advance(1s);
@@ -29,12 +30,59 @@ TEST(RatePlannerTest, AreTheRatesAtWhichFlowsSettleAndFollowChanges) {
   EXPECT_EQ(cluster.host(1).pushes.size(), pushes + 1);
 }
 
-TEST(RatePlannerTest, AreNotLimitedUnlessTheOperatorEnablesIt) {
-  Cluster cluster({.spines = 2, .leaves = 2, .hosts_per_leaf = 3});
+TEST(RatePlannerTest, AreLimitedByDefaultWhereSomethingEnforcesIt) {
+  Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 3});
   cluster.ConnectAll();
   cluster.Open(0, {{.id = 1, .to = 3}});
   cluster.Advance(1s);
   EXPECT_EQ(cluster.host(0).sets.at(1).max_rate_bps, 0U);
+  cluster.Open(1, {{.id = 1, .to = 4, .keeps_rate = true}});
+  cluster.Advance(1s);
+  // Half of the only link: flows that keep no rate count, too.
+  EXPECT_NEAR(static_cast<double>(cluster.host(1).sets.at(1).max_rate_bps), 50e9, 1e6);
+  EXPECT_EQ(cluster.host(0).sets.at(1).max_rate_bps, 0U);
+  ASSERT_TRUE(cluster.ChangePolicy("limit_rates", "true"));
+  cluster.Advance(1s);
+  EXPECT_NEAR(static_cast<double>(cluster.host(0).sets.at(1).max_rate_bps), 50e9, 1e6);
+  ASSERT_TRUE(cluster.ChangePolicy("limit_rates", "automatic"));
+  cluster.Advance(1s);
+  EXPECT_EQ(cluster.host(0).sets.at(1).max_rate_bps, 0U);
+  EXPECT_NE(cluster.host(1).sets.at(1).max_rate_bps, 0U);
+  ASSERT_TRUE(cluster.ChangePolicy("limit_rates", "false"));
+  cluster.Advance(1s);
+  EXPECT_EQ(cluster.host(1).sets.at(1).max_rate_bps, 0U);
+}
+
+// Three flows of one link, of which one after the other has nothing more to send.
+TEST(RatePlannerTest, RiseAtOnceWhenOthersBecomeIdle) {
+  Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 3});
+  cluster.ConnectAll();
+  std::uint32_t edges = 1;
+  const auto tell = [&](int host, std::uint32_t count) {
+    wire::FlowReport report;
+    report.progress = {{.id = wire::LocalFlowId(1), .outstanding_bytes = 1'000, .edges = count}};
+    cluster.Report(host, report);
+    cluster.Settle();  // no time passes
+  };
+  const auto gbps = [&](int host) {
+    return static_cast<double>(cluster.host(host).sets.at(1).max_rate_bps) * 1e-9;
+  };
+  for (int i = 0; i < 3; ++i) cluster.Open(i, {{.id = 1, .to = 3 + i, .keeps_rate = true}});
+  cluster.Advance(1s);
+  for (int i = 0; i < 3; ++i) tell(i, edges);
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(gbps(i), 100.0 / 3, 0.001);
+  tell(0, ++edges);
+  EXPECT_NEAR(gbps(1), 50, 0.001);
+  EXPECT_NEAR(gbps(2), 50, 0.001);
+  tell(1, edges);
+  EXPECT_NEAR(gbps(2), 100, 0.001);
+  // It returns with its old limit, which rises or falls at once.
+  tell(0, ++edges);
+  EXPECT_NEAR(gbps(0), 50, 0.001);
+  EXPECT_NEAR(gbps(2), 50, 0.001);
+  cluster.End(2, 1);
+  cluster.Settle();
+  EXPECT_NEAR(gbps(0), 100, 0.001);
 }
 
 }  // namespace

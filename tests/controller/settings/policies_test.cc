@@ -17,7 +17,7 @@ TEST(Policies, AreSetAsTheyAreRead) {
   const ControllerOptions other{.algorithm = Algorithm::kGreedy,
                                 .moves_per_start = 3,
                                 .moved_bytes_per_start = 65'536,
-                                .limit_rates = true,
+                                .limit_rates = RateLimits::kOn,
                                 .plan_ahead = false};
   ControllerOptions options;
   for (const std::string_view name : PolicyNames()) {
@@ -30,7 +30,7 @@ TEST(Policies, AreSetAsTheyAreRead) {
   EXPECT_EQ(options.algorithm, Algorithm::kGreedy);
   EXPECT_EQ(options.moves_per_start, 3U);
   EXPECT_EQ(options.moved_bytes_per_start, 65'536);
-  EXPECT_TRUE(options.limit_rates);
+  EXPECT_EQ(options.limit_rates, RateLimits::kOn);
   EXPECT_FALSE(options.plan_ahead);
 }
 

@@ -26,11 +26,11 @@ TEST(Settings, PoliciesApplyUntilTheyAreRemoved) {
   settings.Apply(Policy("moves_per_start", 0));
   EXPECT_EQ(now.moves_per_start, 0U);
   EXPECT_EQ(settings.configured().moves_per_start, 7U);
-  settings.Apply(Policy("limit_rates", true));  // instead of those before
+  settings.Apply(Policy("limit_rates", RateLimits::kOn));  // instead of those before
   EXPECT_EQ(now.moves_per_start, 7U);
-  EXPECT_TRUE(now.limit_rates);
+  EXPECT_EQ(now.limit_rates, RateLimits::kOn);
   settings.Apply({});
-  EXPECT_FALSE(now.limit_rates);
+  EXPECT_EQ(now.limit_rates, RateLimits::kAutomatic);
 }
 
 TEST(Settings, AReloadedConfigurationTakesEffectWithTheNextApply) {

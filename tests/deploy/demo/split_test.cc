@@ -123,7 +123,7 @@ TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
 }
 
 TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {
-  StartDaemons("limit_rates: true\n");
+  StartDaemons("");  // by default, as the senders say that they keep rates
   // Three flows share two links, and each flow's two connections share its part.
   const double expected = 2.0 * kLinkBps / 3 / 2;
   std::vector<double> limits;

@@ -59,6 +59,10 @@ TEST_F(ExplainTest, ShowsAFlowInEachState) {
   cluster_.Settle();
   Explain(FlowStatus::kLocal, "both ends are on one leaf", "h2:9");
 
+  cluster_.Open(2, {{.id = 11, .to = 0, .job = "B", .port = 50'002, .path_fixed = true}});
+  cluster_.Settle();
+  Explain(FlowStatus::kFixed, "a rank plan has its path", "h2:11");
+
   wire::FlowReport report =
       controller::Cluster::Opening(cluster_, 2, {{.id = 10, .to = 0, .job = "B"}});
   report.addresses.back() = *IpAddress::Parse("192.0.2.1");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,7 +59,7 @@ void FabricMetrics::Set(GaugeFamily& family, const GaugeFamily::Labels& labels, 
 void FabricMetrics::RefreshLinks(const Controller& controller, const LinkTraffic& traffic) {
   const State& state = controller.state();
   const auto capacities = state.view.capacities();
-  const std::vector<fabric::Link>& links = state.topology.links();
+  const std::span<const fabric::Link> links = state.topology.links();
   for (std::size_t i = 0; i < links.size(); ++i) {
     const LinkId id(static_cast<std::int32_t>(i));
     const fabric::Link& link = links[i];

@@ -213,7 +213,7 @@ void Controller::Turn() {
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
   // After the ports, which do not wait for rates.
-  if (rate_planner_.Update()) publisher_.PushChanges(loop_.Now());
+  rate_planner_.Update([this] { publisher_.PushChanges(loop_.Now()); });
   metrics_.flows_open.Set(static_cast<double>(state_.flows.size() + state_.edges.all().size()));
   planner_.RequestAfterChanges();
   metrics_.turn_seconds.ObserveSeconds(SecondsOf(loop_.Now() - turn));

@@ -8,7 +8,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr int kRestOfWork = 9;  // times as long as the last prediction took
+constexpr int kRestOfWork = 9;  // times as long as the last rates took
 
 bool IsWorthTelling(std::uint64_t before, std::uint64_t now) {
   const std::uint64_t change = now > before ? now - before : before - now;
@@ -22,11 +22,14 @@ bool HasRateLimits(const State& state, const ControllerOptions& options) {
          (options.limit_rates == RateLimits::kAutomatic && state.flows.rate_keepers() > 0);
 }
 
-bool RatePlanner::Update() {
-  if (!HasRateLimits(state_, options_)) return has_limits_ && LiftLimits();
+void RatePlanner::Update(const std::function<void()>& push) {
+  if (!HasRateLimits(state_, options_)) {
+    if (has_limits_ && LiftLimits()) push();
+    return;
+  }
   const std::tuple now_seen{state_.flow_paths.changes(), state_.flows.busy_changes(),
                             options_.limit_rates};
-  if (now_seen == seen_) return false;
+  if (now_seen == seen_) return;
   const TimePoint begin = loop_.Now();
   if (begin < next_) {
     if (!later_) {
@@ -35,13 +38,12 @@ bool RatePlanner::Update() {
         request_turn_();
       });
     }
-    return false;
+    return;
   }
   seen_ = now_seen;
-  const bool has_changed = SetLimits();
+  if (SetLimits()) push();
   const TimePoint end = loop_.Now();
   next_ = end + kRestOfWork * (end - begin);
-  return has_changed;
 }
 
 bool RatePlanner::SetLimits() {

@@ -21,7 +21,7 @@ bool HasRateLimits(const State& state, const ControllerOptions& options);
 // A flow leaves its share to the others while it is idle, if its agent reports edges. Else it keeps
 // its share, which suits programs that always send. So that no rate holds a flow down when others
 // have nothing more to send, rates follow every change between busy and idle, in the turn that
-// handles it. Only if predicting them takes long they wait, for nine times as long as it took. An
+// handles it. Only if predicting and pushing them takes long they wait, nine times as long. An
 // idle flow keeps its limit until it is busy again.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class RatePlanner {
@@ -34,10 +34,10 @@ class RatePlanner {
         request_turn_(std::move(request_turn)),
         rates_(state.view) {}
 
-  // If paths, what is busy, or the options have changed since the last call, predicts all rates and
-  // marks the flows whose limit changes by more than a sixteenth for a push. Lifts the limits of
-  // flows that shall have none. True: flows were marked. O(flows x hops x passes), else O(1).
-  bool Update();
+  // If paths, what is busy, or the options have changed since the last call, predicts all rates,
+  // marks the flows whose limit changes by more than a sixteenth, and calls `push` if there are
+  // any. Lifts the limits of flows that shall have none. O(flows x hops x passes), else O(1).
+  void Update(const std::function<void()>& push);
 
  private:
   bool LiftLimits();

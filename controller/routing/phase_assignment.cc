@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "controller/routing/phases/phase_bounds.h"
+#include "controller/routing/phases/phase_bundles.h"
 #include "controller/routing/phases/phase_coloring.h"
 #include "controller/routing/phases/phase_search.h"
 
@@ -31,12 +33,11 @@ namespace {
 // Cost: as in the header.
 // Source: RLM, section 3.4; de Werra 1971 for equitable colourings.
 
-std::vector<std::int64_t> GoalsOf(const PhaseProblem& problem, PhaseBounds bounds,
-                                  const PhaseOptions& options) {
-  if (options.every_leaf) return std::move(bounds.even_share);
-  std::vector<std::int64_t> goals(problem.link_count());
-  for (std::uint32_t link = 0; link < goals.size(); ++link) {
-    goals[link] = UnitsAtMost(problem.view(), bounds.all, link);
+PhaseGoals GoalsOf(const PhaseProblem& problem, PhaseBounds bounds, const PhaseOptions& options) {
+  if (options.every_leaf) return {std::move(bounds.even_share), std::move(bounds.alone)};
+  PhaseGoals goals{std::vector<std::int64_t>(problem.link_count()), {}};
+  for (std::uint32_t link = 0; link < problem.link_count(); ++link) {
+    goals.links[link] = UnitsAtMost(problem.view(), bounds.all, link);
   }
   return goals;
 }
@@ -59,6 +60,45 @@ std::vector<std::uint32_t> FreshRoutes(const PhaseProblem& problem) {
   return routes;
 }
 
+// Improves several starts, and keeps the best result.
+class BestSearch {
+ public:
+  BestSearch(const PhaseProblem& problem, const PhaseGoals& goals, const PhaseOptions& options)
+      : problem_(problem), goals_(goals), options_(options) {}
+
+  void Try(std::span<const std::uint32_t> start) {
+    auto search = std::make_unique<PhaseSearch>(problem_, goals_, options_.step_budget);
+    search->Start(start);
+    search->Improve();
+    if (!best_ || search->Measure() < best_->Measure()) best_ = std::move(search);
+  }
+  const PhaseSearch& best() const { return *best_; }
+  bool IsDone() const { return best_->IsWithinGoals(); }
+
+ private:
+  const PhaseProblem& problem_;
+  const PhaseGoals& goals_;
+  const PhaseOptions& options_;
+  std::unique_ptr<PhaseSearch> best_;
+};
+
+// The routes of flows in bundles, from the solution of the small problem; none for other flows.
+std::optional<std::vector<std::uint32_t>> BundledRoutes(const PhaseProblem& problem,
+                                                        const PhaseOptions& options) {
+  const auto bundles = PhaseBundles::Build(problem);
+  if (!bundles) return std::nullopt;
+  const PhaseProblem& small = bundles->small();
+  const PhaseGoals goals = GoalsOf(small, ComputePhaseBounds(small), options);
+  BestSearch search(small, goals, options);
+  search.Try(HomesOf(small));
+  if (!search.IsDone()) search.Try(FreshRoutes(small));
+  std::vector<std::uint32_t> routes = bundles->Expand(search.best().routes());
+  for (std::uint32_t flow = 0; flow < routes.size(); ++flow) {
+    if (problem.IsPlaced(flow) && !problem.IsMovable(flow)) routes[flow] = problem.HomeOf(flow);
+  }
+  return routes;
+}
+
 }  // namespace
 
 PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_t> base_loads,
@@ -66,29 +106,24 @@ PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_
                              const PhaseOptions& options) {
   const PhaseProblem problem(view, base_loads, flows, jobs);
   const PhaseBounds bounds = ComputePhaseBounds(problem);
-  const std::vector<std::int64_t> goals = GoalsOf(problem, bounds, options);
+  const PhaseGoals goals = GoalsOf(problem, bounds, options);
 
-  auto best = std::make_unique<PhaseSearch>(problem, goals, options.step_budget);
-  best->Start(HomesOf(problem));
-  best->LowerLoads();
-  best->RemoveMoves();
-  if (best->Measure().excess > 0) {
-    auto fresh = std::make_unique<PhaseSearch>(problem, goals, options.step_budget);
-    fresh->Start(FreshRoutes(problem));
-    fresh->LowerLoads();
-    fresh->RemoveMoves();
-    if (fresh->Measure() < best->Measure()) best = std::move(fresh);
+  BestSearch search(problem, goals, options);
+  search.Try(HomesOf(problem));
+  if (!search.IsDone()) {
+    if (const auto bundled = BundledRoutes(problem, options)) search.Try(*bundled);
   }
+  if (!search.IsDone()) search.Try(FreshRoutes(problem));
 
   PhaseAssignment result;
   result.lower_bound = bounds.all;
   for (std::uint32_t flow = 0; flow < flows.size(); ++flow) {
-    const std::uint32_t route = best->routes()[flow];
+    const std::uint32_t route = search.best().routes()[flow];
     const std::int32_t kept = flows[flow].movable ? kNoPath : flows[flow].path;
     result.paths.push_back(route == PhaseProblem::kNoRoute ? kept
                                                            : problem.RoutesOf(flow)[route].path);
   }
-  const PhaseSearch::Quality quality = best->Measure();
+  const PhaseSearch::Quality quality = search.best().Measure();
   result.max_load = quality.max_load;
   result.moved = quality.moved;
   result.is_optimal = result.max_load == result.lower_bound;

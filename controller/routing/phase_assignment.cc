@@ -1,6 +1,8 @@
 #include "controller/routing/phase_assignment.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -60,19 +62,27 @@ std::vector<std::uint32_t> FreshRoutes(const PhaseProblem& problem) {
   return routes;
 }
 
+static const std::vector<int> SH = [] { std::vector<int> v{6, 12, 25, 12, 12}; if (const char* e = getenv("SH")) sscanf(e, "%d,%d,%d,%d,%d", &v[0], &v[1], &v[2], &v[3], &v[4]); return v; }();
 // Improves several starts, and keeps the best result.
 class BestSearch {
  public:
   BestSearch(const PhaseProblem& problem, const PhaseGoals& goals, const PhaseOptions& options)
       : problem_(problem), goals_(goals), options_(options) {}
 
-  void Try(std::span<const std::uint32_t> start) {
-    auto search = std::make_unique<PhaseSearch>(problem_, goals_, options_.step_budget);
+  // Shares of the budget in per cent.
+  void Try(std::span<const std::uint32_t> start, std::int64_t chain_share, std::int64_t walk_share) {
+    auto search = std::make_unique<PhaseSearch>(problem_, goals_,
+                                                options_.step_budget * chain_share / 100,
+                                                options_.step_budget * walk_share / 100);
     search->Start(start);
     search->Improve();
-    if (!best_ || search->Measure() < best_->Measure()) best_ = std::move(search);
+    PhaseSearch::Quality quality = search->Measure();
+    if (best_ && !quality.IsWorthItsMoves(quality_)) return;
+    best_ = std::move(search);
+    quality_ = std::move(quality);
   }
   const PhaseSearch& best() const { return *best_; }
+  const PhaseSearch::Quality& quality() const { return quality_; }
   bool IsDone() const { return best_->IsWithinGoals(); }
 
  private:
@@ -80,6 +90,7 @@ class BestSearch {
   const PhaseGoals& goals_;
   const PhaseOptions& options_;
   std::unique_ptr<PhaseSearch> best_;
+  PhaseSearch::Quality quality_;
 };
 
 // The routes of flows in bundles, from the solution of the small problem; none for other flows.
@@ -90,8 +101,8 @@ std::optional<std::vector<std::uint32_t>> BundledRoutes(const PhaseProblem& prob
   const PhaseProblem& small = bundles->small();
   const PhaseGoals goals = GoalsOf(small, ComputePhaseBounds(small), options);
   BestSearch search(small, goals, options);
-  search.Try(HomesOf(small));
-  if (!search.IsDone()) search.Try(FreshRoutes(small));
+  search.Try(HomesOf(small), 25, SH[1]);
+  if (!search.IsDone()) search.Try(FreshRoutes(small), 25, SH[2]);
   std::vector<std::uint32_t> routes = bundles->Expand(search.best().routes());
   for (std::uint32_t flow = 0; flow < routes.size(); ++flow) {
     if (problem.IsPlaced(flow) && !problem.IsMovable(flow)) routes[flow] = problem.HomeOf(flow);
@@ -109,11 +120,12 @@ PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_
   const PhaseGoals goals = GoalsOf(problem, bounds, options);
 
   BestSearch search(problem, goals, options);
-  search.Try(HomesOf(problem));
+  search.Try(HomesOf(problem), 100, SH[0]);
+  bool is_bundled = false;
   if (!search.IsDone()) {
-    if (const auto bundled = BundledRoutes(problem, options)) search.Try(*bundled);
+    if (const auto bundled = BundledRoutes(problem, options)) search.Try(*bundled, 25, SH[3]), is_bundled = true;
   }
-  if (!search.IsDone()) search.Try(FreshRoutes(problem));
+  if (!search.IsDone() && (!is_bundled || search.quality().max_load > bounds.all)) search.Try(FreshRoutes(problem), 100, SH[4]);
 
   PhaseAssignment result;
   result.lower_bound = bounds.all;

@@ -7,27 +7,23 @@ namespace espalier::controller {
 namespace {
 
 constexpr int kRoundsHome = 3;
+constexpr std::int64_t kMovesForGain = 16;  // for one flow less on a link above its goal
 
 }  // namespace
 
 PhaseSearch::PhaseSearch(const PhaseProblem& problem, const PhaseGoals& goals,
-                         std::int64_t step_budget)
+                         std::int64_t chain_budget, std::int64_t walk_budget)
     : problem_(problem),
       goals_(goals),
       loads_(problem, goals),
-      chains_(problem, loads_, step_budget),
-      walk_(problem, loads_, step_budget),
-      patience_(step_budget / 2) {}
+      chains_(problem, loads_, chain_budget),
+      walk_(problem, loads_, walk_budget) {}
 
 void PhaseSearch::Improve() {
-  chains_.KeepPhaseGoals(true);
+  chains_.KeepPhaseGoals(false);
   LowerLoads();
-  walk_.Run(patience_);
-  if (loads_.excess() > 0) {
-    chains_.KeepPhaseGoals(false);
-    LowerLoads();
-    chains_.KeepPhaseGoals(true);
-  }
+  chains_.KeepPhaseGoals(true);
+  walk_.Run();
   RemoveMoves();
 }
 
@@ -140,6 +136,14 @@ void PhaseSearch::SeparateGroups() {
     if (!problem_.IsMovable(flow) || !problem_.Clashes(flow, route, loads_.routes())) continue;
     chains_.Separate(flow);
   }
+}
+
+bool PhaseSearch::Quality::IsWorthItsMoves(const Quality& other) const {
+  if (max_load != other.max_load) return max_load < other.max_load;
+  if (excess <= other.excess && alone < other.alone) return true;
+  const std::int64_t gain = other.excess - excess + other.excess_alone - excess_alone;
+  return *this < other && gain / kLoadUnit * kMovesForGain >=
+         static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(other.moved);
 }
 
 PhaseSearch::Quality PhaseSearch::Measure() const {

@@ -17,8 +17,9 @@ namespace espalier::controller {
 // safety: one thread.
 class PhaseSearch {
  public:
-  // `step_budget`: looks at routes.
-  PhaseSearch(const PhaseProblem& problem, const PhaseGoals& goals, std::int64_t step_budget);
+  // Budgets are looks at routes.
+  PhaseSearch(const PhaseProblem& problem, const PhaseGoals& goals, std::int64_t chain_budget,
+              std::int64_t walk_budget);
 
   // Starts from these routes; flows without one get the route of least load.
   void Start(std::span<const std::uint32_t> routes);
@@ -31,6 +32,10 @@ class PhaseSearch {
     std::int64_t excess_alone = 0;   // over the goals of phases
     std::size_t moved = 0;           // flows that have left a usable path
     std::strong_ordering operator<=>(const Quality&) const = default;
+    // Whether it is better by enough for the flows that it moves: by a lower maximum, by phases that
+    // are less loaded alone, or by a share of the flows on links above their goals. So plans do not
+    // move many flows for little each time.
+    bool IsWorthItsMoves(const Quality& other) const;
   };
   Quality Measure() const;
   bool IsWithinGoals() const { return loads_.excess() == 0 && loads_.ExcessAlone() == 0; }
@@ -54,7 +59,6 @@ class PhaseSearch {
   PhaseLoads loads_;
   PhaseChains chains_;
   PhaseWalk walk_;
-  std::int64_t patience_;
 };
 
 }  // namespace espalier::controller

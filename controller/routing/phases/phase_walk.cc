@@ -57,7 +57,7 @@ void PhaseWalk::UndoTo(std::size_t count) {
 }
 
 std::uint32_t PhaseWalk::OtherRoute(std::uint32_t flow, std::uint32_t color,
-                                    std::uint32_t other) const {
+                                    std::uint32_t other) {
   const auto routes = problem_.RoutesOf(flow);
   const std::uint32_t present = loads_.RouteOf(flow);
   if (problem_.view().clos()) {
@@ -65,6 +65,7 @@ std::uint32_t PhaseWalk::OtherRoute(std::uint32_t flow, std::uint32_t color,
   }
   std::uint32_t best = kNoRoute;
   double least = std::numeric_limits<double>::max();
+  steps_ -= static_cast<std::int64_t>(routes.size());
   for (std::uint32_t route = 0; route < routes.size(); ++route) {
     const double ratio = loads_.RatioWith(flow, route);
     if (route == present || ratio >= least) continue;
@@ -107,12 +108,21 @@ bool PhaseWalk::Exchange(std::uint32_t flow, std::uint32_t route) {
   return true;
 }
 
-bool PhaseWalk::IsTabu(std::uint32_t flow, std::uint32_t route, std::uint32_t phase,
-                       std::uint32_t link) {
-  return std::ranges::any_of(problem_.LinksOf(flow, route), [&](std::uint32_t to) {
-    return to == link ||
-           tabu_[Mix64((std::uint64_t{phase} << 32U) | to) % kTabuEntries] > now_;
-  });
+bool PhaseWalk::MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cell cell) const {
+  if (route == loads_.RouteOf(flow)) return false;
+  const auto links = problem_.LinksOf(flow, route);
+  const auto now = [&](std::uint32_t link) {
+    return tabu_[Mix64((std::uint64_t{cell.phase} << 32U) | link) % kTabuEntries] > now_;
+  };
+  if (std::ranges::any_of(links, [&](std::uint32_t to) { return to == cell.link || now(to); })) {
+    return false;
+  }
+  if (!problem_.view().clos()) return true;
+  // A full link of the same leaf would send a flow of the phase back in exchange.
+  const bool at_source = problem_.LinksOf(flow, loads_.RouteOf(flow)).front() == cell.link;
+  const std::uint32_t to = at_source ? links.front() : links.back();
+  return loads_.LoadOf(cell.phase, to) + problem_.FlowAt(flow).share <=
+         loads_.CellGoal(cell.phase, to);
 }
 
 void PhaseWalk::ListMovable(PhaseLoads::Cell cell) {
@@ -135,7 +145,7 @@ bool PhaseWalk::Leave(PhaseLoads::Cell cell, std::int64_t good_enough) {
     const auto first = static_cast<std::uint32_t>(random_.Below(count));
     for (std::uint32_t i = 0; i < count && least > good_enough && steps_ > 0; ++i) {
       const std::uint32_t route = (first + i) % count;
-      if (route == loads_.RouteOf(flow) || IsTabu(flow, route, cell.phase, cell.link)) continue;
+      if (!MayHelp(flow, route, cell)) continue;
       const bool is_done = Exchange(flow, route);
       const std::int64_t cost = Cost();
       UndoTo(kept);
@@ -189,15 +199,29 @@ void PhaseWalk::Step() {
   UndoTo(kept);
 }
 
-void PhaseWalk::Run(std::int64_t patience) {
+bool PhaseWalk::IsBelowCeiling() const {
+  return std::ranges::all_of(loads_.LinksAbove(), [&](std::uint32_t link) {
+    return loads_.WorstOf(link) <= ceiling_[link];
+  });
+}
+
+void PhaseWalk::Run() {
+  const std::int64_t patience = steps_ / 2;
   const auto quality = [this] { return std::pair(loads_.excess(), loads_.ExcessAlone()); };
   auto best = quality();
   moves_.clear();
+  const Load ceiling = loads_.MaxLoad();
+  ceiling_.resize(problem_.link_count());
+  for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
+    if (problem_.view().capacities()[link] > 0) {
+      ceiling_[link] = UnitsAtMost(problem_.view(), ceiling, link);
+    }
+  }
   std::int64_t give_up = steps_ - patience;
   while (best > std::pair<std::int64_t, std::int64_t>{} && steps_ > std::max<std::int64_t>(0, give_up)) {
     --steps_;
     Step();
-    if (quality() >= best) continue;
+    if (quality() >= best || !IsBelowCeiling()) continue;
     best = quality();
     moves_.clear();
     give_up = steps_ - patience;

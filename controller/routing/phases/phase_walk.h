@@ -20,9 +20,8 @@ class PhaseWalk {
   // `step_budget`: looks at a route of about 100 ns each.
   PhaseWalk(const PhaseProblem& problem, PhaseLoads& loads, std::int64_t step_budget);
 
-  // Until nothing is above its goal, the budget is used up, or `patience` steps brought nothing.
-  void Run(std::int64_t patience);
-  std::int64_t steps() const { return steps_; }  // left
+  // Until nothing is above its goal, the budget is used up, or half of it brought nothing.
+  void Run();
 
  private:
   struct Move {
@@ -37,13 +36,14 @@ class PhaseWalk {
   // at most `good_enough` ends the search for better ones.
   bool Leave(PhaseLoads::Cell cell, std::int64_t good_enough);
   void ListMovable(PhaseLoads::Cell cell);
-  bool IsTabu(std::uint32_t flow, std::uint32_t route, std::uint32_t phase, std::uint32_t link);
+  bool MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cell cell) const;
+  bool IsBelowCeiling() const;
 
   // Moves the flow to the route, and others as needed: no phase of a moved flow is above its goal on
   // a link that it has come to. The moves are appended to moves_, also if it fails.
   bool Exchange(std::uint32_t flow, std::uint32_t route);
   bool MakeRoom(std::uint32_t flow, std::uint32_t link, std::uint32_t color, std::uint32_t other);
-  std::uint32_t OtherRoute(std::uint32_t flow, std::uint32_t color, std::uint32_t other) const;
+  std::uint32_t OtherRoute(std::uint32_t flow, std::uint32_t color, std::uint32_t other);
   void MoveFlow(std::uint32_t flow, std::uint32_t route);
   void UndoTo(std::size_t count);
   std::int64_t Cost() const;
@@ -52,6 +52,7 @@ class PhaseWalk {
   PhaseLoads& loads_;
   std::int64_t steps_;
   Random random_{1};
+  std::vector<std::int64_t> ceiling_;       // by link: its share of the maximum load at the start
   std::uint64_t exchange_ = 0;
   std::vector<std::uint64_t> exchange_of_;  // by flow: the last exchange that moved it
   std::vector<Move> moves_;                 // since the best assignment, in order

@@ -1,8 +1,6 @@
 #include "controller/routing/phase_assignment.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -16,7 +14,7 @@ namespace espalier::controller {
 namespace {
 
 // Problem: one path per flow for all phases, such that the worst load of any link over all phases
-// that can meet is least, and few flows move.
+// that can meet is least, then the loads of each phase alone, and few flows move.
 // Theorem: in a 2-tier Clos with S equal spines, let d(j, p, leaf) be the degree of a leaf in phase
 // p of job j, and K_j the maximum of d(j, p, leaf) over phases and leaves. (1) Some link carries at
 // least ceil(sum over j of max over p of d(j, p, leaf) / S), for every leaf: add up the worst loads
@@ -26,14 +24,31 @@ namespace {
 // most ceil(sum of K_j / S), and a colour has one flow of each phase at a leaf. So the worst load
 // is at most that. Both meet if the maxima K_j are reached at one leaf; for a single job, always.
 // With common flows, (2) may fail: three flows of a leaf of which each two are busy together need
-// three spines, although no phase has more than two flows.
-// Idea: (A) keep the present paths, and relieve links above their bounds by chains. If that reaches
-// all bounds, take it. (B) Else colour from scratch, with colours numbered to agree with the
-// present paths, and relieve, too. The better one wins: the lower maximum, then the smaller excess
-// over the leaves' bounds, then fewer moves. At the end flows return home where this raises
-// nothing. Invariant: the maximum never grows, and nothing moves if no link is above its bound.
+// three spines, although no phase has more than two flows. Where the maxima are at different
+// leaves, what is possible lies between (1) and (2), and the phases of a job must agree on the
+// spines of every leaf that it shares with others. That is a search.
+// Idea: three starts. (A) The present paths. (B) The solution of a smaller problem, in which the
+// parallel flows between two hosts are one bundle: a search that moves flow by flow does not find
+// its way from one solution to another if all flows of a host must take it together. (C) A
+// colouring from scratch, with colours numbered to agree with the present paths. Each is improved
+// by chains, and then by a walk that passes local optima. A later start wins if it is better: the
+// lower maximum, then the smaller excess over the leaves' bounds, then the lower loads of phases
+// alone, the most loaded one first, then fewer moves. Only (A) is tried if it reaches all bounds.
+// At the end of each search flows return home where this raises nothing.
+// Invariant: the maximum never grows, and nothing moves if no link and no phase is above its bound.
 // Cost: as in the header.
 // Source: RLM, section 3.4; de Werra 1971 for equitable colourings.
+
+// Shares of the budget, in per cent.
+struct Effort {
+  std::int64_t chains = 0;
+  std::int64_t walk = 0;
+};
+constexpr Effort kPresent{.chains = 100, .walk = 6};
+constexpr Effort kBundles{.chains = 25, .walk = 12};  // from their present paths
+constexpr Effort kFreshBundles{.chains = 25, .walk = 25};
+constexpr Effort kUnbundled{.chains = 25, .walk = 12};
+constexpr Effort kFresh{.chains = 100, .walk = 12};
 
 PhaseGoals GoalsOf(const PhaseProblem& problem, PhaseBounds bounds, const PhaseOptions& options) {
   if (options.every_leaf) return {std::move(bounds.even_share), std::move(bounds.alone)};
@@ -62,18 +77,16 @@ std::vector<std::uint32_t> FreshRoutes(const PhaseProblem& problem) {
   return routes;
 }
 
-static const std::vector<int> SH = [] { std::vector<int> v{6, 12, 25, 12, 12}; if (const char* e = getenv("SH")) sscanf(e, "%d,%d,%d,%d,%d", &v[0], &v[1], &v[2], &v[3], &v[4]); return v; }();
-// Improves several starts, and keeps the best result.
+// Improves several starts, and keeps the best result. A later one must be worth its moves.
 class BestSearch {
  public:
   BestSearch(const PhaseProblem& problem, const PhaseGoals& goals, const PhaseOptions& options)
       : problem_(problem), goals_(goals), options_(options) {}
 
-  // Shares of the budget in per cent.
-  void Try(std::span<const std::uint32_t> start, std::int64_t chain_share, std::int64_t walk_share) {
-    auto search = std::make_unique<PhaseSearch>(problem_, goals_,
-                                                options_.step_budget * chain_share / 100,
-                                                options_.step_budget * walk_share / 100);
+  void Try(std::span<const std::uint32_t> start, const Effort& effort) {
+    auto search =
+        std::make_unique<PhaseSearch>(problem_, goals_, options_.step_budget * effort.chains / 100,
+                                      options_.step_budget * effort.walk / 100);
     search->Start(start);
     search->Improve();
     PhaseSearch::Quality quality = search->Measure();
@@ -101,8 +114,8 @@ std::optional<std::vector<std::uint32_t>> BundledRoutes(const PhaseProblem& prob
   const PhaseProblem& small = bundles->small();
   const PhaseGoals goals = GoalsOf(small, ComputePhaseBounds(small), options);
   BestSearch search(small, goals, options);
-  search.Try(HomesOf(small), 25, SH[1]);
-  if (!search.IsDone()) search.Try(FreshRoutes(small), 25, SH[2]);
+  search.Try(HomesOf(small), kBundles);
+  if (!search.IsDone()) search.Try(FreshRoutes(small), kFreshBundles);
   std::vector<std::uint32_t> routes = bundles->Expand(search.best().routes());
   for (std::uint32_t flow = 0; flow < routes.size(); ++flow) {
     if (problem.IsPlaced(flow) && !problem.IsMovable(flow)) routes[flow] = problem.HomeOf(flow);
@@ -120,12 +133,15 @@ PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_
   const PhaseGoals goals = GoalsOf(problem, bounds, options);
 
   BestSearch search(problem, goals, options);
-  search.Try(HomesOf(problem), 100, SH[0]);
-  bool is_bundled = false;
-  if (!search.IsDone()) {
-    if (const auto bundled = BundledRoutes(problem, options)) search.Try(*bundled, 25, SH[3]), is_bundled = true;
+  search.Try(HomesOf(problem), kPresent);
+  bool is_fresh_due = !search.IsDone();
+  if (is_fresh_due) {
+    if (const auto bundled = BundledRoutes(problem, options)) {
+      search.Try(*bundled, kUnbundled);
+      is_fresh_due = search.quality().max_load > bounds.all;
+    }
   }
-  if (!search.IsDone() && (!is_bundled || search.quality().max_load > bounds.all)) search.Try(FreshRoutes(problem), 100, SH[4]);
+  if (is_fresh_due) search.Try(FreshRoutes(problem), kFresh);
 
   PhaseAssignment result;
   result.lower_bound = bounds.all;
@@ -135,9 +151,10 @@ PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_
     result.paths.push_back(route == PhaseProblem::kNoRoute ? kept
                                                            : problem.RoutesOf(flow)[route].path);
   }
-  const PhaseSearch::Quality quality = search.best().Measure();
-  result.max_load = quality.max_load;
-  result.moved = quality.moved;
+  result.max_load = search.quality().max_load;
+  result.excess = search.quality().excess;
+  result.alone = search.quality().alone;
+  result.moved = search.quality().moved;
   result.is_optimal = result.max_load == result.lower_bound;
   return result;
 }

@@ -126,8 +126,8 @@ class PhaseCuts {
   // Raises the bounds of phases that are busy alone by the cut of the last BoundOf.
   void RaiseAlone(std::span<const std::uint32_t> flows, bool at_source,
                   std::span<const std::uint32_t> links, std::vector<Load>& alone) {
-    const bool all_movable = std::ranges::all_of(
-        flows, [this](std::uint32_t flow) { return problem_.IsMovable(flow); });
+    const bool all_movable =
+        std::ranges::all_of(flows, [this](std::uint32_t flow) { return problem_.IsMovable(flow); });
     std::pair<std::int64_t, Load> last{0, {}};
     for (const std::uint32_t phase : touched_) {
       if (!all_movable) {
@@ -232,7 +232,8 @@ PhaseBounds ComputePhaseBounds(const PhaseProblem& problem) {
     if (problem.IsPlaced(flow)) flows.push_back(flow);
   }
   PhaseCuts cuts(problem);
-  PhaseBounds bounds{.all = {}, .even_share = {}, .alone = std::vector<Load>(problem.phase_count())};
+  PhaseBounds bounds{
+      .all = {}, .even_share = {}, .alone = std::vector<Load>(problem.phase_count())};
   std::vector<std::pair<std::uint32_t, Load>> by_link;
   std::vector<std::uint32_t> links;
   const auto bound_groups = [&](bool at_source, bool by_pair) {

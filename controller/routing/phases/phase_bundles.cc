@@ -39,11 +39,12 @@ void PhaseBundles::ListClasses() {
 
 // The largest factor of which nearly all flows fill bundles, and nearly all spines groups.
 bool PhaseBundles::ChooseFactor() {
-  const auto spines = static_cast<std::uint32_t>(problem_.CommonRoutes().size());
+  const auto spines = static_cast<std::uint32_t>(common_.size());
   for (factor_ = std::min(kMaxFactor, spines / 2); factor_ > 1; --factor_) {
     if (spines % factor_ * 8 > spines) continue;
     std::size_t left = 0;
-    for (std::size_t c = 0; c + 1 < first_.size(); ++c) left += (first_[c + 1] - first_[c]) % factor_;
+    for (std::size_t c = 0; c + 1 < first_.size(); ++c)
+      left += (first_[c + 1] - first_[c]) % factor_;
     if (left * 20 <= order_.size()) return true;
   }
   return false;
@@ -51,7 +52,7 @@ bool PhaseBundles::ChooseFactor() {
 
 // Spines on which flows of one class are now belong together.
 void PhaseBundles::GroupSpines() {
-  const std::size_t spines = problem_.CommonRoutes().size();
+  const std::size_t spines = common_.size();
   std::vector<std::int64_t> together(spines * spines);
   for (std::size_t c = 0; c + 1 < first_.size(); ++c) {
     const std::size_t end = std::min<std::size_t>(first_[c + 1], first_[c] + kMostPairs);
@@ -130,13 +131,14 @@ std::vector<std::int64_t> PhaseBundles::GroupBaseLoads() const {
     }
   }
   const Clos& clos = *problem_.view().clos();
-  const auto routes = problem_.CommonRoutes();
+  const auto routes = common_;
   for (const auto* links : {&clos.up, &clos.down}) {
     for (std::uint32_t leaf = 0; leaf < clos.leaves; ++leaf) {
       for (const auto& group : groups_) {
         std::int64_t most = 0;
         for (const std::uint32_t route : group) {
-          const std::uint32_t link = (*links)[std::size_t{leaf} * clos.spines + routes[route].color];
+          const std::uint32_t link =
+              (*links)[std::size_t{leaf} * clos.spines + routes[route].color];
           if (link != kNoLink) most = std::max(most, base[link]);
         }
         const std::uint32_t link =
@@ -163,18 +165,19 @@ std::vector<PhasedJob> PhaseBundles::BundleJobs() const {
 }
 
 std::unique_ptr<PhaseBundles> PhaseBundles::Build(const PhaseProblem& problem) {
-  if (problem.CommonRoutes().empty()) return nullptr;
   std::unique_ptr<PhaseBundles> bundles(new PhaseBundles(problem));
+  if (bundles->common_.empty()) return nullptr;
   bundles->ListClasses();
   if (!bundles->ChooseFactor()) return nullptr;
   bundles->GroupSpines();
   for (std::size_t c = 0; c + 1 < bundles->first_.size(); ++c) {
-    bundles->MakeBundles(std::span(bundles->order_)
-                             .subspan(bundles->first_[c], bundles->first_[c + 1] - bundles->first_[c]));
+    bundles->MakeBundles(
+        std::span(bundles->order_)
+            .subspan(bundles->first_[c], bundles->first_[c + 1] - bundles->first_[c]));
   }
   std::vector<std::uint32_t> spines;
   for (const auto& group : bundles->groups_) {
-    spines.push_back(problem.CommonRoutes()[group.front()].color);
+    spines.push_back(bundles->common_[group.front()].color);
   }
   std::ranges::sort(spines);
   bundles->small_ = std::make_unique<PhaseProblem>(problem.view(), bundles->GroupBaseLoads(),
@@ -184,12 +187,12 @@ std::unique_ptr<PhaseBundles> PhaseBundles::Build(const PhaseProblem& problem) {
 
 std::vector<std::uint32_t> PhaseBundles::Expand(
     std::span<const std::uint32_t> bundle_routes) const {
-  const auto common = problem_.CommonRoutes();
   std::vector<std::uint32_t> routes(problem_.flow_count(), kNoRoute);
   for (std::uint32_t i = 0; i < bundles_.size(); ++i) {
     const std::uint32_t color = small_->RoutesOf(i)[bundle_routes[i]].color;
-    const auto first = std::ranges::lower_bound(common, color, {}, &PhaseProblem::Route::color);
-    std::vector<std::uint32_t> free = groups_[group_of_[static_cast<std::size_t>(first - common.begin())]];
+    const auto first = std::ranges::lower_bound(common_, color, {}, &PhaseProblem::Route::color);
+    std::vector<std::uint32_t> free =
+        groups_[group_of_[static_cast<std::size_t>(first - common_.begin())]];
     for (const std::uint32_t flow : bundles_[i]) {
       const auto home = std::ranges::find(free, problem_.HomeOf(flow));
       if (home == free.end()) continue;

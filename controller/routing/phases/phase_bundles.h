@@ -30,7 +30,8 @@ class PhaseBundles {
   std::vector<std::uint32_t> Expand(std::span<const std::uint32_t> bundle_routes) const;
 
  private:
-  explicit PhaseBundles(const PhaseProblem& problem) : problem_(problem) {}
+  explicit PhaseBundles(const PhaseProblem& problem)
+      : problem_(problem), common_(problem.CommonRoutes()) {}
   void ListClasses();
   bool ChooseFactor();
   void GroupSpines();
@@ -41,13 +42,14 @@ class PhaseBundles {
   std::uint32_t GroupOf(std::uint32_t flow) const;  // of its home; kNoRoute: none
 
   const PhaseProblem& problem_;
+  std::span<const PhaseProblem::Route> common_;
   std::uint32_t factor_ = 0;
-  std::vector<std::uint32_t> order_;        // movable flows, those of a class one after the other
-  std::vector<std::uint32_t> first_{0};     // of each class, in order_
-  std::vector<std::vector<std::uint32_t>> groups_;  // the routes (by common number) of each group
-  std::vector<std::uint32_t> group_of_;     // by route; kNoRoute: in none
+  std::vector<std::uint32_t> order_;     // movable flows, those of a class one after the other
+  std::vector<std::uint32_t> first_{0};  // of each class, in order_
+  std::vector<std::vector<std::uint32_t>> groups_;   // the routes (by common number) of each group
+  std::vector<std::uint32_t> group_of_;              // by route; kNoRoute: in none
   std::vector<std::vector<std::uint32_t>> bundles_;  // flows
-  std::vector<PhaseFlow> flows_;            // bundles as flows
+  std::vector<PhaseFlow> flows_;                     // bundles as flows
   std::unique_ptr<PhaseProblem> small_;
 };
 

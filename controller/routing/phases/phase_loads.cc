@@ -74,8 +74,8 @@ void PhaseLoads::SetCellGoals() {
   for (std::uint32_t phase = 0; phase < problem_.phase_count(); ++phase) {
     const std::uint32_t job = problem_.JobOf(phase);
     const Load& goal = goals_.phases[phase];
-    const auto on_fastest = static_cast<std::int64_t>(goal.numerator * kLoadUnit /
-                                                      goal.denominator);  // the usual link
+    const auto on_fastest =
+        static_cast<std::int64_t>(goal.numerator * kLoadUnit / goal.denominator);  // the usual link
     for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
       if (slot_of_[Key(job, link)] == kAbsent) continue;
       const bool is_fastest = view.capacities()[link] == view.unit_bps();

@@ -63,8 +63,7 @@ class PhaseLoads {
   std::int64_t ExcessAlone() const { return excess_alone_; }
   std::span<const Cell> CellsAbove() const { return cells_above_.members; }
   std::int64_t CellGoal(std::uint32_t phase, std::uint32_t link) const {
-    return cell_goals_.empty() ? kNoGoal
-                               : cell_goals_[CellOf(problem_.JobOf(phase), phase, link)];
+    return cell_goals_.empty() ? kNoGoal : cell_goals_[CellOf(problem_.JobOf(phase), phase, link)];
   }
 
  private:

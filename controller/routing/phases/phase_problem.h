@@ -104,7 +104,8 @@ class PhaseProblem {
 
  private:
   void FindRoutes(std::span<const std::uint32_t> spines);
-  void AppendRoutes(std::span<const std::uint32_t> spines, std::uint32_t source, std::uint32_t destination);
+  void AppendRoutes(std::span<const std::uint32_t> spines, std::uint32_t source,
+                    std::uint32_t destination);
   void AppendRoute(std::int32_t path, std::uint32_t color, std::span<const std::uint32_t> links);
   void FindGroups();
   void TakeJobs(std::span<const PhasedJob> jobs);

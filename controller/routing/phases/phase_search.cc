@@ -88,7 +88,8 @@ void PhaseSearch::LowerLoads() {
     if (level == Load{} || !chains_.HasSteps()) return;
     for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
       if (problem_.view().capacities()[link] == 0) continue;
-      const std::int64_t below = std::max(goals_.links[link], UnitsBelow(problem_.view(), level, link));
+      const std::int64_t below =
+          std::max(goals_.links[link], UnitsBelow(problem_.view(), level, link));
       chains_.SetLimit(link, is_frozen[link] ? std::max(below, loads_.WorstOf(link)) : below);
     }
     for (const std::uint32_t link : LinksAboveLimit()) {
@@ -142,8 +143,9 @@ bool PhaseSearch::Quality::IsWorthItsMoves(const Quality& other) const {
   if (max_load != other.max_load) return max_load < other.max_load;
   if (excess <= other.excess && alone < other.alone) return true;
   const std::int64_t gain = other.excess - excess + other.excess_alone - excess_alone;
-  return *this < other && gain / kLoadUnit * kMovesForGain >=
-         static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(other.moved);
+  return *this < other &&
+         gain / kLoadUnit * kMovesForGain >=
+             static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(other.moved);
 }
 
 PhaseSearch::Quality PhaseSearch::Measure() const {

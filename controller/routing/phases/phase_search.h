@@ -27,14 +27,14 @@ class PhaseSearch {
 
   struct Quality {
     Load max_load;
-    std::int64_t excess = 0;         // over the goals of links
-    std::vector<Load> alone;         // the greatest load of each phase alone, the greatest first
-    std::int64_t excess_alone = 0;   // over the goals of phases
-    std::size_t moved = 0;           // flows that have left a usable path
+    std::int64_t excess = 0;        // over the goals of links
+    std::vector<Load> alone;        // the greatest load of each phase alone, the greatest first
+    std::int64_t excess_alone = 0;  // over the goals of phases
+    std::size_t moved = 0;          // flows that have left a usable path
     std::strong_ordering operator<=>(const Quality&) const = default;
-    // Whether it is better by enough for the flows that it moves: by a lower maximum, by phases that
-    // are less loaded alone, or by a share of the flows on links above their goals. So plans do not
-    // move many flows for little each time.
+    // Whether it is better by enough for the flows that it moves: by a lower maximum, by phases
+    // that are less loaded alone, or by a share of the flows on links above their goals. So plans
+    // do not move many flows for little each time.
     bool IsWorthItsMoves(const Quality& other) const;
   };
   Quality Measure() const;

@@ -8,12 +8,12 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::uint32_t kNoRoute = PhaseProblem::kNoRoute;
-constexpr std::size_t kMaxMoves = 64;        // of an exchange
+constexpr std::size_t kMaxMoves = 64;  // of an exchange
 constexpr std::size_t kTabuEntries = 1U << 14U;
-constexpr std::uint32_t kLeastTabu = 10;     // steps
+constexpr std::uint32_t kLeastTabu = 10;  // steps
 constexpr std::uint32_t kTabuRange = 10;
-constexpr double kWorse = 0.05;              // chance that a step to the worse by one flow is taken
-constexpr std::int64_t kLinkWeight = 4;      // of a link's excess, against that of a phase alone
+constexpr double kWorse = 0.05;          // chance that a step to the worse by one flow is taken
+constexpr std::int64_t kLinkWeight = 4;  // of a link's excess, against that of a phase alone
 constexpr std::int64_t kStepsPerMove = 5;
 
 }  // namespace
@@ -56,8 +56,7 @@ void PhaseWalk::UndoTo(std::size_t count) {
   }
 }
 
-std::uint32_t PhaseWalk::OtherRoute(std::uint32_t flow, std::uint32_t color,
-                                    std::uint32_t other) {
+std::uint32_t PhaseWalk::OtherRoute(std::uint32_t flow, std::uint32_t color, std::uint32_t other) {
   const auto routes = problem_.RoutesOf(flow);
   const std::uint32_t present = loads_.RouteOf(flow);
   if (problem_.view().clos()) {
@@ -218,7 +217,8 @@ void PhaseWalk::Run() {
     }
   }
   std::int64_t give_up = steps_ - patience;
-  while (best > std::pair<std::int64_t, std::int64_t>{} && steps_ > std::max<std::int64_t>(0, give_up)) {
+  while (best > std::pair<std::int64_t, std::int64_t>{} &&
+         steps_ > std::max<std::int64_t>(0, give_up)) {
     --steps_;
     Step();
     if (quality() >= best || !IsBelowCeiling()) continue;

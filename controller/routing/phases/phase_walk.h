@@ -39,8 +39,8 @@ class PhaseWalk {
   bool MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cell cell) const;
   bool IsBelowCeiling() const;
 
-  // Moves the flow to the route, and others as needed: no phase of a moved flow is above its goal on
-  // a link that it has come to. The moves are appended to moves_, also if it fails.
+  // Moves the flow to the route, and others as needed: no phase of a moved flow is above its goal
+  // on a link that it has come to. The moves are appended to moves_, also if it fails.
   bool Exchange(std::uint32_t flow, std::uint32_t route);
   bool MakeRoom(std::uint32_t flow, std::uint32_t link, std::uint32_t color, std::uint32_t other);
   std::uint32_t OtherRoute(std::uint32_t flow, std::uint32_t color, std::uint32_t other);
@@ -52,7 +52,7 @@ class PhaseWalk {
   PhaseLoads& loads_;
   std::int64_t steps_;
   Random random_{1};
-  std::vector<std::int64_t> ceiling_;       // by link: its share of the maximum load at the start
+  std::vector<std::int64_t> ceiling_;  // by link: its share of the maximum load at the start
   std::uint64_t exchange_ = 0;
   std::vector<std::uint64_t> exchange_of_;  // by flow: the last exchange that moved it
   std::vector<Move> moves_;                 // since the best assignment, in order

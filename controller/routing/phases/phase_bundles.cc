@@ -7,7 +7,6 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::uint32_t kNoRoute = PhaseProblem::kNoRoute;
 constexpr std::uint32_t kMaxFactor = 16;
 constexpr std::size_t kMostPairs = 16;  // flows of a class whose homes are compared
 
@@ -60,19 +59,19 @@ void PhaseBundles::GroupSpines() {
       for (std::size_t k = first_[c]; k < end; ++k) {
         const std::uint32_t a = problem_.HomeOf(order_[i]);
         const std::uint32_t b = problem_.HomeOf(order_[k]);
-        if (a != kNoRoute && b != kNoRoute) ++together[a * spines + b];
+        if (a != PhaseProblem::kNoRoute && b != PhaseProblem::kNoRoute) ++together[a * spines + b];
       }
     }
   }
-  group_of_.assign(spines, kNoRoute);
+  group_of_.assign(spines, PhaseProblem::kNoRoute);
   while ((groups_.size() + 1) * factor_ <= spines) {
     std::vector<std::uint32_t>& group = groups_.emplace_back();
     std::vector<std::int64_t> agreement(spines);
     while (group.size() < factor_) {
-      std::uint32_t best = kNoRoute;
+      std::uint32_t best = PhaseProblem::kNoRoute;
       for (std::uint32_t s = 0; s < spines; ++s) {
-        if (group_of_[s] != kNoRoute) continue;
-        if (best == kNoRoute || agreement[s] > agreement[best]) best = s;
+        if (group_of_[s] != PhaseProblem::kNoRoute) continue;
+        if (best == PhaseProblem::kNoRoute || agreement[s] > agreement[best]) best = s;
       }
       group_of_[best] = static_cast<std::uint32_t>(groups_.size() - 1);
       group.push_back(best);
@@ -84,14 +83,14 @@ void PhaseBundles::GroupSpines() {
 
 std::uint32_t PhaseBundles::GroupOf(std::uint32_t flow) const {
   const std::uint32_t home = problem_.HomeOf(flow);
-  return home == kNoRoute ? kNoRoute : group_of_[home];
+  return home == PhaseProblem::kNoRoute ? PhaseProblem::kNoRoute : group_of_[home];
 }
 
 void PhaseBundles::AddBundle(std::span<const std::uint32_t> members) {
   // Its home is the group where most of its flows are.
   std::vector<std::uint32_t> count(groups_.size());
   for (const std::uint32_t flow : members) {
-    if (GroupOf(flow) != kNoRoute) ++count[GroupOf(flow)];
+    if (GroupOf(flow) != PhaseProblem::kNoRoute) ++count[GroupOf(flow)];
   }
   const auto home = static_cast<std::size_t>(std::ranges::max_element(count) - count.begin());
   PhaseFlow bundle = problem_.FlowAt(members.front());
@@ -187,7 +186,7 @@ std::unique_ptr<PhaseBundles> PhaseBundles::Build(const PhaseProblem& problem) {
 
 std::vector<std::uint32_t> PhaseBundles::Expand(
     std::span<const std::uint32_t> bundle_routes) const {
-  std::vector<std::uint32_t> routes(problem_.flow_count(), kNoRoute);
+  std::vector<std::uint32_t> routes(problem_.flow_count(), PhaseProblem::kNoRoute);
   for (std::uint32_t i = 0; i < bundles_.size(); ++i) {
     const std::uint32_t color = small_->RoutesOf(i)[bundle_routes[i]].color;
     const auto first = std::ranges::lower_bound(common_, color, {}, &PhaseProblem::Route::color);
@@ -200,7 +199,7 @@ std::vector<std::uint32_t> PhaseBundles::Expand(
       free.erase(home);
     }
     for (const std::uint32_t flow : bundles_[i]) {
-      if (routes[flow] != kNoRoute) continue;
+      if (routes[flow] != PhaseProblem::kNoRoute) continue;
       routes[flow] = free.back();
       free.pop_back();
     }

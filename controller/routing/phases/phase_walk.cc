@@ -7,8 +7,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::uint32_t kNoRoute = PhaseProblem::kNoRoute;
-constexpr std::size_t kMaxMoves = 64;  // of an exchange
+constexpr std::size_t kMaxExchangeMoves = 64;  // of an exchange
 constexpr std::size_t kTabuEntries = 1U << 14U;
 constexpr std::uint32_t kLeastTabu = 10;  // steps
 constexpr std::uint32_t kTabuRange = 10;
@@ -62,7 +61,7 @@ std::uint32_t PhaseWalk::OtherRoute(std::uint32_t flow, std::uint32_t color, std
   if (problem_.view().clos()) {
     return problem_.RouteOfColor(flow, routes[present].color == color ? other : color);
   }
-  std::uint32_t best = kNoRoute;
+  std::uint32_t best = PhaseProblem::kNoRoute;
   double least = std::numeric_limits<double>::max();
   steps_ -= static_cast<std::int64_t>(routes.size());
   for (std::uint32_t route = 0; route < routes.size(); ++route) {
@@ -83,9 +82,10 @@ bool PhaseWalk::MakeRoom(std::uint32_t flow, std::uint32_t link, std::uint32_t c
         return exchange_of_[each] != exchange_ && problem_.IsMovable(each) &&
                std::ranges::binary_search(problem_.PhasesOf(each), phase);
       });
-      if (found == flows.end() || moves_.size() - begin_ >= kMaxMoves) return false;
+      if (found == flows.end()) break;  // it stays above the goal, which the cost tells
+      if (moves_.size() - begin_ >= kMaxExchangeMoves) return false;
       const std::uint32_t route = OtherRoute(*found, color, other);
-      if (route == kNoRoute) return false;
+      if (route == PhaseProblem::kNoRoute) return false;
       MoveFlow(*found, route);
     }
   }
@@ -120,8 +120,8 @@ bool PhaseWalk::MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cel
   // A full link of the same leaf would send a flow of the phase back in exchange.
   const bool at_source = problem_.LinksOf(flow, loads_.RouteOf(flow)).front() == cell.link;
   const std::uint32_t to = at_source ? links.front() : links.back();
-  return loads_.LoadOf(cell.phase, to) + problem_.FlowAt(flow).share <=
-         loads_.CellGoal(cell.phase, to);
+  const std::int64_t there = loads_.LoadOf(cell.phase, to);
+  return there == 0 || there + problem_.FlowAt(flow).share <= loads_.CellGoal(cell.phase, to);
 }
 
 void PhaseWalk::ListMovable(PhaseLoads::Cell cell) {
@@ -136,7 +136,7 @@ void PhaseWalk::ListMovable(PhaseLoads::Cell cell) {
 
 bool PhaseWalk::Leave(PhaseLoads::Cell cell, std::int64_t good_enough) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  std::pair<std::uint32_t, std::uint32_t> best{kNoRoute, kNoRoute};
+  std::pair<std::uint32_t, std::uint32_t> best{PhaseProblem::kNoRoute, PhaseProblem::kNoRoute};
   const std::size_t kept = moves_.size();
   ListMovable(cell);
   for (const std::uint32_t flow : candidates_) {
@@ -153,7 +153,7 @@ bool PhaseWalk::Leave(PhaseLoads::Cell cell, std::int64_t good_enough) {
       best = {flow, route};
     }
   }
-  if (best.first == kNoRoute) return false;
+  if (best.first == PhaseProblem::kNoRoute) return false;
   Exchange(best.first, best.second);
   tabu_[Mix64((std::uint64_t{cell.phase} << 32U) | cell.link) % kTabuEntries] =
       now_ + kLeastTabu + static_cast<std::uint32_t>(random_.Below(kTabuRange));

@@ -39,8 +39,9 @@ class PhaseWalk {
   bool MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cell cell) const;
   bool IsBelowCeiling() const;
 
-  // Moves the flow to the route, and others as needed: no phase of a moved flow is above its goal
-  // on a link that it has come to. The moves are appended to moves_, also if it fails.
+  // Moves the flow to the route. Where a phase of a moved flow is then above its goal, another flow
+  // of the phase moves to the other spine, if there is one. False: too many would have to. The
+  // moves are appended to moves_ in any case.
   bool Exchange(std::uint32_t flow, std::uint32_t route);
   bool MakeRoom(std::uint32_t flow, std::uint32_t link, std::uint32_t color, std::uint32_t other);
   std::uint32_t OtherRoute(std::uint32_t flow, std::uint32_t color, std::uint32_t other);

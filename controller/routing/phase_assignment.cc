@@ -134,7 +134,7 @@ PhaseAssignment AssignPhases(const FabricView& view, std::span<const std::int64_
 
   BestSearch search(problem, goals, options);
   search.Try(HomesOf(problem), kPresent);
-  bool is_fresh_due = !search.IsDone();
+  bool is_fresh_due = !search.IsDone() && options.step_budget > 0;
   if (is_fresh_due) {
     if (const auto bundled = BundledRoutes(problem, options)) {
       search.Try(*bundled, kUnbundled);

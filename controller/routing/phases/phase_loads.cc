@@ -74,13 +74,15 @@ void PhaseLoads::SetCellGoals() {
   for (std::uint32_t phase = 0; phase < problem_.phase_count(); ++phase) {
     const std::uint32_t job = problem_.JobOf(phase);
     const Load& goal = goals_.phases[phase];
-    const auto on_fastest =
-        static_cast<std::int64_t>(goal.numerator * kLoadUnit / goal.denominator);  // the usual link
+    std::int64_t on_fastest = -1;  // of the usual link
     for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
       if (slot_of_[Key(job, link)] == kAbsent) continue;
       const bool is_fastest = view.capacities()[link] == view.unit_bps();
-      cell_goals_[CellOf(job, phase, link)] = std::max<std::int64_t>(
-          0, (is_fastest ? on_fastest : UnitsAtMost(view, goal, link)) - problem_.BaseOf(link));
+      std::int64_t units = is_fastest ? on_fastest : -1;
+      if (units < 0) units = UnitsAtMost(view, goal, link);
+      if (is_fastest) on_fastest = units;
+      cell_goals_[CellOf(job, phase, link)] =
+          std::max<std::int64_t>(0, units - problem_.BaseOf(link));
     }
     std::vector<std::int64_t> unmovable;
     for (const std::uint32_t flow : problem_.FlowsOf(phase)) {

@@ -20,8 +20,8 @@ std::vector<std::uint32_t> HomesOf(const PhaseProblem& problem) {
 }
 
 // Loads of all links under some routes.
-PhaseLoads Load(const PhaseProblem& problem, const PhaseGoals& goals,
-                std::span<const std::uint32_t> routes) {
+PhaseLoads LoadsUnder(const PhaseProblem& problem, const PhaseGoals& goals,
+                      std::span<const std::uint32_t> routes) {
   PhaseLoads loads(problem, goals);
   for (std::uint32_t flow = 0; flow < problem.flow_count(); ++flow) {
     if (problem.IsPlaced(flow)) loads.Place(flow, routes[flow]);
@@ -45,8 +45,8 @@ TEST(PhaseBundles, HaveTheLoadsOfTheirFlows) {
     routes.push_back(static_cast<std::uint32_t>(random() % 2));
   }
   const PhaseGoals goals{std::vector<std::int64_t>(problem.link_count()), {}};
-  const PhaseLoads of_bundles = Load(small, goals, routes);
-  const PhaseLoads of_flows = Load(problem, goals, bundles->Expand(routes));
+  const PhaseLoads of_bundles = LoadsUnder(small, goals, routes);
+  const PhaseLoads of_flows = LoadsUnder(problem, goals, bundles->Expand(routes));
   const Clos& clos = *fabric->view.clos();
   for (std::uint32_t leaf = 0; leaf < 8; ++leaf) {
     for (std::uint32_t spine = 0; spine < 8; ++spine) {
@@ -121,7 +121,7 @@ TEST(PhaseBundles, LetSeveralTrainingJobsReachTheBound) {
     PhaseCase input = PlaceTrainingJobs(random, {});
     for (PhaseFlow& flow : input.flows) flow.path = static_cast<std::int32_t>(random() % 32);
     const PhaseAssignment result = input.Assign(fabric->view);
-    EXPECT_EQ(result.max_load, (controller::Load{1, 1}));
+    EXPECT_EQ(result.max_load, (Load{1, 1}));
     EXPECT_EQ(WorstLoad(fabric->view, input, result.paths), result.max_load);
     EXPECT_EQ(result.excess, 0);
     // A new plan changes nothing.

@@ -14,6 +14,7 @@ constexpr std::uint32_t kTabuRange = 10;
 constexpr double kWorse = 0.05;          // chance that a step to the worse by one flow is taken
 constexpr std::int64_t kLinkWeight = 4;  // of a link's excess, against that of a phase alone
 constexpr std::int64_t kStepsPerMove = 5;
+constexpr std::uint32_t kGlancesPerStep = 4;  // at a flow, or a link
 
 }  // namespace
 
@@ -126,6 +127,7 @@ bool PhaseWalk::MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cel
 
 void PhaseWalk::ListMovable(PhaseLoads::Cell cell) {
   candidates_.clear();
+  steps_ -= static_cast<std::int64_t>(loads_.FlowsOn(cell.link).size()) / kGlancesPerStep;
   for (const std::uint32_t flow : loads_.FlowsOn(cell.link)) {
     if (problem_.IsMovable(flow) &&
         std::ranges::binary_search(problem_.PhasesOf(flow), cell.phase)) {
@@ -142,6 +144,7 @@ bool PhaseWalk::Leave(PhaseLoads::Cell cell, std::int64_t good_enough) {
   for (const std::uint32_t flow : candidates_) {
     const auto count = static_cast<std::uint32_t>(problem_.RoutesOf(flow).size());
     const auto first = static_cast<std::uint32_t>(random_.Below(count));
+    steps_ -= count / kGlancesPerStep;
     for (std::uint32_t i = 0; i < count && least > good_enough && steps_ > 0; ++i) {
       const std::uint32_t route = (first + i) % count;
       if (!MayHelp(flow, route, cell)) continue;
@@ -198,7 +201,8 @@ void PhaseWalk::Step() {
   UndoTo(kept);
 }
 
-bool PhaseWalk::IsBelowCeiling() const {
+bool PhaseWalk::IsBelowCeiling() {
+  steps_ -= static_cast<std::int64_t>(loads_.LinksAbove().size()) / kGlancesPerStep;
   return std::ranges::all_of(loads_.LinksAbove(), [&](std::uint32_t link) {
     return loads_.WorstOf(link) <= ceiling_[link];
   });

@@ -37,7 +37,7 @@ class PhaseWalk {
   bool Leave(PhaseLoads::Cell cell, std::int64_t good_enough);
   void ListMovable(PhaseLoads::Cell cell);
   bool MayHelp(std::uint32_t flow, std::uint32_t route, PhaseLoads::Cell cell) const;
-  bool IsBelowCeiling() const;
+  bool IsBelowCeiling();
 
   // Moves the flow to the route. Where a phase of a moved flow is then above its goal, another flow
   // of the phase moves to the other spine, if there is one. False: too many would have to. The

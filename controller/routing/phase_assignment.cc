@@ -33,8 +33,10 @@ namespace {
 // colouring from scratch, with colours numbered to agree with the present paths. Each is improved
 // by chains, and then by a walk that passes local optima. A later start wins if it is better: the
 // lower maximum, then the smaller excess over the leaves' bounds, then the lower loads of phases
-// alone, the most loaded one first, then fewer moves. Only (A) is tried if it reaches all bounds.
-// At the end of each search flows return home where this raises nothing.
+// alone, the most loaded one first, then the smaller excess over their bounds, then fewer moves. It
+// must also be worth its moves (IsWorthItsMoves). Only (A) is tried if it reaches all bounds, and
+// (C) only without (B), or if that misses the bound of the maximum. At the end of each search flows
+// return home where this raises nothing.
 // Invariant: the maximum never grows, and nothing moves if no link and no phase is above its bound.
 // Cost: as in the header.
 // Source: RLM, section 3.4; de Werra 1971 for equitable colourings.

@@ -9,8 +9,8 @@
 namespace espalier::controller {
 
 struct PhaseOptions {
-  // How long a search may take, in looks at a route of about 100 ns each. Searches from the present
-  // paths and from scratch together take at most two and a half times as long.
+  // How long the longest of five searches may take, in looks at a route of about 100 ns each. All
+  // together take at most three and a half times as long.
   std::int64_t step_budget = 1'000'000;
   // Lowers every link towards the even share of its leaf, though the maximum may be higher
   // elsewhere: without it, one leaf that has lost most of its links would excuse collisions on all

@@ -9,12 +9,12 @@
 namespace espalier::controller {
 
 struct PhaseOptions {
-  // How long the search may take, in looks at a route of about 100 ns each. Two searches are made
-  // at most: from the present paths, and from scratch.
+  // How long the longest of five searches may take, in looks at a route of about 100 ns each. All
+  // together take at most three and a half times as long.
   std::int64_t step_budget = 1'000'000;
   // Lowers every link towards the even share of its leaf, though the maximum may be higher
   // elsewhere: without it, one leaf that has lost most of its links would excuse collisions on all
-  // others. false: only the maximum counts, and fewer flows move.
+  // others. The same for each phase alone. false: only the maximum counts, and fewer flows move.
   bool every_leaf = true;
 };
 
@@ -24,14 +24,21 @@ struct PhaseAssignment {
   std::vector<std::int32_t> paths;
   // The greatest worst load of a link that carries a movable flow.
   Load max_load;
-  Load lower_bound;         // no assignment has a lower max_load
+  Load lower_bound;  // no assignment has a lower max_load
+  std::int64_t excess =
+      0;  // over the links' even shares, in 1 / kLoadUnit of a flow; see every_leaf
+  // The greatest load that each phase alone puts on a link with a movable flow of it, with the base
+  // load, the greatest first. Phases that are part of others are left out. Empty without
+  // every_leaf.
+  std::vector<Load> alone;
   std::size_t moved = 0;    // flows that had a usable path and get another one
   bool is_optimal = false;  // max_load equals lower_bound
 };
 
 // Assigns one path to each flow for all phases of its job, so that the most loaded link carries as
-// little as possible in the worst case, and then so that few flows move (RLM, sections 3.3 and
-// 3.4.2). As a path serves all phases, no port changes between phases.
+// little as possible in the worst case, then so that each phase is spread as well as possible when
+// only it is busy, the most loaded phase first, and then so that few flows move (RLM, sections 3.3
+// and 3.4.2). As a path serves all phases, no port changes between phases.
 //
 // The worst load of a directed link is its base load, plus for each job the maximum over its phases
 // of the shares of the phase's flows on it: jobs drift against each other, so any phases of two
@@ -44,9 +51,10 @@ struct PhaseAssignment {
 //     ceil(degree / spines) shares; or
 // (b) there are several such jobs, and some leaf has for each job a phase of that job's greatest
 //     degree K_j: ceil(sum of K_j / spines) shares, although the union of all flows may need more.
-// Whenever is_optimal is set, no assignment has a lower maximum, on any fabric. If all links are
-// within the bounds under the present paths, nothing moves. Otherwise moves are few, but not proven
-// to be the fewest.
+// Whenever is_optimal is set, no assignment has a lower maximum, on any fabric. If all links, and
+// all phases alone, are within their bounds under the present paths, nothing moves. Otherwise moves
+// are few, but not proven to be the fewest: an assignment from scratch is taken if it has a lower
+// maximum, phases with lower loads alone, or for every 16 moves one flow less above the bounds.
 //
 // Complexity: O(flows x routes x phases of a flow) and the colourings, plus the search, which
 // step_budget bounds. Deterministic; no clock is read. Errors: a flow index out of range, a

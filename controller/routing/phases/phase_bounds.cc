@@ -31,14 +31,8 @@ Wide RoomAt(std::span<const CutLink> links, const CutLink& full, Wide units, std
   return room;
 }
 
-// Problem: find the smallest load t at which the links have room for all portions.
-// Idea: at the smallest t some link is exactly full, so t is its fixed load plus k portions. For
-// each distinct link, a binary search finds the smallest k; the smallest t over all links is the
-// answer. A link that cannot improve the best t so far is skipped after one look.
-// Invariant: `low` portions on the link do not give enough room, `high` portions do.
-Load CutBound(const FabricView& view, std::vector<CutLink>& links, std::int64_t units,
-              std::int64_t portion) {
-  if (units == 0 || links.empty()) return {};
+// Makes equal links one.
+void Merge(std::vector<CutLink>& links) {
   std::ranges::sort(links);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < links.size(); ++i) {
@@ -52,6 +46,16 @@ Load CutBound(const FabricView& view, std::vector<CutLink>& links, std::int64_t 
     }
   }
   links.resize(kept);
+}
+
+// Problem: find the smallest load t at which the links have room for all portions.
+// Idea: at the smallest t some link is exactly full, so t is its fixed load plus k portions. For
+// each distinct link, a binary search finds the smallest k; the smallest t over all links is the
+// answer. A link that cannot improve the best t so far is skipped after one look.
+// Invariant: `low` portions on the link do not give enough room, `high` portions do.
+Load CutBound(const FabricView& view, std::span<const CutLink> links, std::int64_t units,
+              std::int64_t portion) {
+  if (units == 0 || links.empty()) return {};
   const std::int64_t portions = (units + portion - 1) / portion;
   std::optional<Load> best;
   for (const CutLink& link : links) {
@@ -97,7 +101,7 @@ class PhaseCuts {
   }
 
   // `at_source`: the cut is over the first links of the flows' routes, else over the last ones.
-  // Appends the cut's links to `links`.
+  // The cut's links become `links`.
   Load BoundOf(std::span<const std::uint32_t> flows, bool at_source,
                std::vector<std::uint32_t>& links) {
     links.clear();
@@ -114,17 +118,48 @@ class PhaseCuts {
         links.push_back(link);
       }
     }
+    for (const std::uint32_t link : links) links_seen_[link] = false;
+    chosen_.clear();
+    return Bound(links, units);
+  }
+
+  // Raises the bounds of phases that are busy alone by the cut of the last BoundOf.
+  void RaiseAlone(std::span<const std::uint32_t> flows, bool at_source,
+                  std::span<const std::uint32_t> links, std::vector<Load>& alone) {
+    const bool all_movable =
+        std::ranges::all_of(flows, [this](std::uint32_t flow) { return problem_.IsMovable(flow); });
+    std::pair<std::int64_t, Load> last{0, {}};
+    for (const std::uint32_t phase : touched_) {
+      if (!all_movable) {
+        chosen_ = {phase};
+        for (const std::uint32_t flow : flows) {
+          if (!problem_.IsMovable(flow)) AddUnmovable(flow, at_source);
+        }
+      }
+      if (!all_movable || movable_[phase] != last.first) {
+        last = {movable_[phase], Bound(links, movable_[phase])};
+      }
+      alone[phase] = std::max(alone[phase], last.second);
+    }
+    chosen_.clear();
+  }
+
+  void ForgetPhases() {
+    for (const std::uint32_t phase : touched_) all_[phase] = movable_[phase] = 0;
+    touched_.clear();
+  }
+
+ private:
+  // Takes what is unmovable on the links, and forgets it.
+  Load Bound(std::span<const std::uint32_t> links, std::int64_t units) {
     cut_.clear();
     for (const std::uint32_t link : links) {
       cut_.push_back({problem_.view().capacities()[link],
                       problem_.BaseOf(link) + std::exchange(unmovable_[link], 0)});
-      links_seen_[link] = false;
     }
-    ForgetPhases();
+    Merge(cut_);
     return CutBound(problem_.view(), cut_, units, portion_);
   }
-
- private:
   std::uint32_t EndOf(const PhaseProblem::Route& route, bool at_source) const {
     const auto links = problem_.LinksOf(route);
     return at_source ? links.front() : links.back();
@@ -164,12 +199,6 @@ class PhaseCuts {
         unmovable_[link] += problem_.FlowAt(flow).share;
     }
   }
-  void ForgetPhases() {
-    for (const std::uint32_t phase : touched_) all_[phase] = movable_[phase] = 0;
-    touched_.clear();
-    chosen_.clear();
-  }
-
   const PhaseProblem& problem_;
   std::int64_t portion_ = 0;  // all shares of movable flows are multiples of it
   std::size_t most_links_ = std::numeric_limits<std::size_t>::max();  // of a cut
@@ -203,7 +232,8 @@ PhaseBounds ComputePhaseBounds(const PhaseProblem& problem) {
     if (problem.IsPlaced(flow)) flows.push_back(flow);
   }
   PhaseCuts cuts(problem);
-  PhaseBounds bounds;
+  PhaseBounds bounds{
+      .all = {}, .even_share = {}, .alone = std::vector<Load>(problem.phase_count())};
   std::vector<std::pair<std::uint32_t, Load>> by_link;
   std::vector<std::uint32_t> links;
   const auto bound_groups = [&](bool at_source, bool by_pair) {
@@ -215,9 +245,11 @@ PhaseBounds ComputePhaseBounds(const PhaseProblem& problem) {
     std::ranges::stable_sort(flows, {}, key);
     for (std::size_t begin = 0, end = 0; begin < flows.size(); begin = end) {
       while (end < flows.size() && key(flows[end]) == key(flows[begin])) ++end;
-      const Load bound =
-          cuts.BoundOf(std::span(flows).subspan(begin, end - begin), at_source, links);
+      const auto group = std::span(flows).subspan(begin, end - begin);
+      const Load bound = cuts.BoundOf(group, at_source, links);
       bounds.all = std::max(bounds.all, bound);
+      if (!by_pair) cuts.RaiseAlone(group, at_source, links, bounds.alone);
+      cuts.ForgetPhases();
       if (by_pair) continue;
       for (const std::uint32_t link : links) by_link.emplace_back(link, bound);
     }

@@ -12,6 +12,15 @@ struct PhaseBounds {
   Load all;  // on the greatest of them
   // By link, as units on it: the even share of its leaf. For a link that touches no leaf, `all`.
   std::vector<std::int64_t> even_share;
+  // By phase: on the greatest load that a link has while only this phase is busy.
+  std::vector<Load> alone;
+};
+
+// What is low enough.
+struct PhaseGoals {
+  std::vector<std::int64_t> links;  // by link: units of its worst load
+  // By phase: the greatest load of a link while only this phase is busy. Empty: any is.
+  std::vector<Load> phases;
 };
 
 // Computes them from cuts. A cut is what a leaf sends, or receives, or what goes from one leaf to

@@ -27,8 +27,13 @@ constexpr std::uint32_t kNoRoute = PhaseProblem::kNoRoute;
 // Cost: O(routes x links x phases of the flow) for each flow that moves.
 
 bool PhaseChains::Fits(std::uint32_t flow, std::uint32_t route) const {
+  const std::int64_t share = problem_.FlowAt(flow).share;
   return std::ranges::all_of(problem_.LinksOf(flow, route), [&](std::uint32_t link) {
-    return loads_.WorstWith(flow, link) <= limits_[link];
+    if (loads_.WorstWith(flow, link) > limits_[link]) return false;
+    return !keeps_phase_goals_ ||
+           std::ranges::all_of(problem_.PhasesOf(flow), [&](std::uint32_t phase) {
+             return loads_.LoadOf(phase, link) + share <= loads_.CellGoal(phase, link);
+           });
   });
 }
 
@@ -152,14 +157,6 @@ void PhaseChains::Apply(std::span<const Move> moves) {
   for (const Move& move : moves) loads_.Place(move.flow, move.to);
 }
 
-std::uint32_t PhaseChains::RouteOfColor(std::uint32_t flow, std::uint32_t color) const {
-  const auto routes = problem_.RoutesOf(flow);
-  if (color < routes.size() && routes[color].color == color) return color;
-  const auto found = std::ranges::lower_bound(routes, color, {}, &PhaseProblem::Route::color);
-  if (found == routes.end() || found->color != color) return kNoRoute;
-  return static_cast<std::uint32_t>(found - routes.begin());
-}
-
 std::uint32_t PhaseChains::FreeRoute(std::uint32_t flow) {
   const std::uint32_t home = problem_.HomeOf(flow);
   std::uint32_t found = kNoRoute;
@@ -181,7 +178,7 @@ std::uint32_t PhaseChains::ForcedRoute(const Move& move, const Colors& colors) {
   const auto routes = problem_.RoutesOf(move.flow);
   if (problem_.view().clos()) {
     const bool is_back = routes[move.from].color != colors.from;
-    return RouteOfColor(move.flow, is_back ? colors.from : colors.to);
+    return problem_.RouteOfColor(move.flow, is_back ? colors.from : colors.to);
   }
   steps_ -= static_cast<std::int64_t>(routes.size());
   std::uint32_t best = kNoRoute;
@@ -211,6 +208,22 @@ bool PhaseChains::EjectUntilWithinLimit(std::uint32_t link) {
   return true;
 }
 
+bool PhaseChains::EjectUntilWithinPhaseGoals(std::uint32_t flow, std::uint32_t link) {
+  if (!keeps_phase_goals_) return true;
+  for (const std::uint32_t phase : problem_.PhasesOf(flow)) {
+    while (loads_.LoadOf(phase, link) > loads_.CellGoal(phase, link)) {
+      const auto flows = loads_.FlowsOn(link);
+      const auto other = std::ranges::find_if(flows, [&](std::uint32_t each) {
+        return problem_.IsMovable(each) && chain_of_[each] != chain_ &&
+               std::ranges::binary_search(problem_.PhasesOf(each), phase);
+      });
+      if (other == flows.end() || moves_.size() >= kMaxMoves) return false;
+      Eject(*other);
+    }
+  }
+  return true;
+}
+
 void PhaseChains::Land(std::uint32_t flow, std::uint32_t route) {
   loads_.Place(flow, route);
   moves_[landed_++].to = route;
@@ -219,8 +232,9 @@ void PhaseChains::Land(std::uint32_t flow, std::uint32_t route) {
 bool PhaseChains::PushTo(Move move, std::uint32_t route) {
   if (route == kNoRoute) return false;
   Land(move.flow, route);
-  return std::ranges::all_of(problem_.LinksOf(move.flow, route),
-                             [&](std::uint32_t link) { return EjectUntilWithinLimit(link); });
+  return std::ranges::all_of(problem_.LinksOf(move.flow, route), [&](std::uint32_t link) {
+    return EjectUntilWithinPhaseGoals(move.flow, link) && EjectUntilWithinLimit(link);
+  });
 }
 
 bool PhaseChains::Settle(const Colors& colors) {

@@ -22,6 +22,8 @@ class PhaseChains {
   void SetLimits(std::vector<std::int64_t> limits) { limits_ = std::move(limits); }
   void SetLimit(std::uint32_t link, std::int64_t units) { limits_[link] = units; }
   bool IsAboveLimit(std::uint32_t link) const { return loads_.WorstOf(link) > limits_[link]; }
+  // Whether chains also put no phase above its goal on a link.
+  void KeepPhaseGoals(bool keep) { keeps_phase_goals_ = keep; }
   bool Fits(std::uint32_t flow, std::uint32_t route) const;  // a flow without a route
 
   // Takes flows off a link until it is within its limit. Of the chains that it tries, the one that
@@ -54,6 +56,8 @@ class PhaseChains {
   bool ChooseEjected(std::uint32_t link, std::uint32_t first_job);
   void ListJobsOn(std::uint32_t link);
   bool EjectUntilWithinLimit(std::uint32_t link);
+  // Ejects other flows of the flow's phases from a link until these are within their goals there.
+  bool EjectUntilWithinPhaseGoals(std::uint32_t flow, std::uint32_t link);
 
   void Eject(std::uint32_t flow);
   void Land(std::uint32_t flow, std::uint32_t route);
@@ -63,7 +67,6 @@ class PhaseChains {
   bool PushTo(Move move, std::uint32_t route);
   std::uint32_t ForcedRoute(const Move& move, const Colors& colors);
   std::uint32_t FreeRoute(std::uint32_t flow);
-  std::uint32_t RouteOfColor(std::uint32_t flow, std::uint32_t color) const;
   // The sum of the excess over the limits if the flow, which has no route, took this one.
   std::int64_t ExcessWith(std::uint32_t flow, std::uint32_t route) const;
   void ListAlternatives(std::uint32_t flow, std::uint32_t color);
@@ -79,6 +82,7 @@ class PhaseChains {
   PhaseLoads& loads_;
   std::int64_t steps_;
   std::vector<std::int64_t> limits_;
+  bool keeps_phase_goals_ = false;
   std::uint64_t chain_ = 0;
   std::vector<std::uint64_t> chain_of_;  // by flow: the last chain that moved it
   std::vector<Move> moves_;              // of the present chain, in order

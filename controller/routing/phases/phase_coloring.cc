@@ -34,10 +34,13 @@ struct ColoredPhase {
 class PhaseColorist {
  public:
   explicit PhaseColorist(const PhaseProblem& problem)
-      : problem_(problem), routes_(problem.flow_count(), kNone) {}
+      : problem_(problem),
+        first_routes_(problem.CommonRoutes()),
+        spines_(static_cast<std::uint32_t>(first_routes_.size())),
+        routes_(problem.flow_count(), kNone) {}
 
   std::optional<std::vector<std::uint32_t>> Color() {
-    if (!Applies()) return std::nullopt;
+    if (first_routes_.empty()) return std::nullopt;
     const Clos& clos = *problem_.view().clos();
     reserved_.assign(2 * std::size_t{clos.leaves} * spines_, 0);
     AddBaseLoads();
@@ -52,23 +55,6 @@ class PhaseColorist {
   }
 
  private:
-  bool Applies() {
-    if (!problem_.view().clos() || !problem_.view().clos()->equal_rates) return false;
-    std::span<const PhaseProblem::Route> first;
-    for (std::uint32_t flow = 0; flow < problem_.flow_count(); ++flow) {
-      if (!problem_.IsPlaced(flow)) continue;
-      const auto routes = problem_.RoutesOf(flow);
-      if (first.empty()) first = routes;
-      if (!std::ranges::equal(first, routes, {}, &PhaseProblem::Route::color,
-                              &PhaseProblem::Route::color)) {
-        return false;
-      }
-    }
-    first_routes_ = first;
-    spines_ = static_cast<std::uint32_t>(first.size());
-    return spines_ > 0;
-  }
-
   std::size_t SideOf(std::uint32_t leaf, bool sends) const {
     return (2 * std::size_t{leaf} + (sends ? 1 : 0)) * spines_;
   }
@@ -224,7 +210,7 @@ class PhaseColorist {
   const PhaseProblem& problem_;
   graph::EdgeColoring coloring_;
   std::span<const PhaseProblem::Route> first_routes_;  // the same colours for all flows
-  std::uint32_t spines_ = 0;
+  std::uint32_t spines_;
   std::vector<std::uint32_t> routes_;
   std::vector<std::int64_t> reserved_;  // by side and spine, in units
 };

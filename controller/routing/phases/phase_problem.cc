@@ -9,14 +9,15 @@
 namespace espalier::controller {
 
 PhaseProblem::PhaseProblem(const FabricView& view, std::span<const std::int64_t> base_loads,
-                           std::span<const PhaseFlow> flows, std::span<const PhasedJob> jobs)
+                           std::span<const PhaseFlow> flows, std::span<const PhasedJob> jobs,
+                           std::span<const std::uint32_t> spines)
     : view_(view), flows_(flows), base_(view.capacities().size()) {
   ESPALIER_CHECK(base_loads.empty() || base_loads.size() == base_.size(), "base_loads={} links={}",
                  base_loads.size(), base_.size());
   for (std::uint32_t link = 0; link < base_loads.size(); ++link) {
     if (view.IsSwitchLink(link) && view.capacities()[link] > 0) base_[link] = base_loads[link];
   }
-  FindRoutes();
+  FindRoutes(spines);
   FindGroups();
   TakeJobs(jobs);
   IndexPhasesByFlow();
@@ -29,7 +30,8 @@ void PhaseProblem::AppendRoute(std::int32_t path, std::uint32_t color,
   hops_.insert(hops_.end(), links.begin(), links.end());
 }
 
-void PhaseProblem::AppendRoutes(std::uint32_t source, std::uint32_t destination) {
+void PhaseProblem::AppendRoutes(std::span<const std::uint32_t> spines, std::uint32_t source,
+                                std::uint32_t destination) {
   if (source == destination) return;
   if (!view_.clos()) {
     const CandidatePaths& paths = view_.Candidates(source, destination);
@@ -41,6 +43,7 @@ void PhaseProblem::AppendRoutes(std::uint32_t source, std::uint32_t destination)
   }
   const Clos& clos = *view_.clos();
   for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
+    if (!spines.empty() && !std::ranges::binary_search(spines, spine)) continue;
     const std::array links = {clos.up[std::size_t{source} * clos.spines + spine],
                               clos.down[std::size_t{destination} * clos.spines + spine]};
     if (links[0] == kNoLink || links[1] == kNoLink || !view_.IsUsable(links)) continue;
@@ -48,7 +51,7 @@ void PhaseProblem::AppendRoutes(std::uint32_t source, std::uint32_t destination)
   }
 }
 
-void PhaseProblem::FindRoutes() {
+void PhaseProblem::FindRoutes(std::span<const std::uint32_t> spines) {
   std::vector<std::uint32_t> order(flows_.size());
   std::iota(order.begin(), order.end(), 0U);
   const auto ends = [&](std::uint32_t flow) {
@@ -65,7 +68,7 @@ void PhaseProblem::FindRoutes() {
     ESPALIER_CHECK(state.share >= 0, "flow={} share={}", flow, state.share);
     if (i == 0 || ends(order[i - 1]) != ends(flow)) {
       first_route_.push_back(static_cast<std::uint32_t>(routes_.size()));
-      AppendRoutes(state.source, state.destination);
+      AppendRoutes(spines, state.source, state.destination);
     }
     pair_of_[flow] = static_cast<std::uint32_t>(first_route_.size()) - 1;
   }
@@ -78,6 +81,26 @@ void PhaseProblem::FindRoutes() {
     }
     is_placed_[flow] = !routes.empty() && (flows_[flow].movable || home_[flow] != kNoRoute);
   }
+}
+
+std::uint32_t PhaseProblem::RouteOfColor(std::uint32_t flow, std::uint32_t color) const {
+  const auto routes = RoutesOf(flow);
+  if (color < routes.size() && routes[color].color == color) return color;
+  const auto found = std::ranges::lower_bound(routes, color, {}, &Route::color);
+  if (found == routes.end() || found->color != color) return kNoRoute;
+  return static_cast<std::uint32_t>(found - routes.begin());
+}
+
+std::span<const PhaseProblem::Route> PhaseProblem::CommonRoutes() const {
+  if (!view_.clos() || !view_.clos()->equal_rates) return {};
+  std::span<const Route> common;
+  for (std::uint32_t flow = 0; flow < flow_count(); ++flow) {
+    if (!IsPlaced(flow)) continue;
+    const auto routes = RoutesOf(flow);
+    if (common.empty()) common = routes;
+    if (!std::ranges::equal(common, routes, {}, &Route::color, &Route::color)) return {};
+  }
+  return common;
 }
 
 void PhaseProblem::FindGroups() {

@@ -47,8 +47,10 @@ class PhaseProblem {
     std::uint32_t hop_count = 0;
   };
 
+  // `spines`: in a Clos, only routes through these (ascending) are usable; empty: all are.
   PhaseProblem(const FabricView& view, std::span<const std::int64_t> base_loads,
-               std::span<const PhaseFlow> flows, std::span<const PhasedJob> jobs);
+               std::span<const PhaseFlow> flows, std::span<const PhasedJob> jobs,
+               std::span<const std::uint32_t> spines = {});
 
   const FabricView& view() const { return view_; }
   std::uint32_t flow_count() const { return static_cast<std::uint32_t>(flows_.size()); }
@@ -67,6 +69,11 @@ class PhaseProblem {
   }
   // The route of its present path; kNoRoute: none, or not usable.
   std::uint32_t HomeOf(std::uint32_t flow) const { return home_[flow]; }
+  // Its route of this colour; kNoRoute: it has none.
+  std::uint32_t RouteOfColor(std::uint32_t flow, std::uint32_t color) const;
+  // The routes of some flow, if this is a 2-tier Clos with equal links and all flows that take part
+  // have routes of the same colours; else none.
+  std::span<const Route> CommonRoutes() const;
   // Whether it takes part: it has a usable route and, if it is not movable, is on one.
   bool IsPlaced(std::uint32_t flow) const { return is_placed_[flow]; }
   bool IsMovable(std::uint32_t flow) const { return flows_[flow].movable; }
@@ -96,8 +103,9 @@ class PhaseProblem {
   std::uint32_t link_count() const { return static_cast<std::uint32_t>(base_.size()); }
 
  private:
-  void FindRoutes();
-  void AppendRoutes(std::uint32_t source, std::uint32_t destination);
+  void FindRoutes(std::span<const std::uint32_t> spines);
+  void AppendRoutes(std::span<const std::uint32_t> spines, std::uint32_t source,
+                    std::uint32_t destination);
   void AppendRoute(std::int32_t path, std::uint32_t color, std::span<const std::uint32_t> links);
   void FindGroups();
   void TakeJobs(std::span<const PhasedJob> jobs);

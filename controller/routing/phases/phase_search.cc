@@ -7,8 +7,25 @@ namespace espalier::controller {
 namespace {
 
 constexpr int kRoundsHome = 3;
+constexpr std::int64_t kMovesForGain = 16;  // for one flow less on a link above its goal
 
 }  // namespace
+
+PhaseSearch::PhaseSearch(const PhaseProblem& problem, const PhaseGoals& goals,
+                         std::int64_t chain_budget, std::int64_t walk_budget)
+    : problem_(problem),
+      goals_(goals),
+      loads_(problem, goals),
+      chains_(problem, loads_, chain_budget),
+      walk_(problem, loads_, walk_budget) {}
+
+void PhaseSearch::Improve() {
+  chains_.KeepPhaseGoals(false);
+  LowerLoads();
+  chains_.KeepPhaseGoals(true);
+  walk_.Run();
+  RemoveMoves();
+}
 
 void PhaseSearch::Start(std::span<const std::uint32_t> routes) {
   loads_.Clear();
@@ -54,7 +71,7 @@ std::vector<std::uint32_t> PhaseSearch::LinksAboveLimit() const {
 }
 
 void PhaseSearch::LowerLoads() {
-  chains_.SetLimits({goals_.begin(), goals_.end()});
+  chains_.SetLimits(goals_.links);
   for (const std::uint32_t link : LinksAboveLimit()) {
     if (chains_.HasSteps() && chains_.IsAboveLimit(link)) chains_.Relieve(link);
   }
@@ -63,7 +80,7 @@ void PhaseSearch::LowerLoads() {
     // The greatest load above a goal of a link that may still be relieved.
     Load level;
     for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
-      if (is_frozen[link] || loads_.WorstOf(link) <= goals_[link]) continue;
+      if (is_frozen[link] || loads_.WorstOf(link) <= goals_.links[link]) continue;
       if (!loads_.CarriesMovable(link)) continue;
       level = std::max(level, MakeLoad(problem_.view(), loads_.WorstOf(link),
                                        problem_.view().capacities()[link]));
@@ -71,7 +88,8 @@ void PhaseSearch::LowerLoads() {
     if (level == Load{} || !chains_.HasSteps()) return;
     for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
       if (problem_.view().capacities()[link] == 0) continue;
-      const std::int64_t below = std::max(goals_[link], UnitsBelow(problem_.view(), level, link));
+      const std::int64_t below =
+          std::max(goals_.links[link], UnitsBelow(problem_.view(), level, link));
       chains_.SetLimit(link, is_frozen[link] ? std::max(below, loads_.WorstOf(link)) : below);
     }
     for (const std::uint32_t link : LinksAboveLimit()) {
@@ -91,11 +109,16 @@ bool PhaseSearch::IsAway(std::uint32_t flow) const {
 }
 
 void PhaseSearch::RemoveMoves() {
-  std::vector<std::int64_t> limits(goals_.begin(), goals_.end());
+  std::vector<std::int64_t> limits = goals_.links;
   for (std::uint32_t link = 0; link < limits.size(); ++link) {
     limits[link] = std::max(limits[link], loads_.WorstOf(link));
   }
   chains_.SetLimits(std::move(limits));
+  BringHome();
+  SeparateGroups();
+}
+
+void PhaseSearch::BringHome() {
   for (int round = 0; round < kRoundsHome; ++round) {
     bool has_changed = false;
     for (std::uint32_t flow = 0; flow < problem_.flow_count() && chains_.HasSteps(); ++flow) {
@@ -105,6 +128,9 @@ void PhaseSearch::RemoveMoves() {
     }
     if (!has_changed) break;
   }
+}
+
+void PhaseSearch::SeparateGroups() {
   for (std::uint32_t flow = 0; flow < problem_.flow_count() && chains_.HasSteps(); ++flow) {
     const std::uint32_t route = loads_.RouteOf(flow);
     if (route == PhaseProblem::kNoRoute || route == problem_.HomeOf(flow)) continue;
@@ -113,11 +139,23 @@ void PhaseSearch::RemoveMoves() {
   }
 }
 
+bool PhaseSearch::Quality::IsWorthItsMoves(const Quality& other) const {
+  if (max_load != other.max_load) return max_load < other.max_load;
+  if (excess <= other.excess && alone < other.alone) return true;
+  const std::int64_t gain = other.excess - excess + other.excess_alone - excess_alone;
+  return *this < other &&
+         gain / kLoadUnit * kMovesForGain >=
+             static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(other.moved);
+}
+
 PhaseSearch::Quality PhaseSearch::Measure() const {
-  Quality quality{.max_load = loads_.MaxLoad()};
-  for (std::uint32_t link = 0; link < problem_.link_count(); ++link) {
-    if (loads_.WorstOf(link) <= goals_[link] || !loads_.CarriesMovable(link)) continue;
-    quality.excess += loads_.WorstOf(link) - goals_[link];
+  Quality quality{.max_load = loads_.MaxLoad(),
+                  .excess = loads_.excess(),
+                  .alone = {},
+                  .excess_alone = loads_.ExcessAlone()};
+  if (!goals_.phases.empty()) {
+    quality.alone = loads_.LoadsAlone();
+    std::ranges::sort(quality.alone, std::ranges::greater{});
   }
   for (std::uint32_t flow = 0; flow < problem_.flow_count(); ++flow) quality.moved += IsAway(flow);
   return quality;

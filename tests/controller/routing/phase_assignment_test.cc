@@ -239,6 +239,25 @@ TEST(AssignPhases, SpreadsFlowsThatAreInSeveralPhases) {
   EXPECT_FALSE(result.is_optimal);
 }
 
+// The links carry two flows in any case when the jobs meet, but one is enough while one is alone.
+TEST(AssignPhases, SpreadsPhasesThatAreAlone) {
+  const auto fabric = Fabric::LeafSpine(2, 3);
+  PhaseCase input;
+  const auto a = input.Add(0, 1, 0);
+  const auto b = input.Add(0, 2, 0);
+  const auto c = input.Add(0, 1, 1);
+  const auto d = input.Add(0, 2, 1);
+  input.jobs = {{{{a, b}}}, {{{c, d}}}};
+  const PhaseAssignment kept = input.Assign(fabric->view, {.every_leaf = false});
+  EXPECT_EQ(kept.moved, 0U);
+  EXPECT_EQ(kept.max_load, kTwo);
+  const PhaseAssignment result = input.Assign(fabric->view);
+  EXPECT_EQ(result.max_load, kTwo);
+  EXPECT_EQ(result.excess, 0);
+  EXPECT_EQ(result.alone, (std::vector<Load>{kOne, kOne}));
+  EXPECT_EQ(result.moved, 2U);
+}
+
 TEST(AssignPhases, TakesNoFlows) {
   const auto fabric = Fabric::LeafSpine(2, 3);
   EXPECT_TRUE(PhaseCase().Assign(fabric->view).is_optimal);

@@ -49,6 +49,22 @@ TEST(PhaseBounds, GiveEachLeafItsEvenShare) {
   EXPECT_EQ(bounds.even_share[clos.up[4]], kLoadUnit);
 }
 
+TEST(PhaseBounds, BoundEachPhaseAlone) {
+  const auto fabric = Fabric::LeafSpine(2, 4);
+  PhaseCase input;
+  for (int i = 0; i < 6; ++i) input.Add(0, 1 + static_cast<std::uint32_t>(i) % 3);
+  input.flows[5].path = 0;
+  input.flows[5].movable = false;
+  input.jobs = {{{{0, 1, 2}, {3}}}, {{{4, 5}}}};
+  EXPECT_EQ(BoundsOf(fabric->view, input).alone, (std::vector<Load>{{2, 1}, {1, 1}, {1, 1}}));
+  // Beside the base load, three flows fit best with two on the other link.
+  input.base.assign(fabric->view.capacities().size(), 0);
+  input.base[fabric->view.clos()->up[0]] = kLoadUnit;
+  EXPECT_EQ(BoundsOf(fabric->view, input).alone, (std::vector<Load>{{2, 1}, {1, 1}, {1, 1}}));
+  input.base[fabric->view.clos()->up[1]] = kLoadUnit / 2;
+  EXPECT_EQ(BoundsOf(fabric->view, input).alone, (std::vector<Load>{{5, 2}, {3, 2}, {3, 2}}));
+}
+
 TEST(PhaseBounds, ConvertLoadsToUnits) {
   const auto fabric = Fabric::LeafSpine(2, 3);
   const std::uint32_t link = fabric->view.clos()->up[0];

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "controller/routing/phase_assignment.h"
+#include "controller/routing/phases/phase_bounds.h"
 #include "tests/controller/routing/test_fabric.h"
 
 namespace espalier::controller {
@@ -82,13 +85,110 @@ inline Load WorstLoad(const FabricView& view, const PhaseCase& input,
   return most;
 }
 
-struct Optimum {
+// The greatest load that each phase alone puts on a link with a movable flow of it, with the base
+// load, the greatest first. Phases that are part of another one of their job do not count.
+inline std::vector<Load> LoadsAlone(const FabricView& view, const PhaseCase& input,
+                                    std::span<const std::int32_t> paths) {
+  std::vector<Load> alone;
+  std::vector<bool> in_phase(input.flows.size());
+  const auto measure = [&](const std::set<std::uint32_t>& phase) {
+    std::vector<std::int64_t> loads(view.capacities().size());
+    std::ranges::copy(input.base, loads.begin());
+    std::vector<std::uint32_t> movable;
+    bool is_placed = false;
+    for (const std::uint32_t flow : phase) {
+      if (paths[flow] == kNoPath) continue;
+      std::vector<std::uint32_t> hops;
+      view.AppendHops(input.flows[flow].source, input.flows[flow].destination, paths[flow], hops);
+      if (!view.IsUsable(hops)) continue;
+      is_placed = true;
+      for (const std::uint32_t link : hops) loads[link] += input.flows[flow].share;
+      if (input.flows[flow].movable) movable.insert(movable.end(), hops.begin(), hops.end());
+    }
+    if (!is_placed) return;
+    Load most;
+    for (const std::uint32_t link : movable) {
+      most = std::max(most, MakeLoad(view, loads[link], view.capacities()[link]));
+    }
+    alone.push_back(most);
+  };
+  const auto is_placed = [&](std::uint32_t flow) { return paths[flow] != kNoPath; };
+  for (const PhasedJob& job : input.jobs) {
+    std::set<std::set<std::uint32_t>> phases;
+    for (const auto& phase : job.phases) {
+      std::set<std::uint32_t> members;
+      for (const std::uint32_t flow : phase) {
+        in_phase[flow] = true;
+        if (is_placed(flow)) members.insert(flow);
+      }
+      phases.insert(members);
+    }
+    for (const auto& phase : phases) {
+      const bool is_part = std::ranges::any_of(phases, [&](const auto& other) {
+        return other != phase && std::ranges::includes(other, phase);
+      });
+      if (!is_part) measure(phase);
+    }
+  }
+  std::set<std::uint32_t> others;
+  for (std::uint32_t flow = 0; flow < input.flows.size(); ++flow) {
+    if (!in_phase[flow]) others.insert(flow);
+  }
+  measure(others);
+  std::ranges::sort(alone, std::ranges::greater{});
+  return alone;
+}
+
+// What is above the even shares of leaves, over all links with a movable flow.
+inline std::int64_t ExcessLoad(const FabricView& view, const PhaseCase& input,
+                               std::span<const std::int32_t> paths) {
+  const PhaseBounds bounds =
+      ComputePhaseBounds(PhaseProblem(view, input.base, input.flows, input.jobs));
+  const auto loads = WorstLoads(view, input, paths);
+  std::set<std::uint32_t> links;
+  for (std::size_t flow = 0; flow < input.flows.size(); ++flow) {
+    if (paths[flow] == kNoPath || !input.flows[flow].movable) continue;
+    std::vector<std::uint32_t> hops;
+    view.AppendHops(input.flows[flow].source, input.flows[flow].destination, paths[flow], hops);
+    links.insert(hops.begin(), hops.end());
+  }
+  std::int64_t excess = 0;
+  for (const std::uint32_t link : links) {
+    excess += std::max<std::int64_t>(0, loads[link] - bounds.even_share[link]);
+  }
+  return excess;
+}
+
+// What AssignPhases minimises, in this order. Without `every_leaf`, only the first and the last.
+struct Objective {
   Load max_load{std::numeric_limits<std::int32_t>::max(), 1};
-  std::size_t moved = 0;  // the fewest at that load
+  std::int64_t excess = 0;
+  std::vector<Load> alone;
+  std::size_t moved = 0;
+
+  std::strong_ordering operator<=>(const Objective&) const = default;
 };
 
+inline Objective Evaluate(const FabricView& view, const PhaseCase& input,
+                          std::span<const std::int32_t> paths, bool every_leaf) {
+  Objective objective{.max_load = WorstLoad(view, input, paths)};
+  if (every_leaf) {
+    objective.excess = ExcessLoad(view, input, paths);
+    objective.alone = LoadsAlone(view, input, paths);
+  }
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const PhaseFlow& flow = input.flows[i];
+    if (paths[i] == kNoPath || flow.path == kNoPath || paths[i] == flow.path) continue;
+    std::vector<std::uint32_t> hops;
+    view.AppendHops(flow.source, flow.destination, flow.path, hops);
+    objective.moved += view.IsUsable(hops);
+  }
+  return objective;
+}
+
 // Tries all assignments.
-inline Optimum SolveByBruteForce(const FabricView& view, const PhaseCase& input) {
+inline Objective SolveByBruteForce(const FabricView& view, const PhaseCase& input,
+                                   bool every_leaf) {
   std::vector<std::vector<std::int32_t>> choices;
   for (const PhaseFlow& flow : input.flows) {
     std::vector<std::int32_t> usable;
@@ -104,17 +204,13 @@ inline Optimum SolveByBruteForce(const FabricView& view, const PhaseCase& input)
   }
   std::vector<std::size_t> at(input.flows.size());
   std::vector<std::int32_t> paths(input.flows.size());
-  Optimum best;
+  Objective best;
   for (;;) {
-    std::size_t moved = 0;
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      paths[i] = choices[i][at[i]];
-      const bool was_usable =
-          std::ranges::find(choices[i], input.flows[i].path) != choices[i].end();
-      if (was_usable && input.flows[i].path != kNoPath && paths[i] != input.flows[i].path) ++moved;
+    for (std::size_t i = 0; i < at.size(); ++i) paths[i] = choices[i][at[i]];
+    // Most assignments lose by their maximum alone.
+    if (WorstLoad(view, input, paths) <= best.max_load) {
+      best = std::min(best, Evaluate(view, input, paths, every_leaf));
     }
-    const Load load = WorstLoad(view, input, paths);
-    if (load < best.max_load || (load == best.max_load && moved < best.moved)) best = {load, moved};
     std::size_t digit = 0;
     while (digit < at.size() && ++at[digit] == choices[digit].size()) at[digit++] = 0;
     if (digit == at.size()) return best;

@@ -26,10 +26,10 @@
 #include "common/bus/zmq_bus.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/controller.h"
+#include "controller/store/memory_store.h"
 #include "proto/convert.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/control_loop_load.h"
-#include "controller/store/memory_store.h"
 
 namespace espalier::bench {
 namespace {

@@ -12,8 +12,8 @@
 #include "common/fabric/builders.h"
 #include "common/sim/sim_world.h"
 #include "controller/controller.h"
-#include "proto/convert.h"
 #include "controller/store/memory_store.h"
+#include "proto/convert.h"
 
 namespace espalier::controller {
 

@@ -257,8 +257,9 @@ inline const std::vector<Layer>& Layers() {
         "collective/program/files/", "collective/algorithms/"}},
       {"deploy/cli/bench/",
        {"common/base/", "common/os/", "common/files/", "collective/program/",
-        "collective/program/files/", "collective/transport/stores/", "collective/runtime/calls/", "collective/runtime/choice/",
-        "collective/runtime/program/", "collective/runtime/shared/", "collective/runtime/group/"}},
+        "collective/program/files/", "collective/transport/stores/", "collective/runtime/calls/",
+        "collective/runtime/choice/", "collective/runtime/program/", "collective/runtime/shared/",
+        "collective/runtime/group/"}},
       {"deploy/cli/lab/", {"common/files/", "deploy/lab/"}},
   };
   return layers;

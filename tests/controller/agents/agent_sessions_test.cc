@@ -14,8 +14,8 @@
 
 #include "common/fabric/builders.h"
 #include "common/sim/sim_world.h"
-#include "proto/message_cost.h"
 #include "controller/store/memory_store.h"
+#include "proto/message_cost.h"
 
 namespace espalier::controller {
 namespace {

@@ -35,7 +35,8 @@ TEST(SuspectPathsTest, AsksAgainAndThenBelieves) {
     EXPECT_NE(verdict, Verdict::kBelieve);
   }
   EXPECT_EQ(asked, 5);
-  EXPECT_EQ(suspects.Judge(7, Port(50'000), kFirstBad + SuspectPaths::kPatience), Verdict::kBelieve);
+  EXPECT_EQ(suspects.Judge(7, Port(50'000), kFirstBad + SuspectPaths::kPatience),
+            Verdict::kBelieve);
 }
 
 TEST(SuspectPathsTest, ForgetsSubflowsThatAreGoodAgain) {

@@ -2,8 +2,8 @@
 
 #include "common/loop/asio_event_loop.h"
 #include "common/sim/sim_world.h"
-#include "controller/store/sqlite_store.h"
 #include "controller/store/memory_store.h"
+#include "controller/store/sqlite_store.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::controller {

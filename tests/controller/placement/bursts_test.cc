@@ -217,41 +217,6 @@ TEST_F(BurstsTest, PlannedFlowsMakeRoomAlsoIfTheyAreIdleAtFirst) {
   EXPECT_NE(cluster_.AppliedSpine(1, 1, 5), met);
 }
 
-// The plan may give one link to flows of different phases. When the phases are not known any more,
-// these flows may meet, and nothing else would ever move them.
-TEST_F(BurstsTest, FlowsAreSpreadAgainWhenTheirPlanIsLost) {
-  // One flow in each phase: wherever the four are, no link has two at a time.
-  const auto run_period = [&](bool repeats) {
-    for (int i = 0; i < 4; ++i) {
-      const int host = repeats ? i : (i * 3 + static_cast<int>(edges_[0] / 2)) % 4;
-      RunPhase({host},
-               repeats ? 200ms : std::chrono::milliseconds(20 + 97 * ((edges_[host] * 7) % 11)));
-      cluster_.Advance(repeats ? 100ms : std::chrono::milliseconds(10 + 31 * (edges_[host] % 13)));
-    }
-  };
-  OpenConnections();
-  for (int i = 0; i < 12; ++i) run_period(true);
-  const auto planned = [&] {
-    const std::string text = cluster_.MetricsText();
-    const auto at = text.find("\nespalier_phase_plan_flows ");
-    return std::stoi(text.substr(text.find(' ', at + 1)));
-  };
-  ASSERT_EQ(planned(), 4);
-  // All four onto one spine, which the plan allows.
-  for (int host = 0; host < 4; ++host) {
-    std::uint16_t port = 60'000;
-    while (cluster_.SpineOf(host, host + 4, port) != 0) ++port;
-    RerouteLocally(host, port);
-  }
-  cluster_.Advance(5s);
-  for (int i = 0; i < 60 && planned() > 0; ++i) run_period(false);
-  ASSERT_EQ(planned(), 0);
-  for (const int host : {0, 1, 2, 3}) Toggle(host);
-  cluster_.Settle();
-  cluster_.Advance(3s);
-  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{2, 1}));
-}
-
 TEST_F(BurstsTest, PhasesArePlannedAroundOtherFlows) {
   OpenConnections();
   RunPeriods(12);

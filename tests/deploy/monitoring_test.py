@@ -21,7 +21,7 @@ def made_by_the_daemons():
     for folder in ("controller", "agent"):
         for file in (root / folder).rglob("*.cc"):
             text = file.read_text()
-            for kind, name in re.findall(r'Make(Counter|Gauge|Latency)\(\s*"(\w+)"', text):
+            for kind, name in re.findall(r'Make(Counter|Gauges|Gauge|Latency)\(\s*"(\w+)"', text):
                 names.add(name)
                 if kind == "Latency":
                     histograms.add(name)

@@ -119,7 +119,34 @@ struct NamedFlow {
   std::optional<FlowSlot> slot;  // none: the flow is an edge of a forest
 };
 
+// The flow named by its ends, "h0>h4", and if there are several, "h0>h4#2" for the second one.
+// These names stay the same when a job closes its connections and opens them again. O(flows).
+std::optional<NamedFlow> FindFlowBetween(const State& state, const std::string& name,
+                                         std::size_t arrow) {
+  const std::size_t mark = std::min(name.find('#', arrow), name.size());
+  const std::string source = name.substr(0, arrow);
+  const std::string destination = name.substr(arrow + 1, mark - arrow - 1);
+  std::uint64_t number = 1;
+  if (mark < name.size()) number = std::strtoull(name.c_str() + mark + 1, nullptr, 10);
+  const auto is_meant = [&](const fabric::PortKey& key) {
+    return state.topology.node(key.source).id == source &&
+           state.topology.node(key.destination).id == destination && --number == 0;
+  };
+  for (std::size_t i = 0; i < state.agents.size(); ++i) {
+    for (const FlowSlot slot : state.flows.OfAgent(AgentId(static_cast<std::int32_t>(i)))) {
+      const ShownFlow flow = Show(state, slot);
+      if (flow.reach != Reach::kUnknownEnd && is_meant(flow.key)) return NamedFlow{flow, slot};
+    }
+  }
+  for (const auto& [edge, reservation] : state.edges.all()) {
+    if (is_meant(reservation.key)) return NamedFlow{Show(state, edge, reservation), std::nullopt};
+  }
+  return std::nullopt;
+}
+
 std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {
+  const std::size_t arrow = name.find('>');
+  if (arrow != std::string::npos) return FindFlowBetween(state, name, arrow);
   const std::size_t colon = name.rfind(':');
   const auto agent = state.agents.FindByName(name.substr(0, colon));
   if (!agent || colon == std::string::npos) return std::nullopt;
@@ -239,7 +266,9 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   const auto named = FindFlow(state, name);
   if (!named) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no flow \"{}\" (`espalier flows` lists them)", name));
+                fmt::format("there is no flow \"{}\" (`espalier flows` lists those that are open, "
+                            "`espalier plans` the latest paths of those that have ended)",
+                            name));
   }
   const ShownFlow& flow = named->flow;
   JsonWriter json;

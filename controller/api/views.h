@@ -26,7 +26,8 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
                        const LoadSummary& loads);
 std::string LiveAgent(const State& state, AgentId id);
 std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events);
-// Explains why a flow is on its path: the load of every path of its pair, and the known ports.
+// Explains why a flow is on its path: the load of every path of its pair, and the known ports. The
+// flow is named "AGENT:NUMBER", "SOURCE>DESTINATION", or "SOURCE>DESTINATION#2" for the second one.
 // Errors: kNotFound.
 Result<std::string> ExplainView(const Controller& controller, const std::string& flow);
 // The intents that are in force.

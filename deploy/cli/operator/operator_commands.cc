@@ -163,7 +163,9 @@ void PrintExplanation(const io::JsonValue& answer) {
 void AddExplain(CLI::App& app, const SessionPtr& session) {
   CLI::App* command = AddCommand(app, session, "explain", "Explain why a flow is on its path");
   command
-      ->add_option("FLOW", session->id, "Flow as `espalier flows` names it: AGENT:NUMBER, as h0:5")
+      ->add_option("FLOW", session->id,
+                   "Flow as `espalier flows` names it, such as h0:5; or its ends, 'h0>h4', with #2 "
+                   "for the second flow between them")
       ->required();
   command->callback([session] {
     const auto answer =

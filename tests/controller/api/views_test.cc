@@ -32,6 +32,22 @@ TEST_F(ViewsTest, ShowsTheStateAsJson) {
   EXPECT_EQ(Call("GET", "/healthz").status, 200);
 }
 
+// The name by its ends stays when a job opens its connections anew.
+TEST_F(ViewsTest, ExplainsAFlowThatIsNamedByItsEnds) {
+  const auto by_number = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h1:6"}}));
+  const std::string source = by_number.Find("flow")->Find("source")->text;
+  const std::string destination = by_number.Find("flow")->Find("destination")->text;
+  const std::string name = source + ">" + destination;
+  for (const char* suffix : {"", "#1"}) {
+    const auto by_ends = Json(Call("GET", "/api/v1/flows/explain", {{"flow", name + suffix}}));
+    EXPECT_EQ(by_ends.Find("flow")->Find("flow")->text, "h1:6");
+  }
+  for (const std::string& none : {name + "#2", name + "#0", name + "#x", destination + ">nowhere",
+                                  std::string(">"), std::string("#>#")}) {
+    EXPECT_EQ(Call("GET", "/api/v1/flows/explain", {{"flow", none}}).status, 404) << none;
+  }
+}
+
 TEST_F(ViewsTest, ExplainsAFlow) {
   const auto explained = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h1:6"}}));
   EXPECT_EQ(explained.Find("port_trust")->text, "VERIFIED");

@@ -108,7 +108,10 @@ ReachCounts WhatIf::ReachAfter(const fabric::Topology& trial, const PathsBySlot&
     counts.Add(is_placed_again ? ReachOfEnds(state_, trial, flow.key)
                                : ReachOf(state_, trial, flow));
   }
-  for (const auto& [name, edge] : state_.edges.all()) counts.Add(ReachOf(state_, trial, edge));
+  // Forests on links that fail are replaced, which leaves only the links of NICs.
+  for (const auto& [name, edge] : state_.edges.all()) {
+    counts.Add(ReachOfEnds(state_, trial, edge.key));
+  }
   return counts;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,7 +30,19 @@ class ExplainTest : public OperatorCommandsTest {
     const std::string name{controller::FlowStatusName(status)};
     EXPECT_NE(outcome.out.find(fmt::format("{:20} {}\n", "status", name)), std::string::npos)
         << outcome.out;
-    story_ += fmt::format("# {}: {}\n$ espalier explain {}\n{}\n", name, when, flow, outcome.out);
+    story_ += fmt::format("# {}: {}\n$ espalier explain {}\n{}\n", name, when, flow,
+                          WithRoundedAge(outcome.out));
+  }
+
+  // Its last digits depend on how often the API was asked.
+  static std::string WithRoundedAge(std::string text) {
+    const std::string key = fmt::format("{:20} ", "age_seconds");
+    const std::size_t at = text.find(key);
+    if (at == std::string::npos) return text;
+    const std::size_t begin = at + key.size();
+    const std::size_t end = text.find('\n', begin);
+    const double age = std::strtod(text.c_str() + begin, nullptr);
+    return text.replace(begin, end - begin, fmt::format("{:.1f}", age));
   }
 
   std::set<FlowStatus> explained_;

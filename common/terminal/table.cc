@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "common/terminal/units.h"
 
@@ -69,6 +70,18 @@ std::string CellText(const io::JsonValue& row, const Column& column) {
   const double number = std::strtod(text.c_str(), nullptr);
   if (column.format == CellFormat::kBytes) return FormatBytes(number);
   return column.format == CellFormat::kRate ? FormatRate(number) : FormatSeconds(number);
+}
+
+io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& cells) {
+  io::JsonValue row;
+  row.kind = io::JsonValue::Kind::kObject;
+  for (const auto& [key, text] : cells) {
+    io::JsonValue value;
+    value.kind = io::JsonValue::Kind::kString;
+    value.text = text;
+    row.members.emplace_back(key, std::move(value));
+  }
+  return row;
 }
 
 std::string FormatTable(const std::vector<Column>& columns, const std::vector<io::JsonValue>& rows,

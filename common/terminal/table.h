@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/files/json.h"
@@ -25,6 +26,9 @@ struct Column {
 // "no"; a member that is absent or empty is "-".
 std::string RawText(const io::JsonValue& row, const std::string& key);
 std::string CellText(const io::JsonValue& row, const Column& column);
+
+// A row whose members have these keys and texts.
+io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& cells);
 
 // Formats JSON objects as the rows of an aligned table, with numbers at the right, or as CSV (RFC
 // 4180) with raw values. `colours`: for a terminal.

@@ -97,18 +97,6 @@ void WriteCounts(io::JsonWriter& json, const RunResult& result) {
 
 std::string Milliseconds(Duration time) { return fmt::format("{:.3f}", 1e3 * SecondsOf(time)); }
 
-io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& cells) {
-  io::JsonValue row;
-  row.kind = io::JsonValue::Kind::kObject;
-  for (const auto& [key, text] : cells) {
-    io::JsonValue value;
-    value.kind = io::JsonValue::Kind::kString;
-    value.text = text;
-    row.members.emplace_back(key, std::move(value));
-  }
-  return row;
-}
-
 io::JsonValue MakeJobRow(const JobResult& job, std::size_t first) {
   const Periods periods = Summarise(job, first);
   const double ideal = SecondsOf(job.ideal);

@@ -94,18 +94,6 @@ std::string FormatRuns(const Workload& workload, const Request& request,
   return json.Text();
 }
 
-io::JsonValue MakeRow(const std::vector<std::pair<std::string, std::string>>& cells) {
-  io::JsonValue row;
-  row.kind = io::JsonValue::Kind::kObject;
-  for (const auto& [key, text] : cells) {
-    io::JsonValue value;
-    value.kind = io::JsonValue::Kind::kString;
-    value.text = text;
-    row.members.emplace_back(key, std::move(value));
-  }
-  return row;
-}
-
 // "3 (bound 2)"; "-" for what takes no paths.
 std::string OverlapText(const SchemeRun& run) {
   if (run.scheme.algorithm == Algorithm::kIdeal) return "-";

@@ -23,6 +23,14 @@ std::string LoadOf(const State& state, DirectedLink link) {
       .ToString();
 }
 
+// Writes what the topology says of a node.
+void WriteBuiltNode(JsonWriter& json, const fabric::Node& node) {
+  json.Key("id").String(node.id);
+  json.Key("kind").String(NodeKindName(node.kind));
+  json.Key("role").String(node.role == fabric::SwitchRole::kNone ? "" : SwitchRoleName(node.role));
+  json.Key("host").String(node.host);
+}
+
 // Whether the link is DRAINED only because it is slow.
 bool IsShownSlow(const State& state, LinkId id) {
   const fabric::Link& link = state.topology.link(id);
@@ -49,10 +57,7 @@ std::string NodeView(const State& state, NodeId id) {
   const fabric::Node& node = state.topology.node(id);
   JsonWriter json;
   json.BeginObject();
-  json.Key("id").String(node.id);
-  json.Key("kind").String(NodeKindName(node.kind));
-  json.Key("role").String(node.role == fabric::SwitchRole::kNone ? "" : SwitchRoleName(node.role));
-  json.Key("host").String(node.host);
+  WriteBuiltNode(json, node);
   json.Key("tier").Integer(node.kind == fabric::NodeKind::kSwitch ? state.paths.Tier(id) : -1);
   json.Key("addresses").BeginArray();
   for (const IpAddress& address : node.addresses) json.String(address.ToString());
@@ -84,10 +89,7 @@ std::string NodeStateView(const State& state, NodeId id) {
   const bool needs_agent = state.paths.FindAttachment(id).has_value();
   JsonWriter json;
   json.BeginObject();
-  json.Key("id").String(node.id);
-  json.Key("kind").String(NodeKindName(node.kind));
-  json.Key("role").String(node.role == fabric::SwitchRole::kNone ? "" : SwitchRoleName(node.role));
-  json.Key("host").String(node.host);
+  WriteBuiltNode(json, node);
   json.Key("state").String(LinkStateName(shown));
   json.Key("links").Integer(links);
   json.Key("links_up").Integer(up);

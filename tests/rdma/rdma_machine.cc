@@ -17,7 +17,9 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 namespace espalier::rdma {
@@ -128,6 +130,41 @@ std::string Shell(const std::string& words) {
   return text;
 }
 
+class Capture::Reader {
+ public:
+  explicit Reader(UniqueFd socket)
+      : socket_(std::move(socket)), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+  std::vector<Packet> Take() {
+    const std::lock_guard lock(mutex_);
+    Drain();
+    tpacket_stats statistics = {};
+    socklen_t length = sizeof(statistics);
+    EXPECT_EQ(::getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length), 0);
+    EXPECT_EQ(statistics.tp_drops, 0U);
+    return std::exchange(packets_, {});
+  }
+
+ private:
+  void Run(const std::stop_token& stop) {
+    constexpr int kLookMs = 50;
+    while (!stop.stop_requested()) {
+      pollfd readable = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&readable, 1, kLookMs) <= 0) continue;
+      const std::lock_guard lock(mutex_);
+      Drain();
+    }
+  }
+  void Drain();
+
+  UniqueFd socket_;
+  std::mutex mutex_;
+  std::vector<Packet> packets_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+void Capture::End::operator()(Reader* reader) const { delete reader; }
+
 Capture::Capture(const std::string& node, const std::string& interface) {
   // A socket stays in the namespace of its creation, so a separate thread enters that and creates
   // it.
@@ -149,12 +186,13 @@ Capture::Capture(const std::string& node, const std::string& interface) {
     address.sll_ifindex = static_cast<int>(::if_nametoindex(interface.c_str()));
     ASSERT_NE(address.sll_ifindex, 0) << interface;
     ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    socket_ = std::move(socket);
+    reader_.reset(new Reader(std::move(socket)));
   }).join();
 }
 
-std::vector<Packet> Capture::Take() {
-  std::vector<Packet> packets;
+std::vector<Packet> Capture::Take() { return reader_->Take(); }
+
+void Capture::Reader::Drain() {
   std::array<std::uint8_t, 128> frame{};
   alignas(cmsghdr) std::array<char, 64> control{};
   // The kernel notes the time of day.
@@ -172,13 +210,8 @@ std::vector<Packet> Capture::Take() {
     auto packet = Parse(frame.data(), static_cast<std::size_t>(bytes));
     if (!packet) continue;
     packet->at = TimePoint(difference + TimeOf(message));
-    packets.push_back(*packet);
+    packets_.push_back(*packet);
   }
-  tpacket_stats statistics = {};
-  socklen_t length = sizeof(statistics);
-  EXPECT_EQ(::getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length), 0);
-  EXPECT_EQ(statistics.tp_drops, 0U);
-  return packets;
 }
 
 Pair::Pair(int from, int to, bool ipv6, std::uint32_t from_label, std::uint32_t to_label,

@@ -51,6 +51,8 @@ struct Packet {
   bool IsAcknowledgement() const { return opcode == 0x11 && syndrome >> 5U == 0; }
 };
 
+// A thread of its own takes the packets from the kernel, so that none is lost while a test waits
+// for something else.
 class Capture {
  public:
   // An empty `node` is the machine's own namespace, which has the hosts' interfaces.
@@ -59,7 +61,12 @@ class Capture {
   std::vector<Packet> Take();
 
  private:
-  UniqueFd socket_;
+  class Reader;
+  struct End {
+    void operator()(Reader* reader) const;
+  };
+
+  std::unique_ptr<Reader, End> reader_;
 };
 
 // Connected queue pairs on two hosts, with memory of the same size at both.

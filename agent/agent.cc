@@ -62,6 +62,7 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
              [this](const wire::PathHealth& health) {
                if (state_ == AgentState::kSynced) SendHealth(health);
              }),
+      recovery_(metrics),
       sampler_(options_.sampler, ports_,
                [this](const wire::PathHealth& health) {
                  if (state_ == AgentState::kSynced) Send(health);
@@ -232,6 +233,7 @@ void Agent::TakeReportInterval(std::uint64_t microseconds) {
 
 void Agent::Handle(const wire::Heartbeat& heartbeat) {
   TakeReportInterval(heartbeat.report_interval_us);
+  meter_.Want(heartbeat.wanted);
   // Messages arrive in order, so a generation that is announced but not applied was lost.
   const bool lost_a_push = heartbeat.epoch == ports_.highest_epoch() &&
                            heartbeat.generation > ports_.applied_generation();
@@ -263,6 +265,7 @@ void Agent::Handle(const wire::PathPush& push) {
     plans_.Apply(push);
   }
   metrics_.apply_seconds.ObserveSeconds(SecondsOf(loop_.Now() - received));
+  recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead());
   switch (ack.status) {
     case wire::AckStatus::kApplied:
     case wire::AckStatus::kFailed:
@@ -357,6 +360,9 @@ void Agent::Look() {
   metrics_.flows_rate_limited.Set(static_cast<double>(ports_.CountRates()));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);
+  recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead());
+  const wire::PathHealth recovered = recovery_.HandleMeasures(loop_.Now(), elephants);
+  if (state_ == AgentState::kSynced && !recovered.flows.empty()) SendHealth(recovered);
   sampler_.HandleMeasures(loop_.Now(), elephants);
   if (!held_health_.flows.empty() && budget_.HasRoomFor(MessageClass::kFindings, loop_.Now())) {
     Send(std::exchange(held_health_, {}));

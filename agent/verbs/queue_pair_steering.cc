@@ -57,6 +57,8 @@ struct QueuePairSteering::Pair {
   PortChangeMethod method = PortChangeMethod::kNone;
   std::uint16_t port = 0;                 // in use
   std::uint16_t wanted = 0;               // port to change to; 0: none
+  std::uint32_t timeout_us = 0;           // espalier_flow_timeout
+  std::uint32_t repetitions = 0;
   std::uint64_t max_rate_bps = 0;         // set in the device; 0: no limit
   std::uint64_t wanted_max_rate_bps = 0;  // from the agent; 0: no limit
   bool rate_is_advice = false;            // the device cannot limit queue pairs
@@ -172,7 +174,25 @@ void QueuePairSteering::OpenFlow(Pair& pair) {
   pair.description.remaining_bytes = pair.announced_bytes;
   pair.opened_at_sent_bytes = pair.sent_bytes;
   pair.seen_version = 0;
-  if (espalier_flow_open(agent_, &pair.description, &pair.flow) != 0) pair.flow = nullptr;
+  if (espalier_flow_open(agent_, &pair.description, &pair.flow) != 0) {
+    pair.flow = nullptr;
+    return;
+  }
+  espalier_flow_timeout(pair.flow, pair.timeout_us, pair.repetitions);
+}
+
+// The transport waits for 4.096 us x 2^timeout, or for ever if the timeout is 0 (InfiniBand
+// specification, 9.7.6.1.3).
+void QueuePairSteering::NoteTimeout(Pair& pair, const ibv_qp_attr& attributes, int mask) {
+  if ((mask & IBV_QP_TIMEOUT) != 0) {
+    constexpr std::uint64_t kUnitNs = 4'096;
+    const std::uint64_t us = (kUnitNs << (attributes.timeout % 32U)) / 1'000;
+    pair.timeout_us = attributes.timeout == 0
+                          ? UINT32_MAX
+                          : static_cast<std::uint32_t>(std::min<std::uint64_t>(us, UINT32_MAX));
+  }
+  if ((mask & IBV_QP_RETRY_CNT) != 0) pair.repetitions = attributes.retry_cnt;
+  if (pair.flow != nullptr) espalier_flow_timeout(pair.flow, pair.timeout_us, pair.repetitions);
 }
 
 void QueuePairSteering::Expect(std::uint32_t number, std::int64_t bytes) {
@@ -361,6 +381,7 @@ int QueuePairSteering::Modify(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
   if (!ends) AwaitChange(lock, pair);
   const int error = real_.modify_qp(pair, attributes, mask);
   Pair* const known = Find(pair);
+  if (error == 0 && known != nullptr) NoteTimeout(*known, *attributes, mask);
   if (!ends || error != 0 || known == nullptr) return error;
   known->draining = false;
   known->wanted = 0;

@@ -82,6 +82,8 @@ class QueuePairSteering {
   void ConnectAgent(Lock& lock, Clock::time_point now);
   void DropAgent();
   void OpenFlow(Pair& pair);
+  // The program has set these attributes.
+  static void NoteTimeout(Pair& pair, const ibv_qp_attr& attributes, int mask);
   void TakeExpectations(Clock::time_point now);
   void Publish(Pair& pair, Clock::time_point now);
   void TakeOrder(Pair& pair);

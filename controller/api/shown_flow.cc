@@ -46,6 +46,12 @@ ShownFlow Show(const State& state, FlowSlot slot) {
                   .activity = state.flows.ActivityOf(slot),
                   .is_parked = flow.is_parked,
                   .is_planned = flow.is_on_plan,
+                  .timeout_us = flow.timeout_us,
+                  .repetitions = flow.repetitions,
+                  .other_end = flow.other_end,
+                  .opposite =
+                      flow.opposite ? state.FlowName(state.flows.At(*flow.opposite)) : std::string(),
+                  .is_answering = flow.is_answering,
                   .started = flow.started,
                   .reach = ReachOf(state, state.topology, flow),
                   .subflows = {}};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "controller/state/reach.h"
@@ -36,6 +37,11 @@ struct ShownFlow {
   FlowActivity activity;
   bool is_parked = false;   // idle: keeps its paths and ports, but adds no load
   bool is_planned = false;  // on the paths that were planned for its job's phases
+  std::uint32_t timeout_us = 0;  // of its transport; 0: unknown
+  std::uint32_t repetitions = 0;
+  OtherEnd other_end = OtherEnd::kUnknown;
+  std::string opposite;       // the name of the other end's flow; "": unknown
+  bool is_answering = false;  // carries the acknowledgements of the other end's flow only
   TimePoint started;
   Reach reach = Reach::kFine;
   std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown

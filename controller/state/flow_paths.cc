@@ -37,6 +37,17 @@ void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
 }
 
 void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
+  Set(subflow, path);
+  NoteMoved(*subflow.id);
+}
+
+void FlowPaths::NoteMoved(SubflowId subflow) {
+  const auto slot = owners_[subflow.Index()].owner.slot;
+  if (!slot || !flows_.At(*slot).opposite) return;
+  if (moved_.empty() || moved_.back() != *slot) moved_.push_back(*slot);
+}
+
+void FlowPaths::Set(const Subflow& subflow, std::int32_t path) {
   if (IsParked(subflow)) {
     ++changes_;
     owners_[subflow.id->Index()].parked = path;
@@ -59,7 +70,7 @@ void FlowPaths::Park(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     const auto path = PathOf(subflow);
     if (!path || IsParked(subflow)) continue;
-    Place(subflow, kNoPath);
+    Set(subflow, kNoPath);
     owners_[subflow.id->Index()].parked = path->value();
   }
 }
@@ -68,7 +79,7 @@ void FlowPaths::Wake(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     if (!IsParked(subflow)) continue;
     const std::int32_t path = std::exchange(owners_[subflow.id->Index()].parked, kNoPath);
-    Place(subflow, path);
+    Set(subflow, path);
   }
 }
 
@@ -100,20 +111,25 @@ void FlowPaths::Hold(const Flow& flow, bool holds) {
 std::span<const FlowPaths::Move> FlowPaths::PlaceArrivals(std::span<const SubflowId> subflows,
                                                           const OnlineAssigner::Options& options) {
   const auto moves = assigner_.PlaceArrivals(subflows, options);
-  for (const Move& move : moves) Note(move.subflow, move.from, move.to);
+  NoteMoves(moves);
   return moves;
 }
 
 std::span<const FlowPaths::Move> FlowPaths::Rebalance(const OnlineAssigner::Options& options) {
   const auto moves = assigner_.Rebalance(options);
-  for (const Move& move : moves) Note(move.subflow, move.from, move.to);
+  NoteMoves(moves);
   return moves;
 }
 
 void FlowPaths::Take(std::span<const Move> moves) {
+  for (const Move& move : moves) assigner_.Place(move.subflow, move.to);
+  NoteMoves(moves);
+}
+
+void FlowPaths::NoteMoves(std::span<const Move> moves) {
   for (const Move& move : moves) {
     Note(move.subflow, move.from, move.to);
-    assigner_.Place(move.subflow, move.to);
+    NoteMoved(move.subflow);
   }
 }
 

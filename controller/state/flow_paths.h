@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/path_map.h"
@@ -50,6 +51,10 @@ class FlowPaths {
   // whatever load that makes. O(hops).
   void Park(const Flow& flow);
   void Wake(const Flow& flow);
+  // The flows of known connections whose subflows were given other paths since the last call,
+  // without those that were parked or woken on the paths that they had. A flow may occur twice, and
+  // may have been closed since.
+  std::vector<FlowSlot> TakeMoved() { return std::exchange(moved_, {}); }
   bool IsParked(const Subflow& subflow) const {
     return subflow.id && owners_[subflow.id->Index()].parked != kNoPath;
   }
@@ -140,6 +145,10 @@ class FlowPaths {
   Entry& NewEntry(SubflowId subflow);
   std::int64_t BytesInFlight(SubflowId subflow) const;
   std::uint64_t FingerprintOf(SubflowId subflow, std::int32_t path) const;
+  // As Place, without the subflow counting as moved.
+  void Set(const Subflow& subflow, std::int32_t path);
+  void NoteMoves(std::span<const Move> moves);
+  void NoteMoved(SubflowId subflow);
   // Accounts for a subflow that changes from the path `from` to `to` (kNoPath: none).
   void Note(SubflowId subflow, std::int32_t from, std::int32_t to);
 
@@ -147,6 +156,7 @@ class FlowPaths {
   FlowTable& flows_;
   OnlineAssigner assigner_;
   std::vector<Entry> owners_;  // by SubflowId
+  std::vector<FlowSlot> moved_;
   std::uint64_t changes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t base_digest_ = 0;  // 0: no base loads

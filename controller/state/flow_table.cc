@@ -49,6 +49,16 @@ std::string_view FlowStatusName(FlowStatus status) {
   return kFlowStatusNames.NameOf(status);
 }
 
+std::string_view OtherEndName(OtherEnd end) {
+  static constexpr EnumNames<OtherEnd> kOtherEndNames({
+      {OtherEnd::kUnknown, "UNKNOWN"},
+      {OtherEnd::kQuiet, "QUIET"},
+      {OtherEnd::kAnswers, "ANSWERS"},
+      {OtherEnd::kSends, "SENDS"},
+  });
+  return kOtherEndNames.NameOf(end);
+}
+
 std::string_view DecisionOriginName(DecisionOrigin origin) {
   static constexpr EnumNames<DecisionOrigin> kDecisionOriginNames({
       {DecisionOrigin::kReactive, "REACTIVE"},

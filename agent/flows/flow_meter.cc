@@ -79,6 +79,12 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
   return measures_;
 }
 
+void FlowMeter::Want(std::span<const wire::QueuePair> pairs) {
+  const std::size_t room = options_.max_elephants - std::min(options_.max_elephants, wanted_.size());
+  const auto taken = pairs.first(std::min(pairs.size(), room));
+  wanted_.insert(wanted_.end(), taken.begin(), taken.end());
+}
+
 bool FlowMeter::IsWanted(const FlowSample& sample) const {
   return std::ranges::any_of(wanted_, [&](const wire::QueuePair& pair) {
     return pair.number == sample.local_qpn && pair.address == sample.source;

@@ -52,8 +52,8 @@ class FlowMeter {
   explicit FlowMeter(const FlowMeterOptions& options) : options_(options) {}
 
   // Of these queue pairs, those that are open at the next Measure become elephants whatever they
-  // send, within max_elephants.
-  void Want(std::span<const wire::QueuePair> pairs) { wanted_.assign(pairs.begin(), pairs.end()); }
+  // send, within max_elephants. Further ones than max_elephants are ignored.
+  void Want(std::span<const wire::QueuePair> pairs);
   // Input: all open flows, ascending by id. Returns the elephants, ascending by id; valid until
   // the next call.
   std::span<const FlowMeasure> Measure(TimePoint now, std::span<const FlowSample> flows);

@@ -13,6 +13,13 @@ Duration WithoutProgress(const FlowMeasure& flow) {
   return longest;
 }
 
+// Whether a part of the flow has sent nothing from its present port yet, although it wants to.
+bool WaitsOnNewPort(const FlowSample& sample) {
+  return std::ranges::any_of(sample.ports, [](const PortProgress& port) {
+    return port.outstanding_bytes > 0 && port.sent_bytes == 0;
+  });
+}
+
 bool HasSomethingToSend(const FlowSample& sample) {
   return sample.remaining_bytes > 0 || sample.outstanding_bytes > 0;
 }
@@ -40,7 +47,7 @@ wire::PathHealth RecoveryWatch::HandleMeasures(TimePoint now, std::span<const Fl
     if (at == moved_.end()) break;
     if (at->first != flow.sample->id) continue;
     const TimePoint progress = now - WithoutProgress(flow);
-    if (progress <= at->second) {
+    if (progress <= at->second || WaitsOnNewPort(*flow.sample)) {
       ++at;  // still waits
       continue;
     }

@@ -9,8 +9,8 @@ namespace espalier::controller {
 // may change, and progress must stay cheap to handle.
 // Idea: compare how much both have sent. Flow::other_end keeps the result beside the fields that
 // progress reads anyway, so that a flow whose other end answers costs one comparison.
-// Invariant: a flow is answering if and only if it is the opposite of an open flow whose other_end
-// is kAnswers. It is then parked.
+// Invariant: the opposite of a flow whose other_end is kAnswers is answering, and so parked. If the
+// flow that it answers closes, it stays parked until it sends something.
 
 namespace {
 
@@ -37,10 +37,10 @@ bool AnsweringEnds::Answers(FlowSlot slot, FlowSlot opposite) const {
 
 void AnsweringEnds::HandleProgress(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
-  if (!flow.opposite || flow.other_end == OtherEnd::kAnswers) return;
+  if (flow.other_end == OtherEnd::kAnswers) return;
   if (flow.is_answering) {
-    if (!Answers(slot, *flow.opposite)) End(slot);
-  } else if (Answers(*flow.opposite, slot)) {
+    if (!flow.opposite || !Answers(slot, *flow.opposite)) End(slot);
+  } else if (flow.opposite && Answers(*flow.opposite, slot)) {
     Begin(*flow.opposite);
   }
 }
@@ -67,9 +67,9 @@ void AnsweringEnds::Begin(FlowSlot slot) {
 }
 
 void AnsweringEnds::End(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
   Forget(slot);
-  state_.flows.At(*flow.opposite).other_end = OtherEnd::kSends;
+  const auto opposite = state_.flows.At(slot).opposite;
+  if (opposite) state_.flows.At(*opposite).other_end = OtherEnd::kSends;
 }
 
 void AnsweringEnds::Forget(FlowSlot slot) {

@@ -62,7 +62,6 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
              [this](const wire::PathHealth& health) {
                if (state_ == AgentState::kSynced) SendHealth(health);
              }),
-      recovery_(metrics),
       sampler_(options_.sampler, ports_,
                [this](const wire::PathHealth& health) {
                  if (state_ == AgentState::kSynced) Send(health);
@@ -265,7 +264,7 @@ void Agent::Handle(const wire::PathPush& push) {
     plans_.Apply(push);
   }
   metrics_.apply_seconds.ObserveSeconds(SecondsOf(loop_.Now() - received));
-  recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead());
+  guard_.NoteMoves();
   switch (ack.status) {
     case wire::AckStatus::kApplied:
     case wire::AckStatus::kFailed:
@@ -360,9 +359,6 @@ void Agent::Look() {
   metrics_.flows_rate_limited.Set(static_cast<double>(ports_.CountRates()));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);
-  recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead());
-  const wire::PathHealth recovered = recovery_.HandleMeasures(loop_.Now(), elephants);
-  if (state_ == AgentState::kSynced && !recovered.flows.empty()) SendHealth(recovered);
   sampler_.HandleMeasures(loop_.Now(), elephants);
   if (!held_health_.flows.empty() && budget_.HasRoomFor(MessageClass::kFindings, loop_.Now())) {
     Send(std::exchange(held_health_, {}));

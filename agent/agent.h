@@ -16,7 +16,6 @@
 #include "agent/flows/path_sampler.h"
 #include "agent/flows/port_table.h"
 #include "agent/flows/rank_plan_table.h"
-#include "agent/flows/recovery_watch.h"
 #include "agent/flows/send_budget.h"
 #include "agent/probe/probe_socket.h"
 #include "agent/probe/prober.h"
@@ -139,7 +138,6 @@ class Agent {
   FlowReporter reporter_;
   Prober prober_;
   PathGuard guard_;
-  RecoveryWatch recovery_;
   PathSampler sampler_;
   wire::Decoder decoder_;
 

@@ -88,8 +88,8 @@ void DecodeBody(const v1::Heartbeat& from, Rules& rules, Heartbeat& to) {
   to.wanted.clear();
   if (!rules.ok()) return;
   for (int i = 0; i < from.wanted_address_size(); ++i) {
-    to.wanted.push_back({.address = rules.Address(address, from.wanted_address(i)),
-                         .number = from.wanted_qpn(i)});
+    to.wanted.push_back(
+        {.address = rules.Address(address, from.wanted_address(i)), .number = from.wanted_qpn(i)});
   }
 }
 

@@ -80,7 +80,8 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
 }
 
 void FlowMeter::Want(std::span<const wire::QueuePair> pairs) {
-  const std::size_t room = options_.max_elephants - std::min(options_.max_elephants, wanted_.size());
+  const std::size_t room =
+      options_.max_elephants - std::min(options_.max_elephants, wanted_.size());
   const auto taken = pairs.first(std::min(pairs.size(), room));
   wanted_.insert(wanted_.end(), taken.begin(), taken.end());
 }

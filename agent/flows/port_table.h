@@ -35,7 +35,8 @@ class PortTable {
   // Puts paths in force that the agent chose itself. On an error (those of FlowActuator::Apply)
   // nothing changes.
   Result<void> RerouteLocally(const wire::PathSet& paths);
-  // The flows that have been taken off dead paths since the last call, by the controller or locally.
+  // The flows that have been taken off dead paths since the last call, by the controller or
+  // locally.
   std::vector<wire::LocalFlowId> TakeMovedOffDead() { return std::exchange(moved_off_dead_, {}); }
   // Lifts all rate limits, which nobody adapts any more; paths stay. The next push sets them again.
   // Returns the number of flows that had one.

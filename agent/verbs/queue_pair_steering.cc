@@ -39,40 +39,11 @@ constexpr auto kMinTurn = std::chrono::milliseconds(2);
 constexpr auto kMaxTurn = std::chrono::milliseconds(10);
 constexpr std::size_t kPairsForMs = 125;  // so that turns take a few percent of one processor
 constexpr auto kRestsAfter = std::chrono::seconds(10);
-// Shorter pauses of a queue pair are part of its busy phase. Less than the agent's own limit.
-constexpr auto kPause = std::chrono::milliseconds(4);
 constexpr auto kDrainTurn = std::chrono::milliseconds(1);
 constexpr std::size_t kMaxExpected = 4096;  // queue pairs with expectations in one turn
 constexpr std::int64_t kMaxExpectedBytes = 1LL << 50;
 
 }  // namespace
-
-// A queue pair that is steered.
-struct QueuePairSteering::Pair {
-  ibv_qp* pair = nullptr;
-  ObservedPair* observed = nullptr;  // null: not connected yet
-  ibv_qp_init_attr limits = {};
-  espalier_flow_desc description = {};
-  espalier_flow* flow = nullptr;  // null: no agent, or it has no room
-  PortChangeMethod method = PortChangeMethod::kNone;
-  std::uint16_t port = 0;                 // in use
-  std::uint16_t wanted = 0;               // port to change to; 0: none
-  std::uint32_t timeout_us = 0;           // espalier_flow_timeout
-  std::uint32_t repetitions = 0;
-  std::uint64_t max_rate_bps = 0;         // set in the device; 0: no limit
-  std::uint64_t wanted_max_rate_bps = 0;  // from the agent; 0: no limit
-  bool rate_is_advice = false;            // the device cannot limit queue pairs
-  bool draining = false;
-  int drained_events = 0;  // expected from own drains, hidden from the program
-  std::uint64_t seen_version = 0;
-  std::uint64_t announced_bytes = 0;
-  std::uint64_t posted_bytes = 0;  // since it connected
-  std::uint64_t sent_bytes = 0;
-  std::uint64_t opened_at_sent_bytes = 0;  // sent_bytes when the flow was opened
-  TrafficCount::Reading last;
-  QueueEdges edges{kPause};
-  std::chrono::steady_clock::time_point last_traffic;
-};
 
 QueuePairSteering::QueuePairSteering(const RealVerbs& real, QueuePairSteeringOptions options)
     : real_(real), options_(std::move(options)), observer_(Observer::OfThisProcess()) {}
@@ -181,20 +152,6 @@ void QueuePairSteering::OpenFlow(Pair& pair) {
   espalier_flow_timeout(pair.flow, pair.timeout_us, pair.repetitions);
 }
 
-// The transport waits for 4.096 us x 2^timeout, or for ever if the timeout is 0 (InfiniBand
-// specification, 9.7.6.1.3).
-void QueuePairSteering::NoteTimeout(Pair& pair, const ibv_qp_attr& attributes, int mask) {
-  if ((mask & IBV_QP_TIMEOUT) != 0) {
-    constexpr std::uint64_t kUnitNs = 4'096;
-    const std::uint64_t us = (kUnitNs << (attributes.timeout % 32U)) / 1'000;
-    pair.timeout_us = attributes.timeout == 0
-                          ? UINT32_MAX
-                          : static_cast<std::uint32_t>(std::min<std::uint64_t>(us, UINT32_MAX));
-  }
-  if ((mask & IBV_QP_RETRY_CNT) != 0) pair.repetitions = attributes.retry_cnt;
-  if (pair.flow != nullptr) espalier_flow_timeout(pair.flow, pair.timeout_us, pair.repetitions);
-}
-
 void QueuePairSteering::Expect(std::uint32_t number, std::int64_t bytes) {
   const std::lock_guard lock(expected_mutex_);
   if (expected_.size() >= kMaxExpected && expected_.count(number) == 0) return;
@@ -272,8 +229,7 @@ void QueuePairSteering::LimitRate(Pair& pair) {
   }
 }
 
-QueuePairSteering::PortChangeMethod QueuePairSteering::PortChangeMethodOf(
-    const ibv_context& context) const {
+PortChangeMethod QueuePairSteering::PortChangeMethodOf(const ibv_context& context) const {
   if (real_.set_udp_port != nullptr && real_.is_of_driver(context, "mlx5_core")) {
     return PortChangeMethod::kSetUdpPort;
   }
@@ -343,7 +299,7 @@ int QueuePairSteering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes
     Forget(*pair);
     return error;
   }
-  entry.edges = QueueEdges(kPause);
+  entry.edges = QueueEdges(kShortPause);
   if (!Attempt([&] { entry.observed = &observer_.Watch(*pair, entry.limits); })) {
     Forget(*pair);  // it is connected and keeps its port, unsteered
     return 0;
@@ -381,7 +337,7 @@ int QueuePairSteering::Modify(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
   if (!ends) AwaitChange(lock, pair);
   const int error = real_.modify_qp(pair, attributes, mask);
   Pair* const known = Find(pair);
-  if (error == 0 && known != nullptr) NoteTimeout(*known, *attributes, mask);
+  if (error == 0 && known != nullptr) known->NoteTimeout(*attributes, mask);
   if (!ends || error != 0 || known == nullptr) return error;
   known->draining = false;
   known->wanted = 0;

@@ -19,6 +19,15 @@ struct ShownFlow {
     bool is_learning = false;               // no port that leads to the path is known yet
   };
 
+  // What is known of the connection that the flow is one end of.
+  struct Connection {
+    OtherEnd other_end = OtherEnd::kUnknown;
+    std::string opposite;          // the name of the other end's flow; "": unknown
+    bool is_answering = false;     // the flow carries the acknowledgements of that flow only
+    std::uint32_t timeout_us = 0;  // of its transport; 0: unknown
+    std::uint32_t repetitions = 0;
+  };
+
   AgentId agent;
   wire::LocalFlowId local;
   std::uint32_t job = 0;  // index into JobNames
@@ -37,11 +46,7 @@ struct ShownFlow {
   FlowActivity activity;
   bool is_parked = false;   // idle: keeps its paths and ports, but adds no load
   bool is_planned = false;  // on the paths that were planned for its job's phases
-  std::uint32_t timeout_us = 0;  // of its transport; 0: unknown
-  std::uint32_t repetitions = 0;
-  OtherEnd other_end = OtherEnd::kUnknown;
-  std::string opposite;       // the name of the other end's flow; "": unknown
-  bool is_answering = false;  // carries the acknowledgements of the other end's flow only
+  Connection connection;
   TimePoint started;
   Reach reach = Reach::kFine;
   std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown

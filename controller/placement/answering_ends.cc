@@ -30,8 +30,8 @@ AnsweringEnds::AnsweringEnds(State& state, PathLearner& learner, Metrics& metric
           "Times when acknowledgements got another path because their data had moved")) {}
 
 bool AnsweringEnds::Answers(FlowSlot slot, FlowSlot opposite) const {
-  const std::uint64_t own = state_.flows.ActivityOf(slot).announced_bytes;
-  const std::uint64_t others = state_.flows.ActivityOf(opposite).announced_bytes;
+  const std::uint64_t own = state_.flows.ActivityOf(slot).posted_bytes;
+  const std::uint64_t others = state_.flows.ActivityOf(opposite).posted_bytes;
   return others >= kElephantBytes && own < others / kNegligible;
 }
 

@@ -11,6 +11,7 @@
 #include "common/fabric/path_map.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/prediction/start_assignment.h"
+#include "controller/routing/assignment.h"
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/online_assigner.h"
 #include "controller/state/flow_table.h"
@@ -140,15 +141,16 @@ class FlowPaths {
     std::uint32_t subflows = 1;     // number of subflows of its flow
     std::int64_t load = 0;          // on each link of its path
     std::int32_t parked = kNoPath;  // the path on which it is parked; kNoPath: it is not
+
+    std::uint64_t FingerprintOn(std::int32_t path) const {
+      return PathFingerprint(source, destination, path, subflows);
+    }
   };
 
-  Entry& NewEntry(SubflowId subflow);
-  std::int64_t BytesInFlight(SubflowId subflow) const;
-  std::uint64_t FingerprintOf(SubflowId subflow, std::int32_t path) const;
   // As Place, without the subflow counting as moved.
   void Set(const Subflow& subflow, std::int32_t path);
+  // Accounts for moves that OnlineAssigner has made.
   void NoteMoves(std::span<const Move> moves);
-  void NoteMoved(SubflowId subflow);
   // Accounts for a subflow that changes from the path `from` to `to` (kNoPath: none).
   void Note(SubflowId subflow, std::int32_t from, std::int32_t to);
 

@@ -122,6 +122,8 @@ struct FlowActivity {
   std::uint64_t achieved_bps = 0;
   // The largest total of sent, in-flight and remaining bytes ever reported; 0: none reported.
   std::uint64_t announced_bytes = 0;
+  // The largest total of sent and in-flight bytes ever reported.
+  std::uint64_t posted_bytes = 0;
   TimePoint next_review{};  // earlier reports are not reviewed: FlowTable::IgnoreReportsBefore
   // The number of its changes between busy and idle since it opened: odd while it is busy. 0: its
   // agent does not report them, and it is busy while it has bytes to send.

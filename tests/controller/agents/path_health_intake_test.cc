@@ -53,8 +53,7 @@ class PathHealthIntakeTest : public FlowFixture {
 
 TEST_F(PathHealthIntakeTest, ToldRecoveriesAreEventsAndAccuseNoPath) {
   wire::PathHealth health;
-  health.flows = {
-      {.flow = wire::LocalFlowId(1), .source_port = 0xC007, .recovered_us = 67'100}};
+  health.flows = {{.flow = wire::LocalFlowId(1), .source_port = 0xC007, .recovered_us = 67'100}};
   EXPECT_FALSE(verdicts_.Handle(Agent("h0"), health));
   EXPECT_EQ(LastOf("flow_recovered"), "flow=h0:1 port=49159 seconds_after_move=0.067");
   EXPECT_EQ(Dead(), 0U);

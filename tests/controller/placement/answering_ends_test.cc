@@ -45,13 +45,12 @@ class AnsweringEndsTest : public testing::Test {
             .edge_age_us = 100};
   }
   void Open(int host, const Sent& sent = {}, std::uint8_t paths = 1) {
-    wire::FlowReport report =
-        Cluster::Opening(cluster_, host,
-                         {{.id = 1,
-                           .to = OtherHost(host),
-                           .max_paths = paths,
-                           .local_qpn = QueuePairOf(host),
-                           .remote_qpn = QueuePairOf(OtherHost(host))}});
+    wire::FlowReport report = Cluster::Opening(cluster_, host,
+                                               {{.id = 1,
+                                                 .to = OtherHost(host),
+                                                 .max_paths = paths,
+                                                 .local_qpn = QueuePairOf(host),
+                                                 .remote_qpn = QueuePairOf(OtherHost(host))}});
     sent_[host] = sent;
     report.progress = {Row(host)};
     cluster_.Report(host, report);
@@ -132,6 +131,18 @@ TEST_F(AnsweringEndsTest, AnEndThatBeginsToSendIsAnElephant) {
   cluster_.state().flow_paths.CheckInvariants();
 }
 
+// Programs announce bytes for both ends when they connect.
+TEST_F(AnsweringEndsTest, WhatIsOnlyAnnouncedDoesNotCount) {
+  for (const int host : {0, 4}) Open(host);
+  wire::FlowReport report;
+  report.progress = {Row(4)};
+  report.progress[0].remaining_bytes = kBurst;
+  cluster_.Report(4, report);
+  cluster_.Settle();
+  BeginBurst(0);
+  EXPECT_TRUE(FlowOf(4).is_answering);
+}
+
 // Such as the credits that receivers send.
 TEST_F(AnsweringEndsTest, SmallMessagesDoNotMakeAnEndAnElephant) {
   for (const int host : {0, 4}) Open(host);
@@ -200,8 +211,7 @@ TEST_F(AnsweringEndsTest, SplitFlowsAnswerPathByPath) {
 TEST_F(AnsweringEndsTest, AHostCannotClaimAnotherHostsEnd) {
   for (const int host : {0, 4}) Open(host);
   wire::FlowReport lie = Cluster::Opening(
-      cluster_, 1,
-      {{.id = 7, .to = 0, .local_qpn = QueuePairOf(4), .remote_qpn = QueuePairOf(0)}});
+      cluster_, 1, {{.id = 7, .to = 0, .local_qpn = QueuePairOf(4), .remote_qpn = QueuePairOf(0)}});
   lie.addresses[lie.opened[0].source] = cluster_.Address(4);
   lie.progress = {};
   cluster_.Report(1, lie);

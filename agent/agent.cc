@@ -232,6 +232,7 @@ void Agent::TakeReportInterval(std::uint64_t microseconds) {
 
 void Agent::Handle(const wire::Heartbeat& heartbeat) {
   TakeReportInterval(heartbeat.report_interval_us);
+  meter_.Want(heartbeat.wanted);
   // Messages arrive in order, so a generation that is announced but not applied was lost.
   const bool lost_a_push = heartbeat.epoch == ports_.highest_epoch() &&
                            heartbeat.generation > ports_.applied_generation();
@@ -263,6 +264,7 @@ void Agent::Handle(const wire::PathPush& push) {
     plans_.Apply(push);
   }
   metrics_.apply_seconds.ObserveSeconds(SecondsOf(loop_.Now() - received));
+  guard_.NoteMoves();
   switch (ack.status) {
     case wire::AckStatus::kApplied:
     case wire::AckStatus::kFailed:

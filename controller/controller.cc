@@ -210,6 +210,7 @@ void Controller::Turn() {
   const TimePoint turn = loop_.Now();
   turns_.Begin();
   PlaceNew();
+  bursts_.FollowMoves();
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
   // After the ports, which do not wait for rates.

@@ -42,6 +42,7 @@ class Decoder {
 
 inline constexpr std::size_t kMaxMessageBytes = 4 << 20;
 inline constexpr std::size_t kMaxFlowsPerReport = 16'384;
+inline constexpr std::size_t kMaxWantedQueuePairs = 1'024;  // of a heartbeat
 inline constexpr std::size_t kMaxNameBytes = 255;    // agent, job, device, link, feature names
 inline constexpr std::size_t kMaxTextBytes = 4'096;  // reasons and details
 inline constexpr std::size_t kMaxTableEntries = 16'384;

@@ -80,6 +80,17 @@ void DecodeBody(const v1::Heartbeat& from, Rules& rules, Heartbeat& to) {
   to.epoch = from.epoch();
   to.generation = from.generation();
   to.report_interval_us = from.report_interval_us();
+  const Field address = "heartbeat.wanted_address";
+  rules.AtMost(address, from.wanted_address_size(), kMaxWantedQueuePairs);
+  rules.SameLength("heartbeat.wanted_qpn", from.wanted_qpn_size(), address,
+                   from.wanted_address_size());
+  rules.InRange("heartbeat.wanted_qpn", Column(from.wanted_qpn()), 1, kMaxQpn);
+  to.wanted.clear();
+  if (!rules.ok()) return;
+  for (int i = 0; i < from.wanted_address_size(); ++i) {
+    to.wanted.push_back(
+        {.address = rules.Address(address, from.wanted_address(i)), .number = from.wanted_qpn(i)});
+  }
 }
 
 void DecodeBody(const v1::Ack& from, Rules& rules, Ack& to) {

@@ -46,6 +46,10 @@ void CheckOpened(const v1::FlowReport& report, Rules& rules) {
   if (from.path_fixed_size() != 0) {
     rules.SameLength("flow_report.opened.path_fixed", from.path_fixed_size(), id, n);
   }
+  if (from.timeout_us_size() + from.repetitions_size() != 0) {
+    rules.SameLength("flow_report.opened.timeout_us", from.timeout_us_size(), id, n);
+    rules.SameLength("flow_report.opened.repetitions", from.repetitions_size(), id, n);
+  }
   if (!rules.ok()) return;
   rules.Unique(id, Column(from.id()));
   rules.Indexes("flow_report.opened.job", Column(from.job()), "jobs", report.jobs_size());
@@ -93,6 +97,8 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
         .path_ports = {},
         .keeps_rate = from.keeps_rate_size() != 0 && from.keeps_rate(i),
         .path_fixed = from.path_fixed_size() != 0 && from.path_fixed(i),
+        .timeout_us = from.timeout_us_size() != 0 ? from.timeout_us(i) : 0,
+        .repetitions = from.repetitions_size() != 0 ? from.repetitions(i) : 0,
     };
     if (from.path_count_size() == 0) continue;
     for (std::uint32_t left = from.path_count(i); left > 0; --left) {
@@ -265,10 +271,14 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
   rules.SameLength("path_health.cnp", from.cnp_size(), flow, n);
   rules.SameLength("path_health.rtt_us", from.rtt_us_size(), flow, n);
   rules.SameLength("path_health.verdict", from.verdict_size(), flow, n);
+  if (from.recovered_us_size() != 0) {
+    rules.SameLength("path_health.recovered_us", from.recovered_us_size(), flow, n);
+  }
   rules.InRange("path_health.source_port", Column(from.source_port()), 0, kMaxPort);
   rules.InRange("path_health.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.planned_bps", Column(from.planned_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.verdict", Column(from.verdict()), 0, v1::PathVerdict_MAX);
+  rules.InRange("path_health.recovered_us", Column(from.recovered_us()), 0, kMaxDurationUs);
   rules.AtMostEach(flow, Column(from.flow()), kMaxPathsPerFlow);
   if (!rules.ok()) return;
   to.flows.resize(Size(n));
@@ -282,7 +292,8 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
                          .out_of_sequence = from.out_of_sequence(i),
                          .cnp = from.cnp(i),
                          .rtt_us = from.rtt_us(i),
-                         .verdict = static_cast<PathVerdict>(from.verdict(i))};
+                         .verdict = static_cast<PathVerdict>(from.verdict(i)),
+                         .recovered_us = from.recovered_us_size() != 0 ? from.recovered_us(i) : 0};
   }
 }
 

@@ -89,6 +89,10 @@ void EncodeBody(const Heartbeat& from, v1::Heartbeat& to) {
   to.set_epoch(from.epoch);
   to.set_generation(from.generation);
   to.set_report_interval_us(from.report_interval_us);
+  for (const QueuePair& pair : from.wanted) {
+    to.add_wanted_address(AddressBytes(pair.address));
+    to.add_wanted_qpn(pair.number);
+  }
 }
 
 void FillProgress(const std::vector<FlowProgress>& from, v1::FlowProgress& to) {
@@ -137,6 +141,13 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
     }
     if (std::ranges::any_of(from.opened, &OpenedFlow::path_fixed)) {
       FillColumn(from.opened, &OpenedFlow::path_fixed, opened.mutable_path_fixed());
+    }
+    const auto tells_timeout = [](const OpenedFlow& flow) {
+      return flow.timeout_us != 0 || flow.repetitions != 0;
+    };
+    if (std::ranges::any_of(from.opened, tells_timeout)) {
+      FillColumn(from.opened, &OpenedFlow::timeout_us, opened.mutable_timeout_us());
+      FillColumn(from.opened, &OpenedFlow::repetitions, opened.mutable_repetitions());
     }
   }
   if (!from.progress.empty()) FillProgress(from.progress, *to.mutable_progress());
@@ -212,6 +223,10 @@ void EncodeBody(const PathHealth& from, v1::PathHealth& to) {
   FillColumn(from.flows, &FlowHealth::cnp, to.mutable_cnp());
   FillColumn(from.flows, &FlowHealth::rtt_us, to.mutable_rtt_us());
   FillColumn(from.flows, &FlowHealth::verdict, to.mutable_verdict());
+  const auto has_recovered = [](const FlowHealth& flow) { return flow.recovered_us != 0; };
+  if (std::ranges::any_of(from.flows, has_recovered)) {
+    FillColumn(from.flows, &FlowHealth::recovered_us, to.mutable_recovered_us());
+  }
 }
 
 void EncodeBody(const LinkEvent& from, v1::LinkEvent& to) {

@@ -56,11 +56,19 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
+// A queue pair of a host.
+struct QueuePair {
+  IpAddress address;  // of its NIC
+  std::uint32_t number = 0;
+  bool operator==(const QueuePair&) const = default;
+};
+
 struct Heartbeat {
   std::uint64_t sequence = 0;
   std::uint64_t epoch = 0;
   std::uint64_t generation = 0;
   std::uint64_t report_interval_us = 0;
+  std::vector<QueuePair> wanted;
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -85,6 +93,10 @@ struct OpenedFlow {
   std::vector<std::uint16_t> path_ports;
   bool keeps_rate = false;
   bool path_fixed = false;
+  // How its transport waits: until it repeats what is not acknowledged (0: unknown; the largest
+  // value: so long or longer), and how often it repeats it.
+  std::uint32_t timeout_us = 0;
+  std::uint32_t repetitions = 0;
   bool operator==(const OpenedFlow&) const = default;
 };
 
@@ -196,6 +208,8 @@ struct FlowHealth {
   std::uint32_t cnp = 0;
   std::uint32_t rtt_us = 0;
   PathVerdict verdict = PathVerdict::kGood;
+  // Not 0: the flow left a dead path, and its bytes were acknowledged again after this time.
+  std::uint64_t recovered_us = 0;
   bool operator==(const FlowHealth&) const = default;
 };
 

@@ -59,8 +59,8 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
       kept.push_back(*known);
     } else {
       const std::uint64_t to_send = sample.remaining_bytes + sample.outstanding_bytes;
-      const bool is_elephant =
-          to_send >= options_.elephant_bytes || sample.sent_bytes >= options_.elephant_bytes;
+      const bool is_elephant = to_send >= options_.elephant_bytes ||
+                               sample.sent_bytes >= options_.elephant_bytes || IsWanted(sample);
       if (!is_elephant || kept.size() >= options_.max_elephants) continue;
       kept.push_back({.id = sample.id,
                       .window_start = now,
@@ -75,7 +75,21 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
     measures_.push_back(MeasureOne(now, sample, kept.back()));
   }
   elephants_ = std::move(kept);
+  wanted_.clear();
   return measures_;
+}
+
+void FlowMeter::Want(std::span<const wire::QueuePair> pairs) {
+  const std::size_t room =
+      options_.max_elephants - std::min(options_.max_elephants, wanted_.size());
+  const auto taken = pairs.first(std::min(pairs.size(), room));
+  wanted_.insert(wanted_.end(), taken.begin(), taken.end());
+}
+
+bool FlowMeter::IsWanted(const FlowSample& sample) const {
+  return std::ranges::any_of(wanted_, [&](const wire::QueuePair& pair) {
+    return pair.number == sample.local_qpn && pair.address == sample.source;
+  });
 }
 
 std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample& sample, bool idle,

@@ -51,6 +51,9 @@ class FlowMeter {
  public:
   explicit FlowMeter(const FlowMeterOptions& options) : options_(options) {}
 
+  // Of these queue pairs, those that are open at the next Measure become elephants whatever they
+  // send, within max_elephants. Further ones than max_elephants are ignored.
+  void Want(std::span<const wire::QueuePair> pairs);
   // Input: all open flows, ascending by id. Returns the elephants, ascending by id; valid until
   // the next call.
   std::span<const FlowMeasure> Measure(TimePoint now, std::span<const FlowSample> flows);
@@ -83,7 +86,10 @@ class FlowMeter {
   const Activity& MeasureActivity(TimePoint now, const FlowSample& sample, History& history) const;
   FlowMeasure MeasureOne(TimePoint now, const FlowSample& sample, History& history) const;
 
+  bool IsWanted(const FlowSample& sample) const;
+
   const FlowMeterOptions options_;
+  std::vector<wire::QueuePair> wanted_;
   std::vector<History> elephants_;  // ascending by id
   std::vector<FlowMeasure> measures_;
 };

@@ -44,7 +44,9 @@ class ReportBuilder {
                             .steered = port.steered,
                             .path_ports = std::move(port.path_ports),
                             .keeps_rate = sample.keeps_rate,
-                            .path_fixed = sample.path_fixed};
+                            .path_fixed = sample.path_fixed,
+                            .timeout_us = sample.timeout_us,
+                            .repetitions = sample.repetitions};
     report.opened.push_back(std::move(opened));
   }
 

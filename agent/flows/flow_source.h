@@ -53,6 +53,10 @@ struct FlowSample {
   std::uint64_t sent_bytes = 0;  // since it was opened
   std::uint32_t retries = 0;     // since it was opened
   std::uint32_t rtt_us = 0;      // 0: unknown
+  // How the transport waits: until it repeats what is not acknowledged (0: unknown; the largest
+  // value: so long or longer), and how often it repeats it.
+  std::uint32_t timeout_us = 0;
+  std::uint32_t repetitions = 0;
   SourceEdges edges;
   // The subflows of a split flow if the source sees them; else empty.
   std::vector<PortProgress> ports;

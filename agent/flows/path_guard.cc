@@ -1,6 +1,7 @@
 #include "agent/flows/path_guard.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/log.h"
@@ -45,6 +46,7 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
           "espalier_agent_path_checks_deferred_total",
           "Checks of flows that were delayed because the probe budget was used up")),
       budget_(options.budget, loop.Now()),
+      recovery_(metrics),
       random_(seed),
       on_health_(std::move(on_health)) {}
 
@@ -66,8 +68,13 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
     EvaluateFlow(flow);
   }
   watches_.erase(watch, watches_.end());
+  NoteMoves();
+  wire::PathHealth recovered = recovery_.HandleMeasures(loop_.Now(), flows);
+  std::ranges::move(recovered.flows, std::back_inserter(pending_health_.flows));
   if (!pending_health_.flows.empty()) on_health_(std::exchange(pending_health_, {}));
 }
+
+void PathGuard::NoteMoves() { recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead()); }
 
 void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const FlowSample& sample = *flow.sample;

@@ -9,6 +9,7 @@
 
 #include "agent/flows/flow_meter.h"
 #include "agent/flows/port_table.h"
+#include "agent/flows/recovery_watch.h"
 #include "agent/probe/probe_budget.h"
 #include "agent/probe/prober.h"
 #include "common/base/event_loop.h"
@@ -55,7 +56,8 @@ struct PathGuardOptions {
 // go only to destinations of elephants, to allowed ports, and within a budget. A check waits if the
 // budget has no room.
 //
-// Reports each change of a verdict, and each local reroute.
+// Reports each change of a verdict, each local reroute, and when a flow that left a dead path, by a
+// local reroute or the controller's order, has recovered (RecoveryWatch).
 // Thread safety: the agent's loop thread.
 class PathGuard {
  public:
@@ -67,6 +69,8 @@ class PathGuard {
 
   // Input: all elephants, ascending by id.
   void HandleMeasures(std::span<const FlowMeasure> flows);
+  // Paths have been pushed: flows that they take off dead paths begin to recover now.
+  void NoteMoves();
 
  private:
   // A flow that is stuck or slow, or is being checked.
@@ -109,6 +113,7 @@ class PathGuard {
   Counter& local_reroutes_;
   Counter& checks_put_off_;
   ProbeBudget budget_;
+  RecoveryWatch recovery_;
   TimePoint budget_short_until_{};  // until then the probe budget counts as short
   std::mt19937_64 random_;
   const OnHealth on_health_;

@@ -83,6 +83,7 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
     return true;
   }
   entries_[set.flow] = {.pushed = set, .in_force = set};
+  if (set.reason == wire::PathReason::kPathDead) moved_off_dead_.push_back(set.flow);
   return true;
 }
 
@@ -132,7 +133,9 @@ void PortTable::HandleFlows(std::span<const FlowSample> flows) {
 
 Result<void> PortTable::RerouteLocally(const wire::PathSet& paths) {
   Result<void> applied = actuator_.Apply(paths);
-  if (applied) entries_[paths.flow].in_force = paths;
+  if (!applied) return applied;
+  entries_[paths.flow].in_force = paths;
+  moved_off_dead_.push_back(paths.flow);
   return applied;
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "agent/flows/flow_actuator.h"
 #include "agent/flows/flow_source.h"
@@ -33,6 +35,9 @@ class PortTable {
   // Puts paths in force that the agent chose itself. On an error (those of FlowActuator::Apply)
   // nothing changes.
   Result<void> RerouteLocally(const wire::PathSet& paths);
+  // The flows that have been taken off dead paths since the last call, by the controller or
+  // locally.
+  std::vector<wire::LocalFlowId> TakeMovedOffDead() { return std::exchange(moved_off_dead_, {}); }
   // Lifts all rate limits, which nobody adapts any more; paths stay. The next push sets them again.
   // Returns the number of flows that had one.
   std::size_t LiftRates();
@@ -68,6 +73,7 @@ class PortTable {
   std::uint64_t generation_ = 0;
   bool has_base_ = true;  // the table is at generation_; false: only a full push applies
   std::map<wire::LocalFlowId, Entry> entries_;
+  std::vector<wire::LocalFlowId> moved_off_dead_;
 };
 
 }  // namespace espalier::agent

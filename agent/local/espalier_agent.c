@@ -195,6 +195,8 @@ static void carry_over(const espalier_flow* flow, struct espalier_local_memory* 
   slot->sent_bytes = __atomic_load_n(&old->sent_bytes, __ATOMIC_RELAXED);
   slot->retries = __atomic_load_n(&old->retries, __ATOMIC_RELAXED);
   slot->rtt_us = __atomic_load_n(&old->rtt_us, __ATOMIC_RELAXED);
+  slot->timeout_us = __atomic_load_n(&old->timeout_us, __ATOMIC_RELAXED);
+  slot->repetitions = __atomic_load_n(&old->repetitions, __ATOMIC_RELAXED);
   slot->edges = __atomic_load_n(&old->edges, __ATOMIC_RELAXED);
   slot->between_edges_us = __atomic_load_n(&old->between_edges_us, __ATOMIC_RELAXED);
   slot->last_edge_ns = __atomic_load_n(&old->last_edge_ns, __ATOMIC_RELAXED);
@@ -367,6 +369,7 @@ int espalier_flow_open(espalier_agent* agent, const struct espalier_flow_desc* d
     if (desc->job[0] == '\0') memcpy(made->slot->flow.job, agent->job, sizeof(agent->job));
     espalier_flow_progress(made, desc->remaining_bytes, 0, 0, desc->source_port);
     espalier_flow_transport(made, 0, 0);
+    espalier_flow_timeout(made, 0, 0);
     espalier_flow_edges(made, 0, 0, 0);
     for (path = 0; path < ESPALIER_MAX_PATHS; ++path) {
       espalier_flow_path_progress(made, path, 0, 0, 0, 0);
@@ -395,6 +398,11 @@ void espalier_flow_progress(espalier_flow* flow, uint64_t remaining_bytes,
 void espalier_flow_transport(espalier_flow* flow, uint32_t retries, uint32_t rtt_us) {
   __atomic_store_n(&flow->slot->retries, retries, __ATOMIC_RELAXED);
   __atomic_store_n(&flow->slot->rtt_us, rtt_us, __ATOMIC_RELAXED);
+}
+
+void espalier_flow_timeout(espalier_flow* flow, uint32_t timeout_us, uint32_t repetitions) {
+  __atomic_store_n(&flow->slot->timeout_us, timeout_us, __ATOMIC_RELAXED);
+  __atomic_store_n(&flow->slot->repetitions, repetitions, __ATOMIC_RELAXED);
 }
 
 void espalier_flow_path_progress(espalier_flow* flow, uint32_t path, uint16_t source_port,

@@ -112,6 +112,12 @@ ESPALIER_API void espalier_flow_progress(espalier_flow* flow, uint64_t remaining
  * the smoothed round-trip time (0: unknown). The agent leaves a path whose retries grow without
  * progress. Optional. */
 ESPALIER_API void espalier_flow_transport(espalier_flow* flow, uint32_t retries, uint32_t rtt_us);
+/* Reports how the transport waits: the time until it repeats what is not acknowledged, in
+ * microseconds (0: unknown; UINT32_MAX: so long or longer), and how often it repeats it. The
+ * operator is warned of flows that wait much longer than it takes to move them off a dead path.
+ * Optional. No effect with an agent that is older than this call. */
+ESPALIER_API void espalier_flow_timeout(espalier_flow* flow, uint32_t timeout_us,
+                                        uint32_t repetitions);
 /* Reports the progress of the connection or queue pair `path` (0..ESPALIER_MAX_PATHS-1) of a split
  * flow: its port (0: it is closed), and the bytes in flight, acknowledged bytes and retransmissions
  * from that port. Optional: with it the agent detects that one of several paths is dead and leaves

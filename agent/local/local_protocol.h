@@ -77,7 +77,9 @@ struct espalier_local_slot {
   uint64_t first_sequence;
   /* Written by the client, when the flow opens. */
   struct espalier_flow_desc flow;
-  uint8_t flow_padding[8];
+  /* Of the transport, see espalier_flow_timeout; zeros from an older client. */
+  uint32_t timeout_us;
+  uint32_t repetitions;
   /* Written by the agent. Sequence lock: odd while the words change; its half is the number of
    * changes. */
   uint64_t sequence;

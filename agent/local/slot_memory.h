@@ -25,6 +25,8 @@ class SlotMemory {
     std::uint64_t sent_bytes = 0;
     std::uint32_t retries = 0;
     std::uint32_t rtt_us = 0;
+    std::uint32_t timeout_us = 0;
+    std::uint32_t repetitions = 0;
     SourceEdges edges;
   };
 

@@ -39,38 +39,11 @@ constexpr auto kMinTurn = std::chrono::milliseconds(2);
 constexpr auto kMaxTurn = std::chrono::milliseconds(10);
 constexpr std::size_t kPairsForMs = 125;  // so that turns take a few percent of one processor
 constexpr auto kRestsAfter = std::chrono::seconds(10);
-// Shorter pauses of a queue pair are part of its busy phase. Less than the agent's own limit.
-constexpr auto kPause = std::chrono::milliseconds(4);
 constexpr auto kDrainTurn = std::chrono::milliseconds(1);
 constexpr std::size_t kMaxExpected = 4096;  // queue pairs with expectations in one turn
 constexpr std::int64_t kMaxExpectedBytes = 1LL << 50;
 
 }  // namespace
-
-// A queue pair that is steered.
-struct QueuePairSteering::Pair {
-  ibv_qp* pair = nullptr;
-  ObservedPair* observed = nullptr;  // null: not connected yet
-  ibv_qp_init_attr limits = {};
-  espalier_flow_desc description = {};
-  espalier_flow* flow = nullptr;  // null: no agent, or it has no room
-  PortChangeMethod method = PortChangeMethod::kNone;
-  std::uint16_t port = 0;                 // in use
-  std::uint16_t wanted = 0;               // port to change to; 0: none
-  std::uint64_t max_rate_bps = 0;         // set in the device; 0: no limit
-  std::uint64_t wanted_max_rate_bps = 0;  // from the agent; 0: no limit
-  bool rate_is_advice = false;            // the device cannot limit queue pairs
-  bool draining = false;
-  int drained_events = 0;  // expected from own drains, hidden from the program
-  std::uint64_t seen_version = 0;
-  std::uint64_t announced_bytes = 0;
-  std::uint64_t posted_bytes = 0;  // since it connected
-  std::uint64_t sent_bytes = 0;
-  std::uint64_t opened_at_sent_bytes = 0;  // sent_bytes when the flow was opened
-  TrafficCount::Reading last;
-  QueueEdges edges{kPause};
-  std::chrono::steady_clock::time_point last_traffic;
-};
 
 QueuePairSteering::QueuePairSteering(const RealVerbs& real, QueuePairSteeringOptions options)
     : real_(real), options_(std::move(options)), observer_(Observer::OfThisProcess()) {}
@@ -172,7 +145,11 @@ void QueuePairSteering::OpenFlow(Pair& pair) {
   pair.description.remaining_bytes = pair.announced_bytes;
   pair.opened_at_sent_bytes = pair.sent_bytes;
   pair.seen_version = 0;
-  if (espalier_flow_open(agent_, &pair.description, &pair.flow) != 0) pair.flow = nullptr;
+  if (espalier_flow_open(agent_, &pair.description, &pair.flow) != 0) {
+    pair.flow = nullptr;
+    return;
+  }
+  espalier_flow_timeout(pair.flow, pair.timeout_us, pair.repetitions);
 }
 
 void QueuePairSteering::Expect(std::uint32_t number, std::int64_t bytes) {
@@ -252,8 +229,7 @@ void QueuePairSteering::LimitRate(Pair& pair) {
   }
 }
 
-QueuePairSteering::PortChangeMethod QueuePairSteering::PortChangeMethodOf(
-    const ibv_context& context) const {
+PortChangeMethod QueuePairSteering::PortChangeMethodOf(const ibv_context& context) const {
   if (real_.set_udp_port != nullptr && real_.is_of_driver(context, "mlx5_core")) {
     return PortChangeMethod::kSetUdpPort;
   }
@@ -323,7 +299,7 @@ int QueuePairSteering::Connect(Lock& lock, ibv_qp* pair, ibv_qp_attr* attributes
     Forget(*pair);
     return error;
   }
-  entry.edges = QueueEdges(kPause);
+  entry.edges = QueueEdges(kShortPause);
   if (!Attempt([&] { entry.observed = &observer_.Watch(*pair, entry.limits); })) {
     Forget(*pair);  // it is connected and keeps its port, unsteered
     return 0;
@@ -361,6 +337,7 @@ int QueuePairSteering::Modify(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
   if (!ends) AwaitChange(lock, pair);
   const int error = real_.modify_qp(pair, attributes, mask);
   Pair* const known = Find(pair);
+  if (error == 0 && known != nullptr) known->NoteTimeout(*attributes, mask);
   if (!ends || error != 0 || known == nullptr) return error;
   known->draining = false;
   known->wanted = 0;

@@ -15,8 +15,8 @@
 
 #include "agent/local/espalier_agent.h"
 #include "agent/verbs/observer.h"
-#include "agent/verbs/queue_activity.h"
 #include "agent/verbs/real_verbs.h"
+#include "agent/verbs/steered_pair.h"
 #include "agent/verbs/ticks.h"
 
 namespace espalier::shim {
@@ -72,8 +72,7 @@ class QueuePairSteering {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class PortChangeMethod : std::uint8_t { kNone, kSetUdpPort, kDrain };
-  struct Pair;
+  using Pair = SteeredPair;
   using Lock = std::unique_lock<std::mutex>;
 
   void Run();

@@ -202,6 +202,22 @@ bool IsAlive(const Topology& topology, const Path& path) {
   return AllHops(topology, path, [](LinkState state) { return state != LinkState::kDown; });
 }
 
+std::optional<PathIndex> PathTable::Opposite(NodeId from_switch, NodeId to_switch,
+                                             PathIndex path) const {
+  const std::vector<DirectedLink>& hops = Between(from_switch, to_switch)[path.Index()].hops;
+  const std::span<const Path> back = Between(to_switch, from_switch);
+  const auto is_opposite = [&](const Path& other) {
+    return std::equal(other.hops.begin(), other.hops.end(), hops.rbegin(), hops.rend(),
+                      [](DirectedLink there, DirectedLink here) {
+                        return there.link == here.link && there.forward != here.forward;
+                      });
+  };
+  if (path.Index() < back.size() && is_opposite(back[path.Index()])) return path;
+  const auto found = std::find_if(back.begin(), back.end(), is_opposite);
+  if (found == back.end()) return std::nullopt;
+  return PathIndex(static_cast<std::int32_t>(found - back.begin()));
+}
+
 std::string ViaNames(const Topology& topology, const Path& path) {
   std::string names;
   for (std::size_t i = 0; i + 1 < path.hops.size(); ++i) {

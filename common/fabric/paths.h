@@ -59,6 +59,11 @@ class PathTable {
   // (LOCAL: no port needed).
   std::span<const Path> Between(NodeId from_switch, NodeId to_switch) const;
 
+  // The path of Between(to, from) that takes the same links in the opposite direction. None if a
+  // link of the path is directed. O(paths), and O(1) where both directions list their paths alike,
+  // as in a leaf-spine fabric.
+  std::optional<PathIndex> Opposite(NodeId from_switch, NodeId to_switch, PathIndex path) const;
+
   // The tier of a switch, as above.
   int Tier(NodeId switch_node) const { return tiers_[switch_node.Index()]; }
 

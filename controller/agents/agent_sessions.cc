@@ -353,10 +353,13 @@ void AgentSessions::SendHeartbeats() {
   if (part == 0) ++heartbeats_;
   for (std::size_t i = part; i < state_.agents.size(); i += parts) {
     const AgentId id(static_cast<std::int32_t>(i));
+    const Agent& agent = state_.agents.At(id);
+    if (!agent.peer) continue;
     Send(id, wire::Heartbeat{.sequence = heartbeats_,
                              .epoch = state_.epoch,
-                             .generation = state_.agents.At(id).generation,
-                             .report_interval_us = ReportIntervalUs()});
+                             .generation = agent.generation,
+                             .report_interval_us = ReportIntervalUs(),
+                             .wanted = state_.connections.TakeWanted(agent.name)});
   }
 }
 

@@ -12,6 +12,10 @@
 namespace espalier::controller {
 namespace {
 
+// A transport that waits longer than this after a loss outlasts every move off a dead path.
+constexpr Duration kLongTimeout = std::chrono::seconds(1);
+constexpr Duration kWarningInterval = std::chrono::minutes(10);  // of an agent
+
 // The rate of the flow's fastest path on an idle fabric, times the number of its subflows.
 std::int64_t PathRate(const State& state, const Flow& flow) {
   if (flow.subflows.empty()) return 0;
@@ -88,6 +92,7 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   for (const FlowSlot slot : opened) {
     if (agent.reported && !FollowsBursts(slot)) predictor_.HandleBusy(slot, loop_.Now());
   }
+  bursts_.HandleOpened(opened);
   predictor_.HandleProgress(taken.due, loop_.Now());
   link_health_.HandleDeliveries(id, report);
   close_ended();  // flows that this message both opened and ended
@@ -125,6 +130,8 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.movable = opened.movable;
     flow.keeps_rate = opened.keeps_rate;
     flow.path_fixed = opened.path_fixed;
+    flow.timeout_us = opened.timeout_us;
+    flow.repetitions = opened.repetitions;
     flow.reported = loop_.Now();
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
@@ -132,6 +139,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     senders_.resize(std::max(senders_.size(), slots.back().Index() + 1));
     senders_[slots.back().Index()] = {EndsOf(state_, state_.flows.At(slots.back()))};
     if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.HandleOpened();
+    WarnOfTimeout(state_.flows.At(slots.back()));
   }
   if (refused > 0) {
     state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",
@@ -139,6 +147,22 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
                                         options_.max_flows_per_agent));
   }
   return slots;
+}
+
+void FlowIntake::WarnOfTimeout(const Flow& flow) {
+  const Duration timeout = std::chrono::microseconds(flow.timeout_us);
+  if (timeout <= kLongTimeout) return;
+  Agent& agent = state_.agents.At(flow.agent);
+  const TimePoint now = loop_.Now();
+  if (agent.warned_of_timeout && now - *agent.warned_of_timeout < kWarningInterval) return;
+  agent.warned_of_timeout = now;
+  state_.history.RecordOf(
+      agent.name, now, "transport_waits_long",
+      fmt::format("flow={} job={} timeout_seconds={:.1f} repetitions={} remedy=\"after a loss the "
+                  "flow stands still for so long, whatever path it has: choose a shorter timeout "
+                  "(NCCL_IB_TIMEOUT for NCCL)\"",
+                  state_.FlowName(flow), state_.flows.JobName(flow.job), SecondsOf(timeout),
+                  flow.repetitions));
 }
 
 bool FlowIntake::FollowsBursts(FlowSlot slot) const {
@@ -165,7 +189,8 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
   for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
     if (has_rates && change.is_busy != change.was_busy) result.needs_turn = true;
-    const bool follows = FollowsBursts(change.slot);
+    bursts_.HandleProgress(change.slot);
+    const bool follows = FollowsBursts(change.slot) && !flow.is_answering;
     if (change.is_busy && !change.was_busy) {
       state_.rounds.Begin(flow.job, change.at);
       if (!flow.has_job_name && learns) unnamed_jobs_.HandleBusy(change.slot, change.at);

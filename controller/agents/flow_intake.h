@@ -51,6 +51,8 @@ class FlowIntake {
   void Close(FlowSlot slot);
   void SetJob(FlowSlot slot, std::uint32_t job);
   void ForgetJobs();
+  // Records an event if the flow's transport stands still for long after a loss.
+  void WarnOfTimeout(const Flow& flow);
   void CloseMissing(AgentId id, const wire::FlowReport& report);
 
   State& state_;

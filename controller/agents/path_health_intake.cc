@@ -21,7 +21,20 @@ PathHealthIntake::PathHealthIntake(State& state, Placement& placement, LinkHealt
       loop_(loop),
       ignored_(metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
                                    "Path failure reports ignored because they came too soon "
-                                   "after the previous one")) {}
+                                   "after the previous one")),
+      recovery_seconds_(metrics.MakeLatency(
+          "espalier_flow_recovery_seconds",
+          "Time from when a host had moved a flow off a dead path until the flow's bytes were "
+          "acknowledged again, as agents report it")) {}
+
+void PathHealthIntake::NoteRecovery(const std::string& host, const Flow& flow,
+                                    const wire::FlowHealth& report) {
+  const double seconds = 1e-6 * static_cast<double>(report.recovered_us);
+  recovery_seconds_.ObserveSeconds(seconds);
+  state_.history.RecordOf(host, loop_.Now(), "flow_recovered",
+                          fmt::format("flow={} port={} seconds_after_move={:.3f}",
+                                      state_.FlowName(flow), report.source_port, seconds));
+}
 
 bool PathHealthIntake::IsTaken(FlowSlot slot) {
   const TimePoint now = loop_.Now();
@@ -44,6 +57,10 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
     const bool is_local_reroute = report.verdict == wire::PathVerdict::kLocallyRerouted;
     const bool is_dead = is_local_reroute || report.verdict == wire::PathVerdict::kDead;
     if (!slot) continue;
+    if (report.recovered_us != 0) {
+      NoteRecovery(host, state_.flows.At(*slot), report);
+      continue;
+    }
     if (!is_dead) {
       link_health_.quality().HandleMeasurement(*slot, report);
       continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -34,6 +35,7 @@ class PathHealthIntake {
   };
 
   bool IsTaken(FlowSlot slot);
+  void NoteRecovery(const std::string& host, const Flow& flow, const wire::FlowHealth& report);
 
   State& state_;
   Placement& placement_;
@@ -41,6 +43,7 @@ class PathHealthIntake {
   EventLoop& loop_;
   std::vector<Taken> taken_;  // by slot, for the slot's latest flow
   Counter& ignored_;
+  LatencyHistogram& recovery_seconds_;
 };
 
 }  // namespace espalier::controller

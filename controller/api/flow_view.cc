@@ -99,6 +99,11 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.Key("busy").Bool(activity.IsBusy());
   json.Key("parked").Bool(flow.is_parked);
   json.Key("planned").Bool(flow.is_planned);
+  json.Key("transport_timeout_seconds").Double(1e-6 * flow.connection.timeout_us);
+  json.Key("transport_repetitions").Integer(flow.connection.repetitions);
+  json.Key("other_end").String(OtherEndName(flow.connection.other_end));
+  json.Key("opposite").String(flow.connection.opposite);
+  json.Key("answering").Bool(flow.connection.is_answering);
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
   json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));

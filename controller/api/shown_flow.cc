@@ -28,27 +28,34 @@ bool UsesLink(const State& state, const ShownFlow& flow, fabric::LinkId link) {
 
 ShownFlow Show(const State& state, FlowSlot slot) {
   const Flow& flow = state.flows.At(slot);
-  ShownFlow shown{.agent = flow.agent,
-                  .local = flow.local,
-                  .job = flow.job,
-                  .source_address = flow.source_address,
-                  .destination_address = flow.destination_address,
-                  .own_port = flow.own_port,
-                  .protocol = flow.protocol,
-                  .status = flow.status,
-                  .reason = flow.reason,
-                  .origin = flow.origin,
-                  .is_acknowledged = IsAcknowledged(state, slot),
-                  .key = flow.key,
-                  .source_leaf = flow.source_leaf,
-                  .destination_leaf = flow.destination_leaf,
-                  .max_rate_bps = flow.max_rate_bps,
-                  .activity = state.flows.ActivityOf(slot),
-                  .is_parked = flow.is_parked,
-                  .is_planned = flow.is_on_plan,
-                  .started = flow.started,
-                  .reach = ReachOf(state, state.topology, flow),
-                  .subflows = {}};
+  ShownFlow shown{
+      .agent = flow.agent,
+      .local = flow.local,
+      .job = flow.job,
+      .source_address = flow.source_address,
+      .destination_address = flow.destination_address,
+      .own_port = flow.own_port,
+      .protocol = flow.protocol,
+      .status = flow.status,
+      .reason = flow.reason,
+      .origin = flow.origin,
+      .is_acknowledged = IsAcknowledged(state, slot),
+      .key = flow.key,
+      .source_leaf = flow.source_leaf,
+      .destination_leaf = flow.destination_leaf,
+      .max_rate_bps = flow.max_rate_bps,
+      .activity = state.flows.ActivityOf(slot),
+      .is_parked = flow.is_parked,
+      .is_planned = flow.is_on_plan,
+      .connection = {.other_end = flow.other_end,
+                     .opposite = flow.opposite ? state.FlowName(state.flows.At(*flow.opposite))
+                                               : std::string(),
+                     .is_answering = flow.is_answering,
+                     .timeout_us = flow.timeout_us,
+                     .repetitions = flow.repetitions},
+      .started = flow.started,
+      .reach = ReachOf(state, state.topology, flow),
+      .subflows = {}};
   shown.subflows.reserve(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
     const auto path = state.flow_paths.PathOf(subflow);

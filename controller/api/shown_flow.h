@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "controller/state/reach.h"
@@ -16,6 +17,15 @@ struct ShownFlow {
     std::optional<fabric::PathIndex> path;  // the decided path, if any
     std::uint16_t port = 0;                 // pushed to the agent; 0: none
     bool is_learning = false;               // no port that leads to the path is known yet
+  };
+
+  // What is known of the connection that the flow is one end of.
+  struct Connection {
+    OtherEnd other_end = OtherEnd::kUnknown;
+    std::string opposite;          // the name of the other end's flow; "": unknown
+    bool is_answering = false;     // the flow carries the acknowledgements of that flow only
+    std::uint32_t timeout_us = 0;  // of its transport; 0: unknown
+    std::uint32_t repetitions = 0;
   };
 
   AgentId agent;
@@ -36,6 +46,7 @@ struct ShownFlow {
   FlowActivity activity;
   bool is_parked = false;   // idle: keeps its paths and ports, but adds no load
   bool is_planned = false;  // on the paths that were planned for its job's phases
+  Connection connection;
   TimePoint started;
   Reach reach = Reach::kFine;
   std::vector<Subflow> subflows;  // empty: LOCAL, or the source or destination is unknown

@@ -51,6 +51,7 @@ void Admission::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
   const std::size_t most = std::min<std::size_t>(kMaxSubflows, state_.PathsOf(flow).size());
   flow.subflows.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
   state_.flow_paths.Register(slot);
+  state_.connections.Open(slot);
   bool any = false;
   for (std::size_t i = 0; i < std::min(flow.subflows.size(), steered_ports.size()); ++i) {
     const std::uint16_t port = steered_ports[i];
@@ -74,6 +75,7 @@ void Admission::Release(FlowSlot slot) {
   }
   flow.subflows.clear();
   state_.flow_paths.Unregister(slot);
+  state_.connections.Close(slot);
 }
 
 bool Admission::Adopt(FlowSlot slot) {

@@ -17,6 +17,7 @@ Bursts::Bursts(State& state, PathLearner& learner, const StartPredictor& predict
     : state_(state),
       ports_(state, learner),
       plan_(state, predictor, metrics),
+      answering_(state, learner, metrics),
       options_(options),
       undecided_(metrics.MakeCounter(
           "espalier_bursts_without_decision_total",
@@ -34,6 +35,14 @@ bool Bursts::IsTracked(FlowSlot slot) const {
 bool Bursts::IsTooShortToMove(FlowSlot slot) const {
   const Duration usual = plan_.DurationOf(slot);
   return usual > Duration{} && usual < kMoveTakes;
+}
+
+void Bursts::HandleOpened(std::span<const FlowSlot> slots) {
+  if (options_.activity == Activity::kBursts) answering_.HandleOpened(slots);
+}
+
+void Bursts::HandleProgress(FlowSlot slot) {
+  if (options_.activity == Activity::kBursts) answering_.HandleProgress(slot);
 }
 
 bool Bursts::HandleBusy(FlowSlot slot) {
@@ -90,10 +99,10 @@ std::size_t Bursts::RefreshPlan(TimePoint now) {
     const bool is_planned = !plan_.PathsOf(slot).empty();
     if (is_planned && IsTracked(slot) && !state_.flows.ActivityOf(slot).IsBusy()) {
       Park(slot);
-    } else if (!is_planned && (flow.is_parked || flow.is_on_plan)) {
+    } else if (!is_planned && !flow.is_answering && (flow.is_parked || flow.is_on_plan)) {
       ++lost;
     }
-    if (!is_planned && flow.is_parked) {
+    if (!is_planned && flow.is_parked && !flow.is_answering) {
       flow.is_parked = false;
       state_.flow_paths.Wake(flow);
     }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "common/base/metrics.h"
+#include "controller/placement/answering_ends.h"
 #include "controller/placement/port_binder.h"
 #include "controller/planning/phase_plan.h"
 #include "controller/settings/options.h"
@@ -25,13 +27,24 @@ class Bursts {
   Bursts(State& state, PathLearner& learner, const StartPredictor& predictor,
          const ControllerOptions& options, Metrics& metrics);
 
+  // These flows have just been opened, and their first progress is known.
+  void HandleOpened(std::span<const FlowSlot> slots);
+  // The flow has become busy or idle, or has more to send. To be called before HandleBusy and
+  // HandleIdle, which do not concern a flow that is answering then (AnsweringEnds).
+  void HandleProgress(FlowSlot slot);
   // The flow has become busy. True: it was marked as new and needs a turn. O(hops), if nothing has
   // to be decided.
   bool HandleBusy(FlowSlot slot);
   // The flow has become idle.
   void HandleIdle(FlowSlot slot);
   // Must be called before the flow is closed.
-  void Forget(FlowSlot slot) { plan_.Forget(slot); }
+  void Forget(FlowSlot slot) {
+    plan_.Forget(slot);
+    answering_.Forget(slot);
+  }
+  // Gives acknowledgements the paths back of flows that have moved: AnsweringEnds. To be called
+  // before decisions are pushed.
+  void FollowMoves() { answering_.FollowMoves(); }
   // Refreshes the plan. If it has changed, parks idle flows and moves them to their planned paths.
   // Returns how many flows are not planned any more. They count as load all the time from now on,
   // and may share links that the plan gave to them at different times.
@@ -47,6 +60,7 @@ class Bursts {
   State& state_;
   PortBinder ports_;
   PhasePlan plan_;
+  AnsweringEnds answering_;
   const ControllerOptions& options_;
   Counter& undecided_;
   Counter& decided_;

@@ -36,8 +36,9 @@ struct Agent {
   std::vector<std::string> features;
   std::uint32_t protocol_minor = 0;
   TimePoint last_heard;
-  bool reported = false;                 // its first full report after Hello has arrived
-  std::uint64_t report_sequence = 0;     // sequence number of the last report since Hello
+  std::optional<TimePoint> warned_of_timeout;  // of a flow: when the last event was recorded
+  bool reported = false;                       // its first full report after Hello has arrived
+  std::uint64_t report_sequence = 0;           // sequence number of the last report since Hello
   std::optional<TokenBucket> allowance;  // entries (proto/message_cost.h), for all its connections
 
   // Pushes. Generations count up by one per push in an epoch.

@@ -4,26 +4,33 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "controller/routing/assignment.h"
 
 namespace espalier::controller {
+namespace {
+
+// The entry of a path id that may be new.
+template <typename Entry>
+Entry& EntryAt(std::vector<Entry>& owners, SubflowId subflow) {
+  if (owners.size() <= subflow.Index()) owners.resize(subflow.Index() + 1);
+  return owners[subflow.Index()];
+}
+
+// Appends the flow of a path id that has moved if it is one end of a known connection.
+void AppendMoved(const FlowTable& flows, const FlowPaths::Owner& owner,
+                 std::vector<FlowSlot>& moved) {
+  if (!owner.slot || !flows.At(*owner.slot).opposite) return;
+  if (moved.empty() || moved.back() != *owner.slot) moved.push_back(*owner.slot);
+}
+
+}  // namespace
 
 FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
-    : view_(view),
-      flows_(flows),
-      assigner_(view, [this](SubflowId subflow) { return BytesInFlight(subflow); }) {}
-
-std::int64_t FlowPaths::BytesInFlight(SubflowId subflow) const {
-  const auto slot = owners_[subflow.Index()].owner.slot;
-  if (!slot) return 0;
-  return static_cast<std::int64_t>(flows_.ActivityOf(*slot).outstanding_bytes) /
-         static_cast<std::int64_t>(owners_[subflow.Index()].subflows);
-}
-
-FlowPaths::Entry& FlowPaths::NewEntry(SubflowId subflow) {
-  if (owners_.size() <= subflow.Index()) owners_.resize(subflow.Index() + 1);
-  return owners_[subflow.Index()];
-}
+    : view_(view), flows_(flows), assigner_(view, [this](SubflowId subflow) {
+        const Entry& entry = owners_[subflow.Index()];
+        if (!entry.owner.slot) return std::int64_t{0};
+        return static_cast<std::int64_t>(flows_.ActivityOf(*entry.owner.slot).outstanding_bytes) /
+               std::int64_t{entry.subflows};
+      }) {}
 
 void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
   Flow& flow = flows_.At(slot);
@@ -32,11 +39,16 @@ void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
   const auto subflows = static_cast<std::uint32_t>(flow.subflows.size());
   const std::int64_t share = kLoadUnit / std::int64_t{subflows};
   const SubflowId subflow = assigner_.Add(source, destination, share);
-  NewEntry(subflow) = {{slot, index}, source, destination, subflows, share};
+  EntryAt(owners_, subflow) = {{slot, index}, source, destination, subflows, share};
   flow.subflows[index].id = subflow;
 }
 
 void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
+  Set(subflow, path);
+  AppendMoved(flows_, OwnerOf(*subflow.id), moved_);
+}
+
+void FlowPaths::Set(const Subflow& subflow, std::int32_t path) {
   if (IsParked(subflow)) {
     ++changes_;
     owners_[subflow.id->Index()].parked = path;
@@ -59,7 +71,7 @@ void FlowPaths::Park(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     const auto path = PathOf(subflow);
     if (!path || IsParked(subflow)) continue;
-    Place(subflow, kNoPath);
+    Set(subflow, kNoPath);
     owners_[subflow.id->Index()].parked = path->value();
   }
 }
@@ -68,7 +80,7 @@ void FlowPaths::Wake(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     if (!IsParked(subflow)) continue;
     const std::int32_t path = std::exchange(owners_[subflow.id->Index()].parked, kNoPath);
-    Place(subflow, path);
+    Set(subflow, path);
   }
 }
 
@@ -100,20 +112,25 @@ void FlowPaths::Hold(const Flow& flow, bool holds) {
 std::span<const FlowPaths::Move> FlowPaths::PlaceArrivals(std::span<const SubflowId> subflows,
                                                           const OnlineAssigner::Options& options) {
   const auto moves = assigner_.PlaceArrivals(subflows, options);
-  for (const Move& move : moves) Note(move.subflow, move.from, move.to);
+  NoteMoves(moves);
   return moves;
 }
 
 std::span<const FlowPaths::Move> FlowPaths::Rebalance(const OnlineAssigner::Options& options) {
   const auto moves = assigner_.Rebalance(options);
-  for (const Move& move : moves) Note(move.subflow, move.from, move.to);
+  NoteMoves(moves);
   return moves;
 }
 
 void FlowPaths::Take(std::span<const Move> moves) {
+  for (const Move& move : moves) assigner_.Place(move.subflow, move.to);
+  NoteMoves(moves);
+}
+
+void FlowPaths::NoteMoves(std::span<const Move> moves) {
   for (const Move& move : moves) {
     Note(move.subflow, move.from, move.to);
-    assigner_.Place(move.subflow, move.to);
+    AppendMoved(flows_, OwnerOf(move.subflow), moved_);
   }
 }
 
@@ -122,7 +139,7 @@ SubflowId FlowPaths::Reserve(fabric::NodeId source_leaf, fabric::NodeId destinat
   const std::uint32_t source = *view_.LeafOf(source_leaf);
   const std::uint32_t destination = *view_.LeafOf(destination_leaf);
   const SubflowId subflow = assigner_.Add(source, destination, load);
-  NewEntry(subflow) = {{}, source, destination, 1, load};
+  EntryAt(owners_, subflow) = {{}, source, destination, 1, load};
   assigner_.Pin(subflow, true);
   assigner_.Place(subflow, path);
   Note(subflow, kNoPath, path);
@@ -161,15 +178,10 @@ std::uint64_t FlowPaths::FingerprintOf(const Flow& flow, std::int32_t path) cons
                          path, flow.subflows.size());
 }
 
-std::uint64_t FlowPaths::FingerprintOf(SubflowId subflow, std::int32_t path) const {
-  const Entry& entry = owners_[subflow.Index()];
-  return PathFingerprint(entry.source, entry.destination, path, entry.subflows);
-}
-
 void FlowPaths::Note(SubflowId subflow, std::int32_t from, std::int32_t to) {
   ++changes_;
-  if (from != kNoPath) fingerprint_ -= FingerprintOf(subflow, from);
-  if (to != kNoPath) fingerprint_ += FingerprintOf(subflow, to);
+  if (from != kNoPath) fingerprint_ -= owners_[subflow.Index()].FingerprintOn(from);
+  if (to != kNoPath) fingerprint_ += owners_[subflow.Index()].FingerprintOn(to);
 }
 
 void FlowPaths::CheckInvariants() const {
@@ -184,7 +196,7 @@ void FlowPaths::CheckInvariants() const {
     ESPALIER_CHECK(path < 0 || entry.parked == kNoPath,
                    "parked subflow {} has path {} in the assigner", subflow.value(), path);
     if (path < 0) continue;
-    fingerprint += FingerprintOf(subflow, path);
+    fingerprint += entry.FingerprintOn(path);
     hops.clear();
     view_.AppendHops(entry.source, entry.destination, path, hops);
     for (const std::uint32_t link : hops) loads[link] += entry.load;

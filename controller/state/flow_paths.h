@@ -5,11 +5,13 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/path_map.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/prediction/start_assignment.h"
+#include "controller/routing/assignment.h"
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/online_assigner.h"
 #include "controller/state/flow_table.h"
@@ -50,6 +52,10 @@ class FlowPaths {
   // whatever load that makes. O(hops).
   void Park(const Flow& flow);
   void Wake(const Flow& flow);
+  // The flows of known connections whose subflows were given other paths since the last call,
+  // without those that were parked or woken on the paths that they had. A flow may occur twice, and
+  // may have been closed since.
+  std::vector<FlowSlot> TakeMoved() { return std::exchange(moved_, {}); }
   bool IsParked(const Subflow& subflow) const {
     return subflow.id && owners_[subflow.id->Index()].parked != kNoPath;
   }
@@ -135,11 +141,16 @@ class FlowPaths {
     std::uint32_t subflows = 1;     // number of subflows of its flow
     std::int64_t load = 0;          // on each link of its path
     std::int32_t parked = kNoPath;  // the path on which it is parked; kNoPath: it is not
+
+    std::uint64_t FingerprintOn(std::int32_t path) const {
+      return PathFingerprint(source, destination, path, subflows);
+    }
   };
 
-  Entry& NewEntry(SubflowId subflow);
-  std::int64_t BytesInFlight(SubflowId subflow) const;
-  std::uint64_t FingerprintOf(SubflowId subflow, std::int32_t path) const;
+  // As Place, without the subflow counting as moved.
+  void Set(const Subflow& subflow, std::int32_t path);
+  // Accounts for moves that OnlineAssigner has made.
+  void NoteMoves(std::span<const Move> moves);
   // Accounts for a subflow that changes from the path `from` to `to` (kNoPath: none).
   void Note(SubflowId subflow, std::int32_t from, std::int32_t to);
 
@@ -147,6 +158,7 @@ class FlowPaths {
   FlowTable& flows_;
   OnlineAssigner assigner_;
   std::vector<Entry> owners_;  // by SubflowId
+  std::vector<FlowSlot> moved_;
   std::uint64_t changes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t base_digest_ = 0;  // 0: no base loads

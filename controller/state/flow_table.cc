@@ -49,6 +49,16 @@ std::string_view FlowStatusName(FlowStatus status) {
   return kFlowStatusNames.NameOf(status);
 }
 
+std::string_view OtherEndName(OtherEnd end) {
+  static constexpr EnumNames<OtherEnd> kOtherEndNames({
+      {OtherEnd::kUnknown, "UNKNOWN"},
+      {OtherEnd::kQuiet, "QUIET"},
+      {OtherEnd::kAnswers, "ANSWERS"},
+      {OtherEnd::kSends, "SENDS"},
+  });
+  return kOtherEndNames.NameOf(end);
+}
+
 std::string_view DecisionOriginName(DecisionOrigin origin) {
   static constexpr EnumNames<DecisionOrigin> kDecisionOriginNames({
       {DecisionOrigin::kReactive, "REACTIVE"},
@@ -151,16 +161,18 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
     if (next == own.end() || next->local != flow.id) continue;
     FlowActivity& activity = activity_[next->slot.Index()];
     const FlowActivity before = activity;
-    activity = {.remaining_bytes = flow.remaining_bytes,
-                .outstanding_bytes = flow.outstanding_bytes,
-                .achieved_bps = flow.achieved_bps,
-                .announced_bytes = std::max(activity.announced_bytes, TotalBytes(flow)),
-                .next_review = activity.next_review,
-                .edges = std::max(activity.edges, flow.edges),
-                .duty_permille = flow.duty_permille,
-                .state = flow.state,
-                .budget = activity.budget,
-                .last_edge = activity.last_edge};
+    activity = {
+        .remaining_bytes = flow.remaining_bytes,
+        .outstanding_bytes = flow.outstanding_bytes,
+        .achieved_bps = flow.achieved_bps,
+        .announced_bytes = std::max(activity.announced_bytes, TotalBytes(flow)),
+        .posted_bytes = std::max(activity.posted_bytes, flow.sent_bytes + flow.outstanding_bytes),
+        .next_review = activity.next_review,
+        .edges = std::max(activity.edges, flow.edges),
+        .duty_permille = flow.duty_permille,
+        .state = flow.state,
+        .budget = activity.budget,
+        .last_edge = activity.last_edge};
     const bool is_too_often = ExceedsBudget(agent, activity, ClaimedEdges(before, flow), now);
     if (now >= activity.next_review) due_.push_back(next->slot);
     const bool is_in_order = NoteChanges(next->slot, before, flow, now);

@@ -49,6 +49,15 @@ struct Subflow {
   bool adopting = false;        // the path of its port, which others chose, is being found
 };
 
+// What is known of the flow that leads back on the same connection: the other end's queue pair.
+enum class OtherEnd : std::uint8_t {
+  kUnknown,  // no agent reports it, or it is no queue pair
+  kQuiet,    // has sent nothing, and neither has this one
+  kAnswers,  // sends acknowledgements only: FlowDecision::is_answering
+  kSends,    // sends data, too
+};
+std::string_view OtherEndName(OtherEnd end);  // "UNKNOWN", ...
+
 // A flow as its agent reported it. Only FlowIntake writes it, when the flow is opened; the job of a
 // flow without a job name may change later (FlowTable::SetJob).
 struct ReportedFlow {
@@ -66,6 +75,10 @@ struct ReportedFlow {
   bool movable = true;
   bool keeps_rate = false;  // something enforces its rate limit
   bool path_fixed = false;  // its path is in a rank plan, and it is only watched
+  // How its transport waits: until it repeats what is not acknowledged (0: unknown; the largest
+  // value: so long or longer), and how often it repeats it.
+  std::uint32_t timeout_us = 0;
+  std::uint32_t repetitions = 0;
   TimePoint started;
   TimePoint reported;  // when its first report reached the controller
 };
@@ -83,6 +96,11 @@ struct FlowDecision {
   DecisionOrigin origin = DecisionOrigin::kReactive;
   bool is_parked = false;   // idle: keeps its paths and ports, but its load does not count
   bool is_on_plan = false;  // its paths are those that its job's phases were planned with
+  // It has sent nothing while the other end of its connection sends, so that its packets are that
+  // end's acknowledgements. It is parked on the same path in the opposite direction.
+  bool is_answering = false;
+  OtherEnd other_end = OtherEnd::kUnknown;
+  std::optional<FlowSlot> opposite;  // the flow of the other end: Connections
   // The version of the topology in which its agent rerouted it locally; -1: not lately. Until the
   // topology changes, no plan moves it: the path that it left may be dead, and this one works.
   std::int64_t rerouted_in = -1;
@@ -104,6 +122,8 @@ struct FlowActivity {
   std::uint64_t achieved_bps = 0;
   // The largest total of sent, in-flight and remaining bytes ever reported; 0: none reported.
   std::uint64_t announced_bytes = 0;
+  // The largest total of sent and in-flight bytes ever reported.
+  std::uint64_t posted_bytes = 0;
   TimePoint next_review{};  // earlier reports are not reviewed: FlowTable::IgnoreReportsBefore
   // The number of its changes between busy and idle since it opened: odd while it is busy. 0: its
   // agent does not report them, and it is busy while it has bytes to send.

@@ -18,6 +18,7 @@
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/online_assigner.h"
 #include "controller/state/agent_registry.h"
+#include "controller/state/connections.h"
 #include "controller/state/edge_reservations.h"
 #include "controller/state/event_history.h"
 #include "controller/state/flow_paths.h"
@@ -36,6 +37,7 @@ struct State {
         paths(topology),
         view(topology, paths),
         flow_paths(view, flows),
+        connections(topology, flows),
         edges(flow_paths, flows),
         rounds(topology),
         pushes(flows) {}
@@ -48,6 +50,7 @@ struct State {
   FabricView view;
   FlowTable flows;
   FlowPaths flow_paths;
+  Connections connections;
   EdgeReservations edges;
   JobRounds rounds;
   AgentRegistry agents;

@@ -7,8 +7,10 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/os/scratch_folder.h"
 #include "deploy/lab/link_faults.h"
@@ -117,6 +119,33 @@ std::optional<bool> SharesALink(const LabDaemons& daemons) {
   return most > 1;
 }
 
+// Counts what agents have told of flows that recovered (RecoveryWatch), by the controller's events
+// after this one.
+Result<void> CountRecoveries(const LabDaemons& daemons, std::int64_t after,
+                             FailureFigures& failure) {
+  constexpr std::string_view kSeconds = "seconds_after_move=";
+  Result<io::JsonValue> answer = daemons.Get(fmt::format("/api/v1/events?after={}", after));
+  if (!answer) return Propagate(answer);
+  for (const io::JsonValue& event : answer->Find("events")->items) {
+    if (event.Find("kind")->text != "flow_recovered") continue;
+    const std::string& text = event.Find("text")->text;
+    const std::size_t at = text.find(kSeconds);
+    if (at == std::string::npos) continue;
+    ++failure.flows_recovered;
+    failure.slowest_recovery_seconds =
+        std::max(failure.slowest_recovery_seconds, std::stod(text.substr(at + kSeconds.size())));
+  }
+  return {};
+}
+
+// The number of the controller's latest event.
+Result<std::int64_t> LatestEvent(const LabDaemons& daemons) {
+  Result<io::JsonValue> answer = daemons.Get("/api/v1/events");
+  if (!answer) return Propagate(answer);
+  const std::vector<io::JsonValue>& events = answer->Find("events")->items;
+  return events.empty() ? 0 : std::stoll(events.back().Find("sequence")->text);
+}
+
 Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection detection,
                        FailureFigures& failure) {
   Result<FarLink> link = BusiestFarLink(daemons);
@@ -162,6 +191,8 @@ Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& exp
   FailureFigures failure;
   Result<void> broken = Fail(ErrorCode::kFailedPrecondition, "the job ended before the failure");
   bool tried = false;
+  Result<std::int64_t> latest_event = LatestEvent(daemons);
+  if (!latest_event) return Propagate(latest_event);
   lab::TrafficOptions options;
   options.seed = seed;
   options.use_agents = true;
@@ -188,6 +219,8 @@ Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& exp
   }
   if (!result) return Propagate(result);
   if (!broken) return Propagate(broken);
+  Result<void> counted = CountRecoveries(daemons, *latest_event, failure);
+  if (!counted) return Propagate(counted);
   failure.job_completed = result->completed;
   failure.seconds = result->seconds;
   failure.dead_flows =

@@ -55,6 +55,8 @@ void WriteFailure(io::JsonWriter& json, const FailureFigures& failure) {
   json.Key("flows_moved").Integer(failure.flows_moved);
   json.Key("dead_flows").Integer(failure.dead_flows);
   json.Key("seconds_to_move").Double(failure.seconds_to_move);
+  json.Key("flows_recovered").Integer(failure.flows_recovered);
+  json.Key("slowest_recovery_seconds").Double(failure.slowest_recovery_seconds);
   json.Key("job_completed").Bool(failure.job_completed);
   json.EndObject();
 }
@@ -142,6 +144,12 @@ std::string ReportTable(const Report& report) {
       report.steered_flows, report.spine_counter_mismatches, failure.link, failure.flows_on_link,
       failure.flows_moved, failure.seconds_to_move, failure.dead_flows,
       failure.job_completed ? "completed" : "DID NOT COMPLETE");
+  if (failure.flows_recovered > 0) {
+    text += fmt::format(
+        "{} of the moved flows stood still; their bytes were acknowledged again at most {:.3f} s "
+        "later\n",
+        failure.flows_recovered, failure.slowest_recovery_seconds);
+  }
   return text;
 }
 

@@ -40,6 +40,10 @@ struct FailureFigures {
   int dead_flows = 0;  // flows that did not complete
   double seconds_to_move =
       0;  // from the operator's command, or else the failure, until the agents have new ports
+  // Flows that stood still when they were moved, and the longest time from the move until their
+  // bytes were acknowledged again, as their agents saw it.
+  int flows_recovered = 0;
+  double slowest_recovery_seconds = 0;
   double seconds = 0;  // of the whole run
   // From the moves until the end of the job: how often the controller was polled, and in how many
   // polls two flows shared a direction of a link between switches.

@@ -171,6 +171,8 @@ wire::FlowReport Cluster::Opening(const Cluster& cluster, int from,
     opened.keeps_rate = flow.keeps_rate;
     opened.path_fixed = flow.path_fixed;
     opened.path_ports = flow.path_ports;
+    opened.local_qpn = flow.local_qpn;
+    opened.remote_qpn = flow.remote_qpn;
     report.progress.push_back({.id = opened.id, .remaining_bytes = 1 << 30});
   }
   return report;
@@ -236,6 +238,7 @@ void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&message.body)) {
     ++host.heartbeats;
     host.report_interval_us = heartbeat->report_interval_us;
+    host.wanted.insert(host.wanted.end(), heartbeat->wanted.begin(), heartbeat->wanted.end());
     Deliver(host.peer, host.instance, wire::Heartbeat{0, host.epoch, host.generation});
   }
   if (const auto* plan = std::get_if<wire::RankPlan>(&message.body)) {

@@ -47,6 +47,7 @@ class Cluster : private Bus {
     int probes = 0;
     int heartbeats = 0;
     std::uint64_t report_interval_us = 0;  // of the last heartbeat
+    std::vector<wire::QueuePair> wanted;   // of all heartbeats
   };
   Host& host(int number) { return hosts_[static_cast<std::size_t>(number)]; }
 
@@ -66,6 +67,8 @@ class Cluster : private Bus {
     std::vector<std::uint16_t> path_ports = {};
     bool keeps_rate = false;
     bool path_fixed = false;
+    std::uint32_t local_qpn = 0;
+    std::uint32_t remote_qpn = 0;
   };
   static wire::FlowReport Opening(const Cluster& cluster, int from,
                                   const std::vector<NewFlow>& flows, bool full = false);

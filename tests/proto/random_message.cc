@@ -113,7 +113,11 @@ void Generator::Fill(Heartbeat& to) {
   to = {.sequence = Number(0, kAnyId),
         .epoch = Number(0, kAnyId),
         .generation = Number(0, kAnyId),
-        .report_interval_us = Number(0, kYearUs)};
+        .report_interval_us = Number(0, kYearUs),
+        .wanted = {}};
+  for (std::size_t i = Count(); i > 0; --i) {
+    to.wanted.push_back({.address = Address(), .number = Number<std::uint32_t>(1, kAnyQpn)});
+  }
 }
 
 OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {
@@ -134,7 +138,9 @@ OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {
           .path_ports = List(Bool() ? 0 : Number<std::size_t>(0, 16),
                              [&] { return Number<std::uint16_t>(0, 65'535); }),
           .keeps_rate = Bool(),
-          .path_fixed = Bool()};
+          .path_fixed = Bool(),
+          .timeout_us = Any32(),
+          .repetitions = Any32()};
 }
 
 void Generator::Fill(FlowReport& to) {
@@ -227,7 +233,8 @@ void Generator::Fill(PathHealth& to) {
                         .out_of_sequence = Any32(),
                         .cnp = Any32(),
                         .rtt_us = Any32(),
-                        .verdict = Number<PathVerdict>(0, 3)});
+                        .verdict = Number<PathVerdict>(0, 3),
+                        .recovered_us = Number(0, 1'000'000'000)});
   }
 }
 

@@ -141,6 +141,12 @@ TEST(Rules, OfOpenedFlows) {
       {"opened.movable: 0 entries", [](Pb& m) { m.clear_movable(); }},
       {"opened.age_us: 0 entries", [](Pb& m) { m.clear_age_us(); }},
       {"opened.source_port: 0 entries", [](Pb& m) { m.clear_source_port(); }},
+      {"opened.timeout_us: 1 entries", [](Pb& m) { m.add_timeout_us(1); }},
+      {"opened.repetitions: 3 entries",
+       [](Pb& m) {
+         m.mutable_timeout_us()->Resize(2, 1);
+         m.mutable_repetitions()->Resize(3, 1);
+       }},
       {"opened.steered: 0 entries", [](Pb& m) { m.clear_steered(); }},
       {"opened.job: 2 entries, but flow_report.opened.id has 0", [](Pb& m) { m.clear_id(); }},
       {"opened.id: 16385 entries", [](Pb& m) { m.mutable_id()->Resize(16385, 1); }},
@@ -312,6 +318,12 @@ TEST(Rules, OfPathHealth) {
        {"path_health.cnp: 0 entries", [](Pb& m) { m.clear_cnp(); }},
        {"path_health.rtt_us: 0 entries", [](Pb& m) { m.clear_rtt_us(); }},
        {"path_health.verdict: 0 entries", [](Pb& m) { m.clear_verdict(); }},
+       {"path_health.recovered_us: 1 entries", [](Pb& m) { m.add_recovered_us(1); }},
+       {"path_health.recovered_us[1]: 18",
+        [](Pb& m) {
+          m.add_recovered_us(1);
+          m.add_recovered_us(~std::uint64_t{0});
+        }},
        {"path_health.flow: 16385 entries", [](Pb& m) { m.mutable_flow()->Resize(16385, 1); }},
        {"path_health.source_port[1]: 65536", [](Pb& m) { m.set_source_port(1, 65536); }},
        {"path_health.achieved_bps[0]: 92", [](Pb& m) { m.set_achieved_bps(0, kHuge); }},

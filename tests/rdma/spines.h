@@ -12,7 +12,8 @@
 
 namespace espalier::rdma {
 
-// Captures the writes of the first leaf's hosts over IPv4 on the links to each spine.
+// Captures the writes of the first leaf's hosts over IPv4, and the acknowledgements that come back
+// to them, on the links to each spine.
 class Spines {
  public:
   Spines() {
@@ -29,6 +30,11 @@ class Spines {
   Count& at(int spine, int host) {
     return counts_[static_cast<std::size_t>(spine) * kHostsPerLeaf +
                    static_cast<std::size_t>(host)];
+  }
+  // The acknowledgements that a host receives over a spine.
+  Count& answers_at(int spine, int host) {
+    return answers_[static_cast<std::size_t>(spine) * kHostsPerLeaf +
+                    static_cast<std::size_t>(host)];
   }
   int PacketsOf(int host) {
     int packets = 0;
@@ -48,22 +54,31 @@ class Spines {
   void Clear() {
     Look();
     counts_ = {};
+    answers_ = {};
   }
   void Look() {
     for (int spine = 0; spine < kSpines; ++spine) {
       for (const Packet& packet : captures_[static_cast<std::size_t>(spine)].Take()) {
         for (int host = 0; host < kHostsPerLeaf; ++host) {
-          if (!packet.IsWrite() || packet.source != AddressOfHost(host, false)) continue;
-          ++at(spine, host).packets;
-          at(spine, host).ports.insert(packet.source_port);
+          const IpAddress address = AddressOfHost(host, false);
+          if (packet.IsWrite() && packet.source == address) Add(packet, at(spine, host));
+          if (packet.IsAcknowledgement() && packet.destination == address) {
+            Add(packet, answers_at(spine, host));
+          }
         }
       }
     }
   }
 
  private:
+  static void Add(const Packet& packet, Count& count) {
+    ++count.packets;
+    count.ports.insert(packet.source_port);
+  }
+
   std::vector<Capture> captures_;
   std::array<Count, static_cast<std::size_t>(kSpines) * kHostsPerLeaf> counts_;
+  std::array<Count, static_cast<std::size_t>(kSpines) * kHostsPerLeaf> answers_;
 };
 
 }  // namespace espalier::rdma

@@ -84,6 +84,31 @@ void ExpectFlowsAsSeen(Spines& spines) {
   });
 }
 
+// True if the acknowledgements of each host's writes come back over the spine of these writes only,
+// from the port that the controller has chosen for the queue pair that sends them.
+bool AreAnswersAsSeen(Spines& spines) {
+  const std::string flows = Daemons::Operator("flows");
+  for (int host = 0; host < rdma::kHostsPerLeaf; ++host) {
+    for (int spine = 0; spine < rdma::kSpines; ++spine) {
+      const Spines::Count& answers = spines.answers_at(spine, host);
+      if ((answers.packets > 0) != (spine == spines.OnlySpineOf(host))) return false;
+      if (answers.packets == 0) continue;
+      if (answers.ports.size() != 1) return false;
+      const auto as_seen = ContainsRegex(fmt::format("h{} +h{} +ROUTED +spine{} +{} ", host + 2,
+                                                     host, spine, *answers.ports.begin()));
+      if (!::testing::Matches(as_seen)(flows)) return false;
+    }
+  }
+  return true;
+}
+
+void ExpectAnswersAsSeen(Spines& spines) {
+  Await("acknowledgements come back over the spines of their data", [&] {
+    AwaitPackets(spines, "both write");
+    return AreAnswersAsSeen(spines);
+  });
+}
+
 TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
   const Daemons daemons;
   Spines spines;
@@ -91,6 +116,7 @@ TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
   Stream second(1, 3, kElephant);
   AwaitPackets(spines, "both write");
   ExpectFlowsAsSeen(spines);
+  ExpectAnswersAsSeen(spines);
   const int victims_spine = spines.OnlySpineOf(0);
   // The controller knows the fill level of their send queues.
   Await("bytes are outstanding", [] {
@@ -105,6 +131,7 @@ TEST(RdmaSteering, KeepsProgramsApartAndOffALinkThatFails) {
     return spines.OnlySpineOf(0) >= 0 && spines.OnlySpineOf(0) != victims_spine;
   });
   ExpectFlowsAsSeen(spines);
+  ExpectAnswersAsSeen(spines);
   const rdma::DeadSpine dead(victims_spine);
   AwaitPackets(spines, "both go on without it");
   EXPECT_EQ(spines.at(victims_spine, 0).packets + spines.at(victims_spine, 1).packets, 0);

@@ -121,13 +121,45 @@ std::string ShownValue(const std::string& key, const io::JsonValue& value) {
   return value.text;
 }
 
-void PrintExplanation(const io::JsonValue& answer) {
-  if (const io::JsonValue* flow = answer.Find("flow")) {
-    for (const auto& [key, value] : flow->members) {
-      if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths are shown below
-      fmt::print("{:20} {}\n", key, ShownValue(key, value));
-    }
+// What a dead link can do to the flow's acknowledgements.
+std::string_view ReturnPath(const io::JsonValue& flow) {
+  const io::JsonValue* const other_end = flow.Find("other_end");
+  const io::JsonValue* const protocol = flow.Find("protocol");
+  if (other_end == nullptr || protocol == nullptr || protocol->text != "17") return "";
+  if (other_end->text == "ANSWERS") {
+    return "Its acknowledgements take the same links back and move with it.";
   }
+  if (other_end->text == "UNKNOWN") {
+    return "No agent reports the queue pair at its other end. Its acknowledgements take the path "
+           "that ECMP\nchooses, and if a link of that path dies, the flow waits until the switches "
+           "avoid that link.";
+  }
+  return "";
+}
+
+// What the transport's timeout means if it is longer than a move off a dead path.
+std::string LongTimeout(const io::JsonValue& flow) {
+  const io::JsonValue* const timeout = flow.Find("transport_timeout_seconds");
+  if (timeout == nullptr || std::stod(timeout->text) <= 1) return "";
+  return fmt::format(
+      "Its transport waits {:.1f} s before it repeats what is lost. On a path that dies the flow "
+      "stands still\nfor so long, even if it is moved at once: choose a shorter timeout "
+      "(NCCL_IB_TIMEOUT for NCCL).\n",
+      std::stod(timeout->text));
+}
+
+void PrintFlow(const io::JsonValue& flow) {
+  for (const auto& [key, value] : flow.members) {
+    if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths are shown below
+    fmt::print("{:20} {}\n", key, ShownValue(key, value));
+  }
+  const std::string_view return_path = ReturnPath(flow);
+  if (!return_path.empty()) fmt::print("{}\n", return_path);
+  fmt::print("{}", LongTimeout(flow));
+}
+
+void PrintExplanation(const io::JsonValue& answer) {
+  if (const io::JsonValue* flow = answer.Find("flow")) PrintFlow(*flow);
   const io::JsonValue* const ends_known = answer.Find("ends_known");
   const bool has_end = ends_known == nullptr || ends_known->boolean;
   for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {

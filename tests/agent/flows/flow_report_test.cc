@@ -42,6 +42,8 @@ TEST_F(FlowReportTest, OpenedElephantIsReportedAtOnceWithAllThatIsKnown) {
   FlowSample& flow = Open(7, 0);
   flow.local_qpn = 11;
   flow.remote_qpn = 12;
+  flow.timeout_us = 67'108;
+  flow.repetitions = 7;
   flow.max_paths = 4;
   flow.movable = false;
   flow.outstanding_bytes = kMiB;  // in the send buffer counts too
@@ -57,6 +59,8 @@ TEST_F(FlowReportTest, OpenedElephantIsReportedAtOnceWithAllThatIsKnown) {
   EXPECT_EQ(report.addresses.at(opened.destination), Address("10.1.0.1"));
   EXPECT_EQ(opened.local_qpn, 11u);
   EXPECT_EQ(opened.remote_qpn, 12u);
+  EXPECT_EQ(opened.timeout_us, 67'108u);
+  EXPECT_EQ(opened.repetitions, 7u);
   EXPECT_EQ(opened.max_paths, 4);
   EXPECT_FALSE(opened.movable);
   EXPECT_EQ(opened.source_port, 40'007);
@@ -64,6 +68,25 @@ TEST_F(FlowReportTest, OpenedElephantIsReportedAtOnceWithAllThatIsKnown) {
   EXPECT_EQ(opened.age_us, 2'000u);
   ASSERT_THAT(report.progress, SizeIs(1));
   EXPECT_EQ(report.progress[0].outstanding_bytes, kMiB);
+}
+
+TEST_F(FlowReportTest, AQueuePairThatTheControllerWantsIsReportedThoughItSendsNothing) {
+  Sync();
+  for (const std::uint64_t id : {1, 2}) Open(id, 0).local_qpn = 100 + static_cast<unsigned>(id);
+  Live(20 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
+  wire::Heartbeat heartbeat;
+  heartbeat.wanted = {{.address = Address("10.0.0.1"), .number = 102},
+                      {.address = Address("10.0.0.9"), .number = 101}};
+  bus_.Deliver(heartbeat, kController);
+  Live(20 * kMs);
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  ASSERT_THAT(reports[0].opened, SizeIs(1));
+  EXPECT_EQ(reports[0].opened[0].local_qpn, 102U);
+  Open(3, 0).local_qpn = 102;  // opened later, and not wanted any more
+  Live(20 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
 }
 
 TEST_F(FlowReportTest, FlowThatHasSentEnoughBecomesAnElephant) {

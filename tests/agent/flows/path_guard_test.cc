@@ -26,10 +26,13 @@ class PathGuardTest : public AgentTest {
     bus_.sent.clear();
   }
   void Retry() { ++source_.flows.at(wire::LocalFlowId(1)).retries; }
+  // The verdicts since the last call; recoveries are not among them (RecoveryWatch).
   std::vector<wire::FlowHealth> Health() {
     std::vector<wire::FlowHealth> all;
     for (const wire::PathHealth& health : bus_.Take<wire::PathHealth>()) {
-      all.insert(all.end(), health.flows.begin(), health.flows.end());
+      for (const wire::FlowHealth& flow : health.flows) {
+        if (flow.recovered_us == 0) all.push_back(flow);
+      }
     }
     return all;
   }

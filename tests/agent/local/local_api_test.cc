@@ -63,6 +63,7 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   Turn();
   espalier_flow_progress(flow, 70, 20, 10, 51111);
   espalier_flow_transport(flow, 3, 250);
+  espalier_flow_timeout(flow, 67'108, 7);
   EXPECT_FALSE(HasWork());
   const FlowSample& sample = server_->Flows()[0];
   EXPECT_EQ(sample.remaining_bytes, 70u);
@@ -71,6 +72,8 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   EXPECT_EQ(sample.source_port, 51111);
   EXPECT_EQ(sample.retries, 3u);
   EXPECT_EQ(sample.rtt_us, 250u);
+  EXPECT_EQ(sample.timeout_us, 67'108u);
+  EXPECT_EQ(sample.repetitions, 7u);
   espalier_agent_close(agent);
 }
 

@@ -46,6 +46,21 @@ TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {
   EXPECT_EQ(Handle(Full(6, {})), Outcome::kNothing);
 }
 
+TEST_F(Intake, WarnsOnceOfTransportsThatWaitLong) {
+  wire::FlowReport report = Opening(1, {7, 8});
+  report.opened[0].timeout_us = 67'108;
+  report.opened[1].timeout_us = 4'294'967;
+  report.opened[1].repetitions = 7;
+  Handle(report);
+  EXPECT_EQ(EventsOf("transport_waits_long"), 1U);
+  EXPECT_TRUE(LastOf("transport_waits_long")
+                  .starts_with("flow=h0:8 job=job timeout_seconds=4.3 repetitions=7 remedy="));
+  wire::FlowReport more = Opening(2, {9});
+  more.opened[0].timeout_us = 4'294'967;
+  Handle(more);
+  EXPECT_EQ(EventsOf("transport_waits_long"), 1U);
+}
+
 TEST_F(Intake, OpensAFlowWithAllReportedFields) {
   wire::FlowReport report = Opening(1, {7});
   wire::OpenedFlow& said = report.opened[0];

@@ -51,6 +51,17 @@ class PathHealthIntakeTest : public FlowFixture {
   PathHealthIntake verdicts_{state_, placement_, *health_, *loop_, flow_metrics_};
 };
 
+TEST_F(PathHealthIntakeTest, ToldRecoveriesAreEventsAndAccuseNoPath) {
+  wire::PathHealth health;
+  health.flows = {{.flow = wire::LocalFlowId(1), .source_port = 0xC007, .recovered_us = 67'100}};
+  EXPECT_FALSE(verdicts_.Handle(Agent("h0"), health));
+  EXPECT_EQ(LastOf("flow_recovered"), "flow=h0:1 port=49159 seconds_after_move=0.067");
+  EXPECT_EQ(Dead(), 0U);
+  health.flows[0].flow = wire::LocalFlowId(99);  // not open
+  EXPECT_FALSE(verdicts_.Handle(Agent("h0"), health));
+  EXPECT_EQ(EventsOf("flow_recovered"), 1U);
+}
+
 TEST_F(PathHealthIntakeTest, TwoHostsThatReportAPathTakeItsLinkDown) {
   EXPECT_FALSE(Say("h0", PathVerdict::kDead));
   EXPECT_EQ(LastOf("flow_path_dead"), "flow=h0:1 port=49159");

@@ -53,8 +53,8 @@ TEST(ReportJson, HasEveryFieldOfTheFormat) {
   }
   EXPECT_EQ(run.Find("max_link_flows")->text, "1.0");
   const io::JsonValue& failure = *json->Find("failure");
-  for (const char* field :
-       {"link", "flows_on_link", "flows_moved", "dead_flows", "seconds_to_move", "job_completed"}) {
+  for (const char* field : {"link", "flows_on_link", "flows_moved", "dead_flows", "seconds_to_move",
+                            "flows_recovered", "slowest_recovery_seconds", "job_completed"}) {
     EXPECT_NE(failure.Find(field), nullptr) << field;
   }
   EXPECT_TRUE(failure.Find("job_completed")->boolean);

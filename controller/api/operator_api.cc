@@ -16,6 +16,7 @@
 #include "controller/api/lists.h"
 #include "controller/api/path_map_list.h"
 #include "controller/api/prediction_views.h"
+#include "controller/api/steering_view.h"
 #include "controller/api/views.h"
 
 namespace espalier::controller {
@@ -189,6 +190,27 @@ void RollBack(Controller& controller, const HttpRequest& request, const Operator
   controller.actions().RollBack(*revision, asked, std::move(done));
 }
 
+// The names in a list such as "h0,h1".
+std::vector<std::string> Names(const HttpRequest& request, const std::string& name) {
+  std::vector<std::string> names;
+  const std::string text = Query(request, name);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+template <bool on>
+void ChangeSteering(Controller& controller, const HttpRequest& request,
+                    const OperatorRequest& asked, ActionDone done) {
+  const auto percent = Number(request, "percent");
+  if (!percent) return done(tl::unexpected<Error>(percent.error()));
+  controller.actions().ChangeSteering(Names(request, "host"), Names(request, "job"), *percent, on,
+                                      asked, std::move(done));
+}
+
 HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
 
 HttpResponse OkOrFailed(Result<std::string> body) {
@@ -285,6 +307,8 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request&) { return Ok(PredictionsView(api.controller_)); }},
       {"/api/v1/policies",
        [](Api& api, const Request&) { return Ok(PoliciesView(api.controller_)); }},
+      {"/api/v1/steering",
+       [](Api& api, const Request&) { return Ok(SteeringView(api.controller_)); }},
       {"/api/v1/intents",
        [](Api& api, const Request&) { return Ok(IntentsView(api.controller_)); }},
   };
@@ -306,6 +330,8 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
       {"/api/v1/policies/reset", true, ResetPolicy},
       {"/api/v1/jobs/start", false, StartJob},
       {"/api/v1/jobs/stop", false, StopJob},
+      {"/api/v1/steering/off", true, ChangeSteering<false>},
+      {"/api/v1/steering/on", false, ChangeSteering<true>},
       {"/api/v1/recompute", false, Recompute},
       {"/api/v1/rollback", false, RollBack},
   };

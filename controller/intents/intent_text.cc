@@ -27,6 +27,10 @@ std::string Format(const StartedJob& job) {
 }
 std::string Format(const JobWeight& weight) { return fmt::format("{}", weight.value); }
 std::string Format(const PolicyValue& policy) { return FormatPolicy(policy); }
+std::string Format(const SteeringSetting& steering) {
+  if (steering.percent == 0) return "off";
+  return steering.percent >= 100 ? "on" : fmt::format("{}%", steering.percent);
+}
 std::string Format(const UnreadableValue& unreadable) { return unreadable.text; }
 
 // Removes the text up to the next separator, and the separator, from `text`; returns the former.
@@ -68,6 +72,15 @@ std::optional<StartedJob> ParseJob(const std::string& name, std::string_view tex
   return job;
 }
 
+std::optional<SteeringSetting> ParseSteering(std::string_view text) {
+  if (text == "off") return SteeringSetting{0};
+  if (text == "on") return SteeringSetting{100};
+  if (!text.ends_with('%')) return std::nullopt;
+  const auto percent = ParseNumber<std::uint32_t>(text.substr(0, text.size() - 1));
+  if (!percent || *percent == 0 || *percent >= 100) return std::nullopt;
+  return SteeringSetting{*percent};
+}
+
 }  // namespace
 
 std::string FormatIntentValue(const IntentValue& value) {
@@ -82,6 +95,8 @@ IntentValue ParseIntentValue(IntentById Intents::*kind, const std::string& id,
     if (const auto weight = ParseNumber<std::uint32_t>(text)) return JobWeight{*weight};
   } else if (kind == &Intents::policies) {
     if (const auto policy = ParsePolicy(id, text)) return *policy;
+  } else if (kind == &Intents::steering) {
+    if (const auto steering = ParseSteering(text)) return *steering;
   } else if (text.empty()) {
     return {};
   }

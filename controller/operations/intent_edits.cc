@@ -190,9 +190,9 @@ Result<Intents> RemoveJobIntent(const Intents& intents, const std::string& job) 
 
 bool DropEnded(Intents& intents, const std::function<bool(const Intent&)>& has_ended) {
   std::size_t dropped = 0;
-  for (IntentById* members :
-       {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
-        &intents.drained_nodes, &intents.restored_links, &intents.weights, &intents.policies}) {
+  for (IntentById* members : {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
+                              &intents.drained_nodes, &intents.restored_links, &intents.weights,
+                              &intents.policies, &intents.steering}) {
     dropped +=
         std::erase_if(*members, [&](const auto& member) { return has_ended(member.second); });
   }

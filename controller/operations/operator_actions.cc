@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/operations/steering_edits.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -54,6 +56,21 @@ void OperatorActions::ChangePolicy(const std::string& name, const std::optional<
                  value ? "policy_set" : "policy_reset", fmt::format("policy={}", target),
                  [this, name, value, request] {
                    return ChangePolicyIntent(state_.intents, name, value, request, Now());
+                 },
+                 std::move(done)});
+}
+
+void OperatorActions::ChangeSteering(std::vector<std::string> hosts, std::vector<std::string> jobs,
+                                     std::optional<std::uint64_t> percent, bool on,
+                                     const OperatorRequest& request, ActionDone done) {
+  const std::string_view state = on ? "on" : "off";
+  const std::string target = FormatScope({.hosts = hosts, .jobs = jobs, .percent = percent});
+  queue_.Submit({fmt::format("steering {}", state), target, request,
+                 fmt::format("steering_{}", state), fmt::format("scope=\"{}\"", target),
+                 [this, hosts = std::move(hosts), jobs = std::move(jobs), percent, on, request] {
+                   return ChangeSteeringIntent(state_.intents, state_.topology,
+                                               {.hosts = hosts, .jobs = jobs, .percent = percent},
+                                               on, request, Now());
                  },
                  std::move(done)});
 }

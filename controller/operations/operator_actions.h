@@ -48,6 +48,11 @@ class OperatorActions {
   // the configuration applies again. Moves no flow by itself.
   void ChangePolicy(const std::string& name, const std::optional<std::string>& value,
                     const OperatorRequest& request, ActionDone done);
+  // Switches steering on or off for a scope (ChangeSteeringIntent). Flows that are no longer
+  // steered return to plain ECMP; those that are steered again get paths at once.
+  void ChangeSteering(std::vector<std::string> hosts, std::vector<std::string> jobs,
+                      std::optional<std::uint64_t> percent, bool on, const OperatorRequest& request,
+                      ActionDone done);
   // Assigns all flows from scratch.
   void Recompute(const OperatorRequest& request, ActionDone done);
   // Returns to the intents of an earlier revision, as a new revision. None: the one before the

@@ -34,6 +34,7 @@ constexpr std::array kKinds = {
     KindOfIntent{"job", &Intents::jobs},
     KindOfIntent{"weight", &Intents::weights},
     KindOfIntent{"policy", &Intents::policies},
+    KindOfIntent{"steering", &Intents::steering},
 };
 
 std::int64_t Microseconds(WallTime time) { return time.time_since_epoch().count(); }

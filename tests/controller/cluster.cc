@@ -105,6 +105,16 @@ Result<ActionOutcome> Cluster::ChangePolicy(const std::string& name,
   });
 }
 
+Result<ActionOutcome> Cluster::ChangeSteering(std::vector<std::string> hosts,
+                                              std::vector<std::string> jobs,
+                                              std::optional<std::uint64_t> percent, bool on,
+                                              const OperatorRequest& request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().ChangeSteering(std::move(hosts), std::move(jobs), percent, on, request,
+                                          std::move(done));
+  });
+}
+
 Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
     controller_->actions().Recompute(std::move(request), std::move(done));

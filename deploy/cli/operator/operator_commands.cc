@@ -15,6 +15,7 @@
 #include "common/terminal/table.h"
 #include "deploy/cli/operator/list_commands.h"
 #include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/operator/steering_commands.h"
 #include "deploy/cli/operator/top_command.h"
 
 namespace espalier::cli {
@@ -370,6 +371,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);
   AddAction(app, session, "undrain", "Return a drained {} to service", false);
   AddRecompute(app, session);
+  AddSteering(app, session);
   AddWeight(app, session);
   AddPolicies(app, session);
   AddJobs(app, session);

@@ -273,7 +273,7 @@ void Controller::Tick() {
   HandleFindings(learner_.ExpireOrders(now));
   publisher_.ResendUnacknowledged(now);
   jobs_.Tick(now);
-  operations_.EndExpired();
+  operations_.ApplySchedule();
   sessions_.RecordRefusals();
   state_.history.RecordDropped(now);
   events_.StoreNew();

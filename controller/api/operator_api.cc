@@ -14,6 +14,7 @@
 #include "controller/api/http/page_files.h"
 #include "controller/api/link_loads.h"
 #include "controller/api/lists.h"
+#include "controller/api/maintenance_view.h"
 #include "controller/api/path_map_list.h"
 #include "controller/api/prediction_views.h"
 #include "controller/api/steering_view.h"
@@ -65,11 +66,12 @@ std::string Query(const HttpRequest& request, const std::string& name) {
   return found == request.query.end() ? "" : found->second;
 }
 
-Result<bool> DryRun(const HttpRequest& request) {
-  const std::string text = Query(request, "dry_run");
+Result<bool> Flag(const HttpRequest& request, const std::string& name) {
+  const std::string text = Query(request, name);
   if (text.empty() || text == "false") return false;
   if (text == "true") return true;
-  return Fail(ErrorCode::kInvalidArgument, "dry_run: invalid value (give true or false)");
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: invalid value (give true or false)", name));
 }
 
 // Parses an optional number.
@@ -88,10 +90,14 @@ Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const st
 
 // Parses the parameters that all actions have.
 Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
-  const Result<bool> dry_run = DryRun(request);
+  const Result<bool> dry_run = Flag(request, "dry_run");
   if (!dry_run) return tl::unexpected<Error>(dry_run.error());
-  OperatorRequest asked{
-      .actor = request.peer, .reason = Query(request, "reason"), .dry_run = *dry_run};
+  const Result<bool> force = Flag(request, "force");
+  if (!force) return tl::unexpected<Error>(force.error());
+  OperatorRequest asked{.actor = request.peer,
+                        .reason = Query(request, "reason"),
+                        .force = *force,
+                        .dry_run = *dry_run};
   const std::string until = Query(request, "until");
   asked.never_ends = until == "never";
   if (!until.empty() && !asked.never_ends) {
@@ -211,6 +217,23 @@ void ChangeSteering(Controller& controller, const HttpRequest& request,
                                       asked, std::move(done));
 }
 
+void AddMaintenance(Controller& controller, const HttpRequest& request,
+                    const OperatorRequest& asked, ActionDone done) {
+  const WallTime now = controller.WallNow();
+  const std::string text = Query(request, "from");
+  const Result<WallTime> from = text.empty() ? Result<WallTime>(now) : ParseWallTime(text, now);
+  if (!from) {
+    return done(Fail(ErrorCode::kInvalidArgument, fmt::format("from: {}", from.error().message)));
+  }
+  controller.actions().AddMaintenance(Query(request, "kind"), Query(request, "id"), *from, asked,
+                                      std::move(done));
+}
+
+void CancelMaintenance(Controller& controller, const HttpRequest& request,
+                       const OperatorRequest& asked, ActionDone done) {
+  controller.actions().CancelMaintenance(Query(request, "id"), asked, std::move(done));
+}
+
 HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
 
 HttpResponse OkOrFailed(Result<std::string> body) {
@@ -309,6 +332,8 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request&) { return Ok(PoliciesView(api.controller_)); }},
       {"/api/v1/steering",
        [](Api& api, const Request&) { return Ok(SteeringView(api.controller_)); }},
+      {"/api/v1/maintenance",
+       [](Api& api, const Request&) { return Ok(MaintenanceView(api.controller_)); }},
       {"/api/v1/intents",
        [](Api& api, const Request&) { return Ok(IntentsView(api.controller_)); }},
   };
@@ -332,6 +357,8 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
       {"/api/v1/jobs/stop", false, StopJob},
       {"/api/v1/steering/off", true, ChangeSteering<false>},
       {"/api/v1/steering/on", false, ChangeSteering<true>},
+      {"/api/v1/maintenance/add", true, AddMaintenance},
+      {"/api/v1/maintenance/cancel", false, CancelMaintenance},
       {"/api/v1/recompute", false, Recompute},
       {"/api/v1/rollback", false, RollBack},
   };

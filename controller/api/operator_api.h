@@ -18,6 +18,7 @@ namespace espalier::controller {
 // The operator's API (docs/operating.md): /metrics, /healthz, /readyz, the page at /, and under
 // /api/v1/
 //   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents, steering,
+//   maintenance,
 //        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
 //        each of topology, flows, jobs, links, agents, path-map, plans and events with
 //        &limit=N and &after=NAME ("next" of the page before),
@@ -25,8 +26,9 @@ namespace espalier::controller {
 //        forests, forests/plan?job=NAME
 //   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
 //   {links|nodes}/{fail|restore|drain|undrain}?id=ID, steering/{on|off}?host=LIST&job=LIST
-//        or &percent=P, recompute, rollback?to=REVISION;
-//        each with &dry_run=true and &reason=TEXT, fail and drain with &until=TIME
+//        or &percent=P, recompute, rollback?to=REVISION,
+//        maintenance/add?kind={link|node}&id=ID&from=TIME, maintenance/cancel?id=WINDOW;
+//        each with &dry_run=true, &force=true and &reason=TEXT, some with &until=TIME
 // Answers are JSON objects; errors are {"error": {"code", "message"}} with status 400, 404, 409,
 // 429 or 500. An action is answered when it is durable and done. A request from a page of another
 // site is refused (403).

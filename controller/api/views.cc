@@ -400,6 +400,7 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   std::int64_t moved_bytes = 0;
   for (const FlowMove& move : outcome.moves) moved_bytes += move.bytes_in_flight;
   json.Key("moved_bytes").Integer(moved_bytes);
+  json.Key("question").String(outcome.question);
   json.Key("forests").Integer(static_cast<std::int64_t>(outcome.forests));
   json.Key("max_load_before").String(outcome.before.max_load.ToString());
   WriteLoads(json, outcome.after);

@@ -22,7 +22,8 @@ std::span<const IntentKind> IntentKinds() {
                                         IntentKind{&Intents::jobs, "job"},
                                         IntentKind{&Intents::weights, "weight"},
                                         IntentKind{&Intents::policies, "policy"},
-                                        IntentKind{&Intents::steering, "steering"}};
+                                        IntentKind{&Intents::steering, "steering"},
+                                        IntentKind{&Intents::maintenance, "maintenance"}};
   return kKinds;
 }
 

@@ -31,6 +31,12 @@ std::string Format(const SteeringSetting& steering) {
   if (steering.percent == 0) return "off";
   return steering.percent >= 100 ? "on" : fmt::format("{}%", steering.percent);
 }
+// "2026-11-21T18:00:00.000Z link waiting checked leaf0--spine1".
+std::string Format(const MaintenanceWindow& window) {
+  return fmt::format("{} {}{}{} {}", FormatWallTime(window.from), window.kind,
+                     window.has_begun ? " begun" : " waiting",
+                     window.is_forced ? " forced" : " checked", window.id);
+}
 std::string Format(const UnreadableValue& unreadable) { return unreadable.text; }
 
 // Removes the text up to the next separator, and the separator, from `text`; returns the former.
@@ -81,6 +87,17 @@ std::optional<SteeringSetting> ParseSteering(std::string_view text) {
   return SteeringSetting{*percent};
 }
 
+std::optional<MaintenanceWindow> ParseWindow(std::string_view text) {
+  const auto from = ParseWallTime(TakeUpTo(' ', text), WallTime{});
+  if (!from) return std::nullopt;
+  MaintenanceWindow window{.kind = std::string(TakeUpTo(' ', text)), .id = {}, .from = *from};
+  window.has_begun = TakeUpTo(' ', text) == "begun";
+  window.is_forced = TakeUpTo(' ', text) == "forced";
+  window.id = text;
+  const bool is_valid = (window.kind == "link" || window.kind == "node") && !window.id.empty();
+  return is_valid ? std::optional(std::move(window)) : std::nullopt;
+}
+
 }  // namespace
 
 std::string FormatIntentValue(const IntentValue& value) {
@@ -97,6 +114,8 @@ IntentValue ParseIntentValue(IntentById Intents::*kind, const std::string& id,
     if (const auto policy = ParsePolicy(id, text)) return *policy;
   } else if (kind == &Intents::steering) {
     if (const auto steering = ParseSteering(text)) return *steering;
+  } else if (kind == &Intents::maintenance) {
+    if (auto window = ParseWindow(text)) return *std::move(window);
   } else if (text.empty()) {
     return {};
   }

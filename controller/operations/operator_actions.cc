@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/operations/maintenance_edits.h"
 #include "controller/operations/steering_edits.h"
 
 namespace espalier::controller {
@@ -73,6 +74,24 @@ void OperatorActions::ChangeSteering(std::vector<std::string> hosts, std::vector
                                                on, request, Now());
                  },
                  std::move(done)});
+}
+
+void OperatorActions::AddMaintenance(const std::string& kind, const std::string& id, WallTime from,
+                                     const OperatorRequest& request, ActionDone done) {
+  queue_.Submit(
+      {"add maintenance", fmt::format("{} {} from {}", kind, id, FormatWallTime(from)), request,
+       "maintenance_added", fmt::format("{}={} from={}", kind, id, FormatWallTime(from)),
+       [this, kind, id, from, request] {
+         return AddWindow(state_.intents, state_.topology, kind, id, from, request, Now());
+       },
+       std::move(done)});
+}
+
+void OperatorActions::CancelMaintenance(const std::string& window, const OperatorRequest& request,
+                                        ActionDone done) {
+  queue_.Submit({"cancel maintenance", window, request, "maintenance_cancelled",
+                 fmt::format("window={}", window),
+                 [this, window] { return CancelWindow(state_.intents, window); }, std::move(done)});
 }
 
 void OperatorActions::Recompute(const OperatorRequest& request, ActionDone done) {

@@ -53,6 +53,11 @@ class OperatorActions {
   void ChangeSteering(std::vector<std::string> hosts, std::vector<std::string> jobs,
                       std::optional<std::uint64_t> percent, bool on, const OperatorRequest& request,
                       ActionDone done);
+  // Adds a maintenance window (AddWindow), or removes one.
+  void AddMaintenance(const std::string& kind, const std::string& id, WallTime from,
+                      const OperatorRequest& request, ActionDone done);
+  void CancelMaintenance(const std::string& window, const OperatorRequest& request,
+                         ActionDone done);
   // Assigns all flows from scratch.
   void Recompute(const OperatorRequest& request, ActionDone done);
   // Returns to the intents of an earlier revision, as a new revision. None: the one before the

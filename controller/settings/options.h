@@ -71,6 +71,8 @@ struct ControllerOptions {
   // can take several times as many (tests/bench/control_loop_bench).
   std::uint32_t max_reports_per_second = 100'000;
   PathLearnerOptions learner;
+  // An operator's action that would move more flows than this must be confirmed; 0: none must.
+  std::size_t confirm_moves_above = 0;
   // Runs `work` off the loop's thread, then `done` on the controller's loop. Not set: both run on
   // that loop.
   std::function<void(std::function<void()> work, std::function<void()> done)> background;

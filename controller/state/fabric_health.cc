@@ -35,6 +35,8 @@ std::vector<std::string> FabricHealth::Reasons() const {
   add(reach.on_drained_link, "flow is on a drained link", "flows are on drained links");
   add(links_down, "link is down", "links are down");
   add(links_slow, "link is slow", "links are slow");
+  add(windows_held, "maintenance window waits, as it would cut off flows",
+      "maintenance windows wait, as they would cut off flows");
   if (!steering.empty()) reasons.push_back(steering);
   if (hosts_without_agent > 0) {
     reasons.push_back(fmt::format("{} of {} hosts {} no agent", hosts_without_agent, hosts,
@@ -52,6 +54,7 @@ FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                           state.topology.links(), fabric::LinkState::kDown, &fabric::Link::state),
                       .links_slow = static_cast<std::int64_t>(state.slow_links.size()),
                       .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
+                      .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
                       .steering = SteeringRules(state.intents.steering).Describe()};
   if (!state.intents.steering.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();

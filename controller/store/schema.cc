@@ -106,7 +106,8 @@ CREATE INDEX event_of ON event(source, sequence);
 CREATE TABLE secret(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 )";
 
-// The same tables. From this version on, intents can be about steering.
+// The same tables. From this version on, intents can be about steering, and
+// maintenance windows.
 constexpr const char* kVersion7 = "";
 
 constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,

@@ -35,6 +35,7 @@ constexpr std::array kKinds = {
     KindOfIntent{"weight", &Intents::weights},
     KindOfIntent{"policy", &Intents::policies},
     KindOfIntent{"steering", &Intents::steering},
+    KindOfIntent{"maintenance", &Intents::maintenance},
 };
 
 std::int64_t Microseconds(WallTime time) { return time.time_since_epoch().count(); }

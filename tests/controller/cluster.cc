@@ -115,6 +115,19 @@ Result<ActionOutcome> Cluster::ChangeSteering(std::vector<std::string> hosts,
   });
 }
 
+Result<ActionOutcome> Cluster::AddMaintenance(const std::string& kind, const std::string& id,
+                                              WallTime from, const OperatorRequest& request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().AddMaintenance(kind, id, from, request, std::move(done));
+  });
+}
+
+Result<ActionOutcome> Cluster::CancelMaintenance(const std::string& window) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().CancelMaintenance(window, {}, std::move(done));
+  });
+}
+
 Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
     controller_->actions().Recompute(std::move(request), std::move(done));

@@ -116,6 +116,9 @@ class Cluster : private Bus {
                                        std::vector<std::string> jobs,
                                        std::optional<std::uint64_t> percent, bool on,
                                        const OperatorRequest& request);
+  Result<ActionOutcome> AddMaintenance(const std::string& kind, const std::string& id,
+                                       WallTime from, const OperatorRequest& request);
+  Result<ActionOutcome> CancelMaintenance(const std::string& window);
   Result<ActionOutcome> Recompute(OperatorRequest request = {});
   Result<ActionOutcome> RollBack(std::optional<std::uint64_t> revision,
                                  OperatorRequest request = {});

@@ -18,6 +18,7 @@
 #include "controller/api/path_map_list.h"
 #include "controller/api/prediction_views.h"
 #include "controller/api/steering_view.h"
+#include "controller/api/topology_api.h"
 #include "controller/api/views.h"
 
 namespace espalier::controller {
@@ -262,6 +263,7 @@ constexpr std::string_view kLinkReports = "/api/v1/links/report";
 constexpr std::string_view kLinkLoads = "/api/v1/links/load";
 constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
+constexpr std::string_view kApplyTopology = "/api/v1/topology/apply";
 
 void AnswerList(Controller& controller, const List& list, const HttpRequest& request,
                 io::HttpServer::Respond respond) {
@@ -366,8 +368,9 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 }
 
 std::vector<Route> OperatorApi::Routes() {
-  std::vector<Route> routes = {{"GET", "/"},         {"GET", kAudit},      {"POST", kLinkReports},
-                               {"POST", kLinkLoads}, {"POST", kSchedules}, {"POST", kReload}};
+  std::vector<Route> routes = {
+      {"GET", "/"},         {"GET", kAudit},   {"POST", kLinkReports},  {"POST", kLinkLoads},
+      {"POST", kSchedules}, {"POST", kReload}, {"POST", kApplyTopology}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
   for (const Action& action : Actions()) routes.push_back({"POST", action.path});
@@ -411,6 +414,15 @@ void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respon
       });
 }
 
+void OperatorApi::HandleTopology(const HttpRequest& request, io::HttpServer::Respond respond) {
+  const Result<OperatorRequest> asked = ParseRequest(request, controller_.WallNow());
+  if (!asked) return respond(Failed(asked.error()));
+  ApplyTopology(controller_, keeper_, request, *asked,
+                [respond = std::move(respond)](Result<std::string> body) {
+                  respond(OkOrFailed(std::move(body)));
+                });
+}
+
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
   if (request.path == kReload) return respond(reload_());
   if (request.path == kLinkReports) {
@@ -422,6 +434,7 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   if (request.path == kSchedules) {
     return respond(OkOrFailed(DeclareSchedule(controller_, request.body)));
   }
+  if (request.path == kApplyTopology) return HandleTopology(request, std::move(respond));
   const auto actions = Actions();
   const auto action = std::find_if(actions.begin(), actions.end(),
                                    [&](const Action& one) { return one.path == request.path; });

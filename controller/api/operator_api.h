@@ -12,6 +12,7 @@
 #include "controller/api/http/route.h"
 #include "controller/api/live_feed.h"
 #include "controller/controller.h"
+#include "controller/operations/topology_keeper.h"
 
 namespace espalier::controller {
 
@@ -35,13 +36,16 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread.
 class OperatorApi {
  public:
+  // `keeper` keeps topologies that operators apply; null: this daemon takes none over.
   // `reload` makes the daemon read its configuration and keys again and returns the response.
   using Reload = std::function<io::HttpResponse()>;
 
-  OperatorApi(Controller& controller, Metrics& metrics, Reload reload)
+  OperatorApi(Controller& controller, Metrics& metrics, Reload reload,
+              TopologyKeeper* keeper = nullptr)
       : controller_(controller),
         metrics_(metrics),
         reload_(std::move(reload)),
+        keeper_(keeper),
         fabric_metrics_(metrics),
         feed_(controller, metrics) {}
 
@@ -69,6 +73,7 @@ class OperatorApi {
   io::HttpResponse ShowMetrics();
   io::HttpResponse OpenStream();
   void HandleAudit(const io::HttpRequest& request, io::HttpServer::Respond respond);
+  void HandleTopology(const io::HttpRequest& request, io::HttpServer::Respond respond);
   void HandlePost(const io::HttpRequest& request, io::HttpServer::Respond respond);
   static void Act(Controller& controller, const Action& action, const io::HttpRequest& request,
                   io::HttpServer::Respond respond);
@@ -76,6 +81,7 @@ class OperatorApi {
   Controller& controller_;
   const Metrics& metrics_;
   const Reload reload_;
+  TopologyKeeper* const keeper_;
   FabricMetrics fabric_metrics_;
   LiveFeed feed_;
 };

@@ -94,6 +94,34 @@ void OperatorActions::CancelMaintenance(const std::string& window, const Operato
                  [this, window] { return CancelWindow(state_.intents, window); }, std::move(done)});
 }
 
+void OperatorActions::ApplyTopology(fabric::Topology after, const OperatorRequest& request,
+                                    ActionDone done) {
+  const std::string name = after.name();
+  queue_.Submit(
+      {"apply topology", name, request, "topology_applied", fmt::format("topology={}", name),
+       [this, after = std::move(after), request]() -> Result<Intents> {
+         const Result<void> checked = CheckEffects(ComputeEffects(state_, after), request.force);
+         if (!checked) return tl::unexpected<Error>(checked.error());
+         return state_.intents;
+       },
+       std::move(done)});
+}
+
+void OperatorActions::ForgetUnknown() {
+  const TopologyEffects effects = ComputeEffects(state_, state_.topology);
+  if (effects.dropped.empty()) return;
+  queue_.Submit(
+      {"forget intents",
+       fmt::format("{}", fmt::join(effects.dropped, ", ")),
+       {.actor = "espalier",
+        .reason = "the topology that was applied does not have them",
+        .force = true},
+       "intents_forgotten",
+       fmt::format("intents=\"{}\"", fmt::join(effects.dropped, ", ")),
+       [this] { return Result<Intents>(ComputeEffects(state_, state_.topology).intents); },
+       [](const Result<ActionOutcome>&) {}});  // a refusal leaves them without effect
+}
+
 void OperatorActions::Recompute(const OperatorRequest& request, ActionDone done) {
   queue_.Submit({"recompute", "", request, "recomputed", "", nullptr, std::move(done)});
 }

@@ -49,7 +49,10 @@ void SteeringSwitch::Observe(FlowSlot slot) {
   const auto path = OwnPathOf(state_, flow, state_.topology);
   if (!path) {
     if (subflow.id) state_.flow_paths.Remove(subflow);
-    learner_.Verify(flow.key, flow.own_port);
+    const auto entry = state_.path_map.Find(flow.key, flow.own_port);
+    // Its path may be known, but drained; to probe it again would show the same.
+    const bool is_known = entry && entry->trust != fabric::PortTrust::kReverify;
+    if (!is_known) learner_.Verify(flow.key, flow.own_port);
     return;
   }
   if (!subflow.id) state_.flow_paths.Add(slot, 0);

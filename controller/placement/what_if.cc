@@ -11,6 +11,15 @@ namespace espalier::controller {
 
 using wire::PathReason;
 
+namespace {
+
+std::optional<bool> ChangeOf(const std::map<FlowSlot, bool>& steering, FlowSlot slot) {
+  const auto found = steering.find(slot);
+  return found == steering.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
+
 // Problem: a dry run must tell exactly what a change of links would do, and leave all state alone.
 // Idea: PathsAfter copies base loads and all usable paths of flows and edges into an OnlineAssigner
 // of its own, on a view of the trial fabric, and places the broken subflows there in the order and
@@ -54,10 +63,7 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
                     kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
   };
-  const auto change_of = [&](FlowSlot slot) -> std::optional<bool> {
-    const auto found = steering.find(slot);
-    return found == steering.end() ? std::nullopt : std::optional(found->second);
-  };
+  const auto change_of = [&](FlowSlot slot) { return ChangeOf(steering, slot); };
   const auto usable_path = [&](FlowSlot slot, const Subflow& subflow) {
     const Flow& flow = state_.flows.At(slot);
     const auto change = change_of(slot);
@@ -160,7 +166,12 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
   };
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !has_paths(slot); });
-  const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
+  Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const auto change = steering_changes.find(elephants.slots[i]);
+    if (change == steering_changes.end()) continue;
+    elephants.can_move[i] = change->second && state_.flows.At(elephants.slots[i]).movable;
+  }
   Assignment paths = CurrentPaths(state_, elephants);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const auto moved = after.find(elephants.slots[i]);

@@ -33,9 +33,6 @@ struct ControllerOptions {
   Duration lease = std::chrono::minutes(10);
   // A push that is not acknowledged within this time is followed by a full one.
   Duration resend_after = std::chrono::seconds(1);
-  // How long, after a restart, the first push to an agent waits for probes to find the paths of the
-  // flows that an earlier controller steered (adoption).
-  Duration adoption_timeout = std::chrono::seconds(2);
   // Every port in use is verified within `verify_all_within`, and at least one in each
   // `verify_interval` (0: no verification). The ports of one source leaf are verified by at most
   // `verify_probes_per_second` probes (0: no limit). The default suffices for 19,200 ports of a

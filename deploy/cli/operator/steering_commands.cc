@@ -12,7 +12,7 @@
 namespace espalier::cli {
 namespace {
 
-std::string TextOf(const io::JsonValue& object, std::string_view key) {
+std::string SteeringField(const io::JsonValue& object, std::string_view key) {
   const io::JsonValue* const found = object.Find(key);
   return found == nullptr ? "" : found->text;
 }
@@ -20,16 +20,16 @@ std::string TextOf(const io::JsonValue& object, std::string_view key) {
 void ShowSteering(Session& session) {
   const auto answer = Ask(session, "GET", "/api/v1/steering");
   if (!answer || session.json) return;
-  fmt::print("{}\n", TextOf(*answer, "summary"));
+  fmt::print("{}\n", SteeringField(*answer, "summary"));
   fmt::print("{} of {} hosts are steered; {} of {} flows stay on plain ECMP\n",
-             TextOf(*answer, "hosts_steered"), TextOf(*answer, "hosts"),
-             TextOf(*answer, "flows_unsteered"), TextOf(*answer, "flows"));
-  const std::string summary = TextOf(*answer, "summary");
-  if (summary != "steering is on" && TextOf(*answer, "forests") != "0") {
+             SteeringField(*answer, "hosts_steered"), SteeringField(*answer, "hosts"),
+             SteeringField(*answer, "flows_unsteered"), SteeringField(*answer, "flows"));
+  const std::string summary = SteeringField(*answer, "summary");
+  if (summary != "steering is on" && SteeringField(*answer, "forests") != "0") {
     fmt::print(
         "{} jobs on forests keep their source ports, which their connections were opened with (end "
         "one with `espalier job stop`)\n",
-        TextOf(*answer, "forests"));
+        SteeringField(*answer, "forests"));
   }
   const io::JsonValue* const settings = answer->Find("settings");
   if (settings == nullptr || settings->items.empty()) return;

@@ -26,11 +26,12 @@ class Maintenance : public testing::Test {
     const fabric::Topology& topology = cluster_.state().topology;
     return topology.link(*topology.FindLink(id)).state;
   }
-  // Lets wall clock and loop pass together.
-  void Pass(Duration by) {
-    now_ += std::chrono::duration_cast<WallTime::duration>(by);
-    cluster_.Advance(by);
-    cluster_.Advance(2s);
+  // Lets wall clock and loop pass together, and two seconds more.
+  void Pass(std::chrono::seconds by) {
+    for (auto passed = 0s; passed < by + 2s; passed += 1s) {
+      now_ += 1s;
+      cluster_.Advance(1s);
+    }
   }
   std::size_t CountEvents(std::string_view kind) {
     std::size_t count = 0;
@@ -46,36 +47,36 @@ class Maintenance : public testing::Test {
 
 TEST_F(Maintenance, DrainsAtItsBeginningAndRestoresAtItsEnd) {
   const auto tried =
-      cluster_.AddMaintenance("node", "spine0", now_ + 1h, {.until = now_ + 2h, .dry_run = true});
+      cluster_.AddMaintenance("node", "spine0", now_ + 10s, {.until = now_ + 20s, .dry_run = true});
   ASSERT_TRUE(tried.has_value()) << tried.error().message;
   EXPECT_EQ(tried->moves.size(), 1U) << "a dry run tells what the beginning will move";
-  ASSERT_TRUE(cluster_.AddMaintenance("node", "spine0", now_ + 1h,
-                                      {.actor = "anna", .reason = "optics", .until = now_ + 2h}));
+  ASSERT_TRUE(cluster_.AddMaintenance("node", "spine0", now_ + 10s,
+                                      {.actor = "anna", .reason = "optics", .until = now_ + 20s}));
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kUp);
   EXPECT_TRUE(SpinesOfFourFlows(cluster_).contains(0));
   cluster_.RestartController();
   cluster_.ConnectAll();
   OpenFourFlows(cluster_);
-  Pass(61min);
+  Pass(11s);
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kDrained);
   EXPECT_FALSE(SpinesOfFourFlows(cluster_).contains(0));
   const AuditEntry& begun = cluster_.disk.audit.back();
   EXPECT_EQ(begun.action, "begin maintenance");
   EXPECT_EQ(begun.actor, "anna");
-  Pass(1h);
+  Pass(10s);
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kUp);
   EXPECT_TRUE(cluster_.state().intents.maintenance.empty());
 }
 
 TEST_F(Maintenance, OverlappingWindowsAndDrainsAddUp) {
-  ASSERT_TRUE(cluster_.AddMaintenance("node", "spine0", now_, {.until = now_ + 1h}));
-  ASSERT_TRUE(cluster_.AddMaintenance("link", "leaf0--spine0", now_ + 30min, {.until = now_ + 2h}));
+  ASSERT_TRUE(cluster_.AddMaintenance("node", "spine0", now_, {.until = now_ + 10s}));
+  ASSERT_TRUE(cluster_.AddMaintenance("link", "leaf0--spine0", now_ + 5s, {.until = now_ + 1h}));
   ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine0", IntentAction::kDrain));
   EXPECT_EQ(StateOf("leaf2--spine0"), LinkState::kDrained) << "the first window has begun at once";
   const auto undrained = cluster_.ChangeNode("spine0", IntentAction::kUndrain);
   EXPECT_NE(undrained.error().message.find("espalier maintenance cancel m1"), std::string::npos)
       << undrained.error().message;
-  Pass(61min);
+  Pass(11s);
   EXPECT_EQ(StateOf("leaf2--spine0"), LinkState::kUp);
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kDrained) << "by the second window";
   EXPECT_EQ(StateOf("leaf1--spine0"), LinkState::kDrained) << "by the operator";
@@ -88,8 +89,8 @@ TEST_F(Maintenance, WaitsWhereItsBeginningWouldCutOffFlows) {
   for (const char* spine : {"spine1", "spine2", "spine3"}) {
     ASSERT_TRUE(cluster_.ChangeNode(spine, IntentAction::kDrain));
   }
-  ASSERT_TRUE(cluster_.AddMaintenance("node", "spine0", now_ + 1min, {.until = now_ + 2h}));
-  Pass(2min);
+  ASSERT_TRUE(cluster_.AddMaintenance("node", "spine0", now_ + 5s, {.until = now_ + 2h}));
+  Pass(6s);
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kUp);
   EXPECT_EQ(CountEvents("maintenance_held"), 1U);
   const auto reasons = HealthOf(cluster_.state(), CountReach(cluster_.state()), 0).Reasons();
@@ -106,8 +107,8 @@ TEST_F(Maintenance, BeginsForcedWhereItCutsOffFlows) {
     ASSERT_TRUE(cluster_.ChangeNode(spine, IntentAction::kDrain));
   }
   ASSERT_TRUE(
-      cluster_.AddMaintenance("node", "spine0", now_ + 1min, {.until = now_ + 2h, .force = true}));
-  Pass(2min);
+      cluster_.AddMaintenance("node", "spine0", now_ + 5s, {.until = now_ + 2h, .force = true}));
+  Pass(6s);
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kDrained);
 }
 

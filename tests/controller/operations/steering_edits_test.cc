@@ -36,8 +36,8 @@ class SteeringEdits : public testing::Test {
     return keys;
   }
 
-  fabric::Topology topology_ = *fabric::Topology::Create(
-      fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
+  fabric::Topology topology_ = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
   Intents intents_;
 };
 

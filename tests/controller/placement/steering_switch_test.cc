@@ -122,6 +122,20 @@ TEST_F(Steering, CountsFlowsAsLoadWhereTheyAreSeen) {
   EXPECT_TRUE(recomputed->moves.empty());
 }
 
+// A port below those that Espalier gives is known from the flow that is not steered.
+TEST_F(Steering, GivesNoOtherFlowThePortOfAFlowThatIsNotSteered) {
+  ASSERT_TRUE(Change(false, {}, {"own"}));
+  cluster_.Open(0, {{.id = 7, .to = 5, .job = "own", .port = 40'001}});
+  cluster_.Advance(1s);
+  const Flow& flow = cluster_.FlowOf(0, 7);
+  ASSERT_TRUE(cluster_.state().path_map.Find(flow.key, 40'001).has_value());
+  for (std::uint64_t id = 20; id < 36; ++id) {
+    cluster_.Open(0, {{.id = id, .to = 5, .job = "others", .port = 50'900}});
+    cluster_.Advance(1s);
+    EXPECT_NE(cluster_.host(0).ports[id], 40'001) << id;
+  }
+}
+
 TEST_F(Steering, IsForHostsAndJobs) {
   const int before = CountSteered();
   ASSERT_TRUE(Change(false, {"h0"}));

@@ -27,6 +27,9 @@ class Fabric:
                 [programs / "espalier-quickstart", "--seeds", "1", "--keep", "--json"],
                 stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
                 env={**os.environ, "TMPDIR": str(folder)})
+        self.controller = None
+
+    def start(self):
         self.controller = self.wait(self.find_controller, "it tells the controller's address")
 
     def find_controller(self):
@@ -106,6 +109,7 @@ def main():
         folder = pathlib.Path(name)
         fabric = Fabric(programs, folder)
         try:
+            fabric.start()
             check(fabric, folder)
         finally:
             fabric.stop()

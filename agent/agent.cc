@@ -257,7 +257,12 @@ void Agent::Handle(const wire::PathPush& push) {
                           .detail = "rank plans of this generation were lost",
                           .failed_flows = {}});
   }
+  const std::size_t unsteered = ports_.CountUnsteered();
   wire::Ack ack = ports_.HandlePush(push);
+  if (ports_.CountUnsteered() != unsteered) {
+    Log(LogLevel::kInfo, "event=steering agent={} flows_unsteered={}", options_.name,
+        ports_.CountUnsteered());
+  }
   const bool is_applied =
       ports_.highest_epoch() == push.epoch && ports_.applied_generation() == push.generation;
   if (is_applied && (push.full || push.epoch > epoch || push.generation > generation)) {
@@ -356,6 +361,7 @@ void Agent::Look() {
       elephants, [](const FlowMeasure& flow) { return flow.activity.duty_permille != 0; })));
   metrics_.flows_keeping_rates.Set(static_cast<double>(std::ranges::count_if(
       elephants, [](const FlowMeasure& flow) { return flow.sample->keeps_rate; })));
+  metrics_.flows_unsteered.Set(static_cast<double>(ports_.CountUnsteered()));
   metrics_.flows_rate_limited.Set(static_cast<double>(ports_.CountRates()));
   if (state_ == AgentState::kSynced) Report(elephants);
   guard_.HandleMeasures(elephants);

@@ -43,6 +43,9 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
           "Elephant flows whose program, kernel or device enforces a rate limit")),
       flows_rate_limited(metrics.MakeGauge("espalier_agent_flows_rate_limited",
                                            "Flows that have a rate limit at present")),
+      flows_unsteered(metrics.MakeGauge(
+          "espalier_agent_flows_unsteered",
+          "Elephant flows on plain ECMP because operators have switched steering off for them")),
       rates_lifted(
           metrics.MakeCounter("espalier_agent_rates_lifted_total",
                               "Rate limits that were lifted because the controller was silent")),

@@ -24,6 +24,7 @@ struct AgentMetrics {
   Gauge& flows_on_duty_cycle;
   Gauge& flows_keeping_rates;
   Gauge& flows_rate_limited;
+  Gauge& flows_unsteered;
   Counter& rates_lifted;
   Gauge& state;
 };

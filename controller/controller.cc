@@ -274,7 +274,7 @@ void Controller::Tick() {
   HandleFindings(learner_.ExpireOrders(now));
   publisher_.ResendUnacknowledged(now);
   jobs_.Tick(now);
-  operations_.EndExpired();
+  operations_.ApplySchedule();
   sessions_.RecordRefusals();
   state_.history.RecordDropped(now);
   events_.StoreNew();
@@ -301,6 +301,7 @@ void Controller::RefreshMetrics() {
   const LoadSummary loads = Summarize(state_);
   const FabricHealth health =
       HealthOf(state_, loads.reach, links_.health.awaiting_operator().size());
+  metrics_.flows_unsteered.Set(static_cast<double>(health.flows_unsteered));
   metrics_.flows_without_path.Set(static_cast<double>(health.reach.without_path));
   metrics_.flows_on_dead_links.Set(static_cast<double>(health.reach.on_dead_link));
   metrics_.flows_on_drained_links.Set(static_cast<double>(health.reach.on_drained_link));

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -18,7 +17,6 @@
 #include "common/daemon/daemon.h"
 #include "common/daemon/privileges.h"
 #include "common/daemon/service_notifier.h"
-#include "common/files/topology_file.h"
 #include "common/http/http.h"
 #include "common/http/http_thread.h"
 #include "common/loop/asio_event_loop.h"
@@ -26,6 +24,8 @@
 #include "controller/api/http/http_guard.h"
 #include "controller/api/operator_api.h"
 #include "controller/controller.h"
+#include "controller/daemon/applied_topology.h"
+#include "controller/daemon/bus_options.h"
 #include "controller/daemon/configuration.h"
 #include "controller/daemon/reloader.h"
 #include "controller/store/sqlite_store.h"
@@ -34,24 +34,22 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kRecheckKeysInterval = std::chrono::seconds(10);
+constexpr Duration kAnswerTime = std::chrono::milliseconds(200);
 
-io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
-  io::ZmqRouterOptions options{.endpoint = config.listen, .limits = config.limits};
-  // The bus closes no agent's connection before the agent itself counts as gone.
-  options.silence_limit = std::max(
-      io::kSilenceLimit, config.options.heartbeat_interval * config.options.missed_heartbeats);
-  if (config.insecure_plaintext) {
-    Log(LogLevel::kWarning, "event=insecure_plaintext listen={}", config.listen);
-    return options;
+// Returns the addresses on which the API listens.
+Result<std::vector<std::string>> Listen(io::HttpThread& http, const Configuration& config) {
+  std::vector<std::string> addresses;
+  for (const std::string& address : config.http) {
+    Result<std::string> listening = http.Listen(address, config.http_options);
+    if (!listening) return Propagate(listening);
+    addresses.push_back(std::move(*listening));
   }
-  options.curve = io::CurveServer{keys.secret_key, [&keys](std::string_view key) {
-                                    return keys.agents.NameOf(key, keys.Now());
-                                  }};
-  return options;
+  return addresses;
 }
 
+// Runs until a signal ends it, or until an operator has applied a topology: `applied` tells.
 int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
-        fabric::Topology topology) {
+        AppliedTopology::Loaded loaded, AppliedTopology& applied) {
   const std::vector<int> needed = {CAP_NET_BIND_SERVICE};
   if (const Result<void> gave_up = io::KeepOnlyCapabilities(needed); !gave_up) {
     return daemon.ReportError(gave_up.error());
@@ -65,12 +63,8 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
                       [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
                         guard->Handle(request, std::move(respond));
                       });
-  std::vector<std::string> addresses;
-  for (const std::string& address : config.http) {
-    auto listen_ports = http.Listen(address, config.http_options);
-    if (!listen_ports) return daemon.ReportError(listen_ports.error());
-    addresses.push_back(std::move(*listen_ports));
-  }
+  const Result<std::vector<std::string>> addresses = Listen(http, config);
+  if (!addresses) return daemon.ReportError(addresses.error());
   const StoreLimits limits{.audit_age = std::chrono::hours(24) * config.audit_days,
                            .audit_moves = config.audit_moves};
   const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock, limits);
@@ -80,15 +74,19 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   options.background = [&background](std::function<void()> work, std::function<void()> done) {
     background.Run(std::move(work), std::move(done));
   };
-  Controller controller(std::move(topology), options, loop, **bus, **store, metrics);
+  Controller controller(std::move(loaded.topology), options, loop, **bus, **store, metrics);
   (*bus)->OnRefusal([&](const io::PeerRefusal& refusal) {
     controller.HandleRefusal(refusal.who, io::PeerRefusalText(refusal.cause));
   });
   const Result<void> started = controller.Start();
   if (!started) return daemon.ReportError(started.error());
+  applied.HandleStart(loaded, controller);
 
   Reloader reloader(daemon.config_file(), config, keys, **bus, http, controller);
-  OperatorApi api(controller, metrics, [&] { return reloader.Answer(); });
+  TimerPtr stop;  // leaves time for the answer
+  applied.OnCommit([&] { stop = loop.After(kAnswerTime, [&] { loop.Stop(); }); });
+  OperatorApi api(
+      controller, metrics, [&] { return reloader.Answer(); }, &applied);
   HttpGuard the_guard(
       keys.tokens, config.options.wall_clock,
       [&](const auto& peer, const auto& reason) { controller.HandleRefusal(peer, reason); },
@@ -110,9 +108,10 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   };
   recheck_keys();
   Log(LogLevel::kInfo, "event=ready agents={} http={}", (*bus)->endpoint(),
-      addresses.empty() ? "none" : addresses.front());
-  const io::ServiceNotifier notifier(loop);
+      addresses->empty() ? "none" : addresses->front());
+  io::ServiceNotifier notifier(loop);
   loop.Run();
+  if (applied.has_committed()) notifier.StartAgain();
   Log(LogLevel::kInfo, "event=stopped");
   return 0;
 }
@@ -122,19 +121,26 @@ int Main(int argc, char** argv) {
                     "The Espalier controller: assigns paths to the elephant flows of a cluster.",
                     "Check configuration and topology, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
-  const Result<Configuration> config = ReadConfiguration(daemon.config_file());
-  if (!config) return daemon.ReportError(config.error());
-  Result<fabric::Topology> topology = io::ReadTopologyFile(config->topology_file);
-  if (!topology) return daemon.ReportError(topology.error());
-  Result<Keys> keys = ReadKeys(*config);
-  if (!keys) return daemon.ReportError(keys.error());
-  if (daemon.is_check()) {
-    fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(), topology->nodes().size(),
-               topology->links().size());
-    return 0;
+  while (true) {
+    const Result<Configuration> config = ReadConfiguration(daemon.config_file());
+    if (!config) return daemon.ReportError(config.error());
+    AppliedTopology applied(config->topology_file, config->state_file);
+    Result<AppliedTopology::Loaded> loaded = applied.Load();
+    if (!loaded) return daemon.ReportError(loaded.error());
+    Result<Keys> keys = ReadKeys(*config);
+    if (!keys) return daemon.ReportError(keys.error());
+    if (daemon.is_check()) {
+      fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(),
+                 loaded->topology.nodes().size(), loaded->topology.links().size());
+      return 0;
+    }
+    SetLogLevel(config->log_level);
+    const int exit = Run(daemon, *config, std::move(*keys), std::move(*loaded), applied);
+    // An applied topology takes effect as it does after a restart: agents connect again, and their
+    // flows keep their ports.
+    if (exit != 0 || !applied.has_committed()) return exit;
+    Log(LogLevel::kInfo, "event=starts_again cause=topology_applied");
   }
-  SetLogLevel(config->log_level);
-  return Run(daemon, *config, std::move(*keys), std::move(*topology));
 }
 
 }  // namespace

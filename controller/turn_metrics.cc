@@ -20,6 +20,9 @@ TurnMetrics::TurnMetrics(Metrics& metrics)
       flows_unroutable(metrics.MakeGauge(
           "espalier_controller_flows_unroutable",
           "Open flows without a usable path, or with an unknown source or destination")),
+      flows_unsteered(metrics.MakeGauge(
+          "espalier_controller_flows_unsteered",
+          "Open flows on plain ECMP because operators have switched steering off for them")),
       flows_without_path(metrics.MakeGauge("espalier_controller_flows_without_path",
                                            "Open flows between whose leaves no path is usable")),
       flows_on_dead_links(metrics.MakeGauge(

@@ -15,6 +15,7 @@ struct TurnMetrics {
   Counter& flows_moved;
   Gauge& flows_open;
   Gauge& flows_unroutable;
+  Gauge& flows_unsteered;
   Gauge& flows_without_path;
   Gauge& flows_on_dead_links;
   Gauge& flows_on_drained_links;

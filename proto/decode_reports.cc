@@ -210,6 +210,7 @@ void DecodeBody(const v1::FlowReport& from, Rules& rules, FlowReport& to) {
 void DecodeBody(const v1::PathPush& from, Rules& rules, PathPush& to) {
   rules.AtMost("path_push.sets", from.sets_size(), kMaxFlowsPerReport);
   rules.AtMost("path_push.withdrawn", from.withdrawn_size(), kMaxFlowsPerReport);
+  rules.AtMost("path_push.unsteered", from.unsteered_size(), kMaxFlowsPerReport);
   if (!rules.ok()) return;
   to.epoch = from.epoch();
   to.generation = from.generation();
@@ -220,6 +221,7 @@ void DecodeBody(const v1::PathPush& from, Rules& rules, PathPush& to) {
     DecodePathSet(from.sets(static_cast<int>(i)), {"path_push.sets", i}, rules, to.sets[i]);
   }
   AssignIds(from.withdrawn(), to.withdrawn);
+  AssignIds(from.unsteered(), to.unsteered);
   std::vector<std::uint64_t> flows(to.sets.size());
   std::transform(to.sets.begin(), to.sets.end(), flows.begin(),
                  [](const PathSet& set) { return set.flow.value(); });

@@ -173,6 +173,7 @@ void EncodeBody(const PathPush& from, v1::PathPush& to) {
   }
   FillColumn(from.withdrawn, to.mutable_withdrawn());
   to.set_plans(from.plans);
+  FillColumn(from.unsteered, to.mutable_unsteered());
 }
 
 void EncodeBody(const Ack& from, v1::Ack& to) {

@@ -151,6 +151,7 @@ struct PathPush {
   std::vector<PathSet> sets;
   std::vector<LocalFlowId> withdrawn;
   std::uint32_t plans = 0;
+  std::vector<LocalFlowId> unsteered{};
   bool operator==(const PathPush&) const = default;
 };
 

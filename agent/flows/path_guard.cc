@@ -96,8 +96,8 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   watch.retries_grew = flow.retries_grew;
   watch.stuck_ports = std::move(stuck_ports);
   if (stuck) {
-    if (sample.movable && !watch.checking && loop_.Now() >= watch.next_check &&
-        checks_ < options_.max_checks) {
+    if (sample.movable && !ports_.IsUnsteered(sample.id) && !watch.checking &&
+        loop_.Now() >= watch.next_check && checks_ < options_.max_checks) {
       StartCheck(sample.id, watch);
     }
     return;

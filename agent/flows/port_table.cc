@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 // Problem: pushes can be lost, repeated, come from a controller that was replaced, or come before
@@ -58,6 +57,7 @@ wire::Ack PortTable::HandlePush(const wire::PathPush& push) {
   for (const wire::PathSet& set : push.sets) {
     if (!ApplySet(set, push.full)) ack.failed_flows.push_back(set.flow);
   }
+  NoteUnsteered(push);
   generation_ = push.generation;
   has_base_ = true;
   if (!ack.failed_flows.empty()) ack.status = wire::AckStatus::kFailed;
@@ -85,6 +85,15 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
   entries_[set.flow] = {.pushed = set, .in_force = set};
   if (set.reason == wire::PathReason::kPathDead) moved_off_dead_.push_back(set.flow);
   return true;
+}
+
+void PortTable::NoteUnsteered(const wire::PathPush& push) {
+  if (push.full) unsteered_.clear();
+  for (const wire::PathSet& set : push.sets) unsteered_.erase(set.flow);
+  for (const wire::LocalFlowId flow : push.withdrawn) unsteered_.erase(flow);
+  for (const wire::LocalFlowId flow : push.unsteered) {
+    if (unsteered_.size() < kMaxEntries) unsteered_.insert(flow);
+  }
 }
 
 bool PortTable::SetRate(Entry& entry, std::uint64_t bits_per_second) {
@@ -115,6 +124,9 @@ void PortTable::Adopt(std::span<const FlowSample> flows) {
 
 void PortTable::HandleFlows(std::span<const FlowSample> flows) {
   Adopt(flows);
+  std::erase_if(unsteered_, [&](wire::LocalFlowId id) {
+    return !std::ranges::binary_search(flows, id, {}, &FlowSample::id);
+  });
   auto flow = flows.begin();
   for (auto at = entries_.begin(); at != entries_.end();) {
     while (flow != flows.end() && flow->id < at->first) ++flow;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -48,6 +49,10 @@ class PortTable {
   std::size_t CountRates() const;
   // Returns the paths in force; nullptr if the flow is on plain ECMP.
   const wire::PathSet* Find(wire::LocalFlowId flow) const;
+  // True if operators do not want this flow steered: it stays on plain ECMP, also while the
+  // controller is silent, and is not rerouted locally.
+  bool IsUnsteered(wire::LocalFlowId flow) const { return unsteered_.contains(flow); }
+  std::size_t CountUnsteered() const { return unsteered_.size(); }
   // True if the controller pushed this port and the flow has paths in force.
   bool IsSteered(wire::LocalFlowId flow, std::uint16_t port) const;
 
@@ -66,6 +71,7 @@ class PortTable {
   // Changes only the rate limit, also of paths that the agent chose itself.
   bool SetRate(Entry& entry, std::uint64_t bits_per_second);
   void Withdraw(wire::LocalFlowId flow);
+  void NoteUnsteered(const wire::PathPush& push);
   bool HasPushed() const;
 
   FlowActuator& actuator_;
@@ -74,6 +80,7 @@ class PortTable {
   bool has_base_ = true;  // the table is at generation_; false: only a full push applies
   std::map<wire::LocalFlowId, Entry> entries_;
   std::vector<wire::LocalFlowId> moved_off_dead_;
+  std::set<wire::LocalFlowId> unsteered_;  // without entries
 };
 
 }  // namespace espalier::agent

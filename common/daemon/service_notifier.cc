@@ -53,7 +53,9 @@ ServiceNotifier::ServiceNotifier(EventLoop& loop)
   if (socket_ && beat_ > Duration::zero()) Beat();
 }
 
-ServiceNotifier::~ServiceNotifier() { Tell("STOPPING=1"); }
+ServiceNotifier::~ServiceNotifier() {
+  if (!starts_again_) Tell("STOPPING=1");
+}
 
 void ServiceNotifier::Tell(const char* state) const {
   if (socket_) (void)::send(socket_.get(), state, std::strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT);

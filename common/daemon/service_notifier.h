@@ -17,6 +17,9 @@ class ServiceNotifier {
   ServiceNotifier& operator=(const ServiceNotifier&) = delete;
   ~ServiceNotifier();
 
+  // The process goes on with another notifier: this one's end is not that of the service.
+  void StartAgain() { starts_again_ = true; }
+
  private:
   void Tell(const char* state) const;
   void Beat();
@@ -24,6 +27,7 @@ class ServiceNotifier {
   EventLoop& loop_;
   UniqueFd socket_;  // connected; closed without a manager
   Duration beat_{};  // zero: no watchdog
+  bool starts_again_ = false;
   TimerPtr timer_;
 };
 

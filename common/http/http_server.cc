@@ -37,6 +37,8 @@ using TlsStream = beast::ssl_stream<PlainStream>;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxRequestBytes = 1 << 20;
+// From users of this host, who may send whole topologies.
+constexpr std::size_t kMaxLocalRequestBytes = 16 << 20;
 constexpr auto kAcceptRetry = 100ms;
 
 // The server's view of a connection.
@@ -131,7 +133,7 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
 
   void Read() {
     parser_.emplace();
-    parser_->body_limit(kMaxRequestBytes);
+    parser_->body_limit(server_->is_unix ? kMaxLocalRequestBytes : kMaxRequestBytes);
     waits_since = server_->waits++;
     SetTimeout();
     http::async_read(stream_, buffer_, *parser_,

@@ -9,6 +9,10 @@
 namespace espalier::controller {
 namespace {
 
+// How long, after a restart, the first push to an agent waits for probes to find the paths of the
+// flows that an earlier controller steered (adoption).
+constexpr Duration kAdoptionTimeout = std::chrono::seconds(2);
+
 // Every start of a controller takes one epoch. A store that was restored from a backup is behind
 // its agents by one epoch for each start since then. The limit keeps an agent that claims an
 // arbitrary epoch from using up all epochs. The versions of job plans have room for epochs up to
@@ -309,7 +313,7 @@ void AgentSessions::Welcome(AgentId id, PeerId peer, std::uint64_t instance,
   agent.reported = false;
   agent.report_sequence = 0;
   state_.pushes.MarkAll(id);
-  agent.hold_until = now + options_.adoption_timeout;
+  agent.hold_until = now + kAdoptionTimeout;
   wire::Welcome welcome;
   welcome.accepted = true;
   welcome.epoch = state_.epoch;

@@ -140,6 +140,12 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   const bool was_given = pushed.generation != 0;
   const bool is_news = std::exchange(pushed.is_dirty, false) || !was_given;
   if (flow.status == FlowStatus::kAdopting) return;
+  if (flow.status == FlowStatus::kUnsteered) {
+    push.withdrawn.push_back(local);
+    push.unsteered.push_back(local);
+    pushed.generation = 0;
+    return;
+  }
   wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
   for (const Subflow& subflow : flow.subflows) {
     if (subflow.port == 0) continue;

@@ -2,6 +2,7 @@
 
 #include "controller/api/flow_view.h"
 #include "controller/api/link_loads.h"
+#include "controller/intents/maintenance.h"
 
 namespace espalier::controller {
 
@@ -36,6 +37,20 @@ bool IsShownSlow(const State& state, LinkId id) {
   const fabric::Link& link = state.topology.link(id);
   return link.state == fabric::LinkState::kDrained && state.slow_links.contains(id) &&
          !state.intents.drained_links.contains(link.id);
+}
+
+// The maintenance windows of a link and its nodes: "maintenance m1"; "" for none.
+std::string MaintenanceReason(const State& state, const fabric::Link& link) {
+  std::string windows;
+  const auto add = [&](std::string_view kind, const std::string& id) {
+    if (!IsInMaintenance(state.intents.maintenance, kind, id)) return;
+    windows +=
+        (windows.empty() ? "maintenance " : ", ") + WindowsOf(state.intents.maintenance, kind, id);
+  };
+  add("link", link.id);
+  add("node", state.topology.node(link.a).id);
+  add("node", state.topology.node(link.b).id);
+  return windows;
 }
 
 }  // namespace
@@ -142,6 +157,7 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
   json.Key("reason").String(reason(state.intents.failed_links, state.intents.failed_nodes) +
                             reason(state.intents.drained_links, state.intents.drained_nodes) +
+                            MaintenanceReason(state, link) +
                             (is_slow ? state.slow_links.at(id) : std::string()));
   json.Key("flows_a_to_b").Integer(traffic.paths[ab.Index()]);
   json.Key("flows_b_to_a").Integer(traffic.paths[ba.Index()]);

@@ -14,8 +14,11 @@
 #include "controller/api/http/page_files.h"
 #include "controller/api/link_loads.h"
 #include "controller/api/lists.h"
+#include "controller/api/maintenance_view.h"
 #include "controller/api/path_map_list.h"
 #include "controller/api/prediction_views.h"
+#include "controller/api/steering_view.h"
+#include "controller/api/topology_api.h"
 #include "controller/api/views.h"
 
 namespace espalier::controller {
@@ -64,11 +67,12 @@ std::string Query(const HttpRequest& request, const std::string& name) {
   return found == request.query.end() ? "" : found->second;
 }
 
-Result<bool> DryRun(const HttpRequest& request) {
-  const std::string text = Query(request, "dry_run");
+Result<bool> Flag(const HttpRequest& request, const std::string& name) {
+  const std::string text = Query(request, name);
   if (text.empty() || text == "false") return false;
   if (text == "true") return true;
-  return Fail(ErrorCode::kInvalidArgument, "dry_run: invalid value (give true or false)");
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: invalid value (give true or false)", name));
 }
 
 // Parses an optional number.
@@ -87,10 +91,14 @@ Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const st
 
 // Parses the parameters that all actions have.
 Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
-  const Result<bool> dry_run = DryRun(request);
+  const Result<bool> dry_run = Flag(request, "dry_run");
   if (!dry_run) return tl::unexpected<Error>(dry_run.error());
-  OperatorRequest asked{
-      .actor = request.peer, .reason = Query(request, "reason"), .dry_run = *dry_run};
+  const Result<bool> force = Flag(request, "force");
+  if (!force) return tl::unexpected<Error>(force.error());
+  OperatorRequest asked{.actor = request.peer,
+                        .reason = Query(request, "reason"),
+                        .force = *force,
+                        .dry_run = *dry_run};
   const std::string until = Query(request, "until");
   asked.never_ends = until == "never";
   if (!until.empty() && !asked.never_ends) {
@@ -189,6 +197,44 @@ void RollBack(Controller& controller, const HttpRequest& request, const Operator
   controller.actions().RollBack(*revision, asked, std::move(done));
 }
 
+// The names in a list such as "h0,h1".
+std::vector<std::string> Names(const HttpRequest& request, const std::string& name) {
+  std::vector<std::string> names;
+  const std::string text = Query(request, name);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+template <bool on>
+void ChangeSteering(Controller& controller, const HttpRequest& request,
+                    const OperatorRequest& asked, ActionDone done) {
+  const auto percent = Number(request, "percent");
+  if (!percent) return done(tl::unexpected<Error>(percent.error()));
+  controller.actions().ChangeSteering(Names(request, "host"), Names(request, "job"), *percent, on,
+                                      asked, std::move(done));
+}
+
+void AddMaintenance(Controller& controller, const HttpRequest& request,
+                    const OperatorRequest& asked, ActionDone done) {
+  const WallTime now = controller.WallNow();
+  const std::string text = Query(request, "from");
+  const Result<WallTime> from = text.empty() ? Result<WallTime>(now) : ParseWallTime(text, now);
+  if (!from) {
+    return done(Fail(ErrorCode::kInvalidArgument, fmt::format("from: {}", from.error().message)));
+  }
+  controller.actions().AddMaintenance(Query(request, "kind"), Query(request, "id"), *from, asked,
+                                      std::move(done));
+}
+
+void CancelMaintenance(Controller& controller, const HttpRequest& request,
+                       const OperatorRequest& asked, ActionDone done) {
+  controller.actions().CancelMaintenance(Query(request, "id"), asked, std::move(done));
+}
+
 HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
 
 HttpResponse OkOrFailed(Result<std::string> body) {
@@ -217,6 +263,7 @@ constexpr std::string_view kLinkReports = "/api/v1/links/report";
 constexpr std::string_view kLinkLoads = "/api/v1/links/load";
 constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
+constexpr std::string_view kApplyTopology = "/api/v1/topology/apply";
 
 void AnswerList(Controller& controller, const List& list, const HttpRequest& request,
                 io::HttpServer::Respond respond) {
@@ -285,6 +332,10 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request&) { return Ok(PredictionsView(api.controller_)); }},
       {"/api/v1/policies",
        [](Api& api, const Request&) { return Ok(PoliciesView(api.controller_)); }},
+      {"/api/v1/steering",
+       [](Api& api, const Request&) { return Ok(SteeringView(api.controller_)); }},
+      {"/api/v1/maintenance",
+       [](Api& api, const Request&) { return Ok(MaintenanceView(api.controller_)); }},
       {"/api/v1/intents",
        [](Api& api, const Request&) { return Ok(IntentsView(api.controller_)); }},
   };
@@ -306,6 +357,10 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
       {"/api/v1/policies/reset", true, ResetPolicy},
       {"/api/v1/jobs/start", false, StartJob},
       {"/api/v1/jobs/stop", false, StopJob},
+      {"/api/v1/steering/off", true, ChangeSteering<false>},
+      {"/api/v1/steering/on", false, ChangeSteering<true>},
+      {"/api/v1/maintenance/add", true, AddMaintenance},
+      {"/api/v1/maintenance/cancel", false, CancelMaintenance},
       {"/api/v1/recompute", false, Recompute},
       {"/api/v1/rollback", false, RollBack},
   };
@@ -313,8 +368,9 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 }
 
 std::vector<Route> OperatorApi::Routes() {
-  std::vector<Route> routes = {{"GET", "/"},         {"GET", kAudit},      {"POST", kLinkReports},
-                               {"POST", kLinkLoads}, {"POST", kSchedules}, {"POST", kReload}};
+  std::vector<Route> routes = {
+      {"GET", "/"},         {"GET", kAudit},   {"POST", kLinkReports},  {"POST", kLinkLoads},
+      {"POST", kSchedules}, {"POST", kReload}, {"POST", kApplyTopology}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
   for (const Action& action : Actions()) routes.push_back({"POST", action.path});
@@ -358,6 +414,15 @@ void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respon
       });
 }
 
+void OperatorApi::HandleTopology(const HttpRequest& request, io::HttpServer::Respond respond) {
+  const Result<OperatorRequest> asked = ParseRequest(request, controller_.WallNow());
+  if (!asked) return respond(Failed(asked.error()));
+  ApplyTopology(controller_, keeper_, request, *asked,
+                [respond = std::move(respond)](Result<std::string> body) {
+                  respond(OkOrFailed(std::move(body)));
+                });
+}
+
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
   if (request.path == kReload) return respond(reload_());
   if (request.path == kLinkReports) {
@@ -369,6 +434,7 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   if (request.path == kSchedules) {
     return respond(OkOrFailed(DeclareSchedule(controller_, request.body)));
   }
+  if (request.path == kApplyTopology) return HandleTopology(request, std::move(respond));
   const auto actions = Actions();
   const auto action = std::find_if(actions.begin(), actions.end(),
                                    [&](const Action& one) { return one.path == request.path; });

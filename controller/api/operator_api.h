@@ -12,33 +12,40 @@
 #include "controller/api/http/route.h"
 #include "controller/api/live_feed.h"
 #include "controller/controller.h"
+#include "controller/operations/topology_keeper.h"
 
 namespace espalier::controller {
 
 // The operator's API (docs/operating.md): /metrics, /healthz, /readyz, the page at /, and under
 // /api/v1/
-//   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents,
+//   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents, steering,
+//   maintenance,
 //        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
 //        each of topology, flows, jobs, links, agents, path-map, plans and events with
 //        &limit=N and &after=NAME ("next" of the page before),
 //        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
 //        forests, forests/plan?job=NAME
 //   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
-//   {links|nodes}/{fail|restore|drain|undrain}?id=ID, recompute, rollback?to=REVISION;
-//        each with &dry_run=true and &reason=TEXT, fail and drain with &until=TIME
+//   {links|nodes}/{fail|restore|drain|undrain}?id=ID, steering/{on|off}?host=LIST&job=LIST
+//        or &percent=P, recompute, rollback?to=REVISION,
+//        maintenance/add?kind={link|node}&id=ID&from=TIME, maintenance/cancel?id=WINDOW;
+//        each with &dry_run=true, &force=true and &reason=TEXT, some with &until=TIME
 // Answers are JSON objects; errors are {"error": {"code", "message"}} with status 400, 404, 409,
 // 429 or 500. An action is answered when it is durable and done. A request from a page of another
 // site is refused (403).
 // Thread safety: the controller's loop thread.
 class OperatorApi {
  public:
+  // `keeper` keeps topologies that operators apply; null: this daemon takes none over.
   // `reload` makes the daemon read its configuration and keys again and returns the response.
   using Reload = std::function<io::HttpResponse()>;
 
-  OperatorApi(Controller& controller, Metrics& metrics, Reload reload)
+  OperatorApi(Controller& controller, Metrics& metrics, Reload reload,
+              TopologyKeeper* keeper = nullptr)
       : controller_(controller),
         metrics_(metrics),
         reload_(std::move(reload)),
+        keeper_(keeper),
         fabric_metrics_(metrics),
         feed_(controller, metrics) {}
 
@@ -66,6 +73,7 @@ class OperatorApi {
   io::HttpResponse ShowMetrics();
   io::HttpResponse OpenStream();
   void HandleAudit(const io::HttpRequest& request, io::HttpServer::Respond respond);
+  void HandleTopology(const io::HttpRequest& request, io::HttpServer::Respond respond);
   void HandlePost(const io::HttpRequest& request, io::HttpServer::Respond respond);
   static void Act(Controller& controller, const Action& action, const io::HttpRequest& request,
                   io::HttpServer::Respond respond);
@@ -73,6 +81,7 @@ class OperatorApi {
   Controller& controller_;
   const Metrics& metrics_;
   const Reload reload_;
+  TopologyKeeper* const keeper_;
   FabricMetrics fabric_metrics_;
   LiveFeed feed_;
 };

@@ -59,6 +59,10 @@ ShownFlow Show(const State& state, FlowSlot slot) {
   shown.subflows.reserve(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
     const auto path = state.flow_paths.PathOf(subflow);
+    if (flow.status == FlowStatus::kUnsteered) {
+      shown.subflows.push_back({path, path ? flow.own_port : std::uint16_t{0}, false});
+      continue;
+    }
     const bool is_learning = path && (subflow.port == 0 || subflow.port_path != *path);
     shown.subflows.push_back({path, subflow.port, is_learning});
   }

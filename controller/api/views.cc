@@ -55,6 +55,7 @@ void WriteHealth(JsonWriter& json, const FabricHealth& health) {
   json.Key("flows_on_dead_links").Integer(health.reach.on_dead_link);
   json.Key("flows_on_drained_links").Integer(health.reach.on_drained_link);
   json.Key("flows_with_unknown_ends").Integer(health.reach.unknown_end);
+  json.Key("flows_unsteered").Integer(health.flows_unsteered);
   json.Key("links_down").Integer(health.links_down);
   json.Key("links_slow").Integer(health.links_slow);
   json.Key("hosts").Integer(health.hosts);
@@ -192,7 +193,7 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
   json.Key("flows_by_status").BeginObject();
   for (const auto status :
        {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning, FlowStatus::kRouted,
-        FlowStatus::kLocal, FlowStatus::kFixed, FlowStatus::kUnroutable}) {
+        FlowStatus::kLocal, FlowStatus::kFixed, FlowStatus::kUnsteered, FlowStatus::kUnroutable}) {
     json.Key(FlowStatusName(status)).Integer(statistics.Of(status));
   }
   json.EndObject();
@@ -399,6 +400,7 @@ std::string OutcomeView(const ActionOutcome& outcome, bool dry_run) {
   std::int64_t moved_bytes = 0;
   for (const FlowMove& move : outcome.moves) moved_bytes += move.bytes_in_flight;
   json.Key("moved_bytes").Integer(moved_bytes);
+  json.Key("question").String(outcome.question);
   json.Key("forests").Integer(static_cast<std::int64_t>(outcome.forests));
   json.Key("max_load_before").String(outcome.before.max_load.ToString());
   WriteLoads(json, outcome.after);

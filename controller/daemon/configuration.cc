@@ -131,6 +131,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   if (file.has_limit_rates()) {
     options.limit_rates = file.limit_rates() ? RateLimits::kOn : RateLimits::kOff;
   }
+  options.confirm_moves_above = file.confirm_moves_above();
   if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
   if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);

@@ -18,6 +18,23 @@ struct JobWeight {
   bool operator==(const JobWeight&) const = default;
 };
 
+// Whether operators let Espalier steer what the intent is for: 0 (off), 100 (on), or, of the
+// intent for a percentage of hosts, that percentage.
+struct SteeringSetting {
+  std::uint32_t percent = 100;
+  bool operator==(const SteeringSetting&) const = default;
+};
+
+// A maintenance window: from its beginning to the end of its intent, a link or node is drained.
+struct MaintenanceWindow {
+  std::string kind;  // "link" or "node"
+  std::string id;    // of the topology
+  WallTime from;
+  bool has_begun = false;
+  bool is_forced = false;  // it begins even if that cuts off flows
+  bool operator==(const MaintenanceWindow&) const = default;
+};
+
 // A value in the store that this program cannot read, because another version wrote it. It is kept
 // and has no effect.
 struct UnreadableValue {
@@ -26,11 +43,13 @@ struct UnreadableValue {
 };
 
 // The value of an intent, beyond its kind and its object: nothing for links and nodes, else the
-// job's specification, its weight, or the value of the policy.
-using IntentValue =
-    std::variant<std::monostate, StartedJob, JobWeight, PolicyValue, UnreadableValue>;
+// job's specification, its weight, the value of the policy, whether to steer, or a
+// window.
+using IntentValue = std::variant<std::monostate, StartedJob, JobWeight, PolicyValue,
+                                 SteeringSetting, MaintenanceWindow, UnreadableValue>;
 
-// What an operator wants of a link, node, job or policy: why, who asked for it, and for how long.
+// What an operator wants of a link, node, job, policy or of steering: why, who asked for it, and
+// for how long.
 struct Intent {
   std::string reason;
   std::string actor;
@@ -51,6 +70,8 @@ struct Intents {
   IntentById jobs;            // with collectives on forests, by name
   IntentById weights;         // of jobs, by name
   IntentById policies;        // by name
+  IntentById steering;        // by the keys of controller/intents/steering.h
+  IntentById maintenance;     // windows, by "m1", "m2", ...
   bool operator==(const Intents&) const = default;
 };
 

@@ -21,7 +21,9 @@ std::span<const IntentKind> IntentKinds() {
                                         IntentKind{&Intents::restored_links, "restored link"},
                                         IntentKind{&Intents::jobs, "job"},
                                         IntentKind{&Intents::weights, "weight"},
-                                        IntentKind{&Intents::policies, "policy"}};
+                                        IntentKind{&Intents::policies, "policy"},
+                                        IntentKind{&Intents::steering, "steering"},
+                                        IntentKind{&Intents::maintenance, "maintenance"}};
   return kKinds;
 }
 

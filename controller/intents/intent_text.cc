@@ -27,6 +27,16 @@ std::string Format(const StartedJob& job) {
 }
 std::string Format(const JobWeight& weight) { return fmt::format("{}", weight.value); }
 std::string Format(const PolicyValue& policy) { return FormatPolicy(policy); }
+std::string Format(const SteeringSetting& steering) {
+  if (steering.percent == 0) return "off";
+  return steering.percent >= 100 ? "on" : fmt::format("{}%", steering.percent);
+}
+// "2026-11-21T18:00:00.000Z link waiting checked leaf0--spine1".
+std::string Format(const MaintenanceWindow& window) {
+  return fmt::format("{} {}{}{} {}", FormatWallTime(window.from), window.kind,
+                     window.has_begun ? " begun" : " waiting",
+                     window.is_forced ? " forced" : " checked", window.id);
+}
 std::string Format(const UnreadableValue& unreadable) { return unreadable.text; }
 
 // Removes the text up to the next separator, and the separator, from `text`; returns the former.
@@ -68,6 +78,26 @@ std::optional<StartedJob> ParseJob(const std::string& name, std::string_view tex
   return job;
 }
 
+std::optional<SteeringSetting> ParseSteering(std::string_view text) {
+  if (text == "off") return SteeringSetting{0};
+  if (text == "on") return SteeringSetting{100};
+  if (!text.ends_with('%')) return std::nullopt;
+  const auto percent = ParseNumber<std::uint32_t>(text.substr(0, text.size() - 1));
+  if (!percent || *percent == 0 || *percent >= 100) return std::nullopt;
+  return SteeringSetting{*percent};
+}
+
+std::optional<MaintenanceWindow> ParseWindow(std::string_view text) {
+  const auto from = ParseWallTime(TakeUpTo(' ', text), WallTime{});
+  if (!from) return std::nullopt;
+  MaintenanceWindow window{.kind = std::string(TakeUpTo(' ', text)), .id = {}, .from = *from};
+  window.has_begun = TakeUpTo(' ', text) == "begun";
+  window.is_forced = TakeUpTo(' ', text) == "forced";
+  window.id = text;
+  const bool is_valid = (window.kind == "link" || window.kind == "node") && !window.id.empty();
+  return is_valid ? std::optional(std::move(window)) : std::nullopt;
+}
+
 }  // namespace
 
 std::string FormatIntentValue(const IntentValue& value) {
@@ -82,6 +112,10 @@ IntentValue ParseIntentValue(IntentById Intents::*kind, const std::string& id,
     if (const auto weight = ParseNumber<std::uint32_t>(text)) return JobWeight{*weight};
   } else if (kind == &Intents::policies) {
     if (const auto policy = ParsePolicy(id, text)) return *policy;
+  } else if (kind == &Intents::steering) {
+    if (const auto steering = ParseSteering(text)) return *steering;
+  } else if (kind == &Intents::maintenance) {
+    if (auto window = ParseWindow(text)) return *std::move(window);
   } else if (text.empty()) {
     return {};
   }

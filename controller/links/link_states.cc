@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "controller/intents/maintenance.h"
+
 namespace espalier::controller {
 
 using fabric::LinkId;
@@ -32,8 +34,15 @@ LinkState LinkStates::StateUnder(const Intents& intents, LinkId id) const {
       health_.IsDown(id) || in_file == LinkState::kDown) {
     return LinkState::kDown;
   }
-  const bool drained = intents.drained_links.contains(link.id) || has_end(intents.drained_nodes) ||
-                       state_.slow_links.contains(id);
+  const auto in_maintenance = [&](std::string_view kind, std::string_view object) {
+    return IsInMaintenance(intents.maintenance, kind, object);
+  };
+  const bool is_maintained =
+      !intents.maintenance.empty() &&
+      (in_maintenance("link", link.id) || in_maintenance("node", state_.topology.node(link.a).id) ||
+       in_maintenance("node", state_.topology.node(link.b).id));
+  const bool drained = is_maintained || intents.drained_links.contains(link.id) ||
+                       has_end(intents.drained_nodes) || state_.slow_links.contains(id);
   return drained ? LinkState::kDrained : in_file;
 }
 

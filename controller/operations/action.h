@@ -25,6 +25,7 @@ struct OperatorRequest {
   std::string reason;
   std::optional<WallTime> until;  // when the intent ends by itself; none: as it is, or never
   bool never_ends = false;        // takes the end of an intent away
+  bool force = false;             // confirmed, however many flows it moves
   bool dry_run = false;           // compute the outcome and change nothing
   // Recompute only: upper bound on the total in-flight bytes of the flows that it moves.
   std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();
@@ -39,6 +40,9 @@ struct ActionOutcome {
   LoadSummary before;
   LoadSummary after;
   std::size_t forests = 0;  // forests that are being recomputed
+  // Why the action requires confirmation (OperatorRequest::force): "this would move 120 flows, more
+  // than ...". Only of dry runs; empty: it requires none.
+  std::string question{};
 };
 using ActionDone = std::function<void(Result<ActionOutcome>)>;
 

@@ -72,10 +72,12 @@ ActionOutcome ActionEffects::Try(const Intents& intents) {
   outcome.before = outcome.after = Summarize(state_);
   const std::optional<fabric::Topology> trial = parts_.link_states.TopologyUnder(intents);
   const bool reweighs = intents.weights != state_.intents.weights;
-  if (!trial && !reweighs) return outcome;
+  const bool resteers = intents.steering != state_.intents.steering;
+  if (!trial && !reweighs && !resteers) return outcome;
   Recomputation tried =
-      trial
-          ? parts_.placement.what_if().TryLinkChange(*trial, reweighs ? &intents.weights : nullptr)
+      trial || resteers
+          ? parts_.placement.what_if().TryChange(trial ? *trial : state_.topology, intents.steering,
+                                                 reweighs ? &intents.weights : nullptr)
           : parts_.placement.what_if().Recompute(intents.weights, /*dry_run=*/true);
   outcome.moves = std::move(tried.moves);
   outcome.after = tried.after;
@@ -85,6 +87,7 @@ ActionOutcome ActionEffects::Try(const Intents& intents) {
 
 AppliedAction ActionEffects::Apply(const Intents& changed) {
   const bool reweighs = changed.weights != state_.intents.weights;
+  const bool resteers = changed.steering != state_.intents.steering;
   std::vector<LinkState> states_before;
   for (const fabric::Link& link : state_.topology.links()) states_before.push_back(link.state);
   state_.intents = changed;
@@ -97,13 +100,18 @@ AppliedAction ActionEffects::Apply(const Intents& changed) {
   applied.rerouted = TakeFailurePlan(links);
   const std::vector<Rerouted> others = FollowLinkChanges(links);
   applied.rerouted.insert(applied.rerouted.end(), others.begin(), others.end());
+  if (resteers) {
+    const std::vector<Rerouted> resteered = parts_.placement.ApplySteering();
+    applied.rerouted.insert(applied.rerouted.end(), resteered.begin(), resteered.end());
+  }
   parts_.jobs.Apply(changed.jobs);
-  if (!reweighs && !links.empty()) return applied;
-  // Moves by weights are reported relative to the state after the link change.
-  if (links.empty()) {
-    applied.outcome.before = Summarize(state_);
-  } else {
+  const bool has_moved = !links.empty() || !applied.rerouted.empty();
+  if (!reweighs && has_moved) return applied;
+  // Moves by weights are reported relative to the state after the other changes.
+  if (has_moved) {
     ComputeOutcome(applied);
+  } else {
+    applied.outcome.before = Summarize(state_);
   }
   if (reweighs) {
     const auto reweighed = parts_.placement.what_if().Recompute(changed.weights, /*dry_run=*/false);
@@ -132,7 +140,7 @@ ActionOutcome ActionEffects::Reassign(const OperatorRequest& request) {
 }
 
 void ActionEffects::ComputeOutcome(AppliedAction& applied) {
-  if (applied.changed.empty()) return;
+  if (applied.changed.empty() && applied.rerouted.empty()) return;
   fabric::Topology before = state_.topology;
   for (const auto& [link, state] : applied.changed) before.SetLinkState(link, state);
   applied.outcome.before = SummarizeBefore(state_, before, applied.rerouted);

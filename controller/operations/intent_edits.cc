@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controller/intents/intent_text.h"
+#include "controller/intents/maintenance.h"
 #include "controller/settings/policies.h"
 
 namespace espalier::controller {
@@ -54,6 +55,15 @@ Result<void> Change(IntentById& intents, const std::string& id, bool add,
     return {};
   }
   return Fail(ErrorCode::kAlreadyExists, fmt::format("{} {} {}", kind, id, already));
+}
+
+// Adds to an error the maintenance windows that keep a link or node drained.
+Error InMaintenance(Error error, const Intents& intents, std::string_view kind,
+                    const std::string& id) {
+  if (!IsInMaintenance(intents.maintenance, kind, id)) return error;
+  const std::string windows = WindowsOf(intents.maintenance, kind, id);
+  error.message += fmt::format(", but in maintenance (`espalier maintenance cancel {}`)", windows);
+  return error;
 }
 
 // Sets a weight or policy to this value, or removes it where there is no value.
@@ -127,7 +137,7 @@ Result<Intents> ChangeLinkIntent(const Intents& intents, const fabric::Topology&
           ? Change(changed.restored_links, link, !words.adds, request, now, "link", words.already)
           : Change(IsDrain(action) ? changed.drained_links : changed.failed_links, link, words.adds,
                    request, now, "link", words.already);
-  if (!done) return Propagate(done);
+  if (!done) return tl::unexpected<Error>(InMaintenance(done.error(), intents, "link", link));
   return changed;
 }
 
@@ -145,7 +155,7 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
   Intents changed = intents;
   IntentById& nodes = IsDrain(action) ? changed.drained_nodes : changed.failed_nodes;
   Result<void> done = Change(nodes, node, words.adds, request, now, "node", words.already);
-  if (!done) return Propagate(done);
+  if (!done) return tl::unexpected<Error>(InMaintenance(done.error(), intents, "node", node));
   return changed;
 }
 
@@ -190,9 +200,9 @@ Result<Intents> RemoveJobIntent(const Intents& intents, const std::string& job) 
 
 bool DropEnded(Intents& intents, const std::function<bool(const Intent&)>& has_ended) {
   std::size_t dropped = 0;
-  for (IntentById* members :
-       {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
-        &intents.drained_nodes, &intents.restored_links, &intents.weights, &intents.policies}) {
+  for (IntentById* members : {&intents.failed_links, &intents.failed_nodes, &intents.drained_links,
+                              &intents.drained_nodes, &intents.restored_links, &intents.weights,
+                              &intents.policies, &intents.steering, &intents.maintenance}) {
     dropped +=
         std::erase_if(*members, [&](const auto& member) { return has_ended(member.second); });
   }

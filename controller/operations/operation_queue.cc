@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "controller/operations/intent_edits.h"
+#include "controller/operations/maintenance_edits.h"
 #include "controller/placement/port_verifier.h"
 
 namespace espalier::controller {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxOperations = 64;  // waiting or in progress
 constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
+constexpr Duration kHeldWindowInterval = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -56,7 +58,28 @@ void OperationQueue::CompleteDryRun(const Operation& operation) {
   }
   outcome.version = state_.topology.version();
   outcome.revision = state_.revision;
+  outcome.question = QuestionFor(outcome);
   operation.done(std::move(outcome));
+}
+
+std::string OperationQueue::QuestionFor(const ActionOutcome& outcome) const {
+  const std::size_t limit = options_.confirm_moves_above;
+  if (limit == 0 || outcome.moves.size() <= limit) return "";
+  return fmt::format("this would move {} flows, more than confirm_moves_above ({})",
+                     outcome.moves.size(), limit);
+}
+
+Result<void> OperationQueue::CheckConfirmed(const OperatorRequest& request,
+                                            const std::optional<Intents>& changed) {
+  if (request.force || options_.confirm_moves_above == 0) return {};
+  OperatorRequest trial = request;
+  trial.dry_run = true;
+  const std::string question =
+      QuestionFor(changed ? target_.Try(*changed) : target_.Reassign(trial));
+  if (question.empty()) return {};
+  return Fail(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("{} (confirm it with --force or force=true; a dry run shows which)", question));
 }
 
 AuditEntry OperationQueue::AuditOf(const Operation& operation) const {
@@ -74,19 +97,22 @@ void OperationQueue::Start() {
   Operation& operation = operations_.front();
   StoreChange change;
   change.audit = AuditOf(operation);
+  const auto refuse = [&](const Error& error) {
+    change.intents.reset();
+    change.audit->result = AuditResult::kRefused;
+    change.audit->detail = error.message;
+    // The action stays refused even where the audit entry cannot be written.
+    store_.Commit(std::move(change),
+                  [this, error](const auto&) { Finish(tl::unexpected<Error>(error)); });
+  };
   if (operation.change) {
     Result<Intents> changed = operation.change();
-    if (!changed) {
-      change.audit->result = AuditResult::kRefused;
-      change.audit->detail = changed.error().message;
-      // The action stays refused even where the audit entry cannot be written.
-      return store_.Commit(std::move(change), [this, error = changed.error()](const auto&) {
-        Finish(tl::unexpected<Error>(error));
-      });
-    }
+    if (!changed) return refuse(changed.error());
     change.intents = std::move(*changed);
     change.topology = {state_.topology.name(), state_.topology.version()};
   }
+  const Result<void> confirmed = CheckConfirmed(operation.request, change.intents);
+  if (!confirmed) return refuse(confirmed.error());
   std::optional<Intents> changed = change.intents;
   store_.Commit(std::move(change),
                 [this, changed = std::move(changed), start = loop_.Now()](Result<Committed> done) {
@@ -183,14 +209,62 @@ bool OperationQueue::DropExpired(Intents& intents) {
   });
 }
 
-void OperationQueue::EndExpired() {
+void OperationQueue::ApplySchedule() {
   if (loop_.Now() < next_expiry_check_ || !operations_.empty()) return;
   next_expiry_check_ = loop_.Now() + kExpiryCheckInterval;
+  if (!EndExpired()) BeginWindows();
+}
+
+bool OperationQueue::IsHeld(const std::string& name, const MaintenanceWindow& window,
+                            const Intents& begun) {
+  if (window.is_forced) return false;
+  const ActionOutcome trial = target_.Try(begun);
+  const std::int64_t lost = trial.after.reach.CutOff() - trial.before.reach.CutOff();
+  if (lost <= 0) return false;
+  next_window_check_ = loop_.Now() + kHeldWindowInterval;
+  if (state_.held_windows.insert(name).second) {
+    state_.history.Record(
+        loop_.Now(), "maintenance_held",
+        fmt::format("window={} {}={} would_cut_off={}", name, window.kind, window.id, lost));
+  }
+  return true;
+}
+
+void OperationQueue::BeginWindows() {
+  const IntentById& windows = state_.intents.maintenance;
+  std::erase_if(state_.held_windows,
+                [&](const std::string& name) { return !windows.contains(name); });
+  const bool tries_held = loop_.Now() >= next_window_check_;
+  for (const auto& [name, intent] : windows) {
+    const auto* const window = std::get_if<MaintenanceWindow>(&intent.value);
+    if (window == nullptr || window->has_begun) continue;
+    if (state_.held_windows.contains(name) && !tries_held) continue;
+    Intent beginning = intent;
+    beginning.until = window->from;
+    if (!window_begins_.HasEnded(beginning, loop_.Now(), options_.wall_clock())) continue;
+    const Result<Intents> begun = BeginWindow(state_.intents, name);
+    if (!begun || IsHeld(name, *window, *begun)) continue;
+    state_.held_windows.erase(name);
+    return Submit(
+        {"begin maintenance",
+         fmt::format("{} {} {}", name, window->kind, window->id),
+         {.actor = intent.actor, .reason = intent.reason, .until = intent.until, .force = true},
+         "maintenance_begun",
+         fmt::format("window={} {}={}", name, window->kind, window->id),
+         [this, name = name] { return BeginWindow(state_.intents, name); },
+         [this](const Result<ActionOutcome>& outcome) {
+           if (outcome) return;
+           state_.history.Record(loop_.Now(), "maintenance_not_stored", outcome.error().message);
+         }});
+  }
+}
+
+bool OperationQueue::EndExpired() {
   Intents remaining = state_.intents;
-  if (!DropExpired(remaining)) return;
+  if (!DropExpired(remaining)) return false;
   Submit({"expire",
           "",
-          {.actor = "espalier", .reason = "the end time given with it has passed"},
+          {.actor = "espalier", .reason = "the end time given with it has passed", .force = true},
           "intents_expired",
           "",
           [this]() -> Result<Intents> {
@@ -202,6 +276,7 @@ void OperationQueue::EndExpired() {
             if (outcome) return;
             state_.history.Record(loop_.Now(), "expiry_not_stored", outcome.error().message);
           }});
+  return true;
 }
 
 }  // namespace espalier::controller

@@ -48,8 +48,10 @@ class OperationQueue {
   void Submit(Operation operation);
   // To be called when an agent has acknowledged a push.
   void HandleAck();
-  // Removes intents that have ended. To be called periodically.
-  void EndExpired();
+  // Removes intents that have ended, and begins maintenance windows whose time has come. One whose
+  // beginning would cut off flows waits and is tried again, unless it is forced. To be called
+  // periodically.
+  void ApplySchedule();
   // Removes from `intents` those that have ended; true if there were any.
   bool DropExpired(Intents& intents);
   // An action waits for acknowledgements of agents: work that can wait should.
@@ -57,6 +59,15 @@ class OperationQueue {
 
  private:
   void CompleteDryRun(const Operation& operation);
+  // Why the action requires confirmation; empty: it requires none.
+  std::string QuestionFor(const ActionOutcome& outcome) const;
+  // Refuses an action that is not confirmed. `changed`: the intents after it; none: recompute.
+  Result<void> CheckConfirmed(const OperatorRequest& request,
+                              const std::optional<Intents>& changed);
+  bool EndExpired();
+  void BeginWindows();
+  // Whether the window's beginning would cut off flows. Notes that it is held.
+  bool IsHeld(const std::string& name, const MaintenanceWindow& window, const Intents& begun);
   void Start();
   void HandleCommit(Result<Committed> committed, const std::optional<Intents>& changed);
   void RecordEvent(const Operation& operation, bool has_intents);
@@ -84,7 +95,9 @@ class OperationQueue {
   std::optional<Pending> pending_;    // of the first operation, once it is applied
   TimerPtr timer_;                    // ends the wait for acknowledgements
   TimePoint next_expiry_check_;
+  TimePoint next_window_check_;
   IntentEnds intent_ends_;
+  IntentEnds window_begins_;
   LatencyHistogram& commit_seconds_;
   LatencyHistogram& action_seconds_;
 };

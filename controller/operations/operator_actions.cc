@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/operations/maintenance_edits.h"
+#include "controller/operations/steering_edits.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -56,6 +59,67 @@ void OperatorActions::ChangePolicy(const std::string& name, const std::optional<
                    return ChangePolicyIntent(state_.intents, name, value, request, Now());
                  },
                  std::move(done)});
+}
+
+void OperatorActions::ChangeSteering(std::vector<std::string> hosts, std::vector<std::string> jobs,
+                                     std::optional<std::uint64_t> percent, bool on,
+                                     const OperatorRequest& request, ActionDone done) {
+  const std::string_view state = on ? "on" : "off";
+  const std::string target = FormatScope({.hosts = hosts, .jobs = jobs, .percent = percent});
+  queue_.Submit({fmt::format("steering {}", state), target, request,
+                 fmt::format("steering_{}", state), fmt::format("scope=\"{}\"", target),
+                 [this, hosts = std::move(hosts), jobs = std::move(jobs), percent, on, request] {
+                   return ChangeSteeringIntent(state_.intents, state_.topology,
+                                               {.hosts = hosts, .jobs = jobs, .percent = percent},
+                                               on, request, Now());
+                 },
+                 std::move(done)});
+}
+
+void OperatorActions::AddMaintenance(const std::string& kind, const std::string& id, WallTime from,
+                                     const OperatorRequest& request, ActionDone done) {
+  queue_.Submit(
+      {"add maintenance", fmt::format("{} {} from {}", kind, id, FormatWallTime(from)), request,
+       "maintenance_added", fmt::format("{}={} from={}", kind, id, FormatWallTime(from)),
+       [this, kind, id, from, request] {
+         return AddWindow(state_.intents, state_.topology, kind, id, from, request, Now());
+       },
+       std::move(done)});
+}
+
+void OperatorActions::CancelMaintenance(const std::string& window, const OperatorRequest& request,
+                                        ActionDone done) {
+  queue_.Submit({"cancel maintenance", window, request, "maintenance_cancelled",
+                 fmt::format("window={}", window),
+                 [this, window] { return CancelWindow(state_.intents, window); }, std::move(done)});
+}
+
+void OperatorActions::ApplyTopology(fabric::Topology after, const OperatorRequest& request,
+                                    ActionDone done) {
+  const std::string name = after.name();
+  queue_.Submit(
+      {"apply topology", name, request, "topology_applied", fmt::format("topology={}", name),
+       [this, after = std::move(after), request]() -> Result<Intents> {
+         const Result<void> checked = CheckEffects(ComputeEffects(state_, after), request.force);
+         if (!checked) return tl::unexpected<Error>(checked.error());
+         return state_.intents;
+       },
+       std::move(done)});
+}
+
+void OperatorActions::ForgetUnknown() {
+  const TopologyEffects effects = ComputeEffects(state_, state_.topology);
+  if (effects.dropped.empty()) return;
+  queue_.Submit(
+      {"forget intents",
+       fmt::format("{}", fmt::join(effects.dropped, ", ")),
+       {.actor = "espalier",
+        .reason = "the topology that was applied does not have them",
+        .force = true},
+       "intents_forgotten",
+       fmt::format("intents=\"{}\"", fmt::join(effects.dropped, ", ")),
+       [this] { return Result<Intents>(ComputeEffects(state_, state_.topology).intents); },
+       [](const Result<ActionOutcome>&) {}});  // a refusal leaves them without effect
 }
 
 void OperatorActions::Recompute(const OperatorRequest& request, ActionDone done) {

@@ -11,6 +11,7 @@
 #include "controller/links/link_states.h"
 #include "controller/operations/intent_edits.h"
 #include "controller/operations/operation_queue.h"
+#include "controller/operations/topology_effects.h"
 #include "controller/settings/settings.h"
 #include "controller/state/state.h"
 #include "controller/store/store.h"
@@ -48,6 +49,22 @@ class OperatorActions {
   // the configuration applies again. Moves no flow by itself.
   void ChangePolicy(const std::string& name, const std::optional<std::string>& value,
                     const OperatorRequest& request, ActionDone done);
+  // Switches steering on or off for a scope (ChangeSteeringIntent). Flows that are no longer
+  // steered return to plain ECMP; those that are steered again get paths at once.
+  void ChangeSteering(std::vector<std::string> hosts, std::vector<std::string> jobs,
+                      std::optional<std::uint64_t> percent, bool on, const OperatorRequest& request,
+                      ActionDone done);
+  // Adds a maintenance window (AddWindow), or removes one.
+  void AddMaintenance(const std::string& kind, const std::string& id, WallTime from,
+                      const OperatorRequest& request, ActionDone done);
+  void CancelMaintenance(const std::string& window, const OperatorRequest& request,
+                         ActionDone done);
+  // Records that an operator takes another topology over, if nothing speaks against it
+  // (CheckEffects) at the time when the action is carried out. Changes nothing else: the daemon
+  // then starts again with that topology.
+  void ApplyTopology(fabric::Topology after, const OperatorRequest& request, ActionDone done);
+  // Removes the intents whose objects the topology does not have, if there are any.
+  void ForgetUnknown();
   // Assigns all flows from scratch.
   void Recompute(const OperatorRequest& request, ActionDone done);
   // Returns to the intents of an earlier revision, as a new revision. None: the one before the

@@ -64,6 +64,8 @@ std::optional<PortEntry> ChoosePort(const fabric::PathMap& map, const PortKey& k
   std::optional<PortEntry> best;
   for (const PortEntry& entry : map.Ports(key)) {
     if (entry.path != path) continue;
+    // The own port of a flow that is not steered, which other flows may not be able to use.
+    if (entry.port < fabric::kFirstRocePort && entry.port != current) continue;
     if (entry.trust == PortTrust::kReverify && need == PortNeed::kSure) continue;
     if (best && Rank(entry, current) >= Rank(*best, current)) continue;
     if (in_use.IsTaken(key, entry.port)) continue;

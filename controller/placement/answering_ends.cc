@@ -88,8 +88,8 @@ void AnsweringEnds::FollowMoves() {
 void AnsweringEnds::Follow(FlowSlot slot) {
   Flow& flow = state_.flows.At(slot);
   const Flow& sending = state_.flows.At(*flow.opposite);
-  if (!flow.movable || !state_.HasPaths(sending)) return;
-  if (flow.status == FlowStatus::kAdopting) return;
+  const bool is_ours = flow.status != FlowStatus::kAdopting && flow.CanMove();
+  if (!is_ours || !state_.HasPaths(sending)) return;
   bool has_moved = false;
   for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
     const Subflow& data = sending.subflows[i % sending.subflows.size()];

@@ -55,8 +55,9 @@ bool Bursts::HandleBusy(FlowSlot slot) {
   const bool is_usable = std::ranges::all_of(
       flow.subflows, [&](const Subflow& subflow) { return paths.IsOnUsablePath(subflow); });
   const auto collides = [&](const Subflow& subflow) { return !IsWithinLimits(paths, subflow); };
-  const bool may_stay = is_usable && (flow.is_on_plan || IsTooShortToMove(slot) || !flow.movable ||
-                                      std::ranges::none_of(flow.subflows, collides));
+  const bool may_stay =
+      is_usable && (flow.is_on_plan || IsTooShortToMove(slot) || !flow.CanMove() ||
+                    std::ranges::none_of(flow.subflows, collides));
   if (may_stay || flow.status == FlowStatus::kAdopting) {
     paths.SetInProgress(flow);
     undecided_.Add();
@@ -80,7 +81,7 @@ void Bursts::Park(FlowSlot slot) {
   if (!has_paths || !state_.HasPaths(flow)) return;
   flow.is_parked = true;
   state_.flow_paths.Park(flow);
-  if (!flow.movable || plan_.IsOnPlan(slot)) return;
+  if (!flow.CanMove() || plan_.IsOnPlan(slot)) return;
   const auto planned = plan_.PathsOf(slot);
   if (planned.size() != flow.subflows.size()) return;
   for (std::size_t i = 0; i < planned.size(); ++i) {

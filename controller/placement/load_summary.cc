@@ -40,7 +40,7 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
     const Flow& flow = state.flows.At(slot);
     if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
-    elephants.can_move.push_back(flow.movable);
+    elephants.can_move.push_back(flow.CanMove());
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),
                                      .job = flow.job,

@@ -12,7 +12,16 @@ Placement::Placement(State& state, PathLearner& learner, const ControllerOptions
       starts_(state, ports_, options),
       rerouter_(state, starts_, ports_),
       local_reroutes_(state, learner, admission_, starts_, ports_),
+      steering_(state, learner, starts_, ports_, local_reroutes_),
       what_if_(state, ports_, options) {}
+
+void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
+  if (steering_.IsSteered(state_.flows.At(slot))) return admission_.Admit(slot, steered_ports);
+  admission_.Admit(slot, {});
+  if (!IsSteerable(state_.flows.At(slot))) return;
+  steering_.TurnOff(slot);
+  steering_.Observe(slot);
+}
 
 void Placement::Release(FlowSlot slot) {
   starts_.HandleEnd();
@@ -29,6 +38,8 @@ void Placement::Revisit(const fabric::PortKey& key) {
       admission_.Adopt(slot);
     } else if (status == FlowStatus::kLearning || status == FlowStatus::kRouted) {
       ports_.Revisit(slot);
+    } else if (status == FlowStatus::kUnsteered) {
+      steering_.Observe(slot);
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/steering_switch.h"
 #include "controller/placement/what_if.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/planning/start_predictor.h"
@@ -37,9 +38,7 @@ class Placement {
   Placement(State& state, PathLearner& learner, const ControllerOptions& options);
 
   // Admission. A departing flow leaves room for the next assignment.
-  void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
-    admission_.Admit(slot, steered_ports);
-  }
+  void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports);
   void Release(FlowSlot slot);
   void EndAdoption(AgentId agent) { admission_.EndAdoption(agent); }
 
@@ -58,7 +57,12 @@ class Placement {
                                         const std::function<void(AgentId)>& decided) {
     return rerouter_.TakeFailurePlan(plans, domain, affected, decided);
   }
-  std::vector<Rerouted> HandleLinkChange() { return rerouter_.HandleLinkChange(); }
+  std::vector<Rerouted> HandleLinkChange() {
+    steering_.HandleLinkChange();
+    return rerouter_.HandleLinkChange();
+  }
+  // Operators have changed what is steered.
+  std::vector<Rerouted> ApplySteering() { return steering_.Apply(); }
   // Marks unroutable flows between known leaves as new, after a link has become usable.
   void PlaceUnroutable();
 
@@ -91,6 +95,7 @@ class Placement {
   ArrivalPlacer starts_;
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
+  SteeringSwitch steering_;
   WhatIf what_if_;
   std::optional<Relief> relief_;  // the next one
 };

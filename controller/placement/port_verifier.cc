@@ -120,6 +120,9 @@ void PortVerifier::NoteSome() {
       all / kTicksOfRound + 1,
       [&](FlowSlot slot) {
         const Flow& flow = state_.flows.At(slot);
+        if (flow.status == FlowStatus::kUnsteered && flow.subflows.size() == 1) {
+          return Note(flow.key, flow.own_port);  // where it counts as load
+        }
         if (flow.status != FlowStatus::kRouted && flow.status != FlowStatus::kLearning) return;
         for (const Subflow& subflow : flow.subflows) {
           if (subflow.port != 0) Note(flow.key, subflow.port);

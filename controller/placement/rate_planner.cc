@@ -59,6 +59,7 @@ bool RatePlanner::SetLimits() {
   bool has_changed = false;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     Flow& flow = state_.flows.At(elephants.slots[i]);
+    if (flow.status == FlowStatus::kUnsteered) continue;
     const bool gets_one = flow.keeps_rate || options_.limit_rates == RateLimits::kOn;
     const auto rate = gets_one ? static_cast<std::uint64_t>(rates[i]) : 0;
     if (!IsWorthTelling(flow.max_rate_bps, rate)) continue;

@@ -18,7 +18,7 @@ using wire::PathReason;
 // Cost: O(affected log affected) for the first stage, O(flows) and the placing for the second.
 
 bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
-  if (flow.subflows.empty()) return false;
+  if (flow.subflows.empty() || flow.status == FlowStatus::kUnsteered) return false;
   return std::any_of(flow.subflows.begin(), flow.subflows.end(), [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
     const auto path = state_.flow_paths.PathOf(subflow);
@@ -50,6 +50,7 @@ std::vector<Rerouter::Leaving> Rerouter::FindBackupPaths(
     const Flow& flow = state_.flows.At(*owner.slot);
     const auto backup = plans.BackupPathFor(domain, subflow);
     if (!backup || flow.subflows[owner.index].adopting) continue;
+    if (flow.status == FlowStatus::kUnsteered) continue;
     leaving.push_back({flow.agent, *owner.slot, owner.index, *backup});
   }
   std::sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {

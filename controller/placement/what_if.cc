@@ -4,11 +4,21 @@
 #include <utility>
 
 #include "controller/placement/arrival_placer.h"
+#include "controller/placement/steering_switch.h"
 #include "controller/settings/policies.h"
 
 namespace espalier::controller {
 
 using wire::PathReason;
+
+namespace {
+
+std::optional<bool> ChangeOf(const std::map<FlowSlot, bool>& steering, FlowSlot slot) {
+  const auto found = steering.find(slot);
+  return found == steering.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
 
 // Problem: a dry run must tell exactly what a change of links would do, and leave all state alone.
 // Idea: PathsAfter copies base loads and all usable paths of flows and edges into an OnlineAssigner
@@ -18,7 +28,7 @@ using wire::PathReason;
 // in Rerouter. Cost: O(flows x subflows + links) besides placing.
 
 bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
-  if (flow.subflows.empty()) return false;
+  if (flow.subflows.empty() || flow.status == FlowStatus::kUnsteered) return false;
   const auto paths = state_.PathsOf(flow);
   return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
@@ -31,28 +41,48 @@ bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) 
   });
 }
 
-WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view) const {
+WhatIf::SteeringBySlot WhatIf::SteeringChanges(const IntentById& steering) const {
+  SteeringBySlot changes;
+  if (steering == state_.intents.steering) return changes;
+  const SteeringRules rules(steering);
+  for (const FlowSlot slot : state_.flows.All()) {
+    const Flow& flow = state_.flows.At(slot);
+    if (!IsSteerable(flow)) continue;
+    const bool will_be =
+        rules.IsSteered(state_.agents.At(flow.agent).name, state_.flows.JobName(flow.job));
+    if (will_be != (flow.status != FlowStatus::kUnsteered)) changes.emplace(slot, will_be);
+  }
+  return changes;
+}
+
+WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view,
+                                       const SteeringBySlot& steering) const {
   OnlineAssigner live(view);
   live.SetBaseLoads(state_.flow_paths.base_loads());
   const auto add = [&](const Flow& flow) {
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
                     kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
   };
-  const auto usable_path = [&](const Flow& flow, const Subflow& subflow) {
+  const auto change_of = [&](FlowSlot slot) { return ChangeOf(steering, slot); };
+  const auto usable_path = [&](FlowSlot slot, const Subflow& subflow) {
+    const Flow& flow = state_.flows.At(slot);
+    const auto change = change_of(slot);
+    if (change == true) return std::optional<fabric::PathIndex>();
+    if (change == false) return OwnPathOf(state_, flow, trial);
     const auto path = state_.flow_paths.PathOf(subflow);
     return path && fabric::IsUsable(trial, state_.PathsOf(flow)[path->Index()]) ? path
                                                                                 : std::nullopt;
   };
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
-    if (flow.is_parked) continue;
+    if (flow.is_parked && !change_of(slot)) continue;
     for (const Subflow& subflow : flow.subflows) {
-      const auto path = usable_path(flow, subflow);
+      const auto path = usable_path(slot, subflow);
       if (!path) continue;
       const SubflowId placed = add(flow);
       live.Place(placed, path->value());
       live.SetInProgress(placed);
-      live.Pin(placed, !flow.movable || flow.is_on_plan);
+      live.Pin(placed, !flow.CanMove() || flow.is_on_plan || change_of(slot) == false);
     }
   }
   for (const auto& [name, edge] : state_.edges.all()) {
@@ -64,38 +94,46 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
     live.Pin(placed, true);
   }
   std::vector<FlowSlot> broken = state_.flows.All();
-  std::erase_if(broken,
-                [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot), trial); });
+  std::erase_if(broken, [&](FlowSlot slot) {
+    return !change_of(slot) && !IsOnBrokenPath(state_.flows.At(slot), trial);
+  });
   broken = InOrder(state_, std::move(broken));
-  const auto is_to_place = [&](const Flow& flow, const Subflow& subflow) {
-    return !subflow.adopting && flow.status != FlowStatus::kAdopting && !usable_path(flow, subflow);
+  const auto is_to_place = [&](FlowSlot slot, const Subflow& subflow) {
+    if (const auto change = change_of(slot)) return *change;
+    return !subflow.adopting && state_.flows.At(slot).status != FlowStatus::kAdopting &&
+           !usable_path(slot, subflow);
   };
   std::vector<SubflowId> to_place;
   for (const FlowSlot slot : broken) {
     const Flow& flow = state_.flows.At(slot);
     for (const Subflow& subflow : flow.subflows) {
-      if (is_to_place(flow, subflow)) to_place.push_back(add(flow));
+      if (is_to_place(slot, subflow)) to_place.push_back(add(flow));
     }
   }
   live.PlaceArrivals(to_place, ChainOptions(options_, 0));
   PathsBySlot after;
   auto next = to_place.begin();
   for (const FlowSlot slot : broken) {
-    const Flow& flow = state_.flows.At(slot);
-    for (const Subflow& subflow : flow.subflows) {
-      const auto path = usable_path(flow, subflow);
+    for (const Subflow& subflow : state_.flows.At(slot).subflows) {
+      const auto path = usable_path(slot, subflow);
       after[slot].push_back(path                         ? path->value()
-                            : is_to_place(flow, subflow) ? live.PathOf(*next++)
+                            : is_to_place(slot, subflow) ? live.PathOf(*next++)
                                                          : kNoPath);
     }
   }
   return after;
 }
 
-ReachCounts WhatIf::ReachAfter(const fabric::Topology& trial, const PathsBySlot& after) const {
+ReachCounts WhatIf::ReachAfter(const fabric::Topology& trial, const PathsBySlot& after,
+                               const SteeringBySlot& steering) const {
   ReachCounts counts;
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
+    const auto change = steering.find(slot);
+    if (change != steering.end() && !change->second) {
+      counts.Add(ReachUnsteered(state_, trial, flow));
+      continue;
+    }
     const auto moved = after.find(slot);
     if (moved != after.end() && flow.status != FlowStatus::kAdopting) {
       const bool is_lost = std::ranges::find(moved->second, kNoPath) != moved->second.end();
@@ -115,19 +153,25 @@ ReachCounts WhatIf::ReachAfter(const fabric::Topology& trial, const PathsBySlot&
   return counts;
 }
 
-Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
-                                    const IntentById* new_weights) const {
+Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById& steering,
+                                const IntentById* new_weights) const {
   FabricView view(trial, state_.paths);
-  PathsBySlot after = PathsAfter(trial, view);
+  const SteeringBySlot steering_changes = SteeringChanges(steering);
+  PathsBySlot after = PathsAfter(trial, view, steering_changes);
   const auto has_paths = [&](FlowSlot slot) {
-    if (state_.flows.At(slot).is_parked) return false;
+    if (state_.flows.At(slot).is_parked && !steering_changes.contains(slot)) return false;
     const auto moved = after.find(slot);
     if (moved == after.end()) return state_.HasPaths(state_.flows.At(slot));
     return std::ranges::find(moved->second, kNoPath) == moved->second.end();
   };
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !has_paths(slot); });
-  const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
+  Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const auto change = steering_changes.find(elephants.slots[i]);
+    if (change == steering_changes.end()) continue;
+    elephants.can_move[i] = change->second && state_.flows.At(elephants.slots[i]).movable;
+  }
   Assignment paths = CurrentPaths(state_, elephants);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const auto moved = after.find(elephants.slots[i]);
@@ -136,7 +180,7 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
   }
   paths.max_load = MaxLoadOf(view, elephants, paths);
   const Load bound = LowerBoundOf(view, elephants, paths);
-  const ReachCounts reach = ReachAfter(trial, after);
+  const ReachCounts reach = ReachAfter(trial, after, steering_changes);
   if (new_weights != nullptr) {
     Reassigner reassigner(state_, view, options_);
     const auto better =
@@ -149,12 +193,13 @@ Recomputation WhatIf::TryLinkChange(const fabric::Topology& trial,
     }
     if (better) paths.max_load = better->max_load;
   }
-  return {.moves = DescribeMoves(after),
+  return {.moves = DescribeMoves(after, steering_changes),
           .before = Summarize(state_),
           .after = {paths.max_load, bound, reach}};
 }
 
-std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
+std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after,
+                                            const SteeringBySlot& steering) const {
   std::vector<FlowSlot> moved;
   for (const auto& [slot, subflows] : after) moved.push_back(slot);
   std::vector<FlowMove> moves;
@@ -162,6 +207,8 @@ std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after) const {
     const Flow& flow = state_.flows.At(slot);
     std::vector<std::int32_t> subflows = after.at(slot);
     std::erase(subflows, kNoPath);
+    const auto change = steering.find(slot);
+    if (change != steering.end() && !change->second) subflows.clear();  // on ECMP
     FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
     move.to = state_.Via(flow, subflows);
     moves.push_back(std::move(move));

@@ -32,20 +32,29 @@ class WhatIf {
   Recomputation Recompute(const IntentById& weights, bool dry_run,
                           std::int64_t max_moved_bytes = Reassigner::kNoLimit);
 
-  // Returns what Rerouter::HandleLinkChange and then (with `new_weights`) Recompute would do if the
-  // fabric were `trial`, which differs from the present one only in link states. O(flows) for a
-  // copy of all present paths, besides placing and recomputing.
-  Recomputation TryLinkChange(const fabric::Topology& trial, const IntentById* new_weights) const;
+  // Returns what Rerouter::HandleLinkChange, SteeringSwitch::Apply and then (with `new_weights`)
+  // Recompute would do if the fabric were `trial`, which differs from the present one only in link
+  // states, and `steering` were in force. O(flows) for a copy of all present paths, besides placing
+  // and recomputing.
+  Recomputation TryChange(const fabric::Topology& trial, const IntentById& steering,
+                          const IntentById* new_weights) const;
 
  private:
   // The paths that flows would have, by subflow (kNoPath: none).
   using PathsBySlot = std::map<FlowSlot, std::vector<std::int32_t>>;
-  // The paths of those flows whose present paths break if the fabric becomes `trial`.
-  PathsBySlot PathsAfter(const fabric::Topology& trial, FabricView& view) const;
+  // How steering changes for flows, by slot; flows for which it does not change are left out.
+  using SteeringBySlot = std::map<FlowSlot, bool>;
+  SteeringBySlot SteeringChanges(const IntentById& steering) const;
+  // The paths of those flows whose present paths break if the fabric becomes `trial`, or which are
+  // steered from now on or no longer.
+  PathsBySlot PathsAfter(const fabric::Topology& trial, FabricView& view,
+                         const SteeringBySlot& steering) const;
   // What flows would reach with the link states of `trial` and these paths.
-  ReachCounts ReachAfter(const fabric::Topology& trial, const PathsBySlot& after) const;
+  ReachCounts ReachAfter(const fabric::Topology& trial, const PathsBySlot& after,
+                         const SteeringBySlot& steering) const;
   bool IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const;
-  std::vector<FlowMove> DescribeMoves(const PathsBySlot& after) const;
+  std::vector<FlowMove> DescribeMoves(const PathsBySlot& after,
+                                      const SteeringBySlot& steering) const;
 
   State& state_;
   PortBinder& ports_;

@@ -90,7 +90,7 @@ PhasePlan::Input PhasePlan::Describe() const {
                              .destination = *state_.view.LeafOf(flow.destination_leaf),
                              .share = kLoadUnit / subflows,
                              .path = path ? path->value() : kNoPath,
-                             .movable = flow.movable && flow.rerouted_in != version});
+                             .movable = flow.CanMove() && flow.rerouted_in != version});
     }
     return at->second;
   };

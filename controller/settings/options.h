@@ -33,9 +33,6 @@ struct ControllerOptions {
   Duration lease = std::chrono::minutes(10);
   // A push that is not acknowledged within this time is followed by a full one.
   Duration resend_after = std::chrono::seconds(1);
-  // How long, after a restart, the first push to an agent waits for probes to find the paths of the
-  // flows that an earlier controller steered (adoption).
-  Duration adoption_timeout = std::chrono::seconds(2);
   // Every port in use is verified within `verify_all_within`, and at least one in each
   // `verify_interval` (0: no verification). The ports of one source leaf are verified by at most
   // `verify_probes_per_second` probes (0: no limit). The default suffices for 19,200 ports of a
@@ -71,6 +68,8 @@ struct ControllerOptions {
   // can take several times as many (tests/bench/control_loop_bench).
   std::uint32_t max_reports_per_second = 100'000;
   PathLearnerOptions learner;
+  // An operator's action that would move more flows than this must be confirmed; 0: none must.
+  std::size_t confirm_moves_above = 0;
   // Runs `work` off the loop's thread, then `done` on the controller's loop. Not set: both run on
   // that loop.
   std::function<void(std::function<void()> work, std::function<void()> done)> background;

@@ -19,7 +19,8 @@ class Settings {
   // Replaces the policies.
   void Apply(const IntentById& policies);
   // Takes from a configuration that was read again its policies, the lease, the verification
-  // interval and the limits of agents; other changes need a restart. Call Apply afterwards.
+  // interval, the limits of agents and what operators must confirm; other changes need a restart.
+  // Call Apply afterwards.
   void Reload(const ControllerOptions& configured);
 
  private:

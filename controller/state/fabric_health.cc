@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/base/enum_names.h"
+#include "controller/intents/steering.h"
 
 namespace espalier::controller {
 
@@ -34,6 +35,9 @@ std::vector<std::string> FabricHealth::Reasons() const {
   add(reach.on_drained_link, "flow is on a drained link", "flows are on drained links");
   add(links_down, "link is down", "links are down");
   add(links_slow, "link is slow", "links are slow");
+  add(windows_held, "maintenance window waits, as it would cut off flows",
+      "maintenance windows wait, as they would cut off flows");
+  if (!steering.empty()) reasons.push_back(steering);
   if (hosts_without_agent > 0) {
     reasons.push_back(fmt::format("{} of {} hosts {} no agent", hosts_without_agent, hosts,
                                   hosts_without_agent == 1 ? "has" : "have"));
@@ -45,12 +49,19 @@ std::vector<std::string> FabricHealth::Reasons() const {
 
 FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                       std::size_t links_awaiting_operator) {
-  FabricHealth health{
-      .reach = reach,
-      .links_down = std::ranges::count(state.topology.links(), fabric::LinkState::kDown,
-                                       &fabric::Link::state),
-      .links_slow = static_cast<std::int64_t>(state.slow_links.size()),
-      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator)};
+  FabricHealth health{.reach = reach,
+                      .links_down = std::ranges::count(
+                          state.topology.links(), fabric::LinkState::kDown, &fabric::Link::state),
+                      .links_slow = static_cast<std::int64_t>(state.slow_links.size()),
+                      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
+                      .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
+                      .steering = SteeringRules(state.intents.steering).Describe()};
+  if (!state.intents.steering.empty()) {
+    const std::vector<FlowSlot> slots = state.flows.All();
+    health.flows_unsteered = std::ranges::count_if(slots, [&](FlowSlot slot) {
+      return state.flows.At(slot).status == FlowStatus::kUnsteered;
+    });
+  }
   std::set<std::string_view> hosts;
   const auto& nodes = state.topology.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -19,6 +19,9 @@ struct FabricHealth {
   std::int64_t links_awaiting_operator = 0;
   std::int64_t hosts = 0;  // of the topology, with a NIC at a switch
   std::int64_t hosts_without_agent = 0;
+  std::int64_t flows_unsteered = 0;  // because operators do not want them steered
+  std::int64_t windows_held = 0;     // maintenance windows that would cut off flows
+  std::string steering;              // SteeringRules::Describe
 
   enum class Word : std::uint8_t { kOk, kDegraded, kFailing };
   // Failing: packets of some flow do not get through. Degraded: something else is not as it should.
@@ -28,7 +31,7 @@ struct FabricHealth {
 };
 std::string_view HealthName(FabricHealth::Word word);  // "ok", "degraded", "failing"
 
-// O(links + NICs).
+// O(links + NICs), and with steering intents O(flows).
 FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                       std::size_t links_awaiting_operator);
 

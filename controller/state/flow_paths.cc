@@ -95,7 +95,7 @@ bool FlowPaths::IsOnUsablePath(const Subflow& subflow) const {
 void FlowPaths::SetInProgress(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     if (!subflow.id) continue;
-    assigner_.Pin(*subflow.id, !flow.movable || flow.is_on_plan);
+    assigner_.Pin(*subflow.id, !flow.CanMove() || flow.is_on_plan);
     assigner_.SetInProgress(*subflow.id);
   }
   if (flow.is_parked) Park(flow);
@@ -104,7 +104,7 @@ void FlowPaths::SetInProgress(const Flow& flow) {
 void FlowPaths::Hold(const Flow& flow, bool holds) {
   for (const Subflow& subflow : flow.subflows) {
     if (subflow.id) {
-      assigner_.Pin(*subflow.id, holds || !flow.movable || flow.is_on_plan);
+      assigner_.Pin(*subflow.id, holds || !flow.CanMove() || flow.is_on_plan);
     }
   }
 }

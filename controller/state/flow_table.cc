@@ -44,6 +44,7 @@ std::string_view FlowStatusName(FlowStatus status) {
       {FlowStatus::kRouted, "ROUTED"},
       {FlowStatus::kLocal, "LOCAL"},
       {FlowStatus::kFixed, "FIXED"},
+      {FlowStatus::kUnsteered, "UNSTEERED"},
       {FlowStatus::kUnroutable, "UNROUTABLE"},
   });
   return kFlowStatusNames.NameOf(status);

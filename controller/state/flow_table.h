@@ -27,6 +27,7 @@ enum class FlowStatus : std::uint8_t {
   kRouted,      // has its paths and their ports
   kLocal,       // both ends on one switch: needs no port
   kFixed,       // a rank plan has its path and port: only watched
+  kUnsteered,   // operators do not want it steered: stays on ECMP; its path is one that was seen
   kUnroutable,  // an end is unknown, or no path is usable: stays on ECMP
 };
 std::string_view FlowStatusName(FlowStatus status);  // "ROUTED", ...
@@ -106,7 +107,10 @@ struct FlowDecision {
   std::int64_t rerouted_in = -1;
 };
 
-struct Flow : ReportedFlow, FlowDecision {};
+struct Flow : ReportedFlow, FlowDecision {
+  // Whether decisions may give it other paths.
+  bool CanMove() const { return movable && status != FlowStatus::kUnsteered; }
+};
 
 // Whether the decision for a flow has been pushed. Written by the publisher and by PushQueue.
 struct PushState {

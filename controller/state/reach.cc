@@ -45,10 +45,18 @@ Reach ReachOfEnds(const State& state, const fabric::Topology& topology,
   return reach;
 }
 
+Reach ReachUnsteered(const State& state, const fabric::Topology& topology, const Flow& flow) {
+  const bool has_path = std::ranges::any_of(state.PathsOf(flow), [&](const fabric::Path& path) {
+    return fabric::IsAlive(topology, path);
+  });
+  return has_path ? ReachOfEnds(state, topology, flow.key) : Reach::kWithoutPath;
+}
+
 Reach ReachOf(const State& state, const fabric::Topology& topology, const Flow& flow) {
   const bool is_unroutable = flow.status == FlowStatus::kUnroutable;
   if (is_unroutable) return flow.subflows.empty() ? Reach::kUnknownEnd : Reach::kWithoutPath;
   Reach reach = ReachOfEnds(state, topology, flow.key);
+  if (flow.status == FlowStatus::kUnsteered) return ReachUnsteered(state, topology, flow);
   for (const Subflow& subflow : flow.subflows) {
     if (subflow.port == 0 || subflow.adopting) continue;  // its packets take ECMP
     const fabric::Path& path = state.PathsOf(flow)[subflow.port_path.Index()];

@@ -24,6 +24,9 @@ std::string_view ReachName(Reach reach);  // "FINE", "WITHOUT_PATH", ...
 // hops).
 Reach ReachOf(const State& state, const fabric::Topology& topology, const Flow& flow);
 Reach ReachOf(const State& state, const fabric::Topology& topology, const EdgeReservation& edge);
+// The same for a flow between two leaves that takes plain ECMP: switches choose among the paths
+// that are up, drained ones included.
+Reach ReachUnsteered(const State& state, const fabric::Topology& topology, const Flow& flow);
 // By the links of the NICs alone.
 Reach ReachOfEnds(const State& state, const fabric::Topology& topology, const fabric::PortKey& key);
 

@@ -59,6 +59,8 @@ struct State {
   PushLog push_log;
   // Links that flows avoid because they are slow, each with the signs of it. LinkQuality writes it.
   std::map<fabric::LinkId, std::string> slow_links;
+  // Maintenance windows whose beginning would cut off flows. OperationQueue writes it.
+  std::set<std::string> held_windows;
   std::uint64_t epoch = 0;             // of this controller
   std::uint64_t revision = 0;          // of the intents
   JobKey job_secret = JobKey::Draw();  // the stored secret from which jobs' keys are derived

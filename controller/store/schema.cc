@@ -106,8 +106,12 @@ CREATE INDEX event_of ON event(source, sequence);
 CREATE TABLE secret(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 )";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
-                                    kVersion4, kVersion5, kVersion6};
+// The same tables. From this version on, intents can be about steering, and
+// maintenance windows.
+constexpr const char* kVersion7 = "";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
+                                    kVersion5, kVersion6, kVersion7};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");

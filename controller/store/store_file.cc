@@ -34,6 +34,8 @@ constexpr std::array kKinds = {
     KindOfIntent{"job", &Intents::jobs},
     KindOfIntent{"weight", &Intents::weights},
     KindOfIntent{"policy", &Intents::policies},
+    KindOfIntent{"steering", &Intents::steering},
+    KindOfIntent{"maintenance", &Intents::maintenance},
 };
 
 std::int64_t Microseconds(WallTime time) { return time.time_since_epoch().count(); }

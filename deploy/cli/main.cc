@@ -7,6 +7,7 @@
 #include "deploy/cli/command_line/parse.h"
 #include "deploy/cli/forest/forest_commands.h"
 #include "deploy/cli/lab/lab_commands.h"
+#include "deploy/cli/operator/apply_command.h"
 #include "deploy/cli/operator/operator_commands.h"
 #include "deploy/cli/operator/report_commands.h"
 #include "deploy/cli/planning/assign_commands.h"
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   espalier::cli::AddKeyCommands(app, exit_code);
   espalier::cli::AddStoreCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
+  espalier::cli::AddTopologyApply(*app.get_subcommand("topology"), exit_code);
   espalier::forest::AddForestCommands(app, exit_code, espalier::offline::SolveWithCbc);
   espalier::program::AddProgramCommands(app, exit_code);
   espalier::runtime::AddProgramRunCommand(app, exit_code);

@@ -105,6 +105,29 @@ Result<ActionOutcome> Cluster::ChangePolicy(const std::string& name,
   });
 }
 
+Result<ActionOutcome> Cluster::ChangeSteering(std::vector<std::string> hosts,
+                                              std::vector<std::string> jobs,
+                                              std::optional<std::uint64_t> percent, bool on,
+                                              const OperatorRequest& request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().ChangeSteering(std::move(hosts), std::move(jobs), percent, on, request,
+                                          std::move(done));
+  });
+}
+
+Result<ActionOutcome> Cluster::AddMaintenance(const std::string& kind, const std::string& id,
+                                              WallTime from, const OperatorRequest& request) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().AddMaintenance(kind, id, from, request, std::move(done));
+  });
+}
+
+Result<ActionOutcome> Cluster::CancelMaintenance(const std::string& window) {
+  return AwaitOutcome([&](ActionDone done) {
+    controller_->actions().CancelMaintenance(window, {}, std::move(done));
+  });
+}
+
 Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
     controller_->actions().Recompute(std::move(request), std::move(done));

@@ -115,6 +115,13 @@ class Cluster : private Bus {
                                      OperatorRequest request = {});
   Result<ActionOutcome> ChangePolicy(const std::string& name, std::optional<std::string> value,
                                      OperatorRequest request = {});
+  Result<ActionOutcome> ChangeSteering(std::vector<std::string> hosts,
+                                       std::vector<std::string> jobs,
+                                       std::optional<std::uint64_t> percent, bool on,
+                                       const OperatorRequest& request);
+  Result<ActionOutcome> AddMaintenance(const std::string& kind, const std::string& id,
+                                       WallTime from, const OperatorRequest& request);
+  Result<ActionOutcome> CancelMaintenance(const std::string& window);
   Result<ActionOutcome> Recompute(OperatorRequest request = {});
   Result<ActionOutcome> RollBack(std::optional<std::uint64_t> revision,
                                  OperatorRequest request = {});

@@ -74,7 +74,8 @@ PathPush MakePathPush() {
                     .reason = PathReason::kPathDead},
                    {.flow = LocalFlowId(12), .paths = {{.source_port = 50'002}}}},
           .withdrawn = {LocalFlowId(3)},
-          .plans = 2};
+          .plans = 2,
+          .unsteered = {LocalFlowId(3)}};
 }
 
 Ack MakeAck() {

@@ -102,6 +102,15 @@ TEST(Golden, RankPlansWithoutAUserAreRead) {
   EXPECT_TRUE(std::get<RankPlan>((*decoded)->body) == expected);
 }
 
+TEST(Golden, PathPushesThatDoNotKnowOfUnsteeredFlowsAreRead) {
+  Decoder decoder;
+  const auto decoded = decoder.Decode(FromHex(ReadGolden("path_push_without_unsteered")));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  PathPush expected = std::get<PathPush>(MakeExamples()[4].body);
+  expected.unsteered.clear();
+  EXPECT_TRUE(std::get<PathPush>((*decoded)->body) == expected);
+}
+
 void WithoutEdges(FlowReport& report) {
   for (FlowProgress& flow : report.progress) {
     flow.edges = 0;

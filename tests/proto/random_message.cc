@@ -184,6 +184,7 @@ void Generator::Fill(PathPush& to) {
   }
   to.withdrawn.assign(ids.begin() + static_cast<std::ptrdiff_t>(sets), ids.end());
   to.plans = static_cast<std::uint32_t>(Count());
+  if (Bool()) to.unsteered = to.withdrawn;
 }
 
 void Generator::Fill(Ack& to) {

@@ -243,6 +243,7 @@ TEST(Rules, OfPathPush) {
        {"path_push.withdrawn: 12 is also in path_push.sets.flow",
         [](Pb& m) { m.add_withdrawn(12); }},
        {"path_push.withdrawn: 16385", [](Pb& m) { m.mutable_withdrawn()->Resize(16385, 1); }},
+       {"path_push.unsteered: 16385", [](Pb& m) { m.mutable_unsteered()->Resize(16385, 1); }},
        {"path_push.sets: 16385 entries", [](Pb& m) {
           while (m.sets_size() <= 16384) m.add_sets();
         }}});

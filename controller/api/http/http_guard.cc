@@ -62,7 +62,9 @@ bool IsOpen(const HttpRequest& request) {
 }
 
 Role RoleFor(const HttpRequest& request) {
-  if (request.path == "/api/v1/reload") return Role::kAdmin;
+  for (const std::string_view path : {"/api/v1/reload", "/api/v1/topology/apply"}) {
+    if (request.path == path) return Role::kAdmin;
+  }
   return request.method == "GET" ? Role::kViewer : Role::kOperator;
 }
 

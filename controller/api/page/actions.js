@@ -60,7 +60,7 @@ function open(action) {
   confirm.addEventListener("click", async () => {
     confirm.disabled = true;
     try {
-      const done = await ask("POST", action.path, { ...action.query, reason: reason.value, until: until.value });
+      const done = await ask("POST", action.path, { ...action.query, reason: reason.value, until: until.value, force: "true" });
       dialog.close();
       toast(`${action.title}: done, ${count(done.moved, "flow")} moved, maximum load ${done.max_load}.`);
     } catch (error) {
@@ -96,7 +96,8 @@ function describe(would) {
     h("div", {}, h("b", {}, would.max_load_before), h("span", {}, "load of the most loaded link now")),
     would.max_load === would.max_load_before ? null
       : h("div", {}, h("b", {}, would.max_load), h("span", {}, would.optimal ? "afterwards (no assignment has less)" : "afterwards")));
-  const top = [sums, ...cutOff(would), ...intents(would)];
+  const question = would.question ? [h("p", { class: "tag warn" }, would.question)] : [];
+  const top = [sums, ...question, ...cutOff(would), ...intents(would)];
   if (would.moves.length === 0) return top;
   const most = 200;
   const table = h("table", { class: "diff" },

@@ -68,6 +68,7 @@ const reasons = {
 export function why(flow) {
   if (flow.status === "LOCAL") return "source and destination are on one switch";
   if (flow.status === "UNROUTABLE") return "no usable path: plain ECMP";
+  if (flow.status === "UNSTEERED") return "steering is off for it: plain ECMP";
   if (flow.status === "LEARNING") return "a port for its path is being learned";
   if (flow.status === "ADOPTING") return "adopted: probes are finding its path";
   if (flow.status === "NEW") return "waiting for a path";

@@ -80,7 +80,7 @@ class FlowsPanel {
     });
     this.filter = h("input", { type: "search", id: "filter", placeholder: "Filter: host, job, switch…   ( / )", "aria-label": "Filter flows", oninput: () => this.update() });
     this.only = h("select", { "aria-label": "Filter by status", onchange: () => this.update() },
-      ["all", "ROUTED", "LEARNING", "NEW", "ADOPTING", "LOCAL", "FIXED", "UNROUTABLE"].map((name) => h("option", { value: name }, name.toLowerCase())));
+      ["all", "ROUTED", "LEARNING", "NEW", "ADOPTING", "LOCAL", "FIXED", "UNSTEERED", "UNROUTABLE"].map((name) => h("option", { value: name }, name.toLowerCase())));
     this.shown = h("span", { class: "muted" });
     this.element = h("div", { class: "panel" }, h("div", { class: "filter" }, this.filter, this.only, this.shown), this.table.element);
   }

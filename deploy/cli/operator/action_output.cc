@@ -100,6 +100,9 @@ void PrintOutcome(const io::JsonValue& answer) {
   }
   PrintLoads(answer);
   PrintCutOff(answer);
+  if (const std::string question = TextIn(answer, "question"); !question.empty()) {
+    fmt::print("{}: confirm it with --force\n", question);
+  }
 }
 
 }  // namespace espalier::cli

@@ -14,7 +14,9 @@
 #include "common/files/json.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/operator/list_commands.h"
+#include "deploy/cli/operator/maintenance_commands.h"
 #include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/operator/steering_commands.h"
 #include "deploy/cli/operator/top_command.h"
 
 namespace espalier::cli {
@@ -42,7 +44,8 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
 }
 
 constexpr const char* kDryRunHelp = "Print the flows that would move, and change nothing";
-constexpr const char* kForceHelp = "Do it without confirmation, even if it cuts off flows";
+constexpr const char* kForceHelp =
+    "Do it without confirmation, even if it cuts off flows or moves many";
 constexpr const char* kReasonHelp = "Reason, for the audit log";
 
 void AddActionOptions(CLI::App& command, const SessionPtr& session, bool can_end) {
@@ -68,7 +71,7 @@ void AddAction(CLI::App& app, const SessionPtr& session, const std::string& verb
     command->add_option("ID", session->id, fmt::format("Id of the {} in the topology", kind))
         ->required();
     AddActionOptions(*command, session, can_end);
-    if (can_end) command->add_flag("--force", session->force, kForceHelp);
+    command->add_flag("--force", session->force, kForceHelp);
     command->footer(fmt::format("Examples:\n  espalier {} {} {}{}", verb, kind, example,
                                 can_end ? " --until 2h --reason \"new optics\" --dry-run" : ""));
     command->callback(
@@ -87,7 +90,8 @@ void AddRecompute(CLI::App& app, const SessionPtr& session) {
                    "(default: no limit)")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("BYTES");
-  command->callback([session] { Act(*session, "recompute"); });
+  command->add_flag("--force", session->force, kForceHelp);
+  command->callback([session] { Act(*session, "recompute", Confirmation::kIfCutOff); });
 }
 
 void AddReload(CLI::App& app, const SessionPtr& session) {
@@ -320,8 +324,10 @@ void AddWeight(CLI::App& app, const SessionPtr& session) {
   command->add_option("WEIGHT", *weight, "Integer from 1, which every job has by default, to 1000")
       ->required();
   AddActionOptions(*command, session, true);
-  command->callback(
-      [session, weight] { Act(*session, "jobs/weight?weight=" + UrlEncode(*weight)); });
+  command->add_flag("--force", session->force, kForceHelp);
+  command->callback([session, weight] {
+    Act(*session, "jobs/weight?weight=" + UrlEncode(*weight), Confirmation::kIfCutOff);
+  });
 }
 
 void AddPolicies(CLI::App& app, const SessionPtr& session) {
@@ -402,6 +408,8 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);
   AddAction(app, session, "undrain", "Return a drained {} to service", false);
   AddRecompute(app, session);
+  AddSteering(app, session);
+  AddMaintenance(app, session);
   AddWeight(app, session);
   AddPolicies(app, session);
   AddJobs(app, session);

@@ -232,6 +232,7 @@ std::string ActionTarget(const Session& session, const std::string& action, bool
     target += (action == "rollback" ? "&to=" : "&id=") + UrlEncode(session.id);
   }
   if (!session.reason.empty()) target += "&reason=" + UrlEncode(session.reason);
+  if (session.force) target += "&force=true";
   if (session.move_bytes) target += fmt::format("&move_bytes={}", *session.move_bytes);
   if (!session.until.empty()) target += "&until=" + UrlEncode(session.until);
   return target;
@@ -243,15 +244,21 @@ bool IsConfirmed(Session& session, const std::string& action) {
       Ask(session, "POST", ActionTarget(session, action, true), /*print_json=*/false);
   if (!would) return false;
   const std::int64_t lost = CountNewlyCutOff(*would);
-  if (lost == 0) return true;
-  const std::string what = fmt::format("this would cut off {} flow{}", lost, lost == 1 ? "" : "s");
+  const io::JsonValue* const question = would->Find("question");
+  std::string what;
+  if (lost > 0) what = fmt::format("this would cut off {} flow{}", lost, lost == 1 ? "" : "s");
+  if (question != nullptr && !question->text.empty()) {
+    what += (what.empty() ? "" : "; ") + question->text;
+  }
+  if (what.empty()) return true;
   if (!session.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {
     PrintOutcome(*would);
     std::fflush(stdout);
     fmt::print(stderr, "espalier: {}. Go on? [y/N] ", what);
     std::string answer;
     std::getline(std::cin, answer);
-    if (answer == "y" || answer == "yes") return true;
+    session.force = answer == "y" || answer == "yes";
+    if (session.force) return true;
     session.exit_code = ReportError("nothing was changed", 1);
     return false;
   }

@@ -78,8 +78,9 @@ std::optional<io::JsonValue> AskPages(Session& session, const std::string& targe
 
 enum class Confirmation { kNone, kIfCutOff };
 // Asks the controller for `action` ("links/fail"; it may have a query) with the session's dry run,
-// id, reason and end, and prints what it did. With kIfCutOff, an action that would cut off flows is
-// carried out only with --force, or if somebody at the terminal confirms it.
+// id, reason and end, and prints what it did. With kIfCutOff, an action that would cut off flows,
+// or move more than the controller is configured to ask about, is carried out only with --force, or
+// if somebody at the terminal confirms it.
 void Act(Session& session, const std::string& action,
          Confirmation confirmation = Confirmation::kNone);
 

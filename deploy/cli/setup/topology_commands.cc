@@ -15,9 +15,11 @@
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
 #include "common/fabric/paths.h"
+#include "common/fabric/topology_diff.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
+#include "common/terminal/table.h"
 #include "controller/offline/files/floodns_topology.h"
 
 namespace espalier::cli {
@@ -318,6 +320,54 @@ void AddCheck(CLI::App& group, int& exit_code) {
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });
 }
 
+int Diff(const std::string& before_file, const std::string& after_file, bool json) {
+  const auto before = io::ReadTopologyFile(before_file);
+  if (!before) return io::ReportError(before.error());
+  const auto after = io::ReadTopologyFile(after_file);
+  if (!after) return io::ReportError(after.error());
+  io::JsonWriter writer;
+  writer.BeginObject().Key("changes").BeginArray();
+  for (const auto& change : fabric::DiffTopologies(*before, *after, /*with_states=*/true)) {
+    writer.BeginObject();
+    writer.Key("what").String(change.is_link ? "link" : "node");
+    writer.Key("change").String(fabric::TopologyChangeName(change.kind));
+    writer.Key("id").String(change.id);
+    writer.Key("detail").String(change.detail);
+    writer.EndObject();
+  }
+  writer.EndArray().EndObject();
+  const std::string text = writer.Text();
+  if (json) {
+    fmt::print("{}\n", text);
+    return 0;
+  }
+  const auto answer = io::ParseJson(text, "difference");
+  if (!answer) return io::ReportError(answer.error());
+  const auto& changes = answer->Find("changes")->items;
+  if (changes.empty()) {
+    fmt::print("the topologies have the same nodes and links\n");
+    return 0;
+  }
+  PrintTable({{"WHAT", "what"}, {"CHANGE", "change"}, {"ID", "id"}, {"DETAIL", "detail"}}, changes);
+  return 0;
+}
+
+void AddDiff(CLI::App& group, int& exit_code) {
+  struct Request {
+    std::string before;
+    std::string after;
+    bool json = false;
+  };
+  auto request = std::make_shared<Request>();
+  CLI::App* command = group.add_subcommand(
+      "diff", "Show how two topology files differ: nodes, links, cabling and rates");
+  command->add_option("A", request->before, "Topology file before")->required();
+  command->add_option("B", request->after, "Topology file after")->required();
+  command->add_flag("--json", request->json, "Print one JSON object instead of text");
+  command->callback(
+      [request, &exit_code] { exit_code = Diff(request->before, request->after, request->json); });
+}
+
 int ImportFloodns(const std::string& file, const std::string& output) {
   const auto text = io::ReadFile(file);
   if (!text) return io::ReportError(text.error());
@@ -345,7 +395,8 @@ void AddImport(CLI::App& group, int& exit_code) {
 }  // namespace
 
 void AddTopologyCommands(CLI::App& app, int& exit_code) {
-  CLI::App* group = app.add_subcommand("topology", "Make, import and check topology files");
+  CLI::App* group =
+      app.add_subcommand("topology", "Make, import, check, compare and apply topology files");
   group->require_subcommand(1);
   CLI::App* make = group->add_subcommand("make", "Make the topology file of a regular fabric");
   make->require_subcommand(1);
@@ -367,6 +418,7 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
       "  espalier topology make torus --dims 8x8x16 --gbps 100");
   AddImport(*group, exit_code);
   AddCheck(*group, exit_code);
+  AddDiff(*group, exit_code);
 }
 
 }  // namespace espalier::cli

@@ -121,6 +121,22 @@ TEST_F(PathGuardTest, FlowOnEcmpIsMovedToo) {
   ASSERT_THAT(Health(), SizeIs(1));
 }
 
+TEST_F(PathGuardTest, LeavesAFlowAloneThatOperatorsDoNotWantSteered) {
+  Sync();
+  Open(1);
+  bus_.Deliver(wire::PathPush{.epoch = 1,
+                              .generation = 1,
+                              .full = true,
+                              .sets = {},
+                              .withdrawn = {wire::LocalFlowId(1)},
+                              .unsteered = {wire::LocalFlowId(1)}},
+               kController);
+  probes_.dead_ports = {40'001};
+  Live(2 * kSecond);
+  EXPECT_LT(PortOf(1), 0xC000);
+  EXPECT_THAT(Health(), IsEmpty());
+}
+
 TEST_F(PathGuardTest, WorksWithoutAController) {
   StuckFlow(50'000);
   source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;

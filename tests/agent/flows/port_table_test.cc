@@ -68,6 +68,25 @@ TEST_F(PortTableTest, DifferencesAddUp) {
   EXPECT_EQ(table_.applied_generation(), 2u);
 }
 
+TEST_F(PortTableTest, KnowsWhichFlowsOperatorsDoNotWantSteered) {
+  Push(1, 1, {Set(1, 50'001), Set(2, 50'002), Set(3, 50'003)});
+  table_.HandlePush({.epoch = 1,
+                     .generation = 2,
+                     .sets = {},
+                     .withdrawn = {Id(1), Id(2), Id(3)},
+                     .unsteered = {Id(1), Id(2)}});
+  EXPECT_EQ(Port(1), 0);
+  EXPECT_TRUE(table_.IsUnsteered(Id(1)));
+  EXPECT_FALSE(table_.IsUnsteered(Id(3)));
+  table_.Expire();  // the controller is silent
+  EXPECT_TRUE(table_.IsUnsteered(Id(1)));
+  End(2);
+  EXPECT_EQ(table_.CountUnsteered(), 1U);
+  Push(2, 1, {Set(1, 50'001)}, /*full=*/true);
+  EXPECT_EQ(table_.CountUnsteered(), 0U);
+  EXPECT_EQ(Port(1), 50'001);
+}
+
 wire::PathSet WithRate(wire::PathSet set, std::uint64_t bits_per_second) {
   set.max_rate_bps = bits_per_second;
   return set;

@@ -61,6 +61,15 @@ TEST_F(ServiceNotifierTest, TellsItsManagerForAsLongAsTheLoopTurns) {
   EXPECT_EQ(Heard(), Words{"STOPPING=1"});
 }
 
+TEST_F(ServiceNotifierTest, DoesNotSayThatAServiceStopsThatStartsAgain) {
+  {
+    ServiceNotifier notifier(loop_);
+    notifier.StartAgain();
+  }
+  const ServiceNotifier next(loop_);
+  EXPECT_EQ(Heard(), (Words{"READY=1", "WATCHDOG=1", "READY=1", "WATCHDOG=1"}));
+}
+
 TEST_F(ServiceNotifierTest, LeavesTheWatchdogOfAnotherProcessAlone) {
   ::setenv("WATCHDOG_PID", "1", 1);
   const ServiceNotifier notifier(loop_);

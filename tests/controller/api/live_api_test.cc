@@ -35,6 +35,8 @@ TEST_F(LiveApiTest, EveryRouteOfTheDescriptionAnswersAsItSays) {
       EXPECT_EQ(Violation(description, *content.Find("schema"), Parse(answer.body), path), "");
       if (path.find("restore") == std::string::npos && path.find("undrain") == std::string::npos &&
           path.find("rollback") == std::string::npos && path.find("reset") == std::string::npos &&
+          path.find("steering/") == std::string::npos &&  // not all parameters at once
+          path.find("/apply") == std::string::npos && path.find("/cancel") == std::string::npos &&
           path.find("jobs/") == std::string::npos && path.find("forests/") == std::string::npos &&
           path != "/api/v1/login") {
         EXPECT_EQ(answer.status, 200) << path << " " << answer.body;

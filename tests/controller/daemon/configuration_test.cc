@@ -110,6 +110,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"moves_per_start", text(options.moves_per_start)},
       {"plan_ahead", Written(options.plan_ahead)},
+      {"confirm_moves_above", text(options.confirm_moves_above)},
       {"lease_seconds", text(options.lease / 1s)},
       {"verify_interval_ms", text(options.verify_interval / 1ms)},
       {"verify_all_within_seconds", text(options.verify_all_within / 1s)},

@@ -335,12 +335,12 @@ TEST_F(Queue, SucceedsIfItsMovesCannotBeAudited) {
 TEST_F(Queue, EndsExpiredIntentsInItsOwnName) {
   queue_.Submit(Expiring("a", wall_ + 10s));
   Settle();
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   Settle();
   EXPECT_EQ(disk_.audit.size(), 1U);
   world_.RunFor(10s);
   wall_ += 10s;
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   Settle();
   ASSERT_EQ(disk_.audit.size(), 2U);
   EXPECT_EQ(disk_.audit[1].action, "expire");
@@ -353,19 +353,19 @@ TEST_F(Queue, EndsExpiredIntentsInItsOwnName) {
 TEST_F(Queue, ChecksForExpiryOnceASecondAndNotWhileAnActionWaits) {
   queue_.Submit(Expiring("a", wall_ + 1ms));
   Settle();
-  queue_.EndExpired();  // it is measured
+  queue_.ApplySchedule();  // it is measured
   world_.RunFor(500ms);
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   EXPECT_EQ(disk_.audit.size(), 1U);
   world_.RunFor(600ms);
   store_.holds = true;
   Submit("b");
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   store_.holds = false;
   store_.Release();
   Settle();
   EXPECT_EQ(disk_.audit.size(), 2U);  // of a and b
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   Settle();
   EXPECT_EQ(disk_.audit.back().action, "expire");
 }
@@ -373,16 +373,16 @@ TEST_F(Queue, ChecksForExpiryOnceASecondAndNotWhileAnActionWaits) {
 TEST_F(Queue, RetriesAnExpiryThatCouldNotBeStored) {
   queue_.Submit(Expiring("a", wall_ + 1ms));
   Settle();
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   world_.RunFor(2s);
   disk_.is_full = true;
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   Settle();
   EXPECT_EQ(LastEvent(), "expiry_not_stored the disk is full");
   EXPECT_TRUE(state_.intents.failed_links.contains("a"));
   disk_.is_full = false;
   world_.RunFor(1s);
-  queue_.EndExpired();
+  queue_.ApplySchedule();
   Settle();
   EXPECT_TRUE(state_.intents.failed_links.empty());
 }

@@ -102,7 +102,8 @@ TEST_F(HttpGuardTest, EachRoleHasItsRights) {
         Case{"POST", "/api/v1/links/fail", 401, 403, 200, 200},
         Case{"POST", "/healthz", 401, 403, 200, 200},
         Case{"DELETE", "/api/v1/flows", 401, 403, 200, 200},
-        Case{"POST", "/api/v1/reload", 401, 403, 403, 200}}) {
+        Case{"POST", "/api/v1/reload", 401, 403, 403, 200},
+        Case{"POST", "/api/v1/topology/apply", 401, 403, 403, 200}}) {
     SCOPED_TRACE(std::string(each.method) + " " + each.path);
     EXPECT_EQ(Ask(each.method, each.path).status, each.anybody);
     EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_vi")).status, each.viewer);

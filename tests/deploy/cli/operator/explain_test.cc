@@ -87,6 +87,10 @@ TEST_F(ExplainTest, ShowsAFlowInEachState) {
   ASSERT_EQ(Run({"fail", "node", "spine1", "--force"}).exit_code, 0);
   Explain(FlowStatus::kUnroutable, "no path is usable", "h0:5");
 
+  ASSERT_EQ(Run({"restore", "node", "spine1"}).exit_code, 0);
+  ASSERT_EQ(Run({"steering", "off", "--host", "h0"}).exit_code, 0);
+  Explain(FlowStatus::kUnsteered, "operators do not want flows of its host steered", "h0:5");
+
   for (int status = 0; status <= static_cast<int>(FlowStatus::kUnroutable); ++status) {
     EXPECT_TRUE(explained_.contains(static_cast<FlowStatus>(status))) << status;
   }

@@ -54,6 +54,27 @@ TEST_F(TopologyCommands, WritesEveryKindToAFileThatChecks) {
   }
 }
 
+TEST_F(TopologyCommands, ShowsHowTwoFilesDiffer) {
+  const std::string small = Path("small.json");
+  const std::string large = Path("large.json");
+  const std::string make = "topology make leaf-spine --leaves 2 --hosts-per-leaf 1 --spines ";
+  ASSERT_EQ(RunCommand(make + "2 -o " + small).code, 0);
+  ASSERT_EQ(RunCommand(make + "3 --host-gbps 200 -o " + large).code, 0);
+  const Outcome same = RunCommand("topology diff " + small + " " + small);
+  EXPECT_EQ(same.code, 0);
+  EXPECT_NE(same.output.find("the same nodes and links"), std::string::npos) << same.output;
+  const Outcome diff = RunCommand("topology diff " + small + " " + large);
+  EXPECT_EQ(diff.code, 0) << diff.errors;
+  for (const char* part : {"ADDED", "spine2", "leaf1--spine2", "RATE", "-> 200 Gbit/s"}) {
+    EXPECT_NE(diff.output.find(part), std::string::npos) << part << " in " << diff.output;
+  }
+  const auto json =
+      io::ParseJson(RunCommand("topology diff " + small + " " + large + " --json").output, "diff");
+  ASSERT_TRUE(json.has_value());
+  EXPECT_GE(json->Find("changes")->items.size(), 5U);
+  EXPECT_EQ(RunCommand("topology diff " + small + " " + Path("none.json")).code, 2);
+}
+
 TEST_F(TopologyCommands, RefusesGridsThatCannotBeBuilt) {
   for (const char* kind : {"torus --dims 4x1", "hypercube --dimension 2x2",
                            "hypercube --dimension 40", "ring --nodes 4 --gbps -1"}) {

@@ -1,0 +1,73 @@
+#include "controller/intents/steering.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace espalier::controller {
+namespace {
+
+Intent Setting(std::uint32_t percent) {
+  Intent intent;
+  intent.value = SteeringSetting{percent};
+  return intent;
+}
+
+std::set<std::string> HostsAt(std::uint32_t percent) {
+  IntentById steering;
+  if (percent < 100) steering["percent"] = Setting(percent);
+  const SteeringRules rules(steering);
+  std::set<std::string> steered;
+  for (int i = 0; i < 2'000; ++i) {
+    const std::string host = "gpu-" + std::to_string(i);
+    if (rules.IsSteered(host, "job")) steered.insert(host);
+  }
+  return steered;
+}
+
+TEST(SteeringRules, OnlyAddHostsAsThePercentageGrows) {
+  std::set<std::string> before;
+  for (const std::uint32_t percent : {0U, 1U, 5U, 10U, 25U, 50U, 99U, 100U}) {
+    const std::set<std::string> now = HostsAt(percent);
+    EXPECT_TRUE(std::includes(now.begin(), now.end(), before.begin(), before.end())) << percent;
+    EXPECT_NEAR(static_cast<double>(now.size()), 20.0 * percent, 60) << percent;
+    before = now;
+  }
+  EXPECT_EQ(before.size(), 2'000U);
+  EXPECT_TRUE(HostsAt(0).empty());
+}
+
+TEST(SteeringRules, KeepTheBucketsOfHostsFromReleaseToRelease) {
+  EXPECT_EQ(SteeringBucket("h0"), SteeringBucket("h0"));
+  EXPECT_NE(SteeringBucket("h0"), SteeringBucket("h1"));
+}
+
+TEST(SteeringRules, LetOffWinOverOnAndNamesOverThePercentage) {
+  IntentById steering{{"percent", Setting(0)},
+                      {"host h0", Setting(100)},
+                      {"host h1", Setting(0)},
+                      {"job train", Setting(100)},
+                      {"job bad", Setting(0)}};
+  const SteeringRules rules(steering);
+  EXPECT_FALSE(rules.IsSteered("h5", "other"));
+  EXPECT_TRUE(rules.IsSteered("h0", "other"));
+  EXPECT_TRUE(rules.IsSteered("h5", "train"));
+  EXPECT_FALSE(rules.IsSteered("h1", "train"));
+  EXPECT_FALSE(rules.IsSteered("h0", "bad"));
+  EXPECT_EQ(rules.Describe(),
+            "steering is on for 0 % of the hosts, and 1 host and 1 job; off for 1 host and 1 job");
+  steering["all"] = Setting(0);
+  EXPECT_FALSE(rules.IsSteered("h0", "train"));
+  EXPECT_EQ(rules.Describe(), "steering is off: every flow takes plain ECMP");
+}
+
+TEST(SteeringRules, SteerEverythingWithoutIntents) {
+  const IntentById none;
+  EXPECT_TRUE(SteeringRules(none).IsSteered("h0", ""));
+  EXPECT_EQ(SteeringRules(none).Describe(), "");
+}
+
+}  // namespace
+}  // namespace espalier::controller

@@ -88,7 +88,8 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   if (!started) return daemon.ReportError(started.error());
 
   Reloader reloader(daemon.config_file(), config, keys, **bus, http, controller);
-  OperatorApi api(controller, metrics, [&] { return reloader.Answer(); });
+  OperatorApi api(
+      controller, metrics, [&] { return reloader.Answer(); }, config.history_bytes);
   HttpGuard the_guard(
       keys.tokens, config.options.wall_clock,
       [&](const auto& peer, const auto& reason) { controller.HandleRefusal(peer, reason); },

@@ -96,12 +96,13 @@ void HistoryRecorder::ScanSlice() {
 void HistoryRecorder::Finish() {
   const TimePoint now = loop_.Now();
   FabricRecord fabric;
-  if (--until_bound_ < 0) {
+  RecordLinks(fabric);
+  // No load is called avoidable by an old bound.
+  if (--until_bound_ < 0 || fabric.max_load > fair_load_) {
     fair_load_ = static_cast<float>(Summarize(controller_.state()).lower_bound.Value());
     until_bound_ = kSamplesPerBound - 1;
   }
   fabric.fair_load = fair_load_;
-  RecordLinks(fabric);
   RecordJobs(fabric);
   RecordHealth(fabric);
   CountHappened(fabric);

@@ -20,13 +20,13 @@ namespace espalier::controller {
 // The state is scanned in slices of some hundred flows and forest edges, between which the loop
 // does its other work; a last slice visits links and hosts. If all slices of a sample take more
 // than a fiftieth of a second, samples become rarer. The lower bound of the load, which takes as
-// long as the rest, is computed for every tenth sample.
+// long as the rest, is computed for every tenth sample, and where a load is above the last bound.
 // Thread safety: the controller's loop thread. The controller must outlive this.
 class HistoryRecorder {
  public:
   static constexpr std::size_t kFlowsPerSlice = 512;
   static constexpr Duration kInterval = FabricHistory::kResolutions[0].step;
-  // The lower bound of the load is that of so many samples ago at most.
+  // The lower bound of the load is that of so many samples ago at most, if no load is above it.
   static constexpr int kSamplesPerBound = 10;
 
   // `budget`: bytes of memory for the history; 0 records nothing.

@@ -54,6 +54,16 @@ TEST_F(HistoryViewsTest, ShowsALinkBeforeAndAfterItFailed) {
   EXPECT_EQ(Text(*now.Find("fabric"), "max_load"), "2.0");
 }
 
+// The bound of ten seconds ago said so after every failure.
+TEST_F(HistoryViewsTest, CallsNoLoadAvoidableByAnOldBound) {
+  cluster_.Advance(5s);
+  Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
+  cluster_.Advance(4s);
+  for (const io::JsonValue& sample : Samples(Get(""))) {
+    EXPECT_EQ(Text(sample, "max_load"), Text(sample, "lower_bound")) << Text(sample, "time");
+  }
+}
+
 TEST_F(HistoryViewsTest, CountsFailuresActionsAndMovesWhereTheyHappened) {
   cluster_.Advance(3s);
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});

@@ -37,7 +37,7 @@ class Photographer(PageCase):
         self.page.picture(str(self.folder / f"page-{name}.png"))
 
     def wait_seconds(self, seconds):
-        """Until the history has so many samples more."""
+        """Lets time pass: the history takes a sample each second."""
         time.sleep(seconds)
 
 

@@ -6,6 +6,7 @@ usage: reading_test.py CONTROLLER SIMULATED_HOSTS [unittest arguments]; exit cod
 """
 
 import pathlib
+import re
 
 from cluster import BINARIES, Cluster, PageCase, main
 from fabrics import rails_in_pods
@@ -76,6 +77,26 @@ class ReadingTest(PageCase):
         self.page.wait(f"{HEADING} === 'leaf0'")
         self.assertEqual(self.problems(), [])
 
+    def test_the_wheel_zooms_about_the_pointer(self):
+        self.open_large()
+        for height in range(50, 80):
+            self.click_in_picture(0.3, height / 100)
+            leaf = self.page.run(HEADING)
+            if re.fullmatch(r"leaf\d+", leaf):
+                break
+        x, y, width, tall = self.page.run("(({x, y, width, height}) => [x, y, width, height])("
+                                          "document.getElementById('fabric').getBoundingClientRect())")
+        for _ in range(3):
+            self.page.call("Input.dispatchMouseEvent", type="mouseWheel", x=x + 0.3 * width,
+                           y=y + height / 100 * tall, deltaX=0, deltaY=-200)
+        self.page.key("Escape")
+        self.page.wait(f"{HEADING} === 'The whole fabric'")
+        self.click_in_picture(0.3, height / 100)
+        self.assertEqual(self.page.run(HEADING), leaf)
+        # Its neighbour is no longer beside it.
+        self.click_in_picture(0.3 + 1 / 64, height / 100)
+        self.assertNotRegex(self.page.run(HEADING), f"leaf{int(leaf[4:]) + 1}$")
+
     def test_the_matrix_has_a_cell_for_each_link(self):
         large = self.open_large()
         large.post("links/fail?id=leaf63--spine31")
@@ -115,6 +136,17 @@ class ReadingTest(PageCase):
         self.page.key("x")
         self.cluster.wait(lambda: self.pixels_of("load-idle") > 5_000, "two matrices")
         self.assertEqual(self.problems(), [])
+
+    def test_fits_small_screens(self):
+        self.addCleanup(self.page.call, "Emulation.setDeviceMetricsOverride", width=1440,
+                        height=900, deviceScaleFactor=1, mobile=False)
+        for width, height in ((390, 844), (820, 1180), (1280, 720)):
+            self.page.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                           deviceScaleFactor=1, mobile=False)
+            self.page.wait(f"innerWidth === {width}")
+            self.assertLessEqual(self.page.run("document.documentElement.scrollWidth"), width)
+            picture = "document.getElementById('fabric').getBoundingClientRect().height"
+            self.assertGreater(self.page.run(picture), 190)
 
     def test_filters_links(self):
         self.open_panel("links")

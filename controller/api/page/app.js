@@ -2,7 +2,8 @@
 import { byId, clock, h, ratio, setText } from "./dom.js";
 import { logIn, recompute, toast } from "./actions.js";
 import { applyTheme, showHelp, showLegend, toggleTheme } from "./chrome.js";
-import { describeLink, Fabric } from "./fabric.js";
+import { describeLink, describeNode } from "./describe.js";
+import { Fabric } from "./fabric.js";
 import { bindFinder, listGroups } from "./finder.js";
 import { showDetails } from "./details.js";
 import { TimeBar } from "./history.js";
@@ -138,7 +139,7 @@ class App {
 
   pick(kind, item) {
     this.picked = kind ? { kind, item } : null;
-    const about = { node: () => this.fabric.describeNode(item), link: () => describeLink(item) }[kind];
+    const about = { node: () => describeNode(item, this.model.stateOf(item)), link: () => describeLink(item) }[kind];
     setText(byId("announce"), about ? about().join(", ") : "");
     this.#remark();
     showDetails(this, byId("details"));

@@ -1,6 +1,6 @@
 // Draws the fabric: switches by tier, hosts below their leaf, links coloured by load or traffic; or
 // its links as a matrix.
-import { rate, stateWord } from "./dom.js";
+import { describeLink, describeNode } from "./describe.js";
 import { arrange } from "./layout.js";
 import { Lens } from "./lens.js";
 import { Matrix } from "./matrix.js";
@@ -14,7 +14,7 @@ export class Fabric {
     Object.assign(this, { canvas, tip, model, onPick, mode: "load", shape: "map", fair: 1, picked: null, marked: null, planned: null, hover: null });
     this.context = canvas.getContext("2d");
     this.matrix = new Matrix();
-    this.lens = new Lens(canvas, () => this.#replace());
+    this.lens = new Lens(canvas, () => this.#replace(), (x, y) => this.#nearest(x, y));
     this.drawn = 0;
     this.drawMs = 0;
     new ResizeObserver(() => this.#resize()).observe(canvas);
@@ -65,6 +65,12 @@ export class Fabric {
     if (boxes.length === 0) return;
     const middle = (key, size) => boxes.reduce((sum, box) => sum + box[key] + box[size] / 2, 0) / boxes.length;
     this.lens.pan(middle("x", "w") - this.lens.x - this.width / 2, middle("y", "h") - this.lens.y - this.height / 2);
+  }
+
+  #nearest(x, y) {
+    if (!this.tiers || this.shape === "matrix") return null;
+    const far = (node) => Math.hypot(node.x - x, node.y - y);
+    return this.tiers.flat().concat(this.hosts).reduce((best, node) => (best && far(best) <= far(node) ? best : node), null);
   }
 
   #boxOf(item) {
@@ -351,7 +357,8 @@ export class Fabric {
     for (const row of this.tiers) this.#drawSmallNames(row);
   }
 
-  // Where switches are too small for their names, some of the names stand above them.
+  // Where switches are too small for their names, some of the names stand above them, and those of
+  // switches that are failed or drained.
   #drawSmallNames(row) {
     if (row.length < 2 || row[0].named) return;
     const { context, colours } = this;
@@ -359,7 +366,7 @@ export class Fabric {
     context.font = "10.5px system-ui, sans-serif";
     context.textBaseline = "bottom";
     row.forEach((node, at) => {
-      if (at % every !== 0) return;
+      if (at % every !== 0 && this.model.stateOf(node) === "UP") return;
       const text = this.#fit(node.id, 50);
       const wide = context.measureText(text).width;
       context.globalAlpha = 0.85;
@@ -428,26 +435,13 @@ export class Fabric {
     }
     this.tip.hidden = !found;
     if (!found) return;
-    const lines = found.kind === "link" ? describeLink(found.item) : this.describeNode(found.item);
+    const lines = found.kind === "link" ? describeLink(found.item) : describeNode(found.item, this.model.stateOf(found.item));
     const bold = document.createElement("b");
     bold.textContent = lines[0];
     this.tip.replaceChildren(bold, ...lines.slice(1).flatMap((line) => [document.createElement("br"), line]));
     const left = x + 14 + this.tip.offsetWidth > this.width ? x - 14 - this.tip.offsetWidth : x + 14;
     this.tip.style.left = `${Math.max(4, left)}px`;
     this.tip.style.top = `${Math.max(4, Math.min(y + 12, this.height - this.tip.offsetHeight - 4))}px`;
-  }
-
-  describeNode(node) {
-    const state = this.model.stateOf(node);
-    const lines = [node.id];
-    if (state !== "UP") lines.push(stateWord(state));
-    if (node.uplink) {
-      const out = node.uplink.from === node ? 0 : 1;
-      lines.push(`sends ${rate(node.uplink.achieved[out])}, receives ${rate(node.uplink.achieved[1 - out])}`);
-    } else {
-      lines.push(`${node.role.toLowerCase() || "switch"}${node.rail === undefined ? "" : ` of rail ${node.rail}`}, ${node.links.length} links`);
-    }
-    return lines;
   }
 
   #pickAt(event) {
@@ -484,16 +478,6 @@ export class Fabric {
     const other = this.rows[Math.max(0, Math.min(this.rows.length - 1, at + (key === "ArrowUp" ? -1 : 1)))];
     return other.reduce((best, one) => (Math.abs(one.x - node.x) < Math.abs(best.x - node.x) ? one : best), other[0]);
   }
-}
-
-export function describeLink(link) {
-  const lines = [link.id];
-  if (link.state !== "UP") lines.push(stateWord(link.state) + (link.reason ? `: ${link.reason}` : ""));
-  const directions = [[link.from, link.to, 0], [link.to, link.from, 1]];
-  for (const [from, to, direction] of directions) {
-    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[direction])} of ${rate(link.bps)}${link.flows[direction] ? `, load ${link.loadText[direction]}` : ""}`);
-  }
-  return lines;
 }
 
 function distance(x, y, a, b) {

@@ -3,8 +3,10 @@
 const mostZoom = 12;
 
 export class Lens {
-  constructor(canvas, onChange) {
-    Object.assign(this, { canvas, onChange, k: 1, x: 0, y: 0, width: 1, height: 1, dragged: false });
+  // onChange() lays the picture out again; anchorAt(x, y) returns what is at or near a point of it,
+  // {x, y}, which the layout moves along, or null.
+  constructor(canvas, onChange, anchorAt) {
+    Object.assign(this, { canvas, onChange, anchorAt, k: 1, x: 0, y: 0, width: 1, height: 1, dragged: false });
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     canvas.addEventListener("pointerdown", (event) => this.#grab(event));
   }
@@ -14,15 +16,19 @@ export class Lens {
     this.#clamp();
   }
 
-  // Zooms by a factor about a point of the canvas.
+  // Zooms by a factor about a point of the canvas: what is there stays there, although margins and
+  // rows of hosts do not grow with the picture.
   zoom(factor, x = this.width / 2, y = this.height / 2) {
+    const anchor = this.anchorAt(this.x + x, this.y + y);
+    const before = anchor && { x: anchor.x - this.x, y: anchor.y - this.y };
     const k = Math.max(1, Math.min(mostZoom, this.k * factor));
     const by = k / this.k;
     this.x = (this.x + x) * by - x;
     this.y = (this.y + y) * by - y;
     this.k = k;
-    this.#clamp();
     this.onChange();
+    if (anchor) [this.x, this.y] = [anchor.x - before.x, anchor.y - before.y];
+    this.#clamp();
   }
 
   reset() {
@@ -49,8 +55,10 @@ export class Lens {
   }
 
   #clamp() {
-    this.x = Math.max(0, Math.min(this.x, this.width * (this.k - 1)));
-    this.y = Math.max(0, Math.min(this.y, this.height * (this.k - 1)));
+    // A zoomed picture may leave its edges by a quarter of the canvas.
+    const within = (at, size) => Math.max(this.k > 1 ? -size / 4 : 0, Math.min(at, size * (this.k - (this.k > 1 ? 0.75 : 1))));
+    this.x = within(this.x, this.width);
+    this.y = within(this.y, this.height);
   }
 
   #wheel(event) {

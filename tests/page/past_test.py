@@ -77,6 +77,12 @@ class PastTest(PageCase):
         self.page.wait("document.body.classList.contains('past')")
         self.page.wait("document.querySelectorAll('.job').length === 2")
         self.assertIn("16 of 16", self.page.wait("document.querySelector('.job')?.textContent"))
+        # The flows of now would mark links of now on the map of then.
+        self.page.click(".job")
+        self.page.wait("/Then/.test(document.getElementById('details').textContent)")
+        self.assertNotIn("Flows", self.page.text("#details"))
+        self.page.wait("document.getElementById('past-text').textContent.includes("
+                       "document.getElementById('time-text').textContent)")
         self.page.key("n")
         self.page.wait("!document.body.classList.contains('past')")
 

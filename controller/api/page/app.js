@@ -155,6 +155,11 @@ class App {
   #remark() {
     const { kind, item } = this.picked ?? {};
     let marked = null;
+    // Flows have no history: those of now say nothing of the links of then.
+    if (this.model.past && ["flow", "job", "forest"].includes(kind)) {
+      this.fabric.pick(this.picked, null);
+      return;
+    }
     if (kind === "flow") {
       const flow = this.model.flows.get(item.flow);
       marked = flow ? this.model.linksOf(flow) : new Set();

@@ -141,5 +141,7 @@ function ofAll(app) {
 export function showDetails(app, element) {
   const { kind, item } = app.picked ?? {};
   const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob, forest: ofForest }[kind]?.(app, item) ?? ofAll(app);
-  element.replaceChildren(...parts.filter((part) => part !== null));
+  const isOfNow = app.model.past && (kind === "flow" || kind === "forest");
+  const note = isOfNow ? h("p", { class: "now-note" }, "As it is now: the history keeps no flows.") : null;
+  element.replaceChildren(...[note, ...parts].filter((part) => part !== null));
 }

@@ -9,7 +9,7 @@ const refreshMs = 4000;
 export class TimeBar {
   // onMoment(moment) shows the past, or with null the present; onTrouble(text).
   constructor(onMoment, onTrouble) {
-    Object.assign(this, { onMoment, onTrouble, span: 600, samples: [], at: null, ahead: 0 });
+    Object.assign(this, { onMoment, onTrouble, span: 600, samples: [], at: null, ahead: 0, shown: null });
     this.slider = byId("time-slider");
     this.chart = byId("time-chart");
     this.slider.addEventListener("input", () => this.#slide());
@@ -84,6 +84,7 @@ export class TimeBar {
   // Shows the moment at a time in milliseconds.
   async show(time) {
     this.at = time;
+    this.shown = null;
     this.#tell();
     if (this.showing) return;  // the last wish is served when the answer is here
     this.showing = true;
@@ -92,7 +93,10 @@ export class TimeBar {
       served = this.at;
       try {
         const moment = await ask("GET", "/api/v1/history/moment", { time: new Date(served).toISOString() });
-        if (this.at !== null) this.onMoment(moment);
+        if (this.at === null) break;
+        this.shown = Date.parse(moment.time);
+        this.onMoment(moment);
+        this.#tell();
       } catch (error) {
         this.onTrouble(error.message);
         if (this.at === served) this.toNow();
@@ -113,7 +117,7 @@ export class TimeBar {
     slider.max = this.length;
     slider.step = { 600: 1, 7200: 10, 86400: 60 }[this.span];
     slider.value = this.at === null ? this.length : this.length - (this.now - this.at) / 1000;
-    const text = this.at === null ? "now" : `${clock(this.at)} UTC`;
+    const text = this.at === null ? "now" : `${clock(this.shown ?? this.at)} UTC`;
     slider.setAttribute("aria-valuetext", text);
     byId("to-now").hidden = this.at === null;
     setText(byId("time-text"), this.at === null ? "Now" : text);

@@ -86,7 +86,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   TimerPtr stop;  // leaves time for the answer
   applied.OnCommit([&] { stop = loop.After(kAnswerTime, [&] { loop.Stop(); }); });
   OperatorApi api(
-      controller, metrics, [&] { return reloader.Answer(); }, &applied);
+      controller, metrics, [&] { return reloader.Answer(); }, &applied, config.history_bytes);
   HttpGuard the_guard(
       keys.tokens, config.options.wall_clock,
       [&](const auto& peer, const auto& reason) { controller.HandleRefusal(peer, reason); },

@@ -11,6 +11,7 @@
 
 #include "common/files/json.h"
 #include "controller/api/forest_view.h"
+#include "controller/api/history_views.h"
 #include "controller/api/http/page_files.h"
 #include "controller/api/link_loads.h"
 #include "controller/api/lists.h"
@@ -258,6 +259,17 @@ const List* FindList(const HttpRequest& request) {
   return request.method == "GET" && found != std::end(kLists) ? found : nullptr;
 }
 
+// A route for GET whose answer is a part of the history.
+struct HistoryRoute {
+  std::string_view path;
+  void (*list)(Controller& controller, const FabricHistory& history, const HistoryQuery& query,
+               ListDone done);
+};
+constexpr HistoryRoute kHistories[] = {{"/api/v1/history", ListFabricHistory},
+                                       {"/api/v1/history/link", ListLinkHistory},
+                                       {"/api/v1/history/job", ListJobHistory},
+                                       {"/api/v1/history/moment", ShowMoment}};
+
 constexpr std::string_view kAudit = "/api/v1/audit";
 constexpr std::string_view kLinkReports = "/api/v1/links/report";
 constexpr std::string_view kLinkLoads = "/api/v1/links/load";
@@ -292,6 +304,7 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond uns
   if (request.method == "GET" && request.path == kAudit) {
     return HandleAudit(request, std::move(respond));
   }
+  if (HandleHistory(request, respond)) return;
   const List* const list = FindList(request);
   if (list != nullptr) return AnswerList(controller_, *list, request, std::move(respond));
   if (request.method == "GET") return respond(HandleGet(request));
@@ -372,6 +385,7 @@ std::vector<Route> OperatorApi::Routes() {
       {"GET", "/"},         {"GET", kAudit},   {"POST", kLinkReports},  {"POST", kLinkLoads},
       {"POST", kSchedules}, {"POST", kReload}, {"POST", kApplyTopology}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
+  for (const HistoryRoute& one : kHistories) routes.push_back({"GET", one.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
   for (const Action& action : Actions()) routes.push_back({"POST", action.path});
   return routes;
@@ -402,6 +416,21 @@ HttpResponse OperatorApi::OpenStream() {
                                LiveFeed::kMaxClients)});
   }
   return {200, "text/event-stream", "", {}, std::move(stream)};
+}
+
+// Whether the request asks for the history; then it is answered, perhaps later.
+bool OperatorApi::HandleHistory(const HttpRequest& request,
+                                const io::HttpServer::Respond& respond) {
+  const auto* const found = std::ranges::find(kHistories, request.path, &HistoryRoute::path);
+  if (request.method != "GET" || found == std::end(kHistories)) return false;
+  const HistoryQuery query{.id = Query(request, "id"),
+                           .from = Query(request, "from"),
+                           .to = Query(request, "to"),
+                           .resolution = Query(request, "resolution"),
+                           .time = Query(request, "time")};
+  found->list(controller_, recorder_.history(), query,
+              [respond](Result<std::string> body) { respond(OkOrFailed(std::move(body))); });
+  return true;
 }
 
 void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respond respond) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "common/base/metrics.h"
 #include "common/http/http.h"
 #include "controller/api/fabric_metrics.h"
+#include "controller/api/history_recorder.h"
 #include "controller/api/http/route.h"
 #include "controller/api/live_feed.h"
 #include "controller/controller.h"
@@ -24,7 +26,8 @@ namespace espalier::controller {
 //        each of topology, flows, jobs, links, agents, path-map, plans and events with
 //        &limit=N and &after=NAME ("next" of the page before),
 //        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
-//        forests, forests/plan?job=NAME
+//        forests, forests/plan?job=NAME, history?from=TIME&to=TIME&resolution=N,
+//        history/link?id=ID, history/job?id=NAME, history/moment?time=TIME
 //   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
 //   {links|nodes}/{fail|restore|drain|undrain}?id=ID, steering/{on|off}?host=LIST&job=LIST
 //        or &percent=P, recompute, rollback?to=REVISION,
@@ -36,18 +39,21 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread.
 class OperatorApi {
  public:
-  // `keeper` keeps topologies that operators apply; null: this daemon takes none over.
-  // `reload` makes the daemon read its configuration and keys again and returns the response.
   using Reload = std::function<io::HttpResponse()>;
 
+  // `reload` makes the daemon read its configuration and keys again and returns the response.
+  // `keeper` keeps topologies that operators apply; null: this daemon takes none over.
+  // `history_budget`: bytes of memory for the history of the fabric.
   OperatorApi(Controller& controller, Metrics& metrics, Reload reload,
-              TopologyKeeper* keeper = nullptr)
+              TopologyKeeper* keeper = nullptr,
+              std::size_t history_budget = FabricHistory::kDefaultBudget)
       : controller_(controller),
         metrics_(metrics),
         reload_(std::move(reload)),
         keeper_(keeper),
         fabric_metrics_(metrics),
-        feed_(controller, metrics) {}
+        feed_(controller, metrics),
+        recorder_(controller, metrics, history_budget) {}
 
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
   // All routes that it answers, except those of the page's files.
@@ -72,6 +78,7 @@ class OperatorApi {
   io::HttpResponse HandleGet(const io::HttpRequest& request);
   io::HttpResponse ShowMetrics();
   io::HttpResponse OpenStream();
+  bool HandleHistory(const io::HttpRequest& request, const io::HttpServer::Respond& respond);
   void HandleAudit(const io::HttpRequest& request, io::HttpServer::Respond respond);
   void HandleTopology(const io::HttpRequest& request, io::HttpServer::Respond respond);
   void HandlePost(const io::HttpRequest& request, io::HttpServer::Respond respond);
@@ -84,6 +91,7 @@ class OperatorApi {
   TopologyKeeper* const keeper_;
   FabricMetrics fabric_metrics_;
   LiveFeed feed_;
+  HistoryRecorder recorder_;
 };
 
 }  // namespace espalier::controller

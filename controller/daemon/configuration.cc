@@ -91,6 +91,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.state_file = Or(file.state_file(), "/var/lib/espalier/store.db");
   config.audit_days = Or(file.audit_days(), 400);
   config.audit_moves = Or(file.audit_moves(), 1'000'000);
+  if (file.has_history_bytes()) config.history_bytes = file.history_bytes();
   config.http.assign(file.http().begin(), file.http().end());
   if (config.http.empty())
     config.http.emplace_back("unix:/run/espalier-controller/controller.sock");
@@ -150,6 +151,7 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
   compare("state_file", running.state_file, read.state_file);
   compare("audit_days", running.audit_days, read.audit_days);
   compare("audit_moves", running.audit_moves, read.audit_moves);
+  compare("history_bytes", running.history_bytes, read.history_bytes);
   compare("http", running.http, read.http);
   compare("tls_certificate_file", running.http_options.tls_certificate_file,
           read.http_options.tls_certificate_file);

@@ -26,6 +26,7 @@ struct Configuration {
   io::HttpServerOptions http_options;
   std::uint32_t audit_days = 400;
   std::uint32_t audit_moves = 1'000'000;
+  std::uint64_t history_bytes = 64 << 20;
   std::string key_folder;
   bool insecure_plaintext = false;
   io::PeerLimits limits;

@@ -5,198 +5,16 @@ simulated hosts.
 usage: page_test.py CONTROLLER SIMULATED_HOSTS [unittest arguments]; exit code 77: no Chromium.
 """
 
-import hashlib
 import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-import unittest
 import urllib.parse
-import urllib.request
 
-from chromium import Browser, find_chromium
+from cluster import BINARIES, HOSTILE_JOB, HOSTILE_SPINE, Cluster, PageCase, main
 
-HOSTILE_JOB = "<img src=x onerror=\"document.title='owned'\">"
 HOSTILE_TREES = "<b onclick=alert(1)>trees"
-HOSTILE_SPINE = "</script><script>document.title='owned'</script>"
 LINK = "leaf1--spine2"
-TOKEN = "esp_of_the_page"
 
 
-class Cluster:
-    """A controller and, where there are jobs, simulated hosts."""
-
-    def __init__(self, controller, hosts, spines=4, leaves=4, hosts_per_leaf=4, jobs=2):
-        self._controller = controller
-        self.folder = tempfile.mkdtemp(prefix="espalier-page-")
-        with socket.socket() as probe:  # a port that is free now
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"http://127.0.0.1:{probe.getsockname()[1]}"
-        topology = os.path.join(self.folder, "topology.json")
-        shape = [f"--spines={spines}", f"--leaves={leaves}", f"--hosts-per-leaf={hosts_per_leaf}",
-                 f"--first-spine={HOSTILE_SPINE}"]
-        subprocess.run([hosts, *shape, f"--write-topology={topology}"], check=True)
-        bus = f"ipc://{self.folder}/bus"
-        with open(os.path.join(self.folder, "controller.conf"), "w") as file:
-            file.write(f'topology_file: "{topology}"\nlisten: "{bus}"\nlog_level: "error"\n'
-                       f'insecure_plaintext: true\nkey_folder: "{self.folder}"\n'
-                       f'state_file: "{self.folder}/store.db"\n'
-                       f'http: "{self.address.removeprefix("http://")}"\n')
-        tokens = [{"name": "page", "role": "operator", "made": "2026-11-21T12:00Z",
-                   "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}]
-        with open(os.open(os.path.join(self.folder, "tokens"), os.O_CREAT | os.O_WRONLY, 0o600),
-                  "w") as file:
-            json.dump({"tokens": tokens}, file)
-        self.process = None
-        self.start_controller()
-        self._hosts = None
-        if jobs > 0:
-            self._hosts = subprocess.Popen(
-                [hosts, *shape, f"--controller={bus}", f"--jobs={jobs}", "--flows=2",
-                 "--round-seconds=2", f"--first-job={HOSTILE_JOB}"])
-
-    def start_controller(self):
-        self.process = subprocess.Popen(
-            [self._controller, f"--config={self.folder}/controller.conf"])
-
-    def kill_controller(self):
-        self.process.kill()
-        self.process.wait()
-
-    def close(self):
-        if self._hosts is not None:
-            self._hosts.kill()
-            self._hosts.wait()
-        self.kill_controller()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def get(self, view):
-        request = urllib.request.Request(f"{self.address}/api/v1/{view}",
-                                         headers={"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-    def post(self, path, body=None):
-        request = urllib.request.Request(f"{self.address}/api/v1/{path}", method="POST",
-                                         data=json.dumps(body).encode() if body else b"",
-                                         headers={"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-    def forest(self):
-        return next(iter(self.get("forests")["forests"]), None)
-
-    def state_of(self, link):
-        return next(one["state"] for one in self.get("links")["links"] if one["id"] == link)
-
-    def wait(self, condition, what):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                if condition():
-                    return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError(f"never happened: {what}")
-
-
-class PageTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = Cluster(*binaries)
-        cls.addClassCleanup(cls.cluster.close)
-        cls.cluster.wait(lambda: len(cls.cluster.get("jobs")["jobs"]) == 2, "both jobs run")
-        cls.browser = Browser()
-        cls.addClassCleanup(cls.browser.__exit__)
-
-    def problems(self):
-        """What the page met. That a flow has ended before the controller was asked about it is none
-        (and is told late, where the machine is slow: perhaps to the next test)."""
-        return [problem for problem in self.page.problems
-                if "404" not in problem or "/flows/explain?" not in problem]
-
-    def setUp(self):
-        self.page = self.browser
-        self.page.set_dark(False)
-        self.page.problems.clear()
-        self.page.open("about:blank")
-        self.page.open(self.cluster.address + "/")
-        self.log_in()
-        self.await_live()
-
-    def tearDown(self):
-        if os.environ.get("ESPALIER_PAGE_PICTURES"):
-            self.page.picture(os.path.join(os.environ["ESPALIER_PAGE_PICTURES"],
-                                           f"{self._testMethodName}.png"))
-
-    def log_in(self):
-        """Gives the page its token where it asks for one."""
-        live = "document.getElementById('connection').textContent === 'live'"
-        asked = "document.getElementById('token') !== null && document.getElementById('dialog').open"
-        self.page.wait(f"({live}) || ({asked})")
-        if self.page.run(asked):
-            self.page.run(f"document.getElementById('token').value = '{TOKEN}'")
-            self.page.run("document.querySelector('#dialog form').requestSubmit()")
-            self.page.problems.clear()  # that it was asked is one
-
-    def await_live(self):
-        self.page.wait("document.getElementById('connection').textContent === 'live'")
-        self.page.wait("document.getElementById('figure-agents').textContent.startsWith('16')")
-
-    def open_panel(self, name):
-        self.page.click(f"#tab-{name}")
-        self.page.wait(f"document.getElementById('tab-{name}').ariaSelected === 'true'")
-
-    def pick_link(self, link):
-        self.open_panel("links")
-        self.page.run("document.querySelector('.table .body').scrollTop = "
-                      "29 * 16")
-        self.page.wait(f"[...document.querySelectorAll('.line:not([hidden])')]"
-                       f".some(line => line.textContent.startsWith('{link}'))")
-        self.page.run(f"[...document.querySelectorAll('.line:not([hidden])')]"
-                      f".find(line => line.textContent.startsWith('{link}')).click()")
-        self.page.wait(f"document.querySelector('#details h2').textContent === '{link}'")
-
-    def act(self, action, reason=""):
-        """Presses a button in the details; waits until the dry run has answered."""
-        self.page.click(f"#details [data-action={action}]")
-        self.page.wait("document.getElementById('dialog').open && "
-                       "!document.getElementById('confirm').disabled")
-        if reason:
-            self.page.run("document.getElementById('reason').focus()")
-            self.page.type(reason)
-
-    def confirm(self):
-        self.page.click("#confirm")
-        self.page.wait("!document.getElementById('dialog').open")
-
-    def choose(self, select, value):
-        self.page.run(f"""(() => {{
-          const select = document.getElementById('{select}');
-          select.value = {value};
-          select.dispatchEvent(new Event('change'));
-        }})()""")
-
-    def pixels_of(self, colour):
-        """How much of the picture has a colour of the style: planned edges have accent."""
-        return self.page.run("((name) => {" """
-          const canvas = document.getElementById('fabric');
-          const style = getComputedStyle(document.documentElement).getPropertyValue(name);
-          const wanted = [1, 3, 5].map(at => parseInt(style.trim().slice(at, at + 2), 16));
-          const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-          let found = 0;
-          for (let i = 0; i < data.length; i += 4) {
-            if (wanted.every((part, at) => data[i + at] === part)) ++found;
-          }
-          return found;
-        })""" + f"('--{colour}')")
-
+class PageTest(PageCase):
     def test_draws_the_fabric(self):
         colours = self.page.wait("""(() => {
           const canvas = document.getElementById('fabric');
@@ -208,17 +26,17 @@ class PageTest(unittest.TestCase):
           return seen.size > 8 ? seen.size : 0;
         })()""")
         self.assertGreater(colours, 8)
-        self.page.wait("document.getElementById('pace').textContent.startsWith('First picture')")
+        self.page.wait("document.body.dataset.firstPicture > 0")
         self.assertEqual(self.problems(), [])
 
     def test_draws_a_large_fabric(self):
-        large = Cluster(*binaries, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
+        large = Cluster(*BINARIES, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
         self.addCleanup(large.close)
         large.wait(lambda: large.get("status"), "it answers")
         self.page.open(large.address + "/")
         self.log_in()
         self.page.wait("document.getElementById('tab-links').textContent.includes('4,096')")
-        self.page.wait("document.getElementById('pace').textContent.startsWith('First picture')")
+        self.page.wait("document.body.dataset.firstPicture > 0")
         self.cluster.wait(lambda: self.pixels_of("muted") > 500, "its switches are drawn")
         self.page.key("f")
         self.page.key("ArrowRight")
@@ -278,13 +96,13 @@ class PageTest(unittest.TestCase):
                                        " ?? document.querySelector('.split .table')"
                                        ".getAttribute('aria-rowcount')"), str(len(plan["edges"])))
         self.assertIn(HOSTILE_TREES, self.page.text(".forest"))
-        before = self.pixels_of("accent")
+        before = self.pixels_of("tree")
         self.page.click(".forest")
         self.page.wait(f"document.querySelector('#details h2').textContent === "
                        f"{json.dumps(HOSTILE_TREES)}")
         self.page.wait(f"document.getElementById('details').textContent.includes("
                        f"'all {len(plan['edges'])}')")
-        self.cluster.wait(lambda: self.pixels_of("accent") > before + 200, "arrows are drawn")
+        self.cluster.wait(lambda: self.pixels_of("tree") > before + 200, "arrows are drawn")
         # One rank's edges only, over the spines of the plan.
         self.choose("tree-rank", 1)
         own = [edge for edge in plan["edges"] if 1 in (edge["from"], edge["to"])]
@@ -317,7 +135,7 @@ class PageTest(unittest.TestCase):
                              {(edge["from"], edge["to"], edge["via"]) for edge in edges})
             self.page.wait(f"document.getElementById('details').textContent"
                            f".includes('height {tree['height']}')")
-        self.cluster.wait(lambda: self.pixels_of("accent") > before, "the tree is drawn")
+        self.cluster.wait(lambda: self.pixels_of("tree") > before, "the tree is drawn")
         self.assertEqual(self.page.run("document.title"), "Espalier")
         self.assertEqual(self.problems(), [])
 
@@ -440,6 +258,13 @@ class PageTest(unittest.TestCase):
             "performance.getEntriesByType('resource').map(one => new URL(one.name).origin)")
         self.assertEqual(set(origins), {self.cluster.address})
 
+    def test_is_three_files(self):
+        """Each file more is a round trip before the first picture."""
+        loaded = self.page.run("performance.getEntriesByType('resource')"
+                               ".map(one => new URL(one.name).pathname)"
+                               ".filter(name => !name.startsWith('/api/')).sort()")
+        self.assertEqual(loaded, ["/app.js", "/icon.svg", "/page.css"])
+
     def test_says_that_the_controller_is_gone_and_comes_back(self):
         self.cluster.kill_controller()
         self.page.wait("!document.getElementById('trouble').hidden")
@@ -453,9 +278,4 @@ class PageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if find_chromium() is None:
-        print("skipped: there is no chromium here (deploy/setup installs it)")
-        sys.exit(77)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    binaries = sys.argv[1:3]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    main()

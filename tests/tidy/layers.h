@@ -125,6 +125,7 @@ inline const std::vector<Layer>& Layers() {
       {"controller/prediction/", {"common/base/", "controller/routing/"}},
 
       // The controller's modules. controller/ itself connects them.
+      {"controller/history/", {"common/base/"}},
       {"controller/intents/", {"common/base/", "collective/forest/model/"}},
       {"controller/store/store.h", {"common/base/", "controller/intents/"}},
       {"controller/store/",
@@ -171,8 +172,8 @@ inline const std::vector<Layer>& Layers() {
       {"controller/api/http/",
        {"common/base/", "common/files/", "common/http/", "common/identity/"}},
       {"controller/api/",
-       {"common/base/", "common/fabric/", "common/files/", "common/http/", "controller/intents/",
-        "controller/state/", "controller/settings/", "controller/placement/",
+       {"common/base/", "common/fabric/", "common/files/", "common/http/", "controller/history/",
+        "controller/intents/", "controller/state/", "controller/settings/", "controller/placement/",
         "controller/operations/", "controller/", "controller/api/http/"}},
       {"controller/daemon/",
        {"common/base/", "common/fabric/", "common/files/", "common/net/", "common/bus/",

@@ -102,6 +102,7 @@ void HttpGuard::Handle(const HttpRequest& request, io::HttpServer::Respond respo
     json.BeginObject();
     json.Key("name").String(caller->name);
     json.Key("role").String(RoleName(caller->role));
+    json.Key("by_cookie").Bool(caller->by_cookie);
     json.EndObject();
     return answer({.body = json.Text()});
   }

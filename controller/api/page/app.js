@@ -1,24 +1,33 @@
 // The operator's page: follows the live feed of the controller and draws its state.
-import { byId, count, h, ratio, setText, svg } from "./dom.js";
-import { logIn, recompute } from "./actions.js";
+import { byId, clock, h, ratio, setText } from "./dom.js";
+import { logIn, recompute, toast } from "./actions.js";
+import { applyTheme, showHelp, showLegend, toggleTheme } from "./chrome.js";
+import { describeLink, describeNode } from "./describe.js";
 import { Fabric } from "./fabric.js";
+import { bindFinder, listGroups } from "./finder.js";
 import { showDetails } from "./details.js";
+import { TimeBar } from "./history.js";
 import { ask, follow, Model } from "./model.js";
 import { makePanels } from "./panels.js";
+import { showSession } from "./session.js";
 
 class App {
   constructor() {
     this.model = new Model();
     this.picked = null;
     this.live = false;
-    this.measured = { updates: 0, since: performance.now(), rate: 0, firstPicture: 0 };
-    this.#applyTheme(localStorage.getItem("theme"));
+    this.heard = Date.now();  // when the controller sent something last
+    this.session = { name: "", role: "", canAct: true };
+    // Asked for at once, not only when the feed has begun.
+    this.asked = ask("GET", "/api/v1/topology").catch(() => null);
+    applyTheme();
     this.fabric = new Fabric(byId("fabric"), byId("tip"), this.model, (kind, item) => this.pick(kind, item));
     this.fabric.onDrawn = () => this.#notePicture();
+    this.time = new TimeBar((moment) => this.#showMoment(moment), (text) => toast(text, true));
     this.panels = makePanels(this);
     this.#makeTabs();
     this.#bind();
-    this.#showLegend();
+    showLegend(this.fabric);
     this.#showPanel(this.panels.findIndex((panel) => slug(panel) === location.hash.slice(1)));
     this.#render(new Set(["status"]));
     follow((update, whole) => this.#take(update, whole), (state, why, wait) => this.#connection(state, why, wait), logIn);
@@ -27,19 +36,49 @@ class App {
   async #take(update, whole) {
     // After a lost connection the controller may be a new one, with another topology.
     if (whole) {
-      const topology = await ask("GET", "/api/v1/topology");
+      const topology = (await this.asked) ?? (await ask("GET", "/api/v1/topology"));
+      this.asked = null;
       if (JSON.stringify(topology) !== this.topology) {
         this.topology = JSON.stringify(topology);
         this.model.setTopology(topology);
         this.picked = null;
         this.fabric.layOut();
+        listGroups(this.fabric);
+        if (this.time.at !== null) this.time.toNow();
         byId("empty").hidden = topology.nodes.length > 0;
         setText(byId("empty"), "The topology is empty.");
       }
     }
-    this.#schedule(this.model.apply(update, whole));
-    this.measured.updates += 1;
-    this.#pace();
+    const changed = this.model.apply(update, whole);
+    // The past does not change.
+    this.#schedule(this.model.past ? new Set() : changed);
+    document.body.dataset.updates = Number(document.body.dataset.updates ?? 0) + 1;
+  }
+
+  // Shows the fabric as it was at a moment, or the present again.
+  #showMoment(moment) {
+    if (!moment && !this.model.past) return;
+    if (moment) this.model.showPast(moment);
+    else this.model.showNow();
+    const { past } = this.model;
+    document.body.classList.toggle("past", Boolean(past));
+    byId("past").hidden = !past;
+    if (past) setText(byId("past-text"), `This is the past: the fabric as it was at ${clock(past.time)} UTC${past.resolution > 1 ? `, in the ${past.resolution} s from then on` : ""}.`);
+    this.#allowActions();
+    this.#noteNow();
+    this.#schedule(new Set(["status", "flows", "links", "agents", "jobs", "events"]));
+  }
+
+  #allowActions() {
+    byId("recompute").disabled = !this.live || Boolean(this.model.past) || !this.session.canAct;
+    byId("recompute").title = this.session.canAct ? "" : `takes the role operator; ${this.session.name} has the role ${this.session.role}`;
+  }
+
+  // Tables of what has no history say so.
+  #noteNow() {
+    const isPresent = this.model.past && !this.panel.hasPast;
+    byId("panel").querySelector(".now-note")?.remove();
+    if (isPresent) byId("panel").prepend(h("p", { class: "now-note", role: "note" }, `${this.panel.title}: the state of now, as the history keeps only links, jobs and the fabric as a whole.`));
   }
 
   // Draws all changes within one frame once, and nothing while a pointer is pressed.
@@ -77,14 +116,16 @@ class App {
     const fair = Math.max(1, ratio(status.lower_bound));
     if (fair !== this.fabric.fair) {
       this.fabric.fair = fair;
-      this.#showLegend();
+      showLegend(this.fabric);
     }
     setText(byId("fabric-name"), status.topology);
-    const crossing = status.flows - status.flows_by_status.LOCAL;
+    const { past } = this.model;
+    const crossing = past ? status.flows : status.flows - status.flows_by_status.LOCAL;
+    const fine = past ? status.flows - status.flows_without_path - status.flows_on_dead_links : status.flows_by_status.ROUTED;
     const figure = (id, value, note = "") => byId(id).replaceChildren(value, note ? h("small", {}, ` ${note}`) : "");
     figure("figure-flows", status.flows.toLocaleString("en"));
-    figure("figure-routed", crossing ? `${Math.floor((100 * status.flows_by_status.ROUTED) / crossing)} %` : "–");
-    figure("figure-load", status.max_load, status.optimal ? "optimal" : `lower bound ${status.lower_bound}`);
+    figure("figure-routed", crossing ? `${Math.floor((100 * fine) / crossing)} %` : "–");
+    figure("figure-load", String(status.max_load), status.optimal ? "optimal" : `lower bound ${status.lower_bound}`);
     figure("figure-agents", status.agents_connected.toLocaleString("en"), `of ${status.hosts.toLocaleString("en")}`);
     const down = links.filter((link) => link.state === "DOWN").length;
     const drained = links.filter((link) => link.state === "DRAINED").length;
@@ -98,6 +139,8 @@ class App {
 
   pick(kind, item) {
     this.picked = kind ? { kind, item } : null;
+    const about = { node: () => describeNode(item, this.model.stateOf(item)), link: () => describeLink(item) }[kind];
+    setText(byId("announce"), about ? about().join(", ") : "");
     this.#remark();
     showDetails(this, byId("details"));
     this.panel.update();
@@ -112,6 +155,11 @@ class App {
   #remark() {
     const { kind, item } = this.picked ?? {};
     let marked = null;
+    // Flows have no history: those of now say nothing of the links of then.
+    if (this.model.past && ["flow", "job", "forest"].includes(kind)) {
+      this.fabric.pick(this.picked, null);
+      return;
+    }
     if (kind === "flow") {
       const flow = this.model.flows.get(item.flow);
       marked = flow ? this.model.linksOf(flow) : new Set();
@@ -129,32 +177,30 @@ class App {
   }
 
   #connection(state, why, wait) {
+    if (state === "live") {
+      if (!this.live) showSession().then((session) => { this.session = session; this.#allowActions(); this.#schedule(new Set()); });
+      this.heard = Date.now();
+    }
     this.live = state === "live";
+    document.body.classList.toggle("stale", !this.live);
     const pill = byId("connection");
     pill.className = `pill ${state}`;
-    setText(pill, this.live ? "live" : "no connection");
+    setText(pill, this.live ? "live" : `no connection since ${clock(this.heard)} UTC`);
     byId("trouble").hidden = this.live;
-    byId("recompute").disabled = !this.live;
+    this.#allowActions();
     if (!this.live) {
-      setText(byId("trouble"), `The controller does not answer (${why}). Flows keep their ports meanwhile. Next attempt in ${Math.round(wait / 100) / 10} s; the page shows the state of ${new Date().toLocaleTimeString()}.`);
+      this.asked = null;
+      setText(byId("trouble"), `The controller does not answer (${why}). Flows keep their ports meanwhile. Next attempt in ${Math.round(wait / 100) / 10} s; the page shows the state of ${clock(this.heard)} UTC.`);
     }
   }
 
+  // The measurements of tests and benchmarks are attributes of the page, not texts for operators.
   #notePicture() {
-    if (this.measured.firstPicture || this.model.links.length === 0 || !this.model.status) return;
-    this.measured.firstPicture = performance.now();
-    this.#pace();
-  }
-
-  #pace() {
-    const { measured } = this;
-    const now = performance.now();
-    if (now - measured.since > 2000) {
-      measured.rate = (1000 * measured.updates) / (now - measured.since);
-      measured.updates = 0;
-      measured.since = now;
-    }
-    setText(byId("pace"), `First picture after ${Math.round(measured.firstPicture)} ms${measured.rate ? ` · ${measured.rate.toFixed(1)} updates a second` : ""} · drawn in ${this.fabric.drawMs.toFixed(1)} ms`);
+    const { dataset } = document.body;
+    dataset.drawMs = this.fabric.drawMs.toFixed(1);
+    if (dataset.firstPicture || this.model.links.length === 0 || !this.model.status) return;
+    dataset.firstPicture = Math.round(performance.now());
+    this.time.start();
   }
 
   #makeTabs() {
@@ -181,6 +227,7 @@ class App {
     byId("panel").setAttribute("aria-labelledby", this.tabs[at].id);
     byId("panel").replaceChildren(this.panel.element);
     history.replaceState(null, "", `#${slug(this.panel)}`);
+    this.#noteNow();
     this.panel.update();
     clearInterval(this.asking);
     if (this.panel.every) this.asking = setInterval(() => this.panel.update(), this.panel.every);
@@ -188,12 +235,16 @@ class App {
 
   #bind() {
     byId("recompute").addEventListener("click", () => recompute());
-    byId("theme").addEventListener("click", () => this.#toggleTheme());
-    byId("help").addEventListener("click", () => this.#showHelp());
+    byId("theme").addEventListener("click", () => toggleTheme(this.fabric));
+    byId("help").addEventListener("click", () => showHelp());
+    bindFinder(this.fabric, this.model, (kind, item) => this.pick(kind, item));
     for (const button of document.querySelectorAll("[data-mode]")) {
       button.addEventListener("click", () => this.#setMode(button.dataset.mode));
     }
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#applyTheme(localStorage.getItem("theme")));
+    for (const button of document.querySelectorAll("[data-shape]")) {
+      button.addEventListener("click", () => this.#setShape(button.dataset.shape));
+    }
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => applyTheme(this.fabric));
     document.addEventListener("keydown", (event) => this.#handleKey(event));
     document.addEventListener("pointerdown", () => { this.pressing = true; });
     // Runs after the click event that follows.
@@ -203,7 +254,8 @@ class App {
 
   #handleKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;
-    if (event.target.matches("input, select, textarea")) {
+    const isText = event.target.matches("input:not([type=range]), select, textarea");
+    if (isText || (event.target.type === "range" && event.key.length > 1)) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
@@ -211,11 +263,15 @@ class App {
     const deeds = {
       "/": () => { this.#showPanel(1); byId("filter").focus(); event.preventDefault(); },
       Escape: () => this.pick(null, null),
-      r: () => this.live && recompute(),
-      t: () => this.#toggleTheme(),
+      r: () => byId("recompute").disabled || recompute(),
+      t: () => toggleTheme(this.fabric),
       m: () => this.#setMode(this.fabric.mode === "load" ? "traffic" : "load"),
+      x: () => this.#setShape(this.fabric.shape === "map" ? "matrix" : "map"),
+      s: () => { byId("search").focus(); event.preventDefault(); },
+      h: () => byId("time-slider").focus(),
+      n: () => this.time.toNow(),
       f: () => byId("fabric").focus(),
-      "?": () => this.#showHelp(),
+      "?": () => showHelp(),
     };
     deeds[event.key]?.();
   }
@@ -223,39 +279,12 @@ class App {
   #setMode(mode) {
     this.fabric.setMode(mode);
     for (const button of document.querySelectorAll("[data-mode]")) button.setAttribute("aria-checked", button.dataset.mode === mode);
-    this.#showLegend();
+    showLegend(this.fabric);
   }
 
-  #applyTheme(chosen) {
-    const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    document.documentElement.dataset.theme = dark ? "dark" : "light";
-    this.fabric?.readColours();
-  }
-
-  #toggleTheme() {
-    const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    localStorage.setItem("theme", next);
-    this.#applyTheme(next);
-  }
-
-  #showLegend() {
-    const line = (colour, text, dash = "", width = 3) => h("li", {}, svg("svg", { width: 22, height: 8, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 21, y1: 4, y2: 4, stroke: `var(--${colour})`, "stroke-width": width, "stroke-dasharray": dash })), text);
-    const figure = (load) => String(Math.round(100 * load) / 100);
-    const load = this.fabric.mode === "load"
-      ? [line("load-one", `load up to ${figure(this.fabric.fair)}`, "", 2), line("load-two", `up to ${figure(2 * this.fabric.fair)}`), line("load-many", "more", "", 4)]
-      : [line("load-one", "below half", "", 2), line("load-two", "up to 90 %"), line("load-many", "more", "", 4)];
-    byId("legend").replaceChildren(line("load-idle", "idle", "", 1.5), ...load, line("failed", "failed", "7 4"), line("drained", "drained", "2 3"));
-  }
-
-  #showHelp() {
-    const keys = { "1 – 9": "tables", "/": "filter flows", f: "go to the picture; then arrow keys select, and L selects the next link", m: "switch between load and traffic", r: "recompute, with a preview of the moves", t: "switch between dark and light", Esc: "clear the selection" };
-    const dialog = byId("dialog");
-    dialog.replaceChildren(h("div", { class: "sheet" },
-      h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),
-      h("div", { class: "content" }, h("div", { class: "keys" }, Object.entries(keys).flatMap(([key, text]) => [h("kbd", {}, key), h("span", {}, text)])),
-        h("p", { class: "muted" }, h("br"), "The load of a link is the number of flows on it, relative to the fastest link of the fabric; at a load of 1, one flow has the link to itself. Blue is a load that no assignment of these flows can avoid. The all-reduce time is that of the rounds of a job's traffic; the ideal is the time that its busiest NIC or pair would take alone.")),
-      h("footer", {}, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"))));
-    dialog.showModal();
+  #setShape(shape) {
+    this.fabric.setShape(shape);
+    for (const button of document.querySelectorAll("[data-shape]")) button.setAttribute("aria-checked", button.dataset.shape === shape);
   }
 }
 

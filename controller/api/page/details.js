@@ -1,18 +1,24 @@
 // The details of the selection beside the picture: a link, node, flow, job, forest, or the fabric.
-import { count, h, rate, ratio, seconds, statusKind, tag, why } from "./dom.js";
+import { count, h, rate, seconds, stateTag, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
-import { stateWord } from "./fabric.js";
+import { drawPast } from "./history.js";
 import { ask } from "./model.js";
 import { ofForest } from "./trees.js";
 
 const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
 
-function actions(kind, id, state) {
+// What an operator can do now; nothing about the past, and nothing without the role for it.
+function actions(app, kind, id, state) {
+  if (app.model.past) return h("p", { class: "muted" }, "Go back to now to act on it.");
+  if (!app.session.canAct) return h("p", { class: "muted" }, `Acting on it takes the role operator; ${app.session.name} has the role ${app.session.role}.`);
   const button = (action, text, kindOf = "") => h("button", { type: "button", class: kindOf, "data-action": action, onclick: () => actOn(action, kind, id) }, text);
   return h("div", { class: "actions" },
     state === "DOWN" ? button("restore", "Restore…") : button("fail", "Fail…"),
     state === "DRAINED" ? button("undrain", "Undrain…") : state === "UP" ? button("drain", "Drain…") : null);
 }
+
+// The history keeps links and jobs, not single flows.
+const flowsOfNow = (app, flows) => (app.model.past ? [] : [h("h3", {}, "Flows"), flowList(app, flows())]);
 
 function flowList(app, flows) {
   if (flows.length === 0) return h("p", { class: "muted" }, "No flows.");
@@ -22,7 +28,16 @@ function flowList(app, flows) {
   flows.length > most ? h("p", { class: "muted" }, `and ${flows.length - most} more`) : null);
 }
 
-const stateTag = (state) => tag(stateWord(state), { UP: "good", DOWN: "bad", DRAINED: "warn", SLOW: "warn" }[state]);
+// The past of a link or job, fetched again for another one, another span, or every ten seconds.
+function past(app, kind, id) {
+  const key = `${kind} ${id} ${app.time.span} ${Math.floor(Date.now() / 10000)}`;
+  if (app.drawn?.key !== key) {
+    const same = app.drawn?.key.startsWith(`${kind} ${id} ${app.time.span} `);
+    app.drawn = { key, element: same ? app.drawn.element : h("div", {}, h("p", { class: "muted" }, "…")) };
+    drawPast(app.time, kind, id, app.drawn.element);
+  }
+  return [h("h3", {}, "Traffic over time"), app.drawn.element];
+}
 
 function ofLink(app, link) {
   // Paths begin at the leaf, so host links have no load.
@@ -31,8 +46,8 @@ function ofLink(app, link) {
   return [
     h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
     h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
-    actions("link", link.id, link.state),
-    h("h3", {}, "Flows"), flowList(app, app.model.flowsOver(link)),
+    actions(app, "link", link.id, link.state), ...past(app, "link", link.id),
+    ...flowsOfNow(app, () => app.model.flowsOver(link)),
   ];
 }
 
@@ -48,9 +63,10 @@ function ofNode(app, node) {
     down ? row("Failed", String(down)) : null, drained ? row("Drained", String(drained)) : null,
     busiest && !node.uplink ? row("Most loaded", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest) }, busiest.id)) : null,
     node.addresses.length ? row("Address", node.addresses.join(" ")) : null,
-    agent ? row("Agent", agent.connected ? "connected" : "gone") : null,
-    actions("node", node.id, state),
-    node.uplink ? h("h3", {}, "Flows") : null, node.uplink ? flowList(app, app.model.flowsOf(node)) : null,
+    node.rail === undefined ? null : row("Rail", String(node.rail)),
+    agent && !app.model.past ? row("Agent", agent.connected ? "connected" : "gone") : null,
+    actions(app, "node", node.id, state),
+    ...(node.uplink ? flowsOfNow(app, () => app.model.flowsOf(node)) : []),
   ];
 }
 
@@ -86,8 +102,21 @@ function ofJob(app, told) {
   return [
     h("h2", {}, job.job), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
     h("h3", {}, "All-reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
-    h("h3", {}, "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), row("Flows on its busiest link", String(job.max_link_flows)),
-    h("h3", {}, "Flows"), flowList(app, flows),
+    h("h3", {}, app.model.past ? "Then" : "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), app.model.past ? null : row("Flows on its busiest link", String(job.max_link_flows)),
+    ...past(app, "job", job.job), ...flowsOfNow(app, () => flows),
+  ];
+}
+
+function ofMoment({ fabric, resolution }) {
+  const lasts = resolution === 1 ? "" : ` in ${resolution} s`;
+  return [
+    row("Flows", fabric.flows.toLocaleString("en")), row("Rate of all flows", rate(fabric.achieved_bps)),
+    fabric.most_used_link ? row("Most used link", `${fabric.most_used_link}, ${Math.round(100 * fabric.max_use)} %`) : null,
+    fabric.most_loaded_link ? row("Most loaded link", fabric.most_loaded_link) : null,
+    row(`Paths pushed${lasts}`, String(fabric.moves)), fabric.failures ? row(`Failures${lasts}`, String(fabric.failures)) : null,
+    fabric.actions ? row(`Actions of operators${lasts}`, String(fabric.actions)) : null,
+    fabric.flows_without_path ? row("Flows without any path", String(fabric.flows_without_path)) : null,
+    fabric.flows_on_dead_links ? row("Flows on links that are down", String(fabric.flows_on_dead_links)) : null,
   ];
 }
 
@@ -98,10 +127,11 @@ function ofAll(app) {
   const off = app.model.links.filter((link) => link.state !== "UP");
   return [
     h("h2", {}, "The whole fabric"),
+    ...(app.model.past ? ofMoment(app.model.past) : []),
     status.optimal ? tag("no assignment has less load", "good") : tag(`lower bound ${status.lower_bound}`, "warn"),
     h("h3", {}, "Health"), tag(status.health, { ok: "good", degraded: "warn", failing: "bad" }[status.health]), ...status.health_reasons.map((reason) => h("p", {}, `${reason}.`)),
-    h("h3", {}, "Load"), row("Most loaded link", status.max_load), row("Lower bound", status.lower_bound), row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
-    h("h3", {}, "Flows"), ...(states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "No flow is open.")]),
+    h("h3", {}, "Load"), row("Most loaded link", String(status.max_load)), row("Lower bound", String(status.lower_bound)), app.model.past ? null : row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
+    ...(app.model.past ? [] : [h("h3", {}, "Flows")]), ...(app.model.past ? [] : states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "No flow is open.")]),
     h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => h("div", { class: "row" }, h("button", { type: "button", class: "link", onclick: () => app.pick("link", link) }, link.id), stateTag(link.state))) : [h("p", { class: "muted" }, "All links are up.")]),
     off.length > 10 ? h("p", { class: "muted" }, `and ${off.length - 10} more`) : null,
     h("p", { class: "muted" }, h("br"), "Select a switch, a link, a flow or a job to see its details."),
@@ -111,5 +141,7 @@ function ofAll(app) {
 export function showDetails(app, element) {
   const { kind, item } = app.picked ?? {};
   const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob, forest: ofForest }[kind]?.(app, item) ?? ofAll(app);
-  element.replaceChildren(...parts.filter((part) => part !== null));
+  const isOfNow = app.model.past && (kind === "flow" || kind === "forest");
+  const note = isOfNow ? h("p", { class: "now-note" }, "As it is now: the history keeps no flows.") : null;
+  element.replaceChildren(...[note, ...parts].filter((part) => part !== null));
 }

@@ -78,4 +78,15 @@ export function why(flow) {
 export function tag(text, kind = "") {
   return h("span", { class: `tag ${kind}` }, text);
 }
-export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", FIXED: "", UNROUTABLE: "bad" })[status] ?? "warn";
+export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", FIXED: "", UNROUTABLE: "failed" })[status] ?? "warn";
+
+export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained", SLOW: "slow" })[state] ?? state;
+// A state in its colour of the picture.
+export const stateTag = (state) => tag(stateWord(state), { UP: "", DOWN: "failed", DRAINED: "drained", SLOW: "drained" }[state]);
+
+// A time in milliseconds as "22:31:05" (UTC), with the date if it is not of today.
+export function clock(time) {
+  const text = new Date(time).toISOString();
+  const today = new Date().toISOString().slice(0, 10);
+  return text.startsWith(today) ? text.slice(11, 19) : text.slice(0, 19).replace("T", " ");
+}

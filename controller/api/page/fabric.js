@@ -1,13 +1,20 @@
-// Draws the fabric: switches by tier, hosts below their leaf, links coloured by load or traffic.
-import { rate } from "./dom.js";
+// Draws the fabric: switches by tier, hosts below their leaf, links coloured by load or traffic; or
+// its links as a matrix.
+import { describeLink, describeNode } from "./describe.js";
+import { arrange } from "./layout.js";
+import { Lens } from "./lens.js";
+import { Matrix } from "./matrix.js";
+import { placeMap } from "./place.js";
 
 const tau = 2 * Math.PI;
 
 export class Fabric {
   // model; onPick(kind, item) with kind "node", "link" or null.
   constructor(canvas, tip, model, onPick) {
-    Object.assign(this, { canvas, tip, model, onPick, mode: "load", fair: 1, picked: null, marked: null, planned: null, hover: null });
+    Object.assign(this, { canvas, tip, model, onPick, mode: "load", shape: "map", fair: 1, picked: null, marked: null, planned: null, hover: null });
     this.context = canvas.getContext("2d");
+    this.matrix = new Matrix();
+    this.lens = new Lens(canvas, () => this.#replace(), (x, y) => this.#nearest(x, y));
     this.drawn = 0;
     this.drawMs = 0;
     new ResizeObserver(() => this.#resize()).observe(canvas);
@@ -24,7 +31,7 @@ export class Fabric {
     this.colours = {
       idle: read("load-idle"), one: read("load-one"), two: read("load-two"), many: read("load-many"),
       failed: read("failed"), drained: read("drained"), chosen: read("chosen"), ink: read("ink"),
-      muted: read("muted"), line: read("line"), surface: read("surface"), accent: read("accent"), soft: read("soft"),
+      muted: read("muted"), line: read("line"), surface: read("surface"), tree: read("tree"), soft: read("soft"),
     };
     this.request();
   }
@@ -32,6 +39,43 @@ export class Fabric {
   setMode(mode) {
     this.mode = mode;
     this.request();
+  }
+
+  // "map" or "matrix".
+  setShape(shape) {
+    this.shape = shape;
+    this.lens.reset();
+  }
+
+  // Moves the picture so that these nodes fill it.
+  goTo(nodes) {
+    const boxes = nodes.map((node) => this.#boxOf(node)).filter(Boolean);
+    if (boxes.length === 0) return;
+    const edge = (pick, key) => pick(...boxes.map(key));
+    this.lens.fit({ left: edge(Math.min, (box) => box.x), right: edge(Math.max, (box) => box.x + box.w), top: edge(Math.min, (box) => box.y), bottom: edge(Math.max, (box) => box.y + box.h) });
+  }
+
+  // Moves the picture so that an item that was found is in its middle and its name can be read.
+  show({ kind, item }) {
+    const ends = kind === "link" ? [item.from, item.to] : [item];
+    const most = Math.max(1, ...this.tiers.map((tier) => tier.length));
+    const wanted = Math.max(this.lens.k, Math.min(12, (60 * most) / Math.max(1, this.width)));
+    if (wanted > this.lens.k) this.lens.zoom(wanted / this.lens.k);
+    const boxes = (this.shape === "matrix" ? [item] : ends).map((one) => this.#boxOf(one)).filter(Boolean);
+    if (boxes.length === 0) return;
+    const middle = (key, size) => boxes.reduce((sum, box) => sum + box[key] + box[size] / 2, 0) / boxes.length;
+    this.lens.pan(middle("x", "w") - this.lens.x - this.width / 2, middle("y", "h") - this.lens.y - this.height / 2);
+  }
+
+  #nearest(x, y) {
+    if (!this.tiers || this.shape === "matrix") return null;
+    const far = (node) => Math.hypot(node.x - x, node.y - y);
+    return this.tiers.flat().concat(this.hosts).reduce((best, node) => (best && far(best) <= far(node) ? best : node), null);
+  }
+
+  #boxOf(item) {
+    if (this.shape === "matrix") return this.matrix.boxOf(item);
+    return "x" in item ? { x: item.x - item.w / 2, y: item.y - item.h / 2, w: item.w, h: item.h } : null;
   }
 
   // picked: {kind, item}; marked: a set of links, or null; planned: bits per second, [a to b, b to a] by
@@ -44,9 +88,8 @@ export class Fabric {
   }
 
   layOut() {
-    const switches = this.model.nodes.filter((node) => node.tier >= 0 && !node.host);
-    const tiers = [...new Set(switches.map((node) => node.tier))].sort((a, b) => a - b);
-    this.tiers = tiers.map((tier) => switches.filter((node) => node.tier === tier));
+    Object.assign(this, arrange(this.model.nodes));
+    const switches = new Set(this.tiers.flat());
     this.hosts = [];
     for (const leaf of this.tiers[0] ?? []) {
       leaf.hosts = [];
@@ -59,7 +102,8 @@ export class Fabric {
       }
     }
     this.rows = [...this.tiers].reverse().concat([this.hosts]);
-    this.cables = this.model.links.filter((link) => switches.includes(link.from) && switches.includes(link.to));
+    this.cables = this.model.links.filter((link) => switches.has(link.from) && switches.has(link.to));
+    this.lens.reset();
     this.#resize();
   }
 
@@ -71,62 +115,18 @@ export class Fabric {
     this.canvas.width = Math.round(box.width * scale);
     this.canvas.height = Math.round(box.height * scale);
     this.scale = scale;
-    if (this.tiers) this.#place();
+    this.lens.resize(box.width, box.height);
+    this.#replace();
+  }
+
+  // Lays the picture out again, for another size or zoom.
+  #replace() {
+    if (this.tiers) {
+      const { k } = this.lens;
+      if (this.shape === "matrix") this.matrix.layOut(this.tiers, this.width * k, this.height * k);
+      else Object.assign(this, placeMap(this.tiers, this.width * k, this.height * k));
+    }
     this.request();
-  }
-
-  #place() {
-    const side = 28;
-    const width = this.width - 2 * side;
-    const leaves = this.tiers[0] ?? [];
-    const most = Math.max(1, ...leaves.map((leaf) => leaf.hosts.length));
-    const column = width / Math.max(1, leaves.length);
-    this.#sizeCells(column, most);
-    const bottom = this.height - 14 - this.cellRows * this.cellStep - (this.roomy ? 16 : 0);
-    const top = 26;
-    const levels = Math.max(1, this.tiers.length - 1);
-    this.tiers.forEach((row, level) => {
-      const y = bottom - 20 - (level / levels) * (bottom - 20 - top);
-      const gap = width / row.length;
-      row.forEach((node, at) => {
-        node.x = side + gap * (at + 0.5);
-        node.y = row.length === 0 ? bottom : y;
-        node.w = Math.max(5, Math.min(gap - 4, 74));
-        node.h = level === 0 || gap > 26 ? 16 : 10;
-        node.named = gap >= 46;
-      });
-    });
-    for (const leaf of leaves) this.#placeHosts(leaf, bottom);
-  }
-
-  #sizeCells(column, most) {
-    this.roomy = column / most >= 26;
-    this.cellRows = 1;
-    if (this.roomy) {
-      this.cell = Math.min(14, column / most - 12);
-      this.cellColumns = most;
-      this.cellStep = 16;
-      this.cellGap = Math.min(44, (column - 14) / most);
-      return;
-    }
-    // Columns are at most 70 pixels wide.
-    for (this.cellRows = 1; this.cellRows < most; ++this.cellRows) {
-      const step = (column - 5) / Math.ceil(most / this.cellRows);
-      if (step * (this.cellRows + 1) > 70 || step >= 9) break;
-    }
-    this.cellColumns = Math.ceil(most / this.cellRows);
-    this.cellStep = this.cellGap = Math.min(12, (column - 5) / this.cellColumns);
-    this.cell = Math.max(1.6, this.cellStep - (this.cellStep > 4 ? 2 : 0.9));
-  }
-
-  #placeHosts(leaf, bottom) {
-    leaf.hosts.forEach((host, at) => {
-      const columns = Math.min(this.cellColumns, leaf.hosts.length);
-      const row = Math.floor(at / this.cellColumns);
-      host.x = leaf.x + ((at % this.cellColumns) - (columns - 1) / 2) * this.cellGap;
-      host.y = bottom + 10 + row * this.cellStep;
-      host.w = host.h = this.cell;
-    });
   }
 
   request() {
@@ -156,13 +156,59 @@ export class Fabric {
     const start = performance.now();
     context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
+    context.translate(-this.lens.x, -this.lens.y);
+    if (this.shape === "matrix") this.#drawMatrix();
+    else this.#drawMap();
+    this.drawn += 1;
+    this.drawMs = 0.9 * this.drawMs + 0.1 * (performance.now() - start);
+    this.onDrawn?.();
+  }
+
+  #drawMap() {
+    this.#drawPods();
     this.#drawLinks();
     this.#drawPlanned();
     this.#drawHosts();
     this.#drawSwitches();
-    this.drawn += 1;
-    this.drawMs = 0.9 * this.drawMs + 0.1 * (performance.now() - start);
-    this.onDrawn?.();
+  }
+
+  #drawMatrix() {
+    const { context, colours, marked } = this;
+    const colours4 = [colours.idle, colours.one, colours.two, colours.many];
+    const styleOf = (link) => {
+      const level = this.#level(this.#weight(link));
+      if (link.state === "DOWN") return { colour: colours.failed, rank: 5, mark: "✕" };
+      if (link.state !== "UP") return { colour: colours.drained, rank: 4, mark: "–" };
+      return { colour: colours4[level], rank: level, mark: "" };
+    };
+    this.matrix.draw(context, colours, styleOf, (text, width) => this.#fit(text, width), marked && ((link) => marked.has(link)));
+    for (const item of [this.hover?.item, this.picked?.item]) {
+      const box = item && this.matrix.boxOf(item);
+      if (!box) continue;
+      context.strokeStyle = colours.chosen;
+      context.lineWidth = 1.8;
+      context.strokeRect(box.x - 1, box.y - 1, box.w + 1, box.h + 1);
+    }
+  }
+
+  #drawPods() {
+    const { context, colours } = this;
+    context.fillStyle = colours.muted;
+    context.font = "11px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "bottom";
+    for (const { name, nodes } of this.pods) {
+      const left = Math.min(...nodes.map((node) => node.x - node.w / 2)) - 1.5;
+      const right = Math.max(...nodes.map((node) => node.x + node.w / 2)) + 1.5;
+      const top = Math.min(...nodes.map((node) => node.y - node.h / 2)) - 8;
+      const bottom = Math.max(...nodes.map((node) => node.y + node.h / 2)) + 8;
+      context.strokeStyle = colours.line;
+      context.lineWidth = 1.2;
+      context.beginPath();
+      context.roundRect(left, top, right - left, bottom - top, 8);
+      context.stroke();
+      if (right - left > 40) context.fillText(this.#fit(name, right - left - 8), left + 4, top - 2);
+    }
   }
 
   #drawLinks() {
@@ -230,7 +276,7 @@ export class Fabric {
   #drawPlanned() {
     if (!this.planned) return;
     const { context, colours } = this;
-    context.strokeStyle = context.fillStyle = colours.accent;
+    context.strokeStyle = context.fillStyle = colours.tree;
     for (const [link, rates] of this.planned) {
       if (!("x" in link.from && "x" in link.to)) continue;
       rates.forEach((bps, direction) => {
@@ -308,6 +354,28 @@ export class Fabric {
       }
       if (this.#isChosen(node)) this.#ring(node, node.w / 2 + 3);
     }
+    for (const row of this.tiers) this.#drawSmallNames(row);
+  }
+
+  // Where switches are too small for their names, some of the names stand above them, and those of
+  // switches that are failed or drained.
+  #drawSmallNames(row) {
+    if (row.length < 2 || row[0].named) return;
+    const { context, colours } = this;
+    const every = Math.ceil(54 / Math.max(1, row[1].x - row[0].x));
+    context.font = "10.5px system-ui, sans-serif";
+    context.textBaseline = "bottom";
+    row.forEach((node, at) => {
+      if (at % every !== 0 && this.model.stateOf(node) === "UP") return;
+      const text = this.#fit(node.id, 50);
+      const wide = context.measureText(text).width;
+      context.globalAlpha = 0.85;
+      context.fillStyle = colours.surface;
+      context.fillRect(node.x - wide / 2 - 2, node.y - node.h / 2 - 15, wide + 4, 13);
+      context.globalAlpha = 1;
+      context.fillStyle = colours.muted;
+      context.fillText(text, node.x, node.y - node.h / 2 - 2);
+    });
   }
 
   #fit(text, width) {
@@ -337,6 +405,9 @@ export class Fabric {
   // Returns the node at a point, else the nearest link within 6 pixels.
   find(x, y) {
     if (!this.tiers) return null;
+    x += this.lens.x;
+    y += this.lens.y;
+    if (this.shape === "matrix") return this.matrix.find(x, y);
     const within = (node) => Math.abs(x - node.x) <= Math.max(node.w / 2, 2.5) + 1.5 && Math.abs(y - node.y) <= Math.max(node.h / 2, 2.5) + 1.5;
     const node = this.tiers.flat().find(within) ?? this.hosts.find(within);
     if (node) return { kind: "node", item: node };
@@ -364,7 +435,7 @@ export class Fabric {
     }
     this.tip.hidden = !found;
     if (!found) return;
-    const lines = found.kind === "link" ? describeLink(found.item) : this.#describeNode(found.item);
+    const lines = found.kind === "link" ? describeLink(found.item) : describeNode(found.item, this.model.stateOf(found.item));
     const bold = document.createElement("b");
     bold.textContent = lines[0];
     this.tip.replaceChildren(bold, ...lines.slice(1).flatMap((line) => [document.createElement("br"), line]));
@@ -373,20 +444,8 @@ export class Fabric {
     this.tip.style.top = `${Math.max(4, Math.min(y + 12, this.height - this.tip.offsetHeight - 4))}px`;
   }
 
-  #describeNode(node) {
-    const state = this.model.stateOf(node);
-    const lines = [node.id];
-    if (state !== "UP") lines.push(stateWord(state));
-    if (node.uplink) {
-      const out = node.uplink.from === node ? 0 : 1;
-      lines.push(`sends ${rate(node.uplink.achieved[out])}, receives ${rate(node.uplink.achieved[1 - out])}`);
-    } else {
-      lines.push(`${node.role.toLowerCase() || "switch"}, ${node.links.length} links`);
-    }
-    return lines;
-  }
-
   #pickAt(event) {
+    if (this.lens.dragged) return;
     const found = this.find(event.offsetX, event.offsetY);
     this.canvas.focus({ preventScroll: true });
     this.onPick(found?.kind ?? null, found?.item ?? null);
@@ -394,6 +453,9 @@ export class Fabric {
 
   #handleKey(event) {
     if (!this.rows) return;
+    const zoom = { "+": 1.4, "=": 1.4, "-": 1 / 1.4 }[event.key];
+    if (zoom) return this.lens.zoom(zoom);
+    if (event.key === "0") return this.lens.reset();
     const node = this.picked?.kind === "node" ? this.picked.item : null;
     if (event.key === "l" && node) {
       node.turn = ((node.turn ?? -1) + 1) % node.links.length;
@@ -402,6 +464,7 @@ export class Fabric {
       this.onPick("node", this.picked.item.from);
     } else if (event.key.startsWith("Arrow")) {
       event.preventDefault();
+      if (event.shiftKey) return this.lens.pan(...{ ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -60], ArrowDown: [0, 60] }[event.key]);
       this.onPick("node", this.#neighbour(node, event.key));
     }
   }
@@ -415,18 +478,6 @@ export class Fabric {
     const other = this.rows[Math.max(0, Math.min(this.rows.length - 1, at + (key === "ArrowUp" ? -1 : 1)))];
     return other.reduce((best, one) => (Math.abs(one.x - node.x) < Math.abs(best.x - node.x) ? one : best), other[0]);
   }
-}
-
-export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained", SLOW: "slow" })[state] ?? state;
-
-export function describeLink(link) {
-  const lines = [link.id];
-  if (link.state !== "UP") lines.push(stateWord(link.state) + (link.reason ? `: ${link.reason}` : ""));
-  const directions = [[link.from, link.to, 0], [link.to, link.from, 1]];
-  for (const [from, to, direction] of directions) {
-    lines.push(`${from.id} → ${to.id}: ${rate(link.achieved[direction])} of ${rate(link.bps)}${link.flows[direction] ? `, load ${link.loadText[direction]}` : ""}`);
-  }
-  return lines;
 }
 
 function distance(x, y, a, b) {

@@ -9,13 +9,18 @@ export class Model {
     this.linkById = new Map();
     this.flows = new Map();
     this.agents = new Map();
-    this.jobs = [];
+    this.liveJobs = [];
     this.events = [];
-    this.status = null;
+    this.liveStatus = null;
     this.change = 0;
+    this.past = null;  // the moment that is shown instead of the present
   }
 
+  get jobs() { return this.past ? this.past.jobs : this.liveJobs; }
+  get status() { return this.past ? this.past.status : this.liveStatus; }
+
   setTopology(topology) {
+    this.past = null;
     this.name = topology.name;
     this.nodes = topology.nodes.map((node, index) => ({ ...node, index, links: [] }));
     this.nodeById = new Map(this.nodes.map((node) => [node.id, node]));
@@ -46,8 +51,8 @@ export class Model {
     }
     for (const told of update.links ?? []) this.#takeLink(told);
     for (const agent of update.agents ?? []) this.agents.set(agent.name, agent);
-    if (update.jobs) this.jobs = update.jobs;
-    if (update.status) this.status = update.status;
+    if (update.jobs) this.liveJobs = update.jobs;
+    if (update.status) this.liveStatus = update.status;
     if (update.events) this.events = this.events.concat(update.events).slice(-2000);
     return new Set(Object.keys(update).concat(update.ended || update.rates ? ["flows"] : []));
   }
@@ -76,12 +81,47 @@ export class Model {
   #takeLink(told) {
     const link = this.linkById.get(told.id);
     if (!link) return;
-    link.state = told.state;
-    link.reason = told.reason;
-    link.flows = [told.flows_a_to_b, told.flows_b_to_a];
-    link.loadText = [told.load_a_to_b, told.load_b_to_a];
-    link.load = [ratio(told.load_a_to_b), ratio(told.load_b_to_a)];
-    link.achieved = [Number(told.bps_a_to_b), Number(told.bps_b_to_a)];
+    // While the past is shown, the present waits in `now`.
+    const into = this.past ? link.now : link;
+    into.state = told.state;
+    into.reason = told.reason;
+    into.flows = [told.flows_a_to_b, told.flows_b_to_a];
+    into.loadText = [told.load_a_to_b, told.load_b_to_a];
+    into.load = [ratio(told.load_a_to_b), ratio(told.load_b_to_a)];
+    into.achieved = [Number(told.bps_a_to_b), Number(told.bps_b_to_a)];
+  }
+
+  // Shows the fabric as it was at a moment (/api/v1/history/moment).
+  showPast(moment) {
+    const idle = () => ({ state: "UP", reason: "", flows: [0, 0], loadText: ["0", "0"], load: [0, 0], achieved: [0, 0] });
+    for (const link of this.links) {
+      if (!this.past) {
+        const { state, reason, flows, loadText, load, achieved } = link;
+        link.now = { state, reason, flows, loadText, load, achieved };
+      }
+      Object.assign(link, idle());
+    }
+    for (const told of moment.links) {
+      const link = this.links[told.link];
+      if (!link) continue;
+      const load = [told.load_a_to_b, told.load_b_to_a];
+      Object.assign(link, { state: told.state, load, loadText: load.map(String), achieved: [Number(told.bps_a_to_b), Number(told.bps_b_to_a)] });
+    }
+    const { fabric } = moment;
+    this.past = {
+      time: Date.parse(moment.time), resolution: moment.resolution_seconds, fabric,
+      status: { ...this.liveStatus, ...fabric, flows_by_status: {}, health_reasons: [], optimal: fabric.max_load <= fabric.lower_bound && fabric.flows_without_path + fabric.flows_on_dead_links === 0 },
+      jobs: moment.jobs.map((job) => ({ ...job, achieved_bps: Number(job.achieved_bps), flows_routed: job.flows - job.flows_unroutable, in_round: Number(job.achieved_bps) > 0, max_link_flows: 0, history: [] })),
+    };
+  }
+
+  showNow() {
+    if (!this.past) return;
+    this.past = null;
+    for (const link of this.links) {
+      Object.assign(link, link.now);
+      link.now = null;
+    }
   }
 
   // The links of a flow, including its host links.

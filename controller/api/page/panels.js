@@ -2,6 +2,7 @@
 import { count, h, rate, ratio, seconds, statusKind, svg, tag, why } from "./dom.js";
 import { rollBack } from "./actions.js";
 import { AskingPanel } from "./asking_panel.js";
+import { LinksPanel } from "./links_panel.js";
 import { ask } from "./model.js";
 import { PredictionsPanel } from "./predictions.js";
 import { Table } from "./table.js";
@@ -9,7 +10,7 @@ import { TreesPanel } from "./trees.js";
 
 class JobsPanel {
   constructor(app) {
-    Object.assign(this, { app, title: "Jobs", parts: ["jobs"] });
+    Object.assign(this, { app, title: "Jobs", parts: ["jobs"], hasPast: true });
     this.element = h("div", { class: "jobs" });
   }
   get count() { return this.app.model.jobs.length; }
@@ -17,7 +18,7 @@ class JobsPanel {
   update() {
     const { jobs } = this.app.model;
     if (jobs.length === 0) {
-      this.element.replaceChildren(h("p", { class: "empty-note muted" }, "No job has elephant flows. Programs announce flows to the agent on their host."));
+      this.element.replaceChildren(h("p", { class: "empty-note muted" }, this.app.model.past ? "No job had elephant flows then." : "No job has elephant flows. Programs announce flows to the agent on their host."));
       return;
     }
     const focused = document.activeElement?.dataset?.job;
@@ -27,7 +28,9 @@ class JobsPanel {
 
   #row(job) {
     const slow = job.ideal_seconds > 0 ? job.allreduce_seconds / job.ideal_seconds : 0;
-    const kind = slow === 0 ? "" : slow < 1.15 ? "good" : slow < 1.6 ? "warn" : "bad";
+    // Orange stands for load that could be avoided; time over the ideal has other causes, too.
+    const isContended = job.max_link_flows > 0 && this.app.model.status && ratio(this.app.model.status.max_load) > Math.max(1, ratio(this.app.model.status.lower_bound));
+    const kind = slow < 1.15 ? "" : isContended ? "avoidable" : "";
     const figure = (label, value, note) => h("div", {}, h("div", { class: "label" }, label), h("div", { class: "value" }, value), note ? h("div", { class: "label" }, note) : null);
     const row = h("button", {
       type: "button", class: "job", "aria-pressed": this.app.picked?.kind === "job" && this.app.picked.item.job === job.job,
@@ -38,12 +41,12 @@ class JobsPanel {
     figure("Rate", rate(job.achieved_bps), ""),
     figure("Slowest flow", job.in_round ? rate(job.slowest_flow_bps) : "–", ""),
     h("div", {}, h("div", { class: "label" }, "All-reduce"), h("div", { class: "value" }, seconds(job.allreduce_seconds), " ", slow ? tag(`${slow.toFixed(2)}× ideal`, kind) : null), h("div", { class: "label" }, `ideal ${seconds(job.ideal_seconds)}, ${count(job.rounds, "round")}`)),
-    this.#history(job));
+    job.history.length > 0 || !this.app.model.past ? this.#history(job) : null);
     row.dataset.job = job.job;
     return row;
   }
 
-  // Draws bars of the last rounds; the part above the ideal time is the cost of contention.
+  // Draws bars of the last rounds; the part above the ideal time is lost to contention, to starting up and to the transport.
   #history(job) {
     const rounds = job.history.slice(-40);
     const picture = svg("svg", { viewBox: "0 0 320 42", preserveAspectRatio: "none", role: "img", "aria-label": `Last ${rounds.length} rounds beside the ideal time` });
@@ -54,7 +57,7 @@ class JobsPanel {
       const x = 320 - (rounds.length - at) * 8;
       picture.append(svg("rect", { x, width: 6, y: 40 - tall(ideal), height: tall(ideal), rx: 1, fill: "var(--load-one)" }));
       if (round.seconds > ideal) {
-        picture.append(svg("rect", { x, width: 6, y: 40 - tall(round.seconds), height: tall(round.seconds - ideal), rx: 1, fill: "var(--load-two)" }));
+        picture.append(svg("rect", { x, width: 6, y: 40 - tall(round.seconds), height: tall(round.seconds - ideal), rx: 1, fill: "var(--over)" }));
       }
     });
     return picture;
@@ -118,7 +121,7 @@ class AgentsPanel {
 
 class EventsPanel {
   constructor(app) {
-    Object.assign(this, { app, title: "Events", parts: ["events"] });
+    Object.assign(this, { app, title: "Events", parts: ["events"], hasPast: true });
     this.table = new Table([
       { title: "Time (UTC)", width: "190px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
       { title: "What", width: "200px", text: (event) => event.kind.replaceAll("_", " ") },
@@ -126,7 +129,11 @@ class EventsPanel {
     ], { label: "Events", key: (event) => event.sequence, empty: "No events yet." });
     this.element = this.table.element;
   }
-  update() { this.table.show([...this.app.model.events].reverse()); }
+  // In the past, what had happened by then.
+  update() {
+    const { events, past } = this.app.model;
+    this.table.show(events.filter((event) => !past || Date.parse(event.time) <= past.time + 1000 * past.resolution).reverse());
+  }
 }
 
 class PathMapPanel extends AskingPanel {
@@ -160,7 +167,7 @@ class PathMapPanel extends AskingPanel {
     const row = (name, number) => h("div", { class: "row" }, h("span", {}, name), h("b", {}, number.toLocaleString("en")));
     this.total.replaceChildren(
       h("h3", {}, "Which port takes which path"),
-      h("div", { class: "meter" }, part(map.verified, "accent"), part(map.predicted, "load-one"), part(map.reverify, "load-two")),
+      h("div", { class: "meter" }, part(map.verified, "accent"), part(map.predicted, "muted"), part(map.reverify, "over")),
       row("Verified by a probe", map.verified), row("Predicted by a hash model", map.predicted), row("To be verified again after a change of the fabric", map.reverify), row("Pairs", map.pairs_known),
       map.pairs_left_off ? h("p", { class: "muted" }, `The first ${map.pairs.length} pairs are shown.`) : "");
     this.table.show(map.pairs);
@@ -196,30 +203,6 @@ class HistoryPanel extends AskingPanel {
         : [h("p", {}, "No intents are in force.")]),
       h("div", { class: "actions" }, h("button", { type: "button", id: "rollback", disabled: Number(intents.revision) === 0, onclick: () => rollBack() }, "Roll back the last change…")));
     this.table.show(audit.audit.reverse());
-  }
-}
-
-class LinksPanel {
-  constructor(app) {
-    Object.assign(this, { app, title: "Links", parts: ["links"] });
-    const most = (values) => Math.max(...values);
-    this.table = new Table([
-      { title: "Link", width: "minmax(160px,1.4fr)", text: (link) => link.id },
-      { title: "State", width: "110px", text: (link) => link.state, node: (link) => tag(link.state.toLowerCase(), { UP: "", DOWN: "bad", DRAINED: "warn", SLOW: "warn" }[link.state]) },
-      { title: "Speed", width: "110px", right: true, text: (link) => rate(link.bps), sort: (link) => link.bps },
-      { title: "Load →", width: "80px", right: true, text: (link) => link.loadText?.[0] ?? "0", sort: (link) => link.load[0] },
-      { title: "Load ←", width: "80px", right: true, text: (link) => link.loadText?.[1] ?? "0", sort: (link) => link.load[1] },
-      { title: "Traffic →", width: "110px", right: true, text: (link) => rate(link.achieved[0]), sort: (link) => link.achieved[0] },
-      { title: "Traffic ←", width: "110px", right: true, text: (link) => rate(link.achieved[1]), sort: (link) => link.achieved[1] },
-      { title: "Most loaded", width: "110px", right: true, text: (link) => most(link.load).toFixed(2).replace(/\.?0+$/, ""), sort: (link) => most(link.load) },
-      { title: "Reason", width: "minmax(100px,1fr)", text: (link) => link.reason },
-    ], { label: "Links", key: (link) => link.id, empty: "The topology has no links.", onPick: (link) => app.pick("link", link) });
-    this.element = this.table.element;
-  }
-  get count() { return this.app.model.links.length; }
-  update() {
-    this.table.picked = this.app.picked?.kind === "link" ? this.app.picked.item.id : null;
-    this.table.show(this.app.model.links);
   }
 }
 

@@ -64,6 +64,11 @@ TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
   EXPECT_EQ(other->options.detection.budget_window, 5s);
   EXPECT_EQ(other->options.max_reports_per_second, 3U);
   EXPECT_FALSE(NeedRestart(*config, *other).empty());
+  const auto none = Read("topology_file: \"t.json\" history_bytes: 0\n");
+  ASSERT_TRUE(none.has_value()) << none.error().message;
+  EXPECT_EQ(config->history_bytes, 64U << 20);
+  EXPECT_EQ(none->history_bytes, 0U);
+  EXPECT_EQ(NeedRestart(*config, *none), std::vector<std::string>{"history_bytes"});
 }
 
 TEST_F(ConfigurationTest, ReadsAllFields) {
@@ -94,6 +99,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"state_file", Quoted(config.state_file)},
       {"audit_days", text(config.audit_days)},
       {"audit_moves", text(config.audit_moves)},
+      {"history_bytes", text(config.history_bytes)},
       {"key_folder", Quoted(config.key_folder)},
       {"insecure_plaintext", Written(config.insecure_plaintext)},
       {"http", Quoted(config.http.at(0))},

@@ -1,0 +1,35 @@
+// Finding one's way in the picture: search, parts of the fabric, zoom.
+import { byId, h, setText } from "./dom.js";
+import { groupsOf, search } from "./layout.js";
+
+export function bindFinder(fabric, model, onPick) {
+  const field = byId("search");
+  let [found, at] = [[], -1];
+  field.addEventListener("input", () => {
+    [found, at] = [search(model, field.value), -1];
+    setText(byId("found"), field.value.trim() === "" ? "" : found.length === 0 ? "nothing" : `${found.length.toLocaleString("en")} found, Enter shows`);
+  });
+  // Enter shows one after the other.
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || found.length === 0) return;
+    at = (at + (event.shiftKey ? found.length - 1 : 1)) % found.length;
+    setText(byId("found"), `${at + 1} of ${found.length.toLocaleString("en")}`);
+    onPick(found[at].kind, found[at].item);
+    fabric.show(found[at]);
+  });
+  byId("zoom-in").addEventListener("click", () => fabric.lens.zoom(1.6));
+  byId("zoom-out").addEventListener("click", () => fabric.lens.zoom(1 / 1.6));
+  byId("zoom-fit").addEventListener("click", () => fabric.lens.reset());
+}
+
+// Fills the choice of parts for another topology.
+export function listGroups(fabric) {
+  const groups = groupsOf(fabric);
+  const choice = byId("groups");
+  choice.hidden = groups.length === 0;
+  choice.replaceChildren(h("option", { value: "" }, "Go to…"), ...groups.map((group, at) => h("option", { value: at }, group.name)));
+  choice.onchange = () => {
+    if (choice.value === "") fabric.lens.reset();
+    else fabric.goTo(groups[Number(choice.value)].nodes);
+  };
+}

@@ -1,5 +1,6 @@
 // espalier-controller: wires the controller to its loop, its bus, its store and its API.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/capability.h>
 
 #include <algorithm>
@@ -110,7 +111,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   };
   recheck_keys();
   Log(LogLevel::kInfo, "event=ready agents={} http={}", (*bus)->endpoint(),
-      addresses.empty() ? "none" : addresses.front());
+      addresses.empty() ? "none" : fmt::format("{}", fmt::join(addresses, ",")));
   const io::ServiceNotifier notifier(loop);
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
@@ -129,6 +130,9 @@ int Main(int argc, char** argv) {
   Result<Keys> keys = ReadKeys(*config);
   if (!keys) return daemon.ReportError(keys.error());
   if (daemon.is_check()) {
+    // Not an error, as a service manager creates its folder at the start.
+    const Result<void> has_folder = CheckStoreFolder(config->state_file);
+    if (!has_folder) fmt::print(stderr, "warning: {}\n", has_folder.error().message);
     fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(), topology->nodes().size(),
                topology->links().size());
     return 0;

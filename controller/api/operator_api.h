@@ -17,13 +17,15 @@ namespace espalier::controller {
 
 // The operator's API (docs/operating.md): /metrics, /healthz, /readyz, the page at /, and under
 // /api/v1/
-//   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents,
+//   GET  status, topology, flows, flows/ended?since=N, flows/explain?flow=NAME, jobs, links,
+//   agents, intents,
 //        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
 //        each of topology, flows, jobs, links, agents, path-map, plans and events with
 //        &limit=N and &after=NAME ("next" of the page before),
 //        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
 //        forests, forests/plan?job=NAME
-//   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
+//   POST probe?source=NIC&destination=NIC with &port=P or &ports=N,
+//   jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
 //   {links|nodes}/{fail|restore|drain|undrain}?id=ID, recompute, rollback?to=REVISION;
 //        each with &dry_run=true and &reason=TEXT, fail and drain with &until=TIME
 // Answers are JSON objects; errors are {"error": {"code", "message"}} with status 400, 404, 409,

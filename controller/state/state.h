@@ -19,6 +19,7 @@
 #include "controller/routing/online_assigner.h"
 #include "controller/state/agent_registry.h"
 #include "controller/state/edge_reservations.h"
+#include "controller/state/ended_flows.h"
 #include "controller/state/event_history.h"
 #include "controller/state/flow_paths.h"
 #include "controller/state/flow_table.h"
@@ -54,6 +55,7 @@ struct State {
   PushQueue pushes;
   EventHistory history;
   PushLog push_log;
+  EndedFlows ended_flows;
   // Links that flows avoid because they are slow, each with the signs of it. LinkQuality writes it.
   std::map<fabric::LinkId, std::string> slow_links;
   std::uint64_t epoch = 0;             // of this controller

@@ -15,6 +15,7 @@
 #include "common/terminal/table.h"
 #include "deploy/cli/operator/list_commands.h"
 #include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/operator/probe_command.h"
 #include "deploy/cli/operator/top_command.h"
 
 namespace espalier::cli {
@@ -28,14 +29,14 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
     if (!answer || session->json) return;
     for (const auto& [key, value] : answer->members) {
       if (value.kind == io::JsonValue::Kind::kBool) {
-        fmt::print("{:22} {}\n", key, value.boolean ? "true" : "false");
+        fmt::print("{:24} {}\n", key, value.boolean ? "true" : "false");
       } else if (value.kind == io::JsonValue::Kind::kArray) {
-        for (const io::JsonValue& item : value.items) fmt::print("{:22} {}\n", "", item.text);
+        for (const io::JsonValue& item : value.items) fmt::print("{:24} {}\n", "", item.text);
       } else if (value.kind != io::JsonValue::Kind::kObject) {
-        fmt::print("{:22} {}\n", key, value.text);
+        fmt::print("{:24} {}\n", key, value.text);
       }
       for (const auto& [name, count] : value.members) {
-        fmt::print("{:22} {}\n", "  " + name, count.text);
+        fmt::print("{:24} {}\n", "  " + name, count.text);
       }
     }
   });
@@ -122,6 +123,11 @@ std::string ShownValue(const std::string& key, const io::JsonValue& value) {
 }
 
 void PrintExplanation(const io::JsonValue& answer) {
+  if (const io::JsonValue* ended = answer.Find("ended")) {
+    fmt::print("the flow has ended; this is how it was then:\n");
+    for (const auto& [key, value] : ended->members) fmt::print("{:20} {}\n", key, value.text);
+    return;
+  }
   if (const io::JsonValue* flow = answer.Find("flow")) {
     for (const auto& [key, value] : flow->members) {
       if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths are shown below
@@ -365,6 +371,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddListCommands(app, session);
   AddTop(app, session);
   AddExplain(app, session);
+  AddProbe(app, session);
   AddAction(app, session, "fail", "Mark a {} as failed and reroute its flows immediately", true);
   AddAction(app, session, "restore", "Return a failed {} to service", false);
   AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);

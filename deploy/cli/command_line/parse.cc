@@ -62,8 +62,8 @@ struct Complaint {
   std::string remedy;
 };
 
-// What is wrong with the commands among the words; none: they exist. `is_help`: the words may name a
-// group without one of its commands.
+// What is wrong with the commands among the words; none: they exist. `is_help`: the words may name
+// a group without one of its commands.
 std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std::string>& words,
                                             bool is_help = false) {
   CLI::App* group = &app;

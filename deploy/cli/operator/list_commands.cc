@@ -9,9 +9,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -84,12 +86,18 @@ bool IsChosen(const ListSpec& spec, const ListOptions& options, const std::strin
   return since.empty() || RawText(row, "time") >= since;
 }
 
-// Links that are not up first, and links of hosts last; the rest by the number of flows.
+// Links that are not up first, and links of hosts last; the rest by the number of flows. A node
+// with one link is a host's NIC.
 void SortLinks(std::vector<io::JsonValue>& rows) {
-  const auto rank = [](const io::JsonValue& row) {
+  std::map<std::string, int> degrees;
+  for (const io::JsonValue& row : rows) {
+    for (const char* end : {"a", "b"}) ++degrees[RawText(row, end)];
+  }
+  const auto rank = [&](const io::JsonValue& row) {
+    const bool is_host = degrees.at(RawText(row, "a")) == 1 || degrees.at(RawText(row, "b")) == 1;
     const long flows = std::max(std::strtol(RawText(row, "flows_a_to_b").c_str(), nullptr, 10),
                                 std::strtol(RawText(row, "flows_b_to_a").c_str(), nullptr, 10));
-    return std::pair(RawText(row, "state") == "UP", -flows);
+    return std::tuple(RawText(row, "state") == "UP", is_host, -flows);
   };
   SortRows(rows, "id", false);
   std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });

@@ -102,6 +102,15 @@ TEST_F(ListCommandsTest, FlowsOfALinkAreThoseOfItsPathsAndNics) {
   EXPECT_NE(unknown.err.find("there is no link \"nowhere\""), std::string::npos) << unknown.err;
 }
 
+TEST_F(ListCommandsTest, LinksOfHostsComeLastAlsoWithoutFlows) {
+  cluster_.End(0, 5);
+  cluster_.Settle();
+  const auto links = FirstColumn({"links"});
+  ASSERT_EQ(links.size(), 8U);
+  EXPECT_EQ(links.front(), "leaf0--spine0");
+  EXPECT_EQ(links.back(), "h3--leaf1");
+}
+
 TEST_F(ListCommandsTest, LinksThatAreNotUpComeFirst) {
   EXPECT_TRUE(FirstColumn({"links", "--down"}).empty());
   Run({"drain", "node", "spine1", "--reason", "new firmware"});

@@ -28,9 +28,11 @@ set(common_headers <algorithm> <array> <atomic> <chrono> <cstddef> <cstdint> <cs
     <set> <span> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <vector>
     <fmt/format.h>)
 espalier_precompile(espalier_headers HEADERS ${common_headers} DEPS fmt::fmt)
-# Tests are executables and are compiled as such.
-espalier_precompile(espalier_test_headers
-  HEADERS ${common_headers} <gmock/gmock.h> <gtest/gtest.h>
-  DEPS fmt::fmt GTest::gmock)
-set_target_properties(espalier_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-target_compile_options(espalier_test_headers PRIVATE -fPIE ${ESPALIER_TEST_OPTIONS})
+if(NOT ESPALIER_DEMO)
+  # Tests are executables and are compiled as such.
+  espalier_precompile(espalier_test_headers
+    HEADERS ${common_headers} <gmock/gmock.h> <gtest/gtest.h>
+    DEPS fmt::fmt GTest::gmock)
+  set_target_properties(espalier_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(espalier_test_headers PRIVATE -fPIE ${ESPALIER_TEST_OPTIONS})
+endif()

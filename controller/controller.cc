@@ -159,6 +159,9 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
       return links_.health.HandleFailureProbe(id, report);
     case ProbeOwner::kLinkRecovery:
       return links_.health.HandleRecoveryProbe(id, report);
+    case ProbeOwner::kOperator:
+      return learner_.operator_probes().HandleReport(
+          report, [&](fabric::NodeId nic) { return sessions_.FindProber(nic) == id; });
     case ProbeOwner::kPathLearner:
       return HandleFindings(learner_.HandleReport(
           report, [&](fabric::NodeId nic) { return sessions_.FindProber(nic) == id; }));
@@ -195,6 +198,16 @@ Result<std::size_t> Controller::DeclareStarts(const StartPredictor::Schedule& sc
               fmt::format("job={} flows={} taken={}", schedule.job, schedule.flows.size(), *taken));
   planner_.Request();
   return taken;
+}
+
+Result<void> Controller::Probe(const OperatorProbes::Request& request, OperatorProbes::Done done) {
+  const auto can_probe = [this](fabric::NodeId nic) {
+    return sessions_.FindProber(nic).has_value();
+  };
+  auto order = learner_.operator_probes().Begin(request, can_probe, loop_.Now(), std::move(done));
+  if (!order) return Propagate(order);
+  sessions_.Send(*sessions_.FindProber(order->source), std::move(order->order));
+  return {};
 }
 
 void Controller::ApplyPolicies() { settings_.Apply(state_.intents.policies); }
@@ -272,6 +285,7 @@ void Controller::Tick() {
   intake_.Tick();
   metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
   HandleFindings(learner_.ExpireOrders(now));
+  learner_.operator_probes().Expire(now);
   publisher_.ResendUnacknowledged(now);
   jobs_.Tick(now);
   operations_.ApplySchedule();

@@ -68,6 +68,8 @@ class Controller {
   }
   // A job's scheduler or profiler declares the flows it will start: StartPredictor::Declare.
   Result<std::size_t> DeclareStarts(const StartPredictor::Schedule& schedule);
+  // Asks a host which path its source ports take now: OperatorProbes::Begin.
+  Result<void> Probe(const OperatorProbes::Request& request, OperatorProbes::Done done);
   // Applies a configuration that was read again, as far as Settings::Reload takes it. `text` is the
   // text of the event that records it.
   void ApplyConfiguration(const ControllerOptions& options, const std::string& text);

@@ -1,5 +1,6 @@
 // espalier-controller: wires the controller to its loop, its bus, its store and its API.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/capability.h>
 
 #include <csignal>
@@ -108,7 +109,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   };
   recheck_keys();
   Log(LogLevel::kInfo, "event=ready agents={} http={}", (*bus)->endpoint(),
-      addresses->empty() ? "none" : addresses->front());
+      addresses->empty() ? "none" : fmt::format("{}", fmt::join(*addresses, ",")));
   io::ServiceNotifier notifier(loop);
   loop.Run();
   if (applied.has_committed()) notifier.StartAgain();
@@ -130,6 +131,9 @@ int Main(int argc, char** argv) {
     Result<Keys> keys = ReadKeys(*config);
     if (!keys) return daemon.ReportError(keys.error());
     if (daemon.is_check()) {
+      // Not an error, as a service manager creates its folder at the start.
+      const Result<void> has_folder = CheckStoreFolder(config->state_file);
+      if (!has_folder) fmt::print(stderr, "warning: {}\n", has_folder.error().message);
       fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(),
                  loaded->topology.nodes().size(), loaded->topology.links().size());
       return 0;

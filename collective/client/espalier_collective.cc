@@ -15,6 +15,8 @@
 #include "collective/runtime/group/async_calls.h"
 #include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
+#include "collective/transport/rendezvous/rendezvous.h"
+#include "collective/transport/stores/folder_meeting.h"
 #include "collective/transport/stores/tcp_store.h"
 
 using espalier::Error;
@@ -37,6 +39,7 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
               static_cast<int>(CollectiveKind::kCustom) == ESPALIER_CUSTOM);
 
 struct espalier_comm {
+  std::unique_ptr<espalier::transport::FolderMeeting> meeting;
   std::unique_ptr<espalier::transport::RendezvousStore> store;
   std::unique_ptr<Group> group;
   std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // destroyed before the group
@@ -199,11 +202,22 @@ Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
   return chosen;
 }
 
-std::unique_ptr<espalier_comm> Wrap(
-    std::unique_ptr<Group> group,
-    std::unique_ptr<espalier::transport::RendezvousStore> store = nullptr) {
+// Where the ranks of a group find each other.
+struct MeetingPlace {
+  std::unique_ptr<espalier::transport::FolderMeeting> meeting;    // in a folder
+  std::unique_ptr<espalier::transport::RendezvousStore> network;  // elsewhere
+
+  espalier::transport::RendezvousStore& store() const {
+    return meeting != nullptr ? meeting->store() : *network;
+  }
+};
+
+bool IsFolder(const char* store) { return !std::string_view(store).starts_with("tcp://"); }
+
+std::unique_ptr<espalier_comm> Wrap(std::unique_ptr<Group> group, MeetingPlace place = {}) {
   auto made = std::make_unique<espalier_comm>();
-  made->store = std::move(store);
+  made->meeting = std::move(place.meeting);
+  made->store = std::move(place.network);
   made->group = std::move(group);
   made->posted = std::make_unique<espalier::runtime::AsyncCalls>(*made->group);
   return made;
@@ -215,6 +229,50 @@ Result<std::unique_ptr<espalier_comm>> JoinJob(const JobOptions& options) {
   return Wrap(std::move(*group));
 }
 
+// Finds the group's credentials and the place where its ranks find each other.
+Result<MeetingPlace> Meet(const char* store, const char* name, int rank, int size,
+                          CommunicatorOptions& options) {
+  auto fits = espalier::transport::Rendezvous::CheckRank(rank, size);
+  if (fits && IsFolder(store)) fits = espalier::transport::CheckFolder(store);
+  if (!fits) return espalier::Propagate(fits);
+  auto members = espalier::client::FindMembership(store, options.medium);
+  if (!members) return espalier::Propagate(members);
+  options.members = std::move(*members);
+  MeetingPlace place;
+  if (IsFolder(store)) {
+    auto met = espalier::transport::FolderMeeting::Join(
+        store, name, rank, size, std::chrono::steady_clock::now() + options.timeout);
+    if (!met) return espalier::Propagate(met);
+    place.meeting = std::move(*met);
+    return place;
+  }
+  auto opened = espalier::transport::OpenStore(store, rank, options.timeout, options.members);
+  if (!opened) return espalier::Propagate(opened);
+  place.network = std::move(*opened);
+  return place;
+}
+
+// The offload service opens the store itself, so ranks that meet in a folder name their run to it.
+Result<std::unique_ptr<espalier_comm>> JoinOffloaded(const char* store, const char* name, int rank,
+                                                     int size, const espalier_comm_options& options,
+                                                     CommunicatorOptions& chosen) {
+  MeetingPlace place;
+  std::string group_name = name;
+  if (IsFolder(store)) {
+    auto met = Meet(store, name, rank, size, chosen);
+    if (!met) return espalier::Propagate(met);
+    place = std::move(*met);
+    group_name = place.meeting->run_name();
+  } else {
+    auto members = espalier::client::FindMembership(store, chosen.medium);
+    if (!members) return espalier::Propagate(members);
+    chosen.members = std::move(*members);
+  }
+  auto group = OffloadedGroup::Join(options.offload, store, group_name, rank, size, chosen);
+  if (!group) return espalier::Propagate(group);
+  return Wrap(std::move(*group), std::move(place));
+}
+
 Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name, int rank, int size,
                                             const espalier_comm_options& options) {
   const bool has_agent = options.agent != nullptr;
@@ -223,33 +281,23 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   auto chosen = ToOptions(options);
   if (!chosen) return espalier::Propagate(chosen);
-  if (options.offload != nullptr) {
-    auto members = espalier::client::FindMembership(store, chosen->medium);
-    if (!members) return espalier::Propagate(members);
-    chosen->members = std::move(*members);
-    auto group = OffloadedGroup::Join(options.offload, store, name, rank, size, *chosen);
-    if (!group) return espalier::Propagate(group);
-    return Wrap(std::move(*group));
-  }
+  if (options.offload != nullptr) return JoinOffloaded(store, name, rank, size, options, *chosen);
   JobOptions job = {.job = name, .rank = rank, .size = size, .timeout = chosen->timeout};
   if (has_agent) {
     if (size < 1) return tl::unexpected(Refuse("size must be at least 1"));
     job.agent = options.agent;
     if (store == nullptr) return JoinJob(job);
   }
-  auto members = espalier::client::FindMembership(store, chosen->medium);
-  if (!members) return espalier::Propagate(members);
-  chosen->members = std::move(*members);
-  auto opened = espalier::transport::OpenStore(store, rank, chosen->timeout, chosen->members);
-  if (!opened) return espalier::Propagate(opened);
+  auto place = Meet(store, name, rank, size, *chosen);
+  if (!place) return espalier::Propagate(place);
   if (has_agent) {
-    auto group = JobGroup::JoinIfAllHavePlans(job, **opened);
+    auto group = JobGroup::JoinIfAllHavePlans(job, place->store());
     if (!group) return espalier::Propagate(group);
     if (*group != nullptr) return Wrap(std::move(*group));
   }
-  auto group = Communicator::Join(**opened, name, rank, size, *chosen);
+  auto group = Communicator::Join(place->store(), name, rank, size, *chosen);
   if (!group) return espalier::Propagate(group);
-  return Wrap(std::move(*group), std::move(*opened));
+  return Wrap(std::move(*group), std::move(*place));
 }
 
 Result<CollectivePlan> ToPlan(const espalier_plan& from) {

@@ -78,8 +78,11 @@ struct espalier_comm_options {
                            ("": $ESPALIER_AGENT_SOCKET, else the default); NULL: no agent */
 };
 
-/* Joins the group `name` of `size` ranks. They find one another through `store`: a folder that all
- * of them see, or "tcp://ADDRESS:PORT", where rank 0 listens while it is in the group.
+/* Joins the group `name` of `size` ranks. They find one another through `store`: an existing folder
+ * that all of them see, or "tcp://ADDRESS:PORT", where rank 0 listens while it is in the group.
+ * Their data goes through shared memory, within one host, unless `medium` says otherwise.
+ * A folder and a name may be used again by a later run, also if the earlier one was killed; two
+ * runs at the same time need names of their own (-EADDRINUSE). -ENOENT: there is no such folder.
  * Over TCP and verbs the ranks prove to each other that they have the job's key, which is 64
  * hexadecimal digits in the file named by $ESPALIER_JOB_KEY_FILE, or in $ESPALIER_JOB_KEY, or, if
  * the store is a folder, in a file there that the first rank creates. Without a key they join at

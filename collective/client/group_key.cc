@@ -58,7 +58,6 @@ Result<JobKey> ReadKeyFile(const std::string& path) {
 // The first rank creates the key; linking a complete file makes it appear atomically.
 Result<JobKey> KeyOfFolder(const fs::path& folder) {
   std::error_code code;
-  fs::create_directories(folder, code);
   const std::string path = folder / kFileName;
   if (!fs::exists(path, code)) {
     const std::string fresh = fmt::format("{}.{}.{}", path, ::getpid(), ::gettid());

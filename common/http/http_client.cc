@@ -61,7 +61,9 @@ Result<void> Prepare(asio::ssl::context& tls, TlsStream& stream, const std::stri
     tls.load_verify_file(ca_file, error);
   }
   if (error) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", ca_file, error.message()));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: no certificates in PEM form can be read from it ({})", ca_file,
+                            error.message()));
   }
   SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
   stream.set_verify_mode(asio::ssl::verify_peer, error);
@@ -115,8 +117,15 @@ Result<HttpResponse> HttpFetch(const std::string& address, const std::string& me
         });
       });
   context.run();
+  if (!believed) {
+    return Fail(
+        ErrorCode::kPermissionDenied,
+        fmt::format("{}: no TLS connection: {} (does it speak https, and does --ca name the "
+                    "authority of its certificate?)",
+                    address, exchange.outcome.message()));
+  }
   if (exchange.outcome) {
-    return Fail(believed ? ErrorCode::kUnavailable : ErrorCode::kPermissionDenied,
+    return Fail(ErrorCode::kUnavailable,
                 fmt::format("{}: {}", address, exchange.outcome.message()));
   }
   http::response<http::string_body>& message = exchange.response.get();

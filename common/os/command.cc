@@ -235,6 +235,13 @@ void ChildProcess::Kill() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
 }
 
+bool ChildProcess::HasEnded() const {
+  if (pid_ <= 0) return true;
+  siginfo_t ended{};
+  const int found = ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
+  return found == 0 && ended.si_pid == pid_;
+}
+
 int ChildProcess::Wait() {
   if (pid_ <= 0) return 0;
   return WaitFor(std::exchange(pid_, -1));

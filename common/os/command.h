@@ -58,6 +58,8 @@ class ChildProcess {
   // Writes to its standard input. It is not an error if the program is gone: its output ends then.
   Result<void> Write(std::string_view text);
   void Kill();
+  // Whether it has ended; Wait returns at once then.
+  bool HasEnded() const;
   // Waits for its end and returns the exit code; 128 + signal if a signal ended it.
   int Wait();
 

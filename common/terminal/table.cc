@@ -28,7 +28,9 @@ constexpr std::array kStateColours = {
     StateColour{"REFUSED", kRed},      StateColour{"WITHOUT_PATH", kRed},
     StateColour{"ON_DEAD_LINK", kRed}, StateColour{"DRAINED", kYellow},
     StateColour{"SLOW", kYellow},      StateColour{"ON_DRAINED_LINK", kYellow},
-    StateColour{"LEARNING", kYellow},  StateColour{"UP", kGreen},
+    StateColour{"LEARNING", kYellow},  StateColour{"PARTIAL", kYellow},
+    StateColour{"SILENT", kYellow},    StateColour{"AMBIGUOUS", kYellow},
+    StateColour{"COMPLETE", kGreen},   StateColour{"UP", kGreen},
     StateColour{"ROUTED", kGreen}};
 
 std::string_view ColourOf(std::string_view state) {

@@ -216,10 +216,28 @@ void FlowIntake::Close(FlowSlot slot) {
     state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
   }
   bursts_.Forget(slot);
+  RecordEnd(slot);
   if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.HandleClosed(slot);
   placement_.Release(slot);
   state_.flows.Close(slot);
   ForgetJobs();
+}
+
+void FlowIntake::RecordEnd(FlowSlot slot) {
+  const Flow& flow = state_.flows.At(slot);
+  state_.ended_flows.Record(
+      {.started = flow.started,
+       .ended = loop_.Now(),
+       .agent = flow.agent,
+       .local = flow.local,
+       .job = state_.flows.JobName(flow.job),
+       .source = flow.source_address,
+       .destination = flow.destination_address,
+       .status = flow.status,
+       .reason = flow.reason,
+       .via = state_.HasPaths(flow) ? state_.Via(flow) : "",
+       .port = flow.subflows.empty() ? std::uint16_t{0} : flow.subflows.front().port,
+       .announced_bytes = state_.flows.ActivityOf(slot).announced_bytes});
 }
 
 void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {

@@ -49,6 +49,7 @@ class FlowIntake {
   // Whether the flow counts as started whenever it becomes busy, and not when it opens.
   bool FollowsBursts(FlowSlot slot) const;
   void Close(FlowSlot slot);
+  void RecordEnd(FlowSlot slot);
   void SetJob(FlowSlot slot, std::uint32_t job);
   void ForgetJobs();
   // Records an event if the flow's transport stands still for long after a loss.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "controller/api/ended_flow_list.h"
 #include "controller/api/forest_view.h"
 #include "controller/api/history_views.h"
 #include "controller/api/http/page_files.h"
@@ -18,6 +19,7 @@
 #include "controller/api/maintenance_view.h"
 #include "controller/api/path_map_list.h"
 #include "controller/api/prediction_views.h"
+#include "controller/api/probe_view.h"
 #include "controller/api/steering_view.h"
 #include "controller/api/topology_api.h"
 #include "controller/api/views.h"
@@ -247,11 +249,12 @@ struct List {
   std::string_view path;
   void (*list)(Controller& controller, const Page& page, ListDone done);
 };
-constexpr List kLists[] = {{"/api/v1/flows", ListFlows},     {"/api/v1/agents", ListAgents},
-                           {"/api/v1/nodes", ListNodes},     {"/api/v1/links", ListLinks},
-                           {"/api/v1/jobs", ListJobs},       {"/api/v1/plans", ListPushes},
-                           {"/api/v1/events", ListEvents},   {"/api/v1/topology", ListTopology},
-                           {"/api/v1/path-map", ListPathMap}};
+constexpr List kLists[] = {
+    {"/api/v1/flows", ListFlows},       {"/api/v1/flows/ended", ListEndedFlows},
+    {"/api/v1/agents", ListAgents},     {"/api/v1/nodes", ListNodes},
+    {"/api/v1/links", ListLinks},       {"/api/v1/jobs", ListJobs},
+    {"/api/v1/plans", ListPushes},      {"/api/v1/events", ListEvents},
+    {"/api/v1/topology", ListTopology}, {"/api/v1/path-map", ListPathMap}};
 
 const List* FindList(const HttpRequest& request) {
   const auto* const found = std::find_if(std::begin(kLists), std::end(kLists),
@@ -276,6 +279,7 @@ constexpr std::string_view kLinkLoads = "/api/v1/links/load";
 constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
 constexpr std::string_view kApplyTopology = "/api/v1/topology/apply";
+constexpr std::string_view kProbe = "/api/v1/probe";
 
 void AnswerList(Controller& controller, const List& list, const HttpRequest& request,
                 io::HttpServer::Respond respond) {
@@ -382,8 +386,8 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 
 std::vector<Route> OperatorApi::Routes() {
   std::vector<Route> routes = {
-      {"GET", "/"},         {"GET", kAudit},   {"POST", kLinkReports},  {"POST", kLinkLoads},
-      {"POST", kSchedules}, {"POST", kReload}, {"POST", kApplyTopology}};
+      {"GET", "/"},         {"GET", kAudit},   {"POST", kLinkReports},   {"POST", kLinkLoads},
+      {"POST", kSchedules}, {"POST", kReload}, {"POST", kApplyTopology}, {"POST", kProbe}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const HistoryRoute& one : kHistories) routes.push_back({"GET", one.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
@@ -454,6 +458,11 @@ void OperatorApi::HandleTopology(const HttpRequest& request, io::HttpServer::Res
 
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
   if (request.path == kReload) return respond(reload_());
+  if (request.path == kProbe) {
+    return Probe(controller_, request, [respond = std::move(respond)](Result<std::string> body) {
+      respond(OkOrFailed(std::move(body)));
+    });
+  }
   if (request.path == kLinkReports) {
     return respond(OkOrFailed(HandleLinkReports(controller_, request.body)));
   }

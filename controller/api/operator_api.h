@@ -20,15 +20,16 @@ namespace espalier::controller {
 
 // The operator's API (docs/operating.md): /metrics, /healthz, /readyz, the page at /, and under
 // /api/v1/
-//   GET  status, topology, flows, flows/explain?flow=NAME, jobs, links, agents, intents, steering,
-//   maintenance,
+//   GET  status, topology, flows, flows/ended?since=N, flows/explain?flow=NAME, jobs, links,
+//   agents, intents, steering, maintenance,
 //        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
 //        each of topology, flows, jobs, links, agents, path-map, plans and events with
 //        &limit=N and &after=NAME ("next" of the page before),
 //        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
 //        forests, forests/plan?job=NAME, history?from=TIME&to=TIME&resolution=N,
 //        history/link?id=ID, history/job?id=NAME, history/moment?time=TIME
-//   POST jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
+//   POST probe?source=NIC&destination=NIC with &port=P or &ports=N,
+//   jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
 //   {links|nodes}/{fail|restore|drain|undrain}?id=ID, steering/{on|off}?host=LIST&job=LIST
 //        or &percent=P, recompute, rollback?to=REVISION,
 //        maintenance/add?kind={link|node}&id=ID&from=TIME, maintenance/cancel?id=WINDOW;

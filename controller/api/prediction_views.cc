@@ -130,7 +130,7 @@ Result<std::string> DeclareSchedule(Controller& controller, std::string_view tex
     const auto to = topology.FindNode(pair.items[1].text);
     if (!from || !to) {
       return Fail(ErrorCode::kNotFound,
-                  fmt::format("there is no node \"{}\" (the topology file lists them)",
+                  fmt::format("there is no node \"{}\" (`espalier nodes` lists them)",
                               pair.items[from ? 1 : 0].text));
     }
     schedule.flows.emplace_back(*from, *to);

@@ -7,6 +7,7 @@
 
 #include "common/base/enum_names.h"
 #include "common/files/json.h"
+#include "controller/api/ended_flow_list.h"
 #include "controller/api/flow_view.h"
 #include "controller/api/link_loads.h"
 #include "controller/api/link_view.h"
@@ -266,9 +267,11 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   const State& state = controller.state();
   const auto named = FindFlow(state, name);
   if (!named) {
+    auto ended = EndedFlowView(controller, name);
+    if (ended) return std::move(*ended);
     return Fail(ErrorCode::kNotFound,
                 fmt::format("there is no flow \"{}\" (`espalier flows` lists those that are open, "
-                            "`espalier plans` the latest paths of those that have ended)",
+                            "`espalier flows --ended` those that ended last)",
                             name));
   }
   const ShownFlow& flow = named->flow;

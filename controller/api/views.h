@@ -28,7 +28,7 @@ std::string LiveAgent(const State& state, AgentId id);
 std::string LiveEvents(const Controller& controller, std::span<const HistoryEvent> events);
 // Explains why a flow is on its path: the load of every path of its pair, and the known ports. The
 // flow is named "AGENT:NUMBER", "SOURCE>DESTINATION", or "SOURCE>DESTINATION#2" for the second one.
-// Errors: kNotFound.
+// A flow that has ended lately is returned as EndedFlowView has it. Errors: kNotFound.
 Result<std::string> ExplainView(const Controller& controller, const std::string& flow);
 // The intents that are in force.
 std::string IntentsView(const Controller& controller);

@@ -146,7 +146,7 @@ Result<Intents> ChangeNodeIntent(const Intents& intents, const fabric::Topology&
                                  const OperatorRequest& request, WallTime now) {
   if (!topology.FindNode(node)) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no node \"{}\" (the topology file lists them)", node));
+                fmt::format("there is no node \"{}\" (`espalier nodes` lists them)", node));
   }
   const ActionWords words = WordsFor(action);
   if (Result<void> right = CheckEnd(request, words.adds, words.verb, now); !right) {

@@ -13,6 +13,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMaxOperations = 64;  // waiting or in progress
+constexpr const char* kExpire = "expire";   // the action that removes intents at their end
 constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
 constexpr Duration kHeldWindowInterval = std::chrono::seconds(10);
 
@@ -124,8 +125,17 @@ void OperationQueue::Start() {
 // The action is durable, so that it may move flows.
 void OperationQueue::HandleCommit(Result<Committed> committed,
                                   const std::optional<Intents>& changed) {
-  if (!committed) return Finish(Propagate(committed));
   const Operation& operation = operations_.front();
+  if (!committed) {
+    // The audit log cannot tell of it. An expiry, which is tried again, has an event of its own.
+    if (operation.action != kExpire) {
+      state_.history.Record(
+          loop_.Now(), "action_not_stored",
+          fmt::format("action=\"{}\" target={} actor=\"{}\" error=\"{}\"", operation.action,
+                      operation.target, operation.request.actor, committed.error().message));
+    }
+    return Finish(Propagate(committed));
+  }
   std::vector<IntentChange> changes;
   if (changed) changes = ChangesBetween(state_.intents, *changed);
   state_.revision = committed->revision;
@@ -262,7 +272,7 @@ void OperationQueue::BeginWindows() {
 bool OperationQueue::EndExpired() {
   Intents remaining = state_.intents;
   if (!DropExpired(remaining)) return false;
-  Submit({"expire",
+  Submit({kExpire,
           "",
           {.actor = "espalier", .reason = "the end time given with it has passed", .force = true},
           "intents_expired",

@@ -14,6 +14,7 @@
 #include "common/base/metrics.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
+#include "controller/paths/operator_probes.h"
 #include "controller/paths/port_models.h"
 #include "controller/paths/probe_orders.h"
 #include "controller/paths/rehash_detector.h"
@@ -121,6 +122,8 @@ class PathLearner {
   void LearnAgain(const RehashScope& scope);
 
   std::uint64_t probes_ordered() const { return probes_ordered_; }
+  // Probes at operators' request, from which nothing is learned.
+  OperatorProbes& operator_probes() { return operator_probes_; }
 
  private:
   struct KeyState {
@@ -187,6 +190,7 @@ class PathLearner {
   std::set<fabric::NodeId> waiting_;  // sources with a non-empty queue
   std::map<std::uint64_t, OpenOrder> orders_;
   ProbeNumbers numbers_{ProbeOwner::kPathLearner};
+  OperatorProbes operator_probes_{topology_, paths_};
   std::uint64_t probes_ordered_ = 0;
 };
 

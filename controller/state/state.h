@@ -20,6 +20,7 @@
 #include "controller/state/agent_registry.h"
 #include "controller/state/connections.h"
 #include "controller/state/edge_reservations.h"
+#include "controller/state/ended_flows.h"
 #include "controller/state/event_history.h"
 #include "controller/state/flow_paths.h"
 #include "controller/state/flow_table.h"
@@ -57,6 +58,7 @@ struct State {
   PushQueue pushes;
   EventHistory history;
   PushLog push_log;
+  EndedFlows ended_flows;
   // Links that flows avoid because they are slow, each with the signs of it. LinkQuality writes it.
   std::map<fabric::LinkId, std::string> slow_links;
   // Maintenance windows whose beginning would cut off flows. OperationQueue writes it.

@@ -1,8 +1,12 @@
 #include "controller/store/sqlite_store.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -132,6 +136,24 @@ Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path, EventLoo
       std::make_unique<SqliteStore>(std::move(*lock), std::move(*file), loop, clock, limits);
   if (is_large) store->CheckAside(path);
   return store;
+}
+
+Result<void> CheckStoreFolder(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  std::error_code code;
+  if (!std::filesystem::is_directory(folder, code)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{}: the folder of the state file does not exist (unless the service "
+                            "manager creates it, create it or correct state_file)",
+                            folder));
+  }
+  if (::access(folder.c_str(), W_OK) == 0) return {};
+  return Fail(
+      ErrorCode::kPermissionDenied,
+      fmt::format("{}: this user cannot write into the folder of the state file (run as the "
+                  "controller's user, or change the folder's owner)",
+                  folder));
 }
 
 }  // namespace espalier::controller

@@ -21,4 +21,8 @@ namespace espalier::controller {
 Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path, EventLoop& loop,
                                                const WallClock& clock, StoreLimits limits = {});
 
+// Whether the folder of a store's file exists and can be written, so that `--check` finds what a
+// start would. Errors: kNotFound or kPermissionDenied, with the remedy.
+Result<void> CheckStoreFolder(const std::string& path);
+
 }  // namespace espalier::controller

@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <chrono>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/page_proxy.h"
@@ -18,15 +20,16 @@ constexpr std::size_t kUnixLength = std::string_view("unix:").size();
 
 void TellHowToLook(const lab::Lab& lab, const LabDaemons& daemons, const std::string& folder) {
   const Result<std::string> page = StartPageProxy(daemons.api_address().substr(kUnixLength));
-  fmt::print(stderr,
-             "\nTwo jobs run until Ctrl-C, which ends everything that was started. To watch them:\n"
-             "  the page: {}\n"
-             "  export ESPALIER_CONTROLLER={}\n"
-             "  build/release/bin/espalier status     # or flows, jobs, links, plans, events\n"
-             "  build/release/bin/espalier lab counters --name {}\n"
-             "logs: {}/*.log\n",
-             page ? *page + "/" : fmt::format("none ({})", page.error().message),
-             daemons.api_address(), lab.record().options.name, folder);
+  fmt::print(
+      stderr,
+      "\nTwo jobs run until Ctrl-C, which ends everything that was started. To watch them:\n"
+      "  the page: {}\n"
+      "  export ESPALIER_CONTROLLER={}\n"
+      "  build/release/bin/espalier status     # or flows, jobs, nodes, links, plans, events, top\n"
+      "  build/release/bin/espalier lab counters --name {}\n"
+      "logs: {}/*.log\n",
+      page ? *page + "/" : fmt::format("none ({})", page.error().message), daemons.api_address(),
+      lab.record().options.name, folder);
 }
 
 // Blocks the signals that end the process and reports whether one has arrived. Programs that are
@@ -51,8 +54,7 @@ class EndSignals {
 
 }  // namespace
 
-Result<void> KeepRunning(const lab::Lab& lab, const LabDaemons& daemons,
-                         const std::string& folder) {
+Result<void> KeepRunning(const lab::Lab& lab, LabDaemons& daemons, const std::string& folder) {
   auto round = MakePermutation(lab.layout());
   if (!round) return Propagate(round);
   bool is_first = false;
@@ -65,10 +67,20 @@ Result<void> KeepRunning(const lab::Lab& lab, const LabDaemons& daemons,
   lab::TrafficOptions options;
   options.use_agents = true;
   options.time_limit = kLimit;
+  options.needs_agents = false;
   options.is_over = [&] { return signals.HaveCome(); };
+  Result<void> looked_after;
+  options.on_running = [&](std::chrono::nanoseconds) {
+    auto news = daemons.LookAfterHosts();
+    if (!news) looked_after = Propagate(news);
+    for (const std::string& text : news.value_or(std::vector<std::string>())) {
+      fmt::print(stderr, "{}\n", text);
+    }
+  };
   while (!signals.HaveCome()) {
     auto ran = lab::RunTraffic(lab, round->workload, options);
     if (!ran) return Propagate(ran);
+    if (!looked_after) return looked_after;
   }
   fmt::print(stderr, "\nended\n");
   return {};

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr int kControllerPort = 7400;
 constexpr auto kStartTimeout = 60s;
+constexpr auto kRestartDelay = 15s;
 constexpr auto kPollInterval = 2ms;
 
 // Polls until `ready` returns true. Errors: kUnavailable after `timeout`.
@@ -76,7 +77,7 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                             "state_file: \"{}/store.db\"\n"
                             "key_folder: \"{}/keys\"\n"
                             "http: \"unix:{}/controller.sock\"\n"
-                            "log_level: \"warning\"\n"
+                            "log_level: \"info\"\n"
                             "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"
                             "{}",
                             lab.topology_file(), lab::LabLayout::ControllerAddress(),
@@ -116,7 +117,7 @@ Result<void> LabDaemons::StartAgent(int host) {
                                     "local_socket: \"{}\"\n"
                                     "nic: \"eth0\"\n"
                                     "http: \"unix:{}/{}.sock\"\n"
-                                    "log_level: \"warning\"\n",
+                                    "log_level: \"info\"\n",
                                     name, lab::LabLayout::ControllerAddress(), kControllerPort,
                                     folder_, name, folder_, AgentSocket(*probe), folder_, name));
   if (!written) return Propagate(written);
@@ -124,7 +125,7 @@ Result<void> LabDaemons::StartAgent(int host) {
   if (written) {
     written = WriteText(fmt::format("{}/{}.conf", folder_, engine_name),
                         fmt::format("agent_socket: \"{}\"\nhttp: \"unix:{}/{}.sock\"\n"
-                                    "log_level: \"warning\"\n",
+                                    "log_level: \"info\"\n",
                                     AgentSocket(*probe), folder_, engine_name));
   }
   if (!written) return written;
@@ -133,9 +134,30 @@ Result<void> LabDaemons::StartAgent(int host) {
        {std::pair("espalier-engine", engine_name), std::pair("espalier-agent", name)}) {
     Result<ChildProcess> started = StartProgram(name, program, of);
     if (!started) return Propagate(started);
-    agents_.push_back(std::move(*started));
+    host_processes_.push_back({name, program, of, std::move(*started), {}});
   }
   return {};
+}
+
+Result<std::vector<std::string>> LabDaemons::LookAfterHosts() {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<std::string> news;
+  for (HostProcess& one : host_processes_) {
+    if (one.process && one.process->HasEnded()) {
+      one.process.reset();
+      one.restart = now + kRestartDelay;
+      news.push_back(
+          fmt::format("{} of {} has ended. It starts again in {} s; new flows of this "
+                      "host go over plain ECMP meanwhile.",
+                      one.program, one.host, kRestartDelay / 1s));
+    } else if (!one.process && now >= one.restart) {
+      Result<ChildProcess> started = StartProgram(one.host, one.program, one.name);
+      if (!started) return Propagate(started);
+      one.process = std::move(*started);
+      news.push_back(fmt::format("{} of {} was started again.", one.program, one.host));
+    }
+  }
+  return news;
 }
 
 void LabDaemons::KillController() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,12 +39,26 @@ class LabDaemons {
   // Polls until the agents have acknowledged every decision. Errors: kUnavailable after `timeout`.
   Result<void> AwaitAcknowledged(Duration timeout) const;
 
+  // Notices processes of hosts that have ended, and starts them again 15 s later, as a service
+  // manager would. Returns what has happened since the last call, in sentences for people.
+  // Errors: those of starting a process.
+  Result<std::vector<std::string>> LookAfterHosts();
+
   // Kills the controller with SIGKILL.
   void KillController();
   // Starts the controller and waits for all agents.
   Result<void> StartController();
 
  private:
+  // An agent or an offload service.
+  struct HostProcess {
+    std::string host;
+    std::string program;
+    std::string name;  // of its files
+    std::optional<ChildProcess> process;
+    std::chrono::steady_clock::time_point restart;  // while it does not run
+  };
+
   LabDaemons(const lab::Lab& lab, std::string programs, std::string folder)
       : lab_(&lab), programs_(std::move(programs)), folder_(std::move(folder)) {}
 
@@ -58,7 +73,7 @@ class LabDaemons {
   std::string programs_;
   std::string folder_;
   std::optional<ChildProcess> controller_;
-  std::vector<ChildProcess> agents_;
+  std::vector<HostProcess> host_processes_;
 };
 
 }  // namespace espalier::demo

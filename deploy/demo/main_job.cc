@@ -31,6 +31,7 @@ Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
       HostNames(layout), layout.options().hosts_per_leaf, kPermutationBytes);
   if (!workload) return Propagate(workload);
   workload->segment_bytes = kSegmentBytes;
+  for (traffic::SingleFlow& flow : workload->flows) flow.job = "permutation";
   const double seconds = LinkSeconds(layout, kPermutationBytes);
   return Experiment{.name = "permutation",
                     .workload = std::move(*workload),

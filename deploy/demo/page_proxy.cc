@@ -2,11 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/asio.hpp>
-#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -19,7 +20,6 @@ using asio::local::stream_protocol;
 using boost::system::error_code;
 
 constexpr std::uint16_t kPreferredPort = 9180;
-constexpr auto kLookInterval = std::chrono::seconds(1);
 
 // A browser's connection and the matching one to the controller.
 class Pair : public std::enable_shared_from_this<Pair> {
@@ -67,12 +67,6 @@ class Proxy {
   Proxy(asio::io_context& context, tcp::acceptor acceptor, std::string socket_path)
       : context_(context), acceptor_(std::move(acceptor)), path_(std::move(socket_path)) {}
 
-  void Start() {
-    Accept();
-    Look();
-  }
-
- private:
   void Accept() {
     acceptor_.async_accept([this](const error_code& error, tcp::socket browser) {
       if (!error) {
@@ -87,22 +81,10 @@ class Proxy {
     });
   }
 
-  // Ends the process when no controller listens any more.
-  void Look() {
-    timer_.expires_after(kLookInterval);
-    timer_.async_wait([this](const error_code&) {
-      stream_protocol::socket probe(context_);
-      error_code gone;
-      probe.connect(stream_protocol::endpoint(path_), gone);
-      if (gone) return context_.stop();
-      Look();
-    });
-  }
-
+ private:
   asio::io_context& context_;
   tcp::acceptor acceptor_;
   const std::string path_;
-  asio::steady_timer timer_{context_};
 };
 
 error_code Listen(tcp::acceptor& acceptor, std::uint16_t port) {
@@ -134,6 +116,7 @@ Result<std::string> StartPageProxy(const std::string& socket_path) {
   }
   const std::string address = fmt::format("http://127.0.0.1:{}", acceptor.local_endpoint().port());
   context.notify_fork(asio::io_context::fork_prepare);
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) return Fail(ErrorCode::kUnavailable, "cannot fork");
   if (child > 0) {
@@ -142,8 +125,11 @@ Result<std::string> StartPageProxy(const std::string& socket_path) {
   }
   context.notify_fork(asio::io_context::fork_child);
   LeaveTerminal();
+  // The parent blocks the signals that end it, and this process would inherit that.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
   Proxy proxy(context, std::move(acceptor), socket_path);
-  proxy.Start();
+  proxy.Accept();
   context.run();
   _exit(0);
 }

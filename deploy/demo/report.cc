@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "common/base/check.h"
 #include "common/files/json.h"
@@ -15,6 +16,11 @@ double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// "1 flow", "2.5 flows".
+std::string Count(double number, std::string_view thing) {
+  return fmt::format("{:g} {}{}", number, thing, number == 1 ? "" : "s");
 }
 
 double MedianFigure(std::span<const RunFigures> runs,
@@ -121,29 +127,29 @@ std::string ReportJson(const Report& report) {
 std::string ReportTable(const Report& report) {
   std::string text = fmt::format(
       "fabric {} (spines x leaves x hosts per leaf), links of {:g} Mbit/s, medians over "
-      "{} seeds\n\n",
-      report.fabric, report.link_mbps, report.seeds);
+      "{}\n\n",
+      report.fabric, report.link_mbps, Count(report.seeds, "seed"));
   text += fmt::format(kRow, "workload", "scheme", "slowest flow", "median flow", "worst link",
                       "throughput", "all-reduce (phases: all communication) of each job");
   for (const IdealFigures& ideal : report.ideal) {
     for (const RunFigures& run : report.runs) {
       if (run.name != ideal.name) continue;
-      text += fmt::format(
-          kRow, run.name, run.scheme, Seconds(run.slowest_flow_seconds),
-          Seconds(run.median_flow_seconds), fmt::format("{:g} flows", run.max_link_flows),
-          fmt::format("{:.0f} Mbit/s", run.throughput_mbps), JobsText(run.allreduce_seconds));
+      text += fmt::format(kRow, run.name, run.scheme, Seconds(run.slowest_flow_seconds),
+                          Seconds(run.median_flow_seconds), Count(run.max_link_flows, "flow"),
+                          fmt::format("{:.0f} Mbit/s", run.throughput_mbps),
+                          JobsText(run.allreduce_seconds));
     }
     text += fmt::format(kRow, ideal.name, "ideal", Seconds(ideal.slowest_flow_seconds), "",
-                        "1 flows", "", JobsText(ideal.allreduce_seconds));
+                        Count(1, "flow"), "", JobsText(ideal.allreduce_seconds));
   }
   const FailureFigures& failure = report.failure;
   text += fmt::format(
       "\nsteered flows: {}; counted by the spines on another path than assigned: {}\n"
-      "far link {} fails in the middle of a job: {} flows on it, {} moved in {:.3f} s, {} dead, "
+      "far link {} fails in the middle of a job: {} on it, {} moved in {:.3f} s, {} dead, "
       "job {}\n",
-      report.steered_flows, report.spine_counter_mismatches, failure.link, failure.flows_on_link,
-      failure.flows_moved, failure.seconds_to_move, failure.dead_flows,
-      failure.job_completed ? "completed" : "DID NOT COMPLETE");
+      report.steered_flows, report.spine_counter_mismatches, failure.link,
+      Count(failure.flows_on_link, "flow"), failure.flows_moved, failure.seconds_to_move,
+      failure.dead_flows, failure.job_completed ? "completed" : "DID NOT COMPLETE");
   if (failure.flows_recovered > 0) {
     text += fmt::format(
         "{} of the moved flows stood still; their bytes were acknowledged again at most {:.3f} s "

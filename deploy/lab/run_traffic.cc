@@ -162,6 +162,7 @@ Result<void> StartAll(const Lab& lab, const std::vector<WorkloadFlow>& plans,
         "--workload",         workload_file, "--topology",
         lab.topology_file(),  "--seed",      fmt::format("{}", options.seed)};
     if (options.use_agents) argv.push_back("--agent");
+    if (!options.needs_agents) argv.push_back("--agent-optional");
     const Result<Command> command = lab.MakeCommand(host, std::move(argv));
     if (!command) return tl::unexpected(command.error());
     if (Result<void> started = fleet.Start(host, *command); !started) return started;

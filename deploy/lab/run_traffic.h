@@ -17,7 +17,8 @@ namespace espalier::lab {
 
 struct TrafficOptions {
   std::uint64_t seed = 1;  // of the flows' own source ports, as plain ECMP uses them, and of jitter
-  bool use_agents = false;  // announce flows to their hosts' agents and use the agents' ports
+  bool use_agents = false;   // announce flows to their hosts' agents and use the agents' ports
+  bool needs_agents = true;  // with use_agents: whether a missing agent ends the run with an error
   std::chrono::seconds time_limit{60};
   std::string program;  // espalier-traffic; empty: beside this program, else on the PATH
   // Called about every 20 ms while the traffic runs, with the time since its start. An experiment

@@ -13,6 +13,7 @@
 #include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/program/program_collectives.h"
 #include "collective/runtime/shared/shared_collectives.h"
+#include "collective/transport/rendezvous/rendezvous.h"
 #include "collective/transport/shm/shared_group.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "collective/transport/verbs/verbs_transport.h"
@@ -100,14 +101,16 @@ Result<void> WithinMemory(int rank, const Work& work) {
   }
 }
 
-// A rank that fails to join leaves the cause in the store, because the others only see that it is
-// missing. A cause that is there already may explain this rank's failure and is added to its error.
+// A rank that fails to join leaves the cause in the store. A cause that is there already may
+// explain this rank's failure and is added to its error.
 Error TellWhy(transport::RendezvousStore& store, const std::string& name, int rank, Error error) {
   constexpr milliseconds kPatience{50};
-  const std::string key = name + "/failed";
+  const std::string key = transport::JoinFailureKey(name);
   const auto before = store.Get(key, steady_clock::now() + kPatience);
   if (before) {
-    error.message += fmt::format("; earlier failure: {}", *before);
+    if (error.message.find(*before) == std::string::npos) {
+      error.message += fmt::format("; earlier failure: {}", *before);
+    }
   } else {
     // Best effort: the store may be what failed.
     static_cast<void>(store.Set(key, fmt::format("rank {}: {}", rank, error.message)));
@@ -131,6 +134,8 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::RendezvousSt
                                                          const std::string& name, int rank,
                                                          int size,
                                                          const CommunicatorOptions& options) {
+  auto fits = transport::Rendezvous::CheckRank(rank, size);
+  if (!fits) return Propagate(fits);
   if (options.timeout <= milliseconds(0)) return Refuse("timeout must be positive");
   if (options.connections < 1) return Refuse("connections must be at least 1");
   if (!options.algorithm.empty() && !IsAlgorithm(options.medium, options.algorithm, size)) {

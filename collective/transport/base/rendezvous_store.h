@@ -17,4 +17,8 @@ class RendezvousStore {
   virtual Result<std::string> Get(const std::string& key, Deadline deadline) = 0;
 };
 
+// The key under which a rank that cannot join a group leaves the reason, as the others only see
+// that it is missing.
+inline std::string JoinFailureKey(const std::string& group) { return group + "/failed"; }
+
 }  // namespace espalier::transport

@@ -14,6 +14,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <numeric>
 #include <thread>
@@ -46,6 +47,8 @@ constexpr std::uint32_t kSleepEvery = 16;
 constexpr milliseconds kNap{20};
 // How often an aborting rank checks the remote access of other ranks.
 constexpr milliseconds kLookAgain{1};
+// How often a rank that waits for others looks whether one of them has told why it cannot join.
+constexpr milliseconds kFailureLook{500};
 constexpr std::size_t kHeaderBytes = 64 << 10;
 constexpr off_t kLocksBegin = off_t{1} << 40;
 
@@ -68,6 +71,13 @@ std::uint32_t CurrentCore() { return static_cast<std::uint32_t>(::sched_getcpu()
 
 // Words of a bit set of cores.
 constexpr std::size_t kCoreWords = CPU_SETSIZE / 64;
+
+// A name of this host's kernel since its boot; "-" if there is none.
+std::string HostName() {
+  std::ifstream stream("/proc/sys/kernel/random/boot_id");
+  std::string name;
+  return stream >> name ? name : "-";
+}
 
 struct flock LockOf(int rank) {
   struct flock lock = {};
@@ -191,7 +201,7 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(RendezvousStore& store,
   const std::string key = name + "/memory";
   auto ready =
       rank == 0 ? group->Create(store, key, bytes) : group->Open(store, key, bytes, deadline);
-  if (ready) ready = group->AwaitAll(deadline);
+  if (ready) ready = group->AwaitAll(store, JoinFailureKey(name), deadline);
   if (!ready) return Propagate(ready);
   const int cores = std::max(group->header().CountCores(), 1);
   group->ranks_per_core_ = (size + cores - 1) / cores;
@@ -244,7 +254,7 @@ Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key,
   header().bytes = bytes;
   done = TakeLock();
   if (!done) return done;
-  return store.Set(key, fmt::format("{} {}", ::getpid(), file_.get()));
+  return store.Set(key, fmt::format("{} {} {}", ::getpid(), file_.get(), HostName()));
 }
 
 Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, std::size_t bytes,
@@ -256,9 +266,17 @@ Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, s
   }
   long process = 0;
   int file = 0;
-  if (std::sscanf(place->c_str(), "%ld %d", &process, &file) != 2) {
+  char host[64] = "";
+  if (std::sscanf(place->c_str(), "%ld %d %63s", &process, &file, host) < 2) {
     return Fail(ErrorCode::kFailedPrecondition,
                 fmt::format("cannot read \"{}\" as the place of rank 0's memory", *place));
+  }
+  if (*host != '\0' && HostName() != host) {
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("rank 0 and rank {} run on different hosts, but shared memory connects "
+                            "ranks of one host only (choose TCP or verbs as the medium, and give "
+                            "each rank the address at which others reach it)",
+                            rank_));
   }
   auto opened = OpenMemoryFile(process, file, kHeaderBytes + bytes);
   if (!opened) return Propagate(opened);
@@ -279,7 +297,8 @@ Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, s
   return TakeLock();
 }
 
-Result<void> SharedGroup::AwaitAll(Deadline deadline) {
+Result<void> SharedGroup::AwaitAll(RendezvousStore& store, const std::string& failure_key,
+                                   Deadline deadline) {
   header().AddOwnCores();
   header().presence[rank_] = Header::kPresent;
   is_present_ = true;
@@ -287,9 +306,13 @@ Result<void> SharedGroup::AwaitAll(Deadline deadline) {
   while (true) {
     const std::uint32_t joined = header().joined.value;
     if (joined >= static_cast<std::uint32_t>(size_)) return {};
-    auto changed = Await(header().joined, joined, deadline);
+    const auto look = std::min(deadline, steady_clock::now() + kFailureLook);
+    auto changed = Await(header().joined, joined, look);
     if (changed) continue;
-    if (steady_clock::now() < deadline) return changed;
+    if (steady_clock::now() < look) return changed;
+    const auto failed = store.Get(failure_key, steady_clock::now() + kLookAgain);
+    if (failed) return Fail(ErrorCode::kUnavailable, *failed);
+    if (steady_clock::now() < deadline) continue;
     std::string missing;
     for (int peer = 0; peer < size_; ++peer) {
       if (header().presence[peer] == Header::kAbsent) missing += fmt::format(" {}", peer);

@@ -107,7 +107,7 @@ class SharedGroup {
                     Deadline deadline);
   Result<void> Map(std::size_t bytes);
   Result<void> TakeLock();
-  Result<void> AwaitAll(Deadline deadline);
+  Result<void> AwaitAll(RendezvousStore& store, const std::string& failure_key, Deadline deadline);
   // Whether the last writer ran on this rank's core although there is a core for each rank.
   bool SharesWritersCore(const Counter& counter) const;
   Result<void> CheckAbort();

@@ -30,7 +30,6 @@ std::string FileName(const std::string& key) {
 
 Result<void> FileStore::Set(const std::string& key, const std::string& value) {
   std::error_code code;
-  fs::create_directories(folder_, code);
   const fs::path path = folder_ / FileName(key);
   const fs::path fresh = fmt::format("{}.{}.{}", path.string(), ::getpid(), ::gettid());
   std::ofstream stream(fresh, std::ios::binary);

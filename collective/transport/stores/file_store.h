@@ -9,9 +9,9 @@
 
 namespace espalier::transport {
 
-// A rendezvous store in a folder that all ranks see, with one file for each key. Each group needs
-// fresh keys. Values appear atomically. Get polls every few milliseconds.
-// Errors: kUnavailable, with the file and the system's message.
+// A rendezvous store in an existing folder that all ranks see, with one file for each key. Each
+// group needs fresh keys (see FolderMeeting). Values appear atomically. Get polls every few
+// milliseconds. Errors: kUnavailable, with the file and the system's message.
 class FileStore : public RendezvousStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

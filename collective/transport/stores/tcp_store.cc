@@ -18,6 +18,7 @@
 #include "collective/transport/base/fork_guard.h"
 #include "collective/transport/rendezvous/handshake.h"
 #include "collective/transport/stores/file_store.h"
+#include "collective/transport/stores/folder_meeting.h"
 
 namespace espalier::transport {
 namespace {
@@ -431,7 +432,11 @@ Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
                                                    milliseconds patience,
                                                    const GroupCredentials& members) {
-  if (!place.starts_with(kScheme)) return std::make_unique<FileStore>(place);
+  if (!place.starts_with(kScheme)) {
+    auto checked = CheckFolder(place);
+    if (!checked) return Propagate(checked);
+    return std::make_unique<FileStore>(place);
+  }
   auto parsed = ParsePlace(place);
   if (!parsed) return Propagate(parsed);
   auto store = TcpStore::At(parsed->address, parsed->port, patience, members);

@@ -69,8 +69,9 @@ class TcpStore : public RendezvousStore {
 };
 
 // Opens a store by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets), which rank
-// 0 serves as long as it has the store open, or else a folder.
-// Errors: kInvalidArgument for an invalid address; those of TcpStoreServer.
+// 0 serves as long as it has the store open, or else an existing folder.
+// Errors: kInvalidArgument for an invalid address; kNotFound for an unknown folder; those of
+// TcpStoreServer.
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
                                                    std::chrono::milliseconds patience,
                                                    const GroupCredentials& members);

@@ -62,8 +62,10 @@ struct Complaint {
   std::string remedy;
 };
 
-// What is wrong with the commands among the words; none: they exist.
-std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std::string>& words) {
+// What is wrong with the commands among the words; none: they exist. `is_help`: the words may name
+// a group without one of its commands.
+std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std::string>& words,
+                                            bool is_help = false) {
   CLI::App* group = &app;
   std::string path = "espalier";
   for (const std::string& word : words) {
@@ -79,7 +81,7 @@ std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std
                      alike.empty() ? fmt::format("`{} --help` lists the commands", path)
                                    : fmt::format("did you mean `{} {}`?", path, alike)};
   }
-  if (group->get_require_subcommand_min() == 0) return std::nullopt;
+  if (is_help || group->get_require_subcommand_min() == 0) return std::nullopt;
   return Complaint{fmt::format("`{}` needs a command", path),
                    fmt::format("`{} --help` lists the commands", path)};
 }
@@ -133,6 +135,10 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, int& exit_code) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
+    if (const auto unknown = FindUnknownCommand(app, words, /*is_help=*/true)) {
+      Print(*unknown, words);
+      return 2;
+    }
     words.emplace_back("--help");
   }
   if (const auto negative = FindNegativeNumber(words)) {

@@ -9,9 +9,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,7 @@ struct ListOptions {
   std::string output = "table";
   double watch = 0;  // seconds; 0: print once
   bool follow = false;
+  bool ended = false;
 };
 
 bool IsJson(const Session& session, const ListOptions& options) {
@@ -62,7 +65,7 @@ std::optional<std::string> SortKey(const ListSpec& spec, std::string_view wanted
 }
 
 std::string TargetOf(const ListSpec& spec, const ListOptions& options) {
-  std::string target = "/api/v1/" + spec.name;
+  std::string target = "/api/v1/" + (spec.path.empty() ? spec.name : spec.path);
   char sign = '?';
   for (std::size_t i = 0; i < spec.filters.size(); ++i) {
     if (spec.filters[i].query.empty() || options.patterns[i].empty()) continue;
@@ -83,12 +86,18 @@ bool IsChosen(const ListSpec& spec, const ListOptions& options, const std::strin
   return since.empty() || RawText(row, "time") >= since;
 }
 
-// Links that are not up first, and links of hosts last; the rest by the number of flows.
+// Links that are not up first, and links of hosts last; the rest by the number of flows. A node
+// with one link is a host's NIC.
 void SortLinks(std::vector<io::JsonValue>& rows) {
-  const auto rank = [](const io::JsonValue& row) {
+  std::map<std::string, int> degrees;
+  for (const io::JsonValue& row : rows) {
+    for (const char* end : {"a", "b"}) ++degrees[RawText(row, end)];
+  }
+  const auto rank = [&](const io::JsonValue& row) {
+    const bool is_host = degrees.at(RawText(row, "a")) == 1 || degrees.at(RawText(row, "b")) == 1;
     const long flows = std::max(std::strtol(RawText(row, "flows_a_to_b").c_str(), nullptr, 10),
                                 std::strtol(RawText(row, "flows_b_to_a").c_str(), nullptr, 10));
-    return std::pair(RawText(row, "state") == "UP", -flows);
+    return std::tuple(RawText(row, "state") == "UP", is_host, -flows);
   };
   SortRows(rows, "id", false);
   std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -106,12 +115,28 @@ void Sort(const ListSpec& spec, const ListOptions& options, std::vector<io::Json
   SortRows(rows, *SortKey(spec, wanted), descending);
 }
 
+// The lines that the text takes on a terminal, which wraps long ones.
+std::size_t LinesOn(const winsize& terminal, const std::string& text) {
+  const std::size_t columns = std::max<std::size_t>(terminal.ws_col, 1);
+  std::size_t lines = 0;
+  std::size_t width = 0;
+  for (const char c : text) {
+    if (c != '\n') {
+      ++width;
+      continue;
+    }
+    lines += std::max<std::size_t>((width + columns - 1) / columns, 1);
+    width = 0;
+  }
+  return lines;
+}
+
 // Prints through a pager if the text does not fit on the terminal.
 void PrintPaged(const std::string& text) {
   winsize size{};
-  const auto lines = std::ranges::count(text, '\n');
   const bool fits = ::isatty(STDOUT_FILENO) != 1 ||
-                    ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || lines < size.ws_row;
+                    ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+                    LinesOn(size, text) < size.ws_row;
   const char* const chosen = std::getenv("PAGER");
   std::FILE* const pager = fits ? nullptr : ::popen(chosen != nullptr ? chosen : "less -FRSX", "w");
   std::fputs(text.c_str(), pager != nullptr ? pager : stdout);
@@ -254,7 +279,17 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
                    "--limit and --since say; default: none)")
         ->excludes(watch);
   }
-  command->callback([session, &spec, options] { Run(*session, spec, *options); });
+  if (spec.name == EndedFlowsSpec().name) {
+    command
+        ->add_flag("--ended", options->ended,
+                   "List the flows that ended last, the newest first, in place of open ones")
+        ->excludes(command->get_option("--leaf"))
+        ->excludes(command->get_option("--link"))
+        ->excludes(command->get_option("--down"));
+  }
+  command->callback([session, &spec, options] {
+    Run(*session, options->ended ? EndedFlowsSpec() : spec, *options);
+  });
 }
 
 }  // namespace

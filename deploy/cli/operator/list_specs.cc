@@ -37,6 +37,26 @@ ListSpec Flows() {
           .up_value = "FINE"};
 }
 
+ListSpec EndedFlows() {
+  return {.name = "flows",
+          .help = "",
+          .is_long = true,
+          .columns = {{"ENDED", "time"},
+                      {"FLOW", "flow"},
+                      {"JOB", "job"},
+                      {"SOURCE", "source"},
+                      {"DESTINATION", "destination"},
+                      {"STATUS", "status", CellFormat::kState},
+                      {"VIA", "via"},
+                      {"PORT", "source_port"},
+                      {"BYTES", "bytes", CellFormat::kBytes},
+                      {"LASTED", "seconds", CellFormat::kSeconds},
+                      {"REASON", "reason"}},
+          .filters = Flows().filters,
+          .order = "-sequence",
+          .path = "flows/ended"};
+}
+
 ListSpec Jobs() {
   return {.name = "jobs",
           .help = "List jobs with their flows, their rates and the time of their all-reduces",
@@ -212,6 +232,11 @@ const std::vector<ListSpec>& ListSpecs() {
                                               Agents(),     Plans(), Predictions(), Events(),
                                               IntentList(), Audit()};
   return specs;
+}
+
+const ListSpec& EndedFlowsSpec() {
+  static const ListSpec spec = EndedFlows();
+  return spec;
 }
 
 }  // namespace espalier::cli

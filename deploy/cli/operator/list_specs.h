@@ -28,8 +28,12 @@ struct ListSpec {
   bool has_times = false;  // rows have a member "time"
   std::string down_key;    // with --down: only rows whose member is not `up_value`
   std::string_view up_value;
+  std::string path;  // of the API; "": the name
 };
 
 const std::vector<ListSpec>& ListSpecs();
+// `espalier flows --ended`. Its filters are those of `flows`, in the same
+// order, of which it takes those that exclude nothing (--job, --host, --state).
+const ListSpec& EndedFlowsSpec();
 
 }  // namespace espalier::cli

@@ -16,6 +16,7 @@
 #include "deploy/cli/operator/list_commands.h"
 #include "deploy/cli/operator/maintenance_commands.h"
 #include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/operator/probe_command.h"
 #include "deploy/cli/operator/steering_commands.h"
 #include "deploy/cli/operator/top_command.h"
 
@@ -30,14 +31,14 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
     if (!answer || session->json) return;
     for (const auto& [key, value] : answer->members) {
       if (value.kind == io::JsonValue::Kind::kBool) {
-        fmt::print("{:22} {}\n", key, value.boolean ? "true" : "false");
+        fmt::print("{:24} {}\n", key, value.boolean ? "true" : "false");
       } else if (value.kind == io::JsonValue::Kind::kArray) {
-        for (const io::JsonValue& item : value.items) fmt::print("{:22} {}\n", "", item.text);
+        for (const io::JsonValue& item : value.items) fmt::print("{:24} {}\n", "", item.text);
       } else if (value.kind != io::JsonValue::Kind::kObject) {
-        fmt::print("{:22} {}\n", key, value.text);
+        fmt::print("{:24} {}\n", key, value.text);
       }
       for (const auto& [name, count] : value.members) {
-        fmt::print("{:22} {}\n", "  " + name, count.text);
+        fmt::print("{:24} {}\n", "  " + name, count.text);
       }
     }
   });
@@ -163,6 +164,11 @@ void PrintFlow(const io::JsonValue& flow) {
 }
 
 void PrintExplanation(const io::JsonValue& answer) {
+  if (const io::JsonValue* ended = answer.Find("ended")) {
+    fmt::print("the flow has ended; this is how it was then:\n");
+    for (const auto& [key, value] : ended->members) fmt::print("{:20} {}\n", key, value.text);
+    return;
+  }
   if (const io::JsonValue* flow = answer.Find("flow")) PrintFlow(*flow);
   const io::JsonValue* const ends_known = answer.Find("ends_known");
   const bool has_end = ends_known == nullptr || ends_known->boolean;
@@ -403,6 +409,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddListCommands(app, session);
   AddTop(app, session);
   AddExplain(app, session);
+  AddProbe(app, session);
   AddAction(app, session, "fail", "Mark a {} as failed and reroute its flows immediately", true);
   AddAction(app, session, "restore", "Return a failed {} to service", false);
   AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);

@@ -147,7 +147,8 @@ Result<io::HttpResponse> Send(const Session& session, const std::string& method,
   const Result<io::HttpAccess> access = AccessOf(session);
   if (!access) return Fail(ErrorCode::kInvalidArgument, access.error().message);
   auto response = io::HttpFetch(ControllerAddress(session), method, target, body, limit, *access);
-  if (response) return response;
+  // Only then is it a question whether the controller runs.
+  if (response || response.error().code != ErrorCode::kUnavailable) return response;
   return Fail(response.error().code,
               fmt::format("{} (is the controller running? set its address with --controller or "
                           "ESPALIER_CONTROLLER)",
@@ -180,7 +181,10 @@ std::optional<io::JsonValue> Ask(Session& session, const std::string& method,
     return std::nullopt;
   }
   auto answer = TakeAnswer(session, *response);
-  if (answer && session.json && print_json) fmt::print("{}\n", response->body);
+  if (answer && session.json && print_json) {
+    const std::string_view text = response->body;
+    fmt::print("{}\n", text.substr(0, text.find_last_not_of("\r\n") + 1));
+  }
   return answer;
 }
 

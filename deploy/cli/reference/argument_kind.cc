@@ -5,6 +5,8 @@ namespace espalier::cli {
 std::span<const KindEntry> KindTable() {
   static constexpr KindEntry kTable[] = {
       {"explain", "FLOW", ArgumentKind::kFlow},
+      {"probe", "SOURCE", ArgumentKind::kNode},
+      {"probe", "DESTINATION", ArgumentKind::kNode},
       {"fail link", "ID", ArgumentKind::kLink},
       {"fail node", "ID", ArgumentKind::kNode},
       {"restore link", "ID", ArgumentKind::kLink},

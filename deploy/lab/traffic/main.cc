@@ -62,6 +62,8 @@ int main(int argc, char** argv) {
   app.add_option("--topology", arguments.topology_file, "Topology file")->required();
   app.add_option("--seed", arguments.host.seed, "Seed of the flows' own source ports");
   app.add_flag("--agent", arguments.host.use_agent, "Announce the flows to this host's agent");
+  app.add_flag("!--agent-optional", arguments.host.needs_agent,
+               "With --agent: send over plain ECMP if no agent answers");
   app.add_option(
       "--barrier", arguments.host.barrier,
       "Prefix of the sockets at which hosts of phased jobs wait for each other (default: "

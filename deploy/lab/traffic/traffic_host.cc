@@ -60,8 +60,8 @@ Result<std::unique_ptr<TrafficHost>> TrafficHost::Make(io::AsioEventLoop& loop,
         AgentConnection::Connect(loop, [raw = host.get()] {
           for (auto& [index, sender] : raw->tcp_senders_) sender->HandleNews();
         });
-    if (!steering) return Propagate(steering);
-    host->steering_ = std::move(*steering);
+    if (!steering && options.needs_agent) return Propagate(steering);
+    if (steering) host->steering_ = std::move(*steering);
   }
   for (const WorkloadFlow& plan : plans) {
     if (plan.source == options.host) {

@@ -25,7 +25,8 @@ namespace espalier::traffic {
 struct TrafficHostOptions {
   std::string host;
   bool use_agent = false;
-  std::uint64_t seed = 1;  // of the flows' own source ports and of the phased jobs' jitter
+  bool needs_agent = true;  // with use_agent: whether a missing agent is an error
+  std::uint64_t seed = 1;   // of the flows' own source ports and of the phased jobs' jitter
   std::string barrier;  // prefix of the sockets at which hosts of phased jobs wait for each other
 };
 

@@ -156,6 +156,61 @@ TEST(CollectiveClient, HasRegisteredBuffers) {
   });
 }
 
+// A folder and a name serve one run after another, also over TCP.
+TEST(CollectiveClient, JoinsAgainInTheSameFolder) {
+  for (const std::uint32_t medium : {ESPALIER_SHARED_MEMORY, ESPALIER_TCP}) {
+    TemporaryFolder folder;
+    const espalier_comm_options options = {.medium = medium};
+    for (int run = 0; run < 3; ++run) {
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < 2; ++rank) {
+        threads.emplace_back([&, rank] {
+          try {
+            Collective group(folder.path(), "world", rank, 2, options);
+            std::int64_t sum = rank + run;
+            group.AllReduce(&sum, &sum, 1);
+            EXPECT_EQ(sum, 1 + 2 * run);
+          } catch (const CollectiveError& error) {
+            ADD_FAILURE() << "run " << run << ", rank " << rank << ": " << error.what();
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    }
+  }
+}
+
+TEST(CollectiveClient, RefusesAnUnknownFolderAtOnce) {
+  TemporaryFolder folder;
+  const std::string typo = folder.path() + "/typo";
+  for (const std::uint32_t medium : {ESPALIER_SHARED_MEMORY, ESPALIER_TCP}) {
+    const espalier_comm_options options = {.medium = medium};
+    espalier_comm* comm = nullptr;
+    char words[300] = "";
+    EXPECT_EQ(espalier_comm_create(typo.c_str(), "g", 0, 2, &options, &comm, words, sizeof(words)),
+              -ENOENT);
+    EXPECT_NE(std::string(words).find(typo + ": there is no such folder"), std::string::npos)
+        << words;
+  }
+}
+
+// Neither a file that an earlier version left, nor an earlier failure of this one, is another
+// error's text.
+TEST(CollectiveClient, GivesEachErrorItsOwnText) {
+  TemporaryFolder folder;
+  const espalier_comm_options hasty = {.timeout_ms = 50};
+  espalier_comm* comm = nullptr;
+  char words[300] = "";
+  EXPECT_EQ(
+      espalier_comm_create(folder.path().c_str(), "g", 0, 2, &hasty, &comm, words, sizeof(words)),
+      -ECONNABORTED);
+  EXPECT_EQ(std::string(words).find("ranks that did not join in time: 1"), 0U) << words;
+  EXPECT_EQ(
+      espalier_comm_create(folder.path().c_str(), "g", 5, 2, &hasty, &comm, words, sizeof(words)),
+      -EINVAL);
+  EXPECT_STREQ(words, "rank 5 of 2: ranks count from 0 to one below the size");
+}
+
 TEST(CollectiveClient, SaysWhatIsWrong) {
   TemporaryFolder folder;
   espalier_comm* comm = nullptr;

@@ -65,7 +65,7 @@ TEST_F(GroupKey, IsRefusedWhereItIsNoSecretOrNoKey) {
 }
 
 TEST_F(GroupKey, IsMadeInAFolderByWhoeverComesFirst) {
-  const std::string store = folder_.path() + "/made";
+  const std::string store = folder_.path();
   std::vector<std::string> keys(8);
   std::vector<std::thread> ranks;
   for (auto& key : keys) {

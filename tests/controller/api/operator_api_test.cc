@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "tests/controller/api/operator_api_fixture.h"
 
@@ -49,6 +52,28 @@ TEST_F(OperatorApiTest, AuditsWhoDidWhatAndWhatItMoved) {
   const auto intents = Json(Call("GET", "/api/v1/intents"));
   ASSERT_EQ(intents.Find("intents")->items.size(), 1U);
   EXPECT_EQ(intents.Find("intents")->items[0].Find("what")->text, "failed link");
+}
+
+TEST_F(OperatorApiTest, TellsWhichPathAPortTakesNow) {
+  const auto answer = Json(
+      Call("POST", "/api/v1/probe", {{"source", "h0"}, {"destination", "h2"}, {"ports", "4"}}));
+  EXPECT_EQ(answer.Find("paths")->text, "2");
+  ASSERT_EQ(answer.Find("ports")->items.size(), 4U);
+  for (const io::JsonValue& port : answer.Find("ports")->items) {
+    const auto number = static_cast<std::uint16_t>(std::stoi(port.Find("port")->text));
+    EXPECT_EQ(port.Find("via")->text, "spine" + std::to_string(cluster_.SpineOf(0, 2, number)));
+    EXPECT_EQ(port.Find("links")->items.size(), 2U);
+  }
+  const auto one =
+      Call("POST", "/api/v1/probe", {{"source", "h0"}, {"destination", "h2"}, {"port", "50000"}});
+  EXPECT_EQ(Json(one).Find("ports")->items.size(), 1U);
+  const auto status = [&](std::map<std::string, std::string> query) {
+    return Call("POST", "/api/v1/probe", std::move(query)).status;
+  };
+  EXPECT_EQ(status({{"source", "h0"}, {"destination", "nowhere"}}), 404);
+  EXPECT_EQ(status({{"source", "h0"}, {"destination", "h1"}}), 409) << "behind the same leaf";
+  EXPECT_EQ(status({{"source", "h0"}, {"destination", "h2"}, {"ports", "65"}}), 400);
+  EXPECT_EQ(status({{"source", "h0"}, {"destination", "h2"}, {"port", "65536"}}), 400);
 }
 
 TEST_F(OperatorApiTest, RollsBack) {

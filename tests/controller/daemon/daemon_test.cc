@@ -64,6 +64,13 @@ TEST_F(Daemon, ChecksWithoutStarting) {
   const auto checked = RunCommand(Program({"--check"}));
   EXPECT_EQ(checked.value().exit_code, 0) << checked.value().err;
   EXPECT_FALSE(std::filesystem::exists(Path("store.db")));
+  const std::string config = io::ReadFile(Path("c.conf")).value();
+  std::ofstream(Path("c.conf")) << std::string(config).replace(
+      config.find(Path("store.db")), Path("store.db").size(), Path("missing/store.db"));
+  const auto without_folder = RunCommand(Program({"--check"}));
+  EXPECT_EQ(without_folder.value().exit_code, 0) << "a service manager may create it";
+  EXPECT_THAT(without_folder.value().err, HasSubstr("missing: the folder of the state file"));
+  std::ofstream(Path("c.conf")) << config;
   std::filesystem::remove(Path("keys/controller.key"));
   EXPECT_EQ(RunCommand(Program({"--check"})).value().exit_code, 2);
 }

@@ -134,7 +134,7 @@ TEST_F(IntentEdits, NamesUnknownLinksAndNodes) {
     ExpectRefused(Link("leaf9--spine0", action), ErrorCode::kNotFound,
                   "there is no link \"leaf9--spine0\" (`espalier links` lists them)");
     ExpectRefused(Node("leaf9", action), ErrorCode::kNotFound,
-                  "there is no node \"leaf9\" (the topology file lists them)");
+                  "there is no node \"leaf9\" (`espalier nodes` lists them)");
   }
 }
 

@@ -215,6 +215,11 @@ TEST_F(Queue, AFailedCommitChangesNothingAndTheNextOperationRuns) {
   EXPECT_EQ(answers_, (Words{"a resource exhausted", "b"}));
   EXPECT_EQ(target_.calls, (Words{"apply", "turn", "outcome"}));
   EXPECT_FALSE(state_.intents.failed_links.contains("a"));
+  // The audit log, which is on the same disk, cannot tell of it.
+  const auto events = state_.history.Since(0, 10);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events[0].kind, "action_not_stored");
+  EXPECT_NE(events[0].text.find("target=a"), std::string::npos) << events[0].text;
 }
 
 TEST_F(Queue, ADryRunIsAnsweredAtOnceWhileOthersWait) {

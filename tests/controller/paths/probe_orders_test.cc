@@ -7,8 +7,8 @@ namespace espalier::controller {
 namespace {
 
 TEST(ProbeNumbers, IdentifyTheirOwner) {
-  for (const ProbeOwner owner :
-       {ProbeOwner::kPathLearner, ProbeOwner::kLinkRecovery, ProbeOwner::kLinkFailure}) {
+  for (const ProbeOwner owner : {ProbeOwner::kPathLearner, ProbeOwner::kLinkRecovery,
+                                 ProbeOwner::kLinkFailure, ProbeOwner::kOperator}) {
     ProbeNumbers numbers(owner);
     const std::uint64_t first = numbers.Next();
     EXPECT_EQ(OwnerOfOrder(first), owner);
@@ -19,6 +19,8 @@ TEST(ProbeNumbers, IdentifyTheirOwner) {
             ProbeOwner::kPathLearner);
   EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kLinkFailure) - 1),
             ProbeOwner::kLinkRecovery);
+  EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kOperator) - 1),
+            ProbeOwner::kLinkFailure);
 }
 
 }  // namespace

@@ -58,6 +58,52 @@ def rounds(address):
     return {job["job"]: job["rounds"] for job in jobs}
 
 
+def state_folder(log):
+    line = next(line for line in log.read_text().splitlines() if line.startswith("logs: "))
+    return pathlib.Path(line.removeprefix("logs: ").removesuffix("/*.log"))
+
+
+def process_with(*parts):
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            arguments = (entry / "cmdline").read_bytes().decode().split("\0") if entry.name.isdigit() else []
+        except OSError:
+            continue  # it has just ended
+        if arguments and arguments[0].endswith(parts[0]) and parts[1] in arguments:
+            return int(entry.name)
+    return None
+
+
+def status(address):
+    try:
+        return json.loads(ask(address, "/api/v1/status"))
+    except OSError:
+        return None
+
+
+def lose_controller(binary, address, logs, process):
+    """The drill of docs/operating.md: the page is back as soon as there is a controller again."""
+    config = str(logs / "controller.conf")
+    os.kill(process_with("espalier-controller", config), signal.SIGKILL)
+    wait_for(lambda: status(address) is None, "the page notices that the controller is gone", process)
+    again = subprocess.Popen([binary.parent / "espalier", "lab", "exec", "--name", "quickstart", "controller",
+                              "--", binary.parent / "espalier-controller", "--config", config],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: (status(address) or {}).get("agents_connected") == 16, "all agents are back", process)
+    assert b"<title>Espalier</title>" in ask(address, "/")
+    assert again.poll() is None
+
+
+def lose_agent(address, logs, log, process):
+    """The lab goes on without an agent, which is shown as missing and then started again."""
+    os.kill(process_with("espalier-agent", str(logs / "h5.conf")), signal.SIGKILL)
+    missing = wait_for(lambda: (status(address) or {}).get("agents_connected") == 15 and status(address),
+                       "the agent is missed", process)
+    assert missing["health"] != "ok" and missing["hosts_without_agent"] == 1, missing
+    wait_for(lambda: (status(address) or {}).get("agents_connected") == 16, "the agent is back", process)
+    assert "espalier-agent of h5 was started again." in log.read_text(), log.read_text()
+
+
 def main():
     binary = pathlib.Path(sys.argv[1]) / "espalier-quickstart"
     with tempfile.TemporaryDirectory() as folder:
@@ -77,6 +123,10 @@ def main():
             wait_for(lambda: json.loads(ask(address, "/api/v1/status"))["flows"] > 0,
                      "flows are seen", process)
             assert processes_of(folder), "its daemons run"
+            logs = state_folder(log)
+            assert (logs / "controller.log").read_text(), "the logs are not empty"
+            lose_controller(binary, address, logs, process)
+            lose_agent(address, logs, log, process)
             os.killpg(process.pid, signal.SIGINT)
             printed, _ = process.communicate(timeout=LIMIT)
         finally:

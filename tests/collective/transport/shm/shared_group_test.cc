@@ -188,6 +188,29 @@ TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
   EXPECT_EQ(joined.error().code, ErrorCode::kFailedPrecondition);
 }
 
+// A store in the network also reaches ranks of other hosts, where rank 0's process is unknown or
+// another one.
+TEST(SharedGroup, SaysThatRanksAreOnDifferentHosts) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  ExpectDone(store.Set("g/memory", "1 3 00000000-0000-0000-0000-000000000000"));
+  const auto joined = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(joined.error().message.find("rank 0 and rank 1 run on different hosts"), 0U)
+      << joined.error().message;
+}
+
+// Without waiting for the deadline.
+TEST(SharedGroup, LearnsWhyAnotherRankCannotJoin) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  ExpectDone(store.Set(JoinFailureKey("g"), "rank 1: it has no memory"));
+  const auto joined = SharedGroup::Join(store, "g", 0, 2, 64, In(std::chrono::hours(1)));
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().message, "rank 1: it has no memory");
+}
+
 // All ranks get the first cause, cut to the available space.
 TEST(SharedGroup, TellsTheFirstCauseCutToTheSpace) {
   TwoRanks ranks;

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 TEST(FileStore, GivesWhatWasSetAndWaitsForTheRest) {
   TemporaryFolder folder;
-  FileStore store(folder.path() + "/made/when needed");
+  FileStore store(folder.path());
   const auto early = store.Get("a/b", In(milliseconds(20)));
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);

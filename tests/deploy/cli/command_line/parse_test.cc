@@ -72,6 +72,10 @@ TEST_F(CommandLineTest, HelpIsACommand) {
   const Outcome all = Run({"help"});
   EXPECT_EQ(all.exit_code, 0);
   EXPECT_NE(all.out.find("List flows"), std::string::npos);
+  const Outcome none = Run({"help", "flwos"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.err.find("there is no command \"espalier flwos\""), std::string::npos) << none.err;
+  EXPECT_EQ(Run({"help", "fail"}).exit_code, 0);
   const Outcome one = Run({"help", "fail", "link"});
   EXPECT_EQ(one.exit_code, 0);
   EXPECT_NE(one.out.find("The link"), std::string::npos);

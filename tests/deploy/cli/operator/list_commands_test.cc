@@ -53,6 +53,42 @@ TEST_F(ListCommandsTest, FlowsAreSortedFilteredAndLimited) {
   EXPECT_EQ(json->Find("flows")->items.size(), 4U);
 }
 
+TEST_F(ListCommandsTest, FlowsThatHaveEndedAreFoundAgain) {
+  EXPECT_TRUE(FirstColumn({"flows", "--ended"}).empty());
+  OpenFlows();
+  cluster_.End(1, 9);
+  cluster_.End(0, 5);
+  cluster_.Settle();
+  EXPECT_EQ(FirstColumn({"flows", "--ended"}).size(), 2U);
+  const auto json = io::ParseJson(Run({"flows", "--ended", "--job", "big", "--json"}).out, "flows");
+  ASSERT_TRUE(json && json->Find("flows")->items.size() == 1);
+  const io::JsonValue& ended = json->Find("flows")->items[0];
+  EXPECT_EQ(ended.Find("flow")->text, "h1:9");
+  EXPECT_EQ(ended.Find("status")->text, "ROUTED");
+  EXPECT_NE(ended.Find("via")->text, "");
+  EXPECT_EQ(Run({"flows", "--ended", "--down"}).exit_code, 2);
+
+  for (const char* name : {"h1:9", "h1>h3"}) {
+    const Outcome explained = Run({"explain", name});
+    EXPECT_EQ(explained.exit_code, 0) << explained.err;
+    EXPECT_NE(explained.out.find("the flow has ended"), std::string::npos) << explained.out;
+    EXPECT_NE(explained.out.find(ended.Find("via")->text), std::string::npos);
+  }
+  EXPECT_EQ(Run({"explain", "h1:10"}).exit_code, 1);
+}
+
+TEST_F(ListCommandsTest, ProbesTellWhichPathAPortTakes) {
+  EXPECT_EQ(FirstColumn({"probe", "h0", "h2", "--ports", "3"}).size(), 3U);
+  EXPECT_EQ(FirstColumn({"probe", "h0", "h2", "--port", "50000"}),
+            std::vector<std::string>{"50000"});
+  const Outcome unknown = Run({"probe", "h0", "nowhere", "--json"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_NE(unknown.out.find("\"error\""), std::string::npos) << unknown.out;
+  EXPECT_NE(unknown.err.find("there is no NIC or host \"nowhere\""), std::string::npos);
+  EXPECT_EQ(Run({"probe", "h0", "h2", "--ports", "65"}).exit_code, 2);
+  EXPECT_EQ(FirstColumn({"probe", "h0", "h2", "--ports", "2", "--port", "50000"}).size(), 2U);
+}
+
 TEST_F(ListCommandsTest, FlowsOfALinkAreThoseOfItsPathsAndNics) {
   OpenFlows();
   EXPECT_EQ(FirstColumn({"flows", "--link", "h1--leaf0"}), FirstColumn({"flows", "--host", "h1"}));
@@ -64,6 +100,15 @@ TEST_F(ListCommandsTest, FlowsOfALinkAreThoseOfItsPathsAndNics) {
   const Outcome unknown = Run({"flows", "--link", "nowhere"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.err.find("there is no link \"nowhere\""), std::string::npos) << unknown.err;
+}
+
+TEST_F(ListCommandsTest, LinksOfHostsComeLastAlsoWithoutFlows) {
+  cluster_.End(0, 5);
+  cluster_.Settle();
+  const auto links = FirstColumn({"links"});
+  ASSERT_EQ(links.size(), 8U);
+  EXPECT_EQ(links.front(), "leaf0--spine0");
+  EXPECT_EQ(links.back(), "h3--leaf1");
 }
 
 TEST_F(ListCommandsTest, LinksThatAreNotUpComeFirst) {

@@ -260,6 +260,10 @@ TEST_F(OperatorCommandsTest, FailsWithCodesAndReasons) {
   const Outcome nobody = Run({"status"});
   EXPECT_EQ(nobody.exit_code, 1);
   EXPECT_NE(nobody.err.find("is the controller running?"), std::string::npos) << nobody.err;
+  address_ = "foo";
+  const Outcome wrong = Run({"status"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.err.find("is the controller running?"), std::string::npos) << wrong.err;
 }
 
 }  // namespace

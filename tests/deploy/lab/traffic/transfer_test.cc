@@ -459,6 +459,9 @@ TEST_F(Transfer, HostRefusesWhatItCannotDo) {
       TrafficHost::Make(loop_, {.host = "a", .use_agent = true}, workload, *topology);
   ASSERT_FALSE(no_agent.has_value());
   EXPECT_EQ(no_agent.error().code, ErrorCode::kUnavailable);
+  const auto without = TrafficHost::Make(
+      loop_, {.host = "a", .use_agent = true, .needs_agent = false}, workload, *topology);
+  EXPECT_EQ(without.error().code, ErrorCode::kNotFound) << "it goes on to the flow's destination";
 }
 
 TEST(DrawPort, DrawsDifferentPortsForAllFlowsOfAWorkload) {

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "deploy/cli/operator/operator_session.h"
+
+namespace espalier::cli {
+
+// Adds `espalier probe A B`, which shows the path that a source port takes now.
+void AddProbe(CLI::App& app, const SessionPtr& session);
+
+}  // namespace espalier::cli

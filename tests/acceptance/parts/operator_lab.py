@@ -1,0 +1,87 @@
+"""The lab in which tests/acceptance/operator types its commands: quickstart's, with two jobs that run until the end."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+
+PATIENCE = 240  # seconds, for what must happen
+
+
+@dataclasses.dataclass
+class Outcome:
+    command: str
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def text(self):
+        return self.out + self.err
+
+    def json(self):
+        return json.loads(self.out)
+
+
+class Lab:
+    """Runs espalier-quickstart --keep; use it in a `with` statement."""
+
+    def __init__(self, binaries):
+        self.binaries = pathlib.Path(binaries)
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = pathlib.Path(self.folder.name, "log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [self.binaries / "espalier-quickstart", "--seeds", "1", "--keep", "--json"], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
+                env={**os.environ, "TMPDIR": self.folder.name})
+        self.environment = dict(os.environ)
+        self.wait_for(lambda: "logs: " in self.log.read_text(), "the lab is up")
+        lines = self.log.read_text().splitlines()
+        self.environment["ESPALIER_CONTROLLER"] = next(
+            line.split("ESPALIER_CONTROLLER=")[1] for line in lines if "ESPALIER_CONTROLLER=" in line)
+        self.logs = pathlib.Path(next(line for line in lines if line.startswith("logs: "))[6:].removesuffix("/*.log"))
+        self.wait_for(lambda: len(self.ask("jobs")["jobs"]) >= 2, "both jobs run")
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGINT)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.folder.cleanup()
+
+    def wait_for(self, condition, what):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the lab ended before {what}:\n{self.log.read_text()[-2000:]}")
+            if time.monotonic() > end:
+                raise RuntimeError(f"never: {what}")
+            time.sleep(0.1)
+
+    def run(self, command, stdin=None):
+        """Runs a command line; `espalier` in it is this build's."""
+        start = time.monotonic()
+        path = f"{self.binaries}:{self.environment['PATH']}"
+        done = subprocess.run(["sh", "-c", command], input=stdin, capture_output=True, text=True, timeout=PATIENCE,
+                              env={**self.environment, "PATH": path})
+        return Outcome(command, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+    def ask(self, words):
+        """The JSON of a command; {} if it fails."""
+        outcome = self.run(f"espalier {words} --json")
+        return outcome.json() if outcome.code == 0 and outcome.out else {"jobs": []}
+
+    def in_lab(self, words):
+        return self.run(f"espalier lab {words[0]} --name quickstart {shlex.join(words[1:])}")

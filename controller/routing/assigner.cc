@@ -12,17 +12,6 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// A load relative to a capacity, compared without division.
-struct Ratio {
-  std::int64_t units = 0;
-  std::int64_t capacity = 1;
-
-  bool operator<(const Ratio& other) const {
-    if (capacity == other.capacity) return units < other.units;
-    return Wide{units} * other.capacity < Wide{other.units} * capacity;
-  }
-};
-
 }  // namespace
 
 // Problem: spread all commodities over the fabric so that the most loaded link carries least and,
@@ -64,10 +53,14 @@ void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions
 }
 
 void Assigner::Finish() {
-  if (!has_base_) return;
-  const Load base = ComputeMaxLoad(view_, base_);
-  result_.max_load = std::max(result_.max_load, base);
-  result_.lower_bound = std::max(result_.lower_bound, base);
+  if (has_base_) {
+    const Load base = ComputeMaxLoad(view_, base_);
+    result_.max_load = std::max(result_.max_load, base);
+    result_.lower_bound = std::max(result_.lower_bound, base);
+  }
+  if (result_.max_load == result_.lower_bound && result_.proof == Proof::kNone) {
+    result_.proof = Proof::kBoundMet;
+  }
 }
 
 Load Assigner::MaxLoad(std::span<const std::int64_t> loads) {
@@ -89,14 +82,17 @@ Load Assigner::LowerBound(std::span<const Commodity> commodities) {
 }
 
 std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
+  if (view_.folded_clos()) {
+    return labels_.LeastLoaded(loads_, commodity.source, commodity.destination);
+  }
   const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
   std::int32_t best = kNoPath;
-  Ratio least;
+  LoadRatio least;
   for (std::size_t path = 0; path < paths.size(); ++path) {
     if (!view_.IsUsable(paths.Hops(path))) continue;
-    Ratio busiest;
+    LoadRatio busiest;
     for (const std::uint32_t link : paths.Hops(path)) {
-      busiest = std::max(busiest, Ratio{loads_[link], view_.capacities()[link]});
+      busiest = std::max(busiest, LoadRatio{loads_[link], view_.capacities()[link]});
     }
     if (best != kNoPath && !(busiest < least)) continue;
     best = static_cast<std::int32_t>(path);
@@ -108,13 +104,13 @@ std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
 std::int32_t Assigner::ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const {
   const auto capacities = view_.capacities();
   std::int32_t best = -1;
-  Ratio least;
+  LoadRatio least;
   for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
     const std::uint32_t up = clos.up[std::size_t{commodity.source} * clos.spines + spine];
     const std::uint32_t down = clos.down[std::size_t{commodity.destination} * clos.spines + spine];
     if (up == kNoLink || down == kNoLink || capacities[up] == 0 || capacities[down] == 0) continue;
-    const Ratio busiest =
-        std::max(Ratio{loads_[up], capacities[up]}, Ratio{loads_[down], capacities[down]});
+    const LoadRatio busiest =
+        std::max(LoadRatio{loads_[up], capacities[up]}, LoadRatio{loads_[down], capacities[down]});
     if (best >= 0 && !(busiest < least)) continue;
     best = static_cast<std::int32_t>(spine);
     least = busiest;
@@ -160,14 +156,18 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
                                     const AssignOptions& options) {
   std::int64_t steps = options.step_budget;
   Begin(commodities, options);
-  if (has_base_ || !equitable_.Assign(commodities, result_)) {
+  const bool is_staged = !has_base_ && (equitable_.Assign(commodities, result_) ||
+                                        staged_.Assign(commodities, result_));
+  if (!is_staged) {
     AssignGreedily(commodities, {});
     result_.lower_bound = LowerBound(commodities);
-    if (result_.max_load > result_.lower_bound && steps > 0) {
-      Occupy(commodities);
-      Improve(steps);
-      TakePathsFromOccupancy();
-    }
+  } else if (result_.max_load > result_.lower_bound) {
+    TakeGreedyIfBetter(commodities);
+  }
+  if (result_.max_load > result_.lower_bound && steps > 0 && CanListPaths(view_, commodities)) {
+    Occupy(commodities);
+    Improve(steps);
+    TakePathsFromOccupancy();
   }
   // If no link carries more than one flow, all flows are as fast as possible. A budget below two
   // scores would improve nothing.
@@ -175,6 +175,16 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   if (result_.max_load > Load{1, 1} && steps > looks) ChooseFairest(commodities, options, steps);
   Finish();
   return result_;
+}
+
+void Assigner::TakeGreedyIfBetter(std::span<const Commodity> commodities) {
+  std::vector<std::int32_t> staged = result_.paths;
+  const Load most = result_.max_load;
+  std::ranges::fill(result_.paths, kNoPath);
+  AssignGreedily(commodities, {});
+  if (result_.max_load < most) return;
+  result_.paths = std::move(staged);
+  result_.max_load = most;
 }
 
 void Assigner::Occupy(std::span<const Commodity> commodities) {
@@ -302,19 +312,23 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
     return of_x != of_y ? of_x > of_y : x.size() < y.size();
   });
 
-  result_.paths = best;
-  Occupy(commodities);
-  occupancy_.SetLimit(most, Occupancy::Bound::kAtMost);
-  for (const auto& group : groups) {
-    for (std::int64_t level = 1; steps > 0 && Load{level, 1} < most; ++level) {
-      if (Shield(group, commodities, level, steps)) break;
+  if (CanListPaths(view_, commodities)) {
+    result_.paths = best;
+    Occupy(commodities);
+    occupancy_.SetLimit(most, Occupancy::Bound::kAtMost);
+    for (const auto& group : groups) {
+      for (std::int64_t level = 1; steps > 0 && Load{level, 1} < most; ++level) {
+        if (Shield(group, commodities, level, steps)) break;
+      }
     }
+    TakePathsFromOccupancy();
+    keep_if_better();
   }
-  TakePathsFromOccupancy();
-  keep_if_better();
   // Greedy in the paper's order wins unless another assignment makes jobs or phases faster. The sum
-  // of rates does not count here, as it says little about when jobs end.
-  if (try_greedy(PaperOrder(commodities))) {
+  // of rates does not count here, as it says little about when jobs end. On more than two tiers, it
+  // might load one of them more than stages do.
+  const bool has_more_tiers = !view_.clos() && view_.folded_clos();
+  if (!has_more_tiers && try_greedy(PaperOrder(commodities))) {
     best_score.total_rate = 0;
     if (!IsBetter(best_score, score())) best = result_.paths;
   }

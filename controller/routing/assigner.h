@@ -6,8 +6,10 @@
 
 #include "controller/routing/assignment.h"
 #include "controller/routing/equitable_paths.h"
+#include "controller/routing/label_search.h"
 #include "controller/routing/occupancy/occupancy.h"
 #include "controller/routing/rates.h"
+#include "controller/routing/staged_paths.h"
 
 namespace espalier::controller {
 
@@ -39,7 +41,12 @@ class Assigner {
  public:
   // After link states have changed, call view.Refresh().
   explicit Assigner(FabricView& view)
-      : view_(view), equitable_(view), occupancy_(view), rates_(view) {}
+      : view_(view),
+        labels_(view),
+        equitable_(view),
+        staged_(view),
+        occupancy_(view),
+        rates_(view) {}
 
   // Algorithm 1 of Routing for Large ML Models (section 3.4.1) over switch-to-switch links. Takes
   // the commodities in the caller's order and gives each subflow the usable path whose busiest
@@ -50,22 +57,26 @@ class Assigner {
   const Assignment& Greedy(std::span<const Commodity> commodities,
                            const AssignOptions& options = {});
 
-  // Minimises the maximum load. The result is exact on a 2-tier Clos whose leaves share one set of
-  // usable spines, whose links have equal rates, if all commodities have equally many subflows
-  // (EquitablePaths), and there are neither base loads nor fixed paths. Otherwise it is the best
-  // assignment found within the budget, never worse than Greedy; lower_bound shows the gap. Among
+  // Minimises the maximum load. The result is exact in a folded Clos of any number of tiers that is
+  // not narrower upwards, or whose flows are all of one height (a 2-tier Clos, a fat-tree, rails;
+  // StagedPaths has the conditions), if the links of a tier have equal rates, what is dead is dead
+  // for all, all commodities have equally many subflows, and there are neither base loads nor fixed
+  // paths. Otherwise it is the best assignment found within the budget, never worse than Greedy;
+  // lower_bound shows the gap, and `proof` why there is none. In a folded Clos of more than two
+  // tiers the search lists paths and is left out if there are more than a million. Among
   // assignments of equal maximum load, the result has the lexicographically greatest vector of
-  // jobs' slowest rates that the budget allows to find. If Greedy in the order of the paper's
-  // authors (PaperOrder) reaches the same load, and nothing found makes jobs or their phases
-  // faster, its assignment is returned. If base loads and fixed paths alone make a link the most
-  // loaded one, the maximum over the other links is minimised.
+  // jobs' slowest rates that the budget allows to find. On up to two tiers, if Greedy in the order
+  // of the paper's authors (PaperOrder) reaches the same load, and nothing found makes jobs or
+  // their phases faster, its assignment is returned. If base loads and fixed paths alone make a
+  // link the most loaded one, the maximum over the other links is minimised.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
  private:
   // Takes the options into base_ and fixes paths in result_.
   void Begin(std::span<const Commodity> commodities, const AssignOptions& options);
-  // Includes in the result what base loads and fixed paths alone put on links.
+  // Includes in the result what base loads and fixed paths alone put on links, and tells whether
+  // the lower bound is met.
   void Finish();
   bool IsFixed(std::size_t entry) const { return !fixed_.empty() && fixed_[entry] != kNoPath; }
   // Of links that carry a subflow that can move.
@@ -76,6 +87,8 @@ class Assigner {
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);
   // As ChooseLeastLoaded, for a Clos, without listing candidates; returns the spine.
   std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
+  // Takes the assignment of Greedy if it has a lower maximum load.
+  void TakeGreedyIfBetter(std::span<const Commodity> commodities);
   // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
@@ -100,7 +113,9 @@ class Assigner {
   std::vector<std::int64_t> assigned_loads_;  // scratch
   std::vector<Commodity> movable_;            // scratch
   std::vector<std::uint32_t> hops_;
+  LabelSearch labels_;
   EquitablePaths equitable_;
+  StagedPaths staged_;
   Occupancy occupancy_;
   RatePredictor rates_;
   std::vector<SubflowId> subflows_;   // kNoSubflow: its path is fixed

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 
 namespace espalier::controller {
+
 std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
   ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "subflows={}", subflows);
   const std::uint64_t first = taken_;
@@ -24,6 +25,23 @@ void Assignment::Clear(std::span<const Commodity> commodities) {
   first[commodities.size()] = static_cast<std::uint32_t>(numbers.taken());
   paths.assign(numbers.taken(), kNoPath);
   max_load = lower_bound = {};
+  proof = Proof::kNone;
+}
+
+std::string_view ProofText(Proof proof) {
+  switch (proof) {
+    case Proof::kNone:
+      return "";
+    case Proof::kTwoTiers:
+      return "a two-tier Clos with equal links";
+    case Proof::kNotNarrower:
+      return "a folded Clos that is not narrower upwards";
+    case Proof::kOneHeight:
+      return "a folded Clos whose flows all leave their pods or all stay within";
+    case Proof::kBoundMet:
+      return "the lower bound is met";
+  }
+  return "";
 }
 
 std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {

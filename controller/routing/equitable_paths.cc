@@ -89,6 +89,7 @@ bool EquitablePaths::Assign(std::span<const Commodity> commodities, Assignment& 
   const std::int64_t most = (busiest + colors - 1) / colors;
   assignment.max_load = MakeLoad(view_, most * (kLoadUnit / subflows), capacity);
   assignment.lower_bound = assignment.max_load;
+  assignment.proof = Proof::kTwoTiers;
   return true;
 }
 

@@ -32,6 +32,8 @@ __extension__ using Wide = __int128;
 void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions& options) {
   result_.Clear(commodities);
   fixed_ = options.fixed_paths;
+  has_base_ = false;
+  if (fixed_.empty() && options.base_loads.empty()) return;  // base_ is not read
   base_.assign(view_.capacities().size(), 0);
   for (std::size_t link = 0; link < options.base_loads.size(); ++link) {
     if (view_.IsSwitchLink(static_cast<std::uint32_t>(link)) && view_.capacities()[link] > 0)
@@ -120,7 +122,11 @@ std::int32_t Assigner::ChooseLeastLoadedSpine(const Clos& clos, const Commodity&
 
 void Assigner::AssignGreedily(std::span<const Commodity> commodities,
                               std::span<const std::uint32_t> order) {
-  loads_ = base_;
+  if (has_base_) {
+    loads_ = base_;
+  } else {
+    loads_.assign(view_.capacities().size(), 0);
+  }
   const Clos* const clos = view_.clos() ? &*view_.clos() : nullptr;
   for (std::size_t place = 0; place < commodities.size(); ++place) {
     const std::size_t i = order.empty() ? place : order[place];

@@ -19,11 +19,19 @@ std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
 
 void Assignment::Clear(std::span<const Commodity> commodities) {
   first.resize(commodities.size() + 1);
-  SubflowNumbers numbers;
-  for (std::size_t i = 0; i < commodities.size(); ++i)
-    first[i] = numbers.Take(commodities[i].subflows);
-  first[commodities.size()] = static_cast<std::uint32_t>(numbers.taken());
-  paths.assign(numbers.taken(), kNoPath);
+  std::uint64_t taken = 0;
+  bool is_valid = true;
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    first[i] = static_cast<std::uint32_t>(taken);
+    taken += commodities[i].subflows;
+    is_valid &= commodities[i].subflows - 1 < kMaxSubflows;
+  }
+  if (!is_valid || taken > kMaxTotalSubflows) {
+    SubflowNumbers numbers;  // aborts, and says why
+    for (const Commodity& commodity : commodities) numbers.Take(commodity.subflows);
+  }
+  first[commodities.size()] = static_cast<std::uint32_t>(taken);
+  paths.assign(taken, kNoPath);
   max_load = lower_bound = {};
   proof = Proof::kNone;
 }

@@ -1,16 +1,35 @@
 #include "controller/routing/assigner.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
 #include "common/base/check.h"
 #include "controller/routing/load_bounds.h"
+#include "controller/routing/tier_loads.h"
 
 namespace espalier::controller {
 namespace {
 
 __extension__ using Wide = __int128;
+
+// The next higher load that whole shares can make on a link of one of the fabric's rates.
+Load NextLoad(const FabricView& view, const Load& load, std::int64_t share) {
+  const fabric::FoldedClos& clos = *view.folded_clos();
+  Load next{std::numeric_limits<std::int64_t>::max(), 1};
+  for (std::uint32_t part = 0; part < clos.parts; ++part) {
+    for (std::uint32_t tier = 0; tier + 1 < clos.tiers; ++tier) {
+      const std::int64_t rate = view.LinksAbove(part, tier).rate_bps;
+      if (rate == 0) continue;
+      const Wide units =
+          Wide{load.numerator} * kLoadUnit * rate / (Wide{load.denominator} * view.unit_bps());
+      const auto shares = static_cast<std::int64_t>(units / share) + 1;
+      next = std::min(next, MakeLoad(view, shares * share, rate));
+    }
+  }
+  return next;
+}
 
 }  // namespace
 
@@ -164,12 +183,13 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   Begin(commodities, options);
   const bool is_staged = !has_base_ && (equitable_.Assign(commodities, result_) ||
                                         staged_.Assign(commodities, result_));
-  if (!is_staged) {
+  if (!is_staged && !RepairToBound(commodities, steps)) {
     AssignGreedily(commodities, {});
     result_.lower_bound = LowerBound(commodities);
   } else if (result_.max_load > result_.lower_bound) {
     TakeGreedyIfBetter(commodities);
   }
+  if (result_.max_load > result_.lower_bound) RepairStages(commodities, is_staged, steps);
   if (result_.max_load > result_.lower_bound && steps > 0 && CanListPaths(view_, commodities)) {
     Occupy(commodities);
     Improve(steps);
@@ -190,6 +210,53 @@ void Assigner::TakeGreedyIfBetter(std::span<const Commodity> commodities) {
   AssignGreedily(commodities, {});
   if (result_.max_load < most) return;
   result_.paths = std::move(staged);
+  result_.max_load = most;
+}
+
+bool Assigner::CanRepair(std::int64_t steps) const {
+  return steps > 0 && fixed_.empty() && view_.folded_clos() && !view_.clos();
+}
+
+bool Assigner::Repair(std::span<const Commodity> commodities, const Load& limit,
+                      std::int64_t steps) {
+  constexpr std::int64_t kStepsOfOne = 10;  // of the budget, for one subflow that is placed again
+  const auto base =
+      has_base_ ? std::span<const std::int64_t>(base_) : std::span<const std::int64_t>();
+  if (!ejection_.Repair(commodities, limit, base, steps / kStepsOfOne, result_)) return false;
+  loads_ = ComputeLoads(view_, commodities, result_);
+  for (std::size_t link = 0; link < base.size(); ++link) loads_[link] += base[link];
+  result_.max_load = MaxLoad(loads_);
+  return true;
+}
+
+bool Assigner::RepairToBound(std::span<const Commodity> commodities, std::int64_t steps) {
+  if (!CanRepair(steps) || !staged_.AssignIdeally(commodities, result_)) return false;
+  const auto base =
+      has_base_ ? std::span<const std::int64_t>(base_) : std::span<const std::int64_t>();
+  result_.lower_bound = ComputeTierBounds(view_, commodities, base).fabric;
+  if (Repair(commodities, result_.lower_bound, steps) && result_.max_load <= result_.lower_bound) {
+    return true;
+  }
+  std::ranges::fill(result_.paths, kNoPath);
+  return false;
+}
+
+void Assigner::RepairStages(std::span<const Commodity> commodities, bool is_staged,
+                            std::int64_t steps) {
+  constexpr int kMostLimits = 4;
+  if (!CanRepair(steps)) return;
+  const std::vector<std::int32_t> known = result_.paths;
+  if (!is_staged && !staged_.AssignIdeally(commodities, result_)) return;
+  const std::vector<std::int32_t> start = result_.paths;
+  const Load most = result_.max_load;
+  const std::int64_t share = kLoadUnit / commodities.front().subflows;
+  Load limit = result_.lower_bound;
+  for (int tries = 0; tries < kMostLimits && limit < most; ++tries) {
+    result_.paths = start;
+    if (Repair(commodities, limit, steps) && result_.max_load < most) return;
+    limit = NextLoad(view_, limit, share);
+  }
+  result_.paths = known;
   result_.max_load = most;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/routing/assignment.h"
+#include "controller/routing/ejection_search.h"
 #include "controller/routing/equitable_paths.h"
 #include "controller/routing/label_search.h"
 #include "controller/routing/occupancy/occupancy.h"
@@ -45,6 +46,7 @@ class Assigner {
         labels_(view),
         equitable_(view),
         staged_(view),
+        ejection_(view),
         occupancy_(view),
         rates_(view) {}
 
@@ -63,7 +65,8 @@ class Assigner {
   // for all, all commodities have equally many subflows, and there are neither base loads nor fixed
   // paths. Otherwise it is the best assignment found within the budget, never worse than Greedy;
   // lower_bound shows the gap, and `proof` why there is none. In a folded Clos of more than two
-  // tiers the search lists paths and is left out if there are more than a million. Among
+  // tiers EjectionSearch repairs the assignment of a fabric without dead links; the search over
+  // listed paths that follows is left out if there are more than a million. Among
   // assignments of equal maximum load, the result has the lexicographically greatest vector of
   // jobs' slowest rates that the budget allows to find. On up to two tiers, if Greedy in the order
   // of the paper's authors (PaperOrder) reaches the same load, and nothing found makes jobs or
@@ -92,6 +95,16 @@ class Assigner {
   // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
+  // Whether EjectionSearch applies: on more than two tiers, if all can move.
+  bool CanRepair(std::int64_t steps) const;
+  // Repairs the paths of the result; false, with paths in any state, if the budget is used up.
+  bool Repair(std::span<const Commodity> commodities, const Load& limit, std::int64_t steps);
+  // Repairs what stages give as if all links were up, to meet the bound of the tiers; false,
+  // without any path, if that fails.
+  bool RepairToBound(std::span<const Commodity> commodities, std::int64_t steps);
+  // Lowers the maximum load, as far as it can, by repairing the staged assignment, or the one as if
+  // all links were up.
+  void RepairStages(std::span<const Commodity> commodities, bool is_staged, std::int64_t steps);
   // Lowers the maximum load by rearrangement chains until it meets the lower bound, no chain is
   // found, or the budget is used up.
   void Improve(std::int64_t& steps);
@@ -116,6 +129,7 @@ class Assigner {
   LabelSearch labels_;
   EquitablePaths equitable_;
   StagedPaths staged_;
+  EjectionSearch ejection_;
   Occupancy occupancy_;
   RatePredictor rates_;
   std::vector<SubflowId> subflows_;   // kNoSubflow: its path is fixed

@@ -14,6 +14,27 @@ constexpr std::uint8_t kBlockReceives = 2;
 }  // namespace
 
 bool StagedPaths::Assign(std::span<const Commodity> commodities, Assignment& assignment) {
+  is_ideal_ = false;
+  if (!AssignParts(commodities, assignment)) return false;
+  const bool is_exact = assignment.max_load == assignment.lower_bound;
+  if (!is_exact) assignment.proof = Proof::kNone;
+  if (is_exact && assignment.proof == Proof::kNone) assignment.proof = Proof::kBoundMet;
+  return true;
+}
+
+bool StagedPaths::AssignIdeally(std::span<const Commodity> commodities, Assignment& assignment) {
+  is_ideal_ = true;
+  const Load max_load = assignment.max_load;
+  const Load lower_bound = assignment.lower_bound;
+  const Proof proof = assignment.proof;
+  const bool done = AssignParts(commodities, assignment);
+  assignment.max_load = max_load;
+  assignment.lower_bound = lower_bound;
+  assignment.proof = proof;
+  return done;
+}
+
+bool StagedPaths::AssignParts(std::span<const Commodity> commodities, Assignment& assignment) {
   if (!view_.folded_clos() || commodities.empty()) return false;
   const std::uint32_t subflows = commodities.front().subflows;
   const bool same_counts = std::all_of(commodities.begin(), commodities.end(),
@@ -25,9 +46,6 @@ bool StagedPaths::Assign(std::span<const Commodity> commodities, Assignment& ass
   for (std::uint32_t part = 0; part < parts_.size(); ++part) {
     if (parts_[part].in_use) ColorPart(part, commodities, assignment);
   }
-  const bool is_exact = assignment.max_load == assignment.lower_bound;
-  if (!is_exact) assignment.proof = Proof::kNone;
-  if (is_exact && assignment.proof == Proof::kNone) assignment.proof = Proof::kBoundMet;
   return true;
 }
 
@@ -40,7 +58,7 @@ bool StagedPaths::BuildParts(std::span<const Commodity> commodities) {
   }
   for (std::uint32_t part = 0; part < clos.parts; ++part) {
     for (std::uint32_t tier = 0; tier < clos.tiers; ++tier) {
-      if (!view_.LinksAbove(part, tier).has_one_rate) return false;
+      if (!is_ideal_ && !view_.LinksAbove(part, tier).has_one_rate) return false;
     }
   }
   if (clos.parts > 1) {
@@ -52,7 +70,7 @@ bool StagedPaths::BuildParts(std::span<const Commodity> commodities) {
       parts_[from].commodities.push_back(static_cast<std::uint32_t>(i));
     }
   }
-  if (!view_.has_all_tier_links()) MarkBlocksInUse(commodities);
+  if (!is_ideal_ && !view_.has_all_tier_links()) MarkBlocksInUse(commodities);
   for (std::uint32_t part = 0; part < clos.parts; ++part) {
     if (parts_[part].in_use && !BuildStages(part)) return false;
   }
@@ -124,7 +142,7 @@ bool StagedPaths::FindLiveTops(std::uint32_t index, std::uint32_t tier) {
   const bool has_all_lower = lower_labels == nullptr || lower_labels->empty();
   stage.labels.clear();
   stage.first_above.assign(1, 0);
-  if (has_all_lower && view_.LinksAbove(index, tier).all_live) {
+  if (is_ideal_ || (has_all_lower && view_.LinksAbove(index, tier).all_live)) {
     for (std::uint32_t top = 1; top <= below; ++top) stage.first_above.push_back(top * above.width);
     return true;
   }

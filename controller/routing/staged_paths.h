@@ -33,6 +33,10 @@ class StagedPaths {
   // Fills assignment.paths, max_load, lower_bound and proof; `first` must be set. False, without
   // any change, if it does not apply.
   bool Assign(std::span<const Commodity> commodities, Assignment& assignment);
+  // As if all links were up and those of a tier had one rate: a start for EjectionSearch. Fills
+  // assignment.paths only, which may use dead links; commodities without any links have none.
+  // False, without any change, if the fabric is no folded Clos or subflows differ in number.
+  bool AssignIdeally(std::span<const Commodity> commodities, Assignment& assignment);
 
  private:
   // One stage of one part: what LaminarTier refers to.
@@ -50,6 +54,8 @@ class StagedPaths {
     bool in_use = false;
   };
 
+  // Fills the assignment without its verdict.
+  bool AssignParts(std::span<const Commodity> commodities, Assignment& assignment);
   bool BuildParts(std::span<const Commodity> commodities);
   void MarkBlocksInUse(std::span<const Commodity> commodities);
   bool BuildStages(std::uint32_t part);
@@ -63,6 +69,7 @@ class StagedPaths {
   graph::LaminarColoring coloring_;
   std::vector<Part> parts_;
   std::vector<graph::BipartiteEdge> edges_;
+  bool is_ideal_ = false;             // all links count as up
   std::vector<std::uint8_t> in_use_;  // by block: bit 0: it sends, bit 1: it receives
 };
 

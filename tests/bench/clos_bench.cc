@@ -6,7 +6,7 @@
 // two tiers, Assigner::Optimal as a whole with the bare loop of greedy on flat arrays (FlatGreedy)
 // and with Assigner::Greedy as a whole. All run on one thread and alternate within one run, so that
 // ratios hold on a noisy machine, too. Every result is verified.
-// usage: clos_bench [tiers|two]
+// usage: clos_bench [tiers|damage|two]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -224,6 +224,92 @@ void MeasureAllTiers() {
   MeasureTiers("4 tiers, 65,536 hosts, permutation", large, Permutations(4'096, 16, 1));
 }
 
+enum class Damage { kAggregation, kCore, kOnePercent };
+
+void Kill(Fabric& on, Damage damage) {
+  std::mt19937 random(5);
+  const fabric::FoldedClos& clos = *on.view.folded_clos();
+  const auto& pod = clos.blocks[clos.Ancestor(0, 1)];
+  const fabric::NodeId dead =
+      damage == Damage::kCore ? clos.tops[clos.blocks.back().first_top] : clos.tops[pod.first_top];
+  for (std::size_t i = 0; i < on.topology.links().size(); ++i) {
+    const fabric::LinkId id(static_cast<std::int32_t>(i));
+    const fabric::Link& link = on.topology.link(id);
+    const bool is_hit =
+        damage == Damage::kOnePercent ? random() % 100 == 0 : link.a == dead || link.b == dead;
+    if (on.topology.IsSwitchToSwitch(id) && is_hit) {
+      on.topology.SetLinkState(id, fabric::LinkState::kDown);
+    }
+  }
+  on.view.Refresh();
+}
+
+// Only as many flows as the usable links of their ends allow with one flow each, and of these this
+// part.
+Flows ThoseThatFit(const Fabric& on, const Flows& flows, double part) {
+  const fabric::FoldedClos& clos = *on.view.folded_clos();
+  std::mt19937 random(6);
+  Flows kept;
+  std::vector<std::int64_t> room[2];
+  for (const bool sends : {true, false}) {
+    for (const auto& block : clos.blocks) {
+      std::int64_t links = 0;
+      for (std::uint32_t label = 0;
+           block.parent != fabric::FoldedClos::kNone && label < clos.blocks[block.parent].labels;
+           ++label) {
+        const auto link = sends ? clos.UpLink(block, label) : clos.DownLink(block, label);
+        links += on.view.capacities()[link] > 0 ? 1 : 0;
+      }
+      room[sends ? 0 : 1].push_back(links);
+    }
+  }
+  for (const Commodity& flow : flows) {
+    const std::uint32_t common = clos.CommonBlock(flow.source, flow.destination);
+    bool fits = static_cast<double>(random() % 10'000) < part * 10'000;
+    for (std::uint32_t tier = 0; tier < clos.blocks[common].tier; ++tier) {
+      fits = fits && room[0][clos.Ancestor(flow.source, tier)] > 0 &&
+             room[1][clos.Ancestor(flow.destination, tier)] > 0;
+    }
+    if (!fits) continue;
+    for (std::uint32_t tier = 0; tier < clos.blocks[common].tier; ++tier) {
+      --room[0][clos.Ancestor(flow.source, tier)];
+      --room[1][clos.Ancestor(flow.destination, tier)];
+    }
+    kept.push_back(flow);
+  }
+  return kept;
+}
+
+void MeasureDamage() {
+  fmt::print("\n{:42} {:>6} | {:>21} | {:8} {:6} {:8}\n", "with dead links (us)", "flows",
+             "Optimal min med", "loads", "bound", "greedy");
+  for (const int k : {16, 32}) {
+    const auto half = static_cast<std::uint32_t>(k) / 2;
+    const Flows all = Permutations(2 * half * half, half, 1);
+    for (const Damage damage : {Damage::kAggregation, Damage::kCore, Damage::kOnePercent}) {
+      Fabric tree(fabric::ClosShape{.children = {k / 2, k}, .widths = {k / 2, k / 2}}.Build());
+      Kill(tree, damage);
+      for (const double part : {2.0, 1.0, 0.95}) {
+        const Flows flows = part > 1 ? all : ThoseThatFit(tree, all, part);
+        Assigner assigner(tree.view);
+        Times times;
+        for (int i = 0; i < 7; ++i) times.Measure([&] { assigner.Optimal(flows); });
+        const Assignment& result = assigner.Optimal(flows);
+        const char* const names[] = {"dead aggregation switch", "dead core", "1 % dead links"};
+        const std::string name = fmt::format("k={}, {}, {}", k, names[static_cast<int>(damage)],
+                                             part > 1    ? "all"
+                                             : part == 1 ? "all that fit"
+                                                         : "95 % of those");
+        fmt::print("{:42} {:6} | {:10.1f} {:10.1f} | {:8} {:6} {:8}\n", name, flows.size(),
+                   times.Minimum(), times.Median(),
+                   LoadsText(espalier::controller::ComputeTierLoads(tree.view, flows, result)),
+                   result.lower_bound.ToString(),
+                   Assigner(tree.view).Greedy(flows).max_load.ToString());
+      }
+    }
+  }
+}
+
 void MeasureTwoTiers() {
   fmt::print("\n{:>7} {:>5} {:>4} | {:>17} | {:>17} | {:>17} | {:>17} | {}\n", "flows", "leaf",
              "spin", "coloring min med", "Optimal min med", "FlatGreedy min med", "Greedy min med",
@@ -277,6 +363,7 @@ void MeasureTwoTiers() {
 int main(int argc, char** argv) {
   const std::string_view part = argc > 1 ? argv[1] : "";
   if (part.empty() || part == "tiers") MeasureAllTiers();
+  if (part.empty() || part == "damage") MeasureDamage();
   if (part.empty() || part == "two") MeasureTwoTiers();
   return 0;
 }

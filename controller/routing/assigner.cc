@@ -31,13 +31,39 @@ Load NextLoad(const FabricView& view, const Load& load, std::int64_t share) {
   return next;
 }
 
+// The commodities of each job, or phase. Groups of greater weight come first, as sharing a link
+// slows them more relative to their weight; then smaller groups, which are cheaper to shield.
+std::vector<std::vector<std::uint32_t>> GroupsToShield(std::span<const Commodity> commodities,
+                                                       const AssignOptions& options) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
+  for (std::uint32_t i = 0; i < commodities.size(); ++i) {
+    const Commodity& commodity = commodities[i];
+    if (commodity.source == commodity.destination) continue;
+    by_key[{commodity.job, options.fair_phases ? commodity.phase : 0}].push_back(i);
+  }
+  std::vector<std::vector<std::uint32_t>> groups;
+  for (auto& [key, group] : by_key) groups.push_back(std::move(group));
+  const auto weight_of = [&](const std::vector<std::uint32_t>& group) {
+    const std::uint32_t job = commodities[group.front()].job;
+    return options.job_weights.empty() ? 1U : options.job_weights[job];
+  };
+  std::stable_sort(groups.begin(), groups.end(), [&](const auto& x, const auto& y) {
+    const std::uint32_t of_x = weight_of(x);
+    const std::uint32_t of_y = weight_of(y);
+    return of_x != of_y ? of_x > of_y : x.size() < y.size();
+  });
+  return groups;
+}
+
 }  // namespace
 
 // Problem: spread all commodities over the fabric so that the most loaded link carries least and,
 // among such assignments, slow jobs are as fast as possible (RLM, sections 3.3 and 8).
-// Idea: Optimal has three stages. (1) EquitablePaths gives the optimum directly where its theorem
-// applies. (2) Elsewhere, Greedy gives a start, and rearrangement chains lower its maximum load:
-// the limit of all links is set just below it, and each link above the limit is relieved (Improve).
+// Idea: Optimal has three stages. (1) EquitablePaths (two tiers) or StagedPaths (any folded Clos)
+// give the optimum directly where a theorem applies. (2) Elsewhere, in a folded Clos, EjectionSearch
+// repairs what stages give as if all links were up. In any fabric, Greedy gives a start, and
+// rearrangement chains lower its maximum load: the limit of all links is set just below it, and each
+// link above the limit is relieved (Improve).
 // (3) ChooseFairest keeps that load. For one job after the other, the heaviest weight and then the
 // fewest flows first, it raises the counted shares of the job's subflows, so that chains move other
 // flows off its links (Shield). It also tries Greedy in two orders, and keeps the best score.
@@ -365,31 +391,11 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   };
   if (try_greedy({})) keep_if_better();
 
-  // Groups of greater weight first, as sharing a link slows them more relative to their weight;
-  // then smaller groups, which are cheaper to shield.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
-  for (std::uint32_t i = 0; i < commodities.size(); ++i) {
-    const Commodity& commodity = commodities[i];
-    if (commodity.source == commodity.destination) continue;
-    by_key[{commodity.job, options.fair_phases ? commodity.phase : 0}].push_back(i);
-  }
-  std::vector<std::vector<std::uint32_t>> groups;
-  for (auto& [key, group] : by_key) groups.push_back(std::move(group));
-  const auto weight_of = [&](const std::vector<std::uint32_t>& group) {
-    const std::uint32_t job = commodities[group.front()].job;
-    return options.job_weights.empty() ? 1U : options.job_weights[job];
-  };
-  std::stable_sort(groups.begin(), groups.end(), [&](const auto& x, const auto& y) {
-    const std::uint32_t of_x = weight_of(x);
-    const std::uint32_t of_y = weight_of(y);
-    return of_x != of_y ? of_x > of_y : x.size() < y.size();
-  });
-
   if (CanListPaths(view_, commodities)) {
     result_.paths = best;
     Occupy(commodities);
     occupancy_.SetLimit(most, Occupancy::Bound::kAtMost);
-    for (const auto& group : groups) {
+    for (const auto& group : GroupsToShield(commodities, options)) {
       for (std::int64_t level = 1; steps > 0 && Load{level, 1} < most; ++level) {
         if (Shield(group, commodities, level, steps)) break;
       }

@@ -6,6 +6,7 @@
 
 #include "controller/routing/assigner.h"
 #include "controller/routing/load_bounds.h"
+#include "controller/routing/staged_paths.h"
 #include "tests/common/fabric/clos_shape.h"
 #include "tests/controller/routing/clos_checker.h"
 #include "tests/seeds.h"
@@ -83,6 +84,42 @@ TEST(EjectionSearch, MovesOnlyWhatIsDisplacedIfThereIsRoom) {
   const auto units = ClosChecker(fabric).Recount(flows, result);
   ASSERT_TRUE(units.has_value());
   EXPECT_FALSE(search.Repair(flows, Load{1, 1}, {}, 100, result)) << "five flows on three links";
+}
+
+// A dead aggregation switch at 90 % of what fits: without chains this takes thousands of steps.
+TEST(EjectionSearch, NeedsFewStepsAsChainsMakeRoom) {
+  for (const auto seed : SeedsToTry(1, 3)) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    Fabric fabric(ClosShape{.children = {8, 16}, .widths = {8, 8}}.Build());
+    const fabric::FoldedClos& clos = *fabric.view.folded_clos();
+    for (std::uint32_t leaf = 0; leaf < 8; ++leaf) {  // of the first pod
+      const auto link = fabric::DirectedLink::FromIndex(clos.UpLink(clos.blocks[leaf], 0)).link;
+      fabric.topology.SetLinkState(link, fabric::LinkState::kDown);
+    }
+    Commodities flows = Permutation(random, 128, 8, 90);
+    std::vector<int> out(128);
+    std::vector<int> in(128);
+    std::erase_if(flows, [&](const Commodity& flow) {
+      const auto most = [](std::uint32_t leaf) { return leaf < 8 ? 7 : 8; };
+      if (out[flow.source] == most(flow.source)) return true;
+      if (in[flow.destination] == most(flow.destination)) return true;
+      ++out[flow.source];
+      ++in[flow.destination];
+      return false;
+    });
+    Assignment result;
+    result.Clear(flows);
+    StagedPaths staged(fabric.view);
+    ASSERT_TRUE(staged.AssignIdeally(flows, result));
+    fabric.view.Refresh();
+    EjectionSearch search(fabric.view);
+    ASSERT_TRUE(search.Repair(flows, Load{1, 1}, {}, 200, result));
+    const ClosChecker checker(fabric);
+    const auto units = checker.Recount(flows, result);
+    ASSERT_TRUE(units.has_value());
+    EXPECT_EQ(checker.ToLoad(checker.MaxOf(*units)), (Load{1, 1}));
+  }
 }
 
 TEST(EjectionSearch, LeavesRoomForBaseLoads) {

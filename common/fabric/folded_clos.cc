@@ -11,6 +11,8 @@ namespace espalier::fabric {
 namespace {
 
 constexpr std::uint32_t kNone = FoldedClos::kNone;
+// Real fabrics have up to four. A long row of switches would cost time and memory by their square.
+constexpr int kMostTiers = 8;
 
 // The links from a switch to one below it.
 struct LinkDown {
@@ -70,6 +72,10 @@ class Recognizer {
       if (!link.directed) (a_is_lower ? entry.down : entry.up) = forward + 1;
       links_down_[(a_is_lower ? link.b : link.a).Index()].push_back(entry);
       highest_tier_ = std::max({highest_tier_, a, b});
+    }
+    if (highest_tier_ >= kMostTiers) {
+      return Refuse(
+          fmt::format("it has {} tiers of switches, more than {}", highest_tier_ + 1, kMostTiers));
     }
     if (found == 0) return Refuse(std::string(kNoSwitchLinks));
     for (std::size_t i = 0; i < links_down_.size(); ++i) {

@@ -97,7 +97,7 @@ inline constexpr std::string_view kNoSwitchLinks = "it has no links between swit
 // file and the states of the links. Blocks of one part may have different numbers of children, but
 // all have the same widths. The error says in one clause why the fabric is none: links within a
 // tier or across tiers, parallel or missing links, NICs above the leaves, pods or planes that
-// differ, or more than PathTable::kMaxPathsPerPair paths between two leaves.
+// differ, more than 8 tiers, or more than PathTable::kMaxPathsPerPair paths between two leaves.
 tl::expected<FoldedClos, std::string> RecognizeFoldedClos(const Topology& topology,
                                                           const PathTable& paths);
 

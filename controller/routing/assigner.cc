@@ -60,19 +60,18 @@ std::vector<std::vector<std::uint32_t>> GroupsToShield(std::span<const Commodity
 // Problem: spread all commodities over the fabric so that the most loaded link carries least and,
 // among such assignments, slow jobs are as fast as possible (RLM, sections 3.3 and 8).
 // Idea: Optimal has three stages. (1) EquitablePaths (two tiers) or StagedPaths (any folded Clos)
-// give the optimum directly where a theorem applies. (2) Elsewhere, in a folded Clos, EjectionSearch
-// repairs what stages give as if all links were up. In any fabric, Greedy gives a start, and
-// rearrangement chains lower its maximum load: the limit of all links is set just below it, and each
-// link above the limit is relieved (Improve).
-// (3) ChooseFairest keeps that load. For one job after the other, the heaviest weight and then the
-// fewest flows first, it raises the counted shares of the job's subflows, so that chains move other
-// flows off its links (Shield). It also tries Greedy in two orders, and keeps the best score.
-// Base loads and fixed paths count in base_ and in the base loads of the occupancy. Until Finish,
-// max_load and lower_bound are those of the links that carry subflows that can move: a link that is
-// full in any case must not stop the improvement of the others.
-// Invariant: result_.max_load never grows after stage 1 or Greedy; a failed Shield is undone.
-// Cost: each stage is bounded by step_budget; Greedy is O(candidate hops), a score O(subflows x
-// hops x passes) of water-filling.
+// give the optimum directly where a theorem applies. (2) Elsewhere, in a folded Clos,
+// EjectionSearch repairs what stages give as if all links were up. In any fabric, Greedy gives a
+// start, and rearrangement chains lower its maximum load: the limit of all links is set just below
+// it, and each link above the limit is relieved (Improve). (3) ChooseFairest keeps that load. For
+// one job after the other, the heaviest weight and then the fewest flows first, it raises the
+// counted shares of the job's subflows, so that chains move other flows off its links (Shield). It
+// also tries Greedy in two orders, and keeps the best score. Base loads and fixed paths count in
+// base_ and in the base loads of the occupancy. Until Finish, max_load and lower_bound are those of
+// the links that carry subflows that can move: a link that is full in any case must not stop the
+// improvement of the others. Invariant: result_.max_load never grows after stage 1 or Greedy; a
+// failed Shield is undone. Cost: each stage is bounded by step_budget; Greedy is O(candidate hops),
+// a score O(subflows x hops x passes) of water-filling.
 
 void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions& options) {
   result_.Clear(commodities);
@@ -206,16 +205,17 @@ const Assignment& Assigner::Greedy(std::span<const Commodity> commodities,
 const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
                                     const AssignOptions& options) {
   std::int64_t steps = options.step_budget;
+  repair_budget_ = 40 * std::min(steps, std::numeric_limits<std::int64_t>::max() / 40);
   Begin(commodities, options);
   const bool is_staged = !has_base_ && (equitable_.Assign(commodities, result_) ||
                                         staged_.Assign(commodities, result_));
-  if (!is_staged && !RepairToBound(commodities, steps)) {
+  if (!is_staged && !RepairToBound(commodities)) {
     AssignGreedily(commodities, {});
     result_.lower_bound = LowerBound(commodities);
   } else if (result_.max_load > result_.lower_bound) {
     TakeGreedyIfBetter(commodities);
   }
-  if (result_.max_load > result_.lower_bound) RepairStages(commodities, is_staged, steps);
+  if (result_.max_load > result_.lower_bound) RepairStages(commodities, is_staged);
   if (result_.max_load > result_.lower_bound && steps > 0 && CanListPaths(view_, commodities)) {
     Occupy(commodities);
     Improve(steps);
@@ -239,38 +239,40 @@ void Assigner::TakeGreedyIfBetter(std::span<const Commodity> commodities) {
   result_.max_load = most;
 }
 
-bool Assigner::CanRepair(std::int64_t steps) const {
-  return steps > 0 && fixed_.empty() && view_.folded_clos() && !view_.clos();
+bool Assigner::CanRepair() const {
+  return repair_budget_ > 0 && fixed_.empty() && view_.folded_clos() && !view_.clos();
 }
 
-bool Assigner::Repair(std::span<const Commodity> commodities, const Load& limit,
-                      std::int64_t steps) {
-  constexpr std::int64_t kStepsOfOne = 10;  // of the budget, for one subflow that is placed again
+bool Assigner::Repair(std::span<const Commodity> commodities, const Load& limit) {
   const auto base =
       has_base_ ? std::span<const std::int64_t>(base_) : std::span<const std::int64_t>();
-  if (!ejection_.Repair(commodities, limit, base, steps / kStepsOfOne, result_)) return false;
+  // The other half is left for higher limits.
+  const std::int64_t half = (repair_budget_ + 1) / 2;
+  std::int64_t budget = half;
+  const bool is_done = ejection_.Repair(commodities, limit, base, budget, result_);
+  repair_budget_ -= half - budget;
+  if (!is_done) return false;
   loads_ = ComputeLoads(view_, commodities, result_);
   for (std::size_t link = 0; link < base.size(); ++link) loads_[link] += base[link];
   result_.max_load = MaxLoad(loads_);
   return true;
 }
 
-bool Assigner::RepairToBound(std::span<const Commodity> commodities, std::int64_t steps) {
-  if (!CanRepair(steps) || !staged_.AssignIdeally(commodities, result_)) return false;
+bool Assigner::RepairToBound(std::span<const Commodity> commodities) {
+  if (!CanRepair() || !staged_.AssignIdeally(commodities, result_)) return false;
   const auto base =
       has_base_ ? std::span<const std::int64_t>(base_) : std::span<const std::int64_t>();
   result_.lower_bound = ComputeTierBounds(view_, commodities, base).fabric;
-  if (Repair(commodities, result_.lower_bound, steps) && result_.max_load <= result_.lower_bound) {
+  if (Repair(commodities, result_.lower_bound) && result_.max_load <= result_.lower_bound) {
     return true;
   }
   std::ranges::fill(result_.paths, kNoPath);
   return false;
 }
 
-void Assigner::RepairStages(std::span<const Commodity> commodities, bool is_staged,
-                            std::int64_t steps) {
+void Assigner::RepairStages(std::span<const Commodity> commodities, bool is_staged) {
   constexpr int kMostLimits = 4;
-  if (!CanRepair(steps)) return;
+  if (!CanRepair()) return;
   const std::vector<std::int32_t> known = result_.paths;
   if (!is_staged && !staged_.AssignIdeally(commodities, result_)) return;
   const std::vector<std::int32_t> start = result_.paths;
@@ -279,7 +281,7 @@ void Assigner::RepairStages(std::span<const Commodity> commodities, bool is_stag
   Load limit = result_.lower_bound;
   for (int tries = 0; tries < kMostLimits && limit < most; ++tries) {
     result_.paths = start;
-    if (Repair(commodities, limit, steps) && result_.max_load < most) return;
+    if (Repair(commodities, limit) && result_.max_load < most) return;
     limit = NextLoad(view_, limit, share);
   }
   result_.paths = known;

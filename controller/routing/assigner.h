@@ -22,6 +22,7 @@ struct AssignOptions {
   bool fair_phases = false;
   // How long Optimal may improve its result, in steps of about 100 ns: by local search if no
   // theorem gives the optimum, and among assignments of equal maximum load. 0: no improvement.
+  // Repairs around the dead links of a folded Clos may take 40 times as long.
   std::int64_t step_budget = 200'000;
   // Load that no commodity causes, such as background traffic and reservations, by directed link in
   // 1 / kLoadUnit of a flow (>= 0); empty: none.
@@ -96,15 +97,15 @@ class Assigner {
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
   // Whether EjectionSearch applies: on more than two tiers, if all can move.
-  bool CanRepair(std::int64_t steps) const;
+  bool CanRepair() const;
   // Repairs the paths of the result; false, with paths in any state, if the budget is used up.
-  bool Repair(std::span<const Commodity> commodities, const Load& limit, std::int64_t steps);
+  bool Repair(std::span<const Commodity> commodities, const Load& limit);
   // Repairs what stages give as if all links were up, to meet the bound of the tiers; false,
   // without any path, if that fails.
-  bool RepairToBound(std::span<const Commodity> commodities, std::int64_t steps);
+  bool RepairToBound(std::span<const Commodity> commodities);
   // Lowers the maximum load, as far as it can, by repairing the staged assignment, or the one as if
   // all links were up.
-  void RepairStages(std::span<const Commodity> commodities, bool is_staged, std::int64_t steps);
+  void RepairStages(std::span<const Commodity> commodities, bool is_staged);
   // Lowers the maximum load by rearrangement chains until it meets the lower bound, no chain is
   // found, or the budget is used up.
   void Improve(std::int64_t& steps);
@@ -130,6 +131,7 @@ class Assigner {
   EquitablePaths equitable_;
   StagedPaths staged_;
   EjectionSearch ejection_;
+  std::int64_t repair_budget_ = 0;  // left for this assignment
   Occupancy occupancy_;
   RatePredictor rates_;
   std::vector<SubflowId> subflows_;   // kNoSubflow: its path is fixed

@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint64_t kForbidden = std::numeric_limits<std::uint32_t>::max();
 // A subflow that has just been placed is in the way of others at this additional cost.
 constexpr std::uint64_t kStays = 1 << 20;
+constexpr std::int64_t kWorkOfStep = 10;
 
 }  // namespace
 
@@ -86,7 +87,7 @@ bool EjectionSearch::PlaceByForce(std::uint32_t subflow) {
 }
 
 bool EjectionSearch::Repair(std::span<const Commodity> commodities, const Load& limit,
-                            std::span<const std::int64_t> base_loads, std::int64_t steps,
+                            std::span<const std::int64_t> base_loads, std::int64_t& budget,
                             Assignment& result) {
   step_ = 0;
   random_.seed(1);
@@ -105,7 +106,9 @@ bool EjectionSearch::Repair(std::span<const Commodity> commodities, const Load& 
     const std::int32_t path = labels_.LeastLoaded(links_.loads(), links_.SourceOf(subflow),
                                                   links_.DestinationOf(subflow));
     if (path == kNoPath) continue;  // unroutable
-    if (++step_ > steps) return false;
+    ++step_;
+    budget -= kWorkOfStep + chains_.TakeWork();
+    if (budget < 0) return false;
     if (links_.PlaceIfRoom(subflow, path) || chains_.Insert(subflow)) continue;
     if (!PlaceByForce(subflow)) return false;
   }

@@ -21,9 +21,9 @@ namespace espalier::controller {
 // takes the path where the subflows in the way weigh least; those are displaced, weigh one more
 // from now on, and the newcomer stays for a few steps (ejection search). Nothing is listed: paths
 // are searched tier by tier.
-// Cost: O(paths) at worst for each step, mostly a microsecond, and the chains. Deterministic. It met
-// the lower bound in all cases that clos_bench measures; see docs/benchmarks.md.
-// Thread safety: one thread per workspace.
+// Cost: O(paths) at worst for each step, mostly a microsecond, and the chains. Deterministic. It
+// met the lower bound in all cases that clos_bench measures; see docs/benchmarks.md. Thread safety:
+// one thread per workspace.
 class EjectionSearch {
  public:
   explicit EjectionSearch(const FabricView& view)
@@ -32,10 +32,10 @@ class EjectionSearch {
   // Repairs result.paths, in which all movable subflows have a path by any links, such that no link
   // carries more than `limit` (with the base loads, by directed link; empty: none), except where
   // base loads alone are more. All commodities must have equally many subflows. Unroutable ones
-  // lose their paths. False, with the paths in any state, if more than `steps` subflows would have
-  // to be placed again.
+  // lose their paths. False, with the paths in any state, if it would take longer than `budget`
+  // (steps of about 100 ns), of which it takes what it uses.
   bool Repair(std::span<const Commodity> commodities, const Load& limit,
-              std::span<const std::int64_t> base_loads, std::int64_t steps, Assignment& result);
+              std::span<const std::int64_t> base_loads, std::int64_t& budget, Assignment& result);
 
  private:
   // How much a subflow that is in the way weighs, and how long it stays after it was placed.

@@ -101,7 +101,9 @@ bool StageChains::FindChain(std::uint32_t block, bool sends, std::uint32_t tier,
 bool StageChains::Flip(std::uint32_t block, bool sends, std::uint32_t tier, std::uint32_t label,
                        std::uint32_t other) {
   std::vector<Step> chain;
-  if (!FindChain(block, sends, tier, label, other, chain)) return false;
+  const bool is_found = FindChain(block, sends, tier, label, other, chain);
+  work_ += 2 + static_cast<std::int64_t>(is_found ? 4 * chain.size() : chain.size() / 4);
+  if (!is_found) return false;
   for (const Step& step : chain) links_.Remove(step.subflow);
   for (const Step& step : chain) {
     // Above, chains may have taken what was free; here, tops are as the chain left them.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "controller/routing/limited_links.h"
@@ -23,6 +24,8 @@ class StageChains {
 
   // Places a subflow without a path; false, without any change, if no chain is found.
   bool Insert(std::uint32_t subflow);
+  // The work since the last call, in steps of about 100 ns.
+  std::int64_t TakeWork() { return std::exchange(work_, 0); }
 
  private:
   // A move of a chain: a subflow, and the top that it takes.
@@ -44,6 +47,7 @@ class StageChains {
 
   const FabricView& view_;
   LimitedLinks& links_;
+  std::int64_t work_ = 0;
   int tries_ = 0;  // left for this subflow
   std::uint32_t chains_ = 0;
   std::vector<std::uint32_t> on_chain_;  // by subflow: the last chain that took it

@@ -160,6 +160,8 @@ TEST(FoldedClos, TellsWhyAFabricIsGeneral) {
   mesh.links.push_back({.a = NodeId(3), .b = NodeId(4), .rate = BitsPerSecond{1}});
   mesh.links.push_back({.a = NodeId(4), .b = NodeId(5), .rate = BitsPerSecond{1}});
   EXPECT_EQ(ReasonFor(mesh), "link leaf0--leaf1 joins two switches of tier 0");
+  const ClosShape tower{.children = {1, 1, 1, 1, 1, 1, 1, 1}, .widths = {1, 1, 1, 1, 1, 1, 1, 1}};
+  EXPECT_EQ(ReasonFor(tower.Build()), "it has 9 tiers of switches, more than 8");
   const Recognized single(*BuildLeafSpine({.spines = 1, .leaves = 1}));
   EXPECT_TRUE(single.clos.has_value());
   EXPECT_EQ(Recognized(TopologySpec{}).text,

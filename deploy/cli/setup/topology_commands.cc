@@ -317,8 +317,8 @@ void AddCheck(CLI::App& group, int& exit_code) {
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  CLI::App* command =
-      group.add_subcommand("check", "Check a topology file, count what it holds and recognise its tiers");
+  CLI::App* command = group.add_subcommand(
+      "check", "Check a topology file, count what it holds and recognise its tiers");
   command->add_option("FILE", request->file, "Topology file")->required();
   command->add_flag("--json", request->json, "Print one JSON object instead of text");
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });

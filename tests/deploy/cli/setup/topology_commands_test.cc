@@ -107,9 +107,8 @@ TEST_F(TopologyCommands, SaysWhichTiersItRecognises) {
             std::string::npos);
   // Two leaves that are linked to each other.
   auto spec = io::ParseTopology(*io::ReadFile(file), file)->Spec();
-  spec.links.push_back({.a = spec.links.front().b,
-                        .b = spec.links[2].b,
-                        .rate = spec.links.front().rate});
+  spec.links.push_back(
+      {.a = spec.links.front().b, .b = spec.links[2].b, .rate = spec.links.front().rate});
   ASSERT_TRUE(io::WriteFileDurably(file, io::FormatTopology(spec)).has_value());
   const Outcome general = RunCommand("topology check " + file);
   EXPECT_EQ(general.code, 0) << general.errors;

@@ -258,7 +258,9 @@ BipartiteEdge EdgeColoring::SplitVertices(std::span<const BipartiteEdge> edges,
     for (Copy& vertex : vertices) {
       const std::uint32_t degree = std::exchange(vertex.edges, 0);
       vertex.index = copies;
-      copies += (degree + colors - 1) / colors;
+      const std::uint32_t of_vertex = (degree + colors - 1) / colors;
+      copies += of_vertex;
+      most_per_color_ = std::max(most_per_color_, of_vertex);
     }
     return copies;
   };
@@ -283,6 +285,7 @@ std::span<const std::uint16_t> EdgeColoring::Color(std::span<const BipartiteEdge
   ESPALIER_CHECK(edges.size() <= std::numeric_limits<std::int32_t>::max(), "edges={}",
                  edges.size());
   colors_.resize(edges.size());
+  most_per_color_ = 1;
   if (ColorProper(edges, left_count, right_count, colors)) return colors_;
   const BipartiteEdge copies = SplitVertices(edges, left_count, right_count, colors);
   const bool done = ColorProper(copies_, copies.left, copies.right, colors);

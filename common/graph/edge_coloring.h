@@ -49,6 +49,8 @@ class EdgeColoring {
     std::int64_t steps = 0;   // edges of the chains that were flipped
   };
   const Effort& effort() const { return effort_; }
+  // How often a vertex has one colour at most, after the last call; at least 1.
+  std::uint32_t most_per_color() const { return most_per_color_; }
 
  private:
   // Computes a proper colouring; returns false if a vertex has more edges than colours.
@@ -65,6 +67,7 @@ class EdgeColoring {
   };
 
   Effort effort_;
+  std::uint32_t most_per_color_ = 1;
   std::vector<std::uint64_t> free_;         // by vertex: mask of its free colours
   std::vector<std::uint16_t> neighbors16_;  // by vertex and colour
   std::vector<std::uint32_t> neighbors32_;  // the same, for more vertices than 16 bits can number

@@ -1,48 +1,83 @@
 #include "controller/routing/assigner.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
 #include "common/base/check.h"
 #include "controller/routing/load_bounds.h"
+#include "controller/routing/tier_loads.h"
 
 namespace espalier::controller {
 namespace {
 
 __extension__ using Wide = __int128;
 
-// A load relative to a capacity, compared without division.
-struct Ratio {
-  std::int64_t units = 0;
-  std::int64_t capacity = 1;
-
-  bool operator<(const Ratio& other) const {
-    if (capacity == other.capacity) return units < other.units;
-    return Wide{units} * other.capacity < Wide{other.units} * capacity;
+// The next higher load that whole shares can make on a link of one of the fabric's rates.
+Load NextLoad(const FabricView& view, const Load& load, std::int64_t share) {
+  const fabric::FoldedClos& clos = *view.folded_clos();
+  Load next{std::numeric_limits<std::int64_t>::max(), 1};
+  for (std::uint32_t part = 0; part < clos.parts; ++part) {
+    for (std::uint32_t tier = 0; tier + 1 < clos.tiers; ++tier) {
+      const std::int64_t rate = view.LinksAbove(part, tier).rate_bps;
+      if (rate == 0) continue;
+      const Wide units =
+          Wide{load.numerator} * kLoadUnit * rate / (Wide{load.denominator} * view.unit_bps());
+      const auto shares = static_cast<std::int64_t>(units / share) + 1;
+      next = std::min(next, MakeLoad(view, shares * share, rate));
+    }
   }
-};
+  return next;
+}
+
+// The commodities of each job, or phase. Groups of greater weight come first, as sharing a link
+// slows them more relative to their weight; then smaller groups, which are cheaper to shield.
+std::vector<std::vector<std::uint32_t>> GroupsToShield(std::span<const Commodity> commodities,
+                                                       const AssignOptions& options) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
+  for (std::uint32_t i = 0; i < commodities.size(); ++i) {
+    const Commodity& commodity = commodities[i];
+    if (commodity.source == commodity.destination) continue;
+    by_key[{commodity.job, options.fair_phases ? commodity.phase : 0}].push_back(i);
+  }
+  std::vector<std::vector<std::uint32_t>> groups;
+  for (auto& [key, group] : by_key) groups.push_back(std::move(group));
+  const auto weight_of = [&](const std::vector<std::uint32_t>& group) {
+    const std::uint32_t job = commodities[group.front()].job;
+    return options.job_weights.empty() ? 1U : options.job_weights[job];
+  };
+  std::stable_sort(groups.begin(), groups.end(), [&](const auto& x, const auto& y) {
+    const std::uint32_t of_x = weight_of(x);
+    const std::uint32_t of_y = weight_of(y);
+    return of_x != of_y ? of_x > of_y : x.size() < y.size();
+  });
+  return groups;
+}
 
 }  // namespace
 
 // Problem: spread all commodities over the fabric so that the most loaded link carries least and,
 // among such assignments, slow jobs are as fast as possible (RLM, sections 3.3 and 8).
-// Idea: Optimal has three stages. (1) EquitablePaths gives the optimum directly where its theorem
-// applies. (2) Elsewhere, Greedy gives a start, and rearrangement chains lower its maximum load:
-// the limit of all links is set just below it, and each link above the limit is relieved (Improve).
-// (3) ChooseFairest keeps that load. For one job after the other, the heaviest weight and then the
-// fewest flows first, it raises the counted shares of the job's subflows, so that chains move other
-// flows off its links (Shield). It also tries Greedy in two orders, and keeps the best score.
-// Base loads and fixed paths count in base_ and in the base loads of the occupancy. Until Finish,
-// max_load and lower_bound are those of the links that carry subflows that can move: a link that is
-// full in any case must not stop the improvement of the others.
-// Invariant: result_.max_load never grows after stage 1 or Greedy; a failed Shield is undone.
-// Cost: each stage is bounded by step_budget; Greedy is O(candidate hops), a score O(subflows x
-// hops x passes) of water-filling.
+// Idea: Optimal has three stages. (1) EquitablePaths (two tiers) or StagedPaths (any folded Clos)
+// give the optimum directly where a theorem applies. (2) Elsewhere, in a folded Clos,
+// EjectionSearch repairs what stages give as if all links were up. In any fabric, Greedy gives a
+// start, and rearrangement chains lower its maximum load: the limit of all links is set just below
+// it, and each link above the limit is relieved (Improve). (3) ChooseFairest keeps that load. For
+// one job after the other, the heaviest weight and then the fewest flows first, it raises the
+// counted shares of the job's subflows, so that chains move other flows off its links (Shield). It
+// also tries Greedy in two orders, and keeps the best score. Base loads and fixed paths count in
+// base_ and in the base loads of the occupancy. Until Finish, max_load and lower_bound are those of
+// the links that carry subflows that can move: a link that is full in any case must not stop the
+// improvement of the others. Invariant: result_.max_load never grows after stage 1 or Greedy; a
+// failed Shield is undone. Cost: each stage is bounded by step_budget; Greedy is O(candidate hops),
+// a score O(subflows x hops x passes) of water-filling.
 
 void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions& options) {
   result_.Clear(commodities);
   fixed_ = options.fixed_paths;
+  has_base_ = false;
+  if (fixed_.empty() && options.base_loads.empty()) return;  // base_ is not read
   base_.assign(view_.capacities().size(), 0);
   for (std::size_t link = 0; link < options.base_loads.size(); ++link) {
     if (view_.IsSwitchLink(static_cast<std::uint32_t>(link)) && view_.capacities()[link] > 0)
@@ -64,10 +99,14 @@ void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions
 }
 
 void Assigner::Finish() {
-  if (!has_base_) return;
-  const Load base = ComputeMaxLoad(view_, base_);
-  result_.max_load = std::max(result_.max_load, base);
-  result_.lower_bound = std::max(result_.lower_bound, base);
+  if (has_base_) {
+    const Load base = ComputeMaxLoad(view_, base_);
+    result_.max_load = std::max(result_.max_load, base);
+    result_.lower_bound = std::max(result_.lower_bound, base);
+  }
+  if (result_.max_load == result_.lower_bound && result_.proof == Proof::kNone) {
+    result_.proof = Proof::kBoundMet;
+  }
 }
 
 Load Assigner::MaxLoad(std::span<const std::int64_t> loads) {
@@ -89,14 +128,17 @@ Load Assigner::LowerBound(std::span<const Commodity> commodities) {
 }
 
 std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
+  if (view_.folded_clos()) {
+    return labels_.LeastLoaded(loads_, commodity.source, commodity.destination);
+  }
   const CandidatePaths& paths = view_.Candidates(commodity.source, commodity.destination);
   std::int32_t best = kNoPath;
-  Ratio least;
+  LoadRatio least;
   for (std::size_t path = 0; path < paths.size(); ++path) {
     if (!view_.IsUsable(paths.Hops(path))) continue;
-    Ratio busiest;
+    LoadRatio busiest;
     for (const std::uint32_t link : paths.Hops(path)) {
-      busiest = std::max(busiest, Ratio{loads_[link], view_.capacities()[link]});
+      busiest = std::max(busiest, LoadRatio{loads_[link], view_.capacities()[link]});
     }
     if (best != kNoPath && !(busiest < least)) continue;
     best = static_cast<std::int32_t>(path);
@@ -108,13 +150,13 @@ std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
 std::int32_t Assigner::ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const {
   const auto capacities = view_.capacities();
   std::int32_t best = -1;
-  Ratio least;
+  LoadRatio least;
   for (std::uint32_t spine = 0; spine < clos.spines; ++spine) {
     const std::uint32_t up = clos.up[std::size_t{commodity.source} * clos.spines + spine];
     const std::uint32_t down = clos.down[std::size_t{commodity.destination} * clos.spines + spine];
     if (up == kNoLink || down == kNoLink || capacities[up] == 0 || capacities[down] == 0) continue;
-    const Ratio busiest =
-        std::max(Ratio{loads_[up], capacities[up]}, Ratio{loads_[down], capacities[down]});
+    const LoadRatio busiest =
+        std::max(LoadRatio{loads_[up], capacities[up]}, LoadRatio{loads_[down], capacities[down]});
     if (best >= 0 && !(busiest < least)) continue;
     best = static_cast<std::int32_t>(spine);
     least = busiest;
@@ -124,7 +166,11 @@ std::int32_t Assigner::ChooseLeastLoadedSpine(const Clos& clos, const Commodity&
 
 void Assigner::AssignGreedily(std::span<const Commodity> commodities,
                               std::span<const std::uint32_t> order) {
-  loads_ = base_;
+  if (has_base_) {
+    loads_ = base_;
+  } else {
+    loads_.assign(view_.capacities().size(), 0);
+  }
   const Clos* const clos = view_.clos() ? &*view_.clos() : nullptr;
   for (std::size_t place = 0; place < commodities.size(); ++place) {
     const std::size_t i = order.empty() ? place : order[place];
@@ -159,15 +205,21 @@ const Assignment& Assigner::Greedy(std::span<const Commodity> commodities,
 const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
                                     const AssignOptions& options) {
   std::int64_t steps = options.step_budget;
+  repair_budget_ = 40 * std::min(steps, std::numeric_limits<std::int64_t>::max() / 40);
   Begin(commodities, options);
-  if (has_base_ || !equitable_.Assign(commodities, result_)) {
+  const bool is_staged = !has_base_ && (equitable_.Assign(commodities, result_) ||
+                                        staged_.Assign(commodities, result_));
+  if (!is_staged && !RepairToBound(commodities)) {
     AssignGreedily(commodities, {});
     result_.lower_bound = LowerBound(commodities);
-    if (result_.max_load > result_.lower_bound && steps > 0) {
-      Occupy(commodities);
-      Improve(steps);
-      TakePathsFromOccupancy();
-    }
+  } else if (result_.max_load > result_.lower_bound) {
+    TakeGreedyIfBetter(commodities);
+  }
+  if (result_.max_load > result_.lower_bound) RepairStages(commodities, is_staged);
+  if (result_.max_load > result_.lower_bound && steps > 0 && CanListPaths(view_, commodities)) {
+    Occupy(commodities);
+    Improve(steps);
+    TakePathsFromOccupancy();
   }
   // If no link carries more than one flow, all flows are as fast as possible. A budget below two
   // scores would improve nothing.
@@ -175,6 +227,65 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   if (result_.max_load > Load{1, 1} && steps > looks) ChooseFairest(commodities, options, steps);
   Finish();
   return result_;
+}
+
+void Assigner::TakeGreedyIfBetter(std::span<const Commodity> commodities) {
+  std::vector<std::int32_t> staged = result_.paths;
+  const Load most = result_.max_load;
+  std::ranges::fill(result_.paths, kNoPath);
+  AssignGreedily(commodities, {});
+  if (result_.max_load < most) return;
+  result_.paths = std::move(staged);
+  result_.max_load = most;
+}
+
+bool Assigner::CanRepair() const {
+  return repair_budget_ > 0 && fixed_.empty() && view_.folded_clos() && !view_.clos();
+}
+
+bool Assigner::Repair(std::span<const Commodity> commodities, const Load& limit) {
+  const auto base =
+      has_base_ ? std::span<const std::int64_t>(base_) : std::span<const std::int64_t>();
+  // The other half is left for higher limits.
+  const std::int64_t half = (repair_budget_ + 1) / 2;
+  std::int64_t budget = half;
+  const bool is_done = ejection_.Repair(commodities, limit, base, budget, result_);
+  repair_budget_ -= half - budget;
+  if (!is_done) return false;
+  loads_ = ComputeLoads(view_, commodities, result_);
+  for (std::size_t link = 0; link < base.size(); ++link) loads_[link] += base[link];
+  result_.max_load = MaxLoad(loads_);
+  return true;
+}
+
+bool Assigner::RepairToBound(std::span<const Commodity> commodities) {
+  if (!CanRepair() || !staged_.AssignIdeally(commodities, result_)) return false;
+  const auto base =
+      has_base_ ? std::span<const std::int64_t>(base_) : std::span<const std::int64_t>();
+  result_.lower_bound = ComputeTierBounds(view_, commodities, base).fabric;
+  if (Repair(commodities, result_.lower_bound) && result_.max_load <= result_.lower_bound) {
+    return true;
+  }
+  std::ranges::fill(result_.paths, kNoPath);
+  return false;
+}
+
+void Assigner::RepairStages(std::span<const Commodity> commodities, bool is_staged) {
+  constexpr int kMostLimits = 4;
+  if (!CanRepair()) return;
+  const std::vector<std::int32_t> known = result_.paths;
+  if (!is_staged && !staged_.AssignIdeally(commodities, result_)) return;
+  const std::vector<std::int32_t> start = result_.paths;
+  const Load most = result_.max_load;
+  const std::int64_t share = kLoadUnit / commodities.front().subflows;
+  Load limit = result_.lower_bound;
+  for (int tries = 0; tries < kMostLimits && limit < most; ++tries) {
+    result_.paths = start;
+    if (Repair(commodities, limit) && result_.max_load < most) return;
+    limit = NextLoad(view_, limit, share);
+  }
+  result_.paths = known;
+  result_.max_load = most;
 }
 
 void Assigner::Occupy(std::span<const Commodity> commodities) {
@@ -282,39 +393,23 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   };
   if (try_greedy({})) keep_if_better();
 
-  // Groups of greater weight first, as sharing a link slows them more relative to their weight;
-  // then smaller groups, which are cheaper to shield.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
-  for (std::uint32_t i = 0; i < commodities.size(); ++i) {
-    const Commodity& commodity = commodities[i];
-    if (commodity.source == commodity.destination) continue;
-    by_key[{commodity.job, options.fair_phases ? commodity.phase : 0}].push_back(i);
-  }
-  std::vector<std::vector<std::uint32_t>> groups;
-  for (auto& [key, group] : by_key) groups.push_back(std::move(group));
-  const auto weight_of = [&](const std::vector<std::uint32_t>& group) {
-    const std::uint32_t job = commodities[group.front()].job;
-    return options.job_weights.empty() ? 1U : options.job_weights[job];
-  };
-  std::stable_sort(groups.begin(), groups.end(), [&](const auto& x, const auto& y) {
-    const std::uint32_t of_x = weight_of(x);
-    const std::uint32_t of_y = weight_of(y);
-    return of_x != of_y ? of_x > of_y : x.size() < y.size();
-  });
-
-  result_.paths = best;
-  Occupy(commodities);
-  occupancy_.SetLimit(most, Occupancy::Bound::kAtMost);
-  for (const auto& group : groups) {
-    for (std::int64_t level = 1; steps > 0 && Load{level, 1} < most; ++level) {
-      if (Shield(group, commodities, level, steps)) break;
+  if (CanListPaths(view_, commodities)) {
+    result_.paths = best;
+    Occupy(commodities);
+    occupancy_.SetLimit(most, Occupancy::Bound::kAtMost);
+    for (const auto& group : GroupsToShield(commodities, options)) {
+      for (std::int64_t level = 1; steps > 0 && Load{level, 1} < most; ++level) {
+        if (Shield(group, commodities, level, steps)) break;
+      }
     }
+    TakePathsFromOccupancy();
+    keep_if_better();
   }
-  TakePathsFromOccupancy();
-  keep_if_better();
   // Greedy in the paper's order wins unless another assignment makes jobs or phases faster. The sum
-  // of rates does not count here, as it says little about when jobs end.
-  if (try_greedy(PaperOrder(commodities))) {
+  // of rates does not count here, as it says little about when jobs end. On more than two tiers, it
+  // might load one of them more than stages do.
+  const bool has_more_tiers = !view_.clos() && view_.folded_clos();
+  if (!has_more_tiers && try_greedy(PaperOrder(commodities))) {
     best_score.total_rate = 0;
     if (!IsBetter(best_score, score())) best = result_.paths;
   }

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "controller/routing/assignment.h"
+#include "controller/routing/ejection_search.h"
 #include "controller/routing/equitable_paths.h"
+#include "controller/routing/label_search.h"
 #include "controller/routing/occupancy/occupancy.h"
 #include "controller/routing/rates.h"
+#include "controller/routing/staged_paths.h"
 
 namespace espalier::controller {
 
@@ -19,6 +22,7 @@ struct AssignOptions {
   bool fair_phases = false;
   // How long Optimal may improve its result, in steps of about 100 ns: by local search if no
   // theorem gives the optimum, and among assignments of equal maximum load. 0: no improvement.
+  // Repairs around the dead links of a folded Clos may take 40 times as long.
   std::int64_t step_budget = 200'000;
   // Load that no commodity causes, such as background traffic and reservations, by directed link in
   // 1 / kLoadUnit of a flow (>= 0); empty: none.
@@ -39,7 +43,13 @@ class Assigner {
  public:
   // After link states have changed, call view.Refresh().
   explicit Assigner(FabricView& view)
-      : view_(view), equitable_(view), occupancy_(view), rates_(view) {}
+      : view_(view),
+        labels_(view),
+        equitable_(view),
+        staged_(view),
+        ejection_(view),
+        occupancy_(view),
+        rates_(view) {}
 
   // Algorithm 1 of Routing for Large ML Models (section 3.4.1) over switch-to-switch links. Takes
   // the commodities in the caller's order and gives each subflow the usable path whose busiest
@@ -50,22 +60,27 @@ class Assigner {
   const Assignment& Greedy(std::span<const Commodity> commodities,
                            const AssignOptions& options = {});
 
-  // Minimises the maximum load. The result is exact on a 2-tier Clos whose leaves share one set of
-  // usable spines, whose links have equal rates, if all commodities have equally many subflows
-  // (EquitablePaths), and there are neither base loads nor fixed paths. Otherwise it is the best
-  // assignment found within the budget, never worse than Greedy; lower_bound shows the gap. Among
+  // Minimises the maximum load. The result is exact in a folded Clos of any number of tiers that is
+  // not narrower upwards, or whose flows are all of one height (a 2-tier Clos, a fat-tree, rails;
+  // StagedPaths has the conditions), if the links of a tier have equal rates, what is dead is dead
+  // for all, all commodities have equally many subflows, and there are neither base loads nor fixed
+  // paths. Otherwise it is the best assignment found within the budget, never worse than Greedy;
+  // lower_bound shows the gap, and `proof` why there is none. In a folded Clos of more than two
+  // tiers EjectionSearch repairs the assignment of a fabric without dead links; the search over
+  // listed paths that follows is left out if there are more than a million. Among
   // assignments of equal maximum load, the result has the lexicographically greatest vector of
-  // jobs' slowest rates that the budget allows to find. If Greedy in the order of the paper's
-  // authors (PaperOrder) reaches the same load, and nothing found makes jobs or their phases
-  // faster, its assignment is returned. If base loads and fixed paths alone make a link the most
-  // loaded one, the maximum over the other links is minimised.
+  // jobs' slowest rates that the budget allows to find. On up to two tiers, if Greedy in the order
+  // of the paper's authors (PaperOrder) reaches the same load, and nothing found makes jobs or
+  // their phases faster, its assignment is returned. If base loads and fixed paths alone make a
+  // link the most loaded one, the maximum over the other links is minimised.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
  private:
   // Takes the options into base_ and fixes paths in result_.
   void Begin(std::span<const Commodity> commodities, const AssignOptions& options);
-  // Includes in the result what base loads and fixed paths alone put on links.
+  // Includes in the result what base loads and fixed paths alone put on links, and tells whether
+  // the lower bound is met.
   void Finish();
   bool IsFixed(std::size_t entry) const { return !fixed_.empty() && fixed_[entry] != kNoPath; }
   // Of links that carry a subflow that can move.
@@ -76,9 +91,21 @@ class Assigner {
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);
   // As ChooseLeastLoaded, for a Clos, without listing candidates; returns the spine.
   std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
+  // Takes the assignment of Greedy if it has a lower maximum load.
+  void TakeGreedyIfBetter(std::span<const Commodity> commodities);
   // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
+  // Whether EjectionSearch applies: on more than two tiers, if all can move.
+  bool CanRepair() const;
+  // Repairs the paths of the result; false, with paths in any state, if the budget is used up.
+  bool Repair(std::span<const Commodity> commodities, const Load& limit);
+  // Repairs what stages give as if all links were up, to meet the bound of the tiers; false,
+  // without any path, if that fails.
+  bool RepairToBound(std::span<const Commodity> commodities);
+  // Lowers the maximum load, as far as it can, by repairing the staged assignment, or the one as if
+  // all links were up.
+  void RepairStages(std::span<const Commodity> commodities, bool is_staged);
   // Lowers the maximum load by rearrangement chains until it meets the lower bound, no chain is
   // found, or the budget is used up.
   void Improve(std::int64_t& steps);
@@ -100,7 +127,11 @@ class Assigner {
   std::vector<std::int64_t> assigned_loads_;  // scratch
   std::vector<Commodity> movable_;            // scratch
   std::vector<std::uint32_t> hops_;
+  LabelSearch labels_;
   EquitablePaths equitable_;
+  StagedPaths staged_;
+  EjectionSearch ejection_;
+  std::int64_t repair_budget_ = 0;  // left for this assignment
   Occupancy occupancy_;
   RatePredictor rates_;
   std::vector<SubflowId> subflows_;   // kNoSubflow: its path is fixed

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 
 namespace espalier::controller {
+
 std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
   ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "subflows={}", subflows);
   const std::uint64_t first = taken_;
@@ -18,12 +19,37 @@ std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
 
 void Assignment::Clear(std::span<const Commodity> commodities) {
   first.resize(commodities.size() + 1);
-  SubflowNumbers numbers;
-  for (std::size_t i = 0; i < commodities.size(); ++i)
-    first[i] = numbers.Take(commodities[i].subflows);
-  first[commodities.size()] = static_cast<std::uint32_t>(numbers.taken());
-  paths.assign(numbers.taken(), kNoPath);
+  std::uint64_t taken = 0;
+  bool is_valid = true;
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    first[i] = static_cast<std::uint32_t>(taken);
+    taken += commodities[i].subflows;
+    is_valid &= commodities[i].subflows - 1 < kMaxSubflows;
+  }
+  if (!is_valid || taken > kMaxTotalSubflows) {
+    SubflowNumbers numbers;  // aborts, and says why
+    for (const Commodity& commodity : commodities) numbers.Take(commodity.subflows);
+  }
+  first[commodities.size()] = static_cast<std::uint32_t>(taken);
+  paths.assign(taken, kNoPath);
   max_load = lower_bound = {};
+  proof = Proof::kNone;
+}
+
+std::string_view ProofText(Proof proof) {
+  switch (proof) {
+    case Proof::kNone:
+      return "";
+    case Proof::kTwoTiers:
+      return "a two-tier Clos with equal links";
+    case Proof::kNotNarrower:
+      return "a folded Clos that is not narrower upwards";
+    case Proof::kOneHeight:
+      return "a folded Clos whose flows all leave their pods or all stay within";
+    case Proof::kBoundMet:
+      return "the lower bound is met";
+  }
+  return "";
 }
 
 std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {

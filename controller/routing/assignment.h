@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "controller/routing/fabric/fabric_view.h"
@@ -44,6 +45,17 @@ class SubflowNumbers {
 // O(n log n).
 std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities);
 
+// Why no assignment has a lower maximum load than this one.
+enum class Proof {
+  kNone,         // it is not known; the lower bound shows the gap
+  kTwoTiers,     // equitable colouring of a 2-tier Clos (EquitablePaths, StagedPaths)
+  kNotNarrower,  // stages, in a folded Clos that is nowhere narrower upwards (StagedPaths)
+  kOneHeight,    // stages, as all flows leave their pods or all stay within (StagedPaths)
+  kBoundMet,     // no theorem applies, but the maximum load is the lower bound
+};
+// For operators, such as "a folded Clos that is not narrower upwards"; empty for kNone.
+std::string_view ProofText(Proof proof);
+
 // The result of an assigner. Subflow s of commodity i takes paths[first[i] + s], an index into the
 // paths between its leaves (PathTable::Between, FabricView::Candidates). kNoPath: the commodity is
 // LOCAL, or UNROUTABLE (no usable path). Subflows of one commodity may share a path; their shares
@@ -53,6 +65,7 @@ struct Assignment {
   std::vector<std::int32_t> paths;
   Load max_load;     // of the most loaded direction of a link between switches
   Load lower_bound;  // no assignment of these commodities has a lower max_load
+  Proof proof = Proof::kNone;
 
   // Sets all subflows of these commodities to kNoPath (see SubflowNumbers); keeps its memory.
   void Clear(std::span<const Commodity> commodities);

@@ -26,18 +26,20 @@ class EquitablePaths {
   bool Assign(std::span<const Commodity> commodities, Assignment& assignment);
 
  private:
+  // Fills edges_ and reaches_; false if the commodities have different numbers of subflows.
+  bool ReadCommodities(std::span<const Commodity> commodities);
   // Finds the usable spines that all leaves in use reach; false if they differ. Leaves that reach
   // none are left out: their commodities are unroutable.
-  bool FindColors(std::span<const Commodity> commodities);
-  bool IsRoutable(const Commodity& commodity) const;
+  bool FindColors();
+  bool IsRoutable(std::uint32_t source, std::uint32_t destination) const;
 
   FabricView& view_;
   graph::EdgeColoring coloring_;
   std::vector<graph::BipartiteEdge> edges_;
-  std::vector<std::uint32_t> spines_;   // by colour
-  std::vector<std::uint64_t> colors_;   // the usable spines as a mask
-  std::vector<std::uint8_t> reaches_;   // bit 0: the leaf can send, bit 1: it can receive
-  std::vector<std::uint32_t> degrees_;  // subflows sent by leaf, then received by leaf
+  std::vector<std::uint32_t> spines_;  // by colour
+  std::vector<std::uint64_t> colors_;  // the usable spines as a mask
+  std::vector<std::uint8_t> reaches_;  // bit 0: the leaf can send, bit 1: it can receive
+  bool all_routable_ = true;           // all leaves in use reach the spines
 };
 
 }  // namespace espalier::controller

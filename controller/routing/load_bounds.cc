@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "controller/routing/cut_room.h"
+#include "controller/routing/label_search.h"
+#include "controller/routing/tier_loads.h"
 
 namespace espalier::controller {
 namespace {
@@ -136,7 +138,13 @@ Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t po
 
 Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities,
                        std::span<const std::int64_t> base_loads) {
-  return CutCollector(view, commodities, base_loads).Bound();
+  if (view.clos() || !view.folded_clos()) {
+    return CutCollector(view, commodities, base_loads).Bound();
+  }
+  const Load bound = ComputeTierBounds(view, commodities, base_loads).fabric;
+  // Pairs of leaves can be narrower than any block only where links are dead.
+  if (view.has_all_tier_links() || !CanListPaths(view, commodities)) return bound;
+  return std::max(bound, CutCollector(view, commodities, base_loads).Bound());
 }
 
 }  // namespace espalier::controller

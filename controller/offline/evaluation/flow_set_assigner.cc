@@ -12,6 +12,7 @@
 #include "controller/routing/load_bounds.h"
 #include "controller/routing/online_assigner.h"
 #include "controller/routing/rates.h"
+#include "controller/routing/tier_loads.h"
 
 namespace espalier::offline {
 namespace {
@@ -210,6 +211,14 @@ AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment) {
   AssignmentResult plan;
   plan.max_load = assignment.max_load;
   plan.lower_bound = assignment.lower_bound;
+  plan.proof = assignment.proof;
+  if (view_.folded_clos()) {
+    const auto bounds = controller::ComputeTierBounds(view_, commodities_).tiers;
+    const auto loads = controller::ComputeTierLoads(view_, commodities_, assignment);
+    for (std::size_t tier = 0; tier < loads.size(); ++tier) {
+      plan.tiers.push_back({loads[tier], bounds[tier]});
+    }
+  }
   plan.flows.resize(flows_.flows.size(), {.subflows = split_});
   std::vector<double> rates(flows_.flows.size());  // 0 for flows without a path
   controller::RatePredictor predictor(view_);

@@ -35,6 +35,13 @@ struct AssignmentResult {
   std::vector<AssignedFlow> flows;  // by flow of the set
   controller::Load max_load;
   controller::Load lower_bound;
+  controller::Proof proof = controller::Proof::kNone;
+  // In a folded Clos, from the links above the leaves upwards: maximum load, and its lower bound.
+  struct Tier {
+    controller::Load max_load;
+    controller::Load lower_bound;
+  };
+  std::vector<Tier> tiers;
   std::vector<double> job_rates_bps;  // by job: the rate of its slowest flow
   // Flows that the previous assignment routed differently, and their remaining bytes, if known.
   std::int64_t moved_flows = 0;

@@ -58,6 +58,7 @@ FabricView::FabricView(const fabric::Topology& topology, const fabric::PathTable
   if (fastest > 0) unit_bps_ = fastest;
   FindLeaves();
   FindClos();
+  FindFoldedClos();
   Refresh();
 }
 
@@ -125,6 +126,36 @@ void FabricView::FindClos() {
   clos_ = std::move(clos);
 }
 
+void FabricView::FindFoldedClos() {
+  auto recognized = fabric::RecognizeFoldedClos(topology_, paths_);
+  if (!recognized) return;
+  folded_clos_ = std::move(*recognized);
+  for (const NodeId leaf : leaves_) {
+    // Switches with NICs are leaves of every folded Clos.
+    folded_leaves_.push_back(static_cast<std::uint32_t>(folded_clos_->leaf_of[leaf.Index()]));
+  }
+}
+
+void FabricView::RefreshTierLinks() {
+  const fabric::FoldedClos& clos = *folded_clos_;
+  tier_links_.assign(std::size_t{clos.parts} * clos.tiers, {});
+  for (const fabric::FoldedClos::Block& block : clos.blocks) {
+    if (block.tier == 0) continue;
+    TierLinks& tier = tier_links_[std::size_t{block.part} * clos.tiers + block.tier - 1];
+    for (std::size_t i = 0; i < std::size_t{block.labels} * block.children; ++i) {
+      for (const auto* links : {&clos.up, &clos.down}) {
+        const std::int64_t rate = capacities_[(*links)[block.first_link + i]];
+        if (rate == 0) {
+          tier.all_live = false;
+          continue;
+        }
+        if (tier.rate_bps == 0) tier.rate_bps = rate;
+        tier.has_one_rate = tier.has_one_rate && rate == tier.rate_bps;
+      }
+    }
+  }
+}
+
 void FabricView::Refresh() {
   for (std::size_t i = 0; i < capacities_.size(); ++i) {
     const DirectedLink hop = DirectedLink::FromIndex(i);
@@ -134,6 +165,7 @@ void FabricView::Refresh() {
     capacities_bps_[i] = static_cast<double>(capacities_[i]);
   }
   if (clos_) RefreshClos();
+  if (folded_clos_) RefreshTierLinks();
 }
 
 void FabricView::RefreshClos() {
@@ -182,6 +214,14 @@ void FabricView::AppendHops(std::uint32_t source, std::uint32_t destination, std
     const std::uint32_t spine = clos_->SpineOf(source, destination, path);
     links.push_back(clos_->up[std::size_t{source} * clos_->spines + spine]);
     links.push_back(clos_->down[std::size_t{destination} * clos_->spines + spine]);
+    return;
+  }
+  if (folded_clos_) {
+    const std::uint32_t from = folded_leaves_[source];
+    const std::uint32_t to = folded_leaves_[destination];
+    const std::uint32_t common = folded_clos_->CommonBlock(from, to);
+    const std::uint32_t label = folded_clos_->LabelOf(from, common, path);
+    folded_clos_->AppendLinks(from, to, common, label, links);
     return;
   }
   const auto hops = Candidates(source, destination).Hops(static_cast<std::size_t>(path));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fabric/folded_clos.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 
@@ -113,19 +115,38 @@ class FabricView {
   // Set if the fabric is a 2-tier Clos.
   const std::optional<Clos>& clos() const { return clos_; }
 
+  // Set if the fabric is a folded Clos of two or more tiers. Its leaves are numbered by FoldedLeaf;
+  // not all of them need to have NICs.
+  const std::optional<fabric::FoldedClos>& folded_clos() const { return folded_clos_; }
+  std::uint32_t FoldedLeaf(std::uint32_t leaf) const { return folded_leaves_[leaf]; }
+  // The links above the blocks of a tier of one part of the folded Clos.
+  struct TierLinks {
+    bool all_live = true;       // all links that exist take new flows
+    bool has_one_rate = true;   // of those that take new flows
+    std::int64_t rate_bps = 0;  // of one of them; 0: there is none
+  };
+  const TierLinks& LinksAbove(std::uint32_t part, std::uint32_t tier) const {
+    return tier_links_[std::size_t{part} * folded_clos_->tiers + tier];
+  }
+  // Whether all links of the folded Clos take new flows.
+  bool has_all_tier_links() const { return std::ranges::all_of(tier_links_, &TierLinks::all_live); }
+
   // The candidate paths in the order of PathTable::Between, including unusable ones. The reference
-  // stays valid. In a large Clos, prefer clos(): every list made here is kept.
+  // stays valid. In a large Clos, prefer clos() and folded_clos(): every list made here is kept.
   const CandidatePaths& Candidates(std::uint32_t source, std::uint32_t destination) const;
   // Whether every hop takes new flows.
   bool IsUsable(std::span<const std::uint32_t> hops) const;
-  // Appends the links of a path between two leaves to `links`. In a Clos it lists no candidates.
+  // Appends the links of a path between two leaves to `links`. In a folded Clos it lists no
+  // candidates.
   void AppendHops(std::uint32_t source, std::uint32_t destination, std::int32_t path,
                   std::vector<std::uint32_t>& links) const;
 
  private:
   void FindLeaves();
   void FindClos();
+  void FindFoldedClos();
   void RefreshClos();
+  void RefreshTierLinks();
 
   const fabric::Topology& topology_;
   const fabric::PathTable& paths_;
@@ -136,6 +157,9 @@ class FabricView {
   std::vector<bool> is_switch_link_;
   std::int64_t unit_bps_ = 1;
   std::optional<Clos> clos_;
+  std::optional<fabric::FoldedClos> folded_clos_;
+  std::vector<std::uint32_t> folded_leaves_;  // by leaf
+  std::vector<TierLinks> tier_links_;         // by part and tier
   mutable std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<CandidatePaths>>
       candidates_;
 };

@@ -59,6 +59,21 @@ std::string LoadText(const AssignmentResult& result) {
                      most.Value() - least.Value());
 }
 
+// "why it is optimal: …" and, on more than two tiers, "flows on the most loaded link by tier: …".
+std::string TierText(const AssignmentResult& result) {
+  std::string text;
+  if (result.proof != controller::Proof::kNone) {
+    text += fmt::format("why it is optimal: {}\n", controller::ProofText(result.proof));
+  }
+  if (result.tiers.size() < 2) return text;
+  text += "flows on the most loaded link of each tier, leaves first:";
+  for (const AssignmentResult::Tier& tier : result.tiers) {
+    text +=
+        fmt::format(" {} (lower bound {})", tier.max_load.ToString(), tier.lower_bound.ToString());
+  }
+  return text + "\n";
+}
+
 void PrintFlows(const AssignmentResult& result, const FlowSet& flows,
                 const fabric::Topology& topology) {
   std::size_t width = 4;
@@ -82,10 +97,10 @@ void PrintSummary(const AssignmentResult& result, const FlowSet& flows) {
   }
   fmt::print(
       "\n{}: {} flows ({} routed, {} local, {} unroutable), {} moved, in {:.1f} us\n"
-      "flows on the most loaded link: {}\n",
+      "flows on the most loaded link: {}\n{}",
       result.algorithm, result.flows.size(), result.Count(AssignmentState::kRouted),
       result.Count(AssignmentState::kLocal), result.Count(AssignmentState::kUnroutable),
-      result.moved_flows, result.microseconds, LoadText(result));
+      result.moved_flows, result.microseconds, LoadText(result), TierText(result));
 }
 
 void Warn(const AssignmentResult& result, const Request& request) {

@@ -14,7 +14,9 @@
 
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
+#include "common/fabric/folded_clos.h"
 #include "common/fabric/paths.h"
+#include "common/fabric/tier_text.h"
 #include "common/fabric/topology_diff.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
@@ -255,14 +257,13 @@ std::int64_t CountParts(const Topology& topology) {
   return parts;
 }
 
-Summary Summarise(const Topology& topology) {
+Summary Summarise(const Topology& topology, const fabric::PathTable& paths) {
   const auto nodes = [&](NodeKind kind) {
     return std::ranges::count(topology.nodes(), kind, &fabric::Node::kind);
   };
   const auto links = [&](LinkState state) {
     return std::ranges::count(topology.links(), state, &fabric::Link::state);
   };
-  const fabric::PathTable paths(topology);
   std::int64_t endpoints = 0;
   std::int64_t unattached = 0;
   for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
@@ -288,11 +289,15 @@ Summary Summarise(const Topology& topology) {
 int Check(const std::string& file, bool json) {
   const auto topology = io::ReadTopologyFile(file);
   if (!topology) return io::ReportError(topology.error());
-  const Summary summary = Summarise(*topology);
+  const fabric::PathTable paths(*topology);
+  const Summary summary = Summarise(*topology, paths);
+  const auto clos = fabric::RecognizeFoldedClos(*topology, paths);
+  const std::string tiers = fabric::DescribeTiers(*topology, clos);
   if (json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
     for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
+    writer.Key("tiers").Integer(clos ? clos->tiers : 0).Key("fabric").String(tiers);
     writer.EndObject();
     fmt::print("{}\n", writer.Text());
     return 0;
@@ -304,6 +309,7 @@ int Check(const std::string& file, bool json) {
     std::ranges::replace(title, '_', ' ');
     fmt::print("  {:<21} {}\n", title, value);
   }
+  fmt::print("  {:<21} {}\n", "fabric", tiers);
   return 0;
 }
 
@@ -313,8 +319,8 @@ void AddCheck(CLI::App& group, int& exit_code) {
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  CLI::App* command =
-      group.add_subcommand("check", "Check a topology file and count what it holds");
+  CLI::App* command = group.add_subcommand(
+      "check", "Check a topology file, count what it holds and recognise its tiers");
   command->add_option("FILE", request->file, "Topology file")->required();
   command->add_flag("--json", request->json, "Print one JSON object instead of text");
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });

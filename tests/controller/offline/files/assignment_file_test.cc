@@ -16,6 +16,8 @@ class PlanFile : public testing::Test {
     plan_.algorithm = "optimal";
     plan_.max_load = {3, 2};
     plan_.lower_bound = {1, 1};
+    plan_.proof = controller::Proof::kNotNarrower;
+    plan_.tiers = {{{3, 2}, {1, 1}}, {{1, 1}, {1, 2}}};
     plan_.job_rates_bps = {33'333'333'333.4, 0};
     plan_.moved_flows = 1;
     plan_.moved_bytes = 7;
@@ -59,6 +61,9 @@ TEST_F(PlanFile, WritesEveryFieldInOrder) {
       FormatAssignment(plan_, flows_, topology_),
       R"({"algorithm":"optimal","flows":3,"routed":1,"local":1,"unroutable":1,)"
       R"("max_link_load":"3/2","lower_bound":"1",)"
+      R"("proof":"a folded Clos that is not narrower upwards",)"
+      R"("tiers":[{"max_link_load":"3/2","lower_bound":"1"},)"
+      R"({"max_link_load":"1","lower_bound":"1/2"}],)"
       R"("job_min_share_gbps":{"J":"33.333333333","K":"0"},"moved":1,"moved_bytes":7,)"
       R"("microseconds":2.5,"assignments":[{"flow":"a","state":"ROUTED","paths":[)"
       R"({"via":["spine0"],)"

@@ -99,9 +99,11 @@ const std::string kFourFlows =
 TEST_F(Assign, PrintsAnAssignmentWithEveryField) {
   const io::JsonValue plan = RunJson(kFourFlows);
   const std::pair<const char*, const char*> expected[] = {
-      {"algorithm", "optimal"}, {"flows", "4"},      {"routed", "3"},
-      {"local", "1"},           {"unroutable", "0"}, {"max_link_load", "1"},
-      {"lower_bound", "1"},     {"moved", "0"},      {"moved_bytes", "0"}};
+      {"algorithm", "optimal"}, {"flows", "4"},
+      {"routed", "3"},          {"local", "1"},
+      {"unroutable", "0"},      {"max_link_load", "1"},
+      {"lower_bound", "1"},     {"moved", "0"},
+      {"moved_bytes", "0"},     {"proof", "a two-tier Clos with equal links"}};
   for (const auto& [key, value] : expected) EXPECT_EQ(TextOf(plan, key), value) << key;
   EXPECT_GT(std::stod(TextOf(plan, "microseconds")), 0);
   EXPECT_EQ(TextOf(*plan.Find("job_min_share_gbps"), "j0"), "100");

@@ -109,11 +109,34 @@ TEST_F(TopologyCommands, ChecksAsOneJsonObject) {
       {"links_down", "1"},
       {"links_drained", "1"},
       {"parts", "2"},
+      {"tiers", "2"},
+      {"fabric",
+       "folded Clos of 2 tiers: 2 leaves and 2 spines; all links between switches have one rate"},
   };
   for (const auto& [key, value] : expected) {
     ASSERT_NE(json->Find(key), nullptr) << key;
     EXPECT_EQ(json->Find(key)->text, value) << key;
   }
+}
+
+TEST_F(TopologyCommands, SaysWhichTiersItRecognises) {
+  const std::string file = Path("fabric.json");
+  RunCommand("topology make fat-tree --k 4 -o " + file);
+  EXPECT_NE(RunCommand("topology check " + file)
+                .output.find("  fabric                folded Clos of 3 tiers: 4 pods of 2 leaves "
+                             "and 2 aggregation switches, 2 planes of 2 cores"),
+            std::string::npos);
+  // Two leaves that are linked to each other.
+  auto spec = io::ParseTopology(*io::ReadFile(file), file)->Spec();
+  spec.links.push_back(
+      {.a = spec.links.front().b, .b = spec.links[2].b, .rate = spec.links.front().rate});
+  ASSERT_TRUE(io::WriteFileDurably(file, io::FormatTopology(spec)).has_value());
+  const Outcome general = RunCommand("topology check " + file);
+  EXPECT_EQ(general.code, 0) << general.errors;
+  EXPECT_NE(general.output.find("general fabric, no folded Clos (link leaf0--leaf1 joins two "
+                                "switches of tier 0)"),
+            std::string::npos)
+      << general.output;
 }
 
 TEST_F(TopologyCommands, TellsBadInputFromFailure) {

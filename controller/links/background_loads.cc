@@ -164,11 +164,14 @@ Result<void> BackgroundLoads::HandleReport(const LinkLoadReport& report, TimePoi
     entry.max_age = report.max_age;
     changed += Apply(entry, link.Index(), now) ? 1 : 0;
   }
+  state_.silent_feeds.erase(report.source);
   Publish(changed);
   return {};
 }
 
 void BackgroundLoads::Tick(TimePoint now) {
+  std::erase_if(state_.silent_feeds,
+                [&](const auto& feed) { return now - feed.second > kFeedIsMissedFor; });
   if (sources_.empty()) return;
   if (counting_all_ > 0) SampleOwnTraffic(now);
   std::size_t changed = 0;
@@ -183,6 +186,7 @@ void BackgroundLoads::Tick(TimePoint now) {
     entry = {};
   }
   for (const auto& [source, links] : silent) {
+    if (state_.silent_feeds.size() < kMostSilentFeeds) state_.silent_feeds.emplace(source, now);
     state_.history.RecordOf("feeds", now, "background_feed_silent",
                             fmt::format("source=\"{}\" links={} consequence=\"their background "
                                         "load is unknown and counts as none\"",

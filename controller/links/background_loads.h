@@ -43,7 +43,8 @@ struct LinkLoadReport {
 // Loads in force are whole sixteenths of the link's rate. To keep small changes from causing work,
 // one changes only if a report differs by more than a sixteenth, and it falls only after no report
 // within kHold was as high. A load whose report is older than its max_age is unknown, which counts
-// as none. The latest report on a link counts, whatever its source.
+// as none, and its source is in State::silent_feeds until it reports again, for a day at most. The
+// latest report on a link counts, whatever its source.
 //
 // Memory: O(links). Deterministic: all times are arguments. Thread safety: the controller's loop
 // thread. The references must outlive it.
@@ -53,6 +54,8 @@ class BackgroundLoads {
   static constexpr Duration kLeastMaxAge = std::chrono::milliseconds(100);
   static constexpr Duration kGreatestMaxAge = std::chrono::hours(1);
   static constexpr Duration kHold = std::chrono::seconds(5);
+  static constexpr Duration kFeedIsMissedFor = std::chrono::hours(24);
+  static constexpr std::size_t kMostSilentFeeds = 64;
 
   // `on_change` is called after loads in force have changed, with the number of links.
   BackgroundLoads(State& state, Metrics& metrics, std::function<void(std::size_t)> on_change);

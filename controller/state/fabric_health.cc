@@ -35,6 +35,8 @@ std::vector<std::string> FabricHealth::Reasons() const {
   add(reach.on_drained_link, "flow is on a drained link", "flows are on drained links");
   add(links_down, "link is down", "links are down");
   add(links_slow, "link is slow", "links are slow");
+  add(silent_feeds, "feed of link loads is silent, so that background traffic is unknown",
+      "feeds of link loads are silent, so that background traffic is unknown");
   add(windows_held, "maintenance window waits, as it would cut off flows",
       "maintenance windows wait, as they would cut off flows");
   if (!steering.empty()) reasons.push_back(steering);
@@ -54,6 +56,7 @@ FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                           state.topology.links(), fabric::LinkState::kDown, &fabric::Link::state),
                       .links_slow = static_cast<std::int64_t>(state.slow_links.size()),
                       .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
+                      .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
                       .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
                       .steering = SteeringRules(state.intents.steering).Describe()};
   if (!state.intents.steering.empty()) {

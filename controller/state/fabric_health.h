@@ -20,6 +20,7 @@ struct FabricHealth {
   std::int64_t hosts = 0;  // of the topology, with a NIC at a switch
   std::int64_t hosts_without_agent = 0;
   std::int64_t flows_unsteered = 0;  // because operators do not want them steered
+  std::int64_t silent_feeds = 0;     // of link loads
   std::int64_t windows_held = 0;     // maintenance windows that would cut off flows
   std::string steering;              // SteeringRules::Describe
 

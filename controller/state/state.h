@@ -61,6 +61,8 @@ struct State {
   EndedFlows ended_flows;
   // Links that flows avoid because they are slow, each with the signs of it. LinkQuality writes it.
   std::map<fabric::LinkId, std::string> slow_links;
+  // Feeds of link loads that have stopped reporting, and since when. BackgroundLoads writes it.
+  std::map<std::string, TimePoint> silent_feeds;
   // Maintenance windows whose beginning would cut off flows. OperationQueue writes it.
   std::set<std::string> held_windows;
   std::uint64_t epoch = 0;             // of this controller

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "controller/placement/load_summary.h"
+#include "controller/state/fabric_health.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {
@@ -108,9 +109,13 @@ TEST_F(BackgroundLoadsTest, ForgetsAFeedThatGoesSilent) {
   EXPECT_EQ(Base(0), 0);
   EXPECT_FALSE(cluster_.controller().background_loads().Find(Up(0)));
   EXPECT_EQ(Events("background_feed_silent"), 1);
+  const auto silent_feeds = [&] { return HealthOf(cluster_.state(), {}, 0).silent_feeds; };
+  EXPECT_EQ(silent_feeds(), 1);
   cluster_.Advance(seconds(20));
   EXPECT_EQ(Events("background_feed_silent"), 1);
+  EXPECT_EQ(silent_feeds(), 1);
   ASSERT_TRUE(Report(0, kRate));
+  EXPECT_EQ(silent_feeds(), 0);
   EXPECT_EQ(Base(0), 1);
   EXPECT_EQ(Events("background_feed_started"), 2);
 }

@@ -37,17 +37,6 @@ namespace {
 constexpr Duration kRecheckKeysInterval = std::chrono::seconds(10);
 constexpr Duration kAnswerTime = std::chrono::milliseconds(200);
 
-// Returns the addresses on which the API listens.
-Result<std::vector<std::string>> Listen(io::HttpThread& http, const Configuration& config) {
-  std::vector<std::string> addresses;
-  for (const std::string& address : config.http) {
-    Result<std::string> listening = http.Listen(address, config.http_options);
-    if (!listening) return Propagate(listening);
-    addresses.push_back(std::move(*listening));
-  }
-  return addresses;
-}
-
 // Runs until a signal ends it, or until an operator has applied a topology: `applied` tells.
 int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
         AppliedTopology::Loaded loaded, AppliedTopology& applied) {
@@ -64,7 +53,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
                       [&guard](const io::HttpRequest& request, io::HttpServer::Respond respond) {
                         guard->Handle(request, std::move(respond));
                       });
-  const Result<std::vector<std::string>> addresses = Listen(http, config);
+  const auto addresses = http.Listen(config.http, config.http_options);
   if (!addresses) return daemon.ReportError(addresses.error());
   const StoreLimits limits{.audit_age = std::chrono::hours(24) * config.audit_days,
                            .audit_moves = config.audit_moves};

@@ -201,6 +201,17 @@ Result<std::string> HttpThread::Listen(const std::string& address,
   return servers_.back()->address();
 }
 
+Result<std::vector<std::string>> HttpThread::Listen(const std::vector<std::string>& addresses,
+                                                    const HttpServerOptions& options) {
+  std::vector<std::string> actual;
+  for (const std::string& address : addresses) {
+    Result<std::string> listening = Listen(address, options);
+    if (!listening) return Propagate(listening);
+    actual.push_back(std::move(*listening));
+  }
+  return actual;
+}
+
 void HttpThread::Start() {
   thread_ = std::thread([this] { loop_.Run(); });
 }

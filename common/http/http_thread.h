@@ -32,6 +32,9 @@ class HttpThread {
   // Adds a server, before Start, and returns its actual address. Errors: those of
   // HttpServer::Listen.
   Result<std::string> Listen(const std::string& address, const HttpServerOptions& options);
+  // Adds a server for each of these addresses. On an error, those before it stay.
+  Result<std::vector<std::string>> Listen(const std::vector<std::string>& addresses,
+                                          const HttpServerOptions& options);
   void Start();
   // Makes all servers read their certificates again, for connections from now on. Errors are
   // logged, and the earlier certificate stays in force.

@@ -63,6 +63,24 @@ BurstingProgram FioBursts(const SocketOfHost& socket_of, int bursts) {
   return program;
 }
 
+BurstingProgram SteadyFio(const SocketOfHost& socket_of, int from, int to) {
+  BurstingProgram program{
+      .job = "fio", .command = {}, .flows = {{from, to}}, .can_run = IsInstalled("fio")};
+  constexpr int kPort = 18790;
+  const std::string both = fmt::format(
+      "[global]\nioengine=rdma\nthread\nbs=8k\niodepth=4\nsize=8g\n[pair]\nport={}\n", kPort);
+  std::ofstream("/run/steady_server.fio") << both << "rw=read\n";
+  std::ofstream("/run/steady_client.fio")
+      << both
+      << fmt::format("rw=write\nverb=write\nhostname={}\nbindname={}\n",
+                     AddressOfHost(to, false).ToString(), AddressOfHost(from, false).ToString());
+  program.command = fmt::format(
+      "timeout 100 {} fio /run/steady_server.fio & until rdma resource show cm_id | grep -q "
+      "'LISTEN.*:{}'; do sleep 0.1; done; timeout 90 {} fio /run/steady_client.fio; wait",
+      UnderShim(socket_of, to, program.job), kPort, UnderShim(socket_of, from, program.job));
+  return program;
+}
+
 BurstingProgram MpiBursts(const SocketOfHost& socket_of, int bursts) {
   constexpr const char* kFolder = "/run/lammps";
   BurstingProgram program{.job = "lammps",

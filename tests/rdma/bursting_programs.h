@@ -23,6 +23,8 @@ using SocketOfHost = std::function<std::string(int)>;
 // The benchmark fio with its engine for RDMA, between two pairs of hosts. Each client writes on two
 // queue pairs, 20 blocks of 8 KiB on each, and then thinks for a second.
 BurstingProgram FioBursts(const SocketOfHost& socket_of, int bursts);
+// fio without pauses, on one queue pair from host to host. It ends after a minute or two.
+BurstingProgram SteadyFio(const SocketOfHost& socket_of, int from, int to);
 // A molecular dynamics simulation (LAMMPS) with one MPI rank on each host, by Open MPI over
 // reliable connections of UCX with two lanes. In each step the ranks exchange atoms at the borders
 // of their boxes, and compute. After five steps the ranks wait for a second, as for a checkpoint.

@@ -141,17 +141,13 @@ std::string FormatAssignment(const AssignmentResult& plan, const FlowSet& flows,
   json.Key("unroutable").Integer(plan.Count(AssignmentState::kUnroutable));
   json.Key("max_link_load").String(plan.max_load.ToString());
   json.Key("lower_bound").String(plan.lower_bound.ToString());
-  if (plan.proof != controller::Proof::kNone) {
-    json.Key("proof").String(controller::ProofText(plan.proof));
+  json.Key("proof").String(controller::ProofText(plan.proof));
+  json.Key("tiers").BeginArray();
+  for (const AssignmentResult::Tier& tier : plan.tiers) {
+    json.BeginObject().Key("max_link_load").String(tier.max_load.ToString());
+    json.Key("lower_bound").String(tier.lower_bound.ToString()).EndObject();
   }
-  if (!plan.tiers.empty()) {
-    json.Key("tiers").BeginArray();
-    for (const AssignmentResult::Tier& tier : plan.tiers) {
-      json.BeginObject().Key("max_link_load").String(tier.max_load.ToString());
-      json.Key("lower_bound").String(tier.lower_bound.ToString()).EndObject();
-    }
-    json.EndArray();
-  }
+  json.EndArray();
   json.Key("job_min_share_gbps").BeginObject();
   for (std::size_t job = 0; job < flows.jobs.size(); ++job) {
     json.Key(flows.jobs[job]).String(RateText(plan.job_rates_bps[job]));

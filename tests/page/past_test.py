@@ -36,8 +36,7 @@ class PastTest(PageCase):
         self.cluster.post(f"links/fail?id={LINK}&reason=optics")
         self.addCleanup(self.restore)
         self.page.wait("document.getElementById('figure-links').textContent.startsWith('1')")
-        failed = self.pixels_of("failed")
-        self.assertGreater(failed, 50)
+        self.cluster.wait(lambda: self.pixels_of("failed") > 50, "the failed link is drawn")
         self.await_samples(4, lambda sample: sample["links_not_up"] == 1)
         # To before it, by its time: the machine may be slow.
         now = self.cluster.get("history?from=-2s")["now"]

@@ -59,7 +59,8 @@ TEST_F(HistoryViewsTest, CallsNoLoadAvoidableByAnOldBound) {
   cluster_.Advance(5s);
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
   cluster_.Advance(4s);
-  for (const io::JsonValue& sample : Samples(Get(""))) {
+  const io::JsonValue history = Get("");
+  for (const io::JsonValue& sample : Samples(history)) {
     EXPECT_EQ(Text(sample, "max_load"), Text(sample, "lower_bound")) << Text(sample, "time");
   }
 }
@@ -73,7 +74,8 @@ TEST_F(HistoryViewsTest, CountsFailuresActionsAndMovesWhereTheyHappened) {
   int failures = 0;
   int actions = 0;
   int moves = 0;
-  for (const io::JsonValue& sample : Samples(Get(""))) {
+  const io::JsonValue history = Get("");
+  for (const io::JsonValue& sample : Samples(history)) {
     failures += std::stoi(Text(sample, "failures"));
     actions += std::stoi(Text(sample, "actions"));
     moves += std::stoi(Text(sample, "moves"));

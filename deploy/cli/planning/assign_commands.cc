@@ -15,6 +15,7 @@
 #include "common/files/topology_file.h"
 #include "controller/offline/evaluation/flow_set_assigner.h"
 #include "controller/offline/files/flow_file.h"
+#include "controller/offline/files/replay_files.h"
 
 namespace espalier::cli {
 namespace {
@@ -37,6 +38,8 @@ struct Request {
   std::uint64_t seed = 0;
   std::string previous;
   FlowSetAssigner::MoveBudget budget;
+  std::string exported;  // "htsim", "ns3" or "": nothing
+  std::string output;    // file of the export
   bool json = false;
 };
 
@@ -127,6 +130,19 @@ Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algori
   return result;
 }
 
+// Writes the files of --export.
+Result<void> Export(const Request& request, const AssignmentResult& result, const FlowSet& flows,
+                    const fabric::Topology& topology) {
+  const bool is_htsim = request.exported == "htsim";
+  const auto text = is_htsim ? offline::FormatHtsim(result, flows, topology, request.flows)
+                             : offline::FormatNs3(result, flows, topology, request.flows);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const Result<void> written = io::WriteFileDurably(request.output, *text);
+  if (!written || !is_htsim) return written;
+  return io::WriteFileDurably(request.output + ".paths.csv",
+                              offline::FormatPathTable(result, flows, topology));
+}
+
 int RunAssign(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithm);
   if (!algorithms) return io::ReportError(algorithms.error());
@@ -141,6 +157,10 @@ int RunAssign(const Request& request) {
   FlowSetAssigner assigner(*topology, paths, *flows, request.split);
   const auto result = MakeAssignment(request, algorithms->front(), assigner);
   if (!result) return io::ReportError(result.error());
+  if (!request.exported.empty()) {
+    const Result<void> exported = Export(request, *result, *flows, *topology);
+    if (!exported) return io::ReportError(exported.error());
+  }
   if (request.json) {
     fmt::print("{}\n", offline::FormatAssignment(*result, *flows, *topology));
   } else {
@@ -198,12 +218,25 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber)
       ->needs(previous);
+  CLI::Option* output = command->add_option("--output,-o", request->output,
+                                            "File that --export writes; htsim's paths go to "
+                                            "FILE.paths.csv");
+  CLI::Option* exported =
+      command
+          ->add_option("--export", request->exported,
+                       "Also write flows and paths for a packet simulator: a connection matrix and "
+                       "a table of paths for htsim, or one table for ns-3")
+          ->type_name("FORMAT")
+          ->check(CLI::IsMember({"htsim", "ns3"}))
+          ->needs(output);
+  output->needs(exported);
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->footer(
       "Examples:\n"
       "  espalier assign --topology fabric.json --flows flows.csv\n"
       "  espalier assign --topology fabric.json --flows flows.csv --previous assignment.json \\\n"
-      "    --move-budget 4");
+      "    --move-budget 4\n"
+      "  espalier assign --topology fabric.json --flows flows.csv --export htsim -o flows.cm");
   command->callback([request, &exit_code] {
     if (!request->previous.empty() && request->algorithm != "optimal") {
       throw CLI::ValidationError("--previous", "works only with --algorithm optimal");

@@ -1,0 +1,107 @@
+// Assignments as packet simulators read them.
+#include "controller/offline/files/replay_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/fabric/builders.h"
+
+namespace espalier::offline {
+namespace {
+
+// Two leaves with two hosts each and two spines: h0 and h1, h2 and h3.
+class ReplayFiles : public testing::Test {
+ protected:
+  ReplayFiles() {
+    flows_.jobs = {"J"};
+    flows_.flows = {Flow("a", "h0", "h2", 1'000'003), Flow("b", "h0", "h1", 5),
+                    Flow("c", "h1", "h3", 7), Flow("d", "h3", "h0", 9)};
+    plan_.flows.resize(4);
+    plan_.flows[0] = {
+        .state = AssignmentState::kRouted,
+        .subflows = 4,
+        .paths = {{Links({"h0--leaf0", "leaf0--spine0", "leaf1--spine0", "h2--leaf1"}), 3},
+                  {Links({"h0--leaf0", "leaf0--spine1", "leaf1--spine1", "h2--leaf1"}), 1}}};
+    plan_.flows[1].state = AssignmentState::kLocal;
+    plan_.flows[3] = {
+        .state = AssignmentState::kRouted,
+        .paths = {{Links({"h3--leaf1", "leaf1--spine0", "leaf0--spine0", "h0--leaf0"}), 1}}};
+  }
+  FlowRecord Flow(const char* id, const char* from, const char* to, std::int64_t bytes) const {
+    return {.id = id,
+            .source = *topology_.FindNode(from),
+            .destination = *topology_.FindNode(to),
+            .bytes = bytes};
+  }
+  // Up twice, down twice.
+  std::vector<std::uint32_t> Links(const std::vector<std::string>& ids) const {
+    std::vector<std::uint32_t> links;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const fabric::DirectedLink link{.link = *topology_.FindLink(ids[i]), .forward = i < 2};
+      links.push_back(static_cast<std::uint32_t>(link.Index()));
+    }
+    return links;
+  }
+
+  fabric::Topology topology_ = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
+  FlowSet flows_;
+  AssignmentResult plan_;
+};
+
+TEST_F(ReplayFiles, HtsimHasNumberedEndsAndNoUnroutableFlows) {
+  const auto text = FormatHtsim(plan_, flows_, topology_, "f.csv");
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(*text,
+            "Nodes 4\n"
+            "Connections 3\n"
+            "0->2 id 1 start 0 size 1000003\n"
+            "0->1 id 2 start 0 size 5\n"
+            "3->0 id 4 start 0 size 9\n");
+}
+
+TEST_F(ReplayFiles, PathsAreNamedByTheirSwitches) {
+  EXPECT_EQ(FormatPathTable(plan_, flows_, topology_),
+            "connection,flow,from_seconds,path,weight,switches\n"
+            "1,a,0,0,3,leaf0/spine0/leaf1\n"
+            "1,a,0,1,1,leaf0/spine1/leaf1\n"
+            "4,d,0,0,1,leaf1/spine0/leaf0\n");
+}
+
+TEST_F(ReplayFiles, BytesOfPathsAddUpToThoseOfTheFlow) {
+  const auto text = FormatNs3(plan_, flows_, topology_, "f.csv");
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(*text,
+            "flow,job,source,destination,start_seconds,bytes,path,links\n"
+            "a,J,h0,h2,0,750002,0,h0--leaf0>leaf0/leaf0--spine0>spine0/leaf1--spine0>leaf1/"
+            "h2--leaf1>h2\n"
+            "a,J,h0,h2,0,250001,1,h0--leaf0>leaf0/leaf0--spine1>spine1/leaf1--spine1>leaf1/"
+            "h2--leaf1>h2\n"
+            "b,J,h0,h1,0,5,0,\n"
+            "d,J,h3,h0,0,9,0,h3--leaf1>leaf1/leaf1--spine0>spine0/leaf0--spine0>leaf0/"
+            "h0--leaf0>h0\n");
+}
+
+TEST_F(ReplayFiles, AFlowOfUnknownSizeCannotBeReplayed) {
+  flows_.flows[2].bytes.reset();
+  const auto text = FormatHtsim(plan_, flows_, topology_, "f.csv");
+  ASSERT_FALSE(text.has_value());
+  EXPECT_EQ(text.error().message,
+            "f.csv: flow \"c\" has no bytes (a replay needs the column bytes of every flow)");
+  EXPECT_FALSE(FormatNs3(plan_, flows_, topology_, "f.csv").has_value());
+}
+
+TEST_F(ReplayFiles, TheLargestFlowsAreDealtOutExactly) {
+  flows_.flows[0].bytes = std::numeric_limits<std::int64_t>::max();
+  const auto text = FormatNs3(plan_, flows_, topology_, "f.csv");
+  ASSERT_TRUE(text.has_value());
+  EXPECT_NE(text->find("0,6917529027641081855,0,"), std::string::npos) << *text;
+  EXPECT_NE(text->find("0,2305843009213693952,1,"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace espalier::offline

@@ -171,6 +171,21 @@ int RunAssign(const Request& request) {
   return 0;
 }
 
+void AddExport(CLI::App& command, const std::shared_ptr<Request>& request) {
+  CLI::Option* output = command.add_option("--output,-o", request->output,
+                                           "File that --export writes; htsim's paths go to "
+                                           "FILE.paths.csv");
+  CLI::Option* exported =
+      command
+          .add_option("--export", request->exported,
+                      "Also write flows and paths for a packet simulator: a connection matrix and "
+                      "a table of paths for htsim, or one table for ns-3")
+          ->type_name("FORMAT")
+          ->check(CLI::IsMember({"htsim", "ns3"}))
+          ->needs(output);
+  output->needs(exported);
+}
+
 }  // namespace
 
 void AddAssignCommand(CLI::App& app, int& exit_code) {
@@ -218,18 +233,7 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber)
       ->needs(previous);
-  CLI::Option* output = command->add_option("--output,-o", request->output,
-                                            "File that --export writes; htsim's paths go to "
-                                            "FILE.paths.csv");
-  CLI::Option* exported =
-      command
-          ->add_option("--export", request->exported,
-                       "Also write flows and paths for a packet simulator: a connection matrix and "
-                       "a table of paths for htsim, or one table for ns-3")
-          ->type_name("FORMAT")
-          ->check(CLI::IsMember({"htsim", "ns3"}))
-          ->needs(output);
-  output->needs(exported);
+  AddExport(*command, request);
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->footer(
       "Examples:\n"

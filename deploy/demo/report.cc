@@ -152,9 +152,9 @@ std::string ReportTable(const Report& report) {
       failure.dead_flows, failure.job_completed ? "completed" : "DID NOT COMPLETE");
   if (failure.flows_recovered > 0) {
     text += fmt::format(
-        "{} of the moved flows stood still; their bytes were acknowledged again at most {:.3f} s "
-        "later\n",
-        failure.flows_recovered, failure.slowest_recovery_seconds);
+        "{} stood still, also those whose acknowledgements came over it; their bytes were "
+        "acknowledged again at most {:.3f} s after their move\n",
+        Count(failure.flows_recovered, "flow"), failure.slowest_recovery_seconds);
   }
   return text;
 }

@@ -40,7 +40,8 @@ struct FailureFigures {
   int dead_flows = 0;  // flows that did not complete
   double seconds_to_move =
       0;  // from the operator's command, or else the failure, until the agents have new ports
-  // Flows that stood still when they were moved, and the longest time from the move until their
+  // Flows that stood still when they were moved, also those whose acknowledgements came over the
+  // link and that their hosts rerouted, and the longest time from the move until their
   // bytes were acknowledged again, as their agents saw it.
   int flows_recovered = 0;
   double slowest_recovery_seconds = 0;

@@ -52,7 +52,8 @@ void ReadFlows(const BurstingProgram& program, Known& known) {
   const auto answer = io::ParseJson(Daemons::Get("/api/v1/flows"), "the flows");
   if (!answer) return;
   for (const io::JsonValue& flow : answer->Find("flows")->items) {
-    if (flow.Find("job")->text != program.job) continue;
+    // The other ends only answer.
+    if (flow.Find("job")->text != program.job || flow.Find("answering")->boolean) continue;
     ++known.flows;
     std::set<std::string> spines;
     std::size_t ports = 0;

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <chrono>
 #include <memory>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -77,7 +76,9 @@ void ListEndedFlows(Controller& controller, const Page& page, ListDone done) {
 std::optional<std::string> EndedFlowView(const Controller& controller, const std::string& name) {
   const State& state = controller.state();
   const bool by_ends = name.find('>') != std::string::npos;
-  for (const EndedFlow& flow : state.ended_flows.flows() | std::views::reverse) {
+  const auto& flows = state.ended_flows.flows();
+  for (auto at = flows.rbegin(); at != flows.rend(); ++at) {
+    const EndedFlow& flow = *at;
     const std::string own =
         by_ends ? NicName(state, flow.source) + ">" + NicName(state, flow.destination)
                 : state.FlowName(flow.agent, flow.local);

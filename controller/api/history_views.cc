@@ -233,7 +233,7 @@ class MomentItems : public Items {
 
 // Lists the samples of the query's time span.
 void ListSamples(Controller& controller, const FabricHistory& history, const HistoryQuery& query,
-                 WriteSample write, const ListDone& done) {
+                 WriteSample write, ListDone done) {
   Result<TimePoint> from = controller.Now() - kDefaultSpan;
   if (!query.from.empty()) from = ParsePast(controller, "from", query.from);
   if (!from) return done(Propagate(from));
@@ -248,7 +248,7 @@ void ListSamples(Controller& controller, const FabricHistory& history, const His
   WriteList(controller.loop(),
             std::make_unique<SampleItems>(controller, history, history.Between(*from, *to, *step),
                                           *to, std::move(write)),
-            std::nullopt, done);
+            std::nullopt, std::move(done));
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ void ListFabricHistory(Controller& controller, const FabricHistory& history,
     WriteFabricRecord(json, state, sample.fabric);
     return true;
   };
-  ListSamples(controller, history, query, write, done);
+  ListSamples(controller, history, query, write, std::move(done));
 }
 
 void ListLinkHistory(Controller& controller, const FabricHistory& history,
@@ -277,7 +277,7 @@ void ListLinkHistory(Controller& controller, const FabricHistory& history,
     WriteLinkRecord(json, state, id, sample.links[id.Index()]);
     return true;
   };
-  ListSamples(controller, history, query, write, done);
+  ListSamples(controller, history, query, write, std::move(done));
 }
 
 void ListJobHistory(Controller& controller, const FabricHistory& history, const HistoryQuery& query,
@@ -290,7 +290,7 @@ void ListJobHistory(Controller& controller, const FabricHistory& history, const 
     WriteJobRecord(json, *found);
     return true;
   };
-  ListSamples(controller, history, query, write, done);
+  ListSamples(controller, history, query, write, std::move(done));
 }
 
 void ShowMoment(Controller& controller, const FabricHistory& history, const HistoryQuery& query,

@@ -55,6 +55,14 @@ std::vector<std::vector<std::uint32_t>> GroupsToShield(std::span<const Commodity
   return groups;
 }
 
+// Whether the second layer of fairness has something to weigh: several jobs or phases.
+bool HasSeveralGroups(std::span<const Commodity> commodities, const AssignOptions& options) {
+  return std::ranges::any_of(commodities, [&](const Commodity& commodity) {
+    const Commodity& first = commodities.front();
+    return commodity.job != first.job || (options.fair_phases && commodity.phase != first.phase);
+  });
+}
+
 }  // namespace
 
 // Problem: spread all commodities over the fabric so that the most loaded link carries least and,
@@ -224,7 +232,12 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   // If no link carries more than one flow, all flows are as fast as possible. A budget below two
   // scores would improve nothing.
   const auto looks = 2 * static_cast<std::int64_t>(commodities.size());
-  if (result_.max_load > Load{1, 1} && steps > looks) ChooseFairest(commodities, options, steps);
+  // Where a repair has met the bound, the slowest flow of a single job cannot be faster.
+  const bool is_repaired = !is_staged && result_.max_load <= result_.lower_bound;
+  const bool can_be_fairer = !is_repaired || HasSeveralGroups(commodities, options);
+  if (result_.max_load > Load{1, 1} && steps > looks && can_be_fairer) {
+    ChooseFairest(commodities, options, steps);
+  }
   Finish();
   return result_;
 }
@@ -240,7 +253,7 @@ void Assigner::TakeGreedyIfBetter(std::span<const Commodity> commodities) {
 }
 
 bool Assigner::CanRepair() const {
-  return repair_budget_ > 0 && fixed_.empty() && view_.folded_clos() && !view_.clos();
+  return repair_budget_ > 0 && fixed_.empty() && view_.folded_clos();
 }
 
 bool Assigner::Repair(std::span<const Commodity> commodities, const Load& limit) {

@@ -53,6 +53,7 @@ TEST_F(ExplainTest, ShowsAFlowInEachState) {
   // The report has arrived, and the turn that assigns paths has not run.
   cluster_.Report(0, controller::Cluster::Opening(cluster_, 0, {{.id = 6, .to = 3, .job = "A"}}));
   Explain(FlowStatus::kNew, "reported, and waits for the next assignment", "h0:6");
+  cluster_.Settle();  // it gets its path before others
 
   cluster_.host(1).answers_probes = false;
   cluster_.Open(1, {{.id = 7, .to = 2, .job = "A"}});

@@ -21,7 +21,7 @@ SteeredFlows::SteeredFlows(const fabric::Topology& topology, bool plan_ahead)
       state_(topology),
       learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
       predictor_(state_, learner_, options_, metrics_),
-      placement_(state_, learner_, options_),
+      placement_(state_, learner_, options_, metrics_),
       assigner_(state_.view),
       rates_(state_.view) {}
 

@@ -167,6 +167,7 @@ class Simulation {
     for (const std::uint32_t f : exchange.flows) {
       flows_[f].state = AssignmentState::kSending;
       flows_[f].round_start = now_;
+      options_.on_sending({f, now_, exchange.round_bytes, flows_[f].paths});
       Send(f, 8.0 * static_cast<double>(exchange.round_bytes));
     }
   }
@@ -315,6 +316,7 @@ class Simulation {
     }
     flow.paths = std::move(paths);
     if (flow.state != AssignmentState::kSending) return;
+    options_.on_sending({f, now_, 0, flow.paths});
     double left = 0;
     for (const auto transfer : flow.transfers) left += network_.Remove(transfer, now_);
     flow.transfers.clear();

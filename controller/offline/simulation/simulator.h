@@ -60,11 +60,20 @@ enum class LiveFlows {
   kConnections,
 };
 
+// A flow begins to send, or is given other paths while it sends.
+struct SendingFlow {
+  std::uint32_t flow = 0;  // its number
+  std::int64_t time_ns = 0;
+  std::int64_t bytes = 0;  // of the round that begins; 0: it has only other paths
+  std::span<const PathShare> paths;
+};
+
 struct SimulationOptions {
   LiveFlows live_flows = LiveFlows::kOpen;
   // No contention between switches: only host links limit rates.
   bool is_ideal = false;
   std::int64_t max_events = 100'000'000;
+  std::function<void(const SendingFlow&)> on_sending = [](const SendingFlow&) {};
   // Called periodically; true ends the simulation.
   std::function<bool()> is_cancelled = [] { return false; };
 };

@@ -16,6 +16,7 @@
 #include "controller/offline/evaluation/flow_set_assigner.h"
 #include "controller/offline/files/flow_file.h"
 #include "controller/offline/files/replay_files.h"
+#include "deploy/cli/planning/replay_export.h"
 
 namespace espalier::cli {
 namespace {
@@ -38,8 +39,7 @@ struct Request {
   std::uint64_t seed = 0;
   std::string previous;
   FlowSetAssigner::MoveBudget budget;
-  std::string exported;  // "htsim", "ns3" or "": nothing
-  std::string output;    // file of the export
+  ReplayExport replay;
   bool json = false;
 };
 
@@ -133,14 +133,9 @@ Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algori
 // Writes the files of --export.
 Result<void> Export(const Request& request, const AssignmentResult& result, const FlowSet& flows,
                     const fabric::Topology& topology) {
-  const bool is_htsim = request.exported == "htsim";
-  const auto text = is_htsim ? offline::FormatHtsim(result, flows, topology, request.flows)
-                             : offline::FormatNs3(result, flows, topology, request.flows);
-  if (!text) return tl::unexpected<Error>(text.error());
-  const Result<void> written = io::WriteFileDurably(request.output, *text);
-  if (!written || !is_htsim) return written;
-  return io::WriteFileDurably(request.output + ".paths.csv",
-                              offline::FormatPathTable(result, flows, topology));
+  const auto replay = offline::ReplayOf(result, flows, request.flows);
+  if (!replay) return tl::unexpected<Error>(replay.error());
+  return WriteReplay(request.replay, *replay, topology);
 }
 
 int RunAssign(const Request& request) {
@@ -157,7 +152,7 @@ int RunAssign(const Request& request) {
   FlowSetAssigner assigner(*topology, paths, *flows, request.split);
   const auto result = MakeAssignment(request, algorithms->front(), assigner);
   if (!result) return io::ReportError(result.error());
-  if (!request.exported.empty()) {
+  if (request.replay.IsWanted()) {
     const Result<void> exported = Export(request, *result, *flows, *topology);
     if (!exported) return io::ReportError(exported.error());
   }
@@ -169,21 +164,6 @@ int RunAssign(const Request& request) {
   }
   Warn(*result, request);
   return 0;
-}
-
-void AddExport(CLI::App& command, const std::shared_ptr<Request>& request) {
-  CLI::Option* output = command.add_option("--output,-o", request->output,
-                                           "File that --export writes; htsim's paths go to "
-                                           "FILE.paths.csv");
-  CLI::Option* exported =
-      command
-          .add_option("--export", request->exported,
-                      "Also write flows and paths for a packet simulator: a connection matrix and "
-                      "a table of paths for htsim, or one table for ns-3")
-          ->type_name("FORMAT")
-          ->check(CLI::IsMember({"htsim", "ns3"}))
-          ->needs(output);
-  output->needs(exported);
 }
 
 }  // namespace
@@ -233,7 +213,7 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber)
       ->needs(previous);
-  AddExport(*command, request);
+  AddReplayExport(*command, request->replay);
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->footer(
       "Examples:\n"

@@ -26,6 +26,7 @@
 #include "controller/offline/simulation/model_jobs.h"
 #include "deploy/cli/planning/cluster_commands.h"
 #include "deploy/cli/planning/prediction_commands.h"
+#include "deploy/cli/planning/replay_export.h"
 
 namespace espalier::cli {
 namespace {
@@ -60,6 +61,7 @@ struct Request {
   std::uint32_t split = 1;
   std::uint64_t seeds = 1;
   std::string live_flows = "open";
+  ReplayExport replay;
   bool json = false;
 };
 
@@ -171,6 +173,14 @@ void PrintRuns(const Workload& workload, const std::vector<SchemeRun>& runs) {
   if (gain) fmt::print("\n{}\n", gain->text);
 }
 
+Result<void> CheckExport(const Request& request, const std::vector<Scheme>& schemes) {
+  if (!request.replay.IsWanted() || schemes.size() == 1) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("--export writes the paths of one algorithm, and there are {} (give one "
+                          "with --algorithm, and one seed)",
+                          schemes.size()));
+}
+
 int RunSimulate(const Request& request) {
   const auto algorithms = ParseAlgorithms(request.algorithms);
   if (!algorithms) return io::ReportError(algorithms.error());
@@ -192,6 +202,13 @@ int RunSimulate(const Request& request) {
   if (request.live_flows == "unfinished") options.live_flows = offline::LiveFlows::kUnfinished;
   SchemeRunner runner(*topology, *workload, SolveWithCbc);
   const std::vector<Scheme> schemes = ListSchemes(*algorithms, request);
+  if (auto checked = CheckExport(request, schemes); !checked) {
+    return io::ReportError(checked.error());
+  }
+  offline::ReplayRecorder recorder(*workload);
+  if (request.replay.IsWanted()) {
+    options.on_sending = [&recorder](const auto& sending) { recorder.Record(sending); };
+  }
   std::vector<SchemeRun> runs;
   {
     Progress progress("simulation", static_cast<int>(schemes.size()));
@@ -200,6 +217,13 @@ int RunSimulate(const Request& request) {
       auto run = runner.Run(scheme, options);
       if (!run) return io::ReportError(run.error());
       runs.push_back(std::move(*run));
+    }
+  }
+  if (request.replay.IsWanted()) {
+    const auto flows = recorder.Take();
+    if (!flows) return io::ReportError(flows.error());
+    if (auto written = WriteReplay(request.replay, *flows, *topology); !written) {
+      return io::ReportError(written.error());
     }
   }
   if (request.json) {
@@ -314,6 +338,7 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
                    "unfinished (only while they have bytes to send)")
       ->capture_default_str()
       ->check(CLI::IsMember({"open", "unfinished"}));
+  AddReplayExport(*command, request->replay);
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
@@ -324,7 +349,10 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  espalier simulate --topology fabric.json --jobs jobs.json --algorithm optimal,ecmp\n"
       "  espalier simulate --topology fabric.json --workload bloom,gpt3 --algorithm "
-      "ecmp,connections,phases,optimal");
+      "ecmp,connections,phases,optimal\n"
+      "  espalier simulate --topology fabric.json --workload bloom --algorithm optimal --export "
+      "ns3 -o "
+      "flows.csv");
   command->callback([request, command, topology, jobs, &exit_code] {
     if (!command->get_subcommands().empty()) return;
     if (topology->empty()) throw CLI::RequiredError(topology->get_name());

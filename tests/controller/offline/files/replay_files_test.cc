@@ -47,6 +47,12 @@ class ReplayFiles : public testing::Test {
     return links;
   }
 
+  std::vector<ReplayFlow> Replay() const {
+    const auto replay = ReplayOf(plan_, flows_, "f.csv");
+    EXPECT_TRUE(replay.has_value());
+    return replay.value_or(std::vector<ReplayFlow>());
+  }
+
   fabric::Topology topology_ = *fabric::Topology::Build(
       *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
   FlowSet flows_;
@@ -54,9 +60,7 @@ class ReplayFiles : public testing::Test {
 };
 
 TEST_F(ReplayFiles, HtsimHasNumberedEndsAndNoUnroutableFlows) {
-  const auto text = FormatHtsim(plan_, flows_, topology_, "f.csv");
-  ASSERT_TRUE(text.has_value());
-  EXPECT_EQ(*text,
+  EXPECT_EQ(FormatHtsim(Replay(), topology_),
             "Nodes 4\n"
             "Connections 3\n"
             "0->2 id 1 start 0 size 1000003\n"
@@ -65,7 +69,7 @@ TEST_F(ReplayFiles, HtsimHasNumberedEndsAndNoUnroutableFlows) {
 }
 
 TEST_F(ReplayFiles, PathsAreNamedByTheirSwitches) {
-  EXPECT_EQ(FormatPathTable(plan_, flows_, topology_),
+  EXPECT_EQ(FormatPathTable(Replay(), topology_),
             "connection,flow,from_seconds,path,weight,switches\n"
             "1,a,0,0,3,leaf0/spine0/leaf1\n"
             "1,a,0,1,1,leaf0/spine1/leaf1\n"
@@ -73,9 +77,7 @@ TEST_F(ReplayFiles, PathsAreNamedByTheirSwitches) {
 }
 
 TEST_F(ReplayFiles, BytesOfPathsAddUpToThoseOfTheFlow) {
-  const auto text = FormatNs3(plan_, flows_, topology_, "f.csv");
-  ASSERT_TRUE(text.has_value());
-  EXPECT_EQ(*text,
+  EXPECT_EQ(FormatNs3(Replay(), topology_),
             "flow,job,source,destination,start_seconds,bytes,path,links\n"
             "a,J,h0,h2,0,750002,0,h0--leaf0>leaf0/leaf0--spine0>spine0/leaf1--spine0>leaf1/"
             "h2--leaf1>h2\n"
@@ -88,19 +90,56 @@ TEST_F(ReplayFiles, BytesOfPathsAddUpToThoseOfTheFlow) {
 
 TEST_F(ReplayFiles, AFlowOfUnknownSizeCannotBeReplayed) {
   flows_.flows[2].bytes.reset();
-  const auto text = FormatHtsim(plan_, flows_, topology_, "f.csv");
+  const auto text = ReplayOf(plan_, flows_, "f.csv");
   ASSERT_FALSE(text.has_value());
   EXPECT_EQ(text.error().message,
             "f.csv: flow \"c\" has no bytes (a replay needs the column bytes of every flow)");
-  EXPECT_FALSE(FormatNs3(plan_, flows_, topology_, "f.csv").has_value());
 }
 
 TEST_F(ReplayFiles, TheLargestFlowsAreDealtOutExactly) {
   flows_.flows[0].bytes = std::numeric_limits<std::int64_t>::max();
-  const auto text = FormatNs3(plan_, flows_, topology_, "f.csv");
-  ASSERT_TRUE(text.has_value());
-  EXPECT_NE(text->find("0,6917529027641081855,0,"), std::string::npos) << *text;
-  EXPECT_NE(text->find("0,2305843009213693952,1,"), std::string::npos);
+  const std::string text = FormatNs3(Replay(), topology_);
+  EXPECT_NE(text.find("0,6917529027641081855,0,"), std::string::npos) << text;
+  EXPECT_NE(text.find("0,2305843009213693952,1,"), std::string::npos);
+}
+
+// Sends two rounds on one path after the other, and the second one moves.
+TEST_F(ReplayFiles, ASimulationIsRecordedMessageByMessage) {
+  Job job;
+  job.id = "J";
+  job.epochs = 1;
+  const Exchange::Flow flow{*topology_.FindNode("h0"), *topology_.FindNode("h2")};
+  job.phases = {{.exchanges = {{.flows = {flow}, .round_bytes = 1'000'000, .rounds = 2}}}};
+  const auto workload = Workload::Build(topology_, {job});
+  ASSERT_TRUE(workload.has_value()) << workload.error().message;
+  ReplayRecorder recorder(*workload);
+  const auto over = [&](const char* spine) {
+    const std::string name(spine);
+    std::vector<std::uint32_t> links = Links({"h0--leaf0", "leaf0--" + name, "leaf1--" + name});
+    links.erase(links.begin());
+    return std::vector<PathShare>{{.links = links, .share = 1}};
+  };
+  recorder.Record({0, 1, 1'000'000, over("spine0")});
+  recorder.Record({0, 2'000, 1'000'000, over("spine0")});
+  recorder.Record({0, 1'002'000, 0, over("spine1")});
+  const auto replay = recorder.Take();
+  ASSERT_TRUE(replay.has_value());
+  EXPECT_EQ(FormatHtsim(*replay, topology_),
+            "Nodes 4\n"
+            "Connections 2\n"
+            "0->2 id 1 start 1000 size 1000000\n"
+            "0->2 id 2 start 2000000 size 1000000\n");
+  EXPECT_EQ(FormatPathTable(*replay, topology_),
+            "connection,flow,from_seconds,path,weight,switches\n"
+            "1,J:h0>h2:1,0.000000001,0,1,leaf0/spine0/leaf1\n"
+            "2,J:h0>h2:2,0.000002,0,1,leaf0/spine0/leaf1\n"
+            "2,J:h0>h2:2,0.001002,0,1,leaf0/spine1/leaf1\n");
+  EXPECT_EQ(FormatNs3(*replay, topology_),
+            "flow,job,source,destination,start_seconds,bytes,path,links\n"
+            "J:h0>h2:1,J,h0,h2,0.000000001,1000000,0,h0--leaf0>leaf0/leaf0--spine0>spine0/"
+            "leaf1--spine0>leaf1/h2--leaf1>h2\n"
+            "J:h0>h2:2,J,h0,h2,0.000002,1000000,0,h0--leaf0>leaf0/leaf0--spine0>spine0/"
+            "leaf1--spine0>leaf1/h2--leaf1>h2\n");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -71,6 +72,24 @@ TEST_F(Simulate, PrintsATableWithTheSpreadOfSeeds) {
   for (const char* text : {"ALGORITHM", "greedy", "ecmp least", "ecmp median", "ecmp greatest"}) {
     EXPECT_NE(outcome.output.find(text), std::string::npos) << text;
   }
+}
+
+TEST_F(Simulate, WritesMessagesForPacketSimulators) {
+  const Outcome outcome = Run("--algorithm optimal --export htsim -o " + Path("flows.cm"));
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto matrix = io::ReadFile(Path("flows.cm"));
+  ASSERT_TRUE(matrix.has_value());
+  // Two rings of two hosts, two epochs of two rounds.
+  EXPECT_NE(matrix->find("\nConnections 16\n"), std::string::npos) << *matrix;
+  EXPECT_EQ(std::ranges::count(*matrix, '\n'), 2 + 16);
+  const auto paths = io::ReadFile(Path("flows.cm.paths.csv"));
+  ASSERT_TRUE(paths.has_value());
+  EXPECT_EQ(std::ranges::count(*paths, '\n'), 1 + 16) << *paths;
+  EXPECT_NE(paths->find(",A:h0>h2:4,"), std::string::npos);
+  const Outcome several = Run("--algorithm optimal,greedy --export ns3 -o " + Path("flows.csv"));
+  EXPECT_EQ(several.code, 2);
+  EXPECT_NE(several.errors.find("--export writes the paths of one algorithm"), std::string::npos)
+      << several.errors;
 }
 
 TEST_F(Simulate, ComparesPhasesWithConnections) {

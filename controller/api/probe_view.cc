@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -64,6 +65,26 @@ std::string_view TrustName(fabric::PortTrust trust) {
   return kNames.NameOf(trust);
 }
 
+// The part of a sender's bytes that this port should get beside others of the pair: the rate that
+// one more flow would have on the busiest link of its path, relative to the fastest link. 0: the
+// port must not be used, as a link of its path is down or drained, or its path is not fully known.
+double WeightOf(const State& state, const fabric::Path& path) {
+  double least = 1;
+  for (const fabric::DirectedLink hop : path.hops) {
+    const auto capacity = static_cast<double>(state.view.capacities()[hop.Index()]);
+    const double load = static_cast<double>(state.flow_paths.assigner().LoadOf(hop.Index())) /
+                        static_cast<double>(kLoadUnit);
+    least = std::min(least, capacity / static_cast<double>(state.view.unit_bps()) / (1 + load));
+  }
+  return least;
+}
+
+// The flow label from which RDMA devices derive this source port (rdma_flow_label_to_udp_sport of
+// Linux, include/rdma/ib_verbs.h).
+int FlowLabelOf(std::uint16_t port) {
+  return port >= fabric::kFirstRocePort ? port - fabric::kFirstRocePort : 0;
+}
+
 void WritePort(JsonWriter& json, const State& state, const ProbedPair& pair,
                const ProbedPort& port) {
   const auto paths = state.paths.Between(pair.source_leaf, pair.destination_leaf);
@@ -73,6 +94,9 @@ void WritePort(JsonWriter& json, const State& state, const ProbedPair& pair,
   const fabric::Path* const path = port.path ? &paths[port.path->Index()] : nullptr;
   json.BeginObject();
   json.Key("port").Integer(port.port);
+  json.Key("flow_label").Integer(FlowLabelOf(port.port));
+  const bool is_complete = path != nullptr && port.hops_answered >= hops.size();
+  json.Key("weight").Double(is_complete ? WeightOf(state, *path) : 0);
   json.Key("state").String(StateOf(port, hops.size()));
   json.Key("via").String(path != nullptr ? fabric::ViaNames(state.topology, *path) : "");
   json.Key("links").BeginArray();

@@ -63,6 +63,8 @@ TEST_F(OperatorApiTest, TellsWhichPathAPortTakesNow) {
     const auto number = static_cast<std::uint16_t>(std::stoi(port.Find("port")->text));
     EXPECT_EQ(port.Find("via")->text, "spine" + std::to_string(cluster_.SpineOf(0, 2, number)));
     EXPECT_EQ(port.Find("links")->items.size(), 2U);
+    EXPECT_EQ(std::stoi(port.Find("flow_label")->text), number - 0xC000);
+    EXPECT_EQ(port.Find("weight")->text, "0.5");  // each spine carries a flow
   }
   const auto one =
       Call("POST", "/api/v1/probe", {{"source", "h0"}, {"destination", "h2"}, {"port", "50000"}});

@@ -1,6 +1,7 @@
 // The lists: filters, order, forms of output, and what they show of the state.
 #include "deploy/cli/operator/list_commands.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,6 +88,28 @@ TEST_F(ListCommandsTest, ProbesTellWhichPathAPortTakes) {
   EXPECT_NE(unknown.err.find("there is no NIC or host \"nowhere\""), std::string::npos);
   EXPECT_EQ(Run({"probe", "h0", "h2", "--ports", "65"}).exit_code, 2);
   EXPECT_EQ(FirstColumn({"probe", "h0", "h2", "--ports", "2", "--port", "50000"}).size(), 2U);
+}
+
+TEST_F(ListCommandsTest, ExportsThePathsOfAPairWithWeights) {
+  const auto lines = [&] {
+    return Run({"paths", "export", "h0", "h2", "--ports", "8", "-o", "csv"}).out;
+  };
+  EXPECT_EQ(FirstColumn({"paths", "export", "h0", "h2", "--ports", "8"}).size(), 8U);
+  EXPECT_NE(lines().find(",1,spine0"), std::string::npos) << lines();
+  EXPECT_NE(lines().find(",1,spine1"), std::string::npos);
+  // A flow takes its part of a path, and a failure all of it.
+  cluster_.Open(0, {{.id = 1, .to = 2}});
+  cluster_.Settle();
+  EXPECT_NE(lines().find(fmt::format(",0.5,spine{}", cluster_.AppliedSpine(0, 1, 2))),
+            std::string::npos);
+  ASSERT_TRUE(cluster_.ChangeNode("spine1", controller::IntentAction::kFail));
+  cluster_.Settle();
+  EXPECT_EQ(lines().find("spine1"), std::string::npos) << lines();
+  EXPECT_NE(lines().find("spine0"), std::string::npos);
+  const Outcome unknown = Run({"paths", "export", "h0", "nowhere"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_NE(unknown.err.find("there is no NIC or host \"nowhere\""), std::string::npos);
+  EXPECT_EQ(Run({"paths"}).exit_code, 2);
 }
 
 TEST_F(ListCommandsTest, FlowsOfALinkAreThoseOfItsPathsAndNics) {

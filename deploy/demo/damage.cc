@@ -1,0 +1,142 @@
+#include "deploy/demo/damage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "deploy/demo/main_job.h"
+#include "deploy/lab/run_traffic.h"
+
+namespace espalier::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTimeLimit = 60s;
+constexpr auto kDamageAt = 400ms;
+constexpr auto kSteeredWithin = 30s;
+constexpr const char* kSpine = "spine0";
+constexpr const char* kLink = "leaf0--spine0";
+// Programs listen on this port, so data packets go to it and acknowledgements come from it.
+constexpr int kListeningPort = 4791;
+
+// Drops packets at the spine while it exists.
+class Loss {
+ public:
+  static Result<Loss> Begin(const lab::Lab& lab, Damage damage) {
+    const fabric::Topology& topology = lab.topology();
+    const auto link = topology.FindLink(kLink);
+    if (!link) return Fail(ErrorCode::kNotFound, fmt::format("the lab has no link {}", kLink));
+    const std::string& port = topology.link(*link).b_port;
+    std::string rules =
+        "add table inet damage; add chain inet damage forward "
+        "{ type filter hook forward priority 0; };";
+    const auto drop = [&](std::string_view side, std::string_view match) {
+      rules += fmt::format("add rule inet damage forward {} {} {} drop;", side, port, match);
+    };
+    const std::string data = fmt::format("tcp dport {}", kListeningPort);
+    const std::string acknowledgements = fmt::format("tcp sport {}", kListeningPort);
+    if (damage == Damage::kDataLost || damage == Damage::kAllLost) {
+      drop("oifname", data);
+      // Probes share the fate of data.
+      drop("oifname", fmt::format("udp dport {}", kListeningPort));
+    }
+    if (damage == Damage::kAcknowledgementsLost || damage == Damage::kAllLost) {
+      drop("oifname", acknowledgements);
+      drop("iifname", acknowledgements);
+    }
+    auto done = lab.Run(kSpine, {"nft", rules});
+    if (!done) return Propagate(done);
+    return Loss(lab);
+  }
+  Loss(Loss&& other) noexcept : lab_(std::exchange(other.lab_, nullptr)) {}
+  Loss& operator=(Loss&&) = delete;
+  ~Loss() {
+    if (lab_ != nullptr) (void)lab_->Run(kSpine, {"nft", "delete table inet damage"});
+  }
+
+ private:
+  explicit Loss(const lab::Lab& lab) : lab_(&lab) {}
+
+  const lab::Lab* lab_;
+};
+
+// Whether all flows have their paths and standby paths.
+bool AreReady(const LabDaemons& daemons, std::size_t flows) {
+  const Result<io::JsonValue> answer = daemons.Get("/api/v1/flows");
+  if (!answer || answer->Find("flows")->items.size() < flows) return false;
+  return std::ranges::all_of(answer->Find("flows")->items, [](const io::JsonValue& flow) {
+    return flow.Find("status")->text == "ROUTED" &&
+           std::ranges::all_of(flow.Find("paths")->items, [](const io::JsonValue& path) {
+             return path.Find("standby_port")->text != "0";
+           });
+  });
+}
+
+void CountRecoveries(const LabDaemons& daemons, DamageFigures& figures) {
+  constexpr std::string_view kSeconds = "seconds_after_move=";
+  const Result<io::JsonValue> answer = daemons.Get("/api/v1/events");
+  if (!answer) return;  // the controller was killed
+  for (const io::JsonValue& event : answer->Find("events")->items) {
+    if (event.Find("kind")->text != "flow_recovered") continue;
+    const std::string& text = event.Find("text")->text;
+    const std::size_t at = text.find(kSeconds);
+    if (at == std::string::npos) continue;
+    ++figures.recovered_flows;
+    figures.slowest_recovery_seconds =
+        std::max(figures.slowest_recovery_seconds, std::stod(text.substr(at + kSeconds.size())));
+  }
+}
+
+}  // namespace
+
+std::string NameOf(Damage damage) {
+  switch (damage) {
+    case Damage::kNone:
+      return "none";
+    case Damage::kDataLost:
+      return "data";
+    case Damage::kAcknowledgementsLost:
+      return "acknowledgements";
+    case Damage::kAllLost:
+      return "all";
+  }
+  return "";
+}
+
+Result<DamageFigures> RunWithDamage(const lab::Lab& lab, const DamageCase& what, std::uint64_t seed,
+                                    LabDaemons* daemons) {
+  auto experiment = MakePermutation(lab.layout());
+  if (!experiment) return Propagate(experiment);
+  for (traffic::SingleFlow& flow : experiment->workload.flows) flow.paths = what.paths;
+  const std::size_t flows = experiment->workload.flows.size();
+  DamageFigures figures{.ideal_seconds = experiment->ideal.slowest_flow_seconds};
+
+  std::optional<Result<Loss>> loss;
+  const auto begin = std::chrono::steady_clock::now();
+  lab::TrafficOptions options{
+      .seed = seed, .use_agents = daemons != nullptr, .time_limit = kTimeLimit};
+  options.on_running = [&](std::chrono::nanoseconds elapsed) {
+    if (loss || what.damage == Damage::kNone || elapsed < kDamageAt) return;
+    const bool may_wait = std::chrono::steady_clock::now() - begin < kSteeredWithin;
+    if (daemons != nullptr && may_wait && !AreReady(*daemons, flows)) return;
+    if (what.kills_controller && daemons != nullptr) daemons->KillController();
+    loss.emplace(Loss::Begin(lab, what.damage));
+  };
+  auto result = lab::RunTraffic(lab, experiment->workload, options);
+  if (!result) return Propagate(result);
+  if (loss && !loss->has_value()) return Propagate(*loss);
+  if (what.damage != Damage::kNone && !loss) {
+    return Fail(ErrorCode::kFailedPrecondition, "the flows ended before the damage");
+  }
+  figures.slowest_seconds = result->SlowestFlowSeconds();
+  figures.hanging_flows = static_cast<int>(std::ranges::count_if(
+      result->flows, [](const lab::FlowOutcome& flow) { return !flow.IsWhole(); }));
+  if (daemons != nullptr) CountRecoveries(*daemons, figures);
+  return figures;
+}
+
+}  // namespace espalier::demo

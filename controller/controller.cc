@@ -31,7 +31,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
              .states = LinkStates(state_, links_.health),
              .background = BackgroundLoads(
                  state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); })},
-      placement_(state_, learner_, settings_.now()),
+      placement_(state_, learner_, settings_.now(), metrics),
       bursts_(state_, learner_, predictor_, settings_.now(), metrics),
       rate_planner_(state_, settings_.now(), loop, [this] { turns_.Request(); }),
       publisher_(
@@ -300,6 +300,7 @@ void Controller::Tick() {
   links_.health.quality().Tick(settings_.now().leave_slow_links);
   links_.background.Tick(now);
   MakeRoom();
+  if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();
   verifier_.Tick();
   sessions_.SendHeartbeats();
@@ -324,6 +325,7 @@ void Controller::RefreshMetrics() {
   metrics_.health.Set(static_cast<double>(health.word()));
   metrics_.max_link_load.Set(loads.max_load.Value());
   metrics_.max_link_load_bound.Set(loads.lower_bound.Value());
+  metrics_.worst_failure_load.Set(standbys().WorstFailure().load);
   metrics_.events_dropped.Set(static_cast<double>(state_.history.dropped()));
 }
 

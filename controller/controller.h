@@ -86,6 +86,7 @@ class Controller {
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const LinkHealth& link_health() const { return links_.health; }
   const PortVerifier& port_verifier() const { return verifier_; }
+  const Standbys& standbys() const { return placement_.standbys(); }
   const BackgroundLoads& background_loads() const { return links_.background; }
   const Settings& settings() const { return settings_; }
   TimePoint Now() const { return loop_.Now(); }

@@ -45,6 +45,10 @@ TurnMetrics::TurnMetrics(Metrics& metrics)
       max_link_load_bound(metrics.MakeGauge(
           "espalier_controller_max_link_load_bound",
           "Lower bound on the maximum link load of any assignment of the open flows")),
+      worst_failure_load(metrics.MakeGauge(
+          "espalier_controller_worst_failure_load",
+          "Most flows that any link would carry, relative to the fastest link, if the worst single "
+          "link or switch failed and hosts went to their standby paths alone")),
       topology_version(metrics.MakeGauge(
           "espalier_controller_topology_version",
           "Version of the topology, which grows with every change of a link's state")),

@@ -24,6 +24,7 @@ struct TurnMetrics {
   Gauge& health;
   Gauge& max_link_load;
   Gauge& max_link_load_bound;
+  Gauge& worst_failure_load;
   Gauge& topology_version;
   Gauge& events_dropped;
 };

@@ -157,11 +157,13 @@ void DecodeProgress(const v1::FlowProgress& from, Rules& rules, std::vector<Flow
   }
 }
 
-void DecodePath(const v1::FlowPath& from, const Field& field, Rules& rules, FlowPath& to) {
+void DecodePath(const v1::FlowPath& from, const Field& field, std::uint64_t least_weight,
+                Rules& rules, FlowPath& to) {
   // With another encoding of the path, the port may be 0.
   rules.InRange({field, "source_port"}, from.source_port(), from.encoding().empty() ? 1 : 0,
                 kMaxPort);
-  rules.InRange({field, "weight"}, from.weight(), 1, std::numeric_limits<std::uint32_t>::max());
+  rules.InRange({field, "weight"}, from.weight(), least_weight,
+                std::numeric_limits<std::uint32_t>::max());
   rules.InRange({field, "encoding (bytes)"}, from.encoding().size(), 0, kMaxNameBytes);
   to.source_port = static_cast<std::uint16_t>(from.source_port());
   to.weight = from.weight();
@@ -180,7 +182,9 @@ void DecodePathSet(const v1::PathSet& from, const Field& field, Rules& rules, Pa
   to.reason = static_cast<PathReason>(from.reason());
   to.paths.resize(Size(from.paths_size()));
   for (std::size_t i = 0; i < to.paths.size(); ++i) {
-    DecodePath(from.paths(static_cast<int>(i)), {field, "paths", i}, rules, to.paths[i]);
+    // The first path is no standby.
+    DecodePath(from.paths(static_cast<int>(i)), {field, "paths", i}, i == 0 ? 1 : 0, rules,
+               to.paths[i]);
   }
 }
 

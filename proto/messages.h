@@ -126,13 +126,21 @@ struct FlowReport {
   bool operator==(const FlowReport&) const = default;
 };
 
-enum class PathReason : std::uint8_t { kAssigned, kPredicted, kPathDead, kRecomputed, kRemapped };
+enum class PathReason : std::uint8_t {
+  kAssigned,
+  kPredicted,
+  kPathDead,
+  kRecomputed,
+  kRemapped,
+  kStandby,
+};
 
 struct FlowPath {
   std::uint16_t source_port = 0;
   std::uint32_t weight = 1;
   std::uint32_t path_id = 0;
   std::string encoding;
+  bool IsStandby() const { return weight == 0; }
   bool operator==(const FlowPath&) const = default;
 };
 

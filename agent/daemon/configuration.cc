@@ -84,6 +84,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Set<std::chrono::milliseconds>(options.reporter.progress_interval, file.report_interval_ms());
   Set<std::chrono::seconds>(options.lease, file.lease_seconds());
   Set<std::chrono::milliseconds>(options.guard.dead_after, file.dead_after_ms());
+  Set<std::chrono::milliseconds>(options.guard.standby_after, file.standby_after_ms());
   Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
                                  file.redraw_interval_ms());  // deprecated
   Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,

@@ -15,6 +15,9 @@
 // candidates but not for the flow's own ports are evidence against the path. Silence on all of them
 // accuses nothing, and then only growing retries count. A new port is drawn at random, as the agent
 // does not know which path a port takes (RLM 3.5.5); a candidate that was answered is preferred.
+// Standby paths, which the controller has chosen for this moment, come before all others, and make
+// it safe to look early: what they might do to other flows is part of its plan. As a lost probe or
+// a long queue looks like a dead path for a moment, a short check is repeated before it counts.
 // Invariant: a watch has at most one check in flight, and all watches together have at most
 // `max_checks`. The probe budget bounds what programs can make the agent send.
 // Cost: a check sends own_ports + candidates probes. Its interval doubles after each local reroute
@@ -27,6 +30,15 @@ namespace {
 constexpr std::uint16_t kFirstRocePort = 0xC000;
 constexpr int kRocePortMask = 0x3FFF;
 constexpr int kDrawAttempts = 64;
+constexpr int kMissesOfDeadPath = 2;
+// How many round trips without any progress or answer are no queue. A long queue delays a flow and
+// its probes, while a standby path, which is idle, answers at once.
+constexpr int kRoundTripsOfSilence = 3;
+// The pause after a short check that found nothing, in times of its timeout.
+constexpr int kPauseAfterShortCheck = 3;
+
+// As the flow's transport measures it; zero: unknown.
+Duration RoundTrip(const FlowSample& sample) { return std::chrono::microseconds(sample.rtt_us); }
 
 bool Contains(const std::vector<std::uint16_t>& ports, std::uint16_t port) {
   return std::find(ports.begin(), ports.end(), port) != ports.end();
@@ -42,6 +54,9 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       ports_(ports),
       local_reroutes_(metrics.MakeCounter("espalier_agent_local_reroutes_total",
                                           "Flows that the agent rerouted locally off a dead path")),
+      standby_moves_(metrics.MakeCounter(
+          "espalier_agent_standby_moves_total",
+          "Dead paths that the agent replaced by a standby path of the controller")),
       checks_put_off_(metrics.MakeCounter(
           "espalier_agent_path_checks_deferred_total",
           "Checks of flows that were delayed because the probe budget was used up")),
@@ -76,12 +91,38 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
 
 void PathGuard::NoteMoves() { recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead()); }
 
+Duration PathGuard::LongestPause(const FlowMeasure& flow) {
+  Duration longest = flow.without_progress;
+  for (const PortMeasure& port : flow.ports) longest = std::max(longest, port.without_progress);
+  return longest;
+}
+
+Duration PathGuard::Patience(const FlowMeasure& flow) const {
+  const bool is_tcp = flow.sample->protocol == wire::kProtocolTcp;
+  if (is_tcp || options_.standby_after == Duration::zero()) return options_.dead_after;
+  const Duration longest = LongestPause(flow);
+  const Duration early =
+      std::max(options_.standby_after, kRoundTripsOfSilence * RoundTrip(*flow.sample));
+  if (longest < early || longest >= options_.dead_after) return options_.dead_after;
+  return FreeStandbys(*flow.sample).empty() ? options_.dead_after : early;
+}
+
+std::vector<wire::FlowPath> PathGuard::FreeStandbys(const FlowSample& sample) const {
+  std::vector<wire::FlowPath> standbys = ports_.StandbysOf(sample.id);
+  const std::vector<std::uint16_t> in_force = OwnPorts(sample);
+  std::erase_if(standbys, [&](const wire::FlowPath& standby) {
+    return Contains(in_force, standby.source_port);
+  });
+  return standbys;
+}
+
 void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const FlowSample& sample = *flow.sample;
   const wire::PathSet* const plan = ports_.Find(sample.id);
   const double planned = plan != nullptr ? static_cast<double>(plan->max_rate_bps) : 0;
-  std::vector<PortMeasure> stuck_ports = StuckPorts(flow);
-  const bool stuck = flow.without_progress >= options_.dead_after || !stuck_ports.empty();
+  const Duration patience = Patience(flow);
+  std::vector<PortMeasure> stuck_ports = StuckPorts(flow, patience);
+  const bool stuck = flow.without_progress >= patience || !stuck_ports.empty();
   const bool slow =
       flow.busy && static_cast<double>(flow.achieved_bps) < options_.slow_fraction * planned;
   auto known = watches_.find(sample.id);
@@ -98,21 +139,26 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   if (stuck) {
     if (sample.movable && !ports_.IsUnsteered(sample.id) && !watch.checking &&
         loop_.Now() >= watch.next_check && checks_ < options_.max_checks) {
+      watch.is_short = patience != options_.dead_after;
       StartCheck(sample.id, watch);
     }
     return;
   }
+  // A flow that has gone to its standby is not well before it makes progress there.
+  const bool is_on_trial = watch.verdict == wire::PathVerdict::kLocallyRerouted;
+  if (is_on_trial && LongestPause(flow) >= options_.standby_after) return;
   watch.interval = options_.local_reroute_interval;
+  watch.misses = 0;
   SetVerdict(watch, slow ? wire::PathVerdict::kSlow : wire::PathVerdict::kGood);
   if (!slow && !watch.checking) watches_.erase(known);
 }
 
-std::vector<PortMeasure> PathGuard::StuckPorts(const FlowMeasure& flow) const {
+std::vector<PortMeasure> PathGuard::StuckPorts(const FlowMeasure& flow, Duration patience) const {
   std::vector<PortMeasure> stuck;
   if (flow.ports.empty()) return stuck;
   const std::vector<std::uint16_t> own_ports = OwnPorts(*flow.sample);
   for (const PortMeasure& port : flow.ports) {
-    if (port.without_progress < options_.dead_after) continue;
+    if (port.without_progress < patience) continue;
     if (Contains(own_ports, port.source_port)) stuck.push_back(port);
   }
   return stuck;
@@ -169,15 +215,20 @@ std::uint16_t PathGuard::DrawPort(const IpAddress& destination,
   return port;  // nearly all ports are in use, so this one may be shared
 }
 
+Duration PathGuard::ShortTimeout(const FlowSample& sample) const {
+  return std::min(options_.check_timeout,
+                  std::max(options_.short_check_timeout, kRoundTripsOfSilence * RoundTrip(sample)));
+}
+
 void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
   watch.own_ports =
       watch.stuck_ports.empty() ? OwnPorts(watch.sample) : std::vector<std::uint16_t>();
   for (const PortMeasure& port : watch.stuck_ports) watch.own_ports.push_back(port.source_port);
-  watch.candidates.clear();
   watch.answered.clear();
+  std::vector<std::uint16_t> probed = watch.own_ports;
+  ChooseCandidates(watch, probed);
   if (!Contains(options_.probe_ports, watch.sample.destination_port)) return EndCheck(watch);
-  const std::size_t probes = watch.own_ports.size() + options_.candidates;
-  if (!budget_.Take(watch.sample.destination, probes, loop_.Now())) {
+  if (!budget_.Take(watch.sample.destination, probed.size(), loop_.Now())) {
     budget_short_until_ = loop_.Now() + options_.max_local_reroute_interval;
     return checks_put_off_.Add();  // the check stays due
   }
@@ -188,19 +239,29 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
       .destination = watch.sample.destination,
       .destination_port = watch.sample.destination_port,
       .destination_qpn = options_.fabric_hashes_qpn ? watch.sample.remote_qpn : 0,
-      .source_ports = watch.own_ports,
+      .source_ports = std::move(probed),
       .ttls = {options_.probe_ttl},
       .probes_per_second = 100'000};
   order.timeout_us = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(options_.check_timeout).count());
-  for (std::size_t i = 0; i < options_.candidates; ++i) {
-    const std::uint16_t port = DrawPort(watch.sample.destination, order.source_ports);
-    watch.candidates.push_back(port);
-    order.source_ports.push_back(port);
-  }
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          watch.is_short ? ShortTimeout(watch.sample) : options_.check_timeout)
+          .count());
   prober_.StartUrgent(std::move(order), [this, flow](const wire::ProbeReport& report) {
     HandleAnswers(flow, report);
   });
+}
+
+void PathGuard::ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& probed) {
+  const auto add = [&](std::uint16_t port) {
+    watch.candidates.push_back(port);
+    probed.push_back(port);
+  };
+  watch.candidates.clear();
+  watch.standbys = FreeStandbys(watch.sample);
+  for (const wire::FlowPath& standby : watch.standbys) add(standby.source_port);
+  while (!watch.is_short && watch.candidates.size() < options_.candidates) {
+    add(DrawPort(watch.sample.destination, probed));
+  }
 }
 
 void PathGuard::HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report) {
@@ -227,10 +288,23 @@ void PathGuard::EndCheck(Watch& watch) {
     if (!Contains(watch.answered, port)) dead.push_back(port);
   }
   const bool probes_say_so = !dead.empty() && !watch.answered.empty();
+  if (watch.is_short && MustRepeat(watch, probes_say_so)) return;
   if (!probes_say_so) dead = RetryingPorts(watch);
   if (dead.empty()) return;
   RerouteLocally(watch, dead);
   BackOff(watch);
+}
+
+bool PathGuard::MustRepeat(Watch& watch, bool found_dead) const {
+  const bool has_asked = !watch.candidates.empty() && !watch.own_ports.empty();
+  watch.misses = found_dead && has_asked ? watch.misses + 1 : 0;
+  if (watch.misses >= kMissesOfDeadPath) {
+    watch.misses = 0;
+    return false;
+  }
+  const int pause = watch.misses > 0 ? 0 : kPauseAfterShortCheck;
+  watch.next_check = loop_.Now() + pause * ShortTimeout(watch.sample);
+  return true;
 }
 
 void PathGuard::BackOff(Watch& watch) const {
@@ -248,23 +322,34 @@ std::vector<std::uint16_t> PathGuard::RetryingPorts(const Watch& watch) {
   return retrying;
 }
 
-void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead) {
-  std::vector<std::uint16_t> choices;
-  for (const std::uint16_t port : watch.candidates) {
-    if (Contains(watch.answered, port)) choices.push_back(port);
-  }
+std::vector<wire::FlowPath> PathGuard::DrawPaths(const Watch& watch, std::size_t count) {
+  // Whether a path that answered, a standby that was not asked or did not answer, or any other port
+  // works is less and less certain.
+  std::vector<wire::FlowPath> drawn;
   std::vector<std::uint16_t> taken = watch.own_ports;
-  const auto draw = [&] {
-    std::uint16_t port = 0;
-    if (!choices.empty()) {
-      port = choices.back();
-      choices.pop_back();
-    } else {
-      port = DrawPort(watch.sample.destination, taken);
-    }
-    taken.push_back(port);
-    return port;
+  const auto take = [&](const wire::FlowPath& path) {
+    if (Contains(taken, path.source_port)) return;
+    drawn.push_back(path);
+    taken.push_back(path.source_port);
   };
+  const auto has_answered = [&](std::uint16_t port) { return Contains(watch.answered, port); };
+  for (const wire::FlowPath& standby : watch.standbys) {
+    if (has_answered(standby.source_port)) take(standby);
+  }
+  for (const std::uint16_t port : watch.candidates) {
+    if (has_answered(port)) take({.source_port = port, .encoding = {}});
+  }
+  if (watch.answered.empty()) {
+    for (const wire::FlowPath& standby : watch.standbys) take(standby);
+  }
+  while (drawn.size() < count) {
+    drawn.push_back({.source_port = DrawPort(watch.sample.destination, taken), .encoding = {}});
+    taken.push_back(drawn.back().source_port);
+  }
+  return drawn;
+}
+
+void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead) {
   wire::PathSet set;
   set.flow = watch.sample.id;
   if (const wire::PathSet* const current = ports_.Find(set.flow)) {
@@ -273,12 +358,19 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
     set.paths.push_back({.source_port = watch.sample.source_port, .encoding = {}});
   }
   set.reason = wire::PathReason::kPathDead;
+  const std::vector<wire::FlowPath> drawn = DrawPaths(watch, set.paths.size());
   std::vector<std::pair<wire::FlowPath, std::uint16_t>> left;  // old path and its new port
+  std::int64_t to_standbys = 0;
   for (wire::FlowPath& path : set.paths) {
     // If the flow's ports are unknown, all its paths count as dead.
     if (!Contains(dead, path.source_port) && !watch.own_ports.empty()) continue;
-    left.emplace_back(path, draw());
-    path = {.source_port = left.back().second, .weight = path.weight, .path_id = 0, .encoding = {}};
+    const wire::FlowPath& next = drawn[left.size()];
+    left.emplace_back(path, next.source_port);
+    path = {.source_port = next.source_port,
+            .weight = path.weight,
+            .path_id = next.path_id,
+            .encoding = {}};
+    if (next.IsStandby()) ++to_standbys;
   }
   if (left.empty()) return;  // the controller replaced the path while it was checked
   if (const Result<void> applied = ports_.RerouteLocally(set); !applied) {
@@ -290,6 +382,7 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
     return;
   }
   local_reroutes_.Add();
+  standby_moves_.Add(to_standbys);
   watch.verdict = wire::PathVerdict::kLocallyRerouted;
   for (const auto& [path, port] : left) {
     ReportPath(watch, path.path_id, port);

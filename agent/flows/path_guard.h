@@ -20,10 +20,14 @@ namespace espalier::agent {
 
 struct PathGuardOptions {
   Duration dead_after = std::chrono::milliseconds(300);
+  // The same for flows with standby paths, whose checks are short; at least some of the flow's
+  // round trips. Zero: as without standby paths.
+  Duration standby_after = std::chrono::milliseconds(30);
   // Minimum time between two local reroutes of a flow; doubled after each one without progress.
   Duration local_reroute_interval = std::chrono::milliseconds(200);
   Duration max_local_reroute_interval = std::chrono::seconds(5);
   Duration check_timeout = std::chrono::milliseconds(100);
+  Duration short_check_timeout = std::chrono::milliseconds(20);
   // With 3, the destination's leaf answers in a leaf-spine fabric; a 3-tier fabric needs 5.
   std::uint8_t probe_ttl = 3;
   std::size_t candidates = 4;  // alternative ports that a check probes
@@ -48,6 +52,12 @@ struct PathGuardOptions {
 // takes another port, preferably one whose probe was answered. This repeats until it makes
 // progress. Without any such evidence the flow keeps its path, as networks may drop or limit
 // answers to probes.
+//
+// The controller may have given the flow standby paths, which do not share links or switches with
+// the paths in force, and of which no link gets too many flows. Then the check comes early and is
+// short, and two in a row must find the path dead and a standby alive. The flow moves to that
+// standby, also without a controller. Flows of TCP are checked no earlier than others: they stand
+// still wherever queues are long, and repeat nothing before 200 ms (RFC 6298 and Linux) anyway.
 //
 // A split flow is checked as soon as one of its subflows makes no progress, if its source sees
 // subflows. Only the subflows without progress are checked and leave their ports.
@@ -81,8 +91,11 @@ class PathGuard {
     bool retries_grew = false;
     std::vector<PortMeasure> stuck_ports;  // subflows without progress, if they are known
     bool checking = false;
+    bool is_short = false;                  // the current check probes only standbys
+    int misses = 0;                         // short checks in a row in which the path was dead
     std::vector<std::uint16_t> own_ports;   // the flow's ports that the current check probes
-    std::vector<std::uint16_t> candidates;  // alternative ports that it probes
+    std::vector<std::uint16_t> candidates;  // alternative ports that it probes, standbys first
+    std::vector<wire::FlowPath> standbys;   // among these
     std::vector<std::uint16_t> answered;    // ports whose probes were answered
     TimePoint next_check;
     Duration interval{};
@@ -90,16 +103,29 @@ class PathGuard {
   };
 
   void EvaluateFlow(const FlowMeasure& flow);
-  // Returns the subflows without progress whose paths are in force.
-  std::vector<PortMeasure> StuckPorts(const FlowMeasure& flow) const;
+  // How long the flow, or the subflow that has waited longest, has made no progress.
+  static Duration LongestPause(const FlowMeasure& flow);
+  // How long the flow must make no progress before it is checked.
+  Duration Patience(const FlowMeasure& flow) const;
+  // The flow's standby paths on which it is not already.
+  std::vector<wire::FlowPath> FreeStandbys(const FlowSample& sample) const;
+  // Returns the subflows that have made no progress for so long and whose paths are in force.
+  std::vector<PortMeasure> StuckPorts(const FlowMeasure& flow, Duration patience) const;
   void SetVerdict(Watch& watch, wire::PathVerdict verdict);
   void StartCheck(wire::LocalFlowId flow, Watch& watch);
+  Duration ShortTimeout(const FlowSample& sample) const;
+  // Chooses the alternatives that a check of these ports probes.
+  void ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& own_ports);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);
   void EndCheck(Watch& watch);
+  // Whether this short check must be repeated before its result counts.
+  bool MustRepeat(Watch& watch, bool found_dead) const;
   void BackOff(Watch& watch) const;
   // Returns the checked ports whose retries grow.
   static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
   void RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead);
+  // The paths to which a flow that leaves `count` of its paths goes.
+  std::vector<wire::FlowPath> DrawPaths(const Watch& watch, std::size_t count);
   // Reports one path of the flow.
   void ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
@@ -111,6 +137,7 @@ class PathGuard {
   Prober& prober_;
   PortTable& ports_;
   Counter& local_reroutes_;
+  Counter& standby_moves_;
   Counter& checks_put_off_;
   ProbeBudget budget_;
   RecoveryWatch recovery_;

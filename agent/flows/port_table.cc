@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 // Problem: pushes can be lost, repeated, come from a controller that was replaced, or come before
@@ -21,6 +22,11 @@ namespace {
 constexpr std::size_t kMaxEntries = 32'768;
 
 bool HasRate(const wire::PathSet& set) { return set.max_rate_bps != 0; }
+
+wire::PathSet WithoutStandbys(wire::PathSet set) {
+  std::erase_if(set.paths, [](const wire::FlowPath& path) { return path.IsStandby(); });
+  return set;
+}
 
 }  // namespace
 
@@ -65,24 +71,28 @@ wire::Ack PortTable::HandlePush(const wire::PathPush& push) {
 }
 
 bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
-  if (set.paths.empty()) {
+  wire::PathSet active = WithoutStandbys(set);
+  if (active.paths.empty()) {
     Withdraw(set.flow);
     return true;
   }
   const auto known = entries_.find(set.flow);
   const bool is_new = known == entries_.end();
-  if (!is_new && full && known->second.pushed.paths == set.paths) {
+  const bool keeps_paths = full || set.reason == wire::PathReason::kStandby;
+  if (!is_new && keeps_paths && WithoutStandbys(known->second.pushed).paths == active.paths) {
+    known->second.pushed.paths = set.paths;
     return SetRate(known->second, set.max_rate_bps);
   }
   if (is_new && entries_.size() >= kMaxEntries) return false;
-  if (const Result<void> applied = actuator_.Apply(set); !applied) {
+  if (active.reason == wire::PathReason::kStandby) active.reason = wire::PathReason::kAssigned;
+  if (const Result<void> applied = actuator_.Apply(active); !applied) {
     const bool not_open_yet =
         set.reason == wire::PathReason::kPredicted && applied.error().code == ErrorCode::kNotFound;
     if (!not_open_yet) return false;
     entries_[set.flow] = {.pushed = set, .in_force = {}};
     return true;
   }
-  entries_[set.flow] = {.pushed = set, .in_force = set};
+  entries_[set.flow] = {.pushed = set, .in_force = active};
   if (set.reason == wire::PathReason::kPathDead) moved_off_dead_.push_back(set.flow);
   return true;
 }
@@ -134,7 +144,8 @@ void PortTable::HandleFlows(std::span<const FlowSample> flows) {
     Entry& entry = at->second;
     const bool waits = entry.in_force.paths.empty();
     if (is_open && waits) {
-      if (actuator_.Apply(entry.pushed)) entry.in_force = entry.pushed;
+      wire::PathSet active = WithoutStandbys(entry.pushed);
+      if (actuator_.Apply(active)) entry.in_force = std::move(active);
     } else if (!is_open && !waits) {
       at = entries_.erase(at);
       continue;
@@ -181,6 +192,15 @@ const wire::PathSet* PortTable::Find(wire::LocalFlowId flow) const {
   const auto known = entries_.find(flow);
   if (known == entries_.end() || known->second.in_force.paths.empty()) return nullptr;
   return &known->second.in_force;
+}
+
+std::vector<wire::FlowPath> PortTable::StandbysOf(wire::LocalFlowId flow) const {
+  std::vector<wire::FlowPath> standbys;
+  const auto known = entries_.find(flow);
+  if (known == entries_.end()) return standbys;
+  std::ranges::copy_if(known->second.pushed.paths, std::back_inserter(standbys),
+                       &wire::FlowPath::IsStandby);
+  return standbys;
 }
 
 bool PortTable::IsSteered(wire::LocalFlowId flow, std::uint16_t port) const {

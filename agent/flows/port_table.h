@@ -21,7 +21,8 @@ namespace espalier::agent {
 // acknowledged again and changes nothing.
 //
 // A full push leaves the paths of flows alone whose pushed paths it repeats. So a controller that
-// restarts moves nothing, and local reroutes survive. A difference always overrides.
+// restarts moves nothing, and local reroutes survive. A difference overrides, unless it only brings
+// other standby paths. Standby paths are kept here, and the actuator never sees them.
 // Thread safety: one thread. Complexity: O(log flows) for each path set.
 class PortTable {
  public:
@@ -49,6 +50,8 @@ class PortTable {
   std::size_t CountRates() const;
   // Returns the paths in force; nullptr if the flow is on plain ECMP.
   const wire::PathSet* Find(wire::LocalFlowId flow) const;
+  // The flow's standby paths (wire::FlowPath::IsStandby), as they were last pushed.
+  std::vector<wire::FlowPath> StandbysOf(wire::LocalFlowId flow) const;
   // True if operators do not want this flow steered: it stays on plain ECMP, also while the
   // controller is silent, and is not rerouted locally.
   bool IsUnsteered(wire::LocalFlowId flow) const { return unsteered_.contains(flow); }
@@ -62,8 +65,8 @@ class PortTable {
 
  private:
   struct Entry {
-    wire::PathSet pushed;    // empty: the agent rerouted a flow without a push
-    wire::PathSet in_force;  // empty: the flow has not opened yet
+    wire::PathSet pushed;    // with standbys; empty: the agent rerouted a flow without a push
+    wire::PathSet in_force;  // without standbys; empty: the flow has not opened yet
   };
 
   void Adopt(std::span<const FlowSample> flows);

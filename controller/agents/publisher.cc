@@ -139,6 +139,7 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   PushState& pushed = state_.flows.PushOf(*slot);
   const bool was_given = pushed.generation != 0;
   const bool is_news = std::exchange(pushed.is_dirty, false) || !was_given;
+  const bool has_new_standbys = std::exchange(pushed.has_new_standbys, false);
   if (flow.status == FlowStatus::kAdopting) return;
   if (flow.status == FlowStatus::kUnsteered) {
     push.withdrawn.push_back(local);
@@ -155,6 +156,10 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
                          .encoding = {}});
     if (is_news) Record(id, flow, subflow, now);
   }
+  if (state_.agents.At(id).Has("standby")) {
+    if (!is_news && has_new_standbys && !push.full) set.reason = wire::PathReason::kStandby;
+    AppendStandbys(flow, set);
+  }
   if (!set.paths.empty()) {
     push.sets.push_back(std::move(set));
     if (!was_given) {
@@ -163,6 +168,17 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
   } else if (was_given) {
     push.withdrawn.push_back(local);
     pushed.generation = 0;
+  }
+}
+
+void Publisher::AppendStandbys(const Flow& flow, wire::PathSet& set) {
+  if (set.paths.empty()) return;
+  for (const Subflow& subflow : flow.subflows) {
+    if (subflow.standby_port == 0 || set.paths.size() == kMaxSubflows) continue;
+    set.paths.push_back({.source_port = subflow.standby_port,
+                         .weight = 0,
+                         .path_id = static_cast<std::uint32_t>(subflow.standby_path),
+                         .encoding = {}});
   }
 }
 

@@ -36,6 +36,8 @@ class Publisher {
   void Push(AgentId id, TimePoint now);
   wire::PathPush Compose(AgentId id, const PushQueue::Changes& changes, TimePoint now);
   void Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wire::PathPush& push);
+  // Adds the flow's standby paths to its paths, if it has any, as far as a set has room.
+  static void AppendStandbys(const Flow& flow, wire::PathSet& set);
   // Sends the rank plans that belong to the push of this generation; returns how many.
   std::uint32_t SendPlans(AgentId id, bool full, std::set<RankOfJob>& changed);
   void Record(AgentId id, const Flow& flow, const Subflow& subflow, TimePoint now);

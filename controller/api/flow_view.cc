@@ -19,6 +19,7 @@ std::string_view ReasonName(wire::PathReason reason) {
       {wire::PathReason::kPathDead, "PATH_DEAD"},
       {wire::PathReason::kRecomputed, "RECOMPUTED"},
       {wire::PathReason::kRemapped, "REMAPPED"},
+      {wire::PathReason::kStandby, "STANDBY"},
   });
   return kReasonNames.NameOf(reason);
 }
@@ -49,6 +50,14 @@ std::string Via(const State& state, const ShownFlow& flow,
   return state.Via(flow.source_leaf, flow.destination_leaf, indices);
 }
 
+void WriteStandby(JsonWriter& json, const State& state, const ShownFlow& flow,
+                  const ShownFlow::Subflow& subflow) {
+  const bool has_standby = subflow.standby_path != kNoPath;
+  const std::span<const std::int32_t> path(&subflow.standby_path, has_standby ? 1 : 0);
+  json.Key("standby_via").String(state.Via(flow.source_leaf, flow.destination_leaf, path));
+  json.Key("standby_port").Integer(subflow.standby_port);
+}
+
 void WriteSubflows(JsonWriter& json, const State& state, const ShownFlow& flow) {
   json.Key("paths").BeginArray();
   for (const ShownFlow::Subflow& subflow : flow.subflows) {
@@ -56,6 +65,7 @@ void WriteSubflows(JsonWriter& json, const State& state, const ShownFlow& flow) 
     json.Key("via").String(Via(state, flow, {&subflow, 1}));
     json.Key("source_port").Integer(subflow.port);
     json.Key("learning").Bool(subflow.is_learning);
+    WriteStandby(json, state, flow, subflow);
     json.EndObject();
   }
   json.EndArray();

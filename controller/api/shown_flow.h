@@ -17,6 +17,8 @@ struct ShownFlow {
     std::optional<fabric::PathIndex> path;  // the decided path, if any
     std::uint16_t port = 0;                 // pushed to the agent; 0: none
     bool is_learning = false;               // no port that leads to the path is known yet
+    std::int32_t standby_path = kNoPath;    // where the host goes by itself if the path is dead
+    std::uint16_t standby_port = 0;         // 0: none is known
   };
 
   // What is known of the connection that the flow is one end of.

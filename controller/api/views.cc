@@ -36,6 +36,21 @@ std::string TimeOf(const Controller& controller, TimePoint time) {
                         std::chrono::duration_cast<WallTime::duration>(controller.Now() - time));
 }
 
+// What the worst single failure does to loads, if hosts go to their standby paths alone.
+void WriteWorstFailure(JsonWriter& json, const Controller& controller) {
+  const fabric::Topology& topology = controller.state().topology;
+  const Standbys::Worst worst = controller.standbys().WorstFailure();
+  std::string failure;
+  if (worst.failure) {
+    failure = worst.failure->IsLink() ? topology.link(worst.failure->link()).id
+                                      : topology.node(worst.failure->node()).id;
+  }
+  const auto link = fabric::DirectedLink::FromIndex(worst.link);
+  json.Key("worst_failure").String(failure);
+  json.Key("worst_failure_link").String(worst.failure ? topology.DirectionName(link) : "");
+  json.Key("worst_failure_load").Double(worst.load);
+}
+
 void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
   json.Key("max_load").String(loads.max_load.ToString());
   json.Key("lower_bound").String(loads.lower_bound.ToString());
@@ -201,6 +216,7 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
   json.Key("unacknowledged_flows").Integer(statistics.unacknowledged());
   json.Key("max_link_flows").Integer(statistics.max_link_flows());
   WriteLoads(json, loads);
+  WriteWorstFailure(json, controller);
   json.Key("path_map_pairs").Integer(static_cast<std::int64_t>(state.path_map.KeyCount()));
   json.Key("path_map_ports").Integer(static_cast<std::int64_t>(state.path_map.PortCount()));
   json.Key("failed_links").Integer(static_cast<std::int64_t>(state.intents.failed_links.size()));

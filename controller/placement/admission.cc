@@ -72,6 +72,7 @@ void Admission::Release(FlowSlot slot) {
   for (Subflow& subflow : flow.subflows) {
     state_.flow_paths.Remove(subflow);
     if (subflow.port != 0) state_.flow_paths.ReleasePort(flow.key, subflow.port);
+    ports_.ReleaseStandby(slot, subflow);
   }
   flow.subflows.clear();
   state_.flow_paths.Unregister(slot);

@@ -48,6 +48,10 @@ void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t
   const bool has_paths = flow.status == FlowStatus::kRouted ||
                          flow.status == FlowStatus::kLearning ||
                          flow.status == FlowStatus::kAdopting;
+  // The host has gone to a standby path.
+  for (Subflow& subflow : flow.subflows) {
+    if (port != 0 && subflow.standby_port == port) ports_.ReleaseStandby(slot, subflow);
+  }
   if (!has_paths || left == flow.subflows.end() || !state_.flow_paths.TakePort(flow.key, port))
     return;
   Subflow& subflow = *left;

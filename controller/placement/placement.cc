@@ -5,13 +5,15 @@
 
 namespace espalier::controller {
 
-Placement::Placement(State& state, PathLearner& learner, const ControllerOptions& options)
+Placement::Placement(State& state, PathLearner& learner, const ControllerOptions& options,
+                     Metrics& metrics)
     : state_(state),
       ports_(state, learner),
       admission_(state, learner, ports_, options),
       starts_(state, ports_, options),
       rerouter_(state, starts_, ports_),
       local_reroutes_(state, learner, admission_, starts_, ports_),
+      standbys_(state, learner, metrics),
       steering_(state, learner, starts_, ports_, local_reroutes_),
       what_if_(state, ports_, options) {}
 

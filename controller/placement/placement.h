@@ -15,6 +15,7 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/standbys.h"
 #include "controller/placement/steering_switch.h"
 #include "controller/placement/what_if.h"
 #include "controller/planning/failure_plans.h"
@@ -25,9 +26,9 @@
 namespace espalier::controller {
 
 // Decides the paths and ports of all flows. Each of its parts does one thing: admission, placing
-// arrivals, binding ports, rerouting, local reroutes, and what-if computations. New flows and flows
-// with a broken path are placed one at a time on top of the present assignment. WhatIf::Recompute
-// assigns all flows from scratch when an operator asks for it.
+// arrivals, binding ports, rerouting, local reroutes, standby paths, and what-if computations. New
+// flows and flows with a broken path are placed one at a time on top of the present assignment.
+// WhatIf::Recompute assigns all flows from scratch when an operator asks for it.
 //
 // All decisions are written to State (status, paths, ports, push queue); nothing is sent here.
 // Thread safety: the controller's loop thread. The references must outlive it.
@@ -35,7 +36,7 @@ class Placement {
  public:
   static constexpr Duration kReliefInterval = std::chrono::seconds(1);
 
-  Placement(State& state, PathLearner& learner, const ControllerOptions& options);
+  Placement(State& state, PathLearner& learner, const ControllerOptions& options, Metrics& metrics);
 
   // Admission. A departing flow leaves room for the next assignment.
   void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports);
@@ -86,6 +87,8 @@ class Placement {
   Relief RelieveLater(TimePoint now, std::size_t move_limit);
 
   LocalReroutes& local_reroutes() { return local_reroutes_; }
+  Standbys& standbys() { return standbys_; }
+  const Standbys& standbys() const { return standbys_; }
   WhatIf& what_if() { return what_if_; }
 
  private:
@@ -95,6 +98,7 @@ class Placement {
   ArrivalPlacer starts_;
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
+  Standbys standbys_;
   SteeringSwitch steering_;
   WhatIf what_if_;
   std::optional<Relief> relief_;  // the next one

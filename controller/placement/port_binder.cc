@@ -1,6 +1,7 @@
 #include "controller/placement/port_binder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier::controller {
 
@@ -31,10 +32,8 @@ bool PortBinder::LeadsToItsPath(const Flow& flow, const Subflow& subflow) const 
   return entry && entry->path == state_.flow_paths.PathOf(subflow);
 }
 
-std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, const Subflow& subflow,
-                                                      std::uint16_t preferred) {
-  const PathIndex path = *state_.flow_paths.PathOf(subflow);
-  const PortNeed need = subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure;
+std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathIndex path,
+                                                      PortNeed need, std::uint16_t preferred) {
   const auto choose = [&] {
     return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred);
   };
@@ -55,7 +54,10 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
       continue;
     }
     const bool may_keep_its_own = has_none && &subflow == &flow.subflows.front();
-    const auto entry = FindPort(flow, subflow, may_keep_its_own ? flow.own_port : 0);
+    std::uint16_t preferred = may_keep_its_own ? flow.own_port : std::uint16_t{0};
+    if (const std::uint16_t standby = TakeOverStandby(slot, subflow)) preferred = standby;
+    const auto entry = FindPort(flow, *state_.flow_paths.PathOf(subflow),
+                                subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure, preferred);
     if (entry) {
       SetPort(slot, subflow, entry->port);
       subflow.port_path = entry->path;
@@ -68,6 +70,40 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
     if (subflow.urgent && subflow.port != 0) SetPort(slot, subflow, 0);
   }
   state_.flows.SetStatus(slot, complete ? FlowStatus::kRouted : FlowStatus::kLearning);
+}
+
+std::uint16_t PortBinder::TakeOverStandby(FlowSlot slot, Subflow& subflow) {
+  const std::uint16_t port = subflow.standby_port;
+  if (port == 0 || state_.flow_paths.PathOf(subflow) != PathIndex(subflow.standby_path)) return 0;
+  ReleaseStandby(slot, subflow);
+  return port;
+}
+
+bool PortBinder::BindStandby(FlowSlot slot, std::uint32_t index) {
+  const Flow& flow = state_.flows.At(slot);
+  Subflow& subflow = state_.flows.At(slot).subflows[index];
+  const PathIndex path(subflow.standby_path);
+  if (subflow.standby_port != 0) {
+    const auto entry = state_.path_map.Find(flow.key, subflow.standby_port);
+    const bool leads_there = entry && entry->path == path;
+    if (leads_there && !learner_.IsQuarantined(flow.key, subflow.standby_port)) return false;
+    state_.flow_paths.ReleasePort(flow.key, subflow.standby_port);
+  }
+  const std::uint16_t before = std::exchange(subflow.standby_port, 0);
+  if (const auto entry = FindPort(flow, path, PortNeed::kSure, 0)) {
+    subflow.standby_port = entry->port;
+    state_.flow_paths.TakePort(flow.key, entry->port);
+    if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
+  }
+  return subflow.standby_port != before;
+}
+
+void PortBinder::ReleaseStandby(FlowSlot slot, Subflow& subflow) {
+  if (subflow.standby_port != 0) {
+    state_.flow_paths.ReleasePort(state_.flows.At(slot).key, subflow.standby_port);
+  }
+  subflow.standby_port = 0;
+  subflow.standby_path = kNoPath;
 }
 
 void PortBinder::Settle(FlowSlot slot, PathReason reason) {

@@ -32,13 +32,20 @@ class PortBinder {
   // Gives a subflow that leaves a broken path the port of its backup path. False, without any
   // change, if that port is taken or not known to take the path.
   bool TakePort(Flow& flow, Subflow& subflow, const FailurePlans::BackupPath& backup);
+  // Finds a port for the standby path of a subflow, or another one if its port takes another path.
+  // Returns whether the port has changed. Probes are requested if none is known.
+  bool BindStandby(FlowSlot slot, std::uint32_t index);
+  // The subflow has no standby any more; its port becomes free.
+  void ReleaseStandby(FlowSlot slot, Subflow& subflow);
   // Requests probes of those ports of the flow that are not verified.
   void Verify(FlowSlot slot);
 
  private:
   bool LeadsToItsPath(const Flow& flow, const Subflow& subflow) const;
-  std::optional<fabric::PortEntry> FindPort(const Flow& flow, const Subflow& subflow,
+  std::optional<fabric::PortEntry> FindPort(const Flow& flow, fabric::PathIndex path, PortNeed need,
                                             std::uint16_t preferred);
+  // If the subflow has just got its standby path: its port, which becomes free.
+  std::uint16_t TakeOverStandby(FlowSlot slot, Subflow& subflow);
   // Marks subflows with a quarantined port as urgent, so that they get another one; returns whether
   // there are any.
   bool LeaveQuarantinedPorts(Flow& flow);

@@ -126,6 +126,7 @@ void PortVerifier::NoteSome() {
         if (flow.status != FlowStatus::kRouted && flow.status != FlowStatus::kLearning) return;
         for (const Subflow& subflow : flow.subflows) {
           if (subflow.port != 0) Note(flow.key, subflow.port);
+          if (subflow.standby_port != 0) Note(flow.key, subflow.standby_port);
         }
       },
       [&](const EdgeReservation& edge) { Note(edge.key, edge.source_port); });

@@ -48,6 +48,9 @@ struct Subflow {
   fabric::PathIndex port_path;  // the path that the port takes, which may still be an old one
   bool urgent = false;          // the path that its port takes has died
   bool adopting = false;        // the path of its port, which others chose, is being found
+  // Where its host goes by itself when the path is dead (Standbys); kNoPath: nowhere.
+  std::int32_t standby_path = kNoPath;
+  std::uint16_t standby_port = 0;  // that takes it; 0: none is known yet
 };
 
 // What is known of the flow that leads back on the same connection: the other end's queue pair.
@@ -114,8 +117,9 @@ struct Flow : ReportedFlow, FlowDecision {
 
 // Whether the decision for a flow has been pushed. Written by the publisher and by PushQueue.
 struct PushState {
-  std::uint64_t generation = 0;  // of the push that carried the latest pushed decision; 0: none
-  bool is_dirty = false;         // the decision has changed since that push
+  std::uint64_t generation = 0;   // of the push that carried the latest pushed decision; 0: none
+  bool is_dirty = false;          // the decision has changed since that push
+  bool has_new_standbys = false;  // only its standby paths have
 };
 
 // The progress of a flow by its last report. It is separate from Flow because millions of reports

@@ -9,8 +9,17 @@ PushQueue::Changes& PushQueue::Of(AgentId id) {
 
 void PushQueue::MarkFlow(FlowSlot slot) {
   PushState& push = flows_.PushOf(slot);
-  if (push.is_dirty) return;
+  if (!push.is_dirty && !push.has_new_standbys) Queue(slot);
   push.is_dirty = true;
+}
+
+void PushQueue::MarkStandbys(FlowSlot slot) {
+  PushState& push = flows_.PushOf(slot);
+  if (!push.is_dirty && !push.has_new_standbys) Queue(slot);
+  push.has_new_standbys = true;
+}
+
+void PushQueue::Queue(FlowSlot slot) {
   const Flow& flow = flows_.At(slot);
   Of(flow.agent).flows.push_back(flow.local);
   agents_.insert(flow.agent);

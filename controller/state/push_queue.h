@@ -22,6 +22,8 @@ class PushQueue {
 
   // The decision for the flow has changed.
   void MarkFlow(FlowSlot slot);
+  // Only the standby paths of the flow have changed.
+  void MarkStandbys(FlowSlot slot);
   // The plan of a rank on the agent's host is new, changed or ended.
   void MarkRankPlan(AgentId id, const RankOfJob& rank);
   // The agent needs a full push, because its state is unknown.
@@ -41,6 +43,7 @@ class PushQueue {
   Changes& Of(AgentId id);
 
  private:
+  void Queue(FlowSlot slot);
   const Changes& At(AgentId id) const { return changes_[id.Index()]; }
 
   FlowTable& flows_;

@@ -20,6 +20,8 @@ std::string_view ReasonName(wire::PathReason reason) {
       return "recomputed";
     case wire::PathReason::kRemapped:
       return "remapped";
+    case wire::PathReason::kStandby:
+      break;  // changes nothing that is in force
   }
   return "";
 }

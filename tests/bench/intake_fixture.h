@@ -23,7 +23,7 @@ class IntakeFixture {
   IntakeFixture(int spines, int leaves, int hosts_per_leaf)
       : state_(bench::MakeHashedLeafSpine(spines, leaves, hosts_per_leaf)),
         learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
-        placement_(state_, learner_, options_),
+        placement_(state_, learner_, options_, metrics_),
         predictor_(state_, learner_, options_, metrics_),
         bursts_(state_, learner_, predictor_, options_, metrics_),
         links_(state_, options_.detection, options_.wall_clock, *loop_, *store_, {}, metrics_),

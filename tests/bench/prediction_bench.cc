@@ -28,7 +28,7 @@ class World {
         learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
         predictor_(state_, learner_, options_, metrics_),
         plans_(state_, learner_, metrics_),
-        placement_(state_, learner_, options_),
+        placement_(state_, learner_, options_, metrics_),
         hosts_(leaves * hosts_per_leaf) {
     SetLogLevel(LogLevel::kError);
     for (int host = 0; host < hosts_; ++host) {

@@ -110,6 +110,13 @@ std::string Daemons::Get(const std::string& target) {
   return answer ? answer->body : "";
 }
 
+std::string Daemons::MetricsOf(int host) {
+  const auto answer = io::HttpFetch(fmt::format("unix:{}/h{}.http", kFolder, host), "GET",
+                                    "/metrics", "", std::chrono::seconds(30));
+  EXPECT_TRUE(answer) << answer.error().message;
+  return answer ? answer->body : "";
+}
+
 LeavesAvoidSpine::LeavesAvoidSpine(int spine) { UseAllBut(spine); }
 LeavesAvoidSpine::~LeavesAvoidSpine() { UseAllBut(-1); }
 
@@ -124,8 +131,9 @@ void LeavesAvoidSpine::UseAllBut(int avoided) {
   }
 }
 
-DeadSpine::DeadSpine(int spine) : rule_(fmt::format("ip -n spine{} rule ", spine)) {
-  Shell(rule_ + "add pref 1 ipproto udp dport 4791 blackhole");
+DeadSpine::DeadSpine(int spine, Drops drops) : rule_(fmt::format("ip -n spine{} rule ", spine)) {
+  const std::string from = drops == Drops::kFromFirstLeaf ? "iif l0 " : "";
+  Shell(rule_ + "add pref 1 " + from + "ipproto udp dport 4791 blackhole");
 }
 
 DeadSpine::~DeadSpine() { Shell(rule_ + "del pref 1"); }

@@ -39,16 +39,21 @@ class Daemons {
   static std::string Operator(const std::string& words);
   // Returns the controller's answer to a GET.
   static std::string Get(const std::string& target);
+  // Returns the metrics of a host's agent.
+  static std::string MetricsOf(int host);
+  void KillController() { processes_.front().reset(); }
 
  private:
   void Start(const std::string& name, const std::string& program);
   std::vector<std::unique_ptr<Process>> processes_;
 };
 
-// Drops RoCE packets silently at one spine, like a switch that has lost its routes.
+// Drops RoCE packets silently at one spine, like a switch that has lost its routes: all of them, or
+// those that come from the first leaf.
 class DeadSpine {
  public:
-  explicit DeadSpine(int spine);
+  enum class Drops { kAll, kFromFirstLeaf };
+  explicit DeadSpine(int spine, Drops drops = Drops::kAll);
   ~DeadSpine();
   DeadSpine(const DeadSpine&) = delete;
   DeadSpine& operator=(const DeadSpine&) = delete;

@@ -156,6 +156,63 @@ TEST(RdmaSteering, AcknowledgementsLeaveALinkWithTheirData) {
   });
 }
 
+// True if the agent of the first host has taken a standby path.
+bool HasTakenStandby() {
+  return ::testing::Matches(ContainsRegex("espalier_agent_standby_moves_total [1-9]"))(
+      Daemons::MetricsOf(0));
+}
+
+void AwaitStandby() {
+  Await("the flow has a standby path", [] {
+    return ::testing::Matches(ContainsRegex("\"standby_port\": *[1-9]"))(
+        Daemons::Operator("flows --json"));
+  });
+}
+
+// A spine drops everything, and no switch notices. The source's host goes to its standby path, and
+// the controller moves the acknowledgements after it.
+TEST(RdmaSteering, BothDirectionsLeaveASpineThatDiesSilently) {
+  const rdma::BurstingProgram program = rdma::SteadyFio(SocketOf, 0, 2);
+  if (!program.can_run) GTEST_SKIP() << "fio is not installed (deploy/setup installs it)";
+  const Daemons daemons;
+  Spines spines;
+  rdma::Process fio("fio", program.command);
+  ExpectAnswersAsSeen(spines);
+  AwaitStandby();
+  const int before = spines.OnlySpineOf(0);
+  const rdma::DeadSpine dead(before);
+  Await("it moves", [&] {
+    ExpectAnswersAsSeen(spines);
+    return spines.OnlySpineOf(0) != before;
+  });
+  EXPECT_TRUE(HasTakenStandby());
+  EXPECT_TRUE(fio.Lives());
+}
+
+// The same for the requests alone, after the controller has gone.
+TEST(RdmaSteering, HostLeavesADeadPathWithoutTheController) {
+  const rdma::BurstingProgram program = rdma::SteadyFio(SocketOf, 0, 2);
+  if (!program.can_run) GTEST_SKIP() << "fio is not installed (deploy/setup installs it)";
+  Daemons daemons;
+  Spines spines;
+  rdma::Process fio("fio", program.command);
+  ExpectAnswersAsSeen(spines);
+  AwaitStandby();
+  const int before = spines.OnlySpineOf(0);
+  daemons.KillController();
+  const rdma::DeadSpine dead(before, rdma::DeadSpine::Drops::kFromFirstLeaf);
+  Await("it goes on over another spine", [&] {
+    spines.Clear();
+    Await("it writes", [&] {
+      spines.Look();
+      return spines.PacketsOf(0) >= kEnough;
+    });
+    return spines.OnlySpineOf(0) >= 0 && spines.OnlySpineOf(0) != before;
+  });
+  EXPECT_TRUE(HasTakenStandby());
+  EXPECT_TRUE(fio.Lives());
+}
+
 // Programs that run before any agent collide by the switches' hash. Then the controller starts,
 // learns by probes which port takes which path, and moves one of them.
 TEST(RdmaSteering, SteersProgramsApartThatCollide) {

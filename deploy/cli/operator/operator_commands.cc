@@ -142,6 +142,21 @@ std::string_view ReturnPath(const io::JsonValue& flow) {
   return "";
 }
 
+// Where the flow's host sends by itself if a path is dead.
+std::string StandbyPaths(const io::JsonValue& flow) {
+  std::string text;
+  const io::JsonValue* const paths = flow.Find("paths");
+  if (paths == nullptr) return text;
+  for (const io::JsonValue& path : paths->items) {
+    const io::JsonValue* const via = path.Find("standby_via");
+    const io::JsonValue* const port = path.Find("standby_port");
+    if (via == nullptr || port == nullptr || port->text == "0") continue;
+    text += fmt::format("If its path over {} dies, its host sends over {} at once (port {}).\n",
+                        path.Find("via")->text, via->text, port->text);
+  }
+  return text;
+}
+
 // What the transport's timeout means if it is longer than a move off a dead path.
 std::string LongTimeout(const io::JsonValue& flow) {
   const io::JsonValue* const timeout = flow.Find("transport_timeout_seconds");
@@ -160,7 +175,7 @@ void PrintFlow(const io::JsonValue& flow) {
   }
   const std::string_view return_path = ReturnPath(flow);
   if (!return_path.empty()) fmt::print("{}\n", return_path);
-  fmt::print("{}", LongTimeout(flow));
+  fmt::print("{}{}", StandbyPaths(flow), LongTimeout(flow));
 }
 
 void PrintExplanation(const io::JsonValue& answer) {
@@ -410,6 +425,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddTop(app, session);
   AddExplain(app, session);
   AddProbe(app, session);
+  AddPaths(app, session);
   AddAction(app, session, "fail", "Mark a {} as failed and reroute its flows immediately", true);
   AddAction(app, session, "restore", "Return a failed {} to service", false);
   AddAction(app, session, "drain", "Drain a {}: move its flows away at their next message", true);

@@ -66,6 +66,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"idle_after_ms", text(options.meter.edges.idle_after / 1ms)},
       {"lease_seconds", text(options.lease / 1s)},
       {"dead_after_ms", text(options.guard.dead_after / 1ms)},
+      {"standby_after_ms", text(options.guard.standby_after / 1ms)},
       {"local_reroute_interval_ms", text(options.guard.local_reroute_interval / 1ms)},
       {"no_probing", Written(!config.probing)},
       {"probe_ttl", text(int{options.guard.probe_ttl})},
@@ -119,7 +120,7 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
       collective_costs: "/etc/costs"
       http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
       idle_after_ms: 15
-      lease_seconds: 30 dead_after_ms: 40 local_reroute_interval_ms: 50 probe_ttl: 5
+      lease_seconds: 30 dead_after_ms: 40 standby_after_ms: 20 local_reroute_interval_ms: 50 probe_ttl: 5
       max_probes_per_second: 60 no_probing: true max_probe_ttl: 7 probe_port: 4791 probe_port: 4792
       fabric_hashes_qpn: true)");
   ASSERT_TRUE(config) << config.error().message;
@@ -135,6 +136,7 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   EXPECT_EQ(config->options.meter.edges.idle_after, std::chrono::milliseconds(15));
   EXPECT_EQ(config->options.lease, std::chrono::seconds(30));
   EXPECT_EQ(config->options.guard.dead_after, std::chrono::milliseconds(40));
+  EXPECT_EQ(config->options.guard.standby_after, std::chrono::milliseconds(20));
   EXPECT_EQ(config->options.guard.local_reroute_interval, std::chrono::milliseconds(50));
   EXPECT_EQ(config->options.guard.probe_ttl, 5);
   EXPECT_EQ(config->options.prober.max_probes_per_second, 60u);

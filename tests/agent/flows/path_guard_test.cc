@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/agent/agent_fixture.h"
+#include "tests/agent/flows/path_guard_fixture.h"
 
 namespace espalier::agent {
 namespace {
@@ -10,33 +10,6 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using wire::PathVerdict;
-
-class PathGuardTest : public AgentTest {
- protected:
-  // Without the measurements of PathSampler, which use the same message.
-  void Sync(AgentOptions options = {}) {
-    options.sampler.interval = std::chrono::hours(1);
-    AgentTest::Sync(std::move(options));
-  }
-  // Opens a pushed flow that makes no progress.
-  void StuckFlow(std::uint16_t port) {
-    Sync();
-    Open(1);
-    Push(Difference(1, 1, {Set(1, port)}));
-    bus_.sent.clear();
-  }
-  void Retry() { ++source_.flows.at(wire::LocalFlowId(1)).retries; }
-  // The verdicts since the last call; recoveries are not among them (RecoveryWatch).
-  std::vector<wire::FlowHealth> Health() {
-    std::vector<wire::FlowHealth> all;
-    for (const wire::PathHealth& health : bus_.Take<wire::PathHealth>()) {
-      for (const wire::FlowHealth& flow : health.flows) {
-        if (flow.recovered_us == 0) all.push_back(flow);
-      }
-    }
-    return all;
-  }
-};
 
 TEST_F(PathGuardTest, DeadPathIsLeftForOneThatAnswers) {
   StuckFlow(50'000);

@@ -22,6 +22,13 @@ wire::PathSet Set(std::uint64_t flow, std::uint16_t port,
   return set;
 }
 
+wire::PathSet WithStandby(wire::PathSet set, std::uint16_t port,
+                          wire::PathReason reason = wire::PathReason::kAssigned) {
+  set.paths.push_back({.source_port = port, .weight = 0, .encoding = {}});
+  set.reason = reason;
+  return set;
+}
+
 class PortTableTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -270,6 +277,47 @@ TEST_F(PortTableTest, AgreesWithTheSenderAfterAnyLossAndRepetition) {
     }
     EXPECT_EQ(actuator_.ports, plan) << "round " << round;
   }
+}
+
+TEST_F(PortTableTest, ActuatorNeverSeesStandbys) {
+  EXPECT_EQ(Push(1, 1, {WithStandby(Set(1, 50'001), 50'002)}), AckStatus::kApplied);
+  EXPECT_EQ(actuator_.last.at(Id(1)).paths.size(), 1u);
+  EXPECT_EQ(table_.Find(Id(1))->paths.size(), 1u);
+  ASSERT_EQ(table_.StandbysOf(Id(1)).size(), 1u);
+  EXPECT_EQ(table_.StandbysOf(Id(1))[0].source_port, 50'002);
+  EXPECT_THAT(table_.StandbysOf(Id(2)), IsEmpty());
+}
+
+TEST_F(PortTableTest, NewStandbysLeaveALocalRerouteInForce) {
+  Push(1, 1, {WithStandby(Set(1, 50'001), 50'002)});
+  ASSERT_TRUE(table_.RerouteLocally(Set(1, 50'002)));
+  const int calls = actuator_.calls;
+  Push(1, 2, {WithStandby(Set(1, 50'001), 50'003, wire::PathReason::kStandby)});
+  EXPECT_EQ(Port(1), 50'002);
+  EXPECT_EQ(actuator_.calls, calls);
+  EXPECT_EQ(table_.StandbysOf(Id(1))[0].source_port, 50'003);
+  // A full push that repeats the path does not, either.
+  Push(1, 3, {WithStandby(Set(1, 50'001), 50'004)}, /*full=*/true);
+  EXPECT_EQ(Port(1), 50'002);
+  EXPECT_EQ(table_.StandbysOf(Id(1))[0].source_port, 50'004);
+  // A decision does.
+  Push(1, 4, {WithStandby(Set(1, 50'001), 50'004)});
+  EXPECT_EQ(Port(1), 50'001);
+}
+
+TEST_F(PortTableTest, NewStandbysOfAnotherPathBringThatPath) {
+  Push(1, 1, {Set(1, 50'001)});
+  Push(1, 2, {WithStandby(Set(1, 50'005), 50'002, wire::PathReason::kStandby)});
+  EXPECT_EQ(Port(1), 50'005);
+}
+
+TEST_F(PortTableTest, StandbysWaitWithThePathOfAFlowThatOpensLater) {
+  EXPECT_EQ(Push(1, 1, {WithStandby(Set(9, 50'001), 50'002, wire::PathReason::kPredicted)}),
+            AckStatus::kApplied);
+  Open(9);
+  EXPECT_EQ(Port(9), 50'001);
+  EXPECT_EQ(actuator_.last.at(Id(9)).paths.size(), 1u);
+  EXPECT_EQ(table_.StandbysOf(Id(9)).size(), 1u);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class FlowFixture : public LinkFixture {
   Metrics flow_metrics_;
   PathLearner learner_{state_.topology, state_.paths, state_.path_map, controller_options_.learner,
                        flow_metrics_};
-  Placement placement_{state_, learner_, controller_options_};
+  Placement placement_{state_, learner_, controller_options_, flow_metrics_};
   StartPredictor predictor_{state_, learner_, controller_options_, flow_metrics_};
   Bursts bursts_{state_, learner_, predictor_, controller_options_, flow_metrics_};
 };

@@ -288,7 +288,7 @@ TEST_F(FailurePlansTest, APortThatTakesAnotherPathIsNotTaken) {
       EXPECT_TRUE(plans.BackupPathFor(domain, subflow)->leads_there);
     }
     const ControllerOptions options;
-    Placement placement(state, learner, options);
+    Placement placement(state, learner, options, metrics);
     placement.TakeFailurePlan(plans, domain, FailLinksOf(spine).second, [](AgentId) {});
     EXPECT_EQ(state.flow_paths.PathOf(flow.subflows[0]), fabric::PathIndex(planned->path));
     EXPECT_NE(flow.subflows[0].port, planned->port);
@@ -307,7 +307,7 @@ TEST_F(FailurePlansTest, EachAgentIsDecidedBeforeTheNext) {
   while (plans.RefreshNext()) {
   }
   const ControllerOptions options;
-  Placement placement(state, learner, options);
+  Placement placement(state, learner, options, metrics);
   const auto leaves_spine = [&](FlowSlot slot) {
     const Flow& flow = state.flows.At(slot);
     return state.Via(flow) != "spine1";

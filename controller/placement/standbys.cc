@@ -1,0 +1,175 @@
+#include "controller/placement/standbys.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace espalier::controller {
+
+// Problem: a host that leaves a dead path alone does not know which of the others is free, and
+// hosts that leave the same link meet on another one.
+// Idea: agree beforehand where each of them goes. ShiftLoads counts, for every failure, what it
+// would shift to each link, and each standby is chosen where that and the present load are least.
+// Choosing one at a time is enough: flows of one failure domain have as many choices as there are
+// other paths, and the counts keep them apart.
+// Invariant: `counted_` holds what `shifts_` counts. An entry whose flow has closed, or is another
+// one by now, is taken out at the next visit of its slot.
+// Cost: a visit compares a few numbers, and looks up one port in the path map.
+
+namespace {
+
+constexpr std::size_t kTicksForAll = 10;
+constexpr std::size_t kFewestVisits = 64;
+constexpr std::size_t kMostChoices = 512;  // in one tick
+constexpr std::size_t kMostPaths = 64;     // that one choice compares
+
+std::int64_t ShareOf(const Flow& flow) {
+  return kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+}
+
+}  // namespace
+
+Standbys::Standbys(State& state, PathLearner& learner, Metrics& metrics)
+    : state_(state),
+      learner_(learner),
+      ports_(state, learner),
+      shifts_(state.topology),
+      chosen_(metrics.MakeCounter("espalier_standby_paths_chosen_total",
+                                  "Standby paths chosen for paths of flows")) {}
+
+void Standbys::Tick() {
+  const std::size_t slots = std::max(state_.flows.slot_count(), counted_.size());
+  counted_.resize(slots);
+  choices_left_ = kMostChoices;
+  const std::size_t visits = std::min(slots, std::max(kFewestVisits, slots / kTicksForAll + 1));
+  for (std::size_t i = 0; i < visits && choices_left_ > 0; ++i) {
+    next_ = next_ + 1 < slots ? next_ + 1 : 0;
+    Visit(FlowSlot(static_cast<std::uint32_t>(next_)));
+  }
+}
+
+bool Standbys::MayHaveStandbys(const Flow& flow) const {
+  return flow.status == FlowStatus::kRouted && flow.CanMove() && !flow.is_answering &&
+         state_.agents.At(flow.agent).Has("standby") && state_.HasPaths(flow);
+}
+
+void Standbys::Visit(FlowSlot slot) {
+  std::vector<Counted>& counted = counted_[slot.Index()];
+  const bool is_open = slot.Index() < state_.flows.slot_count() && state_.flows.IsOpen(slot);
+  const Flow* const flow = is_open ? &state_.flows.At(slot) : nullptr;
+  const bool is_same = flow != nullptr && !counted.empty() &&
+                       counted.front().agent == flow->agent && counted.front().local == flow->local;
+  const bool may_have = flow != nullptr && MayHaveStandbys(*flow);
+  if (!is_same || !may_have) {
+    for (Counted& one : counted) TakeOut(one);
+    counted.clear();
+  }
+  if (flow == nullptr) return;
+  if (!may_have) {
+    for (std::uint32_t i = 0; i < flow->subflows.size(); ++i) Take(slot, i, kNoPath);
+    return;
+  }
+  counted.resize(flow->subflows.size(), {.agent = flow->agent, .local = flow->local});
+  for (std::uint32_t i = 0; i < flow->subflows.size(); ++i) {
+    const Subflow& subflow = flow->subflows[i];
+    if (Fits(*flow, subflow, counted[i])) {
+      // Its port may not have been known before, or may take another path by now.
+      if (ports_.BindStandby(slot, i)) state_.pushes.MarkStandbys(slot);
+      continue;
+    }
+    TakeOut(counted[i]);
+    const std::int32_t path = state_.flow_paths.PathOf(subflow)->value();
+    const std::int32_t standby = Choose(*flow, path, ShareOf(*flow), slot.Index() + i);
+    if (choices_left_ > 0) --choices_left_;
+    Take(slot, i, standby);
+    if (standby == kNoPath) continue;
+    chosen_.Add();
+    Counted& added = counted[i];
+    added.source = *state_.view.LeafOf(flow->source_leaf);
+    added.destination = *state_.view.LeafOf(flow->destination_leaf);
+    added.path = path;
+    added.standby = standby;
+    added.share = ShareOf(*flow);
+    shifts_.Add(HopsOf(added, path, path_hops_), HopsOf(added, standby, hops_), added.share);
+  }
+}
+
+bool Standbys::Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const {
+  const auto path = state_.flow_paths.PathOf(subflow);
+  return counted.standby != kNoPath && subflow.standby_path == counted.standby &&
+         path->value() == counted.path && counted.share == ShareOf(flow) &&
+         fabric::IsUsable(state_.topology,
+                          state_.PathsOf(flow)[static_cast<std::size_t>(counted.standby)]);
+}
+
+std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t share,
+                              std::size_t first) {
+  const Counted ends{.source = *state_.view.LeafOf(flow.source_leaf),
+                     .destination = *state_.view.LeafOf(flow.destination_leaf)};
+  const auto own = HopsOf(ends, path, path_hops_);
+  const std::size_t paths = state_.PathsOf(flow).size();
+  std::int32_t best = kNoPath;
+  std::tuple<std::size_t, double, double> least;  // common failures, busiest link, sum
+  for (std::size_t i = 0; i < std::min(paths, kMostPaths); ++i) {
+    // Where not all are compared, flows begin at different ones.
+    const auto candidate = static_cast<std::int32_t>(paths <= kMostPaths ? i : (first + i) % paths);
+    if (candidate == path) continue;
+    const auto hops = HopsOf(ends, candidate, hops_);
+    if (!state_.view.IsUsable(hops)) continue;
+    double busiest = 0;
+    double sum = 0;
+    for (const std::uint32_t link : hops) {
+      const std::int64_t units =
+          state_.flow_paths.assigner().LoadOf(link) + shifts_.MostOn(link, own) + share;
+      busiest = std::max(busiest, Loaded(link, units));
+      sum += Loaded(link, units);
+    }
+    const std::tuple cost(shifts_.CountCommon(own, hops), busiest, sum);
+    if (best == kNoPath || cost < least) {
+      best = candidate;
+      least = cost;
+    }
+  }
+  return best;
+}
+
+void Standbys::Take(FlowSlot slot, std::uint32_t index, std::int32_t standby) {
+  Subflow& subflow = state_.flows.At(slot).subflows[index];
+  if (subflow.standby_path == kNoPath && standby == kNoPath) return;
+  ports_.ReleaseStandby(slot, subflow);
+  subflow.standby_path = standby;
+  if (standby != kNoPath) ports_.BindStandby(slot, index);
+  state_.pushes.MarkStandbys(slot);
+}
+
+void Standbys::TakeOut(Counted& counted) {
+  if (counted.standby == kNoPath) return;
+  shifts_.Remove(HopsOf(counted, counted.path, path_hops_), HopsOf(counted, counted.standby, hops_),
+                 counted.share);
+  counted.standby = kNoPath;
+}
+
+std::span<const std::uint32_t> Standbys::HopsOf(const Counted& counted, std::int32_t path,
+                                                std::vector<std::uint32_t>& hops) const {
+  hops.clear();
+  state_.view.AppendHops(counted.source, counted.destination, path, hops);
+  return hops;
+}
+
+double Standbys::Loaded(std::uint32_t link, std::int64_t units) const {
+  const auto capacity = static_cast<double>(state_.view.capacities()[link]);
+  if (capacity == 0) return 0;
+  const auto relative = capacity / static_cast<double>(state_.view.unit_bps());
+  return static_cast<double>(units) / static_cast<double>(kLoadUnit) / relative;
+}
+
+Standbys::Worst Standbys::WorstFailure() const {
+  Worst worst;
+  shifts_.ForEach([&](LinkOrSwitch failure, std::uint32_t link, std::int64_t units) {
+    const double load = Loaded(link, units + state_.flow_paths.assigner().LoadOf(link));
+    if (worst.failure && load <= worst.load) return;
+    worst = {failure, link, load};
+  });
+  return worst;
+}
+
+}  // namespace espalier::controller

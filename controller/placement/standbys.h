@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "controller/placement/port_binder.h"
+#include "controller/planning/link_or_switch.h"
+#include "controller/planning/shift_loads.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// Gives each path of a steered flow a standby path. A host that finds a path dead sends by its
+// standby at once, without asking, also while there is no controller (agent::PathGuard).
+//
+// A standby has no switch in common with its path, but for the first and the last one, where the
+// fabric has such a path. Of these it is the one whose links would carry least if anything on the
+// flow's path failed and all hosts concerned moved to their standbys, on top of what the links
+// carry now. So hosts do not meet on one link by chance. WorstFailure tells what remains possible.
+//
+// Standbys are chosen after the paths, some at a time, and again when a path, a link or a port has
+// changed. A flow has none while it moves, if it cannot move, or if its agent does not know them.
+// Answering ends (AnsweringEnds) have none: their host cannot see that their path is dead.
+//
+// Thread safety: the controller's loop thread. The references must outlive it.
+class Standbys {
+ public:
+  Standbys(State& state, PathLearner& learner, Metrics& metrics);
+
+  // Looks at a tenth of the flows, or at 64 if these are more, and chooses the standbys that are
+  // missing or do not fit any more, at most 512. To be called ten times a second. A choice takes
+  // O(paths of the pair x hops squared), for at most 64 of the paths.
+  void Tick();
+
+  // Of all single failures, the one after which a link is most loaded, if all hosts concerned move
+  // to their standbys and the controller does nothing.
+  struct Worst {
+    std::optional<LinkOrSwitch> failure;  // none: no flow has a standby
+    std::uint32_t link = 0;               // the most loaded one, a directed link
+    double load = 0;                      // its load, relative to the fastest link
+  };
+  // Counts the loads of the flows that are busy now. O(ShiftLoads::size).
+  Worst WorstFailure() const;
+
+ private:
+  // A standby that `shifts_` counts, with all that is needed to take it out again.
+  struct Counted {
+    AgentId agent;
+    wire::LocalFlowId local;
+    std::uint32_t source = 0;  // leaves, as the view numbers them
+    std::uint32_t destination = 0;
+    std::int32_t path = kNoPath;
+    std::int32_t standby = kNoPath;  // kNoPath: not counted
+    std::int64_t share = 0;
+  };
+
+  void Visit(FlowSlot slot);
+  bool MayHaveStandbys(const Flow& flow) const;
+  // Whether the subflow's standby was chosen for its present path and can still be used.
+  bool Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const;
+  // Returns kNoPath if there is no other usable path.
+  std::int32_t Choose(const Flow& flow, std::int32_t path, std::int64_t share, std::size_t first);
+  void Take(FlowSlot slot, std::uint32_t index, std::int32_t standby);
+  void TakeOut(Counted& counted);
+  std::span<const std::uint32_t> HopsOf(const Counted& counted, std::int32_t path,
+                                        std::vector<std::uint32_t>& hops) const;
+  double Loaded(std::uint32_t link, std::int64_t units) const;
+
+  State& state_;
+  PathLearner& learner_;
+  PortBinder ports_;
+  ShiftLoads shifts_;
+  std::vector<std::vector<Counted>> counted_;  // by slot and subflow
+  std::size_t next_ = 0;                       // slot, modulo the number of slots
+  std::size_t choices_left_ = 0;               // in this tick
+  std::vector<std::uint32_t> hops_;
+  std::vector<std::uint32_t> path_hops_;
+  Counter& chosen_;
+};
+
+}  // namespace espalier::controller

@@ -1,0 +1,274 @@
+// Standby paths: where hosts go by themselves when a path is dead.
+#include "controller/placement/standbys.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::DoubleNear;
+using ::testing::Each;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+void ConnectWithStandbys(Cluster& cluster) {
+  for (int host = 0; host < cluster.hosts(); ++host) {
+    cluster.host(host).features.emplace_back("standby");
+  }
+  cluster.ConnectAll();
+}
+
+std::vector<wire::FlowPath> StandbysAt(const Cluster::Host& host, std::uint64_t flow) {
+  std::vector<wire::FlowPath> standbys;
+  if (!host.sets.contains(flow)) return standbys;
+  std::ranges::copy_if(host.sets.at(flow).paths, std::back_inserter(standbys),
+                       &wire::FlowPath::IsStandby);
+  return standbys;
+}
+
+// Two leaves with four hosts each and four spines. Each host of the first leaf sends to the one of
+// the same number on the other leaf.
+class StandbysTest : public testing::Test {
+ protected:
+  void Open(std::uint8_t paths = 1) {
+    for (int host = 0; host < 4; ++host) {
+      cluster_.Open(host, {{.id = 1, .to = host + 4, .max_paths = paths}});
+    }
+    cluster_.Advance(2s);
+  }
+  int SpineOf(int host) const { return cluster_.AppliedSpine(host, 1, host + 4); }
+  int StandbySpineOf(int host) {
+    const auto standbys = StandbysAt(cluster_.host(host), 1);
+    return standbys.empty() ? -1 : cluster_.SpineOf(host, host + 4, standbys[0].source_port);
+  }
+  // The host's agent finds its path dead and goes to its standby.
+  void GoToStandby(int host) {
+    Cluster::Host& own = cluster_.host(host);
+    const std::uint32_t left = own.sets.at(1).paths[0].path_id;
+    const std::uint16_t port = StandbysAt(own, 1).at(0).source_port;
+    own.ports[1] = port;
+    own.sets.at(1).paths = {{.source_port = port, .encoding = {}}};
+    cluster_.Deliver(own.peer, own.instance,
+                     wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                                 .path_id = left,
+                                                 .source_port = port,
+                                                 .verdict = wire::PathVerdict::kLocallyRerouted}}});
+    cluster_.Settle();
+  }
+
+  Cluster cluster_{{.spines = 4, .leaves = 2, .hosts_per_leaf = 4}};
+};
+
+TEST_F(StandbysTest, EachPathHasOneOverAnotherSpine) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  for (int host = 0; host < 4; ++host) {
+    EXPECT_THAT(StandbysAt(cluster_.host(host), 1), SizeIs(1)) << host;
+    EXPECT_NE(StandbySpineOf(host), SpineOf(host)) << host;
+  }
+  const auto worst = cluster_.controller().standbys().WorstFailure();
+  EXPECT_THAT(worst.load, DoubleNear(2, 1e-9));  // of two flows on one link, for any failure
+  cluster_.state().flow_paths.CheckInvariants();
+}
+
+TEST_F(StandbysTest, EachSubflowHasItsOwn) {
+  ConnectWithStandbys(cluster_);
+  Open(2);
+  for (int host = 0; host < 4; ++host) {
+    const auto standbys = StandbysAt(cluster_.host(host), 1);
+    ASSERT_THAT(standbys, SizeIs(2)) << host;
+    EXPECT_NE(standbys[0].source_port, standbys[1].source_port);
+    const std::vector<int> spines = cluster_.AppliedSpines(host, 1, host + 4);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_NE(cluster_.SpineOf(host, host + 4, standbys[i].source_port), spines[i]) << host;
+    }
+  }
+}
+
+TEST_F(StandbysTest, AgentThatDoesNotKnowThemGetsNone) {
+  cluster_.ConnectAll();
+  Open();
+  for (int host = 0; host < 4; ++host) {
+    EXPECT_THAT(StandbysAt(cluster_.host(host), 1), IsEmpty());
+    EXPECT_THAT(cluster_.host(host).sets.at(1).paths, SizeIs(1));
+  }
+}
+
+TEST_F(StandbysTest, OnlyTheyArePushedWhenOnlyTheyAreNew) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  const std::vector<wire::PathPush>& pushes = cluster_.host(0).pushes;
+  const auto brings = [](const wire::PathPush& push) {
+    return std::ranges::any_of(push.sets, [](const wire::PathSet& set) {
+      return std::ranges::any_of(set.paths, &wire::FlowPath::IsStandby);
+    });
+  };
+  const auto first = std::ranges::find_if(pushes, brings);
+  ASSERT_NE(first, pushes.end());
+  EXPECT_EQ(first->sets[0].reason, wire::PathReason::kStandby);
+  // Nothing changes any more, so nothing is pushed any more.
+  const std::size_t before = pushes.size();
+  cluster_.Advance(5s);
+  EXPECT_THAT(pushes, SizeIs(before));
+}
+
+TEST_F(StandbysTest, HostThatGoesToItStaysThereAndGetsAnother) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  const int standby = StandbySpineOf(0);
+  const int left = SpineOf(0);
+  cluster_.dark_spines = {left};
+  GoToStandby(0);
+  EXPECT_EQ(SpineOf(0), standby);
+  EXPECT_EQ(cluster_.FlowOf(0, 1).status, FlowStatus::kRouted);
+  cluster_.Advance(200ms);
+  EXPECT_EQ(SpineOf(0), standby);
+  cluster_.Advance(2s);
+  EXPECT_THAT(StandbysAt(cluster_.host(0), 1), SizeIs(1));
+  EXPECT_NE(StandbySpineOf(0), SpineOf(0));
+  cluster_.state().flow_paths.CheckInvariants();
+}
+
+TEST_F(StandbysTest, FailedLinkIsNoStandbyAnyMore) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  const int standby = StandbySpineOf(0);
+  ASSERT_TRUE(cluster_.ChangeNode("spine" + std::to_string(standby), IntentAction::kFail, {}));
+  cluster_.Advance(2s);
+  for (int host = 0; host < 4; ++host) {
+    EXPECT_NE(StandbySpineOf(host), standby) << host;
+    EXPECT_NE(StandbySpineOf(host), SpineOf(host)) << host;
+    EXPECT_NE(StandbySpineOf(host), -1) << host;
+  }
+}
+
+TEST_F(StandbysTest, OperatorsFailureTakesTheStandbysPortAlong) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  std::map<int, std::uint16_t> ports;
+  std::map<int, int> spines;
+  for (int host = 0; host < 4; ++host) {
+    ports[host] = StandbysAt(cluster_.host(host), 1).at(0).source_port;
+    spines[host] = StandbySpineOf(host);
+  }
+  const int failed = SpineOf(0);
+  ASSERT_TRUE(cluster_.ChangeNode("spine" + std::to_string(failed), IntentAction::kFail, {}));
+  cluster_.Settle();
+  EXPECT_NE(SpineOf(0), failed);
+  // If the controller chooses the path that was the standby, the host is told the same port.
+  if (SpineOf(0) == spines[0]) {
+    EXPECT_EQ(cluster_.host(0).ports.at(1), ports[0]);
+  }
+  cluster_.state().flow_paths.CheckInvariants();
+}
+
+TEST_F(StandbysTest, PortsAreFreeAgainWhenFlowsEnd) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  const std::uint16_t port = StandbysAt(cluster_.host(0), 1).at(0).source_port;
+  const fabric::PortKey key = cluster_.FlowOf(0, 1).key;
+  EXPECT_TRUE(cluster_.state().flow_paths.ports().IsTaken(key, port));
+  cluster_.End(0, 1);
+  EXPECT_FALSE(cluster_.state().flow_paths.ports().IsTaken(key, port));
+  for (int host = 1; host < 4; ++host) cluster_.End(host, 1);
+  cluster_.Advance(2s);
+  EXPECT_FALSE(cluster_.controller().standbys().WorstFailure().failure);
+}
+
+TEST_F(StandbysTest, UnsteeredFlowHasNone) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  ASSERT_TRUE(cluster_.ChangeSteering({"h0"}, {}, std::nullopt, false, {.force = true}));
+  cluster_.Advance(2s);
+  EXPECT_EQ(cluster_.FlowOf(0, 1).subflows[0].standby_path, kNoPath);
+  EXPECT_THAT(StandbysAt(cluster_.host(1), 1), SizeIs(1));
+}
+
+// The most loaded link to which hosts move load when these links have failed and all hosts
+// concerned have gone to their standbys, from the paths alone.
+double LoadAfter(const State& state, const std::set<fabric::LinkId>& failed) {
+  std::map<std::size_t, double> loads;
+  std::set<std::size_t> shifted;
+  for (const FlowSlot slot : state.flows.All()) {
+    const Flow& flow = state.flows.At(slot);
+    const auto paths = state.PathsOf(flow);
+    for (const Subflow& subflow : flow.subflows) {
+      const auto is_dead = [&](const fabric::Path& path) {
+        return std::ranges::any_of(
+            path.hops, [&](fabric::DirectedLink hop) { return failed.contains(hop.link); });
+      };
+      const auto path = state.flow_paths.PathOf(subflow);
+      if (!path) continue;
+      const bool moves = is_dead(paths[path->Index()]);
+      if (moves && subflow.standby_path == kNoPath) continue;
+      const std::size_t taken =
+          moves ? static_cast<std::size_t>(subflow.standby_path) : path->Index();
+      for (const fabric::DirectedLink hop : paths[taken].hops) {
+        loads[hop.Index()] += 1.0 / static_cast<double>(flow.subflows.size());
+        if (moves) shifted.insert(hop.Index());
+      }
+    }
+  }
+  double most = 0;
+  for (const std::size_t link : shifted) most = std::max(most, loads[link]);
+  return most;
+}
+
+TEST(StandbyBoundTest, HoldsForEverySingleFailureOfRandomFabrics) {
+  std::mt19937 random(20);
+  const auto draw = [&](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
+  for (int fabric = 0; fabric < 500; ++fabric) {
+    SCOPED_TRACE(fabric);
+    const fabric::LeafSpineOptions shape{
+        .spines = draw(2, 4), .leaves = draw(2, 3), .hosts_per_leaf = draw(1, 3)};
+    Cluster cluster(shape);
+    ConnectWithStandbys(cluster);
+    for (int host = 0; host < cluster.hosts(); ++host) {
+      const int per_leaf = shape.hosts_per_leaf;
+      const int others = cluster.hosts() - per_leaf;
+      const int to =
+          (host / per_leaf * per_leaf + per_leaf + draw(0, others - 1)) % cluster.hosts();
+      cluster.Open(host, {{.id = 1, .to = to, .max_paths = static_cast<std::uint8_t>(draw(1, 3))}});
+    }
+    cluster.Advance(1500ms);
+    const State& state = cluster.controller().state();
+    for (const FlowSlot slot : state.flows.All()) {
+      for (const Subflow& subflow : state.flows.At(slot).subflows) {
+        EXPECT_NE(subflow.standby_path, kNoPath);
+        EXPECT_NE(subflow.standby_port, 0);
+      }
+    }
+    double most = 0;
+    for (const fabric::Node& node : state.topology.nodes()) {
+      if (!node.id.starts_with("spine")) continue;
+      std::set<fabric::LinkId> all;
+      for (std::size_t i = 0; i < state.topology.links().size(); ++i) {
+        const fabric::LinkId link(static_cast<std::int32_t>(i));
+        const bool is_of_spine = &state.topology.node(state.topology.link(link).a) == &node ||
+                                 &state.topology.node(state.topology.link(link).b) == &node;
+        if (!is_of_spine) continue;
+        all.insert(link);
+        most = std::max(most, LoadAfter(state, {link}));
+      }
+      most = std::max(most, LoadAfter(state, all));
+    }
+    EXPECT_THAT(cluster.controller().standbys().WorstFailure().load, DoubleNear(most, 1e-6));
+  }
+}
+
+}  // namespace
+}  // namespace espalier::controller

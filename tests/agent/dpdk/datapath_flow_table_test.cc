@@ -37,7 +37,7 @@ TEST(DatapathFlowTable, UsesASlotAgainWhenEveryCoreHasFinishedABurst) {
 
 TEST(DatapathFlowTable, FindsEveryFlowOfMany) {
   constexpr std::uint32_t kFlows = 20'000;
-  Datapath path(kFlows);
+  SteeredPath path(kFlows);
   for (std::uint32_t flow = 0; flow < kFlows; ++flow) {
     const auto slot = path.table.Add(KeyOfFlow(100 + flow), FlowKind::kRequests, 50'000, 0);
     ASSERT_TRUE(slot);
@@ -132,7 +132,7 @@ TEST(FlowIndex, SpreadsKeysThatDifferInLittle) {
 // A core steers packets while the control thread adds, removes and moves the flow: each packet
 // leaves unbroken, with its own port or one that was chosen for its flow.
 TEST(DatapathFlowTable, ChangesUnderACoreAtWork) {
-  Datapath path(4);
+  SteeredPath path(4);
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> bursts{0};
   std::thread core([&] {

@@ -24,7 +24,7 @@ RoceFrame Acknowledgement(std::uint32_t psn, std::uint8_t syndrome = 0) {
 }
 
 TEST(PacketSteering, TellsOfAnElephantWithItsFirstPacket) {
-  Datapath path;
+  SteeredPath path;
   ExpectPort(path.Send(WriteFirst()), 50'000);
   const std::optional<FlowEvent> event = path.steering.events().Pop();
   ASSERT_TRUE(event);
@@ -49,7 +49,7 @@ TEST(PacketSteering, TellsOfAnElephantWithItsFirstPacket) {
 
 TEST(PacketSteering, GivesEveryPacketOfAFlowItsPort) {
   for (const char* family : {"10.0.", "fd00::"}) {
-    Datapath path;
+    SteeredPath path;
     RoceFrame frame = WriteFirst();
     frame.source = std::string(family) + (family[0] == '1' ? "0.1" : "1");
     frame.destination = std::string(family) + (family[0] == '1' ? "1.1" : "2");
@@ -68,7 +68,7 @@ TEST(PacketSteering, GivesEveryPacketOfAFlowItsPort) {
 }
 
 TEST(PacketSteering, LeavesOtherTrafficAsItIs) {
-  Datapath path;
+  SteeredPath path;
   path.Send(WriteFirst());
   path.Open(*path.steering.events().Pop(), 60'001);
   Bytes tcp = Build(WriteFirst()).bytes;
@@ -89,7 +89,7 @@ TEST(PacketSteering, LeavesOtherTrafficAsItIs) {
 }
 
 TEST(PacketSteering, KnowsTheSizeOfARead) {
-  Datapath path;
+  SteeredPath path;
   path.Receive({.source = "10.0.1.1",
                 .destination = "10.0.0.1",
                 .opcode = 0x0C,
@@ -116,7 +116,7 @@ TEST(PacketSteering, KnowsTheSizeOfARead) {
 }
 
 TEST(PacketSteering, CountsBytesOnceAndRetransmissions) {
-  Datapath path;
+  SteeredPath path;
   path.Send(WriteFirst(0xFFFFFE));
   const std::uint32_t slot = path.Open(*path.steering.events().Pop());
   for (const std::uint32_t psn : {0xFFFFFEU, 0xFFFFFFU, 0U, 1U, 0xFFFFFFU, 0U, 1U, 2U}) {
@@ -130,7 +130,7 @@ TEST(PacketSteering, CountsBytesOnceAndRetransmissions) {
 }
 
 TEST(PacketSteering, MeasuresWithTheAcknowledgementsOfAFlow) {
-  Datapath path;
+  SteeredPath path;
   path.Send(WriteFirst());
   const std::uint32_t slot = path.Open(*path.steering.events().Pop());
   path.Receive(Acknowledgement(100));
@@ -176,7 +176,7 @@ TEST(PacketSteering, MeasuresWithTheAcknowledgementsOfAFlow) {
 }
 
 TEST(PacketSteering, TellsWhenAnotherQueuePairHasTheNumber) {
-  Datapath path;
+  SteeredPath path;
   path.Send(WriteFirst());
   const std::uint32_t slot = path.Open(*path.steering.events().Pop(), 60'001);
   ExpectPort(path.Send(WriteFirst(9'000'000)), 60'001);
@@ -194,7 +194,7 @@ TEST(PacketSteering, TellsWhenAnotherQueuePairHasTheNumber) {
 }
 
 TEST(PacketSteering, NeverWaitsForTheControlThread) {
-  Datapath path;
+  SteeredPath path;
   for (std::uint32_t i = 0; i < 5000; ++i) {
     RoceFrame frame = WriteFirst();
     frame.destination_qpn = 100 + i;
@@ -280,7 +280,7 @@ void SteerAtRandom(std::uint32_t silent_flows) {
   const std::uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  Datapath path(silent_flows + 8);
+  SteeredPath path(silent_flows + 8);
   AddSilentFlows(path.table, silent_flows);
   Ports ports;
   std::vector<RoceFrame> flows;
@@ -337,7 +337,7 @@ TEST(PacketSteering, GivesEveryPacketWhatItWouldGetAloneAmongManyFlows) { SteerA
 // Bursts of every length, also with frames that are no packets: each frame is counted once.
 TEST(PacketSteering, CountsBurstsOfEveryLengthAmongFewAndManyFlows) {
   for (const std::uint32_t silent_flows : {0U, kMany}) {
-    Datapath path(silent_flows + 1);
+    SteeredPath path(silent_flows + 1);
     AddSilentFlows(path.table, silent_flows);
     const auto slot = path.table.Add(KeyOfFlow(0x11), FlowKind::kRequests, 50'000, 0);
     path.table.SetPort(*slot, 60'001);
@@ -375,7 +375,7 @@ TEST(PacketSteering, CountsBurstsOfEveryLengthAmongFewAndManyFlows) {
 
 // Compares each count with that of the fast path.
 TEST(PacketSteering, CountsTheSameWhetherExpectedOrNot) {
-  Datapath path;
+  SteeredPath path;
   path.Send(WriteFirst(0xFFFFF0));
   const std::uint32_t slot = path.Open(*path.steering.events().Pop(), 60'001);
   path.Send(WriteFirst(0xFFFFF0));
@@ -408,7 +408,7 @@ TEST(PacketSteering, CountsTheSameWhetherExpectedOrNot) {
 // whole packet, counts nothing.
 TEST(PacketSteering, CountsPacketsOfEveryLengthOnce) {
   for (const bool is_v4 : {true, false}) {
-    Datapath path;
+    SteeredPath path;
     RoceFrame frame = WriteFirst(0);
     if (!is_v4) frame.source = "fd00::1", frame.destination = "fd00:1::1";
     path.Send(frame);
@@ -448,7 +448,7 @@ TEST(PacketSteering, CountsPacketsOfEveryLengthOnce) {
 
 // Addresses that differ in one bit are different flows, wherever the bit is.
 TEST(PacketSteering, ComparesAllOfTheAddresses) {
-  Datapath path;
+  SteeredPath path;
   RoceFrame frame = WriteFirst(0);
   frame.source = "fd00::1";
   frame.destination = "fd00:1::1";

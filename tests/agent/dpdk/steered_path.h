@@ -13,8 +13,8 @@ inline const IcrcPatch& Patch() {
 }
 
 // A table with one core.
-struct Datapath {
-  explicit Datapath(std::uint32_t max_flows = 16) : table(max_flows, 1) {}
+struct SteeredPath {
+  explicit SteeredPath(std::uint32_t max_flows = 16) : table(max_flows, 1) {}
 
   // Returns the frame after steering.
   BuiltFrame Send(const RoceFrame& frame) {

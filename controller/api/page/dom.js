@@ -24,6 +24,9 @@ function setAttributes(element, attributes) {
   }
 }
 
+// A name and its value on one line.
+export const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
+
 export const byId = (id) => document.getElementById(id);
 
 export function setText(element, text) {

@@ -5,6 +5,7 @@ export class Model {
   constructor() {
     this.nodes = [];
     this.links = [];
+    this.hosts = [];
     this.nodeById = new Map();
     this.linkById = new Map();
     this.flows = new Map();
@@ -33,6 +34,9 @@ export class Model {
       link.from.links.push(link);
       link.to.links.push(link);
     }
+    // The names of hosts with a NIC at a switch.
+    const isEnd = (node) => node.tier < 0 && node.links.some((link) => [link.from, link.to].some((end) => end.tier >= 0 && !end.host));
+    this.hosts = [...new Set(this.nodes.filter(isEnd).map((node) => node.host || node.id))];
   }
 
   // Applies a snapshot or update; returns the names of the parts that changed.
@@ -148,8 +152,9 @@ export class Model {
     return [...this.flows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
   }
 
-  // A node whose links are all in one state other than UP has that state.
+  // A node whose links are all in one state other than UP has that state, a folded group its worst.
   stateOf(node) {
+    if (node.isGroup) return node.state;
     const links = node.links;
     if (links.length === 0) return "UP";
     const [first] = links;
@@ -213,10 +218,10 @@ async function withTimeout(reader) {
   }
 }
 
-export async function ask(method, path, query = {}) {
+export async function ask(method, path, query = {}, body = undefined) {
   const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString();
-  const response = await fetch(text ? `${path}?${text}` : path, { method, cache: "no-store" });
-  const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(body.error?.message ?? `the controller answered ${response.status}`);
-  return body;
+  const response = await fetch(text ? `${path}?${text}` : path, { method, body, cache: "no-store" });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.error?.message ?? `the controller answered ${response.status}`);
+  return answer;
 }

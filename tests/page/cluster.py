@@ -112,9 +112,11 @@ class Cluster:
 class PageCase(unittest.TestCase):
     """Tests with a browser on the page of a cluster with two jobs."""
 
+    SHAPE = {}  # of the cluster
+
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(*BINARIES)
+        cls.cluster = Cluster(*BINARIES, **cls.SHAPE)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.wait(lambda: len(cls.cluster.get("jobs")["jobs"]) == 2, "both jobs run")
         cls.browser = Browser()

@@ -33,7 +33,7 @@ class PageTest(PageCase):
         large = Cluster(*BINARIES, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
         self.addCleanup(large.close)
         large.wait(lambda: large.get("status"), "it answers")
-        self.page.open(large.address + "/")
+        self.page.open(large.address + "/?fold=none")
         self.log_in()
         self.page.wait("document.getElementById('tab-links').textContent.includes('4,096')")
         self.page.wait("document.body.dataset.firstPicture > 0")

@@ -4,7 +4,7 @@ import { logIn, recompute, toast } from "./actions.js";
 import { applyTheme, showHelp, showLegend, toggleTheme } from "./chrome.js";
 import { describe } from "./describe.js";
 import { Fabric } from "./fabric.js";
-import { bindFinder, foldAll, listGroups, showFolds } from "./finder.js";
+import { bindFinder, foldAll, listGroups, showFolds, toggleWhole } from "./finder.js";
 import { showDetails } from "./details.js";
 import { TimeBar } from "./history.js";
 import { ask, follow, Model } from "./model.js";
@@ -233,6 +233,7 @@ class App {
 
   #showPanel(index) {
     const at = Math.max(0, index);
+    if (document.body.classList.contains("whole")) toggleWhole();
     this.panel = this.panels[at];
     this.tabs.forEach((tab, one) => {
       tab.setAttribute("aria-selected", one === at);
@@ -284,6 +285,7 @@ class App {
       t: () => toggleTheme(this.fabric),
       m: () => this.#setMode(this.fabric.mode === "load" ? "traffic" : "load"),
       g: () => foldAll(this.fabric),
+      w: () => toggleWhole(),
       x: () => this.#setShape(this.fabric.shape === "map" ? "matrix" : "map"),
       s: () => { byId("search").focus(); event.preventDefault(); },
       h: () => byId("time-slider").focus(),

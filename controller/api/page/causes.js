@@ -21,6 +21,12 @@ export const healthReasons = (app, status) => status.health_reasons.map((reason)
   return h("p", {}, lead ? h("button", { type: "button", class: "link", "data-cause": lead[1], onclick: () => app.seek(lead[1], lead[2]) }, reason) : reason);
 });
 
+// The links that are not up, the failed ones first.
+export function notUp(links) {
+  const order = ["DOWN", "SLOW", "DRAINED"];
+  return links.filter((link) => link.state !== "UP").sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
+}
+
 export const linkButton = (app, link) => h("div", { class: "row" },
   h("span", {}, h("button", { type: "button", class: "link", onclick: () => app.pick("link", link) }, link.id), link.reason ? h("span", { class: "muted" }, ` ${link.reason}`) : null), stateTag(link.state));
 

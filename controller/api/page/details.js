@@ -1,7 +1,7 @@
 // The details of the selection beside the picture: a link, node, flow, job, forest, or the fabric.
 import { clock, count, h, rate, row, seconds, stateTag, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
-import { eventsOf, healthReasons, linkButton, lostLinks } from "./causes.js";
+import { eventsOf, healthReasons, linkButton, lostLinks, notUp } from "./causes.js";
 import { addWindow, steerPart } from "./operations.js";
 import { drawPast } from "./history.js";
 import { ask } from "./model.js";
@@ -87,7 +87,7 @@ function ofNode(app, node) {
 
 // A folded group: what it stands for, and the way into it.
 function ofGroup(app, group) {
-  const off = group.inner.filter((link) => link.state !== "UP");
+  const off = notUp(group.inner);
   const busiest = [...group.cables].sort((a, b) => Math.max(...b.load) - Math.max(...a.load))[0];
   return [
     h("h2", {}, group.id), stateTag(group.state), " ", tag("folded"),
@@ -172,7 +172,7 @@ const moreLinks = (app, number) => h("p", {}, h("button", { type: "button", clas
 
 // Links that its hosts cannot use, where the job may have lost its speed.
 function lost(app, flows) {
-  const links = lostLinks(app.model, flows);
+  const links = notUp(lostLinks(app.model, flows));
   return links.length ? [h("h3", {}, "Not up at its leaves"), ...links.slice(0, 8).map((link) => linkButton(app, link)), links.length > 8 ? moreLinks(app, links.length - 8) : null] : [];
 }
 
@@ -180,7 +180,7 @@ function ofAll(app) {
   const { status } = app.model;
   if (!status) return [h("p", { class: "muted" }, "Waiting for the controller…")];
   const states = Object.entries(status.flows_by_status).filter(([, number]) => number > 0);
-  const off = app.model.links.filter((link) => link.state !== "UP");
+  const off = notUp(app.model.links);
   return [
     h("h2", {}, "The whole fabric"),
     ...(app.model.past ? ofMoment(app.model.past) : []),

@@ -261,7 +261,7 @@ export class Fabric {
       } else if (isMarked) {
         stroke(link, { z: 5, colour: colours4[level], width: isDense ? 2 : 3.2, alpha: 1, dash: "" });
       } else {
-        stroke(link, { z: level, colour: colours4[level], width: thin * widths[level] * wide, alpha: dim * alphas[level], dash: "" });
+        stroke(link, { z: level, colour: colours4[level], width: thin * widths[level] * (level > 0 || isMarked ? wide : 1), alpha: dim * alphas[level], dash: "" });
       }
     }
     if (this.roomy) {

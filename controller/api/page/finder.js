@@ -19,8 +19,14 @@ export function bindFinder(fabric, model, onPick) {
   });
   byId("zoom-in").addEventListener("click", () => fabric.lens.zoom(1.6));
   byId("zoom-out").addEventListener("click", () => fabric.lens.zoom(1 / 1.6));
+  byId("whole-screen").addEventListener("click", toggleWhole);
   byId("fold-all").addEventListener("click", () => foldAll(fabric));
   byId("zoom-fit").addEventListener("click", () => fabric.lens.reset());
+}
+
+// Gives the picture the room of the tables, or takes it back.
+export function toggleWhole() {
+  byId("whole-screen").setAttribute("aria-pressed", document.body.classList.toggle("whole"));
 }
 
 // The button that folds or unfolds all groups.

@@ -138,7 +138,7 @@ class EventsPanel {
   constructor(app) {
     Object.assign(this, { app, title: "Events", parts: ["events"], hasPast: true });
     this.table = new Table([
-      { title: "Time (UTC)", width: "190px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
+      { title: "Time (UTC)", width: "200px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
       { title: "What", width: "200px", text: (event) => event.kind.replaceAll("_", " ") },
       { title: "Details", width: "minmax(200px,1fr)", text: (event) => event.text },
     ], { label: "Events", key: (event) => event.sequence, empty: "No events yet." });
@@ -205,7 +205,7 @@ class HistoryPanel extends AskingPanel {
     super();
     Object.assign(this, { app, title: "Intents and audit", parts: ["events"] });
     this.table = new Table([
-      { title: "Time (UTC)", width: "170px", text: (entry) => entry.time.replace("T", " ").replace("Z", "") },
+      { title: "Time (UTC)", width: "200px", text: (entry) => entry.time.replace("T", " ").replace("Z", "") },
       { title: "Who", width: "minmax(90px,.7fr)", text: (entry) => entry.actor },
       { title: "Did", width: "110px", text: (entry) => entry.action },
       { title: "What", width: "minmax(110px,1fr)", text: (entry) => entry.target },

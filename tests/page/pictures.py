@@ -54,6 +54,15 @@ def of_jobs(folder, browser):
         hands.take("light")
         hands.open_panel("predictions")
         hands.take("predictions")
+        cluster.post("maintenance/add?kind=node&id=spine2&from=%2B2h&until=%2B4h&reason=new+firmware")
+        cluster.post("maintenance/add?kind=link&id=leaf3--spine1&until=%2B1h&reason=optics")
+        cluster.post("steering/off?host=h15&reason=trial&until=%2B1h")
+        hands.open_panel("controls")
+        hands.page.wait("/m2: link/.test(document.querySelector('.controls').textContent)")
+        hands.take("controls")
+        for window in ("m1", "m2"):
+            cluster.post(f"maintenance/cancel?id={window}")
+        cluster.post("steering/on?host=h15")
         cluster.post("nodes/drain?id=spine3&reason=optics")
         hands.wait_seconds(15)
         hands.pick_link(LINK)
@@ -94,6 +103,12 @@ def of_a_large_fabric(folder, browser):
         hands = Photographer(folder, cluster, browser)
         cluster.post(f"links/fail?id={LINK}")
         cluster.post("nodes/drain?id=spine5")
+        # To the failed link, whose leaves unfold.
+        browser.run("document.getElementById('search').focus()")
+        browser.type(LINK)
+        browser.run("document.getElementById('search')"
+                    ".dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'}))")
+        browser.run("document.getElementById('zoom-fit').click()")
         hands.open_panel("links")
         hands.choose("link-state", "'NOT_UP'")
         hands.wait_seconds(5)

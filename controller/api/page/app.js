@@ -83,7 +83,7 @@ class App {
   #noteNow() {
     const isPresent = this.model.past && !this.panel.hasPast;
     byId("panel").querySelector(".now-note")?.remove();
-    if (isPresent) byId("panel").prepend(h("p", { class: "now-note", role: "note" }, `${this.panel.title}: the state of now, as the history keeps only links, jobs and the fabric as a whole.`));
+    if (isPresent) byId("panel").prepend(h("p", { class: "now-note", role: "note" }, `${this.panel.title}: the state of now, as the history keeps only links, jobs, the slowest flows and the fabric as a whole.`));
   }
 
   // Draws all changes within one frame once, and nothing while a pointer is pressed.
@@ -167,13 +167,13 @@ class App {
   #remark() {
     const { kind, item } = this.picked ?? {};
     let marked = null;
-    // Flows have no history: those of now say nothing of the links of then.
-    if (this.model.past && ["flow", "job", "forest"].includes(kind)) {
+    // Trees have no history, and of flows only the slowest: those of now say nothing of the links of then.
+    if (this.model.past && ["job", "forest"].includes(kind)) {
       this.fabric.pick(this.picked, null);
       return;
     }
     if (kind === "flow") {
-      const flow = this.model.flows.get(item.flow);
+      const flow = this.model.shownFlows.get(item.flow);
       marked = flow ? this.model.linksOf(flow) : new Set();
     } else if (kind === "job") {
       marked = new Set();

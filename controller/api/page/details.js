@@ -26,8 +26,8 @@ function steering(app, scope) {
   return h("button", { type: "button", "data-action": "steer", onclick: () => steerPart({ host: scope.host, job: scope.job, on: isOff }) }, "Steering…");
 }
 
-// The history keeps links and jobs, not single flows.
-const flowsOfNow = (app, flows) => (app.model.past ? [] : [h("h3", {}, "Flows"), flowList(app, flows())]);
+// In the past, those of the slowest flows.
+const flowsOf = (app, flows) => [h("h3", {}, app.model.past ? "Slowest flows" : "Flows"), flowList(app, flows())];
 
 function flowList(app, flows) {
   if (flows.length === 0) return h("p", { class: "muted" }, "No flows.");
@@ -61,7 +61,7 @@ function ofLink(app, link) {
     h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
     h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
     actions(app, "link", link.id, link.state), ...happened(app, link.id), ...past(app, "link", link.id),
-    ...flowsOfNow(app, () => app.model.flowsOver(link)),
+    ...flowsOf(app, () => app.model.flowsOver(link)),
   ];
 }
 
@@ -81,7 +81,7 @@ function ofNode(app, node) {
     agent && !app.model.past ? row("Agent", agent.connected ? "connected" : "gone") : null,
     actions(app, "node", node.id, state, node.uplink ? { host: node.host || node.id, nic: node.id } : null),
     foldButton(app, node), ...happened(app, node.id),
-    ...(node.uplink ? flowsOfNow(app, () => app.model.flowsOf(node)) : []),
+    ...(node.uplink ? flowsOf(app, () => app.model.flowsOf(node)) : []),
   ];
 }
 
@@ -117,8 +117,9 @@ function foldButton(app, node) {
 }
 
 function ofFlow(app, told) {
-  const flow = app.model.flows.get(told.flow);
-  if (!flow) return [h("h2", {}, told.flow), tag("ended")];
+  const flow = app.model.shownFlows.get(told.flow);
+  if (!flow) return [h("h2", {}, told.flow), tag(app.model.past ? "not among the slowest then" : "ended")];
+  if (app.model.past) return ofPastFlow(app, flow);
   // Fetches the explanation again only if the steering of the flow has changed, not its rate.
   if (app.explained?.flow !== flow) {
     app.explained = { flow, element: h("div", {}, h("p", { class: "muted" }, "…")) };
@@ -129,6 +130,15 @@ function ofFlow(app, told) {
     h("h3", {}, "Why"), h("p", {}, why(flow)),
     h("h3", {}, "Flow"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
     h("h3", {}, "Paths of its pair"), app.explained.element,
+  ];
+}
+
+// What the history keeps of a flow: where it was, and how fast.
+function ofPastFlow(app, flow) {
+  return [
+    h("h2", {}, flow.flow), tag(flow.status.toLowerCase(), statusKind(flow.status)),
+    h("h3", {}, "Then"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
+    h("h3", {}, "Its links"), ...[...app.model.linksOf(flow)].map((link) => linkButton(app, link)),
   ];
 }
 
@@ -144,14 +154,14 @@ async function explain(name, into) {
 
 function ofJob(app, told) {
   const job = app.model.jobs.find((one) => one.job === told.job) ?? told;
-  const flows = [...app.model.flows.values()].filter((flow) => flow.job === job.job);
+  const flows = [...app.model.shownFlows.values()].filter((flow) => flow.job === job.job);
   return [
     h("h2", {}, job.job), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
     h("h3", {}, "All-reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
     h("h3", {}, app.model.past ? "Then" : "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), app.model.past ? null : row("Flows on its busiest link", String(job.max_link_flows)),
     ...(app.model.past ? [] : lost(app, flows)),
     app.model.past || !app.session.canAct ? null : h("div", { class: "actions" }, steering(app, { job: job.job })),
-    ...past(app, "job", job.job), ...flowsOfNow(app, () => flows),
+    ...past(app, "job", job.job), ...flowsOf(app, () => flows),
   ];
 }
 
@@ -197,7 +207,7 @@ function ofAll(app) {
 export function showDetails(app, element) {
   const { kind, item } = app.picked ?? {};
   const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob, forest: ofForest, group: ofGroup, bundle: ofBundle }[kind]?.(app, item) ?? ofAll(app);
-  const isOfNow = app.model.past && (kind === "flow" || kind === "forest");
-  const note = isOfNow ? h("p", { class: "now-note" }, "As it is now: the history keeps no flows.") : null;
+  const isOfNow = app.model.past && kind === "forest";
+  const note = isOfNow ? h("p", { class: "now-note" }, "As it is now: the history keeps no trees.") : null;
   element.replaceChildren(...[note, ...parts].filter((part) => part !== null));
 }

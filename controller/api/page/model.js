@@ -18,6 +18,8 @@ export class Model {
   }
 
   get jobs() { return this.past ? this.past.jobs : this.liveJobs; }
+  // In the past the slowest ones only.
+  get shownFlows() { return this.past ? this.past.flows : this.flows; }
   get status() { return this.past ? this.past.status : this.liveStatus; }
 
   setTopology(topology) {
@@ -68,6 +70,11 @@ export class Model {
     return flow;
   }
 
+  #pastFlow({ hops, source_port: port, ...told }) {
+    const flow = `${told.source} → ${told.destination}${port ? `:${port}` : ""}`;
+    return this.#prepare({ ...told, flow, reason: "", acknowledged: true, paths: [{ source_port: port, hops }] });
+  }
+
   // The text that filters search, made on first use.
   textOf(flow) {
     flow.text ??= `${flow.flow} ${flow.job} ${flow.source} ${flow.destination} ${flow.via} ${flow.status}`.toLowerCase();
@@ -116,6 +123,7 @@ export class Model {
       time: Date.parse(moment.time), resolution: moment.resolution_seconds, fabric,
       status: { ...this.liveStatus, ...fabric, flows_by_status: {}, health_reasons: [], optimal: fabric.max_load <= fabric.lower_bound && fabric.flows_without_path + fabric.flows_on_dead_links === 0 },
       jobs: moment.jobs.map((job) => ({ ...job, achieved_bps: Number(job.achieved_bps), flows_routed: job.flows - job.flows_unroutable, in_round: Number(job.achieved_bps) > 0, max_link_flows: 0, history: [] })),
+      flows: new Map((moment.flows ?? []).map((told) => this.#pastFlow(told)).map((flow) => [flow.flow, flow])),
     };
   }
 
@@ -142,14 +150,14 @@ export class Model {
     const over = [];
     const host = [link.from, link.to].find((node) => node.uplink === link);
     if (host) return this.flowsOf(host);
-    for (const flow of this.flows.values()) {
+    for (const flow of this.shownFlows.values()) {
       if (flow.paths.some((path) => path.hops.some((hop) => hop >> 1 === link.index))) over.push(flow);
     }
     return over;
   }
 
   flowsOf(host) {
-    return [...this.flows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
+    return [...this.shownFlows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
   }
 
   // A node whose links are all in one state other than UP has that state, a folded group its worst.

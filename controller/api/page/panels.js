@@ -67,7 +67,7 @@ class JobsPanel {
 
 class FlowsPanel {
   constructor(app) {
-    Object.assign(this, { app, title: "Flows", parts: ["flows"] });
+    Object.assign(this, { app, title: "Flows", parts: ["flows"], hasPast: true });
     this.table = new Table([
       { title: "Flow", width: "minmax(90px,1fr)", text: (flow) => flow.flow },
       { title: "Job", width: "minmax(90px,1fr)", text: (flow) => flow.job },
@@ -99,10 +99,11 @@ class FlowsPanel {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const only = this.only.value;
     const rows = [];
-    for (const flow of this.app.model.flows.values()) {
+    const { past, shownFlows } = this.app.model;
+    for (const flow of shownFlows.values()) {
       if ((only === "all" || flow.status === only) && words.every((word) => this.app.model.textOf(flow).includes(word))) rows.push(flow);
     }
-    this.shown.textContent = `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
+    this.shown.textContent = past ? `${count(rows.length, "flow")}: the slowest of those that sent then` : `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
     this.table.picked = this.app.picked?.kind === "flow" ? this.app.picked.item.flow : null;
     this.table.show(rows);
   }

@@ -1,10 +1,10 @@
 // The panel of what operators set for a time: steering, maintenance windows, the running topology.
-import { count, h, row, setText, stateWord, tag } from "./dom.js";
+import { count, h, minute, row, setText, stateWord, tag } from "./dom.js";
 import { AskingPanel } from "./asking_panel.js";
 import { ask } from "./model.js";
 import { addWindow, applyTopology, endWindow, steerPart, steerPercentage, switchSteering } from "./operations.js";
 
-const until = (text) => (text ? `, until ${text}` : "");
+const until = (text) => (text ? `, until ${minute(text)}` : "");
 const windowKinds = { WAITING: ["waits for its time", ""], ACTIVE: ["active", "drained"], HELD: ["held: it would cut off flows", "warn"] };
 
 export class ControlsPanel extends AskingPanel {
@@ -46,10 +46,10 @@ export class ControlsPanel extends AskingPanel {
   #steeringPart(told) {
     const button = (id, text, onclick) => h("button", { type: "button", "data-control": id, onclick }, text);
     return h("section", { "aria-label": "Steering" },
-      h("h3", {}, "Steering"), h("p", {}, tag(told.on ? "on" : "off", told.on ? "good" : "bad"), ` ${told.summary}`),
+      h("h3", {}, "Steering"), h("p", {}, told.on ? tag(told.settings.length ? "in part" : "on", told.settings.length ? "warn" : "good") : tag("off", "bad"), ` ${told.summary}`),
       row("Hosts that are steered", `${told.hosts_steered.toLocaleString("en")} of ${told.hosts.toLocaleString("en")}`),
       row("Flows on plain ECMP for that", this.flows),
-      told.settings.map((one) => h("div", { class: "intent" }, h("b", {}, `${one.scope}: ${one.value}`), h("div", { class: "muted" }, `${one.actor}, ${one.since}${until(one.until)}`), one.reason ? h("div", {}, one.reason) : null)),
+      told.settings.map((one) => h("div", { class: "intent" }, h("b", {}, `${one.scope}: ${one.value}`), h("div", { class: "muted" }, `${one.actor}, ${minute(one.since)}${until(one.until)}`), one.reason ? h("div", {}, one.reason) : null)),
       this.#buttons(
         told.on ? button("steering-off", "Switch off…", () => switchSteering(false, this.after)) : button("steering-on", "Switch on…", () => switchSteering(true, this.after)),
         button("steering-percent", "Percentage…", () => steerPercentage(told.percent, this.after)),
@@ -68,7 +68,7 @@ export class ControlsPanel extends AskingPanel {
     const end = this.#barred() ? null : h("button", { type: "button", class: "small", "data-control": `end-${one.window}`, "aria-label": `End window ${one.window}`, onclick: () => endWindow(one, this.after) }, one.state === "ACTIVE" ? "End…" : "Remove…");
     return h("div", { class: "intent" },
       h("b", {}, `${one.window}: ${one.kind} ${one.id}`), " ", tag(text, kind), " ", one.forced ? tag("even if it cuts off flows", "warn") : null,
-      h("div", { class: "muted" }, `${one.from} – ${one.until}, ${one.actor}`), one.reason ? h("div", {}, one.reason) : null, end);
+      h("div", { class: "muted" }, `${minute(one.from)} – ${minute(one.until)}, ${one.actor}`), one.reason ? h("div", {}, one.reason) : null, end);
   }
 
   // The running topology in figures.

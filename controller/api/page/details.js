@@ -50,7 +50,7 @@ function past(app, kind, id) {
 
 function happened(app, id) {
   const events = app.model.past ? [] : eventsOf(app.model, id);
-  return events.length ? [h("h3", {}, "What happened"), ...events.map((event) => h("p", {}, h("span", { class: "muted" }, clock(Date.parse(event.time))), ` ${event.text}`))] : [];
+  return events.length ? [h("h3", {}, "What happened"), ...events.map((event) => h("p", {}, h("span", { class: "muted" }, clock(Date.parse(event.time))), ` ${event.kind.replaceAll("_", " ")}: ${event.text}`))] : [];
 }
 
 function ofLink(app, link) {

@@ -87,6 +87,9 @@ export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drain
 // A state in its colour of the picture.
 export const stateTag = (state) => tag(stateWord(state), { UP: "", DOWN: "failed", DRAINED: "drained", SLOW: "drained" }[state]);
 
+// A time of the API to the minute: "2026-11-27 04:31 UTC".
+export const minute = (text) => `${text.slice(0, 16).replace("T", " ")} UTC`;
+
 // A time in milliseconds as "22:31:05" (UTC), with the date if it is not of today.
 export function clock(time) {
   const text = new Date(time).toISOString();

@@ -69,7 +69,7 @@ class FlowsPanel {
   constructor(app) {
     Object.assign(this, { app, title: "Flows", parts: ["flows"], hasPast: true });
     this.table = new Table([
-      { title: "Flow", width: "minmax(90px,1fr)", text: (flow) => flow.flow },
+      { title: "Flow", width: "minmax(175px,1.2fr)", text: (flow) => flow.flow },
       { title: "Job", width: "minmax(90px,1fr)", text: (flow) => flow.job },
       { title: "From", width: "minmax(70px,1fr)", text: (flow) => flow.source },
       { title: "To", width: "minmax(70px,1fr)", text: (flow) => flow.destination },

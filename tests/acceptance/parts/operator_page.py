@@ -96,8 +96,9 @@ def forest_flow_names(hands):
     hands.page.wait("document.querySelectorAll('.split .line:not([hidden])').length > 1")
     rows = hands.page.run("[...document.querySelectorAll('.split .line:not([hidden])')].map(line =>"
                           " [...line.children].map(cell => cell.textContent).join())")
+    cut = cut_cells(hands, "flows", 0)
     hands.end_forest()
-    return f"{len(rows)} rows, {len(set(rows))} different", len(set(rows)) == len(rows)
+    return f"{len(rows)} rows, {len(set(rows))} different; {cut} flow names cut", len(set(rows)) == len(rows) and cut == 0
 
 
 def room_for_the_map(hands):

@@ -81,16 +81,42 @@ void HistoryRecorder::ScanSlice() {
   for (; most > 0 && scan_->next < scan_->slots.size(); --most) {
     const FlowSlot slot = scan_->slots[scan_->next++];
     if (!state.flows.IsOpen(slot)) continue;  // closed since the scan began
-    scan_->statistics.Count(state, Show(state, slot));
+    Count(Show(state, slot));
     scan_->reach.Add(ReachOf(state, state.topology, state.flows.At(slot)));
   }
   auto edge = state.edges.all().upper_bound(scan_->last_edge);
   for (; most > 0 && edge != state.edges.all().end(); --most, ++edge) {
-    scan_->statistics.Count(state, Show(state, edge->first, edge->second));
+    Count(Show(state, edge->first, edge->second));
     scan_->reach.Add(ReachOf(state, state.topology, edge->second));
     scan_->last_edge = edge->first;
   }
   scan_->has_all = most > 0;
+}
+
+void HistoryRecorder::Count(const ShownFlow& flow) {
+  const State& state = controller_.state();
+  scan_->statistics.Count(state, flow);
+  const auto bps = static_cast<float>(flow.activity.achieved_bps);
+  if (!flow.activity.IsBusy() || !scan_->slowest.Takes(bps)) return;
+  FlowRecord record{.job = flow.job,
+                    .source = flow.key.source.value(),
+                    .destination = flow.key.destination.value(),
+                    .port = flow.first_port() == 0 ? flow.own_port : flow.first_port(),
+                    .protocol = flow.protocol,
+                    .status = static_cast<std::uint8_t>(flow.status),
+                    .bps = bps,
+                    .hops = 0,
+                    .path = {}};
+  if (!flow.subflows.empty() && flow.subflows.front().path) {
+    const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
+    const auto& hops = paths[flow.subflows.front().path->Index()].hops;
+    if (hops.size() <= FlowRecord::kMostHops) {
+      for (const DirectedLink hop : hops) {
+        record.path[record.hops++] = static_cast<std::int32_t>(hop.Index());
+      }
+    }
+  }
+  scan_->slowest.Offer(record);
 }
 
 void HistoryRecorder::Finish() {
@@ -104,11 +130,12 @@ void HistoryRecorder::Finish() {
   }
   fabric.fair_load = fair_load_;
   RecordJobs(fabric);
+  RecordFlows();
   RecordHealth(fabric);
   CountHappened(fabric);
   // Records of another topology would describe other links.
   if (history_.links() != links_.size()) history_ = FabricHistory(links_.size(), budget_);
-  history_.Add({now, fabric, links_, jobs_});
+  history_.Add({now, fabric, links_, jobs_, flows_});
   previous_ = now;
   bytes_.Set(static_cast<double>(history_.used_bytes()));
 }
@@ -197,6 +224,13 @@ void HistoryRecorder::RecordJobs(FabricRecord& fabric) {
     if (flows == 0 && record.rounds == 0 && counted.achieved_bps == 0) continue;
     record.job = history_.jobs().Intern(state.flows.JobName(job));
     jobs_.push_back(record);
+  }
+}
+
+void HistoryRecorder::RecordFlows() {
+  flows_.assign(scan_->slowest.flows().begin(), scan_->slowest.flows().end());
+  for (FlowRecord& flow : flows_) {
+    flow.job = history_.jobs().Intern(controller_.state().flows.JobName(flow.job));
   }
 }
 

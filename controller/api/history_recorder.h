@@ -15,7 +15,7 @@
 namespace espalier::controller {
 
 // Takes a sample of the controller's state for the history every second: of links, of the jobs with
-// the most flows, and of the fabric.
+// the most flows, of the slowest flows, and of the fabric.
 //
 // The state is scanned in slices of some hundred flows and forest edges, between which the loop
 // does its other work; a last slice visits links and hosts. If all slices of a sample take more
@@ -37,12 +37,14 @@ class HistoryRecorder {
  private:
   // One pass over the state.
   struct Scan {
-    explicit Scan(const State& state) : slots(state.flows.All()), statistics(state) {}
+    explicit Scan(const State& state)
+        : slots(state.flows.All()), statistics(state), slowest(FabricHistory::kMostFlows) {}
     std::vector<FlowSlot> slots;
     std::size_t next = 0;  // of slots
     EdgeName last_edge;    // the last edge that was scanned
     bool has_all = false;
     FlowStatistics statistics;
+    SlowestFlows slowest;  // their jobs by FlowTable::JobName
     ReachCounts reach;
     Duration spent{};
   };
@@ -50,9 +52,11 @@ class HistoryRecorder {
   void Begin();
   void Continue();
   void ScanSlice();
+  void Count(const ShownFlow& flow);
   void Finish();
   void RecordLinks(FabricRecord& fabric);
   void RecordJobs(FabricRecord& fabric);
+  void RecordFlows();
   void RecordHealth(FabricRecord& fabric) const;
   // Adds the rounds of a job that ended since the sample before.
   void AddRounds(JobRecord& record, FabricRecord& fabric, std::uint32_t job) const;
@@ -73,6 +77,7 @@ class HistoryRecorder {
   std::uint64_t last_event_ = 0;  // HistoryEvent::sequence
   std::vector<LinkRecord> links_;
   std::vector<JobRecord> jobs_;
+  std::vector<FlowRecord> flows_;
   std::set<std::uint32_t> recorded_;  // jobs of the sample before, by FlowTable::JobName
 };
 

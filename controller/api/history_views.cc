@@ -82,6 +82,25 @@ void WriteJobRecord(JsonWriter& json, const JobRecord& record) {
   json.Key("longest_seconds").Double(Round(record.longest_seconds, 1e6));
 }
 
+// False if its ends are not of this topology.
+bool WriteFlowRecord(JsonWriter& json, const State& state, const FlowRecord& record) {
+  const auto nodes = state.topology.nodes();
+  const auto is_known = [&](std::int32_t node) {
+    return node >= 0 && static_cast<std::size_t>(node) < nodes.size();
+  };
+  if (!is_known(record.source) || !is_known(record.destination)) return false;
+  json.Key("source").String(nodes[static_cast<std::size_t>(record.source)].id);
+  json.Key("destination").String(nodes[static_cast<std::size_t>(record.destination)].id);
+  json.Key("protocol").Integer(record.protocol);
+  json.Key("source_port").Integer(record.port);
+  json.Key("status").String(FlowStatusName(static_cast<FlowStatus>(record.status)));
+  json.Key("achieved_bps").Integer(Bits(record.bps));
+  json.Key("hops").BeginArray();
+  for (std::size_t i = 0; i < record.hops; ++i) json.Integer(record.path[i]);
+  json.EndArray();
+  return true;
+}
+
 void WriteFabricRecord(JsonWriter& json, const State& state, const FabricRecord& record) {
   const auto name = [&](std::int32_t link) {
     const auto links = state.topology.links();
@@ -182,9 +201,10 @@ class MomentItems : public Items {
         step_(moment.step),
         fabric_(moment.sample.fabric),
         links_(moment.sample.links.begin(), moment.sample.links.end()),
-        jobs_(moment.sample.jobs.begin(), moment.sample.jobs.end()) {}
+        jobs_(moment.sample.jobs.begin(), moment.sample.jobs.end()),
+        flows_(moment.sample.flows.begin(), moment.sample.flows.end()) {}
 
-  std::vector<std::string_view> Arrays() const override { return {"links", "jobs"}; }
+  std::vector<std::string_view> Arrays() const override { return {"links", "jobs", "flows"}; }
   std::string Head() override {
     JsonWriter json;
     json.BeginObject();
@@ -216,6 +236,17 @@ class MomentItems : public Items {
       json.EndObject();
       return Item{.name = "", .json = json.Text(), .array = 1};
     }
+    for (; next_flow_ < flows_.size(); ++next_flow_) {
+      const std::string* const name = jobs_known_.NameOf(flows_[next_flow_].job);
+      if (name == nullptr) continue;
+      JsonWriter json;
+      json.BeginObject();
+      json.Key("job").String(*name);
+      if (!WriteFlowRecord(json, controller_.state(), flows_[next_flow_])) continue;
+      ++next_flow_;
+      json.EndObject();
+      return Item{.name = "", .json = json.Text(), .array = 2};
+    }
     return std::nullopt;
   }
 
@@ -227,8 +258,10 @@ class MomentItems : public Items {
   const FabricRecord fabric_;
   const std::vector<LinkRecord> links_;
   const std::vector<JobRecord> jobs_;
+  const std::vector<FlowRecord> flows_;
   std::size_t next_link_ = 0;
   std::size_t next_job_ = 0;
+  std::size_t next_flow_ = 0;
 };
 
 // Lists the samples of the query's time span.

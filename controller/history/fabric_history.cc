@@ -27,14 +27,14 @@ std::size_t FirstFrom(const SampleRing& ring, TimePoint time) {
 }  // namespace
 
 FabricHistory::FabricHistory(std::size_t links, std::size_t budget)
-    : links_(links), sample_bytes_(SampleRing::BytesOf(links, kMostJobs)) {
+    : links_(links), sample_bytes_(SampleRing::BytesOf(links, kMostJobs, kMostFlows)) {
   std::size_t samples = 0;
   for (const Resolution& resolution : kResolutions) samples += resolution.samples;
   const std::size_t fitting = budget / sample_bytes_;
   for (const Resolution& resolution : kResolutions) {
     const std::size_t share =
         fitting >= samples ? resolution.samples : resolution.samples * fitting / samples;
-    rings_.emplace_back(share, links, kMostJobs);
+    rings_.emplace_back(share, links, kMostJobs, kMostFlows);
   }
 }
 

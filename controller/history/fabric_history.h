@@ -12,7 +12,8 @@
 
 namespace espalier::controller {
 
-// The past of the fabric: loads and states of links, jobs and their rounds, health, in memory only.
+// The past of the fabric: loads and states of links, jobs and their rounds, the slowest flows,
+// health, in memory only.
 // Resolution falls with age. The last ten minutes are kept second by second, since a round of a job
 // takes seconds; two hours in steps of ten seconds, for whoever is called about a slow job; a day
 // in minutes, to compare with yesterday. Events and pushed decisions are kept elsewhere
@@ -24,7 +25,8 @@ namespace espalier::controller {
 // Thread safety: one thread.
 class FabricHistory {
  public:
-  static constexpr std::size_t kMostJobs = 64;  // in a sample: those with the most flows
+  static constexpr std::size_t kMostJobs = 64;   // in a sample: those with the most flows
+  static constexpr std::size_t kMostFlows = 16;  // in a sample: the slowest of those that send
   struct Resolution {
     Duration step;
     std::size_t samples;
@@ -74,7 +76,7 @@ class FabricHistory {
   std::size_t links_;
   std::size_t sample_bytes_;
   std::vector<SampleRing> rings_;  // by kResolutions
-  SampleMerger merger_;
+  SampleMerger merger_{kMostFlows};
   JobDirectory jobs_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace espalier::controller {
@@ -37,6 +38,21 @@ struct JobRecord {
   float round_seconds;    // the mean; 0 without rounds
   float ideal_seconds;    // the mean of what they would have taken without contention
   float longest_seconds;  // of these rounds
+};
+
+// One flow that was sending. A flow is told from others by all of the first five.
+struct FlowRecord {
+  static constexpr std::size_t kMostHops = 8;
+
+  std::uint32_t job;    // JobDirectory::Intern
+  std::int32_t source;  // nodes of the topology
+  std::int32_t destination;
+  std::uint16_t port;  // its source port
+  std::uint8_t protocol;
+  std::uint8_t status;  // FlowStatus
+  float bps;
+  std::uint8_t hops;  // of its first path between the leaves; a longer path has none
+  std::array<std::int32_t, kMostHops> path;  // fabric::DirectedLink::Index of each
 };
 
 // The fabric as a whole. Moves, failures, actions and rounds are those since the record before.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <tuple>
 
 namespace espalier::controller {
 namespace {
@@ -55,15 +56,18 @@ void AddTo(JobRecord& sum, const JobRecord& one) {
 
 }  // namespace
 
-SampleRing::SampleRing(std::size_t capacity, std::size_t links, std::size_t jobs)
+SampleRing::SampleRing(std::size_t capacity, std::size_t links, std::size_t jobs, std::size_t flows)
     : links_(links),
       jobs_(jobs),
+      flows_(flows),
       heads_(capacity),
       link_records_(std::make_unique_for_overwrite<LinkRecord[]>(capacity * links)),
-      job_records_(std::make_unique_for_overwrite<JobRecord[]>(capacity * jobs)) {}
+      job_records_(std::make_unique_for_overwrite<JobRecord[]>(capacity * jobs)),
+      flow_records_(std::make_unique_for_overwrite<FlowRecord[]>(capacity * flows)) {}
 
-std::size_t SampleRing::BytesOf(std::size_t links, std::size_t jobs) {
-  return sizeof(Head) + links * sizeof(LinkRecord) + jobs * sizeof(JobRecord);
+std::size_t SampleRing::BytesOf(std::size_t links, std::size_t jobs, std::size_t flows) {
+  return sizeof(Head) + links * sizeof(LinkRecord) + jobs * sizeof(JobRecord) +
+         flows * sizeof(FlowRecord);
 }
 
 void SampleRing::Add(const Sample& sample) {
@@ -75,9 +79,12 @@ void SampleRing::Add(const Sample& sample) {
     ++size_;
   }
   const std::size_t jobs = std::min(jobs_, sample.jobs.size());
-  heads_[place] = {sample.begin, sample.fabric, static_cast<std::uint32_t>(jobs)};
+  const std::size_t flows = std::min(flows_, sample.flows.size());
+  heads_[place] = {sample.begin, sample.fabric, static_cast<std::uint32_t>(jobs),
+                   static_cast<std::uint32_t>(flows)};
   std::ranges::copy(sample.links, link_records_.get() + place * links_);
   std::ranges::copy(sample.jobs.first(jobs), job_records_.get() + place * jobs_);
+  std::ranges::copy(sample.flows.first(flows), flow_records_.get() + place * flows_);
 }
 
 Sample SampleRing::At(std::size_t index) const {
@@ -86,7 +93,8 @@ Sample SampleRing::At(std::size_t index) const {
   return {head.begin,
           head.fabric,
           {link_records_.get() + place * links_, links_},
-          {job_records_.get() + place * jobs_, head.jobs}};
+          {job_records_.get() + place * jobs_, head.jobs},
+          {flow_records_.get() + place * flows_, head.flows}};
 }
 
 Sample SampleMerger::Merge(std::span<const Sample> samples, TimePoint begin) {
@@ -110,7 +118,22 @@ Sample SampleMerger::Merge(std::span<const Sample> samples, TimePoint begin) {
     links_[i / 2].use[i % 2] = static_cast<std::uint8_t>(mean);
   }
   MergeJobs(samples);
-  return {begin, MergeFabric(samples), links_, jobs_};
+  MergeFlows(samples);
+  return {begin, MergeFabric(samples), links_, jobs_, flows_.flows()};
+}
+
+void SampleMerger::MergeFlows(std::span<const Sample> samples) {
+  using Key = std::tuple<std::uint32_t, std::int32_t, std::int32_t, std::uint16_t, std::uint8_t>;
+  std::map<Key, FlowRecord> slowest;
+  for (const Sample& sample : samples) {
+    for (const FlowRecord& one : sample.flows) {
+      const Key key{one.job, one.source, one.destination, one.port, one.protocol};
+      const auto [found, is_new] = slowest.try_emplace(key, one);
+      if (!is_new && one.bps < found->second.bps) found->second = one;
+    }
+  }
+  flows_.Clear();
+  for (const auto& [key, flow] : slowest) flows_.Offer(flow);
 }
 
 void SampleMerger::MergeJobs(std::span<const Sample> samples) {

@@ -19,6 +19,7 @@ HOSTILE_JOB = "<img src=x onerror=\"document.title='owned'\">"
 HOSTILE_SPINE = "</script><script>document.title='owned'</script>"
 TOKEN = "esp_of_the_page"
 VIEWER_TOKEN = "esp_of_a_guest"
+ADMIN_TOKEN = "esp_of_the_chief"
 BINARIES = []  # the controller and simulated_hosts
 
 
@@ -49,7 +50,8 @@ class Cluster:
         tokens = [{"name": name, "role": role, "made": "2026-11-21T12:00Z",
                    "sha256": hashlib.sha256(token.encode()).hexdigest()}
                   for name, role, token in (("page", "operator", TOKEN),
-                                            ("guest", "viewer", VIEWER_TOKEN))]
+                                            ("guest", "viewer", VIEWER_TOKEN),
+                                            ("chief", "admin", ADMIN_TOKEN))]
         with open(os.open(os.path.join(self.folder, "tokens"), os.O_CREAT | os.O_WRONLY, 0o600),
                   "w") as file:
             json.dump({"tokens": tokens}, file)
@@ -110,9 +112,11 @@ class Cluster:
 class PageCase(unittest.TestCase):
     """Tests with a browser on the page of a cluster with two jobs."""
 
+    SHAPE = {}  # of the cluster
+
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(*BINARIES)
+        cls.cluster = Cluster(*BINARIES, **cls.SHAPE)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.wait(lambda: len(cls.cluster.get("jobs")["jobs"]) == 2, "both jobs run")
         cls.browser = Browser()
@@ -178,10 +182,23 @@ class PageCase(unittest.TestCase):
         self.page.click("#confirm")
         self.page.wait("!document.getElementById('dialog').open")
 
+    def fill(self, field, text):
+        """Types into an empty field."""
+        self.page.run(f"document.getElementById('{field}').focus()")
+        self.page.type(text)
+
+    def log_in_as(self, token):
+        self.page.click("#log-out")
+        self.page.wait("document.getElementById('dialog').open"
+                       " && document.getElementById('token') !== null")
+        self.log_in(token)
+        self.await_live()
+
     def choose(self, select, value):
         self.page.run(f"""(() => {{
           const select = document.getElementById('{select}');
           select.value = {value};
+          select.dispatchEvent(new Event('input'));
           select.dispatchEvent(new Event('change'));
         }})()""")
 

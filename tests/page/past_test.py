@@ -60,7 +60,7 @@ class PastTest(PageCase):
         self.page.wait("Number(document.body.dataset.updates) > window.updates + 3")
         self.assertEqual(self.page.text("#figure-links"), "0")
         self.assertNotIn("leaf2--spine3", self.page.text("#panel"))
-        self.open_panel("flows")
+        self.open_panel("agents")
         self.assertIn("the state of now", self.page.text(".now-note"))
         self.page.click("#to-now")
         self.page.wait("!document.body.classList.contains('past')")
@@ -87,11 +87,41 @@ class PastTest(PageCase):
         # The flows of now would mark links of now on the map of then.
         self.page.click(".job")
         self.page.wait("/Then/.test(document.getElementById('details').textContent)")
-        self.assertNotIn("Flows", self.page.text("#details"))
+        self.assertRegex(self.page.text("#details"), "Slowest flows(?!No flows)")
         self.page.wait("document.getElementById('past-text').textContent.includes("
                        "document.getElementById('time-text').textContent)")
         self.page.key("n")
         self.page.wait("!document.body.classList.contains('past')")
+
+    def test_shows_the_slowest_flows_of_a_moment(self):
+        self.await_samples(5, lambda sample: sample["flows"] > 0)
+        self.open_panel("flows")
+        flows = ("document.body.classList.contains('past') &&"
+                 " document.querySelector('#panel .line:not([hidden])') !== null")
+        for back in range(2, 30):
+            self.move_to(back)
+            try:
+                self.page.wait(flows, seconds=2)
+                break
+            except Failure:
+                self.assertLess(back, 29, "no moment has flows")
+        self.assertRegex(self.page.text("#panel .filter"), r"\d+ flows?: the slowest of those that sent then")
+        names = self.page.run("[...document.querySelectorAll('#panel .line:not([hidden])')]"
+                              ".map(line => line.children[0].textContent)")
+        self.assertLessEqual(len(names), 16)
+        self.assertEqual(len(set(names)), len(names))
+        cells = self.page.run("[...document.querySelector('#panel .line:not([hidden])').children]"
+                              ".map(cell => cell.textContent)")
+        self.assertRegex(cells[0], r"^h\d+ → h\d+:\d+$")
+        self.page.run("document.querySelector('#panel .line:not([hidden])').click()")
+        self.page.wait("/Then/.test(document.getElementById('details').textContent)")
+        # Its links are those of its path then: from host to host over a spine.
+        links = self.page.run("[...document.querySelectorAll('#details .link')].map(one => one.textContent)")
+        self.assertEqual(len(links), 4, links)
+        self.assertEqual(sum(link.startswith("h") for link in links), 2, links)
+        self.page.key("n")
+        self.page.wait("!document.body.classList.contains('past')")
+        self.assertEqual(self.problems(), [])
 
     def test_draws_what_happened(self):
         self.cluster.post(f"links/fail?id={LINK}")

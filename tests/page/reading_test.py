@@ -7,6 +7,7 @@ usage: reading_test.py CONTROLLER SIMULATED_HOSTS [unittest arguments]; exit cod
 
 import pathlib
 import re
+import urllib.parse
 
 from cluster import BINARIES, Cluster, PageCase, main
 from fabrics import rails_in_pods
@@ -16,11 +17,11 @@ HEADING = "document.querySelector('#details h2').textContent"
 
 
 class ReadingTest(PageCase):
-    def open_large(self):
+    def open_large(self, query="?fold=none"):
         large = Cluster(*BINARIES, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
         self.addCleanup(large.close)
         large.wait(lambda: large.get("status"), "it answers")
-        self.page.open(large.address + "/")
+        self.page.open(large.address + "/" + query)
         self.log_in()
         self.page.wait("document.body.dataset.firstPicture > 0")
         return large
@@ -137,6 +138,78 @@ class ReadingTest(PageCase):
         self.cluster.wait(lambda: self.pixels_of("load-idle") > 5_000, "two matrices")
         self.assertEqual(self.problems(), [])
 
+    def folded(self):
+        """The names of the folded groups by the address of the page."""
+        query = urllib.parse.parse_qs(urllib.parse.urlparse(self.page.run("location.href")).query)
+        return query.get("folded", query.get("fold", []))
+
+    def test_a_large_fabric_is_folded_at_first(self):
+        large = self.open_large(query="")
+        self.assertEqual(self.folded(), [])
+        self.page.wait("document.getElementById('fold-all').textContent === 'Unfold all'")
+        large.post("links/fail?id=leaf9--spine2&reason=optics")
+        self.cluster.wait(lambda: self.pixels_of("failed") > 20, "the bundle of the failed link")
+        self.page.key("f")
+        for _ in range(2):
+            self.page.key("ArrowRight")
+        self.page.wait(f"{HEADING} === 'leaf8 – leaf15'")
+        self.assertIn("Hosts256", self.page.text("#details"))
+        self.find("leaf9--spine2")
+        self.page.wait(f"{HEADING} === 'leaf9--spine2'")
+        self.assertEqual(len(self.folded()), 7)
+        self.assertNotIn("leaf8 – leaf15", self.folded())
+        # The address shows the same again.
+        self.page.run("location.reload()")
+        self.page.wait("document.body.dataset.firstPicture > 0 &&"
+                       " document.getElementById('fold-all').textContent === 'Fold all'")
+        self.assertEqual(len(self.folded()), 7)
+        self.page.run("document.getElementById('fabric').focus()")
+        for _ in range(2):
+            self.page.key("ArrowRight")
+        self.page.wait(f"{HEADING} === 'leaf8'")
+        self.page.click("#details [data-action=fold]")
+        self.page.wait("document.getElementById('fold-all').textContent === 'Unfold all'")
+        self.assertEqual(self.folded(), ["all"])
+        self.page.click("#fold-all")
+        self.assertEqual(self.folded(), ["none"])
+        self.assertEqual(self.problems(), [])
+
+    def test_folds_pods_to_sums_and_to_their_worst(self):
+        tall = Cluster(*BINARIES, jobs=0, topology_text=rails_in_pods(cores=3))
+        self.addCleanup(tall.close)
+        tall.wait(lambda: tall.get("status"), "it answers")
+        tall.post("links/fail?id=p1-agg0--core1&reason=optics")
+        tall.post("links/drain?id=p1-leaf2--p1-agg1")
+        self.page.open(tall.address + "/")
+        self.log_in()
+        self.page.wait("document.body.dataset.firstPicture > 0")
+        self.page.wait("document.getElementById('figure-links').textContent.startsWith('2')")
+        self.page.key("g")
+        self.assertEqual(self.folded(), ["all"])
+        self.page.key("f")
+        self.page.key("ArrowRight")
+        self.page.wait(f"{HEADING} === 'pod 0'")
+        self.assertRegex(self.page.text("#details"), "^pod 0up folded")
+        self.page.key("ArrowRight")
+        self.page.wait(f"{HEADING} === 'pod 1'")
+        # Six switches, four boxes with four NICs each, and all links among them.
+        self.assertRegex(self.page.text("#details"), "^pod 1drained folded.*Switches6Hosts16Links24")
+        self.assertIn("p1-leaf2--p1-agg1", self.page.text("#details"))
+        seen = {}
+        for _ in range(3):
+            self.page.key("l")
+            seen[self.page.run(HEADING)] = self.page.text("#details")
+            self.page.key("l")
+            self.page.wait(f"{HEADING} === 'pod 1'")
+        self.assertEqual(set(seen), {f"pod 1 – core{number}" for number in range(3)})
+        self.assertRegex(seen["pod 1 – core1"], r"failed 2 links.*Speed800 Gbit/s.*Not up1 of 2"
+                                                r".*first.*p1-agg0--core1 opticsfailed.*p1-agg1--core1")
+        self.assertRegex(seen["pod 1 – core0"], r"up 2 links.*Speed800 Gbit/s")
+        self.page.key("Enter")
+        self.assertEqual(self.folded(), ["pod 0"])
+        self.assertEqual(self.faults(), [])
+        self.assertEqual(self.problems(), [])
+
     def test_fits_small_screens(self):
         self.addCleanup(self.page.call, "Emulation.setDeviceMetricsOverride", width=1440,
                         height=900, deviceScaleFactor=1, mobile=False)
@@ -174,7 +247,7 @@ class ReadingTest(PageCase):
         for dark in (False, True):
             self.page.set_dark(dark)
             for panel in ("jobs", "flows", "links", "agents", "path-map", "trees", "predictions",
-                          "events", "intents-and-audit"):
+                          "events", "intents-and-audit", "controls"):
                 self.open_panel(panel)
                 self.page.wait("document.getElementById('panel').textContent.length > 20")
                 self.assertEqual(self.faults(), [], f"{panel}, dark: {dark}")
@@ -189,6 +262,13 @@ class ReadingTest(PageCase):
             self.page.wait("document.getElementById('dialog').open")
             self.assertEqual(self.faults(), [])
             self.page.run("document.getElementById('dialog').close()")
+            self.open_panel("controls")
+            self.page.wait("document.querySelector('[data-control=window-add]') !== null")
+            for control in ("steering-off", "steering-part", "window-add"):
+                self.page.run(f"document.querySelector('[data-control={control}]').click()")
+                self.page.wait("document.getElementById('dialog').open")
+                self.assertEqual(self.faults(), [], f"{control}, dark: {dark}")
+                self.page.run("document.getElementById('dialog').close()")
 
     def test_the_checks_find_faults(self):
         self.page.run("""(() => {
@@ -212,7 +292,7 @@ class ReadingTest(PageCase):
                            windowsVirtualKeyCode=9)
             self.page.call("Input.dispatchKeyEvent", type="keyUp", key="Tab", windowsVirtualKeyCode=9)
             reached.add(self.page.run("document.activeElement.id || document.activeElement.className"))
-        for wanted in ("log-out", "recompute", "theme", "help", "search", "zoom-in", "fabric",
+        for wanted in ("links-off", "log-out", "recompute", "theme", "help", "search", "zoom-in", "fabric",
                        "time-slider", "details", "tab-links", "link-filter", "link-state",
                        "link-switches", "body"):
             self.assertIn(wanted, reached)

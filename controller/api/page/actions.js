@@ -9,14 +9,17 @@ const words = {
   undrain: { verb: "Undrain", path: "undrain", text: "Puts it back in use. Flows in progress keep their paths until a recompute." },
 };
 
+export const untilField = (placeholder = "no end, or for example +2h") => ({ name: "until", label: "Until", placeholder });
+const confirmed = { force: "true" };  // the dialog has asked what `force` answers
+
 export const actOn = (action, kind, id) =>
-  open({ ...words[action], path: `/api/v1/${kind}s/${words[action].path}`, title: `${words[action].verb} ${kind} ${id}`, query: { id } });
+  open({ ...words[action], title: `${words[action].verb} ${kind} ${id}`, fields: words[action].until ? [untilField()] : [], request: (values) => [`/api/v1/${kind}s/${words[action].path}`, { id, ...values, ...confirmed }] });
 
 export const recompute = () =>
-  open({ verb: "Recompute", path: "/api/v1/recompute", title: "Recompute all paths", text: "Assigns all flows from scratch and moves those whose path differs, if the result is better.", query: {} });
+  open({ verb: "Recompute", title: "Recompute all paths", text: "Assigns all flows from scratch and moves those whose path differs, if the result is better.", request: (values) => ["/api/v1/recompute", { ...values, ...confirmed }] });
 
 export const rollBack = (revision) =>
-  open({ verb: "Roll back", path: "/api/v1/rollback", title: revision === undefined ? "Roll back the last change" : `Roll back to revision ${revision}`, text: "Returns to the intents of the earlier revision, as a new revision.", query: revision === undefined ? {} : { to: revision } });
+  open({ verb: "Roll back", title: revision === undefined ? "Roll back the last change" : `Roll back to revision ${revision}`, text: "Returns to the intents of the earlier revision, as a new revision.", request: (values) => ["/api/v1/rollback", { ...(revision === undefined ? {} : { to: revision }), ...values, ...confirmed }] });
 
 export function toast(text, bad = false) {
   const note = h("div", { class: `toast ${bad ? "bad" : ""}` }, text);
@@ -50,47 +53,85 @@ export function logIn() {
   });
 }
 
-function open(action) {
+// Opens the dialog of an action:
+//   verb, title, text, danger; fields: [{name, label, ...}], whose values are those of the API
+//   request(values)  [path, query, body?] of the values; a dry run has `dry_run` in addition
+//   lacks(values)    what has to be filled in before anything can be shown, or ""
+//   show(would)      elements for the answer of the dry run; done(answer): what the toast says
+//   held(would)      whether it cannot be confirmed; carry(would): more of the query, confirmed
+export function open(action) {
   const dialog = byId("dialog");
-  const outcome = h("div", { class: "outcome", "aria-live": "polite" }, h("p", { class: "muted" }, "Computing what would move…"));
-  const reason = h("input", { id: "reason", maxlength: "200", placeholder: "for the audit log", autocomplete: "off" });
-  const until = h("input", { id: "until", placeholder: "no end, or for example +2h", autocomplete: "off" });
+  const outcome = h("div", { class: "outcome", "aria-live": "polite" });
+  const reason = { name: "reason", label: "Reason", placeholder: "for the audit log", maxlength: "200" };
+  const fields = [reason, ...(action.fields ?? [])].map((field) => ({ ...field, input: inputOf(field) }));
+  const values = () => Object.fromEntries(fields.map(({ name, input }) => [name, input.type === "checkbox" ? (input.checked ? "true" : "") : input.value.trim()]));
   const confirm = h("button", { type: "button", class: action.danger ? "danger" : "primary", id: "confirm", disabled: true }, action.verb);
   const cancel = h("button", { type: "button", id: "cancel", onclick: () => dialog.close() }, "Cancel");
+  const view = { action, values, outcome, confirm, turn: 0, carried: {} };
   confirm.addEventListener("click", async () => {
     confirm.disabled = true;
     try {
-      const done = await ask("POST", action.path, { ...action.query, reason: reason.value, until: until.value, force: "true" });
+      const [path, query, body] = action.request(values());
+      const done = await ask("POST", path, { ...query, ...view.carried }, body);
       dialog.close();
-      toast(`${action.title}: done, ${count(done.moved, "flow")} moved, maximum load ${done.max_load}.`);
+      toast(action.done?.(done) ?? `${action.title}: done, ${count(done.moved, "flow")} moved, maximum load ${done.max_load}.`);
+      action.after?.();
     } catch (error) {
       confirm.disabled = false;
       outcome.prepend(h("p", { class: "tag bad" }, error.message));
     }
   });
-  const fields = h("div", { class: "fields" },
-    h("div", {}, h("label", { for: "reason" }, "Reason"), reason),
-    action.until ? h("div", {}, h("label", { for: "until" }, "Until"), until) : null);
+  // The reason has no part in what moves; what was typed last counts when a short pause follows.
+  for (const { input, name } of fields) {
+    if (name === "reason") continue;
+    input.addEventListener("input", () => {
+      confirm.disabled = true;
+      clearTimeout(view.typing);
+      view.typing = setTimeout(() => preview(view), 250);
+    });
+  }
   dialog.replaceChildren(h("div", { class: "sheet" },
     h("header", {}, h("h2", { id: "dialog-title" }, action.title), h("p", { class: "muted" }, action.text)),
-    h("div", { class: "content" }, outcome, fields),
+    h("div", { class: "content" }, h("div", { class: "fields" }, fields.map(labelled)), outcome),
     h("footer", {}, cancel, confirm)));
   dialog.showModal();
-  cancel.focus();
-  preview(action, outcome, confirm);
+  (fields.find((field) => field.first)?.input ?? cancel).focus();
+  preview(view);
 }
 
-async function preview(action, outcome, confirm) {
+function inputOf({ name, options, value = "", label, first, ...attributes }) {
+  if (options) return h("select", { id: name }, Object.entries(options).map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+  return h("input", { id: name, autocomplete: "off", value, ...attributes });
+}
+
+const labelled = ({ name, label, input }) => (input.type === "checkbox"
+  ? h("label", { for: name, class: "check" }, input, label)
+  : h("div", {}, h("label", { for: name }, label), input));
+
+async function preview(view) {
+  const { action, outcome, confirm } = view;
+  const turn = ++view.turn;
+  confirm.disabled = true;
+  const values = view.values();
+  const lacks = action.lacks?.(values);
+  if (lacks) {
+    outcome.replaceChildren(h("p", { class: "muted" }, lacks));
+    return;
+  }
+  outcome.replaceChildren(h("p", { class: "muted" }, "Computing what would move…"));
   try {
-    const would = await ask("POST", action.path, { ...action.query, dry_run: "true" });
-    outcome.replaceChildren(...describe(would));
-    confirm.disabled = false;
+    const [path, query, body] = action.request(values);
+    const would = await ask("POST", path, { ...query, dry_run: "true" }, body);
+    if (turn !== view.turn) return;
+    outcome.replaceChildren(...(action.show ?? showMoves)(would));
+    view.carried = action.carry?.(would) ?? {};
+    confirm.disabled = action.held?.(would) ?? false;
   } catch (error) {
-    outcome.replaceChildren(h("p", {}, h("span", { class: "tag bad" }, "refused"), ` ${error.message}`));
+    if (turn === view.turn) outcome.replaceChildren(h("p", {}, h("span", { class: "tag bad" }, "refused"), ` ${error.message}`));
   }
 }
 
-function describe(would) {
+function showMoves(would) {
   const sums = h("div", { class: "sum" },
     h("div", {}, h("b", {}, String(would.moved)), h("span", {}, would.moved === 1 ? "flow would move" : "flows would move")),
     h("div", {}, h("b", {}, would.max_load_before), h("span", {}, "load of the most loaded link now")),

@@ -2,9 +2,9 @@
 import { byId, clock, h, ratio, setText } from "./dom.js";
 import { logIn, recompute, toast } from "./actions.js";
 import { applyTheme, showHelp, showLegend, toggleTheme } from "./chrome.js";
-import { describeLink, describeNode } from "./describe.js";
+import { describe } from "./describe.js";
 import { Fabric } from "./fabric.js";
-import { bindFinder, listGroups } from "./finder.js";
+import { bindFinder, foldAll, listGroups, showFolds, toggleWhole } from "./finder.js";
 import { showDetails } from "./details.js";
 import { TimeBar } from "./history.js";
 import { ask, follow, Model } from "./model.js";
@@ -17,12 +17,17 @@ class App {
     this.picked = null;
     this.live = false;
     this.heard = Date.now();  // when the controller sent something last
-    this.session = { name: "", role: "", canAct: true };
+    this.session = { name: "", role: "", canAct: true, isAdmin: true };
     // Asked for at once, not only when the feed has begun.
     this.asked = ask("GET", "/api/v1/topology").catch(() => null);
     applyTheme();
     this.fabric = new Fabric(byId("fabric"), byId("tip"), this.model, (kind, item) => this.pick(kind, item));
     this.fabric.onDrawn = () => this.#notePicture();
+    this.fabric.onFolded = () => {
+      showFolds(this.fabric);
+      if (["group", "bundle"].includes(this.picked?.kind)) this.pick(null, null);
+      else showDetails(this, byId("details"));
+    };
     this.time = new TimeBar((moment) => this.#showMoment(moment), (text) => toast(text, true));
     this.panels = makePanels(this);
     this.#makeTabs();
@@ -78,7 +83,7 @@ class App {
   #noteNow() {
     const isPresent = this.model.past && !this.panel.hasPast;
     byId("panel").querySelector(".now-note")?.remove();
-    if (isPresent) byId("panel").prepend(h("p", { class: "now-note", role: "note" }, `${this.panel.title}: the state of now, as the history keeps only links, jobs and the fabric as a whole.`));
+    if (isPresent) byId("panel").prepend(h("p", { class: "now-note", role: "note" }, `${this.panel.title}: the state of now, as the history keeps only links, jobs, the slowest flows and the fabric as a whole.`));
   }
 
   // Draws all changes within one frame once, and nothing while a pointer is pressed.
@@ -130,17 +135,24 @@ class App {
     const down = links.filter((link) => link.state === "DOWN").length;
     const drained = links.filter((link) => link.state === "DRAINED").length;
     figure("figure-links", String(down + drained), down && drained ? `${drained} drained` : "");
-    const health = byId("health");
-    health.hidden = false;
+    byId("health").hidden = false;
+    const health = byId("health-word");
     health.className = `pill ${status.health}`;
     health.title = status.health_reasons.join("\n");
     setText(health, status.health);
   }
 
+  // Shows in a panel only what a filter finds.
+  seek(title, wanted) {
+    const panel = this.panels.find((one) => one.title === title);
+    panel.seek?.(wanted);
+    this.#showPanel(this.panels.indexOf(panel));
+    byId("panels").focus();
+  }
+
   pick(kind, item) {
     this.picked = kind ? { kind, item } : null;
-    const about = { node: () => describeNode(item, this.model.stateOf(item)), link: () => describeLink(item) }[kind];
-    setText(byId("announce"), about ? about().join(", ") : "");
+    setText(byId("announce"), describe(kind, item, this.model).join(", "));
     this.#remark();
     showDetails(this, byId("details"));
     this.panel.update();
@@ -155,13 +167,13 @@ class App {
   #remark() {
     const { kind, item } = this.picked ?? {};
     let marked = null;
-    // Flows have no history: those of now say nothing of the links of then.
-    if (this.model.past && ["flow", "job", "forest"].includes(kind)) {
+    // Trees have no history, and of flows only the slowest: those of now say nothing of the links of then.
+    if (this.model.past && ["job", "forest"].includes(kind)) {
       this.fabric.pick(this.picked, null);
       return;
     }
     if (kind === "flow") {
-      const flow = this.model.flows.get(item.flow);
+      const flow = this.model.shownFlows.get(item.flow);
       marked = flow ? this.model.linksOf(flow) : new Set();
     } else if (kind === "job") {
       marked = new Set();
@@ -172,6 +184,8 @@ class App {
       marked = new Set(item.planned.keys());
     } else if (kind === "node" && !item.uplink) {
       marked = new Set(item.links);
+    } else if (kind === "group") {
+      marked = new Set(item.links.flatMap((bundle) => bundle.links));
     }
     this.fabric.pick(this.picked, marked, kind === "forest" ? item.planned : null);
   }
@@ -219,6 +233,7 @@ class App {
 
   #showPanel(index) {
     const at = Math.max(0, index);
+    if (document.body.classList.contains("whole")) toggleWhole();
     this.panel = this.panels[at];
     this.tabs.forEach((tab, one) => {
       tab.setAttribute("aria-selected", one === at);
@@ -226,7 +241,7 @@ class App {
     });
     byId("panel").setAttribute("aria-labelledby", this.tabs[at].id);
     byId("panel").replaceChildren(this.panel.element);
-    history.replaceState(null, "", `#${slug(this.panel)}`);
+    history.replaceState(null, "", `${location.pathname}${location.search}#${slug(this.panel)}`);
     this.#noteNow();
     this.panel.update();
     clearInterval(this.asking);
@@ -235,6 +250,8 @@ class App {
 
   #bind() {
     byId("recompute").addEventListener("click", () => recompute());
+    byId("health-word").addEventListener("click", () => this.pick(null, null));
+    byId("links-off").addEventListener("click", () => this.seek("Links", { state: "NOT_UP" }));
     byId("theme").addEventListener("click", () => toggleTheme(this.fabric));
     byId("help").addEventListener("click", () => showHelp());
     bindFinder(this.fabric, this.model, (kind, item) => this.pick(kind, item));
@@ -259,13 +276,16 @@ class App {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (event.key >= "1" && event.key <= String(this.panels.length)) return this.#showPanel(Number(event.key) - 1);
+    if (event.key >= "1" && event.key <= "9") return this.#showPanel(Number(event.key) - 1);
     const deeds = {
       "/": () => { this.#showPanel(1); byId("filter").focus(); event.preventDefault(); },
       Escape: () => this.pick(null, null),
+      c: () => this.#showPanel(this.panels.length - 1),
       r: () => byId("recompute").disabled || recompute(),
       t: () => toggleTheme(this.fabric),
       m: () => this.#setMode(this.fabric.mode === "load" ? "traffic" : "load"),
+      g: () => foldAll(this.fabric),
+      w: () => toggleWhole(),
       x: () => this.#setShape(this.fabric.shape === "map" ? "matrix" : "map"),
       s: () => { byId("search").focus(); event.preventDefault(); },
       h: () => byId("time-slider").focus(),

@@ -1,24 +1,33 @@
 // The details of the selection beside the picture: a link, node, flow, job, forest, or the fabric.
-import { count, h, rate, seconds, stateTag, statusKind, tag, why } from "./dom.js";
+import { clock, count, h, rate, row, seconds, stateTag, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
+import { eventsOf, healthReasons, linkButton, lostLinks, notUp } from "./causes.js";
+import { addWindow, steerPart } from "./operations.js";
 import { drawPast } from "./history.js";
 import { ask } from "./model.js";
 import { ofForest } from "./trees.js";
 
-const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
-
 // What an operator can do now; nothing about the past, and nothing without the role for it.
-function actions(app, kind, id, state) {
+function actions(app, kind, id, state, scope = null) {
   if (app.model.past) return h("p", { class: "muted" }, "Go back to now to act on it.");
   if (!app.session.canAct) return h("p", { class: "muted" }, `Acting on it takes the role operator; ${app.session.name} has the role ${app.session.role}.`);
   const button = (action, text, kindOf = "") => h("button", { type: "button", class: kindOf, "data-action": action, onclick: () => actOn(action, kind, id) }, text);
   return h("div", { class: "actions" },
     state === "DOWN" ? button("restore", "Restore…") : button("fail", "Fail…"),
-    state === "DRAINED" ? button("undrain", "Undrain…") : state === "UP" ? button("drain", "Drain…") : null);
+    state === "DRAINED" ? button("undrain", "Undrain…") : state === "UP" ? button("drain", "Drain…") : null,
+    h("button", { type: "button", "data-action": "maintain", onclick: () => addWindow(app.model, id) }, "Maintenance…"),
+    scope ? steering(app, scope) : null);
 }
 
-// The history keeps links and jobs, not single flows.
-const flowsOfNow = (app, flows) => (app.model.past ? [] : [h("h3", {}, "Flows"), flowList(app, flows())]);
+// Steering of the flows that a host sends, or of a job's: on again where they are off.
+function steering(app, scope) {
+  const own = [...app.model.flows.values()].filter((flow) => flow.status !== "LOCAL" && (scope.job ? flow.job === scope.job : flow.source === scope.nic));
+  const isOff = own.length > 0 && own.every((flow) => flow.status === "UNSTEERED");
+  return h("button", { type: "button", "data-action": "steer", onclick: () => steerPart({ host: scope.host, job: scope.job, on: isOff }) }, "Steering…");
+}
+
+// In the past, those of the slowest flows.
+const flowsOf = (app, flows) => [h("h3", {}, app.model.past ? "Slowest flows" : "Flows"), flowList(app, flows())];
 
 function flowList(app, flows) {
   if (flows.length === 0) return h("p", { class: "muted" }, "No flows.");
@@ -39,6 +48,11 @@ function past(app, kind, id) {
   return [h("h3", {}, "Traffic over time"), app.drawn.element];
 }
 
+function happened(app, id) {
+  const events = app.model.past ? [] : eventsOf(app.model, id);
+  return events.length ? [h("h3", {}, "What happened"), ...events.map((event) => h("p", {}, h("span", { class: "muted" }, clock(Date.parse(event.time))), ` ${event.kind.replaceAll("_", " ")}: ${event.text}`))] : [];
+}
+
 function ofLink(app, link) {
   // Paths begin at the leaf, so host links have no load.
   const load = (at) => (link.from.uplink === link || link.to.uplink === link ? "" : ` · load ${link.loadText?.[at] ?? "0"}`);
@@ -46,8 +60,8 @@ function ofLink(app, link) {
   return [
     h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
     h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
-    actions(app, "link", link.id, link.state), ...past(app, "link", link.id),
-    ...flowsOfNow(app, () => app.model.flowsOver(link)),
+    actions(app, "link", link.id, link.state), ...happened(app, link.id), ...past(app, "link", link.id),
+    ...flowsOf(app, () => app.model.flowsOver(link)),
   ];
 }
 
@@ -65,14 +79,47 @@ function ofNode(app, node) {
     node.addresses.length ? row("Address", node.addresses.join(" ")) : null,
     node.rail === undefined ? null : row("Rail", String(node.rail)),
     agent && !app.model.past ? row("Agent", agent.connected ? "connected" : "gone") : null,
-    actions(app, "node", node.id, state),
-    ...(node.uplink ? flowsOfNow(app, () => app.model.flowsOf(node)) : []),
+    actions(app, "node", node.id, state, node.uplink ? { host: node.host || node.id, nic: node.id } : null),
+    foldButton(app, node), ...happened(app, node.id),
+    ...(node.uplink ? flowsOf(app, () => app.model.flowsOf(node)) : []),
   ];
 }
 
+// A folded group: what it stands for, and the way into it.
+function ofGroup(app, group) {
+  const off = notUp(group.inner);
+  const busiest = [...group.cables].sort((a, b) => Math.max(...b.load) - Math.max(...a.load))[0];
+  return [
+    h("h2", {}, group.id), stateTag(group.state), " ", tag("folded"),
+    h("h3", {}, "Inside"), row("Switches", String(group.nodes.length)), row("Hosts", group.inside.length.toLocaleString("en")), row("Links", group.inner.length.toLocaleString("en")), row("Its hosts send", rate(group.sent)),
+    busiest ? row("Most loaded", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest) }, busiest.id)) : null,
+    off.length ? row("Not up", String(off.length)) : null, ...off.slice(0, 10).map((link) => linkButton(app, link)), off.length > 10 ? moreLinks(app, off.length - 10) : null,
+    h("div", { class: "actions" }, h("button", { type: "button", "data-action": "unfold", onclick: () => app.fabric.fold([group.id], false) }, "Unfold")),
+  ];
+}
+
+// The links between folded groups or a group and a switch: the sum, and the links by their trouble.
+function ofBundle(app, bundle) {
+  const trouble = (link) => (link.state === "UP" ? 0 : 1e6) + Math.max(...link.load);
+  const links = [...bundle.links].sort((a, b) => trouble(b) - trouble(a));
+  const direction = (from, to, side) => row(`${from.id} → ${to.id}`, `${rate(bundle.achieved[side])} · load up to ${bundle.loadText[side]}`);
+  return [
+    h("h2", {}, bundle.id), stateTag(bundle.state), " ", tag(count(bundle.links.length, "link")),
+    h("h3", {}, "Sum"), row("Speed", rate(bundle.bps)), direction(bundle.from, bundle.to, 0), direction(bundle.to, bundle.from, 1), bundle.off ? row("Not up", `${bundle.off} of ${bundle.links.length}`) : null,
+    h("h3", {}, "Links, the worst first"), ...links.slice(0, 12).map((link) => linkButton(app, link)), links.length > 12 ? h("p", { class: "muted" }, `and ${links.length - 12} more`) : null,
+  ];
+}
+
+// The way back into the group that a switch belongs to.
+function foldButton(app, node) {
+  const group = app.fabric.groups.find((one) => one.nodes.includes(node));
+  return group && !app.fabric.folded.has(group.name) ? h("div", { class: "actions" }, h("button", { type: "button", "data-action": "fold", onclick: () => app.fabric.fold([group.name], true) }, `Fold ${group.name}`)) : null;
+}
+
 function ofFlow(app, told) {
-  const flow = app.model.flows.get(told.flow);
-  if (!flow) return [h("h2", {}, told.flow), tag("ended")];
+  const flow = app.model.shownFlows.get(told.flow);
+  if (!flow) return [h("h2", {}, told.flow), tag(app.model.past ? "not among the slowest then" : "ended")];
+  if (app.model.past) return ofPastFlow(app, flow);
   // Fetches the explanation again only if the steering of the flow has changed, not its rate.
   if (app.explained?.flow !== flow) {
     app.explained = { flow, element: h("div", {}, h("p", { class: "muted" }, "…")) };
@@ -83,6 +130,15 @@ function ofFlow(app, told) {
     h("h3", {}, "Why"), h("p", {}, why(flow)),
     h("h3", {}, "Flow"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
     h("h3", {}, "Paths of its pair"), app.explained.element,
+  ];
+}
+
+// What the history keeps of a flow: where it was, and how fast.
+function ofPastFlow(app, flow) {
+  return [
+    h("h2", {}, flow.flow), tag(flow.status.toLowerCase(), statusKind(flow.status)),
+    h("h3", {}, "Then"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
+    h("h3", {}, "Its links"), ...[...app.model.linksOf(flow)].map((link) => linkButton(app, link)),
   ];
 }
 
@@ -98,12 +154,14 @@ async function explain(name, into) {
 
 function ofJob(app, told) {
   const job = app.model.jobs.find((one) => one.job === told.job) ?? told;
-  const flows = [...app.model.flows.values()].filter((flow) => flow.job === job.job);
+  const flows = [...app.model.shownFlows.values()].filter((flow) => flow.job === job.job);
   return [
     h("h2", {}, job.job), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
     h("h3", {}, "All-reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
     h("h3", {}, app.model.past ? "Then" : "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), app.model.past ? null : row("Flows on its busiest link", String(job.max_link_flows)),
-    ...past(app, "job", job.job), ...flowsOfNow(app, () => flows),
+    ...(app.model.past ? [] : lost(app, flows)),
+    app.model.past || !app.session.canAct ? null : h("div", { class: "actions" }, steering(app, { job: job.job })),
+    ...past(app, "job", job.job), ...flowsOf(app, () => flows),
   ];
 }
 
@@ -120,28 +178,36 @@ function ofMoment({ fabric, resolution }) {
   ];
 }
 
+const moreLinks = (app, number) => h("p", {}, h("button", { type: "button", class: "link", onclick: () => app.seek("Links", { state: "NOT_UP" }) }, `and ${number.toLocaleString("en")} more`));
+
+// Links that its hosts cannot use, where the job may have lost its speed.
+function lost(app, flows) {
+  const links = notUp(lostLinks(app.model, flows));
+  return links.length ? [h("h3", {}, "Not up at its leaves"), ...links.slice(0, 8).map((link) => linkButton(app, link)), links.length > 8 ? moreLinks(app, links.length - 8) : null] : [];
+}
+
 function ofAll(app) {
   const { status } = app.model;
   if (!status) return [h("p", { class: "muted" }, "Waiting for the controller…")];
   const states = Object.entries(status.flows_by_status).filter(([, number]) => number > 0);
-  const off = app.model.links.filter((link) => link.state !== "UP");
+  const off = notUp(app.model.links);
   return [
     h("h2", {}, "The whole fabric"),
     ...(app.model.past ? ofMoment(app.model.past) : []),
     status.optimal ? tag("no assignment has less load", "good") : tag(`lower bound ${status.lower_bound}`, "warn"),
-    h("h3", {}, "Health"), tag(status.health, { ok: "good", degraded: "warn", failing: "bad" }[status.health]), ...status.health_reasons.map((reason) => h("p", {}, `${reason}.`)),
+    h("h3", {}, "Health"), tag(status.health, { ok: "good", degraded: "warn", failing: "bad" }[status.health]), ...healthReasons(app, status),
     h("h3", {}, "Load"), row("Most loaded link", String(status.max_load)), row("Lower bound", String(status.lower_bound)), app.model.past ? null : row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
     ...(app.model.past ? [] : [h("h3", {}, "Flows")]), ...(app.model.past ? [] : states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "No flow is open.")]),
-    h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => h("div", { class: "row" }, h("button", { type: "button", class: "link", onclick: () => app.pick("link", link) }, link.id), stateTag(link.state))) : [h("p", { class: "muted" }, "All links are up.")]),
-    off.length > 10 ? h("p", { class: "muted" }, `and ${off.length - 10} more`) : null,
+    h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => linkButton(app, link)) : [h("p", { class: "muted" }, "All links are up.")]),
+    off.length > 10 ? moreLinks(app, off.length - 10) : null,
     h("p", { class: "muted" }, h("br"), "Select a switch, a link, a flow or a job to see its details."),
   ];
 }
 
 export function showDetails(app, element) {
   const { kind, item } = app.picked ?? {};
-  const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob, forest: ofForest }[kind]?.(app, item) ?? ofAll(app);
-  const isOfNow = app.model.past && (kind === "flow" || kind === "forest");
-  const note = isOfNow ? h("p", { class: "now-note" }, "As it is now: the history keeps no flows.") : null;
+  const parts = { link: ofLink, node: ofNode, flow: ofFlow, job: ofJob, forest: ofForest, group: ofGroup, bundle: ofBundle }[kind]?.(app, item) ?? ofAll(app);
+  const isOfNow = app.model.past && kind === "forest";
+  const note = isOfNow ? h("p", { class: "now-note" }, "As it is now: the history keeps no trees.") : null;
   element.replaceChildren(...[note, ...parts].filter((part) => part !== null));
 }

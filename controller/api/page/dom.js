@@ -24,6 +24,9 @@ function setAttributes(element, attributes) {
   }
 }
 
+// A name and its value on one line.
+export const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
+
 export const byId = (id) => document.getElementById(id);
 
 export function setText(element, text) {
@@ -83,6 +86,9 @@ export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", FIXED: "", U
 export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained", SLOW: "slow" })[state] ?? state;
 // A state in its colour of the picture.
 export const stateTag = (state) => tag(stateWord(state), { UP: "", DOWN: "failed", DRAINED: "drained", SLOW: "drained" }[state]);
+
+// A time of the API to the minute: "2026-11-27 04:31 UTC".
+export const minute = (text) => `${text.slice(0, 16).replace("T", " ")} UTC`;
 
 // A time in milliseconds as "22:31:05" (UTC), with the date if it is not of today.
 export function clock(time) {

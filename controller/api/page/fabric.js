@@ -1,7 +1,9 @@
-// Draws the fabric: switches by tier, hosts below their leaf, links coloured by load or traffic; or
-// its links as a matrix.
-import { describeLink, describeNode } from "./describe.js";
-import { arrange } from "./layout.js";
+// Draws the fabric: switches by tier, hosts below their leaf, links coloured by load or traffic,
+// folded groups as one node (fold.js); or its links as a matrix.
+import { describe } from "./describe.js";
+import { distance, drawArrow, drawPod, drawRing, drawSmallNames } from "./drawing.js";
+import { foldedAtFirst, foldMap, noteFolded } from "./fold.js";
+import { arrange, groupsOf } from "./layout.js";
 import { Lens } from "./lens.js";
 import { Matrix } from "./matrix.js";
 import { placeMap } from "./place.js";
@@ -9,7 +11,7 @@ import { placeMap } from "./place.js";
 const tau = 2 * Math.PI;
 
 export class Fabric {
-  // model; onPick(kind, item) with kind "node", "link" or null.
+  // model; onPick(kind, item) with kind "node", "link", "group", "bundle" or null.
   constructor(canvas, tip, model, onPick) {
     Object.assign(this, { canvas, tip, model, onPick, mode: "load", shape: "map", fair: 1, picked: null, marked: null, planned: null, hover: null });
     this.context = canvas.getContext("2d");
@@ -47,8 +49,9 @@ export class Fabric {
     this.lens.reset();
   }
 
-  // Moves the picture so that these nodes fill it.
-  goTo(nodes) {
+  // Moves the picture so that a group fills it.
+  goTo({ name, nodes }) {
+    this.fold([name], false);
     const boxes = nodes.map((node) => this.#boxOf(node)).filter(Boolean);
     if (boxes.length === 0) return;
     const edge = (pick, key) => pick(...boxes.map(key));
@@ -58,6 +61,7 @@ export class Fabric {
   // Moves the picture so that an item that was found is in its middle and its name can be read.
   show({ kind, item }) {
     const ends = kind === "link" ? [item.from, item.to] : [item];
+    if (this.shape === "map") this.fold(ends.map((end) => this.standIn.get(end)?.id).filter(Boolean), false);
     const most = Math.max(1, ...this.tiers.map((tier) => tier.length));
     const wanted = Math.max(this.lens.k, Math.min(12, (60 * most) / Math.max(1, this.width)));
     if (wanted > this.lens.k) this.lens.zoom(wanted / this.lens.k);
@@ -88,23 +92,52 @@ export class Fabric {
   }
 
   layOut() {
-    Object.assign(this, arrange(this.model.nodes));
-    const switches = new Set(this.tiers.flat());
-    this.hosts = [];
-    for (const leaf of this.tiers[0] ?? []) {
+    const arrangement = arrange(this.model.nodes);
+    const switches = new Set(arrangement.tiers.flat());
+    const hosts = [];
+    for (const leaf of arrangement.tiers[0] ?? []) {
       leaf.hosts = [];
       for (const link of leaf.links) {
         const other = link.from === leaf ? link.to : link.from;
         if (other.tier >= 0 && !other.host) continue;
         other.uplink = link;
         leaf.hosts.push(other);
-        this.hosts.push(other);
+        hosts.push(other);
       }
     }
-    this.rows = [...this.tiers].reverse().concat([this.hosts]);
-    this.cables = this.model.links.filter((link) => switches.has(link.from) && switches.has(link.to));
+    const cables = this.model.links.filter((link) => switches.has(link.from) && switches.has(link.to));
+    this.whole = { ...arrangement, hosts, cables };
+    this.groups = groupsOf(arrangement);
+    this.folded = foldedAtFirst(this.groups, hosts.length);
+    this.#applyFolds();
     this.lens.reset();
     this.#resize();
+  }
+
+  // Folds or unfolds the groups of these names.
+  fold(names, on) {
+    const changed = names.filter((name) => this.folded.has(name) !== on);
+    if (changed.length === 0) return;
+    for (const name of changed) {
+      if (on) this.folded.add(name);
+      else this.folded.delete(name);
+    }
+    noteFolded(this.folded, this.groups);
+    this.#applyFolds();
+    this.#replace();
+    this.onFolded?.();
+  }
+
+  #applyFolds() {
+    // What is not on the map has no place.
+    for (const node of this.model.nodes) delete node.x;
+    Object.assign(this, foldMap(this.whole, this.groups.filter(({ name }) => this.folded.has(name))));
+  }
+
+  // From the top to the bottom.
+  get rows() {
+    const { tiers, hosts } = this.shape === "matrix" ? this.whole : this;
+    return tiers && [...tiers].reverse().concat(hosts.length ? [hosts] : []);
   }
 
   #resize() {
@@ -123,7 +156,7 @@ export class Fabric {
   #replace() {
     if (this.tiers) {
       const { k } = this.lens;
-      if (this.shape === "matrix") this.matrix.layOut(this.tiers, this.width * k, this.height * k);
+      if (this.shape === "matrix") this.matrix.layOut(this.whole.tiers, this.width * k, this.height * k);
       else Object.assign(this, placeMap(this.tiers, this.width * k, this.height * k));
     }
     this.request();
@@ -140,7 +173,11 @@ export class Fabric {
 
   #weight(link) {
     if (this.mode === "load") return Math.max(...link.load);
-    return Math.max(...link.achieved) / link.bps;
+    return link.use ?? Math.max(...link.achieved) / link.bps;
+  }
+
+  #isMarked(link) {
+    return Boolean(this.marked) && (link.links ? link.links.some((one) => this.marked.has(one)) : this.marked.has(link));
   }
 
   // The colour class: 0 idle, 1 up to the lower bound (blue), 2 and 3 above it (orange and red).
@@ -197,18 +234,7 @@ export class Fabric {
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "left";
     context.textBaseline = "bottom";
-    for (const { name, nodes } of this.pods) {
-      const left = Math.min(...nodes.map((node) => node.x - node.w / 2)) - 1.5;
-      const right = Math.max(...nodes.map((node) => node.x + node.w / 2)) + 1.5;
-      const top = Math.min(...nodes.map((node) => node.y - node.h / 2)) - 8;
-      const bottom = Math.max(...nodes.map((node) => node.y + node.h / 2)) + 8;
-      context.strokeStyle = colours.line;
-      context.lineWidth = 1.2;
-      context.beginPath();
-      context.roundRect(left, top, right - left, bottom - top, 8);
-      context.stroke();
-      if (right - left > 40) context.fillText(this.#fit(name, right - left - 8), left + 4, top - 2);
-    }
+    for (const { name, nodes } of this.pods) drawPod(context, colours, name, nodes, (text, width) => this.#fit(text, width));
   }
 
   #drawLinks() {
@@ -228,13 +254,14 @@ export class Fabric {
     const colours4 = [colours.idle, colours.one, colours.two, colours.many];
     for (const link of this.cables) {
       const level = this.#level(this.#weight(link));
-      const isMarked = this.marked?.has(link) && !this.planned;
+      const isMarked = this.#isMarked(link) && !this.planned;
+      const wide = link.links ? Math.min(3, 1 + 0.4 * Math.log2(link.links.length)) : 1;
       if (link.state !== "UP") {
-        stroke(link, { z: 4, colour: link.state === "DOWN" ? colours.failed : colours.drained, width: isMarked ? 3 : 1.8, alpha: this.marked && !isMarked ? 0.3 : 1, dash: link.state === "DOWN" ? "7 4" : "2 3" });
+        stroke(link, { z: 4, colour: link.state === "DOWN" ? colours.failed : colours.drained, width: isMarked ? 3 : 1.8 * wide, alpha: this.marked && !isMarked ? 0.3 : 1, dash: link.isPart ? "" : link.state === "DOWN" ? "7 4" : "2 3" });
       } else if (isMarked) {
         stroke(link, { z: 5, colour: colours4[level], width: isDense ? 2 : 3.2, alpha: 1, dash: "" });
       } else {
-        stroke(link, { z: level, colour: colours4[level], width: thin * widths[level], alpha: dim * alphas[level], dash: "" });
+        stroke(link, { z: level, colour: colours4[level], width: thin * widths[level] * (level > 0 || isMarked ? wide : 1), alpha: dim * alphas[level], dash: "" });
       }
     }
     if (this.roomy) {
@@ -256,13 +283,14 @@ export class Fabric {
     }
     context.globalAlpha = 1;
     context.setLineDash([]);
-    for (const item of [this.hover, this.picked]) {
-      if (item?.kind !== "link" || !("x" in item.item.from)) continue;
+    for (const chosen of [this.hover, this.picked]) {
+      const link = this.bundles.get(chosen?.item) ?? chosen?.item;
+      if (!link?.from || !("x" in link.from && "x" in link.to)) continue;
       context.strokeStyle = colours.chosen;
       context.lineWidth = 1.6;
       context.beginPath();
-      this.#trace(item.item, 3);
-      this.#trace(item.item, -3);
+      this.#trace(link, 3);
+      this.#trace(link, -3);
       context.stroke();
     }
   }
@@ -277,33 +305,20 @@ export class Fabric {
     if (!this.planned) return;
     const { context, colours } = this;
     context.strokeStyle = context.fillStyle = colours.tree;
+    const sums = new Map();
     for (const [link, rates] of this.planned) {
+      const shown = this.bundles.get(link) ?? link;
+      if (!sums.has(shown)) sums.set(shown, [0, 0]);
+      rates.forEach((bps, side) => { sums.get(shown)[shown === link ? side : shown.sideOf(link, side)] += bps; });
+    }
+    for (const [link, rates] of sums) {
       if (!("x" in link.from && "x" in link.to)) continue;
       rates.forEach((bps, direction) => {
         if (bps <= 0) return;
         const [from, to] = direction === 0 ? [link.from, link.to] : [link.to, link.from];
-        this.#drawArrow(from, to, 1.2 + 2.4 * Math.min(1, bps / link.bps));
+        drawArrow(context, from, to, 1.2 + 2.4 * Math.min(1, bps / link.bps));
       });
     }
-  }
-
-  #drawArrow(from, to, width) {
-    const { context } = this;
-    const far = Math.hypot(to.x - from.x, to.y - from.y) || 1;
-    const [dx, dy] = [(to.x - from.x) / far, (to.y - from.y) / far];
-    const [x, y] = [from.x - 2.5 * dy, from.y + 2.5 * dx];
-    context.lineWidth = width;
-    context.beginPath();
-    context.moveTo(x, y);
-    context.lineTo(x + dx * far, y + dy * far);
-    context.stroke();
-    const tip = 0.58 * far;
-    const long = Math.min(4 + 1.5 * width, 0.3 * far);
-    context.beginPath();
-    context.moveTo(x + dx * tip, y + dy * tip);
-    context.lineTo(x + dx * (tip - long) - dy * long * 0.6, y + dy * (tip - long) + dx * long * 0.6);
-    context.lineTo(x + dx * (tip - long) + dy * long * 0.6, y + dy * (tip - long) - dx * long * 0.6);
-    context.fill();
   }
 
   #drawHosts() {
@@ -320,7 +335,7 @@ export class Fabric {
       } else {
         context.fillRect(host.x - this.cell / 2, host.y - this.cell / 2, this.cell, this.cell);
       }
-      if (this.#isChosen(host)) this.#ring(host, this.cell / 2 + 3);
+      if (this.#isChosen(host)) drawRing(context, colours, host, this.cell / 2 + 3);
     }
     context.globalAlpha = 1;
     if (!this.roomy) return;
@@ -345,37 +360,26 @@ export class Fabric {
       context.fill();
       context.lineWidth = colour ? 2 : 1.2;
       context.strokeStyle = colour ?? colours.muted;
-      context.setLineDash(state === "DOWN" ? [4, 3] : state === "DRAINED" || state === "SLOW" ? [2, 2] : []);
+      context.setLineDash(node.isPart ? [] : state === "DOWN" ? [4, 3] : state === "DRAINED" || state === "SLOW" ? [2, 2] : []);
       context.stroke();
       context.setLineDash([]);
+      if (node.isGroup) this.#drawInner(node);
       if (node.named) {
         context.fillStyle = colour ?? colours.ink;
         context.fillText(this.#fit((state === "DOWN" ? "✕ " : "") + node.id, node.w - 6), node.x, node.y + 0.5);
       }
-      if (this.#isChosen(node)) this.#ring(node, node.w / 2 + 3);
+      if (this.#isChosen(node)) drawRing(context, colours, node, node.w / 2 + 3);
     }
-    for (const row of this.tiers) this.#drawSmallNames(row);
+    for (const row of this.tiers) drawSmallNames(context, colours, row, (text, width) => this.#fit(text, width), (node) => this.model.stateOf(node) === "UP");
   }
 
-  // Where switches are too small for their names, some of the names stand above them, and those of
-  // switches that are failed or drained.
-  #drawSmallNames(row) {
-    if (row.length < 2 || row[0].named) return;
+  // The worst load of the links in a folded group, or the traffic of its hosts, as a bar.
+  #drawInner(group) {
     const { context, colours } = this;
-    const every = Math.ceil(54 / Math.max(1, row[1].x - row[0].x));
-    context.font = "10.5px system-ui, sans-serif";
-    context.textBaseline = "bottom";
-    row.forEach((node, at) => {
-      if (at % every !== 0 && this.model.stateOf(node) === "UP") return;
-      const text = this.#fit(node.id, 50);
-      const wide = context.measureText(text).width;
-      context.globalAlpha = 0.85;
-      context.fillStyle = colours.surface;
-      context.fillRect(node.x - wide / 2 - 2, node.y - node.h / 2 - 15, wide + 4, 13);
-      context.globalAlpha = 1;
-      context.fillStyle = colours.muted;
-      context.fillText(text, node.x, node.y - node.h / 2 - 2);
-    });
+    const levels = group.cables.map((link) => this.#level(this.#weight(link)));
+    const level = levels.length ? Math.max(...levels) : group.sent > 0 ? 1 : 0;
+    context.fillStyle = [colours.idle, colours.one, colours.two, colours.many][level];
+    context.fillRect(group.x - group.w / 2 + 4, group.y + group.h / 2 - 5, group.w - 8, 3);
   }
 
   #fit(text, width) {
@@ -385,21 +389,10 @@ export class Fabric {
     return short + "…";
   }
 
+  // A folded group is chosen with what it stands for.
   #isChosen(node) {
-    return this.picked?.item === node || this.hover?.item === node;
-  }
-
-  #ring(node, radius) {
-    const { context } = this;
-    context.strokeStyle = this.colours.chosen;
-    context.lineWidth = 1.8;
-    context.beginPath();
-    if (node.h > 6 && node.w > node.h) {
-      context.roundRect(node.x - node.w / 2 - 3, node.y - node.h / 2 - 3, node.w + 6, node.h + 6, 7);
-    } else {
-      context.arc(node.x, node.y, Math.max(5, radius), 0, tau);
-    }
-    context.stroke();
+    const isFor = (item) => item === node || this.standIn.get(item) === node;
+    return [this.picked?.item, this.hover?.item].some((item) => item && (isFor(item) || (item.from && isFor(item.from) && isFor(item.to))));
   }
 
   // Returns the node at a point, else the nearest link within 6 pixels.
@@ -410,7 +403,7 @@ export class Fabric {
     if (this.shape === "matrix") return this.matrix.find(x, y);
     const within = (node) => Math.abs(x - node.x) <= Math.max(node.w / 2, 2.5) + 1.5 && Math.abs(y - node.y) <= Math.max(node.h / 2, 2.5) + 1.5;
     const node = this.tiers.flat().find(within) ?? this.hosts.find(within);
-    if (node) return { kind: "node", item: node };
+    if (node) return { kind: kindOf(node), item: node };
     let best = null;
     let least = 6;
     for (const link of this.roomy ? this.cables.concat(this.hosts.map((host) => host.uplink)) : this.cables) {
@@ -420,7 +413,7 @@ export class Fabric {
         best = link;
       }
     }
-    return best && { kind: "link", item: best };
+    return best && { kind: kindOf(best), item: best };
   }
 
   #hoverAt(event) {
@@ -435,7 +428,7 @@ export class Fabric {
     }
     this.tip.hidden = !found;
     if (!found) return;
-    const lines = found.kind === "link" ? describeLink(found.item) : describeNode(found.item, this.model.stateOf(found.item));
+    const lines = describe(found.kind, found.item, this.model);
     const bold = document.createElement("b");
     bold.textContent = lines[0];
     this.tip.replaceChildren(bold, ...lines.slice(1).flatMap((line) => [document.createElement("br"), line]));
@@ -456,34 +449,32 @@ export class Fabric {
     const zoom = { "+": 1.4, "=": 1.4, "-": 1 / 1.4 }[event.key];
     if (zoom) return this.lens.zoom(zoom);
     if (event.key === "0") return this.lens.reset();
-    const node = this.picked?.kind === "node" ? this.picked.item : null;
-    if (event.key === "l" && node) {
+    const { kind, item } = this.picked ?? {};
+    const node = kind === "node" || kind === "group" ? item : null;
+    if (event.key === "Enter" && kind === "group") return this.fold([item.id], false);
+    if (event.key === "l" && node?.links.length) {
       node.turn = ((node.turn ?? -1) + 1) % node.links.length;
-      this.onPick("link", node.links[node.turn]);
-    } else if (event.key === "l" && this.picked?.kind === "link") {
-      this.onPick("node", this.picked.item.from);
+      this.onPick(kindOf(node.links[node.turn]), node.links[node.turn]);
+    } else if (event.key === "l" && item?.from) {
+      this.onPick(kindOf(item.from), item.from);
     } else if (event.key.startsWith("Arrow")) {
       event.preventDefault();
       if (event.shiftKey) return this.lens.pan(...{ ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -60], ArrowDown: [0, 60] }[event.key]);
-      this.onPick("node", this.#neighbour(node, event.key));
+      const next = this.#neighbour(this.shape === "map" ? this.standIn.get(node) ?? node : node, event.key);
+      this.onPick(kindOf(next), next);
     }
   }
 
   #neighbour(node, key) {
-    const at = this.rows.findIndex((row) => row.includes(node));
-    if (at < 0) return this.tiers[0][0];
-    const row = this.rows[at];
+    const { rows } = this;
+    const at = rows.findIndex((row) => row.includes(node));
+    if (at < 0) return (this.shape === "map" ? this : this.whole).tiers[0][0];
+    const row = rows[at];
     const side = { ArrowLeft: -1, ArrowRight: 1 }[key];
     if (side) return row[(row.indexOf(node) + side + row.length) % row.length];
-    const other = this.rows[Math.max(0, Math.min(this.rows.length - 1, at + (key === "ArrowUp" ? -1 : 1)))];
+    const other = rows[Math.max(0, Math.min(rows.length - 1, at + (key === "ArrowUp" ? -1 : 1)))];
     return other.reduce((best, one) => (Math.abs(one.x - node.x) < Math.abs(best.x - node.x) ? one : best), other[0]);
   }
 }
 
-function distance(x, y, a, b) {
-  if (!("x" in a) || !("x" in b)) return Infinity;
-  const dx = b.x - a.x;
-  const dy = b.y - a.y;
-  const along = Math.max(0, Math.min(1, ((x - a.x) * dx + (y - a.y) * dy) / (dx * dx + dy * dy || 1)));
-  return Math.hypot(x - a.x - along * dx, y - a.y - along * dy);
-}
+const kindOf = (item) => (item.isGroup ? "group" : item.links && item.from ? "bundle" : item.from ? "link" : "node");

@@ -58,10 +58,15 @@ function noteRails(nodes) {
   for (const [leaf, rails] of votes) [leaf.rail] = [...rails].sort((a, b) => b[1] - a[1])[0];
 }
 
-// What one can go to: pods, or blocks of neighbouring leaves where there are many.
+// What one can go to and fold: pods, the leaves of each rail, or blocks of neighbouring leaves where
+// there are many.
 export function groupsOf({ tiers, pods }) {
   if (pods.length > 0) return pods;
   const leaves = tiers[0] ?? [];
+  const rails = [...new Set(leaves.map((leaf) => leaf.rail))];
+  if (rails.length > 1 && !rails.includes(undefined) && rails.length < leaves.length) {
+    return rails.map((rail) => ({ name: `rail ${rail}`, nodes: leaves.filter((leaf) => leaf.rail === rail) }));
+  }
   if (leaves.length <= 16) return [];
   const groups = [];
   for (let at = 0; at < leaves.length; at += 8) {

@@ -28,6 +28,12 @@ export class LinksPanel {
   }
   get count() { return this.app.model.links.length; }
 
+  seek({ text = "", state = "all" }) {
+    this.filter.value = text;
+    this.state.value = state;
+    this.between.checked = false;
+  }
+
   update() {
     const { model } = this.app;
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -5,6 +5,7 @@ export class Model {
   constructor() {
     this.nodes = [];
     this.links = [];
+    this.hosts = [];
     this.nodeById = new Map();
     this.linkById = new Map();
     this.flows = new Map();
@@ -17,6 +18,8 @@ export class Model {
   }
 
   get jobs() { return this.past ? this.past.jobs : this.liveJobs; }
+  // In the past the slowest ones only.
+  get shownFlows() { return this.past ? this.past.flows : this.flows; }
   get status() { return this.past ? this.past.status : this.liveStatus; }
 
   setTopology(topology) {
@@ -33,6 +36,9 @@ export class Model {
       link.from.links.push(link);
       link.to.links.push(link);
     }
+    // The names of hosts with a NIC at a switch.
+    const isEnd = (node) => node.tier < 0 && node.links.some((link) => [link.from, link.to].some((end) => end.tier >= 0 && !end.host));
+    this.hosts = [...new Set(this.nodes.filter(isEnd).map((node) => node.host || node.id))];
   }
 
   // Applies a snapshot or update; returns the names of the parts that changed.
@@ -62,6 +68,11 @@ export class Model {
     flow.ports = flow.paths.map((path) => path.source_port || "·").join(" ");
     flow.via = flow.paths.map((path) => this.viaOf(path)).filter(Boolean).join(" + ");
     return flow;
+  }
+
+  #pastFlow({ hops, source_port: port, ...told }) {
+    const flow = `${told.source} → ${told.destination}${port ? `:${port}` : ""}`;
+    return this.#prepare({ ...told, flow, reason: "", acknowledged: true, paths: [{ source_port: port, hops }] });
   }
 
   // The text that filters search, made on first use.
@@ -112,6 +123,7 @@ export class Model {
       time: Date.parse(moment.time), resolution: moment.resolution_seconds, fabric,
       status: { ...this.liveStatus, ...fabric, flows_by_status: {}, health_reasons: [], optimal: fabric.max_load <= fabric.lower_bound && fabric.flows_without_path + fabric.flows_on_dead_links === 0 },
       jobs: moment.jobs.map((job) => ({ ...job, achieved_bps: Number(job.achieved_bps), flows_routed: job.flows - job.flows_unroutable, in_round: Number(job.achieved_bps) > 0, max_link_flows: 0, history: [] })),
+      flows: new Map((moment.flows ?? []).map((told) => this.#pastFlow(told)).map((flow) => [flow.flow, flow])),
     };
   }
 
@@ -138,18 +150,19 @@ export class Model {
     const over = [];
     const host = [link.from, link.to].find((node) => node.uplink === link);
     if (host) return this.flowsOf(host);
-    for (const flow of this.flows.values()) {
+    for (const flow of this.shownFlows.values()) {
       if (flow.paths.some((path) => path.hops.some((hop) => hop >> 1 === link.index))) over.push(flow);
     }
     return over;
   }
 
   flowsOf(host) {
-    return [...this.flows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
+    return [...this.shownFlows.values()].filter((flow) => flow.source === host.id || flow.destination === host.id);
   }
 
-  // A node whose links are all in one state other than UP has that state.
+  // A node whose links are all in one state other than UP has that state, a folded group its worst.
   stateOf(node) {
+    if (node.isGroup) return node.state;
     const links = node.links;
     if (links.length === 0) return "UP";
     const [first] = links;
@@ -213,10 +226,10 @@ async function withTimeout(reader) {
   }
 }
 
-export async function ask(method, path, query = {}) {
+export async function ask(method, path, query = {}, body = undefined) {
   const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString();
-  const response = await fetch(text ? `${path}?${text}` : path, { method, cache: "no-store" });
-  const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(body.error?.message ?? `the controller answered ${response.status}`);
-  return body;
+  const response = await fetch(text ? `${path}?${text}` : path, { method, body, cache: "no-store" });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.error?.message ?? `the controller answered ${response.status}`);
+  return answer;
 }

@@ -2,6 +2,7 @@
 import { count, h, rate, ratio, seconds, statusKind, svg, tag, why } from "./dom.js";
 import { rollBack } from "./actions.js";
 import { AskingPanel } from "./asking_panel.js";
+import { ControlsPanel } from "./controls_panel.js";
 import { LinksPanel } from "./links_panel.js";
 import { ask } from "./model.js";
 import { PredictionsPanel } from "./predictions.js";
@@ -66,9 +67,9 @@ class JobsPanel {
 
 class FlowsPanel {
   constructor(app) {
-    Object.assign(this, { app, title: "Flows", parts: ["flows"] });
+    Object.assign(this, { app, title: "Flows", parts: ["flows"], hasPast: true });
     this.table = new Table([
-      { title: "Flow", width: "minmax(90px,1fr)", text: (flow) => flow.flow },
+      { title: "Flow", width: "minmax(175px,1.2fr)", text: (flow) => flow.flow },
       { title: "Job", width: "minmax(90px,1fr)", text: (flow) => flow.job },
       { title: "From", width: "minmax(70px,1fr)", text: (flow) => flow.source },
       { title: "To", width: "minmax(70px,1fr)", text: (flow) => flow.destination },
@@ -89,25 +90,33 @@ class FlowsPanel {
   }
   get count() { return this.app.model.flows.size; }
 
+  seek({ text = "", state = "all" }) {
+    this.filter.value = text;
+    this.only.value = state;
+  }
+
   update() {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const only = this.only.value;
     const rows = [];
-    for (const flow of this.app.model.flows.values()) {
+    const { past, shownFlows } = this.app.model;
+    for (const flow of shownFlows.values()) {
       if ((only === "all" || flow.status === only) && words.every((word) => this.app.model.textOf(flow).includes(word))) rows.push(flow);
     }
-    this.shown.textContent = `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
+    this.shown.textContent = past ? `${count(rows.length, "flow")}: the slowest of those that sent then` : `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
     this.table.picked = this.app.picked?.kind === "flow" ? this.app.picked.item.flow : null;
     this.table.show(rows);
   }
 }
+
+const connection = (agent) => (agent.connected ? "connected" : agent.isMissing ? "never came" : "gone");
 
 class AgentsPanel {
   constructor(app) {
     Object.assign(this, { app, title: "Agents", parts: ["agents"] });
     this.table = new Table([
       { title: "Agent", width: "minmax(120px,1fr)", text: (agent) => agent.name },
-      { title: "Connection", width: "130px", text: (agent) => (agent.connected ? "connected" : "gone"), node: (agent) => tag(agent.connected ? "connected" : "gone", agent.connected ? "good" : "bad") },
+      { title: "Connection", width: "130px", text: connection, node: (agent) => tag(connection(agent), agent.connected ? "good" : "bad") },
       { title: "NICs", width: "minmax(140px,2fr)", text: (agent) => agent.nics.join(" ") },
       { title: "Flows", width: "90px", right: true, text: (agent) => agent.flows, sort: (agent) => agent.flows },
       { title: "Pushed", width: "100px", right: true, text: (agent) => agent.generation, sort: (agent) => Number(agent.generation) },
@@ -116,23 +125,41 @@ class AgentsPanel {
     this.element = this.table.element;
   }
   get count() { return this.app.model.agents.size; }
-  update() { this.table.show([...this.app.model.agents.values()]); }
+
+  // Hosts without an agent come first.
+  update() {
+    const { agents, hosts } = this.app.model;
+    const missing = hosts.filter((name) => !agents.has(name)).map((name) => ({ name, connected: false, isMissing: true, nics: [], flows: 0, generation: "", acknowledged_generation: "" }));
+    const gone = (agent) => (agent.connected ? 1 : 0);
+    this.table.show([...missing, ...[...agents.values()].sort((a, b) => gone(a) - gone(b))]);
+  }
 }
 
 class EventsPanel {
   constructor(app) {
     Object.assign(this, { app, title: "Events", parts: ["events"], hasPast: true });
     this.table = new Table([
-      { title: "Time (UTC)", width: "190px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
+      { title: "Time (UTC)", width: "200px", text: (event) => event.time.replace("T", " ").replace("Z", "") },
       { title: "What", width: "200px", text: (event) => event.kind.replaceAll("_", " ") },
       { title: "Details", width: "minmax(200px,1fr)", text: (event) => event.text },
     ], { label: "Events", key: (event) => event.sequence, empty: "No events yet." });
-    this.element = this.table.element;
+    this.filter = h("input", { type: "search", id: "event-filter", placeholder: "Filter: link, host, feed, what…", "aria-label": "Filter events", oninput: () => this.update() });
+    this.shown = h("span", { class: "muted" });
+    this.element = h("div", { class: "panel" }, h("div", { class: "filter" }, this.filter, this.shown), this.table.element);
   }
+
+  seek({ text = "" }) {
+    this.filter.value = text;
+  }
+
   // In the past, what had happened by then.
   update() {
     const { events, past } = this.app.model;
-    this.table.show(events.filter((event) => !past || Date.parse(event.time) <= past.time + 1000 * past.resolution).reverse());
+    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = events.filter((event) => (!past || Date.parse(event.time) <= past.time + 1000 * past.resolution)
+      && words.every((word) => `${event.kind.replaceAll("_", " ")} ${event.text}`.toLowerCase().includes(word)));
+    this.shown.textContent = `${rows.length.toLocaleString("en")} of ${count(events.length, "event")}`;
+    this.table.show(rows.reverse());
   }
 }
 
@@ -179,7 +206,7 @@ class HistoryPanel extends AskingPanel {
     super();
     Object.assign(this, { app, title: "Intents and audit", parts: ["events"] });
     this.table = new Table([
-      { title: "Time (UTC)", width: "170px", text: (entry) => entry.time.replace("T", " ").replace("Z", "") },
+      { title: "Time (UTC)", width: "200px", text: (entry) => entry.time.replace("T", " ").replace("Z", "") },
       { title: "Who", width: "minmax(90px,.7fr)", text: (entry) => entry.actor },
       { title: "Did", width: "110px", text: (entry) => entry.action },
       { title: "What", width: "minmax(110px,1fr)", text: (entry) => entry.target },
@@ -207,4 +234,4 @@ class HistoryPanel extends AskingPanel {
 }
 
 export const makePanels = (app) =>
-  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, TreesPanel, PredictionsPanel, EventsPanel, HistoryPanel].map((Panel) => new Panel(app));
+  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, TreesPanel, PredictionsPanel, EventsPanel, HistoryPanel, ControlsPanel].map((Panel) => new Panel(app));

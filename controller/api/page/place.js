@@ -7,18 +7,21 @@ export function placeMap(tiers, all, tall) {
   const width = all - 2 * side;
   const leaves = tiers[0] ?? [];
   const most = Math.max(1, ...leaves.map((leaf) => leaf.hosts.length));
-  const cells = sizeCells(width / Math.max(1, leaves.length), most);
+  // What a node has for itself: its part of the row, or of the part that its pod has.
+  const gapOf = (node, row) => (node.span ? (width * (node.span[1] - node.span[0])) / node.span[3] : width / row.length);
+  const cells = sizeCells(Math.min(width, ...leaves.filter((leaf) => !leaf.isGroup).map((leaf) => gapOf(leaf, leaves))), most);
   const bottom = tall - 14 - cells.cellRows * cells.cellStep - (cells.roomy ? 16 : 0);
   const top = 30;
   const levels = Math.max(1, tiers.length - 1);
   tiers.forEach((row, level) => {
     const y = bottom - 20 - (level / levels) * (bottom - 20 - top);
-    const gap = width / row.length;
-    row.forEach((node, at) => {
-      node.x = side + gap * (at + 0.5);
+    row.forEach((node, place) => {
+      const gap = gapOf(node, row);
+      const [left, , at] = node.span ?? [0, 1, place];
+      node.x = side + width * left + gap * (at + 0.5);
       node.y = y;
-      node.w = Math.max(5, Math.min(gap - 4, 74));
-      node.h = level === 0 || gap > 26 ? 16 : 10;
+      node.w = Math.max(5, Math.min(gap - 4, node.isGroup ? 130 : 74));
+      node.h = node.isGroup ? 24 : level === 0 || gap > 26 ? 16 : 10;
       node.named = gap >= 46;
     });
   });

@@ -4,8 +4,8 @@ import { ask } from "./model.js";
 
 const allows = {
   viewer: "may look at everything, but change nothing",
-  operator: "may look, fail, drain, restore, recompute, roll back, and set weights and policies",
-  admin: "may do what operators may, and reload keys and configuration",
+  operator: "may look, fail, drain, restore, recompute, roll back, switch steering, plan maintenance, and set weights and policies",
+  admin: "may do what operators may, apply topologies, and reload keys and configuration",
 };
 
 // Shows the session; its answer has `canAct`. Without a session everything is left to the controller.
@@ -18,10 +18,10 @@ export async function showSession() {
       byCookie ? h("button", { type: "button", id: "log-out", onclick: logOut }, "Log out") : "");
     place.setAttribute("aria-label", `Logged in as ${name}, ${role}: ${allows[role] ?? ""}`);
     place.hidden = false;
-    return { name, role, canAct: role !== "viewer", allows: allows[role] ?? "" };
+    return { name, role, canAct: role !== "viewer", isAdmin: role === "admin", allows: allows[role] ?? "" };
   } catch (error) {
     place.hidden = true;
-    return { name: "", role: "", canAct: true, allows: "" };
+    return { name: "", role: "", canAct: true, isAdmin: true, allows: "" };
   }
 }
 

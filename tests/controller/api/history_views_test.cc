@@ -1,6 +1,7 @@
 // Tests the history of a running controller: what is recorded, and what the API answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "controller/api/history_recorder.h"
@@ -84,6 +85,24 @@ TEST_F(HistoryViewsTest, CountsFailuresActionsAndMovesWhereTheyHappened) {
   EXPECT_EQ(actions, 2);
   EXPECT_EQ(moves,
             static_cast<int>(cluster_.controller().state().push_log.entries().back().sequence));
+}
+
+TEST_F(HistoryViewsTest, ShowsTheSlowestFlowsOfAMoment) {
+  cluster_.Advance(3s);
+  const auto live = Json(Call("GET", "/api/v1/flows")).Find("flows")->items;
+  const io::JsonValue moment = Get("/moment");
+  const auto& flows = moment.Find("flows")->items;
+  ASSERT_EQ(flows.size(), live.size());
+  for (const io::JsonValue& flow : flows) {
+    EXPECT_EQ(Text(flow, "job"), "A");
+    EXPECT_EQ(Text(flow, "status"), "ROUTED");
+    EXPECT_GE(std::stoi(Text(flow, "source_port")), 49152);
+    EXPECT_EQ(flow.Find("hops")->items.size(), 2U);
+    EXPECT_TRUE(std::ranges::any_of(live, [&](const io::JsonValue& one) {
+      return Text(one, "source") == Text(flow, "source") &&
+             Text(one, "destination") == Text(flow, "destination");
+    }));
+  }
 }
 
 TEST_F(HistoryViewsTest, KnowsTheRoundsOfAJob) {

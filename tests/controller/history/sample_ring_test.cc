@@ -28,6 +28,15 @@ TEST(SampleRing, DropsJobsBeyondItsNumber) {
   EXPECT_TRUE(ring.At(0).jobs.empty());
 }
 
+TEST(SampleRing, KeepsTheFlowsOfEachSample) {
+  Samples samples;
+  SampleRing ring(2, 2, 1, 1);
+  for (const int second : {1, 2, 3}) ring.Add(samples.At(second));
+  ASSERT_EQ(ring.At(0).flows.size(), 1U);
+  EXPECT_EQ(ring.At(0).flows[0].source, 2);
+  EXPECT_EQ(ring.At(1).flows[0].source, 3);
+}
+
 TEST(SampleRing, OfNoSampleKeepsNone) {
   Samples samples;
   SampleRing ring(0, 2, 1);
@@ -80,6 +89,28 @@ TEST_F(SampleMergerTest, WeighsRoundsByTheirNumber) {
   EXPECT_FLOAT_EQ(merged.jobs[0].round_seconds, 2);
   EXPECT_FLOAT_EQ(merged.jobs[0].ideal_seconds, 1);
   EXPECT_FLOAT_EQ(merged.jobs[0].longest_seconds, 5);
+}
+
+TEST(SampleMerger, KeepsEachFlowAtItsSlowestAndTheSlowestOfAll) {
+  const auto flow = [](std::int32_t source, float bps) {
+    FlowRecord record{};
+    record.source = source;
+    record.bps = bps;
+    return record;
+  };
+  const std::vector<LinkRecord> links(2);
+  const std::vector<FlowRecord> first = {flow(1, 5), flow(2, 7), flow(3, 8)};
+  const std::vector<FlowRecord> second = {flow(2, 3), flow(1, 6), flow(4, 9)};
+  const std::vector<Sample> samples = {{Samples::Time(0), {}, links, {}, first},
+                                       {Samples::Time(1), {}, links, {}, second}};
+  SampleMerger merger(3);
+  const Sample merged = merger.Merge(samples, Samples::Time(0));
+  ASSERT_EQ(merged.flows.size(), 3U);
+  EXPECT_EQ(merged.flows[0].source, 2);
+  EXPECT_EQ(merged.flows[0].bps, 3);
+  EXPECT_EQ(merged.flows[1].source, 1);
+  EXPECT_EQ(merged.flows[1].bps, 5);
+  EXPECT_EQ(merged.flows[2].source, 3);
 }
 
 TEST_F(SampleMergerTest, SumsWhatHappenedAndKeepsTheWorst) {

@@ -19,18 +19,22 @@ class Samples {
     jobs_[0].job = 7;
     jobs_[0].flows = 4;
     jobs_[0].bps = static_cast<float>(second);
+    flows_.assign(1, FlowRecord{});
+    flows_[0].source = second;
+    flows_[0].bps = static_cast<float>(100 - second);
     FabricRecord fabric;
     fabric.bps = static_cast<float>(second);
     fabric.max_load = static_cast<float>(load);
     fabric.most_loaded = load;
     fabric.moves = 1;
-    return {Time(second), fabric, links_, jobs_};
+    return {Time(second), fabric, links_, jobs_, flows_};
   }
   static TimePoint Time(int second) { return TimePoint() + std::chrono::seconds(second); }
 
  private:
   std::vector<LinkRecord> links_;
   std::vector<JobRecord> jobs_;
+  std::vector<FlowRecord> flows_;
 };
 
 }  // namespace espalier::controller

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "common/files/json.h"
 #include "common/os/scratch_folder.h"
@@ -33,7 +33,6 @@ struct Row {
   int seed = 0;
   MeasuredRun run;
   double ideal_seconds = 0;
-  int unreachable_pairs = 0;  // of leaves, some of whose paths the controller found no port for
 };
 
 struct FailureRow {
@@ -63,14 +62,6 @@ Result<std::vector<Experiment>> MakeExperiments(const lab::LabLayout& plan) {
   return std::vector{std::move(*permutation), std::move(*rings)};
 }
 
-Result<int> CountUnreachablePairs(const LabDaemons& daemons) {
-  Result<io::JsonValue> answer = daemons.Get("/api/v1/events");
-  if (!answer) return Propagate(answer);
-  return static_cast<int>(std::ranges::count_if(
-      answer->Find("events")->items,
-      [](const io::JsonValue& event) { return event.Find("kind")->text == "paths_unreachable"; }));
-}
-
 Result<void> RunExperiments(const lab::Lab& lab, int seed, const LabDaemons* daemons,
                             std::vector<Row>& rows) {
   auto experiments = MakeExperiments(lab.layout());
@@ -82,18 +73,12 @@ Result<void> RunExperiments(const lab::Lab& lab, int seed, const LabDaemons* dae
       return Fail(ErrorCode::kInternal, "the traffic did not end within its time limit");
     }
     Row row{.seed = seed, .run = *run, .ideal_seconds = experiment.ideal.slowest_flow_seconds};
-    if (daemons != nullptr) {
-      auto pairs = CountUnreachablePairs(*daemons);
-      if (!pairs) return Propagate(pairs);
-      row.unreachable_pairs = *pairs;
-    }
     fmt::print(stderr,
                "seed {}: {:<12} {:<9} slowest flow {:5.2f} s (ideal {:.2f} s), worst leaf link {} "
-               "flows, worst core link {}, steered {}, mismatches {} ({} at cores), pairs with "
-               "unreachable paths {}\n",
+               "flows, worst core link {}, steered {}, mismatches {} ({} at cores)\n",
                seed, run->figures.name, run->figures.scheme, run->figures.slowest_flow_seconds,
                row.ideal_seconds, run->max_leaf_link_flows, run->max_core_link_flows,
-               run->steered_flows, run->mismatches, run->core_mismatches, row.unreachable_pairs);
+               run->steered_flows, run->mismatches, run->core_mismatches);
     rows.push_back(std::move(row));
   }
   return {};
@@ -104,18 +89,10 @@ Result<void> RunFailures(const lab::Lab& lab, int seed, const LabDaemons& daemon
   auto rings = MakeRingJobs(
       lab.layout(), {.name = "one-ring", .jobs = 1, .stages = 1, .epochs = kEpochsWithFailure});
   if (!rings) return Propagate(rings);
-  struct Case {
-    const char* name;
-    FarLink kind;
-    Detection detection;
-  };
-  for (const auto& [name, kind, detection] :
-       {Case{"far-link", FarLink::kToLeaf, Detection::kOperator},
-        Case{"core-link", FarLink::kFromCore, Detection::kOperator},
-        Case{"far-link-unreported", FarLink::kToLeaf, Detection::kHosts},
-        Case{"core-link-unreported", FarLink::kFromCore, Detection::kHosts}}) {
-    auto figures =
-        RunWithFailure(lab, *rings, static_cast<std::uint64_t>(seed), daemons, detection, kind);
+  for (const auto& [kind, name] :
+       {std::pair(FarLink::kToLeaf, "far-link"), std::pair(FarLink::kFromCore, "core-link")}) {
+    auto figures = RunWithFailure(lab, *rings, static_cast<std::uint64_t>(seed), daemons,
+                                  Detection::kOperator, kind);
     if (!figures) return Propagate(figures);
     fmt::print(
         stderr,
@@ -144,7 +121,6 @@ std::string FormatRows(const std::vector<Row>& rows, const std::vector<FailureRo
     json.Key("steered_flows").Integer(row.run.steered_flows);
     json.Key("mismatches").Integer(row.run.mismatches);
     json.Key("core_mismatches").Integer(row.run.core_mismatches);
-    json.Key("pairs_with_unreachable_paths").Integer(row.unreachable_pairs);
     json.EndObject();
   }
   json.EndArray().Key("failures").BeginArray();

@@ -193,29 +193,69 @@ Result<TopologySpec> BuildFatTree(const FatTreeOptions& options) {
   const std::int64_t half = k / 2;
   const std::int64_t host_count = half * half * k;
   if (auto ok = CheckCounts({{"hosts", host_count}}, 3 * host_count); !ok) return Propagate(ok);
-  if (auto ok = CheckRates({options.host_rate, options.fabric_rate}); !ok) return Propagate(ok);
+  const int per_pod = k / 2;
+  Result<TopologySpec> spec = BuildPods({.pods = k,
+                                         .leaves_per_pod = per_pod,
+                                         .aggs_per_pod = per_pod,
+                                         .cores = per_pod * per_pod,
+                                         .hosts_per_leaf = per_pod,
+                                         .host_rate = options.host_rate,
+                                         .fabric_rate = options.fabric_rate});
+  if (spec) spec->name = fmt::format("fat-tree-k{}", k);
+  return spec;
+}
 
-  Builder builder(fmt::format("fat-tree-k{}", k));
-  const auto per_pod = static_cast<std::size_t>(half);
-  const auto pods = static_cast<std::size_t>(k);
-  std::vector<NodeId> hosts;
-  for (std::int64_t h = 0; h < host_count; ++h) hosts.push_back(builder.AddHost(h));
-  const auto leaves = builder.AddTier("leaf", half * k, SwitchRole::kLeaf);
-  const auto aggs = builder.AddTier("agg", half * k, SwitchRole::kSpine);
-  const auto cores = builder.AddTier("core", half * half, SwitchRole::kCore);
-  for (std::size_t h = 0; h < hosts.size(); ++h) {
-    builder.AttachNic(hosts[h], leaves[h / per_pod], options.host_rate);
+Result<TopologySpec> BuildPods(const PodOptions& options) {
+  const auto [pods, leaves_per_pod, aggs_per_pod, cores, hosts_per_leaf, host_rate, fabric_rate] =
+      options;
+  if (auto ok = CheckCounts({{"pods", pods},
+                             {"leaves per pod", leaves_per_pod},
+                             {"aggregation switches per pod", aggs_per_pod},
+                             {"cores", cores},
+                             {"hosts per leaf", hosts_per_leaf}},
+                            0);
+      !ok) {
+    return Propagate(ok);
   }
-  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-    const std::size_t pod = leaf / per_pod;
-    for (std::size_t j = 0; j < per_pod; ++j) {
-      builder.JoinSwitches(leaves[leaf], aggs[pod * per_pod + j], options.fabric_rate);
+  // Each count is at most 2^16 here, so that products of two cannot overflow.
+  const std::int64_t leaves = std::int64_t{pods} * leaves_per_pod;
+  const std::int64_t aggs = std::int64_t{pods} * aggs_per_pod;
+  if (auto ok = CheckCounts({{"leaves", leaves}, {"aggregation switches", aggs}}, 0); !ok) {
+    return Propagate(ok);
+  }
+  const std::int64_t hosts = leaves * hosts_per_leaf;
+  const std::int64_t links = hosts + leaves * aggs_per_pod + std::int64_t{pods} * cores;
+  if (auto ok = CheckCounts({{"hosts", hosts}}, links); !ok) return Propagate(ok);
+  if (cores % aggs_per_pod != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} cores cannot be shared out among the planes of {} aggregation "
+                            "switches (give a multiple)",
+                            cores, aggs_per_pod));
+  }
+  if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
+
+  Builder builder(fmt::format("pods-{}x{}x{}x{}x{}", pods, leaves_per_pod, aggs_per_pod, cores,
+                              hosts_per_leaf));
+  std::vector<NodeId> host_ids;
+  for (std::int64_t h = 0; h < hosts; ++h) host_ids.push_back(builder.AddHost(h));
+  const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
+  const auto agg_ids = builder.AddTier("agg", aggs, SwitchRole::kSpine);
+  const auto core_ids = builder.AddTier("core", cores, SwitchRole::kCore);
+  const auto at = [](std::int64_t index) { return static_cast<std::size_t>(index); };
+  for (std::int64_t h = 0; h < hosts; ++h) {
+    builder.AttachNic(host_ids[at(h)], leaf_ids[at(h / hosts_per_leaf)], host_rate);
+  }
+  for (std::int64_t leaf = 0; leaf < leaves; ++leaf) {
+    const std::int64_t pod = leaf / leaves_per_pod;
+    for (std::int64_t a = 0; a < aggs_per_pod; ++a) {
+      builder.JoinSwitches(leaf_ids[at(leaf)], agg_ids[at(pod * aggs_per_pod + a)], fabric_rate);
     }
   }
-  for (std::size_t agg = 0; agg < pods * per_pod; ++agg) {
-    const std::size_t group = agg % per_pod;
-    for (std::size_t j = 0; j < per_pod; ++j) {
-      builder.JoinSwitches(aggs[agg], cores[group * per_pod + j], options.fabric_rate);
+  const std::int64_t plane_cores = cores / aggs_per_pod;
+  for (std::int64_t agg = 0; agg < aggs; ++agg) {
+    const std::int64_t first = agg % aggs_per_pod * plane_cores;
+    for (std::int64_t c = 0; c < plane_cores; ++c) {
+      builder.JoinSwitches(agg_ids[at(agg)], core_ids[at(first + c)], fabric_rate);
     }
   }
   return builder.Take();

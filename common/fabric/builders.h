@@ -35,6 +35,20 @@ struct FatTreeOptions {
 // to the cores j*k/2 ... (j+1)*k/2 - 1.
 Result<TopologySpec> BuildFatTree(const FatTreeOptions& options);
 
+struct PodOptions {
+  int pods = 2;
+  int leaves_per_pod = 2;
+  int aggs_per_pod = 2;
+  int cores = 4;  // a multiple of aggs_per_pod; fewer than leaves a plane: oversubscribed
+  int hosts_per_leaf = 2;
+  BitsPerSecond host_rate{100'000'000'000};
+  BitsPerSecond fabric_rate{100'000'000'000};
+};
+// Three tiers of any size. Every leaf is linked to the aggregation switches of its pod (role
+// SPINE), and with C cores and A aggregation switches a pod, aggregation switch j of each pod to
+// the cores j*C/A ... (j+1)*C/A - 1, its plane.
+Result<TopologySpec> BuildPods(const PodOptions& options);
+
 struct RailOptions {
   int boxes = 4;
   int rails = 8;   // GPUs, NICs and rail leaves; GPU r of each box is on leaf r

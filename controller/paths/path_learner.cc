@@ -1,9 +1,11 @@
 #include "controller/paths/path_learner.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 namespace {
@@ -35,6 +37,19 @@ std::uint16_t NthPort(const PortKey& key, std::uint32_t n) {
 bool SameUpTo(const Path& a, const Path& b, std::size_t hops) {
   return std::equal(a.hops.begin(), a.hops.begin() + static_cast<std::ptrdiff_t>(hops),
                     b.hops.begin());
+}
+
+// As DistinguishingTtls. Where all paths enter different switches at the last of these, as at the
+// cores of a fabric with planes, each of which belongs to one path, the last one is enough.
+std::vector<std::uint8_t> FewestTtls(const fabric::Topology& topology,
+                                     std::span<const Path> paths) {
+  std::vector<std::uint8_t> ttls = DistinguishingTtls(paths);
+  if (ttls.size() < 2) return ttls;
+  const std::size_t hop = ttls.size() - 1;
+  std::set<fabric::NodeId> entered;
+  for (const Path& path : paths) entered.insert(topology.To(path.hops[hop]));
+  if (entered.size() == paths.size()) ttls.erase(ttls.begin(), ttls.end() - 1);
+  return ttls;
 }
 
 // Whether this answer can come from a probe on this path.
@@ -141,7 +156,7 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
 bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
   KeyState& state = StateOf(key);
   if (PredictPort(key, path, state)) return true;
-  if (!CanProbe(key)) return false;
+  if (!CanProbe(key) || IsUnreachable(map_, key, PathsOf(key), path)) return false;
   state.wanted = true;
   Queue(key, state);
   return false;
@@ -247,7 +262,7 @@ void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
 PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, SourceState& source,
                                           TimePoint now) {
   // At most about half a second of probing per order, so that a low rate takes effect early.
-  const std::vector<std::uint8_t> ttls = DistinguishingTtls(PathsOf(key));
+  const std::vector<std::uint8_t> ttls = FewestTtls(topology_, PathsOf(key));
   const std::size_t affordable = source.pace / 2 / std::max<std::size_t>(ttls.size(), 1);
   const std::size_t limit = std::clamp<std::size_t>(affordable, 2, options_.max_ports_per_order);
 

@@ -1,12 +1,52 @@
 #include "controller/placement/port_binder.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
+#include <vector>
+
+#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 
 using fabric::PathIndex;
 using wire::PathReason;
+
+namespace {
+
+// Gives a subflow whose path no port takes the best path that ports do take; whether there is one.
+// Parked subflows keep their path. The best path is the one whose most loaded link would have the
+// least load; among equals, the one whose second most loaded link has, and so on. So the leaves'
+// links stay even although fewer links above them can be reached.
+bool LeaveUnreachablePath(State& state, const Flow& flow, const Subflow& subflow) {
+  const auto paths = state.PathsOf(flow);
+  const auto is_unreachable = [&](std::int32_t path) {
+    return IsUnreachable(state.path_map, flow.key, paths, PathIndex(path));
+  };
+  FlowPaths& flow_paths = state.flow_paths;
+  const std::int32_t before = flow_paths.PathOf(*subflow.id);
+  if (flow_paths.IsParked(subflow) || !is_unreachable(before)) return false;
+  flow_paths.Place(subflow, kNoPath);
+  std::int32_t best = kNoPath;
+  std::vector<double> best_loads;
+  for (std::int32_t path = 0; path < static_cast<std::int32_t>(paths.size()); ++path) {
+    const fabric::Path& candidate = paths[static_cast<std::size_t>(path)];
+    if (!fabric::IsUsable(state.topology, candidate) || is_unreachable(path)) continue;
+    std::vector<double> loads;
+    for (const fabric::DirectedLink hop : candidate.hops) {
+      loads.push_back(static_cast<double>(flow_paths.assigner().LoadOf(hop.Index())) /
+                      state.view.capacities_bps()[hop.Index()]);
+    }
+    std::ranges::sort(loads, std::greater<>());
+    if (best != kNoPath && loads >= best_loads) continue;
+    best = path;
+    best_loads = std::move(loads);
+  }
+  flow_paths.Place(subflow, best == kNoPath ? before : best);
+  return best != kNoPath;
+}
+
+}  // namespace
 
 // Problem: a subflow's path is decided, but only the path map knows which port takes it, and the
 // map may know none yet. Until a port is known, the subflow should be on the best port available.
@@ -54,10 +94,21 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
       continue;
     }
     const bool may_keep_its_own = has_none && &subflow == &flow.subflows.front();
-    std::uint16_t preferred = may_keep_its_own ? flow.own_port : std::uint16_t{0};
-    if (const std::uint16_t standby = TakeOverStandby(slot, subflow)) preferred = standby;
-    const auto entry = FindPort(flow, *state_.flow_paths.PathOf(subflow),
-                                subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure, preferred);
+    const std::uint16_t own_port = may_keep_its_own ? flow.own_port : std::uint16_t{0};
+    const auto find = [&] {
+      const std::uint16_t standby = TakeOverStandby(slot, subflow);
+      return FindPort(flow, *state_.flow_paths.PathOf(subflow),
+                      subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure,
+                      standby != 0 ? standby : own_port);
+    };
+    auto entry = find();
+    if (!entry && LeaveUnreachablePath(state_, flow, subflow)) {
+      if (LeadsToItsPath(flow, subflow)) {  // an assignment had moved it off its path
+        subflow.urgent = false;
+        continue;
+      }
+      entry = find();
+    }
     if (entry) {
       SetPort(slot, subflow, entry->port);
       subflow.port_path = entry->path;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "controller/paths/path_reach.h"
+
 namespace espalier::controller {
 
 // Problem: a host that leaves a dead path alone does not know which of the others is free, and
@@ -106,7 +108,8 @@ std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t 
   const Counted ends{.source = *state_.view.LeafOf(flow.source_leaf),
                      .destination = *state_.view.LeafOf(flow.destination_leaf)};
   const auto own = HopsOf(ends, path, path_hops_);
-  const std::size_t paths = state_.PathsOf(flow).size();
+  const auto all = state_.PathsOf(flow);
+  const std::size_t paths = all.size();
   std::int32_t best = kNoPath;
   std::tuple<std::size_t, double, double> least;  // common failures, busiest link, sum
   for (std::size_t i = 0; i < std::min(paths, kMostPaths); ++i) {
@@ -115,6 +118,7 @@ std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t 
     if (candidate == path) continue;
     const auto hops = HopsOf(ends, candidate, hops_);
     if (!state_.view.IsUsable(hops)) continue;
+    if (IsUnreachable(state_.path_map, flow.key, all, fabric::PathIndex(candidate))) continue;
     double busiest = 0;
     double sum = 0;
     for (const std::uint32_t link : hops) {

@@ -59,19 +59,24 @@ class Feed {
   std::optional<ChildProcess> watch_;
 };
 
-struct FarLink {
+struct BusyLink {
   std::string id;
-  int flows = 0;  // flows from the spine to the leaf
+  int flows = 0;  // downwards
 };
 
-// Finds the link from a spine to a leaf with the most flows in that direction.
-Result<FarLink> BusiestFarLink(const LabDaemons& daemons) {
+// Finds the link of this kind with the most flows downwards.
+Result<BusyLink> BusiestFarLink(const LabDaemons& daemons, FarLink kind) {
   Result<io::JsonValue> answer = daemons.Get("/api/v1/links");
   if (!answer) return Propagate(answer);
-  FarLink busiest;
+  BusyLink busiest;
+  const auto is_of_kind = [&](const io::JsonValue& link) {
+    return kind == FarLink::kToLeaf
+               ? link.Find("a")->text.starts_with("leaf") && !link.Find("b")->text.starts_with("h")
+               : link.Find("b")->text.starts_with("core");
+  };
   for (const io::JsonValue& link : answer->Find("links")->items) {
     const int flows = std::stoi(link.Find("flows_b_to_a")->text);
-    if (link.Find("b")->text.starts_with("spine") && flows > busiest.flows) {
+    if (is_of_kind(link) && flows > busiest.flows) {
       busiest = {link.Find("id")->text, flows};
     }
   }
@@ -110,7 +115,7 @@ std::optional<bool> SharesALink(const LabDaemons& daemons) {
   if (!answer) return std::nullopt;
   int most = 0;
   for (const io::JsonValue& link : answer->Find("links")->items) {
-    if (!link.Find("b")->text.starts_with("spine")) continue;
+    if (link.Find("b")->text.starts_with("leaf")) continue;  // to a host
     for (const char* const direction : {"flows_a_to_b", "flows_b_to_a"}) {
       most = std::max(most, std::stoi(link.Find(direction)->text));
     }
@@ -147,8 +152,8 @@ Result<std::int64_t> LatestEvent(const LabDaemons& daemons) {
 }
 
 Result<void> BreakLink(const lab::Lab& lab, const LabDaemons& daemons, Detection detection,
-                       FailureFigures& failure) {
-  Result<FarLink> link = BusiestFarLink(daemons);
+                       FarLink kind, FailureFigures& failure) {
+  Result<BusyLink> link = BusiestFarLink(daemons, kind);
   if (!link) return Propagate(link);
   failure.link = link->id;
   Result<int> flows = FlowsOn(daemons, link->id);
@@ -181,7 +186,7 @@ Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& layout, int epochs) {
 
 Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
                                       std::uint64_t seed, const LabDaemons& daemons,
-                                      Detection detection) {
+                                      Detection detection, FarLink kind) {
   std::optional<Feed> feed;
   if (detection == Detection::kFeed) {
     Result<Feed> started = Feed::Start(lab, daemons);
@@ -206,7 +211,7 @@ Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& exp
       return;
     }
     tried = true;
-    broken = BreakLink(lab, daemons, detection, failure);
+    broken = BreakLink(lab, daemons, detection, kind, failure);
   };
   auto result = lab::RunTraffic(lab, experiment.workload, options);
   if (!failure.link.empty()) {

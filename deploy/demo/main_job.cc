@@ -27,8 +27,9 @@ std::vector<std::string> HostNames(const lab::LabLayout& layout) {
 }  // namespace
 
 Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
-  auto workload = traffic::MakeShiftedPermutation(
-      HostNames(layout), layout.options().hosts_per_leaf, kPermutationBytes);
+  const lab::LabOptions& shape = layout.options();
+  const int shift = shape.hosts_per_leaf * (shape.pods == 0 ? 1 : shape.leaves);
+  auto workload = traffic::MakeShiftedPermutation(HostNames(layout), shift, kPermutationBytes);
   if (!workload) return Propagate(workload);
   workload->segment_bytes = kSegmentBytes;
   for (traffic::SingleFlow& flow : workload->flows) flow.job = "permutation";
@@ -40,7 +41,7 @@ Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
 }
 
 Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape) {
-  const int leaves = layout.options().leaves;
+  const int leaves = layout.options().LeafCount();
   Experiment experiment{.name = shape.name};
   experiment.workload.segment_bytes = kSegmentBytes;
   for (int job = 0; job < shape.jobs; ++job) {

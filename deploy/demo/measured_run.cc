@@ -49,6 +49,9 @@ Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experimen
         lab::CountFlowsPerDirection(lab.topology(), counts, experiment.flow_bytes / 2);
     for (const auto& [direction, flows] : loads) {
       figures.max_link_flows = std::max(figures.max_link_flows, static_cast<double>(flows));
+      int& of_tier = direction.starts_with("leaf") ? measured.max_leaf_link_flows
+                                                   : measured.max_core_link_flows;
+      of_tier = std::max(of_tier, flows);
     }
   }
   if (daemons != nullptr) {
@@ -56,6 +59,7 @@ Result<MeasuredRun> RunMeasured(const lab::Lab& lab, const Experiment& experimen
     if (!check) return tl::unexpected<Error>(check.error());
     measured.steered_flows = check->steered_flows;
     measured.mismatches = check->mismatches;
+    measured.core_mismatches = check->core_mismatches;
   }
   return measured;
 }

@@ -23,8 +23,13 @@ struct Experiment {
 struct MeasuredRun {
   RunFigures figures;
   bool completed = false;
-  int steered_flows = 0;  // (flow, port) that an agent chose and that carried data
-  int mismatches = 0;     // of these, counted at another spine than assigned, or at none
+  int steered_flows = 0;    // (flow, port) that an agent chose and that carried data
+  int mismatches = 0;       // of these, counted at another switch than assigned, or at none
+  int core_mismatches = 0;  // of these, at another core than assigned
+  // Of single flows and rings: the most flows on one direction of a link above a leaf, and above an
+  // aggregation switch.
+  int max_leaf_link_flows = 0;
+  int max_core_link_flows = 0;
 };
 
 // Runs an experiment with plain ECMP (daemons null) or under Espalier. The figures of phased jobs

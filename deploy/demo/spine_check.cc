@@ -1,21 +1,23 @@
 #include "deploy/demo/spine_check.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "common/files/json.h"
 
 namespace espalier::demo {
 namespace {
 
-// Reads the spines to which the controller assigned each port, from what it pushed.
+// Reads the switches to which the controller assigned each port, from what it pushed.
 Result<std::map<PortTriple, std::set<std::string>>> ReadAssignedSpines(const LabDaemons& daemons) {
   Result<io::JsonValue> answer = daemons.Get("/api/v1/plans");
   if (!answer) return Propagate(answer);
   std::map<PortTriple, std::set<std::string>> assigned;
   for (const io::JsonValue& path : answer->Find("plans")->items) {
     const auto port = static_cast<std::uint16_t>(std::stoi(path.Find("source_port")->text));
-    assigned[{path.Find("source")->text, path.Find("destination")->text, port}].insert(
-        path.Find("via")->text);
+    std::istringstream via(path.Find("via")->text);  // "spine0" or "agg0,core1,agg2"
+    auto& switches = assigned[{path.Find("source")->text, path.Find("destination")->text, port}];
+    for (std::string name; std::getline(via, name, ',');) switches.insert(name);
   }
   return assigned;
 }
@@ -52,7 +54,14 @@ Result<SpineCheck> CheckSpines(const lab::Lab& lab, const lab::TrafficResult& re
       const bool as_assigned =
           spines != seen.end() && std::includes(expected.begin(), expected.end(),
                                                 spines->second.begin(), spines->second.end());
-      if (!as_assigned) ++check.mismatches;
+      if (as_assigned) continue;
+      ++check.mismatches;
+      const auto is_wrong_core = [&](const std::string& name) {
+        return name.starts_with("core") && !expected.contains(name);
+      };
+      if (spines != seen.end() && std::ranges::any_of(spines->second, is_wrong_core)) {
+        ++check.core_mismatches;
+      }
     }
   }
   return check;

@@ -19,13 +19,14 @@ namespace espalier::demo {
 // Source, destination and source port of the packets of one flow on one port.
 using PortTriple = std::tuple<std::string, std::string, std::uint16_t>;
 
-// The spines that counted packets of each port.
+// The spines that counted packets of each port; with pods, the aggregation switches and cores.
 std::map<PortTriple, std::set<std::string>> SpinesOf(const lab::Lab& lab,
                                                      std::span<const lab::FlowCount> counts);
 
 struct SpineCheck {
-  int steered_flows = 0;  // (flow, port) that an agent chose and that carried data
-  int mismatches = 0;     // of these, counted at another spine than assigned, or at none
+  int steered_flows = 0;    // (flow, port) that an agent chose and that carried data
+  int mismatches = 0;       // of these, counted at another switch than assigned, or at none
+  int core_mismatches = 0;  // of these, at another core than assigned
 };
 
 // `counts` are those of the run. Errors: those of the controller's API.

@@ -40,7 +40,7 @@ void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
 
 // Fails or restores all links of a spine and reports that to the controller.
 Result<void> SetSpine(const lab::Lab& lab, const LabDaemons& daemons, bool is_up) {
-  for (int leaf = 0; leaf < lab.layout().options().leaves; ++leaf) {
+  for (int leaf = 0; leaf < lab.layout().options().LeafCount(); ++leaf) {
     const std::string link = fmt::format("leaf{}--{}", leaf, kDeadSpine);
     auto set = is_up ? lab::RestoreLink(lab, link) : lab::FailLink(lab, link);
     if (!set) return Propagate(set);

@@ -83,7 +83,7 @@ Result<void> AddSpine(const Lab& lab, const std::string& spine, std::vector<Flow
 Result<std::vector<FlowCount>> ReadFlowCounts(const Lab& lab) {
   std::vector<FlowCount> counts;
   for (const LabNode& node : lab.layout().nodes()) {
-    if (node.role != Role::kSpine) continue;
+    if (node.role < Role::kSpine) continue;
     if (Result<void> added = AddSpine(lab, node.name, counts); !added) return Propagate(added);
   }
   return counts;
@@ -138,6 +138,16 @@ std::vector<FlowCount> Difference(std::span<const FlowCount> before,
   return difference;
 }
 
+namespace {
+
+bool IsLinked(const fabric::Topology& topology, fabric::NodeId node, fabric::NodeId other) {
+  return std::ranges::any_of(topology.Outgoing(node), [&](const fabric::DirectedLink& direction) {
+    return topology.To(direction) == other;
+  });
+}
+
+}  // namespace
+
 std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topology,
                                                   std::span<const FlowCount> counts,
                                                   std::int64_t min_bytes) {
@@ -158,15 +168,23 @@ std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topolo
     const std::optional<fabric::NodeId> from = leaf_of(count.source);
     const std::optional<fabric::NodeId> to = leaf_of(count.destination);
     if (count.bytes < min_bytes || !spine || !from || !to) continue;
-    add(*from, *spine);
-    add(*spine, *to);
+    // A core is linked to no leaf, an aggregation switch to those of its pod only.
+    if (IsLinked(topology, *spine, *from)) add(*from, *spine);
+    if (IsLinked(topology, *spine, *to)) add(*spine, *to);
+    if (topology.node(*spine).role != fabric::SwitchRole::kCore) continue;
+    for (const fabric::DirectedLink& down : topology.Outgoing(*spine)) {
+      const fabric::NodeId agg = topology.To(down);
+      if (IsLinked(topology, agg, *from)) add(agg, *spine);
+      if (IsLinked(topology, agg, *to)) add(*spine, agg);
+    }
   }
   return flows;
 }
 
 namespace {
 
-struct LeafBatch {
+// Look-ups at one switch.
+struct SwitchBatch {
   std::string script;
   std::vector<std::size_t> queries;  // positions of the queries, in the order of the script's lines
 };
@@ -182,18 +200,19 @@ std::set<std::size_t> FailedLines(const std::string& errors) {
   return failed;
 }
 
-// Returns "spine1" for "10.1.0.1 from 10.0.0.1 via 172.16.0.3 dev s1 \    cache iif h0".
-std::optional<std::string> SpineOfLine(const std::string& line) {
-  const std::size_t at = line.find(" dev s");
-  if (at == std::string::npos) return std::nullopt;
-  const std::size_t begin = at + 6;
-  const std::size_t end = line.find_first_not_of("0123456789", begin);
-  return "spine" + line.substr(begin, end - begin);
+// Returns "s1" for "10.1.0.1 from 10.0.0.1 via 172.16.0.3 dev s1 \    cache iif h0".
+std::string InterfaceOfLine(const std::string& line) {
+  constexpr std::string_view kMark = " dev ";
+  const std::size_t at = line.find(kMark);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + kMark.size();
+  return line.substr(begin, line.find(' ', begin) - begin);
 }
 
-Result<void> RunBatch(const Lab& lab, const std::string& leaf, const LeafBatch& batch,
-                      std::vector<std::optional<std::string>>& answers) {
-  const Result<Command> command = lab.MakeCommand(leaf, {"ip", "-o", "-force", "-batch", "-"});
+// Sets `answers` of the batch's queries to the interfaces over which the switch would send them.
+Result<void> RunBatch(const Lab& lab, const std::string& node, const SwitchBatch& batch,
+                      std::vector<std::string>& answers) {
+  const Result<Command> command = lab.MakeCommand(node, {"ip", "-o", "-force", "-batch", "-"});
   if (!command) return tl::unexpected(command.error());
   const Result<CommandOutput> output = RunCommand(*command, batch.script);
   if (!output) return tl::unexpected(output.error());
@@ -204,14 +223,98 @@ Result<void> RunBatch(const Lab& lab, const std::string& leaf, const LeafBatch& 
     if (failed.contains(i + 1)) continue;
     std::string line;
     if (std::getline(lines, line)) ++answered;
-    answers[batch.queries[i]] = SpineOfLine(line);
+    answers[batch.queries[i]] = InterfaceOfLine(line);
   }
   if (answered + failed.size() != batch.queries.size()) {
-    return Fail(ErrorCode::kInternal, fmt::format("{}: {} route queries, {} answers: {}", leaf,
+    return Fail(ErrorCode::kInternal, fmt::format("{}: {} route queries, {} answers: {}", node,
                                                   batch.queries.size(), answered, output->err));
   }
   return {};
 }
+
+// Follows packets up from switch to switch, one tier at a time.
+class Ascent {
+ public:
+  Ascent(const Lab& lab, std::span<const RouteQuery> queries)
+      : lab_(lab), topology_(lab.topology()), queries_(queries), tops_(queries.size()) {}
+
+  Result<std::vector<std::optional<std::string>>> Run() {
+    std::map<std::string, SwitchBatch> batches;
+    for (std::size_t i = 0; i < queries_.size(); ++i) {
+      const std::optional<fabric::NodeId> nic = topology_.FindNic(queries_[i].source);
+      if (!nic || topology_.Outgoing(*nic).empty()) {
+        return Fail(ErrorCode::kNotFound,
+                    fmt::format("{} is not a host of this lab", queries_[i].source.ToString()));
+      }
+      Ask(i, topology_.Outgoing(*nic).front(), batches);
+    }
+    while (!batches.empty()) {
+      std::map<std::string, SwitchBatch> next;
+      for (const auto& [node, batch] : batches) {
+        if (Result<void> done = Climb(node, batch, next); !done) return Propagate(done);
+      }
+      batches = std::move(next);
+    }
+    return std::move(tops_);
+  }
+
+ private:
+  // Adds the look-up of a query at the switch at the end of this hop.
+  void Ask(std::size_t query, fabric::DirectedLink hop,
+           std::map<std::string, SwitchBatch>& batches) {
+    const fabric::NodeId node = topology_.To(hop);
+    const fabric::Link& link = topology_.link(hop.link);
+    const RouteQuery& asked = queries_[query];
+    SwitchBatch& batch = batches[topology_.node(node).id];
+    batch.script += fmt::format(
+        "route get {} from {} iif {} ipproto {} sport {} dport {}\n", asked.destination.ToString(),
+        asked.source.ToString(), link.a == node ? link.a_port : link.b_port,
+        asked.protocol == IPPROTO_TCP ? "tcp" : "udp", asked.source_port, asked.destination_port);
+    batch.queries.push_back(query);
+  }
+
+  Result<void> Climb(const std::string& node, const SwitchBatch& batch,
+                     std::map<std::string, SwitchBatch>& next) {
+    std::vector<std::string> interfaces(queries_.size());
+    if (Result<void> run = RunBatch(lab_, node, batch, interfaces); !run) return run;
+    for (const std::size_t query : batch.queries) {
+      tops_[query].reset();
+      const auto hop = HopOver(node, interfaces[query]);
+      if (!hop) continue;
+      const std::string& reached = topology_.node(topology_.To(*hop)).id;
+      const LabNode* const own = lab_.layout().FindNode(reached);
+      if (own == nullptr || own->role == Role::kHost) continue;
+      tops_[query] = reached;
+      if (MustClimb(*own, topology_.To(*hop), queries_[query].destination)) Ask(query, *hop, next);
+    }
+    return {};
+  }
+
+  std::optional<fabric::DirectedLink> HopOver(const std::string& node,
+                                              const std::string& interface) const {
+    if (interface.empty()) return std::nullopt;
+    for (const fabric::DirectedLink& hop : topology_.Outgoing(*topology_.FindNode(node))) {
+      const fabric::Link& link = topology_.link(hop.link);
+      if (topology_.node(link.a).id == node ? link.a_port == interface : link.b_port == interface) {
+        return hop;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Whether the way to this destination goes on upwards.
+  bool MustClimb(const LabNode& own, fabric::NodeId node, const IpAddress& destination) const {
+    if (own.role == Role::kCore || lab_.layout().options().pods == 0) return false;
+    const std::optional<fabric::NodeId> nic = topology_.FindNic(destination);
+    return nic && !topology_.Outgoing(*nic).empty() &&
+           !IsLinked(topology_, node, topology_.To(topology_.Outgoing(*nic).front()));
+  }
+
+  const Lab& lab_;
+  const fabric::Topology& topology_;
+  std::span<const RouteQuery> queries_;
+  std::vector<std::optional<std::string>> tops_;
+};
 
 }  // namespace
 
@@ -224,28 +327,7 @@ Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
                 "the kernel's IPv6 route look-up does not hash as forwarding does (read the "
                 "spines' counters instead)");
   }
-  const fabric::Topology& topology = lab.topology();
-  std::map<std::string, LeafBatch> batches;
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    const RouteQuery& query = queries[i];
-    const std::optional<fabric::NodeId> nic = topology.FindNic(query.source);
-    if (!nic || topology.Outgoing(*nic).empty()) {
-      return Fail(ErrorCode::kNotFound,
-                  fmt::format("{} is not a host of this lab", query.source.ToString()));
-    }
-    const fabric::DirectedLink uplink = topology.Outgoing(*nic).front();
-    LeafBatch& batch = batches[topology.node(topology.To(uplink)).id];
-    batch.script += fmt::format(
-        "route get {} from {} iif {} ipproto {} sport {} dport {}\n", query.destination.ToString(),
-        query.source.ToString(), topology.link(uplink.link).b_port,
-        query.protocol == IPPROTO_TCP ? "tcp" : "udp", query.source_port, query.destination_port);
-    batch.queries.push_back(i);
-  }
-  std::vector<std::optional<std::string>> answers(queries.size());
-  for (const auto& [leaf, batch] : batches) {
-    if (Result<void> run = RunBatch(lab, leaf, batch, answers); !run) return Propagate(run);
-  }
-  return answers;
+  return Ascent(lab, queries).Run();
 }
 
 }  // namespace espalier::lab

@@ -15,10 +15,12 @@
 // The ground truth of a lab: counters of the switches, independent of controller and agents.
 namespace espalier::lab {
 
-// Packets to the RoCEv2 port that arrived at one spine, counted by the spine's own nftables rule.
+// Packets to the RoCEv2 port that arrived at one switch above the leaves, counted by the switch's
+// own nftables rule. With pods these are aggregation switches and cores, so that a flow between
+// pods is counted by three switches.
 // A packet is one buffer of the kernel, with up to 64 KiB of TCP. Bytes are those of IP packets.
 struct FlowCount {
-  std::string spine;
+  std::string spine;  // or the aggregation switch or core
   std::uint8_t protocol = 0;
   IpAddress source;
   IpAddress destination;
@@ -50,7 +52,8 @@ std::vector<FlowCount> Difference(std::span<const FlowCount> before,
                                   std::span<const FlowCount> after);
 
 // Counts the flows (source, destination, source port, protocol) of at least min_bytes that crossed
-// each direction of a switch-to-switch link ("leaf0--spine1>spine1"), by the spines' counts.
+// each direction of a switch-to-switch link ("leaf0--spine1>spine1"), by the counts of the switches
+// above the leaves; of a core's links to a pod, the one to the switch that has the leaf.
 // Directions without flows are left out.
 std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topology,
                                                   std::span<const FlowCount> counts,
@@ -65,9 +68,11 @@ struct RouteQuery {
   std::uint16_t destination_port = 4791;
 };
 
-// Returns the spine of each packet's path, by the leaf's own route look-up (`ip route get`); none
-// if the leaf has no route or the destination is under the same leaf.
-// Complexity: one process per leaf; about 17 us per query.
+// Returns the highest switch of each packet's path, which in a lab names the whole path (the spine;
+// with pods, the core between pods and else the aggregation switch), by the switches' own route
+// look-ups (`ip route get`); none if a switch has no route or the destination is under the same
+// leaf.
+// Complexity: one process per leaf, and per aggregation switch; about 17 us per query.
 // Errors: kNotFound for unknown sources; kUnsupported for an IPv6 lab, because the kernel's
 // look-ups use another hash than its forwarding.
 Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,

@@ -47,11 +47,23 @@ Result<void> BuildFabric(const LabLayout& layout, const NamespaceContext& door) 
     if (!done) return done;
     done = Apply(door, node.name, {"ip", "-batch", "-"}, layout.NodeScript(node));
     if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, layout.ShaperScript(node));
-    if (done && node.role == Role::kSpine) {
+    if (done && node.role >= Role::kSpine) {
       done = Apply(door, node.name, {"nft", "-f", "-"}, LabLayout::CounterRules());
     }
   }
   return done;
+}
+
+// "h0..h15, leaf0..leaf3, spine0..spine3".
+std::string DescribeNodes(const LabLayout& layout) {
+  const LabOptions& options = layout.options();
+  const bool has_cores = options.pods != 0;
+  std::string text =
+      fmt::format("h0..h{}, leaf0..leaf{}, {}..{}", layout.HostCount() - 1, options.LeafCount() - 1,
+                  has_cores ? "agg0" : "spine0",
+                  fmt::format("{}{}", has_cores ? "agg" : "spine", options.SpineCount() - 1));
+  if (has_cores) text += fmt::format(", core0..core{}", options.cores - 1);
+  return text;
 }
 
 // Waits for the process's end; returns true if it is gone.
@@ -160,11 +172,8 @@ Result<Command> Lab::MakeCommand(const std::string& node, std::vector<std::strin
   }
   const LabNode* found = layout_.FindNode(node);
   if (found == nullptr) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("lab '{}' has no node '{}' (h0..h{}, leaf0..leaf{}, spine0..spine{}, "
-                            "controller)",
-                            options.name, node, layout_.HostCount() - 1, options.leaves - 1,
-                            options.spines - 1));
+    return Fail(ErrorCode::kNotFound, fmt::format("lab '{}' has no node '{}' ({}, controller)",
+                                                  options.name, node, DescribeNodes(layout_)));
   }
   if (found->role == Role::kHost) {
     command.environment.emplace_back("ESPALIER_AGENT_SOCKET",

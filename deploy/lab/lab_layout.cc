@@ -1,8 +1,10 @@
 #include "deploy/lab/lab_layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <utility>
 
@@ -28,6 +30,40 @@ bool IsFileName(const std::string& name) {
          });
 }
 
+Result<void> CheckShape(const LabOptions& options) {
+  const auto in_range = [](int count) { return count >= 1 && count <= kMaxPerTier; };
+  if (!in_range(options.spines) || !in_range(options.leaves) || !in_range(options.hosts_per_leaf)) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("lab of {} spines, {} leaves, {} hosts per leaf: each number must be 1 to {}",
+                    options.spines, options.leaves, options.hosts_per_leaf, kMaxPerTier));
+  }
+  if (options.pods == 0 && options.cores != 0) {
+    return Fail(ErrorCode::kInvalidArgument, "a lab of two tiers has no cores (give --pods)");
+  }
+  if (options.pods != 0) {
+    if (!in_range(options.pods) || !in_range(options.cores) || !in_range(options.LeafCount()) ||
+        !in_range(options.SpineCount())) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("lab of {} pods with {} leaves and {} aggregation switches, {} cores: "
+                      "each tier must have 1 to {} switches",
+                      options.pods, options.leaves, options.spines, options.cores, kMaxPerTier));
+    }
+    if (options.cores % options.spines != 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} cores: give a multiple of the {} aggregation switches of a pod",
+                              options.cores, options.spines));
+    }
+  }
+  const int switches = options.cores + options.SpineCount() + options.LeafCount();
+  if (switches + options.LeafCount() * options.hosts_per_leaf > kMaxNodes) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the lab would have more than {} nodes (use fewer hosts)", kMaxNodes));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<LabLayout> LabLayout::Make(LabOptions options) {
@@ -36,17 +72,7 @@ Result<LabLayout> LabLayout::Make(LabOptions options) {
                 fmt::format("lab name '{}' is invalid (use letters, digits, '-', '_' and '.')",
                             options.name));
   }
-  const auto in_range = [](int count) { return count >= 1 && count <= kMaxPerTier; };
-  if (!in_range(options.spines) || !in_range(options.leaves) || !in_range(options.hosts_per_leaf)) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("lab of {} spines, {} leaves, {} hosts per leaf: each number must be 1 to {}",
-                    options.spines, options.leaves, options.hosts_per_leaf, kMaxPerTier));
-  }
-  if (options.spines + options.leaves * (1 + options.hosts_per_leaf) > kMaxNodes) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("the lab would have more than {} nodes (use fewer hosts)", kMaxNodes));
-  }
+  if (Result<void> shape = CheckShape(options); !shape) return Propagate(shape);
   if (options.link_rate && *options.link_rate < kMinRate) {
     return Fail(ErrorCode::kInvalidArgument, "the link rate is below 1 Mbit/s (use at least 1)");
   }
@@ -54,24 +80,77 @@ Result<LabLayout> LabLayout::Make(LabOptions options) {
 }
 
 LabLayout::LabLayout(LabOptions options) : options_(std::move(options)) {
-  for (int s = 0; s < options_.spines; ++s) {
-    nodes_.push_back({Role::kSpine, s, fmt::format("spine{}", s)});
-  }
-  for (int l = 0; l < options_.leaves; ++l) {
-    nodes_.push_back({Role::kLeaf, l, fmt::format("leaf{}", l)});
-  }
-  for (int h = 0; h < HostCount(); ++h) nodes_.push_back({Role::kHost, h, fmt::format("h{}", h)});
+  AddNodes();
+  AddLinks();
   DrawSeeds();
+}
+
+void LabLayout::AddNodes() {
+  const auto add = [&](Role role, std::string_view name, int count) {
+    for (int i = 0; i < count; ++i) nodes_.push_back({role, i, fmt::format("{}{}", name, i)});
+  };
+  add(Role::kCore, "core", options_.cores);
+  add(Role::kSpine, options_.pods == 0 ? "spine" : "agg", options_.SpineCount());
+  add(Role::kLeaf, "leaf", options_.LeafCount());
+  add(Role::kHost, "h", HostCount());
+}
+
+int LabLayout::PositionOf(Role role, int index) const {
+  int position = index;
+  if (role < Role::kCore) position += options_.cores;
+  if (role < Role::kSpine) position += options_.SpineCount();
+  if (role < Role::kLeaf) position += options_.LeafCount();
+  return position;
+}
+
+void LabLayout::AddLinks() {
+  for (int h = 0; h < HostCount(); ++h) {
+    const int leaf = h / options_.hosts_per_leaf;
+    links_.push_back({{PositionOf(Role::kHost, h), "eth0", HostAddress(h)},
+                      {PositionOf(Role::kLeaf, leaf),
+                       fmt::format("h{}", h % options_.hosts_per_leaf), LeafAddressOfHost(h)}});
+  }
+  for (int l = 0; l < options_.LeafCount(); ++l) {
+    const int pod = l / options_.leaves;
+    for (int s = 0; s < options_.spines; ++s) {
+      links_.push_back(
+          {{PositionOf(Role::kLeaf, l), fmt::format("s{}", s),
+            FabricAddress(16, l, s, /*upper=*/false)},
+           {PositionOf(Role::kSpine, pod * options_.spines + s),
+            fmt::format("l{}", l % options_.leaves), FabricAddress(16, l, s, /*upper=*/true)}});
+    }
+  }
+  if (options_.pods == 0) return;
+  const int plane_cores = options_.cores / options_.spines;
+  for (int g = 0; g < options_.SpineCount(); ++g) {
+    for (int c = 0; c < plane_cores; ++c) {
+      const int core = g % options_.spines * plane_cores + c;
+      links_.push_back({{PositionOf(Role::kSpine, g), fmt::format("c{}", c),
+                         FabricAddress(17, g, c, /*upper=*/false)},
+                        {PositionOf(Role::kCore, core), fmt::format("p{}", g / options_.spines),
+                         FabricAddress(17, g, c, /*upper=*/true)}});
+    }
+  }
 }
 
 void LabLayout::DrawSeeds() {
   std::mt19937_64 random(options_.seed);
-  while (seeds_.size() < static_cast<std::size_t>(options_.leaves)) {
+  const int count = options_.LeafCount() + (options_.pods == 0 ? 0 : options_.SpineCount());
+  while (seeds_.size() < static_cast<std::size_t>(count)) {
     const auto seed = static_cast<std::uint32_t>(random() >> 33);
     if (seed != 0 && std::find(seeds_.begin(), seeds_.end(), seed) == seeds_.end()) {
       seeds_.push_back(seed);
     }
   }
+}
+
+std::optional<std::uint32_t> LabLayout::HashSeed(const LabNode& node) const {
+  const bool is_leaf = node.role == Role::kLeaf;
+  if (!is_leaf && (node.role != Role::kSpine || options_.pods == 0)) return std::nullopt;
+  int place = is_leaf ? node.index : options_.LeafCount() + node.index;
+  if (options_.hash_seeds == HashSeeds::kTier) place = is_leaf ? 0 : options_.LeafCount();
+  if (options_.hash_seeds == HashSeeds::kEqual) place = 0;
+  return seeds_[static_cast<std::size_t>(place)];
 }
 
 const LabNode* LabLayout::FindNode(const std::string& name) const {
@@ -94,14 +173,11 @@ std::string LabLayout::LeafAddressOfHost(int host) const {
                        : fmt::format("10.{}.{}.0", leaf, slot);
 }
 
-std::string LabLayout::LeafUplinkAddress(int leaf, int spine) const {
-  return options_.ipv6 ? fmt::format("fd00:172:{:x}:{:x}::", leaf, spine)
-                       : fmt::format("172.16.{}.{}", leaf, 2 * spine);
-}
-
-std::string LabLayout::SpineUplinkAddress(int leaf, int spine) const {
-  return options_.ipv6 ? fmt::format("fd00:172:{:x}:{:x}::1", leaf, spine)
-                       : fmt::format("172.16.{}.{}", leaf, 2 * spine + 1);
+std::string LabLayout::FabricAddress(int network, int switch_index, int uplink, bool upper) const {
+  return options_.ipv6
+             ? fmt::format("fd00:{}:{:x}:{:x}::{}", 156 + network, switch_index, uplink,
+                           upper ? "1" : "")
+             : fmt::format("172.{}.{}.{}", network, switch_index, 2 * uplink + (upper ? 1 : 0));
 }
 
 std::string LabLayout::ManagementAddress(int host) const {
@@ -113,12 +189,21 @@ std::string LabLayout::LeafPrefix(int leaf) const {
 }
 
 Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
-  Result<fabric::TopologySpec> spec = fabric::BuildLeafSpine(
-      {.spines = options_.spines,
-       .leaves = options_.leaves,
-       .hosts_per_leaf = options_.hosts_per_leaf,
-       .host_rate = std::max(kNominalRate, options_.link_rate.value_or(kNominalRate)),
-       .fabric_rate = options_.link_rate.value_or(kNominalRate)});
+  const BitsPerSecond fabric_rate = options_.link_rate.value_or(kNominalRate);
+  const BitsPerSecond host_rate = std::max(kNominalRate, fabric_rate);
+  Result<fabric::TopologySpec> spec =
+      options_.pods == 0 ? fabric::BuildLeafSpine({.spines = options_.spines,
+                                                   .leaves = options_.leaves,
+                                                   .hosts_per_leaf = options_.hosts_per_leaf,
+                                                   .host_rate = host_rate,
+                                                   .fabric_rate = fabric_rate})
+                         : fabric::BuildPods({.pods = options_.pods,
+                                              .leaves_per_pod = options_.leaves,
+                                              .aggs_per_pod = options_.spines,
+                                              .cores = options_.cores,
+                                              .hosts_per_leaf = options_.hosts_per_leaf,
+                                              .host_rate = host_rate,
+                                              .fabric_rate = fabric_rate});
   if (!spec) return spec;
   spec->name = options_.name;
   const auto address = [](const std::string& text) {
@@ -128,25 +213,21 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
     const LabNode* own = FindNode(node.id);
     if (own == nullptr) continue;
     if (own->role == Role::kHost) node.addresses = {address(HostAddress(own->index))};
-    if (own->role == Role::kLeaf && options_.hash_hint) {
-      node.ecmp = fabric::EcmpSpec{"linux", HashSeed(own->index)};
-    }
+    if (!options_.hash_hint) continue;
+    if (const auto seed = HashSeed(*own)) node.ecmp = fabric::EcmpSpec{"linux", *seed};
+  }
+  std::map<std::string, const LabLink*> links;
+  for (const LabLink& link : links_) {
+    links[fmt::format("{}--{}", NodeAt(link.lower.node).name, NodeAt(link.upper.node).name)] =
+        &link;
   }
   for (fabric::Link& link : spec->links) {
-    const LabNode* a = FindNode(spec->nodes[link.a.Index()].id);
-    const LabNode* b = FindNode(spec->nodes[link.b.Index()].id);
-    if (a == nullptr || b == nullptr) continue;
-    if (a->role == Role::kHost) {
-      link.a_address = address(HostAddress(a->index));
-      link.b_address = address(LeafAddressOfHost(a->index));
-      link.a_port = "eth0";
-      link.b_port = fmt::format("h{}", a->index % options_.hosts_per_leaf);
-    } else {
-      link.a_address = address(LeafUplinkAddress(a->index, b->index));
-      link.b_address = address(SpineUplinkAddress(a->index, b->index));
-      link.a_port = fmt::format("s{}", b->index);
-      link.b_port = fmt::format("l{}", a->index);
-    }
+    const auto own = links.find(link.id);
+    if (own == links.end()) continue;
+    link.a_address = address(own->second->lower.address);
+    link.b_address = address(own->second->upper.address);
+    link.a_port = own->second->lower.interface;
+    link.b_port = own->second->upper.interface;
   }
   return spec;
 }
@@ -183,9 +264,8 @@ std::vector<Sysctl> LabLayout::Sysctls(const LabNode& node) const {
   sysctls.push_back({"net/ipv4/icmp_errors_use_inbound_ifaddr", "1"});
   sysctls.push_back({"net/ipv4/fib_multipath_hash_policy", "3"});
   sysctls.push_back({"net/ipv4/fib_multipath_hash_fields", "51"});  // 0x33
-  if (node.role == Role::kLeaf) {
-    sysctls.push_back(
-        {"net/ipv4/fib_multipath_hash_seed", fmt::format("{}", HashSeed(node.index))});
+  if (const auto seed = HashSeed(node)) {
+    sysctls.push_back({"net/ipv4/fib_multipath_hash_seed", fmt::format("{}", *seed)});
   }
   if (options_.ipv6) {
     for_interfaces("ipv6", "forwarding", "1");
@@ -197,46 +277,50 @@ std::vector<Sysctl> LabLayout::Sysctls(const LabNode& node) const {
 
 std::string LabLayout::LinkScript() const {
   std::string script = "link set lo up\n";
+  std::vector<int> uplinks(nodes_.size(), 0);
+  for (const LabLink& link : links_) {
+    const auto lower = static_cast<std::size_t>(link.lower.node);
+    script += fmt::format("link add name {} index {} netns {} type veth peer name {} netns {}\n",
+                          link.lower.interface, kHighIndex + uplinks[lower]++, nodes_[lower].name,
+                          link.upper.interface, NodeAt(link.upper.node).name);
+  }
   for (int h = 0; h < HostCount(); ++h) {
-    const int leaf = h / options_.hosts_per_leaf;
-    script +=
-        fmt::format("link add name eth0 index {} netns h{} type veth peer name h{} netns leaf{}\n",
-                    kHighIndex, h, h % options_.hosts_per_leaf, leaf);
     script += fmt::format("link add name mgmt0 index {} netns h{} type veth peer name mgmt-h{}\n",
                           10 * kHighIndex, h, h);
     script += fmt::format("addr add {} peer {}/32 dev mgmt-h{}\nlink set mgmt-h{} up\n",
                           ControllerAddress(), ManagementAddress(h), h, h);
   }
-  for (int l = 0; l < options_.leaves; ++l) {
-    for (int s = 0; s < options_.spines; ++s) {
-      script += fmt::format(
-          "link add name s{} index {} netns leaf{} type veth peer name l{} netns spine{}\n", s,
-          kHighIndex + s, l, l, s);
-    }
-  }
   return script;
+}
+
+std::vector<LabLayout::Neighbour> LabLayout::NeighboursOf(const LabNode& node) const {
+  const int position = PositionOf(node.role, node.index);
+  std::vector<Neighbour> neighbours;
+  for (const LabLink& link : links_) {
+    if (link.lower.node == position) neighbours.push_back({&link.lower, &link.upper});
+    if (link.upper.node == position) neighbours.push_back({&link.upper, &link.lower});
+  }
+  return neighbours;
 }
 
 std::string LabLayout::NodeScript(const LabNode& node) const {
   std::string script = "link set lo up\n";
-  switch (node.role) {
-    case Role::kHost:
-      return script + HostScript(node);
-    case Role::kLeaf:
-      return script + LeafScript(node) + RouteScript(node, {});
-    case Role::kSpine:
-      return script + SpineScript(node) + RouteScript(node, {});
+  for (const Neighbour& neighbour : NeighboursOf(node)) {
+    script +=
+        fmt::format("addr add {}/{} dev {}\nlink set {} up\n", neighbour.own->address,
+                    options_.ipv6 ? 127 : 31, neighbour.own->interface, neighbour.own->interface);
   }
-  return script;
-}
-
-std::string LabLayout::HostScript(const LabNode& node) const {
-  const int length = options_.ipv6 ? 127 : 31;
-  return fmt::format(
-             "addr add {}/{} dev eth0\nlink set eth0 up\n"
-             "addr add {} peer {}/32 dev mgmt0\nlink set mgmt0 up\n",
-             HostAddress(node.index), length, ManagementAddress(node.index), ControllerAddress()) +
-         HostRouteScript(node);
+  if (node.role == Role::kHost) {
+    return script +
+           fmt::format("addr add {} peer {}/32 dev mgmt0\nlink set mgmt0 up\n",
+                       ManagementAddress(node.index), ControllerAddress()) +
+           HostRouteScript(node);
+  }
+  if (node.role == Role::kLeaf) {
+    // Without it, packets to an address without a host would loop between leaf and spine.
+    script += fmt::format("route replace blackhole {}\n", LeafPrefix(node.index));
+  }
+  return script + RouteScript(node, {});
 }
 
 std::string LabLayout::HostRouteScript(const LabNode& node) const {
@@ -244,55 +328,41 @@ std::string LabLayout::HostRouteScript(const LabNode& node) const {
                      LeafAddressOfHost(node.index));
 }
 
-std::string LabLayout::LeafScript(const LabNode& node) const {
-  const int length = options_.ipv6 ? 127 : 31;
-  std::string script;
-  for (int slot = 0; slot < options_.hosts_per_leaf; ++slot) {
-    const int host = node.index * options_.hosts_per_leaf + slot;
-    script += fmt::format("addr add {}/{} dev h{}\nlink set h{} up\n", LeafAddressOfHost(host),
-                          length, slot, slot);
+bool LabLayout::IsBelow(int leaf, const LabNode& node) const {
+  switch (node.role) {
+    case Role::kHost:
+      return false;
+    case Role::kLeaf:
+      return node.index == leaf;
+    case Role::kSpine:
+      return options_.pods == 0 || node.index / options_.spines == leaf / options_.leaves;
+    case Role::kCore:
+      return true;
   }
-  for (int s = 0; s < options_.spines; ++s) {
-    script += fmt::format("addr add {}/{} dev s{}\nlink set s{} up\n",
-                          LeafUplinkAddress(node.index, s), length, s, s);
-  }
-  // Without it, packets to an address without a host would loop between leaf and spine.
-  return script + fmt::format("route replace blackhole {}\n", LeafPrefix(node.index));
-}
-
-std::string LabLayout::SpineScript(const LabNode& node) const {
-  std::string script;
-  for (int l = 0; l < options_.leaves; ++l) {
-    script += fmt::format("addr add {}/{} dev l{}\nlink set l{} up\n",
-                          SpineUplinkAddress(l, node.index), options_.ipv6 ? 127 : 31, l, l);
-  }
-  return script;
+  return false;
 }
 
 std::string LabLayout::RouteScript(const LabNode& node,
                                    const std::vector<std::string>& down) const {
-  const auto is_up = [&](const std::string& interface) {
-    return std::find(down.begin(), down.end(), interface) == down.end();
-  };
   std::string script;
-  if (node.role == Role::kLeaf) {
-    std::string hops;
-    for (int s = 0; s < options_.spines; ++s) {
-      const std::string interface = fmt::format("s{}", s);
-      if (!is_up(interface)) continue;
-      hops += fmt::format(" nexthop via {} dev {}", SpineUplinkAddress(node.index, s), interface);
+  if (node.role == Role::kHost) return script;
+  const std::vector<Neighbour> neighbours = NeighboursOf(node);
+  for (int leaf = 0; leaf < options_.LeafCount(); ++leaf) {
+    const bool is_below = IsBelow(leaf, node);
+    std::vector<std::string> hops;
+    for (const Neighbour& neighbour : neighbours) {
+      const LabNode& other = NodeAt(neighbour.other->node);
+      const bool leads_there =
+          is_below ? other.role < node.role && IsBelow(leaf, other) : other.role > node.role;
+      if (!leads_there) continue;
+      if (std::find(down.begin(), down.end(), neighbour.own->interface) != down.end()) continue;
+      hops.push_back(
+          fmt::format("via {} dev {}", neighbour.other->address, neighbour.own->interface));
     }
-    if (hops.empty()) return script;
-    for (int l = 0; l < options_.leaves; ++l) {
-      if (l != node.index) script += fmt::format("route replace {}{}\n", LeafPrefix(l), hops);
-    }
-  } else if (node.role == Role::kSpine) {
-    for (int l = 0; l < options_.leaves; ++l) {
-      const std::string interface = fmt::format("l{}", l);
-      if (!is_up(interface)) continue;
-      script += fmt::format("route replace {} via {} dev {}\n", LeafPrefix(l),
-                            LeafUplinkAddress(l, node.index), interface);
-    }
+    if (hops.empty()) continue;
+    const char* const separator = hops.size() == 1 ? " " : " nexthop ";
+    script += fmt::format("route replace {}{}{}\n", LeafPrefix(leaf), separator,
+                          fmt::join(hops, separator));
   }
   return script;
 }
@@ -300,11 +370,10 @@ std::string LabLayout::RouteScript(const LabNode& node,
 std::string LabLayout::ShaperScript(const LabNode& node) const {
   std::string script;
   if (!options_.link_rate || node.role == Role::kHost) return script;
-  const bool leaf = node.role == Role::kLeaf;
-  const int count = leaf ? options_.spines : options_.leaves;
-  for (int i = 0; i < count; ++i) {
-    script += fmt::format("qdisc replace dev {}{} root tbf rate {}bit burst {} latency 50ms\n",
-                          leaf ? 's' : 'l', i, options_.link_rate->value, kShaperBurstBytes);
+  for (const Neighbour& neighbour : NeighboursOf(node)) {
+    if (NodeAt(neighbour.other->node).role == Role::kHost) continue;
+    script += fmt::format("qdisc replace dev {} root tbf rate {}bit burst {} latency 50ms\n",
+                          neighbour.own->interface, options_.link_rate->value, kShaperBurstBytes);
   }
   return script;
 }

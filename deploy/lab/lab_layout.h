@@ -11,27 +11,53 @@
 
 namespace espalier::lab {
 
+// Which switches share a seed of the ECMP hash.
+enum class HashSeeds {
+  kDistinct,  // none
+  kTier,      // those of a tier
+  kEqual,     // all: the choices of the tiers are polarised, and some paths have no port
+};
+
 // The options of `espalier lab up`.
 struct LabOptions {
   std::string name = "lab";
-  int spines = 4;
-  int leaves = 4;
+  int spines = 4;  // with pods: the aggregation switches of each pod
+  int leaves = 4;  // with pods: of each pod
   int hosts_per_leaf = 4;
-  std::optional<BitsPerSecond> link_rate;  // of leaf-spine links, in each direction; none: no limit
+  int pods = 0;                            // 0: two tiers; else three
+  int cores = 0;                           // of three tiers, a multiple of `spines`
+  std::optional<BitsPerSecond> link_rate;  // of links between switches, each way; none: no limit
   bool icmp_limits = false;                // keep the kernel's limits on ICMP errors
-  std::uint64_t seed = 1;                  // of the leaves' ECMP hashes
-  bool ipv6 = false;                       // the fabric speaks IPv6 only (management stays IPv4)
-  bool hash_hint = false;                  // write the leaves' hash and seed into the topology file
-  bool die_with_caller = false;            // the lab ends with the process that started it
+  std::uint64_t seed = 1;                  // of the switches' ECMP hashes
+  HashSeeds hash_seeds = HashSeeds::kDistinct;
+  bool ipv6 = false;             // the fabric speaks IPv6 only (management stays IPv4)
+  bool hash_hint = false;        // write the switches' hash and seed into the topology file
+  bool die_with_caller = false;  // the lab ends with the process that started it
+
+  int LeafCount() const { return leaves * (pods == 0 ? 1 : pods); }
+  int SpineCount() const { return spines * (pods == 0 ? 1 : pods); }
 };
 
-enum class Role { kHost, kLeaf, kSpine };
+// By tier from below. A spine of a lab with pods is an aggregation switch.
+enum class Role { kHost, kLeaf, kSpine, kCore };
 
 // One network namespace of the fabric.
 struct LabNode {
   Role role = Role::kHost;
   int index = 0;  // position among all nodes of its role
   std::string name;
+};
+
+// One end of a link of the fabric.
+struct LabPort {
+  int node = 0;  // position in LabLayout::nodes
+  std::string interface;
+  std::string address;
+};
+
+struct LabLink {
+  LabPort lower;
+  LabPort upper;  // in the next tier
 };
 
 struct Sysctl {
@@ -43,31 +69,33 @@ struct Sysctl {
 // Pure; the scripts are input for `ip -batch`, `tc -batch` and `nft -f`.
 //
 // Host h of leaf l (both from 0) has 10.l.h.1/31, its leaf's end 10.l.h.0; uplink s of leaf l has
-// 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine). With IPv6: fd00:10:l:h::1 and ::0,
-// fd00:172:l:s::0 and ::1, numbers in hexadecimal, all /127. Interfaces: "eth0" in a host; "h<k>"
-// (k-th host of the leaf) and "s<k>" (to spine k) in a leaf; "l<k>" (to leaf k) in a spine;
-// "mgmt0" in a host and "mgmt-<host>" at the controller, 10.255.0.1 to 10.255.x.y.
+// 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine), and uplink c of aggregation switch g 172.17.g.2c
+// and 172.17.g.(2c+1) (core). With IPv6: fd00:10:l:h::1 and ::0, fd00:172:l:s::0 and ::1,
+// fd00:173:g:c::0 and ::1, numbers in hexadecimal, all /127. Interfaces: "eth0" in a host; "h<k>"
+// (k-th host of the leaf) and "s<k>" (to the k-th spine, of its pod) in a leaf; "l<k>" (to the k-th
+// leaf, of its pod) and "c<k>" (to the k-th core of its plane) in a spine; "p<k>" (to pod k) in a
+// core; "mgmt0" in a host and "mgmt-<host>" at the controller, 10.255.0.1 to 10.255.x.y.
 class LabLayout {
  public:
-  // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128, more
-  // than 4,096 nodes, or a rate below 1 Mbit/s.
+  // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128 in a
+  // tier, more than 4,096 nodes, cores that the planes cannot share, or a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
   const std::vector<LabNode>& nodes() const { return nodes_; }
+  const std::vector<LabLink>& links() const { return links_; }
+  const LabNode& NodeAt(int position) const { return nodes_[static_cast<std::size_t>(position)]; }
   const LabNode* FindNode(const std::string& name) const;
-  int HostCount() const { return options_.leaves * options_.hosts_per_leaf; }
+  int HostCount() const { return options_.LeafCount() * options_.hosts_per_leaf; }
 
   std::string HostAddress(int host) const;
   std::string LeafAddressOfHost(int host) const;
-  std::string LeafUplinkAddress(int leaf, int spine) const;
-  std::string SpineUplinkAddress(int leaf, int spine) const;
   std::string ManagementAddress(int host) const;
   // What the queue of a rate-limited link lets pass at once after it was idle.
   static constexpr int kShaperBurstBytes = 128 * 1024;
   static std::string ControllerAddress() { return "10.255.0.1"; }
-  // The hash seed of a leaf, 1..2^31-1; distinct for every leaf of the lab.
-  std::uint32_t HashSeed(int leaf) const { return seeds_[static_cast<std::size_t>(leaf)]; }
+  // The hash seed of a switch that has several next hops to a leaf, 1..2^31-1; none for others.
+  std::optional<std::uint32_t> HashSeed(const LabNode& node) const;
 
   // The fabric as a topology.
   Result<fabric::TopologySpec> MakeTopology() const;
@@ -78,26 +106,38 @@ class LabLayout {
   std::string LinkScript() const;
   // Sets up the addresses, links and routes of one node.
   std::string NodeScript(const LabNode& node) const;
-  // Sets the routes of a switch, without next hops over the interfaces in `down`.
+  // Sets the routes of a switch, without next hops over the interfaces in `down`. The next hops to
+  // a leaf are the neighbours below through which a way descends to it, else those above.
   std::string RouteScript(const LabNode& node, const std::vector<std::string>& down) const;
   std::string HostRouteScript(const LabNode& node) const;
   // Sets the rate limits of one switch; empty if there are none.
   std::string ShaperScript(const LabNode& node) const;
-  // The rules that count a spine's packets: the ground truth (docs/lab.md).
+  // The rules that count a switch's packets: the ground truth (docs/lab.md).
   static std::string CounterRules();
 
  private:
+  // A link as one of its nodes sees it.
+  struct Neighbour {
+    const LabPort* own;
+    const LabPort* other;
+  };
+
   explicit LabLayout(LabOptions options);
 
   std::string LeafPrefix(int leaf) const;
-  std::string HostScript(const LabNode& node) const;
-  std::string LeafScript(const LabNode& node) const;
-  std::string SpineScript(const LabNode& node) const;
+  std::string FabricAddress(int network, int switch_index, int uplink, bool upper) const;
+  int PositionOf(Role role, int index) const;
+  std::vector<Neighbour> NeighboursOf(const LabNode& node) const;
+  // Whether the way from this node to a leaf only descends.
+  bool IsBelow(int leaf, const LabNode& node) const;
+  void AddNodes();
+  void AddLinks();
   void DrawSeeds();
 
   LabOptions options_;
-  std::vector<LabNode> nodes_;
-  std::vector<std::uint32_t> seeds_;
+  std::vector<LabNode> nodes_;        // cores, spines, leaves, hosts
+  std::vector<LabLink> links_;        // from below
+  std::vector<std::uint32_t> seeds_;  // of the leaves, then of the spines
 };
 
 }  // namespace espalier::lab

@@ -1,17 +1,20 @@
 // Measures assignments of paths on fabrics of two, three and four tiers.
 //
-// Prints two tables. The first has fabrics of several tiers: the colouring alone
+// Prints four tables. The first has fabrics of several tiers: the colouring alone
 // (graph::LaminarColoring), Assigner::Optimal as a whole, greedy assignment (Algorithm 1 over the
-// same structure), and the loads of each tier, recounted from the paths. The second compares, on
-// two tiers, Assigner::Optimal as a whole with the bare loop of greedy on flat arrays (FlatGreedy)
-// and with Assigner::Greedy as a whole. All run on one thread and alternate within one run, so that
-// ratios hold on a noisy machine, too. Every result is verified.
-// usage: clos_bench [tiers|damage|two]
+// same structure), and the loads of each tier, recounted from the paths. The second has fat-trees
+// with dead switches and links, the third single flows that start on busy fat-trees
+// (OnlineAssigner). The last compares, on two tiers, Assigner::Optimal as a whole with the bare
+// loop of greedy on flat arrays (FlatGreedy) and with Assigner::Greedy as a whole. All run on one
+// thread and alternate within one run, so that ratios hold on a noisy machine, too. Every result is
+// verified. usage: clos_bench [tiers|damage|starts|two]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -19,6 +22,7 @@
 
 #include "common/fabric/builders.h"
 #include "controller/routing/assigner.h"
+#include "controller/routing/online_assigner.h"
 #include "controller/routing/tier_loads.h"
 #include "tests/bench/flat_greedy.h"
 #include "tests/common/fabric/clos_shape.h"
@@ -310,6 +314,72 @@ void MeasureDamage() {
   }
 }
 
+// One flow ends and another starts, between hosts that are free, on a fat-tree this busy.
+void MeasureStarts(Fabric& on, int k, int percent) {
+  using espalier::controller::OnlineAssigner;
+  using espalier::controller::SubflowId;
+  const auto half = static_cast<std::uint32_t>(k) / 2;
+  const std::uint32_t hosts = 2 * half * half * half;
+  const std::uint32_t busy = hosts * static_cast<std::uint32_t>(percent) / 100;
+  std::mt19937 random(static_cast<std::uint32_t>(k * 100 + percent));
+  std::vector<std::uint32_t> senders(hosts);  // the first `busy` send to receivers at their places
+  for (std::uint32_t i = 0; i < hosts; ++i) senders[i] = i;
+  std::vector<std::uint32_t> receivers = senders;
+  std::ranges::shuffle(senders, random);
+  std::ranges::shuffle(receivers, random);
+  OnlineAssigner assigner(on.view);
+  std::vector<std::optional<SubflowId>> subflows(hosts);
+  const OnlineAssigner::Options options{.max_moves = hosts};
+  const auto start = [&](std::uint32_t place) -> std::size_t {
+    const std::uint32_t from = senders[place] / half;
+    const std::uint32_t to = receivers[place] / half;
+    subflows[place].reset();
+    if (from == to) return 0;
+    const SubflowId added = assigner.Add(from, to);
+    subflows[place] = added;
+    return assigner.PlaceArrivals({&added, 1}, options).size();
+  };
+  for (std::uint32_t place = 0; place < busy; ++place) start(place);
+  const int rounds = 3'000;
+  std::vector<double> times;
+  std::vector<std::size_t> moves;
+  int shared = 0;  // starts after which the greatest load was above 1
+  const std::int64_t one = espalier::controller::kLoadUnit;
+  for (int round = 0; round < rounds; ++round) {
+    const auto place = static_cast<std::uint32_t>(random() % busy);
+    if (subflows[place]) assigner.Remove(*subflows[place]);
+    std::swap(senders[place], senders[busy + random() % (hosts - busy)]);
+    std::swap(receivers[place], receivers[busy + random() % (hosts - busy)]);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::size_t moved = start(place);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    if (!subflows[place]) continue;
+    times.push_back(took.count());
+    moves.push_back(moved - 1);
+    if (std::ranges::max(assigner.Loads()) > one) ++shared;
+  }
+  std::ranges::sort(times);
+  std::ranges::sort(moves);
+  const auto at = [](const auto& sorted, double part) {
+    return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
+  };
+  double sum = 0;
+  for (const std::size_t count : moves) sum += static_cast<double>(count);
+  fmt::print("{:35} {:6} | {:8.2f} {:8.2f} | {:6.2f} {:5} {:5} | {:.3f}\n",
+             fmt::format("k={}, {} % busy", k, percent), busy, at(times, 0.5), at(times, 0.99),
+             sum / static_cast<double>(moves.size()), at(moves, 0.5), at(moves, 0.99),
+             static_cast<double>(shared) / static_cast<double>(moves.size()));
+}
+
+void MeasureAllStarts() {
+  fmt::print("\n{:35} {:>6} | {:>17} | {:>18} | {}\n", "starts of one flow (us)", "flows",
+             "p50 p99", "moves mean p50 p99", "above load 1");
+  for (const int k : {16, 32}) {
+    Fabric tree(fabric::ClosShape{.children = {k / 2, k}, .widths = {k / 2, k / 2}}.Build());
+    for (const int percent : {90, 98}) MeasureStarts(tree, k, percent);
+  }
+}
+
 void MeasureTwoTiers() {
   fmt::print("\n{:>7} {:>5} {:>4} | {:>17} | {:>17} | {:>17} | {:>17} | {}\n", "flows", "leaf",
              "spin", "coloring min med", "Optimal min med", "FlatGreedy min med", "Greedy min med",
@@ -364,6 +434,7 @@ int main(int argc, char** argv) {
   const std::string_view part = argc > 1 ? argv[1] : "";
   if (part.empty() || part == "tiers") MeasureAllTiers();
   if (part.empty() || part == "damage") MeasureDamage();
+  if (part.empty() || part == "starts") MeasureAllStarts();
   if (part.empty() || part == "two") MeasureTwoTiers();
   return 0;
 }

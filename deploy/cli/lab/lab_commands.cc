@@ -55,6 +55,8 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("spines").Integer(options.spines);
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
+  json.Key("pods").Integer(options.pods);
+  json.Key("cores").Integer(options.cores);
   json.Key("link_mbps")
       .Double(options.link_rate ? static_cast<double>(options.link_rate->value) / 1e6 : 0);
   json.Key("icmp_limits").Bool(options.icmp_limits);
@@ -65,10 +67,18 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.EndObject();
 }
 
+// "4 spines, 4 leaves" or "2 pods of 2 leaves and 2 aggregation switches, 4 cores".
+std::string DescribeSwitches(const LabOptions& options) {
+  if (options.pods == 0) return fmt::format("{} spines, {} leaves", options.spines, options.leaves);
+  return fmt::format("{} pods of {} leaves and {} aggregation switches, {} cores", options.pods,
+                     options.leaves, options.spines, options.cores);
+}
+
 struct UpArguments {
   LabOptions lab;
   double link_mbps = 0;
   std::string icmp_limits = "off";
+  std::string hash_seeds = "distinct";
   bool json = false;
 };
 
@@ -78,6 +88,8 @@ Result<void> Up(const UpArguments& arguments) {
     options.link_rate = BitsPerSecond{static_cast<std::int64_t>(arguments.link_mbps * 1e6)};
   }
   options.icmp_limits = arguments.icmp_limits == "on";
+  if (arguments.hash_seeds == "tier") options.hash_seeds = HashSeeds::kTier;
+  if (arguments.hash_seeds == "equal") options.hash_seeds = HashSeeds::kEqual;
   const auto begin = std::chrono::steady_clock::now();
   const Result<Lab> lab = Lab::Start(options);
   if (!lab) return tl::unexpected(lab.error());
@@ -89,26 +101,31 @@ Result<void> Up(const UpArguments& arguments) {
     return {};
   }
   fmt::print(
-      "lab '{}' is up after {:.2f} s: {} spines, {} leaves, {} hosts\n"
+      "lab '{}' is up after {:.2f} s: {}, {} hosts\n"
       "topology file: {}\n"
       "look around with: espalier lab exec --name {} leaf0 -- ip route\n",
-      options.name, took.count(), options.spines, options.leaves, lab->layout().HostCount(),
+      options.name, took.count(), DescribeSwitches(options), lab->layout().HostCount(),
       lab->topology_file(), options.name);
   return {};
 }
 
 void AddUp(CLI::App& lab, int& exit_code) {
-  CLI::App* up =
-      lab.add_subcommand("up", "Start a leaf-spine fabric of network namespaces with kernel ECMP");
+  CLI::App* up = lab.add_subcommand(
+      "up", "Start a fabric of network namespaces with kernel ECMP, of two or three tiers");
   const auto arguments = std::make_shared<UpArguments>();
   LabOptions& options = arguments->lab;
-  AddNumber(up, "--spines", options.spines, "COUNT", "Spine switches");
-  AddNumber(up, "--leaves", options.leaves, "COUNT", "Leaf switches");
+  AddNumber(up, "--spines", options.spines, "COUNT",
+            "Spine switches; with --pods, aggregation switches of each pod");
+  AddNumber(up, "--leaves", options.leaves, "COUNT", "Leaf switches; with --pods, of each pod");
+  AddNumber(up, "--pods", options.pods, "COUNT",
+            "Pods of a fabric of three tiers (0: two tiers, without cores)");
+  AddNumber(up, "--cores", options.cores, "COUNT",
+            "Core switches of a fabric of three tiers, a multiple of --spines");
   AddNumber(up, "--hosts-per-leaf", options.hosts_per_leaf, "COUNT", "Hosts of each leaf");
   AddName(up, options.name);
   up->add_option("--link-mbps", arguments->link_mbps,
-                 "Rate of every leaf-spine link in each direction, in Mbit/s (0: no limit); links "
-                 "to hosts have no limit")
+                 "Rate of every link between switches in each direction, in Mbit/s (0: no limit); "
+                 "links to hosts have no limit")
       ->type_name("MBPS")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -116,17 +133,23 @@ void AddUp(CLI::App& lab, int& exit_code) {
                  "Whether the kernel limits ICMP errors, as real switches do")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  up->add_option("--seed", options.seed, "Seed of the leaves' ECMP hashes")
+  up->add_option("--seed", options.seed, "Seed from which those of the ECMP hashes are drawn")
       ->type_name("SEED")
+      ->capture_default_str();
+  up->add_option("--hash-seeds", arguments->hash_seeds,
+                 "Switches that share a seed: none (distinct), those of a tier (tier), or all "
+                 "(equal), so that some paths between pods have no port")
+      ->check(CLI::IsMember({"distinct", "tier", "equal"}))
       ->capture_default_str();
   up->add_flag("--ipv6", options.ipv6, "Use IPv6 in the fabric (management stays IPv4)");
   up->add_flag(
       "--hash-hint", options.hash_hint,
-      "Write the leaves' hash and seed into the topology file, so that the controller need "
+      "Write the switches' hash and seed into the topology file, so that the controller need "
       "not learn them by probing");
   AddJson(up, arguments->json);
   up->footer(
-      "Examples:\n  espalier lab up --spines 4 --leaves 4 --hosts-per-leaf 4 --link-mbps 50");
+      "Examples:\n  espalier lab up --spines 4 --leaves 4 --hosts-per-leaf 4 --link-mbps 50\n"
+      "  espalier lab up --pods 4 --leaves 2 --spines 2 --cores 4 --hosts-per-leaf 2");
   Run(up, exit_code, [arguments] { return Up(*arguments); });
 }
 
@@ -154,8 +177,10 @@ Result<void> List(bool as_json) {
   if (records.empty()) fmt::print(stderr, "no lab is up (start one with: espalier lab up)\n");
   for (const LabRecord& record : records) {
     const LabOptions& options = record.options;
-    fmt::print("{:<16} {}x{}x{}{} {}\n", options.name, options.spines, options.leaves,
-               options.hosts_per_leaf, options.ipv6 ? " IPv6" : "",
+    const std::string pods =
+        options.pods == 0 ? "" : fmt::format(", {} pods, {} cores", options.pods, options.cores);
+    fmt::print("{:<16} {}x{}x{}{}{} {}\n", options.name, options.spines, options.leaves,
+               options.hosts_per_leaf, pods, options.ipv6 ? " IPv6" : "",
                record.alive ? fmt::format("up, process {}", record.pid) : "dead");
   }
   return {};
@@ -189,7 +214,8 @@ void AddExec(CLI::App& lab, int& exit_code) {
   const auto arguments = std::make_shared<ExecArguments>();
   AddName(exec, arguments->name);
   exec->add_option("NODE", arguments->node,
-                   "Node: a host (h0, ...), a switch (leaf0, spine0, ...) or 'controller', which "
+                   "Node: a host (h0, ...), a switch (leaf0, spine0 or agg0, core0, ...) or "
+                   "'controller', which "
                    "reaches the management address of every host")
       ->required();
   exec->add_option("COMMAND", arguments->argv, "Program and, after --, its arguments")->required();
@@ -330,7 +356,8 @@ Result<void> Counters(const std::string& name, bool as_json) {
 void AddCounters(CLI::App& lab, int& exit_code) {
   CLI::App* counters = lab.add_subcommand(
       "counters",
-      "Print the spines' counters of packets to port 4791, and the switches' interface counters");
+      "Print the counters of packets to port 4791 of all switches above the leaves, and the "
+      "interface counters of all switches");
   const auto name = std::make_shared<std::string>("lab");
   const auto json = std::make_shared<bool>(false);
   AddName(counters, *name);

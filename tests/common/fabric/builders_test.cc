@@ -94,6 +94,18 @@ TEST(BuildFatTree, HasAQuarterOfKSquaredPathsBetweenPods) {
   EXPECT_EQ(PathsBetweenNics(topology, "h0", "h1"), 1U);  // same leaf
 }
 
+TEST(BuildPods, JoinsOneSwitchOfEveryPodByEachPlane) {
+  const Topology topology = BuildOrDie(BuildPods(
+      {.pods = 3, .leaves_per_pod = 4, .aggs_per_pod = 2, .cores = 6, .hosts_per_leaf = 5}));
+  EXPECT_EQ(CountIf(topology, NodeKind::kCompute, SwitchRole::kNone), 60U);
+  EXPECT_EQ(CountIf(topology, NodeKind::kSwitch, SwitchRole::kSpine), 6U);
+  EXPECT_EQ(topology.links().size(), 60U + 3U * 4U * 2U + 6U * 3U);
+  EXPECT_EQ(PathsBetweenNics(topology, "h0", "h59"), 6U);
+  EXPECT_EQ(PathsBetweenNics(topology, "h0", "h5"), 2U);
+  EXPECT_TRUE(topology.FindLink("agg5--core3").has_value());
+  EXPECT_FALSE(topology.FindLink("agg5--core2").has_value());
+}
+
 TEST(BuildRails, PutsNicRofEveryBoxOnLeafR) {
   const Topology topology = BuildOrDie(BuildRails({.boxes = 3, .rails = 4, .spines = 2}));
   PathTable paths(topology);
@@ -127,6 +139,10 @@ TEST(Builders, RefuseWhatCannotBeBuilt) {
   for (const int k : {-2, 0, 3, 66, 1 << 30}) {
     EXPECT_FALSE(BuildFatTree({.k = k}).has_value()) << k;
   }
+  EXPECT_FALSE(BuildPods({.pods = 0}).has_value());
+  EXPECT_FALSE(BuildPods({.aggs_per_pod = 2, .cores = 3}).has_value());
+  EXPECT_FALSE(BuildPods({.pods = 1 << 30, .leaves_per_pod = 1 << 30}).has_value());
+  EXPECT_FALSE(BuildPods({.leaves_per_pod = 65'536}).has_value());
   EXPECT_FALSE(BuildRails({.boxes = 0}).has_value());
   EXPECT_FALSE(BuildRails({.rails = 0}).has_value());
   EXPECT_FALSE(BuildRails({.spines = -1}).has_value());

@@ -47,5 +47,28 @@ TEST(FlowCounts, CountsFlowsOnBothLinksOfTheirSpine) {
                                                {"leaf1--spine0>leaf1", 3}}));
 }
 
+TEST(FlowCounts, CountsFlowsBetweenPodsOnAllFourLinksOfTheirPath) {
+  const Result<fabric::TopologySpec> spec = fabric::BuildPods(
+      {.pods = 2, .leaves_per_pod = 2, .aggs_per_pod = 2, .cores = 4, .hosts_per_leaf = 1});
+  ASSERT_TRUE(spec.has_value());
+  const auto topology = fabric::Topology::Build(*spec);
+  ASSERT_TRUE(topology.has_value());
+  const auto address = [&](const char* host) {
+    return topology->node(*topology->FindNode(host)).addresses.front().ToString();
+  };
+  std::vector<FlowCount> counts;  // h0 to h3 over the second plane, h2 to h3 within its pod
+  for (const char* node : {"agg1", "core3", "agg3"}) {
+    counts.push_back(Count(node, address("h0"), address("h3"), 50'000, 9, 9000));
+  }
+  counts.push_back(Count("agg2", address("h2"), address("h3"), 50'000, 9, 9000));
+  EXPECT_EQ(CountFlowsPerDirection(*topology, counts, 1000),
+            (std::map<std::string, int>{{"leaf0--agg1>agg1", 1},
+                                        {"agg1--core3>core3", 1},
+                                        {"agg3--core3>agg3", 1},
+                                        {"leaf3--agg3>leaf3", 1},
+                                        {"leaf2--agg2>agg2", 1},
+                                        {"leaf3--agg2>leaf3", 1}}));
+}
+
 }  // namespace
 }  // namespace espalier::lab

@@ -18,6 +18,20 @@ LabLayout MakePlan(LabOptions options) {
   return std::move(*plan);
 }
 
+LabLink FindLink(const LabLayout& plan, const std::string& lower, const std::string& upper) {
+  for (const LabLink& link : plan.links()) {
+    if (plan.NodeAt(link.lower.node).name == lower && plan.NodeAt(link.upper.node).name == upper)
+      return link;
+  }
+  ADD_FAILURE() << "no link " << lower << "--" << upper;
+  return {};
+}
+
+// Two pods of two leaves and two aggregation switches, below two planes of two cores.
+LabOptions PodShape() {
+  return {.spines = 2, .leaves = 2, .hosts_per_leaf = 2, .pods = 2, .cores = 4};
+}
+
 bool HasSysctl(const LabLayout& plan, const std::string& node, const std::string& key,
                const std::string& value) {
   const std::vector<Sysctl> sysctls = plan.Sysctls(*plan.FindNode(node));
@@ -31,7 +45,9 @@ TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
        {LabOptions{.spines = 0}, LabOptions{.leaves = 129}, LabOptions{.hosts_per_leaf = -1},
         LabOptions{.spines = 128, .leaves = 128, .hosts_per_leaf = 128}, LabOptions{.name = ""},
         LabOptions{.name = "../x"}, LabOptions{.name = "a b"}, LabOptions{.name = "-x"},
-        LabOptions{.link_rate = BitsPerSecond{1}}}) {
+        LabOptions{.link_rate = BitsPerSecond{1}}, LabOptions{.cores = 4}, LabOptions{.pods = 2},
+        LabOptions{.spines = 4, .pods = 2, .cores = 6}, LabOptions{.pods = 2, .cores = -4},
+        LabOptions{.pods = 129, .cores = 4}, LabOptions{.leaves = 100, .pods = 2, .cores = 4}}) {
     const Result<LabLayout> plan = LabLayout::Make(options);
     ASSERT_FALSE(plan.has_value()) << options.name;
     EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
@@ -43,8 +59,9 @@ TEST(LabLayout, GivesAddressesByLeafAndPlace) {
   const LabLayout plan = MakePlan({.spines = 3, .leaves = 4, .hosts_per_leaf = 5});
   EXPECT_EQ(plan.HostAddress(13), "10.2.3.1");
   EXPECT_EQ(plan.LeafAddressOfHost(13), "10.2.3.0");
-  EXPECT_EQ(plan.LeafUplinkAddress(3, 2), "172.16.3.4");
-  EXPECT_EQ(plan.SpineUplinkAddress(3, 2), "172.16.3.5");
+  const LabLink uplink = FindLink(plan, "leaf3", "spine2");
+  EXPECT_EQ(uplink.lower.address, "172.16.3.4");
+  EXPECT_EQ(uplink.upper.address, "172.16.3.5");
   EXPECT_EQ(plan.ManagementAddress(0), "10.255.1.1");
   EXPECT_EQ(plan.ManagementAddress(250), "10.255.2.1");
 }
@@ -52,7 +69,7 @@ TEST(LabLayout, GivesAddressesByLeafAndPlace) {
 TEST(LabLayout, WritesNumbersOfIpv6AddressesInHexadecimal) {
   const LabLayout plan = MakePlan({.spines = 12, .leaves = 17, .hosts_per_leaf = 11, .ipv6 = true});
   EXPECT_EQ(plan.HostAddress(16 * 11 + 10), "fd00:10:10:a::1");
-  EXPECT_EQ(plan.SpineUplinkAddress(16, 11), "fd00:172:10:b::1");
+  EXPECT_EQ(FindLink(plan, "leaf16", "spine11").upper.address, "fd00:172:10:b::1");
 }
 
 TEST(LabLayout, DescribesEveryLinkEndInTheTopology) {
@@ -82,7 +99,7 @@ TEST(LabLayout, DescribesEveryLinkEndInTheTopology) {
     EXPECT_EQ(uplink.rate, BitsPerSecond{50'000'000});
     EXPECT_EQ(uplink.a_port, "s2");
     EXPECT_EQ(uplink.b_port, "l1");
-    EXPECT_EQ(uplink.b_address.ToString(), plan.SpineUplinkAddress(1, 2));
+    EXPECT_EQ(uplink.b_address.ToString(), FindLink(plan, "leaf1", "spine2").upper.address);
     const Result<IpAddress> host = IpAddress::Parse(plan.HostAddress(3));
     ASSERT_TRUE(host.has_value());
     EXPECT_EQ(topology->node(*topology->FindNic(*host)).id, "h3");
@@ -96,10 +113,11 @@ TEST(LabLayout, DrawsDifferentSeedsThatAreNeverZero) {
   std::set<std::uint32_t> seeds;
   int equal = 0;
   for (int leaf = 0; leaf < 128; ++leaf) {
-    EXPECT_NE(plan.HashSeed(leaf), 0U);
-    EXPECT_TRUE(seeds.insert(plan.HashSeed(leaf)).second);
-    EXPECT_EQ(plan.HashSeed(leaf), same.HashSeed(leaf));
-    equal += plan.HashSeed(leaf) == other.HashSeed(leaf) ? 1 : 0;
+    const LabNode node{Role::kLeaf, leaf, ""};
+    EXPECT_NE(plan.HashSeed(node).value(), 0U);
+    EXPECT_TRUE(seeds.insert(*plan.HashSeed(node)).second);
+    EXPECT_EQ(plan.HashSeed(node), same.HashSeed(node));
+    equal += plan.HashSeed(node) == other.HashSeed(node) ? 1 : 0;
   }
   EXPECT_LT(equal, 2);
 }
@@ -113,7 +131,7 @@ TEST(LabLayout, TellsTheHashOnlyWhenAsked) {
       const bool is_leaf = node.role == fabric::SwitchRole::kLeaf;
       EXPECT_EQ(node.ecmp.has_value(), hint && is_leaf) << node.id;
       if (!node.ecmp) continue;
-      EXPECT_EQ(node.ecmp->seed, plan.HashSeed(plan.FindNode(node.id)->index));
+      EXPECT_EQ(node.ecmp->seed, plan.HashSeed(*plan.FindNode(node.id)));
     }
   }
 }
@@ -138,6 +156,67 @@ TEST(LabLayout, LeavesOutTheRoutesOverDownLinks) {
   EXPECT_EQ(plan.RouteScript(*plan.FindNode("leaf0"), {"s0", "s1", "s2"}), "");
   const std::string spine = plan.RouteScript(*plan.FindNode("spine2"), {"l0"});
   EXPECT_EQ(spine, "route replace 10.1.0.0/16 via 172.16.1.4 dev l1\n");
+}
+
+TEST(LabLayout, JoinsPodsByPlanesOfCores) {
+  for (const bool ipv6 : {false, true}) {
+    LabOptions options = PodShape();
+    options.ipv6 = ipv6;
+    options.hash_hint = true;
+    const LabLayout plan = MakePlan(options);
+    const Result<fabric::TopologySpec> spec = plan.MakeTopology();
+    ASSERT_TRUE(spec.has_value()) << spec.error().message;
+    ASSERT_EQ(spec->nodes.size(), 8U + 4U + 4U + 4U);
+    ASSERT_EQ(spec->links.size(), plan.links().size());
+    std::set<IpAddress> addresses;
+    for (const fabric::Link& link : spec->links) {
+      EXPECT_TRUE(addresses.insert(link.a_address).second) << link.id;
+      EXPECT_TRUE(addresses.insert(link.b_address).second) << link.id;
+      EXPECT_FALSE(link.a_port.empty()) << link.id;
+    }
+    for (const fabric::Node& node : spec->nodes) {
+      const bool chooses = node.id.starts_with("leaf") || node.id.starts_with("agg");
+      EXPECT_EQ(node.ecmp.has_value(), chooses) << node.id;
+    }
+    const LabLink uplink = FindLink(plan, "agg3", "core2");
+    EXPECT_EQ(uplink.lower.interface, "c0");
+    EXPECT_EQ(uplink.upper.interface, "p1");
+    EXPECT_EQ(uplink.upper.address, ipv6 ? "fd00:173:3:0::1" : "172.17.3.1");
+  }
+}
+
+TEST(LabLayout, RoutesUpThenDownThroughPods) {
+  const LabLayout plan = MakePlan(PodShape());
+  EXPECT_EQ(
+      plan.RouteScript(*plan.FindNode("leaf0"), {}),
+      "route replace 10.1.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.3 dev s1\n"
+      "route replace 10.2.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.3 dev s1\n"
+      "route replace 10.3.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.3 dev s1\n");
+  EXPECT_EQ(
+      plan.RouteScript(*plan.FindNode("agg1"), {"l0"}),
+      "route replace 10.1.0.0/16 via 172.16.1.2 dev l1\n"
+      "route replace 10.2.0.0/16 nexthop via 172.17.1.1 dev c0 nexthop via 172.17.1.3 dev c1\n"
+      "route replace 10.3.0.0/16 nexthop via 172.17.1.1 dev c0 nexthop via 172.17.1.3 dev c1\n");
+  EXPECT_EQ(plan.RouteScript(*plan.FindNode("core3"), {"p0"}),
+            "route replace 10.2.0.0/16 via 172.17.3.2 dev p1\n"
+            "route replace 10.3.0.0/16 via 172.17.3.2 dev p1\n");
+}
+
+TEST(LabLayout, SharesSeedsAsAsked) {
+  LabOptions options = PodShape();
+  const auto distinct_seeds = [&](HashSeeds seeds) {
+    options.hash_seeds = seeds;
+    const LabLayout plan = MakePlan(options);
+    std::set<std::uint32_t> drawn;
+    for (const LabNode& node : plan.nodes()) {
+      if (const auto seed = plan.HashSeed(node)) drawn.insert(*seed);
+    }
+    EXPECT_FALSE(plan.HashSeed(*plan.FindNode("core0")).has_value());
+    return drawn.size();
+  };
+  EXPECT_EQ(distinct_seeds(HashSeeds::kDistinct), 8U);
+  EXPECT_EQ(distinct_seeds(HashSeeds::kTier), 2U);
+  EXPECT_EQ(distinct_seeds(HashSeeds::kEqual), 1U);
 }
 
 TEST(LabLayout, LimitsOnlyLinksBetweenSwitches) {

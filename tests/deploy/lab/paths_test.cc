@@ -166,6 +166,63 @@ TEST_P(Paths, HostLinkFailsAndComesBack) {
 INSTANTIATE_TEST_SUITE_P(Families, Paths, testing::Bool(),
                          [](const auto& family) { return family.param ? "Ipv6" : "Ipv4"; });
 
+// In a fabric of three tiers, every datagram between pods is counted by the core that the look-ups
+// at both stages name, and by one aggregation switch of each pod. Ports reach all four paths if
+// leaves and aggregation switches hash differently, and only two if they hash alike.
+TEST(PodPaths, LookUpAgreesWithTheSwitchesOfBothTiersForEveryPort) {
+  for (const HashSeeds seeds : {HashSeeds::kDistinct, HashSeeds::kEqual}) {
+    ESPALIER_LAB_OR_SKIP(lab, {.spines = 2,
+                               .leaves = 2,
+                               .hosts_per_leaf = 1,
+                               .pods = 2,
+                               .cores = 4,
+                               .hash_seeds = seeds});
+    traffic::Workload workload;
+    std::vector<RouteQuery> queries;
+    for (std::uint16_t i = 0; i < 64; ++i) {
+      const auto port = static_cast<std::uint16_t>(49'152 + 199 * i);
+      const char* const destination = i % 4 == 0 ? "h1" : i % 2 == 0 ? "h3" : "h2";
+      workload.flows.push_back(OneDatagram("h0", destination, port));
+      queries.push_back(QueryOf(lab, "h0", destination, port));
+    }
+    const std::vector<std::string> expected = Spines(lab, queries);
+    const std::vector<FlowCount> before = ReadFlowCounts(lab).value();
+    ASSERT_TRUE(Traffic(lab, workload).completed);
+    const std::vector<FlowCount> counts = Difference(before, ReadFlowCounts(lab).value());
+    std::map<std::uint16_t, std::set<std::string>> seen;
+    for (const FlowCount& count : counts) seen[count.source_port].insert(count.spine);
+    std::set<std::string> cores;
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      const std::set<std::string>& switches = seen[queries[i].source_port];
+      EXPECT_TRUE(switches.contains(expected[i])) << workload.flows[i].id;
+      if (expected[i].starts_with("agg")) {
+        EXPECT_EQ(switches.size(), 1U) << workload.flows[i].id;
+        continue;
+      }
+      // Cores 0 and 1 belong to aggregation switches 0 and 2, the others to 1 and 3.
+      const bool is_first = expected[i] == "core0" || expected[i] == "core1";
+      EXPECT_EQ(switches, (std::set<std::string>{expected[i], is_first ? "agg0" : "agg1",
+                                                 is_first ? "agg2" : "agg3"}))
+          << workload.flows[i].id;
+      cores.insert(expected[i]);
+    }
+    EXPECT_EQ(cores.size(), seeds == HashSeeds::kEqual ? 2U : 4U);
+  }
+}
+
+TEST(PodPaths, FarLinksLosePacketsUntilTheyAreRestored) {
+  ESPALIER_LAB_OR_SKIP(lab, {.spines = 2, .leaves = 2, .hosts_per_leaf = 1, .pods = 2, .cores = 4});
+  traffic::Workload workload;
+  workload.flows = {OneDatagram("h0", "h2", PortOver(lab, "core3", "h0", "h2"))};
+  EXPECT_TRUE(Traffic(lab, workload).flows[0].IsWhole());
+  for (const char* link : {"agg3--core3", "leaf2--agg3"}) {
+    ASSERT_TRUE(FailLink(lab, link).value());
+    EXPECT_EQ(Traffic(lab, workload).flows[0].received.bytes, 0) << link;
+    ASSERT_TRUE(RestoreLink(lab, link).value());
+    EXPECT_TRUE(Traffic(lab, workload).flows[0].IsWhole()) << link;
+  }
+}
+
 TEST(Judges, LookUpSaysWhereItIsOfNoUse) {
   ESPALIER_LAB_OR_SKIP(lab, {.spines = 1, .leaves = 2, .hosts_per_leaf = 1, .ipv6 = true});
   const auto spines = LookUpSpines(lab, std::vector<RouteQuery>{QueryOf(lab, "h0", "h1", 50'000)});

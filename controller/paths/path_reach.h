@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "common/fabric/path_map.h"
+#include "common/fabric/paths.h"
+
+namespace espalier::controller {
+
+// Recognises paths that no source port takes. This happens where the switches of two tiers hash
+// alike (polarisation): with equal seeds, the aggregation switch that a leaf chooses decides which
+// of its cores follows, and of A x C paths only A + C - gcd(A, C) are ever taken.
+
+// The number of ports after which a path of `path_count` without a port is unreachable: chance
+// would leave out one of the M paths with a probability below 10^-6, after M ln(10^6 M) ports (61
+// for 4 paths, 266 for 16), if ports spread evenly.
+inline std::size_t EnoughPortsToReach(std::size_t path_count) {
+  constexpr double kKeysPerError = 1e6;
+  const auto paths = static_cast<double>(path_count);
+  return static_cast<std::size_t>(std::ceil(paths * std::log(kKeysPerError * paths)));
+}
+
+// Whether none of the ports that are known in the present fabric takes this path, and they are so
+// many that none is to be expected. Never where only the source's leaf chooses, as each of its next
+// hops has ports. `paths`: those between the key's switches. O(known ports).
+inline bool IsUnreachable(const fabric::PathMap& map, const fabric::PortKey& key,
+                          std::span<const fabric::Path> paths, fabric::PathIndex path) {
+  if (paths.size() < 2 || paths.front().hops.size() <= 2) return false;
+  std::size_t known = 0;
+  for (const fabric::PortEntry& entry : map.Ports(key)) {
+    if (entry.trust == fabric::PortTrust::kReverify) continue;
+    if (entry.path == path) return false;
+    ++known;
+  }
+  return known >= EnoughPortsToReach(paths.size());
+}
+
+}  // namespace espalier::controller

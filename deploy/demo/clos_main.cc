@@ -1,0 +1,198 @@
+// espalier-clos: runs a permutation and two ring jobs on a live fabric of three tiers, with plain
+// ECMP and with Espalier, and takes links down in the middle.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "common/files/json.h"
+#include "common/os/scratch_folder.h"
+#include "deploy/demo/failover.h"
+#include "deploy/demo/main_job.h"
+#include "deploy/demo/measured_run.h"
+
+namespace espalier::demo {
+namespace {
+
+constexpr const char* kLabName = "clos";
+constexpr int kEpochs = 2;
+constexpr int kEpochsWithFailure = 6;
+constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
+
+struct Arguments {
+  int seeds = 5;
+  bool equal_seeds = false;
+  bool failures = true;
+  bool json = false;
+};
+
+// One run of one seed.
+struct Row {
+  int seed = 0;
+  MeasuredRun run;
+  double ideal_seconds = 0;
+};
+
+struct FailureRow {
+  const char* kind;
+  FailureFigures figures;
+};
+
+// A fat-tree of 16 hosts.
+lab::LabOptions Shape(const Arguments& arguments, int seed) {
+  return {.name = kLabName,
+          .spines = 2,
+          .leaves = 2,
+          .hosts_per_leaf = 2,
+          .pods = 4,
+          .cores = 4,
+          .link_rate = BitsPerSecond{kLinkBitsPerSecond},
+          .seed = static_cast<std::uint64_t>(seed),
+          .hash_seeds = arguments.equal_seeds ? lab::HashSeeds::kEqual : lab::HashSeeds::kDistinct,
+          .die_with_caller = true};
+}
+
+Result<std::vector<Experiment>> MakeExperiments(const lab::LabLayout& plan) {
+  auto permutation = MakePermutation(plan);
+  if (!permutation) return Propagate(permutation);
+  auto rings = MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 1, .epochs = kEpochs});
+  if (!rings) return Propagate(rings);
+  return std::vector{std::move(*permutation), std::move(*rings)};
+}
+
+Result<void> RunExperiments(const lab::Lab& lab, int seed, const LabDaemons* daemons,
+                            std::vector<Row>& rows) {
+  auto experiments = MakeExperiments(lab.layout());
+  if (!experiments) return Propagate(experiments);
+  for (const Experiment& experiment : *experiments) {
+    auto run = RunMeasured(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
+    if (!run) return Propagate(run);
+    if (!run->completed) {
+      return Fail(ErrorCode::kInternal, "the traffic did not end within its time limit");
+    }
+    Row row{.seed = seed, .run = *run, .ideal_seconds = experiment.ideal.slowest_flow_seconds};
+    fmt::print(stderr,
+               "seed {}: {:<12} {:<9} slowest flow {:5.2f} s (ideal {:.2f} s), worst leaf link {} "
+               "flows, worst core link {}, steered {}, mismatches {} ({} at cores)\n",
+               seed, run->figures.name, run->figures.scheme, run->figures.slowest_flow_seconds,
+               row.ideal_seconds, run->max_leaf_link_flows, run->max_core_link_flows,
+               run->steered_flows, run->mismatches, run->core_mismatches);
+    rows.push_back(std::move(row));
+  }
+  return {};
+}
+
+Result<void> RunFailures(const lab::Lab& lab, int seed, const LabDaemons& daemons,
+                         std::vector<FailureRow>& rows) {
+  auto rings = MakeRingJobs(
+      lab.layout(), {.name = "one-ring", .jobs = 1, .stages = 1, .epochs = kEpochsWithFailure});
+  if (!rings) return Propagate(rings);
+  for (const auto& [kind, name] :
+       {std::pair(FarLink::kToLeaf, "far-link"), std::pair(FarLink::kFromCore, "core-link")}) {
+    auto figures = RunWithFailure(lab, *rings, static_cast<std::uint64_t>(seed), daemons,
+                                  Detection::kOperator, kind);
+    if (!figures) return Propagate(figures);
+    fmt::print(
+        stderr,
+        "seed {}: {} {} fails: {} of {} flows moved after {:.3f} s, {} dead, shared in {} of "
+        "{} looks, {:.2f} s in all\n",
+        seed, name, figures->link, figures->flows_moved, figures->flows_on_link,
+        figures->seconds_to_move, figures->dead_flows, figures->looks_shared, figures->looks,
+        figures->seconds);
+    rows.push_back({name, std::move(*figures)});
+  }
+  return {};
+}
+
+std::string FormatRows(const std::vector<Row>& rows, const std::vector<FailureRow>& failures) {
+  io::JsonWriter json;
+  json.BeginObject().Key("runs").BeginArray();
+  for (const Row& row : rows) {
+    json.BeginObject();
+    json.Key("seed").Integer(row.seed);
+    json.Key("workload").String(row.run.figures.name);
+    json.Key("scheme").String(row.run.figures.scheme);
+    json.Key("slowest_flow_seconds").Double(row.run.figures.slowest_flow_seconds);
+    json.Key("ideal_seconds").Double(row.ideal_seconds);
+    json.Key("max_leaf_link_flows").Integer(row.run.max_leaf_link_flows);
+    json.Key("max_core_link_flows").Integer(row.run.max_core_link_flows);
+    json.Key("steered_flows").Integer(row.run.steered_flows);
+    json.Key("mismatches").Integer(row.run.mismatches);
+    json.Key("core_mismatches").Integer(row.run.core_mismatches);
+    json.EndObject();
+  }
+  json.EndArray().Key("failures").BeginArray();
+  for (const FailureRow& row : failures) {
+    json.BeginObject();
+    json.Key("kind").String(row.kind);
+    json.Key("link").String(row.figures.link);
+    json.Key("flows_on_link").Integer(row.figures.flows_on_link);
+    json.Key("flows_moved").Integer(row.figures.flows_moved);
+    json.Key("dead_flows").Integer(row.figures.dead_flows);
+    json.Key("seconds_to_move").Double(row.figures.seconds_to_move);
+    json.Key("looks").Integer(row.figures.looks);
+    json.Key("looks_shared").Integer(row.figures.looks_shared);
+    json.Key("completed").Bool(row.figures.job_completed);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+Result<void> RunAll(const Arguments& arguments, const std::string& programs,
+                    const std::string& folder) {
+  std::vector<Row> rows;
+  std::vector<FailureRow> failures;
+  for (int seed = 1; seed <= arguments.seeds; ++seed) {
+    auto lab = lab::Lab::Start(Shape(arguments, seed));
+    if (!lab) return Propagate(lab);
+    if (Result<void> ran = RunExperiments(*lab, seed, nullptr, rows); !ran) return ran;
+    const std::string seed_folder = fmt::format("{}/{}", folder, seed);
+    std::filesystem::create_directories(seed_folder);
+    auto daemons = LabDaemons::Start(*lab, programs, seed_folder);
+    if (!daemons) return Propagate(daemons);
+    if (Result<void> ran = RunExperiments(*lab, seed, &*daemons, rows); !ran) return ran;
+    if (arguments.failures) {
+      if (Result<void> ran = RunFailures(*lab, seed, *daemons, failures); !ran) return ran;
+    }
+    if (Result<void> stopped = lab::Lab::Stop(kLabName); !stopped) return stopped;
+  }
+  if (arguments.json) fmt::print("{}\n", FormatRows(rows, failures));
+  return {};
+}
+
+int Run(const Arguments& arguments) {
+  const auto folder = ScratchFolder::Make("clos");
+  if (!folder) {
+    fmt::print(stderr, "espalier-clos: {}\n", folder.error().message);
+    return 1;
+  }
+  const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const Result<void> ran = RunAll(arguments, programs, folder->path());
+  if (ran) return 0;
+  fmt::print(stderr, "espalier-clos: {}\n", ran.error().message);
+  return 1;
+}
+
+}  // namespace
+}  // namespace espalier::demo
+
+int main(int argc, char** argv) {
+  CLI::App app("Compare plain ECMP and Espalier on a live fabric of three tiers on this machine.");
+  espalier::demo::Arguments arguments;
+  app.add_option("--seeds", arguments.seeds, "Number of fabrics, each with seeds of its own")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  app.add_flag("--equal-seeds", arguments.equal_seeds,
+               "Let all switches hash alike, so that some paths have no port");
+  app.add_flag("!--no-failures", arguments.failures, "Take no links down");
+  app.add_flag("--json", arguments.json, "Print one JSON object");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return espalier::demo::Run(arguments);
+}

@@ -1,0 +1,69 @@
+"""A live fabric of three tiers: ECMP beside Espalier, links that fail, and switches that hash alike.
+espalier-clos measures it, and the switches' own counters judge it.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+
+TARGETS = ["espalier-clos"]
+
+# The fabric has room for every flow alone on its links, so flows can take the ideal time, up to this
+# factor.
+MOST_OF_IDEAL = 1.25
+
+
+def check(name, value, aim, ok):
+    return {"name": name, "value": value, "aim": aim, "ok": bool(ok)}
+
+
+def measure(folder, seeds, *options):
+    command = [str(folder / "espalier-clos"), "--seeds", str(seeds), "--json", *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        sys.exit(f"tests/acceptance/clos: {' '.join(command)} failed")
+    return json.loads(done.stdout)
+
+
+def rows(measured, workload, scheme):
+    return [row for row in measured["runs"] if row["workload"] == workload and row["scheme"] == scheme]
+
+
+def steering(measured, name, most_core_flows):
+    for workload in ("permutation", "two-rings"):
+        ecmp = rows(measured, workload, "ecmp")
+        steered = rows(measured, workload, "espalier")
+        case = f"{name}, {workload}"
+        ratio = statistics.median(row["slowest_flow_seconds"] / row["ideal_seconds"] for row in steered)
+        by_chance = statistics.median(row["slowest_flow_seconds"] / row["ideal_seconds"] for row in ecmp)
+        aim = MOST_OF_IDEAL * most_core_flows[workload]
+        yield check(f"{case}: slowest flow / ideal", round(ratio, 2),
+                    f"at most {aim} (ECMP: {by_chance:.2f})", ratio <= aim)
+        for tier, most in (("leaf", 1), ("core", most_core_flows[workload])):
+            worst = max(row[f"max_{tier}_link_flows"] for row in steered)
+            chance = max(row[f"max_{tier}_link_flows"] for row in ecmp)
+            yield check(f"{case}: flows on the worst {tier} link", worst, f"{most} (ECMP: {chance})",
+                        worst <= most)
+        wrong = sum(row["mismatches"] for row in steered)
+        yield check(f"{case}: flows on other switches than decided (both stages)", wrong, "0",
+                    wrong == 0 and all(row["steered_flows"] >= 16 for row in steered))
+
+
+def checks(folder, seeds, quick):
+    measured = measure(folder, seeds)
+    yield from steering(measured, "three tiers", {"permutation": 1, "two-rings": 1})
+    for kind in ("far-link", "core-link"):
+        failures = [row for row in measured["failures"] if row["kind"] == kind]
+        moved = max(row["seconds_to_move"] for row in failures)
+        yield check(f"{kind} fails: seconds until its flows have other ports", round(moved, 3), "at most 1",
+                    moved <= 1)
+        dead = sum(row["dead_flows"] for row in failures)
+        yield check(f"{kind} fails: flows that did not end whole", dead, "0",
+                    dead == 0 and all(row["completed"] for row in failures))
+    if quick:
+        return
+    measured = measure(folder, seeds, "--equal-seeds", "--no-failures")
+    # Two of the four paths between pods have ports. In the permutation all four flows of a pod leave it, so
+    # two share a core link.
+    yield from steering(measured, "equal seeds", {"permutation": 2, "two-rings": 1})

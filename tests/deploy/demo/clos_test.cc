@@ -1,0 +1,73 @@
+// Steering on a live fabric of three tiers: two pods of two leaves and two aggregation switches,
+// below four cores.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "deploy/demo/failover.h"
+#include "deploy/demo/main_job.h"
+#include "deploy/demo/measured_run.h"
+#include "tests/deploy/demo/live_lab.h"
+
+namespace espalier::demo {
+namespace {
+
+constexpr int kSeed = 1;
+
+class ClosTest : public LiveLabTest {
+ protected:
+  void StartPods(lab::HashSeeds seeds) {
+    StartLab({.spines = 2,
+              .leaves = 2,
+              .hosts_per_leaf = 2,
+              .pods = 2,
+              .cores = 4,
+              .link_rate = BitsPerSecond{50'000'000},
+              .seed = kSeed,
+              .hash_seeds = seeds});
+    if (lab_) StartDaemons();
+  }
+};
+
+TEST_F(ClosTest, SteersOverBothTiersAndOffACoreLinkThatFails) {
+  StartPods(lab::HashSeeds::kDistinct);
+  if (!daemons_) return;
+  const auto permutation = MakePermutation(lab_->layout());
+  ASSERT_TRUE(permutation.has_value());
+  const auto run = RunMeasured(*lab_, *permutation, kSeed, &*daemons_);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->max_leaf_link_flows, 1);
+  EXPECT_EQ(run->max_core_link_flows, 1);
+  EXPECT_EQ(run->steered_flows, 8);
+  EXPECT_EQ(run->mismatches, 0);
+
+  const auto ring =
+      MakeRingJobs(lab_->layout(), {.name = "one-ring", .jobs = 1, .stages = 1, .epochs = 3});
+  ASSERT_TRUE(ring.has_value());
+  const auto failure =
+      RunWithFailure(*lab_, *ring, kSeed, *daemons_, Detection::kOperator, FarLink::kFromCore);
+  ASSERT_TRUE(failure.has_value()) << failure.error().message;
+  EXPECT_TRUE(failure->job_completed);
+  EXPECT_EQ(failure->dead_flows, 0);
+  EXPECT_GE(failure->flows_moved, 1);
+  EXPECT_TRUE(failure->link.starts_with("agg")) << failure->link;
+}
+
+// The leaf's choice decides the aggregation switch's: of four paths between two leaves two have
+// ports. Both up-links of a leaf still carry one flow each, and two flows share each core link.
+TEST_F(ClosTest, UsesThePathsThatHavePortsWhereSwitchesHashAlike) {
+  StartPods(lab::HashSeeds::kEqual);
+  if (!daemons_) return;
+  const auto permutation = MakePermutation(lab_->layout());
+  ASSERT_TRUE(permutation.has_value());
+  const auto run = RunMeasured(*lab_, *permutation, kSeed, &*daemons_);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->steered_flows, 8);
+  EXPECT_EQ(run->mismatches, 0);
+  EXPECT_EQ(run->max_leaf_link_flows, 1);
+  EXPECT_EQ(run->max_core_link_flows, 2);
+}
+
+}  // namespace
+}  // namespace espalier::demo

@@ -28,7 +28,7 @@ struct Options {
   BurstLoadOptions load;
   double seconds = 10;
   double learning_seconds = 20;  // longer than it takes: on a busy machine, reports are late
-  double disturbances = 1;       // a second
+  double disturbances = 2;       // a second
   bool metrics = false;
   bool json = false;
 };

@@ -16,7 +16,7 @@ Bursts::Bursts(State& state, PathLearner& learner, const StartPredictor& predict
                const ControllerOptions& options, Metrics& metrics)
     : state_(state),
       ports_(state, learner),
-      plan_(state, predictor, metrics),
+      plan_(state, predictor, options, metrics),
       answering_(state, learner, metrics),
       options_(options),
       undecided_(metrics.MakeCounter(
@@ -83,7 +83,10 @@ void Bursts::Park(FlowSlot slot) {
   state_.flow_paths.Park(flow);
   if (!flow.CanMove() || plan_.IsOnPlan(slot)) return;
   const auto planned = plan_.PathsOf(slot);
-  if (planned.size() != flow.subflows.size()) return;
+  const auto is_usable = [&](std::int32_t path) {
+    return fabric::IsUsable(state_.topology, state_.PathsOf(flow)[static_cast<std::size_t>(path)]);
+  };
+  if (planned.size() != flow.subflows.size() || !std::ranges::all_of(planned, is_usable)) return;
   for (std::size_t i = 0; i < planned.size(); ++i) {
     state_.flow_paths.Place(flow.subflows[i], planned[i]);
   }

@@ -8,7 +8,7 @@ namespace espalier::controller {
 namespace {
 
 std::vector<std::int64_t> BaseLoads(const State& state) {
-  const auto background = state.flow_paths.base_loads();
+  const auto background = state.flow_paths.assigner().base_loads();
   std::vector<std::int64_t> loads(background.begin(), background.end());
   loads.resize(state.view.capacities().size());
   for (const auto& [name, edge] : state.edges.all()) {

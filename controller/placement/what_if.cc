@@ -58,7 +58,7 @@ WhatIf::SteeringBySlot WhatIf::SteeringChanges(const IntentById& steering) const
 WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView& view,
                                        const SteeringBySlot& steering) const {
   OnlineAssigner live(view);
-  live.SetBaseLoads(state_.flow_paths.base_loads());
+  live.SetBaseLoads(state_.flow_paths.assigner().base_loads());
   const auto add = [&](const Flow& flow) {
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
                     kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));

@@ -1,6 +1,7 @@
 #include "controller/planning/failure_plans.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "controller/paths/port_chooser.h"
@@ -30,6 +31,7 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
       max_entries_(max_entries),
       links_of_(state.topology.links().size() + state.topology.nodes().size()),
       plans_(links_of_.size()),
+      first_listed_(2 * state.topology.links().size() + 1),
       extra_(2 * state.topology.links().size()),
       made_(metrics.MakeCounter("espalier_failure_plans_made_total",
                                 "Failure plans computed for a link or switch")),
@@ -67,6 +69,10 @@ std::vector<SubflowId> FailurePlans::SubflowsOver(LinkOrSwitch domain) const {
   for (const std::uint32_t link : LinksOf(domain)) {
     const auto on_link = state_.flow_paths.assigner().SubflowsOn(link);
     subflows.insert(subflows.end(), on_link.begin(), on_link.end());
+    for (std::uint32_t i = first_listed_[link]; i < first_listed_[link + 1]; ++i) {
+      const auto& [subflow, path] = listed_[i];
+      if (state_.flow_paths.PathOf(subflow) == path) subflows.push_back(subflow);
+    }
   }
   // Edges of forests have no backup path: their whole forest is recomputed.
   std::erase_if(subflows, [&](SubflowId subflow) {
@@ -78,16 +84,39 @@ std::vector<SubflowId> FailurePlans::SubflowsOver(LinkOrSwitch domain) const {
 }
 
 std::int64_t FailurePlans::LoadOf(LinkOrSwitch domain) const {
-  std::int64_t units = 0;
+  std::size_t subflows = 0;
   for (const std::uint32_t link : LinksOf(domain)) {
-    units += static_cast<std::int64_t>(state_.flow_paths.assigner().SubflowsOn(link).size());
+    subflows += std::max<std::size_t>(state_.flow_paths.assigner().SubflowsOn(link).size(),
+                                      first_listed_[link + 1] - first_listed_[link]);
   }
-  return units;
+  return static_cast<std::int64_t>(subflows);
+}
+
+void FailurePlans::ListSubflows() {
+  std::vector<std::pair<std::uint32_t, Listed>> all;
+  for (std::uint32_t number = 0; number < state_.flow_paths.owner_count(); ++number) {
+    const SubflowId subflow(number);
+    const auto slot = state_.flow_paths.OwnerOf(subflow).slot;
+    const std::int32_t path = slot ? state_.flow_paths.PathOf(subflow) : kNoPath;
+    if (path == kNoPath) continue;
+    const Flow& flow = state_.flows.At(*slot);
+    hops_.clear();
+    state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
+                           *state_.view.LeafOf(flow.destination_leaf), path, hops_);
+    for (const std::uint32_t link : hops_) all.push_back({link, {subflow, path}});
+  }
+  first_listed_.assign(extra_.size() + 1, 0);
+  for (const auto& [link, subflow] : all) ++first_listed_[link + 1];
+  std::partial_sum(first_listed_.begin(), first_listed_.end(), first_listed_.begin());
+  listed_.resize(all.size());
+  std::vector<std::uint32_t> next(first_listed_.begin(), first_listed_.end() - 1);
+  for (const auto& [link, subflow] : all) listed_[next[link]++] = subflow;
 }
 
 bool FailurePlans::IsFresh(LinkOrSwitch domain) const {
   const FailurePlan& plan = PlanOf(domain);
-  return plan.changes == state_.flow_paths.changes() && plan.version == state_.topology.version();
+  return plan.changes == state_.flow_paths.path_changes() &&
+         plan.version == state_.topology.version();
 }
 
 void FailurePlans::Clear(LinkOrSwitch domain) {
@@ -96,8 +125,9 @@ void FailurePlans::Clear(LinkOrSwitch domain) {
 }
 
 void FailurePlans::SortDomains() {
-  ordered_changes_ = state_.flow_paths.changes();
+  ordered_changes_ = state_.flow_paths.path_changes();
   ordered_version_ = state_.topology.version();
+  ListSubflows();
   order_.clear();
   std::vector<std::pair<std::int64_t, LinkOrSwitch>> loaded;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
@@ -128,7 +158,7 @@ void FailurePlans::SortDomains() {
 
 bool FailurePlans::RefreshNext(std::size_t max_subflows) {
   if (!draft_ && order_.empty()) {
-    if (ordered_changes_ == state_.flow_paths.changes() &&
+    if (ordered_changes_ == state_.flow_paths.path_changes() &&
         ordered_version_ == state_.topology.version()) {
       return false;
     }
@@ -176,7 +206,7 @@ std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std
     double busiest = 0;
     for (const std::uint32_t link : hops_) {
       const auto units =
-          static_cast<double>(state_.flow_paths.assigner().LoadOf(link) + extra_[link] + share);
+          static_cast<double>(state_.flow_paths.LoadIfAllAreBusy(link) + extra_[link] + share);
       busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
     }
     if (best == kNoPath || busiest < least) {
@@ -189,7 +219,7 @@ std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std
 
 void FailurePlans::Begin(LinkOrSwitch domain) {
   FailurePlan& before = PlanOf(domain);
-  FailurePlan plan{.changes = state_.flow_paths.changes(),
+  FailurePlan plan{.changes = state_.flow_paths.path_changes(),
                    .version = state_.topology.version(),
                    .retractions = state_.path_map.retractions()};
   const std::vector<SubflowId> subflows = SubflowsOver(domain);
@@ -200,7 +230,7 @@ void FailurePlans::Begin(LinkOrSwitch domain) {
     return;
   }
   for (const SubflowId subflow : subflows) {
-    const std::int32_t path = state_.flow_paths.assigner().PathOf(subflow);
+    const std::int32_t path = state_.flow_paths.PathOf(subflow);
     const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
     plan.entries.push_back({subflow, path, kNoPath, 0, 0});
     AddLoad(flow, path, -1);
@@ -215,7 +245,7 @@ std::size_t FailurePlans::Continue(std::size_t max_subflows) {
   for (Entry& entry : std::span(entries).subspan(begin, end - begin)) {
     // Skip it if it has ended or moved meanwhile, or if its id belongs to a reservation.
     const bool is_there = state_.flow_paths.OwnerOf(entry.subflow).slot &&
-                          state_.flow_paths.assigner().PathOf(entry.subflow) == entry.from;
+                          state_.flow_paths.PathOf(entry.subflow) == entry.from;
     if (!is_there) continue;
     const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(entry.subflow));
     const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
@@ -292,8 +322,7 @@ std::optional<FailurePlans::BackupPath> FailurePlans::BackupPathFor(LinkOrSwitch
       std::lower_bound(entries.begin(), entries.end(), subflow,
                        [](const Entry& entry, SubflowId wanted) { return entry.subflow < wanted; });
   if (found == entries.end() || found->subflow != subflow) return std::nullopt;
-  if (found->to == kNoPath || found->from != state_.flow_paths.assigner().PathOf(subflow))
-    return std::nullopt;
+  if (found->to == kNoPath || found->from != state_.flow_paths.PathOf(subflow)) return std::nullopt;
   // The id may belong to another flow by now, whose path indices mean other links.
   if (!state_.flow_paths.OwnerOf(subflow).slot) return std::nullopt;
   const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
@@ -311,7 +340,9 @@ void FailurePlans::ForEachBackupPath(
     LinkOrSwitch domain,
     const std::function<void(SubflowId subflow, std::int32_t from, std::int32_t to)>& visit) {
   for (const Entry& entry : PlanOf(domain).entries) {
-    if (BackupPathFor(domain, entry.subflow)) visit(entry.subflow, entry.from, entry.to);
+    const bool adds_load = state_.flow_paths.assigner().PathOf(entry.subflow) == entry.from;
+    if (adds_load && BackupPathFor(domain, entry.subflow))
+      visit(entry.subflow, entry.from, entry.to);
   }
 }
 

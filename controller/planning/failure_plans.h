@@ -19,7 +19,9 @@ namespace espalier::controller {
 //
 // A plan takes each subflow on the failure domain, in order, to the usable path around it whose
 // busiest link would carry least. Loads are those of the present paths without the affected
-// subflows, plus the subflows already handled. As paths change, plans are refreshed in the
+// subflows, plus the subflows already handled. Flows that are parked count as busy: they may be so
+// when the failure comes, and plans need not change whenever flows become busy or idle. As paths
+// change, plans are refreshed in the
 // background; failure domains that carry most come first. A lookup checks the entry against the
 // present state, so the valid part of an outdated plan remains usable.
 //
@@ -72,7 +74,7 @@ class FailurePlans {
   };
   struct FailurePlan {
     std::vector<Entry> entries;     // ascending by subflow
-    std::uint64_t changes = 0;      // FlowPaths::changes when it was made
+    std::uint64_t changes = 0;      // FlowPaths::path_changes when it was made
     std::int64_t version = -1;      // topology version when it was made
     std::uint64_t retractions = 0;  // PathMap::retractions when it was made
   };
@@ -94,6 +96,7 @@ class FailurePlans {
   const FailurePlan& PlanOf(LinkOrSwitch domain) const { return plans_[IndexOf(domain)]; }
   std::vector<SubflowId> SubflowsOver(LinkOrSwitch domain) const;
   std::int64_t LoadOf(LinkOrSwitch domain) const;
+  void ListSubflows();
   void Clear(LinkOrSwitch domain);
   void SortDomains();
   // Begin, continue (for at most this many subflows; returns how many) and finish the draft.
@@ -117,6 +120,14 @@ class FailurePlans {
   std::vector<std::vector<std::uint32_t>> links_of_;  // directed, by domain (IndexOf)
   std::vector<FailurePlan> plans_;                    // by domain
   std::size_t entries_ = 0;
+  // The subflows on each directed link, parked or not, when the domains were sorted: those of link
+  // l are listed_[first_listed_[l]] to listed_[first_listed_[l + 1] - 1].
+  struct Listed {
+    SubflowId subflow;
+    std::int32_t path = kNoPath;
+  };
+  std::vector<std::uint32_t> first_listed_;
+  std::vector<Listed> listed_;
   std::vector<LinkOrSwitch> order_;  // domains without a fresh plan; the last comes first
   std::uint64_t ordered_changes_ = 0;
   std::int64_t ordered_version_ = -1;

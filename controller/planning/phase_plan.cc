@@ -1,7 +1,9 @@
 #include "controller/planning/phase_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "common/base/random.h"
 #include "controller/routing/phase_assignment.h"
@@ -13,7 +15,9 @@ namespace espalier::controller {
 // Idea: describe all phases of all jobs at once, with everything else as fixed loads of links, and
 // assign one path for all phases. Two digests of this description tell whether a new plan is due:
 // that of the flows, links and loads counts at once, that of the phases only when it has been the
-// same twice in a row, as flows that are late once seem to be in another phase.
+// same several times in a row, as flows that are late once seem to be in another phase.
+// AssignPhases runs on a copy of the fabric, off the loop's thread. What happens meanwhile counts
+// afterwards: flows that close are left out, and a plan for other links than there are is dropped.
 // Invariant: exactly the flows of `flows_` have paths in `planned_`, as many as subflows.
 // Cost: O(flows + links) to describe; AssignPhases says what it costs.
 
@@ -61,9 +65,46 @@ std::uint64_t PhasePlan::Input::DigestOfPhases() const {
   return digest;
 }
 
-PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor, Metrics& metrics)
+// The fabric as the thread sees it that computes plans. The loop's thread only sets the states of
+// links, while no plan is being computed.
+struct PhasePlan::Fabric {
+  explicit Fabric(const fabric::Topology& original) : topology(original) {}
+
+  fabric::Topology topology;
+  std::optional<fabric::PathTable> paths;
+  std::optional<FabricView> view;
+
+  void TakeStates(const fabric::Topology& original) {
+    for (std::size_t i = 0; i < original.links().size(); ++i) {
+      const fabric::LinkId link(static_cast<std::int32_t>(i));
+      topology.SetLinkState(link, original.link(link).state);
+    }
+  }
+  // On the computing thread.
+  const FabricView& View() {
+    if (view) {
+      view->Refresh();
+    } else {
+      paths.emplace(topology);
+      view.emplace(topology, *paths);
+    }
+    return *view;
+  }
+};
+
+struct PhasePlan::Making {
+  Input input;
+  std::int64_t version = 0;  // of the topology
+  PhaseAssignment assigned;
+  bool is_done = false;          // set on the loop's thread
+  std::vector<FlowSlot> closed;  // since it was begun
+};
+
+PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor,
+                     const ControllerOptions& options, Metrics& metrics)
     : state_(state),
       predictor_(predictor),
+      options_(options),
       plans_(metrics.MakeCounter("espalier_phase_plans_computed_total",
                                  "Assignments computed for the repeating phases of jobs")),
       planned_flows_(
@@ -107,11 +148,7 @@ PhasePlan::Input PhasePlan::Describe() const {
       }
     }
   }
-  const auto capacities = state_.view.capacities();
-  for (std::uint32_t link = 0; link < capacities.size(); ++link) {
-    if (!state_.view.IsSwitchLink(link)) continue;
-    input.links_digest = Mix64(input.links_digest ^ static_cast<std::uint64_t>(capacities[link]));
-  }
+  input.links_digest = DigestOfLinks();
   input.base_loads = state_.flow_paths.assigner().Loads();
   for (const auto& [slot, at] : first) {
     const Flow& flow = state_.flows.At(slot);
@@ -127,59 +164,109 @@ PhasePlan::Input PhasePlan::Describe() const {
   return input;
 }
 
+std::uint64_t PhasePlan::DigestOfLinks() const {
+  std::uint64_t digest = 0;
+  const auto capacities = state_.view.capacities();
+  for (std::uint32_t link = 0; link < capacities.size(); ++link) {
+    if (!state_.view.IsSwitchLink(link)) continue;
+    digest = Mix64(digest ^ static_cast<std::uint64_t>(capacities[link]));
+  }
+  return digest;
+}
+
 bool PhasePlan::Refresh(TimePoint now) {
-  if (now < next_ && version_ == state_.topology.version()) return false;
+  const bool has_changed = TakeMade(now);
+  const std::int64_t version = state_.topology.version();
+  if (now < next_ && seen_version_ == version) return has_changed;
   next_ = now + kMinInterval;
-  const Input input = Describe();
+  seen_version_ = version;
+  Input input = Describe();
   const bool has_nothing_to_plan = input.flows.empty() && flows_.empty();
   const std::uint64_t flows = input.DigestOfFlows();
   const std::uint64_t phases = input.DigestOfPhases();
-  const bool is_confirmed = flows != flows_digest_ || phases == seen_phases_digest_;
-  seen_phases_digest_ = phases;
-  const bool is_planned = flows == flows_digest_ && phases == phases_digest_;
-  // A NIC that comes or goes changes the topology, but no path. So the plan is valid again.
-  const bool was_valid = version_ == state_.topology.version();
-  version_ = state_.topology.version();
-  if (has_nothing_to_plan) return false;
-  if (is_planned || !is_confirmed) return !was_valid;
+  const bool are_confirmed = ConfirmPhases(phases);
+  const bool are_flows_new = flows != flows_digest_;
+  const bool is_planned = !are_flows_new && phases == phases_digest_;
+  const bool is_due = are_flows_new || are_confirmed;
+  if (has_nothing_to_plan || is_planned || !is_due || making_) return has_changed;
+  if (!are_flows_new) needed_looks_ = std::min(2 * needed_looks_, kMostLooks);
   flows_digest_ = flows;
   phases_digest_ = phases;
-  Compute(input);
+  BeginToMake(std::move(input));
+  return TakeMade(now) || has_changed;
+}
+
+bool PhasePlan::ConfirmPhases(std::uint64_t digest) {
+  same_looks_ = digest == seen_phases_digest_ ? same_looks_ + 1 : 0;
+  seen_phases_digest_ = digest;
+  const bool lasts = digest == phases_digest_ && same_looks_ >= 2 * needed_looks_;
+  if (lasts && needed_looks_ > 1) {
+    needed_looks_ /= 2;
+    same_looks_ = 0;
+  }
+  return same_looks_ >= needed_looks_;
+}
+
+void PhasePlan::BeginToMake(Input input) {
+  if (!fabric_) fabric_ = std::make_shared<Fabric>(state_.topology);
+  fabric_->TakeStates(state_.topology);
+  making_ = std::make_shared<Making>(
+      Making{.input = std::move(input), .version = state_.topology.version()});
+  // Neither of these touches this object, which may be gone when they run.
+  auto work = [making = making_, fabric = fabric_] {
+    const Input& from = making->input;
+    making->assigned = AssignPhases(fabric->View(), from.base_loads, from.flows, from.jobs, {});
+  };
+  auto done = [making = making_] { making->is_done = true; };
+  if (options_.background) return options_.background(std::move(work), std::move(done));
+  work();
+  done();
+}
+
+bool PhasePlan::TakeMade(TimePoint now) {
+  if (!making_ || !making_->is_done) return false;
+  const std::shared_ptr<Making> made = std::exchange(making_, nullptr);
+  next_ = now + kMinInterval;  // other work waits for the same thread
+  const bool are_links_as_then =
+      made->version == state_.topology.version() || made->input.links_digest == DigestOfLinks();
+  if (!are_links_as_then || !made->closed.empty()) flows_digest_ = 0;  // to be made anew
+  if (!are_links_as_then) return false;
+  std::ranges::sort(made->closed);
+  PutInForce(*made);
   return true;
 }
 
-void PhasePlan::Compute(const Input& input) {
+void PhasePlan::PutInForce(const Making& made) {
   for (const FlowSlot slot : flows_) planned_[slot.Index()] = {};
   flows_.clear();
-  const PhaseAssignment assigned =
-      AssignPhases(state_.view, input.base_loads, input.flows, input.jobs, {});
   planned_.resize(std::max(planned_.size(), state_.flows.slot_count()));
-  paths_ = assigned.paths;
-  for (std::size_t i = 0; i < input.slots.size(); ++i) {
-    Planned& planned = planned_[input.slots[i].Index()];
+  paths_ = made.assigned.paths;
+  for (std::size_t i = 0; i < made.input.slots.size(); ++i) {
+    Planned& planned = planned_[made.input.slots[i].Index()];
     if (planned.count++ > 0) continue;
-    flows_.push_back(input.slots[i]);
+    flows_.push_back(made.input.slots[i]);
     planned.first = static_cast<std::uint32_t>(i);
-    planned.duration = input.durations[i];
+    planned.duration = made.input.durations[i];
   }
   std::sort(flows_.begin(), flows_.end());
   // A flow without a usable path is not planned; it is placed when it becomes busy.
   std::erase_if(flows_, [&](FlowSlot slot) {
     Planned& planned = planned_[slot.Index()];
     const auto paths = std::span(paths_).subspan(planned.first, planned.count);
-    if (std::ranges::find(paths, kNoPath) == paths.end()) return false;
+    const bool has_paths = std::ranges::find(paths, kNoPath) == paths.end();
+    if (has_paths && !std::ranges::binary_search(made.closed, slot)) return false;
     planned = {};
     return true;
   });
-  max_load_ = assigned.max_load;
-  lower_bound_ = assigned.lower_bound;
+  max_load_ = made.assigned.max_load;
+  lower_bound_ = made.assigned.lower_bound;
   plans_.Add();
   planned_flows_.Set(static_cast<double>(flows_.size()));
   max_load_gauge_.Set(max_load_.Value());
 }
 
 std::span<const std::int32_t> PhasePlan::PathsOf(FlowSlot slot) const {
-  if (slot.Index() >= planned_.size() || version_ != state_.topology.version()) return {};
+  if (slot.Index() >= planned_.size()) return {};
   const Planned& planned = planned_[slot.Index()];
   return std::span(paths_).subspan(planned.first, planned.count);
 }
@@ -196,6 +283,7 @@ bool PhasePlan::IsOnPlan(FlowSlot slot) const {
 }
 
 void PhasePlan::Forget(FlowSlot slot) {
+  if (making_) making_->closed.push_back(slot);
   if (slot.Index() >= planned_.size() || planned_[slot.Index()].count == 0) return;
   planned_[slot.Index()] = {};
   std::erase(flows_, slot);

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "common/base/metrics.h"
 #include "controller/planning/start_predictor.h"
+#include "controller/settings/options.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -16,21 +18,33 @@ namespace espalier::controller {
 // of different jobs meet, with as few changes of present paths as possible (AssignPhases). So a
 // flow that becomes busy on its planned paths needs no decision. The plan is computed anew when the
 // flows, the topology, or the loads of all other flows have changed, or when the phases have and
-// the next look at them finds the same, but not more often than every kMinInterval.
+// the next look at them finds the same, but not more often than every kMinInterval. Each new plan
+// for the same flows doubles the number of looks that must find the same phases, up to kMostLooks,
+// until a plan lasts: phases that never repeat for long must not move flows back and forth.
+//
+// It is computed off the loop's thread (ControllerOptions::background), which may take seconds in a
+// large fabric. Meanwhile, the plan before it holds. When links have failed, some of its paths are
+// dead (PathsOf), but all other flows stay where they are.
 //
 // A job's flows have no planned paths until its phases are learned, and while it is not
 // predictable. Thread safety: the controller's loop thread. The references must outlive it.
 class PhasePlan {
  public:
   static constexpr Duration kMinInterval = std::chrono::milliseconds(500);
+  static constexpr int kMostLooks = 64;
 
-  PhasePlan(const State& state, const StartPredictor& predictor, Metrics& metrics);
+  PhasePlan(const State& state, const StartPredictor& predictor, const ControllerOptions& options,
+            Metrics& metrics);
 
-  // Computes the plan anew if it is outdated. True: flows may have other planned paths than before.
-  // O(flows) if it is not outdated; else the cost of AssignPhases.
+  // Takes a plan that has been computed, or begins to compute one if the present one is outdated.
+  // True: flows may have other planned paths than before. To be called periodically. O(flows +
+  // links) at most once every kMinInterval; without ControllerOptions::background also the cost of
+  // AssignPhases.
   bool Refresh(TimePoint now);
-  // The planned path of each of the flow's subflows; empty: it has none, or the topology has
-  // changed since. Valid until Refresh.
+  // Whether a plan is being computed.
+  bool IsBeingMade() const { return making_ != nullptr; }
+  // The planned path of each of the flow's subflows, which may be unusable by now; empty: it has
+  // none. Valid until Refresh.
   std::span<const std::int32_t> PathsOf(FlowSlot slot) const;
   // Whether the flow is on its planned paths.
   bool IsOnPlan(FlowSlot slot) const;
@@ -49,12 +63,21 @@ class PhasePlan {
 
  private:
   struct Input;
+  struct Fabric;
+  struct Making;
 
   Input Describe() const;
-  void Compute(const Input& input);
+  std::uint64_t DigestOfLinks() const;  // of the capacities of usable links between switches
+  // Counts a look that has found these phases. True: they have been the same for long enough.
+  bool ConfirmPhases(std::uint64_t digest);
+  void BeginToMake(Input input);
+  // Takes the plan that has been made, if there is one. True: it is in force now.
+  bool TakeMade(TimePoint now);
+  void PutInForce(const Making& made);
 
   const State& state_;
   const StartPredictor& predictor_;
+  const ControllerOptions& options_;
   struct Planned {
     std::uint32_t first = 0;  // into paths_
     std::uint32_t count = 0;  // one for each subflow; 0: not planned
@@ -64,11 +87,16 @@ class PhasePlan {
   std::vector<Planned> planned_;  // by slot
   std::vector<std::int32_t> paths_;
   std::vector<FlowSlot> flows_;
-  std::int64_t version_ = -1;  // of the topology for which the plan was made
-  // Of the input for which it was made; and of the phases at the last refresh.
+  std::int64_t seen_version_ = -1;  // of the topology at the last refresh
+  std::shared_ptr<Fabric> fabric_;  // a copy for AssignPhases, to which making_ has the only access
+  std::shared_ptr<Making> making_;  // the plan that is being computed
+  // Of the input for which the latest plan was made, or is being; and of the phases at the last
+  // refresh.
   std::uint64_t flows_digest_ = 0;
   std::uint64_t phases_digest_ = 0;
   std::uint64_t seen_phases_digest_ = 0;
+  int same_looks_ = 0;    // in a row that found these phases
+  int needed_looks_ = 1;  // that must find the same other phases before they are planned for
   TimePoint next_{};
   Load max_load_;
   Load lower_bound_;

@@ -15,7 +15,6 @@ constexpr std::uint32_t kMaxPortRounds = 16;  // how often ports of one plan are
 constexpr Duration kImminent = std::chrono::milliseconds(20);
 // A flow's reports are reviewed every (remaining time / kLooksAhead), within these bounds.
 constexpr int kLooksAhead = 8;
-constexpr Duration kMinLook = std::chrono::milliseconds(50);
 constexpr Duration kMaxLook = std::chrono::seconds(1);
 
 }  // namespace
@@ -68,7 +67,7 @@ void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now
       continue;
     }
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
-    if (!ends_.IsLive(slot)) continue;
+    if (!ends_.IsLive(slot) || now < activity.next_review) continue;
     ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
     ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps,
                      activity.outstanding_bytes);

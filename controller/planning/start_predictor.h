@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -129,6 +130,8 @@ class StartPredictor {
  private:
   using Key = CycleLearner::Key;
   using SetId = CycleLearner::SetId;
+  // A flow's reports are reviewed at most this often.
+  static constexpr Duration kMinLook = std::chrono::milliseconds(50);
 
   // What is known of a member of a set before it arrives.
   struct Template {

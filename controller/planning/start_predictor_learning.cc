@@ -121,6 +121,8 @@ void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
   const PhaseLearner::Burst usual = job.learner.UsualBurstOf(known.key);
   ends_.SetUsualDuration(slot, usual.length.duration, usual.length.deviation, usual.bytes);
   ends_.TakeReport(slot, at, remaining, 0, activity.outstanding_bytes);
+  // What it usually sends tells more than the load of its path, until it has sent some of it.
+  if (usual.bytes > 0) state_.flows.IgnoreReportsBefore(slot, at + kMinLook);
   RecordSwitch(job, at);
 }
 

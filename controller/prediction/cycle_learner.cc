@@ -74,7 +74,9 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
 void CycleLearner::HandleEnd(Key key, TimePoint now, std::uint64_t bytes) {
   Tick(now);
   activity_.HandleEnd(key, now, bytes);  // its own time, as ends are told later than starts
-  if (!places_.contains(key) && !pending_keys_.contains(key)) activity_.Forget(key);
+  const bool has_set = activity_.SetOf(key).has_value();  // which is at hand
+  if (has_set || places_.contains(key) || pending_keys_.contains(key)) return;
+  activity_.Forget(key);
 }
 
 void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_each,

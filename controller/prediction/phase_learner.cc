@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/random.h"
 #include "controller/prediction/start_times.h"
 
 namespace espalier::controller {
@@ -15,42 +16,60 @@ constexpr std::size_t kOnceIn = 4;  // starts in which a flow must be busy once 
 
 }  // namespace
 
-void PhaseLearner::Link(Activity& activity, Activity*& list) {
-  activity.before = nullptr;
+void PhaseLearner::Link(Number flow, Number& list) {
+  Activity& activity = At(flow);
+  activity.before = kNone;
   activity.after = list;
-  if (list != nullptr) list->before = &activity;
-  list = &activity;
+  if (list != kNone) At(list).before = flow;
+  list = flow;
 }
 
-void PhaseLearner::Unlink(Activity& activity) {
-  if (activity.after != nullptr) activity.after->before = activity.before;
-  if (activity.before != nullptr) {
-    activity.before->after = activity.after;
-  } else if (busy_ == &activity) {
+void PhaseLearner::Unlink(Number flow) {
+  const Activity& activity = At(flow);
+  if (activity.after != kNone) At(activity.after).before = activity.before;
+  if (activity.before != kNone) {
+    At(activity.before).after = activity.after;
+  } else if (busy_ == flow) {
     busy_ = activity.after;
-  } else if (ended_ == &activity) {
+  } else if (ended_ == flow) {
     ended_ = activity.after;
   }
 }
 
-PhaseLearner::Activity* PhaseLearner::Find(MemberKey key) {
-  if (recent_ != nullptr && recent_->key == key) return recent_;
-  const auto found = flows_.find(key);
-  if (found == flows_.end()) return nullptr;
-  recent_ = &found->second;
+PhaseLearner::Number PhaseLearner::Find(MemberKey key) {
+  if (recent_ != kNone && At(recent_).key == key) return recent_;
+  const auto found = numbers_.find(key);
+  if (found == numbers_.end()) return kNone;
+  recent_ = found->second;
   return recent_;
 }
 
-bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
-  Activity* found = Find(key);
-  if (found == nullptr) {
-    if (flows_.size() >= options_.max_flows) return true;
-    found = &flows_.emplace(key, Activity{.key = key}).first->second;
-    Link(*found, ended_);
+PhaseLearner::Number PhaseLearner::Add(MemberKey key) {
+  auto flow = static_cast<Number>(flows_.size());
+  if (free_.empty()) {
+    flows_.emplace_back();
+    pasts_.emplace_back();
+  } else {
+    flow = free_.back();
+    free_.pop_back();
+    At(flow) = {};
+    pasts_[flow] = {};
   }
-  Activity& activity = *found;
-  Unlink(activity);
-  Link(activity, busy_);
+  numbers_.emplace(key, flow);
+  At(flow).key = key;
+  Link(flow, ended_);
+  return flow;
+}
+
+bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
+  Number flow = Find(key);
+  if (flow == kNone) {
+    if (numbers_.size() >= options_.max_flows) return true;
+    flow = Add(key);
+  }
+  Activity& activity = At(flow);
+  Unlink(flow);
+  Link(flow, busy_);
   const bool continues =
       activity.has_ended && !activity.is_busy && now - activity.ended < options_.pause;
   activity.is_busy = true;
@@ -66,20 +85,21 @@ bool PhaseLearner::HandleStart(MemberKey key, TimePoint now) {
 }
 
 void PhaseLearner::HandleEnd(MemberKey key, TimePoint now, std::uint64_t bytes) {
-  Activity* const found = Find(key);
-  if (found == nullptr || !found->is_busy) return;
+  const Number flow = Find(key);
+  if (flow == kNone || !At(flow).is_busy) return;
   has_ends_ = true;
-  Activity& activity = *found;
+  Activity& activity = At(flow);
+  Past& past = pasts_[flow];
   const bool continued = activity.has_ended;  // after a pause
-  Unlink(activity);
-  Link(activity, ended_);
+  Unlink(flow);
+  Link(flow, ended_);
   activity.is_busy = false;
   activity.has_ended = true;
   activity.ended = std::max(activity.began, now);
-  if (!continued) activity.bytes[activity.bursts++ % kBurstsKept] = 0;
-  const std::size_t burst = (activity.bursts - 1) % kBurstsKept;
-  activity.durations[burst] = activity.ended - activity.began;
-  activity.bytes[burst] += bytes;
+  if (!continued) past.bytes[past.bursts++ % kBurstsKept] = 0;
+  const std::size_t burst = (past.bursts - 1) % kBurstsKept;
+  past.durations[burst] = activity.ended - activity.began;
+  past.bytes[burst] += bytes;
   if (!activity.set) return;
   const auto set = sets_.find(*activity.set);
   if (set == sets_.end() || set->second.empty()) return;
@@ -99,9 +119,9 @@ void PhaseLearner::BeginStart(FlowSetId set, TimePoint now) {
 }
 
 void PhaseLearner::Join(FlowSetId set, MemberKey key) {
-  Activity* const found = Find(key);
-  if (found == nullptr) return;
-  Activity& activity = *found;
+  const Number flow = Find(key);
+  if (flow == kNone) return;
+  Activity& activity = At(flow);
   activity.set = set;
   auto& starts = sets_[set];
   if (activity.is_busy || !activity.has_ended || starts.empty()) return;
@@ -110,11 +130,12 @@ void PhaseLearner::Join(FlowSetId set, MemberKey key) {
 }
 
 void PhaseLearner::Forget(MemberKey key) {
-  Activity* const found = Find(key);
-  if (found == nullptr || found->is_busy) return;
-  Unlink(*found);
-  recent_ = nullptr;
-  flows_.erase(key);
+  const Number flow = Find(key);
+  if (flow == kNone || At(flow).is_busy) return;
+  Unlink(flow);
+  recent_ = kNone;
+  numbers_.erase(key);
+  free_.push_back(flow);
 }
 
 void PhaseLearner::Tick(TimePoint now) {
@@ -138,42 +159,53 @@ bool PhaseLearner::IsBusyAt(const Start& start, TimePoint began, TimePoint ended
          ended - std::max(began, start.began) > options_.pause;
 }
 
+// Periodic jobs have the same flows at the same start again and again, often thousands of them. A
+// digest, which does not depend on their order, finds the list of before without sorting them.
 void PhaseLearner::LookAt(FlowSetId set, Start& start) {
   std::unordered_map<FlowSetId, Duration> longest;  // after which a flow of a set is not believed
-  std::vector<MemberKey> busy;
+  std::pair<std::optional<FlowSetId>, Duration> recent;  // the latest of these
+  found_.clear();
+  std::uint64_t digest = 0;
+  const auto add = [&](const Activity& activity) {
+    found_.push_back(activity.key);
+    digest += Mix64(activity.key.value());
+  };
   const auto was_busy_before = [&](const Activity& activity) {
     return IsBusyAt(start, activity.before_began, activity.before_ended);
   };
-  for (const Activity* activity = busy_; activity != nullptr; activity = activity->after) {
-    const TimePoint looked_at = start.began + options_.together;
-    bool counts = activity->began <= looked_at;
-    if (counts && activity->set) {
-      auto limit = longest.find(*activity->set);
-      if (limit == longest.end()) {
-        const Length usual = LengthOf(*activity->set);
-        const Duration most =
-            usual.seen == 0 ? Duration::max() : 2 * usual.duration + options_.together;
-        limit = longest.emplace(*activity->set, most).first;
-      }
-      counts = looked_at - activity->began <= limit->second;
+  const auto longest_of = [&](FlowSetId of) {
+    if (recent.first == of) return recent.second;
+    const auto [limit, is_new] = longest.try_emplace(of, Duration::max());
+    if (is_new) {
+      const Length usual = LengthOf(of);
+      if (usual.seen > 0) limit->second = 2 * usual.duration + options_.together;
     }
-    if (counts || was_busy_before(*activity)) busy.push_back(activity->key);
+    recent = {of, limit->second};
+    return limit->second;
+  };
+  const TimePoint looked_at = start.began + options_.together;
+  for (Number flow = busy_; flow != kNone; flow = At(flow).after) {
+    const Activity& activity = At(flow);
+    bool counts = activity.began <= looked_at;
+    if (counts && activity.set) counts = looked_at - activity.began <= longest_of(*activity.set);
+    if (counts || was_busy_before(activity)) add(activity);
   }
-  for (const Activity* activity = ended_; activity != nullptr; activity = activity->after) {
-    if (activity->ended + options_.told_within <= start.began + options_.pause) break;
-    if (IsBusyAt(start, activity->began, activity->ended) || was_busy_before(*activity)) {
-      busy.push_back(activity->key);
+  for (Number flow = ended_; flow != kNone; flow = At(flow).after) {
+    const Activity& activity = At(flow);
+    if (activity.ended + options_.told_within <= start.began + options_.pause) break;
+    if (IsBusyAt(start, activity.began, activity.ended) || was_busy_before(activity)) {
+      add(activity);
     }
   }
-  std::ranges::sort(busy);
-  // Periodic jobs have the same list again and again.
   for (const Start& other : sets_[set]) {
-    if (other.others != nullptr && *other.others == busy) {
-      start.others = other.others;
-      return;
-    }
+    if (other.others == nullptr || other.others->keys.size() != found_.size()) continue;
+    if (other.others->digest != digest) continue;
+    start.others = other.others;
+    return;
   }
-  start.others = std::make_shared<const std::vector<MemberKey>>(std::move(busy));
+  ++lists_made_;
+  std::ranges::sort(found_);
+  start.others = std::make_shared<const KeyList>(KeyList{.keys = found_, .digest = digest});
 }
 
 PhaseLearner::Length PhaseLearner::LengthOf(const std::vector<Duration>& durations) {
@@ -189,15 +221,15 @@ PhaseLearner::Length PhaseLearner::LengthOf(const std::vector<Duration>& duratio
 
 PhaseLearner::Burst PhaseLearner::BurstOf(MemberKey key, std::size_t lag) {
   Burst burst;
-  const Activity* const found = Find(key);
-  if (found == nullptr) return burst;
-  const Activity& activity = *found;
+  const Number flow = Find(key);
+  if (flow == kNone) return burst;
+  const Past& past = pasts_[flow];
   std::array<std::pair<Duration, std::uint64_t>, kBurstsUsed> used;
   std::size_t& seen = burst.length.seen;
-  const std::size_t kept = std::min(activity.bursts, kBurstsKept);
+  const std::size_t kept = std::min(past.bursts, kBurstsKept);
   for (std::size_t back = lag; seen < kBurstsUsed && back <= kept; back += lag) {
-    const std::size_t at = (activity.bursts - back) % kBurstsKept;
-    used[seen++] = {activity.durations[at], activity.bytes[at]};
+    const std::size_t at = (past.bursts - back) % kBurstsKept;
+    used[seen++] = {past.durations[at], past.bytes[at]};
   }
   if (seen == 0) return burst;
   const auto last = used.begin() + static_cast<std::ptrdiff_t>(seen);
@@ -210,8 +242,8 @@ PhaseLearner::Burst PhaseLearner::BurstOf(MemberKey key, std::size_t lag) {
 }
 
 std::optional<FlowSetId> PhaseLearner::SetOf(MemberKey key) {
-  const Activity* const found = Find(key);
-  return found == nullptr ? std::nullopt : found->set;
+  const Number flow = Find(key);
+  return flow == kNone ? std::nullopt : At(flow).set;
 }
 
 PhaseLearner::Length PhaseLearner::LengthOf(FlowSetId set) const {
@@ -246,9 +278,9 @@ PhaseLearner::Turn PhaseLearner::TurnOf(FlowSetId set, std::size_t lag, std::siz
     if (back > 0 && start.last_end) durations.push_back(*start.last_end - start.began);
     if (start.others == nullptr) continue;
     const bool is_recent = ++looked_at <= kLatest;
-    const auto known = std::ranges::find(lists, start.others.get(), &Seen::keys);
+    const auto known = std::ranges::find(lists, &start.others->keys, &Seen::keys);
     if (known == lists.end()) {
-      lists.push_back({start.others.get(), 1, is_recent});
+      lists.push_back({&start.others->keys, 1, is_recent});
     } else {
       ++known->times;
       known->is_recent = known->is_recent || is_recent;

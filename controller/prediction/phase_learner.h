@@ -82,26 +82,39 @@ class PhaseLearner {
   Burst BurstOf(MemberKey key, std::size_t lag);
   // The set with which the flow started last.
   std::optional<FlowSetId> SetOf(MemberKey key);
+  // So far: lists of flows that were busy together and were not known from an earlier start.
+  std::uint64_t lists_made() const { return lists_made_; }
 
  private:
   static constexpr std::size_t kBurstsKept = 8;
-  struct Activity {
-    bool is_busy = false;
-    bool has_ended = false;
+  // Flows are numbered densely, in the order in which they came up.
+  using Number = std::uint32_t;
+  static constexpr Number kNone = 0xFFFF'FFFF;
+  // What each start of a set reads of many flows: one cache line.
+  struct alignas(64) Activity {
     TimePoint began;
     TimePoint ended;
     TimePoint before_began;  // of the burst before
     TimePoint before_ended;
-    std::optional<FlowSetId> set;
     MemberKey key;
-    Activity* before = nullptr;  // in its list
-    Activity* after = nullptr;
-    // The durations and bytes of its bursts, by number modulo kBurstsKept, and their number.
+    Number before = kNone;  // in its list
+    Number after = kNone;
+    std::optional<FlowSetId> set;
+    bool is_busy = false;
+    bool has_ended = false;
+  };
+  // The durations and bytes of a flow's bursts, by number modulo kBurstsKept, and their number.
+  struct Past {
     std::array<Duration, kBurstsKept> durations{};
     std::array<std::uint64_t, kBurstsKept> bytes{};
     std::size_t bursts = 0;
   };
-  using Keys = std::shared_ptr<const std::vector<MemberKey>>;
+  // Flows, ascending, and a digest that identifies them in any order.
+  struct KeyList {
+    std::vector<MemberKey> keys;
+    std::uint64_t digest = 0;
+  };
+  using Keys = std::shared_ptr<const KeyList>;
   struct Start {
     TimePoint began;
     std::optional<TimePoint> last_end;  // of its members
@@ -117,25 +130,32 @@ class PhaseLearner {
 
   // The flows that are in enough of these lists: see Turn. O(flows) if there is one list.
   static std::vector<MemberKey> OftenIn(std::span<const Seen> lists, std::size_t looked_at);
-  Activity* Find(MemberKey key);  // null: not known
+  Number Find(MemberKey key);  // kNone: not known
+  Number Add(MemberKey key);
+  Activity& At(Number flow) { return flows_[flow]; }
   void LookAt(FlowSetId set, Start& start);
   TimePoint LookTimeOf(const Start& start) const {
     return start.began + options_.together + options_.told_within;
   }
   // Whether a burst from `began` to `ended` counts for the start.
   bool IsBusyAt(const Start& start, TimePoint began, TimePoint ended) const;
-  void Link(Activity& activity, Activity*& list);
-  void Unlink(Activity& activity);
+  void Link(Number flow, Number& list);
+  void Unlink(Number flow);
   static Length LengthOf(const std::vector<Duration>& durations);
 
   const Options options_;
-  std::unordered_map<MemberKey, Activity> flows_;
-  Activity* recent_ = nullptr;  // the latest that was looked up, as one edge needs it often
+  std::unordered_map<MemberKey, Number> numbers_;
+  std::vector<Activity> flows_;  // by number
+  std::vector<Past> pasts_;      // the same
+  std::vector<Number> free_;     // of forgotten flows
+  Number recent_ = kNone;        // the latest that was looked up, as one edge needs it often
   // The first of all busy flows, and of those that have ended, in the order in which that was told,
   // the latest first. Few of a job's flows matter to a start.
-  Activity* busy_ = nullptr;
-  Activity* ended_ = nullptr;
+  Number busy_ = kNone;
+  Number ended_ = kNone;
+  std::vector<MemberKey> found_;  // by LookAt, which would allocate it each time
   std::unordered_map<FlowSetId, std::deque<Start>> sets_;
+  std::uint64_t lists_made_ = 0;
   bool has_ends_ = false;              // without any, there is nothing to learn
   std::vector<FlowSetId> new_starts_;  // sets whose last start has not been looked at
   TimePoint next_look_ = TimePoint::max();

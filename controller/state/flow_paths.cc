@@ -15,6 +15,16 @@ Entry& EntryAt(std::vector<Entry>& owners, SubflowId subflow) {
   return owners[subflow.Index()];
 }
 
+// Adds the load of a parked subflow to the links of its path (sign 1) or takes it off (-1). `hops`:
+// memory for the links.
+template <typename Entry>
+void AddParkedLoad(const FabricView& view, const Entry& entry, int sign,
+                   std::vector<std::uint32_t>& hops, std::vector<std::int64_t>& loads) {
+  hops.clear();
+  view.AppendHops(entry.source, entry.destination, entry.parked, hops);
+  for (const std::uint32_t link : hops) loads[link] += sign * entry.load;
+}
+
 // Appends the flow of a path id that has moved if it is one end of a known connection.
 void AppendMoved(const FlowTable& flows, const FlowPaths::Owner& owner,
                  std::vector<FlowSlot>& moved) {
@@ -25,12 +35,17 @@ void AppendMoved(const FlowTable& flows, const FlowPaths::Owner& owner,
 }  // namespace
 
 FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
-    : view_(view), flows_(flows), assigner_(view, [this](SubflowId subflow) {
-        const Entry& entry = owners_[subflow.Index()];
-        if (!entry.owner.slot) return std::int64_t{0};
-        return static_cast<std::int64_t>(flows_.ActivityOf(*entry.owner.slot).outstanding_bytes) /
-               std::int64_t{entry.subflows};
-      }) {}
+    : view_(view),
+      flows_(flows),
+      assigner_(view,
+                [this](SubflowId subflow) {
+                  const Entry& entry = owners_[subflow.Index()];
+                  if (!entry.owner.slot) return std::int64_t{0};
+                  return static_cast<std::int64_t>(
+                             flows_.ActivityOf(*entry.owner.slot).outstanding_bytes) /
+                         std::int64_t{entry.subflows};
+                }),
+      parked_loads_(view.capacities().size()) {}
 
 void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
   Flow& flow = flows_.At(slot);
@@ -44,23 +59,25 @@ void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
 }
 
 void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
-  Set(subflow, path);
-  AppendMoved(flows_, OwnerOf(*subflow.id), moved_);
-}
-
-void FlowPaths::Set(const Subflow& subflow, std::int32_t path) {
+  const SubflowId id = *subflow.id;
+  ++path_changes_;
   if (IsParked(subflow)) {
     ++changes_;
-    owners_[subflow.id->Index()].parked = path;
-    return;
+    Entry& entry = owners_[id.Index()];
+    AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
+    entry.parked = path;
+    if (path != kNoPath) AddParkedLoad(view_, entry, 1, hops_, parked_loads_);
+  } else {
+    Note(id, assigner_.PathOf(id), path);
+    assigner_.Place(id, path);
   }
-  Note(*subflow.id, assigner_.PathOf(*subflow.id), path);
-  assigner_.Place(*subflow.id, path);
+  AppendMoved(flows_, OwnerOf(id), moved_);
 }
 
 void FlowPaths::Remove(Subflow& subflow) {
   if (!subflow.id) return;
   Entry& entry = owners_[subflow.id->Index()];
+  if (entry.parked != kNoPath) AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
   entry.parked = kNoPath;
   flows_.At(*entry.owner.slot).is_on_plan = false;
   Unreserve(*subflow.id);
@@ -71,16 +88,22 @@ void FlowPaths::Park(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     const auto path = PathOf(subflow);
     if (!path || IsParked(subflow)) continue;
-    Set(subflow, kNoPath);
-    owners_[subflow.id->Index()].parked = path->value();
+    Note(*subflow.id, path->value(), kNoPath);
+    assigner_.Place(*subflow.id, kNoPath);
+    Entry& entry = owners_[subflow.id->Index()];
+    entry.parked = path->value();
+    AddParkedLoad(view_, entry, 1, hops_, parked_loads_);
   }
 }
 
 void FlowPaths::Wake(const Flow& flow) {
   for (const Subflow& subflow : flow.subflows) {
     if (!IsParked(subflow)) continue;
-    const std::int32_t path = std::exchange(owners_[subflow.id->Index()].parked, kNoPath);
-    Set(subflow, path);
+    Entry& entry = owners_[subflow.id->Index()];
+    AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
+    const std::int32_t path = std::exchange(entry.parked, kNoPath);
+    Note(*subflow.id, kNoPath, path);
+    assigner_.Place(*subflow.id, path);
   }
 }
 
@@ -128,6 +151,7 @@ void FlowPaths::Take(std::span<const Move> moves) {
 }
 
 void FlowPaths::NoteMoves(std::span<const Move> moves) {
+  if (!moves.empty()) ++path_changes_;
   for (const Move& move : moves) {
     Note(move.subflow, move.from, move.to);
     AppendMoved(flows_, OwnerOf(move.subflow), moved_);
@@ -142,11 +166,13 @@ SubflowId FlowPaths::Reserve(fabric::NodeId source_leaf, fabric::NodeId destinat
   EntryAt(owners_, subflow) = {{}, source, destination, 1, load};
   assigner_.Pin(subflow, true);
   assigner_.Place(subflow, path);
+  ++path_changes_;
   Note(subflow, kNoPath, path);
   return subflow;
 }
 
 void FlowPaths::Unreserve(SubflowId subflow) {
+  ++path_changes_;
   Note(subflow, assigner_.PathOf(subflow), kNoPath);
   assigner_.Remove(subflow);
 }
@@ -160,6 +186,7 @@ void FlowPaths::SetBaseLoads(std::span<const std::int64_t> units) {
     digest ^= digest >> 32U;
   }
   ++changes_;
+  ++path_changes_;
   fingerprint_ += digest - base_digest_;
   base_digest_ = digest;
 }
@@ -188,6 +215,7 @@ void FlowPaths::CheckInvariants() const {
   std::uint64_t fingerprint = base_digest_;
   std::vector<std::int64_t> loads(assigner_.base_loads().begin(), assigner_.base_loads().end());
   loads.resize(assigner_.Loads().size());
+  std::vector<std::int64_t> parked_loads(loads.size());
   std::vector<std::uint32_t> hops;
   for (std::uint32_t number = 0; number < owners_.size(); ++number) {
     const SubflowId subflow(number);
@@ -195,6 +223,11 @@ void FlowPaths::CheckInvariants() const {
     const Entry& entry = owners_[subflow.Index()];
     ESPALIER_CHECK(path < 0 || entry.parked == kNoPath,
                    "parked subflow {} has path {} in the assigner", subflow.value(), path);
+    if (entry.parked != kNoPath) {
+      hops.clear();
+      view_.AppendHops(entry.source, entry.destination, entry.parked, hops);
+      for (const std::uint32_t link : hops) parked_loads[link] += entry.load;
+    }
     if (path < 0) continue;
     fingerprint += entry.FingerprintOn(path);
     hops.clear();
@@ -216,6 +249,7 @@ void FlowPaths::CheckInvariants() const {
   ESPALIER_CHECK(fingerprint == fingerprint_, "fingerprint {} is not the sum {}", fingerprint_,
                  fingerprint);
   ESPALIER_CHECK(loads == assigner_.Loads(), "loads of links are not the sums of the shares");
+  ESPALIER_CHECK(parked_loads == parked_loads_, "loads of parked subflows are not their sums");
   for (const auto& [key, slots] : pairs_) {
     for (const FlowSlot slot : slots) {
       ESPALIER_CHECK(flows_.IsOpen(slot) && flows_.At(slot).key == key,

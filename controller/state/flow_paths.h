@@ -84,9 +84,6 @@ class FlowPaths {
   // Background traffic: OnlineAssigner::SetBaseLoads. Counts as a change of paths, also in the
   // fingerprint.
   void SetBaseLoads(std::span<const std::int64_t> units);
-  std::span<const std::int64_t> base_loads() const {
-    return assigner_.base_loads();
-  }  // empty: none
 
   // Source ports. False, without any change, if the port is taken.
   bool TakePort(const fabric::PortKey& key, std::uint16_t port) { return ports_.Take(key, port); }
@@ -123,8 +120,15 @@ class FlowPaths {
   // Whether the subflow has a path, all of whose links take new flows.
   bool IsOnUsablePath(const Subflow& subflow) const;
   const OnlineAssigner& assigner() const { return assigner_; }
-  // Grows whenever a subflow or reservation takes, changes or leaves its path.
+  // The load of a directed link if all parked subflows were busy.
+  std::int64_t LoadIfAllAreBusy(std::size_t link) const {
+    return assigner_.LoadOf(link) + parked_loads_[link];
+  }
+  // Grows whenever a subflow or reservation takes, changes or leaves its path, or is parked or
+  // woken.
   std::uint64_t changes() const { return changes_; }
+  // The same without parking and waking, which happen much more often.
+  std::uint64_t path_changes() const { return path_changes_; }
   // Sum of PathFingerprint over all subflows and reservations that have a path, and a digest of the
   // base loads.
   std::uint64_t fingerprint() const { return fingerprint_; }
@@ -147,8 +151,6 @@ class FlowPaths {
     }
   };
 
-  // As Place, without the subflow counting as moved.
-  void Set(const Subflow& subflow, std::int32_t path);
   // Accounts for moves that OnlineAssigner has made.
   void NoteMoves(std::span<const Move> moves);
   // Accounts for a subflow that changes from the path `from` to `to` (kNoPath: none).
@@ -159,7 +161,10 @@ class FlowPaths {
   OnlineAssigner assigner_;
   std::vector<Entry> owners_;  // by SubflowId
   std::vector<FlowSlot> moved_;
+  std::vector<std::int64_t> parked_loads_;  // by directed link
+  std::vector<std::uint32_t> hops_;         // of one path, to allocate them once
   std::uint64_t changes_ = 0;
+  std::uint64_t path_changes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t base_digest_ = 0;  // 0: no base loads
   PortsInUse ports_;

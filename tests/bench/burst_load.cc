@@ -46,17 +46,17 @@ struct BurstLoad::Agent {
 
 BurstLoad::BurstLoad(const BurstLoadOptions& options, const std::string& endpoint)
     : options_(options) {
-  fabric_ = std::move(sim::SimFabric::Build(loop_, MakeBenchTopology(HostsFor(options))).value());
+  fabric_ = std::move(sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents)).value());
   const fabric::Topology& topology = fabric_->topology();
   const auto address_of = [&](int host) {
     return topology.node(*topology.FindNode(fmt::format("h{}", host))).addresses.front();
   };
-  for (int i = 0; i < HostsFor(options); ++i) {
+  for (int i = 0; i < options.agents; ++i) {
     auto agent = std::make_unique<Agent>();
     agent->name = fmt::format("h{}", i);
     agent->instance = static_cast<std::uint64_t>(i) + 1;
     agent->addresses.push_back(address_of(i));
-    for (int flow = 0; i < options.agents && flow < options.flows; ++flow) {
+    for (int flow = 0; flow < options.flows; ++flow) {
       agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
     }
     agent->edges.assign(agent->addresses.size() - 1, 2);
@@ -216,13 +216,8 @@ void BurstLoad::ReportEdges(Agent& agent, int phase) {
   }
 }
 
-void BurstLoad::Disturb() {
-  Agent& agent = *agents_.back();
-  is_nic_up_ = !is_nic_up_;
-  Send(agent, wire::LinkEvent{.address = agent.addresses[0], .up = is_nic_up_});
-}
-
-BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
+BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances,
+                                  const std::function<void()>& disturb) {
   figures_ = {};
   const auto nanoseconds = [](double value) {
     return Duration(static_cast<std::int64_t>(1e9 * value));
@@ -231,7 +226,7 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
   const Duration phase = nanoseconds(2.0 / options_.edges_per_second / options_.phases);
   const Duration step = phase / 2;
   const TimePoint start = loop_.Now();
-  const std::size_t flow_agents = agents_.size() - 1;
+  const std::size_t flow_agents = agents_.size();
   // Agents in no order, as hosts of a leaf do not report one after the other.
   std::vector<std::size_t> order(flow_agents);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -266,7 +261,7 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances) {
     }
     if (disturbances > 0 && now >= next_disturbance) {
       next_disturbance = now + nanoseconds(1 / disturbances);
-      Disturb();
+      disturb();
     }
     const bool is_whole = sent % (2 * flow_agents * static_cast<std::size_t>(options_.phases)) == 0;
     if (SecondsOf(now - start) >= seconds && is_whole) return loop_.Stop();

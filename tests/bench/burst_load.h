@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,15 +25,11 @@ struct BurstLoadOptions {
 };
 
 // Simulates the agents of one job in one loop, over real connections: their flows stay open, and
-// become busy and idle phase by phase, all agents at about the same time. One more agent, which has
-// no flows, tells that its NIC goes down and up again (Disturb). There is no real traffic.
+// become busy and idle phase by phase, all agents at about the same time. There is no real traffic.
 class BurstLoad {
  public:
   BurstLoad(const BurstLoadOptions& options, const std::string& endpoint);
   ~BurstLoad();
-
-  // The number of hosts of the fabric for this load.
-  static int HostsFor(const BurstLoadOptions& options) { return options.agents + 1; }
 
   // Connects all agents and opens their flows. Returns when every flow has a port.
   void Connect();
@@ -50,9 +47,10 @@ class BurstLoad {
     std::vector<double> decided_seconds;
     double late_seconds = 0;  // how late the last report was, at most
   };
-  // Plays phases for this time. `disturbances`: how often a second the other agent's NIC changes.
-  // Then no port counts as planned until the plan is made anew, and flows that collide move.
-  Figures Run(double seconds, double disturbances = 0);
+  // Plays phases for this time, and calls `disturb` so often a second. It changes a spine, so
+  // that some flows are on other paths than planned until the plan is made anew, and may collide.
+  Figures Run(double seconds, double disturbances = 0,
+              const std::function<void()>& disturb = nullptr);
 
  private:
   struct Agent;
@@ -67,16 +65,14 @@ class BurstLoad {
   void ReportEdges(Agent& agent, int phase);
   void ReportOverdue();
   bool Send(Agent& agent, wire::Body body);
-  void Disturb();
 
   const BurstLoadOptions options_;
   io::AsioEventLoop loop_;
   std::unique_ptr<sim::SimFabric> fabric_;
   wire::Decoder decoder_;
-  std::vector<std::unique_ptr<Agent>> agents_;        // the last one has no flows
+  std::vector<std::unique_ptr<Agent>> agents_;
   std::deque<std::pair<TimePoint, Agent*>> waiting_;  // ends of phases, until reported
   std::size_t routed_ = 0;
-  bool is_nic_up_ = true;
   Figures figures_;
 };
 

@@ -28,7 +28,7 @@ struct Options {
   BurstLoadOptions load;
   double seconds = 10;
   double learning_seconds = 20;  // longer than it takes: on a busy machine, reports are late
-  double disturbances = 5;       // a second
+  double disturbances = 2;       // a second
   bool metrics = false;
   bool json = false;
 };
@@ -122,7 +122,7 @@ std::string MetricsWhenIdle(const SubjectProcess& subject) {
 
 std::vector<Column> Measure(const Options& options) {
   const AgentCost agent = MeasureAgent(options.load);
-  const SubjectProcess subject("controller", BurstLoad::HostsFor(options.load));
+  const SubjectProcess subject("controller", options.load.agents);
   BurstLoad load(options.load, subject.endpoint());
   load.Connect();
   load.Run(options.learning_seconds);
@@ -133,7 +133,8 @@ std::vector<Column> Measure(const Options& options) {
   const double own = CpuSeconds() - own_before;
   const std::string metrics_after = MetricsWhenIdle(subject);
   const auto after = subject.Measure();
-  const BurstLoad::Figures decided = load.Run(options.seconds, options.disturbances);
+  const BurstLoad::Figures decided =
+      load.Run(options.seconds, options.disturbances, [&] { subject.ChangeSpine(); });
   const auto disturbed = subject.Measure();
   const double edges = static_cast<double>(common.edges);
   const auto per_edge = [&](double seconds) { return 1e6 * seconds / edges; };
@@ -220,7 +221,7 @@ int Main(int argc, char** argv) {
   app.add_option("--learning", options.learning_seconds, "Seconds before the first measurement")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--disturbances", options.disturbances,
-                 "How often a second a link changes while decisions are measured")
+                 "How often a second a spine fails or returns while decisions are measured")
       ->check(CLI::PositiveNumber);
   app.add_flag("--metrics", options.metrics, "Print the controller's metrics to standard error");
   app.add_flag("--json", options.json, "Print JSON instead of a table");

@@ -55,6 +55,7 @@ class World : public IntakeFixture {
   const PhasePlan& plan() const { return bursts_.plan(); }
   State& state() { return state_; }
   const StartPredictor& predictor() const { return predictor_; }
+  const ControllerOptions& options() const { return options_; }
   Metrics& metrics() { return metrics_; }
 
  private:
@@ -135,7 +136,7 @@ void BM_PhasePlan(benchmark::State& bench) {
   for (int period = 0; period < 12; ++period) world.RunPeriod();
   TimePoint now{std::chrono::hours(1'000)};
   for (auto _ : bench) {
-    PhasePlan plan(world.state(), world.predictor(), world.metrics());
+    PhasePlan plan(world.state(), world.predictor(), world.options(), world.metrics());
     const auto start = Clock::now();
     plan.Refresh(now);
     bench.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "common/base/metrics.h"
 #include "common/bus/zmq_bus.h"
 #include "common/loop/asio_event_loop.h"
+#include "common/loop/background.h"
 #include "controller/controller.h"
 #include "controller/store/memory_store.h"
 #include "proto/convert.h"
@@ -138,14 +140,27 @@ void ServeController(int agents, bool with_keys) {
   controller::MemoryDisk disk;
   controller::MemoryStore store(disk, loop);
   Metrics metrics;
+  io::Background background(loop);
   // Long, so that agents do not seem dead on a busy machine.
   // Ports are not verified: their steady probes would keep the loop from ever being quiet.
-  const controller::ControllerOptions options{.heartbeat_interval = std::chrono::seconds(10),
-                                              .verify_interval = Duration::zero()};
+  const controller::ControllerOptions options{
+      .heartbeat_interval = std::chrono::seconds(10),
+      .verify_interval = Duration::zero(),
+      .background = [&](std::function<void()> work, std::function<void()> done) {
+        background.Run(std::move(work), std::move(done));
+      }};
   controller::Controller controller(MakeBenchTopology(agents), options, loop, *bus, store, metrics);
   const Result<void> started = controller.Start();
   ESPALIER_CHECK(started, "error={}", started.error().message);
-  const TimerPtr watch = loop.WatchSignals(std::array{SIGUSR1}, [&](int) {
+  bool is_failed = false;
+  const TimerPtr watch = loop.WatchSignals(std::array{SIGUSR1, SIGUSR2}, [&](int signal) {
+    if (signal == SIGUSR2) {
+      is_failed = !is_failed;
+      return controller.actions().ChangeNode(
+          "spine0",
+          is_failed ? controller::IntentAction::kFail : controller::IntentAction::kRestore, {},
+          [](const auto&) {});
+    }
     fmt::print("{}{}", metrics.Text(), kEndOfMetrics);
     std::fflush(stdout);
   });
@@ -218,6 +233,8 @@ SubjectProcess::~SubjectProcess() {
   waitpid(pid_, nullptr, 0);
   close(output_);
 }
+
+void SubjectProcess::ChangeSpine() const { kill(pid_, SIGUSR2); }
 
 std::string SubjectProcess::Metrics() const {
   kill(pid_, SIGUSR1);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "agent/flows/flow_meter.h"
 #include "tests/agent/manual_loop.h"
 
 namespace espalier::agent {
@@ -226,6 +227,44 @@ TEST_F(FlowGroupsTest, AGroupIsBusyWhileAMemberIs) {
   EXPECT_EQ(edges().count, 6U);  // a burst between two looks
   host_.flows.at(Id(2)).edges = {};
   EXPECT_EQ(edges().count, 0U);  // one member does not tell
+}
+
+// Queue pairs without shared memory, of which only bytes are known: their edges are those of the
+// sum.
+TEST_F(FlowGroupsTest, AGroupWhoseMembersTellNoEdgesIsBusyWhileOneHasSomethingToSend) {
+  FlowMeter meter({});
+  for (std::uint64_t id = 1; id <= 2; ++id) Open(id).sent_bytes = 1 << 30;
+  ASSERT_THAT(Settled(), SizeIs(1));
+  const auto activity_after = [&](Duration time) {
+    Activity activity;
+    for (const TimePoint end = loop_.Now() + time; loop_.Now() < end;) {
+      loop_.Advance(2ms);
+      const auto measures = meter.Measure(loop_.Now(), groups_.Flows());
+      EXPECT_EQ(measures.size(), 1U);
+      activity = measures[0].activity;
+    }
+    return activity;
+  };
+  const auto send = [&](std::uint64_t id, bool is_busy) {
+    FlowSample& flow = host_.flows.at(Id(id));
+    flow.outstanding_bytes = is_busy ? 1 << 20 : 0;
+    flow.sent_bytes += is_busy ? 0 : 1 << 20;
+  };
+  std::uint32_t edges = activity_after(100ms).edges;
+  EXPECT_EQ(edges % 2, 0U);
+  for (int burst = 0; burst < 5; ++burst) {
+    send(1, true);
+    EXPECT_EQ(activity_after(20ms).edges, ++edges);
+    send(2, true);
+    send(1, false);
+    EXPECT_EQ(activity_after(30ms).edges, edges);  // the other one is still busy
+    const TimePoint end = loop_.Now();
+    send(2, false);
+    const Activity idle = activity_after(50ms);
+    EXPECT_EQ(idle.edges, ++edges);
+    EXPECT_GE(idle.last_edge, end);
+    EXPECT_LE(idle.last_edge, end + 4ms);
+  }
 }
 
 // What is kept from an earlier agent is kept for the group.

@@ -36,7 +36,7 @@ class BackgroundLoadsTest : public testing::Test {
   }
   // Of a flow, in force.
   double Base(int spine) {
-    const auto base = cluster_.state().flow_paths.base_loads();
+    const auto base = cluster_.state().flow_paths.assigner().base_loads();
     if (base.empty()) return 0;
     return static_cast<double>(base[Up(spine).Index()]) / static_cast<double>(kLoadUnit);
   }

@@ -3,99 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "tests/controller/cluster.h"
+#include "tests/controller/placement/bursts_fixture.h"
 
 namespace espalier::controller {
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr const char* kUndecided = "espalier_bursts_without_decision_total";
-constexpr const char* kDecided = "espalier_bursts_decided_total";
-constexpr const char* kMovedIdle = "espalier_idle_flows_moved_total";
-constexpr const char* kPlans = "espalier_phase_plans_computed_total";
-
-// Three leaves with four hosts each and two spines. A job sends from host i to host i + 4: first
-// hosts 0 and 1, then hosts 2 and 3. Each phase fits on the spines with one flow a link, but all
-// four connections together put two on each.
-class BurstsTest : public testing::Test {
- protected:
-  explicit BurstsTest(Activity activity = Activity::kBursts)
-      : cluster_(fabric::LeafSpineOptions{.spines = 2, .leaves = 3, .hosts_per_leaf = 4},
-                 {.activity = activity}) {
-    cluster_.ConnectAll();
-  }
-
-  // Opens the job's connections in an order that puts both flows of a phase on one spine.
-  void OpenConnections() {
-    for (const int host : {0, 2, 1, 3}) {
-      wire::FlowReport report = Cluster::Opening(cluster_, host, {{.id = 1, .to = host + 4}});
-      report.progress = {Row(++edges_[host])};
-      cluster_.Report(host, report);
-      cluster_.Settle();
-    }
-    for (const int host : {0, 1, 2, 3}) Toggle(host);
-    cluster_.Settle();
-  }
-  static wire::FlowProgress Row(std::uint32_t edges) {
-    const bool busy = edges % 2 == 1;
-    return {.id = wire::LocalFlowId(1),
-            .outstanding_bytes = busy ? 1'000'000U : 0U,
-            .state = busy ? wire::FlowState::kActive : wire::FlowState::kIdle,
-            .edges = edges,
-            .edge_age_us = 100};
-  }
-  void Toggle(int host) {
-    wire::FlowReport report;
-    report.progress = {Row(++edges_[host])};
-    cluster_.Report(host, report);
-  }
-  void RunPhase(const std::vector<int>& hosts, Duration duration) {
-    for (const int host : hosts) Toggle(host);
-    cluster_.Settle();
-    cluster_.Advance(duration / 2);
-    max_load_ = std::max(max_load_, cluster_.state().flow_paths.assigner().MaxLoad());
-    cluster_.Advance(duration - duration / 2);
-    for (const int host : hosts) Toggle(host);
-    cluster_.Settle();
-  }
-  void RunPeriods(int count) {
-    max_load_ = {};
-    for (int i = 0; i < count; ++i) {
-      RunPhase({0, 1}, 200ms);
-      cluster_.Advance(100ms);
-      RunPhase({2, 3}, 200ms);
-      cluster_.Advance(500ms);
-    }
-    cluster_.state().flow_paths.CheckInvariants();
-  }
-  // The host's agent has rerouted its flow to this port.
-  void RerouteLocally(int host, std::uint16_t port) {
-    cluster_.host(host).ports[1] = port;
-    wire::FlowPath& path = cluster_.host(host).sets.at(1).paths[0];
-    path.source_port = port;
-    cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance,
-                     wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
-                                                 .path_id = path.path_id,
-                                                 .source_port = port,
-                                                 .verdict = wire::PathVerdict::kLocallyRerouted}}});
-    cluster_.Settle();
-  }
-  std::size_t PushesSoFar() {
-    std::size_t pushes = 0;
-    for (int host = 0; host < cluster_.hosts(); ++host) pushes += cluster_.host(host).pushes.size();
-    return pushes;
-  }
-
-  Cluster cluster_;
-  std::map<int, std::uint32_t> edges_;  // by host
-  Load max_load_;                       // the highest in the middle of a phase
-};
 
 TEST_F(BurstsTest, ThePhasesOfAJobFitThoughItsConnectionsTogetherDoNot) {
   OpenConnections();
@@ -140,12 +54,13 @@ TEST_F(BurstsTest, ANicThatGoesDownAndUpNeedsNoNewPlan) {
                      wire::LinkEvent{.address = cluster_.Address(8), .up = up, .source = "nic"});
     cluster_.Settle();
     EXPECT_GT(cluster_.state().topology.version(), version);
-    cluster_.Advance(1s);
-    Toggle(0);
+    Toggle(0);  // at once, before anything is looked at again
     cluster_.Settle();
     EXPECT_TRUE(cluster_.FlowOf(0, 1).is_on_plan);
     Toggle(0);
     cluster_.Settle();
+    EXPECT_TRUE(cluster_.FlowOf(0, 1).is_parked);
+    cluster_.Advance(1s);
   }
   EXPECT_EQ(cluster_.CounterValue(kPlans), plans);
   EXPECT_EQ(cluster_.CounterValue(kDecided), decided);
@@ -247,9 +162,88 @@ TEST_F(BurstsTest, ClosingParkedConnectionsLeavesNothingBehind) {
   EXPECT_EQ(cluster_.state().flow_paths.fingerprint(), 0U);
 }
 
+// What a flow's backup path is does not depend on whether it is busy just now.
+TEST_F(BurstsTest, IdleFlowsHaveBackupPathsWhichBurstsDoNotChange) {
+  OpenConnections();
+  RunPeriods(14);
+  cluster_.Advance(1s);
+  const auto plans = [&] { return cluster_.CounterValue("espalier_failure_plans_made_total"); };
+  const std::int64_t plans_before = plans();
+  std::size_t backups = 0;
+  for (const int host : {0, 1, 2, 3}) {
+    const Flow& flow = cluster_.FlowOf(host, 1);
+    ASSERT_TRUE(flow.is_parked);
+    const std::string link =
+        "leaf0--spine" + std::to_string(cluster_.AppliedSpine(host, 1, host + 4));
+    const auto domain = LinkOrSwitch::Link(*cluster_.state().topology.FindLink(link));
+    backups += cluster_.controller().failure_plans().EntriesOf(domain) == 2 ? 1 : 0;
+  }
+  EXPECT_EQ(backups, 4U);  // two flows on each of the two links
+  RunPeriods(5);
+  EXPECT_EQ(plans(), plans_before);
+}
+
+// A job that goes on to other phases again and again: the longer it does, the more seldom the plan
+// follows, so that ports do not change for as long as the job runs.
+TEST_F(BurstsTest, PlansForPhasesThatDoNotLastBecomeRare) {
+  OpenConnections();
+  const auto plans_in = [&](int changes) {
+    const std::int64_t before = cluster_.CounterValue(kPlans);
+    for (int i = 0; i < changes; ++i) {
+      const int other = i % 2 == 0 ? 1 : 2;
+      for (int period = 0; period < 8; ++period) {
+        RunPhase({0, other}, 200ms);
+        cluster_.Advance(100ms);
+        RunPhase({3 - other, 3}, 200ms);
+        cluster_.Advance(500ms);
+      }
+    }
+    return cluster_.CounterValue(kPlans) - before;
+  };
+  const std::int64_t first = plans_in(6);
+  plans_in(12);
+  const std::int64_t last = plans_in(6);
+  EXPECT_GE(first, 4);
+  EXPECT_LE(last, first / 2);
+  cluster_.state().flow_paths.CheckInvariants();
+}
+
+// Flow 1 is busy with each of the others in turn, which share a link, as they never meet. When the
+// phases are forgotten, as all are busy for long, one of these must leave it.
+TEST_F(BurstsTest, FlowsThatShareALinkBySharingNoPhaseAreSpreadWhenTheirPlanIsLost) {
+  OpenConnections();
+  for (int period = 0; period < 12; ++period) {
+    for (const int other : {0, 2, 3}) {
+      RunPhase({1, other}, 200ms);
+      cluster_.Advance(200ms);
+    }
+  }
+  const auto spine_of = [&](int host) { return cluster_.AppliedSpine(host, 1, host + 4); };
+  ASSERT_NE(spine_of(0), spine_of(1));
+  ASSERT_EQ(spine_of(0), spine_of(2));
+  ASSERT_EQ(spine_of(0), spine_of(3));
+  const auto made_room = [&] {
+    std::size_t events = 0;
+    for (const HistoryEvent& event : cluster_.state().history.Since(0, 10'000)) {
+      const bool is_it = event.kind == "made_room" && event.text.starts_with("for=lost_plan");
+      if (is_it) ++events;
+    }
+    return events;
+  };
+  for (const int host : {0, 1, 2, 3}) Toggle(host);
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{3, 1}));  // as planned
+  EXPECT_EQ(made_room(), 0U);
+  cluster_.Advance(10s);  // many times the period
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{2, 1}));
+  EXPECT_EQ(made_room(), 1U);
+  EXPECT_FALSE(cluster_.FlowOf(0, 1).is_on_plan);
+  cluster_.state().flow_paths.CheckInvariants();
+}
+
 class ConnectionsTest : public BurstsTest {
  protected:
-  ConnectionsTest() : BurstsTest(Activity::kConnections) {}
+  ConnectionsTest() : BurstsTest({.activity = Activity::kConnections}) {}
 };
 
 TEST_F(ConnectionsTest, AllOpenConnectionsCountAsLoad) {

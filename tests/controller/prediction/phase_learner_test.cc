@@ -71,6 +71,40 @@ TEST(PhaseLearner, LearnsTrainingJobsWithinTenPeriods) {
   }
 }
 
+// Flows that come up in another order at each start are the same list, which is not made again.
+TEST(PhaseLearner, MakesAListOnlyOfFlowsThatWereNotBusyTogetherBefore) {
+  PhaseLearner learner({.together = 20ms, .pause = 5ms, .told_within = 60ms, .max_flows = 1'000});
+  const FlowSetId set(1);
+  TimePoint now{1h};
+  const auto start = [&](std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const MemberKey key(first +
+                          (i + static_cast<std::uint64_t>(now.time_since_epoch() / 1s)) % count);
+      learner.HandleStart(key, now);
+      if (i == 0) learner.BeginStart(set, now);
+      learner.Join(set, key);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) learner.HandleEnd(MemberKey(first + i), now + 50ms);
+    now += 1s;
+    learner.Tick(now);
+  };
+  for (int round = 0; round < 10; ++round) start(1, 100);
+  EXPECT_EQ(learner.lists_made(), 1U);
+  EXPECT_EQ(learner.TurnOf(set, 1, 0).others.size(), 100U);
+  start(1, 99);
+  EXPECT_EQ(learner.lists_made(), 2U);
+  start(1, 100);
+  EXPECT_EQ(learner.lists_made(), 2U);
+  // Others take the places of flows that are forgotten.
+  for (std::uint64_t i = 1; i <= 100; ++i) learner.Forget(MemberKey(i));
+  for (int round = 0; round < 16; ++round) start(1'001, 100);
+  EXPECT_EQ(learner.lists_made(), 3U);
+  const auto others = learner.TurnOf(set, 1, 0).others;
+  ASSERT_EQ(others.size(), 100U);
+  EXPECT_EQ(others.front(), MemberKey(1'001));
+  EXPECT_EQ(others.back(), MemberKey(1'100));
+}
+
 TEST(PhaseLearner, FindsFlowsThatAreStillBusyWhenASetStarts) {
   const KeySet pipeline = Flows(0, 4);
   const KeySet ring = Flows(100, 6);

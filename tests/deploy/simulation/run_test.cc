@@ -202,5 +202,27 @@ TEST(Examples, KeepTheInvariants) {
   }
 }
 
+// Three jobs on links oversubscribed 2:1: what matters is which connections share a link, and when.
+TEST(Examples, PhasesGainWhereLinksMustBeShared) {
+  auto scenario = ReadScenario(ESPALIER_SOURCE_DIR "/deploy/simulation/examples/bloom.json");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const auto seconds_in = [&](Mode mode) {
+    scenario->mode = mode;
+    const RunResult result = Play(*scenario);
+    EXPECT_TRUE(result.violations.empty()) << result.violations.front();
+    double seconds = 0;  // of a mean period in the second half, all jobs
+    for (const JobResult& job : result.jobs) {
+      const std::size_t periods = job.communication.size();
+      for (std::size_t i = periods / 2; i < periods; ++i) {
+        seconds += SecondsOf(job.communication[i]) / static_cast<double>(periods - periods / 2);
+      }
+    }
+    return seconds;
+  };
+  const double connections = seconds_in(Mode::kConnections);
+  EXPECT_LT(seconds_in(Mode::kEspalier), 0.9 * connections);
+  EXPECT_LT(connections, seconds_in(Mode::kEcmp));
+}
+
 }  // namespace
 }  // namespace espalier::simulation

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -64,10 +65,19 @@ class OperatorCommandsTest : public testing::Test {
     } catch (const CLI::ParseError& error) {
       outcome.exit_code = 2;
     }
+    AwaitServer();
     std::fflush(stdout);
     outcome.out = testing::internal::GetCapturedStdout();
     outcome.err = testing::internal::GetCapturedStderr();
     return outcome;
+  }
+
+  // Waits until the server has handled all that it was asked: it still uses the cluster for a moment
+  // after its answer has been read.
+  void AwaitServer() {
+    std::promise<void> done;
+    loop_.Post([&] { done.set_value(); });
+    done.get_future().wait();
   }
 
   Metrics metrics_;

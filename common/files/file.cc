@@ -58,14 +58,16 @@ bool WriteAll(int descriptor, std::string_view text) {
   return true;
 }
 
-Result<void> WriteAndSync(const std::string& path, std::string_view text, Readers readers) {
+// `name`: what errors call the file.
+Result<void> WriteAndSync(const std::string& path, const std::string& name, std::string_view text,
+                          Readers readers) {
   ::unlink(path.c_str());  // a file that a crash left, possibly with another mode
   const mode_t mode = readers == Readers::kOwner ? 0600 : 0644;
   File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!file.IsOpen()) return SystemError(path, "create the file");
-  if (!WriteAll(file.Get(), text)) return SystemError(path, "write");
-  if (::fsync(file.Get()) != 0) return SystemError(path, "flush to disk");
-  if (!file.Close()) return SystemError(path, "close");
+  if (!file.IsOpen()) return SystemError(name, "create the file");
+  if (!WriteAll(file.Get(), text)) return SystemError(name, "write");
+  if (::fsync(file.Get()) != 0) return SystemError(name, "flush to disk");
+  if (!file.Close()) return SystemError(name, "close");
   return {};
 }
 
@@ -115,7 +117,7 @@ Result<void> WriteFileDurably(const std::string& given_path, std::string_view te
                 fmt::format("{}: the path is not a regular file (name another one)", path));
   }
   const std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
-  if (auto written = WriteAndSync(beside, text, readers); !written) {
+  if (auto written = WriteAndSync(beside, path, text, readers); !written) {
     ::unlink(beside.c_str());
     return written;
   }

@@ -9,7 +9,8 @@ class Interrupt {
  public:
   Interrupt();
   bool IsRequested() const;
-  // Sleeps for this time, or until Ctrl-C. False: Ctrl-C.
+  // Sleeps for this time, or until Ctrl-C, or until the program that reads standard output has
+  // closed its pipe. False: Ctrl-C, or nobody reads any more.
   bool Wait(std::chrono::milliseconds time) const;
 };
 

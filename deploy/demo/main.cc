@@ -50,9 +50,9 @@ Result<void> RunSeed(const lab::Lab& lab, int seed, Scheme scheme, const LabDaem
     if (!run) return Propagate(run);
     RunFigures& figures = run->figures;
     figures.scheme = NameOf(scheme);
-    fmt::print(stderr, "seed {}: {:<12} {:<11} slowest flow {:5.2f} s, worst link {:g} flows\n",
+    fmt::print(stderr, "seed {}: {:<12} {:<11} slowest flow {:5.2f} s, worst link {:g} flow{}\n",
                seed, figures.name, figures.scheme, figures.slowest_flow_seconds,
-               figures.max_link_flows);
+               figures.max_link_flows, figures.max_link_flows == 1 ? "" : "s");
     if (!run->completed) {
       return Fail(ErrorCode::kInternal, "the traffic did not end within its time limit");
     }

@@ -69,8 +69,9 @@ Result<PhasesComparison> Compare(const Arguments& arguments, const std::string& 
       auto ran = RunScheme(*lab, *experiment, seed, scheme,
                            fmt::format("{}/{}-{}", folder, seed, name), result);
       if (!ran) return Propagate(ran);
-      fmt::print(stderr, "seed {}: {:<11} slowest burst {:.3f} s, worst link {:g} flows\n", seed,
-                 name, result.runs.back().slowest_flow_seconds, result.runs.back().max_link_flows);
+      const double busiest = result.runs.back().max_link_flows;
+      fmt::print(stderr, "seed {}: {:<11} slowest burst {:.3f} s, worst link {:g} flow{}\n", seed,
+                 name, result.runs.back().slowest_flow_seconds, busiest, busiest == 1 ? "" : "s");
     }
     if (Result<void> stopped = lab::Lab::Stop(kLabName); !stopped) return Propagate(stopped);
   }

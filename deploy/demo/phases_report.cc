@@ -62,13 +62,14 @@ std::string PhasesTable(const PhasesComparison& comparison) {
                                  "mismatches", "communication in an iteration");
   for (const auto& [name, result] : comparison.schemes) {
     const RunFigures median = MedianOf(result.runs);
-    text += fmt::format(kRow, name, fmt::format("{:.3f} s", median.slowest_flow_seconds),
-                        fmt::format("{:g} flows", median.max_link_flows),
-                        fmt::format("{:.1f}", median.ports_changed_per_iteration),
-                        result.mismatches, jobs_text(median.allreduce_seconds));
+    text += fmt::format(
+        kRow, name, fmt::format("{:.3f} s", median.slowest_flow_seconds),
+        fmt::format("{:g} flow{}", median.max_link_flows, median.max_link_flows == 1 ? "" : "s"),
+        fmt::format("{:.1f}", median.ports_changed_per_iteration), result.mismatches,
+        jobs_text(median.allreduce_seconds));
   }
   text += fmt::format(kRow, "ideal", fmt::format("{:.3f} s", comparison.ideal.slowest_flow_seconds),
-                      "1 flows", "", "", jobs_text(comparison.ideal.allreduce_seconds));
+                      "1 flow", "", "", jobs_text(comparison.ideal.allreduce_seconds));
   return text;
 }
 

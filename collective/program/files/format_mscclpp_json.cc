@@ -346,9 +346,10 @@ class Writer {
     if (writer.operations().size() > kMaxOperations) {
       return Fail(
           ErrorCode::kUnsupported,
-          fmt::format(
-              "MSCCL++ cannot express the program: rank {} block {}: {} operations, more than {}",
-              rank, number, writer.operations().size(), kMaxOperations));
+          fmt::format("MSCCL++ cannot express the program: rank {} block {}: {} operations, more "
+                      "than {} (make "
+                      "it for fewer ranks, with an algorithm of fewer steps, or write msccl-xml)",
+                      rank, number, writer.operations().size(), kMaxOperations));
     }
     json_.BeginObject().Key("id").Integer(static_cast<std::int64_t>(number));
     json_.Key("ops").BeginArray();

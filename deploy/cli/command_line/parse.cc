@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdio>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -14,7 +16,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/files/json.h"
+#include "common/files/command_result.h"
 
 namespace espalier::cli {
 namespace {
@@ -62,6 +64,13 @@ struct Complaint {
   std::string remedy;
 };
 
+// Whether the word right after the name of a command can only be one of its subcommands.
+bool TakesOnlySubcommands(const CLI::App& command) {
+  const auto all = [](const CLI::App*) { return true; };
+  const auto is_positional = [](const CLI::Option* option) { return option->get_positional(); };
+  return !command.get_subcommands(all).empty() && command.get_options(is_positional).empty();
+}
+
 // What is wrong with the commands among the words; none: they exist. `is_help`: the words may name
 // a group without one of its commands.
 std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std::string>& words,
@@ -69,7 +78,8 @@ std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std
   CLI::App* group = &app;
   std::string path = "espalier";
   for (const std::string& word : words) {
-    if (group->get_require_subcommand_min() == 0) return std::nullopt;  // a command, not a group
+    const bool needs_none = group->get_require_subcommand_min() == 0;
+    if (needs_none && (word.starts_with('-') || !TakesOnlySubcommands(*group))) return std::nullopt;
     if (word.starts_with('-')) continue;
     if (CLI::App* const next = FindCommand(*group, word)) {
       group = next;
@@ -103,16 +113,19 @@ std::optional<Complaint> FindNegativeNumber(const std::vector<std::string>& word
   return std::nullopt;
 }
 
-void Print(const Complaint& complaint, const std::vector<std::string>& words) {
-  fmt::print(stderr, "espalier: {} ({})\n", complaint.message, complaint.remedy);
-  if (std::ranges::find(words, "--json") == words.end()) return;
-  io::JsonWriter json;
-  json.BeginObject().Key("error").BeginObject();
-  json.Key("code").String(ErrorCodeName(ErrorCode::kInvalidArgument));
-  json.Key("message").String(complaint.message);
-  json.Key("remedy").String(complaint.remedy);
-  json.EndObject().EndObject();
-  fmt::print("{}\n", json.Text());
+// Whether one of these options is among the words that are the tool's own: what follows "--" is
+// another program's.
+bool HasOption(const std::vector<std::string>& words,
+               std::initializer_list<std::string_view> names) {
+  const auto end = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), end, [&](const std::string& word) {
+    return std::ranges::find(names, word) != names.end();
+  });
+}
+
+int Refuse(const Complaint& complaint) {
+  const std::string message = fmt::format("{} ({})", complaint.message, complaint.remedy);
+  return io::ReportError({ErrorCode::kInvalidArgument, message});
 }
 
 Complaint ComplaintOf(CLI::App& app, const std::vector<std::string>& words,
@@ -135,23 +148,26 @@ int ParseAndRun(CLI::App& app, int argc, char** argv, int& exit_code) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
-    if (const auto unknown = FindUnknownCommand(app, words, /*is_help=*/true)) {
-      Print(*unknown, words);
-      return 2;
-    }
     words.emplace_back("--help");
   }
-  if (const auto negative = FindNegativeNumber(words)) {
-    Print(*negative, words);
-    return 2;
+  std::optional<io::JsonErrors> json_errors;
+  if (HasOption(words, {"--json"})) json_errors.emplace();
+  if (HasOption(words, {"--help", "-h"})) {
+    // The option parser would print the help of the last command that it knows.
+    if (const auto unknown = FindUnknownCommand(app, words, /*is_help=*/true)) {
+      return Refuse(*unknown);
+    }
   }
+  if (const auto negative = FindNegativeNumber(words)) return Refuse(*negative);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    Print(ComplaintOf(app, words, error), words);
-    return 2;
+    return Refuse(ComplaintOf(app, words, error));
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return io::ReportError({ErrorCode::kInternal, "cannot write to standard output"});
   }
   return exit_code;
 }

@@ -191,7 +191,7 @@ int Make(const MakeRequest& request, const LinearSolver& solver) {
     return io::ReportError({code, interrupted ? "interrupted" : request.topology + ": " + message});
   }
   const auto& [made, savings, proof, seconds] = *forest;
-  if (proof) fmt::print(stderr, "espalier: {}\n", DescribeProof(*proof, made.schedule));
+  if (proof) fmt::print(stderr, "{}\n", DescribeProof(*proof, made.schedule));
   if (*previous) reuse = made.reuse;
   // With --format json, the forest itself is the one JSON object.
   if (request.json && request.output.empty() && request.format != "json") {
@@ -269,6 +269,8 @@ int Verify(const ReadRequest& request) {
       writer.BeginObject().Key("sound").Bool(false).Key("violation");
       writer.String(checked.error().message).EndObject();
       io::WriteOutput(writer.Text() + "\n", "");
+      fmt::print(stderr, "espalier: {}: {}\n", request.forest, checked.error().message);
+      return io::kExitFailed;
     }
     return io::ReportError({checked.error().code, request.forest + ": " + checked.error().message});
   }
@@ -284,8 +286,9 @@ int Verify(const ReadRequest& request) {
     writer.Key("edges").Integer(findings->edges).EndObject();
     return io::WriteOutput(writer.Text() + "\n", "");
   }
-  fmt::print("{}: the forest is sound: {} ranks, {} of the bound, height {}\n", request.forest,
-             schedule->ranks.size(), schedule->FractionOfBound().ToString(), findings->heights.max);
+  fmt::print("{}: the forest is sound: {} ranks, {:.4g} % of the bound, height {}\n",
+             request.forest, schedule->ranks.size(), 100 * schedule->FractionOfBound().ToDouble(),
+             findings->heights.max);
   return 0;
 }
 

@@ -1,10 +1,7 @@
 #include "deploy/cli/operator/apply_command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,24 +48,6 @@ std::string Target(const Session& session, bool is_dry_run, const std::string& b
   return target;
 }
 
-// Whether somebody at the terminal agrees. Else the action is refused.
-bool IsAgreed(Session& session, const io::JsonValue& would, const std::string& question) {
-  if (!session.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {
-    PrintEffects(would, true);
-    std::fflush(stdout);
-    fmt::print(stderr, "espalier: {}. Go on? [y/N] ", question);
-    std::string answer;
-    std::getline(std::cin, answer);
-    session.force = answer == "y" || answer == "yes";
-    if (session.force) return true;
-    session.exit_code = ReportError("nothing was changed", 1);
-    return false;
-  }
-  Report(session, ErrorCodeName(ErrorCode::kFailedPrecondition),
-         question + " (give --force to do it all the same; --dry-run shows what)", 1);
-  return false;
-}
-
 void ApplyFile(Session& session) {
   const auto text = io::ReadFile(session.id);
   const auto topology = text ? io::ParseTopology(*text, session.id)
@@ -89,7 +68,8 @@ void ApplyFile(Session& session) {
   }
   // The controller refuses it, with its own words and exit code.
   const bool asks = refusal.empty() && !question.empty() && !session.force;
-  if (asks && !IsAgreed(session, *would, question)) return;
+  const auto print = [&] { PrintEffects(*would, true); };
+  if (asks && !IsAgreed(session, question, "what", print)) return;
   const auto done =
       Ask(session, "POST", Target(session, false, TextOf(*would, "base")), true, *text);
   if (!done || session.json) return;

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -38,10 +39,6 @@ struct ListOptions {
   bool follow = false;
   bool ended = false;
 };
-
-bool IsJson(const Session& session, const ListOptions& options) {
-  return session.json || options.output == "json";
-}
 
 std::vector<Column> ColumnsOf(const ListSpec& spec, const ListOptions& options) {
   std::vector<Column> columns = spec.columns;
@@ -153,30 +150,70 @@ std::optional<io::JsonValue> Fetch(Session& session, const ListSpec& spec,
   io::JsonValue* const rows = FindMember(*answer, spec.name);
   if (rows == nullptr) return answer;
   std::erase_if(rows->items, [&](const auto& row) { return !IsChosen(spec, options, since, row); });
-  if (!IsJson(session, options) || !options.sort.empty()) Sort(spec, options, rows->items);
+  if (!session.json || !options.sort.empty()) Sort(spec, options, rows->items);
   if (options.limit > 0 && rows->items.size() > options.limit) rows->items.resize(options.limit);
   return answer;
 }
 
+// Makes the rows of a table readable, as the list says.
+void MakeReadable(const ListSpec& spec, std::vector<io::JsonValue>& rows) {
+  for (io::JsonValue& row : rows) {
+    const std::string known = spec.known_by.empty() ? "yes" : RawText(row, spec.known_by);
+    if (known == "no" || known == "0") {
+      std::erase_if(row.members, [&](const auto& member) {
+        return std::ranges::find(spec.known_keys, member.first) != spec.known_keys.end();
+      });
+    }
+    for (const std::string& key : spec.percent_keys) {
+      io::JsonValue* const value = FindMember(row, key);
+      if (value == nullptr) continue;
+      value->text = fmt::format("{:.3g} %", 100 * std::strtod(value->text.c_str(), nullptr));
+    }
+  }
+}
+
+// Says on standard error how many hosts of the topology have no agent.
+void TellMissingAgents(Session& session) {
+  const auto status = Ask(session, "GET", "/api/v1/status", /*print_json=*/false);
+  const std::string missing = status ? RawText(*status, "hosts_without_agent") : "-";
+  if (missing == "-" || missing == "0") return;
+  fmt::print(stderr,
+             "without an agent: {} of {} hosts (`espalier nodes --agent missing` lists them)\n",
+             missing, RawText(*status, "hosts"));
+}
+
 void Show(Session& session, const ListSpec& spec, const ListOptions& options,
           const std::string& since) {
-  const auto answer = Fetch(session, spec, options, since);
+  auto answer = Fetch(session, spec, options, since);
   if (!answer) return;
-  if (IsJson(session, options)) {
+  if (session.json) {
     fmt::print("{}\n", io::JsonWriter().Value(*answer).Text());
     return;
   }
-  const io::JsonValue* const rows = answer->Find(spec.name);
+  io::JsonValue* const rows = FindMember(*answer, spec.name);
   if (rows == nullptr) return;
+  if (spec.name == "agents" && options.watch <= 0) TellMissingAgents(session);
   const std::vector<Column> columns = ColumnsOf(spec, options);
   if (options.output == "csv") {
     fmt::print("{}", FormatCsv(columns, rows->items));
-  } else if (options.watch > 0) {
-    fmt::print("\x1b[H\x1b[2J{}", FormatTable(columns, rows->items, UsesColours()));
+    return;
+  }
+  MakeReadable(spec, rows->items);
+  if (options.watch > 0) {
+    fmt::print("{}", OnScreen(FormatTable(columns, rows->items, UsesColours())));
     std::fflush(stdout);
   } else {
     PrintPaged(FormatTable(columns, rows->items, UsesColours()));
   }
+}
+
+// Says on standard error how many entries lie between the last one that was read and the next: the
+// controller forgets old ones.
+void TellGap(const std::string& last, const io::JsonValue& next) {
+  const std::uint64_t read = std::strtoull(last.c_str(), nullptr, 10);
+  const std::uint64_t first = std::strtoull(RawText(next, "sequence").c_str(), nullptr, 10);
+  if (read == 0 || first <= read + 1) return;
+  fmt::print(stderr, "espalier: {} entries came and went too fast to be read\n", first - read - 1);
 }
 
 // Prints the entries that come from now on, oldest first, and before them the chosen ones.
@@ -190,14 +227,16 @@ void Follow(Session& session, const ListSpec& spec, const ListOptions& options,
     const auto answer = AskPages(session, target, spec.name, /*print_json=*/false);
     if (!answer) return;
     std::vector<io::JsonValue> rows = answer->Find(spec.name)->items;
-    if (!rows.empty()) last = RawText(rows.back(), "sequence");
+    if (!rows.empty()) {
+      TellGap(std::exchange(last, RawText(rows.back(), "sequence")), rows.front());
+    }
     std::erase_if(rows, [&](const auto& row) { return !IsChosen(spec, options, since, row); });
     // Of the history, only what was asked for.
     if (std::exchange(is_first, false) && since.empty() && rows.size() > options.limit) {
       rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(options.limit));
     }
     for (const io::JsonValue& row : rows) {
-      if (IsJson(session, options)) {
+      if (session.json) {
         fmt::print("{}\n", io::JsonWriter().Value(row).Text());
         continue;
       }
@@ -288,6 +327,7 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
         ->excludes(command->get_option("--down"));
   }
   command->callback([session, &spec, options] {
+    session->json |= options->output == "json";
     Run(*session, options->ended ? EndedFlowsSpec() : spec, *options);
   });
 }

@@ -75,7 +75,9 @@ ListSpec Jobs() {
                            {"MAX LINK FLOWS", "max_link_flows"},
                            {"IN ROUND", "in_round"}},
           .filters = {{"--job", "Only this job", {"job"}, ""}},
-          .order = "job"};
+          .order = "job",
+          .known_by = "rounds",
+          .known_keys = {"allreduce_seconds", "ideal_seconds"}};
 }
 
 ListSpec Links() {
@@ -181,9 +183,15 @@ ListSpec Predictions() {
                       {"CONFIDENCE", "confidence"},
                       {"FLOWS", "next_flows"},
                       {"PLANNED", "planned"},
+                      {"EXPECTED", "expected_starts"},
+                      {"UNEXPECTED", "unexpected_starts"},
                       {"HIT RATE", "hit_rate"}},
           .filters = {{"--job", "Only this job", {"job"}, ""}},
-          .order = "job"};
+          .order = "job",
+          .known_by = "next_known",
+          .known_keys = {"period_seconds", "next_in_seconds", "uncertainty_seconds", "confidence",
+                         "next_flows", "planned"},
+          .percent_keys = {"confidence", "hit_rate"}};
 }
 
 ListSpec Events() {

@@ -29,6 +29,11 @@ struct ListSpec {
   std::string down_key;    // with --down: only rows whose member is not `up_value`
   std::string_view up_value;
   std::string path;  // of the API; "": the name
+  // In tables: members that mean nothing where the member `known_by` is false or 0 are "-", and
+  // fractions are percentages.
+  std::string known_by;
+  std::vector<std::string> known_keys;
+  std::vector<std::string> percent_keys;
 };
 
 const std::vector<ListSpec>& ListSpecs();

@@ -79,4 +79,8 @@ Result<WallTime> ParseSince(std::string_view text, WallTime now) {
   return now - (*time - WallTime{});  // a period
 }
 
+std::string OnScreen(const std::string& text) {
+  return "\x1b[H\x1b[2J\x1b[?7l" + text + "\x1b[?7h";  // without automatic margins (DECAWM)
+}
+
 }  // namespace espalier::cli

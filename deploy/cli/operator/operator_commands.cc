@@ -23,6 +23,29 @@
 namespace espalier::cli {
 namespace {
 
+// Names what operators failed or drained, by whom and why. It is no reason of the health word:
+// nothing suffers where every flow has another path.
+void PrintOutOfService(Session& session) {
+  constexpr std::size_t kMostNamed = 8;
+  const auto answer = Ask(session, "GET", "/api/v1/intents", /*print_json=*/false);
+  const io::JsonValue* const intents = answer ? answer->Find("intents") : nullptr;
+  if (intents == nullptr) return;
+  std::size_t count = 0;
+  for (const io::JsonValue& intent : intents->items) {
+    const std::string what = RawText(intent, "what");
+    const bool is_failed = what.starts_with("failed ");
+    if (!is_failed && !what.starts_with("drained ")) continue;
+    if (++count > kMostNamed) continue;
+    const std::string reason = RawText(intent, "reason");
+    fmt::print("{:24} {} is {}: by {}{}\n", count == 1 ? "out_of_service" : "",
+               RawText(intent, "id"), is_failed ? "failed" : "drained", RawText(intent, "actor"),
+               reason == "-" ? "" : ", " + reason);
+  }
+  if (count > kMostNamed) {
+    fmt::print("{:24} and {} more (`espalier intents` lists them)\n", "", count - kMostNamed);
+  }
+}
+
 void AddStatus(CLI::App& app, const SessionPtr& session) {
   CLI::App* command =
       AddCommand(app, session, "status", "Show a summary of the controller's state");
@@ -34,6 +57,7 @@ void AddStatus(CLI::App& app, const SessionPtr& session) {
         fmt::print("{:24} {}\n", key, value.boolean ? "true" : "false");
       } else if (value.kind == io::JsonValue::Kind::kArray) {
         for (const io::JsonValue& item : value.items) fmt::print("{:24} {}\n", "", item.text);
+        if (key == "health_reasons") PrintOutOfService(*session);
       } else if (value.kind != io::JsonValue::Kind::kObject) {
         fmt::print("{:24} {}\n", key, value.text);
       }
@@ -242,10 +266,11 @@ struct JobOptions {
   std::string user;  // empty: any user
 };
 
-// Reads "h0,h1,...", or a file with a JSON array of names.
+// Reads "h0,h1,...", or a file with a JSON array of names. A job has two ranks or more, so a text
+// without a comma names a file.
 Result<std::vector<std::string>> ReadRanks(const std::string& text) {
   std::vector<std::string> ranks;
-  if (!std::filesystem::is_regular_file(text)) {
+  if (text.find(',') != std::string::npos && !std::filesystem::is_regular_file(text)) {
     for (std::size_t at = 0; at <= text.size();) {
       const std::size_t end = std::min(text.find(',', at), text.size());
       ranks.push_back(text.substr(at, end - at));
@@ -254,9 +279,17 @@ Result<std::vector<std::string>> ReadRanks(const std::string& text) {
     return ranks;
   }
   const auto read = io::ReadFile(text);
-  if (!read) return tl::unexpected<Error>(read.error());
+  if (!read) {
+    return Fail(read.error().code,
+                fmt::format("--ranks: {} (give h0,h1,... or a JSON file with an array of ids)",
+                            read.error().message));
+  }
   const auto json = io::ParseJson(*read, text);
   if (!json) return tl::unexpected<Error>(json.error());
+  if (json->kind != io::JsonValue::Kind::kArray) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: no array of ids (write [\"h0\", \"h1\", ...])", text));
+  }
   for (const io::JsonValue& rank : json->items) ranks.push_back(rank.text);
   return ranks;
 }
@@ -264,8 +297,7 @@ Result<std::vector<std::string>> ReadRanks(const std::string& text) {
 void StartJob(Session& session, const JobOptions& options) {
   const auto ranks = ReadRanks(options.ranks);
   if (!ranks) {
-    session.exit_code = ReportError(ranks.error().message, 2);
-    return;
+    return Report(session, ErrorCodeName(ranks.error().code), ranks.error().message, 2);
   }
   io::JsonWriter body;
   body.BeginObject();
@@ -337,12 +369,20 @@ void AddJobStart(CLI::App& group, const SessionPtr& session) {
   command->callback([session, options] { StartJob(*session, *options); });
 }
 
+std::string CheckWeight(const std::string& text) {
+  const bool is_whole = !text.empty() && text.size() <= 4 &&
+                        text.find_first_not_of("0123456789") == std::string::npos;
+  if (is_whole && std::stoi(text) >= 1 && std::stoi(text) <= 1000) return "";
+  return fmt::format("\"{}\" is no whole number from 1 to 1000", text);
+}
+
 void AddWeight(CLI::App& app, const SessionPtr& session) {
   CLI::App* command =
       AddCommand(app, session, "weight", "Set a job's bandwidth weight relative to other jobs");
   const auto weight = std::make_shared<std::string>();
   command->add_option("JOB", session->id, "Job as `espalier flows` names it")->required();
   command->add_option("WEIGHT", *weight, "Integer from 1, which every job has by default, to 1000")
+      ->check(CheckWeight)
       ->required();
   AddActionOptions(*command, session, true);
   command->add_flag("--force", session->force, kForceHelp);
@@ -351,6 +391,9 @@ void AddWeight(CLI::App& app, const SessionPtr& session) {
   });
 }
 
+// The value of a policy for a number without a limit.
+constexpr std::string_view kNoLimit = "9223372036854775807";
+
 void AddPolicies(CLI::App& app, const SessionPtr& session) {
   CLI::App* group = app.add_subcommand(
       "policy", "List, set and reset policies, which override the configuration");
@@ -358,8 +401,14 @@ void AddPolicies(CLI::App& app, const SessionPtr& session) {
   CLI::App* list = AddCommand(*group, session, "list",
                               "List every policy with its value and its configured value");
   list->callback([session] {
-    const auto answer = Ask(*session, "GET", "/api/v1/policies");
+    auto answer = Ask(*session, "GET", "/api/v1/policies");
     if (!answer || session->json) return;
+    for (io::JsonValue& row : FindMember(*answer, "policies")->items) {
+      for (const char* key : {"value", "configured"}) {
+        io::JsonValue* const value = FindMember(row, key);
+        if (value != nullptr && value->text == kNoLimit) value->text = "no limit";
+      }
+    }
     PrintTable({{"POLICY", "policy"},
                 {"VALUE", "value"},
                 {"CONFIGURED", "configured"},
@@ -398,16 +447,23 @@ void AddJobs(CLI::App& app, const SessionPtr& session) {
   CLI::App* list =
       AddCommand(*group, session, "list", "List every job with its state and its forest");
   list->callback([session] {
-    const auto answer = Ask(*session, "GET", "/api/v1/forests");
+    auto answer = Ask(*session, "GET", "/api/v1/forests");
     if (!answer || session->json) return;
+    for (io::JsonValue& row : FindMember(*answer, "forests")->items) {
+      for (const char* key : {"algbw_gbps", "bound_gbps"}) {  // shown as rates, in bits per second
+        io::JsonValue* const value = FindMember(row, key);
+        if (value == nullptr) continue;
+        value->text = fmt::format("{:.0f}", 1e9 * std::strtod(value->text.c_str(), nullptr));
+      }
+    }
     PrintTable({{"JOB", "job"},
                 {"STATUS", "status"},
                 {"COLLECTIVE", "collective"},
                 {"RANKS", "rank_count"},
                 {"TREES", "trees_per_rank"},
                 {"EDGES", "edges"},
-                {"ALGBW", "algbw_gbps"},
-                {"BOUND", "bound_gbps"},
+                {"ALGBW", "algbw_gbps", CellFormat::kRate},
+                {"BOUND", "bound_gbps", CellFormat::kRate},
                 {"DONE", "collectives_done"},
                 {"FAILED", "failures"},
                 {"PROBLEM", "problem"},

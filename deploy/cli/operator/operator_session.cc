@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/files/command_result.h"
 #include "common/http/http.h"
 #include "common/identity/trusted_files.h"
 #include "deploy/cli/operator/action_output.h"
@@ -67,13 +69,6 @@ void ReportRefusal(Session& session, const io::JsonValue& answer, int status,
   }
   const bool holds_already = code->text == ErrorCodeName(ErrorCode::kAlreadyExists);
   Report(session, code->text, message->text, holds_already ? 0 : status == 400 ? 2 : 1);
-}
-
-// Splits "what is wrong (what to do)".
-std::pair<std::string_view, std::string_view> SplitRemedy(std::string_view message) {
-  const std::size_t open = message.find(" (");
-  if (open == std::string_view::npos || !message.ends_with(')')) return {message, ""};
-  return {message.substr(0, open), message.substr(open + 2, message.size() - open - 3)};
 }
 
 // Removes the name of the next page from a page and returns it; "" on the last page.
@@ -131,15 +126,7 @@ int ReportError(const std::string& message, int code) {
 
 void Report(Session& session, std::string_view code, const std::string& message, int exit_code) {
   session.exit_code = ReportError(message, exit_code);
-  if (!session.json) return;
-  const auto [what, remedy] = SplitRemedy(message);
-  io::JsonWriter json;
-  json.BeginObject().Key("error").BeginObject();
-  json.Key("code").String(code);
-  json.Key("message").String(what);
-  json.Key("remedy").String(remedy);
-  json.EndObject().EndObject();
-  fmt::print("{}\n", json.Text());
+  if (session.json) io::PrintErrorJson(code, message);
 }
 
 Result<io::HttpResponse> Send(const Session& session, const std::string& method,
@@ -227,6 +214,26 @@ std::optional<io::JsonValue> AskPages(Session& session, const std::string& targe
   }
 }
 
+bool IsAgreed(Session& session, const std::string& question, std::string_view shown,
+              const std::function<void()>& print) {
+  if (!session.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {
+    print();
+    std::fflush(stdout);
+    fmt::print(stderr, "espalier: {}. Go on? [y/N] ", question);
+    std::string answer;
+    std::getline(std::cin, answer);
+    session.force = answer == "y" || answer == "yes";
+    if (session.force) return true;
+    session.exit_code = ReportError("nothing was changed", 1);
+    return false;
+  }
+  Report(
+      session, ErrorCodeName(ErrorCode::kFailedPrecondition),
+      fmt::format("{} (give --force to do it all the same; --dry-run shows {})", question, shown),
+      1);
+  return false;
+}
+
 namespace {
 
 std::string ActionTarget(const Session& session, const std::string& action, bool is_dry_run) {
@@ -255,20 +262,7 @@ bool IsConfirmed(Session& session, const std::string& action) {
     what += (what.empty() ? "" : "; ") + question->text;
   }
   if (what.empty()) return true;
-  if (!session.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {
-    PrintOutcome(*would);
-    std::fflush(stdout);
-    fmt::print(stderr, "espalier: {}. Go on? [y/N] ", what);
-    std::string answer;
-    std::getline(std::cin, answer);
-    session.force = answer == "y" || answer == "yes";
-    if (session.force) return true;
-    session.exit_code = ReportError("nothing was changed", 1);
-    return false;
-  }
-  Report(session, ErrorCodeName(ErrorCode::kFailedPrecondition),
-         what + " (give --force to do it all the same; --dry-run shows which)", 1);
-  return false;
+  return IsAgreed(session, what, "which", [&] { PrintOutcome(*would); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,6 +76,12 @@ std::string PageTarget(const std::string& target, const std::string& after);
 // JSON as Ask does, and prints and returns nothing unless every page arrives.
 std::optional<io::JsonValue> AskPages(Session& session, const std::string& target,
                                       const std::string& name, bool print_json = true);
+
+// Whether an action may be carried out that its operator must confirm. At a terminal it prints what
+// the action would do, asks, and sets the session's `force` if somebody agrees. Else it refuses the
+// action; `shown` is what its dry run shows: "which".
+bool IsAgreed(Session& session, const std::string& question, std::string_view shown,
+              const std::function<void()>& print);
 
 enum class Confirmation { kNone, kIfCutOff };
 // Asks the controller for `action` ("links/fail"; it may have a query) with the session's dry run,

@@ -73,12 +73,11 @@ Result<io::HttpResponse> Deliver(const Session& session, bool follow, const Line
   }
 }
 
-void Report(Session& session, const Feed& feed) {
+void ReportLinks(Session& session, const Feed& feed) {
   std::ifstream file;
   if (feed.file != "-") file.open(feed.file);
   if (feed.file != "-" && !file) {
-    session.exit_code = ReportError("cannot read " + feed.file, 2);
-    return;
+    return Report(session, ErrorCodeName(ErrorCode::kNotFound), "cannot read " + feed.file, 2);
   }
   std::ios::sync_with_stdio(false);  // makes in_avail of standard input meaningful
   std::istream& input = feed.file == "-" ? std::cin : file;
@@ -88,8 +87,7 @@ void Report(Session& session, const Feed& feed) {
   for (Lines lines = reader.Next(); !lines.text.empty(); lines = reader.Next()) {
     const auto response = Deliver(session, feed.follow, lines);
     if (!response) {
-      session.exit_code = ReportError(response.error().message, 1);
-      return;
+      return Report(session, ErrorCodeName(response.error().code), response.error().message, 1);
     }
     const auto answer = TakeAnswer(session, *response);
     worst = std::max(worst, session.exit_code);
@@ -100,7 +98,7 @@ void Report(Session& session, const Feed& feed) {
   if (session.json) {
     fmt::print("{{\"taken\":{}}}\n", taken);
   } else {
-    fmt::print("{} reports taken\n", taken);
+    fmt::print("{} report{} taken\n", taken, taken == 1 ? "" : "s");
   }
 }
 
@@ -108,13 +106,14 @@ void Declare(Session& session, const std::string& name) {
   std::ifstream file;
   if (name != "-") file.open(name);
   if (name != "-" && !file) {
-    session.exit_code = ReportError("cannot read " + name, 2);
-    return;
+    return Report(session, ErrorCodeName(ErrorCode::kNotFound), "cannot read " + name, 2);
   }
   std::istream& input = name == "-" ? std::cin : file;
   const std::string schedule(std::istreambuf_iterator<char>(input), {});
   const auto answer = Ask(session, "POST", "/api/v1/jobs/schedule", true, schedule);
-  if (answer && !session.json) fmt::print("{} flows taken\n", answer->Find("taken")->text);
+  if (!answer || session.json) return;
+  const std::string taken = answer->Find("taken")->text;
+  fmt::print("{} flow{} taken\n", taken, taken == "1" ? "" : "s");
 }
 
 }  // namespace
@@ -141,7 +140,7 @@ void AddReportCommands(CLI::App& app, int& exit_code) {
       "         [{\"link\": \"leaf0--spine1>spine1\", \"bps\": 40000000000}]}' | tr -d '\\n' |\n"
       "    espalier report links\n"
       "  espalier lab watch --loads 0.5 | espalier report links --follow");
-  links->callback([session, feed] { Report(*session, *feed); });
+  links->callback([session, feed] { ReportLinks(*session, *feed); });
   CLI::App* schedule =
       AddCommand(*report, session, "schedule",
                  "Declare the flows that a job starts together, and how often it does so");

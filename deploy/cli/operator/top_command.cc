@@ -81,6 +81,12 @@ std::vector<io::JsonValue> SlowestJobs(std::vector<io::JsonValue> jobs, std::siz
   }
   SortRows(jobs, "times_ideal", /*descending=*/true);
   if (jobs.size() > count) jobs.resize(count);
+  for (io::JsonValue& job : jobs) {
+    if (RawText(job, "rounds") != "0") continue;
+    std::erase_if(job.members, [](const auto& member) {
+      return member.first == "allreduce_seconds" || member.first == "times_ideal";
+    });
+  }
   return jobs;
 }
 
@@ -151,7 +157,7 @@ void Run(Session& session, const TopOptions& options) {
     if (session.json) {
       fmt::print("{}", AsJson(*picture));
     } else {
-      fmt::print("{}{}", options.once ? "" : "\x1b[H\x1b[2J", AsText(*picture));
+      fmt::print("{}", options.once ? AsText(*picture) : OnScreen(AsText(*picture)));
     }
     std::fflush(stdout);
   } while (!options.once && interrupt.Wait(pause));

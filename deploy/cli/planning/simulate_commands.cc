@@ -103,18 +103,26 @@ std::string OverlapText(const SchemeRun& run) {
                      run.overlap.lower_bound.ToString());
 }
 
+// Four decimal places, or as many as four digits take.
+std::string SecondsText(double seconds) {
+  return seconds == 0 || seconds >= 0.01 ? fmt::format("{:.4f}", seconds)
+                                         : fmt::format("{:.4g}", seconds);
+}
+
 io::JsonValue MakeJobRow(const std::string& scheme, const SchemeRun& run, const offline::Job& job,
                          const JobOutcome& outcome) {
   return MakeRow({{"scheme", scheme},
                   {"split", fmt::format("{}", run.scheme.split)},
                   {"job", job.id},
                   {"model", job.model},
-                  {"allreduce", fmt::format("{:.4f}", outcome.allreduce_seconds)},
-                  {"completion", fmt::format("{:.4f}", outcome.mean_completion_seconds)},
+                  {"allreduce", SecondsText(outcome.allreduce_seconds)},
+                  {"completion", SecondsText(outcome.mean_completion_seconds)},
                   {"gbps", fmt::format("{:.2f}", outcome.mean_throughput_gbps)},
                   {"slowest", fmt::format("{:.2f}", outcome.slowest_flow_gbps)},
                   {"ports", fmt::format("{:.1f}", PortsChangedPerEpoch(outcome))},
-                  {"load", fmt::format("{:.4g}", run.outcome.max_link_load)},
+                  {"load", run.scheme.algorithm == Algorithm::kIdeal
+                               ? "-"
+                               : fmt::format("{:.4g}", run.outcome.max_link_load)},
                   {"overlap", OverlapText(run)},
                   {"assignments", fmt::format("{}", run.outcome.assignments)},
                   {"time", fmt::format("{:.1f}", TypicalMicroseconds(run.assignment_seconds))}});

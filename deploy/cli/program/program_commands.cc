@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "collective/algorithms/algorithm.h"
 #include "collective/program/files/msccl_xml.h"
@@ -48,9 +51,26 @@ struct MakeRequest {
   std::string placement;
   std::string form = "json";
   std::string output;
+  std::vector<std::string> given;  // options of algorithms on the command line
 };
 
+// Refuses an option that would have no effect on the program.
+Result<void> CheckGiven(const MakeRequest& request) {
+  const auto known =
+      std::ranges::find(algorithms::Algorithms(), request.algorithm, &algorithms::Algorithm::name);
+  if (known == algorithms::Algorithms().end()) return {};  // reported where it is made
+  for (const std::string& option : request.given) {
+    if (known->takes.find(option) != std::string_view::npos) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} does not take {} (`espalier program make --help` lists what each "
+                            "algorithm takes)",
+                            request.algorithm, option));
+  }
+  return {};
+}
+
 int Make(MakeRequest request) {
+  if (const auto checked = CheckGiven(request); !checked) return io::ReportError(checked.error());
   if (!request.placement.empty()) {
     request.options.placement =
         BufferPlacement{.in_place = request.placement == "in-place",
@@ -115,7 +135,13 @@ void AddMake(CLI::App& group, int& exit_code) {
       ->check(CLI::IsMember({"json", "msccl-xml", "mscclpp-json", "bytes"}))
       ->capture_default_str();
   command->add_option("-o,--output", request->output, "File to write (default: standard output)");
-  command->callback([request, &exit_code] { exit_code = Make(*request); });
+  command->callback([command, request, &exit_code] {
+    // MSCCL++ files need --ranks-per-node, whatever the algorithm.
+    for (const char* option : {"--root", "--base", "--pieces", "--steps", "--counts"}) {
+      if (command->count(option) > 0) request->given.emplace_back(option);
+    }
+    exit_code = Make(*request);
+  });
 }
 
 struct FileRequest {

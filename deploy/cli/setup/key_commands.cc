@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "common/identity/key_folder.h"
+#include "common/terminal/table.h"
 
 namespace espalier::cli {
 namespace {
@@ -35,7 +40,17 @@ using ArgumentsPtr = std::shared_ptr<Arguments>;
 // What a command does with the open folder. An error ends the command.
 using Command = std::function<Result<void>(KeyFolder& folder, const Arguments& arguments)>;
 
-int RunOn(const Arguments& arguments, const Command& command) {
+enum class MissingFolder { kIsMade, kIsAnError };
+
+int RunOn(const Arguments& arguments, const Command& command, MissingFolder missing) {
+  std::error_code ignored;
+  if (missing == MissingFolder::kIsAnError &&
+      !std::filesystem::is_directory(arguments.folder, ignored)) {
+    return ReportError({ErrorCode::kNotFound,
+                        fmt::format("{}: there is no such folder (name the controller's key_folder "
+                                    "with --keys; `espalier keys make` makes one)",
+                                    arguments.folder)});
+  }
   Result<KeyFolder> folder = KeyFolder::Open(arguments.folder);
   if (!folder) return ReportError(folder.error());
   const Result<void> done = command(*folder, arguments);
@@ -56,6 +71,21 @@ Result<std::vector<std::string>> HostsOf(const std::string& topology_file) {
   return std::vector<std::string>(hosts.begin(), hosts.end());
 }
 
+// Prints what a command made or revoked: a line for each, or {"KEY": [...], "reload": true} for a
+// controller that must read the folder again.
+void PrintChange(const Arguments& arguments, std::string_view key,
+                 const std::vector<std::string>& items, bool reload) {
+  if (!arguments.json) {
+    for (const std::string& item : items) fmt::print("{}\n", item);
+    return;
+  }
+  io::JsonWriter json;
+  json.BeginObject().Key(key).BeginArray();
+  for (const std::string& item : items) json.String(item);
+  json.EndArray().Key("reload").Bool(reload).EndObject();
+  fmt::print("{}\n", json.Text());
+}
+
 void TellToReload() {
   fmt::print(stderr,
              "reload the controller for this to take effect (espalier reload, or systemctl reload "
@@ -72,36 +102,43 @@ Result<void> MakeKeys(KeyFolder& folder, const Arguments& arguments) {
     }
   }
   Result<void> made = folder.MakeController(SystemWallTime());
+  std::vector<std::string> shown;
   if (made) {
-    fmt::print("{}\n", folder.PathOf("controller.key"));
+    shown.push_back(folder.PathOf("controller.key"));
   } else if (made.error().code != ErrorCode::kAlreadyExists || names.empty()) {
     return made;
   }
   Result<std::vector<std::string>> files = folder.MakeAgents(names, SystemWallTime());
-  if (!files) return Propagate(files);
-  for (const std::string& file : *files) fmt::print("{}\n", file);
-  if (!made && !files->empty()) TellToReload();
+  if (!files) {
+    if (made && !arguments.json) PrintChange(arguments, "files", shown, false);
+    return Propagate(files);
+  }
+  shown.insert(shown.end(), files->begin(), files->end());
+  const bool reload = !made && !files->empty();
+  PrintChange(arguments, "files", shown, reload);
+  if (reload) TellToReload();
   return {};
 }
 
-Result<void> RotateController(KeyFolder& folder, bool finish) {
-  if (!finish) {
+Result<void> RotateController(KeyFolder& folder, const Arguments& arguments) {
+  if (!arguments.finish) {
     Result<void> prepared = folder.PrepareController(SystemWallTime());
     if (!prepared) return prepared;
-    fmt::print("{}\n", folder.PathOf("controller.pub"));
+    PrintChange(arguments, "files", {folder.PathOf("controller.pub")}, false);
     fmt::print(stderr,
                "copy controller.pub to all agents and reload them, then run: espalier keys rotate "
                "--controller --finish\n");
     return {};
   }
   Result<void> finished = folder.FinishController();
-  if (finished)
-    fmt::print(stderr, "restart the controller; agents accept its new key without a restart\n");
+  if (!finished) return finished;
+  if (arguments.json) PrintChange(arguments, "files", {}, false);
+  fmt::print(stderr, "restart the controller; agents accept its new key without a restart\n");
   return finished;
 }
 
 Result<void> RotateKeys(KeyFolder& folder, const Arguments& arguments) {
-  if (arguments.controller) return RotateController(folder, arguments.finish);
+  if (arguments.controller) return RotateController(folder, arguments);
   const WallTime now = SystemWallTime();
   const Result<WallTime> old_until = ParseWallTime(arguments.overlap, now);
   if (!old_until) return tl::unexpected<Error>(old_until.error());
@@ -109,11 +146,16 @@ Result<void> RotateKeys(KeyFolder& folder, const Arguments& arguments) {
     return Fail(ErrorCode::kInvalidArgument,
                 "nothing to rotate (write names of agents, or --controller)");
   }
+  std::vector<std::string> files;
   for (const std::string& name : arguments.names) {
     Result<std::string> file = folder.RotateAgent(name, *old_until, now);
-    if (!file) return Propagate(file);
-    fmt::print("{}\n", *file);
+    if (!file) {
+      if (!arguments.json) PrintChange(arguments, "files", files, true);
+      return Propagate(file);
+    }
+    files.push_back(std::move(*file));
   }
+  PrintChange(arguments, "files", files, true);
   TellToReload();
   return {};
 }
@@ -122,6 +164,7 @@ Result<void> RevokeKeys(KeyFolder& folder, const Arguments& arguments) {
   for (const std::string& name : arguments.names) {
     if (Result<void> revoked = folder.RevokeAgent(name, SystemWallTime()); !revoked) return revoked;
   }
+  if (arguments.json) PrintChange(arguments, "revoked", arguments.names, true);
   TellToReload();
   return {};
 }
@@ -134,16 +177,14 @@ std::string StateOf(const identity::AgentKey& key, WallTime now) {
 
 Result<void> ListKeys(KeyFolder& folder, const Arguments& arguments) {
   const WallTime now = SystemWallTime();
-  if (!arguments.json) {
-    for (const identity::AgentKey& key : folder.ring().keys()) {
-      fmt::print("{:24} {}  made {}  {}\n", key.name, key.public_key, FormatWallTime(key.made),
-                 StateOf(key, now));
-    }
-    return {};
-  }
   io::JsonWriter json;
   json.BeginObject().Key("keys").BeginArray();
+  std::vector<io::JsonValue> rows;
   for (const identity::AgentKey& key : folder.ring().keys()) {
+    rows.push_back(MakeRow({{"name", key.name},
+                            {"key", key.public_key},
+                            {"made", FormatWallTime(key.made)},
+                            {"state", StateOf(key, now)}}));
     json.BeginObject();
     json.Key("name").String(key.name);
     json.Key("public_key").String(key.public_key);
@@ -154,7 +195,12 @@ Result<void> ListKeys(KeyFolder& folder, const Arguments& arguments) {
     json.EndObject();
   }
   json.EndArray().EndObject();
-  fmt::print("{}\n", json.Text());
+  if (arguments.json) {
+    fmt::print("{}\n", json.Text());
+  } else {
+    PrintTable({{"AGENT", "name"}, {"PUBLIC KEY", "key"}, {"MADE", "made"}, {"STATE", "state"}},
+               rows);
+  }
   return {};
 }
 
@@ -170,7 +216,16 @@ Result<void> MakeToken(KeyFolder& folder, const Arguments& arguments) {
   }
   Result<std::string> token = folder.MakeToken(arguments.names.front(), *role, until, now);
   if (!token) return Propagate(token);
-  fmt::print("{}\n", *token);
+  if (arguments.json) {
+    io::JsonWriter json;
+    json.BeginObject().Key("token").String(*token).Key("name").String(arguments.names.front());
+    json.Key("role").String(arguments.role);
+    json.Key("until").String(until ? FormatWallTime(*until) : "").Key("reload").Bool(true);
+    json.EndObject();
+    fmt::print("{}\n", json.Text());
+  } else {
+    fmt::print("{}\n", *token);
+  }
   fmt::print(stderr, "store the token: it is not shown again\n");
   TellToReload();
   return {};
@@ -178,28 +233,35 @@ Result<void> MakeToken(KeyFolder& folder, const Arguments& arguments) {
 
 Result<void> RevokeToken(KeyFolder& folder, const Arguments& arguments) {
   Result<void> revoked = folder.RevokeToken(arguments.names.front());
-  if (revoked) TellToReload();
-  return revoked;
+  if (!revoked) return revoked;
+  if (arguments.json) PrintChange(arguments, "revoked", arguments.names, true);
+  TellToReload();
+  return {};
 }
 
 Result<void> ListTokens(KeyFolder& folder, const Arguments& arguments) {
   io::JsonWriter json;
   json.BeginObject().Key("tokens").BeginArray();
+  std::vector<io::JsonValue> rows;
   for (const identity::AccessToken& token : folder.tokens().tokens()) {
+    const std::string made = FormatWallTime(token.made);
     const std::string until = token.until ? FormatWallTime(*token.until) : "";
-    if (!arguments.json) {
-      fmt::print("{:24} {:9} made {}  {}\n", token.name, identity::RoleName(token.role),
-                 FormatWallTime(token.made), until.empty() ? "" : "until " + until);
-    }
+    const std::string role(identity::RoleName(token.role));
+    rows.push_back(
+        MakeRow({{"name", token.name}, {"role", role}, {"made", made}, {"until", until}}));
     json.BeginObject();
     json.Key("name").String(token.name);
-    json.Key("role").String(identity::RoleName(token.role));
-    json.Key("made").String(FormatWallTime(token.made));
+    json.Key("role").String(role);
+    json.Key("made").String(made);
     json.Key("until").String(until);
     json.EndObject();
   }
   json.EndArray().EndObject();
-  if (arguments.json) fmt::print("{}\n", json.Text());
+  if (arguments.json) {
+    fmt::print("{}\n", json.Text());
+  } else {
+    PrintTable({{"HOLDER", "name"}, {"ROLE", "role"}, {"MADE", "made"}, {"UNTIL", "until"}}, rows);
+  }
   return {};
 }
 
@@ -212,13 +274,16 @@ class Group {
     group_->require_subcommand(1);
   }
 
+  // A command whose name is "make" also makes the folder.
   CLI::App* Add(const std::string& name, const std::string& help, Command command) {
     CLI::App* added = group_->add_subcommand(name, help);
     added->add_option("--keys", arguments_->folder, "Folder of keys, the controller's key_folder")
         ->capture_default_str();
-    added->callback([arguments = arguments_, command = std::move(command), &code = exit_code_] {
-      code = RunOn(*arguments, command);
-    });
+    added->add_flag("--json", arguments_->json, "Print one JSON object on standard output");
+    const MissingFolder missing =
+        name == "make" ? MissingFolder::kIsMade : MissingFolder::kIsAnError;
+    added->callback([arguments = arguments_, command = std::move(command), &code = exit_code_,
+                     missing] { code = RunOn(*arguments, command, missing); });
     return added;
   }
   Arguments& arguments() { return *arguments_; }
@@ -260,8 +325,7 @@ void AddKeys(CLI::App& app, int& exit_code) {
   keys.Add("revoke", "Revoke the keys of agents", RevokeKeys)
       ->add_option("AGENT", arguments.names, "Names of agents")
       ->required();
-  keys.Add("list", "List the keys of all agents", ListKeys)
-      ->add_flag("--json", arguments.json, "Print one JSON object on standard output");
+  keys.Add("list", "List the keys of all agents", ListKeys);
 }
 
 void AddTokens(CLI::App& app, int& exit_code) {
@@ -283,8 +347,7 @@ void AddTokens(CLI::App& app, int& exit_code) {
       ->add_option("NAME", arguments.names, "Name of the holder")
       ->expected(1)
       ->required();
-  tokens.Add("list", "List the holders of access tokens", ListTokens)
-      ->add_flag("--json", arguments.json, "Print one JSON object on standard output");
+  tokens.Add("list", "List the holders of access tokens", ListTokens);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "controller/store/store_tools.h"
 
@@ -21,10 +22,7 @@ struct Arguments {
 };
 
 int Print(const Arguments& arguments, const Result<Summary>& summary, std::string_view done) {
-  if (!summary) {
-    fmt::print(stderr, "espalier: {}\n", summary.error().message);
-    return 1;
-  }
+  if (!summary) return io::ReportError(summary.error(), io::kExitFailed);
   if (!arguments.json) {
     fmt::print("{}: schema {}, epoch {}, revision {}, {} intents, {} audit entries, {} events\n",
                done, summary->schema_version, summary->epoch, summary->revision, summary->intents,

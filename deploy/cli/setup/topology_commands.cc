@@ -23,6 +23,7 @@
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
 #include "controller/offline/files/floodns_topology.h"
+#include "deploy/cli/setup/steering_gaps.h"
 
 namespace espalier::cli {
 namespace {
@@ -293,12 +294,15 @@ int Check(const std::string& file, bool json) {
   const Summary summary = Summarise(*topology, paths);
   const auto clos = fabric::RecognizeFoldedClos(*topology, paths);
   const std::string tiers = fabric::DescribeTiers(*topology, clos);
+  const std::vector<std::string> gaps = FindSteeringGaps(*topology, paths);
   if (json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
     for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
     writer.Key("tiers").Integer(clos ? clos->tiers : 0).Key("fabric").String(tiers);
-    writer.EndObject();
+    writer.Key("steering_gaps").BeginArray();
+    for (const std::string& gap : gaps) writer.String(gap);
+    writer.EndArray().EndObject();
     fmt::print("{}\n", writer.Text());
     return 0;
   }
@@ -310,6 +314,7 @@ int Check(const std::string& file, bool json) {
     fmt::print("  {:<21} {}\n", title, value);
   }
   fmt::print("  {:<21} {}\n", "fabric", tiers);
+  for (const std::string& gap : gaps) fmt::print("  {:<21} {}\n", "lacks for steering", gap);
   return 0;
 }
 
@@ -320,7 +325,9 @@ void AddCheck(CLI::App& group, int& exit_code) {
   };
   auto request = std::make_shared<Request>();
   CLI::App* command = group.add_subcommand(
-      "check", "Check a topology file, count what it holds and recognise its tiers");
+      "check",
+      "Check a topology file, count what it holds, recognise its tiers and name what steering "
+      "lacks");
   command->add_option("FILE", request->file, "Topology file")->required();
   command->add_flag("--json", request->json, "Print one JSON object instead of text");
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });

@@ -29,11 +29,25 @@ class Outcome:
         return json.loads(self.out)
 
 
-class Lab:
-    """Runs espalier-quickstart --keep; use it in a `with` statement."""
+class Shell:
+    """Runs command lines in a folder; `espalier` in them is this build's, and $ROOT the source tree."""
 
-    def __init__(self, binaries):
+    def __init__(self, binaries, folder=None):
         self.binaries = pathlib.Path(binaries)
+        self.cwd = folder
+        self.environment = {**os.environ, "ROOT": str(pathlib.Path(__file__).resolve().parents[3])}
+
+    def run(self, command, stdin=None):
+        start = time.monotonic()
+        path = f"{self.binaries}:{self.environment['PATH']}"
+        done = subprocess.run(["sh", "-c", command], input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
+                              capture_output=True, text=True, timeout=PATIENCE, cwd=self.cwd,
+                              env={**self.environment, "PATH": path})
+        return Outcome(command, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+
+class Lab(Shell):
+    """Runs espalier-quickstart --keep; use it in a `with` statement."""
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -43,7 +57,6 @@ class Lab:
                 [self.binaries / "espalier-quickstart", "--seeds", "1", "--keep", "--json"], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
                 env={**os.environ, "TMPDIR": self.folder.name})
-        self.environment = dict(os.environ)
         self.wait_for(lambda: "logs: " in self.log.read_text(), "the lab is up")
         lines = self.log.read_text().splitlines()
         self.environment["ESPALIER_CONTROLLER"] = next(
@@ -69,14 +82,6 @@ class Lab:
             if time.monotonic() > end:
                 raise RuntimeError(f"never: {what}")
             time.sleep(0.1)
-
-    def run(self, command, stdin=None):
-        """Runs a command line; `espalier` in it is this build's."""
-        start = time.monotonic()
-        path = f"{self.binaries}:{self.environment['PATH']}"
-        done = subprocess.run(["sh", "-c", command], input=stdin, capture_output=True, text=True, timeout=PATIENCE,
-                              env={**self.environment, "PATH": path})
-        return Outcome(command, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
     def ask(self, words):
         """The JSON of a command; {} if it fails."""

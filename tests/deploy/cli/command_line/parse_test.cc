@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "common/files/command_result.h"
 #include "common/files/json.h"
 
 namespace espalier::cli {
 namespace {
 
-// A tool with the commands "status", "flows --limit COUNT" and "fail link ID".
+// A tool with the commands "status", "flows --limit COUNT", "fail link ID", "check", which reports
+// an error, and "forest", which has options or the command "verify".
 class CommandLineTest : public testing::Test {
  protected:
   struct Outcome {
@@ -35,6 +37,14 @@ class CommandLineTest : public testing::Test {
     fail->require_subcommand(1);
     fail->add_subcommand("link", "Fail a link")->add_option("ID", id, "The link")->required();
     words.insert(words.begin(), "espalier");
+    CLI::App* check = app.add_subcommand("check", "Check a file");
+    check->add_flag("--json", json, "Print JSON");
+    check->callback([&] {
+      exit_code = io::ReportError({ErrorCode::kNotFound, "a.json: cannot open (name another)"});
+    });
+    CLI::App* forest = app.add_subcommand("forest", "Make trees");
+    forest->add_option("--topology", id, "The file");
+    forest->add_subcommand("verify", "Verify trees");
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     testing::internal::CaptureStdout();
@@ -79,6 +89,40 @@ TEST_F(CommandLineTest, HelpIsACommand) {
   const Outcome one = Run({"help", "fail", "link"});
   EXPECT_EQ(one.exit_code, 0);
   EXPECT_NE(one.out.find("The link"), std::string::npos);
+}
+
+TEST_F(CommandLineTest, ThereIsNoHelpForUnknownCommands) {
+  EXPECT_EQ(Run({"statu", "--help"}).exit_code, 2);
+  EXPECT_EQ(Run({"statu", "--help"}).err,
+            "espalier: there is no command \"espalier statu\" (did you mean `espalier status`?)\n");
+  EXPECT_EQ(Run({"fail", "lnk", "-h"}).exit_code, 2);
+  EXPECT_EQ(Run({"flows", "--limit", "3", "--help"}).exit_code, 0);
+  EXPECT_EQ(Run({"fail", "--help"}).exit_code, 0);
+  EXPECT_EQ(Run({"--help"}).exit_code, 0);
+  EXPECT_EQ(Run({"forest", "--topology", "a.json", "--help"}).exit_code, 0);
+}
+
+TEST_F(CommandLineTest, KnowsTheCommandsOfACommandThatNeedsNone) {
+  EXPECT_EQ(Run({"forest", "verify"}).exit_code, 0);
+  EXPECT_EQ(Run({"forest", "--topology", "verfy"}).exit_code, 0);
+  for (const auto& more : std::vector<std::vector<std::string>>{{}, {"a.json"}, {"--help"}}) {
+    std::vector<std::string> words = {"forest", "verfy"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(words).exit_code, 2);
+    EXPECT_EQ(Run(words).err,
+              "espalier: there is no command \"espalier forest verfy\" (did you mean `espalier "
+              "forest verify`?)\n");
+  }
+}
+
+TEST_F(CommandLineTest, ErrorsOfEveryCommandAreJsonIfAskedFor) {
+  const Outcome failed = Run({"check", "--json"});
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_EQ(failed.err, "espalier: a.json: cannot open (name another)\n");
+  EXPECT_EQ(failed.out,
+            "{\"error\":{\"code\":\"not found\",\"message\":\"a.json: cannot open\","
+            "\"remedy\":\"name another\"}}\n");
+  EXPECT_EQ(Run({"check"}).out, "");
 }
 
 TEST_F(CommandLineTest, TellsWrongOptionsInTheSameVoice) {

@@ -137,6 +137,10 @@ TEST_F(ListCommandsTest, LinksThatAreNotUpComeFirst) {
   EXPECT_EQ(FirstColumn({"links"}).front(), "leaf0--spine1");
   // A link that is drained through its node has the node's reason.
   EXPECT_NE(Run({"links", "--state", "DRAINED"}).out.find("new firmware"), std::string::npos);
+  const Outcome status = Run({"status"});
+  EXPECT_NE(status.out.find("out_of_service           spine1 is drained: by "), std::string::npos)
+      << status.out;
+  EXPECT_NE(status.out.find(", new firmware\n"), std::string::npos) << status.out;
   EXPECT_EQ(FirstColumn({"nodes", "--down"}), std::vector<std::string>{"spine1"});
   EXPECT_EQ(FirstColumn({"links", "--link", "leaf0--*"}).size(), 2U);
 }
@@ -146,6 +150,18 @@ TEST_F(ListCommandsTest, NodesTellWhoseAgentIsMissing) {
   cluster_.state().agents.Disconnect(*cluster_.state().agents.FindByName("h3"));
   EXPECT_EQ(FirstColumn({"nodes", "--agent", "missing"}), std::vector<std::string>{"h3"});
   EXPECT_NE(Run({"status"}).out.find("1 of 4 hosts has no agent"), std::string::npos);
+  const Outcome agents = Run({"agents"});
+  EXPECT_NE(agents.err.find("without an agent: 1 of 4 hosts"), std::string::npos) << agents.err;
+}
+
+TEST_F(ListCommandsTest, WhatIsNotKnownIsNoNumber) {
+  const Outcome jobs = Run({"jobs"});
+  EXPECT_EQ(jobs.out.find(" 0 s "), std::string::npos) << jobs.out;
+  const Outcome raw = Run({"jobs", "-o", "csv"});
+  EXPECT_NE(raw.out.find("allreduce_seconds"), std::string::npos) << raw.out;
+  const Outcome policies = Run({"policy", "list"});
+  EXPECT_NE(policies.out.find("no limit"), std::string::npos) << policies.out;
+  EXPECT_EQ(policies.out.find("9223372036854775807"), std::string::npos) << policies.out;
 }
 
 TEST_F(ListCommandsTest, JobsHaveTheirFlowsAndWeights) {

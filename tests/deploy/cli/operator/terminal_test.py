@@ -35,6 +35,8 @@ class Controller(http.server.BaseHTTPRequestHandler):
     """Answers with 60 links and a growing list of events; failing a node would cut off a flow."""
     done = []
     events = 0
+    step = 1  # events that happen between two requests
+    kept = 1 << 30  # so many events are not forgotten yet
 
     def log_message(self, *_):
         pass
@@ -52,7 +54,8 @@ class Controller(http.server.BaseHTTPRequestHandler):
         if url.path.endswith("/links"):
             return self.answer({"links": LINKS})
         since = int(query.get("since", ["0"])[0])
-        Controller.events += 1
+        Controller.events += Controller.step
+        since = max(since, Controller.events - Controller.kept)
         entries = [{"sequence": number, "time": "2026-11-26T12:00:00Z", "kind": "link_slow", "text": f"number={number}"}
                    for number in range(since + 1, Controller.events + 1)]
         return self.answer({"events": entries, "last_sequence": Controller.events})
@@ -206,6 +209,56 @@ class Terminal(unittest.TestCase):
         self.assertEqual(len(ended.stdout.splitlines()), 1)
         followed = self.piped('"$E" events --follow --limit 5 | head -n 2')
         self.assertEqual((followed.returncode, followed.stderr), (0, ""))
+
+    def follow(self, step, kept, times):
+        """What `events --follow` prints while so many events happen between two requests."""
+        Controller.step, Controller.kept, before = step, kept, Controller.events
+        try:
+            with tempfile.TemporaryFile("w+") as out, subprocess.Popen(
+                    [PROGRAM, "events", "--follow", "--json", "--controller", self.address],
+                    stdout=out, stderr=subprocess.PIPE, text=True) as follower:
+                end = time.monotonic() + PATIENCE
+                while Controller.events < before + times * step and time.monotonic() < end:
+                    time.sleep(0.05)
+                follower.send_signal(signal.SIGINT)
+                _, err = follower.communicate(timeout=PATIENCE)
+                out.seek(0)
+                lines = out.read().splitlines()
+        finally:
+            Controller.step, Controller.kept = 1, 1 << 30
+        return [json.loads(line)["sequence"] for line in lines], err
+
+    def test_two_thousand_events_between_two_requests_are_all_followed(self):
+        # Every 0.2 seconds: ten thousand a second.
+        seen, err = self.follow(step=2000, kept=1 << 30, times=5)
+        self.assertEqual(seen, list(range(seen[0], seen[0] + len(seen))))
+        self.assertGreaterEqual(len(seen), 2 * 2000)
+        self.assertEqual(err, "")
+
+    def test_events_that_were_forgotten_before_they_were_read_are_counted(self):
+        seen, err = self.follow(step=2000, kept=500, times=5)
+        self.assertIn("1500 entries came and went too fast to be read", err)
+        self.assertGreaterEqual(len(seen), 500)
+
+    def test_a_follower_ends_when_nobody_reads_it(self):
+        Controller.step = 0  # nothing happens that it could print
+        try:
+            done = self.piped("\"$E\" events --follow | true; echo ended")
+        finally:
+            Controller.step = 1
+        self.assertEqual(done.stdout, "ended\n")
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        done = self.piped("\"$E\" links > /dev/full")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_watched_lists_do_not_wrap(self):
+        shown = self.open("links", "--watch", "0.1", columns=40)
+        shown.wait_for("\x1b[?7l")
+        shown.wait_for("\x1b[?7h")
+        shown.type("\x03")
+        shown.finish()
 
     def test_filters_that_match_nothing(self):
         empty = self.piped('"$E" links --link "nowhere*"')

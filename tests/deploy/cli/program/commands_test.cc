@@ -83,6 +83,10 @@ TEST_F(ProgramCommands, RefuseBadUsageAndInputWithTwo) {
   EXPECT_EQ(Run("make allreduce-ring --ranks 2 --fifo-depth 0").code, 2);
   EXPECT_EQ(Run("make allreduce-bcube --ranks 7 --base 2").code, 2);
   EXPECT_EQ(Run("make allreduce-ring --ranks 2 --to yaml").code, 2);
+  const Outcome unused = Run("make allreduce-ring --ranks 2 --root 1");
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_THAT(unused.errors, testing::HasSubstr("allreduce-ring does not take --root"));
+  EXPECT_EQ(Run("make broadcast-binomial --ranks 2 --root 1").code, 0);
   EXPECT_EQ(Run("").code, 2);
   EXPECT_EQ(Run("make --help").code, 0);
 }

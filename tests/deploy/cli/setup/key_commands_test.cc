@@ -67,6 +67,28 @@ TEST_F(KeyCommands, RotateAndRevoke) {
   EXPECT_EQ(Run("keys rotate --controller --finish").code, 1);
 }
 
+TEST_F(KeyCommands, ListsDoNotMakeTheFolder) {
+  for (const char* command : {"keys list", "token list", "keys revoke h0", "keys rotate h0"}) {
+    const Outcome refused = Run(command);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.errors, HasSubstr(path_ + ": there is no such folder"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(KeyCommands, PrintOneJsonObject) {
+  EXPECT_EQ(Run("keys make h0 --json").output, "{\"files\":[\"" + path_ + "/controller.key\",\"" +
+                                                   path_ + "/agents/h0.key\"],\"reload\":false}\n");
+  EXPECT_EQ(Run("keys rotate h0 --json").output,
+            "{\"files\":[\"" + path_ + "/agents/h0.key\"],\"reload\":true}\n");
+  EXPECT_EQ(Run("keys revoke h0 --json").output, "{\"revoked\":[\"h0\"],\"reload\":true}\n");
+  const auto token = io::ParseJson(Run("token make eve --role viewer --json").output, "token");
+  ASSERT_TRUE(token);
+  EXPECT_EQ(token->Find("token")->text.size(), 4 + 64U);
+  EXPECT_EQ(token->Find("role")->text, "viewer");
+  EXPECT_EQ(Run("token revoke eve --json").output, "{\"revoked\":[\"eve\"],\"reload\":true}\n");
+}
+
 TEST_F(KeyCommands, GiveTokensOnce) {
   const Outcome made = Run("token make alice --role viewer --until +90d");
   EXPECT_EQ(made.code, 0) << made.errors;

@@ -139,6 +139,38 @@ TEST_F(TopologyCommands, SaysWhichTiersItRecognises) {
       << general.output;
 }
 
+TEST_F(TopologyCommands, SaysWhatAFabricLacksForSteering) {
+  const auto gaps_of = [&](const std::string& text) {
+    EXPECT_TRUE(io::WriteFileDurably(Path("gaps.json"), text));
+    return RunCommand("topology check " + Path("gaps.json")).output;
+  };
+  EXPECT_NE(gaps_of(R"({"name": "e", "version": 1, "nodes": [], "links": []})")
+                .find("there is nothing to steer"),
+            std::string::npos);
+  const std::string nodes = R"("nodes": [{"id": "h0", "kind": "COMPUTE"},
+      {"id": "h1", "kind": "COMPUTE"}, {"id": "l0", "kind": "SWITCH", "role": "LEAF"},
+      {"id": "l1", "kind": "SWITCH", "role": "LEAF"},
+      {"id": "s", "kind": "SWITCH", "role": "SPINE"}])";
+  const std::string thin = gaps_of(R"({"name": "thin", "version": 1, )" + nodes + R"(, "links": [
+      {"a": "h0", "b": "l0", "gbps": 400}, {"a": "h1", "b": "l1", "gbps": 400},
+      {"a": "l0", "b": "s", "gbps": 100}, {"a": "l1", "b": "s", "gbps": 100}]})");
+  for (const char* gap : {"2 of 2 NICs have no address", "4 of 4 switch ends of links",
+                          "l0 has 1 uplink, so that", "l0 is oversubscribed 4 to 1"}) {
+    EXPECT_NE(thin.find(gap), std::string::npos) << thin;
+  }
+  // One more uplink of l0, and addresses at every end.
+  const std::string uneven =
+      gaps_of(R"({"name": "uneven", "version": 1, )" + nodes + R"(, "links": [
+      {"a": "h0", "b": "l0", "gbps": 100, "a_address": "10.0.0.1", "b_address": "10.0.0.2"},
+      {"a": "h1", "b": "l1", "gbps": 100, "a_address": "10.0.0.3", "b_address": "10.0.0.4"},
+      {"a": "l0", "b": "s", "gbps": 100, "a_address": "10.0.1.1", "b_address": "10.0.1.2"},
+      {"a": "l0", "b": "s", "gbps": 100, "a_address": "10.0.1.5", "b_address": "10.0.1.6"},
+      {"a": "l1", "b": "s", "gbps": 100, "a_address": "10.0.1.3", "b_address": "10.0.1.4"}]})");
+  EXPECT_EQ(uneven.find("no address"), std::string::npos) << uneven;
+  EXPECT_EQ(uneven.find("oversubscribed"), std::string::npos) << uneven;
+  EXPECT_NE(uneven.find("leaves differ: l1 has 1 uplinks, l0 has 2"), std::string::npos) << uneven;
+}
+
 TEST_F(TopologyCommands, TellsBadInputFromFailure) {
   ASSERT_TRUE(io::WriteFileDurably(Path("bad.json"), "{\n \"nodes\": 1}").has_value());
   const Outcome bad = RunCommand("topology check " + Path("bad.json"));

@@ -128,7 +128,8 @@ std::string ReportTable(const Report& report) {
   std::string text = fmt::format(
       "fabric {} (spines x leaves x hosts per leaf), links of {:g} Mbit/s, medians over "
       "{}\n"
-      "The traffic is TCP, with one connection for each flow, so ECMP gives each flow one path. NICs "
+      "The traffic is TCP, with one connection for each flow, so ECMP gives each flow one path. "
+      "NICs "
       "with RDMA\nand ECMP with 4 or 16 queue pairs for each flow differ: docs/evaluation.md tells "
       "for whom steering gains how much.\n\n",
       report.fabric, report.link_mbps, Count(report.seeds, "seed"));

@@ -72,8 +72,8 @@ class OperatorCommandsTest : public testing::Test {
     return outcome;
   }
 
-  // Waits until the server has handled all that it was asked: it still uses the cluster for a moment
-  // after its answer has been read.
+  // Waits until the server has handled all that it was asked: it still uses the cluster for a
+  // moment after its answer has been read.
   void AwaitServer() {
     std::promise<void> done;
     loop_.Post([&] { done.set_value(); });

@@ -32,10 +32,10 @@ class Loss {
     if (!link) return Fail(ErrorCode::kNotFound, fmt::format("the lab has no link {}", kLink));
     const std::string& port = topology.link(*link).b_port;
     std::string rules =
-        "add table inet damage; add chain inet damage forward "
+        "add table ip damage; add chain ip damage forward "
         "{ type filter hook forward priority 0; };";
     const auto drop = [&](std::string_view side, std::string_view match) {
-      rules += fmt::format("add rule inet damage forward {} {} {} drop;", side, port, match);
+      rules += fmt::format("add rule ip damage forward {} {} {} drop;", side, port, match);
     };
     const std::string data = fmt::format("tcp dport {}", kListeningPort);
     const std::string acknowledgements = fmt::format("tcp sport {}", kListeningPort);
@@ -55,7 +55,7 @@ class Loss {
   Loss(Loss&& other) noexcept : lab_(std::exchange(other.lab_, nullptr)) {}
   Loss& operator=(Loss&&) = delete;
   ~Loss() {
-    if (lab_ != nullptr) (void)lab_->Run(kSpine, {"nft", "delete table inet damage"});
+    if (lab_ != nullptr) (void)lab_->Run(kSpine, {"nft", "delete table ip damage"});
   }
 
  private:

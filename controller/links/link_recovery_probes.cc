@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/paths/path_answers.h"
 #include "controller/paths/path_learner.h"
 
 namespace espalier::controller {

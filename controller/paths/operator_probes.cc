@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "controller/paths/path_answers.h"
 #include "controller/paths/path_learner.h"
 
 namespace espalier::controller {

@@ -194,12 +194,4 @@ class PathLearner {
   std::uint64_t probes_ordered_ = 0;
 };
 
-// The TTLs whose answers tell these paths of equal length apart; empty for fewer than two paths.
-std::vector<std::uint8_t> DistinguishingTtls(std::span<const fabric::Path> paths);
-
-// The only path that all these answers fit; none if no path or several do.
-std::optional<fabric::PathIndex> PathOfAnswers(const fabric::Topology& topology,
-                                               std::span<const fabric::Path> paths,
-                                               std::span<const wire::ProbeAnswer> answers);
-
 }  // namespace espalier::controller

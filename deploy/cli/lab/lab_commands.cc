@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "common/files/json.h"
 #include "deploy/cli/lab/link_feed.h"
+#include "deploy/cli/lab/rdma_command.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
@@ -22,12 +22,6 @@ namespace {
 
 // What a command does after its options are parsed. Its result becomes the exit code.
 using Action = std::function<Result<void>()>;
-
-int ExitCodeOf(const Result<void>& result) {
-  if (result) return 0;
-  fmt::print(stderr, "espalier: {}\n", result.error().message);
-  return result.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
-}
 
 void Run(CLI::App* command, int& exit_code, Action action) {
   command->callback([&exit_code, action = std::move(action)] { exit_code = ExitCodeOf(action()); });
@@ -415,79 +409,6 @@ void AddTraffic(CLI::App& lab, int& exit_code) {
   Run(traffic, exit_code, [arguments] { return Traffic(*arguments); });
 }
 
-struct RdmaArguments {
-  std::string name = "lab";
-  std::string host;  // of the lab; empty: a machine with a fabric of its own
-  bool no_fabric = false;
-  int time_limit_seconds = 300;
-  std::vector<std::string> argv;
-};
-
-Result<void> Rdma(const RdmaArguments& arguments) {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path start =
-      self.parent_path().parent_path() / "share/espalier/rdma-machine/start";
-  std::vector<std::string> argv = {start, "--time-limit",
-                                   fmt::format("{}", arguments.time_limit_seconds)};
-  if (arguments.no_fabric) argv.emplace_back("--no-fabric");
-  const auto add_program = [&] {
-    argv.emplace_back("--");
-    argv.insert(argv.end(), arguments.argv.begin(), arguments.argv.end());
-  };
-  if (arguments.host.empty()) {
-    add_program();
-    std::fflush(nullptr);
-    return tl::unexpected(ExecCommand({.argv = std::move(argv)}));
-  }
-  const Result<Lab> lab = Lab::Find(arguments.name);
-  if (!lab) return tl::unexpected(lab.error());
-  const LabNode* const node = lab->layout().FindNode(arguments.host);
-  if (node == nullptr || node->role != Role::kHost) {
-    return espalier::Fail(ErrorCode::kNotFound,
-                          fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
-                                      arguments.host, lab->layout().HostCount() - 1));
-  }
-  // Fetch outside of the lab. If that fails, fetch again as this process, so that its output shows.
-  const Command fetch = {.argv = {start, "--fetch"}};
-  const Result<CommandOutput> fetched = RunCommand(fetch);
-  if (!fetched || fetched->exit_code != 0) return tl::unexpected(ExecCommand(fetch));
-  for (const char* interface : {"eth0", "mgmt0"}) argv.insert(argv.end(), {"--take", interface});
-  add_program();
-  const Result<Command> command = lab->MakeCommand(arguments.host, std::move(argv));
-  if (!command) return tl::unexpected(command.error());
-  std::fflush(nullptr);
-  return tl::unexpected(ExecCommand(*command));
-}
-
-void AddRdma(CLI::App& lab, int& exit_code) {
-  CLI::App* rdma = lab.add_subcommand(
-      "rdma",
-      "Run a program in an emulated machine with soft RoCE, with the exit code of the program");
-  const auto arguments = std::make_shared<RdmaArguments>();
-  rdma->add_option("COMMAND", arguments->argv, "Program and, after --, its arguments")->required();
-  CLI::Option* const host =
-      rdma->add_option("--host", arguments->host,
-                       "Host of a lab, such as h0, whose place the machine takes until the program "
-                       "ends, with its addresses and the device rxe0")
-          ->type_name("HOST");
-  rdma->add_option("--name", arguments->name, "Name of the lab")
-      ->type_name("NAME")
-      ->needs(host)
-      ->capture_default_str();
-  rdma->add_flag("--no-fabric", arguments->no_fabric,
-                 "Start the machine without hosts and switches")
-      ->excludes(host);
-  AddNumber(rdma, "--time-limit", arguments->time_limit_seconds, "SECONDS",
-            "Time in seconds after which the machine is stopped")
-      ->check(CLI::Range(1, 86'400));
-  rdma->footer(
-      "The machine has the files of this one, read-only, and hosts h0 to h3 with devices rxe0 to\n"
-      "rxe3 on two leaves and four spines. The exit code is 77 if the machine cannot run here.\n\n"
-      "Examples:\n  espalier lab rdma ibv_devices\n  espalier lab rdma --host h0 ibv_devices");
-  Run(rdma, exit_code, [arguments] { return Rdma(*arguments); });
-}
-
 }  // namespace
 
 void AddLabCommands(CLI::App& app, int& exit_code) {
@@ -502,7 +423,7 @@ void AddLabCommands(CLI::App& app, int& exit_code) {
   AddWatch(*lab, exit_code);
   AddCounters(*lab, exit_code);
   AddTraffic(*lab, exit_code);
-  AddRdma(*lab, exit_code);
+  AddRdmaCommand(*lab, exit_code);
 }
 
 }  // namespace espalier::lab

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "deploy/lab/lab.h"
-
 namespace espalier::lab {
 
 int ExitCodeOf(const Result<void>& result) {

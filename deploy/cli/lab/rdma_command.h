@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/base/result.h"
+#include "deploy/lab/lab.h"
 
 namespace espalier::lab {
 

@@ -66,9 +66,11 @@ BurstingProgram FioBursts(const SocketOfHost& socket_of, int bursts) {
 BurstingProgram SteadyFio(const SocketOfHost& socket_of, int from, int to) {
   BurstingProgram program{
       .job = "fio", .command = {}, .flows = {{from, to}}, .can_run = IsInstalled("fio")};
-  constexpr int kPort = 18790;
+  // The kernel keeps the port of an earlier one for seconds after it was killed.
+  static int next_port = 18790;
+  const int port = next_port++;
   const std::string both = fmt::format(
-      "[global]\nioengine=rdma\nthread\nbs=8k\niodepth=4\nsize=8g\n[pair]\nport={}\n", kPort);
+      "[global]\nioengine=rdma\nthread\nbs=8k\niodepth=4\nsize=8g\n[pair]\nport={}\n", port);
   std::ofstream("/run/steady_server.fio") << both << "rw=read\n";
   std::ofstream("/run/steady_client.fio")
       << both
@@ -77,7 +79,7 @@ BurstingProgram SteadyFio(const SocketOfHost& socket_of, int from, int to) {
   program.command = fmt::format(
       "timeout 100 {} fio /run/steady_server.fio & until rdma resource show cm_id | grep -q "
       "'LISTEN.*:{}'; do sleep 0.1; done; timeout 90 {} fio /run/steady_client.fio; wait",
-      UnderShim(socket_of, to, program.job), kPort, UnderShim(socket_of, from, program.job));
+      UnderShim(socket_of, to, program.job), port, UnderShim(socket_of, from, program.job));
   return program;
 }
 

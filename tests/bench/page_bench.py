@@ -8,6 +8,7 @@ medians of the times from the page and the controller.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -118,6 +119,37 @@ def measure(address, controller, arguments):
     }, indent=1))
 
 
+def write_configuration(folder, host, bus, more=""):
+    """Writes controller.conf, and the token that the API asks for."""
+    # Heartbeats are long, so that agents do not seem dead on a busy machine.
+    pathlib.Path(folder, "controller.conf").write_text(
+        f'topology_file: "{folder}/topology.json"\nlisten: "tcp://{bus}"\n'
+        f'state_file: "{folder}/store.db"\nhttp: "{host}"\nlog_level: "warning"\n'
+        f'heartbeat_ms: 10000\ninsecure_plaintext: true\nkey_folder: "{folder}"\n{more}')
+    tokens = [{"name": "page", "role": "viewer", "made": "2026-11-21T12:00Z",
+               "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}]
+    with open(os.open(f"{folder}/tokens", os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+        json.dump({"tokens": tokens}, file)
+
+
+@contextlib.contextmanager
+def running(folder, bin_folder, load, more=""):
+    """A controller and the agents of page_load, as (address of the API, process of the controller)."""
+    host, bus = free_address(), free_address()
+    subprocess.run([*load, f"--write-topology={folder}/topology.json"], check=True)
+    write_configuration(folder, host, bus, more)
+    controller = subprocess.Popen([bin_folder / "espalier-controller", f"--config={folder}/controller.conf"])
+    await_answer(f"http://{host}")  # page_load sends its Hello only once
+    agents = subprocess.Popen([*load, f"--controller=tcp://{bus}"], stdout=subprocess.PIPE, text=True)
+    try:
+        print(agents.stdout.readline(), end="")
+        yield f"http://{host}", controller
+    finally:
+        for process in (agents, controller):
+            process.kill()
+            process.wait()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
@@ -129,31 +161,8 @@ def main():
     arguments = parser.parse_args()
     load = [arguments.bin / "page_load", f"--agents={arguments.agents}",
             f"--spines={arguments.spines}", f"--flows={arguments.flows}", f"--rate={arguments.rate}"]
-    with tempfile.TemporaryDirectory() as folder:
-        host, bus = free_address(), free_address()
-        subprocess.run([*load, f"--write-topology={folder}/topology.json"], check=True)
-        # Long, so that agents do not seem dead on a busy machine.
-        pathlib.Path(folder, "controller.conf").write_text(
-            f'topology_file: "{folder}/topology.json"\nlisten: "tcp://{bus}"\n'
-            f'state_file: "{folder}/store.db"\nhttp: "{host}"\nlog_level: "warning"\n'
-            f'heartbeat_ms: 10000\ninsecure_plaintext: true\nkey_folder: "{folder}"\n')
-        tokens = [{"name": "page", "role": "viewer", "made": "2026-11-21T12:00Z",
-                   "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}]
-        with open(os.open(f"{folder}/tokens", os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
-            json.dump({"tokens": tokens}, file)
-        controller = subprocess.Popen(
-            [arguments.bin / "espalier-controller", f"--config={folder}/controller.conf"])
-        await_answer(f"http://{host}")  # page_load sends its Hello only once
-        agents = subprocess.Popen([*load, f"--controller=tcp://{bus}"],
-                                  stdout=subprocess.PIPE, text=True)
-        try:
-            print(agents.stdout.readline(), end="")
-            measure(f"http://{host}", controller, arguments)
-        finally:
-            agents.kill()
-            controller.kill()
-            agents.wait()
-            controller.wait()
+    with tempfile.TemporaryDirectory() as folder, running(folder, arguments.bin, load) as (address, controller):
+        measure(address, controller, arguments)
 
 
 if __name__ == "__main__":

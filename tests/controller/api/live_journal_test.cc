@@ -1,5 +1,6 @@
 #include "controller/api/live_journal.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -157,6 +158,28 @@ TEST_F(LiveJournalTest, KeepsALimitedNumberOfConsecutiveChanges) {
   const LiveJournal::Piece whole = journal_.Take(first);
   ASSERT_NE(whole.text, nullptr);
   EXPECT_TRUE(whole.text->starts_with("event: snapshot\n")) << "too far behind";
+}
+
+// The controller records ten thousand events between two updates.
+TEST_F(LiveJournalTest, TellsTheLatestEventsOfAFloodAndNoMore) {
+  journal_.Follow();
+  Refresh();
+  const std::uint64_t first = journal_.Take(0).change;
+  for (int i = 0; i < 10'000; ++i) {
+    cluster_.state().history.Record(cluster_.controller().Now(), "flood",
+                                    fmt::format("event={}", i));
+  }
+  Refresh();
+  const LiveJournal::Piece update = journal_.Take(first);
+  ASSERT_NE(update.text, nullptr);
+  EXPECT_NE(update.text->find("event=9999"), std::string::npos);
+  EXPECT_EQ(update.text->find("event=9799\""), std::string::npos);
+  std::size_t told = 0;
+  for (auto at = update.text->find("event="); at != std::string::npos; ++told) {
+    at = update.text->find("event=", at + 1);
+  }
+  EXPECT_LE(told, 200U);
+  EXPECT_LT(update.text->size(), 100'000U);
 }
 
 TEST_F(LiveJournalTest, RestsAndRestartsWithThePresentState) {

@@ -77,8 +77,10 @@ BurstingProgram SteadyFio(const SocketOfHost& socket_of, int from, int to) {
       << fmt::format("rw=write\nverb=write\nhostname={}\nbindname={}\n",
                      AddressOfHost(to, false).ToString(), AddressOfHost(from, false).ToString());
   program.command = fmt::format(
-      "timeout 500 {} fio /run/steady_server.fio & until rdma resource show cm_id | grep -q "
-      "'LISTEN.*:{}'; do sleep 0.1; done; timeout 490 {} fio /run/steady_client.fio; wait",
+      "timeout --foreground 500 {} fio /run/steady_server.fio & until rdma resource show cm_id | "
+      "grep -q "
+      "'LISTEN.*:{}'; do sleep 0.1; done; timeout --foreground 490 {} fio /run/steady_client.fio; "
+      "wait",
       UnderShim(socket_of, to, program.job), port, UnderShim(socket_of, from, program.job));
   return program;
 }

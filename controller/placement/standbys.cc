@@ -32,7 +32,6 @@ std::int64_t ShareOf(const Flow& flow) {
 
 Standbys::Standbys(State& state, PathLearner& learner, Metrics& metrics)
     : state_(state),
-      learner_(learner),
       ports_(state, learner),
       shifts_(state.topology),
       chosen_(metrics.MakeCounter("espalier_standby_paths_chosen_total",

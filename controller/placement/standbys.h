@@ -71,7 +71,6 @@ class Standbys {
   double Loaded(std::uint32_t link, std::int64_t units) const;
 
   State& state_;
-  PathLearner& learner_;
   PortBinder ports_;
   ShiftLoads shifts_;
   std::vector<std::vector<Counted>> counted_;  // by slot and subflow

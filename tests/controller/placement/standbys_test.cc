@@ -83,6 +83,15 @@ TEST_F(StandbysTest, EachPathHasOneOverAnotherSpine) {
   cluster_.state().flow_paths.CheckInvariants();
 }
 
+// Two flows of each leaf are on each spine. If it fails, they must not meet on one other link.
+TEST_F(StandbysTest, FlowsOfOneLinkGoToDifferentLinks) {
+  ConnectWithStandbys(cluster_);
+  Open();
+  for (int host = 0; host < 4; ++host) cluster_.Open(host, {{.id = 2, .to = (host + 1) % 4 + 4}});
+  cluster_.Advance(3s);
+  EXPECT_THAT(cluster_.controller().standbys().WorstFailure().load, DoubleNear(3, 1e-9));
+}
+
 TEST_F(StandbysTest, EachSubflowHasItsOwn) {
   ConnectWithStandbys(cluster_);
   Open(2);

@@ -152,7 +152,15 @@ class Browser:
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def open(self, address):
+        """Leaves the document that is shown, so that no later question reaches it."""
+        self.run("window.isLeft = true")
         self.call("Page.navigate", url=address)
+        self.wait("!window.isLeft")
+
+    def reload(self):
+        self.run("window.isLeft = true")
+        self.call("Page.reload")
+        self.wait("!window.isLeft")
 
     def run(self, expression):
         """The value of a JavaScript expression (awaited where it is a promise)."""

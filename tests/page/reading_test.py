@@ -159,7 +159,7 @@ class ReadingTest(PageCase):
         self.assertEqual(len(self.folded()), 7)
         self.assertNotIn("leaf8 – leaf15", self.folded())
         # The address shows the same again.
-        self.page.run("location.reload()")
+        self.page.reload()
         self.page.wait("document.body.dataset.firstPicture > 0 &&"
                        " document.getElementById('fold-all').textContent === 'Fold all'")
         self.assertEqual(len(self.folded()), 7)

@@ -33,7 +33,7 @@ Result<void> Reloader::Reload() {
 
 io::HttpResponse Reloader::Answer() {
   const Result<void> reloaded = Reload();
-  if (reloaded) return {.body = "{\"reloaded\": true}\n"};
+  if (reloaded) return {.body = R"({"reloaded":true})"};
   io::JsonWriter json;
   json.BeginObject().Key("error").BeginObject();
   json.Key("code").String(ErrorCodeName(reloaded.error().code));

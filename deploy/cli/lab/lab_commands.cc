@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "deploy/cli/lab/link_feed.h"
 #include "deploy/cli/lab/rdma_command.h"
@@ -367,7 +368,7 @@ struct TrafficArguments {
   bool json = false;
 };
 
-Result<void> Traffic(const TrafficArguments& arguments) {
+Result<TrafficResult> RunWorkload(const TrafficArguments& arguments) {
   const Result<Lab> lab = Lab::Find(arguments.name);
   if (!lab) return tl::unexpected(lab.error());
   const Result<std::string> text = io::ReadFile(arguments.workload_file);
@@ -376,18 +377,22 @@ Result<void> Traffic(const TrafficArguments& arguments) {
   if (!workload) return tl::unexpected(workload.error());
   TrafficOptions options = arguments.options;
   options.time_limit = std::chrono::seconds(arguments.time_limit_seconds);
-  const Result<TrafficResult> result = RunTraffic(*lab, *workload, options);
-  if (!result) return tl::unexpected(result.error());
+  return RunTraffic(*lab, *workload, options);
+}
+
+int Traffic(const TrafficArguments& arguments) {
+  const Result<TrafficResult> result = RunWorkload(arguments);
+  if (!result) return ExitCodeOf(tl::unexpected(result.error()));
   if (arguments.json) {
     fmt::print("{}\n", FormatTrafficResult(*result));
   } else {
     fmt::print("{}", DescribeTrafficResult(*result));
   }
-  if (!result->completed) {
-    return espalier::Fail(ErrorCode::kUnavailable,
-                          "the traffic was not complete within the time limit (see --time-limit)");
-  }
-  return {};
+  if (result->completed) return 0;
+  // The result stays the only object on standard output; its `completed` is false.
+  fmt::print(stderr,
+             "espalier: the traffic was not complete within the time limit (see --time-limit)\n");
+  return io::kExitFailed;
 }
 
 void AddTraffic(CLI::App& lab, int& exit_code) {
@@ -406,7 +411,7 @@ void AddTraffic(CLI::App& lab, int& exit_code) {
             "Time in seconds after which the traffic is stopped")
       ->check(CLI::Range(1, 86'400));
   AddJson(traffic, arguments->json);
-  Run(traffic, exit_code, [arguments] { return Traffic(*arguments); });
+  traffic->callback([arguments, &exit_code] { exit_code = Traffic(*arguments); });
 }
 
 }  // namespace

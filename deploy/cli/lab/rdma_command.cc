@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "common/files/command_result.h"
+
 namespace espalier::lab {
 
 int ExitCodeOf(const Result<void>& result) {
   if (result) return 0;
-  fmt::print(stderr, "espalier: {}\n", result.error().message);
-  return result.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  const bool is_input = result.error().code == ErrorCode::kInvalidArgument;
+  return io::ReportError(result.error(), is_input ? io::kExitBadInput : io::kExitFailed);
 }
 
 namespace {

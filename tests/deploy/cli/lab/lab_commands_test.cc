@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "tests/deploy/lab/lab_fixture.h"
 
@@ -81,6 +82,19 @@ TEST(LabCommands, RefuseAnUnknownLabWithOne) {
   }
 }
 
+TEST(LabCommands, ErrorsAreJsonWhereTheResultIs) {
+  const io::JsonErrors json_errors;  // as for every command line with --json
+  const Outcome outcome = Espalier({"lab", "counters", "--name", "no-such-lab", "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const Result<io::JsonValue> answer = io::ParseJson(outcome.out, "answer");
+  ASSERT_TRUE(answer.has_value()) << outcome.out;
+  const io::JsonValue* const error = answer->Find("error");
+  ASSERT_NE(error, nullptr) << outcome.out;
+  EXPECT_EQ(error->Find("code")->text, "not found");
+  EXPECT_THAT(error->Find("message")->text, HasSubstr("no lab named 'no-such-lab'"));
+  EXPECT_NE(error->Find("remedy")->text, "");
+}
+
 // The life of a lab, as its user sees it.
 TEST(LabCommands, StartUseBreakAndStopALab) {
   const std::string name = fmt::format("test-commands-{}", ::getpid());
@@ -109,6 +123,21 @@ TEST(LabCommands, StartUseBreakAndStopALab) {
       Espalier({"lab", "traffic", "--name", name, "--workload", workload, "--json"});
   EXPECT_EQ(traffic.exit_code, 0) << traffic.err;
   EXPECT_TRUE(io::ParseJson(traffic.out, "traffic")->Find("completed")->boolean);
+
+  // At 100 Mbit/s these bytes take minutes.
+  std::ofstream(workload) << R"({"flows": [{"id": "f", "source": "h0", "destination": "h1",
+                                            "bytes": 4000000000, "port": 50000}]})";
+  Outcome cut;
+  {
+    const io::JsonErrors json_errors;
+    cut = Espalier({"lab", "traffic", "--name", name, "--workload", workload, "--time-limit", "1",
+                    "--json"});
+  }
+  EXPECT_EQ(cut.exit_code, 1);
+  const Result<io::JsonValue> cut_result = io::ParseJson(cut.out, "traffic");
+  ASSERT_TRUE(cut_result.has_value()) << cut.out;  // one object, not two
+  EXPECT_FALSE(cut_result->Find("completed")->boolean);
+  EXPECT_THAT(cut.err, HasSubstr("--time-limit"));
 
   const Outcome counters = Espalier({"lab", "counters", "--name", name, "--json"});
   const Result<io::JsonValue> counts = io::ParseJson(counters.out, "counters");

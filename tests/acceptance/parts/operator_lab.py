@@ -1,5 +1,6 @@
 """The lab in which tests/acceptance/operator types its commands: quickstart's, with two jobs that run until the end."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,6 +12,29 @@ import tempfile
 import time
 
 PATIENCE = 240  # seconds, for what must happen
+JOB_FLOWS = 16  # of both jobs, while both are in a round
+
+
+def descendants(pid):
+    """The processes that this one started, and those that they started."""
+    children = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has ended
+        children.setdefault(parent, []).append(int(folder.name))
+    found = children.get(pid, [])
+    for child in found:
+        found.extend(children.get(child, []))
+    return found
+
+
+def program_of(pid):
+    try:
+        return pathlib.Path(os.readlink(f"/proc/{pid}/exe")).name
+    except OSError:
+        return ""
 
 
 @dataclasses.dataclass
@@ -87,6 +111,31 @@ class Lab(Shell):
         """The JSON of a command; {} if it fails."""
         outcome = self.run(f"espalier {words} --json")
         return outcome.json() if outcome.code == 0 and outcome.out else {"jobs": []}
+
+    @contextlib.contextmanager
+    def open_flows(self):
+        """The programs of the jobs stand still meanwhile, in the middle of a round: all of its flows stay open."""
+        programs = [pid for pid in descendants(self.process.pid) if program_of(pid) == "espalier-traffic"]
+
+        def signal_all(what):
+            for pid in programs:
+                os.kill(pid, what)
+
+        def stand_still():
+            if self.ask("status").get("flows", 0) < JOB_FLOWS:
+                return False
+            signal_all(signal.SIGSTOP)
+            time.sleep(0.5)  # what was under way is reported
+            if self.ask("status").get("flows", 0) >= JOB_FLOWS:
+                return True
+            signal_all(signal.SIGCONT)
+            return False
+
+        try:
+            self.wait_for(stand_still, "all flows of a round are open")
+            yield
+        finally:
+            signal_all(signal.SIGCONT)
 
     def in_lab(self, words):
         return self.run(f"espalier lab {words[0]} --name quickstart {shlex.join(words[1:])}")

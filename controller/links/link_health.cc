@@ -151,6 +151,7 @@ void LinkHealth::HandleRecoveryProbe(AgentId id, const wire::ProbeReport& report
   monitor_.ConfirmAlive(*link, loop_.Now());
   ForgetFeedReport(*link);
   StoreFeedReports();
+  Update();
 }
 
 void LinkHealth::HandleDeliveries(AgentId id, const wire::FlowReport& report) {
@@ -206,7 +207,9 @@ void LinkHealth::RecordAwaitingOperator(const std::set<fabric::LinkId>& before) 
 void LinkHealth::Update() {
   const std::set<fabric::LinkId> waiting = monitor_.AwaitingOperator();
   const auto changes = monitor_.Update(
-      loop_.Now(), [this](fabric::LinkId link) { return IsFailedByOperator(link); });
+      loop_.Now(),
+      {.is_failed = [this](fabric::LinkId link) { return IsFailedByOperator(link); },
+       .can_be_probed = [this](fabric::LinkId link) { return recovery_probes_.CanProbe(link); }});
   RecordAwaitingOperator(waiting);
   if (changes.empty()) return;
   for (const LinkMonitor::Change& change : changes) {
@@ -225,9 +228,9 @@ void LinkHealth::Update() {
 
 void LinkHealth::Tick() {
   Send(failure_probes_.RetryProbes(loop_.Now()));
-  Send(recovery_probes_.Ask(monitor_.UnconfirmedDown(), loop_.Now()));
   StoreFeedReports();
   Update();
+  Send(recovery_probes_.Ask(monitor_.UnconfirmedDown(), loop_.Now()));
 }
 
 }  // namespace espalier::controller

@@ -43,7 +43,7 @@ class LinkHealth {
   void Restore(const ReportedLinks& reported);
 
   // A telemetry feed reports that a link is down or up. A link that is up is used again once it has
-  // stayed up for a while.
+  // stayed up for a while and a probe has passed it, if any agent can probe it.
   void HandleFeedReport(fabric::LinkId link, bool up, const std::string& source);
   // False: it is not the agent's own NIC.
   bool HandleNicEvent(AgentId id, const wire::LinkEvent& event);

@@ -22,6 +22,9 @@ void LinkMonitor::HandleFeedState(LinkId link, bool up, TimePoint now) {
   }
   entry.feed_down = !up;
   entry.is_remembered = false;
+  if (up) return;
+  entry.proof_until.reset();
+  entry.is_proved = false;
 }
 
 void LinkMonitor::RestoreDown(LinkId link, TimePoint now) {
@@ -32,15 +35,19 @@ void LinkMonitor::RestoreDown(LinkId link, TimePoint now) {
 
 void LinkMonitor::ConfirmAlive(LinkId link, TimePoint now) {
   const auto found = links_.find(link);
-  if (found == links_.end() || !found->second.is_remembered) return;
-  found->second.is_remembered = false;
-  found->second.until = now + Damped(options_.restore_after, found->second);
+  if (found == links_.end()) return;
+  Entry& entry = found->second;
+  entry.is_proved = entry.is_remembered || entry.proof_until.has_value();
+  if (!entry.is_remembered) return;
+  entry.is_remembered = false;
+  entry.until = now + Damped(options_.restore_after, entry);
 }
 
 std::vector<LinkId> LinkMonitor::UnconfirmedDown() const {
   std::vector<LinkId> links;
   for (const auto& [link, entry] : links_) {
-    if (entry.is_remembered) links.push_back(link);
+    const bool awaits_proof = entry.proof_until.has_value() && !entry.is_proved;
+    if (entry.is_remembered || awaits_proof) links.push_back(link);
   }
   return links;
 }
@@ -121,7 +128,8 @@ std::uint32_t LinkMonitor::TierOf(LinkId link) const {
 // only hosts hold down. Each falling link passes while neither the total nor the part of its tier
 // is used up. Links that an operator has failed pass without using the budget. While a link waits,
 // no other one passes, so that a burst of false reports stops at the budget.
-void LinkMonitor::ApplyBudget(std::set<LinkId>& falling, const IsFailed& is_failed, TimePoint now) {
+void LinkMonitor::ApplyBudget(std::set<LinkId>& falling, const LinkQuestion& is_failed,
+                              TimePoint now) {
   const auto confirmed = [&](LinkId link) { return is_failed && is_failed(link); };
   std::erase_if(waiting_, [&](LinkId link) { return !falling.contains(link) || confirmed(link); });
   std::size_t spent = 0;
@@ -169,9 +177,24 @@ void LinkMonitor::GoDown(Entry& entry, TimePoint now) {
   entry.last_change = now;
   entry.is_down = true;
   entry.until = now + Damped(options_.hold, entry);
+  entry.proof_until.reset();
+  entry.is_proved = false;
 }
 
-std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const IsFailed& is_failed) {
+std::optional<std::string_view> LinkMonitor::WhyUsedAgain(LinkId link, Entry& entry,
+                                                          const LinkQuestion& can_be_probed,
+                                                          TimePoint now) {
+  if (!entry.is_down || entry.feed_down || entry.is_remembered || now < entry.until) return {};
+  if (entry.is_proved) return "probe";
+  if (!entry.proof_until) {
+    if (!can_be_probed || !can_be_probed(link)) return "restored";
+    entry.proof_until = now + (entry.by_hosts ? options_.longest : options_.proof_wait);
+  }
+  if (now < *entry.proof_until) return {};
+  return "tried";
+}
+
+std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const Knowledge& knowledge) {
   for (auto& [host, paths] : path_failures_) {
     path_failure_count_ -=
         std::erase_if(paths, [&](const auto& path) { return now - path.second > options_.window; });
@@ -182,20 +205,21 @@ std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const IsFail
   for (const auto& [link, entry] : links_) {
     if (!entry.is_down && entry.feed_down) falling.insert(link);
   }
-  ApplyBudget(falling, is_failed, now);
+  ApplyBudget(falling, knowledge.is_failed, now);
   std::vector<Change> changes;
   for (auto& [link, entry] : links_) {
     if (falling.contains(link)) {
       GoDown(entry, now);
       entry.by_hosts = !entry.feed_down;
       changes.push_back({link, true, entry.feed_down ? "feed" : "hosts"});
-    } else if (entry.is_down && !entry.feed_down && !entry.is_remembered && now >= entry.until) {
+    } else if (const auto why = WhyUsedAgain(link, entry, knowledge.can_be_probed, now)) {
       entry.is_down = false;
       entry.last_change = now;
+      entry.proof_until.reset();
       // Reports from before the link is tried again do not count afterwards.
       if (!entry.reporters.empty()) --reported_links_;
       entry.reporters.clear();
-      changes.push_back({link, false, "restored"});
+      changes.push_back({link, false, *why});
     }
   }
   std::erase_if(links_, [&](const auto& entry) {

@@ -25,6 +25,9 @@ struct LinkMonitorOptions {
   // How long a link must stay up after a feed reports it as up before it is used again.
   Duration restore_after = std::chrono::seconds(2);
   // Both times double with each failure within `calm` of the previous change, up to `longest`.
+  // After them, a link that can be probed is used again once a probe has passed it. Without an
+  // answer it is used again after `proof_wait`, if a feed reports it as up, else after `longest`.
+  Duration proof_wait = std::chrono::seconds(30);
   Duration longest = std::chrono::minutes(10);
   Duration calm = std::chrono::minutes(10);
   // The detection budget: how many links the reports of hosts and feeds may take out of use within
@@ -44,9 +47,10 @@ struct LinkMonitorOptions {
 // while if it reports it as up. One host's report is not enough: a link is taken as down when
 // several hosts report dead paths over it and no delivery has been seen since. Of the links of a
 // dead path, only the one that most hosts report is suspected, and of several such links the one
-// furthest along the path, because a switch stops using its own dead links. Nobody can see whether
-// a link that hosts reported works again, so it is tried again after the hold-down, which doubles
-// with each relapse (flap damping, RFC 2439).
+// furthest along the path, because a switch stops using its own dead links. A link is used again
+// after the hold-down, which doubles with each relapse (flap damping, RFC 2439), and after a probe
+// has passed it, if it can be probed: a link that is up need not carry packets yet, while the
+// switches still repair their routes.
 //
 // The detection budget limits what hosts and feeds can take out of use. A link beyond it stays in
 // use and awaits the operator, who fails it or its switch. While any link awaits the operator, no
@@ -67,11 +71,12 @@ class LinkMonitor {
   // A feed reported to an earlier controller that the link is down. It stays so until a feed
   // reports again or ConfirmAlive is called.
   void RestoreDown(fabric::LinkId link, TimePoint now);
-  // A probe has passed the link. If its down state is only restored from the store, the link is
-  // used again once it has stayed up for a while.
+  // A probe has passed the link. If the link awaited that, the next Update uses it again; if its
+  // down state is only restored from the store, it is used once it has stayed up for a while.
   void ConfirmAlive(fabric::LinkId link, TimePoint now);
-  std::vector<fabric::LinkId> UnconfirmedDown()
-      const;  // restored as down and not confirmed; ascending
+  // The links about which a probe would tell something: restored as down, or due to be used again
+  // and not passed by a probe yet; ascending.
+  std::vector<fabric::LinkId> UnconfirmedDown() const;
   // A host found a path over these links dead.
   void ReportPathFailure(AgentId host, std::span<const fabric::LinkId> links, TimePoint now);
   // Traffic passed these links at `passed` or later.
@@ -82,12 +87,18 @@ class LinkMonitor {
   struct Change {
     fabric::LinkId link;
     bool down = false;
-    std::string_view why;  // "feed", "hosts", "restored"
+    // Down: "feed" or "hosts". Up: "probe" (one has passed it), "restored" (it cannot be probed),
+    // or "tried" (no probe has passed it in time).
+    std::string_view why;
   };
-  using IsFailed = std::function<bool(fabric::LinkId)>;
-  // Returns the links whose state has changed by `now`, ascending. Links that an operator has
-  // failed do not count against the budget. O(links x hosts + failed paths).
-  std::vector<Change> Update(TimePoint now, const IsFailed& is_failed = {});
+  using LinkQuestion = std::function<bool(fabric::LinkId)>;
+  // What others know of links; none: no link.
+  struct Knowledge {
+    LinkQuestion is_failed;      // by an operator: it does not count against the budget
+    LinkQuestion can_be_probed;  // asked once when a link is due to be used again
+  };
+  // Returns the links whose state has changed by `now`, ascending. O(links x hosts + failed paths).
+  std::vector<Change> Update(TimePoint now, const Knowledge& knowledge = {});
   bool IsDown(fabric::LinkId link) const;
   // Links that are reported as down and stay in use, because the budget is spent.
   const std::set<fabric::LinkId>& AwaitingOperator() const { return waiting_; }
@@ -99,17 +110,22 @@ class LinkMonitor {
     bool is_down = false;
     std::map<AgentId, TimePoint> reporters;
     TimePoint delivered{};
-    TimePoint until{};               // when a link without reports that is_down is up again
-    TimePoint last_change{};         // of is_down
-    bool by_hosts = false;           // is_down without a report of a feed
-    std::optional<TimePoint> spent;  // when it last counted against the budget
+    TimePoint until{};  // when a link without reports that is_down is due to be used
+    std::optional<TimePoint> proof_until;  // it awaits a probe, at most until then
+    bool is_proved = false;                // a probe has passed it since it was due
+    TimePoint last_change{};               // of is_down
+    bool by_hosts = false;                 // is_down without a report of a feed
+    std::optional<TimePoint> spent;        // when it last counted against the budget
     std::uint32_t flaps = 0;
   };
 
   void Forget(Entry& entry, TimePoint now);
   std::set<fabric::LinkId> SuspectedDown() const;
   // Removes from `falling` the links that exceed the budget; these await the operator.
-  void ApplyBudget(std::set<fabric::LinkId>& falling, const IsFailed& is_failed, TimePoint now);
+  void ApplyBudget(std::set<fabric::LinkId>& falling, const LinkQuestion& is_failed, TimePoint now);
+  // Why a link that is down is used again now; nothing: it is not.
+  std::optional<std::string_view> WhyUsedAgain(fabric::LinkId link, Entry& entry,
+                                               const LinkQuestion& can_be_probed, TimePoint now);
   std::uint32_t TierOf(fabric::LinkId link) const;
   Duration Damped(Duration base, const Entry& entry) const;
   void GoDown(Entry& entry, TimePoint now);

@@ -14,11 +14,12 @@ using fabric::Path;
 
 namespace {
 
-constexpr Duration kInterval = std::chrono::seconds(5);  // between orders about one link
+constexpr Duration kInterval = std::chrono::seconds(1);  // between orders about one link
 constexpr Duration kAnswerTimeout = std::chrono::milliseconds(100);
 constexpr Duration kGrace = std::chrono::seconds(3);
 constexpr std::size_t kMaxOpen = 16;
-constexpr std::uint32_t kPorts = 16;  // of one order
+constexpr std::uint32_t kPorts = 16;  // of one order, besides those that led over the link before
+constexpr std::size_t kKnownPorts = 8;
 constexpr std::size_t kMaxPairs = 64;
 constexpr std::uint32_t kPortStep = 10'007;  // odd, so that no port comes twice
 
@@ -110,6 +111,11 @@ std::optional<LinkRecoveryProbes::AddressedProbe> LinkRecoveryProbes::MakeProbe(
     if (const auto hop = HopOver(path, link)) {
       open.ttls.insert(static_cast<std::uint8_t>(*hop + kTtlOfFirstHop));
     }
+  }
+  const fabric::PortKey key{.source = pair->source, .destination = pair->destination};
+  for (const fabric::PortEntry& entry : state_.path_map.Ports(key)) {
+    if (open.ports.size() == kKnownPorts) break;
+    if (HopOver(paths[entry.path.Index()], link)) open.ports.insert(entry.port);
   }
   for (std::uint32_t i = 0; i < kPorts; ++i) {
     const std::uint32_t offset = (times * kPorts + i) * kPortStep % fabric::kRocePortCount;

@@ -18,10 +18,11 @@
 
 namespace espalier::controller {
 
-// Probes links whose down state was restored from the store and may be stale. A probe has passed
-// the link if its answers name a path over the link and the switch behind the link has answered.
-// Silence proves nothing. Each round tries other unused ports, because it is unknown which paths
-// the switches now choose for them.
+// Probes links that are down and may carry packets again: their down state was restored from the
+// store and may be stale, or they are due to be used again. A probe has passed the link if its
+// answers name a path over the link and the switch behind the link has answered. Silence proves
+// nothing. Each round tries the ports that led over the link before, and other unused ones, because
+// it is unknown which paths the switches now choose for them.
 //
 // Complexity of Ask: O(nodes + agents) per link, and a few pairs of leaves.
 // Thread safety: the controller's loop thread. The state must outlive it.
@@ -32,7 +33,9 @@ class LinkRecoveryProbes {
   LinkRecoveryProbes(State& state, LinkFailureProbes::AgentOf agent_of)
       : state_(state), agent_of_(std::move(agent_of)) {}
 
-  // The probes to order for these links, each of which is probed every few seconds.
+  // Some agent is at the start of a path over the link.
+  bool CanProbe(fabric::LinkId link) { return FindPair(link, 0).has_value(); }
+  // The probes to order for these links, each of which is probed about once a second.
   std::vector<AddressedProbe> Ask(std::span<const fabric::LinkId> links, TimePoint now);
   // The link that the report shows to carry packets, if any; once for each order.
   std::optional<fabric::LinkId> TakeAnswer(AgentId from, const wire::ProbeReport& report);

@@ -42,6 +42,7 @@ class LinkFixture : public testing::Test {
         *(metrics_ = std::make_unique<Metrics>()));
   }
   std::optional<AgentId> ProberOf(fabric::NodeId nic) const {
+    if (!agents_probe_) return std::nullopt;
     return state_.agents.FindByName(state_.topology.node(nic).id);
   }
   fabric::LinkId Link(const std::string& id) const { return *state_.topology.FindLink(id); }
@@ -86,6 +87,7 @@ class LinkFixture : public testing::Test {
   std::unique_ptr<LinkHealth> health_;
   std::vector<std::pair<AgentId, wire::ProbeOrder>> sent_;
   int changes_ = 0;  // of which LinkHealth has told
+  bool agents_probe_ = true;
 };
 
 }  // namespace espalier::controller

@@ -42,9 +42,37 @@ TEST_F(Health, BelievesAFeedsDownReportAtOnceAndItsUpReportAfterAWhile) {
   EXPECT_EQ(LastOf("link_reported_down"), "link=leaf1--spine2 source=\"gnmi\"");
   FeedSays(kLink, true);
   EXPECT_TRUE(IsDown(kLink));
+  agents_probe_ = false;  // so nothing can prove that it carries packets
   Pass(options_.restore_after + 1ms);
   EXPECT_FALSE(IsDown(kLink));
   EXPECT_EQ(changes_, 2);
+  EXPECT_EQ(LastOf("link_detected_up"), "link=leaf1--spine2 why=restored");
+}
+
+TEST_F(Health, NothingGoesOverALinkThatIsUpBeforeAProbeHasPassedIt) {
+  FeedSays(kLink, false);
+  FeedSays(kLink, true);
+  sent_.clear();
+  Pass(options_.restore_after + 1ms);
+  EXPECT_TRUE(IsDown(kLink));
+  ASSERT_EQ(sent_.size(), 1U);
+  const auto& [agent, order] = sent_.front();
+  wire::ProbeReport report;
+  report.order = order.order;
+  const auto end_at = [&](const std::string& link, const std::string& node) {
+    const fabric::Link& of = state_.topology.link(Link(link));
+    return state_.topology.node(of.a).id == node ? of.a_address : of.b_address;
+  };
+  const auto nic = *state_.topology.FindNic(order.source);
+  const std::string leaf = state_.topology.node(state_.paths.FindAttachment(nic)->leaf).id;
+  report.answers = {{order.source_ports.front(), 2, end_at(leaf + "--spine2", "spine2"), 1}};
+  health_->HandleRecoveryProbe(agent, report);
+  EXPECT_TRUE(IsDown(kLink)) << "the switch before the link has answered";
+  report.answers = {{order.source_ports.front(), 3, end_at(kLink, "leaf1"), 1}};
+  health_->HandleRecoveryProbe(agent, report);
+  EXPECT_FALSE(IsDown(kLink));
+  EXPECT_EQ(changes_, 2);
+  EXPECT_EQ(LastOf("link_detected_up"), "link=leaf1--spine2 why=probe");
 }
 
 TEST_F(Health, StoresAFeedsReportUntilTheNextOne) {

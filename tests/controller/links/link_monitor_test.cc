@@ -135,6 +135,67 @@ TEST(LinkMonitor, AFeedIsBelievedAtOnceAndItsRestoreAfterAWhile) {
   EXPECT_FALSE(monitor.IsDown(kDown));
 }
 
+class Proof : public testing::Test {
+ protected:
+  std::vector<LinkMonitor::Change> Update(TimePoint now) {
+    return monitor_.Update(now, {.is_failed = {}, .can_be_probed = [](LinkId) { return true; }});
+  }
+  // A feed reports the link down, and after a minute up. Returns when it is due to be used again.
+  TimePoint GoDownAndUp() {
+    monitor_.HandleFeedState(kDown, false, kStart);
+    EXPECT_EQ(Update(kStart).size(), 1U);
+    monitor_.HandleFeedState(kDown, true, kStart + 1min);
+    return kStart + 1min + LinkMonitorOptions().restore_after;
+  }
+  LinkMonitor monitor_;
+};
+
+TEST_F(Proof, ALinkIsUsedAgainOnceAProbeHasPassedIt) {
+  const TimePoint due = GoDownAndUp();
+  monitor_.ConfirmAlive(kDown, due - 1s);  // too early to count
+  EXPECT_TRUE(monitor_.UnconfirmedDown().empty());
+  EXPECT_TRUE(Update(due).empty());
+  EXPECT_TRUE(monitor_.IsDown(kDown));
+  EXPECT_EQ(monitor_.UnconfirmedDown(), std::vector<LinkId>{kDown});
+  monitor_.ConfirmAlive(kDown, due + 1s);
+  EXPECT_TRUE(monitor_.UnconfirmedDown().empty());
+  const auto changes = Update(due + 1s);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_FALSE(changes[0].down);
+  EXPECT_EQ(changes[0].why, "probe");
+}
+
+TEST_F(Proof, WithoutAnAnswerTheFeedIsBelievedAfterAWhile) {
+  const TimePoint due = GoDownAndUp();
+  EXPECT_TRUE(Update(due).empty());
+  EXPECT_TRUE(Update(due + LinkMonitorOptions().proof_wait - 1ms).empty());
+  const auto changes = Update(due + LinkMonitorOptions().proof_wait);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].why, "tried");
+}
+
+TEST_F(Proof, WithoutAnAnswerALinkThatHostsFoundDeadStaysDownForLonger) {
+  monitor_.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor_.ReportPathFailure(AgentId(2), Path(kUp1, kDown), kStart);
+  ASSERT_EQ(Update(kStart).size(), 1U);
+  const TimePoint due = kStart + LinkMonitorOptions().hold;
+  EXPECT_TRUE(Update(due).empty());
+  EXPECT_TRUE(Update(due + LinkMonitorOptions().longest - 1ms).empty());
+  EXPECT_EQ(Update(due + LinkMonitorOptions().longest).size(), 1U);
+}
+
+TEST_F(Proof, OneOfAnEarlierTimeDoesNotCount) {
+  const TimePoint due = GoDownAndUp();
+  EXPECT_TRUE(Update(due).empty());
+  monitor_.ConfirmAlive(kDown, due + 1s);
+  monitor_.HandleFeedState(kDown, false, due + 1s);  // before it was used
+  EXPECT_TRUE(Update(due + 1s).empty());
+  EXPECT_TRUE(monitor_.UnconfirmedDown().empty());
+  monitor_.HandleFeedState(kDown, true, due + 2s);
+  EXPECT_TRUE(Update(due + 1h).empty());
+  EXPECT_EQ(monitor_.UnconfirmedDown(), std::vector<LinkId>{kDown});
+}
+
 TEST(LinkMonitor, AFlappingLinkStaysDownLonger) {
   LinkMonitor monitor;
   TimePoint now = kStart;

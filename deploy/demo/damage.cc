@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "deploy/demo/main_job.h"
+#include "deploy/lab/link_faults.h"
 #include "deploy/lab/run_traffic.h"
 
 namespace espalier::demo {
@@ -76,6 +77,15 @@ bool AreReady(const LabDaemons& daemons, std::size_t flows) {
   });
 }
 
+// As an operator would, who has seen that the link is down.
+Result<void> TakeDown(const lab::Lab& lab, const LabDaemons* daemons) {
+  if (Result<bool> down = lab::FailLink(lab, kLink); !down) return Propagate(down);
+  if (daemons == nullptr) return {};
+  auto told = daemons->Post(fmt::format("/api/v1/links/fail?id={}&reason=down", kLink));
+  if (!told) return Propagate(told);
+  return daemons->AwaitAcknowledged(kSteeredWithin);
+}
+
 void CountRecoveries(const LabDaemons& daemons, DamageFigures& figures) {
   constexpr std::string_view kSeconds = "seconds_after_move=";
   const Result<io::JsonValue> answer = daemons.Get("/api/v1/events");
@@ -97,6 +107,8 @@ std::string NameOf(Damage damage) {
   switch (damage) {
     case Damage::kNone:
       return "none";
+    case Damage::kDownBefore:
+      return "before";
     case Damage::kDataLost:
       return "data";
     case Damage::kAcknowledgementsLost:
@@ -114,13 +126,19 @@ Result<DamageFigures> RunWithDamage(const lab::Lab& lab, const DamageCase& what,
   for (traffic::SingleFlow& flow : experiment->workload.flows) flow.paths = what.paths;
   const std::size_t flows = experiment->workload.flows.size();
   DamageFigures figures{.ideal_seconds = experiment->ideal.slowest_flow_seconds};
+  if (what.damage == Damage::kDownBefore) {
+    if (Result<void> down = TakeDown(lab, daemons); !down) return Propagate(down);
+    const double spines = lab.layout().options().spines;
+    figures.ideal_seconds *= spines / (spines - 1);
+  }
+  const bool happens_later = what.damage != Damage::kNone && what.damage != Damage::kDownBefore;
 
   std::optional<Result<Loss>> loss;
   const auto begin = std::chrono::steady_clock::now();
   lab::TrafficOptions options{
       .seed = seed, .use_agents = daemons != nullptr, .time_limit = kTimeLimit};
   options.on_running = [&](std::chrono::nanoseconds elapsed) {
-    if (loss || what.damage == Damage::kNone || elapsed < kDamageAt) return;
+    if (loss || !happens_later || elapsed < kDamageAt) return;
     const bool may_wait = std::chrono::steady_clock::now() - begin < kSteeredWithin;
     if (daemons != nullptr && may_wait && !AreReady(*daemons, flows)) return;
     if (what.kills_controller && daemons != nullptr) daemons->KillController();
@@ -129,7 +147,7 @@ Result<DamageFigures> RunWithDamage(const lab::Lab& lab, const DamageCase& what,
   auto result = lab::RunTraffic(lab, experiment->workload, options);
   if (!result) return Propagate(result);
   if (loss && !loss->has_value()) return Propagate(*loss);
-  if (what.damage != Damage::kNone && !loss) {
+  if (happens_later && !loss) {
     return Fail(ErrorCode::kFailedPrecondition, "the flows ended before the damage");
   }
   figures.slowest_seconds = result->SlowestFlowSeconds();

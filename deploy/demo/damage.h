@@ -11,16 +11,17 @@
 namespace espalier::demo {
 
 // What happens to the link from spine0 to the first leaf's destinations while flows are in
-// progress. No switch notices any of it, and nobody is told.
+// progress. No switch notices any of it, and nobody is told, except of a link that is down before.
 enum class Damage {
   kNone,
+  kDownBefore,            // the link is down, and the controller knows it, before any flow begins
   kDataLost,              // packets of flows to the leaf are dropped
   kAcknowledgementsLost,  // acknowledgements that come from or go to the leaf are dropped
   kAllLost,               // both
 };
-inline constexpr Damage kDamages[] = {Damage::kNone, Damage::kDataLost,
+inline constexpr Damage kDamages[] = {Damage::kNone, Damage::kDownBefore, Damage::kDataLost,
                                       Damage::kAcknowledgementsLost, Damage::kAllLost};
-std::string NameOf(Damage damage);  // "none", "data", "acknowledgements", "all"
+std::string NameOf(Damage damage);  // "none", "before", "data", "acknowledgements", "all"
 
 struct DamageCase {
   Damage damage = Damage::kNone;
@@ -30,8 +31,10 @@ struct DamageCase {
 
 struct DamageFigures {
   double slowest_seconds = 0;
-  double ideal_seconds = 0;  // of a flow that is alone on its links
-  int hanging_flows = 0;     // that did not end within the time limit
+  // Of a flow that is alone on its links; with kDownBefore, of one that has its even share of those
+  // that its leaf has left.
+  double ideal_seconds = 0;
+  int hanging_flows = 0;  // that did not end within the time limit
   // From the damage until every flow of those that had stopped moved bytes again, as agents tell
   // it, after their moves; counted by the controller's events, so 0 without a controller.
   int recovered_flows = 0;

@@ -21,6 +21,14 @@ Result<IpAddress> AddressOf(const fabric::Topology& topology, const std::string&
   return topology.node(*node).addresses.front();
 }
 
+// The segments of a flow with this many paths: small enough that a path that is slow or dead holds
+// back little of the flow, while the others take the rest.
+std::int64_t SegmentBytes(std::int64_t of_one_path, std::size_t paths) {
+  constexpr std::int64_t kLeast = 32'000;
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(1, paths));
+  return std::max(of_one_path / count, std::min(of_one_path, kLeast));
+}
+
 }  // namespace
 
 std::uint16_t DrawPort(std::uint64_t seed, std::uint32_t index) {
@@ -185,7 +193,8 @@ void TrafficHost::Open(const Outgoing& flow) {
                                        .source = flow.source,
                                        .destination = flow.destination,
                                        .own_ports = flow.ports,
-                                       .segment_bytes = workload_.segment_bytes,
+                                       .segment_bytes =
+                                           SegmentBytes(workload_.segment_bytes, flow.ports.size()),
                                        .epoch_bytes = of_phases ? 0 : plan.announced_bytes,
                                        .announces_remaining = plan.announces_remaining,
                                        .stays_connected = of_phases};

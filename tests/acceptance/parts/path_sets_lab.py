@@ -8,6 +8,7 @@ import sys
 TARGETS = ["espalier-damage"]
 
 MOST_HEALTHY = 1.10       # of the ideal: a flow alone on its links
+MOST_IF_KNOWN = 1.25      # of an even share of the links that are left, with 8 connections or more
 MOST_AFTER_DEATH = 1.35   # the same, if a link dies in the middle, with several connections for each flow
 
 
@@ -25,7 +26,7 @@ def measure(folder, seeds, paths, lost):
 
 def checks(folder, seeds, quick):
     rows = measure(folder, seeds, "1,8" if quick else "1,4,8,16",
-                   "none,all" if quick else "none,data,acknowledgements,all")
+                   "none,before,all" if quick else "none,before,data,acknowledgements,all")
     for row in rows:
         if row["scheme"] == "ecmp":
             continue
@@ -38,6 +39,10 @@ def checks(folder, seeds, quick):
             continue
         hanging = sum(row["hanging_flows"])
         yield check(f"{case}: flows that do not end", hanging, "0", hanging == 0)
-        if row["paths"] >= 8:
+        if row["damage"] == "before":
+            if row["paths"] >= 8:
+                yield check(f"{case}: slowest flow / even share", round(slowest, 3), f"at most {MOST_IF_KNOWN}",
+                            slowest <= MOST_IF_KNOWN)
+        elif row["paths"] >= 8:
             yield check(f"{case}: slowest flow / ideal", round(slowest, 3), f"at most {MOST_AFTER_DEATH}",
                         slowest <= MOST_AFTER_DEATH)

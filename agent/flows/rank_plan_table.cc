@@ -44,13 +44,13 @@ void RankPlanTable::Apply(const wire::PathPush& push) {
       wire::RankPlan ended;
       ended.job = rank.first;
       ended.rank = rank.second;
-      Set(std::move(ended));
+      Set(ended);
     }
   }
-  for (auto& [rank, plan] : plans) Set(std::move(plan));
+  for (const auto& [rank, plan] : plans) Set(plan);
 }
 
-void RankPlanTable::Set(wire::RankPlan plan) {
+void RankPlanTable::Set(const wire::RankPlan& plan) {
   const Rank rank(plan.job, plan.rank);
   const auto known = in_force_.find(rank);
   if (plan.program.empty()) {

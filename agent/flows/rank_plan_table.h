@@ -34,7 +34,7 @@ class RankPlanTable {
   const std::map<Rank, wire::RankPlan>& in_force() const { return in_force_; }
 
  private:
-  void Set(wire::RankPlan plan);
+  void Set(const wire::RankPlan& plan);
 
   std::function<void(const wire::RankPlan&)> on_change_;
   std::uint64_t epoch_ = 0;  // of the push that coming_ waits for

@@ -17,9 +17,10 @@ inline V Combine(V a, V b) {
   if constexpr (kOp == ReduceOp::kProd) {
     return a * b;
   } else if constexpr (kOp == ReduceOp::kMin) {
-    return ((a != a) | (a < b)) ? a : b;  // b if b is NaN
+    // b if b is NaN
+    return ((a != a) | (a < b)) ? a : b;  // NOLINT(misc-redundant-expression): NaN
   } else if constexpr (kOp == ReduceOp::kMax) {
-    return ((a != a) | (a > b)) ? a : b;
+    return ((a != a) | (a > b)) ? a : b;  // NOLINT(misc-redundant-expression): NaN
   } else {
     return a + b;
   }

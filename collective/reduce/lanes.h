@@ -129,6 +129,7 @@ struct Bf16Lanes : FloatAccumulator {
     const WordVector bits = reinterpret_cast<WordVector>(wide);
     const WordVector rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
     const WordVector quiet_nan = (bits >> 16) | 0x40U;
+    // NOLINTNEXTLINE(misc-redundant-expression): NaN
     return NarrowWords(wide != wide ? quiet_nan : rounded);
   }
 };

@@ -162,7 +162,8 @@ Result<TopologySpec> BuildMi250(const Mi250Options& options) {
   Builder builder(fmt::format("mi250{}-{}", options.half ? "-half" : "", boxes));
   std::vector<NodeId> gpus;
   const auto gpu_of = [&](int box, int gpu) {
-    return gpus[static_cast<std::size_t>(box * kept + gpu)];
+    return gpus[static_cast<std::size_t>(box) * static_cast<std::size_t>(kept) +
+                static_cast<std::size_t>(gpu)];
   };
   for (int a = 0; a < boxes; ++a) {
     const std::string host = fmt::format("box{}", a);

@@ -74,7 +74,7 @@ Result<Prepared> Prepare(const Command& command) {
   }
   prepared.environment.push_back("PATH=" + SearchPath());
   for (const auto& [key, value] : command.environment) {
-    prepared.environment.push_back(key + "=" + value);
+    prepared.environment.push_back(fmt::format("{}={}", key, value));
   }
   for (std::string& entry : prepared.environment) prepared.envp.push_back(entry.data());
   prepared.envp.push_back(nullptr);

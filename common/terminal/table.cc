@@ -65,7 +65,7 @@ std::string RawText(const io::JsonValue& row, const std::string& key) {
 }
 
 std::string CellText(const io::JsonValue& row, const Column& column) {
-  const std::string text = RawText(row, column.key);
+  std::string text = RawText(row, column.key);
   if (column.format == CellFormat::kText || column.format == CellFormat::kState || text == "-") {
     return text;
   }

@@ -156,7 +156,7 @@ void StartJob(Controller& controller, const HttpRequest& request, const Operator
               ActionDone done) {
   Result<JobSpec> spec = ParseJobRequest(request.body);
   if (!spec) return done(Propagate(spec));
-  controller.actions().StartJob(std::move(*spec), asked, std::move(done));
+  controller.actions().StartJob(*spec, asked, std::move(done));
 }
 
 void StopJob(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,
@@ -190,7 +190,7 @@ void Recompute(Controller& controller, const HttpRequest& request, const Operato
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   OperatorRequest limited = asked;
   limited.max_moved_bytes = static_cast<std::int64_t>(std::min(bytes->value_or(kMost), kMost));
-  controller.actions().Recompute(std::move(limited), std::move(done));
+  controller.actions().Recompute(limited, std::move(done));
 }
 
 void RollBack(Controller& controller, const HttpRequest& request, const OperatorRequest& asked,

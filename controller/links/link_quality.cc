@@ -19,8 +19,9 @@ constexpr unsigned kSubflowBits = 8;
 
 std::vector<double> CapacitiesOf(const fabric::Topology& topology) {
   std::vector<double> capacities(2 * topology.links().size());
-  for (std::size_t i = 0; i < capacities.size(); ++i) {
-    capacities[i] = static_cast<double>(topology.links()[i / 2].rate.value);
+  for (std::size_t i = 0; i < topology.links().size(); ++i) {
+    const auto rate = static_cast<double>(topology.links()[i].rate.value);
+    capacities[2 * i] = capacities[2 * i + 1] = rate;
   }
   return capacities;
 }

@@ -140,7 +140,8 @@ void PortVerifier::Note(const fabric::PortKey& key, std::uint16_t port) {
   const auto paths = state_.paths.Between(from->leaf, to->leaf);
   if (paths.size() < 2) return;
   // One probe for each switch on the way up.
-  const double probes = std::max<double>(1, static_cast<double>(paths.front().hops.size() / 2));
+  const std::size_t switches_up = std::max<std::size_t>(1, paths.front().hops.size() / 2);
+  const auto probes = static_cast<double>(switches_up);
   schedule_.Note({key, port}, {from->leaf, to->leaf, probes}, Pace(), loop_.Now());
 }
 

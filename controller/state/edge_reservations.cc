@@ -16,7 +16,7 @@ EdgeName EdgeReservations::Open(AgentId agent, EdgeReservation edge) {
   edge.subflow =
       flow_paths_.Reserve(edge.source_leaf, edge.destination_leaf, edge.path.value(), edge.load);
   flows_.KeepJob(edge.job);
-  edges_.emplace(name, std::move(edge));
+  edges_.emplace(name, edge);
   if (counts_.size() <= agent.Index()) counts_.resize(agent.Index() + 1);
   ++counts_[agent.Index()];
   return name;

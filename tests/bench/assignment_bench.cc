@@ -195,7 +195,6 @@ using espalier::controller::Assigner;
 using espalier::controller::Assignment;
 using espalier::controller::Commodity;
 using espalier::controller::FabricView;
-using espalier::controller::Load;
 using espalier::controller::OnlineAssigner;
 
 constexpr OnlineAssigner::Options kAnyMoves{.max_moves = 1'000'000, .step_budget = 1'000'000'000};

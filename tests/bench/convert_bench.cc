@@ -17,7 +17,7 @@ void CountFlows(benchmark::State& state, std::size_t bytes) {
 void BM_Encode(benchmark::State& state, MakeReport make) {
   const Message message = make(static_cast<std::size_t>(state.range(0)));
   std::string bytes;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     bytes = Encode(message);
     benchmark::DoNotOptimize(bytes.data());
   }
@@ -29,7 +29,7 @@ BENCHMARK_CAPTURE(BM_Encode, opened, &MakeOpenedReport)->Arg(1)->Arg(16)->Arg(64
 void BM_Decode(benchmark::State& state, MakeReport make) {
   const std::string bytes = Encode(make(static_cast<std::size_t>(state.range(0))));
   Decoder decoder;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const auto message = decoder.Decode(bytes);
     if (!message.has_value()) state.SkipWithError(message.error().message.c_str());
     benchmark::DoNotOptimize(message);

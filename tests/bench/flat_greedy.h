@@ -23,11 +23,11 @@ class FlatGreedy {
       std::uint16_t* down = &down_[std::size_t{edges[i].right} * spines];
       std::uint16_t best = 0;
       std::uint16_t least = 0xFFFF;
-      for (std::uint16_t spine = 0; spine < spines; ++spine) {
+      for (std::uint32_t spine = 0; spine < spines; ++spine) {
         const std::uint16_t busier = std::max(up[spine], down[spine]);
         if (busier >= least) continue;
         least = busier;
-        best = spine;
+        best = static_cast<std::uint16_t>(spine);
       }
       ++up[best];
       ++down[best];

@@ -59,7 +59,7 @@ double ResidentBytes() {
 
 // A whole day, second by second. The number of flows does not matter: the slowest few are kept.
 void FillADay(benchmark::State& state) {
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const double before = ResidentBytes();
     Feed feed(static_cast<std::size_t>(state.range(0)));
     for (int second = 0; second < 90'000; ++second) feed.Add();
@@ -80,7 +80,7 @@ BENCHMARK(FillADay)
 
 void AddASample(benchmark::State& state) {
   Feed feed(2'048);
-  for (auto _ : state) feed.Add();
+  for ([[maybe_unused]] auto _ : state) feed.Add();
 }
 BENCHMARK(AddASample)->Unit(benchmark::kMicrosecond)->Iterations(20'000);
 
@@ -88,7 +88,7 @@ void FindAMoment(benchmark::State& state) {
   Feed feed(2'048);
   for (int second = 0; second < 20'000; ++second) feed.Add();
   int ago = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     ago = (ago + 61) % 19'000;
     benchmark::DoNotOptimize(feed.history().At(feed.Now() - std::chrono::seconds(ago)));
   }

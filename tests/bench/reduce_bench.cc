@@ -28,7 +28,7 @@ void BM_Memcpy(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const Memory from = Allocate(bytes);
   const Memory to = Allocate(bytes);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     std::memcpy(to.get(), from.get(), bytes);
     benchmark::ClobberMemory();
   }
@@ -52,7 +52,7 @@ void BM_Reduce(benchmark::State& state) {
   }
   const Memory result = Allocate(bytes);
   std::byte* to = result.get();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     ReduceAt(level, {.type = type}, from, {&to, 1}, bytes / SizeOf(type), stores);
     benchmark::ClobberMemory();
   }

@@ -92,7 +92,7 @@ Result<ActionOutcome> Cluster::ChangeNode(const std::string& node, IntentAction 
 Result<ActionOutcome> Cluster::ChangeWeight(const std::string& job, std::uint64_t weight,
                                             OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
-    controller_->actions().ChangeWeight(job, weight, std::move(request), std::move(done));
+    controller_->actions().ChangeWeight(job, weight, request, std::move(done));
   });
 }
 
@@ -100,8 +100,7 @@ Result<ActionOutcome> Cluster::ChangePolicy(const std::string& name,
                                             std::optional<std::string> value,
                                             OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
-    controller_->actions().ChangePolicy(name, std::move(value), std::move(request),
-                                        std::move(done));
+    controller_->actions().ChangePolicy(name, value, request, std::move(done));
   });
 }
 
@@ -129,22 +128,20 @@ Result<ActionOutcome> Cluster::CancelMaintenance(const std::string& window) {
 }
 
 Result<ActionOutcome> Cluster::Recompute(OperatorRequest request) {
-  return AwaitOutcome([&](ActionDone done) {
-    controller_->actions().Recompute(std::move(request), std::move(done));
-  });
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->actions().Recompute(request, std::move(done)); });
 }
 
 Result<ActionOutcome> Cluster::RollBack(std::optional<std::uint64_t> revision,
                                         OperatorRequest request) {
   return AwaitOutcome([&](ActionDone done) {
-    controller_->actions().RollBack(revision, std::move(request), std::move(done));
+    controller_->actions().RollBack(revision, request, std::move(done));
   });
 }
 
 Result<ActionOutcome> Cluster::StartJob(const JobSpec& spec, OperatorRequest request) {
-  return AwaitOutcome([&](ActionDone done) {
-    controller_->actions().StartJob(spec, std::move(request), std::move(done));
-  });
+  return AwaitOutcome(
+      [&](ActionDone done) { controller_->actions().StartJob(spec, request, std::move(done)); });
 }
 
 Result<ActionOutcome> Cluster::StopJob(const std::string& name) {

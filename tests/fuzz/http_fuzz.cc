@@ -26,7 +26,7 @@ class Server {
   Server()
       : guard_(
             tokens_, [] { return WallTime{}; }, [](const auto&, const auto&) {},
-            [this](const io::HttpRequest& /*request*/, io::HttpServer::Respond respond) {
+            [this](const io::HttpRequest& /*request*/, const io::HttpServer::Respond& respond) {
               ++let_through_;
               respond({.body = "secret"});
             }) {

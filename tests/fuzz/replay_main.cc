@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+// NOLINTNEXTLINE(readability-redundant-declaration): clang-tidy reads it with a fuzzer's file
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {

@@ -87,7 +87,7 @@ Result<void> WriteResults(const std::vector<ScenarioResult>& results, const Pape
        "explains them).\n\n" +
            FormatQualityTables(results, request.with_ilp)}};
   for (const auto& [name, text] : files) {
-    const auto written = io::WriteFileDurably((folder / name).string(), text);
+    auto written = io::WriteFileDurably((folder / name).string(), text);
     if (!written) return written;
   }
   return {};

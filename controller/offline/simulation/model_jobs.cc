@@ -77,7 +77,8 @@ class PhaseBuilder {
     for (const int first : firsts) {
       Group& group = groups.emplace_back();
       for (int i = 0; i < size; ++i) {
-        group.push_back(nics_[static_cast<std::size_t>(first + i * step)]);
+        group.push_back(nics_[static_cast<std::size_t>(first) +
+                              static_cast<std::size_t>(i) * static_cast<std::size_t>(step)]);
       }
     }
     return groups;

@@ -74,7 +74,7 @@ void SortRows(std::vector<io::JsonValue>& rows, const std::string& key, bool des
 }
 
 Result<WallTime> ParseSince(std::string_view text, WallTime now) {
-  const Result<WallTime> time = ParseWallTime(text, WallTime{});
+  Result<WallTime> time = ParseWallTime(text, WallTime{});
   if (!time || text.ends_with('Z')) return time;
   return now - (*time - WallTime{});  // a period
 }

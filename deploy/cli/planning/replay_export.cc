@@ -24,7 +24,7 @@ void AddReplayExport(CLI::App& command, ReplayExport& request) {
 Result<void> WriteReplay(const ReplayExport& request, std::span<const offline::ReplayFlow> flows,
                          const fabric::Topology& topology) {
   const bool is_htsim = request.format == "htsim";
-  const Result<void> written =
+  Result<void> written =
       io::WriteFileDurably(request.output, is_htsim ? offline::FormatHtsim(flows, topology)
                                                     : offline::FormatNs3(flows, topology));
   if (!written || !is_htsim) return written;

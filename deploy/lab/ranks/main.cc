@@ -56,9 +56,10 @@ float Input(int rank, std::size_t index, int call) {
 
 std::size_t CountErrors(const std::vector<float>& output, int ranks, int call) {
   std::size_t errors = 0;
+  const int sum_of_ranks = ranks * (ranks - 1) / 2;
   for (std::size_t i = 0; i < output.size(); ++i) {
     const float expected =
-        static_cast<float>(ranks * (ranks - 1) / 2) + static_cast<float>(ranks) * Input(0, i, call);
+        static_cast<float>(sum_of_ranks) + static_cast<float>(ranks) * Input(0, i, call);
     if (output[i] != expected) ++errors;
   }
   return errors;

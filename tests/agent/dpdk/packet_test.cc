@@ -102,7 +102,7 @@ TEST(RocePacket, TellsAcknowledgementsAndProbesApart) {
 }
 
 TEST(RocePacket, IsNothingElse) {
-  const auto refused = [](const char* what, RoceFrame frame, auto&& change) {
+  const auto refused = [](const char* what, const RoceFrame& frame, auto&& change) {
     BuiltFrame built = Build(frame);
     ASSERT_TRUE(Parse(built)) << what;
     change(built);

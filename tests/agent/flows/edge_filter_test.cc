@@ -39,7 +39,7 @@ class Flow {
   SourceEdges& source() { return source_; }
 
  private:
-  const EdgeFilterOptions options_;
+  const EdgeFilterOptions options_{};
   SourceEdges source_{.count = 2, .last = kStart};
   EdgeFilter filter_{options_, kStart, source_};
   Duration next_look_{};

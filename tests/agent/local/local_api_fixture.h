@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <future>
@@ -78,7 +79,7 @@ inline void SetAddress(std::uint8_t (&to)[16], const char* text) {
 
 inline espalier_flow_desc Desc(const char* job = "") {
   espalier_flow_desc desc{};
-  std::strcpy(desc.job, job);
+  std::snprintf(desc.job, sizeof desc.job, "%s", job);
   SetAddress(desc.source, "10.0.0.1");
   SetAddress(desc.destination, "10.1.0.1");
   desc.protocol = 17;

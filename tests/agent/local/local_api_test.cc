@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <future>
 #include <limits>
@@ -315,7 +316,7 @@ TEST_F(LocalApi, SecondAgentOnOnePathIsRefusedAndADeadOnesFileReplaced) {
     const UniqueFd dead(socket(AF_UNIX, SOCK_SEQPACKET, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, stale.c_str());
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", stale.c_str());
     ASSERT_EQ(bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   }
   EXPECT_TRUE(LocalServer::Listen(loop_, {.path = stale}, metrics_));
@@ -356,7 +357,7 @@ TEST(LocalApiOfAnOldAgent, GetsNoProgressOfSubflows) {
   const std::string folder = MakeFolder();
   const std::string path = folder + "/agent.sock";
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  std::strcpy(address.sun_path, path.c_str());
+  std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path.c_str());
   const UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET, 0));
   ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(listener.get(), 1), 0);

@@ -150,7 +150,7 @@ TEST(QueueActivity, FailedQueueIsIdle) {
   std::uint64_t now = ReadTicks();
   activity.Update(count, now, 10);
   count.Fail();
-  activity.Update(count, now += 1'000, 10);
+  activity.Update(count, now + 1'000, 10);
   EXPECT_EQ(activity.edges(), 4U);
 }
 

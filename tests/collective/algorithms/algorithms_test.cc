@@ -17,7 +17,6 @@ namespace {
 
 using program::Cost;
 using program::MeasureCost;
-using program::OpCode;
 using program::Program;
 using program::Verdict;
 using program::Verify;

@@ -28,7 +28,7 @@ class GroupKey : public testing::Test {
     for (const char* name : kNames) ::unsetenv(name);
   }
   std::string WriteFile(const std::string& text, mode_t mode) const {
-    const std::string path = folder_.path() + "/key";
+    std::string path = folder_.path() + "/key";
     std::ofstream(path) << text;
     EXPECT_EQ(::chmod(path.c_str(), mode), 0);
     return path;

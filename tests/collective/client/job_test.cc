@@ -68,7 +68,8 @@ class JobTest : public testing::Test {
     std::vector<float> mine(1'000, static_cast<float>(rank + 1));
     std::vector<float> sum(mine.size());
     group.AllReduce(mine.data(), sum.data(), sum.size());
-    EXPECT_EQ(sum, std::vector<float>(mine.size(), static_cast<float>(ranks * (ranks + 1) / 2)));
+    const int sum_of_ranks = ranks * (ranks + 1) / 2;
+    EXPECT_EQ(sum, std::vector<float>(mine.size(), static_cast<float>(sum_of_ranks)));
   }
   // The number of a ring's connections from the ports of a plan.
   static int ConnectionsOf(int plan) {

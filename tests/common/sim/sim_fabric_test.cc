@@ -69,6 +69,8 @@ class SimFabricTest : public testing::Test {
 };
 
 constexpr std::uint64_t kSecondOfBytes = 1'000'000'000;  // at 8 Gbit/s
+constexpr double kHalfASecondOfBytes = 5e8;
+constexpr double kQuarterOfASecondOfBytes = 2.5e8;
 constexpr double kFewBytes = 10;  // of the nanoseconds until a change takes effect
 
 TEST_F(SimFabricTest, AFlowAloneTakesTheRateOfItsHost) {
@@ -76,10 +78,10 @@ TEST_F(SimFabricTest, AFlowAloneTakesTheRateOfItsHost) {
   const SimFlowId flow =
       fabric_->Start(Tuple(0, 0, 1, 0), kSecondOfBytes, [&] { ended = Elapsed(); });
   world_.RunFor(250ms);
-  EXPECT_NEAR(static_cast<double>(fabric_->ProgressOf(flow).sent_bytes), kSecondOfBytes / 4,
+  EXPECT_NEAR(static_cast<double>(fabric_->ProgressOf(flow).sent_bytes), kQuarterOfASecondOfBytes,
               kFewBytes);
   EXPECT_NEAR(static_cast<double>(fabric_->ProgressOf(flow).remaining_bytes),
-              kSecondOfBytes / 4 * 3, kFewBytes);
+              3 * kQuarterOfASecondOfBytes, kFewBytes);
   EXPECT_DOUBLE_EQ(fabric_->ProgressOf(flow).rate_bps, 8e9);
   world_.RunFor(10s);
   EXPECT_NEAR(std::chrono::duration<double>(ended).count(), 1.0, 1e-6);
@@ -152,7 +154,7 @@ TEST_F(SimFabricTest, ASwitchAvoidsItsOwnDeadLinkButNotOneFurtherOn) {
   world_.RunFor(500ms);
   EXPECT_TRUE(fabric_->ProgressOf(flow).stands_still);
   EXPECT_EQ(fabric_->ProgressOf(flow).rate_bps, 0);
-  EXPECT_NEAR(static_cast<double>(fabric_->ProgressOf(flow).sent_bytes), kSecondOfBytes / 2,
+  EXPECT_NEAR(static_cast<double>(fabric_->ProgressOf(flow).sent_bytes), kHalfASecondOfBytes,
               kFewBytes);
   EXPECT_EQ(SpineOf(tuple), "spine1");
 
@@ -243,8 +245,8 @@ TEST_F(SimHostTest, ShowsItsFlowsAndTheirProgress) {
   EXPECT_EQ(flows[0].id, first);
   EXPECT_EQ(flows[1].id, second);
   EXPECT_EQ(flows[0].source_port, 0xC001);
-  EXPECT_NEAR(static_cast<double>(flows[0].sent_bytes), kSecondOfBytes / 2, kFewBytes);
-  EXPECT_NEAR(static_cast<double>(flows[0].remaining_bytes), kSecondOfBytes / 2, kFewBytes);
+  EXPECT_NEAR(static_cast<double>(flows[0].sent_bytes), kHalfASecondOfBytes, kFewBytes);
+  EXPECT_NEAR(static_cast<double>(flows[0].remaining_bytes), kHalfASecondOfBytes, kFewBytes);
   EXPECT_EQ(flows[0].job, "job");
   host_.Close(second);
   changes = 0;

@@ -27,7 +27,8 @@ class RunningJobs : public testing::Test {
     options.verify_interval = {};
     return options;
   }
-  explicit RunningJobs(ControllerOptions options = Options()) : cluster_(kFastHosts, options) {
+  explicit RunningJobs(ControllerOptions options = Options())
+      : cluster_(kFastHosts, std::move(options)) {
     cluster_.ConnectAll();
   }
 

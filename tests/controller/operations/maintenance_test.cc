@@ -113,7 +113,8 @@ TEST_F(Maintenance, BeginsForcedWhereItCutsOffFlows) {
 }
 
 TEST_F(Maintenance, RefusesWindowsWithoutMeaning) {
-  const auto code = [&](const char* kind, const char* id, WallTime from, OperatorRequest request) {
+  const auto code = [&](const char* kind, const char* id, WallTime from,
+                        const OperatorRequest& request) {
     return cluster_.AddMaintenance(kind, id, from, request).error().code;
   };
   EXPECT_EQ(code("link", "nosuch", now_, {.until = now_ + 1h}), ErrorCode::kNotFound);

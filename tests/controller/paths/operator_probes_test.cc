@@ -33,7 +33,7 @@ class Probing : public testing::Test {
     return {port, static_cast<std::uint8_t>(hop + 2),
             direction.forward ? link.b_address : link.a_address, 40U + hop};
   }
-  void Report(wire::ProbeReport report) {
+  void Report(const wire::ProbeReport& report) {
     probes_.HandleReport(report, [](fabric::NodeId) { return true; });
   }
 
@@ -81,7 +81,7 @@ TEST_F(Probing, IgnoresAnswersThatWereNotAskedFor) {
 }
 
 TEST_F(Probing, TellsWhatItCannotProbe) {
-  const auto expect = [&](OperatorProbes::Request request, ErrorCode code) {
+  const auto expect = [&](const OperatorProbes::Request& request, ErrorCode code) {
     const auto order = Begin(request);
     ASSERT_FALSE(order);
     EXPECT_EQ(order.error().code, code) << order.error().message;

@@ -17,7 +17,7 @@ using Member = RoundGroups::Member;
 // Flows of one component, unless a test says otherwise. Looks once a second.
 class RoundGroupsTest : public testing::Test {
  protected:
-  void Add(std::uint32_t flow, std::vector<TimePoint> starts, std::uint32_t component = 0) {
+  void Add(std::uint32_t flow, const std::vector<TimePoint>& starts, std::uint32_t component = 0) {
     members_.push_back({FlowSlot(flow), component});
     for (const TimePoint start : starts) starts_.emplace(start, FlowSlot(flow));
   }

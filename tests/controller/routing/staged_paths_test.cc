@@ -364,7 +364,7 @@ TEST(StagedPaths, TellTheGapWhereFlowsOfBothKindsDoNotFit) {
     ASSERT_TRUE(units.has_value());
     EXPECT_EQ(result.max_load, checker.ToLoad(checker.MaxOf(*units)));
     EXPECT_EQ(result.lower_bound, (Load{1, 1}));
-    EXPECT_EQ(result.proof == Proof::kNone, result.max_load != Load(1, 1));
+    EXPECT_EQ(result.proof == Proof::kNone, result.max_load != (Load{1, 1}));
     EXPECT_LE(result.max_load, (Load{2, 1}));
     const auto can_be_lower = checker.CanBeBelow(flows, checker.MaxOf(*units), 1'000'000);
     ASSERT_TRUE(can_be_lower.has_value());

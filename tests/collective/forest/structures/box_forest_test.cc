@@ -41,7 +41,7 @@ std::vector<std::int64_t> Check(const Problem& problem, const std::vector<Rank>&
   RouteCursor cursor(forest.routes);
   for (std::size_t c = 0; c < forest.classes.size(); ++c) {
     roots[forest.classes[c].root] += forest.classes[c].count;
-    for (Rank child = 0; child < box.size(); ++child) {
+    for (Rank child = 0; static_cast<std::size_t>(child) < box.size(); ++child) {
       const Rank parent = forest.Parents(c)[child];
       EXPECT_EQ(parent == kNoRank, child == forest.classes[c].root);
       if (parent == kNoRank) continue;

@@ -44,7 +44,7 @@ class ConnectionSchemes : public testing::Test {
   }
   // By definition: one phase of each job, in every combination.
   std::int64_t WorstUnits(const Assignment& assignment, std::size_t job = 0,
-                          std::map<std::uint32_t, std::int64_t> loads = {}) const {
+                          const std::map<std::uint32_t, std::int64_t>& loads = {}) const {
     if (job == workload_->jobs().size()) {
       std::int64_t most = 0;
       for (const auto& [link, units] : loads) most = std::max(most, units);

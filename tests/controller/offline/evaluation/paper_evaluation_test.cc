@@ -18,7 +18,7 @@ using testing::HasSubstr;
 class PaperEvaluationTest : public testing::Test {
  protected:
   std::string MakeFolder(const std::string& name) {
-    const std::string path = folder_.path() + "/" + name;
+    std::string path = folder_.path() + "/" + name;
     std::filesystem::create_directories(path);
     return path;
   }

@@ -55,7 +55,7 @@ TEST(FluidNetwork, MakesNoProgressOnALinkWithoutCapacity) {
 // Computes all rates from scratch after every change, with the solver that the controller uses.
 class Oracle {
  public:
-  Oracle(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
+  explicit Oracle(std::vector<double> capacities) : capacities_(std::move(capacities)) {}
 
   std::map<Transfer, std::vector<std::uint32_t>> paths;
 

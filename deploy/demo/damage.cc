@@ -77,9 +77,39 @@ bool AreReady(const LabDaemons& daemons, std::size_t flows) {
   });
 }
 
-// As an operator would, who has seen that the link is down.
+// Takes the spine out of a leaf's routes to the first leaf, as a routing protocol would that has
+// heard of a link between those two. The lab has none.
+Result<void> Withdraw(const lab::Lab& lab, int leaf) {
+  const std::string node = fmt::format("leaf{}", leaf);
+  const auto link = lab.topology().FindLink(fmt::format("{}--{}", node, kSpine));
+  if (!link) return Fail(ErrorCode::kNotFound, fmt::format("{} has no link to {}", node, kSpine));
+  const std::string& lost = lab.topology().link(*link).a_port;
+  const std::string prefix = lab.layout().LeafPrefix(0);
+  auto shown = lab.Run(node, {"ip", "-j", "route", "show", prefix});
+  if (!shown) return Propagate(shown);
+  auto routes = io::ParseJson(*shown, "the routes of " + node);
+  if (!routes) return Propagate(routes);
+  std::vector<std::string> command = {"ip", "route", "replace", prefix};
+  for (const io::JsonValue& route : routes->items) {
+    const io::JsonValue* const hops = route.Find("nexthops");
+    if (hops == nullptr) continue;
+    for (const io::JsonValue& hop : hops->items) {
+      const std::string& device = hop.Find("dev")->text;
+      if (device == lost) continue;
+      command.insert(command.end(), {"nexthop", "via", hop.Find("gateway")->text, "dev", device});
+    }
+  }
+  if (auto done = lab.Run(node, command); !done) return Propagate(done);
+  return {};
+}
+
+// Everybody knows that the link is down: the switches by their routes, the controller from an
+// operator.
 Result<void> TakeDown(const lab::Lab& lab, const LabDaemons* daemons) {
   if (Result<bool> down = lab::FailLink(lab, kLink); !down) return Propagate(down);
+  for (int leaf = 1; leaf < lab.layout().options().LeafCount(); ++leaf) {
+    if (Result<void> done = Withdraw(lab, leaf); !done) return done;
+  }
   if (daemons == nullptr) return {};
   auto told = daemons->Post(fmt::format("/api/v1/links/fail?id={}&reason=down", kLink));
   if (!told) return Propagate(told);

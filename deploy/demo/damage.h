@@ -14,7 +14,7 @@ namespace espalier::demo {
 // progress. No switch notices any of it, and nobody is told, except of a link that is down before.
 enum class Damage {
   kNone,
-  kDownBefore,            // the link is down, and the controller knows it, before any flow begins
+  kDownBefore,            // the link is down, and switches and controller know it, before any flow
   kDataLost,              // packets of flows to the leaf are dropped
   kAcknowledgementsLost,  // acknowledgements that come from or go to the leaf are dropped
   kAllLost,               // both

@@ -74,9 +74,6 @@ std::vector<Row> Rows(const Arguments& arguments) {
     for (const std::string scheme : {"ecmp", "espalier", "alone"}) {
       const bool has_controller = damage == Damage::kNone || damage == Damage::kDownBefore;
       if (scheme == "alone" && has_controller) continue;
-      // Far leaves of the lab do not learn that a link is down, as they would from a routing
-      // protocol, so plain ECMP would be shown worse than it is.
-      if (scheme == "ecmp" && damage == Damage::kDownBefore) continue;
       for (const int paths : arguments.paths) {
         rows.push_back(
             {.scheme = scheme,
@@ -167,7 +164,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 16));
   app.add_option("--lost", arguments.damages,
                  "What the link loses: none, data, acknowledgements, all; before: it is down, and "
-                 "known to be, before the flows begin (not shown for ecmp)")
+                 "known to be, before the flows begin")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "before", "data", "acknowledgements", "all"}));

@@ -89,6 +89,8 @@ class LabLayout {
   int HostCount() const { return options_.LeafCount() * options_.hosts_per_leaf; }
 
   std::string HostAddress(int host) const;
+  // The network of all hosts of a leaf, to which the other switches have routes.
+  std::string LeafPrefix(int leaf) const;
   std::string LeafAddressOfHost(int host) const;
   std::string ManagementAddress(int host) const;
   // What the queue of a rate-limited link lets pass at once after it was idle.
@@ -124,7 +126,6 @@ class LabLayout {
 
   explicit LabLayout(LabOptions options);
 
-  std::string LeafPrefix(int leaf) const;
   std::string FabricAddress(int network, int switch_index, int uplink, bool upper) const;
   int PositionOf(Role role, int index) const;
   std::vector<Neighbour> NeighboursOf(const LabNode& node) const;

@@ -105,7 +105,7 @@ std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeProbe(
   }
   if (open.over.empty() || open.beside.empty()) return std::nullopt;
   const Path& path = paths[suspect->Index()];
-  for (const fabric::DirectedLink hop : path.hops) open.links.push_back(hop.link);
+  open.links.assign(path.hops.begin(), path.hops.end());
   open.last_ttl = static_cast<std::uint8_t>(path.hops.size() + kFirstSwitch);
   std::vector<std::uint8_t> ttls = DistinguishingTtls(paths);
   if (std::find(ttls.begin(), ttls.end(), open.last_ttl) == ttls.end()) {

@@ -59,7 +59,7 @@ class LinkFailureProbes {
   std::vector<AddressedProbe> RetryProbes(TimePoint now);
 
   struct Verdict {
-    std::vector<fabric::LinkId> links;  // of the probed path over the link
+    std::vector<fabric::DirectedLink> links;  // of the probed path over the link
     bool dead = false;
   };
   // Answers may come in several reports. None before the last one, or if nothing is known.
@@ -72,7 +72,7 @@ class LinkFailureProbes {
     fabric::LinkId suspect;
     fabric::PortKey key;
     fabric::PathIndex path;             // over the link
-    std::vector<fabric::LinkId> links;  // of that path
+    std::vector<fabric::DirectedLink> links;  // of that path
     std::set<std::uint16_t> over;       // ports of that path
     std::set<std::uint16_t> beside;     // ports of paths that avoid the link
     std::map<std::uint16_t, std::vector<wire::ProbeAnswer>> answers;  // by port

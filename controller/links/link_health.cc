@@ -16,12 +16,6 @@ namespace {
 // A host measures the rate that it reports over the time before the report.
 constexpr Duration kDeliveryLag = std::chrono::milliseconds(50);
 
-std::vector<fabric::LinkId> LinksOf(const fabric::Path& path) {
-  std::vector<fabric::LinkId> links;
-  for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
-  return links;
-}
-
 }  // namespace
 
 LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock,
@@ -120,8 +114,10 @@ void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t p
   if (flow.subflows.empty()) return;
   const auto paths = state_.PathsOf(flow);
   if (path >= paths.size()) return;
-  const std::vector<fabric::LinkId> links = LinksOf(paths[path]);
-  monitor_.ReportPathFailure(id, links, loop_.Now());
+  const std::span<const fabric::DirectedLink> hops = paths[path].hops;
+  monitor_.ReportPathFailure(id, hops, loop_.Now());
+  std::vector<fabric::LinkId> links;
+  for (const fabric::DirectedLink hop : hops) links.push_back(hop.link);
   Send(failure_probes_.Ask(id, links, loop_.Now()));
 }
 
@@ -165,8 +161,8 @@ void LinkHealth::HandleDeliveries(AgentId id, const wire::FlowReport& report) {
     if (flow.status != FlowStatus::kRouted || flow.subflows.size() != 1) continue;
     // The leaf may have stopped using its own dead link unnoticed, so only the further links count.
     const auto path = flow.subflows.front().port_path;
-    const std::vector<fabric::LinkId> links = LinksOf(state_.PathsOf(flow)[path.Index()]);
-    monitor_.ReportDelivery(std::span(links).subspan(1), loop_.Now() - kDeliveryLag);
+    const std::span<const fabric::DirectedLink> hops = state_.PathsOf(flow)[path.Index()].hops;
+    monitor_.ReportDelivery(hops.subspan(1), loop_.Now() - kDeliveryLag);
   }
 }
 

@@ -4,6 +4,7 @@
 
 namespace espalier::controller {
 
+using fabric::DirectedLink;
 using fabric::LinkId;
 
 namespace {
@@ -52,9 +53,11 @@ std::vector<LinkId> LinkMonitor::UnconfirmedDown() const {
   return links;
 }
 
-void LinkMonitor::ReportPathFailure(AgentId host, std::span<const LinkId> links, TimePoint now) {
+void LinkMonitor::ReportPathFailure(AgentId host, std::span<const DirectedLink> links,
+                                    TimePoint now) {
   auto& own = path_failures_[host];
-  const std::vector<LinkId> path(links.begin(), links.end());
+  std::vector<std::size_t> path;
+  for (const DirectedLink link : links) path.push_back(link.Index());
   if (const auto known = own.find(path); known != own.end()) {
     known->second = now;
   } else if (own.size() < kMaxFailedPathsOfHost && path_failure_count_ < kMaxFailedPaths) {
@@ -63,47 +66,53 @@ void LinkMonitor::ReportPathFailure(AgentId host, std::span<const LinkId> links,
   } else {
     return;
   }
-  for (const LinkId link : links) {
-    Entry& entry = links_[link];
-    if (entry.reporters.empty()) ++reported_links_;
-    entry.reporters.try_emplace(host, now);
+  for (const DirectedLink link : links) {
+    Evidence& evidence = Of(links_[link.link], link);
+    if (evidence.reporters.empty()) ++reported_directions_;
+    evidence.reporters.try_emplace(host, now);
   }
 }
 
-void LinkMonitor::ReportDelivery(std::span<const LinkId> links, TimePoint passed) {
-  for (const LinkId link : links) {
-    const auto found = links_.find(link);
+void LinkMonitor::ReportDelivery(std::span<const DirectedLink> links, TimePoint passed) {
+  for (const DirectedLink link : links) {
+    const auto found = links_.find(link.link);
     if (found == links_.end()) continue;
-    found->second.delivered = std::max(found->second.delivered, passed);
+    Evidence& evidence = Of(found->second, link);
+    evidence.delivered = std::max(evidence.delivered, passed);
   }
 }
 
-void LinkMonitor::Forget(Entry& entry, TimePoint now) {
-  if (entry.reporters.empty()) return;
-  std::erase_if(entry.reporters,
+void LinkMonitor::Forget(Evidence& evidence, TimePoint now) {
+  if (evidence.reporters.empty()) return;
+  std::erase_if(evidence.reporters,
                 [&](const auto& reporter) { return now - reporter.second > options_.window; });
-  if (entry.reporters.empty()) --reported_links_;
+  if (evidence.reporters.empty()) --reported_directions_;
 }
 
 std::set<LinkId> LinkMonitor::SuspectedDown() const {
   // Traffic passed the link after a report.
-  const auto is_cleared = [](const Entry& of) {
+  const auto is_cleared = [](const Evidence& of) {
     return std::any_of(of.reporters.begin(), of.reporters.end(),
                        [&](const auto& reporter) { return of.delivered >= reporter.second; });
   };
-  std::map<LinkId, std::size_t> reporter_counts;
-  std::set<LinkId> suspected;
+  std::map<std::size_t, std::size_t> reporter_counts;  // by DirectedLink::Index
+  std::set<std::size_t> suspected;
   for (const auto& [link, entry] : links_) {
-    if (entry.reporters.empty() || is_cleared(entry)) continue;
-    reporter_counts[link] = entry.reporters.size();
-    if (!entry.is_down && entry.reporters.size() >= options_.min_reporters) suspected.insert(link);
+    for (const bool forward : {true, false}) {
+      const Evidence& evidence = entry.evidence[forward ? 0 : 1];
+      if (evidence.reporters.empty() || is_cleared(evidence)) continue;
+      const std::size_t index = DirectedLink{link, forward}.Index();
+      reporter_counts[index] = evidence.reporters.size();
+      const bool is_enough = evidence.reporters.size() >= options_.min_reporters;
+      if (!entry.is_down && is_enough) suspected.insert(index);
+    }
   }
   // Of each dead path only one link is suspected: the one that most hosts report, and of several
   // such links the one furthest along the path, because a switch stops using its own dead links.
   for (const auto& [host, paths] : path_failures_) {
     for (const auto& [path, time] : paths) {
       std::size_t most = 0;
-      for (const LinkId link : path) {
+      for (const std::size_t link : path) {
         const auto found = reporter_counts.find(link);
         if (found != reporter_counts.end()) most = std::max(most, found->second);
       }
@@ -117,7 +126,9 @@ std::set<LinkId> LinkMonitor::SuspectedDown() const {
       }
     }
   }
-  return suspected;
+  std::set<LinkId> links;
+  for (const std::size_t index : suspected) links.insert(DirectedLink::FromIndex(index).link);
+  return links;
 }
 
 std::uint32_t LinkMonitor::TierOf(LinkId link) const {
@@ -200,7 +211,9 @@ std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const Knowle
         std::erase_if(paths, [&](const auto& path) { return now - path.second > options_.window; });
   }
   std::erase_if(path_failures_, [](const auto& of) { return of.second.empty(); });
-  for (auto& [link, entry] : links_) Forget(entry, now);
+  for (auto& [link, entry] : links_) {
+    for (Evidence& evidence : entry.evidence) Forget(evidence, now);
+  }
   std::set<LinkId> falling = SuspectedDown();
   for (const auto& [link, entry] : links_) {
     if (!entry.is_down && entry.feed_down) falling.insert(link);
@@ -217,14 +230,18 @@ std::vector<LinkMonitor::Change> LinkMonitor::Update(TimePoint now, const Knowle
       entry.last_change = now;
       entry.proof_until.reset();
       // Reports from before the link is tried again do not count afterwards.
-      if (!entry.reporters.empty()) --reported_links_;
-      entry.reporters.clear();
+      for (Evidence& evidence : entry.evidence) {
+        if (!evidence.reporters.empty()) --reported_directions_;
+        evidence.reporters.clear();
+      }
       changes.push_back({link, false, *why});
     }
   }
   std::erase_if(links_, [&](const auto& entry) {
     const Entry& of = entry.second;
-    return !of.is_down && !of.feed_down && of.reporters.empty() &&
+    const bool is_reported = std::ranges::any_of(
+        of.evidence, [](const Evidence& evidence) { return !evidence.reporters.empty(); });
+    return !of.is_down && !of.feed_down && !is_reported &&
            now - of.last_change >= std::max(options_.calm, options_.budget_window);
   });
   return changes;

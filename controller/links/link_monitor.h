@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,7 +48,9 @@ struct LinkMonitorOptions {
 // while if it reports it as up. One host's report is not enough: a link is taken as down when
 // several hosts report dead paths over it and no delivery has been seen since. Of the links of a
 // dead path, only the one that most hosts report is suspected, and of several such links the one
-// furthest along the path, because a switch stops using its own dead links. A link is used again
+// furthest along the path, because a switch stops using its own dead links. Reports and deliveries
+// count for one direction of a link, as optics often fail in one; a link that is dead in either is
+// down as a whole. A link is used again
 // after the hold-down, which doubles with each relapse (flap damping, RFC 2439), and after a probe
 // has passed it, if it can be probed: a link that is up need not carry packets yet, while the
 // switches still repair their routes.
@@ -78,11 +81,11 @@ class LinkMonitor {
   // and not passed by a probe yet; ascending.
   std::vector<fabric::LinkId> UnconfirmedDown() const;
   // A host found a path over these links dead.
-  void ReportPathFailure(AgentId host, std::span<const fabric::LinkId> links, TimePoint now);
-  // Traffic passed these links at `passed` or later.
-  void ReportDelivery(std::span<const fabric::LinkId> links, TimePoint passed);
+  void ReportPathFailure(AgentId host, std::span<const fabric::DirectedLink> links, TimePoint now);
+  // Traffic passed these links, in these directions, at `passed` or later.
+  void ReportDelivery(std::span<const fabric::DirectedLink> links, TimePoint passed);
   // There are path failure reports, so that delivery reports matter.
-  bool HasPathFailures() const { return reported_links_ > 0; }
+  bool HasPathFailures() const { return reported_directions_ > 0; }
 
   struct Change {
     fabric::LinkId link;
@@ -104,13 +107,17 @@ class LinkMonitor {
   const std::set<fabric::LinkId>& AwaitingOperator() const { return waiting_; }
 
  private:
+  // About one direction of a link.
+  struct Evidence {
+    std::map<AgentId, TimePoint> reporters;
+    TimePoint delivered{};
+  };
   struct Entry {
     bool feed_down = false;
     bool is_remembered = false;  // restored from the store as down
     bool is_down = false;
-    std::map<AgentId, TimePoint> reporters;
-    TimePoint delivered{};
-    TimePoint until{};  // when a link without reports that is_down is due to be used
+    std::array<Evidence, 2> evidence;  // from a to b, and back
+    TimePoint until{};                 // when a link without reports that is_down is due to be used
     std::optional<TimePoint> proof_until;  // it awaits a probe, at most until then
     bool is_proved = false;                // a probe has passed it since it was due
     TimePoint last_change{};               // of is_down
@@ -119,7 +126,11 @@ class LinkMonitor {
     std::uint32_t flaps = 0;
   };
 
-  void Forget(Entry& entry, TimePoint now);
+  static Evidence& Of(Entry& entry, fabric::DirectedLink link) {
+    return entry.evidence[link.forward ? 0 : 1];
+  }
+  void Forget(Evidence& evidence, TimePoint now);
+  // The links of which some direction is taken as dead by the reports of hosts.
   std::set<fabric::LinkId> SuspectedDown() const;
   // Removes from `falling` the links that exceed the budget; these await the operator.
   void ApplyBudget(std::set<fabric::LinkId>& falling, const LinkQuestion& is_failed, TimePoint now);
@@ -132,10 +143,11 @@ class LinkMonitor {
 
   LinkMonitorOptions options_;
   std::map<fabric::LinkId, Entry> links_;
-  // By host: the paths (as links) that it reported as dead in the window, and when it last did.
-  std::map<AgentId, std::map<std::vector<fabric::LinkId>, TimePoint>> path_failures_;
+  // By host: the paths (as DirectedLink::Index) that it reported as dead in the window, and when it
+  // last did.
+  std::map<AgentId, std::map<std::vector<std::size_t>, TimePoint>> path_failures_;
   std::size_t path_failure_count_ = 0;
-  std::size_t reported_links_ = 0;  // links with reporters
+  std::size_t reported_directions_ = 0;  // with reporters
   std::vector<std::uint32_t> tiers_;
   std::set<fabric::LinkId> waiting_;
 };

@@ -8,6 +8,7 @@ namespace espalier::controller {
 namespace {
 
 using namespace std::chrono_literals;
+using fabric::DirectedLink;
 using fabric::LinkId;
 
 constexpr TimePoint kStart{1h};
@@ -16,7 +17,8 @@ const LinkId kUp1(1);    // leaf1--spine0
 const LinkId kDown(2);   // leaf2--spine0: the far link
 const LinkId kOther(3);  // leaf3--spine0
 
-std::vector<LinkId> Path(LinkId up, LinkId down) { return {up, down}; }
+// The links join leaves and spine0, in this order.
+std::vector<DirectedLink> Path(LinkId up, LinkId down) { return {{up, true}, {down, false}}; }
 
 TEST(LinkMonitor, OneHostsReportsTakeNoLinkDown) {
   LinkMonitor monitor;
@@ -97,6 +99,17 @@ TEST(LinkMonitor, OfLinksReportedAlikeTheFurthestIsSuspectedUnlessItDelivers) {
     ASSERT_EQ(changes.size(), 1U);
     EXPECT_EQ(changes[0].link, far_link_works ? kUp0 : kDown);
   }
+}
+
+// The far link passes what its leaf sends, and loses what the leaf should get.
+TEST(LinkMonitor, ADeliveryInTheOtherDirectionClearsNothing) {
+  LinkMonitor monitor;
+  monitor.ReportPathFailure(AgentId(1), Path(kUp0, kDown), kStart);
+  monitor.ReportPathFailure(AgentId(2), Path(kUp0, kDown), kStart);
+  monitor.ReportDelivery(Path(kDown, kOther), kStart + 100ms);
+  const auto changes = monitor.Update(kStart + 100ms);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].link, kDown);
 }
 
 TEST(LinkMonitor, ADeliveryBeforeTheFailureClearsNothing) {

@@ -25,6 +25,7 @@ struct Arguments {
   int seeds = 5;
   std::vector<int> paths = {1, 4, 16};
   std::vector<std::string> damages = {"none", "before", "data", "acknowledgements", "all"};
+  std::vector<std::string> schemes = {"ecmp", "espalier", "alone"};
   bool json = false;
 };
 
@@ -71,7 +72,7 @@ std::vector<Row> Rows(const Arguments& arguments) {
   std::vector<Row> rows;
   for (const Damage damage : kDamages) {
     if (std::ranges::find(arguments.damages, NameOf(damage)) == arguments.damages.end()) continue;
-    for (const std::string scheme : {"ecmp", "espalier", "alone"}) {
+    for (const std::string& scheme : arguments.schemes) {
       const bool has_controller = damage == Damage::kNone || damage == Damage::kDownBefore;
       if (scheme == "alone" && has_controller) continue;
       for (const int paths : arguments.paths) {
@@ -168,6 +169,11 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "before", "data", "acknowledgements", "all"}));
+  app.add_option("--schemes", arguments.schemes,
+                 "ecmp, espalier, alone (Espalier without its controller)")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember({"ecmp", "espalier", "alone"}));
   app.add_flag("--json", arguments.json, "Print one JSON object on standard output");
   try {
     app.parse(argc, argv);

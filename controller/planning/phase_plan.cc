@@ -58,8 +58,8 @@ std::uint64_t PhasePlan::Input::DigestOfPhases() const {
       phases.push_back(members);
     }
     std::ranges::sort(phases);
-    const auto repeated = std::ranges::unique(phases);
-    phases.erase(repeated.begin(), repeated.end());
+    // clang 14 does not compile std::ranges::unique with libstdc++ 12.
+    phases.erase(std::unique(phases.begin(), phases.end()), phases.end());
     for (const std::uint64_t phase : phases) digest = Mix64(digest ^ phase);
   }
   return digest;

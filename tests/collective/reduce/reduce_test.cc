@@ -59,7 +59,7 @@ int ExponentBits(DataType type) { return type == DataType::kF16 ? 5 : 8; }
 
 template <typename T>
 T Combine(ReduceOp op, T a, T b) {
-  const bool a_is_nan = a != a;
+  const bool a_is_nan = a != a;  // NOLINT(misc-redundant-expression)
   switch (op) {
     case ReduceOp::kProd:
       if constexpr (std::is_integral_v<T>) {

@@ -210,7 +210,7 @@ class Storm {
     std::vector<int> hosts;
     for (int i = 0; i < cluster_.hosts(); ++i) hosts.push_back(i);
     std::shuffle(hosts.begin(), hosts.end(), random_);
-    hosts.resize(static_cast<std::size_t>(2 + Draw(5)));
+    hosts.resize(std::size_t{2} + static_cast<std::size_t>(Draw(5)));
     JobSpec spec{.name = "job" + std::to_string(started_++), .ranks = {}};
     for (const int host : hosts) spec.ranks.push_back("h" + std::to_string(host));
     // Refused if an agent is disconnected or the fabric is partitioned.

@@ -20,7 +20,8 @@ constexpr const char* kLink = "leaf1--spine2";
 
 class Recovery : public LinkFixture {
  protected:
-  std::vector<LinkRecoveryProbes::AddressedProbe> Ask(std::vector<std::string> names = {kLink}) {
+  std::vector<LinkRecoveryProbes::AddressedProbe> Ask(const std::vector<std::string>& names = {
+                                                          kLink}) {
     std::vector<fabric::LinkId> links;
     for (const std::string& name : names) links.push_back(Link(name));
     return probes_.Ask(links, loop_->Now());

@@ -56,7 +56,7 @@ struct Tally {
 // What the result says of itself is what its paths are.
 Objective Verify(const FabricView& view, const PhaseCase& input, const PhaseAssignment& result,
                  bool every_leaf) {
-  const Objective measured = Evaluate(view, input, result.paths, every_leaf);
+  Objective measured = Evaluate(view, input, result.paths, every_leaf);
   EXPECT_EQ(measured.max_load, result.max_load);
   EXPECT_EQ(measured.moved, result.moved);
   if (every_leaf) {

@@ -26,10 +26,9 @@ class BackgroundTest : public LiveLabTest {
 
   // The lab's telemetry: link states, and what the switches' interfaces have sent.
   Result<ChildProcess> StartFeed() const {
-    return ChildProcess::Start({.argv = {"sh", "-c",
-                                         "\"$0\" lab watch --name \"$1\" --loads 0.3 |"
-                                         " \"$0\" report links --follow --controller \"$2\"",
-                                         daemons_->programs() + "/espalier",
+    constexpr const char* kScript =
+        R"("$0" lab watch --name "$1" --loads 0.3 | "$0" report links --follow --controller "$2")";
+    return ChildProcess::Start({.argv = {"sh", "-c", kScript, daemons_->programs() + "/espalier",
                                          lab_->record().options.name, daemons_->api_address()}});
   }
 

@@ -213,8 +213,9 @@ TEST(Examples, PhasesGainWhereLinksMustBeShared) {
     double seconds = 0;  // of a mean period in the second half, all jobs
     for (const JobResult& job : result.jobs) {
       const std::size_t periods = job.communication.size();
-      for (std::size_t i = periods / 2; i < periods; ++i) {
-        seconds += SecondsOf(job.communication[i]) / static_cast<double>(periods - periods / 2);
+      const std::size_t half = periods / 2;
+      for (std::size_t i = half; i < periods; ++i) {
+        seconds += SecondsOf(job.communication[i]) / static_cast<double>(periods - half);
       }
     }
     return seconds;

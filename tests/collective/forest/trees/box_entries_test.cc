@@ -39,7 +39,7 @@ std::vector<std::vector<std::int32_t>> Align(const HandMadeForest& made, const B
   std::vector<std::vector<std::int32_t>> hubs;
   for (std::uint32_t t = 0; t < trees.TreeCountOf(); ++t) {
     std::vector<std::int32_t>& of_tree = hubs.emplace_back();
-    for (Rank rank = 0; rank < trees.RankCount(); ++rank) {
+    for (Rank rank = 0; static_cast<std::size_t>(rank) < trees.RankCount(); ++rank) {
       of_tree.push_back(rank == trees.RootOf(t) ? -1 : trees.InOf({t, rank}).hub);
     }
   }

@@ -84,7 +84,7 @@ TEST(MscclXml, ExplainsADeadlockOnOneSlot) {
 
 TEST(MscclXml, KeepsWhatAlgorithmsDo) {
   std::mt19937_64 random(4);
-  for (Program program : AlgorithmPrograms()) {
+  for (const Program& program : AlgorithmPrograms()) {
     SCOPED_TRACE(program.name + " of " + std::to_string(program.collective.ranks));
     const auto text = FormatMscclXml(program);
     ASSERT_TRUE(text.has_value()) << text.error().message;

@@ -17,8 +17,6 @@ namespace espalier::runtime {
 namespace {
 
 using program::CollectiveKind;
-using reduce::DataType;
-using reduce::ReduceOp;
 using std::chrono::seconds;
 
 // A program that breaks the protocol, message by message.

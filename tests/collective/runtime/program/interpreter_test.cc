@@ -268,6 +268,7 @@ TEST(Interpreter, GivesTheSameBitsOnEveryRankAndInEveryRun) {
     });
   }
   for (const std::vector<float>& result : results) {
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits must agree
     EXPECT_EQ(std::memcmp(result.data(), results[0].data(), kElements * sizeof(float)), 0);
   }
 }

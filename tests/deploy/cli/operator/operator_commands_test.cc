@@ -233,7 +233,7 @@ TEST_F(OperatorCommandsTest, PassesAScheduleToTheController) {
   const Outcome taken = Run({"report", "schedule", file});
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
   EXPECT_EQ(taken.out, "2 flows taken\n");
-  EXPECT_NE(Run({"predict"}).out.find("B"), std::string::npos);
+  EXPECT_NE(Run({"predict"}).out.find('B'), std::string::npos);
   std::ofstream(file) << R"({"job": "B", "flows": [["h0", "h99"]]})";
   const Outcome refused = Run({"report", "schedule", file});
   EXPECT_EQ(refused.exit_code, 1);

@@ -108,7 +108,9 @@ TEST_F(ControllerNamesTest, AreNoneWhereNobodyAnswers) {
 
 TEST_F(ControllerNamesTest, AreNoneWhereTheAnswerIsNoList) {
   std::string body;
-  Serve([&](const io::HttpRequest&, io::HttpServer::Respond respond) { respond({.body = body}); });
+  Serve([&](const io::HttpRequest&, const io::HttpServer::Respond& respond) {
+    respond({.body = body});
+  });
   for (const char* answer : {"", "[", "7", "[]", "{}", R"({"links": 7})", R"({"links": [7, {}]})",
                              R"({"links": [{"id": ["x"]}], "next": ""})"}) {
     body = answer;

@@ -12,7 +12,7 @@ namespace {
 
 class PhaseBarrierTest : public testing::Test {
  protected:
-  void Open(std::vector<std::string> hosts) {
+  void Open(const std::vector<std::string>& hosts) {
     for (const std::string& host : hosts) {
       auto barrier =
           PhaseBarrier::Open(loop_, folder_.path() + "/run", host, [&](int job, int step) {

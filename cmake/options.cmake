@@ -32,6 +32,8 @@ endif()
 # In a unity build GCC treats sources as headers and warns about their private types.
 if(CMAKE_UNITY_BUILD)
   list(APPEND ESPALIER_WARNINGS $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  # Clang finds that local names shadow those of other sources.
+  list(APPEND ESPALIER_WARNINGS $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-shadow>)
 endif()
 
 # The release build tests the libraries as shipped, but compiles the tests themselves with -O1, which

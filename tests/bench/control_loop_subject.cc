@@ -140,7 +140,7 @@ void ServeController(int agents, bool with_keys) {
   controller::MemoryDisk disk;
   controller::MemoryStore store(disk, loop);
   Metrics metrics;
-  io::Background background(loop);
+  io::Background background(loop, io::Background::Priority::kLow);
   // Long, so that agents do not seem dead on a busy machine.
   // Ports are not verified: their steady probes would keep the loop from ever being quiet.
   const controller::ControllerOptions options{

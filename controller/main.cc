@@ -59,7 +59,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
                            .audit_moves = config.audit_moves};
   const auto store = OpenSqliteStore(config.state_file, loop, config.options.wall_clock, limits);
   if (!store) return daemon.ReportError(store.error());
-  io::Background background(loop);
+  io::Background background(loop, io::Background::Priority::kLow);
   ControllerOptions options = config.options;
   options.background = [&background](std::function<void()> work, std::function<void()> done) {
     background.Run(std::move(work), std::move(done));

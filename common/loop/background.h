@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "common/base/event_loop.h"
@@ -12,7 +13,10 @@ namespace espalier::io {
 // others. It may still post results, so the loop must outlive this.
 class Background {
  public:
-  explicit Background(EventLoop& loop) : loop_(loop) {}
+  // Whether the thread leaves the processor to all others that want it.
+  enum class Priority : std::uint8_t { kNormal, kLow };
+
+  explicit Background(EventLoop& loop, Priority priority = Priority::kNormal);
 
   // Does the work on the thread and then posts `done` on the loop.
   void Run(std::function<void()> work, std::function<void()> done);

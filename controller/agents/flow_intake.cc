@@ -169,6 +169,22 @@ bool FlowIntake::FollowsBursts(FlowSlot slot) const {
   return options_.activity == Activity::kBursts && state_.flows.ActivityOf(slot).ReportsEdges();
 }
 
+// Flows of a report lie anywhere in memory. Without this, each edge would wait for a dozen lines,
+// one after the other. The second round needs what the first one has loaded.
+void FlowIntake::Prefetch(std::span<const MessageChange> changes) const {
+  for (const MessageChange& change : changes) {
+    state_.flows.Prefetch(change.slot);
+    predictor_.Prefetch(change.slot);
+    bursts_.plan().Prefetch(change.slot);
+    __builtin_prefetch(&senders_[change.slot.Index()]);
+  }
+  for (const MessageChange& change : changes) {
+    predictor_.PrefetchLearned(change.slot);
+    __builtin_prefetch(state_.flows.At(change.slot).subflows.data());
+    __builtin_prefetch(senders_[change.slot.Index()].pair, 1);
+  }
+}
+
 FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
                                                    std::span<const wire::FlowProgress> progress,
                                                    bool learns) {
@@ -181,11 +197,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
                             fmt::format("agent={} flows={} edges_per_second={}", agent,
                                         taken.implausible, EdgeBudget::kOfFlow));
   }
-  for (const MessageChange& change : taken.changes) {
-    state_.flows.Prefetch(change.slot);
-    predictor_.Prefetch(change.slot);
-    __builtin_prefetch(&senders_[change.slot.Index()]);
-  }
+  Prefetch(taken.changes);
   for (const MessageChange& change : taken.changes) {
     const Flow& flow = state_.flows.At(change.slot);
     if (has_rates && change.is_busy != change.was_busy) result.needs_turn = true;

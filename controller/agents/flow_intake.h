@@ -46,6 +46,8 @@ class FlowIntake {
   };
   // `learns`: the predictor learns from flows that become busy.
   TakenProgress TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress, bool learns);
+  // Begins to load what these changes read.
+  void Prefetch(std::span<const MessageChange> changes) const;
   // Whether the flow counts as started whenever it becomes busy, and not when it opens.
   bool FollowsBursts(FlowSlot slot) const;
   void Close(FlowSlot slot);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "common/base/random.h"
@@ -95,6 +94,7 @@ struct PhasePlan::Fabric {
 struct PhasePlan::Making {
   Input input;
   std::int64_t version = 0;  // of the topology
+  TimePoint begun;
   PhaseAssignment assigned;
   bool is_done = false;          // set on the loop's thread
   std::vector<FlowSlot> closed;  // since it was begun
@@ -117,10 +117,12 @@ PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor,
 PhasePlan::Input PhasePlan::Describe() const {
   Input input;
   const std::int64_t version = state_.topology.version();
-  std::unordered_map<FlowSlot, std::uint32_t> first;  // index of the flow's first subflow
+  constexpr std::uint32_t kNone = 0xFFFF'FFFF;
+  std::vector<std::uint32_t> first(state_.flows.slot_count(), kNone);  // subflow of each flow
   const auto index_of = [&](FlowSlot slot) {
-    const auto [at, is_new] = first.emplace(slot, static_cast<std::uint32_t>(input.flows.size()));
-    if (!is_new) return at->second;
+    std::uint32_t& at = first[slot.Index()];
+    if (at != kNone) return at;
+    at = static_cast<std::uint32_t>(input.flows.size());
     const Flow& flow = state_.flows.At(slot);
     const auto subflows = static_cast<std::int64_t>(flow.subflows.size());
     for (const Subflow& subflow : flow.subflows) {
@@ -133,7 +135,7 @@ PhasePlan::Input PhasePlan::Describe() const {
                              .path = path ? path->value() : kNoPath,
                              .movable = flow.CanMove() && flow.rerouted_in != version});
     }
-    return at->second;
+    return at;
   };
   for (const StartPredictor::JobPhases& phases : predictor_.Phases()) {
     PhasedJob& job = input.jobs.emplace_back();
@@ -150,8 +152,10 @@ PhasePlan::Input PhasePlan::Describe() const {
   }
   input.links_digest = DigestOfLinks();
   input.base_loads = state_.flow_paths.assigner().Loads();
-  for (const auto& [slot, at] : first) {
-    const Flow& flow = state_.flows.At(slot);
+  for (std::uint32_t index = 0; index < first.size(); ++index) {
+    const std::uint32_t at = first[index];
+    if (at == kNone) continue;
+    const Flow& flow = state_.flows.At(FlowSlot(index));
     if (flow.is_parked) continue;
     for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
       if (input.flows[at + i].path == kNoPath) continue;
@@ -174,12 +178,25 @@ std::uint64_t PhasePlan::DigestOfLinks() const {
   return digest;
 }
 
+bool PhasePlan::IsUpToDate(TimePoint now) {
+  std::uint64_t digest = Mix64(predictor_.DigestOfPhases());
+  digest = Mix64(digest ^ static_cast<std::uint64_t>(state_.topology.version()));
+  digest = Mix64(digest ^ state_.flow_paths.path_changes());
+  const bool is_known = std::exchange(quick_digest_, digest) == digest;
+  return is_known && now - described_ < kMostInterval && is_current_;
+}
+
 bool PhasePlan::Refresh(TimePoint now) {
   const bool has_changed = TakeMade(now);
   const std::int64_t version = state_.topology.version();
   if (now < next_ && seen_version_ == version) return has_changed;
   next_ = now + kMinInterval;
   seen_version_ = version;
+  if (IsUpToDate(now)) {
+    ConfirmPhases(seen_phases_digest_);
+    return has_changed;
+  }
+  described_ = now;
   Input input = Describe();
   const bool has_nothing_to_plan = input.flows.empty() && flows_.empty();
   const std::uint64_t flows = input.DigestOfFlows();
@@ -188,11 +205,12 @@ bool PhasePlan::Refresh(TimePoint now) {
   const bool are_flows_new = flows != flows_digest_;
   const bool is_planned = !are_flows_new && phases == phases_digest_;
   const bool is_due = are_flows_new || are_confirmed;
+  is_current_ = is_planned || has_nothing_to_plan;
   if (has_nothing_to_plan || is_planned || !is_due || making_) return has_changed;
   if (!are_flows_new) needed_looks_ = std::min(2 * needed_looks_, kMostLooks);
   flows_digest_ = flows;
   phases_digest_ = phases;
-  BeginToMake(std::move(input));
+  BeginToMake(std::move(input), now);
   return TakeMade(now) || has_changed;
 }
 
@@ -207,11 +225,11 @@ bool PhasePlan::ConfirmPhases(std::uint64_t digest) {
   return same_looks_ >= needed_looks_;
 }
 
-void PhasePlan::BeginToMake(Input input) {
+void PhasePlan::BeginToMake(Input input, TimePoint now) {
   if (!fabric_) fabric_ = std::make_shared<Fabric>(state_.topology);
   fabric_->TakeStates(state_.topology);
   making_ = std::make_shared<Making>(
-      Making{.input = std::move(input), .version = state_.topology.version()});
+      Making{.input = std::move(input), .version = state_.topology.version(), .begun = now});
   // Neither of these touches this object, which may be gone when they run.
   auto work = [making = making_, fabric = fabric_] {
     const Input& from = making->input;
@@ -226,11 +244,17 @@ void PhasePlan::BeginToMake(Input input) {
 bool PhasePlan::TakeMade(TimePoint now) {
   if (!making_ || !making_->is_done) return false;
   const std::shared_ptr<Making> made = std::exchange(making_, nullptr);
-  next_ = now + kMinInterval;  // other work waits for the same thread
+  next_ = now + std::max(kMinInterval, now - made->begun);  // other work waits for the same thread
   const bool are_links_as_then =
       made->version == state_.topology.version() || made->input.links_digest == DigestOfLinks();
-  if (!are_links_as_then || !made->closed.empty()) flows_digest_ = 0;  // to be made anew
-  if (!are_links_as_then) return false;
+  const bool is_to_be_made_anew = !are_links_as_then || !made->closed.empty();
+  if (is_to_be_made_anew) {
+    flows_digest_ = 0;
+    is_current_ = false;
+    next_ = now + kMinInterval;
+  }
+  has_dropped_ = !are_links_as_then && !has_dropped_ && !flows_.empty();
+  if (has_dropped_) return false;
   std::ranges::sort(made->closed);
   PutInForce(*made);
   return true;

@@ -23,14 +23,18 @@ namespace espalier::controller {
 // until a plan lasts: phases that never repeat for long must not move flows back and forth.
 //
 // It is computed off the loop's thread (ControllerOptions::background), which may take seconds in a
-// large fabric. Meanwhile, the plan before it holds. When links have failed, some of its paths are
-// dead (PathsOf), but all other flows stay where they are.
+// large fabric: then the next one waits for as long as this one has taken. Meanwhile, the plan
+// before it holds. When links have failed, some of its paths are dead (PathsOf), but all other
+// flows stay where they are. A plan for links that have changed while it was computed is dropped,
+// but not if there is none before it, nor twice in a row: where links change all the time, it is
+// better than none.
 //
 // A job's flows have no planned paths until its phases are learned, and while it is not
 // predictable. Thread safety: the controller's loop thread. The references must outlive it.
 class PhasePlan {
  public:
   static constexpr Duration kMinInterval = std::chrono::milliseconds(500);
+  static constexpr Duration kMostInterval = std::chrono::seconds(5);
   static constexpr int kMostLooks = 64;
 
   PhasePlan(const State& state, const StartPredictor& predictor, const ControllerOptions& options,
@@ -38,8 +42,8 @@ class PhasePlan {
 
   // Takes a plan that has been computed, or begins to compute one if the present one is outdated.
   // True: flows may have other planned paths than before. To be called periodically. O(flows +
-  // links) at most once every kMinInterval; without ControllerOptions::background also the cost of
-  // AssignPhases.
+  // links) at most once every kMinInterval, and once every kMostInterval while nothing changes and
+  // the plan is up to date; without ControllerOptions::background also the cost of AssignPhases.
   bool Refresh(TimePoint now);
   // Whether a plan is being computed.
   bool IsBeingMade() const { return making_ != nullptr; }
@@ -51,6 +55,10 @@ class PhasePlan {
   // How long the flow is usually busy, in its longest phase; zero: not known.
   Duration DurationOf(FlowSlot slot) const {
     return slot.Index() < planned_.size() ? planned_[slot.Index()].duration : Duration{};
+  }
+  // Begins to load what the calls about this flow read.
+  void Prefetch(FlowSlot slot) const {
+    if (slot.Index() < planned_.size()) __builtin_prefetch(&planned_[slot.Index()]);
   }
   // Must be called before the flow is closed.
   void Forget(FlowSlot slot);
@@ -67,10 +75,13 @@ class PhasePlan {
   struct Making;
 
   Input Describe() const;
+  // Whether nothing has changed since the last Describe, as far as that is quickly known, and the
+  // plan is made for what it said.
+  bool IsUpToDate(TimePoint now);
   std::uint64_t DigestOfLinks() const;  // of the capacities of usable links between switches
   // Counts a look that has found these phases. True: they have been the same for long enough.
   bool ConfirmPhases(std::uint64_t digest);
-  void BeginToMake(Input input);
+  void BeginToMake(Input input, TimePoint now);
   // Takes the plan that has been made, if there is one. True: it is in force now.
   bool TakeMade(TimePoint now);
   void PutInForce(const Making& made);
@@ -95,8 +106,13 @@ class PhasePlan {
   std::uint64_t flows_digest_ = 0;
   std::uint64_t phases_digest_ = 0;
   std::uint64_t seen_phases_digest_ = 0;
-  int same_looks_ = 0;    // in a row that found these phases
-  int needed_looks_ = 1;  // that must find the same other phases before they are planned for
+  // Of what tells quickly whether there is anything new, at the last Describe, and when that was.
+  std::uint64_t quick_digest_ = 0;
+  TimePoint described_{};
+  bool is_current_ = false;   // the plan was made for what that said
+  int same_looks_ = 0;        // in a row that found these phases
+  int needed_looks_ = 1;      // that must find the same other phases before they are planned for
+  bool has_dropped_ = false;  // the last plan that was made
   TimePoint next_{};
   Load max_load_;
   Load lower_bound_;

@@ -53,6 +53,11 @@ class StartPredictor {
     if (slot.Index() < known_.size()) __builtin_prefetch(&known_[slot.Index()], 1);
     ends_.Prefetch(slot);
   }
+  // The rest of it, when that is there.
+  void PrefetchLearned(FlowSlot slot) const {
+    if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
+    known_[slot.Index()].job->learner.activity().Prefetch(known_[slot.Index()].number);
+  }
   // The flow has something to send, for the first time or again. Its agent may have noticed before.
   void HandleBusy(FlowSlot slot, TimePoint at);
   // It has sent everything.
@@ -107,6 +112,8 @@ class StartPredictor {
     std::vector<Phase> phases;
   };
   std::vector<JobPhases> Phases() const;  // in the order of jobs' first starts
+  // Identifies the flows in them, as far as these are open: as long as it is the same, so are they.
+  std::uint64_t DigestOfPhases() const;
 
   // Views.
   struct JobView {
@@ -175,6 +182,7 @@ class StartPredictor {
     Job* job = nullptr;
     std::uint64_t pair = 0;     // hash of its ends
     std::uint32_t ordinal = 0;  // among open flows of the pair
+    PhaseLearner::Number number = PhaseLearner::kNone;
     Key key;
     bool is_expected = false;  // predicted, and no miss was counted yet
     bool is_busy = false;
@@ -223,7 +231,8 @@ class StartPredictor {
   const ControllerOptions& options_;
   std::vector<std::unique_ptr<Job>> jobs_;  // in the order of their first start
   std::unordered_map<std::uint32_t, Job*> by_name_;
-  std::vector<Known> known_;  // by slot
+  std::vector<Known> known_;            // by slot
+  std::uint64_t identity_changes_ = 0;  // times that flows have been identified, or closed
   EndEstimator ends_;
   std::uint64_t made_ = 0;  // number of plans made
   PrecomputedStart* found_ = nullptr;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 
+#include "common/base/random.h"
 #include "controller/planning/start_predictor.h"
 
 // The part of StartPredictor that learns: which jobs there are, which of their flows is which, and
@@ -81,6 +82,7 @@ void StartPredictor::Identify(FlowSlot slot) {
   if (known_.size() <= slot.Index()) known_.resize(slot.Index() + 1);
   Known& known = known_[slot.Index()];
   known = {};
+  ++identity_changes_;
   if (job == nullptr) return;
   known.job = job;
   known.pair = Hash(flow.key);
@@ -112,6 +114,7 @@ void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
   const auto next = job.upcoming.empty() ? CycleLearner::Next{} : job.upcoming.front();
   const std::uint64_t starts = job.learner.StartsOf(next.set);
   known.is_busy = true;
+  job.learner.activity().Expect(known.key, known.number);
   known.is_expected = job.learner.HandleStart(known.key, remaining, at);
   (known.is_expected ? expected_ : unexpected_).Add();
   if (next.expected && job.learner.StartsOf(next.set) > starts) {
@@ -119,6 +122,7 @@ void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
   }
   ends_.Begin(slot, at, 0);
   const PhaseLearner::Burst usual = job.learner.UsualBurstOf(known.key);
+  known.number = job.learner.activity().NumberOf(known.key);
   ends_.SetUsualDuration(slot, usual.length.duration, usual.length.deviation, usual.bytes);
   ends_.TakeReport(slot, at, remaining, 0, activity.outstanding_bytes);
   // What it usually sends tells more than the load of its path, until it has sent some of it.
@@ -130,11 +134,12 @@ void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at) {
   if (slot.Index() >= known_.size() || !known_[slot.Index()].is_busy) return;
   Known& known = known_[slot.Index()];
   known.is_busy = false;
-  if (const auto forecast = ends_.Of(slot)) {
-    end_error_.ObserveSeconds(std::abs(SecondsOf(at - forecast->expected)));
+  if (const auto expected = ends_.ExpectedEnd(slot)) {
+    end_error_.ObserveSeconds(std::abs(SecondsOf(at - *expected)));
   }
   ends_.End(slot);
   const std::uint64_t sent = state_.flows.ActivityOf(slot).announced_bytes;
+  known.job->learner.activity().Expect(known.key, known.number);
   known.job->learner.HandleEnd(known.key, at, sent - known.sent_bytes);
   known.sent_bytes = sent;
 }
@@ -191,6 +196,7 @@ void StartPredictor::HandleClosed(FlowSlot slot, TimePoint now) {
   HandleIdle(slot, now);
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
+  ++identity_changes_;
   --known.job->open_flows;
   const auto member = known.job->templates.find(known.key);
   if (member != known.job->templates.end()) member->second.is_open = false;
@@ -200,6 +206,12 @@ void StartPredictor::HandleClosed(FlowSlot slot, TimePoint now) {
     if (taken->second == 0) known.job->ordinals.erase(taken);
   }
   known = {};
+}
+
+std::uint64_t StartPredictor::DigestOfPhases() const {
+  std::uint64_t digest = identity_changes_;
+  for (const auto& job : jobs_) digest = Mix64(digest ^ job->learner.DigestOfPhases() ^ job->name);
+  return digest;
 }
 
 std::vector<StartPredictor::JobPhases> StartPredictor::Phases() const {

@@ -7,12 +7,6 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kOffsetsKept = 8;
-constexpr std::uint64_t kStartsUntilRegular = 3;
-constexpr double kRegularConfidence = 0.5;
-constexpr double kIrregularConfidence = 0.25;  // below it, a set that was regular is not any more
-constexpr std::size_t kFewestConfirmed = 2;    // gaps as predicted: one may be by accident
-constexpr double kLearnedShare = 0.9;          // of members that must be in regular sets
-constexpr double kForgottenShare = 0.5;       // below it, phases that were learned are not any more
 constexpr std::uint8_t kMaxMissedStarts = 3;  // then a member has left
 constexpr int kGapsUntilGone = 3;             // a set that is late by more is not predicted
 constexpr int kUnknownGapInTogethers = 8;
@@ -103,6 +97,7 @@ void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_eac
 void CycleLearner::Tick(TimePoint now) {
   now_ = std::max(now_, now);
   if (!pending_.empty() && now_ - pending_last_ > options_.together) LearnPending();
+  LearnAnew();
   activity_.Tick(now_);
 }
 
@@ -119,13 +114,29 @@ const CycleLearner::Set* CycleLearner::Find(SetId id) const {
 }
 
 CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
+  const auto is_starting_without = [&](const Set& set, std::uint32_t index) {
+    return !set.members[index].has_started && !set.times.empty() && !IsLate(set);
+  };
+  // Nearly all arrivals are of flows in one set, which is starting. Members move, and sets go,
+  // without a word to usual_.
+  const PhaseLearner::Number number = activity_.NumberOf(key);
+  if (number < usual_.size() && usual_[number].index != kNowhere) {
+    const auto [id, index] = usual_[number];
+    Set* const set = Find(id);
+    const bool is_there =
+        set != nullptr && index < set->members.size() && set->members[index].key == key;
+    if (is_there && is_starting_without(*set, index)) return {set, index};
+  }
   const auto known = places_.find(key);
   if (known == places_.end()) return {};
+  if (number != PhaseLearner::kNone && known->second.size() == 1) {
+    if (usual_.size() <= number) usual_.resize(number + 1, {.set = {}, .index = kNowhere});
+    usual_[number] = known->second.front();
+  }
   Chosen starting;
   for (const Place& place : known->second) {
     Set* set = Find(place.set);
-    const bool has_started = set->members[place.index].has_started;
-    if (has_started || set->times.empty() || IsLate(*set)) continue;
+    if (!is_starting_without(*set, place.index)) continue;
     if (starting.set == nullptr || set->times.last() > starting.set->times.last()) {
       starting = {set, place.index};
     }
@@ -174,16 +185,13 @@ void CycleLearner::BeginStart(Set& set) {
   ++changes_;
 }
 
-void CycleLearner::LearnGaps() {
-  for (Set& set : sets_) set.times.Learn();
-}
-
 void CycleLearner::EndStart(Set& set) {
   if (set.starts == 0) return;
   // The start from which the set was learned was not predicted.
   if (set.starts > 1 || set.is_declared) {
-    Score(static_cast<double>(set.started) / static_cast<double>(set.members.size()),
-          set.members.size());
+    const double share = static_cast<double>(set.started) / static_cast<double>(set.members.size());
+    set.share += kScoreWeight * (share - set.share);
+    Score(share, set.members.size());
   }
   NoteShape(set);
   for (Member& member : set.members) {
@@ -246,6 +254,7 @@ void CycleLearner::DropMembersThatLeft(Set& set) {
     --member_count_;
   }
   std::erase_if(set.members, has_left);
+  ++member_changes_;
   for (std::uint32_t i = 0; i < set.members.size(); ++i) {
     std::ranges::find(places_.at(set.members[i].key), set.id, &Place::set)->index = i;
   }
@@ -253,6 +262,9 @@ void CycleLearner::DropMembersThatLeft(Set& set) {
 
 void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
   places_[key].push_back({set.id, static_cast<std::uint32_t>(set.members.size())});
+  const PhaseLearner::Number number = activity_.NumberOf(key);
+  if (number < usual_.size()) usual_[number].index = kNowhere;
+  ++member_changes_;
   set.members.push_back({.key = key, .bytes = bytes, .recent = {bytes, bytes, bytes}});
   ++member_count_;
 }
@@ -260,6 +272,7 @@ void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
 void CycleLearner::TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes) {
   Member& member = set.members[index];
   activity_.Join(set.id, member.key);
+  ++taken_;
   member.has_started = true;
   member.missed_starts = 0;
   ++set.started;
@@ -293,6 +306,7 @@ void CycleLearner::DropSet(SetId id) {
     DropPlace(places_, member.key, id);
   }
   member_count_ -= set->members.size();
+  ++member_changes_;
   activity_.Drop(id);
   std::erase_if(sets_, [&](const Set& other) { return other.id == id; });
 }
@@ -323,27 +337,22 @@ std::optional<CycleLearner::Forecast> CycleLearner::Set::ForecastByGap() const {
   return Forecast{times.last() + declared_period, declared_period / 8};
 }
 
-std::optional<CycleLearner::Forecast> CycleLearner::ForecastByOffset(const Set& set) const {
+std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) const {
+  const auto by_gap = set.ForecastByGap();
   const Set* before = set.before ? Find(*set.before) : nullptr;
-  if (before == nullptr || set.offsets.size() < 2) return std::nullopt;
-  if (before->times.empty() || before->times.last() <= set.times.last()) return std::nullopt;
+  if (!by_gap || before == nullptr || set.offsets.size() < 2) return by_gap;
+  if (before->times.empty() || before->times.last() <= set.times.last()) return by_gap;
   const std::vector<Duration> offsets(set.offsets.begin(), set.offsets.end());
   const Duration offset = MedianOf(offsets);
   std::vector<Duration> deviations;
   deviations.reserve(offsets.size());
   for (const Duration each : offsets) deviations.push_back(Distance(each, offset));
-  return Forecast{before->times.last() + offset, MedianOf(std::move(deviations))};
-}
-
-std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) const {
-  const auto by_gap = set.ForecastByGap();
-  if (!by_gap) return std::nullopt;
-  const auto by_offset = ForecastByOffset(set);
-  return by_offset && by_offset->deviation <= by_gap->deviation ? by_offset : by_gap;
+  const Forecast by_offset{before->times.last() + offset, MedianOf(std::move(deviations))};
+  return by_offset.deviation <= by_gap->deviation ? by_offset : by_gap;
 }
 
 std::vector<CycleLearner::Next> CycleLearner::Upcoming() {
-  LearnGaps();
+  for (Set& set : sets_) set.times.Learn();
   std::vector<Next> upcoming;
   for (const Set& set : sets_) {
     Next next{.set = set.id};
@@ -384,7 +393,7 @@ bool CycleLearner::HasPartlyStarted(SetId id) const {
 }
 
 std::optional<Duration> CycleLearner::Period() {
-  LearnGaps();
+  for (Set& set : sets_) set.times.Learn();
   const Set* largest = nullptr;
   for (const Set& set : sets_) {
     if (set.times.size() < 2) continue;
@@ -392,60 +401,6 @@ std::optional<Duration> CycleLearner::Period() {
   }
   if (largest == nullptr) return std::nullopt;
   return largest->times.Period();
-}
-
-bool CycleLearner::IsRegular(const Set& set) const {
-  const double least = set.was_regular ? kIrregularConfidence : kRegularConfidence;
-  return set.starts >= kStartsUntilRegular && set.times.confidence() >= least &&
-         set.times.confirmed() >= kFewestConfirmed && set.times.Period() &&
-         activity_.HasLength(set.id);
-}
-
-bool CycleLearner::ArePhasesLearned() {
-  if (!is_on_) return false;
-  LearnGaps();
-  std::size_t regular = 0;
-  std::size_t all = 0;
-  for (Set& set : sets_) {
-    if (set.times.empty()) continue;
-    set.was_regular = IsRegular(set);
-    const auto gap = set.times.gap();
-    if (gap && now_ - set.times.last() > (1 + kGapsUntilGone) * *gap) continue;  // it is gone
-    all += set.members.size();
-    if (set.was_regular) regular += set.members.size();
-  }
-  const double least = are_phases_learned_ ? kForgottenShare : kLearnedShare;
-  are_phases_learned_ = all > 0 && static_cast<double>(regular) >= least * static_cast<double>(all);
-  return are_phases_learned_;
-}
-
-std::vector<CycleLearner::Phase> CycleLearner::Phases() {
-  std::vector<Phase> phases;
-  if (!ArePhasesLearned()) return phases;
-  for (const Set& set : sets_) {
-    if (!IsRegular(set) || now_ - set.times.last() > (1 + kGapsUntilGone) * *set.times.gap()) {
-      continue;
-    }
-    std::uint64_t bytes = 0;
-    std::vector<Key> members;
-    for (const Member& member : set.members) {
-      members.push_back(member.key);
-      bytes += member.bytes;
-    }
-    for (std::size_t turn = 0; turn < set.times.lag(); ++turn) {
-      PhaseLearner::Turn seen = activity_.TurnOf(set.id, set.times.lag(), turn);
-      seen.others.insert(seen.others.end(), members.begin(), members.end());
-      std::ranges::sort(seen.others);
-      seen.others.erase(std::unique(seen.others.begin(), seen.others.end()), seen.others.end());
-      phases.push_back({.members = std::move(seen.others),
-                        .starts = set.id,
-                        .period = set.times.Period(),
-                        .duration = seen.length.duration,
-                        .deviation = seen.length.deviation,
-                        .bytes = bytes});
-    }
-  }
-  return phases;
 }
 
 double CycleLearner::HitRate() const {

@@ -40,7 +40,9 @@ struct CycleOptions {
 // straggler delays only itself. A member that misses three starts in a row leaves the set. If a set
 // starts with some of its members and with others in turn, the flows are in several phases, or
 // belong to two jobs: each such group becomes a set of its own, and a flow may then be a member of
-// several sets. The next start is predicted from the last one plus a gap, or from the last start of
+// several sets. A job whose flows came all at once at first, as after a pause of the network, may
+// have sets of which always others start: if the phases stay unknown, such sets are learned anew.
+// The next start is predicted from the last one plus a gap, or from the last start of
 // the preceding set plus an offset, whichever has varied less. Gaps may repeat with a lag, if a set
 // starts several times per iteration (StartTimes). Checkpoint pauses, jitter and drift of the
 // iteration time thus do little harm.
@@ -63,6 +65,8 @@ class CycleLearner {
                    .told_within = options.told_within,
                    .max_flows = 2 * options.max_members}) {}
 
+  // Where it finds its flows: for PhaseLearner::Expect, NumberOf and Prefetch.
+  PhaseLearner& activity() { return activity_; }
   // Takes an arrival. True if it was predicted: the flow is a member of a learned or declared set.
   // A flow that only continues after a pause counts as neither predicted nor missed.
   bool HandleStart(Key key, std::uint64_t bytes, TimePoint now);
@@ -118,9 +122,13 @@ class CycleLearner {
   // By set, and for sets that start several times per iteration, by turn. Empty until they are
   // learned. Flows that are members of no regular set are in no phase.
   std::vector<Phase> Phases();
+  // Identifies what Phases tells, but durations and bytes: as long as it is the same, so are they.
+  // It may change without them. O(sets x starts kept).
+  std::uint64_t DigestOfPhases();
   // Whether nine of ten members belong to sets with at least three starts, most of which repeat as
   // predicted, and with known durations. Once they do, half of the members are enough, and a
-  // quarter of the starts, so that a disturbance does not end it.
+  // quarter of the starts, so that a disturbance does not end it. While the job has no busy flow,
+  // as during a checkpoint, this stays as it is.
   bool ArePhasesLearned();
 
   bool IsOn() const { return is_on_; }
@@ -147,7 +155,11 @@ class CycleLearner {
     std::vector<Member> members;
     std::size_t started = 0;  // members of the present start
     std::uint64_t starts = 0;
-    bool was_regular = false;  // when ArePhasesLearned looked at it last
+    double share = 1;  // of the members that took part in starts, mostly in the latest
+    // When ArePhasesLearned looked at it last: it had started often enough, as predicted, and its
+    // duration was known; and the job had not gone on without it.
+    bool was_regular = false;
+    bool is_in_phase = false;
     StartTimes times;
     std::optional<SetId> before;   // the set that started before it the last time
     std::deque<Duration> offsets;  // from starts of `before` to its own
@@ -167,6 +179,9 @@ class CycleLearner {
     Set* set = nullptr;
     std::uint32_t index = 0;
   };
+  static constexpr std::uint32_t kNowhere = 0xFFFF'FFFF;  // no index
+  // Starts of each flow before its set may be learned anew: more than are needed to split it.
+  static constexpr std::uint64_t kPatience = 16;
   Set* Find(SetId id);
   const Set* Find(SetId id) const;
   // The set to whose present or next start this arrival belongs, and its place there; null: none.
@@ -180,16 +195,14 @@ class CycleLearner {
   void DropSet(SetId id);
   void DropLeastRecentlySeen();
   void Score(double share_expected, std::size_t starts);
+  // Forgets sets of which always others start, if that has kept the phases from being learned.
+  void LearnAnew();
 
   // Sets the shape of the start that is over, and notes the variant that it shows.
   void NoteShape(Set& set);
   // Makes the noted variant a set. The set that it is from goes if all its members are in variants.
   void SplitOffVariant();
 
-  void LearnGaps();
-  // Whether the set has started often enough, as predicted, and its duration is known.
-  bool IsRegular(const Set& set) const;
-  std::optional<Forecast> ForecastByOffset(const Set& set) const;
   std::optional<Forecast> ForecastOf(const Set& set) const;
   bool IsLate(const Set& set) const;
 
@@ -197,10 +210,12 @@ class CycleLearner {
   PhaseLearner activity_;
   std::vector<Set> sets_;
   std::unordered_map<Key, std::vector<Place>> places_;  // of each flow that is in a set
+  std::vector<Place> usual_;  // by number: the place of a flow that is in one set, or was
   std::size_t member_count_ = 0;
   std::uint32_t next_id_ = 0;
   std::optional<SetId> last_set_;
   std::uint64_t changes_ = 0;
+  std::uint64_t member_changes_ = 0;  // times that flows have come into sets or left them
   TimePoint now_{};
   TimePoint last_start_{};
   std::vector<std::pair<Key, std::uint64_t>> pending_;  // unknown flows that arrived together
@@ -208,6 +223,8 @@ class CycleLearner {
   TimePoint pending_first_{};
   TimePoint pending_last_{};
   std::optional<Variant> variant_;
+  std::uint64_t taken_ = 0;             // starts of members, since LearnAnew looked at their sets
+  std::uint64_t patience_ = kPatience;  // of each flow, on average, until it looks again
   double score_ = 1;
   bool is_on_ = true;
   bool are_phases_learned_ = false;

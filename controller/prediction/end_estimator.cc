@@ -28,7 +28,7 @@ TimePoint After(TimePoint from, double seconds) {
 // too early. Only when the flow surfaces, at the root or in a search up to a time, its key is
 // corrected and it sinks. If the end moves closer, the key is lowered at once.
 // Invariant: key <= expected for each flow in the heap, and keys are in heap order, so no flow with
-// an end by `until` lies below one with a later key. At(heap_[p]).place == p.
+// an end by `until` lies below one with a later key. At(heap_[p].flow).place == p.
 // Rates: `correction` and `measured_bps` are exponential moving averages of what reports show. The
 // correction is kept when the planned rate changes.
 // Cost: as in the header; a search visits at most two flows for each that it returns or corrects.
@@ -165,11 +165,11 @@ std::optional<EndEstimator::Forecast> EndEstimator::Of(FlowSlot flow) const {
 }
 
 std::optional<FlowSlot> EndEstimator::Soonest() {
-  while (!heap_.empty() && At(heap_.front()).key != At(heap_.front()).expected) {
-    MoveToExpected(heap_.front());
+  while (!heap_.empty() && heap_.front().key != At(heap_.front().flow).expected) {
+    MoveToExpected(0);
   }
   if (heap_.empty()) return std::nullopt;
-  return heap_.front();
+  return heap_.front().flow;
 }
 
 std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {
@@ -180,14 +180,14 @@ std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {
   while (!open.empty()) {
     const std::size_t place = open.back();
     open.pop_back();
-    const FlowSlot flow = heap_[place];
-    if (At(flow).key > until) continue;
+    const auto [key, flow] = heap_[place];
+    if (key > until) continue;
     (At(flow).expected <= until ? found : behind).push_back(flow);
     for (const std::size_t child : {2 * place + 1, 2 * place + 2}) {
       if (child < heap_.size()) open.push_back(child);
     }
   }
-  for (const FlowSlot flow : behind) MoveToExpected(flow);
+  for (const FlowSlot flow : behind) MoveToExpected(static_cast<std::size_t>(At(flow).place));
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -197,62 +197,57 @@ void EndEstimator::Update(FlowSlot flow) {
   const auto rest = RestOf(entry);
   if (!rest || rest->seconds >= kYearSeconds) return RemoveFromHeap(flow);
   entry.expected = After(entry.reported, rest->seconds);
-  if (entry.place >= 0 && entry.key <= entry.expected) return;  // the key may be early
-  entry.key = entry.expected;
   if (entry.place < 0) {
-    heap_.push_back(flow);
-    Put(heap_.size() - 1, flow);
+    entry.place = static_cast<std::int32_t>(heap_.size());
+    heap_.emplace_back();
+  } else if (heap_[static_cast<std::size_t>(entry.place)].key <= entry.expected) {
+    return;  // the key may be early
   }
+  heap_[static_cast<std::size_t>(entry.place)] = {entry.expected, flow};
   SiftUp(static_cast<std::size_t>(entry.place));
 }
 
-void EndEstimator::MoveToExpected(FlowSlot flow) {
-  At(flow).key = At(flow).expected;
-  SiftDown(static_cast<std::size_t>(At(flow).place));
+void EndEstimator::MoveToExpected(std::size_t place) {
+  heap_[place].key = At(heap_[place].flow).expected;
+  SiftDown(place);
 }
 
-bool EndEstimator::IsBefore(FlowSlot a, FlowSlot b) const {
-  const TimePoint key_a = At(a).key;
-  const TimePoint key_b = At(b).key;
-  return key_a != key_b ? key_a < key_b : a < b;
-}
-
-void EndEstimator::Put(std::size_t place, FlowSlot flow) {
-  heap_[place] = flow;
-  At(flow).place = static_cast<std::int32_t>(place);
+void EndEstimator::Put(std::size_t place, const Spot& spot) {
+  heap_[place] = spot;
+  At(spot.flow).place = static_cast<std::int32_t>(place);
 }
 
 void EndEstimator::SiftUp(std::size_t place) {
-  const FlowSlot flow = heap_[place];
-  while (place > 0 && IsBefore(flow, heap_[(place - 1) / 2])) {
+  const Spot spot = heap_[place];
+  while (place > 0 && spot < heap_[(place - 1) / 2]) {
     Put(place, heap_[(place - 1) / 2]);
     place = (place - 1) / 2;
   }
-  Put(place, flow);
+  Put(place, spot);
 }
 
 void EndEstimator::SiftDown(std::size_t place) {
-  const FlowSlot flow = heap_[place];
+  const Spot spot = heap_[place];
   while (2 * place + 1 < heap_.size()) {
     std::size_t child = 2 * place + 1;
-    if (child + 1 < heap_.size() && IsBefore(heap_[child + 1], heap_[child])) ++child;
-    if (!IsBefore(heap_[child], flow)) break;
+    if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+    if (!(heap_[child] < spot)) break;
     Put(place, heap_[child]);
     place = child;
   }
-  Put(place, flow);
+  Put(place, spot);
 }
 
 void EndEstimator::RemoveFromHeap(FlowSlot flow) {
   if (At(flow).place < 0) return;
   const auto place = static_cast<std::size_t>(At(flow).place);
   At(flow).place = -1;
-  const FlowSlot last = heap_.back();
+  const Spot last = heap_.back();
   heap_.pop_back();
-  if (last == flow) return;
+  if (last.flow == flow) return;
   Put(place, last);
   SiftUp(place);
-  SiftDown(static_cast<std::size_t>(At(last).place));
+  SiftDown(static_cast<std::size_t>(At(last.flow).place));
 }
 
 }  // namespace espalier::controller

@@ -89,7 +89,14 @@ class EndEstimator {
     double spread = 0.25;     // mean relative deviation of the rate
     std::int32_t place = -1;  // in heap_; -1: no forecast
     TimePoint expected;
-    TimePoint key;  // its key in heap_; at most `expected`
+  };
+  // Keys are beside the flows, so that comparing them reads nothing else.
+  struct Spot {
+    TimePoint key;  // at most the flow's expected end
+    FlowSlot flow;
+    bool operator<(const Spot& other) const {
+      return key != other.key ? key < other.key : flow < other.flow;
+    }
   };
 
   Entry& At(FlowSlot flow) { return flows_[flow.Index()]; }
@@ -105,16 +112,16 @@ class EndEstimator {
     double deviation_seconds = -1;  // negative: by how the rate varies
   };
   static std::optional<Rest> RestOf(const Entry& entry);
-  bool IsBefore(FlowSlot a, FlowSlot b) const;
   void Update(FlowSlot flow);
-  void MoveToExpected(FlowSlot flow);
-  void Put(std::size_t place, FlowSlot flow);
+  // Corrects the key there, which may be too early.
+  void MoveToExpected(std::size_t place);
+  void Put(std::size_t place, const Spot& spot);
   void SiftUp(std::size_t place);
   void SiftDown(std::size_t place);
   void RemoveFromHeap(FlowSlot flow);
 
   std::vector<Entry> flows_;  // by slot
-  std::vector<FlowSlot> heap_;
+  std::vector<Spot> heap_;
 };
 
 }  // namespace espalier::controller

@@ -57,6 +57,7 @@ PhaseLearner::Number PhaseLearner::Add(MemberKey key) {
   }
   numbers_.emplace(key, flow);
   At(flow).key = key;
+  At(flow).is_known = true;
   Link(flow, ended_);
   return flow;
 }
@@ -133,6 +134,7 @@ void PhaseLearner::Forget(MemberKey key) {
   const Number flow = Find(key);
   if (flow == kNone || At(flow).is_busy) return;
   Unlink(flow);
+  At(flow) = {};
   recent_ = kNone;
   numbers_.erase(key);
   free_.push_back(flow);
@@ -289,6 +291,18 @@ PhaseLearner::Turn PhaseLearner::TurnOf(FlowSetId set, std::size_t lag, std::siz
   result.length = LengthOf(durations);
   result.others = OftenIn(lists, looked_at);
   return result;
+}
+
+std::uint64_t PhaseLearner::DigestOfTurn(FlowSetId set, std::size_t lag, std::size_t turn) const {
+  const auto found = sets_.find(set);
+  std::uint64_t digest = lag;
+  if (found == sets_.end()) return digest;
+  const auto& starts = found->second;
+  for (std::size_t back = turn; back < starts.size(); back += lag) {
+    const Start& start = starts[starts.size() - 1 - back];
+    if (start.others != nullptr) digest = Mix64(digest ^ start.others->digest);
+  }
+  return digest;
 }
 
 std::vector<MemberKey> PhaseLearner::OftenIn(std::span<const Seen> lists, std::size_t looked_at) {

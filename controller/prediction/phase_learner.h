@@ -38,10 +38,29 @@ class PhaseLearner {
     Duration told_within{};  // ends are told up to this late
     std::size_t max_flows = 0;
   };
+  // Flows are numbered densely, in the order in which they came up. A number is that of one flow
+  // until it is forgotten.
+  using Number = std::uint32_t;
+  static constexpr Number kNone = 0xFFFF'FFFF;
+
   explicit PhaseLearner(const Options& options) : options_(options) {}
   PhaseLearner(const PhaseLearner&) = delete;
   PhaseLearner& operator=(const PhaseLearner&) = delete;
 
+  // The next calls may be about this flow, which had this number: then they need not look it up.
+  void Expect(MemberKey key, Number number) {
+    if (number < flows_.size() && flows_[number].is_known && flows_[number].key == key) {
+      recent_ = number;
+    }
+  }
+  Number NumberOf(MemberKey key) { return Find(key); }  // kNone: not known
+  // Begins to load what the calls about this flow read.
+  void Prefetch(Number number) const {
+    if (number >= flows_.size()) return;
+    __builtin_prefetch(&flows_[number], 1);
+    __builtin_prefetch(&pasts_[number].bursts, 1);
+    __builtin_prefetch(&pasts_[number].durations, 1);
+  }
   // Takes a busy edge. False: it only continues after a pause.
   bool HandleStart(MemberKey key, TimePoint now);
   // Takes an idle edge, told late or not, and what the flow has sent since the one before (0: not
@@ -53,6 +72,8 @@ class PhaseLearner {
   void Drop(FlowSetId set) { sets_.erase(set); }
   // Forgets an idle flow.
   void Forget(MemberKey key);
+  // Whether a flow is busy, as far as is known.
+  bool IsAnyBusy() const { return busy_ != kNone; }
   // Looks at the starts at which all that were busy within `together` are known by now.
   void Tick(TimePoint now);
 
@@ -72,6 +93,8 @@ class PhaseLearner {
     std::vector<MemberKey> others;
   };
   Turn TurnOf(FlowSetId set, std::size_t lag, std::size_t turn) const;
+  // Identifies the lists from which TurnOf makes `others`: they are the same as long as it is.
+  std::uint64_t DigestOfTurn(FlowSetId set, std::size_t lag, std::size_t turn) const;
 
   // How long one flow was busy, and what it sent, in the latest of its bursts that lie `lag`, 2 *
   // lag, ... before the present one: the medians. `bytes`: 0 if not known.
@@ -87,9 +110,6 @@ class PhaseLearner {
 
  private:
   static constexpr std::size_t kBurstsKept = 8;
-  // Flows are numbered densely, in the order in which they came up.
-  using Number = std::uint32_t;
-  static constexpr Number kNone = 0xFFFF'FFFF;
   // What each start of a set reads of many flows: one cache line.
   struct alignas(64) Activity {
     TimePoint began;
@@ -100,6 +120,7 @@ class PhaseLearner {
     Number before = kNone;  // in its list
     Number after = kNone;
     std::optional<FlowSetId> set;
+    bool is_known = false;  // else its number is free
     bool is_busy = false;
     bool has_ended = false;
   };

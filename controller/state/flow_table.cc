@@ -154,6 +154,7 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
     if (next == own.end()) break;
     __builtin_prefetch(&activity_[next->slot.Index()], 1);
     __builtin_prefetch(&activity_[next->slot.Index()].budget, 1);
+    __builtin_prefetch(&At(next->slot).started);
     ++next;
   }
   next = own.begin();

@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration kTick = 1ms;
+constexpr int kReportsAtOnce = 8;  // then what has arrived is taken, so that it does not seem late
 constexpr int kNoPhase = -1;
 constexpr Duration kHeartbeat = 1s;
 constexpr std::uint32_t kReportedAfterUs = 1'000;  // agents look every 2 ms
@@ -103,7 +104,7 @@ void BurstLoad::HandlePush(Agent& agent, const wire::PathPush& push) {
     routed_ += agent.routed[flow] ? 0 : 1;
     agent.routed[flow] = true;
     const TimePoint since = std::exchange(agent.busy_since[flow], TimePoint{});
-    const bool is_busy = agent.edges[flow] % 2 == 1;
+    const bool is_busy = agent.edges[flow] % 2 == 1 && !push.full;  // which repeats all decisions
     if (is_busy && since != TimePoint{} && set.reason == wire::PathReason::kAssigned) {
       figures_.decided_seconds.push_back(SecondsOf(now - since));
     }
@@ -216,8 +217,7 @@ void BurstLoad::ReportEdges(Agent& agent, int phase) {
   }
 }
 
-BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances,
-                                  const std::function<void()>& disturb) {
+BurstLoad::Figures BurstLoad::Run(double seconds, const Disturbances& disturbances) {
   figures_ = {};
   const auto nanoseconds = [](double value) {
     return Duration(static_cast<std::int64_t>(1e9 * value));
@@ -231,6 +231,7 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances,
   std::vector<std::size_t> order(flow_agents);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  const std::size_t whole = 2 * flow_agents * static_cast<std::size_t>(options_.phases);
   std::size_t sent = 0;  // reports, by step and then agent
   TimePoint next_beat = start;
   std::size_t beats = 0;
@@ -239,12 +240,15 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances,
   const std::function<void()> tick = [&] {
     const TimePoint now = loop_.Now();
     // All agents report within a quarter of each step, as they do not look at the same moment.
-    for (;;) {
+    bool has_more = false;
+    for (int reports = 0;; ++reports) {
+      const bool is_whole_now = reports > 0 && sent % whole == 0;
       const auto number = static_cast<std::int64_t>(sent / flow_agents);
       const auto place = static_cast<std::int64_t>(sent % flow_agents);
       const TimePoint due =
           start + number * step + place * (step / 4) / static_cast<std::int64_t>(flow_agents);
-      if (due > now) break;
+      has_more = due <= now && (is_whole_now || reports == kReportsAtOnce);
+      if (due > now || has_more) break;
       figures_.late_seconds = std::max(figures_.late_seconds, SecondsOf(now - due));
       const int of = static_cast<int>(number / 2) % options_.phases;
       Agent& agent = *agents_[order[sent % flow_agents]];
@@ -259,13 +263,15 @@ BurstLoad::Figures BurstLoad::Run(double seconds, double disturbances,
     for (; next_beat <= now; next_beat += kHeartbeat / static_cast<int>(agents_.size())) {
       Send(*agents_[beats++ % agents_.size()], wire::Heartbeat{});
     }
-    if (disturbances > 0 && now >= next_disturbance) {
-      next_disturbance = now + nanoseconds(1 / disturbances);
-      disturb();
+    if (disturbances.a_second > 0 && now >= next_disturbance) {
+      next_disturbance = now + nanoseconds(1 / disturbances.a_second);
+      disturbances.disturb();
     }
-    const bool is_whole = sent % (2 * flow_agents * static_cast<std::size_t>(options_.phases)) == 0;
-    if (SecondsOf(now - start) >= seconds && is_whole) return loop_.Stop();
-    timer = loop_.After(kTick, tick);
+    const double passed = SecondsOf(now - start);
+    const bool is_enough = figures_.decided_seconds.size() >= disturbances.fewest_decided ||
+                           passed >= disturbances.most_seconds;
+    if (passed >= seconds && is_enough && sent % whole == 0) return loop_.Stop();
+    timer = loop_.After(has_more ? Duration{} : kTick, tick);
   };
   loop_.Post(tick);
   loop_.Run();

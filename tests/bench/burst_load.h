@@ -47,10 +47,17 @@ class BurstLoad {
     std::vector<double> decided_seconds;
     double late_seconds = 0;  // how late the last report was, at most
   };
-  // Plays phases for this time, and calls `disturb` so often a second. It changes a spine, so
-  // that some flows are on other paths than planned until the plan is made anew, and may collide.
-  Figures Run(double seconds, double disturbances = 0,
-              const std::function<void()>& disturb = nullptr);
+  // Changes spines so often a second, so that some flows are on other paths than planned until the
+  // plan is made anew, and may collide.
+  struct Disturbances {
+    double a_second = 0;
+    std::function<void()> disturb;
+    std::size_t fewest_decided = 0;  // until there are so many, a run goes on
+    double most_seconds = 0;         // but no longer than this
+  };
+  // Plays phases for this time.
+  Figures Run(double seconds, const Disturbances& disturbances);
+  Figures Run(double seconds) { return Run(seconds, {}); }
 
  private:
   struct Agent;

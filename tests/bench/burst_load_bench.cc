@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <map>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,6 +35,10 @@ struct Options {
   bool json = false;
 };
 
+// Of fewer, a 99th percentile means nothing.
+constexpr std::size_t kFewestDecided = 200;
+constexpr double kMostSecondsUntilDecided = 90;
+
 struct Column {
   std::string key;
   std::string text;
@@ -51,6 +57,32 @@ double CounterIn(const std::string& text, const std::string& name) {
   const std::size_t at = text.find("\n" + name + " ");
   ESPALIER_CHECK(at != std::string::npos, "name={}", name);
   return std::stod(text.substr(at + name.size() + 2));
+}
+
+// How many of a histogram's values lie below each limit, in seconds, ascending.
+std::map<double, double> BucketsIn(const std::string& text, const std::string& name) {
+  const std::string head = "\n" + name + "_bucket{le=\"";
+  std::map<double, double> buckets;
+  for (auto at = text.find(head); at != std::string::npos; at = text.find(head, at + 1)) {
+    const std::size_t limit = at + head.size();
+    const std::string_view rest = std::string_view(text).substr(limit);
+    if (!rest.starts_with("+Inf")) {
+      buckets[std::stod(text.substr(limit))] = std::stod(text.substr(text.find("} ", limit) + 2));
+    }
+  }
+  return buckets;
+}
+
+// The upper limit of the bucket with this percentile of what a histogram has got between two texts.
+double PercentileUs(const std::string& before, const std::string& after, const std::string& name,
+                    double percent) {
+  auto buckets = BucketsIn(after, name);
+  for (const auto& [limit, count] : BucketsIn(before, name)) buckets[limit] -= count;
+  const double all = CounterIn(after, name + "_count") - CounterIn(before, name + "_count");
+  for (const auto& [limit, count] : buckets) {
+    if (all > 0 && count >= percent / 100 * all) return 1e6 * limit;
+  }
+  return 0;
 }
 
 double CpuSeconds() {
@@ -120,6 +152,37 @@ std::string MetricsWhenIdle(const SubjectProcess& subject) {
   return metrics;
 }
 
+double RateOf(std::uint64_t count, const BurstLoad::Figures& figures) {
+  return static_cast<double>(count) / figures.seconds;
+}
+
+// What a run with disturbances shows. The texts are the controller's metrics before it and after.
+std::vector<Column> DecidedColumns(const BurstLoad::Figures& decided, const std::string& before,
+                                   const std::string& after, double cpu_seconds) {
+  const auto p99 = [&](const std::string& name) { return PercentileUs(before, after, name, 99); };
+  constexpr auto kPlans = "espalier_phase_plans_computed_total";
+  return {
+      {"decided_edges", "busy edges that needed a decision, with disturbances",
+       static_cast<double>(decided.decided_seconds.size())},
+      {"decided_p50_us", "from such an edge to its port: p50, us",
+       PercentileUs(decided.decided_seconds, 50)},
+      {"decided_p99_us", "the same: p99, us", PercentileUs(decided.decided_seconds, 99)},
+      {"turn_wait_p99_us", "of it until its turn began: p99 of all turns below, us",
+       p99("espalier_controller_turn_wait_seconds")},
+      {"turn_p99_us", "duration of turns: p99 below, us", p99("espalier_controller_turn_seconds")},
+      {"decided_late_ms", "the load's reports were late then by at most, ms",
+       1e3 * decided.late_seconds},
+      {"decided_plans_computed", "plans of phases computed then",
+       CounterIn(after, kPlans) - CounterIn(before, kPlans)},
+      {"decided_pushes_per_second", "pushes a second to agents then",
+       RateOf(decided.pushes, decided)},
+      {"decided_orders_per_second", "probe orders a second to agents then",
+       RateOf(decided.orders, decided)},
+      {"decided_controller_us_per_edge", "controller's processor time per edge then, us",
+       1e6 * cpu_seconds / static_cast<double>(decided.edges)},
+  };
+}
+
 std::vector<Column> Measure(const Options& options) {
   const AgentCost agent = MeasureAgent(options.load);
   const SubjectProcess subject("controller", options.load.agents);
@@ -133,16 +196,17 @@ std::vector<Column> Measure(const Options& options) {
   const double own = CpuSeconds() - own_before;
   const std::string metrics_after = MetricsWhenIdle(subject);
   const auto after = subject.Measure();
-  const BurstLoad::Figures decided =
-      load.Run(options.seconds, options.disturbances, [&] { subject.ChangeSpine(); });
+  const BurstLoad::Figures decided = load.Run(
+      options.seconds, {.a_second = options.disturbances,
+                        .disturb = [&] { subject.ChangeSpines(); },
+                        .fewest_decided = kFewestDecided,
+                        .most_seconds = std::max(options.seconds, kMostSecondsUntilDecided)});
   const auto disturbed = subject.Measure();
+  const std::string metrics_disturbed = subject.Metrics();
   const double edges = static_cast<double>(common.edges);
   const auto per_edge = [&](double seconds) { return 1e6 * seconds / edges; };
-  const auto rate = [&](std::uint64_t count, const BurstLoad::Figures& figures) {
-    return static_cast<double>(count) / figures.seconds;
-  };
   if (options.metrics)
-    fmt::print(stderr, "{}\n{}\n{}", metrics_before, metrics_after, subject.Metrics());
+    fmt::print(stderr, "{}\n{}\n{}", metrics_before, metrics_after, metrics_disturbed);
   const auto counted = [&](const std::string& name) {
     return CounterIn(metrics_after, name) - CounterIn(metrics_before, name);
   };
@@ -150,16 +214,15 @@ std::vector<Column> Measure(const Options& options) {
     const auto found = common.moves.find(reason);
     return found == common.moves.end() ? 0.0 : static_cast<double>(found->second);
   };
-  const auto waits = static_cast<double>(decided.decided_seconds.size());
-  return {
-      {"edges_per_second", "edges a second", rate(common.edges, common)},
+  std::vector<Column> columns{
+      {"edges_per_second", "edges a second", RateOf(common.edges, common)},
       {"late_ms", "the load's reports were late by at most, ms", 1e3 * common.late_seconds},
       {"refused_reports", "of them not sent, as connections were full",
        static_cast<double>(common.refused)},
-      {"reports_per_second", "messages a second from agents", rate(common.reports, common)},
-      {"pushes_per_second", "pushes a second to agents", rate(common.pushes, common)},
-      {"orders_per_second", "probe orders a second to agents", rate(common.orders, common)},
-      {"others_per_second", "heartbeats a second to agents", rate(common.others, common)},
+      {"reports_per_second", "messages a second from agents", RateOf(common.reports, common)},
+      {"pushes_per_second", "pushes a second to agents", RateOf(common.pushes, common)},
+      {"orders_per_second", "probe orders a second to agents", RateOf(common.orders, common)},
+      {"others_per_second", "heartbeats a second to agents", RateOf(common.others, common)},
       {"moved_assigned", "flows moved because of a collision", moves(wire::PathReason::kAssigned)},
       {"moved_predicted", "flows moved to their planned paths",
        moves(wire::PathReason::kPredicted)},
@@ -179,15 +242,11 @@ std::vector<Column> Measure(const Options& options) {
       {"agent_us_per_edge", "agent's processor time per edge, us", agent.us_per_edge},
       {"agent_us_per_second", "agent's processor time per second, us", agent.us_per_second},
       {"load_us_per_edge", "encoding and sending from the load, us per edge", per_edge(own)},
-      {"decided_edges", "busy edges that needed a decision, with disturbances", waits},
-      {"decided_p50_us", "from such an edge to its port: p50, us",
-       PercentileUs(decided.decided_seconds, 50)},
-      {"decided_p99_us", "the same: p99, us", PercentileUs(decided.decided_seconds, 99)},
-      {"decided_pushes_per_second", "pushes a second to agents then",
-       rate(decided.pushes, decided)},
-      {"decided_controller_us_per_edge", "controller's processor time per edge then, us",
-       1e6 * (disturbed.cpu_seconds - after.cpu_seconds) / static_cast<double>(decided.edges)},
   };
+  const auto of_decided = DecidedColumns(decided, metrics_after, metrics_disturbed,
+                                         disturbed.cpu_seconds - after.cpu_seconds);
+  columns.insert(columns.end(), of_decided.begin(), of_decided.end());
+  return columns;
 }
 
 void Print(const Options& options, const std::vector<Column>& columns) {
@@ -221,7 +280,7 @@ int Main(int argc, char** argv) {
   app.add_option("--learning", options.learning_seconds, "Seconds before the first measurement")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--disturbances", options.disturbances,
-                 "How often a second a spine fails or returns while decisions are measured")
+                 "How often a second four spines fail or return while decisions are measured")
       ->check(CLI::PositiveNumber);
   app.add_flag("--metrics", options.metrics, "Print the controller's metrics to standard error");
   app.add_flag("--json", options.json, "Print JSON instead of a table");

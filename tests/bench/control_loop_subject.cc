@@ -38,6 +38,7 @@ namespace {
 constexpr const char* kAnyEndpoint = "tcp://127.0.0.1:*";
 
 constexpr std::string_view kCurveSuffix = "+curve";
+constexpr int kSpinesChanged = 4;  // of 16: enough flows lose their planned paths to collide
 constexpr std::string_view kEndOfMetrics = "# end\n";
 
 void Announce(const std::string& endpoint, const std::string& public_key = "") {
@@ -140,7 +141,7 @@ void ServeController(int agents, bool with_keys) {
   controller::MemoryDisk disk;
   controller::MemoryStore store(disk, loop);
   Metrics metrics;
-  io::Background background(loop);
+  io::Background background(loop, io::Background::Priority::kLow);
   // Long, so that agents do not seem dead on a busy machine.
   // Ports are not verified: their steady probes would keep the loop from ever being quiet.
   const controller::ControllerOptions options{
@@ -156,10 +157,13 @@ void ServeController(int agents, bool with_keys) {
   const TimerPtr watch = loop.WatchSignals(std::array{SIGUSR1, SIGUSR2}, [&](int signal) {
     if (signal == SIGUSR2) {
       is_failed = !is_failed;
-      return controller.actions().ChangeNode(
-          "spine0",
-          is_failed ? controller::IntentAction::kFail : controller::IntentAction::kRestore, {},
-          [](const auto&) {});
+      for (int spine = 0; spine < kSpinesChanged; ++spine) {
+        controller.actions().ChangeNode(
+            fmt::format("spine{}", spine),
+            is_failed ? controller::IntentAction::kFail : controller::IntentAction::kRestore, {},
+            [](const auto&) {});
+      }
+      return;
     }
     fmt::print("{}{}", metrics.Text(), kEndOfMetrics);
     std::fflush(stdout);
@@ -234,7 +238,7 @@ SubjectProcess::~SubjectProcess() {
   close(output_);
 }
 
-void SubjectProcess::ChangeSpine() const { kill(pid_, SIGUSR2); }
+void SubjectProcess::ChangeSpines() const { kill(pid_, SIGUSR2); }
 
 std::string SubjectProcess::Metrics() const {
   kill(pid_, SIGUSR1);

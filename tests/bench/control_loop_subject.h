@@ -39,8 +39,8 @@ class SubjectProcess {
     double resident_mib = 0;  // current
   };
   Usage Measure() const;
-  // Makes an operator of the controller fail a spine, or restore it.
-  void ChangeSpine() const;
+  // Makes an operator of the controller fail four spines, or restore them.
+  void ChangeSpines() const;
   // The controller's metrics, in the Prometheus text format. Other subjects have none and abort.
   std::string Metrics() const;
 

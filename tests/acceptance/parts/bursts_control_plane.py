@@ -55,6 +55,9 @@ def load(folder, quick):
     rate = figures["edges_per_second"]
     yield check("edges a second taken", round(rate), f"at least {0.95 * wanted:.0f}",
                 rate >= 0.95 * wanted)
+    planned = figures["planned_flows"]
+    yield check("flows with a planned path, as the phases are learned", round(planned), f"{AGENTS * FLOWS} (all)",
+                planned == AGENTS * FLOWS)
     cost = figures["controller_us_per_edge"]
     yield check("controller's processor time per edge, us", round(cost, 2),
                 f"at most {MOST_US_PER_EDGE}", cost <= MOST_US_PER_EDGE)

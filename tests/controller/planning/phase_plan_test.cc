@@ -104,6 +104,40 @@ TEST_F(PhasePlanTest, APlanForLinksThatHaveChangedMeanwhileIsDropped) {
   EXPECT_EQ(NewPlans(), 1);
 }
 
+// Links that change more often than a plan takes must not keep it out for ever.
+TEST_F(PhasePlanTest, APlanForLinksThatChangeAgainAndAgainIsDroppedOnce) {
+  ChangeUnusedLink(IntentAction::kFail);
+  ChangeUnusedLink(IntentAction::kRestore);
+  ComputePlan();
+  EXPECT_EQ(NewPlans(), 0);
+  cluster_.Advance(1s);
+  ChangeUnusedLink(IntentAction::kFail);
+  ComputePlan();
+  EXPECT_EQ(NewPlans(), 1);
+  EXPECT_TRUE(HasPlanOf(4));
+  cluster_.Advance(1s);
+  ASSERT_EQ(waiting_.size(), 1U);  // the next one is for the links as they are
+  ComputePlan();
+  EXPECT_EQ(NewPlans(), 2);
+  RunPeriods(2);
+  EXPECT_EQ(max_load_, (Load{1, 1}));
+}
+
+// A plan that takes long must not be followed by another one at once.
+TEST_F(PhasePlanTest, PlansTakeAtMostHalfOfTheTime) {
+  ChangeUnusedLink(IntentAction::kFail);
+  cluster_.Advance(5s);
+  ComputePlan();
+  EXPECT_EQ(NewPlans(), 1);
+  // Other flows, which the phases are planned around.
+  cluster_.Open(2, {{.id = 9, .to = 7, .job = "other"}});
+  cluster_.Settle();
+  cluster_.Advance(4s);
+  EXPECT_TRUE(waiting_.empty());
+  cluster_.Advance(2s);
+  EXPECT_EQ(waiting_.size(), 1U);
+}
+
 // Until there is a plan for the links that are left, flows leave the dead path, and all others keep
 // their paths without a decision.
 TEST_F(PhasePlanTest, AFailedLinkConcernsOnlyTheFlowsOnItWhileThePlanIsComputedAnew) {

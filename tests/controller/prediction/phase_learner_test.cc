@@ -323,5 +323,91 @@ TEST(PhaseLearner, ABurstThatGoesOnAfterAPauseIsOne) {
   EXPECT_EQ(learner.BurstOf(key, 1).bytes, 800U);
 }
 
+// Numbers only save looking flows up. One of another flow, or of one that is forgotten, changes
+// nothing.
+TEST(CycleLearner, WrongNumbersOfFlowsDoNoHarm) {
+  const auto play = [](const std::function<void(CycleLearner&, CycleLearner::Key)>& expect) {
+    EdgePlayer player(
+        {.phases = {{Flows(1, 8), 0ms, 100ms}, {Flows(5, 8), 500ms, 100ms}}, .jitter = 0.05}, 1);
+    CycleLearner learner;
+    std::vector<bool> expected;
+    for (int i = 0; i < 20; ++i) {
+      for (const EdgePlayer::Edge& edge : player.NextIteration()) {
+        expect(learner, edge.key);
+        if (edge.is_start) {
+          expected.push_back(learner.HandleStart(edge.key, 1, edge.time));
+        } else {
+          learner.HandleEnd(edge.key, edge.time);
+        }
+      }
+      // A flow that belongs to no set is forgotten when it has ended.
+      learner.HandleStart(CycleLearner::Key(1'000), 1, player.now());
+      learner.HandleEnd(CycleLearner::Key(1'000), player.now());
+    }
+    return std::pair(expected, MembersOf(learner.Phases()));
+  };
+  const auto right = play([](CycleLearner&, CycleLearner::Key) {});
+  EXPECT_FALSE(right.second.empty());
+  std::mt19937 random(1);
+  EXPECT_EQ(play([&](CycleLearner& learner, CycleLearner::Key key) {
+              learner.activity().Expect(key, static_cast<std::uint32_t>(random() % 20));
+            }),
+            right);
+  EXPECT_EQ(play([&](CycleLearner& learner, CycleLearner::Key key) {
+              learner.activity().Expect(key, learner.activity().NumberOf(key));
+            }),
+            right);
+}
+
+// The network or the controller stood still when the job began: flows of several phases came at
+// once and look like one set. That must not keep the phases from being learned later.
+TEST(PhaseLearner, LearnsPhasesWhoseFirstStartsCameTogether) {
+  constexpr std::uint64_t kFlows = 64;  // in four phases, 50 ms apart
+  std::vector<EdgePlayer::Edge> edges;
+  for (std::uint64_t i = 0; i < kFlows; ++i) {
+    for (int period = 0; period < 60; ++period) {
+      const TimePoint start = TimePoint(1h) + period * 200ms + i % 4 * 50ms + i * 100us;
+      edges.push_back({start, true, CycleLearner::Key(i)});
+      edges.push_back({start + 25ms, false, CycleLearner::Key(i)});
+    }
+  }
+  std::ranges::sort(edges);
+  for (const std::uint64_t seed : SeedsToTry(1, 100)) {
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    const TimePoint stall = TimePoint(1h) + std::chrono::milliseconds(random() % 300);
+    const TimePoint stall_ends = stall + std::chrono::milliseconds(random() % 600);
+    CycleLearner learner({.max_members = kFlows});
+    TimePoint next_look{};
+    for (EdgePlayer::Edge edge : edges) {
+      if (edge.time >= stall) edge.time = std::max(edge.time, stall_ends);
+      Feed(learner, edge);
+      if (edge.time < next_look) continue;
+      next_look = edge.time + 100ms;  // as the controller's
+      static_cast<void>(learner.Upcoming());
+    }
+    EXPECT_TRUE(learner.ArePhasesLearned()) << "seed " << seed;
+  }
+}
+
+TEST(PhaseLearner, PhasesStayLearnedWhileTheJobDoesNothing) {
+  CycleLearner learner;
+  const KeySet first = Flows(1, 8);
+  const KeySet second = Flows(101, 8);
+  EdgePlayer player({.phases = {{first, 0ms, 100ms}, {second, 500ms, 100ms}}}, 1);
+  Play(learner, player, 10);
+  ASSERT_TRUE(learner.ArePhasesLearned());
+  TimePoint now = player.now() + 10min;
+  learner.Tick(now);
+  EXPECT_TRUE(learner.ArePhasesLearned());
+  EXPECT_THAT(MembersOf(learner.Phases()), testing::UnorderedElementsAre(first, second));
+  // It goes on with another phase.
+  const KeySet other = Flows(201, 1);
+  for (int i = 0; i < 10; ++i, now += 1s) {
+    learner.HandleStart(*other.begin(), 1, now);
+    learner.HandleEnd(*other.begin(), now + 10ms);
+  }
+  EXPECT_THAT(MembersOf(learner.Phases()), testing::UnorderedElementsAre(other));
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -136,6 +136,9 @@ void LinkHealth::HandleFailureProbe(AgentId id, const wire::ProbeReport& report)
   if (!verdict) return;
   if (verdict->dead) {
     monitor_.ReportPathFailure(id, verdict->links, loop_.Now());
+    // What the path shares with paths that work is not to blame.
+    const std::vector<fabric::LinkId> passed(verdict->passed.begin(), verdict->passed.end());
+    monitor_.ReportDelivery(passed, loop_.Now());
   } else {
     monitor_.ReportDelivery(verdict->links, loop_.Now());
   }

@@ -12,6 +12,7 @@
 #include "controller/api/link_loads.h"
 #include "controller/api/link_view.h"
 #include "controller/intents/intent_text.h"
+#include "controller/paths/path_reach.h"
 #include "controller/settings/policies.h"
 #include "controller/state/fabric_health.h"
 
@@ -308,6 +309,8 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   json.Key("ends_latest_seconds").Double(end ? until(end->latest) : 0);
   json.Key("port_trust").String(entry ? TrustName(entry->trust) : "UNKNOWN");
   json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));
+  WriteLoads(json, Summarize(state));
+  json.Key("theorem").String(ProofText(FindTheorem(state)));
   json.Key("paths").BeginArray();
   if (flow.source_leaf != flow.destination_leaf) {
     const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
@@ -316,6 +319,10 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
       json.BeginObject();
       json.Key("via").String(fabric::ViaNames(state.topology, paths[i]));
       json.Key("usable").Bool(fabric::IsUsable(state.topology, paths[i]));
+      if (IsUnreachable(state.path_map, flow.key, paths,
+                        fabric::PathIndex(static_cast<std::int32_t>(i)))) {
+        json.Key("unreachable").Bool(true);
+      }
       json.Key("chosen").Bool(std::ranges::any_of(flow.subflows, [&](const auto& subflow) {
         return subflow.path && subflow.path->Index() == i;
       }));

@@ -1,6 +1,7 @@
 #include "controller/links/link_failure_probes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "controller/paths/path_answers.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr Duration kGrace = std::chrono::seconds(1);
 // A packet of TTL t expires at the t-th switch; a path over h links between switches has h + 1.
 constexpr std::size_t kFirstSwitch = 1;
+// Of several paths over a link, so many are probed: all of them are dead if the link is.
+constexpr std::size_t kPathsOver = 2;
 
 bool GoesOver(const Path& path, LinkId link) {
   return std::any_of(path.hops.begin(), path.hops.end(),
@@ -38,8 +41,8 @@ std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::Ask(AgentId re
   for (const LinkId link : links) {
     if (!HasRoom()) break;
     const Suspicion suspicion{reporter, now, now + options_.patience};
-    if (!suspicions_.try_emplace(link, suspicion).second) continue;
-    AskAbout(reporter, link, now, probes);
+    const auto [entry, is_new] = suspicions_.try_emplace(link, suspicion);
+    if (is_new) AskAbout(entry->second, link, now, probes);
   }
   return probes;
 }
@@ -56,7 +59,7 @@ std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::RetryProbes(Ti
     } else {
       if (HasRoom()) {
         suspicion.asked = now;
-        AskAbout(suspicion.reporter, link, now, probes);
+        AskAbout(suspicion, link, now, probes);
       }
       ++entry;
     }
@@ -64,48 +67,91 @@ std::vector<LinkFailureProbes::AddressedProbe> LinkFailureProbes::RetryProbes(Ti
   return probes;
 }
 
-void LinkFailureProbes::AskAbout(AgentId reporter, LinkId link, TimePoint now,
+void LinkFailureProbes::AskAbout(Suspicion& suspicion, LinkId link, TimePoint now,
                                  std::vector<AddressedProbe>& probes) {
   std::set<AgentId> asked;
-  for (const auto& [key, slots] : state_.flow_paths.pairs()) {
-    if (asked.size() >= options_.hosts) break;
-    const Flow& flow = state_.flows.At(*slots.begin());
-    const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
-    const auto agent = agent_of_(key.source);
-    if (!agent || *agent == reporter || asked.contains(*agent)) continue;
-    auto probe = MakeProbe(*agent, key, paths, link, now);
-    if (!probe) continue;
-    asked.insert(*agent);
-    probes.push_back(std::move(*probe));
+  std::set<fabric::NodeId> leaves;  // of those asked
+  const std::size_t round = suspicion.rounds++;
+  // First pairs that were not asked yet, of other leaves, then at least from another leaf, then
+  // any; at last those that were asked before.
+  enum class Pass { kNewLeaves, kNewSource, kNewPair, kAll };
+  for (const Pass pass : {Pass::kNewLeaves, Pass::kNewSource, Pass::kNewPair, Pass::kAll}) {
+    for (const auto& [key, slots] : state_.flow_paths.pairs()) {
+      if (asked.size() >= options_.hosts) return;
+      const auto agent = agent_of_(key.source);
+      if (!agent || *agent == suspicion.reporter || asked.contains(*agent)) continue;
+      if (pass != Pass::kAll && suspicion.tried.contains(key)) continue;
+      const Flow& flow = state_.flows.At(*slots.begin());
+      const bool is_of_new_source = !leaves.contains(flow.source_leaf);
+      if (pass <= Pass::kNewSource && !is_of_new_source) continue;
+      if (pass == Pass::kNewLeaves && leaves.contains(flow.destination_leaf)) continue;
+      const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
+      auto probe = MakeProbe(*agent, key, paths, link, round, now);
+      if (!probe) continue;
+      asked.insert(*agent);
+      leaves.insert({flow.source_leaf, flow.destination_leaf});
+      if (suspicion.tried.size() < kMaxTried) suspicion.tried.insert(key);
+      probes.push_back(std::move(*probe));
+    }
   }
 }
 
-std::optional<PathIndex> LinkFailureProbes::PathOver(std::span<const Path> paths,
-                                                     LinkId link) const {
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!GoesOver(paths[i], link)) continue;
-    if (paths[i].hops.front().link == link) return std::nullopt;
-    return PathIndex(static_cast<std::int32_t>(i));
-  }
-  return std::nullopt;
-}
-
-std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeProbe(
-    AgentId agent, const PortKey& key, std::span<const Path> paths, LinkId link, TimePoint now) {
-  const auto suspect = PathOver(paths, link);
-  if (!suspect) return std::nullopt;
-  Open open{.agent = agent, .suspect = link, .key = key, .path = *suspect};
+LinkFailureProbes::KnownPorts LinkFailureProbes::FindPorts(const PortKey& key,
+                                                           std::span<const Path> paths,
+                                                           LinkId link) const {
+  KnownPorts known;
+  const bool has_link = std::any_of(paths.begin(), paths.end(),
+                                    [&](const Path& path) { return GoesOver(path, link); });
+  if (!has_link) return known;
   for (const fabric::PortEntry& entry : state_.path_map.Ports(key)) {
     if (entry.trust == fabric::PortTrust::kReverify) continue;
     const Path& path = paths[entry.path.Index()];
-    const bool is_beside = !GoesOver(path, link) && fabric::IsAlive(state_.topology, path);
-    std::set<std::uint16_t>* const group =
-        entry.path == *suspect ? &open.over : (is_beside ? &open.beside : nullptr);
-    if (group != nullptr && group->size() < options_.max_ports) group->insert(entry.port);
+    if (!fabric::IsAlive(state_.topology, path) || path.hops.front().link == link) continue;
+    (GoesOver(path, link) ? known.over : known.beside)[entry.path].push_back(entry.port);
   }
-  if (open.over.empty() || open.beside.empty()) return std::nullopt;
-  const Path& path = paths[suspect->Index()];
-  open.links.assign(path.hops.begin(), path.hops.end());
+  return known;
+}
+
+std::vector<PathIndex> LinkFailureProbes::PathsBeside(const PortsByPath& ports,
+                                                      std::span<const Path> paths,
+                                                      const Path& suspect, std::size_t round) {
+  std::vector<std::pair<std::ptrdiff_t, PathIndex>> by_shared;
+  for (const auto& [index, known] : ports) {
+    const Path& path = paths[index.Index()];
+    const auto shared = std::ranges::count_if(
+        path.hops, [&](fabric::DirectedLink hop) { return GoesOver(suspect, hop.link); });
+    by_shared.emplace_back(-shared, index);
+  }
+  std::ranges::sort(by_shared);
+  std::vector<PathIndex> chosen = {by_shared.front().second};
+  const std::size_t others = by_shared.size() - 1;
+  if (others > 0) chosen.push_back(by_shared[1 + round % others].second);
+  return chosen;
+}
+
+std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeProbe(
+    AgentId agent, const PortKey& key, std::span<const Path> paths, LinkId link, std::size_t round,
+    TimePoint now) {
+  const KnownPorts known = FindPorts(key, paths, link);
+  if (known.over.empty() || known.beside.empty()) return std::nullopt;
+  Open open{.agent = agent, .suspect = link, .key = key};
+  // Other paths over the link each time.
+  auto suspect =
+      std::next(known.over.begin(), static_cast<std::ptrdiff_t>(round % known.over.size()));
+  const Path& path = paths[suspect->first.Index()];
+  for (std::size_t i = 0; i < std::min(known.over.size(), kPathsOver); ++i) {
+    const auto& [index, ports] = *suspect;
+    for (std::size_t j = 0; j < std::min(ports.size(), options_.max_ports); ++j) {
+      open.over.emplace(ports[j], index);
+    }
+    if (++suspect == known.over.end()) suspect = known.over.begin();
+  }
+  for (const PathIndex beside : PathsBeside(known.beside, paths, path, round)) {
+    const auto& ports = known.beside.at(beside);
+    for (std::size_t i = 0; i < std::min(ports.size(), options_.max_ports); ++i) {
+      open.beside.emplace(ports[i], beside);
+    }
+  }
   open.last_ttl = static_cast<std::uint8_t>(path.hops.size() + kFirstSwitch);
   std::vector<std::uint8_t> ttls = DistinguishingTtls(paths);
   if (std::find(ttls.begin(), ttls.end(), open.last_ttl) == ttls.end()) {
@@ -119,8 +165,8 @@ std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeProbe(
   order.destination = state_.topology.node(key.destination).addresses.front();
   order.destination_port = key.destination_port;
   order.destination_qpn = key.destination_qpn;
-  order.source_ports.assign(open.over.begin(), open.over.end());
-  order.source_ports.insert(order.source_ports.end(), open.beside.begin(), open.beside.end());
+  for (const auto& [port, over] : open.over) order.source_ports.push_back(port);
+  for (const auto& [port, beside] : open.beside) order.source_ports.push_back(port);
   open.ttls = ttls.size();
   order.ttls = std::move(ttls);
   order.timeout_us = static_cast<std::uint64_t>(
@@ -129,14 +175,18 @@ std::optional<LinkFailureProbes::AddressedProbe> LinkFailureProbes::MakeProbe(
   return AddressedProbe{agent, std::move(order)};
 }
 
-bool LinkFailureProbes::LeadsElsewhere(const Open& open, std::uint16_t port) const {
-  const auto source = state_.paths.FindAttachment(open.key.source);
-  const auto destination = state_.paths.FindAttachment(open.key.destination);
+std::span<const Path> LinkFailureProbes::PathsOf(const PortKey& key) const {
+  const auto source = state_.paths.FindAttachment(key.source);
+  const auto destination = state_.paths.FindAttachment(key.destination);
+  if (!source || !destination) return {};
+  return state_.paths.Between(source->leaf, destination->leaf);
+}
+
+std::optional<PathIndex> LinkFailureProbes::AnsweredPath(const Open& open,
+                                                         std::uint16_t port) const {
   const auto answers = open.answers.find(port);
-  if (!source || !destination || answers == open.answers.end()) return false;
-  const auto paths = state_.paths.Between(source->leaf, destination->leaf);
-  const auto path = PathOfAnswers(state_.topology, paths, answers->second);
-  return path && *path != open.path;
+  if (answers == open.answers.end()) return std::nullopt;
+  return PathOfAnswers(state_.topology, PathsOf(open.key), answers->second);
 }
 
 std::optional<LinkFailureProbes::Verdict> LinkFailureProbes::TakeAnswer(
@@ -153,12 +203,24 @@ std::optional<LinkFailureProbes::Verdict> LinkFailureProbes::TakeAnswer(
   if (!report.done) return std::nullopt;
   Open open = std::move(asked);
   open_.erase(found);
-  std::erase_if(open.over, [&](std::uint16_t port) { return LeadsElsewhere(open, port); });
-  if (open.over.empty()) return std::nullopt;
-  const auto settle = [&](bool dead) {
-    const auto suspicion = suspicions_.find(open.suspect);
-    if (suspicion != suspicions_.end()) suspicion->second.until = suspicion->second.asked;
-    return Verdict{open.links, dead};
+  std::erase_if(open.over, [&](const auto& over) {
+    const auto path = AnsweredPath(open, over.first);
+    return path && *path != over.second;
+  });
+  auto verdict = Judge(open);
+  const auto suspicion = suspicions_.find(open.suspect);
+  if (verdict && suspicion != suspicions_.end()) suspicion->second.until = suspicion->second.asked;
+  return verdict;
+}
+
+std::optional<LinkFailureProbes::Verdict> LinkFailureProbes::Judge(const Open& open) const {
+  const auto paths = PathsOf(open.key);
+  const auto is_known = [&](const auto& port) { return port.second.Index() < paths.size(); };
+  if (open.over.empty() || !std::ranges::all_of(open.over, is_known)) return std::nullopt;
+  const auto verdict_on = [&](PathIndex over, bool dead) {
+    Verdict verdict{.links = {}, .dead = dead, .passed = {}};
+    verdict.links.assign(paths[over.Index()].hops.begin(), paths[over.Index()].hops.end());
+    return verdict;
   };
   const auto is_answered = [&](std::uint16_t port) {
     const auto answers = open.answers.find(port);
@@ -166,13 +228,26 @@ std::optional<LinkFailureProbes::Verdict> LinkFailureProbes::TakeAnswer(
            std::any_of(answers->second.begin(), answers->second.end(),
                        [&](const auto& answer) { return answer.ttl == open.last_ttl; });
   };
-  if (std::any_of(open.over.begin(), open.over.end(), is_answered)) {
-    return settle(/*dead=*/false);
+  for (const auto& [port, path] : open.over) {
+    if (is_answered(port)) return verdict_on(path, /*dead=*/false);
   }
-  if (std::all_of(open.beside.begin(), open.beside.end(), is_answered)) {
-    return settle(/*dead=*/true);
+  std::set<PathIndex> silent;  // paths with a port that was not answered
+  for (const auto& [port, path] : open.beside) {
+    if (!is_answered(port)) silent.insert(path);
   }
-  return std::nullopt;
+  const auto works = [&](const auto& beside) { return !silent.contains(beside.second); };
+  const auto answered =
+      static_cast<std::size_t>(std::count_if(open.beside.begin(), open.beside.end(), works));
+  if (answered < std::min(options_.max_ports, open.beside.size())) return std::nullopt;
+  Verdict verdict = verdict_on(open.over.begin()->second, /*dead=*/true);
+  for (const auto& beside : open.beside) {
+    const auto path = works(beside) ? AnsweredPath(open, beside.first) : std::nullopt;
+    if (!path) continue;
+    for (const fabric::DirectedLink hop : std::span(paths[path->Index()].hops).subspan(1)) {
+      verdict.passed.push_back(hop);
+    }
+  }
+  return verdict;
 }
 
 }  // namespace espalier::controller

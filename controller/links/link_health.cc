@@ -132,6 +132,8 @@ void LinkHealth::HandleFailureProbe(AgentId id, const wire::ProbeReport& report)
   if (!verdict) return;
   if (verdict->dead) {
     monitor_.ReportPathFailure(id, verdict->links, loop_.Now());
+    // What the path shares with paths that work is not to blame.
+    monitor_.ReportDelivery(verdict->passed, loop_.Now());
   } else {
     monitor_.ReportDelivery(verdict->links, loop_.Now());
   }

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
@@ -35,6 +37,26 @@ inline bool IsUnreachable(const fabric::PathMap& map, const fabric::PortKey& key
     ++known;
   }
   return known >= EnoughPortsToReach(paths.size());
+}
+
+// All such paths of this key, ascending. O(paths + known ports).
+inline std::vector<fabric::PathIndex> FindUnreachable(const fabric::PathMap& map,
+                                                      const fabric::PortKey& key,
+                                                      std::span<const fabric::Path> paths) {
+  std::vector<fabric::PathIndex> unreachable;
+  if (paths.size() < 2 || paths.front().hops.size() <= 2) return unreachable;
+  std::vector<bool> has_port(paths.size());
+  std::size_t known = 0;
+  for (const fabric::PortEntry& entry : map.Ports(key)) {
+    if (entry.trust == fabric::PortTrust::kReverify) continue;
+    has_port[entry.path.Index()] = true;
+    ++known;
+  }
+  if (known < EnoughPortsToReach(paths.size())) return unreachable;
+  for (std::size_t path = 0; path < paths.size(); ++path) {
+    if (!has_port[path]) unreachable.emplace_back(static_cast<std::int32_t>(path));
+  }
+  return unreachable;
 }
 
 }  // namespace espalier::controller

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/routing/load_bounds.h"
+#include "controller/routing/standing_proof.h"
 
 namespace espalier::controller {
 namespace {
@@ -24,6 +25,13 @@ std::vector<std::int64_t> UsableBaseLoads(const FabricView& view, const Elephant
     if (view.capacities()[link] == 0) loads[link] = 0;
   }
   return loads;
+}
+
+// The flows that have paths.
+Elephants DescribeLoad(const State& state) {
+  std::vector<FlowSlot> slots = state.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !state.CountsAsLoad(state.flows.At(slot)); });
+  return DescribeElephants(state, slots);
 }
 
 }  // namespace
@@ -105,11 +113,23 @@ std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignm
 }
 
 LoadSummary Summarize(const State& state) {
-  std::vector<FlowSlot> slots = state.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state.CountsAsLoad(state.flows.At(slot)); });
-  const Elephants elephants = DescribeElephants(state, slots);
+  const Elephants elephants = DescribeLoad(state);
   const Assignment paths = CurrentPaths(state, elephants);
   return {paths.max_load, LowerBoundOf(state.view, elephants, paths), CountReach(state)};
+}
+
+Proof FindTheorem(const State& state) {
+  const Proof proof = StandingProof(state.view);
+  if (proof == Proof::kNone) return proof;
+  const Elephants elephants = DescribeLoad(state);
+  const auto splits_otherwise = [&](const Commodity& commodity) {
+    return commodity.subflows != elephants.commodities.front().subflows;
+  };
+  const bool applies =
+      std::ranges::find(elephants.can_move, false) == elephants.can_move.end() &&
+      std::ranges::none_of(elephants.commodities, splits_otherwise) &&
+      std::ranges::all_of(elephants.base_loads, [](std::int64_t load) { return load == 0; });
+  return applies ? proof : Proof::kNone;
 }
 
 }  // namespace espalier::controller

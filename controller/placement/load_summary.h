@@ -42,5 +42,9 @@ struct LoadSummary {
 // Summarises all flows that have paths, with background traffic and what tree edges reserve.
 // O(flows x hops + links): for views and operators, not to be called for every arrival.
 LoadSummary Summarize(const State& state);
+// The theorem by which a recomputation of these flows is sure to reach the lower bound of
+// Summarize: that of the fabric (StandingProof), if all flows have equally many subflows and can
+// move, and there is no other traffic. O(flows + links): for operators.
+Proof FindTheorem(const State& state);
 
 }  // namespace espalier::controller

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
+
+#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 namespace {
@@ -13,6 +16,8 @@ constexpr std::size_t kFlowsAtOnce = 64;
 constexpr Duration kPause = std::chrono::milliseconds(2);
 // All ports in use are noted in so many calls of Tick, within ten seconds.
 constexpr std::size_t kTicksOfRound = 100;
+// Unreachable paths that an event names; it counts all.
+constexpr std::size_t kPathsNamed = 4;
 
 std::size_t CountLeaves(const fabric::Topology& topology) {
   return static_cast<std::size_t>(
@@ -96,6 +101,28 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
     if (mismatch.was_verified) detector_.HandleMismatch(from->leaf, to->leaf, now);
     schedule_.Hurry({.pairs = {{from->leaf, to->leaf}}}, now);
   }
+  for (const fabric::PortKey& key : findings.changed) TellUnreachable(key);
+}
+
+void PortVerifier::TellUnreachable(const fabric::PortKey& key) {
+  const auto from = state_.paths.FindAttachment(key.source);
+  const auto to = state_.paths.FindAttachment(key.destination);
+  if (!from || !to || told_unreachable_.contains(from->leaf)) return;
+  const auto paths = state_.paths.Between(from->leaf, to->leaf);
+  const auto unreachable = FindUnreachable(state_.path_map, key, paths);
+  if (unreachable.empty()) return;
+  told_unreachable_.insert(from->leaf);
+  std::string named;
+  for (const fabric::PathIndex path :
+       std::span(unreachable).first(std::min(unreachable.size(), kPathsNamed))) {
+    if (!named.empty()) named += ',';
+    named += fabric::ViaNames(state_.topology, paths[path.Index()]);
+  }
+  state_.history.RecordOf(
+      "paths", loop_.Now(), "paths_unreachable",
+      fmt::format("leaf={} toward={} unreachable={} paths={} via={}",
+                  state_.topology.node(from->leaf).id, state_.topology.node(to->leaf).id,
+                  unreachable.size(), paths.size(), named));
 }
 
 void PortVerifier::Tick() {
@@ -150,7 +177,9 @@ void PortVerifier::LearnAgain(const RehashScope& scope) {
   schedule_.Hurry(scope, loop_.Now());
   pairs_learned_again_.Add(static_cast<std::int64_t>(scope.pairs.size()));
   switches_learned_again_.Add(static_cast<std::int64_t>(scope.sources.size()));
+  if (scope.fabric) told_unreachable_.clear();
   for (const fabric::NodeId source : scope.sources) {
+    told_unreachable_.erase(source);
     state_.history.Record(loop_.Now(), "switch_rehashed",
                           fmt::format("switch={}", state_.topology.node(source).id));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 
 #include "common/base/event_loop.h"
@@ -55,6 +56,9 @@ class PortVerifier {
   void NoteSome();
   void Note(const fabric::PortKey& key, std::uint16_t port);
   void LearnAgain(const RehashScope& scope);
+  // Records an event if learning has shown that no port takes some paths of this key: once for each
+  // source leaf, until its hash changes. O(paths + known ports) the first time, else O(log leaves).
+  void TellUnreachable(const fabric::PortKey& key);
 
   State& state_;
   PathLearner& learner_;
@@ -68,6 +72,7 @@ class PortVerifier {
   PortSweep in_use_;
   VerificationSchedule schedule_;
   RehashDetector detector_;
+  std::set<fabric::NodeId> told_unreachable_;  // source leaves
   Counter& verified_;
   Counter& pairs_learned_again_;
   Counter& switches_learned_again_;

@@ -144,6 +144,7 @@ std::int64_t OnlineAssigner::LimitOf(std::size_t index, std::int64_t capacity_bp
 void OnlineAssigner::SetLimits(std::size_t index) {
   Side& side = sides_[index];
   SideLoad& load = side_loads_[index];
+  is_limit_changed_ = true;
   load.least = 0;
   load.most = -1;
   if (side.has_base && greatest_share_ > 0) return SetLevel(index);
@@ -190,22 +191,38 @@ void OnlineAssigner::SetLevel(std::size_t index) {
 
 void OnlineAssigner::SetAllLimits() {
   for (std::size_t side = 0; side < sides_.size(); ++side) SetLimits(side);
-  SetInnerLimits();
+  SetInnerLimitsAnew();
+}
+
+std::int64_t OnlineAssigner::UnitLimitOf(std::size_t index) const {
+  const Side& side = sides_[index];
+  if (greatest_share_ == 0 || side.usable_links == 0) return 0;
+  if (!side.equal_rates || side.has_base) return LimitOf(index, view_.unit_bps());
+  return static_cast<std::int64_t>(Wide{side.limit} * view_.unit_bps() * side.usable_links /
+                                   side.capacity_bps);
 }
 
 void OnlineAssigner::SetInnerLimits() {
-  if (inner_links_.empty()) return;
+  if (inner_links_.empty() || !is_limit_changed_) return;
+  is_limit_changed_ = false;
   std::int64_t highest = 0;
   for (std::size_t side = 0; side < sides_.size(); ++side) {
-    if (sides_[side].usable_links == 0) continue;
-    highest = std::max(highest, LimitOf(side, view_.unit_bps()));
+    highest = std::max(highest, UnitLimitOf(side));
   }
+  if (highest == highest_limit_) return;
+  highest_limit_ = highest;
   for (const std::uint32_t link : inner_links_) {
     const Wide limit = Wide{highest} * view_.capacities()[link] / view_.unit_bps();
     occupancy_.SetLinkLimit(link,
                             std::max(static_cast<std::int64_t>(limit), occupancy_.BaseOf(link)));
     NoteIfFull(link);
   }
+}
+
+void OnlineAssigner::SetInnerLimitsAnew() {
+  is_limit_changed_ = true;
+  highest_limit_ = -1;
+  SetInnerLimits();
 }
 
 void OnlineAssigner::NoteIfFull(std::uint32_t link) {
@@ -338,7 +355,7 @@ std::span<const SubflowId> OnlineAssigner::HandleLinkChange() {
     });
     if (has_changed) CountCapacity(side);
   }
-  SetInnerLimits();
+  SetInnerLimitsAnew();
   capacities_.assign(now.begin(), now.end());
   return affected_;
 }
@@ -354,7 +371,7 @@ void OnlineAssigner::SetBaseLoads(std::span<const std::int64_t> units) {
     });
     if (has_changed) CountCapacity(side);
   }
-  SetInnerLimits();
+  SetInnerLimitsAnew();
 }
 
 Load OnlineAssigner::MaxLoad() const {

@@ -16,16 +16,18 @@ namespace espalier::controller {
 // The even share of a leaf's links is what the leaf sends (or receives), spread evenly over its
 // usable links and rounded up to whole shares of flows. On a 2-tier Clos with equal links whose
 // leaves reach the same spines, and with flows of equal shares, it is the optimum at every leaf at
-// once (de Werra 1971), and a Kempe chain always reaches it. Elsewhere it may be out of reach; an
-// arrival that finds no chain takes the least loaded path.
+// once (de Werra 1971), and a Kempe chain always reaches it. In a folded Clos that is not narrower
+// upwards, chains on every tier reach it (TierChains). Elsewhere it may be out of reach; an arrival
+// that finds no chain takes the least loaded path.
 //
 // Links may carry a base load, which no subflow causes (SetBaseLoads). The even share of a leaf's
 // links is then the level up to which they are filled if the leaf's flows are spread over what the
 // base loads leave, as water fills an uneven vessel. A link that its base load fills takes no flow.
 //
 // The cost is proportional to the change: on a 2-tier Clos O(spines) for an arrival or departure
-// and O(length) for a chain; with more tiers O(links between other switches) in addition. The view
-// must outlive it. After link states have changed, call view.Refresh(), then HandleLinkChange().
+// and O(length) for a chain; with more tiers O(links between other switches) in addition when the
+// highest even share of all leaves changes. The view must outlive it. After link states have
+// changed, call view.Refresh(), then HandleLinkChange().
 // Deterministic. Thread safety: one thread.
 class OnlineAssigner {
  public:
@@ -148,8 +150,13 @@ class OnlineAssigner {
   void SetAllLimits();
   // Places a counted subflow that was on the path `before`; appends the moves to moves_.
   void StartOne(SubflowId subflow, std::int32_t before, const Options& options);
-  // Links that touch no leaf get the highest limit of all leaves, scaled to their capacity.
+  // Links that touch no leaf get the highest limit of all leaves, scaled to their capacity. Does
+  // nothing if no leaf's limit has changed. O(leaves) if one has, and O(links) if the highest has.
   void SetInnerLimits();
+  // The same after base loads, capacities or shares have changed.
+  void SetInnerLimitsAnew();
+  // The even share of a link of the side with the unit's capacity.
+  std::int64_t UnitLimitOf(std::size_t side) const;
   void NoteIfFull(std::uint32_t link);
 
   FabricView& view_;
@@ -157,6 +164,8 @@ class OnlineAssigner {
   std::vector<Side> sides_;  // leaves as senders, then as receivers
   std::vector<SideLoad> side_loads_;
   std::vector<std::uint32_t> inner_links_;
+  std::int64_t highest_limit_ = 0;  // of all leaves, by which the limits of inner links are set
+  bool is_limit_changed_ = true;    // of a leaf, since then
   std::map<std::int64_t, std::size_t> share_counts_;                    // subflows by share
   std::pair<const std::int64_t, std::size_t>* recent_share_ = nullptr;  // an entry, or none
   std::int64_t smallest_share_ = 0;                                     // of these; 0: none

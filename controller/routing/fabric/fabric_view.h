@@ -58,18 +58,33 @@ struct CandidatePaths {
   }
 };
 
-// The directed links of one path: two of its own, or a reference to others'.
+// The directed links of one path: some of its own, or a reference to others'.
 class PathLinks {
  public:
-  PathLinks(std::uint32_t up, std::uint32_t down) : own_{up, down} {}
+  PathLinks(std::uint32_t up, std::uint32_t down) {
+    own_[0] = up;
+    own_[1] = down;
+  }
   explicit PathLinks(std::span<const std::uint32_t> links)
       : links_(links.data()), count_(links.size()) {}
+  // The path of this label of a folded Clos, between leaves with these ancestors by tier, whose
+  // lowest common one is of the tier `top`.
+  PathLinks(const fabric::FoldedClos& clos, const std::uint32_t* from, const std::uint32_t* to,
+            std::uint32_t top, std::uint32_t label)
+      : count_(2 * std::size_t{top}) {
+    for (std::uint32_t tier = top; tier > 0; --tier) {
+      own_[tier - 1] = clos.UpLink(clos.blocks[from[tier - 1]], label);
+      own_[2 * top - tier] = clos.DownLink(clos.blocks[to[tier - 1]], label);
+      label /= clos.blocks[from[tier]].width;
+    }
+  }
 
   const std::uint32_t* begin() const { return links_ == nullptr ? own_.data() : links_; }
   const std::uint32_t* end() const { return begin() + count_; }
 
  private:
-  std::array<std::uint32_t, 2> own_{};
+  // A folded Clos has at most 8 tiers. Not set beyond count_.
+  std::array<std::uint32_t, 14> own_;
   const std::uint32_t* links_ = nullptr;
   std::size_t count_ = 2;
 };

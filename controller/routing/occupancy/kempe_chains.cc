@@ -10,29 +10,11 @@ namespace espalier::controller {
 
 SubflowId KempeChains::CheapestAt(const LeafLink& end, std::int64_t share) const {
   const std::uint16_t peer = links_.PeerAt(end);
-  if (peer == SingleFlowLinks::kNotTracked) return CheapestOn(LinkAt(end), share);
+  if (peer == SingleFlowLinks::kNotTracked)
+    return CheapestOn(links_, subflows_, LinkAt(end), share, walk_);
   if (peer == SingleFlowLinks::kIdle || share != kLoadUnit) return kNoSubflow;
   const SubflowId subflow = links_.SingleFlowAt(end);
   return subflows_[subflow].pinned || subflows_[subflow].walk == walk_ ? kNoSubflow : subflow;
-}
-
-SubflowId KempeChains::CheapestOn(std::uint32_t link, std::int64_t share) const {
-  // Bytes in flight are mostly far away in memory, so only the first few subflows are compared.
-  constexpr int kMaxCompared = 8;
-  SubflowId best = kNoSubflow;
-  std::int64_t least = 0;
-  int compared = 0;
-  const auto on = links_.SubflowsOn(link);
-  for (const SubflowId subflow : on) {
-    const SubflowState& state = subflows_[subflow];
-    if (state.pinned || state.share != share || state.walk == walk_) continue;
-    if (++compared > kMaxCompared) break;
-    const std::int64_t cost = on.size() == 1 ? 0 : subflows_.CostOf(subflow);
-    if (best != kNoSubflow && cost >= least) continue;
-    best = subflow;
-    least = cost;
-  }
-  return best;
 }
 
 bool KempeChains::IsCheaper(const MoveBudget& left, const MoveBudget& than) {

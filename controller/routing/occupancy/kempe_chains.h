@@ -113,7 +113,6 @@ class KempeChains {
   Walk Follow(const Chain& chain, std::int64_t share, MoveBudget& budget, std::size_t length);
   // The subflow of this share on a link that is cheapest to move and not yet in the walk.
   SubflowId CheapestAt(const LeafLink& end, std::int64_t share) const;
-  SubflowId CheapestOn(std::uint32_t link, std::int64_t share) const;
   static bool IsCheaper(const MoveBudget& left, const MoveBudget& than);
 
   // Makes the moves of walk_moves_.

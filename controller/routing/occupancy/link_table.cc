@@ -18,6 +18,7 @@ void LinkTable::Clear() {
   for (auto& subflows : crowded_) subflows.clear();
   base_.clear();
   clos_ends_.clear();
+  rooms_.Reset(view_);
   if (!view_.clos()) return;
   const Clos& clos = *view_.clos();
   clos_ends_.resize(links);
@@ -51,6 +52,26 @@ std::span<const SubflowId> LinkTable::SubflowsOn(std::uint32_t link) const {
   const LinkUse& use = links_[link];
   if (use.count > kInlineSubflows) return crowded_[link];
   return std::span(use.subflows).first(use.count);
+}
+
+SubflowId CheapestOn(const LinkTable& links, const SubflowTable& subflows, std::uint32_t link,
+                     std::int64_t share, std::uint32_t walk) {
+  // Bytes in flight are mostly far away in memory, so only the first few subflows are compared.
+  constexpr int kMaxCompared = 8;
+  SubflowId best = kNoSubflow;
+  std::int64_t least = 0;
+  int compared = 0;
+  const auto on = links.SubflowsOn(link);
+  for (const SubflowId subflow : on) {
+    const SubflowState& state = subflows[subflow];
+    if (state.pinned || state.share != share || state.walk == walk) continue;
+    if (++compared > kMaxCompared) break;
+    const std::int64_t cost = on.size() == 1 ? 0 : subflows.CostOf(subflow);
+    if (best != kNoSubflow && cost >= least) continue;
+    best = subflow;
+    least = cost;
+  }
+  return best;
 }
 
 void LinkTable::AddTo(std::uint32_t link, SubflowId subflow) {
@@ -152,6 +173,7 @@ void LinkTable::SetBaseLoads(std::span<const std::int64_t> units) {
     if (is_leaf_link) Untrack(clos_ends_[link]);
     links_[link].load += now - BaseOf(link);
     if (is_leaf_link) Track(clos_ends_[link]);
+    rooms_.Note(*this, link);
   }
   const bool is_any = std::any_of(units.begin(), units.end(), [](auto load) { return load > 0; });
   base_.assign(units.begin(), is_any ? units.end() : units.begin());
@@ -160,21 +182,27 @@ void LinkTable::SetBaseLoads(std::span<const std::int64_t> units) {
 void LinkTable::Put(SubflowId subflow, std::int32_t route) {
   if (route < 0) return;
   const SubflowState& state = subflows_[subflow];
-  if (state.candidates == nullptr) {
+  if (!clos_ends_.empty()) {
     for (const LeafLink& end : EndsOf(state, route)) AddAt(end, subflow);
     return;
   }
-  for (const std::uint32_t link : subflows_.LinksOf(state, route)) AddTo(link, subflow);
+  for (const std::uint32_t link : subflows_.LinksOf(state, route)) {
+    AddTo(link, subflow);
+    rooms_.Note(*this, link);
+  }
 }
 
 void LinkTable::Lift(SubflowId subflow, std::int32_t route) {
   if (route < 0) return;
   const SubflowState& state = subflows_[subflow];
-  if (state.candidates == nullptr) {
+  if (!clos_ends_.empty()) {
     for (const LeafLink& end : EndsOf(state, route)) TakeAt(end, subflow);
     return;
   }
-  for (const std::uint32_t link : subflows_.LinksOf(state, route)) TakeFrom(link, subflow);
+  for (const std::uint32_t link : subflows_.LinksOf(state, route)) {
+    TakeFrom(link, subflow);
+    rooms_.Note(*this, link);
+  }
 }
 
 void LinkTable::MoveTo(SubflowId subflow, std::int32_t route) {
@@ -205,6 +233,7 @@ void LinkTable::SetLimits(const Load& load, Bound bound) {
 
 void LinkTable::SetLimit(std::uint32_t link, std::int64_t units) {
   links_[link].limit = units;
+  rooms_.Note(*this, link);
   if (view_.capacities()[link] == 0 || clos_ends_.empty()) return;
   const LeafLink& end = clos_ends_[link];
   if (end.leaf != LeafLink::kNoLeaf) leaf_limits_[LeafSide(end.leaf, end.sends)] = units;

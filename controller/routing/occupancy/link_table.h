@@ -12,6 +12,7 @@
 #include "controller/routing/occupancy/idle_spines.h"
 #include "controller/routing/occupancy/single_flow_links.h"
 #include "controller/routing/occupancy/subflow_table.h"
+#include "controller/routing/occupancy/tier_rooms.h"
 
 namespace espalier::controller {
 
@@ -70,6 +71,9 @@ class LinkTable {
   void SetBaseLoads(std::span<const std::int64_t> units);
   std::span<const std::int64_t> base_loads() const { return base_; }  // empty: none
   std::int64_t BaseOf(std::uint32_t link) const { return base_.empty() ? 0 : base_[link]; }
+
+  // Which links have room, in a folded Clos of more than two tiers.
+  TierRooms& rooms() { return rooms_; }
 
   // Moves it from the links of its route to those of another (kNoPath: to none).
   void MoveTo(SubflowId subflow, std::int32_t route);
@@ -170,11 +174,17 @@ class LinkTable {
   std::vector<LeafLink> clos_ends_;              // by link; empty if the fabric is not a Clos
   IdleSpines idle_;
   SingleFlowLinks single_flow_links_;
+  TierRooms rooms_;
   std::vector<std::int64_t> base_;  // by link; empty: none
   // The limit of a leaf's usable links, for sending, then for receiving (the last one set; all the
   // same if rates are equal).
   std::vector<std::int64_t> leaf_limits_;
 };
+
+// The subflow of this share on a link that is cheapest to move, of the first few that are not
+// pinned and not in this walk (SubflowState::walk); or kNoSubflow.
+SubflowId CheapestOn(const LinkTable& links, const SubflowTable& subflows, std::uint32_t link,
+                     std::int64_t share, std::uint32_t walk);
 
 // The two ends of a route through a Clos: at the source and at the destination.
 inline std::array<LeafLink, 2> EndsOf(const SubflowState& state, std::int32_t route) {

@@ -7,12 +7,17 @@ namespace {
 
 __extension__ using Wide = __int128;
 
+// What part of the steps PathSearch may take where chains on the tiers have failed: it helps where
+// links are dead or shares differ.
+constexpr std::int64_t kPartAfterChains = 10;
+
 }  // namespace
 
 void Occupancy::Clear() {
   subflows_.Clear();
   links_.Clear();
   chains_.Clear();
+  tier_chains_.Clear();
   search_.Clear();
 }
 
@@ -41,6 +46,10 @@ std::int32_t Occupancy::LeastLoadedPath(SubflowId subflow) const {
   return subflows_.ToPath(state, best);
 }
 
+std::int64_t Occupancy::StepsOfSearch(std::int64_t steps) const {
+  return tier_chains_.IsPossible() ? steps / kPartAfterChains : steps;
+}
+
 std::span<const Occupancy::Move> Occupancy::Insert(SubflowId subflow, const MoveBudget& budget,
                                                    std::int64_t& steps) {
   moves_.clear();
@@ -53,7 +62,14 @@ std::span<const Occupancy::Move> Occupancy::Insert(SubflowId subflow, const Move
     }
     if (route >= 0 || budget.moves == 0) return moves_;
   }
-  AppendMoves(search_.Insert(subflow, budget, steps));
+  if (tier_chains_.IsPossible()) {
+    AppendMoves(tier_chains_.Insert(subflow, budget, steps));
+    if (!moves_.empty() || budget.moves == 0) return moves_;
+  }
+  std::int64_t rest = StepsOfSearch(steps);
+  steps -= rest;
+  AppendMoves(search_.Insert(subflow, budget, rest));
+  steps += rest;
   return moves_;
 }
 
@@ -62,7 +78,12 @@ std::span<const Occupancy::Move> Occupancy::Relieve(std::uint32_t link, const Mo
   moves_.clear();
   if (budget.moves == 0) return {};
   if (chains_.IsPossible()) AppendMoves(chains_.Relieve(link, budget, steps));
-  if (moves_.empty()) AppendMoves(search_.Relieve(link, budget, steps));
+  if (tier_chains_.IsPossible()) AppendMoves(tier_chains_.Relieve(link, budget, steps));
+  if (!moves_.empty()) return moves_;
+  std::int64_t rest = StepsOfSearch(steps);
+  steps -= rest;
+  AppendMoves(search_.Relieve(link, budget, rest));
+  steps += rest;
   return moves_;
 }
 

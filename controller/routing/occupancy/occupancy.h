@@ -11,6 +11,7 @@
 #include "controller/routing/occupancy/link_table.h"
 #include "controller/routing/occupancy/path_search.h"
 #include "controller/routing/occupancy/subflow_table.h"
+#include "controller/routing/occupancy/tier_chains.h"
 
 namespace espalier::controller {
 
@@ -18,10 +19,10 @@ namespace espalier::controller {
 // and displaces a subflow on the one link that is too full for it, which moves to another path in
 // turn, until one fits. Every link has a limit of its own.
 //
-// In a 2-tier Clos with equal links, KempeChains are tried first; if these fail, and in other
-// fabrics, PathSearch tries all paths. SubflowTable and LinkTable hold the state. An arrival takes
-// 0.1 us if a spine is idle at both its leaves, and 0.4 to 0.9 us at the median if nine of ten need
-// a chain (assignment_bench flows).
+// In a 2-tier Clos with equal links, KempeChains are tried first, in a folded Clos of more tiers
+// TierChains; if these fail, and in other fabrics, PathSearch tries all paths. SubflowTable and
+// LinkTable hold the state. An arrival takes 0.1 us if a spine is idle at both its leaves, and 0.4
+// to 0.9 us at the median if nine of ten need a chain (assignment_bench flows).
 //
 // Loads are in units of 1 / kLoadUnit of a flow. The view must outlive it, and may be refreshed at
 // any time. Thread safety: one thread.
@@ -37,6 +38,7 @@ class Occupancy {
         subflows_(view, std::move(bytes_in_flight)),
         links_(view, subflows_),
         chains_(view, subflows_, links_),
+        tier_chains_(view, subflows_, links_),
         search_(subflows_, links_) {
     Clear();
   }
@@ -118,6 +120,8 @@ class Occupancy {
   std::span<const Move> InsertIdle(std::span<const SubflowId> subflows);
 
  private:
+  // How many of these steps PathSearch may take.
+  std::int64_t StepsOfSearch(std::int64_t steps) const;
   // Appends moves by route to moves_, as moves by path.
   void AppendMoves(std::span<const Move> moves);
 
@@ -125,6 +129,7 @@ class Occupancy {
   SubflowTable subflows_;
   LinkTable links_;
   KempeChains chains_;
+  TierChains tier_chains_;
   PathSearch search_;
   std::vector<Move> moves_;
 };

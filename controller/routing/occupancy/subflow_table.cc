@@ -14,7 +14,8 @@ SubflowId SubflowTable::Add(std::uint32_t source, std::uint32_t destination, std
   }
   // Set field by field, as copying a fresh object would wait for its own stores.
   SubflowState& state = subflows_[subflow.Index()];
-  state.candidates = view_.clos() ? nullptr : &view_.Candidates(source, destination);
+  state.candidates =
+      view_.clos() || view_.folded_clos() ? nullptr : &view_.Candidates(source, destination);
   state.source = source;
   state.destination = destination;
   state.route = kNoPath;

@@ -34,10 +34,10 @@ struct MoveBudget {
 // Returns the bytes in flight of a subflow in progress; called only when it might move. Not set: 0.
 using BytesInFlight = std::function<std::int64_t(SubflowId)>;
 
-// A route numbers a path: in a Clos it is the spine, even if no path through it exists; elsewhere
-// the index among the candidate paths. kNoPath: none.
+// A route numbers a path: in a Clos it is the spine, even if no path through it exists; in a folded
+// Clos of more tiers the label; elsewhere the index among the candidate paths. kNoPath: none.
 struct alignas(32) SubflowState {
-  const CandidatePaths* candidates = nullptr;  // null in a Clos
+  const CandidatePaths* candidates = nullptr;  // null in a Clos and a folded Clos
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
   std::int32_t route = kNoPath;
@@ -72,23 +72,53 @@ class SubflowTable {
   SubflowState& operator[](SubflowId subflow) { return subflows_[subflow.Index()]; }
   const SubflowState& operator[](SubflowId subflow) const { return subflows_[subflow.Index()]; }
 
+  // The ancestors of a subflow's leaves in a folded Clos, by tier, and the tier of the lowest
+  // common one.
+  struct Ends {
+    const std::uint32_t* from;
+    const std::uint32_t* to;
+    std::uint32_t top;
+  };
+  Ends EndsOf(const SubflowState& state) const {
+    const fabric::FoldedClos& clos = *view_.folded_clos();
+    const std::uint32_t* const all = clos.ancestors.data();
+    Ends ends{all + std::size_t{view_.FoldedLeaf(state.source)} * clos.tiers,
+              all + std::size_t{view_.FoldedLeaf(state.destination)} * clos.tiers, 1};
+    while (ends.top < clos.tiers && ends.from[ends.top] != ends.to[ends.top]) ++ends.top;
+    return ends;
+  }
+
   // Convert between routes and paths (indices as in FabricView::Candidates).
   std::int32_t ToPath(const SubflowState& state, std::int32_t route) const {
     if (route < 0 || state.candidates != nullptr) return route;
+    if (!view_.clos())
+      return view_.folded_clos()->PathOf(view_.FoldedLeaf(state.source), CommonOf(state),
+                                         LabelOf(route));
     return view_.clos()->PathThrough(state.source, state.destination,
                                      static_cast<std::uint32_t>(route));
   }
   std::int32_t ToRoute(const SubflowState& state, std::int32_t path) const {
     if (path < 0 || state.candidates != nullptr) return path;
+    if (!view_.clos()) {
+      return static_cast<std::int32_t>(
+          view_.folded_clos()->LabelOf(view_.FoldedLeaf(state.source), CommonOf(state), path));
+    }
     return static_cast<std::int32_t>(view_.clos()->SpineOf(state.source, state.destination, path));
   }
   std::int32_t RouteCount(const SubflowState& state) const {
-    return static_cast<std::int32_t>(state.candidates != nullptr ? state.candidates->size()
-                                                                 : view_.clos()->spines);
+    if (state.candidates != nullptr) return static_cast<std::int32_t>(state.candidates->size());
+    if (view_.clos()) return static_cast<std::int32_t>(view_.clos()->spines);
+    const std::uint32_t common = CommonOf(state);
+    if (common == fabric::FoldedClos::kNone) return 0;
+    return static_cast<std::int32_t>(view_.folded_clos()->blocks[common].labels);
   }
   PathLinks LinksOf(const SubflowState& state, std::int32_t route) const {
     const auto index = static_cast<std::size_t>(route);
     if (state.candidates != nullptr) return PathLinks(state.candidates->Hops(index));
+    if (!view_.clos()) {
+      const Ends ends = EndsOf(state);
+      return PathLinks(*view_.folded_clos(), ends.from, ends.to, ends.top, LabelOf(route));
+    }
     const Clos& clos = *view_.clos();
     return PathLinks(clos.up[std::size_t{state.source} * clos.spines + index],
                      clos.down[std::size_t{state.destination} * clos.spines + index]);
@@ -121,6 +151,13 @@ class SubflowTable {
   }
 
  private:
+  static std::uint32_t LabelOf(std::int32_t route) { return static_cast<std::uint32_t>(route); }
+  // The lowest block of a folded Clos that holds both leaves; kNone: they are in different parts.
+  std::uint32_t CommonOf(const SubflowState& state) const {
+    return view_.folded_clos()->CommonBlock(view_.FoldedLeaf(state.source),
+                                            view_.FoldedLeaf(state.destination));
+  }
+
   const FabricView& view_;
   const BytesInFlight bytes_in_flight_;
   std::vector<SubflowState> subflows_;

@@ -17,6 +17,7 @@
 #include "deploy/cli/operator/maintenance_commands.h"
 #include "deploy/cli/operator/operator_session.h"
 #include "deploy/cli/operator/probe_command.h"
+#include "deploy/cli/operator/spread_text.h"
 #include "deploy/cli/operator/steering_commands.h"
 #include "deploy/cli/operator/top_command.h"
 
@@ -156,12 +157,12 @@ std::string_view ReturnPath(const io::JsonValue& flow) {
   const io::JsonValue* const protocol = flow.Find("protocol");
   if (other_end == nullptr || protocol == nullptr || protocol->text != "17") return "";
   if (other_end->text == "ANSWERS") {
-    return "Its acknowledgements take the same links back and move with it.";
+    return "Its acknowledgements take the same links back and move with it.\n";
   }
   if (other_end->text == "UNKNOWN") {
     return "No agent reports the queue pair at its other end. Its acknowledgements take the path "
            "that ECMP\nchooses, and if a link of that path dies, the flow waits until the switches "
-           "avoid that link.";
+           "avoid that link.\n";
   }
   return "";
 }
@@ -197,9 +198,7 @@ void PrintFlow(const io::JsonValue& flow) {
     if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths are shown below
     fmt::print("{:20} {}\n", key, ShownValue(key, value));
   }
-  const std::string_view return_path = ReturnPath(flow);
-  if (!return_path.empty()) fmt::print("{}\n", return_path);
-  fmt::print("{}{}", StandbyPaths(flow), LongTimeout(flow));
+  fmt::print("{}{}{}", ReturnPath(flow), StandbyPaths(flow), LongTimeout(flow));
 }
 
 void PrintExplanation(const io::JsonValue& answer) {
@@ -218,7 +217,8 @@ void PrintExplanation(const io::JsonValue& answer) {
     fmt::print("{:20} {}\n", key, is_unknown ? "unknown" : value->text);
   }
   if (const io::JsonValue* paths = answer.Find("paths")) {
-    fmt::print("candidate paths, with the number of flows on the busiest link of each:\n");
+    fmt::print("{}{}candidate paths, with the number of flows on the busiest link of each:\n",
+               DescribeSpread(answer), DescribeUnreachable(answer));
     PrintTable({{"VIA", "via"},
                 {"USABLE", "usable"},
                 {"CHOSEN", "chosen"},

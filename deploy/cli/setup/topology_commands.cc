@@ -23,6 +23,8 @@
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
 #include "controller/offline/files/floodns_topology.h"
+#include "controller/routing/fabric/fabric_view.h"
+#include "controller/routing/standing_proof.h"
 #include "deploy/cli/setup/steering_gaps.h"
 
 namespace espalier::cli {
@@ -294,13 +296,15 @@ int Check(const std::string& file, bool json) {
   const Summary summary = Summarise(*topology, paths);
   const auto clos = fabric::RecognizeFoldedClos(*topology, paths);
   const std::string tiers = fabric::DescribeTiers(*topology, clos);
+  const std::string_view theorem =
+      controller::ProofText(controller::StandingProof(controller::FabricView(*topology, paths)));
   const std::vector<std::string> gaps = FindSteeringGaps(*topology, paths);
   if (json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
     for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
     writer.Key("tiers").Integer(clos ? clos->tiers : 0).Key("fabric").String(tiers);
-    writer.Key("steering_gaps").BeginArray();
+    writer.Key("theorem").String(theorem).Key("steering_gaps").BeginArray();
     for (const std::string& gap : gaps) writer.String(gap);
     writer.EndArray().EndObject();
     fmt::print("{}\n", writer.Text());
@@ -314,6 +318,10 @@ int Check(const std::string& file, bool json) {
     fmt::print("  {:<21} {}\n", title, value);
   }
   fmt::print("  {:<21} {}\n", "fabric", tiers);
+  fmt::print("  {:<21} {}\n", "theorem",
+             theorem.empty()
+                 ? "none for all flows: what `recompute` reaches depends on them"
+                 : fmt::format("{}: `recompute` reaches the least maximum load", theorem));
   for (const std::string& gap : gaps) fmt::print("  {:<21} {}\n", "lacks for steering", gap);
   return 0;
 }

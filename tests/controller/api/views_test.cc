@@ -51,6 +51,10 @@ TEST_F(ViewsTest, ExplainsAFlowThatIsNamedByItsEnds) {
 TEST_F(ViewsTest, ExplainsAFlow) {
   const auto explained = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h1:6"}}));
   EXPECT_EQ(explained.Find("port_trust")->text, "VERIFIED");
+  EXPECT_EQ(explained.Find("max_load")->text, "1");
+  EXPECT_EQ(explained.Find("lower_bound")->text, "1");
+  EXPECT_TRUE(explained.Find("optimal")->boolean);
+  EXPECT_EQ(explained.Find("theorem")->text, "a two-tier Clos with equal links");
   const auto& paths = explained.Find("paths")->items;
   ASSERT_EQ(paths.size(), 2U);
   EXPECT_FALSE(paths[0].Find("chosen")->boolean);

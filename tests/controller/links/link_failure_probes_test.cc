@@ -178,5 +178,80 @@ TEST_F(LinkFailureProbesTest, ALinkIsProbedOnceASecond) {
   EXPECT_EQ(OthersProbes(), after);
 }
 
+// Two pods of two leaves, below four cores: four paths between pods. Path 0 goes over agg0, core0
+// and agg2. Each host of the first pod sends to one of the second.
+class ThreeTiers {
+ public:
+  ThreeTiers() {
+    cluster.hash = [](int from, int to, std::uint16_t port) {
+      return (from * 5 + to * 3 + port / 7 + port) % 4;
+    };
+    cluster.ConnectAll();
+  }
+  void OpenFrom(int first, int last) {
+    for (int host = first; host < last; ++host) cluster.Open(host, {{.id = 1, .to = 8 + host}});
+    for (int i = 0; i < 20; ++i) cluster.Advance(200ms);
+  }
+  void Kill(const char* link) { cluster.dead.insert(*cluster.state().topology.FindLink(link)); }
+  // The first host reports its path 0.
+  void Blame() {
+    wire::FlowHealth health{.flow = wire::LocalFlowId(1),
+                            .verdict = wire::PathVerdict::kLocallyRerouted};
+    health.path_id = 0;
+    health.source_port = 0xFFF0;
+    cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                    wire::PathHealth{.flows = {health}});
+    cluster.Settle();
+  }
+  std::vector<std::string> Down() {
+    std::vector<std::string> down;
+    for (const fabric::LinkId link : cluster.controller().link_health().detected_down()) {
+      down.push_back(cluster.state().topology.link(link).id);
+    }
+    return down;
+  }
+
+  Cluster cluster{
+      *fabric::BuildPods(
+          {.pods = 2, .leaves_per_pod = 2, .aggs_per_pod = 2, .cores = 4, .hosts_per_leaf = 4}),
+      {}};
+};
+const std::vector<std::string> kFar = {"agg2--core0"};
+class FarLink : public testing::Test, protected ThreeTiers {};
+
+// All hosts that can be asked are below the reporter's leaf, and send to the same leaf: their paths
+// share the links behind the dead one, too.
+TEST_F(FarLink, IsToldFromTheLinksBehindItByPathsThatWork) {
+  OpenFrom(0, 4);
+  Kill("agg2--core0");
+  Blame();
+  for (int i = 0; i < 20; ++i) cluster.Advance(200ms);
+  EXPECT_EQ(Down(), kFar);
+}
+
+TEST_F(FarLink, IsFoundAlthoughAPathBesideItIsDeadToo) {
+  OpenFrom(0, 8);
+  Kill("agg2--core0");
+  Kill("agg3--core2");
+  Blame();
+  for (int i = 0; i < 20; ++i) cluster.Advance(200ms);
+  EXPECT_EQ(Down(), kFar);
+}
+
+// Hosts whose probes nobody answers have their turn, and then others.
+TEST(FarLinkHosts, HaveTheirTurnUntilOneIsAnswered) {
+  for (int answered = 1; answered < 8; ++answered) {
+    ThreeTiers other;
+    other.OpenFrom(0, 8);
+    for (int host = 0; host < 8; ++host) {
+      other.cluster.host(host).answers_probes = host == answered;
+    }
+    other.Kill("agg2--core0");
+    other.Blame();
+    for (int i = 0; i < 25; ++i) other.cluster.Advance(200ms);
+    EXPECT_EQ(other.Down(), kFar) << answered;
+  }
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -71,7 +71,22 @@ TEST_F(LoadSummaryTest, CountsTheReservationsOfTrees) {
   EXPECT_EQ(recomputed->after.max_load, (Load{3, 1}));
   EXPECT_TRUE(recomputed->after.IsOptimal());
   EXPECT_EQ(state.flow_paths.assigner().MaxLoad(), (Load{3, 1}));
+  EXPECT_EQ(FindTheorem(state), Proof::kNone);  // the rest of the links is no longer equal
   state.edges.Close(edge);
+  EXPECT_EQ(FindTheorem(state), Proof::kTwoTiers);
+}
+
+TEST_F(LoadSummaryTest, FindsTheTheoremThatTheFlowsAllow) {
+  Start(1);
+  EXPECT_EQ(FindTheorem(cluster_.state()), Proof::kTwoTiers);
+  cluster_.Open(0, {{.id = 2, .to = 4, .max_paths = 2}});  // of two subflows
+  cluster_.Settle();
+  EXPECT_EQ(FindTheorem(cluster_.state()), Proof::kNone);
+  cluster_.End(0, 2);
+  EXPECT_EQ(FindTheorem(cluster_.state()), Proof::kTwoTiers);
+  cluster_.Open(0, {{.id = 3, .to = 4, .movable = false}});
+  cluster_.Settle();
+  EXPECT_EQ(FindTheorem(cluster_.state()), Proof::kNone);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Flows on a fabric of three tiers, some of whose paths no source port takes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "controller/paths/path_reach.h"
 #include "tests/controller/cluster.h"
@@ -57,6 +60,15 @@ class UnreachablePaths : public testing::Test {
                                      cluster_.state().PathsOf(flow), fabric::PathIndex(path));
   }
 
+  // The events that tell of unreachable paths.
+  std::vector<std::string> Told() {
+    std::vector<std::string> texts;
+    for (const HistoryEvent& event : cluster_.state().history.Since(0, 10'000)) {
+      if (event.kind == "paths_unreachable") texts.push_back(event.text);
+    }
+    return texts;
+  }
+
   Cluster cluster_;
 };
 
@@ -82,6 +94,27 @@ TEST_F(UnreachablePaths, SpreadsFlowsOverThePathsThatHavePorts) {
   EXPECT_LT(probes, 2'000) << "no search through all 16,384 ports of a key";
 }
 
+TEST_F(UnreachablePaths, AreToldOnceForEachLeaf) {
+  HashAlike();
+  OpenFour();
+  const std::string text = "leaf=leaf0 toward=leaf2 unreachable=2 paths=4 via=";
+  ASSERT_EQ(Told().size(), 1U);
+  EXPECT_EQ(Told().front().substr(0, text.size()), text);
+  for (int host = 0; host < 4; ++host) cluster_.Open(host, {{.id = 2, .to = 12 + host}});
+  cluster_.Advance(5s);
+  EXPECT_EQ(Told().size(), 1U) << "the same leaf, to another one";
+  for (int host = 4; host < 8; ++host) cluster_.Open(host, {{.id = 1, .to = 8 + host}});
+  for (int i = 0; i < 20; ++i) cluster_.Advance(200ms);
+  ASSERT_EQ(Told().size(), 2U);
+  EXPECT_EQ(Told().back().find("leaf=leaf1 "), 0U) << Told().back();
+}
+
+TEST_F(UnreachablePaths, AreNotToldIfAllPathsHavePorts) {
+  HashApart();
+  OpenFour();
+  EXPECT_TRUE(Told().empty());
+}
+
 TEST_F(UnreachablePaths, PromisesThemAgainWhenTheFabricHasChanged) {
   HashAlike();
   OpenFour();
@@ -99,6 +132,25 @@ TEST_F(UnreachablePaths, PromisesThemAgainWhenTheFabricHasChanged) {
   std::set<int> paths;
   for (int host = 0; host < 4; ++host) paths.insert(cluster_.AppliedSpine(host, 2, 8 + host));
   EXPECT_EQ(paths, (std::set<int>{0, 2})) << "path 2 had no ports before";
+}
+
+TEST(PathReach, FindsThePathsThatEachTestCallsUnreachable) {
+  fabric::Topology topology = *fabric::Topology::Build(*fabric::BuildPods(
+      {.pods = 2, .leaves_per_pod = 1, .aggs_per_pod = 2, .cores = 4, .hosts_per_leaf = 1}));
+  fabric::PathTable table(topology);
+  const auto paths = table.Between(*topology.FindNode("leaf0"), *topology.FindNode("leaf1"));
+  ASSERT_EQ(paths.size(), 4U);
+  fabric::PathMap map;
+  const fabric::PortKey key{};
+  for (std::uint16_t port = 0; port < 70; ++port) {
+    const std::vector<fabric::PathIndex> found = FindUnreachable(map, key, paths);
+    for (std::int32_t path = 0; path < 4; ++path) {
+      const fabric::PathIndex index(path);
+      EXPECT_EQ(std::ranges::count(found, index), IsUnreachable(map, key, paths, index)) << port;
+    }
+    map.Observe(key, static_cast<std::uint16_t>(50'000 + port), fabric::PathIndex(port % 2 * 3));
+  }
+  EXPECT_EQ(FindUnreachable(map, key, paths).size(), 2U);
 }
 
 TEST(PathReach, NeedsSoManyPortsThatChanceLeavesOutNone) {

@@ -29,6 +29,7 @@ class Tables {
   Fabric& fabric() { return *fabric_; }
   SubflowTable& subflows() { return subflows_; }
   LinkTable& links() { return links_; }
+  std::uint32_t leaf_count() const { return fabric_->view.leaf_count(); }
   const std::set<SubflowId>& all() const { return all_; }
   SubflowId AnyOf(std::mt19937& random) const {
     return *std::next(all_.begin(), static_cast<long>(random() % all_.size()));

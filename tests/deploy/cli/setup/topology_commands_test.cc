@@ -112,6 +112,7 @@ TEST_F(TopologyCommands, ChecksAsOneJsonObject) {
       {"tiers", "2"},
       {"fabric",
        "folded Clos of 2 tiers: 2 leaves and 2 spines; all links between switches have one rate"},
+      {"theorem", ""},  // with a link down it depends on the flows
   };
   for (const auto& [key, value] : expected) {
     ASSERT_NE(json->Find(key), nullptr) << key;
@@ -122,10 +123,14 @@ TEST_F(TopologyCommands, ChecksAsOneJsonObject) {
 TEST_F(TopologyCommands, SaysWhichTiersItRecognises) {
   const std::string file = Path("fabric.json");
   RunCommand("topology make fat-tree --k 4 -o " + file);
-  EXPECT_NE(RunCommand("topology check " + file)
-                .output.find("  fabric                folded Clos of 3 tiers: 4 pods of 2 leaves "
-                             "and 2 aggregation switches, 2 planes of 2 cores"),
+  const std::string tree = RunCommand("topology check " + file).output;
+  EXPECT_NE(tree.find("  fabric                folded Clos of 3 tiers: 4 pods of 2 leaves "
+                      "and 2 aggregation switches, 2 planes of 2 cores"),
             std::string::npos);
+  EXPECT_NE(tree.find("  theorem               a folded Clos that is not narrower upwards: "
+                      "`recompute` reaches the least maximum load\n"),
+            std::string::npos)
+      << tree;
   // Two leaves that are linked to each other.
   auto spec = io::ParseTopology(*io::ReadFile(file), file)->Spec();
   spec.links.push_back(
@@ -133,6 +138,7 @@ TEST_F(TopologyCommands, SaysWhichTiersItRecognises) {
   ASSERT_TRUE(io::WriteFileDurably(file, io::FormatTopology(spec)).has_value());
   const Outcome general = RunCommand("topology check " + file);
   EXPECT_EQ(general.code, 0) << general.errors;
+  EXPECT_NE(general.output.find("  theorem               none for all flows"), std::string::npos);
   EXPECT_NE(general.output.find("general fabric, no folded Clos (link leaf0--leaf1 joins two "
                                 "switches of tier 0)"),
             std::string::npos)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -176,6 +177,19 @@ TEST_F(LinkFailureProbesTest, ALinkIsProbedOnceASecond) {
   EXPECT_GT(after, before);
   Blame(0, path);
   EXPECT_EQ(OthersProbes(), after);
+}
+
+// Another link of the same leaf is dead, too, which nobody has reported: its path shows nothing.
+TEST_F(LinkFailureProbesTest, ADeadPathBesideTheLinkHidesNothing) {
+  const fabric::LinkId far = LinkOf(0, true);
+  const auto paths = cluster_.state().PathsOf(cluster_.FlowOf(0, 1));
+  const auto other = std::ranges::find_if(
+      paths, [&](const fabric::Path& path) { return path.hops.back().link != far; });
+  cluster_.dead = {far, other->hops.back().link};
+  Blame(0);
+  cluster_.Advance(3s);
+  EXPECT_TRUE(IsDown(far));
+  EXPECT_FALSE(IsDown(other->hops.back().link));
 }
 
 // Two pods of two leaves, below four cores: four paths between pods. Path 0 goes over agg0, core0

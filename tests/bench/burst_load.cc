@@ -104,8 +104,9 @@ void BurstLoad::HandlePush(Agent& agent, const wire::PathPush& push) {
     routed_ += agent.routed[flow] ? 0 : 1;
     agent.routed[flow] = true;
     const TimePoint since = std::exchange(agent.busy_since[flow], TimePoint{});
-    const bool is_busy = agent.edges[flow] % 2 == 1 && !push.full;  // which repeats all decisions
-    if (is_busy && since != TimePoint{} && set.reason == wire::PathReason::kAssigned) {
+    // A full push repeats all decisions. A port may come when the flow is idle again: that is late.
+    const bool is_decision = set.reason == wire::PathReason::kAssigned && !push.full;
+    if (is_decision && since != TimePoint{}) {
       figures_.decided_seconds.push_back(SecondsOf(now - since));
     }
   }
@@ -174,7 +175,6 @@ void BurstLoad::EndPhase(Agent& agent, int phase) {
   for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
        i += static_cast<std::size_t>(options_.phases)) {
     ++agent.edges[i];
-    agent.busy_since[i] = {};
     agent.idle_since[i] = since;
   }
   waiting_.push_back({since, &agent});

@@ -43,7 +43,8 @@ class BurstLoad {
     std::map<wire::PathReason, std::uint64_t> moves;  // flows in them, by reason
     std::uint64_t orders = 0;                         // its probe orders
     std::uint64_t others = 0;                         // all others, such as heartbeats
-    // From a busy edge to the push of new ports because of it, sorted.
+    // From a busy edge to the push of new ports because of it, also if the flow has become idle by
+    // then, sorted.
     std::vector<double> decided_seconds;
     double late_seconds = 0;  // how late the last report was, at most
   };

@@ -153,14 +153,14 @@ void ServeController(int agents, bool with_keys) {
   controller::Controller controller(MakeBenchTopology(agents), options, loop, *bus, store, metrics);
   const Result<void> started = controller.Start();
   ESPALIER_CHECK(started, "error={}", started.error().message);
-  bool is_failed = false;
+  bool is_drained = false;
   const TimerPtr watch = loop.WatchSignals(std::array{SIGUSR1, SIGUSR2}, [&](int signal) {
     if (signal == SIGUSR2) {
-      is_failed = !is_failed;
+      is_drained = !is_drained;
       for (int spine = 0; spine < kSpinesChanged; ++spine) {
         controller.actions().ChangeNode(
             fmt::format("spine{}", spine),
-            is_failed ? controller::IntentAction::kFail : controller::IntentAction::kRestore, {},
+            is_drained ? controller::IntentAction::kDrain : controller::IntentAction::kUndrain, {},
             [](const auto&) {});
       }
       return;

@@ -39,7 +39,8 @@ class SubjectProcess {
     double resident_mib = 0;  // current
   };
   Usage Measure() const;
-  // Makes an operator of the controller fail four spines, or restore them.
+  // Makes an operator of the controller drain four spines, or end that. Switches go on to hash over
+  // them, as they would not if the spines had failed.
   void ChangeSpines() const;
   // The controller's metrics, in the Prometheus text format. Other subjects have none and abort.
   std::string Metrics() const;

@@ -89,10 +89,9 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   if (probing.watch) config.options.features.emplace_back("probe");
   FlowGroups groups(loop, **local, **local, {.max_members = config.group_queue_pairs ? 16U : 1U});
   Agent agent(config.options, loop, **bus, groups, groups, *probing.socket, metrics);
-  io::HttpThread http(loop,
-                      [&](const io::HttpRequest& request, const io::HttpServer::Respond& respond) {
-                        respond(Answer(request, agent, metrics));
-                      });
+  io::HttpThread http(loop, [&](const io::HttpRequest& request, const auto& respond) {
+    respond(Answer(request, agent, metrics));
+  });
   const Result<std::string> http_address = http.Listen(config.http, {});
   if (!http_address) return daemon.ReportError(http_address.error());
   http.Start();

@@ -189,15 +189,15 @@ void TrafficHost::Open(const Outgoing& flow) {
     return;
   }
   const bool of_phases = plan.phased_job_index >= 0;
-  const SegmentSender::Options options{.flow = plan.index,
-                                       .source = flow.source,
-                                       .destination = flow.destination,
-                                       .own_ports = flow.ports,
-                                       .segment_bytes =
-                                           SegmentBytes(workload_.segment_bytes, flow.ports.size()),
-                                       .epoch_bytes = of_phases ? 0 : plan.announced_bytes,
-                                       .announces_remaining = plan.announces_remaining,
-                                       .stays_connected = of_phases};
+  const SegmentSender::Options options{
+      .flow = plan.index,
+      .source = flow.source,
+      .destination = flow.destination,
+      .own_ports = flow.ports,
+      .segment_bytes = SegmentBytes(workload_.segment_bytes, flow.ports.size()),
+      .epoch_bytes = of_phases ? 0 : plan.announced_bytes,
+      .announces_remaining = plan.announces_remaining,
+      .stays_connected = of_phases};
   tcp_senders_[plan.index] = std::make_unique<SegmentSender>(
       loop_, options, std::move(steered),
       [this, plan](std::int64_t total) { HandleAcknowledged(plan, total); });

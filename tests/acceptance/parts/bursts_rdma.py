@@ -70,6 +70,7 @@ def checks(folder, seeds, quick):
     del seeds
     found = measure(folder, quick)
     if found is None:
+        yield check("programs in the virtual machine", "it cannot run here", "it runs", False)
         return
     for row in found["edges"]:
         yield from edges(row)

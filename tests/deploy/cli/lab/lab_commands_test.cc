@@ -130,8 +130,8 @@ TEST(LabCommands, StartUseBreakAndStopALab) {
   Outcome cut;
   {
     const io::JsonErrors json_errors;
-    cut = Espalier({"lab", "traffic", "--name", name, "--workload", workload, "--time-limit", "1",
-                    "--json"});
+    cut = Espalier(
+        {"lab", "traffic", "--name", name, "--workload", workload, "--time-limit", "1", "--json"});
   }
   EXPECT_EQ(cut.exit_code, 1);
   const Result<io::JsonValue> cut_result = io::ParseJson(cut.out, "traffic");

@@ -26,8 +26,10 @@ class BackgroundTest : public LiveLabTest {
 
   // The lab's telemetry: link states, and what the switches' interfaces have sent.
   Result<ChildProcess> StartFeed() const {
+    // The end of the shell ends both: the second would wait for its controller for ever.
     constexpr const char* kScript =
-        R"("$0" lab watch --name "$1" --loads 0.3 | "$0" report links --follow --controller "$2")";
+        R"(die="setpriv --pdeathsig KILL"; $die "$0" lab watch --name "$1" --loads 0.3 |
+           $die "$0" report links --follow --controller "$2")";
     return ChildProcess::Start({.argv = {"sh", "-c", kScript, daemons_->programs() + "/espalier",
                                          lab_->record().options.name, daemons_->api_address()}});
   }

@@ -19,6 +19,7 @@
 #ifndef ESPALIER_LOCAL_PROTOCOL_H
 #define ESPALIER_LOCAL_PROTOCOL_H
 
+#include <sched.h>
 #include <stdint.h>
 
 #include "agent/local/espalier_agent.h"
@@ -138,14 +139,16 @@ static inline uint64_t espalier_local_version(const struct espalier_local_slot* 
   return (sequence - first) / 2;
 }
 
-/* Reads the path set of a slot and its version. Returns 0 if it is being written in all of 64
- * attempts: an agent that dies while it writes leaves an odd sequence behind. */
+/* Reads the path set of a slot and its version. Returns 0 if it is being written in all of 256
+ * attempts: an agent that dies while it writes leaves an odd sequence behind. One that is only
+ * preempted gets the processor from the 64th attempt on. */
 static inline int espalier_local_read_paths(const struct espalier_local_slot* slot,
                                             union espalier_local_paths* paths, uint64_t* version) {
   uint64_t before;
   int attempt;
   int i;
-  for (attempt = 0; attempt < 64; ++attempt) {
+  for (attempt = 0; attempt < 256; ++attempt) {
+    if (attempt >= 64) sched_yield();
     *version = espalier_local_version(slot);
     before = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
     for (i = 0; i < ESPALIER_LOCAL_PATH_WORDS; ++i) {

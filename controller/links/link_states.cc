@@ -58,9 +58,14 @@ std::optional<fabric::Topology> LinkStates::TopologyUnder(const Intents& intents
 
 std::vector<LinkId> LinkStates::Apply() {
   std::vector<LinkId> changed;
+  lost_or_returned_.clear();
   for (std::size_t i = 0; i < state_.topology.links().size(); ++i) {
     const LinkId id(static_cast<std::int32_t>(i));
-    if (state_.topology.SetLinkState(id, StateUnder(state_.intents, id))) changed.push_back(id);
+    const LinkState before = state_.topology.link(id).state;
+    const LinkState after = StateUnder(state_.intents, id);
+    if (!state_.topology.SetLinkState(id, after)) continue;
+    changed.push_back(id);
+    if (before == LinkState::kDown || after == LinkState::kDown) lost_or_returned_.push_back(id);
   }
   affected_.clear();
   if (!changed.empty()) {

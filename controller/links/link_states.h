@@ -29,12 +29,16 @@ class LinkStates {
   std::vector<fabric::LinkId> Apply();
   // The subflows whose path the last Apply made unusable, ascending.
   std::span<const SubflowId> affected() const { return affected_; }
+  // Those of the links that the last Apply changed which went down or came back. Only then do
+  // switches hash over other links than before: of a drain, only the controller knows.
+  std::span<const fabric::LinkId> lost_or_returned() const { return lost_or_returned_; }
 
  private:
   State& state_;
   const LinkHealth& health_;
   const std::vector<fabric::LinkState> in_file_;
   std::vector<SubflowId> affected_;
+  std::vector<fabric::LinkId> lost_or_returned_;
 };
 
 }  // namespace espalier::controller

@@ -45,7 +45,8 @@ std::vector<Rerouted> ActionEffects::TakeFailurePlan(const std::vector<LinkId>& 
 
 std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>& changed) {
   if (changed.empty()) return {};
-  parts_.learner.HandleLinkChange(changed);
+  const auto lost_or_returned = parts_.link_states.lost_or_returned();
+  if (!lost_or_returned.empty()) parts_.learner.HandleLinkChange(lost_or_returned);
   std::vector<Rerouted> moves = parts_.placement.HandleLinkChange();
   failure_misses_.Add(static_cast<std::int64_t>(moves.size()));
   parts_.placement.PlaceUnroutable();
@@ -56,7 +57,11 @@ std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>
     parts_.placement.HandleReturnedLinks(loop_.Now());
   }
   parts_.jobs.HandleLinkChange(changed);
-  parts_.verifier.HandleLinkChange();
+  if (lost_or_returned.empty()) {
+    parts_.verifier.HandleDrain();
+  } else {
+    parts_.verifier.HandleLinkChange();
+  }
   return moves;
 }
 

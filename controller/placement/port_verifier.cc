@@ -69,6 +69,8 @@ void PortVerifier::HandleLinkChange() {
   if (!timer_) timer_ = loop_.After(kPause, [this] { VerifySome(); });
 }
 
+void PortVerifier::HandleDrain() { schedule_.Hurry({.fabric = true}, loop_.Now()); }
+
 void PortVerifier::VerifySome() {
   timer_.reset();
   const bool has_patience = loop_.Now() - links_changed_ < kAcknowledgementPatience;

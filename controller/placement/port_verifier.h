@@ -39,8 +39,11 @@ class PortVerifier {
                const ControllerOptions& options, EventLoop& loop, Callbacks callbacks,
                Metrics& metrics);
 
-  // Starts verifying the ports of all flows and edges, after a change of links.
+  // Starts verifying the ports of all flows and edges, after links went down or came back.
   void HandleLinkChange();
+  // Verifies all ports in use as fast as their budget allows, after links were drained or are used
+  // again. Their switches hash over them as before, unless somebody drained them there, too.
+  void HandleDrain();
   // Takes what probes have shown.
   void HandleFindings(const PathLearner::Findings& findings);
   // Verifies the ports whose turn it is. To be called ten times a second.

@@ -279,9 +279,8 @@ int Main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--learning", options.learning_seconds, "Seconds before the first measurement")
       ->check(CLI::NonNegativeNumber);
-  app.add_option(
-         "--disturbances", options.disturbances,
-         "How often a second four spines are drained or return while decisions are measured")
+  app.add_option("--disturbances", options.disturbances,
+                 "How often a second a spine is drained or returns while decisions are measured")
       ->check(CLI::PositiveNumber);
   app.add_flag("--metrics", options.metrics, "Print the controller's metrics to standard error");
   app.add_flag("--json", options.json, "Print JSON instead of a table");

@@ -52,6 +52,24 @@ TEST_F(States, RestoredLinksAreUpWhateverTheFileSays) {
   EXPECT_EQ(StateOf(kDrainedInFile), LinkState::kDown);
 }
 
+TEST_F(States, TellWhichLinksWereLostOrReturned) {
+  const auto after = [&](const Intents& intents) {
+    state_.intents = intents;
+    states_->Apply();
+    const auto links = states_->lost_or_returned();
+    return std::vector<fabric::LinkId>(links.begin(), links.end());
+  };
+  const std::vector<fabric::LinkId> none;
+  const std::vector<fabric::LinkId> one{Link(kLink)};
+  const Intents drained{.drained_links = {{kLink, {}}}};
+  const Intents failed{.failed_links = {{kLink, {}}}};
+  EXPECT_EQ(after(drained), none);
+  EXPECT_EQ(after({}), none);
+  EXPECT_EQ(after(failed), one);
+  EXPECT_EQ(after(failed), none) << "nothing changed";
+  EXPECT_EQ(after(drained), one) << "it is used by switches again";
+}
+
 TEST_F(States, AFailureWinsOverADrain) {
   intents_.drained_links = {{kLink, {}}};
   EXPECT_EQ(StateOf(kLink), LinkState::kDrained);

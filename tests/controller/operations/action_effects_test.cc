@@ -93,5 +93,46 @@ TEST(ActionEffects, DrainsAtAMessageBoundary) {
   EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
 }
 
+// Switches know nothing of a drain, so what is known about ports stays true.
+TEST(ActionEffects, ADrainNeedsNoProbeForAPort) {
+  Cluster cluster(kFourLeaves, {.verify_interval = Duration::zero()});
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  const int before = cluster.host(3).probes;
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kDrain).has_value());
+  cluster.Settle();
+  EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kUndrain).has_value());
+  cluster.Advance(std::chrono::seconds(3));
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(cluster.host(3).probes, before);
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kFail).has_value());
+  cluster.Advance(std::chrono::seconds(3));
+  EXPECT_GT(cluster.host(3).probes, before) << "after a loss, every port may lead elsewhere";
+}
+
+// An operator may have taken the link out of the switch's choice, too, without a loss of carrier.
+TEST(ActionEffects, ADrainIsVerifiedAtOnce) {
+  Cluster cluster(kFourLeaves);
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  cluster.Advance(std::chrono::seconds(30));  // the ports are noted as in use, and verified
+  const auto drained = [](int, int, std::uint16_t port) { return port % 3; };
+  cluster.hash = drained;
+  ASSERT_TRUE(cluster.ChangeLink("leaf0--spine3", IntentAction::kDrain).has_value());
+  cluster.Advance(std::chrono::seconds(10));
+  for (int i = 0; i < 4; ++i) {
+    const Flow& flow = cluster.FlowOf(i, 1);
+    ASSERT_EQ(flow.status, FlowStatus::kRouted);
+    const auto known = cluster.state().path_map.Find(flow.key, flow.subflows.front().port);
+    ASSERT_TRUE(known.has_value());
+    EXPECT_EQ(known->trust, fabric::PortTrust::kVerified);
+    const auto paths = cluster.state().PathsOf(flow);
+    const fabric::DirectedLink up = paths[known->path.Index()].hops.front();
+    EXPECT_EQ(cluster.state().topology.link(up.link).id,
+              "leaf0--spine" + std::to_string(drained(i, 4 + i, known->port)));
+  }
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -21,12 +21,15 @@ foreach(file IN LISTS FILES)
   else()
     set(type "application/json")
   endif()
-  string(APPEND entries "    {\"${path}\", \"${type}\", R\"embedded(${text})embedded\"},\n")
+  string(APPEND entries "    {\"${path}\", \"${type}\", R\"embedded(${text})embedded\"sv},\n")
 endforeach()
 file(WRITE ${OUTPUT} "#include \"controller/api/http/page_files.h\"
 
 namespace espalier::controller {
 namespace {
+
+// The literals have their lengths with them: to count a large one exceeds a compiler's limit of steps.
+using namespace std::string_view_literals;
 
 constexpr PageFile kFiles[] = {
 ${entries}};

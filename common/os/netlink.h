@@ -16,15 +16,20 @@ namespace espalier::netlink {
 
 using Bytes = std::span<const std::byte>;
 
+// Returns whether a whole message is at the beginning of `left` bytes. Not mnl_nlmsg_ok: in libmnl
+// 1.0.4 it accepts lengths from 2 GiB on, which it treats as negative.
+inline bool IsWhole(const nlmsghdr* message, int left) {
+  return left >= static_cast<int>(sizeof(nlmsghdr)) && message->nlmsg_len >= sizeof(nlmsghdr) &&
+         message->nlmsg_len <= static_cast<unsigned>(left);
+}
+
 // Calls `use` with the header and the payload of each whole message. `bytes` must have the
 // alignment of a message.
 template <typename Use>
 void ForEachMessage(Bytes bytes, const Use& use) {
   auto left = static_cast<int>(bytes.size());
   const auto* message = reinterpret_cast<const nlmsghdr*>(bytes.data());
-  // Not mnl_nlmsg_ok: in libmnl 1.0.4 it accepts lengths from 2 GiB on, which it treats as
-  // negative.
-  for (; NLMSG_OK(message, left); message = mnl_nlmsg_next(message, &left)) {
+  for (; IsWhole(message, left); message = mnl_nlmsg_next(message, &left)) {
     const auto* const payload = static_cast<const std::byte*>(mnl_nlmsg_get_payload(message));
     use(*message, Bytes(payload, mnl_nlmsg_get_payload_len(message)));
   }

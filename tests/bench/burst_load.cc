@@ -150,7 +150,8 @@ void BurstLoad::Connect() {
   for (const auto& agent : agents_) {
     Send(*agent, wire::Hello{.name = agent->name, .nics = {{.address = agent->addresses[0]}}});
   }
-  const auto all = static_cast<std::size_t>(options_.agents * options_.flows);
+  const std::size_t all =
+      static_cast<std::size_t>(options_.agents) * static_cast<std::size_t>(options_.flows);
   TimerPtr timer;
   const std::function<void()> look = [&] {
     if (routed_ >= all) return loop_.Stop();

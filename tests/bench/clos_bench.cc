@@ -322,6 +322,7 @@ void MeasureStarts(Fabric& on, int k, int percent, bool cold) {
   const auto half = static_cast<std::uint32_t>(k) / 2;
   const std::uint32_t hosts = 2 * half * half * half;
   const std::uint32_t busy = hosts * static_cast<std::uint32_t>(percent) / 100;
+  ESPALIER_CHECK(busy > 0 && busy < hosts, "hosts={} percent={}", hosts, percent);
   std::mt19937 random(static_cast<std::uint32_t>(k * 100 + percent));
   std::vector<std::uint32_t> senders(hosts);  // the first `busy` send to receivers at their places
   for (std::uint32_t i = 0; i < hosts; ++i) senders[i] = i;

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/fabric/builders.h"
 #include "controller/routing/assigner.h"
 #include "controller/routing/online_assigner.h"

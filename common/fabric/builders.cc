@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxTierNodes = 65'536;
 constexpr std::int64_t kMaxLinks = 4'194'304;
+constexpr std::int64_t kInnerRateRatio = 9;  // of a GPU's links within its box and to its NIC
 constexpr int kMaxLabCount = 128;  // limit of leaves, spines and hosts per leaf in lab addresses
 
 constexpr std::uint32_t kNicAddresses = 10U << 24;                      // 10.0.0.0/8
@@ -51,10 +52,37 @@ class Builder {
     return NodeId(static_cast<std::int32_t>(spec_.nodes.size() - 1));
   }
 
-  // Adds a host that is one COMPUTE and its own NIC.
-  NodeId AddHost(std::int64_t number) {
-    const std::string id = fmt::format("h{}", number);
-    return Add(id, NodeKind::kCompute, id);
+  // Adds a host with a switch inside, `rails` GPUs, and a NIC for each of them; returns the NICs.
+  std::vector<NodeId> AddBox(const std::string& host, int rails, BitsPerSecond nic_rate,
+                             BitsPerSecond inner_rate) {
+    std::vector<NodeId> nics;
+    const NodeId inner = Add(host + "/nvswitch", NodeKind::kSwitch, host);
+    for (int rail = 0; rail < rails; ++rail) {
+      const NodeId gpu = Add(fmt::format("{}/gpu{}", host, rail), NodeKind::kCompute, host);
+      const NodeId nic = Add(fmt::format("{}/nic{}", host, rail), NodeKind::kNic, host);
+      AddLink(gpu, inner, inner_rate);
+      AddLink(gpu, nic, nic_rate);
+      nics.push_back(nic);
+    }
+    return nics;
+  }
+
+  // Adds the hosts of this many leaves, and returns their NICs by leaf and then by place. With one
+  // rail, a host is one COMPUTE and its own NIC.
+  std::vector<NodeId> AddHosts(std::int64_t leaves, std::int64_t per_leaf, int rails,
+                               BitsPerSecond rate) {
+    std::vector<NodeId> nics(static_cast<std::size_t>(leaves * per_leaf));
+    for (std::int64_t h = 0; h < leaves / rails * per_leaf; ++h) {
+      const std::string id = fmt::format("h{}", h);
+      const std::vector<NodeId> own =
+          rails == 1 ? std::vector{Add(id, NodeKind::kCompute, id)}
+                     : AddBox(id, rails, rate, BitsPerSecond{kInnerRateRatio * rate.value});
+      std::int64_t leaf = h / per_leaf * rails;
+      for (const NodeId nic : own) {
+        nics[static_cast<std::size_t>(leaf++ * per_leaf + h % per_leaf)] = nic;
+      }
+    }
+    return nics;
   }
 
   // Adds `count` switches, numbered from 0.
@@ -122,6 +150,13 @@ bool HasLabShape(const LeafSpineOptions& options) {
   return std::max({options.spines, options.leaves, options.hosts_per_leaf}) <= kMaxLabCount;
 }
 
+Result<void> CheckRails(int rails, int leaves) {
+  if (rails >= 1 && leaves % rails == 0) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} leaves cannot be divided into groups of {} rails (give a multiple)",
+                          leaves, rails));
+}
+
 Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
   for (const BitsPerSecond rate : rates) {
     if (rate.value <= 0) {
@@ -135,7 +170,7 @@ Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
 }  // namespace
 
 Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
-  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate] = options;
+  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails] = options;
   const std::int64_t hosts = std::int64_t{leaves} * hosts_per_leaf;
   const std::int64_t links = hosts + std::int64_t{leaves} * spines;
   if (auto ok = CheckCounts({{"spines", spines},
@@ -147,11 +182,10 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
     return Propagate(ok);
   }
   if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
+  if (auto ok = CheckRails(rails, leaves); !ok) return Propagate(ok);
 
   Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
-  std::vector<NodeId> host_ids;
-  host_ids.reserve(static_cast<std::size_t>(hosts));
-  for (int h = 0; h < hosts; ++h) host_ids.push_back(builder.AddHost(h));
+  const std::vector<NodeId> host_ids = builder.AddHosts(leaves, hosts_per_leaf, rails, host_rate);
   const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
   const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);
   const bool lab = HasLabShape(options);
@@ -206,8 +240,8 @@ Result<TopologySpec> BuildFatTree(const FatTreeOptions& options) {
 }
 
 Result<TopologySpec> BuildPods(const PodOptions& options) {
-  const auto [pods, leaves_per_pod, aggs_per_pod, cores, hosts_per_leaf, host_rate, fabric_rate] =
-      options;
+  const auto [pods, leaves_per_pod, aggs_per_pod, cores, hosts_per_leaf, host_rate, fabric_rate,
+              rails] = options;
   if (auto ok = CheckCounts({{"pods", pods},
                              {"leaves per pod", leaves_per_pod},
                              {"aggregation switches per pod", aggs_per_pod},
@@ -233,11 +267,11 @@ Result<TopologySpec> BuildPods(const PodOptions& options) {
                             cores, aggs_per_pod));
   }
   if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
+  if (auto ok = CheckRails(rails, leaves_per_pod); !ok) return Propagate(ok);
 
   Builder builder(fmt::format("pods-{}x{}x{}x{}x{}", pods, leaves_per_pod, aggs_per_pod, cores,
                               hosts_per_leaf));
-  std::vector<NodeId> host_ids;
-  for (std::int64_t h = 0; h < hosts; ++h) host_ids.push_back(builder.AddHost(h));
+  const std::vector<NodeId> host_ids = builder.AddHosts(leaves, hosts_per_leaf, rails, host_rate);
   const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
   const auto agg_ids = builder.AddTier("agg", aggs, SwitchRole::kSpine);
   const auto core_ids = builder.AddTier("core", cores, SwitchRole::kCore);
@@ -275,15 +309,8 @@ Result<TopologySpec> BuildRails(const RailOptions& options) {
   Builder builder(fmt::format("rails-{}x{}x{}", boxes, rails, spines));
   std::vector<NodeId> nics;  // by box, then rail
   for (int b = 0; b < boxes; ++b) {
-    const std::string host = fmt::format("box{}", b);
-    const NodeId inner = builder.Add(host + "/nvswitch", NodeKind::kSwitch, host);
-    for (int r = 0; r < rails; ++r) {
-      const NodeId gpu = builder.Add(fmt::format("{}/gpu{}", host, r), NodeKind::kCompute, host);
-      const NodeId nic = builder.Add(fmt::format("{}/nic{}", host, r), NodeKind::kNic, host);
-      builder.AddLink(gpu, inner, nvlink_rate);
-      builder.AddLink(gpu, nic, nic_rate);
-      nics.push_back(nic);
-    }
+    const auto own = builder.AddBox(fmt::format("box{}", b), rails, nic_rate, nvlink_rate);
+    nics.insert(nics.end(), own.begin(), own.end());
   }
   const auto leaves = builder.AddTier("leaf", rails, SwitchRole::kLeaf);
   const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);

@@ -11,7 +11,8 @@ namespace espalier::fabric {
 // Every NIC and every end of a link outside the hosts has an address. By default NIC n has
 // 10.0.0.0 + 2n + 1 and its leaf's end 10.0.0.0 + 2n; the m-th link between switches has
 // 172.16.0.0 + 2m at its lower and + 2m + 1 at its upper end (none after 172.31.255.255).
-// Errors: kInvalidArgument for counts below 1, more than 65,536 nodes per tier or 4,194,304 links.
+// Errors: kInvalidArgument for counts below 1, more than 65,536 nodes per tier or 4,194,304 links,
+// or leaves (of a pod) that are no multiple of the rails.
 
 struct LeafSpineOptions {
   int spines = 4;
@@ -19,8 +20,13 @@ struct LeafSpineOptions {
   int hosts_per_leaf = 4;
   BitsPerSecond host_rate{100'000'000'000};
   BitsPerSecond fabric_rate{100'000'000'000};
+  int rails = 1;  // NICs of each host
 };
-// Hosts are COMPUTE nodes and their own NICs; every leaf is linked to every spine. Addresses are
+// Hosts are COMPUTE nodes and their own NICs; every leaf is linked to every spine. With more than
+// one rail, groups of `rails` leaves share their hosts: the k-th NIC of each leaf of group g
+// belongs to host g * hosts_per_leaf + k. Host h0 is then a box as in BuildRails, with a GPU
+// "h0/gpu0" and a NIC "h0/nic0" for each of its leaves, in their order, and nine times host_rate
+// between a GPU and the box's switch. Addresses are
 // those of a lab of the same shape (docs/formats.md): host h of leaf l has 10.l.h.1, the leaf's end
 // 10.l.h.0; uplink s of leaf l has 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine). Fabrics of more
 // than 128 leaves, spines or hosts per leaf have the default addresses.
@@ -43,6 +49,7 @@ struct PodOptions {
   int hosts_per_leaf = 2;
   BitsPerSecond host_rate{100'000'000'000};
   BitsPerSecond fabric_rate{100'000'000'000};
+  int rails = 1;  // NICs of each host, as in LeafSpineOptions
 };
 // Three tiers of any size. Every leaf is linked to the aggregation switches of its pod (role
 // SPINE), and with C cores and A aggregation switches a pod, aggregation switch j of each pod to

@@ -109,17 +109,21 @@ Result<void> LabDaemons::StartAgent(int host) {
   const Result<Command> probe = lab_->MakeCommand(name, {});
   if (!probe) return tl::unexpected<Error>(probe.error());
   const std::string config = fmt::format("{}/{}.conf", folder_, name);
-  Result<void> written =
-      WriteText(config, fmt::format("name: \"{}\"\n"
-                                    "controller: \"tcp://{}:{}\"\n"
-                                    "key_file: \"{}/keys/agents/{}.key\"\n"
-                                    "controller_keys_file: \"{}/keys/controller.pub\"\n"
-                                    "local_socket: \"{}\"\n"
-                                    "nic: \"eth0\"\n"
-                                    "http: \"unix:{}/{}.sock\"\n"
-                                    "log_level: \"info\"\n",
-                                    name, lab::LabLayout::ControllerAddress(), kControllerPort,
-                                    folder_, name, folder_, AgentSocket(*probe), folder_, name));
+  std::string nics;
+  for (int rail = 0; rail < lab_->layout().options().rails; ++rail) {
+    nics += fmt::format("nic: \"eth{}\"\n", rail);
+  }
+  Result<void> written = WriteText(
+      config, fmt::format("name: \"{}\"\n"
+                          "controller: \"tcp://{}:{}\"\n"
+                          "key_file: \"{}/keys/agents/{}.key\"\n"
+                          "controller_keys_file: \"{}/keys/controller.pub\"\n"
+                          "local_socket: \"{}\"\n"
+                          "{}"
+                          "http: \"unix:{}/{}.sock\"\n"
+                          "log_level: \"info\"\n",
+                          name, lab::LabLayout::ControllerAddress(), kControllerPort, folder_, name,
+                          folder_, AgentSocket(*probe), nics, folder_, name));
   if (!written) return Propagate(written);
   const std::string engine_name = name + "-engine";
   if (written) {

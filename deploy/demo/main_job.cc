@@ -18,18 +18,19 @@ double LinkSeconds(const lab::LabLayout& layout, std::int64_t bytes) {
   return static_cast<double>(bytes) * 8 / static_cast<double>(layout.options().link_rate->value);
 }
 
-std::vector<std::string> HostNames(const lab::LabLayout& layout) {
-  std::vector<std::string> hosts;
-  for (int i = 0; i < layout.HostCount(); ++i) hosts.push_back(fmt::format("h{}", i));
-  return hosts;
+std::vector<std::string> NicNames(const lab::LabLayout& layout) {
+  std::vector<std::string> nics;
+  for (int i = 0; i < layout.NicCount(); ++i) nics.push_back(layout.NicName(i));
+  return nics;
 }
 
 }  // namespace
 
 Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
   const lab::LabOptions& shape = layout.options();
-  const int shift = shape.hosts_per_leaf * (shape.pods == 0 ? 1 : shape.leaves);
-  auto workload = traffic::MakeShiftedPermutation(HostNames(layout), shift, kPermutationBytes);
+  // To the next leaf of the same rail, or to the next pod.
+  const int shift = shape.hosts_per_leaf * (shape.pods == 0 ? shape.rails : shape.leaves);
+  auto workload = traffic::MakeShiftedPermutation(NicNames(layout), shift, kPermutationBytes);
   if (!workload) return Propagate(workload);
   workload->segment_bytes = kSegmentBytes;
   for (traffic::SingleFlow& flow : workload->flows) flow.job = "permutation";
@@ -41,6 +42,9 @@ Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
 }
 
 Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape) {
+  if (layout.options().rails > 1) {
+    return Fail(ErrorCode::kUnsupported, "the ring jobs are for hosts with one NIC");
+  }
   const int leaves = layout.options().LeafCount();
   Experiment experiment{.name = shape.name};
   experiment.workload.segment_bytes = kSegmentBytes;
@@ -49,7 +53,7 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& sh
     for (int leaf = 0; leaf < leaves; ++leaf) {
       for (int stage = 0; stage < shape.stages; ++stage) {
         const int of_leaf = job * shape.stages + stage;
-        hosts.push_back(fmt::format("h{}", leaf * layout.options().hosts_per_leaf + of_leaf));
+        hosts.push_back(layout.NicName(leaf * layout.options().hosts_per_leaf + of_leaf));
       }
     }
     auto placed = traffic::PlaceParallelJob({.id = std::string(1, static_cast<char>('A' + job)),

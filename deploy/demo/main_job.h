@@ -8,8 +8,8 @@
 
 namespace espalier::demo {
 
-// The permutation: every host sends to the host of the same number on the next leaf, or, in a lab
-// with pods, on the same leaf of the next pod.
+// The permutation: every NIC sends to that of the same number on the next leaf (of the same rail,
+// if hosts have several NICs), or, in a lab with pods, on the same leaf of the next pod.
 Result<Experiment> MakePermutation(const lab::LabLayout& layout);
 // Concurrent jobs, each on `stages` hosts of every leaf, with one data-parallel ring over the
 // leaves for each pipeline stage.

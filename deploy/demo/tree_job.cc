@@ -31,23 +31,18 @@ struct RankProcess {
   bool has_ended = false;
 };
 
-std::string AddressOf(const lab::Lab& lab, int host) {
-  const auto node = lab.topology().FindNode(fmt::format("h{}", host));
-  return lab.topology().node(*node).addresses.front().ToString();
-}
-
 Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
                                             const RanksOptions& options) {
-  const int hosts = lab.layout().HostCount();
+  const int count = lab.layout().NicCount();
   // The key by which ranks without a plan recognise each other.
   const std::string key = JobKey::Draw().ToText();
   std::vector<RankProcess> ranks;
-  for (int host = 0; host < hosts; ++host) {
+  for (int rank = 0; rank < count; ++rank) {
     std::vector<std::string> argv = {programs + "/espalier-lab-rank",
                                      "--rank",
-                                     std::to_string(host),
+                                     std::to_string(rank),
                                      "--ranks",
-                                     std::to_string(hosts),
+                                     std::to_string(count),
                                      "--bytes",
                                      std::to_string(options.bytes),
                                      "--calls",
@@ -56,10 +51,11 @@ Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::stri
                                      std::to_string(options.timeout_ms)};
     if (!options.job.empty()) argv.insert(argv.end(), {"--job", options.job});
     if (options.job.empty() || options.may_be_plain) {
-      argv.insert(argv.end(), {"--store", fmt::format("tcp://{}:{}", AddressOf(lab, 0), kStorePort),
-                               "--address", AddressOf(lab, host)});
+      argv.insert(argv.end(),
+                  {"--store", fmt::format("tcp://{}:{}", lab.layout().RankAddress(0), kStorePort),
+                   "--address", lab.layout().RankAddress(rank)});
     }
-    auto command = lab.MakeCommand(fmt::format("h{}", host), std::move(argv));
+    auto command = lab.MakeCommand(lab.layout().RankName(rank), std::move(argv));
     if (!command) return Propagate(command);
     command->environment.emplace_back("ESPALIER_JOB_KEY", key);
     auto process = ChildProcess::Start(*command);
@@ -143,7 +139,9 @@ Result<void> StartTreeJob(const LabDaemons& daemons, const lab::Lab& lab, const 
   body.BeginObject();
   body.Key("name").String(name);
   body.Key("ranks").BeginArray();
-  for (int host = 0; host < lab.layout().HostCount(); ++host) body.String(fmt::format("h{}", host));
+  for (int rank = 0; rank < lab.layout().NicCount(); ++rank) {
+    body.String(lab.layout().RankName(rank));
+  }
   body.EndArray();
   body.Key("bytes").Integer(bytes);
   body.Key("offload").Bool(offload);

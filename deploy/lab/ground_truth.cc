@@ -140,6 +140,17 @@ std::vector<FlowCount> Difference(std::span<const FlowCount> before,
 
 namespace {
 
+// The hop from the NIC with this address to its leaf.
+std::optional<fabric::DirectedLink> HopToLeaf(const fabric::Topology& topology,
+                                              const IpAddress& address) {
+  const std::optional<fabric::NodeId> nic = topology.FindNic(address);
+  if (!nic) return std::nullopt;
+  for (const fabric::DirectedLink& hop : topology.Outgoing(*nic)) {
+    if (topology.node(topology.To(hop)).kind == fabric::NodeKind::kSwitch) return hop;
+  }
+  return std::nullopt;
+}
+
 bool IsLinked(const fabric::Topology& topology, fabric::NodeId node, fabric::NodeId other) {
   return std::ranges::any_of(topology.Outgoing(node), [&](const fabric::DirectedLink& direction) {
     return topology.To(direction) == other;
@@ -151,11 +162,9 @@ bool IsLinked(const fabric::Topology& topology, fabric::NodeId node, fabric::Nod
 std::map<std::string, int> CountFlowsPerDirection(const fabric::Topology& topology,
                                                   std::span<const FlowCount> counts,
                                                   std::int64_t min_bytes) {
-  // The leaf of an address is the switch at the other end of its host's link.
   const auto leaf_of = [&](const IpAddress& address) -> std::optional<fabric::NodeId> {
-    const std::optional<fabric::NodeId> nic = topology.FindNic(address);
-    if (!nic || topology.Outgoing(*nic).empty()) return std::nullopt;
-    return topology.To(topology.Outgoing(*nic).front());
+    const auto hop = HopToLeaf(topology, address);
+    return hop ? std::optional(topology.To(*hop)) : std::nullopt;
   };
   std::map<std::string, int> flows;
   const auto add = [&](fabric::NodeId from, fabric::NodeId to) {
@@ -241,12 +250,12 @@ class Ascent {
   Result<std::vector<std::optional<std::string>>> Run() {
     std::map<std::string, SwitchBatch> batches;
     for (std::size_t i = 0; i < queries_.size(); ++i) {
-      const std::optional<fabric::NodeId> nic = topology_.FindNic(queries_[i].source);
-      if (!nic || topology_.Outgoing(*nic).empty()) {
+      const auto hop = HopToLeaf(topology_, queries_[i].source);
+      if (!hop) {
         return Fail(ErrorCode::kNotFound,
                     fmt::format("{} is not a host of this lab", queries_[i].source.ToString()));
       }
-      Ask(i, topology_.Outgoing(*nic).front(), batches);
+      Ask(i, *hop, batches);
     }
     while (!batches.empty()) {
       std::map<std::string, SwitchBatch> next;
@@ -305,9 +314,8 @@ class Ascent {
   // Whether the way to this destination goes on upwards.
   bool MustClimb(const LabNode& own, fabric::NodeId node, const IpAddress& destination) const {
     if (own.role == Role::kCore || lab_.layout().options().pods == 0) return false;
-    const std::optional<fabric::NodeId> nic = topology_.FindNic(destination);
-    return nic && !topology_.Outgoing(*nic).empty() &&
-           !IsLinked(topology_, node, topology_.To(topology_.Outgoing(*nic).front()));
+    const auto hop = HopToLeaf(topology_, destination);
+    return hop && !IsLinked(topology_, node, topology_.To(*hop));
   }
 
   const Lab& lab_;

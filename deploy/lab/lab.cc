@@ -164,10 +164,12 @@ Result<void> Lab::Stop(const std::string& name) {
 
 Result<Command> Lab::MakeCommand(const std::string& node, std::vector<std::string> argv) const {
   const LabOptions& options = record_.options;
-  Command command{.argv = std::move(argv), .environment = {}, .place = &door_, .node = node};
-  command.environment = {{"ESPALIER_LAB", options.name}, {"ESPALIER_NODE", node}};
+  Command command{.argv = std::move(argv), .environment = {}, .place = &door_, .node = {}};
+  const auto set_names = [&](const std::string& name) {
+    command.environment = {{"ESPALIER_LAB", options.name}, {"ESPALIER_NODE", name}};
+  };
   if (node == kControllerNode) {
-    command.node.clear();
+    set_names(node);
     return command;
   }
   const LabNode* found = layout_.FindNode(node);
@@ -175,9 +177,11 @@ Result<Command> Lab::MakeCommand(const std::string& node, std::vector<std::strin
     return Fail(ErrorCode::kNotFound, fmt::format("lab '{}' has no node '{}' ({}, controller)",
                                                   options.name, node, DescribeNodes(layout_)));
   }
+  command.node = found->name;
+  set_names(found->name);
   if (found->role == Role::kHost) {
     command.environment.emplace_back("ESPALIER_AGENT_SOCKET",
-                                     fmt::format("/run/espalier/{}.sock", node));
+                                     fmt::format("/run/espalier/{}.sock", found->name));
   }
   return command;
 }

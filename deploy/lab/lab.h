@@ -38,10 +38,10 @@ class Lab {
   const fabric::Topology& topology() const { return topology_; }
   const std::string& topology_file() const { return topology_file_; }
 
-  // Makes the command that runs a program in a node ("h3", "leaf0", "spine1") or at "controller".
-  // The program gets the names of the lab and the node in ESPALIER_LAB and ESPALIER_NODE, and in a
-  // host the path of the agent's socket in ESPALIER_AGENT_SOCKET. Valid as long as this object.
-  // Errors: kNotFound, naming the nodes.
+  // Makes the command that runs a program in a node ("h3", "leaf0", "spine1"; "h3/nic1" is h3) or
+  // at "controller". The program gets the names of the lab and the node in ESPALIER_LAB and
+  // ESPALIER_NODE, and in a host the path of the agent's socket in ESPALIER_AGENT_SOCKET. Valid as
+  // long as this object. Errors: kNotFound, naming the nodes.
   Result<Command> MakeCommand(const std::string& node, std::vector<std::string> argv) const;
   // Calls MakeCommand and RunOrFail.
   Result<std::string> Run(const std::string& node, std::vector<std::string> argv,

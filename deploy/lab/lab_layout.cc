@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kMaxPerTier = 128;
 constexpr int kMaxNodes = 4096;
+constexpr int kMaxRails = 16;
+constexpr int kFirstRailTable = 100;  // the routing table of a host's NIC 0
 constexpr BitsPerSecond kMinRate{1'000'000};
 // The rate in the topology of links without a limit, which run as fast as the machine.
 constexpr BitsPerSecond kNominalRate{10'000'000'000};
@@ -55,6 +57,14 @@ Result<void> CheckShape(const LabOptions& options) {
                   fmt::format("{} cores: give a multiple of the {} aggregation switches of a pod",
                               options.cores, options.spines));
     }
+  }
+  if (options.rails < 1 || options.rails > kMaxRails || options.leaves % options.rails != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} rails: give 1 to {}, and leaves{} that are a multiple",
+                            options.rails, kMaxRails, options.pods == 0 ? "" : " of each pod"));
+  }
+  if (options.rails > 1 && options.ipv6) {
+    return Fail(ErrorCode::kInvalidArgument, "a lab with several rails speaks IPv4 only");
   }
   const int switches = options.cores + options.SpineCount() + options.LeafCount();
   if (switches + options.LeafCount() * options.hosts_per_leaf > kMaxNodes) {
@@ -104,20 +114,24 @@ int LabLayout::PositionOf(Role role, int index) const {
 }
 
 void LabLayout::AddLinks() {
-  for (int h = 0; h < HostCount(); ++h) {
-    const int leaf = h / options_.hosts_per_leaf;
-    links_.push_back({{PositionOf(Role::kHost, h), "eth0", HostAddress(h)},
-                      {PositionOf(Role::kLeaf, leaf),
-                       fmt::format("h{}", h % options_.hosts_per_leaf), LeafAddressOfHost(h)}});
+  const auto port = [&](Role role, int index, std::string interface, std::string address) {
+    const int position = PositionOf(role, index);
+    return LabPort{position, NodeAt(position).name, std::move(interface), std::move(address)};
+  };
+  for (int n = 0; n < NicCount(); ++n) {
+    const int leaf = n / options_.hosts_per_leaf;
+    const int place = n % options_.hosts_per_leaf;
+    links_.push_back({port(Role::kHost, HostOf(n), fmt::format("eth{}", RailOf(n)), NicAddress(n)),
+                      port(Role::kLeaf, leaf, fmt::format("h{}", place), LeafAddressOfNic(n))});
+    links_.back().lower.in_topology = NicName(n);
   }
   for (int l = 0; l < options_.LeafCount(); ++l) {
     const int pod = l / options_.leaves;
     for (int s = 0; s < options_.spines; ++s) {
       links_.push_back(
-          {{PositionOf(Role::kLeaf, l), fmt::format("s{}", s),
-            FabricAddress(16, l, s, /*upper=*/false)},
-           {PositionOf(Role::kSpine, pod * options_.spines + s),
-            fmt::format("l{}", l % options_.leaves), FabricAddress(16, l, s, /*upper=*/true)}});
+          {port(Role::kLeaf, l, fmt::format("s{}", s), FabricAddress(16, l, s, /*upper=*/false)),
+           port(Role::kSpine, pod * options_.spines + s, fmt::format("l{}", l % options_.leaves),
+                FabricAddress(16, l, s, /*upper=*/true))});
     }
   }
   if (options_.pods == 0) return;
@@ -125,10 +139,10 @@ void LabLayout::AddLinks() {
   for (int g = 0; g < options_.SpineCount(); ++g) {
     for (int c = 0; c < plane_cores; ++c) {
       const int core = g % options_.spines * plane_cores + c;
-      links_.push_back({{PositionOf(Role::kSpine, g), fmt::format("c{}", c),
-                         FabricAddress(17, g, c, /*upper=*/false)},
-                        {PositionOf(Role::kCore, core), fmt::format("p{}", g / options_.spines),
-                         FabricAddress(17, g, c, /*upper=*/true)}});
+      links_.push_back(
+          {port(Role::kSpine, g, fmt::format("c{}", c), FabricAddress(17, g, c, /*upper=*/false)),
+           port(Role::kCore, core, fmt::format("p{}", g / options_.spines),
+                FabricAddress(17, g, c, /*upper=*/true))});
     }
   }
 }
@@ -156,19 +170,50 @@ std::optional<std::uint32_t> LabLayout::HashSeed(const LabNode& node) const {
 const LabNode* LabLayout::FindNode(const std::string& name) const {
   const auto found = std::find_if(nodes_.begin(), nodes_.end(),
                                   [&](const LabNode& node) { return node.name == name; });
-  return found == nodes_.end() ? nullptr : &*found;
+  if (found != nodes_.end()) return &*found;
+  const std::string host = name.substr(0, name.find('/'));
+  for (int rail = 0; options_.rails > 1 && rail < options_.rails; ++rail) {
+    for (const char* const part : {"nic", "gpu"}) {
+      if (name == fmt::format("{}/{}{}", host, part, rail)) return FindNode(host);
+    }
+  }
+  return nullptr;
 }
 
-std::string LabLayout::HostAddress(int host) const {
-  const int leaf = host / options_.hosts_per_leaf;
-  const int slot = host % options_.hosts_per_leaf;
+int LabLayout::HostOf(int nic) const {
+  const int group = nic / (options_.hosts_per_leaf * options_.rails);
+  return group * options_.hosts_per_leaf + nic % options_.hosts_per_leaf;
+}
+
+int LabLayout::NicOf(int host, int rail) const {
+  const int leaf = host / options_.hosts_per_leaf * options_.rails + rail;
+  return leaf * options_.hosts_per_leaf + host % options_.hosts_per_leaf;
+}
+
+std::string LabLayout::NicName(int nic) const {
+  const std::string host = fmt::format("h{}", HostOf(nic));
+  return options_.rails == 1 ? host : fmt::format("{}/nic{}", host, RailOf(nic));
+}
+
+std::string LabLayout::RankName(int rank) const {
+  const std::string host = fmt::format("h{}", rank / options_.rails);
+  return options_.rails == 1 ? host : fmt::format("{}/gpu{}", host, rank % options_.rails);
+}
+
+std::string LabLayout::RankAddress(int rank) const {
+  return NicAddress(NicOf(rank / options_.rails, rank % options_.rails));
+}
+
+std::string LabLayout::NicAddress(int nic) const {
+  const int leaf = nic / options_.hosts_per_leaf;
+  const int slot = nic % options_.hosts_per_leaf;
   return options_.ipv6 ? fmt::format("fd00:10:{:x}:{:x}::1", leaf, slot)
                        : fmt::format("10.{}.{}.1", leaf, slot);
 }
 
-std::string LabLayout::LeafAddressOfHost(int host) const {
-  const int leaf = host / options_.hosts_per_leaf;
-  const int slot = host % options_.hosts_per_leaf;
+std::string LabLayout::LeafAddressOfNic(int nic) const {
+  const int leaf = nic / options_.hosts_per_leaf;
+  const int slot = nic % options_.hosts_per_leaf;
   return options_.ipv6 ? fmt::format("fd00:10:{:x}:{:x}::", leaf, slot)
                        : fmt::format("10.{}.{}.0", leaf, slot);
 }
@@ -196,30 +241,34 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
                                                    .leaves = options_.leaves,
                                                    .hosts_per_leaf = options_.hosts_per_leaf,
                                                    .host_rate = host_rate,
-                                                   .fabric_rate = fabric_rate})
+                                                   .fabric_rate = fabric_rate,
+                                                   .rails = options_.rails})
                          : fabric::BuildPods({.pods = options_.pods,
                                               .leaves_per_pod = options_.leaves,
                                               .aggs_per_pod = options_.spines,
                                               .cores = options_.cores,
                                               .hosts_per_leaf = options_.hosts_per_leaf,
                                               .host_rate = host_rate,
-                                              .fabric_rate = fabric_rate});
+                                              .fabric_rate = fabric_rate,
+                                              .rails = options_.rails});
   if (!spec) return spec;
   spec->name = options_.name;
   const auto address = [](const std::string& text) {
     return IpAddress::Parse(text).value_or(IpAddress());
   };
-  for (fabric::Node& node : spec->nodes) {
-    const LabNode* own = FindNode(node.id);
-    if (own == nullptr) continue;
-    if (own->role == Role::kHost) node.addresses = {address(HostAddress(own->index))};
-    if (!options_.hash_hint) continue;
-    if (const auto seed = HashSeed(*own)) node.ecmp = fabric::EcmpSpec{"linux", *seed};
-  }
   std::map<std::string, const LabLink*> links;
+  std::map<std::string, IpAddress> nics;
   for (const LabLink& link : links_) {
-    links[fmt::format("{}--{}", NodeAt(link.lower.node).name, NodeAt(link.upper.node).name)] =
-        &link;
+    links[fmt::format("{}--{}", link.lower.in_topology, link.upper.in_topology)] = &link;
+    if (NodeAt(link.lower.node).role == Role::kHost) {
+      nics[link.lower.in_topology] = address(link.lower.address);
+    }
+  }
+  for (fabric::Node& node : spec->nodes) {
+    if (const auto nic = nics.find(node.id); nic != nics.end()) node.addresses = {nic->second};
+    const LabNode* own = FindNode(node.id);
+    if (own == nullptr || !options_.hash_hint) continue;
+    if (const auto seed = HashSeed(*own)) node.ecmp = fabric::EcmpSpec{"linux", *seed};
   }
   for (fabric::Link& link : spec->links) {
     const auto own = links.find(link.id);
@@ -311,10 +360,13 @@ std::string LabLayout::NodeScript(const LabNode& node) const {
                     options_.ipv6 ? 127 : 31, neighbour.own->interface, neighbour.own->interface);
   }
   if (node.role == Role::kHost) {
-    return script +
-           fmt::format("addr add {} peer {}/32 dev mgmt0\nlink set mgmt0 up\n",
-                       ManagementAddress(node.index), ControllerAddress()) +
-           HostRouteScript(node);
+    script += fmt::format("addr add {} peer {}/32 dev mgmt0\nlink set mgmt0 up\n",
+                          ManagementAddress(node.index), ControllerAddress());
+    for (int rail = 0; options_.rails > 1 && rail < options_.rails; ++rail) {
+      script += fmt::format("rule add from {} lookup {}\n", NicAddress(NicOf(node.index, rail)),
+                            kFirstRailTable + rail);
+    }
+    return script + HostRouteScript(node, {});
   }
   if (node.role == Role::kLeaf) {
     // Without it, packets to an address without a host would loop between leaf and spine.
@@ -323,9 +375,21 @@ std::string LabLayout::NodeScript(const LabNode& node) const {
   return script + RouteScript(node, {});
 }
 
-std::string LabLayout::HostRouteScript(const LabNode& node) const {
-  return fmt::format("route replace {} via {} dev eth0\n", options_.ipv6 ? "::/0" : "0.0.0.0/0",
-                     LeafAddressOfHost(node.index));
+std::string LabLayout::HostRouteScript(const LabNode& node,
+                                       const std::vector<std::string>& down) const {
+  const char* const everywhere = options_.ipv6 ? "::/0" : "0.0.0.0/0";
+  std::string script;
+  for (int rail = 0; rail < options_.rails; ++rail) {
+    const std::string interface = fmt::format("eth{}", rail);
+    if (std::ranges::find(down, interface) != down.end()) continue;
+    const std::string route = fmt::format("route replace {} via {} dev {}", everywhere,
+                                          LeafAddressOfNic(NicOf(node.index, rail)), interface);
+    if (options_.rails == 1) return route + "\n";
+    // What names no address leaves through the first NIC whose link is up.
+    script +=
+        fmt::format("{0} metric {1}\n{0} table {2}\n", route, 1 + rail, kFirstRailTable + rail);
+  }
+  return script;
 }
 
 bool LabLayout::IsBelow(int leaf, const LabNode& node) const {
@@ -379,7 +443,8 @@ std::string LabLayout::ShaperScript(const LabNode& node) const {
 }
 
 std::string LabLayout::CounterRules() {
-  // One rule per address family counts packets to the RoCEv2 port by protocol, addresses and source
+  // One rule per address family counts packets to the RoCEv2 port, and to those after it, on which
+  // the further ranks of a host listen, by protocol, addresses and source
   // port on arrival, before routing, and therefore also probes that end here.
   return R"(table inet ground_truth {
   set flows4 {
@@ -392,8 +457,8 @@ std::string LabLayout::CounterRules() {
   }
   chain arrive {
     type filter hook prerouting priority raw; policy accept;
-    meta l4proto { tcp, udp } th dport 4791 meta nfproto ipv4 update @flows4 { meta l4proto . ip saddr . ip daddr . th sport counter }
-    meta l4proto { tcp, udp } th dport 4791 meta nfproto ipv6 update @flows6 { meta l4proto . ip6 saddr . ip6 daddr . th sport counter }
+    meta l4proto { tcp, udp } th dport 4791-4806 meta nfproto ipv4 update @flows4 { meta l4proto . ip saddr . ip daddr . th sport counter }
+    meta l4proto { tcp, udp } th dport 4791-4806 meta nfproto ipv6 update @flows6 { meta l4proto . ip6 saddr . ip6 daddr . th sport counter }
   }
 }
 )";

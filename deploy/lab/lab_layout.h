@@ -21,9 +21,10 @@ enum class HashSeeds {
 // The options of `espalier lab up`.
 struct LabOptions {
   std::string name = "lab";
-  int spines = 4;  // with pods: the aggregation switches of each pod
-  int leaves = 4;  // with pods: of each pod
-  int hosts_per_leaf = 4;
+  int spines = 4;                          // with pods: the aggregation switches of each pod
+  int leaves = 4;                          // with pods: of each pod
+  int hosts_per_leaf = 4;                  // with rails: NICs of each leaf
+  int rails = 1;                           // NICs of each host, each on a leaf of its own
   int pods = 0;                            // 0: two tiers; else three
   int cores = 0;                           // of three tiers, a multiple of `spines`
   std::optional<BitsPerSecond> link_rate;  // of links between switches, each way; none: no limit
@@ -50,7 +51,8 @@ struct LabNode {
 
 // One end of a link of the fabric.
 struct LabPort {
-  int node = 0;  // position in LabLayout::nodes
+  int node = 0;             // position in LabLayout::nodes
+  std::string in_topology;  // the node's name there; differs for hosts with several NICs
   std::string interface;
   std::string address;
 };
@@ -68,30 +70,42 @@ struct Sysctl {
 // The layout of one lab, decided before anything is created: names, addresses, seeds and scripts.
 // Pure; the scripts are input for `ip -batch`, `tc -batch` and `nft -f`.
 //
-// Host h of leaf l (both from 0) has 10.l.h.1/31, its leaf's end 10.l.h.0; uplink s of leaf l has
+// NIC k of leaf l (both from 0) has 10.l.k.1/31, its leaf's end 10.l.k.0; uplink s of leaf l has
 // 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine), and uplink c of aggregation switch g 172.17.g.2c
 // and 172.17.g.(2c+1) (core). With IPv6: fd00:10:l:h::1 and ::0, fd00:172:l:s::0 and ::1,
-// fd00:173:g:c::0 and ::1, numbers in hexadecimal, all /127. Interfaces: "eth0" in a host; "h<k>"
-// (k-th host of the leaf) and "s<k>" (to the k-th spine, of its pod) in a leaf; "l<k>" (to the k-th
-// leaf, of its pod) and "c<k>" (to the k-th core of its plane) in a spine; "p<k>" (to pod k) in a
-// core; "mgmt0" in a host and "mgmt-<host>" at the controller, 10.255.0.1 to 10.255.x.y.
+// fd00:173:g:c::0 and ::1, numbers in hexadecimal, all /127. NICs are numbered by leaf and then by
+// place. With one rail, host h is NIC h; else those of a host are at the same place of `rails`
+// leaves (fabric::LeafSpineOptions), and what a host sends from the address of a NIC leaves there.
+// Interfaces: "eth<r>" in a host, for NIC r; "h<k>" (k-th NIC of the leaf) and "s<k>" (to the k-th
+// spine, of its pod) in a leaf; "l<k>" (to the k-th leaf, of its pod) and "c<k>" (to the k-th core
+// of its plane) in a spine; "p<k>" (to pod k) in a core; "mgmt0" in a host and "mgmt-<host>" at the
+// controller, 10.255.0.1 to 10.255.x.y.
 class LabLayout {
  public:
   // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128 in a
-  // tier, more than 4,096 nodes, cores that the planes cannot share, or a rate below 1 Mbit/s.
+  // tier, more than 4,096 nodes, cores that the planes cannot share, leaves that are no multiple of
+  // the rails, more than 16 rails, rails over IPv6, or a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
   const std::vector<LabNode>& nodes() const { return nodes_; }
   const std::vector<LabLink>& links() const { return links_; }
   const LabNode& NodeAt(int position) const { return nodes_[static_cast<std::size_t>(position)]; }
+  // The node of this name, or the host of the NIC or GPU of this name ("h0/nic1", "h0/gpu1").
   const LabNode* FindNode(const std::string& name) const;
-  int HostCount() const { return options_.LeafCount() * options_.hosts_per_leaf; }
+  int NicCount() const { return options_.LeafCount() * options_.hosts_per_leaf; }
+  int HostCount() const { return NicCount() / options_.rails; }
 
-  std::string HostAddress(int host) const;
-  // The network of all hosts of a leaf, to which the other switches have routes.
+  // A NIC's name in the topology: "h0", or "h0/nic1" with several rails.
+  std::string NicName(int nic) const;
+  std::string NicAddress(int nic) const;
+  // The ranks of a collective of all hosts, by host and then by rail: their names in the topology,
+  // "h0", or "h0/gpu1" with several rails, and the addresses of their NICs.
+  std::string RankName(int rank) const;
+  std::string RankAddress(int rank) const;
+  // The network of all NICs of a leaf, to which the other switches have routes.
   std::string LeafPrefix(int leaf) const;
-  std::string LeafAddressOfHost(int host) const;
+  std::string LeafAddressOfNic(int nic) const;
   std::string ManagementAddress(int host) const;
   // What the queue of a rate-limited link lets pass at once after it was idle.
   static constexpr int kShaperBurstBytes = 128 * 1024;
@@ -111,7 +125,8 @@ class LabLayout {
   // Sets the routes of a switch, without next hops over the interfaces in `down`. The next hops to
   // a leaf are the neighbours below through which a way descends to it, else those above.
   std::string RouteScript(const LabNode& node, const std::vector<std::string>& down) const;
-  std::string HostRouteScript(const LabNode& node) const;
+  // Sets a host's routes, without those over the interfaces in `down`.
+  std::string HostRouteScript(const LabNode& node, const std::vector<std::string>& down) const;
   // Sets the rate limits of one switch; empty if there are none.
   std::string ShaperScript(const LabNode& node) const;
   // The rules that count a switch's packets: the ground truth (docs/lab.md).
@@ -126,6 +141,9 @@ class LabLayout {
 
   explicit LabLayout(LabOptions options);
 
+  int HostOf(int nic) const;
+  int RailOf(int nic) const { return nic / options_.hosts_per_leaf % options_.rails; }
+  int NicOf(int host, int rail) const;
   std::string FabricAddress(int network, int switch_index, int uplink, bool upper) const;
   int PositionOf(Role role, int index) const;
   std::vector<Neighbour> NeighboursOf(const LabNode& node) const;

@@ -50,6 +50,7 @@ std::string FormatRecord(const LabRecord& record) {
   json.Key("spines").Integer(options.spines);
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
+  json.Key("rails").Integer(options.rails);
   json.Key("pods").Integer(options.pods);
   json.Key("cores").Integer(options.cores);
   json.Key("hash_seeds").Integer(static_cast<int>(options.hash_seeds));
@@ -77,6 +78,7 @@ Result<LabRecord> ParseRecord(const std::string& path) {
   options.spines = static_cast<int>(fields.Integer("spines", 1, 1, 1024));
   options.leaves = static_cast<int>(fields.Integer("leaves", 1, 1, 1024));
   options.hosts_per_leaf = static_cast<int>(fields.Integer("hosts_per_leaf", 1, 1, 1024));
+  options.rails = static_cast<int>(fields.Integer("rails", 1, 1, 1024));
   options.pods = static_cast<int>(fields.Integer("pods", 0, 0, 1024));
   options.cores = static_cast<int>(fields.Integer("cores", 0, 0, 1024));
   options.hash_seeds = static_cast<HashSeeds>(fields.Integer("hash_seeds", 0, 0, 2));

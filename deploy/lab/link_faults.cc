@@ -23,12 +23,21 @@ struct LinkInterfaces {
 
 constexpr char kManagementPrefix[] = "mgmt-";
 
+// The lab's node with an end of a link: for a NIC, its host.
+const std::string& NodeNameOf(const Lab& lab, fabric::NodeId end) {
+  return lab.layout().FindNode(lab.topology().node(end).id)->name;
+}
+
 Result<LinkInterfaces> FindInterfaces(const Lab& lab, const std::string& link) {
   const fabric::Topology& topology = lab.topology();
   if (const std::optional<fabric::LinkId> id = topology.FindLink(link)) {
     const fabric::Link& found = topology.link(*id);
-    return LinkInterfaces{{topology.node(found.a).id, found.a_port},
-                          {topology.node(found.b).id, found.b_port}};
+    if (found.a_port.empty()) {
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("link '{}' is inside a host, where it cannot fail", link));
+    }
+    return LinkInterfaces{{NodeNameOf(lab, found.a), found.a_port},
+                          {NodeNameOf(lab, found.b), found.b_port}};
   }
   if (link.rfind(kManagementPrefix, 0) == 0) {
     const LabNode* host = lab.layout().FindNode(link.substr(sizeof(kManagementPrefix) - 1));
@@ -97,8 +106,9 @@ Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
   if (found == nullptr) return {};  // the controller's end has a connected route only
   Result<std::vector<std::string>> down = DownInterfaces(lab, node);
   if (!down) return Propagate(down);
-  const std::string script = found->role == Role::kHost ? lab.layout().HostRouteScript(*found)
-                                                        : lab.layout().RouteScript(*found, *down);
+  const std::string script = found->role == Role::kHost
+                                 ? lab.layout().HostRouteScript(*found, *down)
+                                 : lab.layout().RouteScript(*found, *down);
   const Result<std::string> done = lab.Run(node, {"ip", "-batch", "-"}, script);
   if (!done) return tl::unexpected(done.error());
   return {};
@@ -156,8 +166,8 @@ Result<std::vector<std::string>> FailedLinks(const Lab& lab) {
   };
   std::vector<std::string> failed;
   for (const fabric::Link& link : lab.topology().links()) {
-    if (is_down(lab.topology().node(link.a).id, link.a_port) ||
-        is_down(lab.topology().node(link.b).id, link.b_port)) {
+    if (is_down(NodeNameOf(lab, link.a), link.a_port) ||
+        is_down(NodeNameOf(lab, link.b), link.b_port)) {
       failed.push_back(link.id);
     }
   }

@@ -151,7 +151,7 @@ class Fleet {
 Result<void> StartAll(const Lab& lab, const std::vector<WorkloadFlow>& plans,
                       const std::string& workload_file, const TrafficOptions& options,
                       Fleet& fleet) {
-  std::set<std::string> hosts;
+  std::set<std::string> hosts;  // with several NICs each, one process for each NIC
   for (const WorkloadFlow& plan : plans) {
     hosts.insert(plan.source);
     hosts.insert(plan.destination);

@@ -117,7 +117,7 @@ class Counts {
   }
 
  private:
-  IpAddress AddressOf(int host) const { return *IpAddress::Parse(lab_.layout().HostAddress(host)); }
+  IpAddress AddressOf(int host) const { return *IpAddress::Parse(lab_.layout().NicAddress(host)); }
   std::vector<lab::FlowCount> Read() const {
     auto counts = lab::ReadFlowCounts(lab_);
     EXPECT_TRUE(counts.has_value());

@@ -50,6 +50,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("spines").Integer(options.spines);
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
+  json.Key("rails").Integer(options.rails);
   json.Key("pods").Integer(options.pods);
   json.Key("cores").Integer(options.cores);
   json.Key("link_mbps")
@@ -116,7 +117,10 @@ void AddUp(CLI::App& lab, int& exit_code) {
             "Pods of a fabric of three tiers (0: two tiers, without cores)");
   AddNumber(up, "--cores", options.cores, "COUNT",
             "Core switches of a fabric of three tiers, a multiple of --spines");
-  AddNumber(up, "--hosts-per-leaf", options.hosts_per_leaf, "COUNT", "Hosts of each leaf");
+  AddNumber(up, "--hosts-per-leaf", options.hosts_per_leaf, "COUNT",
+            "Hosts of each leaf; with --rails, NICs of each leaf");
+  AddNumber(up, "--rails", options.rails, "COUNT",
+            "NICs of each host, each on a leaf of its own; a divisor of --leaves");
   AddName(up, options.name);
   up->add_option("--link-mbps", arguments->link_mbps,
                  "Rate of every link between switches in each direction, in Mbit/s (0: no limit); "
@@ -349,10 +353,10 @@ Result<void> Counters(const std::string& name, bool as_json) {
 }
 
 void AddCounters(CLI::App& lab, int& exit_code) {
-  CLI::App* counters = lab.add_subcommand(
-      "counters",
-      "Print the counters of packets to port 4791 of all switches above the leaves, and the "
-      "interface counters of all switches");
+  CLI::App* counters = lab.add_subcommand("counters",
+                                          "Print the counters of packets to ports 4791 to 4806 of "
+                                          "all switches above the leaves, and the "
+                                          "interface counters of all switches");
   const auto name = std::make_shared<std::string>("lab");
   const auto json = std::make_shared<bool>(false);
   AddName(counters, *name);

@@ -54,6 +54,13 @@ Result<void> Rdma(const RdmaArguments& arguments) {
                           fmt::format("lab '{}' has no host '{}' (h0..h{})", arguments.name,
                                       arguments.host, lab->layout().HostCount() - 1));
   }
+  if (lab->layout().options().rails > 1) {
+    return espalier::Fail(
+        ErrorCode::kUnsupported,
+        fmt::format("lab '{}' has hosts with several NICs, and the machine has one (use a lab "
+                    "without --rails)",
+                    arguments.name));
+  }
   // Fetch outside of the lab. If that fails, fetch again as this process, so that its output shows.
   const Command fetch = {.argv = {start, "--fetch"}};
   const Result<CommandOutput> fetched = RunCommand(fetch);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -51,7 +52,10 @@ class PhaseBarrier {
   PhaseBarrier(io::AsioEventLoop& loop, std::string prefix, std::string host,
                OnReleased on_released);
 
-  std::string PathOf(const std::string& host) const { return prefix_ + "." + host; }
+  std::string PathOf(std::string host) const {
+    std::ranges::replace(host, '/', '-');  // in the name of a NIC
+    return prefix_ + "." + host;
+  }
   Result<void> Bind();
   void Send(const std::string& host, const Message& message);
   void Receive();

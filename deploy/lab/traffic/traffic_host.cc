@@ -16,7 +16,9 @@ Result<IpAddress> AddressOf(const fabric::Topology& topology, const std::string&
   const std::optional<fabric::NodeId> node = topology.FindNode(host);
   if (!node || topology.node(*node).addresses.empty()) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("host '{}' is not in the topology, or has no address", host));
+                fmt::format("host '{}' is not in the topology, or has no address (of a host with "
+                            "several NICs, name one, such as h0/nic0)",
+                            host));
   }
   return topology.node(*node).addresses.front();
 }

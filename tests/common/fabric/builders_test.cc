@@ -43,6 +43,36 @@ TEST(BuildLeafSpine, JoinsEveryLeafToEverySpine) {
   EXPECT_TRUE(topology.FindLink("leaf4--spine2").has_value());
 }
 
+TEST(BuildLeafSpine, GivesHostsANicOnEachOfTheirRails) {
+  const Topology topology =
+      BuildOrDie(BuildLeafSpine({.spines = 2, .leaves = 4, .hosts_per_leaf = 3, .rails = 2}));
+  EXPECT_EQ(CountIf(topology, NodeKind::kCompute, SwitchRole::kNone), 12U);
+  EXPECT_EQ(CountIf(topology, NodeKind::kNic, SwitchRole::kNone), 12U);
+  EXPECT_EQ(topology.links().size(), 24U + 12U + 8U);
+  for (const char* link :
+       {"h0/gpu1--h0/nic1", "h0/gpu1--h0/nvswitch", "h0/nic0--leaf0", "h0/nic1--leaf1",
+        "h2/nic1--leaf1", "h3/nic0--leaf2", "h5/nic1--leaf3"}) {
+    EXPECT_TRUE(topology.FindLink(link).has_value()) << link;
+  }
+  const auto nic = topology.FindNic(*IpAddress::Parse("10.3.2.1"));
+  ASSERT_TRUE(nic.has_value());
+  EXPECT_EQ(topology.node(*nic).id, "h5/nic1");
+  EXPECT_EQ(topology.node(*nic).host, "h5");
+  EXPECT_TRUE(topology.node(*topology.FindNode("h5/gpu1")).addresses.empty());
+  EXPECT_EQ(PathsBetweenNics(topology, "h0/nic1", "h3/nic1"), 2U);
+  for (const int rails : {0, 3}) {
+    EXPECT_FALSE(BuildLeafSpine({.leaves = 4, .rails = rails}).has_value());
+    EXPECT_FALSE(BuildPods({.leaves_per_pod = 2, .rails = rails}).has_value());
+  }
+}
+
+TEST(BuildPods, GivesHostsANicOnEachOfTheirRails) {
+  const Topology topology = BuildOrDie(BuildPods({.hosts_per_leaf = 2, .rails = 2}));
+  EXPECT_EQ(CountIf(topology, NodeKind::kCompute, SwitchRole::kNone), 8U);
+  EXPECT_TRUE(topology.FindLink("h3/nic1--leaf3").has_value());
+  EXPECT_EQ(PathsBetweenNics(topology, "h0/nic1", "h2/nic1"), 4U);
+}
+
 TEST(BuildLeafSpine, GivesTheAddressesOfTheLab) {
   const Topology topology =
       BuildOrDie(BuildLeafSpine({.spines = 4, .leaves = 4, .hosts_per_leaf = 4}));

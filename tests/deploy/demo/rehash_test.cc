@@ -36,7 +36,7 @@ class RehashTest : public LiveLabTest {
   }
 
   IpAddress AddressOf(const std::string& host) const {
-    return *IpAddress::Parse(lab_->layout().HostAddress(std::stoi(host.substr(1))));
+    return *IpAddress::Parse(lab_->layout().NicAddress(std::stoi(host.substr(1))));
   }
 
   struct SteeredFlow {

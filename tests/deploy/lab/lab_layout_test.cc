@@ -47,7 +47,9 @@ TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
         LabOptions{.name = "../x"}, LabOptions{.name = "a b"}, LabOptions{.name = "-x"},
         LabOptions{.link_rate = BitsPerSecond{1}}, LabOptions{.cores = 4}, LabOptions{.pods = 2},
         LabOptions{.spines = 4, .pods = 2, .cores = 6}, LabOptions{.pods = 2, .cores = -4},
-        LabOptions{.pods = 129, .cores = 4}, LabOptions{.leaves = 100, .pods = 2, .cores = 4}}) {
+        LabOptions{.pods = 129, .cores = 4}, LabOptions{.leaves = 100, .pods = 2, .cores = 4},
+        LabOptions{.rails = 0}, LabOptions{.rails = 3}, LabOptions{.leaves = 32, .rails = 32},
+        LabOptions{.rails = 2, .ipv6 = true}}) {
     const Result<LabLayout> plan = LabLayout::Make(options);
     ASSERT_FALSE(plan.has_value()) << options.name;
     EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
@@ -57,8 +59,8 @@ TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
 
 TEST(LabLayout, GivesAddressesByLeafAndPlace) {
   const LabLayout plan = MakePlan({.spines = 3, .leaves = 4, .hosts_per_leaf = 5});
-  EXPECT_EQ(plan.HostAddress(13), "10.2.3.1");
-  EXPECT_EQ(plan.LeafAddressOfHost(13), "10.2.3.0");
+  EXPECT_EQ(plan.NicAddress(13), "10.2.3.1");
+  EXPECT_EQ(plan.LeafAddressOfNic(13), "10.2.3.0");
   const LabLink uplink = FindLink(plan, "leaf3", "spine2");
   EXPECT_EQ(uplink.lower.address, "172.16.3.4");
   EXPECT_EQ(uplink.upper.address, "172.16.3.5");
@@ -68,7 +70,7 @@ TEST(LabLayout, GivesAddressesByLeafAndPlace) {
 
 TEST(LabLayout, WritesNumbersOfIpv6AddressesInHexadecimal) {
   const LabLayout plan = MakePlan({.spines = 12, .leaves = 17, .hosts_per_leaf = 11, .ipv6 = true});
-  EXPECT_EQ(plan.HostAddress(16 * 11 + 10), "fd00:10:10:a::1");
+  EXPECT_EQ(plan.NicAddress(16 * 11 + 10), "fd00:10:10:a::1");
   EXPECT_EQ(FindLink(plan, "leaf16", "spine11").upper.address, "fd00:172:10:b::1");
 }
 
@@ -100,10 +102,42 @@ TEST(LabLayout, DescribesEveryLinkEndInTheTopology) {
     EXPECT_EQ(uplink.a_port, "s2");
     EXPECT_EQ(uplink.b_port, "l1");
     EXPECT_EQ(uplink.b_address.ToString(), FindLink(plan, "leaf1", "spine2").upper.address);
-    const Result<IpAddress> host = IpAddress::Parse(plan.HostAddress(3));
+    const Result<IpAddress> host = IpAddress::Parse(plan.NicAddress(3));
     ASSERT_TRUE(host.has_value());
     EXPECT_EQ(topology->node(*topology->FindNic(*host)).id, "h3");
   }
+}
+
+TEST(LabLayout, GivesHostsANicOnEachOfTheirRails) {
+  const LabLayout plan =
+      MakePlan({.name = "t", .spines = 2, .leaves = 4, .hosts_per_leaf = 3, .rails = 2});
+  EXPECT_EQ(plan.HostCount(), 6);
+  EXPECT_EQ(plan.NicName(11), "h5/nic1");
+  EXPECT_EQ(plan.NicAddress(11), "10.3.2.1");
+  EXPECT_EQ(plan.FindNode("h5/nic1"), plan.FindNode("h5"));
+  EXPECT_EQ(plan.FindNode("h5/nic2"), nullptr);
+  EXPECT_EQ(plan.RankName(11), "h5/gpu1");
+  EXPECT_EQ(plan.RankAddress(11), "10.3.2.1");
+  EXPECT_EQ(plan.FindNode("h5/gpu1"), plan.FindNode("h5"));
+  EXPECT_EQ(plan.FindNode("h6"), nullptr);
+  const LabLink link = FindLink(plan, "h5", "leaf3");
+  EXPECT_EQ(link.lower.interface, "eth1");
+  EXPECT_EQ(link.upper.interface, "h2");
+  // Each NIC has a routing table of its own; what names no address takes the first that is up.
+  const LabNode& host = *plan.FindNode("h5");
+  const std::string script = plan.NodeScript(host);
+  EXPECT_THAT(script, HasSubstr("rule add from 10.3.2.1 lookup 101\n"));
+  EXPECT_THAT(script, HasSubstr("route replace 0.0.0.0/0 via 10.3.2.0 dev eth1 table 101\n"));
+  EXPECT_THAT(script, HasSubstr("route replace 0.0.0.0/0 via 10.2.2.0 dev eth0 metric 1\n"));
+  EXPECT_THAT(plan.HostRouteScript(host, {"eth0"}), Not(HasSubstr("eth0")));
+  const auto spec = plan.MakeTopology();
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  const auto topology = fabric::Topology::Build(*spec);
+  ASSERT_TRUE(topology.has_value()) << topology.error().error.message;
+  const fabric::Link& access = topology->link(*topology->FindLink("h5/nic1--leaf3"));
+  EXPECT_EQ(access.a_port, "eth1");
+  EXPECT_EQ(access.b_port, "h2");
+  EXPECT_EQ(topology->node(*topology->FindNic(*IpAddress::Parse("10.3.2.1"))).id, "h5/nic1");
 }
 
 TEST(LabLayout, DrawsDifferentSeedsThatAreNeverZero) {

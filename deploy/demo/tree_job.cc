@@ -193,38 +193,51 @@ Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::
   return plan;
 }
 
+namespace {
+
+// The switches that "agg0,core1,agg2" names.
+std::set<std::string> SwitchesOf(const std::string& via) {
+  std::set<std::string> switches;
+  for (std::size_t at = 0; at < via.size();) {
+    const std::size_t end = std::min(via.find(',', at), via.size());
+    switches.insert(via.substr(at, end - at));
+    at = end + 1;
+  }
+  return switches;
+}
+
+}  // namespace
+
 CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std::int64_t bytes,
                                       int calls, std::span<const lab::FlowCount> counts) {
   using Connection = std::tuple<std::string, std::string, std::uint16_t>;
-  std::map<Connection, std::pair<std::string, double>> seen;  // spine, payload
-  CounterComparison comparison;
-  std::set<Connection> planned;
-  for (const PlannedEdge& edge : plan) {
-    if (!edge.via.empty()) planned.insert({edge.source, edge.destination, edge.port});
-  }
+  std::map<Connection, std::map<std::string, double>> seen;  // payload by switch
   for (const lab::FlowCount& count : counts) {
     if (count.protocol != kTcp || count.packets == 0) continue;
     const Connection connection{count.source.ToString(), count.destination.ToString(),
                                 count.source_port};
-    const double payload =
+    seen[connection][count.spine] =
         static_cast<double>(count.bytes) - kHeaderBytes * static_cast<double>(count.packets);
-    const auto [known, is_new] = seen.try_emplace(connection, count.spine, payload);
-    if (!planned.contains(connection) || !is_new) ++comparison.stray_connections;
   }
-  comparison.least_payload = 1e9;
+  CounterComparison comparison{.least_payload = 1e9};
   for (const PlannedEdge& edge : plan) {
     if (edge.via.empty()) continue;
     ++comparison.edges;
-    const auto found = seen.find({edge.source, edge.destination, edge.port});
-    if (found == seen.end()) {
+    const auto found = seen.extract({edge.source, edge.destination, edge.port});
+    if (found.empty()) {
       ++comparison.silent_edges;
       continue;
     }
-    if (found->second.first != edge.via) ++comparison.stray_connections;
-    const double ratio = found->second.second / (edge.share * static_cast<double>(bytes) * calls);
-    comparison.least_payload = std::min(comparison.least_payload, ratio);
-    comparison.most_payload = std::max(comparison.most_payload, ratio);
+    std::set<std::string> passed;
+    for (const auto& [name, payload] : found.mapped()) {
+      passed.insert(name);
+      const double ratio = payload / (edge.share * static_cast<double>(bytes) * calls);
+      comparison.least_payload = std::min(comparison.least_payload, ratio);
+      comparison.most_payload = std::max(comparison.most_payload, ratio);
+    }
+    if (passed != SwitchesOf(edge.via)) ++comparison.stray_connections;
   }
+  comparison.stray_connections += static_cast<int>(seen.size());  // that nobody planned
   return comparison;
 }
 

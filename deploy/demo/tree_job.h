@@ -56,17 +56,17 @@ struct PlannedEdge {
 };
 Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::string& name);
 
-// The comparison of a run with the spines' own counters.
+// The comparison of a run with the counters of the switches above the leaves.
 struct CounterComparison {
   int edges = 0;              // edges that cross the fabric
   int silent_edges = 0;       // of these, without a packet
-  int stray_connections = 0;  // connections on another spine or from another port than planned
+  int stray_connections = 0;  // connections over other switches or from another port than planned
   // The smallest and the largest ratio of an edge's payload to its planned payload.
   double least_payload = 0;
   double most_payload = 0;
 };
-// Compares `calls` calls of `bytes` each by this plan with the counts before and after them. Spines
-// count only TCP to the port of RoCEv2, so the ranks' rendezvous is not included.
+// Compares `calls` calls of `bytes` each by this plan with what the switches counted meanwhile.
+// They count only TCP to the ports on which ranks listen, so the ranks' rendezvous is not included.
 CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std::int64_t bytes,
                                       int calls, std::span<const lab::FlowCount> counts);
 

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "deploy/demo/failover.h"
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/measured_run.h"
+#include "deploy/demo/tree_job.h"
+#include "deploy/lab/ground_truth.h"
+#include "deploy/lab/link_faults.h"
 #include "tests/deploy/demo/live_lab.h"
 
 namespace espalier::demo {
@@ -67,6 +72,49 @@ TEST_F(ClosTest, UsesThePathsThatHavePortsWhereSwitchesHashAlike) {
   EXPECT_EQ(run->mismatches, 0);
   EXPECT_EQ(run->max_leaf_link_flows, 1);
   EXPECT_EQ(run->max_core_link_flows, 2);
+}
+
+TEST_F(ClosTest, TreesCrossBothTiersAlsoWithoutACore) {
+  constexpr std::int64_t kBytes = 2'000'000;
+  constexpr int kCalls = 2;
+  StartPods(lab::HashSeeds::kDistinct);
+  if (!daemons_) return;
+  ASSERT_TRUE(StartTreeJob(*daemons_, *lab_, "train", kBytes, /*offload=*/false).has_value());
+  const auto run_and_compare = [&](bool with_core) {
+    const auto plan = ReadPlan(*daemons_, "train");
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    EXPECT_TRUE(std::ranges::any_of(*plan, [](const PlannedEdge& edge) {
+      return edge.via.find(",core") != std::string::npos;
+    }));
+    EXPECT_EQ(std::ranges::any_of(*plan,
+                                  [](const PlannedEdge& edge) {
+                                    return edge.via.find("core0") != std::string::npos;
+                                  }),
+              with_core);
+    const auto before = lab::ReadFlowCounts(*lab_);
+    const auto run = RunRanks(*lab_, ESPALIER_PROGRAMS,
+                              {.bytes = kBytes, .calls = kCalls, .job = "train", .on_running = {}});
+    const auto after = lab::ReadFlowCounts(*lab_);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    ASSERT_TRUE(before.has_value() && after.has_value());
+    EXPECT_TRUE(run->completed);
+    EXPECT_EQ(run->wrong_sums, 0);
+    const auto compared =
+        CompareWithCounters(*plan, kBytes, kCalls, lab::Difference(*before, *after));
+    EXPECT_GT(compared.edges, 0);
+    EXPECT_EQ(compared.silent_edges, 0);
+    EXPECT_EQ(compared.stray_connections, 0);
+    EXPECT_GE(compared.least_payload, 1.0);
+  };
+  run_and_compare(/*with_core=*/true);
+  const auto first = AwaitPlan(*daemons_, "train", "");
+  ASSERT_TRUE(first.has_value());
+  for (const int pod : {0, 1}) {
+    ASSERT_TRUE(lab::FailLink(*lab_, fmt::format("agg{}--core0", 2 * pod)).has_value());
+  }
+  ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=core0").has_value());
+  ASSERT_TRUE(AwaitPlan(*daemons_, "train", *first).has_value());
+  run_and_compare(/*with_core=*/false);
 }
 
 }  // namespace

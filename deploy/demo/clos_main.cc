@@ -1,10 +1,12 @@
-// espalier-clos: runs a permutation and two ring jobs on a live fabric of three tiers, with plain
-// ECMP and with Espalier, and takes links down in the middle.
+// espalier-clos: runs a permutation and ring jobs on a live fabric of three tiers, or of hosts with
+// several NICs, with plain ECMP and with Espalier, and takes links down in the middle.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "common/files/json.h"
@@ -12,6 +14,7 @@
 #include "deploy/demo/failover.h"
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/measured_run.h"
+#include "deploy/lab/link_faults.h"
 
 namespace espalier::demo {
 namespace {
@@ -24,6 +27,7 @@ constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
 struct Arguments {
   int seeds = 5;
   bool equal_seeds = false;
+  bool rails = false;
   bool failures = true;
   bool json = false;
 };
@@ -40,26 +44,54 @@ struct FailureRow {
   FailureFigures figures;
 };
 
-// A fat-tree of 16 hosts.
+// A fat-tree of 16 hosts, or eight hosts with four NICs each.
 lab::LabOptions Shape(const Arguments& arguments, int seed) {
-  return {.name = kLabName,
-          .spines = 2,
-          .leaves = 2,
-          .hosts_per_leaf = 2,
-          .pods = 4,
-          .cores = 4,
-          .link_rate = BitsPerSecond{kLinkBitsPerSecond},
-          .seed = static_cast<std::uint64_t>(seed),
-          .hash_seeds = arguments.equal_seeds ? lab::HashSeeds::kEqual : lab::HashSeeds::kDistinct,
-          .die_with_caller = true};
+  lab::LabOptions shape{
+      .name = kLabName,
+      .spines = 2,
+      .leaves = 2,
+      .hosts_per_leaf = 2,
+      .pods = 4,
+      .cores = 4,
+      .link_rate = BitsPerSecond{kLinkBitsPerSecond},
+      .seed = static_cast<std::uint64_t>(seed),
+      .hash_seeds = arguments.equal_seeds ? lab::HashSeeds::kEqual : lab::HashSeeds::kDistinct,
+      .die_with_caller = true};
+  if (arguments.rails) {
+    shape.spines = shape.hosts_per_leaf = shape.rails = 4;
+    shape.leaves = 8;
+    shape.pods = shape.cores = 0;
+  }
+  return shape;
 }
 
 Result<std::vector<Experiment>> MakeExperiments(const lab::LabLayout& plan) {
   auto permutation = MakePermutation(plan);
   if (!permutation) return Propagate(permutation);
-  auto rings = MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 1, .epochs = kEpochs});
+  auto rings =
+      plan.options().rails > 1
+          ? MakeRailRings(plan, kEpochs)
+          : MakeRingJobs(plan, {.name = "two-rings", .jobs = 2, .stages = 1, .epochs = kEpochs});
   if (!rings) return Propagate(rings);
   return std::vector{std::move(*permutation), std::move(*rings)};
+}
+
+Result<void> RunExperiment(const lab::Lab& lab, int seed, const LabDaemons* daemons,
+                           const Experiment& experiment, std::vector<Row>& rows) {
+  auto run = RunMeasured(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
+  if (!run) return Propagate(run);
+  if (!run->completed) {
+    return Fail(ErrorCode::kInternal, "the traffic did not end within its time limit");
+  }
+  Row row{.seed = seed, .run = *run, .ideal_seconds = experiment.ideal.slowest_flow_seconds};
+  fmt::print(stderr,
+             "seed {}: {:<12} {:<9} slowest flow {:5.2f} s (ideal {:.2f} s), worst leaf link {} "
+             "flows, worst core link {}, steered {}, mismatches {} ({} at cores)\n",
+             seed, run->figures.name, run->figures.scheme, run->figures.slowest_flow_seconds,
+             row.ideal_seconds, run->max_leaf_link_flows, run->max_core_link_flows,
+             run->steered_flows, run->mismatches, run->core_mismatches);
+  rows.push_back(std::move(row));
+  return {};
 }
 
 Result<void> RunExperiments(const lab::Lab& lab, int seed, const LabDaemons* daemons,
@@ -67,21 +99,50 @@ Result<void> RunExperiments(const lab::Lab& lab, int seed, const LabDaemons* dae
   auto experiments = MakeExperiments(lab.layout());
   if (!experiments) return Propagate(experiments);
   for (const Experiment& experiment : *experiments) {
-    auto run = RunMeasured(lab, experiment, static_cast<std::uint64_t>(seed), daemons);
-    if (!run) return Propagate(run);
-    if (!run->completed) {
-      return Fail(ErrorCode::kInternal, "the traffic did not end within its time limit");
-    }
-    Row row{.seed = seed, .run = *run, .ideal_seconds = experiment.ideal.slowest_flow_seconds};
-    fmt::print(stderr,
-               "seed {}: {:<12} {:<9} slowest flow {:5.2f} s (ideal {:.2f} s), worst leaf link {} "
-               "flows, worst core link {}, steered {}, mismatches {} ({} at cores)\n",
-               seed, run->figures.name, run->figures.scheme, run->figures.slowest_flow_seconds,
-               row.ideal_seconds, run->max_leaf_link_flows, run->max_core_link_flows,
-               run->steered_flows, run->mismatches, run->core_mismatches);
-    rows.push_back(std::move(row));
+    if (Result<void> ran = RunExperiment(lab, seed, daemons, experiment, rows); !ran) return ran;
   }
   return {};
+}
+
+// Waits until the controller has recorded an event of this kind about the link.
+Result<void> AwaitEvent(const LabDaemons& daemons, const std::string& kind,
+                        const std::string& link) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < limit) {
+    const auto answer = daemons.Get("/api/v1/events");
+    if (!answer) return tl::unexpected<Error>(answer.error());
+    for (const io::JsonValue& event : answer->Find("events")->items) {
+      if (event.Find("kind")->text != kind) continue;
+      if (event.Find("text")->text.find("link=" + link) != std::string::npos) return {};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return Fail(ErrorCode::kUnavailable, fmt::format("no event {} of {}", kind, link));
+}
+
+// A NIC dies: the others go on. It comes back: all do.
+Result<void> RunWithoutNic(const lab::Lab& lab, int seed, const LabDaemons& daemons,
+                           std::vector<Row>& rows) {
+  const std::string nic = "h0/nic1";
+  const std::string link = "h0/nic1--leaf1";
+  auto all = MakePermutation(lab.layout());
+  if (!all) return Propagate(all);
+  Experiment others = *all;
+  others.name = "without-nic";
+  std::erase_if(others.workload.flows, [&](const traffic::SingleFlow& flow) {
+    return flow.source == nic || flow.destination == nic;
+  });
+  all->name = "nic-is-back";
+  const auto failed = lab::FailLink(lab, link);
+  if (!failed) return tl::unexpected<Error>(failed.error());
+  Result<void> done = AwaitEvent(daemons, "nic_down", link);
+  if (done) done = RunExperiment(lab, seed, &daemons, others, rows);
+  if (!done) return done;
+  const auto restored = lab::RestoreLink(lab, link);
+  if (!restored) return tl::unexpected<Error>(restored.error());
+  done = AwaitEvent(daemons, "nic_up", link);
+  if (done) done = RunExperiment(lab, seed, &daemons, *all, rows);
+  return done;
 }
 
 Result<void> RunFailures(const lab::Lab& lab, int seed, const LabDaemons& daemons,
@@ -155,7 +216,9 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs,
     if (!daemons) return Propagate(daemons);
     if (Result<void> ran = RunExperiments(*lab, seed, &*daemons, rows); !ran) return ran;
     if (arguments.failures) {
-      if (Result<void> ran = RunFailures(*lab, seed, *daemons, failures); !ran) return ran;
+      Result<void> ran = arguments.rails ? RunWithoutNic(*lab, seed, *daemons, rows)
+                                         : RunFailures(*lab, seed, *daemons, failures);
+      if (!ran) return ran;
     }
     if (Result<void> stopped = lab::Lab::Stop(kLabName); !stopped) return stopped;
   }
@@ -180,13 +243,17 @@ int Run(const Arguments& arguments) {
 }  // namespace espalier::demo
 
 int main(int argc, char** argv) {
-  CLI::App app("Compare plain ECMP and Espalier on a live fabric of three tiers on this machine.");
+  CLI::App app(
+      "Compare plain ECMP and Espalier on a live fabric of three tiers, or of hosts with several "
+      "NICs, on this machine.");
   espalier::demo::Arguments arguments;
   app.add_option("--seeds", arguments.seeds, "Number of fabrics, each with seeds of its own")
       ->capture_default_str()
       ->check(CLI::Range(1, 100));
   app.add_flag("--equal-seeds", arguments.equal_seeds,
                "Let all switches hash alike, so that some paths have no port");
+  app.add_flag("--rails", arguments.rails,
+               "Two tiers and eight hosts with four NICs each, of which one dies");
   app.add_flag("!--no-failures", arguments.failures, "Take no links down");
   app.add_flag("--json", arguments.json, "Print one JSON object");
   try {

@@ -24,6 +24,23 @@ std::vector<std::string> NicNames(const lab::LabLayout& layout) {
   return nics;
 }
 
+// Sets what the flows of an experiment carry, and the times that they take alone on their links, if
+// all its rings are alike.
+void SetIdeal(const lab::LabLayout& layout, Experiment& experiment) {
+  const traffic::Job& first = experiment.workload.jobs.front();
+  const traffic::Ring& ring = first.rings.front();
+  const std::int64_t ring_flow_bytes =
+      traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
+  experiment.flow_bytes = ring_flow_bytes * first.epochs;
+  const double allreduce = LinkSeconds(layout, ring_flow_bytes);
+  // A flow begins with its first all-reduce, after the first pause.
+  experiment.ideal = {
+      experiment.name, first.epochs * allreduce + (first.epochs - 1) * kComputeSeconds, {}};
+  for (const traffic::Job& job : experiment.workload.jobs) {
+    experiment.ideal.allreduce_seconds[job.id] = allreduce;
+  }
+}
+
 }  // namespace
 
 Result<Experiment> MakePermutation(const lab::LabLayout& layout) {
@@ -67,17 +84,30 @@ Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& sh
     if (!placed) return Propagate(placed);
     experiment.workload.jobs.push_back(std::move(*placed));
   }
-  const traffic::Ring& ring = experiment.workload.jobs[0].rings[0];
-  const std::int64_t ring_flow_bytes =
-      traffic::RingRounds(ring.hosts.size()) * traffic::ChunkBytes(ring);
-  experiment.flow_bytes = ring_flow_bytes * shape.epochs;
-  const double allreduce = LinkSeconds(layout, ring_flow_bytes);
-  // A flow begins with its first all-reduce, after the first pause.
-  experiment.ideal = {
-      shape.name, shape.epochs * allreduce + (shape.epochs - 1) * kComputeSeconds, {}};
-  for (const traffic::Job& job : experiment.workload.jobs) {
-    experiment.ideal.allreduce_seconds[job.id] = allreduce;
+  SetIdeal(layout, experiment);
+  return experiment;
+}
+
+Result<Experiment> MakeRailRings(const lab::LabLayout& layout, int epochs) {
+  const lab::LabOptions& shape = layout.options();
+  const int groups = shape.LeafCount() / shape.rails;
+  traffic::Job job{.id = "A", .epochs = epochs, .compute_seconds = kComputeSeconds};
+  for (int rail = 0; rail < shape.rails; ++rail) {
+    traffic::Ring& ring = job.rings.emplace_back(traffic::Ring{.bytes = kRingBytes});
+    for (int place = 0; place < shape.hosts_per_leaf; ++place) {
+      for (int group = 0; group < groups; ++group) {
+        const int leaf = group * shape.rails + rail;
+        ring.hosts.push_back(layout.NicName(leaf * shape.hosts_per_leaf + place));
+      }
+    }
   }
+  if (job.rings.front().hosts.size() < 2) {
+    return Fail(ErrorCode::kInvalidArgument, "a ring needs two hosts (use a larger lab)");
+  }
+  Experiment experiment{.name = "rail-rings"};
+  experiment.workload.segment_bytes = kSegmentBytes;
+  experiment.workload.jobs.push_back(std::move(job));
+  SetIdeal(layout, experiment);
   return experiment;
 }
 

@@ -20,6 +20,10 @@ struct RingJobs {
   int epochs = 1;
 };
 Result<Experiment> MakeRingJobs(const lab::LabLayout& layout, const RingJobs& shape);
+// One job of a lab with several rails: on each rail a ring over the NICs of all hosts, which takes
+// turns among the groups of leaves. Every NIC sends and receives one flow, which crosses the fabric
+// if there are two groups or more.
+Result<Experiment> MakeRailRings(const lab::LabLayout& layout, int epochs);
 // Two jobs, each on every second pair of hosts, with data-parallel rings over the leaves and two
 // pipeline stages.
 Result<Experiment> MakeTwoRings(const lab::LabLayout& layout, int epochs);

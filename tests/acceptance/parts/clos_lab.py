@@ -1,5 +1,5 @@
-"""A live fabric of three tiers: ECMP beside Espalier, links that fail, and switches that hash alike.
-espalier-clos measures it, and the switches' own counters judge it.
+"""A live fabric of three tiers: ECMP beside Espalier, links that fail, and switches that hash alike. Then
+hosts with four NICs, of which one dies. espalier-clos measures it, and the switches' own counters judge it.
 """
 
 import json
@@ -30,24 +30,35 @@ def rows(measured, workload, scheme):
     return [row for row in measured["runs"] if row["workload"] == workload and row["scheme"] == scheme]
 
 
-def steering(measured, name, most_core_flows):
-    for workload in ("permutation", "two-rings"):
+def steering(measured, name, most_core_flows, flows=16):
+    for workload in most_core_flows:
         ecmp = rows(measured, workload, "ecmp")
         steered = rows(measured, workload, "espalier")
         case = f"{name}, {workload}"
         ratio = statistics.median(row["slowest_flow_seconds"] / row["ideal_seconds"] for row in steered)
         by_chance = statistics.median(row["slowest_flow_seconds"] / row["ideal_seconds"] for row in ecmp)
-        aim = MOST_OF_IDEAL * most_core_flows[workload]
+        aim = MOST_OF_IDEAL * max(1, most_core_flows[workload])
         yield check(f"{case}: slowest flow / ideal", round(ratio, 2),
                     f"at most {aim} (ECMP: {by_chance:.2f})", ratio <= aim)
-        for tier, most in (("leaf", 1), ("core", most_core_flows[workload])):
+        for tier, most in (("leaf", 1), ("core", most_core_flows[workload])):  # 0: there are no cores
             worst = max(row[f"max_{tier}_link_flows"] for row in steered)
             chance = max(row[f"max_{tier}_link_flows"] for row in ecmp)
             yield check(f"{case}: flows on the worst {tier} link", worst, f"{most} (ECMP: {chance})",
                         worst <= most)
         wrong = sum(row["mismatches"] for row in steered)
         yield check(f"{case}: flows on other switches than decided (both stages)", wrong, "0",
-                    wrong == 0 and all(row["steered_flows"] >= 16 for row in steered))
+                    wrong == 0 and all(row["steered_flows"] >= flows for row in steered))
+
+
+def nic_dies(measured):
+    for workload, flows, what in (("without-nic", 30, "a NIC is dead: flows of the others"),
+                                  ("nic-is-back", 32, "it is back: flows of all NICs")):
+        found = rows(measured, workload, "espalier")
+        steered = min(row["steered_flows"] for row in found)
+        wrong = sum(row["mismatches"] for row in found)
+        worst = max(row["max_leaf_link_flows"] for row in found)
+        yield check(f"rails, {what}", f"{steered} steered, {wrong} elsewhere, worst link {worst}",
+                    f"{flows}, 0, 1", steered == flows and wrong == 0 and worst == 1)
 
 
 def checks(folder, seeds, quick):
@@ -61,6 +72,9 @@ def checks(folder, seeds, quick):
         dead = sum(row["dead_flows"] for row in failures)
         yield check(f"{kind} fails: flows that did not end whole", dead, "0",
                     dead == 0 and all(row["completed"] for row in failures))
+    rails = measure(folder, seeds, "--rails")
+    yield from steering(rails, "rails", {"permutation": 0, "rail-rings": 0}, flows=32)
+    yield from nic_dies(rails)
     if quick:
         return
     measured = measure(folder, seeds, "--equal-seeds", "--no-failures")

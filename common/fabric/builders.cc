@@ -170,7 +170,7 @@ Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
 }  // namespace
 
 Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
-  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails] = options;
+  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails, planes] = options;
   const std::int64_t hosts = std::int64_t{leaves} * hosts_per_leaf;
   const std::int64_t links = hosts + std::int64_t{leaves} * spines;
   if (auto ok = CheckCounts({{"spines", spines},
@@ -183,6 +183,12 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
   }
   if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
   if (auto ok = CheckRails(rails, leaves); !ok) return Propagate(ok);
+  if (planes < 1 || rails % planes != 0 || spines % planes != 0) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} rails and {} spines cannot be divided into {} planes (give multiples)",
+                    rails, spines, planes));
+  }
 
   Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
   const std::vector<NodeId> host_ids = builder.AddHosts(leaves, hosts_per_leaf, rails, host_rate);
@@ -202,7 +208,9 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
     }
   }
   for (int leaf = 0; leaf < leaves; ++leaf) {
-    for (int spine = 0; spine < spines; ++spine) {
+    const int plane = leaf % rails * planes / rails;
+    const int per_plane = spines / planes;
+    for (int spine = plane * per_plane; spine < (plane + 1) * per_plane; ++spine) {
       const NodeId leaf_id = leaf_ids[static_cast<std::size_t>(leaf)];
       const NodeId spine_id = spine_ids[static_cast<std::size_t>(spine)];
       if (lab) {

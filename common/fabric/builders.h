@@ -12,7 +12,8 @@ namespace espalier::fabric {
 // 10.0.0.0 + 2n + 1 and its leaf's end 10.0.0.0 + 2n; the m-th link between switches has
 // 172.16.0.0 + 2m at its lower and + 2m + 1 at its upper end (none after 172.31.255.255).
 // Errors: kInvalidArgument for counts below 1, more than 65,536 nodes per tier or 4,194,304 links,
-// or leaves (of a pod) that are no multiple of the rails.
+// leaves (of a pod) that are no multiple of the rails, or rails or spines that are no multiple of
+// the planes.
 
 struct LeafSpineOptions {
   int spines = 4;
@@ -20,13 +21,15 @@ struct LeafSpineOptions {
   int hosts_per_leaf = 4;
   BitsPerSecond host_rate{100'000'000'000};
   BitsPerSecond fabric_rate{100'000'000'000};
-  int rails = 1;  // NICs of each host
+  int rails = 1;   // NICs of each host
+  int planes = 1;  // parts without links between them
 };
 // Hosts are COMPUTE nodes and their own NICs; every leaf is linked to every spine. With more than
 // one rail, groups of `rails` leaves share their hosts: the k-th NIC of each leaf of group g
 // belongs to host g * hosts_per_leaf + k. Host h0 is then a box as in BuildRails, with a GPU
 // "h0/gpu0" and a NIC "h0/nic0" for each of its leaves, in their order, and nine times host_rate
-// between a GPU and the box's switch. Addresses are
+// between a GPU and the box's switch. With more than one plane, rails and spines are dealt out to
+// the planes in their order, and a leaf is linked to the spines of its plane only. Addresses are
 // those of a lab of the same shape (docs/formats.md): host h of leaf l has 10.l.h.1, the leaf's end
 // 10.l.h.0; uplink s of leaf l has 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine). Fabrics of more
 // than 128 leaves, spines or hosts per leaf have the default addresses.

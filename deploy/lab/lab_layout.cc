@@ -66,6 +66,15 @@ Result<void> CheckShape(const LabOptions& options) {
   if (options.rails > 1 && options.ipv6) {
     return Fail(ErrorCode::kInvalidArgument, "a lab with several rails speaks IPv4 only");
   }
+  if (options.planes < 1 || options.rails % options.planes != 0 ||
+      options.spines % options.planes != 0) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} planes: give rails and spines that are a multiple", options.planes));
+  }
+  if (options.planes > 1 && options.pods != 0) {
+    return Fail(ErrorCode::kInvalidArgument, "a lab with pods has a plane for each --spines");
+  }
   const int switches = options.cores + options.SpineCount() + options.LeafCount();
   if (switches + options.LeafCount() * options.hosts_per_leaf > kMaxNodes) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -128,6 +137,7 @@ void LabLayout::AddLinks() {
   for (int l = 0; l < options_.LeafCount(); ++l) {
     const int pod = l / options_.leaves;
     for (int s = 0; s < options_.spines; ++s) {
+      if (PlaneOfLeaf(l) != PlaneOfSpine(s)) continue;
       links_.push_back(
           {port(Role::kLeaf, l, fmt::format("s{}", s), FabricAddress(16, l, s, /*upper=*/false)),
            port(Role::kSpine, pod * options_.spines + s, fmt::format("l{}", l % options_.leaves),
@@ -190,6 +200,10 @@ int LabLayout::NicOf(int host, int rail) const {
   return leaf * options_.hosts_per_leaf + host % options_.hosts_per_leaf;
 }
 
+int LabLayout::PlaneOfLeaf(int leaf) const {
+  return leaf % options_.rails * options_.planes / options_.rails;
+}
+
 std::string LabLayout::NicName(int nic) const {
   const std::string host = fmt::format("h{}", HostOf(nic));
   return options_.rails == 1 ? host : fmt::format("{}/nic{}", host, RailOf(nic));
@@ -242,7 +256,8 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
                                                    .hosts_per_leaf = options_.hosts_per_leaf,
                                                    .host_rate = host_rate,
                                                    .fabric_rate = fabric_rate,
-                                                   .rails = options_.rails})
+                                                   .rails = options_.rails,
+                                                   .planes = options_.planes})
                          : fabric::BuildPods({.pods = options_.pods,
                                               .leaves_per_pod = options_.leaves,
                                               .aggs_per_pod = options_.spines,
@@ -375,21 +390,36 @@ std::string LabLayout::NodeScript(const LabNode& node) const {
   return script + RouteScript(node, {});
 }
 
+// A NIC's own table, by which what has its address is sent, must not fall through to another NIC
+// when its own is down: the answers would be lost. What has no address yet leaves by the NIC on the
+// rail of its destination, else by the first that is up.
 std::string LabLayout::HostRouteScript(const LabNode& node,
                                        const std::vector<std::string>& down) const {
-  const char* const everywhere = options_.ipv6 ? "::/0" : "0.0.0.0/0";
+  if (options_.rails == 1) {
+    return fmt::format("route replace {} via {} dev eth0\n", options_.ipv6 ? "::/0" : "0.0.0.0/0",
+                       LeafAddressOfNic(node.index));
+  }
   std::string script;
   for (int rail = 0; rail < options_.rails; ++rail) {
+    const int nic = NicOf(node.index, rail);
+    const int table = kFirstRailTable + rail;
     const std::string interface = fmt::format("eth{}", rail);
+    script += fmt::format("route replace unreachable default metric 9999 table {}\n", table);
     if (std::ranges::find(down, interface) != down.end()) continue;
-    const std::string route = fmt::format("route replace {} via {} dev {}", everywhere,
-                                          LeafAddressOfNic(NicOf(node.index, rail)), interface);
-    if (options_.rails == 1) return route + "\n";
-    // What names no address leaves through the first NIC whose link is up.
-    script +=
-        fmt::format("{0} metric {1}\n{0} table {2}\n", route, 1 + rail, kFirstRailTable + rail);
+    const std::string via = fmt::format("via {} dev {}", LeafAddressOfNic(nic), interface);
+    script += fmt::format("route replace default {} table {}\n", via, table);
+    script += fmt::format("route replace default {} metric {}\n", via, 1 + rail);
+    for (int leaf = rail; leaf < options_.LeafCount(); leaf += options_.rails) {
+      script += fmt::format("route replace {} {} src {}\n", LeafPrefix(leaf), via, NicAddress(nic));
+    }
   }
   return script;
+}
+
+bool LabLayout::IsInPlaneOf(int leaf, const LabNode& node) const {
+  if (options_.planes == 1) return true;
+  return PlaneOfLeaf(leaf) ==
+         (node.role == Role::kLeaf ? PlaneOfLeaf(node.index) : PlaneOfSpine(node.index));
 }
 
 bool LabLayout::IsBelow(int leaf, const LabNode& node) const {
@@ -412,6 +442,7 @@ std::string LabLayout::RouteScript(const LabNode& node,
   if (node.role == Role::kHost) return script;
   const std::vector<Neighbour> neighbours = NeighboursOf(node);
   for (int leaf = 0; leaf < options_.LeafCount(); ++leaf) {
+    if (!IsInPlaneOf(leaf, node)) continue;
     const bool is_below = IsBelow(leaf, node);
     std::vector<std::string> hops;
     for (const Neighbour& neighbour : neighbours) {

@@ -21,12 +21,13 @@ enum class HashSeeds {
 // The options of `espalier lab up`.
 struct LabOptions {
   std::string name = "lab";
-  int spines = 4;                          // with pods: the aggregation switches of each pod
-  int leaves = 4;                          // with pods: of each pod
-  int hosts_per_leaf = 4;                  // with rails: NICs of each leaf
-  int rails = 1;                           // NICs of each host, each on a leaf of its own
-  int pods = 0;                            // 0: two tiers; else three
-  int cores = 0;                           // of three tiers, a multiple of `spines`
+  int spines = 4;          // with pods: the aggregation switches of each pod
+  int leaves = 4;          // with pods: of each pod
+  int hosts_per_leaf = 4;  // with rails: NICs of each leaf
+  int rails = 1;           // NICs of each host, each on a leaf of its own
+  int planes = 1;  // parts of two tiers, with several rails, that have no links between them
+  int pods = 0;    // 0: two tiers; else three
+  int cores = 0;   // of three tiers, a multiple of `spines`
   std::optional<BitsPerSecond> link_rate;  // of links between switches, each way; none: no limit
   bool icmp_limits = false;                // keep the kernel's limits on ICMP errors
   std::uint64_t seed = 1;                  // of the switches' ECMP hashes
@@ -84,7 +85,8 @@ class LabLayout {
  public:
   // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128 in a
   // tier, more than 4,096 nodes, cores that the planes cannot share, leaves that are no multiple of
-  // the rails, more than 16 rails, rails over IPv6, or a rate below 1 Mbit/s.
+  // the rails, rails or spines that are no multiple of the planes, more than 16 rails, rails over
+  // IPv6, planes and pods, or a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
@@ -144,9 +146,13 @@ class LabLayout {
   int HostOf(int nic) const;
   int RailOf(int nic) const { return nic / options_.hosts_per_leaf % options_.rails; }
   int NicOf(int host, int rail) const;
+  int PlaneOfLeaf(int leaf) const;
+  int PlaneOfSpine(int spine) const { return spine * options_.planes / options_.spines; }
   std::string FabricAddress(int network, int switch_index, int uplink, bool upper) const;
   int PositionOf(Role role, int index) const;
   std::vector<Neighbour> NeighboursOf(const LabNode& node) const;
+  // Whether any way leads from this switch to a leaf.
+  bool IsInPlaneOf(int leaf, const LabNode& node) const;
   // Whether the way from this node to a leaf only descends.
   bool IsBelow(int leaf, const LabNode& node) const;
   void AddNodes();

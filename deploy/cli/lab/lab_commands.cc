@@ -51,6 +51,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
   json.Key("rails").Integer(options.rails);
+  json.Key("planes").Integer(options.planes);
   json.Key("pods").Integer(options.pods);
   json.Key("cores").Integer(options.cores);
   json.Key("link_mbps")
@@ -121,6 +122,8 @@ void AddUp(CLI::App& lab, int& exit_code) {
             "Hosts of each leaf; with --rails, NICs of each leaf");
   AddNumber(up, "--rails", options.rails, "COUNT",
             "NICs of each host, each on a leaf of its own; a divisor of --leaves");
+  AddNumber(up, "--planes", options.planes, "COUNT",
+            "Parts without links between them, to which rails and spines are dealt out");
   AddName(up, options.name);
   up->add_option("--link-mbps", arguments->link_mbps,
                  "Rate of every link between switches in each direction, in Mbit/s (0: no limit); "

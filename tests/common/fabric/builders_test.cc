@@ -66,6 +66,19 @@ TEST(BuildLeafSpine, GivesHostsANicOnEachOfTheirRails) {
   }
 }
 
+TEST(BuildLeafSpine, SeparatesPlanes) {
+  const Topology topology = BuildOrDie(
+      BuildLeafSpine({.spines = 4, .leaves = 8, .hosts_per_leaf = 1, .rails = 4, .planes = 2}));
+  EXPECT_EQ(topology.links().size(), 8U * 2U + 8U + 8U * 2U);
+  EXPECT_TRUE(topology.FindLink("leaf5--spine1").has_value());
+  EXPECT_FALSE(topology.FindLink("leaf5--spine2").has_value());
+  EXPECT_TRUE(topology.FindLink("leaf6--spine2").has_value());
+  EXPECT_EQ(PathsBetweenNics(topology, "h0/nic1", "h1/nic0"), 2U);
+  EXPECT_EQ(PathsBetweenNics(topology, "h0/nic1", "h1/nic2"), 0U);
+  for (const int planes : {0, 2}) EXPECT_FALSE(BuildLeafSpine({.planes = planes}).has_value());
+  EXPECT_FALSE(BuildLeafSpine({.spines = 3, .rails = 2, .planes = 2}).has_value());
+}
+
 TEST(BuildPods, GivesHostsANicOnEachOfTheirRails) {
   const Topology topology = BuildOrDie(BuildPods({.hosts_per_leaf = 2, .rails = 2}));
   EXPECT_EQ(CountIf(topology, NodeKind::kCompute, SwitchRole::kNone), 8U);

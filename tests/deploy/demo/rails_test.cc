@@ -76,6 +76,21 @@ TEST_F(RailsTest, SteersTheFlowsOfEveryNicAndGoesOnWhenOneDies) {
   RunPermutation(16);
 }
 
+// No link joins the planes: nothing of one can take a way through the other.
+TEST_F(RailsTest, SteersTheFlowsOfSeparatePlanes) {
+  StartLab({.spines = 4,
+            .leaves = 4,
+            .hosts_per_leaf = 2,
+            .rails = 2,
+            .planes = 2,
+            .link_rate = BitsPerSecond{50'000'000},
+            .seed = kSeed});
+  if (!lab_) return;
+  StartDaemons();
+  if (!daemons_) return;
+  RunPermutation(8);
+}
+
 // There is a rank for each GPU, which has a NIC of its own.
 TEST_F(RailsTest, TreesUseEveryNic) {
   constexpr std::int64_t kBytes = 2'000'000;

@@ -41,15 +41,28 @@ bool HasSysctl(const LabLayout& plan, const std::string& node, const std::string
 }
 
 TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
-  for (const LabOptions& options :
-       {LabOptions{.spines = 0}, LabOptions{.leaves = 129}, LabOptions{.hosts_per_leaf = -1},
-        LabOptions{.spines = 128, .leaves = 128, .hosts_per_leaf = 128}, LabOptions{.name = ""},
-        LabOptions{.name = "../x"}, LabOptions{.name = "a b"}, LabOptions{.name = "-x"},
-        LabOptions{.link_rate = BitsPerSecond{1}}, LabOptions{.cores = 4}, LabOptions{.pods = 2},
-        LabOptions{.spines = 4, .pods = 2, .cores = 6}, LabOptions{.pods = 2, .cores = -4},
-        LabOptions{.pods = 129, .cores = 4}, LabOptions{.leaves = 100, .pods = 2, .cores = 4},
-        LabOptions{.rails = 0}, LabOptions{.rails = 3}, LabOptions{.leaves = 32, .rails = 32},
-        LabOptions{.rails = 2, .ipv6 = true}}) {
+  for (const LabOptions& options : {LabOptions{.spines = 0},
+                                    LabOptions{.leaves = 129},
+                                    LabOptions{.hosts_per_leaf = -1},
+                                    LabOptions{.spines = 128, .leaves = 128, .hosts_per_leaf = 128},
+                                    LabOptions{.name = ""},
+                                    LabOptions{.name = "../x"},
+                                    LabOptions{.name = "a b"},
+                                    LabOptions{.name = "-x"},
+                                    LabOptions{.link_rate = BitsPerSecond{1}},
+                                    LabOptions{.cores = 4},
+                                    LabOptions{.pods = 2},
+                                    LabOptions{.spines = 4, .pods = 2, .cores = 6},
+                                    LabOptions{.pods = 2, .cores = -4},
+                                    LabOptions{.pods = 129, .cores = 4},
+                                    LabOptions{.leaves = 100, .pods = 2, .cores = 4},
+                                    LabOptions{.rails = 0},
+                                    LabOptions{.rails = 3},
+                                    LabOptions{.leaves = 32, .rails = 32},
+                                    LabOptions{.rails = 2, .ipv6 = true},
+                                    LabOptions{.planes = 2},
+                                    LabOptions{.spines = 3, .rails = 2, .planes = 2},
+                                    LabOptions{.rails = 2, .planes = 2, .pods = 2, .cores = 4}}) {
     const Result<LabLayout> plan = LabLayout::Make(options);
     ASSERT_FALSE(plan.has_value()) << options.name;
     EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
@@ -127,9 +140,12 @@ TEST(LabLayout, GivesHostsANicOnEachOfTheirRails) {
   const LabNode& host = *plan.FindNode("h5");
   const std::string script = plan.NodeScript(host);
   EXPECT_THAT(script, HasSubstr("rule add from 10.3.2.1 lookup 101\n"));
-  EXPECT_THAT(script, HasSubstr("route replace 0.0.0.0/0 via 10.3.2.0 dev eth1 table 101\n"));
-  EXPECT_THAT(script, HasSubstr("route replace 0.0.0.0/0 via 10.2.2.0 dev eth0 metric 1\n"));
+  EXPECT_THAT(script, HasSubstr("route replace default via 10.3.2.0 dev eth1 table 101\n"));
+  EXPECT_THAT(script, HasSubstr("route replace default via 10.2.2.0 dev eth0 metric 1\n"));
+  EXPECT_THAT(script, HasSubstr("route replace 10.1.0.0/16 via 10.3.2.0 dev eth1 src 10.3.2.1\n"));
   EXPECT_THAT(plan.HostRouteScript(host, {"eth0"}), Not(HasSubstr("eth0")));
+  EXPECT_THAT(plan.HostRouteScript(host, {"eth0"}),
+              HasSubstr("route replace unreachable default metric 9999 table 100\n"));
   const auto spec = plan.MakeTopology();
   ASSERT_TRUE(spec.has_value()) << spec.error().message;
   const auto topology = fabric::Topology::Build(*spec);
@@ -138,6 +154,22 @@ TEST(LabLayout, GivesHostsANicOnEachOfTheirRails) {
   EXPECT_EQ(access.a_port, "eth1");
   EXPECT_EQ(access.b_port, "h2");
   EXPECT_EQ(topology->node(*topology->FindNic(*IpAddress::Parse("10.3.2.1"))).id, "h5/nic1");
+}
+
+TEST(LabLayout, LinksAndRoutesWithinAPlaneOnly) {
+  const LabLayout plan = MakePlan(
+      {.name = "t", .spines = 4, .leaves = 8, .hosts_per_leaf = 1, .rails = 4, .planes = 2});
+  const auto spec = plan.MakeTopology();
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  for (const fabric::Link& link : spec->links) {
+    EXPECT_EQ(link.a_port.empty(), link.id.find("gpu") != std::string::npos) << link.id;
+  }
+  EXPECT_EQ(FindLink(plan, "leaf5", "spine1").lower.interface, "s1");
+  EXPECT_EQ(FindLink(plan, "leaf6", "spine2").upper.interface, "l6");
+  const std::string routes = plan.RouteScript(*plan.FindNode("leaf5"), {});
+  EXPECT_THAT(routes, HasSubstr("route replace 10.1.0.0/16 nexthop via"));
+  EXPECT_THAT(routes, HasSubstr("route replace 10.0.0.0/16 nexthop via"));
+  EXPECT_THAT(routes, Not(HasSubstr("10.2.0.0/16")));
 }
 
 TEST(LabLayout, DrawsDifferentSeedsThatAreNeverZero) {

@@ -60,7 +60,7 @@ std::vector<Rerouted> ActionEffects::FollowLinkChanges(const std::vector<LinkId>
   if (lost_or_returned.empty()) {
     parts_.verifier.HandleDrain();
   } else {
-    parts_.verifier.HandleLinkChange();
+    parts_.verifier.HandleLinkChange(lost_or_returned);
   }
   return moves;
 }

@@ -11,9 +11,10 @@
 
 namespace espalier::controller {
 
-// Recognises paths that no source port takes. This happens where the switches of two tiers hash
-// alike (polarisation): with equal seeds, the aggregation switch that a leaf chooses decides which
-// of its cores follows, and of A x C paths only A + C - gcd(A, C) are ever taken.
+// Recognises paths that no source port takes. This happens where a routing protocol has withdrawn a
+// next hop for one destination, and where the switches of two tiers hash alike (polarisation): with
+// equal seeds, the aggregation switch that a leaf chooses decides which of its cores follows, and
+// of A x C paths only A + C - gcd(A, C) are ever taken.
 
 // The number of ports after which a path of `path_count` without a port is unreachable: chance
 // would leave out one of the M paths with a probability below 10^-6, after M ln(10^6 M) ports (61
@@ -25,11 +26,10 @@ inline std::size_t EnoughPortsToReach(std::size_t path_count) {
 }
 
 // Whether none of the ports that are known in the present fabric takes this path, and they are so
-// many that none is to be expected. Never where only the source's leaf chooses, as each of its next
-// hops has ports. `paths`: those between the key's switches. O(known ports).
+// many that none is to be expected. `paths`: those between the key's switches. O(known ports).
 inline bool IsUnreachable(const fabric::PathMap& map, const fabric::PortKey& key,
                           std::span<const fabric::Path> paths, fabric::PathIndex path) {
-  if (paths.size() < 2 || paths.front().hops.size() <= 2) return false;
+  if (paths.size() < 2) return false;
   std::size_t known = 0;
   for (const fabric::PortEntry& entry : map.Ports(key)) {
     if (entry.trust == fabric::PortTrust::kReverify) continue;
@@ -44,7 +44,7 @@ inline std::vector<fabric::PathIndex> FindUnreachable(const fabric::PathMap& map
                                                       const fabric::PortKey& key,
                                                       std::span<const fabric::Path> paths) {
   std::vector<fabric::PathIndex> unreachable;
-  if (paths.size() < 2 || paths.front().hops.size() <= 2) return unreachable;
+  if (paths.size() < 2) return unreachable;
   std::vector<bool> has_port(paths.size());
   std::size_t known = 0;
   for (const fabric::PortEntry& entry : map.Ports(key)) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -14,8 +15,15 @@ namespace {
 // After a change of links: flows or edges verified in one batch, and the time between batches.
 constexpr std::size_t kFlowsAtOnce = 64;
 constexpr Duration kPause = std::chrono::milliseconds(2);
+// When the ports near changed links are learned again. BGP needs some tenths of a second for a link
+// without carrier and up to four seconds for one that comes back; without BFD it takes a silent
+// link for dead after its hold time, of usually nine seconds (RFC 4271).
+constexpr std::array<Duration, 2> kRoutesSettle{std::chrono::seconds(2), std::chrono::seconds(12)};
 // All ports in use are noted in so many calls of Tick, within ten seconds.
 constexpr std::size_t kTicksOfRound = 100;
+// Known ports of a pair of leaves that are verified at a time where some paths have no port: if a
+// route has come back, at least every (paths)th of them has moved.
+constexpr std::size_t kPortsRechecked = 8;
 // Unreachable paths that an event names; it counts all.
 constexpr std::size_t kPathsNamed = 4;
 
@@ -63,10 +71,27 @@ VerificationPace PortVerifier::Pace() const {
           .probes_per_second = options_.verify_probes_per_second};
 }
 
-void PortVerifier::HandleLinkChange() {
+void PortVerifier::HandleLinkChange(std::span<const fabric::LinkId> links) {
   links_changed_ = loop_.Now();
+  StartVerifying();
+  unsettled_.insert(links.begin(), links.end());
+  settled_looks_ = 0;
+  settling_ = loop_.After(kRoutesSettle.front(), [this] { HandleSettledRoutes(); });
+}
+
+void PortVerifier::StartVerifying() {
   unverified_.Start();
   if (!timer_) timer_ = loop_.After(kPause, [this] { VerifySome(); });
+}
+
+void PortVerifier::HandleSettledRoutes() {
+  const std::vector<fabric::LinkId> links(unsettled_.begin(), unsettled_.end());
+  learner_.HandleLinkChange(links);
+  StartVerifying();
+  const Duration looked = kRoutesSettle[settled_looks_];
+  if (++settled_looks_ == kRoutesSettle.size()) return unsettled_.clear();
+  settling_ =
+      loop_.After(kRoutesSettle[settled_looks_] - looked, [this] { HandleSettledRoutes(); });
 }
 
 void PortVerifier::HandleDrain() { schedule_.Hurry({.fabric = true}, loop_.Now()); }
@@ -103,20 +128,28 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
     if (mismatch.was_verified) detector_.HandleMismatch(from->leaf, to->leaf, now);
     schedule_.Hurry({.pairs = {{from->leaf, to->leaf}}}, now);
   }
-  for (const fabric::PortKey& key : findings.changed) TellUnreachable(key);
+  for (const fabric::PortKey& key : findings.changed) NoteUnreachable(key);
 }
 
-void PortVerifier::TellUnreachable(const fabric::PortKey& key) {
+void PortVerifier::NoteUnreachable(const fabric::PortKey& key) {
   const auto from = state_.paths.FindAttachment(key.source);
   const auto to = state_.paths.FindAttachment(key.destination);
-  if (!from || !to || told_unreachable_.contains(from->leaf)) return;
-  const auto paths = state_.paths.Between(from->leaf, to->leaf);
-  const auto unreachable = FindUnreachable(state_.path_map, key, paths);
+  if (!from || !to || unreachable_.Contains({from->leaf, to->leaf})) return;
+  const auto unreachable =
+      FindUnreachable(state_.path_map, key, state_.paths.Between(from->leaf, to->leaf));
   if (unreachable.empty()) return;
-  told_unreachable_.insert(from->leaf);
+  unreachable_.Add({from->leaf, to->leaf}, key);
+  if (told_unreachable_.insert(from->leaf).second) TellUnreachable(key, unreachable);
+}
+
+void PortVerifier::TellUnreachable(const fabric::PortKey& key,
+                                   std::span<const fabric::PathIndex> unreachable) {
+  const auto from = state_.paths.FindAttachment(key.source);
+  const auto to = state_.paths.FindAttachment(key.destination);
+  const auto paths = state_.paths.Between(from->leaf, to->leaf);
   std::string named;
   for (const fabric::PathIndex path :
-       std::span(unreachable).first(std::min(unreachable.size(), kPathsNamed))) {
+       unreachable.first(std::min(unreachable.size(), kPathsNamed))) {
     if (!named.empty()) named += ',';
     named += fabric::ViaNames(state_.topology, paths[path.Index()]);
   }
@@ -127,9 +160,25 @@ void PortVerifier::TellUnreachable(const fabric::PortKey& key) {
                   unreachable.size(), paths.size(), named));
 }
 
+void PortVerifier::RecheckUnreachable() {
+  const auto holds = [&](const UnreachablePairs::LeafPair& pair, const fabric::PortKey& key) {
+    const auto paths = state_.paths.Between(pair.first, pair.second);
+    return !FindUnreachable(state_.path_map, key, paths).empty();
+  };
+  for (const fabric::PortKey& key : unreachable_.Take(loop_.Now(), holds)) {
+    const std::vector<fabric::PortEntry>& ports = state_.path_map.Ports(key);
+    for (std::size_t i = 0; i < std::min(kPortsRechecked, ports.size()); ++i) {
+      const std::size_t place = unreachable_.rounds() * kPortsRechecked + i;
+      learner_.Verify(key, ports[place % ports.size()].port);
+    }
+    callbacks_.request_turn();
+  }
+}
+
 void PortVerifier::Tick() {
   if (options_.verify_interval == Duration::zero()) return;
   NoteSome();
+  RecheckUnreachable();
   const RehashScope scope = detector_.Take(loop_.Now());
   if (!scope.IsEmpty()) LearnAgain(scope);
   for (const UsedPort& used : schedule_.Take(Pace(), loop_.Now())) {
@@ -190,6 +239,7 @@ void PortVerifier::LearnAgain(const RehashScope& scope) {
     state_.history.Record(loop_.Now(), "fabric_rehashed",
                           fmt::format("ports_in_use={}", schedule_.size()));
   }
+  unreachable_.Forget(scope);
   callbacks_.request_turn();
 }
 

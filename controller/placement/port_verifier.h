@@ -2,12 +2,14 @@
 
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/rehash_detector.h"
+#include "controller/paths/unreachable_pairs.h"
 #include "controller/paths/verification_schedule.h"
 #include "controller/placement/placement.h"
 #include "controller/placement/port_sweep.h"
@@ -39,8 +41,10 @@ class PortVerifier {
                const ControllerOptions& options, EventLoop& loop, Callbacks callbacks,
                Metrics& metrics);
 
-  // Starts verifying the ports of all flows and edges, after links went down or came back.
-  void HandleLinkChange();
+  // Starts verifying the ports of all flows and edges, after these links went down or came back,
+  // and does so again when the switches' routing protocol has had time to follow: until then, a
+  // probe may see the routes of before. The caller has told the learner.
+  void HandleLinkChange(std::span<const fabric::LinkId> links);
   // Verifies all ports in use as fast as their budget allows, after links were drained or are used
   // again. Their switches hash over them as before, unless somebody drained them there, too.
   void HandleDrain();
@@ -54,14 +58,21 @@ class PortVerifier {
 
  private:
   VerificationPace Pace() const;
+  void StartVerifying();
   void VerifySome();
+  // Learns and verifies again what the links that changed before have to do with.
+  void HandleSettledRoutes();
   // Notes some of the ports in use.
   void NoteSome();
   void Note(const fabric::PortKey& key, std::uint16_t port);
   void LearnAgain(const RehashScope& scope);
-  // Records an event if learning has shown that no port takes some paths of this key: once for each
-  // source leaf, until its hash changes. O(paths + known ports) the first time, else O(log leaves).
-  void TellUnreachable(const fabric::PortKey& key);
+  // Notes whether learning has shown that no port takes some paths of this key, and records an
+  // event: once for each source leaf, until its hash changes. O(paths + known ports) until it has
+  // shown so for the pair of leaves, then O(log pairs).
+  void NoteUnreachable(const fabric::PortKey& key);
+  void TellUnreachable(const fabric::PortKey& key, std::span<const fabric::PathIndex> unreachable);
+  // Verifies some known ports of some pairs of leaves with such paths: routes may have come back.
+  void RecheckUnreachable();
 
   State& state_;
   PathLearner& learner_;
@@ -71,11 +82,15 @@ class PortVerifier {
   Callbacks callbacks_;
   TimerPtr timer_;
   TimePoint links_changed_;
+  std::set<fabric::LinkId> unsettled_;  // links that changed, until routes count as settled
+  std::size_t settled_looks_ = 0;       // since the last change
+  TimerPtr settling_;
   PortSweep unverified_;  // after a change of links
   PortSweep in_use_;
   VerificationSchedule schedule_;
   RehashDetector detector_;
   std::set<fabric::NodeId> told_unreachable_;  // source leaves
+  UnreachablePairs unreachable_;
   Counter& verified_;
   Counter& pairs_learned_again_;
   Counter& switches_learned_again_;

@@ -109,6 +109,7 @@ std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t 
   const auto own = HopsOf(ends, path, path_hops_);
   const auto all = state_.PathsOf(flow);
   const std::size_t paths = all.size();
+  const auto unreachable = FindUnreachable(state_.path_map, flow.key, all);
   std::int32_t best = kNoPath;
   std::tuple<std::size_t, double, double> least;  // common failures, busiest link, sum
   for (std::size_t i = 0; i < std::min(paths, kMostPaths); ++i) {
@@ -117,7 +118,7 @@ std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t 
     if (candidate == path) continue;
     const auto hops = HopsOf(ends, candidate, hops_);
     if (!state_.view.IsUsable(hops)) continue;
-    if (IsUnreachable(state_.path_map, flow.key, all, fabric::PathIndex(candidate))) continue;
+    if (std::ranges::binary_search(unreachable, fabric::PathIndex(candidate))) continue;
     double busiest = 0;
     double sum = 0;
     for (const std::uint32_t link : hops) {

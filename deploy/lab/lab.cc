@@ -13,6 +13,7 @@
 
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
+#include "deploy/lab/frr.h"
 #include "deploy/lab/lab_holder.h"
 
 namespace espalier::lab {
@@ -42,6 +43,7 @@ Result<void> Apply(const NamespaceContext& door, const std::string& node,
 }
 
 Result<void> BuildFabric(const LabLayout& layout, const NamespaceContext& door) {
+  const bool has_daemons = layout.options().routing == Routing::kFrr;
   Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, layout.LinkScript());
   for (const LabNode& node : layout.nodes()) {
     if (!done) return done;
@@ -51,7 +53,7 @@ Result<void> BuildFabric(const LabLayout& layout, const NamespaceContext& door) 
       done = Apply(door, node.name, {"nft", "-f", "-"}, LabLayout::CounterRules());
     }
   }
-  return done;
+  return done && has_daemons ? StartFrr(layout, door) : done;
 }
 
 // "h0..h15, leaf0..leaf3, spine0..spine3".
@@ -92,6 +94,9 @@ Result<Lab> Lab::Start(const LabOptions& options) {
   Result<fabric::TopologySpec> spec = layout->MakeTopology();
   if (!spec) return Propagate(spec);
   if (Result<void> tools = CheckTools(); !tools) return Propagate(tools);
+  if (options.routing == Routing::kFrr) {
+    if (Result<void> found = CheckFrr(); !found) return Propagate(found);
+  }
   Result<LabRegistry> registry = LabRegistry::Open();
   if (!registry) return Propagate(registry);
   const Result<UniqueFd> claim = registry->Claim(options.name);

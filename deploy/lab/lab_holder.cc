@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "common/os/os_error.h"
+#include "deploy/lab/frr.h"
 #include "deploy/lab/namespaces.h"
 
 namespace espalier::lab {
@@ -112,6 +113,9 @@ Result<void> MakeLab(const LabLayout& layout, const std::string& token) {
   ::prctl(PR_SET_DUMPABLE, 1);
   if (layout.options().die_with_caller) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (Result<void> covered = CoverRun(); !covered) return covered;
+  if (layout.options().routing == Routing::kFrr) {
+    if (Result<void> covered = CoverFrrAccounts(); !covered) return covered;
+  }
   if (Result<void> marked = WriteText(kTokenFile, token + "\n"); !marked) return marked;
   return MakeNodes(layout);
 }

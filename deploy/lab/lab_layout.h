@@ -18,6 +18,12 @@ enum class HashSeeds {
   kEqual,     // all: the choices of the tiers are polarised, and some paths have no port
 };
 
+// What decides the routes of the switches.
+enum class Routing {
+  kStatic,  // the lab writes them
+  kFrr,     // FRR's daemons agree on them by BGP
+};
+
 // The options of `espalier lab up`.
 struct LabOptions {
   std::string name = "lab";
@@ -32,6 +38,7 @@ struct LabOptions {
   bool icmp_limits = false;                // keep the kernel's limits on ICMP errors
   std::uint64_t seed = 1;                  // of the switches' ECMP hashes
   HashSeeds hash_seeds = HashSeeds::kDistinct;
+  Routing routing = Routing::kStatic;
   bool ipv6 = false;             // the fabric speaks IPv6 only (management stays IPv4)
   bool hash_hint = false;        // write the switches' hash and seed into the topology file
   bool die_with_caller = false;  // the lab ends with the process that started it
@@ -86,7 +93,7 @@ class LabLayout {
   // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128 in a
   // tier, more than 4,096 nodes, cores that the planes cannot share, leaves that are no multiple of
   // the rails, rails or spines that are no multiple of the planes, more than 16 rails, rails over
-  // IPv6, planes and pods, or a rate below 1 Mbit/s.
+  // IPv6, planes and pods, FRR and IPv6, or a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
@@ -124,8 +131,14 @@ class LabLayout {
   std::string LinkScript() const;
   // Sets up the addresses, links and routes of one node.
   std::string NodeScript(const LabNode& node) const;
-  // Sets the routes of a switch, without next hops over the interfaces in `down`. The next hops to
-  // a leaf are the neighbours below through which a way descends to it, else those above.
+  struct NextHop {
+    std::string address;
+    std::string interface;
+  };
+  // Where a switch sends what is for a leaf: the neighbours below through which a way descends to
+  // it, else those above. None for its own hosts, and for what is out of its reach.
+  std::vector<NextHop> NextHops(const LabNode& node, int leaf) const;
+  // Sets these routes, without next hops over the interfaces in `down`; empty if daemons do it.
   std::string RouteScript(const LabNode& node, const std::vector<std::string>& down) const;
   // Sets a host's routes, without those over the interfaces in `down`.
   std::string HostRouteScript(const LabNode& node, const std::vector<std::string>& down) const;

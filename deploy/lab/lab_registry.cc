@@ -55,6 +55,7 @@ std::string FormatRecord(const LabRecord& record) {
   json.Key("pods").Integer(options.pods);
   json.Key("cores").Integer(options.cores);
   json.Key("hash_seeds").Integer(static_cast<int>(options.hash_seeds));
+  json.Key("routing").Integer(static_cast<int>(options.routing));
   json.Key("link_bps").Integer(options.link_rate ? options.link_rate->value : 0);
   json.Key("icmp_limits").Bool(options.icmp_limits);
   json.Key("seed").String(fmt::format("{}", options.seed));
@@ -84,6 +85,7 @@ Result<LabRecord> ParseRecord(const std::string& path) {
   options.pods = static_cast<int>(fields.Integer("pods", 0, 0, 1024));
   options.cores = static_cast<int>(fields.Integer("cores", 0, 0, 1024));
   options.hash_seeds = static_cast<HashSeeds>(fields.Integer("hash_seeds", 0, 0, 2));
+  options.routing = static_cast<Routing>(fields.Integer("routing", 0, 0, 1));
   const std::int64_t rate = fields.Integer("link_bps", 0, 0, kMaxInteger);
   if (rate > 0) options.link_rate = BitsPerSecond{rate};
   options.icmp_limits = fields.Bool("icmp_limits", false);

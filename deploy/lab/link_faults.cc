@@ -109,6 +109,7 @@ Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
   const std::string script = found->role == Role::kHost
                                  ? lab.layout().HostRouteScript(*found, *down)
                                  : lab.layout().RouteScript(*found, *down);
+  if (script.empty()) return {};
   const Result<std::string> done = lab.Run(node, {"ip", "-batch", "-"}, script);
   if (!done) return tl::unexpected(done.error());
   return {};

@@ -116,7 +116,7 @@ void BM_Edges(benchmark::State& bench) {
   const double decided = world.ValueOf("espalier_bursts_decided_total");
   double edges = 0;
   double seconds = 0;
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     const double period = world.RunPeriod();
     bench.SetIterationTime(period);
     seconds += period;
@@ -143,7 +143,7 @@ void BM_PhasePlan(benchmark::State& bench) {
   World world(32, static_cast<int>(bench.range(0)), 16);
   for (int period = 0; period < 12; ++period) world.RunPeriod();
   TimePoint now{std::chrono::hours(1'000)};
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     PhasePlan plan(world.state(), world.predictor(), world.options(), world.metrics());
     const auto start = Clock::now();
     plan.Refresh(now);
@@ -167,7 +167,7 @@ void BM_PhasePlanLook(benchmark::State& bench) {
   TimePoint now{std::chrono::hours(1'000)};
   for (int look = 0; look < 4; ++look) plan.Refresh(now += PhasePlan::kMinInterval);
   const bool describes = bench.range(0) == 1;
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     now += describes ? PhasePlan::kMostInterval : PhasePlan::kMinInterval;
     benchmark::DoNotOptimize(plan.Refresh(now));
   }

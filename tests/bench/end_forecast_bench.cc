@@ -142,7 +142,7 @@ void BM_ForecastOfEnds(benchmark::State& bench) {
               std::chrono::milliseconds(bench.range(1)));
   for (int period = 0; period < 10; ++period) world.RunPeriod(nullptr);
   std::array<std::vector<double>, 3> errors;
-  for (auto _ : bench) world.RunPeriod(&errors);
+  for ([[maybe_unused]] auto _ : bench) world.RunPeriod(&errors);
   constexpr std::array<const char*, 3> kNames{"at_10_percent", "at_50_percent", "at_90_percent"};
   for (std::size_t i = 0; i < errors.size(); ++i) {
     std::ranges::sort(errors[i]);

@@ -49,7 +49,7 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
   ESPALIER_CHECK(cluster.StartJob(spec).has_value());
   cluster.Settle();
   int leaf = 0;
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     const std::string link = "leaf" + std::to_string(leaf++ % bench.range(1)) + "--spine0";
     if (is_ready) {
       const auto start = Clock::now();

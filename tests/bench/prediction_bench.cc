@@ -111,7 +111,7 @@ void BM_StartsOfASet(benchmark::State& bench) {
   for (int round = 0; round < 3; ++round) run();
   std::size_t hits = 0;
   std::int64_t rounds = 0;
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     const Round round = run();
     bench.SetIterationTime(round.seconds);
     hits += round.planned;
@@ -132,7 +132,7 @@ void BM_AllFailurePlans(benchmark::State& bench) {
   world.AddLiveFlows(16'384);
   while (world.plans_.RefreshNext()) {  // computes the ports, once
   }
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     FailurePlans plans(world.state_, world.learner_, world.metrics_);
     const auto start = Clock::now();
     while (plans.RefreshNext()) {
@@ -159,7 +159,7 @@ void BM_LinkFails(benchmark::State& bench) {
   std::int32_t next = 0;
   std::size_t moved = 0;
   std::size_t failures = 0;
-  for (auto _ : bench) {
+  for ([[maybe_unused]] auto _ : bench) {
     ++failures;
     while (planned && world.plans_.RefreshNext()) {
     }

@@ -52,6 +52,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
   json.Key("rails").Integer(options.rails);
   json.Key("planes").Integer(options.planes);
+  json.Key("routing").String(options.routing == Routing::kFrr ? "frr" : "static");
   json.Key("pods").Integer(options.pods);
   json.Key("cores").Integer(options.cores);
   json.Key("link_mbps")
@@ -76,6 +77,7 @@ struct UpArguments {
   double link_mbps = 0;
   std::string icmp_limits = "off";
   std::string hash_seeds = "distinct";
+  std::string routing = "static";
   bool json = false;
 };
 
@@ -87,6 +89,7 @@ Result<void> Up(const UpArguments& arguments) {
   options.icmp_limits = arguments.icmp_limits == "on";
   if (arguments.hash_seeds == "tier") options.hash_seeds = HashSeeds::kTier;
   if (arguments.hash_seeds == "equal") options.hash_seeds = HashSeeds::kEqual;
+  if (arguments.routing == "frr") options.routing = Routing::kFrr;
   const auto begin = std::chrono::steady_clock::now();
   const Result<Lab> lab = Lab::Start(options);
   if (!lab) return tl::unexpected(lab.error());
@@ -142,6 +145,11 @@ void AddUp(CLI::App& lab, int& exit_code) {
                  "Switches that share a seed: none (distinct), those of a tier (tier), or all "
                  "(equal), so that some paths between pods have no port")
       ->check(CLI::IsMember({"distinct", "tier", "equal"}))
+      ->capture_default_str();
+  up->add_option("--routing", arguments->routing,
+                 "Source of the switches' routes: the lab (static), or BGP between FRR's daemons "
+                 "on every switch (frr)")
+      ->check(CLI::IsMember({"static", "frr"}))
       ->capture_default_str();
   up->add_flag("--ipv6", options.ipv6, "Use IPv6 in the fabric (management stays IPv4)");
   up->add_flag(

@@ -111,6 +111,36 @@ TEST(ActionEffects, ADrainNeedsNoProbeForAPort) {
   EXPECT_GT(cluster.host(3).probes, before) << "after a loss, every port may lead elsewhere";
 }
 
+// The switches' routing protocol may follow a change of links only after the first probes.
+TEST(ActionEffects, PortsAreVerifiedAgainWhenRoutesHaveSettled) {
+  Cluster cluster(kFourLeaves, {.verify_interval = Duration::zero()});
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  ASSERT_TRUE(cluster.ChangeLink("leaf1--spine3", IntentAction::kFail).has_value());
+  cluster.Advance(std::chrono::milliseconds(500));
+  const auto withdrawn = [](int, int, std::uint16_t port) { return port % 3; };
+  cluster.hash = withdrawn;
+  cluster.Advance(std::chrono::seconds(5));
+  for (int i = 0; i < 4; ++i) {
+    const Flow& flow = cluster.FlowOf(i, 1);
+    EXPECT_EQ(flow.status, FlowStatus::kRouted) << i;
+    EXPECT_EQ(cluster.state().flow_paths.PathOf(flow.subflows.front()),
+              fabric::PathIndex(withdrawn(i, 4 + i, flow.subflows.front().port)))
+        << i;
+  }
+}
+
+// Without any change of links: a route was withdrawn further away.
+TEST(ActionEffects, FlowsLeaveAPathThatNoPortTakes) {
+  Cluster cluster(kFourLeaves);
+  cluster.hash = [](int, int, std::uint16_t port) { return 1 + port % 3; };
+  cluster.ConnectAll();
+  OpenFourFlows(cluster);
+  cluster.Advance(std::chrono::seconds(5));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(cluster.FlowOf(i, 1).status, FlowStatus::kRouted) << i;
+  EXPECT_EQ(SpinesOfFourFlows(cluster), (std::set<int>{1, 2, 3}));
+}
+
 // An operator may have taken the link out of the switch's choice, too, without a loss of carrier.
 TEST(ActionEffects, ADrainIsVerifiedAtOnce) {
   Cluster cluster(kFourLeaves);

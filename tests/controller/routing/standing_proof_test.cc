@@ -7,7 +7,7 @@
 namespace espalier::controller {
 namespace {
 
-Proof ProofOf(fabric::Topology topology) {
+Proof ProofOf(const fabric::Topology& topology) {
   const fabric::PathTable paths(topology);
   return StandingProof(FabricView(topology, paths));
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "deploy/lab/frr_files.h"
+
 namespace espalier::lab {
 namespace {
 
@@ -61,6 +63,7 @@ TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
                                     LabOptions{.leaves = 32, .rails = 32},
                                     LabOptions{.rails = 2, .ipv6 = true},
                                     LabOptions{.planes = 2},
+                                    LabOptions{.routing = Routing::kFrr, .ipv6 = true},
                                     LabOptions{.spines = 3, .rails = 2, .planes = 2},
                                     LabOptions{.rails = 2, .planes = 2, .pods = 2, .cores = 4}}) {
     const Result<LabLayout> plan = LabLayout::Make(options);
@@ -154,6 +157,27 @@ TEST(LabLayout, GivesHostsANicOnEachOfTheirRails) {
   EXPECT_EQ(access.a_port, "eth1");
   EXPECT_EQ(access.b_port, "h2");
   EXPECT_EQ(topology->node(*topology->FindNic(*IpAddress::Parse("10.3.2.1"))).id, "h5/nic1");
+}
+
+// The numbers (AS) keep routes from descending and ascending again: RFC 7938, section 5.2.
+TEST(FrrFiles, GiveEveryTierItsNumbers) {
+  LabOptions options = PodShape();
+  options.routing = Routing::kFrr;
+  const LabLayout plan = MakePlan(options);
+  const auto bgp = [&](const char* name) { return MakeFrrFiles(plan, *plan.FindNode(name)).bgpd; };
+  EXPECT_THAT(bgp("core1"), HasSubstr("router bgp 64512\n"));
+  EXPECT_THAT(bgp("core1"), HasSubstr("neighbor 172.17.2.2 remote-as 64601\n"));
+  EXPECT_THAT(bgp("agg3"), HasSubstr("router bgp 64601\n"));
+  EXPECT_THAT(bgp("agg3"), HasSubstr("neighbor 172.16.2.2 remote-as 64802\n"));
+  EXPECT_THAT(bgp("agg3"), HasSubstr("neighbor 172.17.3.1 remote-as 64512\n"));
+  EXPECT_THAT(bgp("agg3"), Not(HasSubstr("  network 10.")));
+  EXPECT_THAT(bgp("leaf3"), HasSubstr("router bgp 64803\n"));
+  EXPECT_THAT(bgp("leaf3"), HasSubstr("  network 10.3.0.0/16\n"));
+  EXPECT_THAT(bgp("leaf3"), Not(HasSubstr("neighbor 10.")));
+  EXPECT_EQ(MakePlan(options).RouteScript(*plan.FindNode("leaf3"), {}), "");
+  EXPECT_EQ(plan.NextHops(*plan.FindNode("leaf0"), 3).size(), 2U);
+  EXPECT_EQ(plan.NextHops(*plan.FindNode("core0"), 3).size(), 1U);
+  EXPECT_TRUE(plan.NextHops(*plan.FindNode("leaf0"), 0).empty());
 }
 
 TEST(LabLayout, LinksAndRoutesWithinAPlaneOnly) {

@@ -28,6 +28,7 @@ struct Arguments {
   int seeds = 5;
   bool equal_seeds = false;
   bool rails = false;
+  bool frr = false;
   bool failures = true;
   bool json = false;
 };
@@ -56,6 +57,7 @@ lab::LabOptions Shape(const Arguments& arguments, int seed) {
       .link_rate = BitsPerSecond{kLinkBitsPerSecond},
       .seed = static_cast<std::uint64_t>(seed),
       .hash_seeds = arguments.equal_seeds ? lab::HashSeeds::kEqual : lab::HashSeeds::kDistinct,
+      .routing = arguments.frr ? lab::Routing::kFrr : lab::Routing::kStatic,
       .die_with_caller = true};
   if (arguments.rails) {
     shape.spines = shape.hosts_per_leaf = shape.rails = 4;
@@ -254,6 +256,7 @@ int main(int argc, char** argv) {
                "Let all switches hash alike, so that some paths have no port");
   app.add_flag("--rails", arguments.rails,
                "Two tiers and eight hosts with four NICs each, of which one dies");
+  app.add_flag("--frr", arguments.frr, "Let the switches agree on their routes by BGP, with FRR");
   app.add_flag("!--no-failures", arguments.failures, "Take no links down");
   app.add_flag("--json", arguments.json, "Print one JSON object");
   try {

@@ -1,5 +1,6 @@
 """A live fabric of three tiers: ECMP beside Espalier, links that fail, and switches that hash alike. Then
-hosts with four NICs, of which one dies. espalier-clos measures it, and the switches' own counters judge it.
+hosts with four NICs, of which one dies, and switches that route by BGP. espalier-clos measures it, and the
+switches' own counters judge it.
 """
 
 import json
@@ -77,6 +78,8 @@ def checks(folder, seeds, quick):
     yield from nic_dies(rails)
     if quick:
         return
+    measured = measure(folder, seeds, "--frr", "--no-failures")
+    yield from steering(measured, "routes by BGP", {"permutation": 1, "two-rings": 1})
     measured = measure(folder, seeds, "--equal-seeds", "--no-failures")
     # Two of the four paths between pods have ports. In the permutation all four flows of a pod leave it, so
     # two share a core link.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/measured_run.h"
@@ -46,21 +45,6 @@ class FrrTest : public LiveLabTest {
     EXPECT_TRUE(run->completed);
     return *run;
   }
-  void ExpectGoodRun(const char* when) {
-    const auto run = Run();
-    ASSERT_TRUE(run.has_value());
-    EXPECT_EQ(run->steered_flows, kFlows) << when;
-    EXPECT_EQ(run->mismatches, 0) << when;
-    EXPECT_EQ(run->max_leaf_link_flows, 1) << when;
-  }
-  // Waits until the controller has recorded such an event about the link.
-  void AwaitEvent(const std::string& kind) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (Events(kind, kFarLink).empty()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit) << kind << Events();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
   // Runs again until all flows are steered and none is elsewhere than decided: the switches need
   // some seconds to agree, and the controller a few runs to see it.
   void ExpectGoodRuns(const char* when) {
@@ -84,7 +68,7 @@ class FrrTest : public LiveLabTest {
 // over those that are left.
 TEST_F(FrrTest, FollowsRoutesThatAreWithdrawnAndComeBack) {
   if (!daemons_) return;
-  ExpectGoodRun("all links are up");
+  ExpectGoodRuns("all links are up");
   ASSERT_TRUE(lab::FailLink(*lab_, kFarLink, lab::LinkEnd::kB).value_or(false));
   Operator("fail");
   ExpectGoodRuns("a link is down");
@@ -97,7 +81,7 @@ TEST_F(FrrTest, FollowsRoutesThatAreWithdrawnAndComeBack) {
 // controller sees by its probes that ports lead elsewhere, and learns them again.
 TEST_F(FrrTest, LearnsByItselfThatRoutesWereWithdrawn) {
   if (!daemons_) return;
-  ExpectGoodRun("all links are up");
+  ExpectGoodRuns("all links are up");
   const auto permutation = MakePermutation(lab_->layout());
   ASSERT_TRUE(permutation.has_value());
   bool has_failed = false;

@@ -85,9 +85,11 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
 }
 
 bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
+  // First, or every request would predict a thousand more ports in vain.
+  if (IsUnreachable(map_, key, PathsOf(key), path)) return false;
   KeyState& state = StateOf(key);
   if (PredictPort(key, path, state)) return true;
-  if (!CanProbe(key) || IsUnreachable(map_, key, PathsOf(key), path)) return false;
+  if (!CanProbe(key)) return false;
   state.wanted = true;
   Queue(key, state);
   return false;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "controller/paths/path_reach.h"
 #include "controller/paths/port_chooser.h"
 
 namespace espalier::controller {
@@ -196,10 +197,13 @@ bool FailurePlans::Avoids(LinkOrSwitch domain, std::span<const std::uint32_t> ho
 std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std::int64_t share) {
   const std::uint32_t source = *state_.view.LeafOf(flow.source_leaf);
   const std::uint32_t destination = *state_.view.LeafOf(flow.destination_leaf);
-  const auto paths = static_cast<std::int32_t>(state_.PathsOf(flow).size());
+  const auto all = state_.PathsOf(flow);
+  const auto unreachable = FindUnreachable(state_.path_map, flow.key, all);
+  const auto paths = static_cast<std::int32_t>(all.size());
   std::int32_t best = kNoPath;
   double least = 0;
   for (std::int32_t path = 0; path < paths; ++path) {
+    if (std::ranges::binary_search(unreachable, fabric::PathIndex(path))) continue;
     hops_.clear();
     state_.view.AppendHops(source, destination, path, hops_);
     if (!Avoids(domain, hops_) || !state_.view.IsUsable(hops_)) continue;

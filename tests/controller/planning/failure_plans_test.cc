@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,10 +41,11 @@ std::string NameOf(const State& state, LinkOrSwitch domain) {
 
 class FailurePlansTest : public testing::Test {
  protected:
-  void Build(bool plan_ahead = true) {
+  void Build(bool plan_ahead = true, const std::function<int(int, int, std::uint16_t)>& hash = {}) {
     cluster_ = std::make_unique<Cluster>(
         fabric::LeafSpineOptions{.spines = 4, .leaves = 4, .hosts_per_leaf = 3},
         ControllerOptions{.plan_ahead = plan_ahead});
+    if (hash) cluster_->hash = hash;
     cluster_->ConnectAll();
     for (int host = 0; host < cluster_->hosts(); ++host) {
       cluster_->Open(host, {{.id = 1, .to = (host + 3) % 12}});
@@ -169,6 +171,22 @@ TEST_F(FailurePlansTest, PortsOfBackupPathsAreKnownBeforeTheFailure) {
   for (const int host : on_link) {
     EXPECT_EQ(cluster_->FlowOf(host, 1).status, FlowStatus::kRouted) << host;
   }
+}
+
+TEST_F(FailurePlansTest, BackupPathsHavePorts) {
+  Build(/*plan_ahead=*/true, [](int, int, std::uint16_t port) { return 1 + port % 3; });
+  cluster_->Advance(10s);
+  const State& state = cluster_->state();
+  const int spine0 = 0;  // which no port takes
+  FailurePlans& plans = const_cast<FailurePlans&>(cluster_->controller().failure_plans());
+  int backups = 0;
+  for (const LinkOrSwitch domain : AllElements(state)) {
+    plans.ForEachBackupPath(domain, [&](SubflowId, std::int32_t, std::int32_t to) {
+      EXPECT_NE(to, spine0) << NameOf(state, domain);
+      ++backups;
+    });
+  }
+  EXPECT_GT(backups, 12);
 }
 
 TEST_F(FailurePlansTest, AreTheSameForAnySizeOfSteps) {

@@ -175,7 +175,12 @@ TEST_F(FailurePlansTest, PortsOfBackupPathsAreKnownBeforeTheFailure) {
 
 TEST_F(FailurePlansTest, BackupPathsHavePorts) {
   Build(/*plan_ahead=*/true, [](int, int, std::uint16_t port) { return 1 + port % 3; });
-  cluster_->Advance(10s);
+  // Plans are made again, and ask for more ports, until so many are known that none of spine 0 is
+  // to be expected.
+  for (std::uint64_t flow = 2; flow < 10; ++flow) {
+    cluster_->Open(0, {{.id = flow, .to = 6}});
+    cluster_->Advance(2s);
+  }
   const State& state = cluster_->state();
   const int spine0 = 0;  // which no port takes
   FailurePlans& plans = const_cast<FailurePlans&>(cluster_->controller().failure_plans());

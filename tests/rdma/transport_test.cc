@@ -225,7 +225,7 @@ std::vector<std::uint16_t> PortsBySpine() {
 
 TEST(VerbsTransport, LosesAndDoublesNothingWhenAPathDies) {
   const std::vector<std::uint16_t> all = PortsBySpine();
-  const std::vector<std::uint16_t> by_spine = {all[0], all[1]};
+  std::vector<std::uint16_t> by_spine = {all[0], all[1]};
   std::unique_ptr<DeadSpine> dead;
   Capture capture("spine1", "l0");
   VerbsStream stream;

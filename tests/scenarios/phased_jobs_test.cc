@@ -50,7 +50,7 @@ std::vector<simulation::PlayedJob> JobsFor(const std::vector<traffic::PhasedJob>
 }
 
 // Of the second half of the iterations.
-Outcome Play(int count, int queue_pairs, controller::ControllerOptions options,
+Outcome Play(int count, int queue_pairs, const controller::ControllerOptions& options,
              std::uint64_t seed) {
   SimCluster cluster({.seed = seed, .controller = options});
   cluster.StartAll();
@@ -75,7 +75,7 @@ Outcome Play(int count, int queue_pairs, controller::ControllerOptions options,
       seconds += SecondsOf(player.run(j).communication[i]);
       outcome.ports_changed += player.run(j).ports_changed[i];
     }
-    outcome.worst_factor = std::max(outcome.worst_factor, seconds / (kIterations / 2) / ideal);
+    outcome.worst_factor = std::max(outcome.worst_factor, seconds / (0.5 * kIterations) / ideal);
   }
   outcome.trace = cluster.world().TraceHash();
   return outcome;

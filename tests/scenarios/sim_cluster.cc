@@ -30,13 +30,13 @@ simulation::ClusterOptions OptionsFor(const ClusterOptions& options) {
 SimCluster::SimCluster(const ClusterOptions& options)
     : Cluster(OptionsFor(options)), hosts_per_leaf_(options.shape.hosts_per_leaf) {}
 
-Result<controller::ActionOutcome> SimCluster::ChangeLink(const std::string& link,
-                                                         controller::IntentAction action,
-                                                         controller::OperatorRequest request) {
+Result<controller::ActionOutcome> SimCluster::ChangeLink(
+    const std::string& link, controller::IntentAction action,
+    const controller::OperatorRequest& request) {
   std::optional<Result<controller::ActionOutcome>> outcome;
   controller().actions().ChangeLink(
-      link, action, std::move(request),
-      [&](Result<controller::ActionOutcome> done) { outcome = done; });
+      link, action, request,
+      [&](const Result<controller::ActionOutcome>& done) { outcome = done; });
   RunUntil([&] { return outcome.has_value(); }, std::chrono::seconds(1));
   ESPALIER_CHECK(outcome.has_value(), "link={}", link);
   return *outcome;

@@ -30,7 +30,7 @@ class SimCluster : public simulation::Cluster {
   // Performs an operator's action and returns when it is answered.
   Result<controller::ActionOutcome> ChangeLink(const std::string& link,
                                                controller::IntentAction action,
-                                               controller::OperatorRequest request);
+                                               const controller::OperatorRequest& request);
 
   // Starts one elephant flow from each host to the host at the same position under the leaf `shift`
   // further. All begin with the same source port, which is the worst case of ECMP for equal hashes.

@@ -31,12 +31,11 @@ struct Options {
   double seconds = 10;
   double learning_seconds = 20;  // longer than it takes: on a busy machine, reports are late
   double disturbances = 2;       // a second
+  std::size_t decisions = 200;   // of fewer, a 99th percentile means nothing
   bool metrics = false;
   bool json = false;
 };
 
-// Of fewer, a 99th percentile means nothing.
-constexpr std::size_t kFewestDecided = 200;
 constexpr double kMostSecondsUntilDecided = 90;
 
 struct Column {
@@ -199,7 +198,7 @@ std::vector<Column> Measure(const Options& options) {
   const BurstLoad::Figures decided = load.Run(
       options.seconds, {.a_second = options.disturbances,
                         .disturb = [&] { subject.ChangeSpines(); },
-                        .fewest_decided = kFewestDecided,
+                        .fewest_decided = options.decisions,
                         .most_seconds = std::max(options.seconds, kMostSecondsUntilDecided)});
   const auto disturbed = subject.Measure();
   const std::string metrics_disturbed = subject.Metrics();
@@ -281,6 +280,9 @@ int Main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--disturbances", options.disturbances,
                  "How often a second a spine is drained or returns while decisions are measured")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--decisions", options.decisions,
+                 "How many decisions to measure; it waits for them for at most 90 seconds")
       ->check(CLI::PositiveNumber);
   app.add_flag("--metrics", options.metrics, "Print the controller's metrics to standard error");
   app.add_flag("--json", options.json, "Print JSON instead of a table");

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "common/files/json.h"
@@ -106,22 +104,6 @@ Result<void> RunExperiments(const lab::Lab& lab, int seed, const LabDaemons* dae
   return {};
 }
 
-// Waits until the controller has recorded an event of this kind about the link.
-Result<void> AwaitEvent(const LabDaemons& daemons, const std::string& kind,
-                        const std::string& link) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (std::chrono::steady_clock::now() < limit) {
-    const auto answer = daemons.Get("/api/v1/events");
-    if (!answer) return tl::unexpected<Error>(answer.error());
-    for (const io::JsonValue& event : answer->Find("events")->items) {
-      if (event.Find("kind")->text != kind) continue;
-      if (event.Find("text")->text.find("link=" + link) != std::string::npos) return {};
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return Fail(ErrorCode::kUnavailable, fmt::format("no event {} of {}", kind, link));
-}
-
 // A NIC dies: the others go on. It comes back: all do.
 Result<void> RunWithoutNic(const lab::Lab& lab, int seed, const LabDaemons& daemons,
                            std::vector<Row>& rows) {
@@ -137,12 +119,12 @@ Result<void> RunWithoutNic(const lab::Lab& lab, int seed, const LabDaemons& daem
   all->name = "nic-is-back";
   const auto failed = lab::FailLink(lab, link);
   if (!failed) return tl::unexpected<Error>(failed.error());
-  Result<void> done = AwaitEvent(daemons, "nic_down", link);
+  Result<void> done = daemons.AwaitEvent("nic_down", link);
   if (done) done = RunExperiment(lab, seed, &daemons, others, rows);
   if (!done) return done;
   const auto restored = lab::RestoreLink(lab, link);
   if (!restored) return tl::unexpected<Error>(restored.error());
-  done = AwaitEvent(daemons, "nic_up", link);
+  done = daemons.AwaitEvent("nic_up", link);
   if (done) done = RunExperiment(lab, seed, &daemons, *all, rows);
   return done;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -184,6 +185,16 @@ Result<void> LabDaemons::AwaitAgents(int count) const {
     const auto status = Get("/api/v1/status");
     const io::JsonValue* connected = status ? status->Find("agents_connected") : nullptr;
     return connected != nullptr && connected->text == std::to_string(count);
+  });
+}
+
+Result<void> LabDaemons::AwaitEvent(const std::string& kind, const std::string& link) const {
+  return Await(fmt::format("no event {} of {}", kind, link), kStartTimeout, [&] {
+    const auto events = Get("/api/v1/events");
+    return events && std::ranges::any_of(events->Find("events")->items, [&](const auto& event) {
+             return event.Find("kind")->text == kind &&
+                    event.Find("text")->text.find("link=" + link) != std::string::npos;
+           });
   });
 }
 

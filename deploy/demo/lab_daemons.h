@@ -36,6 +36,9 @@ class LabDaemons {
   const std::string& programs() const { return programs_; }
   Result<io::JsonValue> Get(const std::string& target) const;
   Result<io::JsonValue> Post(const std::string& target, const std::string& body = "") const;
+  // Polls until the controller has recorded an event of this kind about a link. Errors:
+  // kUnavailable after a minute.
+  Result<void> AwaitEvent(const std::string& kind, const std::string& link) const;
   // Polls until the agents have acknowledged every decision. Errors: kUnavailable after `timeout`.
   Result<void> AwaitAcknowledged(Duration timeout) const;
 

@@ -17,15 +17,15 @@ namespace espalier::lab {
 // host's management address.
 inline constexpr char kControllerNode[] = "controller";
 
-// A running leaf-spine fabric of network namespaces, with the kernel's ECMP by source port. A
-// holder process keeps it up, and it is found by name.
+// A running fabric of network namespaces, of two or three tiers, with the kernel's ECMP by source
+// port. A holder process keeps it up, and it is found by name.
 //
 // Thread safety: one thread; Start forks, so call it before the process has more than one.
 class Lab {
  public:
   // Starts a lab; leaves nothing behind if that fails. docs/lab.md has measured times.
-  // Errors: kInvalidArgument (options), kAlreadyExists (name), kNotFound (ip, tc or nft missing),
-  // kPermissionDenied or kUnsupported (no namespaces on this machine).
+  // Errors: kInvalidArgument (options), kAlreadyExists (name), kNotFound (ip, tc, nft or FRR
+  // missing), kPermissionDenied or kUnsupported (no namespaces on this machine).
   static Result<Lab> Start(const LabOptions& options);
   // Finds a running lab. Errors: kNotFound, kUnavailable if its holder died.
   static Result<Lab> Find(const std::string& name);

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deploy/demo/tree_job.h"
+#include "deploy/lab/ground_truth.h"
+#include "deploy/lab/lab.h"
+
+namespace espalier::demo {
+
+inline constexpr std::int64_t kTreeBytes = 2'000'000;
+
+// Runs a few calls of a job's ranks, and compares them with its plan: every sum is right, and the
+// switches have counted every edge on its path and nothing else.
+inline void ExpectRunAsPlanned(const lab::Lab& lab, const std::string& job,
+                               const std::vector<PlannedEdge>& plan) {
+  constexpr int kCalls = 2;
+  const auto before = lab::ReadFlowCounts(lab);
+  const auto run = RunRanks(lab, ESPALIER_PROGRAMS,
+                            {.bytes = kTreeBytes, .calls = kCalls, .job = job, .on_running = {}});
+  const auto after = lab::ReadFlowCounts(lab);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  ASSERT_TRUE(before.has_value() && after.has_value());
+  EXPECT_TRUE(run->completed);
+  EXPECT_EQ(run->wrong_sums, 0);
+  const auto compared =
+      CompareWithCounters(plan, kTreeBytes, kCalls, lab::Difference(*before, *after));
+  EXPECT_GT(compared.edges, 0);
+  EXPECT_EQ(compared.silent_edges, 0);
+  EXPECT_EQ(compared.stray_connections, 0);
+  EXPECT_GE(compared.least_payload, 1.0);
+}
+
+}  // namespace espalier::demo

@@ -55,11 +55,17 @@ class ByteHash final : public EcmpHash {
 
   std::size_t Choose(const FlowTuple& tuple, std::size_t members) const override {
     ESPALIER_CHECK(members > 0);
-    return function_(TupleBytes(tuple, fields_).View()) % members;
+    return Value(tuple) % members;
   }
-  bool IsLinear() const override { return is_linear_; }
+  std::optional<std::uint32_t> LinearValue(const FlowTuple& tuple) const override {
+    return is_linear_ ? std::optional(Value(tuple)) : std::nullopt;
+  }
 
  private:
+  std::uint32_t Value(const FlowTuple& tuple) const {
+    return function_(TupleBytes(tuple, fields_).View());
+  }
+
   Function function_;  // ByteView -> std::uint32_t
   bool is_linear_;
   TupleBytes::Fields fields_;

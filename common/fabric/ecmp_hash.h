@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,10 @@ class EcmpHash {
   // Returns the index of the packet's next hop among `members` equal ones, in the switch's own
   // order. members > 0.
   virtual std::size_t Choose(const FlowTuple& tuple, std::size_t members) const = 0;
-  // True if H(x ^ d) = H(x) ^ H(d) ^ H(0) for port changes d and a group of a power of two, so
-  // that one observation predicts all ports (CRC, XOR).
-  virtual bool IsLinear() const = 0;
+  // For a linear hash (CRC, XOR, Toeplitz), the value V whose remainder by the number of members is
+  // the choice; else none. V(x ^ d) = V(x) ^ V(d) ^ V(0) for changes d of the source port, so 15
+  // values give those of all ports. For a group of a power of two, choices are linear as well.
+  virtual std::optional<std::uint32_t> LinearValue(const FlowTuple& tuple) const = 0;
 };
 
 // Creates a hash of the catalogue: "linux" (fib_multipath_hash_policy 3 with fields 0x33),

@@ -49,7 +49,9 @@ class LinuxEcmpHash final : public EcmpHash {
     return members - 1;
   }
 
-  bool IsLinear() const override { return false; }
+  std::optional<std::uint32_t> LinearValue(const FlowTuple& /*tuple*/) const override {
+    return std::nullopt;
+  }
 
  private:
   std::uint32_t Hash31(const FlowTuple& tuple) const {

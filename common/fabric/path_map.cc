@@ -25,22 +25,25 @@ void PathMap::MarkReverify(Affected affected) {
   ++retractions_;
 }
 
-std::vector<PortEntry>& PathMap::Marked(const PortKey& key, Known& known) const {
+PathMap::Known& PathMap::Marked(const PortKey& key, Known& known) const {
   for (; known.marks < mark_count(); ++known.marks) {
     if (!marks_[known.marks - first_mark_](key)) continue;
     for (PortEntry& entry : known.entries) entry.trust = PortTrust::kReverify;
+    known.without_ports.clear();
   }
-  return known.entries;
+  return known;
 }
 
-std::vector<PortEntry>& PathMap::EntriesOf(const PortKey& key) {
+PathMap::Known& PathMap::KnownOf(const PortKey& key) {
   const auto [found, is_new] = keys_.try_emplace(key);
   if (is_new) found->second.marks = mark_count();
   return Marked(key, found->second);
 }
 
 bool PathMap::Observe(const PortKey& key, std::uint16_t port, PathIndex path) {
-  auto& entries = EntriesOf(key);
+  Known& known = KnownOf(key);
+  std::erase(known.without_ports, path);
+  auto& entries = known.entries;
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
     entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path});
@@ -48,12 +51,14 @@ bool PathMap::Observe(const PortKey& key, std::uint16_t port, PathIndex path) {
   }
   const bool agrees = at->path == path || at->trust == PortTrust::kReverify;
   retractions_ += at->path == path ? 0 : 1;
-  *at = PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path};
+  const auto origin =
+      at->origin == PortOrigin::kSampled ? PortOrigin::kSampled : PortOrigin::kConfirmed;
+  *at = {.port = port, .trust = PortTrust::kVerified, .origin = origin, .path = path};
   return agrees;
 }
 
 void PathMap::Predict(const PortKey& key, std::uint16_t port, PathIndex path) {
-  auto& entries = EntriesOf(key);
+  auto& entries = KnownOf(key).entries;
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
     entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path});
@@ -63,22 +68,29 @@ void PathMap::Predict(const PortKey& key, std::uint16_t port, PathIndex path) {
   }
 }
 
+void PathMap::PredictNone(const PortKey& key, std::vector<PathIndex> paths) {
+  std::sort(paths.begin(), paths.end());
+  KnownOf(key).without_ports = std::move(paths);
+}
+
 void PathMap::DropPredictions(const PortKey& key) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
-  retractions_ += std::erase_if(Marked(key, found->second), [](const PortEntry& entry) {
-    return entry.trust == PortTrust::kPredicted;
-  });
-  if (found->second.entries.empty()) keys_.erase(found);
+  Known& known = Marked(key, found->second);
+  known.without_ports.clear();
+  retractions_ += std::erase_if(
+      known.entries, [](const PortEntry& entry) { return entry.trust == PortTrust::kPredicted; });
+  if (known.entries.empty()) keys_.erase(found);
 }
 
 void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
   retractions_ += std::erase_if(found->second.entries, [&](const PortEntry& entry) {
-    return entry.port == port && !entry.was_seen;
+    return entry.port == port && entry.origin == PortOrigin::kPredicted;
   });
-  if (found->second.entries.empty()) keys_.erase(found);
+  const Known& left = found->second;
+  if (left.entries.empty() && left.without_ports.empty()) keys_.erase(found);
 }
 
 void PathMap::Forget(const PortKey& key) { retractions_ += keys_.erase(key); }
@@ -93,7 +105,13 @@ std::optional<PortEntry> PathMap::Find(const PortKey& key, std::uint16_t port) c
 const std::vector<PortEntry>& PathMap::Ports(const PortKey& key) const {
   static const std::vector<PortEntry> kNone;
   const auto found = keys_.find(key);
-  return found == keys_.end() ? kNone : Marked(key, found->second);
+  return found == keys_.end() ? kNone : Marked(key, found->second).entries;
+}
+
+std::span<const PathIndex> PathMap::PathsWithoutPorts(const PortKey& key) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return {};
+  return Marked(key, found->second).without_ports;
 }
 
 std::size_t PathMap::PortCount() const {

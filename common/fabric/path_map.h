@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -47,11 +48,18 @@ namespace espalier::fabric {
 //               whose path is dead, but not for new flows until a probe confirms it
 enum class PortTrust : std::uint8_t { kPredicted, kVerified, kReverify };
 
+// How a port came to be known, in this fabric or (kReverify) before it changed.
+//   kPredicted  no probe has seen it
+//   kConfirmed  predicted, then seen by a probe
+//   kSampled    probed before anything was known of it: unlike the others, it was not chosen for
+//               its path, so such ports show how ports spread over paths
+enum class PortOrigin : std::uint8_t { kPredicted, kConfirmed, kSampled };
+
 struct PortEntry {
   std::uint16_t port = 0;
   PortTrust trust = PortTrust::kVerified;
-  // True if a probe has seen it, in this fabric or (kReverify) before it changed; else predicted.
-  bool was_seen = trust != PortTrust::kPredicted;
+  PortOrigin origin =
+      trust == PortTrust::kPredicted ? PortOrigin::kPredicted : PortOrigin::kSampled;
   PathIndex path;
   bool operator==(const PortEntry&) const = default;
 };
@@ -69,6 +77,8 @@ class PathMap {
   // Records the prediction of a hash model of the current fabric. It never replaces a verified
   // entry, but does replace one in kReverify.
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
+  // Records that, by a model of the current fabric, no port takes these paths.
+  void PredictNone(const PortKey& key, std::vector<PathIndex> paths);
   // Removes all predictions for the key, as a mismatch shows that the model is wrong.
   void DropPredictions(const PortKey& key);
   // Removes the prediction of one port; a port that a probe has seen stays.
@@ -88,13 +98,15 @@ class PathMap {
   template <typename Visit>
   void ForEachKeyAt(std::size_t place, Visit visit) const {
     for (auto at = keys_.begin(place); at != keys_.end(place); ++at) {
-      visit(at->first, Marked(at->first, at->second));
+      visit(at->first, Marked(at->first, at->second).entries);
     }
   }
 
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
+  // The paths that no port takes by a prediction that still holds, ascending.
+  std::span<const PathIndex> PathsWithoutPorts(const PortKey& key) const;
   // Grows whenever a known port is removed, turns out to take another path, or may do so
   // (MarkReverify).
   std::uint64_t retractions() const { return retractions_; }
@@ -107,14 +119,15 @@ class PathMap {
   static constexpr std::size_t kMaxMarks = 16;
 
   struct Known {
-    std::vector<PortEntry> entries;  // sorted by port
-    std::uint64_t marks = 0;         // how many of all marks ever set are applied here
+    std::vector<PortEntry> entries;        // sorted by port
+    std::vector<PathIndex> without_ports;  // sorted
+    std::uint64_t marks = 0;               // how many of all marks ever set are applied here
   };
 
   std::uint64_t mark_count() const { return first_mark_ + marks_.size(); }
-  // The entries, with all marks applied.
-  std::vector<PortEntry>& Marked(const PortKey& key, Known& known) const;
-  std::vector<PortEntry>& EntriesOf(const PortKey& key);
+  // The same, with all marks applied.
+  Known& Marked(const PortKey& key, Known& known) const;
+  Known& KnownOf(const PortKey& key);
 
   mutable std::unordered_map<PortKey, Known> keys_;
   std::vector<Affected> marks_;   // not applied to all keys yet

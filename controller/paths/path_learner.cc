@@ -85,30 +85,39 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
 }
 
 bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
-  // First, or every request would predict a thousand more ports in vain.
+  // First, or every request would try many ports in vain.
   if (IsUnreachable(map_, key, PathsOf(key), path)) return false;
   KeyState& state = StateOf(key);
   if (PredictPort(key, path, state)) return true;
-  if (!CanProbe(key)) return false;
+  if (!CanProbe(key) || IsUnreachable(map_, key, PathsOf(key), path)) return false;
   state.wanted = true;
   Queue(key, state);
   return false;
 }
 
-bool PathLearner::PredictPort(const PortKey& key, PathIndex path, KeyState& state) {
-  // If no port takes the path, as when a switch has lost next hops, trying all ports would take
-  // milliseconds. The next call continues from here.
-  constexpr std::size_t kMaxTried = 1'024;
-  for (std::size_t tried = 0; tried < kMaxTried; ++tried) {
-    const std::uint16_t port = NthPort(key, state.cursor);
-    if (!map_.Find(key, port) && !state.unverified.IsQuarantined(port)) {
-      const auto predicted = models_.Predict(key, port);
-      if (!predicted) return false;
-      map_.Predict(key, port, *predicted);
-      if (predicted == path) return true;
-    }
-    ++state.cursor;
+bool PathLearner::PredictPort(const PortKey& key, PathIndex path, const KeyState& state) {
+  const auto model = models_.ModelOf(key);
+  if (!model) return false;
+  std::vector<bool> has_port(PathsOf(key).size());
+  const std::size_t enough = EnoughPortsToReach(has_port.size());
+  bool knows_all = true;
+  for (std::uint32_t n = 0; n < fabric::kRocePortCount; ++n) {
+    if (n >= enough && !has_port[path.Index()]) break;
+    const std::uint16_t port = NthPort(key, n);
+    const auto predicted = model->Predict(port);
+    knows_all = knows_all && predicted;
+    if (!predicted) continue;
+    has_port[predicted->Index()] = true;
+    if (predicted != path || map_.Find(key, port) || state.unverified.IsQuarantined(port)) continue;
+    map_.Predict(key, port, path);
+    return true;
   }
+  if (!knows_all) return false;
+  std::vector<PathIndex> without;
+  for (std::size_t i = 0; i < has_port.size(); ++i) {
+    if (!has_port[i]) without.emplace_back(static_cast<std::int32_t>(i));
+  }
+  if (!without.empty()) map_.PredictNone(key, std::move(without));
   return false;
 }
 
@@ -116,7 +125,7 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   if (!CanProbe(key)) return;
   KeyState& state = StateOf(key);
   const auto known = map_.Find(key, port);
-  if (known && !known->was_seen) {
+  if (known && known->origin == fabric::PortOrigin::kPredicted) {
     state.unverified.Add(port, known->path);
   } else {
     state.unverified.Renew(port);
@@ -183,7 +192,9 @@ void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
   };
   const std::size_t before = ports.size();
   add_known(/*verified=*/true);
-  if (ports.size() == before) PredictPort(key, path, state);
+  for (std::size_t i = ports.size(); i < enough && ports.size() == before; ++i) {
+    if (!PredictPort(key, path, state)) break;
+  }
   add_known(/*verified=*/false);
   // If no model predicts others any more, probe arbitrary ports.
   while (ports.size() < enough) {

@@ -131,7 +131,7 @@ class PathLearner {
     std::deque<std::uint16_t> verify;
     UnverifiedPorts unverified;
     std::uint64_t fabric = 0;  // fabric_ to which `unverified` refers
-    std::uint32_t cursor = 0;  // the next port to try (NthPort)
+    std::uint32_t cursor = 0;  // the next port to probe (NthPort)
     bool ordered = false;      // an order is open; one at a time
     bool queued = false;
   };
@@ -157,8 +157,11 @@ class PathLearner {
   KeyState& StateOf(const fabric::PortKey& key);
   void Queue(const fabric::PortKey& key, KeyState& state);
   std::span<const fabric::Path> PathsOf(const fabric::PortKey& key);
-  // Puts predicted ports into the map until one takes the path; whether one does.
-  bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, KeyState& state);
+  // Puts a port that the models predict for this path into the map, beside those that it has.
+  // Returns whether there is one. If so many ports were tried that there is none, the map has all
+  // paths that no port takes. Tries O(paths) ports if they spread evenly, else as many as
+  // EnoughPortsToReach says, once for each key and change of the fabric.
+  bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, const KeyState& state);
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
   // Adds ports of the same path as an unverified port among these. If they are answered and it is

@@ -57,35 +57,43 @@ std::vector<PortSample> PortModels::Samples(const PortKey& key) const {
   return samples;
 }
 
-std::optional<PathIndex> PortModels::PredictByCatalogue(const PortKey& key, std::uint16_t port) {
-  if (!catalogue_) return std::nullopt;
-  const auto& sources = topology_.node(key.source).addresses;
-  const auto& destinations = topology_.node(key.destination).addresses;
-  if (sources.empty() || destinations.empty()) return std::nullopt;
-  return catalogue_->Predict({.source = sources.front(),
-                              .destination = destinations.front(),
-                              .protocol = key.protocol,
-                              .source_port = port,
-                              .destination_port = key.destination_port,
-                              .destination_qpn = key.destination_qpn},
-                             key.source, key.destination);
+const LinearPortMap* PortModels::LinearOf(Pair& pair, const PortKey& key) const {
+  if (!pair.linear) return nullptr;
+  auto own = pair.by_key.find(key);
+  if (own == pair.by_key.end()) {
+    const auto samples = Samples(key);
+    const auto shifted = samples.empty() ? std::nullopt : pair.linear->ForKeyOf(samples.front());
+    if (!shifted) return nullptr;
+    own = pair.by_key.emplace(key, *shifted).first;
+  }
+  return &own->second;
 }
 
-std::optional<PathIndex> PortModels::Predict(const PortKey& key, std::uint16_t port) {
+std::optional<PortModels::KeyModel> PortModels::ModelOf(const PortKey& key) {
   Pair* pair = FindPair(key);
   if (pair == nullptr) return std::nullopt;
-  if (!pair->catalogue_failed) {
-    if (const auto path = PredictByCatalogue(key, port)) return path;
+  KeyModel model;
+  model.linear = LinearOf(*pair, key);
+  const auto& sources = topology_.node(key.source).addresses;
+  const auto& destinations = topology_.node(key.destination).addresses;
+  if (catalogue_ && !pair->catalogue_failed && !sources.empty() && !destinations.empty()) {
+    model.catalogue = catalogue_->PortsOf({.source = sources.front(),
+                                           .destination = destinations.front(),
+                                           .protocol = key.protocol,
+                                           .source_port = 0,
+                                           .destination_port = key.destination_port,
+                                           .destination_qpn = key.destination_qpn},
+                                          key.source, key.destination);
   }
-  if (!pair->linear) return std::nullopt;
-  auto own = pair->by_key.find(key);
-  if (own == pair->by_key.end()) {
-    const auto samples = Samples(key);
-    const auto shifted = samples.empty() ? std::nullopt : pair->linear->ForKeyOf(samples.front());
-    if (!shifted) return std::nullopt;
-    own = pair->by_key.emplace(key, *shifted).first;
+  if (!model.catalogue && model.linear == nullptr) return std::nullopt;
+  return model;
+}
+
+std::optional<PathIndex> PortModels::KeyModel::Predict(std::uint16_t port) const {
+  if (catalogue) {
+    if (const auto path = catalogue->Predict(port)) return path;
   }
-  return own->second.Predict(port);
+  return linear == nullptr ? std::nullopt : linear->Predict(port);
 }
 
 void PortModels::Learn(const PortKey& key) {

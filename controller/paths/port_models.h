@@ -24,8 +24,20 @@ class PortModels {
   PortModels(const fabric::Topology& topology, fabric::PathTable& paths,
              const fabric::PathMap& map);
 
+  // The model of one key, for many ports. Valid until the next call of a function of PortModels
+  // that may change something, and until the fabric changes.
+  class KeyModel {
+   public:
+    // None if the model does not cover the port.
+    std::optional<fabric::PathIndex> Predict(std::uint16_t port) const;
+
+   private:
+    friend class PortModels;
+    std::optional<fabric::PathPredictor::Ports> catalogue;
+    const fabric::LinearPortMap* linear = nullptr;  // may be null
+  };
   // None if no model covers the key.
-  std::optional<fabric::PathIndex> Predict(const fabric::PortKey& key, std::uint16_t port);
+  std::optional<KeyModel> ModelOf(const fabric::PortKey& key);
   // Tries to recognise a linear hash, after the map has got new verified ports of this key.
   void Learn(const fabric::PortKey& key);
   // Whether more samples of this key may show that its hash is linear. One key per pair of leaves
@@ -61,8 +73,8 @@ class PortModels {
   Pair* FindPair(const fabric::PortKey& key);
   std::vector<fabric::PortSample> Samples(const fabric::PortKey& key) const;
   std::size_t PathCount(const fabric::PortKey& key);
-  std::optional<fabric::PathIndex> PredictByCatalogue(const fabric::PortKey& key,
-                                                      std::uint16_t port);
+  // The linear hash of the key; null if none is known.
+  const fabric::LinearPortMap* LinearOf(Pair& pair, const fabric::PortKey& key) const;
 
   const fabric::Topology& topology_;
   fabric::PathTable& paths_;

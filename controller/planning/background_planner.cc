@@ -1,5 +1,6 @@
 #include "controller/planning/background_planner.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace espalier::controller {
@@ -12,6 +13,8 @@ constexpr Duration kStartPause = std::chrono::microseconds(50);
 constexpr int kPausesAStart = 4;
 constexpr Duration kFailurePause = std::chrono::milliseconds(2);
 constexpr int kPausesAFailure = 19;  // 5 % of the processor
+// A step of failure plans takes about so long, as it delays other events.
+constexpr Duration kFailureStep = std::chrono::microseconds(100);
 
 }  // namespace
 
@@ -62,8 +65,12 @@ void BackgroundPlanner::RequestFailures() {
 void BackgroundPlanner::PlanFailures() {
   if (callbacks_.is_held()) return;
   const TimePoint start = loop_.Now();
-  const bool has_planned = failure_plans_.RefreshNext();
-  failures_.RecordDuration(loop_.Now() - start);
+  const bool has_planned = failure_plans_.RefreshNext(subflows_a_step_);
+  const Duration spent = loop_.Now() - start;
+  failures_.RecordDuration(spent);
+  // With many tiers a subflow has many paths, and a port must be found for one of them.
+  subflows_a_step_ = spent > kFailureStep ? std::max<std::size_t>(subflows_a_step_ / 2, 1)
+                                          : std::min(subflows_a_step_ * 2, kMostSubflowsAStep);
   if (!has_planned) return callbacks_.request_turn();
   RequestFailures();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -33,6 +34,8 @@ class BackgroundPlanner {
   void RequestAfterChanges();
 
  private:
+  static constexpr std::size_t kMostSubflowsAStep = 100;
+
   void PlanStarts();
   void RequestFailures();
   void PlanFailures();
@@ -45,6 +48,7 @@ class BackgroundPlanner {
   Callbacks callbacks_;
   PacedWork starts_;
   PacedWork failures_;
+  std::size_t subflows_a_step_ = kMostSubflowsAStep;  // of failure plans
   std::uint64_t seen_changes_ = 0;  // FlowPaths::changes at the last RequestAfterChanges
   LatencyHistogram& plan_seconds_;
 };

@@ -34,9 +34,10 @@ class FailurePlans {
   FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
                std::size_t max_entries = 4'000'000);
 
-  // Refreshes the most urgent plans, at most `max_subflows` subflows of them (about 0.1 ms, which
-  // delays other events). A switch with more subflows takes several calls, between which paths may
-  // change. False: all plans are up to date. O(links log links) when it sorts the failure domains.
+  // Refreshes the most urgent plans, at most `max_subflows` subflows of them (1 to 50 us each,
+  // which delay other events). A switch with more subflows takes several calls, between which paths
+  // may change. False: all plans are up to date. O(links log links) when it sorts the failure
+  // domains.
   bool RefreshNext(std::size_t max_subflows = 100);
 
   // The failure domain of links that went down together; none if they have no single one.

@@ -1,5 +1,6 @@
 #include "common/fabric/path_map.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +35,10 @@ TEST(PathMap, KeepsTheNewTruthOfAMismatch) {
             (PortEntry{.port = 0xC000, .trust = PortTrust::kVerified, .path = Path(1)}));
   map.Predict(kKey, 0xC001, Path(1));
   EXPECT_FALSE(map.Observe(kKey, 0xC001, Path(2)));
-  EXPECT_EQ(map.Find(kKey, 0xC001),
-            (PortEntry{.port = 0xC001, .trust = PortTrust::kVerified, .path = Path(2)}));
+  EXPECT_EQ(map.Find(kKey, 0xC001), (PortEntry{.port = 0xC001,
+                                               .trust = PortTrust::kVerified,
+                                               .origin = PortOrigin::kConfirmed,
+                                               .path = Path(2)}));
 }
 
 TEST(PathMap, NeverLetsAModelOverrideWhatWasSeen) {
@@ -177,14 +180,48 @@ TEST(PathMap, KnowsThroughAllChangesWhatOnlyAModelSaid) {
   map.Predict(kKey, 0xC000, Path(0));
   map.Observe(kKey, 0xC001, Path(1));
   map.MarkReverify([](const PortKey&) { return true; });
-  EXPECT_FALSE(map.Find(kKey, 0xC000)->was_seen);
-  EXPECT_TRUE(map.Find(kKey, 0xC001)->was_seen);
+  EXPECT_EQ(map.Find(kKey, 0xC000)->origin, PortOrigin::kPredicted);
+  EXPECT_EQ(map.Find(kKey, 0xC001)->origin, PortOrigin::kSampled);
   map.DropPrediction(kKey, 0xC001);
   EXPECT_TRUE(map.Find(kKey, 0xC001).has_value());
   map.DropPrediction(kKey, 0xC000);
   EXPECT_FALSE(map.Find(kKey, 0xC000).has_value());
   map.Observe(kKey, 0xC000, Path(0));
-  EXPECT_TRUE(map.Find(kKey, 0xC000)->was_seen);
+  EXPECT_EQ(map.Find(kKey, 0xC000)->origin, PortOrigin::kSampled);
+}
+
+TEST(PathMap, TellsPortsThatWereChosenForTheirPathFromOthers) {
+  PathMap map;
+  map.Predict(kKey, 0xC000, Path(0));
+  map.Observe(kKey, 0xC000, Path(0));
+  map.Observe(kKey, 0xC001, Path(1));
+  for (int fabric = 0; fabric < 2; ++fabric) {
+    EXPECT_EQ(map.Find(kKey, 0xC000)->origin, PortOrigin::kConfirmed);
+    EXPECT_EQ(map.Find(kKey, 0xC001)->origin, PortOrigin::kSampled);
+    map.MarkReverify([](const PortKey&) { return true; });
+    map.Observe(kKey, 0xC000, Path(2));
+    map.Observe(kKey, 0xC001, Path(2));
+  }
+}
+
+TEST(PathMap, ForgetsThatPathsHaveNoPortsWhenThatMayBeWrong) {
+  PathMap map;
+  const auto predict = [&] { map.PredictNone(kKey, {Path(3), Path(1)}); };
+  predict();
+  EXPECT_THAT(map.PathsWithoutPorts(kKey), testing::ElementsAre(Path(1), Path(3)));
+  EXPECT_TRUE(map.PathsWithoutPorts(kOtherKey).empty());
+  map.Observe(kKey, 0xC000, Path(3));
+  EXPECT_THAT(map.PathsWithoutPorts(kKey), testing::ElementsAre(Path(1)));
+  map.MarkReverify([](const PortKey& key) { return key == kOtherKey; });
+  EXPECT_FALSE(map.PathsWithoutPorts(kKey).empty());
+  map.MarkReverify([](const PortKey& key) { return key == kKey; });
+  EXPECT_TRUE(map.PathsWithoutPorts(kKey).empty()) << "the fabric has changed";
+  predict();
+  map.DropPredictions(kKey);
+  EXPECT_TRUE(map.PathsWithoutPorts(kKey).empty()) << "the model is wrong";
+  predict();
+  map.Forget(kKey);
+  EXPECT_TRUE(map.PathsWithoutPorts(kKey).empty());
 }
 
 TEST(PathMap, KeepsPortsSortedWhateverTheOrderOfArrival) {

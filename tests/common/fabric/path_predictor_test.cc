@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 
 #include "common/fabric/builders.h"
@@ -136,6 +137,49 @@ TEST(PathPredictor, IsExactThroughThreeTiers) {
   for (const char* hash : {"linux", "crc32", "jenkins"}) {
     SCOPED_TRACE(hash);
     ExpectExactMap(*Topology::Build(WithHashes(*BuildFatTree({.k = 4}), hash)), "h0", "h15");
+  }
+}
+
+TEST(PathPredictor, IsExactWhereGroupsAreNoPowersOfTwo) {
+  for (const std::string_view hash : {"linux", "crc32", "toeplitz"}) {
+    SCOPED_TRACE(hash);
+    const Topology topology = *Topology::Build(WithHashes(*BuildLeafSpine({.spines = 6}), hash));
+    ExpectExactMap(topology, "h1", "h14");
+  }
+}
+
+// What it keeps from one call to the next must not be used for other switches, links or fields.
+TEST(PathPredictor, IsExactWhateverWasAskedBefore) {
+  Topology topology = *Topology::Build(WithHashes(*BuildFatTree({.k = 4}), "crc16-ccitt"));
+  PathTable paths(topology);
+  auto predictor = PathPredictor::Build(topology, paths);
+  ASSERT_TRUE(predictor.has_value());
+  const NodeId source = *topology.FindNode("h0");
+  std::mt19937 random(7);
+  const auto check = [&](const FlowTuple& tuple, NodeId destination) {
+    const NodeId from = paths.FindAttachment(source)->leaf;
+    const NodeId to = paths.FindAttachment(destination)->leaf;
+    const auto hops = Forwarding(topology).Send(tuple, from, to);
+    const auto path = predictor->Predict(tuple, source, destination);
+    ASSERT_TRUE(path && hops);
+    EXPECT_EQ(paths.Between(from, to)[path->Index()].hops, *hops);
+  };
+  for (int i = 0; i < 600; ++i) {
+    const NodeId destination = *topology.FindNode(random() % 2 == 0 ? "h15" : "h6");
+    FlowTuple tuple = TupleBetween(topology, source, destination);
+    tuple.source_port = static_cast<std::uint16_t>(0xC000 + random() % kRocePortCount);
+    tuple.destination_qpn =
+        random() % 2 == 0 ? 0 : static_cast<std::uint32_t>(1 + random() % 1'000);
+    if (random() % 2 == 0) {
+      tuple.source = *IpAddress::Parse("fd00::1");
+      tuple.destination = *IpAddress::Parse("fd00::2");
+    }
+    if (i % 100 == 99) {
+      const LinkId link = *topology.FindLink(i % 200 == 99 ? "leaf0--agg1" : "agg0--core1");
+      const bool is_up = topology.link(link).state == LinkState::kUp;
+      topology.SetLinkState(link, is_up ? LinkState::kDown : LinkState::kUp);
+    }
+    check(tuple, destination);
   }
 }
 

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "common/fabric/builders.h"
-#include "common/fabric/path_predictor.h"
+#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 namespace {
@@ -42,7 +43,9 @@ class Learning : public testing::Test {
     ADD_FAILURE() << "no port was predicted";
     return 0;
   }
-  std::optional<PathIndex> Model(std::uint16_t port) { return models_.Predict(key_, port); }
+  std::optional<PathIndex> Model(std::uint16_t port) {
+    return models_.ModelOf(key_)->Predict(port);
+  }
   // Sends all orders and answers them, until there are none.
   void Run() {
     for (int rounds = 0; rounds < 100; ++rounds) {
@@ -211,6 +214,37 @@ TEST_F(Learning, ALostOrderIsNotSilence) {
   EXPECT_EQ(lost, 4);
   EXPECT_THAT(quarantined_, IsEmpty());
   EXPECT_TRUE(map_.Find(key_, port).has_value());
+}
+
+// With CRC hashes the seeds of two tiers make no difference: which aggregation switch a port takes
+// decides which of its cores follows.
+TEST(PolarisedFabric, IsRecognisedByTheHashesOfTheFileWithoutProbes) {
+  fabric::TopologySpec spec = *fabric::BuildFatTree({.k = 8});
+  std::uint64_t seed = 1;
+  for (fabric::Node& node : spec.nodes) {
+    if (node.kind == fabric::NodeKind::kSwitch) node.ecmp = {"crc32", seed++};
+  }
+  const fabric::Topology topology = *fabric::Topology::Build(spec);
+  fabric::PathTable paths(topology);
+  fabric::PathMap map;
+  Metrics metrics;
+  PathLearner learner(topology, paths, map, {}, metrics);
+  const PortKey key{.source = *topology.FindNode("h0"), .destination = *topology.FindNode("h127")};
+  const auto between = paths.Between(paths.FindAttachment(key.source)->leaf,
+                                     paths.FindAttachment(key.destination)->leaf);
+  ASSERT_EQ(between.size(), 16U);
+  std::set<fabric::NodeId> aggs;  // over which a port leads
+  int reachable = 0;
+  for (std::int32_t path = 0; path < 16; ++path) {
+    if (!learner.RequestPort(key, PathIndex(path))) continue;
+    ++reachable;
+    aggs.insert(topology.To(between[static_cast<std::size_t>(path)].hops.front()));
+  }
+  EXPECT_EQ(reachable, 4);
+  EXPECT_EQ(aggs.size(), 4U);
+  EXPECT_EQ(FindUnreachable(map, key, between).size(), 12U);
+  EXPECT_EQ(map.PortCount(), 4U) << "ports of other paths are not kept";
+  EXPECT_TRUE(learner.TakeOrders({}, [](fabric::NodeId) { return true; }).empty());
 }
 
 }  // namespace

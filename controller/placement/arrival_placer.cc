@@ -1,7 +1,10 @@
 #include "controller/placement/arrival_placer.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "controller/placement/reachable_paths.h"
 
 namespace espalier::controller {
 
@@ -50,10 +53,21 @@ std::set<FlowSlot> ArrivalPlacer::FindPaths(std::span<const FlowSlot> slots,
       if (!paths.PathOf(subflow) && !subflow.adopting) to_place.push_back(*subflow.id);
     }
   }
-  std::set<FlowSlot> others;
+  std::map<SubflowId, std::int32_t> before;  // the first path of each subflow that moved
   for (const OnlineAssigner::Move& move :
        paths.PlaceArrivals(to_place, ChainOptions(options_, move_limit))) {
-    if (move.from != kNoPath) others.insert(paths.FlowOf(move.subflow));
+    if (move.from != kNoPath) before.try_emplace(move.subflow, move.from);
+  }
+  for (const SubflowId arrival : to_place) before.erase(arrival);
+  std::set<FlowSlot> others;
+  for (const auto& [subflow, path] : before) {
+    const FlowPaths::Owner owner = paths.OwnerOf(subflow);
+    const Flow& flow = state_.flows.At(*owner.slot);
+    if (IsUnreachable(state_, flow, paths.PathOf(subflow))) {
+      paths.Place(flow.subflows[owner.index], path);
+    } else {
+      others.insert(*owner.slot);
+    }
   }
   for (const SubflowId subflow : to_place) {
     const FlowPaths::Owner owner = paths.OwnerOf(subflow);
@@ -64,11 +78,40 @@ std::set<FlowSlot> ArrivalPlacer::FindPaths(std::span<const FlowSlot> slots,
   return others;
 }
 
-std::set<FlowSlot> ArrivalPlacer::Relieve(std::size_t move_limit) {
+std::optional<std::set<FlowSlot>> ArrivalPlacer::Relieve(std::size_t move_limit) {
+  const auto made = state_.flow_paths.Rebalance(ChainOptions(options_, move_limit));
+  std::vector<OnlineAssigner::Move> moves(made.begin(), made.end());
+  if (HasUnreachablePath(state_, moves)) {
+    std::ranges::reverse(moves);
+    for (OnlineAssigner::Move& move : moves) std::swap(move.from, move.to);
+    state_.flow_paths.Take(moves);
+    return std::nullopt;
+  }
   std::set<FlowSlot> moved;
-  for (const OnlineAssigner::Move& move :
-       state_.flow_paths.Rebalance(ChainOptions(options_, move_limit))) {
+  for (const OnlineAssigner::Move& move : moves) {
     moved.insert(state_.flow_paths.FlowOf(move.subflow));
+  }
+  return moved;
+}
+
+std::set<FlowSlot> ArrivalPlacer::RelieveOneByOne(std::size_t move_limit) {
+  std::set<FlowSlot> moved;
+  const std::vector<FlowSlot> slots = state_.flows.All();
+  std::size_t moves = 0;
+  // Each move lowers what its flow meets, so moves come to an end.
+  for (std::size_t before = move_limit + 1; moves != before;) {
+    before = moves;
+    for (const FlowSlot slot : slots) {
+      const Flow& flow = state_.flows.At(slot);
+      if (!flow.CanMove() || flow.is_on_plan || flow.status != FlowStatus::kRouted) continue;
+      for (const Subflow& subflow : flow.subflows) {
+        if (moves == move_limit) return moved;
+        if (IsWithinLimits(state_.flow_paths, subflow)) continue;
+        if (!MoveToReachablePath(state_, flow, subflow)) continue;
+        moved.insert(slot);
+        ++moves;
+      }
+    }
   }
   return moved;
 }
@@ -129,7 +172,8 @@ ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::si
   others.merge(FindPaths(unplanned, move_limit));
   const std::size_t changes = slots.size() + std::min(std::exchange(ends_, 0), kMaxEndsRepaired);
   if (others.size() < move_limit * changes) {
-    others.merge(Relieve(move_limit * changes - others.size()));
+    auto relieved = Relieve(move_limit * changes - others.size());
+    if (relieved) others.merge(*relieved);
   }
   for (const FlowSlot slot : slots) {
     others.erase(slot);

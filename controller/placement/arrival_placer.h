@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -35,10 +36,15 @@ class ArrivalPlacer {
   void HandleEnd() { ++ends_; }
 
   // Finds paths for all subflows of these flows that have none. Each may move `move_limit` subflows
-  // in progress. Returns the other flows that moved.
+  // in progress; one that would get a path that none of its ports takes stays. Returns the other
+  // flows that moved.
   std::set<FlowSlot> FindPaths(std::span<const FlowSlot> slots, std::size_t move_limit);
-  // Relieves links above their even share by at most this many moves. Returns the flows that moved.
-  std::set<FlowSlot> Relieve(std::size_t move_limit);
+  // Relieves links above their even share by at most this many moves. Returns the flows that moved;
+  // none, without any change, if one of them would have got a path that no port takes.
+  std::optional<std::set<FlowSlot>> Relieve(std::size_t move_limit);
+  // The same one flow at a time and only to paths that ports take, if its most loaded link then has
+  // less load. O(flows).
+  std::set<FlowSlot> RelieveOneByOne(std::size_t move_limit);
 
  private:
   std::vector<FlowSlot> TakeNew();

@@ -120,13 +120,15 @@ std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
   };
   LeavePlan();
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, true);
-  std::set<FlowSlot> moved = placer_.Relieve(move_limit * tight.size());
+  std::set<FlowSlot> moved =
+      placer_.Relieve(move_limit * tight.size()).value_or(std::set<FlowSlot>{});
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, false);
   // Flows that were rerouted onto each other.
   for (const FlowSlot slot : tight) {
     if (!IsTight(state_.flows.At(slot))) continue;
     hold(slot, true);
-    moved.merge(placer_.Relieve(move_limit));
+    auto relieved = placer_.Relieve(move_limit);
+    if (relieved) moved.merge(*relieved);
     hold(slot, false);
   }
   for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, PathReason::kRecomputed);

@@ -47,7 +47,8 @@ void Placement::Revisit(const fabric::PortKey& key) {
 }
 
 std::size_t Placement::Relieve(std::size_t move_limit) {
-  const std::set<FlowSlot> moved = starts_.Relieve(move_limit);
+  const auto relieved = starts_.Relieve(move_limit);
+  const auto moved = relieved ? *relieved : starts_.RelieveOneByOne(move_limit);
   for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, wire::PathReason::kRecomputed);
   return moved.size();
 }

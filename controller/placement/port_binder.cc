@@ -1,11 +1,9 @@
 #include "controller/placement/port_binder.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
-#include <vector>
 
-#include "controller/paths/path_reach.h"
+#include "controller/placement/reachable_paths.h"
 
 namespace espalier::controller {
 
@@ -14,36 +12,11 @@ using wire::PathReason;
 
 namespace {
 
-// Gives a subflow whose path no port takes the best path that ports do take; whether there is one.
-// Parked subflows keep their path. The best path is the one whose most loaded link would have the
-// least load; among equals, the one whose second most loaded link has, and so on. So the leaves'
-// links stay even although fewer links above them can be reached.
+// Whether a subflow whose path no port takes has got another one. Parked subflows keep their path.
 bool LeaveUnreachablePath(State& state, const Flow& flow, const Subflow& subflow) {
-  const auto paths = state.PathsOf(flow);
-  const auto is_unreachable = [&](std::int32_t path) {
-    return IsUnreachable(state.path_map, flow.key, paths, PathIndex(path));
-  };
-  FlowPaths& flow_paths = state.flow_paths;
-  const std::int32_t before = flow_paths.PathOf(*subflow.id);
-  if (flow_paths.IsParked(subflow) || !is_unreachable(before)) return false;
-  flow_paths.Place(subflow, kNoPath);
-  std::int32_t best = kNoPath;
-  std::vector<double> best_loads;
-  for (std::int32_t path = 0; path < static_cast<std::int32_t>(paths.size()); ++path) {
-    const fabric::Path& candidate = paths[static_cast<std::size_t>(path)];
-    if (!fabric::IsUsable(state.topology, candidate) || is_unreachable(path)) continue;
-    std::vector<double> loads;
-    for (const fabric::DirectedLink hop : candidate.hops) {
-      loads.push_back(static_cast<double>(flow_paths.assigner().LoadOf(hop.Index())) /
-                      state.view.capacities_bps()[hop.Index()]);
-    }
-    std::ranges::sort(loads, std::greater<>());
-    if (best != kNoPath && loads >= best_loads) continue;
-    best = path;
-    best_loads = std::move(loads);
-  }
-  flow_paths.Place(subflow, best == kNoPath ? before : best);
-  return best != kNoPath;
+  const bool stays = state.flow_paths.IsParked(subflow) ||
+                     !IsUnreachable(state, flow, state.flow_paths.PathOf(*subflow.id));
+  return !stays && MoveToReachablePath(state, flow, subflow);
 }
 
 }  // namespace

@@ -134,6 +134,41 @@ TEST_F(UnreachablePaths, PromisesThemAgainWhenTheFabricHasChanged) {
   EXPECT_EQ(paths, (std::set<int>{0, 2})) << "path 2 had no ports before";
 }
 
+TEST_F(UnreachablePaths, LetsFlowsRestAfterALinkHasReturned) {
+  HashAlike();
+  OpenFour();
+  for (int host = 4; host < 8; ++host) cluster_.Open(host, {{.id = 1, .to = 8 + host}});
+  ASSERT_TRUE(cluster_.ChangeLink("agg1--core3", IntentAction::kFail).has_value());
+  for (int i = 0; i < 20; ++i) cluster_.Advance(200ms);
+  ASSERT_TRUE(cluster_.ChangeLink("agg1--core3", IntentAction::kRestore).has_value());
+  for (int i = 0; i < 100; ++i) cluster_.Advance(200ms);
+  const std::uint64_t changes = cluster_.state().flow_paths.path_changes();
+  for (int i = 0; i < 100; ++i) cluster_.Advance(200ms);
+  EXPECT_EQ(cluster_.state().flow_paths.path_changes(), changes);
+  std::map<int, int> flows;
+  for (int host = 0; host < 8; ++host) ++flows[cluster_.AppliedSpine(host, 1, 8 + host)];
+  EXPECT_EQ(flows, (std::map<int, int>{{0, 4}, {3, 4}}));
+}
+
+TEST(PathReach, DoesNotCountPortsThatWereChosenForTheirPath) {
+  const fabric::Topology topology =
+      *fabric::Topology::Build(*fabric::BuildLeafSpine({.spines = 4, .leaves = 2}));
+  fabric::PathTable table(topology);
+  const auto paths = table.Between(*topology.FindNode("leaf0"), *topology.FindNode("leaf1"));
+  fabric::PathMap map;
+  const fabric::PortKey key{};
+  for (std::uint16_t port = 50'000; port < 50'200; ++port) {
+    map.Predict(key, port, fabric::PathIndex(0));
+    if (port % 2 == 0) map.Observe(key, port, fabric::PathIndex(0));
+  }
+  EXPECT_TRUE(FindUnreachable(map, key, paths).empty()) << "nobody has asked for other paths";
+  EXPECT_FALSE(IsUnreachable(map, key, paths, fabric::PathIndex(1)));
+  map.PredictNone(key, {fabric::PathIndex(0), fabric::PathIndex(2)});
+  EXPECT_EQ(FindUnreachable(map, key, paths), std::vector{fabric::PathIndex(2)});
+  EXPECT_TRUE(IsUnreachable(map, key, paths, fabric::PathIndex(2)));
+  EXPECT_FALSE(IsUnreachable(map, key, paths, fabric::PathIndex(0))) << "a port takes it";
+}
+
 TEST(PathReach, FindsThePathsThatEachTestCallsUnreachable) {
   fabric::Topology topology = *fabric::Topology::Build(*fabric::BuildPods(
       {.pods = 2, .leaves_per_pod = 1, .aggs_per_pod = 2, .cores = 4, .hosts_per_leaf = 1}));

@@ -1,10 +1,13 @@
 #include "tests/bench/control_loop_load.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -49,8 +52,9 @@ struct Load::Agent {
 
 Load::Load(const LoadOptions& options, const std::string& endpoint, const KeysOf& keys_of)
     : options_(options) {
-  fabric_ = std::move(
-      sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents, options.spines)).value());
+  fabric_ = std::move(sim::SimFabric::Build(loop_, MakeBenchTopology(options.agents, options.spines,
+                                                                     options.fat_tree))
+                          .value());
   const fabric::Topology& topology = fabric_->topology();
   const auto address_of = [&](int host) {
     return topology.node(*topology.FindNode(fmt::format("h{}", host))).addresses.front();
@@ -61,7 +65,7 @@ Load::Load(const LoadOptions& options, const std::string& endpoint, const KeysOf
     agent->instance = static_cast<std::uint64_t>(i) + 1;
     agent->addresses.push_back(address_of(i));
     for (int flow = 0; flow < kDestinations; ++flow) {
-      agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents)));
+      agent->addresses.push_back(address_of(RemoteHost(i, flow, options.agents, options.fat_tree)));
     }
     agent->bus =
         std::move(io::ZmqDealerBus::Connect(
@@ -193,7 +197,27 @@ double Load::Connect() {
   return Seconds(loop_.Now() - start);
 }
 
-void Load::Serve() { loop_.Run(); }
+void Load::FailOrRestore(const std::string& name) {
+  for (const fabric::DirectedLink link :
+       fabric_->topology().Outgoing(*fabric_->topology().FindNode(name))) {
+    const bool is_up = fabric_->topology().link(link.link).state == fabric::LinkState::kUp;
+    fabric_->SetLink(link.link, is_up ? fabric::LinkState::kDown : fabric::LinkState::kUp);
+  }
+}
+
+void Load::Serve(int switches) {
+  const std::jthread reader([this, switches] {
+    std::string name;
+    for (char c = 0; read(switches, &c, 1) == 1;) {
+      if (c != '\n') {
+        name.push_back(c);
+      } else {
+        loop_.Post([this, of = std::exchange(name, {})] { FailOrRestore(of); });
+      }
+    }
+  });
+  loop_.Run();
+}
 
 double Load::Reconnect() {
   routed_ = 0;

@@ -22,7 +22,8 @@ struct LoadOptions {
   int first = 0;      // first agent of this load
   int end = 0;        // end of the range of this load; 0: all remaining agents
   int spines = 16;
-  int flows = 16;  // per agent, open from the beginning
+  int fat_tree = 0;  // its k; 0: leaves and spines
+  int flows = 16;    // per agent, open from the beginning
   int update_flows =
       64;  // per agent, open during the one-way messages; each message contains all of them
 };
@@ -42,8 +43,9 @@ class Load {
   // every flow. Returns the seconds that this took, which include the 50 to 150 ms that each agent
   // waits before it reconnects.
   double Reconnect();
-  // Answers and acknowledges forever.
-  void Serve();
+  // Answers and acknowledges forever. Meanwhile the switch of each line that comes from this pipe
+  // fails or, if it has failed, comes back.
+  void Serve(int switches);
   // Returns when no probe order and no push has arrived for a while.
   void Settle();
 
@@ -72,6 +74,7 @@ class Load {
   void OpenFlows(Agent& agent, int count);  // up to this total
   void AwaitRouted(int flows);
   bool SendRequest(Agent& agent);
+  void FailOrRestore(const std::string& name);
   void Send(Agent& agent, wire::Body body);
   void Beat();
   void RunUntil(const std::function<bool()>& done);

@@ -13,6 +13,7 @@
 #include <array>
 #include <csignal>
 #include <ctime>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -36,6 +37,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 double Milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
@@ -150,6 +152,29 @@ class WatchedBus : public Bus {
   Fanout fanout_;
 };
 
+// The switches of which one fails.
+struct Tier {
+  std::string_view name;
+  int switches = 0;
+};
+
+Tier TopTierOf(const LoadOptions& options) {
+  const int half = options.fat_tree / 2;
+  return half > 0 ? Tier{"core", half * half} : Tier{"spine", options.spines};
+}
+
+// Whether "agg0,core1,agg2" or "spine3" has this switch.
+bool Passes(const std::string& via, const std::string& name) {
+  const std::string all = "," + via + ",";
+  return all.find("," + name + ",") != std::string::npos;
+}
+
+std::size_t ResidentMiB() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) >> 20;
+}
+
 struct Options {
   LoadOptions load{.agents = 2048, .spines = 4, .flows = 8};
   int rounds = 8;
@@ -157,51 +182,77 @@ struct Options {
 
 class Bench {
  public:
-  explicit Bench(const Options& options)
+  // `agents`: a pipe to the process of the agents, which is told where the controller is, and later
+  // which switch fails or comes back.
+  Bench(const Options& options, int agents)
       : options_(options),
+        agents_(agents),
         router_(io::ZmqRouterBus::Bind(loop_, {.endpoint = "tcp://127.0.0.1:*"}).value()),
         bus_(loop_, *router_),
         store_(disk_, loop_),
-        controller_(MakeBenchTopology(options.load.agents, options.load.spines),
-                    {.heartbeat_interval = 10s, .verify_interval = Duration::zero()}, loop_, bus_,
-                    store_, metrics_) {
+        controller_(
+            MakeBenchTopology(options.load.agents, options.load.spines, options.load.fat_tree),
+            {.heartbeat_interval = 10s, .verify_interval = Duration::zero()}, loop_, bus_, store_,
+            metrics_) {
     ESPALIER_CHECK(controller_.Start(), "the controller does not start");
+    TellAgents(router_->endpoint());
   }
-  std::string endpoint() const { return router_->endpoint(); }
 
   void Run() {
     const auto flows = static_cast<std::size_t>(options_.load.agents) *
                        static_cast<std::size_t>(options_.load.flows);
-    Await([&] { return controller_.state().flows.size() == flows && IsAtRest(); });
+    const TimePoint began = loop_.Now();
+    Await([&] { return controller_.state().flows.size() == flows; });
+    AwaitRest();
+    const double at_rest = Seconds(loop_.Now() - began);
+    std::vector<double> failed;
+    std::vector<double> returned;
     std::vector<Fanout> planned;
     std::vector<Fanout> bare;
     std::size_t too_many = 0;
     for (int round = 0; round < options_.rounds; ++round) {
-      const std::string spine = fmt::format("spine{}", round % options_.load.spines);
+      const std::string spine = fmt::format("{}{}", tier_.name, round % tier_.switches);
       const std::set<PeerId> concerned = AgentsOn(spine);
       planned.push_back(Fail(spine));
       too_many += planned.back().told - std::min(planned.back().told, concerned.size());
-      Await([&] { return IsAtRest(); });
+      failed.push_back(AwaitRest());
       bus_.Repeat();
       Await([&] { return bus_.IsAcknowledged(); });
       bus_.EndRepetition();
       bare.push_back(bus_.fanout());
+      TellAgents(spine);
       controller_.actions().ChangeNode(spine, controller::IntentAction::kRestore, {},
                                        [](const auto&) {});
-      Await([&] { return IsAtRest(); });
+      returned.push_back(AwaitRest());
     }
     Print(planned, bare, too_many);
+    fmt::print(
+        "all flows have ports, and all failures have plans: after {:.2f} s; after a failure {:.2f} "
+        "s later; after the return of the switch {:.2f} s later\n{} ports known, {} MiB resident "
+        "memory\n",
+        at_rest, Median(failed), Median(returned), controller_.state().path_map.PortCount(),
+        ResidentMiB());
   }
 
  private:
-  void Await(const std::function<bool()>& done) {
+  void TellAgents(const std::string& text) const {
+    const std::string line = text + "\n";
+    ESPALIER_CHECK(write(agents_, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  }
+  void Await(const std::function<bool()>& done, Duration interval = 1ms) {
     TimerPtr timer;
     const std::function<void()> look = [&] {
       if (done()) return loop_.Stop();
-      timer = loop_.After(1ms, look);
+      timer = loop_.After(interval, look);
     };
     loop_.Post(look);
     loop_.Run();
+  }
+  // Returns the seconds that it took. Looks seldom, as looking costs time, too.
+  double AwaitRest() {
+    const TimePoint began = loop_.Now();
+    Await([&] { return IsAtRest(); }, 20ms);
+    return Seconds(loop_.Now() - began);
   }
   // True if all flows have acknowledged ports and all failure plans are current.
   bool IsAtRest() {
@@ -222,11 +273,12 @@ class Bench {
     std::set<PeerId> agents;
     for (const controller::FlowSlot slot : state.flows.All()) {
       const controller::Flow& flow = state.flows.At(slot);
-      if (state.Via(flow) == spine) agents.insert(*state.agents.At(flow.agent).peer);
+      if (Passes(state.Via(flow), spine)) agents.insert(*state.agents.At(flow.agent).peer);
     }
     return agents;
   }
   Fanout Fail(const std::string& spine) {
+    TellAgents(spine);
     bus_.Begin();
     controller_.actions().ChangeNode(spine, controller::IntentAction::kFail, {.reason = "bench"},
                                      [&](const auto& outcome) {
@@ -243,8 +295,9 @@ class Bench {
       for (const Fanout& one : all) values.push_back(static_cast<double>(one.*value));
       return Median(std::move(values));
     };
-    fmt::print("{} agents, {} flows each, {} spines of which one fails; medians of {} rounds\n\n",
-               options_.load.agents, options_.load.flows, options_.load.spines, options_.rounds);
+    fmt::print("{} agents, {} flows each, {} {}s of which one fails; medians of {} rounds\n\n",
+               options_.load.agents, options_.load.flows, tier_.switches, tier_.name,
+               options_.rounds);
     fmt::print("{:<12}{:>10}{:>12}{:>12}{:>18}{:>16}{:>12}{:>12}\n", "", "told", "first, ms",
                "last, ms", "of it in bus, ms", "all acked, ms", "CPU, last", "CPU, acked");
     for (const auto& [name, all] : {std::pair{"failure", &planned}, std::pair{"bare", &bare}}) {
@@ -260,6 +313,8 @@ class Bench {
   }
 
   const Options options_;
+  const Tier tier_ = TopTierOf(options_.load);
+  const int agents_;
   io::AsioEventLoop loop_;
   std::unique_ptr<io::ZmqRouterBus> router_;
   WatchedBus bus_;
@@ -270,16 +325,16 @@ class Bench {
 };
 
 // Starts a process with all agents.
-pid_t StartAgents(const LoadOptions& options, int endpoint_from) {
+pid_t StartAgents(const LoadOptions& options, int from_bench) {
   const pid_t pid = fork();
   ESPALIER_CHECK(pid >= 0, "errno={}", errno);
   if (pid > 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::string endpoint;
-  for (char c = 0; read(endpoint_from, &c, 1) == 1 && c != '\n';) endpoint.push_back(c);
+  for (char c = 0; read(from_bench, &c, 1) == 1 && c != '\n';) endpoint.push_back(c);
   Load load(options, endpoint);
   load.Connect();
-  load.Serve();
+  load.Serve(from_bench);
   _exit(0);
 }
 
@@ -291,23 +346,28 @@ int Main(int argc, char** argv) {
   app.add_option("--flows", options.load.flows, "Flows of each agent")->check(CLI::Range(1, 64));
   app.add_option("--spines", options.load.spines, "Spines, of which one fails at a time")
       ->check(CLI::Range(2, 64));
+  app.add_option("--fat-tree", options.load.fat_tree,
+                 "A fat-tree of switches with so many ports instead, of which a core fails")
+      ->check(CLI::IsMember({8, 16, 32}));
   app.add_option("--rounds", options.rounds, "Number of rounds; medians are shown")
       ->check(CLI::Range(1, 100));
   CLI11_PARSE(app, argc, argv);
+  const int k = options.load.fat_tree;
+  if (k > 0 && options.load.agents > k * k * k / 4) {
+    fmt::print(stderr, "failure_fanout_bench: a fat-tree of {} has {} hosts\n", k, k * k * k / 4);
+    return 2;
+  }
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   SetLogLevel(LogLevel::kError);
-  std::array<int, 2> endpoint{};
-  ESPALIER_CHECK(pipe(endpoint.data()) == 0, "errno={}", errno);
+  std::array<int, 2> to_agents{};
+  ESPALIER_CHECK(pipe(to_agents.data()) == 0, "errno={}", errno);
   const pid_t agents =
-      StartAgents(options.load, endpoint[0]);  // before this process has other threads
+      StartAgents(options.load, to_agents[0]);  // before this process has other threads
   {
-    Bench bench(options);
-    const std::string line = bench.endpoint() + "\n";
-    ESPALIER_CHECK(write(endpoint[1], line.data(), line.size()) ==
-                   static_cast<ssize_t>(line.size()));
+    Bench bench(options, to_agents[1]);
     bench.Run();
     kill(agents, SIGKILL);  // otherwise they would report that the controller is gone
     waitpid(agents, nullptr, 0);

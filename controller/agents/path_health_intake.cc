@@ -59,6 +59,7 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
     if (!slot) continue;
     if (report.recovered_us != 0) {
       NoteRecovery(host, state_.flows.At(*slot), report);
+      link_health_.quality().HandleRecovered(*slot);
       continue;
     }
     if (!is_dead) {
@@ -76,6 +77,7 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
         host, loop_.Now(), is_local_reroute ? "flow_locally_rerouted" : "flow_path_dead",
         fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
     if (!is_local_reroute) continue;
+    link_health_.quality().HandleLeft(*slot, report.path_id);
     placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());
     needs_turn = true;
   }

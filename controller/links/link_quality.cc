@@ -14,7 +14,8 @@ namespace {
 constexpr Duration kJudgeInterval = std::chrono::milliseconds(200);
 // Totals that are older say little about the present.
 constexpr Duration kLongestMeasurement = std::chrono::seconds(5);
-// PathSample::subflow has the number of the subflow below the slot of its flow.
+// PathSample::subflow has the number of the subflow below the slot of its flow. A port that its
+// host has left is suspected apart from the one that the subflow has now.
 constexpr unsigned kSubflowBits = 8;
 
 std::vector<double> CapacitiesOf(const fabric::Topology& topology) {
@@ -24,6 +25,12 @@ std::vector<double> CapacitiesOf(const fabric::Topology& topology) {
     capacities[2 * i] = capacities[2 * i + 1] = rate;
   }
   return capacities;
+}
+
+constexpr std::uint64_t kLeftPort = std::uint64_t{1} << 63U;
+
+std::uint64_t NumberOf(FlowSlot slot, std::size_t subflow) {
+  return std::uint64_t{slot.Index()} << kSubflowBits | subflow;
 }
 
 std::uint32_t Growth(std::uint32_t from, std::uint32_t to) { return to > from ? to - from : 0; }
@@ -83,7 +90,7 @@ void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
   const Duration span = now - before.at;
   if (!is_same || span <= Duration::zero() || span > kLongestMeasurement) return;
   PathSample sample{
-      .subflow = std::uint64_t{slot.Index()} << kSubflowBits | index,
+      .subflow = NumberOf(slot, index),
       .job = flow.job,
       .source = flow.key.source,
       .destination = flow.key.destination,
@@ -93,6 +100,31 @@ void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
       .congestion_per_second = Growth(before.congestion, present.congestion) / SecondsOf(span),
       .rtt_us = static_cast<double>(health.rtt_us)};
   if (SetLinks(flow, subflow->port_path, sample)) quality_.Take(sample, now);
+}
+
+void LinkQuality::HandleLeft(FlowSlot slot, std::uint32_t path) {
+  const Flow& flow = state_.flows.At(slot);
+  const auto subflow = std::ranges::find_if(flow.subflows, [&](const Subflow& each) {
+    return each.port != 0 && !each.adopting &&
+           static_cast<std::uint32_t>(each.port_path.value()) == path;
+  });
+  if (subflow == flow.subflows.end()) return;
+  PathSample sample{
+      .subflow = NumberOf(slot, static_cast<std::size_t>(subflow - flow.subflows.begin())),
+      .job = flow.job,
+      .source = flow.key.source,
+      .destination = flow.key.destination,
+      .share = 1.0 / static_cast<double>(flow.subflows.size())};
+  if (!SetLinks(flow, subflow->port_path, sample)) return;
+  left_[sample.subflow] = {flow.key, subflow->port};
+  quality_.HandleLeft(sample, loop_.Now());
+}
+
+void LinkQuality::HandleRecovered(FlowSlot slot) {
+  const Flow& flow = state_.flows.At(slot);
+  for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
+    quality_.HandleRecovered(NumberOf(slot, i), flow.key.source, flow.key.destination, loop_.Now());
+  }
 }
 
 void LinkQuality::HandleFindings(const PathLearner::Findings& findings) {
@@ -108,11 +140,13 @@ void LinkQuality::HandleFindings(const PathLearner::Findings& findings) {
 void LinkQuality::RemoveUnconfirmed(std::vector<const PathQuality::Judged*>& judged) {
   std::erase_if(judged, [&](const PathQuality::Judged* path) {
     if (path->bad_in_a_row == 0) return false;
-    const std::uint64_t slot = path->sample.subflow >> kSubflowBits;
-    const std::uint64_t index = path->sample.subflow % (std::uint64_t{1} << kSubflowBits);
-    const UsedPort& used = totals_[slot][index].used;
+    const std::uint64_t number = path->sample.subflow;
+    const std::uint64_t slot = number >> kSubflowBits;
+    const std::uint64_t index = number % (std::uint64_t{1} << kSubflowBits);
+    const UsedPort& used = path->is_left ? left_.at(number) : totals_[slot][index].used;
     if (!PathLearner::CanProbe(used.key)) return false;
-    const auto verdict = suspects_.Judge(path->sample.subflow, used, loop_.Now());
+    const auto verdict =
+        suspects_.Judge(path->is_left ? number | kLeftPort : number, used, loop_.Now());
     if (verdict == SuspectPaths::Verdict::kAsk) callbacks_.verify(used);
     return verdict != SuspectPaths::Verdict::kBelieve;
   });

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -30,6 +31,11 @@ class LinkQuality {
 
   // A host measured a path of this flow.
   void HandleMeasurement(FlowSlot slot, const wire::FlowHealth& health);
+  // The flow's host has left this path (an index into State::PathsOf) on its own. To be called
+  // while the flow has the port that it left.
+  void HandleLeft(FlowSlot slot, std::uint32_t path);
+  // The flow delivers again after it has left a dead path.
+  void HandleRecovered(FlowSlot slot);
   // Takes what probes have shown of the paths of ports.
   void HandleFindings(const PathLearner::Findings& findings);
   // Decides which links are slow, if this is enabled. To be called periodically.
@@ -58,6 +64,7 @@ class LinkQuality {
   SuspectPaths suspects_;
   SlowLinks slow_;
   std::vector<std::vector<Totals>> totals_;  // by slot and subflow
+  std::map<std::uint64_t, UsedPort> left_;   // the last port that hosts left, by subflow
   TimePoint judged_{};
   Counter& found_slow_;
   Counter& refused_;

@@ -35,10 +35,44 @@ PathQuality::PathQuality(std::vector<double> capacities_bps, const PathQualityOp
 void PathQuality::Take(const PathSample& sample, TimePoint now) {
   Entry& entry = samples_[sample.subflow];
   const bool is_same_path = std::ranges::equal(entry.sample.Links(), sample.Links());
-  if (!is_same_path) entry.bad_in_a_row = 0;
+  if (!is_same_path) entry = {};
+  entry.weight = entry.taken == TimePoint{}
+                     ? 1
+                     : 1 - std::exp(-SecondsOf(now - entry.taken) / SecondsOf(options_.smoothing));
   entry.sample = sample;
   entry.taken = now;
   entry.is_new = true;
+  has_news_ = true;
+}
+
+void PathQuality::HandleLeft(const PathSample& sample, TimePoint now) {
+  // A flow that leaves the next path at once may not have tried it: it waits ever longer for an
+  // acknowledgement.
+  const auto before = left_.find(sample.subflow);
+  const bool is_on_trial = before != left_.end() && !before->second.has_recovered &&
+                           now - before->second.taken <= options_.trial;
+  if (is_on_trial) return;
+  Left left{{.sample = sample, .taken = now, .bad_in_a_row = options_.left_evidence}};
+  left.is_left = true;
+  left.signs = "left_by_host=1";
+  const auto measured = samples_.find(sample.subflow);
+  if (measured != samples_.end() &&
+      std::ranges::equal(measured->second.sample.Links(), sample.Links())) {
+    left.bad_in_a_row += measured->second.bad_in_a_row;
+    if (measured->second.bad_in_a_row > 0) left.signs += " " + measured->second.signs;
+    samples_.erase(measured);
+  }
+  left_[sample.subflow] = std::move(left);
+}
+
+void PathQuality::HandleRecovered(std::uint64_t subflow, fabric::NodeId source,
+                                  fabric::NodeId destination, TimePoint now) {
+  const auto left = left_.find(subflow);
+  if (left == left_.end() || left->second.has_recovered) return;
+  const PathSample& sample = left->second.sample;
+  if (sample.source != source || sample.destination != destination) return;
+  left->second.has_recovered = true;
+  for (const fabric::NodeId nic : {source, destination}) nics_[nic].SetPath(sample, true, now);
   has_news_ = true;
 }
 
@@ -63,6 +97,7 @@ void PathQuality::ComputeFractions(std::span<Entry* const> fresh) const {
       expected = std::min(expected, capacities_bps_[link] * entry->sample.share / shares[link]);
     }
     entry->fraction = expected > 0 ? std::min(1.0, entry->sample.bps / expected) : 1;
+    entry->smoothed += std::exchange(entry->weight, 0) * (entry->fraction - entry->smoothed);
   }
 }
 
@@ -87,18 +122,18 @@ PathQuality::Norms PathQuality::NormsOf(std::span<Entry* const> members) const {
                [](const Entry& entry) { return entry.sample.rtt_us > 0; })};
 }
 
-std::optional<std::string> PathQuality::SignsOf(const Entry& entry, const Norms& norms) const {
-  const auto beyond = [&](const Norm& norm, double margin) {
-    return std::max(options_.deviations * norm.deviation, margin);
-  };
+bool PathQuality::IsSlower(double fraction, const Norms& norms) const {
   const Norm& rate = norms.fraction;
-  if (entry.fraction >= rate.median - beyond(rate, options_.rate_margin * rate.median)) {
-    return std::nullopt;
-  }
+  const double margin =
+      std::max(options_.deviations * rate.deviation, options_.rate_margin * rate.median);
+  return fraction < rate.median - margin;
+}
+
+std::string PathQuality::SignsOf(const Entry& entry, const Norms& norms) const {
   std::string signs;
   const PathSample& sample = entry.sample;
   const auto is_more = [&](const char* name, double value, const Norm& norm, double margin) {
-    if (value <= norm.median + beyond(norm, margin)) return;
+    if (value <= norm.median + std::max(options_.deviations * norm.deviation, margin)) return;
     signs += fmt::format(" {}={:.0f} siblings={:.0f}", name, value, norm.median);
   };
   is_more("retries_per_second", sample.retries_per_second, norms.retries, options_.retries_margin);
@@ -108,8 +143,8 @@ std::optional<std::string> PathQuality::SignsOf(const Entry& entry, const Norms&
     is_more("rtt_us", sample.rtt_us, norms.rtt,
             std::max(options_.rtt_margin * norms.rtt.median, options_.rtt_margin_us));
   }
-  if (signs.empty()) return std::nullopt;
-  return fmt::format("rate={:.2f} siblings={:.2f}{}", entry.fraction, rate.median, signs);
+  if (signs.empty()) return signs;
+  return fmt::format("rate={:.2f} siblings={:.2f}{}", entry.fraction, norms.fraction.median, signs);
 }
 
 void PathQuality::JudgeClass(std::span<Entry* const> members) {
@@ -117,21 +152,27 @@ void PathQuality::JudgeClass(std::span<Entry* const> members) {
   const Norms norms = NormsOf(members);
   for (Entry* entry : members) {
     if (!std::exchange(entry->is_new, false)) continue;
-    auto signs = SignsOf(*entry, norms);
-    entry->bad_in_a_row = signs ? entry->bad_in_a_row + 1 : 0;
-    entry->signs = signs.value_or("");
+    std::string signs = IsSlower(entry->fraction, norms) ? SignsOf(*entry, norms) : std::string();
+    if (!signs.empty()) {
+      ++entry->bad_in_a_row;
+      entry->quiet_in_a_row = 0;
+      entry->signs = std::move(signs);
+    } else if (!IsSlower(entry->smoothed, norms) || ++entry->quiet_in_a_row > options_.most_quiet) {
+      entry->bad_in_a_row = entry->quiet_in_a_row = 0;
+    }
   }
 }
 
-void PathQuality::NicHistory::Note(const Judged& judged, TimePoint now) {
-  std::vector<fabric::LinkId> links = LinksOf(judged.sample);
+void PathQuality::NicHistory::SetPath(const PathSample& sample, bool is_bad, TimePoint now) {
+  std::vector<fabric::LinkId> links = LinksOf(sample);
   std::erase_if(bad_paths, [&](const BadPath& path) { return path.links == links; });
-  if (judged.bad_in_a_row > 0) {
-    ++bad;
-    bad_paths.push_back({std::move(links), now});
-  } else {
-    ++good;
-  }
+  if (is_bad) bad_paths.push_back({std::move(links), now});
+}
+
+void PathQuality::NicHistory::Note(const Judged& judged, TimePoint now) {
+  const bool is_bad = judged.bad_in_a_row > 0;
+  SetPath(judged.sample, is_bad, now);
+  ++(is_bad ? bad : good);
 }
 
 bool PathQuality::NicHistory::IsToBlame() const {
@@ -163,6 +204,19 @@ void PathQuality::JudgeNics(std::span<Entry* const> fresh, TimePoint now) {
   });
 }
 
+void PathQuality::JudgeLeft(TimePoint now) {
+  std::erase_if(left_,
+                [&](const auto& of) { return now - of.second.taken > options_.left_memory; });
+  const auto is_to_blame = [&](fabric::NodeId nic) {
+    const auto history = nics_.find(nic);
+    return history != nics_.end() && history->second.IsToBlame();
+  };
+  for (auto& [subflow, left] : left_) {
+    left.accuses = left.has_recovered && !is_to_blame(left.sample.source) &&
+                   !is_to_blame(left.sample.destination);
+  }
+}
+
 std::vector<const PathQuality::Judged*> PathQuality::Judge(TimePoint now) {
   has_news_ = false;
   // A subflow that pauses keeps its count on its path for as long as NICs are remembered.
@@ -183,7 +237,12 @@ std::vector<const PathQuality::Judged*> PathQuality::Judge(TimePoint now) {
     for (const auto& [of, members] : classes) JudgeClass(members);
   }
   JudgeNics(fresh, now);
-  return {fresh.begin(), fresh.end()};
+  JudgeLeft(now);
+  std::vector<const Judged*> judged(fresh.begin(), fresh.end());
+  for (const auto& [subflow, left] : left_) {
+    if (left.has_recovered) judged.push_back(&left);
+  }
+  return judged;
 }
 
 }  // namespace espalier::controller

@@ -46,7 +46,17 @@ struct PathQualityOptions {
   double retries_margin = 2;  // a second
   double rtt_margin = 1;      // of the median
   double rtt_margin_us = 50;
+  // A path that loses packets is fast from time to time, and TCP repeats nothing while it waits
+  // ever longer for an acknowledgement. So as many samples without such a sign keep the count of
+  // bad ones, as long as the rate, smoothed exponentially with this time constant, is clearly
+  // worse.
+  int most_quiet = 3;
+  Duration smoothing = std::chrono::seconds(1);
   Duration memory = std::chrono::minutes(1);  // of the bad paths of a NIC
+  // For which a path that a host has left counts, and as how many bad samples.
+  Duration left_memory = std::chrono::seconds(10);
+  int left_evidence = 2;
+  Duration trial = std::chrono::seconds(2);  // of the path that it takes instead
 };
 
 // Judges the paths of subflows by comparison with their siblings: subflows of the same job, or else
@@ -59,7 +69,9 @@ struct PathQualityOptions {
 // slows down all subflows of its job alike.
 //
 // A bad subflow accuses its path, unless the NIC at one of its ends is to blame: most of its
-// subflows are bad, on paths that have no link in common.
+// subflows are bad, on paths that have no link in common. So does a subflow whose host has left the
+// path on its own, once it delivers on another path: its ends cannot be to blame. Without that, a
+// link of which all flows save themselves would never be accused, and get other flows.
 //
 // Memory: O(subflows). Deterministic: all times are arguments. Thread safety: none.
 class PathQuality {
@@ -68,17 +80,23 @@ class PathQuality {
   explicit PathQuality(std::vector<double> capacities_bps, const PathQualityOptions& options = {});
 
   void Take(const PathSample& sample, TimePoint now);
+  // The host of this subflow has left the path of the sample, of which only that matters.
+  void HandleLeft(const PathSample& sample, TimePoint now);
+  // The subflow between these NICs delivers again after it has left a path.
+  void HandleRecovered(std::uint64_t subflow, fabric::NodeId source, fabric::NodeId destination,
+                       TimePoint now);
   void Forget(std::uint64_t subflow) { samples_.erase(subflow); }
 
   struct Judged {
     PathSample sample;
     TimePoint taken{};
-    int bad_in_a_row = 0;  // of the samples on this path; 0: the last one is good
+    int bad_in_a_row = 0;  // of the samples on this path, with few good ones among them
     bool accuses = false;  // bad, and neither NIC is to blame
+    bool is_left = false;  // the host has left the path
     std::string signs;     // if it is bad: "rate=0.21 retries_per_second=120"
   };
-  // Judges the samples that came since the last call. Returns all fresh ones.
-  // O(n log n) for n fresh samples.
+  // Judges the samples that came since the last call. Returns all fresh ones, and the paths that
+  // were left. O(n log n) for n of them.
   std::vector<const Judged*> Judge(TimePoint now);
   bool HasNews() const { return has_news_; }
 
@@ -86,6 +104,12 @@ class PathQuality {
   struct Entry : Judged {
     bool is_new = true;
     double fraction = 1;  // of its share
+    double smoothed = 1;  // the same
+    double weight = 1;    // of the last sample in `smoothed`; 0: it is counted
+    int quiet_in_a_row = 0;
+  };
+  struct Left : Judged {
+    bool has_recovered = false;
   };
   struct Norm {
     double median = 0;
@@ -112,12 +136,16 @@ class PathQuality {
     std::size_t bad = 0;  // fresh samples
     std::size_t good = 0;
 
+    void SetPath(const PathSample& sample, bool is_bad, TimePoint now);
     void Note(const Judged& judged, TimePoint now);
     bool IsToBlame() const;
   };
 
   void ComputeFractions(std::span<Entry* const> fresh) const;
-  std::optional<std::string> SignsOf(const Entry& entry, const Norms& norms) const;
+  bool IsSlower(double fraction, const Norms& norms) const;
+  // Empty: the network shows none.
+  std::string SignsOf(const Entry& entry, const Norms& norms) const;
+  void JudgeLeft(TimePoint now);
   void JudgeClass(std::span<Entry* const> members);
   void JudgeNics(std::span<Entry* const> fresh, TimePoint now);
   Norms NormsOf(std::span<Entry* const> members) const;
@@ -126,6 +154,7 @@ class PathQuality {
   const std::vector<double> capacities_bps_;
   const PathQualityOptions options_;
   std::map<std::uint64_t, Entry> samples_;
+  std::map<std::uint64_t, Left> left_;  // the last path that each subflow has left
   std::map<fabric::NodeId, NicHistory> nics_;
   bool has_news_ = false;
 };

@@ -43,13 +43,23 @@ void SlowLinks::Count(std::span<const PathQuality::Judged* const> samples) {
 
 std::optional<std::size_t> SlowLinks::Blame(
     std::span<const PathQuality::Judged* const> accusers) const {
+  const auto is_bad = [&](const Direction& direction) {
+    return static_cast<double>(direction.bad) >
+           options_.bad_fraction * static_cast<double>(direction.all);
+  };
+  // The other direction of a bad one, if it is bad, too.
+  constexpr Direction kNone;
+  const auto opposite = [&](std::size_t index) -> const Direction& {
+    const Direction& back = directions_[index ^ 1U];
+    return is_bad(back) ? back : kNone;
+  };
   std::optional<std::size_t> blamed;
   for (const PathQuality::Judged* accuser : accusers) {
     for (const std::uint32_t index : accuser->sample.FabricLinks()) {
       const Direction& here = directions_[index];
-      const bool is_enough =
-          here.evidence >= options_.evidence && here.longest >= 2 &&
-          static_cast<double>(here.bad) > options_.bad_fraction * static_cast<double>(here.all);
+      const Direction& back = opposite(index);
+      const bool is_enough = here.evidence + back.evidence >= options_.evidence &&
+                             std::max(here.longest, back.longest) >= 2 && is_bad(here);
       if (!is_enough) continue;
       if (!blamed) {
         blamed = index;
@@ -59,9 +69,11 @@ std::optional<std::size_t> SlowLinks::Blame(
       const Direction& best = directions_[*blamed];
       const std::size_t part = here.bad * best.all;
       const std::size_t best_part = best.bad * here.all;
-      const bool is_worse = part != best_part      ? part > best_part
-                            : here.bad != best.bad ? here.bad > best.bad
-                                                   : index < *blamed;
+      const std::size_t bad = here.bad + back.bad;
+      const std::size_t best_bad = best.bad + opposite(*blamed).bad;
+      const bool is_worse = part != best_part ? part > best_part
+                            : bad != best_bad ? bad > best_bad
+                                              : index < *blamed;
       if (is_worse) blamed = index;
     }
   }

@@ -17,7 +17,8 @@
 namespace espalier::controller {
 
 struct SlowLinksOptions {
-  // As many bad samples, at least two of them of one subflow in a row, make a link slow.
+  // As many bad samples, at least two of them of one subflow in a row, make a link slow: those of
+  // one direction, or of both if both are bad.
   int evidence = 3;
   double bad_fraction = 0.5;  // more than this of the subflows on a link must be bad
   std::size_t siblings = 3;   // as many links of its tier must be measured and good
@@ -37,7 +38,8 @@ struct SlowLinksOptions {
 // Decides which links are SLOW: they carry packets, but clearly worse than their siblings
 // (PathQuality). A link is SLOW if most subflows on one of its directions accuse it. Of the links
 // of a bad path, the one with the highest part of bad subflows is blamed, and of several such links
-// the one with the most. What a blamed link explains is not held against others.
+// the one with the most, in both directions. What a blamed link explains is not held against
+// others.
 //
 // Nothing is measured on a link that no flow uses, so a SLOW link is tried again after the hold,
 // which doubles with each relapse (flap damping, RFC 2439).

@@ -176,6 +176,40 @@ TEST_F(LinkQualityTest, FlowsLeaveALossyLinkThatAnswersNoProbes) {
   EXPECT_EQ(Events("link_slow").size(), 1U);
 }
 
+// Hosts save their flows by themselves before a link has been measured for long. It must not look
+// free, and get other flows.
+TEST_F(LinkQualityTest, ALinkThatHostsLeaveIsSlow) {
+  Open();
+  int left = 0;
+  for (int from = 0; from < 16; ++from) {
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      lossy_ = {Link("leaf1--spine2")};
+      const Flow& flow = cluster_.FlowOf(from, id);
+      if (!UsesLossyLink(flow) || left == 3) continue;
+      ++left;
+      wire::FlowHealth report{
+          .flow = wire::LocalFlowId(id),
+          .path_id = static_cast<std::uint32_t>(flow.subflows[0].port_path.value()),
+          .source_port = static_cast<std::uint16_t>(60'000 + 3 * from + static_cast<int>(id)),
+          .verdict = wire::PathVerdict::kLocallyRerouted};
+      const auto deliver = [&] {
+        cluster_.Deliver(cluster_.host(from).peer, cluster_.host(from).instance,
+                         wire::PathHealth{{report}});
+      };
+      deliver();
+      report.verdict = wire::PathVerdict::kGood;
+      report.recovered_us = 40'000;
+      deliver();
+    }
+  }
+  ASSERT_EQ(left, 3);
+  lossy_.clear();
+  Live(1s);
+  const auto events = Events("link_slow");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_TRUE(events[0].starts_with("link=leaf1--spine2 left_by_host=1")) << events[0];
+}
+
 // If every link loses packets, none is worse than its siblings.
 TEST_F(LinkQualityTest, ACongestedFabricMakesNoLinkSlow) {
   Open();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 namespace espalier::controller {
 namespace {
@@ -86,9 +87,58 @@ TEST(PathQualityTest, CountsBadSamplesInARowOnOnePath) {
   };
   EXPECT_EQ(round(0, 5, 1, 100), 1);
   EXPECT_EQ(round(1, 5, 1, 100), 2);
-  EXPECT_EQ(round(2, 5, 9, 0), 0);
-  EXPECT_EQ(round(3, 5, 1, 100), 1);
-  EXPECT_EQ(round(4, 6, 1, 100), 1);  // another path
+  EXPECT_EQ(round(2, 5, 9, 0), 2);  // fast for once
+  EXPECT_EQ(round(3, 5, 0, 0), 2);  // TCP waits
+  EXPECT_EQ(round(4, 5, 0, 9), 3);
+  EXPECT_EQ(round(5, 6, 1, 100), 1);  // another path
+  for (int i = 6; i < 9; ++i) round(i, 6, 9, 0);
+  EXPECT_EQ(round(9, 6, 9, 0), 0);
+  EXPECT_EQ(round(10, 6, 1, 100), 1);
+  // The network shows no more signs: the program sends less than it could.
+  for (int i = 11; i < 14; ++i) EXPECT_EQ(round(i, 6, 1, 0), 1);
+  EXPECT_EQ(round(14, 6, 1, 0), 0);
+}
+
+// A host that leaves a path because it does not deliver accuses it, once the flow delivers again.
+TEST(PathQualityTest, CountsAPathThatItsHostHasLeft) {
+  PathQuality quality(Capacities());
+  const auto left_at = [&](TimePoint now) {
+    for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), now);
+    std::vector<PathQuality::Judged> left;
+    for (const PathQuality::Judged* each : quality.Judge(now)) {
+      if (each->is_left) left.push_back(*each);
+    }
+    return left;
+  };
+  const TimePoint now = kQualityStart;
+  for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), now);
+  quality.Take(Sample(5, 5, 1, 100), now);
+  Judge(quality, now);
+  quality.HandleLeft(Sample(5, 5, 0), now);
+  EXPECT_TRUE(left_at(now).empty()) << "the other end may be dead";
+  quality.HandleLeft(Sample(5, 6, 0), now + 300ms);  // at once: it was no better, or not tried
+  quality.HandleRecovered(5, NodeId(5), NodeId(99), now);
+  EXPECT_TRUE(left_at(now + 400ms).empty()) << "another flow";
+  quality.HandleRecovered(5, NodeId(5), NodeId(105), now);
+  const auto left = left_at(now + 500ms);
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_TRUE(left[0].accuses);
+  EXPECT_EQ(left[0].sample.FabricLinks()[0], 15U);
+  EXPECT_EQ(left[0].bad_in_a_row, 3) << "one measured before";
+  EXPECT_EQ(left_at(now + 10s).size(), 1U);
+  EXPECT_TRUE(left_at(now + 11s).empty());
+}
+
+// It is bad on the path that it takes instead, too.
+TEST(PathQualityTest, BlamesANicForThePathThatItLeaves) {
+  PathQuality quality(Capacities());
+  for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), kQualityStart);
+  quality.HandleLeft(Sample(5, 5, 0), kQualityStart);
+  quality.HandleRecovered(5, NodeId(5), NodeId(105), kQualityStart);
+  quality.Take(Sample(5, 6, 1, 100), kQualityStart);
+  const auto judged = quality.Judge(kQualityStart);
+  EXPECT_EQ(judged.size(), 6U);
+  for (const PathQuality::Judged* each : judged) EXPECT_FALSE(each->accuses);
 }
 
 // A NIC whose subflow stays bad on another path is to blame itself.

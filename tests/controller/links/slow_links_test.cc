@@ -76,6 +76,17 @@ TEST_F(SlowLinksTest, NeedsEnoughEvidence) {
   EXPECT_EQ(Update(500ms).size(), 1U);
 }
 
+// Both directions of a link may lose packets, each of one flow.
+TEST_F(SlowLinksTest, AddsTheEvidenceOfBothDirections) {
+  GoodPaths(1, 2);
+  Path(3, 2, 1, 2);
+  EXPECT_TRUE(Update(0s).empty());
+  Path(1, 2, 0, 1);
+  const auto changes = Update(0s);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].link, Link(1, 2)) << "which both share, not the first of either";
+}
+
 TEST_F(SlowLinksTest, NeedsAMajority) {
   GoodPaths(1, 2);
   Path(1, 2, 0, 5);

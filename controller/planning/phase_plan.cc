@@ -12,27 +12,27 @@ namespace espalier::controller {
 // Problem: the same flows become busy and idle thousands of times an hour. Deciding each time costs
 // time when they want to send, and different decisions each time change ports in every period.
 // Idea: describe all phases of all jobs at once, with everything else as fixed loads of links, and
-// assign one path for all phases. Two digests of this description tell whether a new plan is due:
-// that of the flows, links and loads counts at once, that of the phases only when it has been the
-// same several times in a row, as flows that are late once seem to be in another phase.
-// AssignPhases runs on a copy of the fabric, off the loop's thread. What happens meanwhile counts
-// afterwards: flows that close are left out, and a plan for other links than there are is dropped.
-// Invariant: exactly the flows of `flows_` have paths in `planned_`, as many as subflows.
-// Cost: O(flows + links) to describe; AssignPhases says what it costs.
+// assign one path for all phases. Digests of this description tell whether a new plan is due: that
+// of the flows, links and loads counts at once, those of the jobs' phases only when they have
+// lasted (PhaseLooks). AssignPhases runs on a copy of the fabric, off the loop's thread. What
+// happens meanwhile counts afterwards: flows that close are left out, and a plan for other links
+// than there are is dropped. Invariant: exactly the flows of `flows_` have paths in `planned_`, as
+// many as subflows. Cost: O(flows + links) to describe; AssignPhases says what it costs.
 
 struct PhasePlan::Input {
   std::vector<FlowSlot> slots;  // of the flows below; a flow of k subflows occurs k times
   std::vector<Duration> durations;
   std::vector<PhaseFlow> flows;
   std::vector<PhasedJob> jobs;
-  std::vector<std::int64_t> base_loads;  // of all flows that belong to no phase, by directed link
-  std::uint64_t links_digest = 0;        // of the capacities of usable links between switches
+  std::vector<std::uint32_t> job_numbers;  // JobNames, of the same
+  std::vector<std::int64_t> base_loads;    // of all flows that belong to no phase, by directed link
+  std::uint64_t links_digest = 0;          // of the capacities of usable links between switches
 
   // Identifies all that a plan depends on, but the phases and the present paths of movable flows.
   std::uint64_t DigestOfFlows() const;
   // Identifies the phases of each job, in any order. Phases that are equal count once, as they do
   // in a plan.
-  std::uint64_t DigestOfPhases() const;
+  std::vector<PhaseLooks::Found> DigestsOfPhases() const;
 };
 
 std::uint64_t PhasePlan::Input::DigestOfFlows() const {
@@ -47,11 +47,12 @@ std::uint64_t PhasePlan::Input::DigestOfFlows() const {
   return digest;
 }
 
-std::uint64_t PhasePlan::Input::DigestOfPhases() const {
-  std::uint64_t digest = 0;
-  for (const PhasedJob& job : jobs) {
+std::vector<PhaseLooks::Found> PhasePlan::Input::DigestsOfPhases() const {
+  std::vector<PhaseLooks::Found> digests;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    std::uint64_t digest = 0;
     std::vector<std::uint64_t> phases;
-    for (const std::vector<std::uint32_t>& phase : job.phases) {
+    for (const std::vector<std::uint32_t>& phase : jobs[i].phases) {
       std::uint64_t members = phase.size();
       for (const std::uint32_t index : phase) members += Mix64(slots[index].value());
       phases.push_back(members);
@@ -60,8 +61,9 @@ std::uint64_t PhasePlan::Input::DigestOfPhases() const {
     // clang 14 does not compile std::ranges::unique with libstdc++ 12.
     phases.erase(std::unique(phases.begin(), phases.end()), phases.end());
     for (const std::uint64_t phase : phases) digest = Mix64(digest ^ phase);
+    digests.push_back({job_numbers[i], digest});
   }
-  return digest;
+  return digests;
 }
 
 // The fabric as the thread sees it that computes plans. The loop's thread only sets the states of
@@ -138,6 +140,7 @@ PhasePlan::Input PhasePlan::Describe() const {
     return at;
   };
   for (const StartPredictor::JobPhases& phases : predictor_.Phases()) {
+    input.job_numbers.push_back(phases.job);
     PhasedJob& job = input.jobs.emplace_back();
     for (const StartPredictor::Phase& phase : phases.phases) {
       std::vector<std::uint32_t>& indices = job.phases.emplace_back();
@@ -193,36 +196,23 @@ bool PhasePlan::Refresh(TimePoint now) {
   next_ = now + kMinInterval;
   seen_version_ = version;
   if (IsUpToDate(now)) {
-    ConfirmPhases(seen_phases_digest_);
+    looks_.LookAgain();
     return has_changed;
   }
   described_ = now;
   Input input = Describe();
   const bool has_nothing_to_plan = input.flows.empty() && flows_.empty();
   const std::uint64_t flows = input.DigestOfFlows();
-  const std::uint64_t phases = input.DigestOfPhases();
-  const bool are_confirmed = ConfirmPhases(phases);
+  looks_.Look(input.DigestsOfPhases());
   const bool are_flows_new = flows != flows_digest_;
-  const bool is_planned = !are_flows_new && phases == phases_digest_;
-  const bool is_due = are_flows_new || are_confirmed;
+  const bool is_planned = !are_flows_new && looks_.ArePlanned();
+  const bool is_due = are_flows_new || looks_.AreConfirmed();
   is_current_ = is_planned || has_nothing_to_plan;
   if (has_nothing_to_plan || is_planned || !is_due || making_) return has_changed;
-  if (!are_flows_new) needed_looks_ = std::min(2 * needed_looks_, kMostLooks);
+  looks_.HandlePlan(are_flows_new);
   flows_digest_ = flows;
-  phases_digest_ = phases;
   BeginToMake(std::move(input), now);
   return TakeMade(now) || has_changed;
-}
-
-bool PhasePlan::ConfirmPhases(std::uint64_t digest) {
-  same_looks_ = digest == seen_phases_digest_ ? same_looks_ + 1 : 0;
-  seen_phases_digest_ = digest;
-  const bool lasts = digest == phases_digest_ && same_looks_ >= 2 * needed_looks_;
-  if (lasts && needed_looks_ > 1) {
-    needed_looks_ /= 2;
-    same_looks_ = 0;
-  }
-  return same_looks_ >= needed_looks_;
 }
 
 void PhasePlan::BeginToMake(Input input, TimePoint now) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "controller/planning/phase_looks.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
@@ -17,10 +18,8 @@ namespace espalier::controller {
 // The plan makes the most loaded link carry as little as possible in every phase, whichever phases
 // of different jobs meet, with as few changes of present paths as possible (AssignPhases). So a
 // flow that becomes busy on its planned paths needs no decision. The plan is computed anew when the
-// flows, the topology, or the loads of all other flows have changed, or when the phases have and
-// the next look at them finds the same, but not more often than every kMinInterval. Each new plan
-// for the same flows doubles the number of looks that must find the same phases, up to kMostLooks,
-// until a plan lasts: phases that never repeat for long must not move flows back and forth.
+// flows, the topology, or the loads of all other flows have changed, or when the phases of a job
+// have and last (PhaseLooks), but not more often than every kMinInterval.
 //
 // It is computed off the loop's thread (ControllerOptions::background), which may take seconds in a
 // large fabric: then the next one waits for as long as this one has taken. Meanwhile, the plan
@@ -35,7 +34,6 @@ class PhasePlan {
  public:
   static constexpr Duration kMinInterval = std::chrono::milliseconds(500);
   static constexpr Duration kMostInterval = std::chrono::seconds(5);
-  static constexpr int kMostLooks = 64;
 
   PhasePlan(const State& state, const StartPredictor& predictor, const ControllerOptions& options,
             Metrics& metrics);
@@ -79,8 +77,6 @@ class PhasePlan {
   // plan is made for what it said.
   bool IsUpToDate(TimePoint now);
   std::uint64_t DigestOfLinks() const;  // of the capacities of usable links between switches
-  // Counts a look that has found these phases. True: they have been the same for long enough.
-  bool ConfirmPhases(std::uint64_t digest);
   void BeginToMake(Input input, TimePoint now);
   // Takes the plan that has been made, if there is one. True: it is in force now.
   bool TakeMade(TimePoint now);
@@ -101,17 +97,13 @@ class PhasePlan {
   std::int64_t seen_version_ = -1;  // of the topology at the last refresh
   std::shared_ptr<Fabric> fabric_;  // a copy for AssignPhases, to which making_ has the only access
   std::shared_ptr<Making> making_;  // the plan that is being computed
-  // Of the input for which the latest plan was made, or is being; and of the phases at the last
-  // refresh.
+  // Of the input for which the latest plan was made, or is being.
   std::uint64_t flows_digest_ = 0;
-  std::uint64_t phases_digest_ = 0;
-  std::uint64_t seen_phases_digest_ = 0;
+  PhaseLooks looks_;
   // Of what tells quickly whether there is anything new, at the last Describe, and when that was.
   std::uint64_t quick_digest_ = 0;
   TimePoint described_{};
   bool is_current_ = false;   // the plan was made for what that said
-  int same_looks_ = 0;        // in a row that found these phases
-  int needed_looks_ = 1;      // that must find the same other phases before they are planned for
   bool has_dropped_ = false;  // the last plan that was made
   TimePoint next_{};
   Load max_load_;

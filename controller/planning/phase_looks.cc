@@ -13,12 +13,16 @@ void PhaseLooks::Look(std::span<const Found> all) {
     looks.is_present = true;
     const bool is_same = std::exchange(looks.digest, found.digest) == found.digest;
     looks.same = is_same ? looks.same + 1 : 0;
-    const bool lasts = looks.digest == looks.planned && looks.same >= 2 * looks.needed;
-    if (!lasts || looks.needed == 1) continue;
-    looks.needed /= 2;
-    looks.same = 0;
+    looks.restless = IsCalm(looks) ? 0 : looks.restless + 1;
   }
   std::erase_if(jobs_, [](const auto& job) { return !job.second.is_present; });
+  const bool has_lasted = std::ranges::all_of(jobs_, [&](const auto& job) {
+    const Looks& looks = job.second;
+    return !Counts(looks) || (looks.digest == looks.planned && looks.same >= 2 * needed_);
+  });
+  if (!has_lasted || needed_ == 1) return;
+  needed_ /= 2;
+  for (auto& [job, looks] : jobs_) looks.same = 0;
 }
 
 void PhaseLooks::LookAgain() {
@@ -33,14 +37,18 @@ bool PhaseLooks::ArePlanned() const {
 }
 
 bool PhaseLooks::AreConfirmed() const {
-  return std::ranges::any_of(jobs_, [](const auto& job) { return job.second.IsConfirmed(); });
+  const auto is_other = [&](const auto& job) {
+    return IsCalm(job.second) && job.second.digest != job.second.planned;
+  };
+  const auto is_settled = [&](const auto& job) {
+    return IsCalm(job.second) || !Counts(job.second);
+  };
+  return std::ranges::any_of(jobs_, is_other) && std::ranges::all_of(jobs_, is_settled);
 }
 
 void PhaseLooks::HandlePlan(bool is_for_flows) {
-  for (auto& [job, looks] : jobs_) {
-    if (!is_for_flows && looks.IsConfirmed()) looks.needed = std::min(2 * looks.needed, kMostLooks);
-    looks.planned = looks.digest;
-  }
+  if (!is_for_flows) needed_ = std::min(2 * needed_, kMostLooks);
+  for (auto& [job, looks] : jobs_) looks.planned = looks.digest;
 }
 
 }  // namespace espalier::controller

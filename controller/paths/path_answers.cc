@@ -1,7 +1,8 @@
 #include "controller/paths/path_answers.h"
 
-#include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace espalier::controller {
 
@@ -12,11 +13,6 @@ using fabric::PathIndex;
 namespace {
 
 constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
-
-bool SameUpTo(const Path& a, const Path& b, std::size_t hops) {
-  return std::equal(a.hops.begin(), a.hops.begin() + static_cast<std::ptrdiff_t>(hops),
-                    b.hops.begin());
-}
 
 // Whether this answer can come from a probe on this path.
 bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeAnswer& answer,
@@ -41,15 +37,15 @@ std::vector<std::uint8_t> DistinguishingTtls(std::span<const Path> paths) {
   std::vector<std::uint8_t> ttls;
   if (paths.size() < 2) return ttls;
   const std::size_t length = paths[0].hops.size();
-  for (std::size_t hops = 1; hops <= length; ++hops) {
-    ttls.push_back(static_cast<std::uint8_t>(hops - 1 + kFirstTtl));
-    bool distinct = true;
-    for (std::size_t i = 0; i < paths.size() && distinct; ++i) {
-      for (std::size_t j = i + 1; j < paths.size() && distinct; ++j) {
-        distinct = !SameUpTo(paths[i], paths[j], hops);
-      }
+  std::vector<std::size_t> same(paths.size());  // by path: the number of its hops so far
+  for (std::size_t hop = 0; hop < length; ++hop) {
+    ttls.push_back(static_cast<std::uint8_t>(hop + kFirstTtl));
+    std::map<std::pair<std::size_t, std::size_t>, std::size_t> numbers;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      const std::pair continued(same[i], paths[i].hops[hop].Index());
+      same[i] = numbers.emplace(continued, numbers.size()).first->second;
     }
-    if (distinct) break;
+    if (numbers.size() == paths.size()) break;
   }
   return ttls;
 }
@@ -68,12 +64,18 @@ std::vector<std::uint8_t> FewestTtls(const fabric::Topology& topology,
 std::optional<PathIndex> PathOfAnswers(const fabric::Topology& topology,
                                        std::span<const Path> paths,
                                        std::span<const wire::ProbeAnswer> answers) {
+  std::vector<fabric::Topology::Interface> interfaces;
+  for (const wire::ProbeAnswer& answer : answers) {
+    const auto interface = topology.FindInterface(answer.responder);
+    if (!interface) return std::nullopt;
+    interfaces.push_back(*interface);
+  }
   std::optional<PathIndex> only;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const bool fits = std::all_of(answers.begin(), answers.end(), [&](const auto& answer) {
-      const auto interface = topology.FindInterface(answer.responder);
-      return interface && Fits(topology, paths[i], answer, *interface);
-    });
+    bool fits = true;
+    for (std::size_t a = 0; a < answers.size() && fits; ++a) {
+      fits = Fits(topology, paths[i], answers[a], interfaces[a]);
+    }
     if (!fits) continue;
     if (only) return std::nullopt;
     only = PathIndex(static_cast<std::int32_t>(i));

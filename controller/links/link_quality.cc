@@ -153,8 +153,19 @@ void LinkQuality::RemoveUnconfirmed(std::vector<const PathQuality::Judged*>& jud
   suspects_.EndRound();
 }
 
+bool LinkQuality::HasLostLink() {
+  if (std::exchange(seen_version_, state_.topology.version()) == state_.topology.version()) {
+    return false;
+  }
+  const auto down =
+      std::ranges::count(state_.topology.links(), fabric::LinkState::kDown, &fabric::Link::state);
+  return down > std::exchange(seen_down_, down);
+}
+
 void LinkQuality::Tick(bool is_enabled) {
   const TimePoint now = loop_.Now();
+  // Hosts may have left good paths because acknowledgements were lost on that link.
+  if (HasLostLink()) quality_.ForgetLeft();
   if (now - judged_ < kJudgeInterval) return;
   if (!quality_.HasNews() && state_.slow_links.empty()) return;
   judged_ = now;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -52,6 +53,8 @@ class LinkQuality {
     TimePoint at{};
   };
 
+  // Whether a link has gone down since the last call.
+  bool HasLostLink();
   bool SetLinks(const Flow& flow, fabric::PathIndex path, PathSample& sample) const;
   // Removes the subflows that are bad and whose path is not confirmed.
   void RemoveUnconfirmed(std::vector<const PathQuality::Judged*>& judged);
@@ -66,6 +69,8 @@ class LinkQuality {
   std::vector<std::vector<Totals>> totals_;  // by slot and subflow
   std::map<std::uint64_t, UsedPort> left_;   // the last port that hosts left, by subflow
   TimePoint judged_{};
+  std::int64_t seen_version_ = -1;  // of the topology
+  std::ptrdiff_t seen_down_ = 0;    // links
   Counter& found_slow_;
   Counter& refused_;
   Gauge& links_;

@@ -85,6 +85,8 @@ class PathQuality {
   // The subflow between these NICs delivers again after it has left a path.
   void HandleRecovered(std::uint64_t subflow, fabric::NodeId source, fabric::NodeId destination,
                        TimePoint now);
+  // Forgets all paths that were left: something else explains why.
+  void ForgetLeft() { left_.clear(); }
   void Forget(std::uint64_t subflow) { samples_.erase(subflow); }
 
   struct Judged {

@@ -33,7 +33,7 @@ void SlowLinks::Count(std::span<const PathQuality::Judged* const> samples) {
       ++direction.all;
       if (!judged->accuses) continue;
       ++direction.bad;
-      direction.evidence += judged->bad_in_a_row;
+      (judged->is_left ? direction.left : direction.measured) += judged->bad_in_a_row;
       if (judged->bad_in_a_row <= direction.longest) continue;
       direction.longest = judged->bad_in_a_row;
       direction.worst = judged;
@@ -41,26 +41,28 @@ void SlowLinks::Count(std::span<const PathQuality::Judged* const> samples) {
   }
 }
 
+bool SlowLinks::IsEnough(const Direction& here, const Direction& back) const {
+  const int measured = here.measured + back.measured;
+  const int all = measured + here.left + back.left;
+  const bool has_evidence =
+      measured >= options_.evidence || (all >= options_.evidence && here.bad + back.bad >= 2);
+  return has_evidence && std::max(here.longest, back.longest) >= 2 && IsBad(here);
+}
+
 std::optional<std::size_t> SlowLinks::Blame(
     std::span<const PathQuality::Judged* const> accusers) const {
-  const auto is_bad = [&](const Direction& direction) {
-    return static_cast<double>(direction.bad) >
-           options_.bad_fraction * static_cast<double>(direction.all);
-  };
   // The other direction of a bad one, if it is bad, too.
   constexpr Direction kNone;
   const auto opposite = [&](std::size_t index) -> const Direction& {
     const Direction& back = directions_[index ^ 1U];
-    return is_bad(back) ? back : kNone;
+    return IsBad(back) ? back : kNone;
   };
   std::optional<std::size_t> blamed;
   for (const PathQuality::Judged* accuser : accusers) {
     for (const std::uint32_t index : accuser->sample.FabricLinks()) {
       const Direction& here = directions_[index];
       const Direction& back = opposite(index);
-      const bool is_enough = here.evidence + back.evidence >= options_.evidence &&
-                             std::max(here.longest, back.longest) >= 2 && is_bad(here);
-      if (!is_enough) continue;
+      if (!IsEnough(here, back)) continue;
       if (!blamed) {
         blamed = index;
         continue;

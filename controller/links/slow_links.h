@@ -18,7 +18,8 @@ namespace espalier::controller {
 
 struct SlowLinksOptions {
   // As many bad samples, at least two of them of one subflow in a row, make a link slow: those of
-  // one direction, or of both if both are bad.
+  // one direction, or of both if both are bad. Paths that hosts left count only if two subflows
+  // accuse the link: the acknowledgements of one may have taken a dead link elsewhere.
   int evidence = 3;
   double bad_fraction = 0.5;  // more than this of the subflows on a link must be bad
   std::size_t siblings = 3;   // as many links of its tier must be measured and good
@@ -79,13 +80,20 @@ class SlowLinks {
   struct Direction {
     std::size_t all = 0;  // subflows on it
     std::size_t bad = 0;  // that accuse it and are not explained
-    int evidence = 0;     // their bad samples in a row, added up
+    int measured = 0;     // their bad samples in a row, added up
+    int left = 0;         // the same of those whose hosts left the path
     int longest = 0;
     const PathQuality::Judged* worst = nullptr;
   };
 
   // The direction to blame next; none if nothing is left to explain.
   std::optional<std::size_t> Blame(std::span<const PathQuality::Judged* const> accusers) const;
+  // Whether there is enough evidence against this direction, given that against the opposite one.
+  bool IsEnough(const Direction& here, const Direction& back) const;
+  bool IsBad(const Direction& direction) const {
+    return static_cast<double>(direction.bad) >
+           options_.bad_fraction * static_cast<double>(direction.all);
+  }
   void Count(std::span<const PathQuality::Judged* const> samples);
   bool HasRoom(fabric::LinkId link) const;
   bool HasGoodSiblings(fabric::LinkId link) const;

@@ -87,6 +87,18 @@ TEST_F(SlowLinksTest, AddsTheEvidenceOfBothDirections) {
   EXPECT_EQ(changes[0].link, Link(1, 2)) << "which both share, not the first of either";
 }
 
+// The acknowledgements of one flow may have taken a dead link elsewhere.
+TEST_F(SlowLinksTest, PathsThatHostsLeftNeedTwoAccusers) {
+  GoodPaths(1, 2);
+  Path(1, 2, 0, 5);
+  judged_.back().is_left = true;
+  EXPECT_TRUE(Update(0s).empty());
+  Path(3, 2, 1, 1);
+  const auto changes = Update(0s);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].link, Link(1, 2));
+}
+
 TEST_F(SlowLinksTest, NeedsAMajority) {
   GoodPaths(1, 2);
   Path(1, 2, 0, 5);

@@ -22,6 +22,7 @@ void PathMap::MarkReverify(Affected affected) {
     marks_.clear();
   }
   marks_.push_back(std::move(affected));
+  silent_.clear();
   ++retractions_;
 }
 
@@ -73,6 +74,20 @@ void PathMap::PredictNone(const PortKey& key, std::vector<PathIndex> paths) {
   KnownOf(key).without_ports = std::move(paths);
 }
 
+void PathMap::AddSilentPorts(const PortKey& key, std::ptrdiff_t ports) {
+  const auto silent = static_cast<std::ptrdiff_t>(SilentPorts(key)) + ports;
+  if (silent > 0) {
+    silent_[key] = static_cast<std::size_t>(silent);
+  } else {
+    silent_.erase(key);
+  }
+}
+
+std::size_t PathMap::SilentPorts(const PortKey& key) const {
+  const auto found = silent_.find(key);
+  return found == silent_.end() ? 0 : found->second;
+}
+
 void PathMap::DropPredictions(const PortKey& key) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
@@ -93,7 +108,10 @@ void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
   if (left.entries.empty() && left.without_ports.empty()) keys_.erase(found);
 }
 
-void PathMap::Forget(const PortKey& key) { retractions_ += keys_.erase(key); }
+void PathMap::Forget(const PortKey& key) {
+  retractions_ += keys_.erase(key);
+  silent_.erase(key);
+}
 
 std::optional<PortEntry> PathMap::Find(const PortKey& key, std::uint16_t port) const {
   const auto& entries = Ports(key);

@@ -79,6 +79,8 @@ class PathMap {
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
   // Records that, by a model of the current fabric, no port takes these paths.
   void PredictNone(const PortKey& key, std::vector<PathIndex> paths);
+  // Adds to the number of ports, none of them known, that were probed and have not been answered.
+  void AddSilentPorts(const PortKey& key, std::ptrdiff_t ports);
   // Removes all predictions for the key, as a mismatch shows that the model is wrong.
   void DropPredictions(const PortKey& key);
   // Removes the prediction of one port; a port that a probe has seen stays.
@@ -107,6 +109,8 @@ class PathMap {
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
   // The paths that no port takes by a prediction that still holds, ascending.
   std::span<const PathIndex> PathsWithoutPorts(const PortKey& key) const;
+  // How many ports were probed and have not been answered, since the fabric last changed.
+  std::size_t SilentPorts(const PortKey& key) const;
   // Grows whenever a known port is removed, turns out to take another path, or may do so
   // (MarkReverify).
   std::uint64_t retractions() const { return retractions_; }
@@ -130,6 +134,7 @@ class PathMap {
   Known& KnownOf(const PortKey& key);
 
   mutable std::unordered_map<PortKey, Known> keys_;
+  std::unordered_map<PortKey, std::size_t> silent_;
   std::vector<Affected> marks_;   // not applied to all keys yet
   std::uint64_t first_mark_ = 0;  // the number of the first of these
   std::uint64_t retractions_ = 0;

@@ -240,6 +240,8 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
     const auto known = map_.Find(key, port);
     if (known) orders_[wire_order.order].expected.emplace(port, known->path);
   }
+  const auto unknown = wire_order.source_ports.size() - orders_[wire_order.order].expected.size();
+  map_.AddSilentPorts(key, static_cast<std::ptrdiff_t>(unknown));
   state.ordered = true;
   ++source.open_orders;
   probes_ordered_ += probes;
@@ -290,6 +292,7 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   StateOf(order.key).unverified.HandleAnswer(answer.source_port);
   findings.answered.push_back({order.key, answer.source_port});
   const auto known = map_.Find(order.key, answer.source_port);
+  if (!known) map_.AddSilentPorts(order.key, -1);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
     ESPALIER_CHECK(known.has_value(), "mismatch for an unknown port");
     mismatch_metric_.Add();

@@ -28,6 +28,14 @@ inline std::size_t EnoughPortsToReach(std::size_t path_count) {
   return static_cast<std::size_t>(std::ceil(paths * std::log(kKeysPerError * paths)));
 }
 
+// Whether so many ports were sampled that a path without one has none. Not if ports were silent
+// that a path could have: switches limit their answers, and those of one path may give none.
+inline bool AreEnough(const fabric::PathMap& map, const fabric::PortKey& key, std::size_t sampled,
+                      std::size_t path_count) {
+  return sampled >= EnoughPortsToReach(path_count) &&
+         4 * path_count * map.SilentPorts(key) < sampled;
+}
+
 // Whether none of the ports that are known in the present fabric takes this path, and either a
 // model predicts none or so many were sampled that none is to be expected. `paths`: those between
 // the key's switches. O(known ports + paths).
@@ -40,7 +48,7 @@ inline bool IsUnreachable(const fabric::PathMap& map, const fabric::PortKey& key
     if (entry.path == path) return false;
     sampled += entry.origin == fabric::PortOrigin::kSampled ? 1U : 0U;
   }
-  return sampled >= EnoughPortsToReach(paths.size()) ||
+  return AreEnough(map, key, sampled, paths.size()) ||
          std::ranges::binary_search(map.PathsWithoutPorts(key), path);
 }
 
@@ -57,7 +65,7 @@ inline std::vector<fabric::PathIndex> FindUnreachable(const fabric::PathMap& map
     has_port[entry.path.Index()] = true;
     sampled += entry.origin == fabric::PortOrigin::kSampled ? 1U : 0U;
   }
-  if (sampled < EnoughPortsToReach(paths.size())) {
+  if (!AreEnough(map, key, sampled, paths.size())) {
     std::ranges::copy_if(map.PathsWithoutPorts(key), std::back_inserter(unreachable),
                          [&](fabric::PathIndex path) { return !has_port[path.Index()]; });
     return unreachable;

@@ -150,6 +150,30 @@ TEST_F(UnreachablePaths, LetsFlowsRestAfterALinkHasReturned) {
   EXPECT_EQ(flows, (std::map<int, int>{{0, 4}, {3, 4}}));
 }
 
+// The switches of a path may give no answers, or answer later than others.
+TEST(PathReach, ConcludesNothingFromSilence) {
+  const fabric::Topology topology =
+      *fabric::Topology::Build(*fabric::BuildLeafSpine({.spines = 2, .leaves = 2}));
+  fabric::PathTable table(topology);
+  const auto paths = table.Between(*topology.FindNode("leaf0"), *topology.FindNode("leaf1"));
+  fabric::PathMap map;
+  const fabric::PortKey key{};
+  map.AddSilentPorts(key, 5);
+  map.AddSilentPorts(key, -7);
+  EXPECT_EQ(map.SilentPorts(key), 0U);
+  for (std::uint16_t port = 50'000; port < 50'040; ++port) {
+    map.Observe(key, port, fabric::PathIndex(0));
+  }
+  EXPECT_TRUE(IsUnreachable(map, key, paths, fabric::PathIndex(1)));
+  map.AddSilentPorts(key, 2);
+  EXPECT_TRUE(IsUnreachable(map, key, paths, fabric::PathIndex(1))) << "an answer may be lost";
+  map.AddSilentPorts(key, 3);
+  EXPECT_FALSE(IsUnreachable(map, key, paths, fabric::PathIndex(1)));
+  EXPECT_TRUE(FindUnreachable(map, key, paths).empty());
+  map.MarkReverify([](const fabric::PortKey&) { return true; });
+  EXPECT_EQ(map.SilentPorts(key), 0U) << "the fabric has changed";
+}
+
 TEST(PathReach, DoesNotCountPortsThatWereChosenForTheirPath) {
   const fabric::Topology topology =
       *fabric::Topology::Build(*fabric::BuildLeafSpine({.spines = 4, .leaves = 2}));

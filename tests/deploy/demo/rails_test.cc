@@ -51,7 +51,7 @@ class RailsTest : public LiveLabTest {
     EXPECT_TRUE(run->completed);
     EXPECT_EQ(run->steered_flows, flows);
     EXPECT_EQ(run->mismatches, 0);
-    EXPECT_EQ(run->max_leaf_link_flows, 1);
+    EXPECT_EQ(run->max_leaf_link_flows, 1) << Events();
   }
 };
 

@@ -126,13 +126,13 @@ Load Assigner::MaxLoad(std::span<const std::int64_t> loads) {
   return ComputeMaxLoad(view_, assigned_loads_);
 }
 
-Load Assigner::LowerBound(std::span<const Commodity> commodities) {
-  if (!has_base_) return ComputeLowerBound(view_, commodities);
+Load Assigner::LowerBound(std::span<const Commodity> commodities, std::int64_t portion) {
+  if (!has_base_) return ComputeLowerBound(view_, commodities, {}, portion);
   movable_.clear();
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     if (!IsFixed(result_.first[i])) movable_.push_back(commodities[i]);
   }
-  return ComputeLowerBound(view_, movable_, base_);
+  return ComputeLowerBound(view_, movable_, base_, portion);
 }
 
 std::int32_t Assigner::ChooseLeastLoaded(const Commodity& commodity) {
@@ -229,6 +229,10 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
     Improve(steps);
     TakePathsFromOccupancy();
   }
+  if (options.shares != Shares::kEqual && DivideUnevenly(commodities, options.shares)) {
+    Finish();
+    return result_;
+  }
   // If no link carries more than one flow, all flows are as fast as possible. A budget below two
   // scores would improve nothing.
   const auto looks = 2 * static_cast<std::int64_t>(commodities.size());
@@ -240,6 +244,24 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   }
   Finish();
   return result_;
+}
+
+bool Assigner::DivideUnevenly(std::span<const Commodity> commodities, Shares shares) {
+  const Load bound = LowerBound(commodities, 1);
+  if (bound < result_.lower_bound) {
+    result_.lower_bound = bound;
+    result_.proof = Proof::kNone;
+  }
+  if (result_.max_load <= result_.lower_bound || has_base_ || !fixed_.empty()) return false;
+  divided_.Clear(commodities);
+  if (!uneven_.Assign(commodities, shares, divided_) || divided_.max_load >= result_.max_load) {
+    return false;
+  }
+  result_.paths.swap(divided_.paths);
+  result_.shares.swap(divided_.shares);
+  result_.max_load = divided_.max_load;
+  if (result_.max_load == result_.lower_bound) result_.proof = Proof::kDivisible;
+  return true;
 }
 
 void Assigner::TakeGreedyIfBetter(std::span<const Commodity> commodities) {

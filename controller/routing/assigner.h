@@ -11,6 +11,7 @@
 #include "controller/routing/occupancy/occupancy.h"
 #include "controller/routing/rates.h"
 #include "controller/routing/staged_paths.h"
+#include "controller/routing/uneven_paths.h"
 
 namespace espalier::controller {
 
@@ -30,6 +31,9 @@ struct AssignOptions {
   // The paths of commodities that cannot move, which the others are assigned around: by subflow, as
   // Assignment::paths; kNoPath for all subflows of the others; empty: all can move.
   std::span<const std::int32_t> fixed_paths;
+  // How flows are divided over their subflows. Other than kEqual only if every flow sends in
+  // proportion to the shares that it is told.
+  Shares shares = Shares::kEqual;
 };
 
 // Assigns paths to all commodities at once. An Assigner is a workspace: repeated assignments of
@@ -47,6 +51,7 @@ class Assigner {
         labels_(view),
         equitable_(view),
         staged_(view),
+        uneven_(view),
         ejection_(view),
         occupancy_(view),
         rates_(view) {}
@@ -73,6 +78,8 @@ class Assigner {
   // of the paper's authors (PaperOrder) reaches the same load, and nothing found makes jobs or
   // their phases faster, its assignment is returned. If base loads and fixed paths alone make a
   // link the most loaded one, the maximum over the other links is minimised.
+  // With options.shares, UnevenPaths' result if its maximum load is lower; the lower bound is then
+  // that of flows that can be divided at will.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
@@ -85,7 +92,7 @@ class Assigner {
   bool IsFixed(std::size_t entry) const { return !fixed_.empty() && fixed_[entry] != kNoPath; }
   // Of links that carry a subflow that can move.
   Load MaxLoad(std::span<const std::int64_t> loads);
-  Load LowerBound(std::span<const Commodity> commodities);
+  Load LowerBound(std::span<const Commodity> commodities, std::int64_t portion = 0);
   // In the order of these indices; empty: in the given order.
   void AssignGreedily(std::span<const Commodity> commodities, std::span<const std::uint32_t> order);
   std::int32_t ChooseLeastLoaded(const Commodity& commodity);
@@ -93,6 +100,8 @@ class Assigner {
   std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
   // Takes the assignment of Greedy if it has a lower maximum load.
   void TakeGreedyIfBetter(std::span<const Commodity> commodities);
+  // Divides flows unevenly if that lowers the maximum load, and tells whether it did.
+  bool DivideUnevenly(std::span<const Commodity> commodities, Shares shares);
   // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();
@@ -130,6 +139,8 @@ class Assigner {
   LabelSearch labels_;
   EquitablePaths equitable_;
   StagedPaths staged_;
+  UnevenPaths uneven_;
+  Assignment divided_;  // scratch
   EjectionSearch ejection_;
   std::int64_t repair_budget_ = 0;  // left for this assignment
   Occupancy occupancy_;

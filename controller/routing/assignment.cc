@@ -5,8 +5,20 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/enum_names.h"
 
 namespace espalier::controller {
+namespace {
+
+constexpr EnumNames<Shares> kSharesNames({
+    {Shares::kEqual, "equal"},
+    {Shares::kExact, "exact"},
+    {Shares::kHalves, "halves"},
+    {Shares::kQuarters, "quarters"},
+    {Shares::kEighths, "eighths"},
+});
+
+}  // namespace
 
 std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
   ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "subflows={}", subflows);
@@ -33,8 +45,13 @@ void Assignment::Clear(std::span<const Commodity> commodities) {
   first[commodities.size()] = static_cast<std::uint32_t>(taken);
   paths.assign(taken, kNoPath);
   max_load = lower_bound = {};
+  shares.clear();
   proof = Proof::kNone;
 }
+
+std::string_view SharesName(Shares shares) { return kSharesNames.NameOf(shares); }
+
+std::optional<Shares> FindShares(std::string_view name) { return kSharesNames.Find(name); }
 
 std::string_view ProofText(Proof proof) {
   switch (proof) {
@@ -46,6 +63,8 @@ std::string_view ProofText(Proof proof) {
       return "a folded Clos that is not narrower upwards";
     case Proof::kOneHeight:
       return "a folded Clos whose flows all leave their pods or all stay within";
+    case Proof::kDivisible:
+      return "a folded Clos whose flows are divided as the least load needs it";
     case Proof::kBoundMet:
       return "the lower bound is met";
   }
@@ -79,11 +98,13 @@ std::vector<std::int64_t> ComputeLoads(const FabricView& view,
   std::vector<std::uint32_t> hops;
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
-    for (const std::int32_t path : assignment.PathsOf(i)) {
+    for (std::size_t subflow = assignment.first[i]; subflow < assignment.first[i + 1]; ++subflow) {
+      const std::int32_t path = assignment.paths[subflow];
       if (path == kNoPath) continue;
       hops.clear();
       view.AppendHops(commodity.source, commodity.destination, path, hops);
-      for (const std::uint32_t link : hops) loads[link] += kLoadUnit / commodity.subflows;
+      const std::int64_t share = assignment.ShareOf(commodity, subflow);
+      for (const std::uint32_t link : hops) loads[link] += share;
     }
   }
   return loads;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,8 @@ struct Commodity {
   std::uint32_t destination = 0;  // leaf; the same one: LOCAL, takes no path
   std::uint32_t job = 0;          // dense
   std::uint32_t phase = 0;        // of its job (its ring), for the third layer of fairness
-  // Into how many subflows it is split (1 to kMaxSubflows); each carries an equal share.
+  // Into how many subflows it is split (1 to kMaxSubflows); they carry equal shares, if the
+  // assignment does not say otherwise.
   std::uint32_t subflows = 1;
   // The directed links of its NICs (NIC -> leaf and leaf -> NIC), which limit its rate; kNoLink: no
   // limit.
@@ -26,6 +28,17 @@ struct Commodity {
 constexpr std::uint32_t kMaxSubflows = 16;
 constexpr std::uint64_t kMaxTotalSubflows =
     0xFFFF'FFFF;  // of one assignment, as their numbers have 32 bits
+
+// How flows are divided over their subflows.
+enum class Shares {
+  kEqual,     // equally
+  kExact,     // as the least maximum load needs it
+  kHalves,    // the load is at most 1/2 above a whole number, with as few parts as that needs
+  kQuarters,  // 1/4
+  kEighths,   // 1/8
+};
+std::string_view SharesName(Shares shares);  // "equal", ...
+std::optional<Shares> FindShares(std::string_view name);
 
 // Numbers the subflows of an assignment, one commodity after the other. Each commodity must have 1
 // to kMaxSubflows subflows, and all together at most kMaxTotalSubflows; else it aborts.
@@ -51,6 +64,7 @@ enum class Proof {
   kTwoTiers,     // equitable colouring of a 2-tier Clos (EquitablePaths, StagedPaths)
   kNotNarrower,  // stages, in a folded Clos that is nowhere narrower upwards (StagedPaths)
   kOneHeight,    // stages, as all flows leave their pods or all stay within (StagedPaths)
+  kDivisible,    // the wrap-around rule on flows in unequal parts (UnevenPaths)
   kBoundMet,     // no theorem applies, but the maximum load is the lower bound
 };
 // For operators, such as "a folded Clos that is not narrower upwards"; empty for kNone.
@@ -63,12 +77,19 @@ std::string_view ProofText(Proof proof);
 struct Assignment {
   std::vector<std::uint32_t> first;  // commodities + 1
   std::vector<std::int32_t> paths;
+  // By subflow, in 1 / kLoadUnit of a flow (> 0); empty: all subflows of a commodity carry the
+  // same.
+  std::vector<std::int64_t> shares;
   Load max_load;     // of the most loaded direction of a link between switches
   Load lower_bound;  // no assignment of these commodities has a lower max_load
   Proof proof = Proof::kNone;
 
   // Sets all subflows of these commodities to kNoPath (see SubflowNumbers); keeps its memory.
   void Clear(std::span<const Commodity> commodities);
+  // Of a subflow by its place in `paths`, which belongs to this commodity.
+  std::int64_t ShareOf(const Commodity& commodity, std::size_t subflow) const {
+    return shares.empty() ? kLoadUnit / commodity.subflows : shares[subflow];
+  }
   std::span<const std::int32_t> PathsOf(std::size_t commodity) const {
     return std::span(paths).subspan(first[commodity], first[commodity + 1] - first[commodity]);
   }

@@ -20,17 +20,20 @@ struct Cut {
 class CutCollector {
  public:
   CutCollector(const FabricView& view, std::span<const Commodity> commodities,
-               std::span<const std::int64_t> base_loads)
+               std::span<const std::int64_t> base_loads, std::int64_t portion)
       : view_(view),
         base_loads_(base_loads),
+        portion_(portion),
         sent_(view.leaf_count()),
         received_(view.leaf_count()) {
     by_pair_.reserve(commodities.size());
+    std::int64_t shares = 0;
     for (const Commodity& commodity : commodities) {
       if (commodity.source == commodity.destination) continue;
       by_pair_.push_back({commodity.source, commodity.destination, kLoadUnit});
-      portion_ = std::gcd(portion_, kLoadUnit / commodity.subflows);
+      if (portion == 0) shares = std::gcd(shares, kLoadUnit / commodity.subflows);
     }
+    if (portion == 0) portion_ = shares;
     MergePairs();
   }
 
@@ -120,10 +123,10 @@ class CutCollector {
 
   const FabricView& view_;
   std::span<const std::int64_t> base_loads_;
+  std::int64_t portion_ = 0;
   std::vector<std::int64_t> capacities_;  // of the links of one cut
   std::vector<std::int64_t> base_of_cut_;
   std::vector<Pair> by_pair_;
-  std::int64_t portion_ = 0;
   std::vector<Cut> sent_;
   std::vector<Cut> received_;
 };
@@ -137,14 +140,14 @@ Load ComputeCutBound(const FabricView& view, std::int64_t units, std::int64_t po
 }
 
 Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities,
-                       std::span<const std::int64_t> base_loads) {
+                       std::span<const std::int64_t> base_loads, std::int64_t portion) {
   if (view.clos() || !view.folded_clos()) {
-    return CutCollector(view, commodities, base_loads).Bound();
+    return CutCollector(view, commodities, base_loads, portion).Bound();
   }
-  const Load bound = ComputeTierBounds(view, commodities, base_loads).fabric;
+  const Load bound = ComputeTierBounds(view, commodities, base_loads, portion).fabric;
   // Pairs of leaves can be narrower than any block only where links are dead.
   if (view.has_all_tier_links() || !CanListPaths(view, commodities)) return bound;
-  return std::max(bound, CutCollector(view, commodities, base_loads).Bound());
+  return std::max(bound, CutCollector(view, commodities, base_loads, portion).Bound());
 }
 
 }  // namespace espalier::controller

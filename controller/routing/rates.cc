@@ -17,7 +17,8 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
     const bool is_local = commodity.source == commodity.destination;
-    for (const std::int32_t path : assignment.PathsOf(i)) {
+    for (std::size_t subflow = assignment.first[i]; subflow < assignment.first[i + 1]; ++subflow) {
+      const std::int32_t path = assignment.paths[subflow];
       if (path != kNoPath) {
         view_.AppendHops(commodity.source, commodity.destination, path, path_links_);
       }
@@ -27,7 +28,7 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
         }
       }
       path_begin_.push_back(static_cast<std::uint32_t>(path_links_.size()));
-      weights_.push_back(static_cast<std::uint32_t>(kLoadUnit) / commodity.subflows);
+      weights_.push_back(static_cast<std::uint32_t>(assignment.ShareOf(commodity, subflow)));
     }
   }
   const std::size_t subflow_count = weights_.size();
@@ -53,7 +54,13 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
       std::fill(subflows.begin(), subflows.end(),
                 static_cast<double>(view_.unit_bps()) / commodity.subflows);
     }
-    rates_[i] = commodity.subflows * *std::min_element(subflows.begin(), subflows.end());
+    // As fast as the slowest of its parts, relative to what the part carries.
+    rates_[i] = std::numeric_limits<double>::infinity();
+    for (std::size_t s = assignment.first[i]; s < assignment.first[i + 1]; ++s) {
+      const double parts =
+          static_cast<double>(kLoadUnit) / static_cast<double>(assignment.ShareOf(commodity, s));
+      rates_[i] = std::min(rates_[i], parts * subflow_rates_[s]);
+    }
   }
   return rates_;
 }

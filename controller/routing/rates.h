@@ -10,9 +10,9 @@
 namespace espalier::controller {
 
 // Predicts the rates at which flows will settle, by water-filling (graph::MaxMin) over the links of
-// their paths and NICs (Commodity::source_link, destination_link). A subflow of a flow with k
-// subflows has the weight 1/k. As it carries 1/k of the bytes, the flow's rate is k times that of
-// its slowest subflow.
+// their paths and NICs (Commodity::source_link, destination_link). The weight of a subflow is its
+// share. As it carries that part of the bytes, the flow is as fast as its slowest subflow, by rate
+// over share.
 //
 // It is a workspace; results are valid until the next call. Thread safety: one thread.
 class RatePredictor {

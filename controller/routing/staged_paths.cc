@@ -4,18 +4,11 @@
 #include <limits>
 
 namespace espalier::controller {
-namespace {
 
 using fabric::FoldedClos;
 
-constexpr std::uint8_t kBlockSends = 1;
-constexpr std::uint8_t kBlockReceives = 2;
-
-}  // namespace
-
 bool StagedPaths::Assign(std::span<const Commodity> commodities, Assignment& assignment) {
-  is_ideal_ = false;
-  if (!AssignParts(commodities, assignment)) return false;
+  if (!AssignParts(commodities, false, assignment)) return false;
   const bool is_exact = assignment.max_load == assignment.lower_bound;
   if (!is_exact) assignment.proof = Proof::kNone;
   if (is_exact && assignment.proof == Proof::kNone) assignment.proof = Proof::kBoundMet;
@@ -23,18 +16,18 @@ bool StagedPaths::Assign(std::span<const Commodity> commodities, Assignment& ass
 }
 
 bool StagedPaths::AssignIdeally(std::span<const Commodity> commodities, Assignment& assignment) {
-  is_ideal_ = true;
   const Load max_load = assignment.max_load;
   const Load lower_bound = assignment.lower_bound;
   const Proof proof = assignment.proof;
-  const bool done = AssignParts(commodities, assignment);
+  const bool done = AssignParts(commodities, true, assignment);
   assignment.max_load = max_load;
   assignment.lower_bound = lower_bound;
   assignment.proof = proof;
   return done;
 }
 
-bool StagedPaths::AssignParts(std::span<const Commodity> commodities, Assignment& assignment) {
+bool StagedPaths::AssignParts(std::span<const Commodity> commodities, bool is_ideal,
+                              Assignment& assignment) {
   if (!view_.folded_clos() || commodities.empty()) return false;
   const std::uint32_t subflows = commodities.front().subflows;
   const bool same_counts = std::all_of(commodities.begin(), commodities.end(),
@@ -42,146 +35,9 @@ bool StagedPaths::AssignParts(std::span<const Commodity> commodities, Assignment
   if (!same_counts || commodities.size() > std::numeric_limits<std::int32_t>::max() / subflows) {
     return false;
   }
-  if (!BuildParts(commodities)) return false;
-  for (std::uint32_t part = 0; part < parts_.size(); ++part) {
-    if (parts_[part].in_use) ColorPart(part, commodities, assignment);
-  }
-  return true;
-}
-
-bool StagedPaths::BuildParts(std::span<const Commodity> commodities) {
-  const FoldedClos& clos = *view_.folded_clos();
-  parts_.resize(clos.parts);
-  for (Part& part : parts_) {
-    part.in_use = clos.parts == 1;
-    part.commodities.clear();
-  }
-  for (std::uint32_t part = 0; part < clos.parts; ++part) {
-    for (std::uint32_t tier = 0; tier < clos.tiers; ++tier) {
-      if (!is_ideal_ && !view_.LinksAbove(part, tier).has_one_rate) return false;
-    }
-  }
-  if (clos.parts > 1) {
-    for (std::size_t i = 0; i < commodities.size(); ++i) {
-      const std::uint32_t from = clos.blocks[view_.FoldedLeaf(commodities[i].source)].part;
-      const std::uint32_t to = clos.blocks[view_.FoldedLeaf(commodities[i].destination)].part;
-      if (from != to || commodities[i].source == commodities[i].destination) continue;
-      parts_[from].in_use = true;
-      parts_[from].commodities.push_back(static_cast<std::uint32_t>(i));
-    }
-  }
-  if (!is_ideal_ && !view_.has_all_tier_links()) MarkBlocksInUse(commodities);
-  for (std::uint32_t part = 0; part < clos.parts; ++part) {
-    if (parts_[part].in_use && !BuildStages(part)) return false;
-  }
-  return true;
-}
-
-void StagedPaths::MarkBlocksInUse(std::span<const Commodity> commodities) {
-  const FoldedClos& clos = *view_.folded_clos();
-  in_use_.assign(clos.blocks.size(), 0);
-  for (const Commodity& commodity : commodities) {
-    const std::uint32_t from = view_.FoldedLeaf(commodity.source);
-    const std::uint32_t to = view_.FoldedLeaf(commodity.destination);
-    const std::uint32_t common = clos.CommonBlock(from, to);
-    if (common == FoldedClos::kNone) continue;
-    for (std::uint32_t tier = 0; tier < clos.blocks[common].tier; ++tier) {
-      in_use_[clos.Ancestor(from, tier)] |= kBlockSends;
-      in_use_[clos.Ancestor(to, tier)] |= kBlockReceives;
-    }
-  }
-}
-
-bool StagedPaths::BuildStages(std::uint32_t index) {
-  const FoldedClos& clos = *view_.folded_clos();
-  Part& part = parts_[index];
-  part.leaf_numbers.clear();
-  for (const std::uint32_t block : clos.BlocksOf(index)) {
-    if (clos.blocks[block].tier > 0) break;
-    part.leaf_numbers.push_back(block);
-  }
-  std::uint32_t height = 0;
-  while (height + 1 < clos.tiers &&
-         clos.Ancestor(part.leaf_numbers.front(), height + 1) != FoldedClos::kNone) {
-    ++height;
-  }
-  if (height == 0) {  // a leaf alone: it has no flows
-    part.in_use = false;
-    return true;
-  }
-  part.stages.resize(height);
-  part.tiers.assign(height, {});
-  for (std::uint32_t tier = 0; tier < height; ++tier) {
-    Stage& stage = part.stages[tier];
-    graph::LaminarTier& entry = part.tiers[tier];
-    stage.block_of.clear();
-    for (const std::uint32_t leaf : part.leaf_numbers) {
-      const std::uint32_t number = clos.blocks[clos.Ancestor(leaf, tier)].number;
-      entry.blocks = std::max(entry.blocks, number + 1);
-      if (tier > 0) stage.block_of.push_back(number);
-    }
-    entry.block_of = stage.block_of;
-    entry.rate = std::max<std::int64_t>(view_.LinksAbove(index, tier).rate_bps, 1);
-    if (!FindLiveTops(index, tier)) return false;
-    entry.first_above = stage.first_above;
-    for (std::size_t top = 0; top + 1 < stage.first_above.size(); ++top) {
-      const std::uint32_t colors = stage.first_above[top + 1] - stage.first_above[top];
-      if (colors == 0 || colors > graph::EdgeColoring::kMaxColors) return false;
-    }
-  }
-  return true;
-}
-
-bool StagedPaths::FindLiveTops(std::uint32_t index, std::uint32_t tier) {
-  const FoldedClos& clos = *view_.folded_clos();
-  Part& part = parts_[index];
-  Stage& stage = part.stages[tier];
-  const FoldedClos::Block& above = clos.blocks[clos.Ancestor(part.leaf_numbers.front(), tier + 1)];
-  const std::uint32_t below = above.labels / above.width;
-  const auto* const lower_labels = tier == 0 ? nullptr : &part.stages[tier - 1].labels;
-  const bool has_all_lower = lower_labels == nullptr || lower_labels->empty();
-  stage.labels.clear();
-  stage.first_above.assign(1, 0);
-  if (is_ideal_ || (has_all_lower && view_.LinksAbove(index, tier).all_live)) {
-    for (std::uint32_t top = 1; top <= below; ++top) stage.first_above.push_back(top * above.width);
-    return true;
-  }
-  // Of the first block in use; the others must agree. Links below dead tops do not matter.
-  bool is_known = false;
-  const auto take = [&](const FoldedClos::Block& block, bool sends) {
-    std::size_t next = 0;
-    const std::uint32_t lowers =
-        has_all_lower ? below : static_cast<std::uint32_t>(lower_labels->size());
-    for (std::uint32_t i = 0; i < lowers; ++i) {
-      const std::uint32_t lower = has_all_lower ? i : (*lower_labels)[i];
-      for (std::uint32_t place = 0; place < above.width; ++place) {
-        const std::uint32_t label = lower * above.width + place;
-        const std::uint32_t link = sends ? clos.UpLink(block, label) : clos.DownLink(block, label);
-        const bool is_live = view_.capacities()[link] > 0;
-        if (!is_known && is_live) stage.labels.push_back(label);
-        if (is_known) {
-          const bool expected = next < stage.labels.size() && stage.labels[next] == label;
-          if (expected != is_live) return false;
-          next += expected ? 1 : 0;
-        }
-      }
-      if (!is_known) stage.first_above.push_back(static_cast<std::uint32_t>(stage.labels.size()));
-    }
-    is_known = true;
-    return true;
-  };
-  for (const std::uint32_t i : clos.BlocksOf(index)) {
-    const FoldedClos::Block& block = clos.blocks[i];
-    if (block.tier != tier) continue;
-    if ((in_use_[i] & kBlockSends) != 0 && !take(block, true)) return false;
-    if ((in_use_[i] & kBlockReceives) != 0 && !take(block, false)) return false;
-  }
-  if (is_known) return !stage.labels.empty();
-  // No flow gets here: any tops will do.
-  const auto lowers = has_all_lower ? below : static_cast<std::uint32_t>(lower_labels->size());
-  for (std::uint32_t top = 0; top < lowers; ++top) {
-    stage.labels.push_back(top);
-    stage.first_above.push_back(top + 1);
+  if (!stages_.Build(commodities, is_ideal)) return false;
+  for (std::uint32_t part = 0; part < stages_.parts().size(); ++part) {
+    if (stages_.parts()[part].in_use) ColorPart(part, commodities, assignment);
   }
   return true;
 }
@@ -189,7 +45,7 @@ bool StagedPaths::FindLiveTops(std::uint32_t index, std::uint32_t tier) {
 void StagedPaths::ColorPart(std::uint32_t index, std::span<const Commodity> commodities,
                             Assignment& assignment) {
   const FoldedClos& clos = *view_.folded_clos();
-  Part& part = parts_[index];
+  const LiveStages::Part& part = stages_.parts()[index];
   const std::uint32_t subflows = commodities.front().subflows;
   const bool has_all = clos.parts == 1;
   const std::size_t count = has_all ? commodities.size() : part.commodities.size();
@@ -204,7 +60,7 @@ void StagedPaths::ColorPart(std::uint32_t index, std::span<const Commodity> comm
   }
   if (edges_.empty()) return;
   const auto colors = coloring_.Color(edges_, part.tiers);
-  const bool is_plain = clos.in_file_order && std::ranges::all_of(part.stages, [](const Stage& s) {
+  const bool is_plain = clos.in_file_order && std::ranges::all_of(part.stages, [](const auto& s) {
                           return s.labels.empty();
                         });
   std::size_t edge = 0;
@@ -246,7 +102,7 @@ void StagedPaths::ColorPart(std::uint32_t index, std::span<const Commodity> comm
 
 Proof StagedPaths::ProofOf(std::uint32_t index) const {
   const FoldedClos& clos = *view_.folded_clos();
-  const Part& part = parts_[index];
+  const LiveStages::Part& part = stages_.parts()[index];
   if (part.tiers.size() == 1) return Proof::kTwoTiers;
   bool is_wide = true;
   for (const std::uint32_t i : clos.BlocksOf(index)) {

@@ -62,16 +62,16 @@ class BlockCut {
 }  // namespace
 
 TierBounds ComputeTierBounds(const FabricView& view, std::span<const Commodity> commodities,
-                             std::span<const std::int64_t> base_loads) {
+                             std::span<const std::int64_t> base_loads, std::int64_t portion) {
   const FoldedClos& clos = *view.folded_clos();
   std::vector<std::int64_t> sent(clos.blocks.size());
   std::vector<std::int64_t> received(clos.blocks.size());
-  std::int64_t portion = 0;
+  std::int64_t shares = 0;
   LabelSearch search(view);
   for (const Commodity& commodity : commodities) {
     if (commodity.source == commodity.destination) continue;
     if (!search.IsRoutable(commodity.source, commodity.destination)) continue;
-    portion = std::gcd(portion, kLoadUnit / commodity.subflows);
+    shares = std::gcd(shares, kLoadUnit / commodity.subflows);
     const std::uint32_t from = view.FoldedLeaf(commodity.source);
     const std::uint32_t to = view.FoldedLeaf(commodity.destination);
     for (std::uint32_t tier = 0; clos.Ancestor(from, tier) != clos.Ancestor(to, tier); ++tier) {
@@ -79,6 +79,7 @@ TierBounds ComputeTierBounds(const FabricView& view, std::span<const Commodity> 
       received[clos.Ancestor(to, tier)] += kLoadUnit;
     }
   }
+  if (portion == 0) portion = shares;
   TierBounds bounds{.tiers = std::vector<Load>(clos.tiers - 1), .fabric = {}};
   BlockCut cut(view, base_loads);
   for (std::size_t i = 0; i < clos.blocks.size(); ++i) {

@@ -43,6 +43,9 @@ void CheckOpened(const v1::FlowReport& report, Rules& rules) {
   if (from.keeps_rate_size() != 0) {
     rules.SameLength("flow_report.opened.keeps_rate", from.keeps_rate_size(), id, n);
   }
+  if (from.keeps_weights_size() != 0) {
+    rules.SameLength("flow_report.opened.keeps_weights", from.keeps_weights_size(), id, n);
+  }
   if (from.path_fixed_size() != 0) {
     rules.SameLength("flow_report.opened.path_fixed", from.path_fixed_size(), id, n);
   }
@@ -96,6 +99,7 @@ void DecodeOpened(const v1::FlowReport& report, Rules& rules, std::vector<Opened
         .steered = from.steered(i),
         .path_ports = {},
         .keeps_rate = from.keeps_rate_size() != 0 && from.keeps_rate(i),
+        .keeps_weights = from.keeps_weights_size() != 0 && from.keeps_weights(i),
         .path_fixed = from.path_fixed_size() != 0 && from.path_fixed(i),
         .timeout_us = from.timeout_us_size() != 0 ? from.timeout_us(i) : 0,
         .repetitions = from.repetitions_size() != 0 ? from.repetitions(i) : 0,

@@ -139,6 +139,9 @@ void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
     if (std::ranges::any_of(from.opened, &OpenedFlow::keeps_rate)) {
       FillColumn(from.opened, &OpenedFlow::keeps_rate, opened.mutable_keeps_rate());
     }
+    if (std::ranges::any_of(from.opened, &OpenedFlow::keeps_weights)) {
+      FillColumn(from.opened, &OpenedFlow::keeps_weights, opened.mutable_keeps_weights());
+    }
     if (std::ranges::any_of(from.opened, &OpenedFlow::path_fixed)) {
       FillColumn(from.opened, &OpenedFlow::path_fixed, opened.mutable_path_fixed());
     }

@@ -92,6 +92,7 @@ struct OpenedFlow {
   // The ports of all paths in force, in order, if it is split or rerouted locally; 0: unknown.
   std::vector<std::uint16_t> path_ports;
   bool keeps_rate = false;
+  bool keeps_weights = false;
   bool path_fixed = false;
   // How its transport waits: until it repeats what is not acknowledged (0: unknown; the largest
   // value: so long or longer), and how often it repeats it.

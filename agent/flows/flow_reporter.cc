@@ -44,6 +44,7 @@ class ReportBuilder {
                             .steered = port.steered,
                             .path_ports = std::move(port.path_ports),
                             .keeps_rate = sample.keeps_rate,
+                            .keeps_weights = sample.keeps_weights,
                             .path_fixed = sample.path_fixed,
                             .timeout_us = sample.timeout_us,
                             .repetitions = sample.repetitions};

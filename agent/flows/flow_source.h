@@ -44,8 +44,9 @@ struct FlowSample {
   std::uint32_t remote_qpn = 0;
   std::uint8_t max_paths = 1;
   bool movable = true;
-  bool path_fixed = false;  // the controller must not choose its path: it is in a rank plan
-  bool keeps_rate = false;  // something enforces the rate limit of its path set
+  bool path_fixed = false;     // the controller must not choose its path: it is in a rank plan
+  bool keeps_rate = false;     // something enforces the rate limit of its path set
+  bool keeps_weights = false;  // it sends over its paths in proportion to their weights
   TimePoint first_seen;
   // Byte counts are below 2^63 each, whatever a program claims.
   std::uint64_t remaining_bytes = 0;

@@ -53,7 +53,10 @@ enum espalier_flow_flag {
   ESPALIER_FLOW_KEEPS_RATE = 1,
   /* The flow's path is not to be chosen, as its port is in a rank plan: only when it is busy is of
    * interest. It gets no path set. */
-  ESPALIER_FLOW_PATH_FIXED = 2
+  ESPALIER_FLOW_PATH_FIXED = 2,
+  /* The program sends over the paths of its path set in proportion to their weights, as far as they
+   * keep up. Only such flows get weights other than 1. */
+  ESPALIER_FLOW_KEEPS_WEIGHTS = 4
 };
 
 struct espalier_flow_desc {

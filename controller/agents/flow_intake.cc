@@ -129,6 +129,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.max_paths = opened.max_paths;
     flow.movable = opened.movable;
     flow.keeps_rate = opened.keeps_rate;
+    flow.keeps_weights = opened.keeps_weights;
     flow.path_fixed = opened.path_fixed;
     flow.timeout_us = opened.timeout_us;
     flow.repetitions = opened.repetitions;

@@ -3,9 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace espalier::controller {
+namespace {
+
+// The shares of a flow's subflows as small whole numbers: exactly, or, where these would not fit 16
+// bits, rounded to a ten-thousandth of the flow.
+class Weights {
+ public:
+  explicit Weights(const Flow& flow) : flow_(flow) {
+    std::int64_t greatest = 1;
+    common_ = 0;
+    for (const Subflow& subflow : flow.subflows) {
+      common_ = std::gcd(common_, ShareOf(flow, subflow));
+      greatest = std::max(greatest, ShareOf(flow, subflow));
+    }
+    is_exact_ = greatest <= common_ * std::numeric_limits<std::uint16_t>::max();
+  }
+  std::uint32_t Of(const Subflow& subflow) const {
+    if (is_exact_) return static_cast<std::uint32_t>(ShareOf(flow_, subflow) / common_);
+    return static_cast<std::uint32_t>(std::max(1L, std::lround(1e4 * PartOf(flow_, subflow))));
+  }
+
+ private:
+  const Flow& flow_;
+  std::int64_t common_ = 1;
+  bool is_exact_ = true;
+};
+
+}  // namespace
 
 Publisher::Publisher(State& state, const ControllerOptions& options, SendFunction send,
                      Metrics& metrics)
@@ -148,10 +178,11 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
     return;
   }
   wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
+  const Weights weights(flow);
   for (const Subflow& subflow : flow.subflows) {
     if (subflow.port == 0) continue;
     set.paths.push_back({.source_port = subflow.port,
-                         .weight = 1,
+                         .weight = weights.Of(subflow),
                          .path_id = static_cast<std::uint32_t>(subflow.port_path.value()),
                          .encoding = {}});
     if (is_news) Record(id, flow, subflow, now);

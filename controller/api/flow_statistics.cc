@@ -64,7 +64,8 @@ void FlowStatistics::Count(const State& state, const ShownFlow& flow) {
     const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
     for (const DirectedLink hop : paths[subflow.path->Index()].hops) {
       ++traffic_.paths[hop.Index()];
-      traffic_.achieved_bps[hop.Index()] += bps / flow.subflows.size();
+      traffic_.achieved_bps[hop.Index()] +=
+          bps * static_cast<std::uint64_t>(subflow.share) / std::uint64_t{kLoadUnit};
       job.directions[hop.Index()] = true;
     }
   }

@@ -16,7 +16,7 @@ namespace espalier::controller {
 // which begin at the leaf.
 struct LinkTraffic {
   std::vector<std::int64_t> paths;          // paths of flows
-  std::vector<std::uint64_t> achieved_bps;  // of flows, split evenly over their paths
+  std::vector<std::uint64_t> achieved_bps;  // of flows, over their paths by shares
 };
 
 // Statistics of the flows of a job.

@@ -65,6 +65,7 @@ void WriteSubflows(JsonWriter& json, const State& state, const ShownFlow& flow) 
     json.Key("via").String(Via(state, flow, {&subflow, 1}));
     json.Key("source_port").Integer(subflow.port);
     json.Key("learning").Bool(subflow.is_learning);
+    json.Key("share").Double(static_cast<double>(subflow.share) / static_cast<double>(kLoadUnit));
     WriteStandby(json, state, flow, subflow);
     json.EndObject();
   }

@@ -64,8 +64,8 @@ ShownFlow Show(const State& state, FlowSlot slot) {
       continue;
     }
     const bool is_learning = path && (subflow.port == 0 || subflow.port_path != *path);
-    shown.subflows.push_back(
-        {path, subflow.port, is_learning, subflow.standby_path, subflow.standby_port});
+    shown.subflows.push_back({path, subflow.port, is_learning, subflow.standby_path,
+                              subflow.standby_port, ShareOf(flow, subflow)});
   }
   return shown;
 }

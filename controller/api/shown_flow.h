@@ -19,6 +19,7 @@ struct ShownFlow {
     bool is_learning = false;               // no port that leads to the path is known yet
     std::int32_t standby_path = kNoPath;    // where the host goes by itself if the path is dead
     std::uint16_t standby_port = 0;         // 0: none is known
+    std::int64_t share = kLoadUnit;         // of the flow that it carries, in 1 / kLoadUnit
   };
 
   // What is known of the connection that the flow is one end of.

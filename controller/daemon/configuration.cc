@@ -54,6 +54,20 @@ void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
   options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
 }
 
+// The policies that are text.
+Result<void> SetPolicies(const ControllerConfig& file, const std::string& path,
+                         ControllerOptions& options) {
+  for (const auto& [name, text] : {std::pair(kAlgorithm, Or(file.algorithm(), "optimal")),
+                                   std::pair(kShares, Or(file.shares(), "exact"))}) {
+    const auto value = ParsePolicy(name, text);
+    if (!value) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, value.error().message));
+    }
+    SetPolicy(options, name, *value);
+  }
+  return {};
+}
+
 Result<void> SetActivity(const ControllerConfig& file, const std::string& path,
                          ControllerOptions& options) {
   if (file.activity() == "connections") {
@@ -112,17 +126,12 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.heartbeat_interval = milliseconds(Or(file.heartbeat_ms(), 1000));
   options.missed_heartbeats = static_cast<int>(Or(file.missed_heartbeats(), 3));
   options.lease = seconds(Or(file.lease_seconds(), 600));
-  options.verify_interval = milliseconds(Or(file.verify_interval_ms(), 1000));
-  options.verify_all_within = seconds(Or(file.verify_all_within_seconds(), 300));
-  options.verify_probes_per_second = Or(file.verify_probes_per_second(), 64);
+  options.verification.interval = milliseconds(Or(file.verify_interval_ms(), 1000));
+  options.verification.within = seconds(Or(file.verify_all_within_seconds(), 300));
+  options.verification.probes_per_second = Or(file.verify_probes_per_second(), 64);
   options.fabric_hashes_protocol = !file.hash_ignores_protocol();
   options.fabric_hashes_qpn = file.hash_uses_qpn();
-  const auto algorithm = ParsePolicy(kAlgorithm, Or(file.algorithm(), "optimal"));
-  if (!algorithm) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: {}", path, algorithm.error().message));
-  }
-  SetPolicy(options, kAlgorithm, *algorithm);
+  if (Result<void> set = SetPolicies(file, path, options); !set) return Propagate(set);
   if (Result<void> set = SetActivity(file, path, options); !set) return Propagate(set);
   if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
   if (file.has_moved_bytes_per_start()) {

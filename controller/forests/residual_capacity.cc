@@ -9,7 +9,7 @@ namespace espalier::controller {
 namespace {
 
 // The residual capacity of a link is a multiple of this fraction of its rate.
-constexpr std::int64_t kShares = 12;
+constexpr std::int64_t kParts = 12;
 
 using Units = std::vector<std::int64_t>;  // by directed link; a flow is kLoadUnit units
 
@@ -40,7 +40,8 @@ void FollowPlans(const State& state, FailurePlans& failure_plans, LinkOrSwitch f
   failure_plans.ForEachBackupPath(
       failed, [&](SubflowId subflow, std::int32_t from, std::int32_t to) {
         const Flow& flow = state.flows.At(state.flow_paths.FlowOf(subflow));
-        const auto share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+        const std::int64_t share =
+            ShareOf(flow, flow.subflows[state.flow_paths.OwnerOf(subflow).index]);
         const auto paths = state.PathsOf(flow);
         for (const auto hop : paths[static_cast<std::size_t>(from)].hops) {
           units[hop.Index()] -= share;
@@ -71,8 +72,8 @@ std::vector<BitsPerSecond> ResidualCapacity(const State& state, FailurePlans& fa
         state.topology.link(fabric::DirectedLink::FromIndex(i).link).rate.value;
     const double load = static_cast<double>(units[i]) / static_cast<double>(kLoadUnit) *
                         static_cast<double>(state.view.unit_bps()) / static_cast<double>(rate);
-    const auto shares = static_cast<std::int64_t>(static_cast<double>(kShares) / (1 + load) + 1e-9);
-    available[i].value = units[i] <= 0 ? rate : rate / kShares * std::max<std::int64_t>(shares, 1);
+    const auto parts = static_cast<std::int64_t>(static_cast<double>(kParts) / (1 + load) + 1e-9);
+    available[i].value = units[i] <= 0 ? rate : rate / kParts * std::max<std::int64_t>(parts, 1);
   }
   return available;
 }

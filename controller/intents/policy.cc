@@ -26,6 +26,11 @@ std::optional<PolicyValue> ParseRateLimits(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<PolicyValue> ParseShares(std::string_view text) {
+  if (const auto shares = FindShares(text)) return *shares;
+  return std::nullopt;
+}
+
 std::optional<PolicyValue> ParseSwitch(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
@@ -51,6 +56,7 @@ constexpr std::array kPolicies = {
     Policy{kMovedBytesPerStart, "a number of bytes, 0 or more", ParseCount<std::int64_t>},
     Policy{kLimitRates, "true, false or automatic", ParseRateLimits},
     Policy{kPlanAhead, "true or false", ParseSwitch},
+    Policy{kShares, "equal, exact, halves, quarters or eighths", ParseShares},
 };
 constexpr auto kNames = [] {
   std::array<std::string_view, kPolicies.size()> names;
@@ -80,6 +86,9 @@ std::string FormatPolicy(const PolicyValue& value) {
   if (const auto* const limits = std::get_if<RateLimits>(&value)) {
     if (*limits == RateLimits::kAutomatic) return "automatic";
     return *limits == RateLimits::kOn ? "true" : "false";
+  }
+  if (const auto* const shares = std::get_if<Shares>(&value)) {
+    return std::string(SharesName(*shares));
   }
   if (const auto* const is_on = std::get_if<bool>(&value)) return *is_on ? "true" : "false";
   return fmt::format("{}", std::get<std::int64_t>(value));

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "common/base/result.h"
+#include "controller/routing/shares.h"
 
 namespace espalier::controller {
 
@@ -24,8 +25,9 @@ enum class RateLimits {
 };
 
 // The value of a policy, an option that operators can set while the controller runs: an algorithm,
-// on or off, or a number.
-using PolicyValue = std::variant<Algorithm, RateLimits, bool, std::int64_t>;
+// how flows are divided, on or off, or
+// a number.
+using PolicyValue = std::variant<Algorithm, RateLimits, Shares, bool, std::int64_t>;
 
 // The options that are policies, by their names in the configuration file.
 constexpr std::string_view kAlgorithm = "algorithm";
@@ -33,6 +35,7 @@ constexpr std::string_view kMovesPerStart = "moves_per_start";
 constexpr std::string_view kMovedBytesPerStart = "moved_bytes_per_start";
 constexpr std::string_view kLimitRates = "limit_rates";
 constexpr std::string_view kPlanAhead = "plan_ahead";
+constexpr std::string_view kShares = "shares";
 std::span<const std::string_view> PolicyNames();
 
 // Errors: kNotFound (unknown policy), kInvalidArgument (invalid value); both list what is valid.

@@ -82,13 +82,12 @@ void BackgroundLoads::SampleOwnTraffic(TimePoint now) {
     const Flow& flow = state_.flows.At(slot);
     const auto achieved = static_cast<double>(state_.flows.ActivityOf(slot).achieved_bps);
     if (achieved == 0 || flow.subflows.empty()) continue;
-    const double each = kHeaders * achieved / static_cast<double>(flow.subflows.size());
     const auto paths = state_.PathsOf(flow);
     for (const Subflow& subflow : flow.subflows) {
       // Where its packets go, not where they are to go; without a port, the hash decides.
       if (subflow.port == 0 || subflow.adopting) continue;
       for (const DirectedLink hop : paths[subflow.port_path.Index()].hops)
-        own_bps_[hop.Index()] += each;
+        own_bps_[hop.Index()] += kHeaders * achieved * PartOf(flow, subflow);
     }
   }
   const double unit = static_cast<double>(state_.view.unit_bps()) / static_cast<double>(kLoadUnit);

@@ -94,7 +94,7 @@ void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
       .job = flow.job,
       .source = flow.key.source,
       .destination = flow.key.destination,
-      .share = 1.0 / static_cast<double>(flow.subflows.size()),
+      .share = PartOf(flow, *subflow),
       .bps = static_cast<double>(health.achieved_bps),
       .retries_per_second = Growth(before.retries, present.retries) / SecondsOf(span),
       .congestion_per_second = Growth(before.congestion, present.congestion) / SecondsOf(span),
@@ -114,7 +114,7 @@ void LinkQuality::HandleLeft(FlowSlot slot, std::uint32_t path) {
       .job = flow.job,
       .source = flow.key.source,
       .destination = flow.key.destination,
-      .share = 1.0 / static_cast<double>(flow.subflows.size())};
+      .share = PartOf(flow, *subflow)};
   if (!SetLinks(flow, subflow->port_path, sample)) return;
   left_[sample.subflow] = {flow.key, subflow->port};
   quality_.HandleLeft(sample, loop_.Now());

@@ -23,9 +23,9 @@ struct UsedPort {
 };
 
 struct VerificationPace {
-  Duration within{};             // every port in use is verified in this time
-  Duration interval{};           // at least one port is verified in each
-  double probes_per_second = 1;  // upper bound for the ports of one source leaf
+  Duration within = std::chrono::minutes(5);    // every port in use is verified in this time
+  Duration interval = std::chrono::seconds(1);  // at least one port is verified in each
+  double probes_per_second = 64;                // upper bound for the ports of one source leaf
 };
 
 // Decides which ports in use to verify now. Each source leaf has a queue of its ports, the one that

@@ -49,6 +49,8 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
     if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
     elephants.can_move.push_back(flow.CanMove());
+    elephants.keep_weights =
+        elephants.keep_weights && flow.keeps_weights && flow.subflows.size() > 1;
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),
                                      .job = flow.job,
@@ -62,13 +64,18 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
 Assignment CurrentPaths(const State& state, const Elephants& elephants) {
   Assignment assignment;
   assignment.first.push_back(0);
+  bool are_equal = true;
   for (const FlowSlot slot : elephants.slots) {
-    for (const Subflow& subflow : state.flows.At(slot).subflows) {
+    const Flow& flow = state.flows.At(slot);
+    for (const Subflow& subflow : flow.subflows) {
       const auto path = state.flow_paths.PathOf(subflow);
       assignment.paths.push_back(path ? path->value() : kNoPath);
+      assignment.shares.push_back(ShareOf(flow, subflow));
+      are_equal = are_equal && subflow.share == 0;
     }
     assignment.first.push_back(static_cast<std::uint32_t>(assignment.paths.size()));
   }
+  if (are_equal) assignment.shares.clear();
   assignment.max_load = MaxLoadOf(state.view, elephants, assignment);
   return assignment;
 }
@@ -90,16 +97,19 @@ Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assi
       movable.push_back(commodity);
       continue;
     }
-    for (const std::int32_t path : paths.PathsOf(i)) {
+    for (std::size_t entry = paths.first[i]; entry < paths.first[i + 1]; ++entry) {
+      const std::int32_t path = paths.paths[entry];
       if (path == kNoPath) continue;
       hops.clear();
       view.AppendHops(commodity.source, commodity.destination, path, hops);
       for (const std::uint32_t link : hops) {
-        if (view.capacities()[link] > 0) base[link] += kLoadUnit / commodity.subflows;
+        if (view.capacities()[link] > 0) base[link] += paths.ShareOf(commodity, entry);
       }
     }
   }
-  return std::max(ComputeLowerBound(view, movable, base), ComputeMaxLoad(view, base));
+  const bool may_be_uneven = elephants.keep_weights || !paths.shares.empty();
+  return std::max(ComputeLowerBound(view, movable, base, may_be_uneven ? 1 : 0),
+                  ComputeMaxLoad(view, base));
 }
 
 std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths) {
@@ -126,6 +136,7 @@ Proof FindTheorem(const State& state) {
     return commodity.subflows != elephants.commodities.front().subflows;
   };
   const bool applies =
+      !elephants.keep_weights &&
       std::ranges::find(elephants.can_move, false) == elephants.can_move.end() &&
       std::ranges::none_of(elephants.commodities, splits_otherwise) &&
       std::ranges::all_of(elephants.base_loads, [](std::int64_t load) { return load == 0; });

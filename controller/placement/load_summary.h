@@ -15,6 +15,8 @@ struct Elephants {
   std::vector<FlowSlot> slots;
   std::vector<Commodity> commodities;
   std::vector<bool> can_move;  // by commodity
+  // All have several subflows, and send over them in proportion to the shares that they are given.
+  bool keep_weights = true;
   // The load that no assignment of flows changes, by directed link in 1 / kLoadUnit of a flow:
   // background traffic, and what tree edges reserve. Links in any state may have some.
   std::vector<std::int64_t> base_loads;
@@ -25,7 +27,8 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
 Assignment CurrentPaths(const State& state, const Elephants& elephants);
 // The maximum load of these paths over the usable links of the view, with base loads.
 Load MaxLoadOf(const FabricView& view, const Elephants& elephants, const Assignment& paths);
-// No assignment in which the flows that cannot move keep these paths has a smaller maximum load.
+// No assignment in which the flows that cannot move keep these paths has a smaller maximum load,
+// not even one with unequal shares if all flows would heed them.
 Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assignment& paths);
 // The paths of the flows that cannot move: AssignOptions::fixed_paths.
 std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths);
@@ -43,8 +46,8 @@ struct LoadSummary {
 // O(flows x hops + links): for views and operators, not to be called for every arrival.
 LoadSummary Summarize(const State& state);
 // The theorem by which a recomputation of these flows is sure to reach the lower bound of
-// Summarize: that of the fabric (StandingProof), if all flows have equally many subflows and can
-// move, and there is no other traffic. O(flows + links): for operators.
+// Summarize: that of the fabric (StandingProof), if all flows have equally many subflows of equal
+// shares and can move, and there is no other traffic. O(flows + links): for operators.
 Proof FindTheorem(const State& state);
 
 }  // namespace espalier::controller

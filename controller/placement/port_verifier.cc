@@ -45,7 +45,7 @@ PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placem
       callbacks_(std::move(callbacks)),
       unverified_(state),
       in_use_(state),
-      detector_(CountLeaves(state.topology), {.window = options.verify_all_within}),
+      detector_(CountLeaves(state.topology), {.window = options.verification.within}),
       verified_(metrics.MakeCounter("espalier_controller_ports_verified_total",
                                     "Probe answers that showed the path of a port")),
       pairs_learned_again_(metrics.MakeCounter(
@@ -64,12 +64,6 @@ PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placem
       oldest_seconds_(metrics.MakeGauge(
           "espalier_controller_oldest_verification_seconds",
           "The longest time since a source port in use was verified, or taken into use")) {}
-
-VerificationPace PortVerifier::Pace() const {
-  return {.within = options_.verify_all_within,
-          .interval = options_.verify_interval,
-          .probes_per_second = options_.verify_probes_per_second};
-}
 
 void PortVerifier::HandleLinkChange(std::span<const fabric::LinkId> links) {
   links_changed_ = loop_.Now();
@@ -118,7 +112,7 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
   const TimePoint now = loop_.Now();
   verified_.Add(static_cast<std::int64_t>(findings.answered.size()));
   for (const PathLearner::AnsweredPort& answered : findings.answered) {
-    schedule_.HandleAnswer({answered.key, answered.port}, Pace(), now);
+    schedule_.HandleAnswer({answered.key, answered.port}, options_.verification, now);
   }
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
     const auto from = state_.paths.FindAttachment(mismatch.key.source);
@@ -176,12 +170,12 @@ void PortVerifier::RecheckUnreachable() {
 }
 
 void PortVerifier::Tick() {
-  if (options_.verify_interval == Duration::zero()) return;
+  if (options_.verification.interval == Duration::zero()) return;
   NoteSome();
   RecheckUnreachable();
   const RehashScope scope = detector_.Take(loop_.Now());
   if (!scope.IsEmpty()) LearnAgain(scope);
-  for (const UsedPort& used : schedule_.Take(Pace(), loop_.Now())) {
+  for (const UsedPort& used : schedule_.Take(options_.verification, loop_.Now())) {
     learner_.Verify(used.key, used.port);
   }
 }
@@ -220,7 +214,7 @@ void PortVerifier::Note(const fabric::PortKey& key, std::uint16_t port) {
   // One probe for each switch on the way up.
   const std::size_t switches_up = std::max<std::size_t>(1, paths.front().hops.size() / 2);
   const auto probes = static_cast<double>(switches_up);
-  schedule_.Note({key, port}, {from->leaf, to->leaf, probes}, Pace(), loop_.Now());
+  schedule_.Note({key, port}, {from->leaf, to->leaf, probes}, options_.verification, loop_.Now());
 }
 
 void PortVerifier::LearnAgain(const RehashScope& scope) {

@@ -19,8 +19,8 @@
 namespace espalier::controller {
 
 // Verifies by probes that ports in use still take their paths: every port within
-// verify_all_within, paced by VerificationSchedule, and after a change of links all ports that are
-// not verified, in batches.
+// options.verification, paced by VerificationSchedule, and after a change of links all ports that
+// are not verified, in batches.
 //
 // If a port takes another path, all ports of its pair of leaves are verified at once. If that was
 // verified before, the pair, the switch or the fabric has changed its hash (RehashDetector): what
@@ -57,7 +57,6 @@ class PortVerifier {
   Duration OldestAge() const { return schedule_.OldestAge(loop_.Now()); }
 
  private:
-  VerificationPace Pace() const;
   void StartVerifying();
   void VerifySome();
   // Learns and verifies again what the links that changed before have to do with.

@@ -31,7 +31,7 @@ bool MoveToReachablePath(State& state, const Flow& flow, const Subflow& subflow)
   const std::int32_t before = assigner.PathOf(*subflow.id);
   std::vector<std::uint32_t> own;  // on these, its own load does not count
   if (before != kNoPath) std::ranges::copy(assigner.LinksOf(*subflow.id), std::back_inserter(own));
-  const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+  const std::int64_t share = ShareOf(flow, subflow);
   std::int32_t best = kNoPath;
   std::vector<double> best_loads;
   const auto consider = [&](std::int32_t path) {

@@ -9,6 +9,15 @@
 #include "controller/routing/online_assigner.h"
 
 namespace espalier::controller {
+namespace {
+
+// `units` in 1 / kLoadUnit.
+std::int64_t PartOf(std::int64_t bytes, std::int64_t units) {
+  __extension__ using Wide = __int128;
+  return static_cast<std::int64_t>(Wide{bytes} * units / kLoadUnit);
+}
+
+}  // namespace
 
 // Problem: find a better assignment of all flows, but move few bytes in flight: an assignment from
 // scratch would move nearly every flow.
@@ -35,8 +44,10 @@ Assignment Reassigner::AssignFromScratch(const Elephants& elephants,
                                          std::span<const std::uint32_t> job_weights,
                                          const Assignment& present) {
   const std::vector<std::int32_t> fixed = FixedPathsOf(elephants, present);
-  const AssignOptions options{
-      .job_weights = job_weights, .base_loads = elephants.base_loads, .fixed_paths = fixed};
+  const AssignOptions options{.job_weights = job_weights,
+                              .base_loads = elephants.base_loads,
+                              .fixed_paths = fixed,
+                              .shares = elephants.keep_weights ? options_.shares : Shares::kEqual};
   return options_.algorithm == Algorithm::kGreedy
              ? assigner_.Greedy(elephants.commodities, options)
              : assigner_.Optimal(elephants.commodities, options);
@@ -44,12 +55,17 @@ Assignment Reassigner::AssignFromScratch(const Elephants& elephants,
 
 void Reassigner::KeepSubflows(const Assignment& present, Assignment& from_scratch) {
   for (std::size_t i = 0; i + 1 < from_scratch.first.size(); ++i) {
-    const auto subflows = std::span(from_scratch.paths)
-                              .subspan(from_scratch.first[i], from_scratch.PathsOf(i).size());
+    const std::size_t first = from_scratch.first[i];
+    const auto subflows =
+        std::span(from_scratch.paths).subspan(first, from_scratch.PathsOf(i).size());
     for (std::size_t subflow = 0; subflow < subflows.size(); ++subflow) {
       const std::int32_t old = present.PathsOf(i)[subflow];
       const auto same = std::ranges::find(subflows, old);
-      if (same != subflows.end() && subflows[subflow] != old) std::swap(*same, subflows[subflow]);
+      if (same == subflows.end() || subflows[subflow] == old) continue;
+      std::swap(*same, subflows[subflow]);
+      if (from_scratch.shares.empty()) continue;
+      const auto place = first + static_cast<std::size_t>(same - subflows.begin());
+      std::swap(from_scratch.shares[place], from_scratch.shares[first + subflow]);
     }
   }
 }
@@ -58,11 +74,12 @@ std::int64_t Reassigner::MovedBytes(const Elephants& elephants, std::size_t inde
                                     const Assignment& from, const Assignment& to) const {
   const auto before = from.PathsOf(index);
   const auto after = to.PathsOf(index);
-  std::int64_t moving = 0;
-  for (std::size_t subflow = 0; subflow < before.size(); ++subflow)
-    moving += before[subflow] != after[subflow] ? 1 : 0;
-  return state_.BytesInFlight(elephants.slots[index]) * moving /
-         static_cast<std::int64_t>(before.size());
+  std::int64_t moving = 0;  // in 1 / kLoadUnit of the flow
+  for (std::size_t subflow = 0; subflow < before.size(); ++subflow) {
+    if (before[subflow] == after[subflow]) continue;
+    moving += from.ShareOf(elephants.commodities[index], from.first[index] + subflow);
+  }
+  return PartOf(state_.BytesInFlight(elephants.slots[index]), moving);
 }
 
 std::int64_t Reassigner::MovedBytes(const Elephants& elephants, const Assignment& from,
@@ -127,11 +144,11 @@ Assignment Reassigner::Repair(const Elephants& elephants, const Assignment& pres
   live.SetBaseLoads(elephants.base_loads);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Commodity& commodity = elephants.commodities[i];
-    for (const std::int32_t path : present.PathsOf(i)) {
-      const auto subflow =
-          live.Add(commodity.source, commodity.destination, kLoadUnit / commodity.subflows);
-      bytes.push_back(state_.BytesInFlight(elephants.slots[i]) / commodity.subflows);
-      live.Place(subflow, path);
+    for (std::size_t entry = present.first[i]; entry < present.first[i + 1]; ++entry) {
+      const std::int64_t share = present.ShareOf(commodity, entry);
+      const auto subflow = live.Add(commodity.source, commodity.destination, share);
+      bytes.push_back(PartOf(state_.BytesInFlight(elephants.slots[i]), share));
+      live.Place(subflow, present.paths[entry]);
       live.SetInProgress(subflow);
       live.Pin(subflow, !elephants.can_move[i]);
     }

@@ -52,7 +52,7 @@ class Reassigner {
   // Relabels interchangeable spines in `from_scratch`, so that most bytes in flight stay in place.
   void KeepSpines(const Elephants& elephants, const Assignment& present,
                   Assignment& from_scratch) const;
-  // Permutes each flow's subflows, so that as many as possible keep their path.
+  // Permutes each flow's subflows, with their shares, so that as many as possible keep their path.
   static void KeepSubflows(const Assignment& present, Assignment& from_scratch);
   bool IsWorthMoving(const Elephants& elephants, std::span<const std::uint32_t> job_weights,
                      const Assignment& from, const Assignment& to);

@@ -24,10 +24,6 @@ constexpr std::size_t kFewestVisits = 64;
 constexpr std::size_t kMostChoices = 512;  // in one tick
 constexpr std::size_t kMostPaths = 64;     // that one choice compares
 
-std::int64_t ShareOf(const Flow& flow) {
-  return kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
-}
-
 }  // namespace
 
 Standbys::Standbys(State& state, PathLearner& learner, Metrics& metrics)
@@ -79,7 +75,7 @@ void Standbys::Visit(FlowSlot slot) {
     }
     TakeOut(counted[i]);
     const std::int32_t path = state_.flow_paths.PathOf(subflow)->value();
-    const std::int32_t standby = Choose(*flow, path, ShareOf(*flow), slot.Index() + i);
+    const std::int32_t standby = Choose(*flow, path, ShareOf(*flow, subflow), slot.Index() + i);
     if (choices_left_ > 0) --choices_left_;
     Take(slot, i, standby);
     if (standby == kNoPath) continue;
@@ -89,7 +85,7 @@ void Standbys::Visit(FlowSlot slot) {
     added.destination = *state_.view.LeafOf(flow->destination_leaf);
     added.path = path;
     added.standby = standby;
-    added.share = ShareOf(*flow);
+    added.share = ShareOf(*flow, subflow);
     shifts_.Add(HopsOf(added, path, path_hops_), HopsOf(added, standby, hops_), added.share);
   }
 }
@@ -97,7 +93,7 @@ void Standbys::Visit(FlowSlot slot) {
 bool Standbys::Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const {
   const auto path = state_.flow_paths.PathOf(subflow);
   return counted.standby != kNoPath && subflow.standby_path == counted.standby &&
-         path->value() == counted.path && counted.share == ShareOf(flow) &&
+         path->value() == counted.path && counted.share == ShareOf(flow, subflow) &&
          fabric::IsUsable(state_.topology,
                           state_.PathsOf(flow)[static_cast<std::size_t>(counted.standby)]);
 }

@@ -59,9 +59,9 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
                                        const SteeringBySlot& steering) const {
   OnlineAssigner live(view);
   live.SetBaseLoads(state_.flow_paths.assigner().base_loads());
-  const auto add = [&](const Flow& flow) {
+  const auto add = [&](const Flow& flow, const Subflow& subflow) {
     return live.Add(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf),
-                    kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
+                    ShareOf(flow, subflow));
   };
   const auto change_of = [&](FlowSlot slot) { return ChangeOf(steering, slot); };
   const auto usable_path = [&](FlowSlot slot, const Subflow& subflow) {
@@ -79,7 +79,7 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
     for (const Subflow& subflow : flow.subflows) {
       const auto path = usable_path(slot, subflow);
       if (!path) continue;
-      const SubflowId placed = add(flow);
+      const SubflowId placed = add(flow, subflow);
       live.Place(placed, path->value());
       live.SetInProgress(placed);
       live.Pin(placed, !flow.CanMove() || flow.is_on_plan || change_of(slot) == false);
@@ -107,7 +107,7 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
   for (const FlowSlot slot : broken) {
     const Flow& flow = state_.flows.At(slot);
     for (const Subflow& subflow : flow.subflows) {
-      if (is_to_place(slot, subflow)) to_place.push_back(add(flow));
+      if (is_to_place(slot, subflow)) to_place.push_back(add(flow, subflow));
     }
   }
   live.PlaceArrivals(to_place, ChainOptions(options_, 0));
@@ -231,18 +231,23 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
   if (!from_scratch) return result;
   result.after.max_load = from_scratch->max_load;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    if (std::ranges::equal(present.PathsOf(i), from_scratch->PathsOf(i))) continue;
+    const bool keeps_paths = std::ranges::equal(present.PathsOf(i), from_scratch->PathsOf(i));
+    if (keeps_paths && HasSameShares(elephants.commodities[i], i, present, *from_scratch)) continue;
     const FlowSlot slot = elephants.slots[i];
     Flow& flow = state_.flows.At(slot);
-    FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
-    move.to = state_.Via(flow, from_scratch->PathsOf(i));
-    move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *from_scratch);
-    result.moves.push_back(std::move(move));
+    if (!keeps_paths) {
+      FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
+      move.to = state_.Via(flow, from_scratch->PathsOf(i));
+      move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *from_scratch);
+      result.moves.push_back(std::move(move));
+    }
     if (dry_run) continue;
+    state_.flow_paths.Divide(flow, from_scratch->SharesOf(i));
     for (std::size_t subflow = 0; subflow < flow.subflows.size(); ++subflow) {
       state_.flow_paths.Place(flow.subflows[subflow], from_scratch->PathsOf(i)[subflow]);
     }
     flow.origin = DecisionOrigin::kManual;
+    state_.pushes.MarkFlow(slot);
     ports_.ChoosePorts(slot, PathReason::kRecomputed);
   }
   return result;

@@ -177,13 +177,12 @@ bool FailurePlans::RefreshNext(std::size_t max_subflows) {
   return true;
 }
 
-void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, int sign) {
-  const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, std::int64_t units) {
   hops_.clear();
   state_.view.AppendHops(*state_.view.LeafOf(flow.source_leaf),
                          *state_.view.LeafOf(flow.destination_leaf), path, hops_);
   for (const std::uint32_t link : hops_) {
-    extra_[link] += sign * share;
+    extra_[link] += units;
     touched_.push_back(link);
   }
 }
@@ -237,7 +236,7 @@ void FailurePlans::Begin(LinkOrSwitch domain) {
     const std::int32_t path = state_.flow_paths.PathOf(subflow);
     const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(subflow));
     plan.entries.push_back({subflow, path, kNoPath, 0, 0});
-    AddLoad(flow, path, -1);
+    AddLoad(flow, path, -ShareOf(flow, flow.subflows[state_.flow_paths.OwnerOf(subflow).index]));
   }
   draft_ = Draft{domain, std::move(plan)};
 }
@@ -252,11 +251,12 @@ std::size_t FailurePlans::Continue(std::size_t max_subflows) {
                           state_.flow_paths.PathOf(entry.subflow) == entry.from;
     if (!is_there) continue;
     const Flow& flow = state_.flows.At(state_.flow_paths.FlowOf(entry.subflow));
-    const std::int64_t share = kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+    const std::int64_t share =
+        ShareOf(flow, flow.subflows[state_.flow_paths.OwnerOf(entry.subflow).index]);
     entry.flow = FlowTag(flow);
     entry.to = ChoosePath(draft_->domain, flow, share);
     if (entry.to == kNoPath) continue;
-    AddLoad(flow, entry.to, 1);
+    AddLoad(flow, entry.to, share);
     entry.port = PortFor(entry, flow);
   }
   draft_->next = end;

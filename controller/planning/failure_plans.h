@@ -106,7 +106,7 @@ class FailurePlans {
   void Finish();
   // Adds a subflow's share to the draft's loads on the links of a path (sign 1) or takes it off
   // (-1).
-  void AddLoad(const Flow& flow, std::int32_t path, int sign);
+  void AddLoad(const Flow& flow, std::int32_t path, std::int64_t units);
   std::int32_t ChoosePath(LinkOrSwitch domain, const Flow& flow, std::int64_t share);
   bool Avoids(LinkOrSwitch domain, std::span<const std::uint32_t> hops) const;
   // The port of the earlier plan if that has the same backup path, else FindOrRequestPort.

@@ -126,14 +126,13 @@ PhasePlan::Input PhasePlan::Describe() const {
     if (at != kNone) return at;
     at = static_cast<std::uint32_t>(input.flows.size());
     const Flow& flow = state_.flows.At(slot);
-    const auto subflows = static_cast<std::int64_t>(flow.subflows.size());
     for (const Subflow& subflow : flow.subflows) {
       const auto path = state_.flow_paths.PathOf(subflow);
       input.slots.push_back(slot);
       input.durations.emplace_back();
       input.flows.push_back({.source = *state_.view.LeafOf(flow.source_leaf),
                              .destination = *state_.view.LeafOf(flow.destination_leaf),
-                             .share = kLoadUnit / subflows,
+                             .share = ShareOf(flow, subflow),
                              .path = path ? path->value() : kNoPath,
                              .movable = flow.CanMove() && flow.rerouted_in != version});
     }

@@ -80,8 +80,8 @@ void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now
 
 double StartPredictor::PlannedRate(const Flow& flow) {
   double rate = 0;
-  const double share = static_cast<double>(kLoadUnit) / static_cast<double>(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
+    const auto share = static_cast<double>(ShareOf(flow, subflow));
     if (!subflow.id || state_.flow_paths.assigner().PathOf(*subflow.id) < 0) return 0;
     double subflow_rate = static_cast<double>(state_.view.unit_bps());
     for (const std::uint32_t link : state_.flow_paths.assigner().LinksOf(*subflow.id)) {
@@ -180,7 +180,7 @@ StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
       const auto path = state_.flow_paths.PathOf(subflow);
       if (!path || flow.is_parked) continue;
       remainder.ending.push_back(*subflow.id);
-      remainder.fingerprint -= state_.flow_paths.FingerprintOf(flow, path->value());
+      remainder.fingerprint -= FingerprintOf(state_.view, flow, subflow, path->value());
     }
   }
   return remainder;

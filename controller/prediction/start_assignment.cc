@@ -43,9 +43,10 @@ StartAssignment AssignPredictedStarts(OnlineAssigner& assigner,
 }
 
 std::uint64_t PathFingerprint(std::uint32_t source, std::uint32_t destination, std::int32_t path,
-                              std::size_t subflows) {
+                              std::int64_t share) {
   const std::uint64_t pair = (std::uint64_t{source} << 32U) | destination;
-  return Mix64(Mix64(pair) ^ ((std::uint64_t{subflows} << 32U) | static_cast<std::uint32_t>(path)));
+  return Mix64(Mix64(pair) ^
+               ((static_cast<std::uint64_t>(share) << 32U) | static_cast<std::uint32_t>(path)));
 }
 
 }  // namespace espalier::controller

@@ -34,9 +34,10 @@ StartAssignment AssignPredictedStarts(OnlineAssigner& assigner,
                                       std::span<const SubflowId> ending,
                                       const OnlineAssigner::Options& options);
 
-// A 64-bit hash of one subflow on a path. Except for collisions, the sum over all subflows tells
-// whether a fabric has the same paths as when a plan was made, in whatever order they came.
+// A 64-bit hash of one subflow, with this part of its flow, on a path. Except for collisions, the
+// sum over all subflows tells whether a fabric has the same paths as when a plan was made, in
+// whatever order they came.
 std::uint64_t PathFingerprint(std::uint32_t source, std::uint32_t destination, std::int32_t path,
-                              std::size_t subflows);
+                              std::int64_t share);
 
 }  // namespace espalier::controller

@@ -247,16 +247,19 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
 }
 
 bool Assigner::DivideUnevenly(std::span<const Commodity> commodities, Shares shares) {
-  const Load bound = LowerBound(commodities, 1);
+  divided_.Clear(commodities);
+  const bool is_divided = !has_base_ && fixed_.empty() &&
+                          uneven_.Assign(commodities, shares, divided_) &&
+                          (divided_.max_load < result_.max_load ||
+                           (divided_.max_load == result_.max_load && shares != Shares::kExact));
+  // Where the wrap-around rule applies, no pair of leaves is narrower than its blocks.
+  const Load bound =
+      is_divided ? ComputeTierBounds(view_, commodities, {}, 1).fabric : LowerBound(commodities, 1);
   if (bound < result_.lower_bound) {
     result_.lower_bound = bound;
     result_.proof = Proof::kNone;
   }
-  if (result_.max_load <= result_.lower_bound || has_base_ || !fixed_.empty()) return false;
-  divided_.Clear(commodities);
-  if (!uneven_.Assign(commodities, shares, divided_) || divided_.max_load >= result_.max_load) {
-    return false;
-  }
+  if (!is_divided) return false;
   result_.paths.swap(divided_.paths);
   result_.shares.swap(divided_.shares);
   result_.max_load = divided_.max_load;

@@ -10,6 +10,7 @@
 #include "controller/routing/label_search.h"
 #include "controller/routing/occupancy/occupancy.h"
 #include "controller/routing/rates.h"
+#include "controller/routing/shares.h"
 #include "controller/routing/staged_paths.h"
 #include "controller/routing/uneven_paths.h"
 
@@ -100,7 +101,8 @@ class Assigner {
   std::int32_t ChooseLeastLoadedSpine(const Clos& clos, const Commodity& commodity) const;
   // Takes the assignment of Greedy if it has a lower maximum load.
   void TakeGreedyIfBetter(std::span<const Commodity> commodities);
-  // Divides flows unevenly if that lowers the maximum load, and tells whether it did.
+  // Divides flows unevenly, and tells whether it did: if that lowers the maximum load, or divides
+  // few flows where the shares ask for it.
   bool DivideUnevenly(std::span<const Commodity> commodities, Shares shares);
   // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);

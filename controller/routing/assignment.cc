@@ -5,21 +5,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/enum_names.h"
 
 namespace espalier::controller {
-namespace {
-
-constexpr EnumNames<Shares> kSharesNames({
-    {Shares::kEqual, "equal"},
-    {Shares::kExact, "exact"},
-    {Shares::kHalves, "halves"},
-    {Shares::kQuarters, "quarters"},
-    {Shares::kEighths, "eighths"},
-});
-
-}  // namespace
-
 std::uint32_t SubflowNumbers::Take(std::uint32_t subflows) {
   ESPALIER_CHECK(subflows >= 1 && subflows <= kMaxSubflows, "subflows={}", subflows);
   const std::uint64_t first = taken_;
@@ -48,10 +35,6 @@ void Assignment::Clear(std::span<const Commodity> commodities) {
   shares.clear();
   proof = Proof::kNone;
 }
-
-std::string_view SharesName(Shares shares) { return kSharesNames.NameOf(shares); }
-
-std::optional<Shares> FindShares(std::string_view name) { return kSharesNames.Find(name); }
 
 std::string_view ProofText(Proof proof) {
   switch (proof) {
@@ -89,6 +72,14 @@ std::vector<std::uint32_t> PaperOrder(std::span<const Commodity> commodities) {
   std::ranges::stable_sort(
       order, [&](std::uint32_t a, std::uint32_t b) { return size_of_group[a] > size_of_group[b]; });
   return order;
+}
+
+bool HasSameShares(const Commodity& commodity, std::size_t index, const Assignment& a,
+                   const Assignment& b) {
+  for (std::size_t subflow = a.first[index]; subflow < a.first[index + 1]; ++subflow) {
+    if (a.ShareOf(commodity, subflow) != b.ShareOf(commodity, subflow)) return false;
+  }
+  return true;
 }
 
 std::vector<std::int64_t> ComputeLoads(const FabricView& view,

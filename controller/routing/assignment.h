@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,17 +27,6 @@ struct Commodity {
 constexpr std::uint32_t kMaxSubflows = 16;
 constexpr std::uint64_t kMaxTotalSubflows =
     0xFFFF'FFFF;  // of one assignment, as their numbers have 32 bits
-
-// How flows are divided over their subflows.
-enum class Shares {
-  kEqual,     // equally
-  kExact,     // as the least maximum load needs it
-  kHalves,    // the load is at most 1/2 above a whole number, with as few parts as that needs
-  kQuarters,  // 1/4
-  kEighths,   // 1/8
-};
-std::string_view SharesName(Shares shares);  // "equal", ...
-std::optional<Shares> FindShares(std::string_view name);
 
 // Numbers the subflows of an assignment, one commodity after the other. Each commodity must have 1
 // to kMaxSubflows subflows, and all together at most kMaxTotalSubflows; else it aborts.
@@ -90,10 +78,19 @@ struct Assignment {
   std::int64_t ShareOf(const Commodity& commodity, std::size_t subflow) const {
     return shares.empty() ? kLoadUnit / commodity.subflows : shares[subflow];
   }
+  // Of a commodity's subflows; empty: they have the same.
+  std::span<const std::int64_t> SharesOf(std::size_t commodity) const {
+    if (shares.empty()) return {};
+    return std::span(shares).subspan(first[commodity], first[commodity + 1] - first[commodity]);
+  }
   std::span<const std::int32_t> PathsOf(std::size_t commodity) const {
     return std::span(paths).subspan(first[commodity], first[commodity + 1] - first[commodity]);
   }
 };
+
+// Whether both assignments divide this commodity, their `index`-th, in the same way.
+bool HasSameShares(const Commodity& commodity, std::size_t index, const Assignment& a,
+                   const Assignment& b);
 
 // The load of every directed link, in units of 1 / kLoadUnit of a flow; all shares are integers.
 std::vector<std::int64_t> ComputeLoads(const FabricView& view,

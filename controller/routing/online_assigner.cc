@@ -53,6 +53,15 @@ SubflowId OnlineAssigner::Add(std::uint32_t source, std::uint32_t destination, s
   return subflow;
 }
 
+void OnlineAssigner::SetShare(SubflowId subflow, std::int64_t share) {
+  const std::int32_t path = PathOf(subflow);
+  Place(subflow, kNoPath);
+  CountShare(occupancy_.ShareOf(subflow), -1);
+  occupancy_.SetShare(subflow, share);
+  CountShare(share, 1);
+  Place(subflow, path);
+}
+
 void OnlineAssigner::Remove(SubflowId subflow) {
   Place(subflow, kNoPath);
   CountShare(occupancy_.ShareOf(subflow), -1);

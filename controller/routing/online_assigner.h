@@ -48,6 +48,8 @@ class OnlineAssigner {
   // Adds a subflow between different leaves, without a path. `share`: its part of a flow, in 1 /
   // kLoadUnit.
   SubflowId Add(std::uint32_t source, std::uint32_t destination, std::int64_t share = kLoadUnit);
+  // Changes a subflow's part of its flow; it keeps its path, at any load.
+  void SetShare(SubflowId subflow, std::int64_t share);
   // Removes a subflow and frees its path. The even shares may fall, so Rebalance may have work.
   void Remove(SubflowId subflow);
 

@@ -99,32 +99,28 @@ std::uint32_t UnevenPaths::CollectPieces(std::uint32_t index,
 bool UnevenPaths::LayOut(std::uint32_t degree, std::uint32_t tops, Shares shares) {
   const std::uint32_t whole = degree / tops;
   const std::uint32_t rest = degree % tops;
-  // Equal shares put ceil(degree k / tops) / k on a link, if k is the number of subflows over that
-  // of pieces.
-  const bool is_divisible =
-      std::uint64_t{degree} * least_subflows_ % (std::uint64_t{tops} * pieces_per_flow_) == 0;
-  if (whole == 0 || is_divisible) return false;
+  if (whole == 0) return false;
   blocks_.clear();
   const auto add = [&](std::uint32_t count, std::uint32_t block_tops, std::uint32_t colors) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      const Block next = blocks_.empty() ? Block{} : blocks_.back();
-      const bool is_first = blocks_.empty();
-      blocks_.push_back({.first_top = is_first ? 0 : next.first_top + next.tops,
+      const Block last = blocks_.empty() ? Block{.tops = 0, .colors = 0} : blocks_.back();
+      blocks_.push_back({.first_top = last.first_top + last.tops,
                          .tops = block_tops,
-                         .first_color = is_first ? 0 : next.first_color + next.colors,
+                         .first_color = last.first_color + last.colors,
                          .colors = colors});
     }
   };
   const std::uint32_t parts = PartsAbove(shares);
   if (parts > 0 && std::uint64_t{rest} * parts <= tops) {
-    // A load of whole + 1 / parts is no gain over equal shares that reach it.
-    if ((std::uint64_t{rest} * least_subflows_ + tops - 1) / tops * parts <= least_subflows_) {
-      return false;
-    }
     add(rest, parts, whole * parts + 1);
     add(tops - rest * parts, 1, whole);
     return true;
   }
+  // Equal shares put ceil(degree k / tops) / k on a link, if k is the number of subflows over that
+  // of pieces.
+  const bool is_divisible =
+      std::uint64_t{degree} * least_subflows_ % (std::uint64_t{tops} * pieces_per_flow_) == 0;
+  if (is_divisible) return false;
   const std::uint32_t blocks = std::gcd(degree, tops);
   add(blocks, tops / blocks, degree / blocks);
   return true;

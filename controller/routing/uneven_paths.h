@@ -8,6 +8,7 @@
 #include "common/graph/edge_coloring.h"
 #include "controller/routing/assignment.h"
 #include "controller/routing/live_stages.h"
+#include "controller/routing/shares.h"
 
 namespace espalier::controller {
 
@@ -25,13 +26,14 @@ namespace espalier::controller {
 //   D + S - gcd(D, S) parts at a leaf of degree D, and no assignment of that load has fewer.
 // - kHalves, kQuarters, kEighths (1/j): with D = q S + r, r blocks of j tops share q j + 1 colours
 //   each, and every other top has q colours: r (j - 1) parts more than flows, the fewest for a load
-//   of q + 1/j. Where r j > S, that is, where no assignment has such a load: kExact.
+//   of q + 1/j. Where r j > S, that is, where no assignment has such a load: kExact. Where r = 0,
+//   no flow is divided.
 // It is McNaughton's wrap-around rule (Scheduling with Deadlines and Loss Functions, 1959) on
 // matchings. Minimality: in the graph of parts between the flows and tops of a leaf, a component of
 // m flows and n tops has at least m + n - 1 edges, and m / n = D / S if all tops are full.
 //
-// It applies if LiveStages does, all flows have at least two subflows, no more
-// than EdgeColoring::kMaxColors flows meet at a leaf, and equal shares make a greater load there.
+// It applies if LiveStages does, all flows have at least two subflows, D >= S, no more than
+// EdgeColoring::kMaxColors flows meet at a leaf, and, for kExact, equal shares make a greater load.
 // With kExact, flows of more than three subflows are first cut into equal pieces, so that they take
 // more paths. Shares are whole numbers of 1 / kLoadUnit, and so are loads: D / S is rounded up.
 // It is a workspace. Thread safety: one thread.

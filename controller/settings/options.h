@@ -10,6 +10,7 @@
 #include "controller/intents/policy.h"
 #include "controller/links/link_monitor.h"
 #include "controller/paths/path_learner.h"
+#include "controller/paths/verification_schedule.h"
 #include "controller/routing/online_assigner.h"
 #include "proto/message_cost.h"
 
@@ -33,18 +34,16 @@ struct ControllerOptions {
   Duration lease = std::chrono::minutes(10);
   // A push that is not acknowledged within this time is followed by a full one.
   Duration resend_after = std::chrono::seconds(1);
-  // Every port in use is verified within `verify_all_within`, and at least one in each
-  // `verify_interval` (0: no verification). The ports of one source leaf are verified by at most
-  // `verify_probes_per_second` probes (0: no limit). The default suffices for 19,200 ports of a
-  // leaf and is far below the rate at which switches answer.
-  Duration verify_interval = std::chrono::seconds(1);
-  Duration verify_all_within = std::chrono::minutes(5);
-  double verify_probes_per_second = 64;
+  // How ports in use are verified; an interval of 0: not at all. The default suffices for 19,200
+  // ports of a leaf and is far below the rate at which switches answer.
+  VerificationPace verification;
   // Whether the switches hash the protocol number and the destination queue pair. If they do not
   // hash the protocol, what UDP probes learn holds for TCP too.
   bool fabric_hashes_protocol = true;
   bool fabric_hashes_qpn = false;
   Algorithm algorithm = Algorithm::kOptimal;
+  // How a recomputation divides flows that send in proportion to the weights of their paths.
+  Shares shares = Shares::kExact;
   Activity activity = Activity::kBursts;
   // How many flows in progress one arrival may move, at their next message, to keep the maximum
   // load at its optimum; 0: only an operator or a dead path moves flows in progress.

@@ -12,6 +12,7 @@ void SetPolicy(ControllerOptions& options, std::string_view name, const PolicyVa
   if (name == kAlgorithm) options.algorithm = std::get<Algorithm>(value);
   if (name == kLimitRates) options.limit_rates = std::get<RateLimits>(value);
   if (name == kPlanAhead) options.plan_ahead = std::get<bool>(value);
+  if (name == kShares) options.shares = std::get<Shares>(value);
   if (name == kMovesPerStart) {
     options.moves_per_start = static_cast<std::size_t>(std::get<std::int64_t>(value));
   }
@@ -22,6 +23,7 @@ PolicyValue PolicyOf(const ControllerOptions& options, std::string_view name) {
   if (name == kAlgorithm) return options.algorithm;
   if (name == kLimitRates) return options.limit_rates;
   if (name == kPlanAhead) return options.plan_ahead;
+  if (name == kShares) return options.shares;
   if (name == kMovesPerStart) return static_cast<std::int64_t>(options.moves_per_start);
   ESPALIER_CHECK(name == kMovedBytesPerStart);
   return options.moved_bytes_per_start;

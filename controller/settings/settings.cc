@@ -17,9 +17,7 @@ void Settings::Reload(const ControllerOptions& configured) {
     SetPolicy(configured_, name, PolicyOf(configured, name));
   }
   configured_.lease = configured.lease;
-  configured_.verify_interval = configured.verify_interval;
-  configured_.verify_all_within = configured.verify_all_within;
-  configured_.verify_probes_per_second = configured.verify_probes_per_second;
+  configured_.verification = configured.verification;
   configured_.leave_slow_links = configured.leave_slow_links;
   configured_.confirm_moves_above = configured.confirm_moves_above;
   configured_.agent_limits = configured.agent_limits;

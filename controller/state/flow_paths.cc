@@ -41,9 +41,10 @@ FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
                 [this](SubflowId subflow) {
                   const Entry& entry = owners_[subflow.Index()];
                   if (!entry.owner.slot) return std::int64_t{0};
-                  return static_cast<std::int64_t>(
-                             flows_.ActivityOf(*entry.owner.slot).outstanding_bytes) /
-                         std::int64_t{entry.subflows};
+                  const auto bytes =
+                      static_cast<double>(flows_.ActivityOf(*entry.owner.slot).outstanding_bytes);
+                  return static_cast<std::int64_t>(bytes * static_cast<double>(entry.load) /
+                                                   static_cast<double>(kLoadUnit));
                 }),
       parked_loads_(view.capacities().size()) {}
 
@@ -51,10 +52,9 @@ void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
   Flow& flow = flows_.At(slot);
   const std::uint32_t source = *view_.LeafOf(flow.source_leaf);
   const std::uint32_t destination = *view_.LeafOf(flow.destination_leaf);
-  const auto subflows = static_cast<std::uint32_t>(flow.subflows.size());
-  const std::int64_t share = kLoadUnit / std::int64_t{subflows};
+  const std::int64_t share = ShareOf(flow, flow.subflows[index]);
   const SubflowId subflow = assigner_.Add(source, destination, share);
-  EntryAt(owners_, subflow) = {{slot, index}, source, destination, subflows, share};
+  EntryAt(owners_, subflow) = {{slot, index}, source, destination, share};
   flow.subflows[index].id = subflow;
 }
 
@@ -72,6 +72,25 @@ void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
     assigner_.Place(id, path);
   }
   AppendMoved(flows_, OwnerOf(id), moved_);
+}
+
+void FlowPaths::Divide(Flow& flow, std::span<const std::int64_t> shares) {
+  for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
+    Subflow& subflow = flow.subflows[i];
+    const std::int64_t before = ShareOf(flow, subflow);
+    subflow.share = shares.empty() ? 0 : shares[i];
+    const std::int64_t share = ShareOf(flow, subflow);
+    if (share == before) continue;
+    Entry& entry = owners_[subflow.id->Index()];
+    const std::int32_t path = assigner_.PathOf(*subflow.id);
+    ++path_changes_;
+    Note(*subflow.id, path, kNoPath);
+    if (entry.parked != kNoPath) AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
+    entry.load = share;
+    assigner_.SetShare(*subflow.id, share);
+    if (entry.parked != kNoPath) AddParkedLoad(view_, entry, 1, hops_, parked_loads_);
+    Note(*subflow.id, kNoPath, path);
+  }
 }
 
 void FlowPaths::Remove(Subflow& subflow) {
@@ -163,7 +182,7 @@ SubflowId FlowPaths::Reserve(fabric::NodeId source_leaf, fabric::NodeId destinat
   const std::uint32_t source = *view_.LeafOf(source_leaf);
   const std::uint32_t destination = *view_.LeafOf(destination_leaf);
   const SubflowId subflow = assigner_.Add(source, destination, load);
-  EntryAt(owners_, subflow) = {{}, source, destination, 1, load};
+  EntryAt(owners_, subflow) = {{}, source, destination, load};
   assigner_.Pin(subflow, true);
   assigner_.Place(subflow, path);
   ++path_changes_;
@@ -200,11 +219,6 @@ void FlowPaths::Unregister(FlowSlot slot) {
   if (found->second.empty()) pairs_.erase(found);
 }
 
-std::uint64_t FlowPaths::FingerprintOf(const Flow& flow, std::int32_t path) const {
-  return PathFingerprint(*view_.LeafOf(flow.source_leaf), *view_.LeafOf(flow.destination_leaf),
-                         path, flow.subflows.size());
-}
-
 void FlowPaths::Note(SubflowId subflow, std::int32_t from, std::int32_t to) {
   ++changes_;
   if (from != kNoPath) fingerprint_ -= owners_[subflow.Index()].FingerprintOn(from);
@@ -234,9 +248,7 @@ void FlowPaths::CheckInvariants() const {
     view_.AppendHops(entry.source, entry.destination, path, hops);
     for (const std::uint32_t link : hops) loads[link] += entry.load;
     if (!entry.owner.slot) {
-      ESPALIER_CHECK(entry.subflows == 1 && entry.load > 0,
-                     "reservation {} has load {} in {} parts", subflow.value(), entry.load,
-                     entry.subflows);
+      ESPALIER_CHECK(entry.load > 0, "reservation {} has load {}", subflow.value(), entry.load);
       continue;
     }
     ESPALIER_CHECK(flows_.IsOpen(*entry.owner.slot), "subflow {} belongs to a closed flow",
@@ -259,6 +271,9 @@ void FlowPaths::CheckInvariants() const {
   for (const FlowSlot slot : flows_.All()) {
     const Flow& flow = flows_.At(slot);
     for (const Subflow& subflow : flow.subflows) {
+      ESPALIER_CHECK(!subflow.id || owners_[subflow.id->Index()].load == ShareOf(flow, subflow),
+                     "subflow {} has load {}", subflow.id->value(),
+                     owners_[subflow.id->Index()].load);
       ESPALIER_CHECK(subflow.port == 0 || ports_.IsTaken(flow.key, subflow.port), "port {} is free",
                      subflow.port);
       ESPALIER_CHECK(flow.is_parked == IsParked(subflow) || !PathOf(subflow),

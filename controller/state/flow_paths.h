@@ -41,6 +41,9 @@ class FlowPaths {
   // yet. Add requires that the flow's leaves are known and that its number of subflows is final.
   void Add(FlowSlot slot, std::uint32_t index);
   void Place(const Subflow& subflow, std::int32_t path);
+  // Divides the flow so (in 1 / kLoadUnit, which they add up to; empty: equally). Its subflows must
+  // have ids; they keep their paths.
+  void Divide(Flow& flow, std::span<const std::int64_t> shares);
   void Remove(Subflow& subflow);
   // Marks the flow as in progress, so that moves of its subflows count against move limits. A flow
   // that cannot be moved, or that is on its planned paths, is pinned. A parked flow is parked again
@@ -132,7 +135,6 @@ class FlowPaths {
   // Sum of PathFingerprint over all subflows and reservations that have a path, and a digest of the
   // base loads.
   std::uint64_t fingerprint() const { return fingerprint_; }
-  std::uint64_t FingerprintOf(const Flow& flow, std::int32_t path) const;
 
   // Aborts if an invariant does not hold. O(flows + links): for tests.
   void CheckInvariants() const;
@@ -142,12 +144,11 @@ class FlowPaths {
     Owner owner;
     std::uint32_t source = 0;  // leaves, as the view numbers them
     std::uint32_t destination = 0;
-    std::uint32_t subflows = 1;     // number of subflows of its flow
-    std::int64_t load = 0;          // on each link of its path
+    std::int64_t load = 0;          // on each link of its path, in 1 / kLoadUnit of a flow
     std::int32_t parked = kNoPath;  // the path on which it is parked; kNoPath: it is not
 
     std::uint64_t FingerprintOn(std::int32_t path) const {
-      return PathFingerprint(source, destination, path, subflows);
+      return PathFingerprint(source, destination, path, load);
     }
   };
 
@@ -170,6 +171,13 @@ class FlowPaths {
   PortsInUse ports_;
   Pairs pairs_;
 };
+
+// What the subflow of a flow adds to the fingerprint on this path.
+inline std::uint64_t FingerprintOf(const FabricView& view, const Flow& flow, const Subflow& subflow,
+                                   std::int32_t path) {
+  return PathFingerprint(*view.LeafOf(flow.source_leaf), *view.LeafOf(flow.destination_leaf), path,
+                         ShareOf(flow, subflow));
+}
 
 // Whether the subflow has a path, none of whose links is above its even share.
 inline bool IsWithinLimits(const FlowPaths& paths, const Subflow& subflow) {

@@ -51,6 +51,8 @@ struct Subflow {
   // Where its host goes by itself when the path is dead (Standbys); kNoPath: nowhere.
   std::int32_t standby_path = kNoPath;
   std::uint16_t standby_port = 0;  // that takes it; 0: none is known yet
+  // Its part of the flow, in 1 / kLoadUnit; 0: all subflows of the flow have the same (ShareOf).
+  std::int64_t share = 0;
 };
 
 // What is known of the flow that leads back on the same connection: the other end's queue pair.
@@ -77,8 +79,9 @@ struct ReportedFlow {
   std::uint8_t protocol = 0;
   std::uint8_t max_paths = 1;
   bool movable = true;
-  bool keeps_rate = false;  // something enforces its rate limit
-  bool path_fixed = false;  // its path is in a rank plan, and it is only watched
+  bool keeps_rate = false;     // something enforces its rate limit
+  bool keeps_weights = false;  // it sends over its paths in proportion to their weights
+  bool path_fixed = false;     // its path is in a rank plan, and it is only watched
   // How its transport waits: until it repeats what is not acknowledged (0: unknown; the largest
   // value: so long or longer), and how often it repeats it.
   std::uint32_t timeout_us = 0;
@@ -114,6 +117,17 @@ struct Flow : ReportedFlow, FlowDecision {
   // Whether decisions may give it other paths.
   bool CanMove() const { return movable && status != FlowStatus::kUnsteered; }
 };
+
+// The part of its flow that a subflow carries, in 1 / kLoadUnit.
+inline std::int64_t ShareOf(const FlowDecision& flow, const Subflow& subflow) {
+  return subflow.share > 0 ? subflow.share
+                           : kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
+}
+
+// The same as a fraction.
+inline double PartOf(const FlowDecision& flow, const Subflow& subflow) {
+  return static_cast<double>(ShareOf(flow, subflow)) / static_cast<double>(kLoadUnit);
+}
 
 // Whether the decision for a flow has been pushed. Written by the publisher and by PushQueue.
 struct PushState {

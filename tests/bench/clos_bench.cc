@@ -1,13 +1,15 @@
 // Measures assignments of paths on fabrics of two, three and four tiers.
 //
-// Prints four tables. The first has fabrics of several tiers: the colouring alone
+// Prints five tables. The first has fabrics of several tiers: the colouring alone
 // (graph::LaminarColoring), Assigner::Optimal as a whole, greedy assignment (Algorithm 1 over the
 // same structure), and the loads of each tier, recounted from the paths. The second has fat-trees
 // with dead switches and links, the third single flows that start on busy fat-trees
-// (OnlineAssigner). The last compares, on two tiers, Assigner::Optimal as a whole with the bare
-// loop of greedy on flat arrays (FlatGreedy) and with Assigner::Greedy as a whole. All run on one
-// thread and alternate within one run, so that ratios hold on a noisy machine, too. Every result is
-// verified. usage: clos_bench [tiers|damage|starts|two]
+// (OnlineAssigner), the fourth flows of several subflows over a number of spines that does not
+// divide them, in equal and unequal parts (UnevenPaths). The last compares, on two tiers,
+// Assigner::Optimal as a whole with the bare loop of greedy on flat arrays (FlatGreedy) and with
+// Assigner::Greedy as a whole. All run on one thread and alternate within one run, so that ratios
+// hold on a noisy machine, too. Every result is verified. usage: clos_bench
+// [tiers|damage|starts|shares|two]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +27,8 @@
 #include "controller/routing/assigner.h"
 #include "controller/routing/online_assigner.h"
 #include "controller/routing/tier_loads.h"
+#include "tests/bench/clos_fabrics.h"
+#include "tests/bench/clos_shares.h"
 #include "tests/bench/flat_greedy.h"
 #include "tests/common/fabric/clos_shape.h"
 
@@ -32,6 +36,12 @@ namespace {
 
 namespace fabric = espalier::fabric;
 namespace graph = espalier::graph;
+using espalier::bench::Fabric;
+using espalier::bench::Flows;
+using espalier::bench::Permutations;
+using espalier::bench::RepetitionsFor;
+using espalier::bench::Sorted;
+using espalier::bench::Times;
 using espalier::controller::Assigner;
 using espalier::controller::Assignment;
 using espalier::controller::AssignOptions;
@@ -41,73 +51,6 @@ using espalier::controller::Load;
 using espalier::controller::ProofText;
 
 constexpr AssignOptions kAssignOnly{.step_budget = 0};
-
-struct Times {
-  std::vector<double> microseconds;
-
-  template <typename Work>
-  void Measure(const Work& work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    const auto end = std::chrono::steady_clock::now();
-    microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
-  }
-  double Minimum() const { return std::ranges::min(microseconds); }
-  double Median() {
-    std::ranges::sort(microseconds);
-    return microseconds[microseconds.size() / 2];
-  }
-};
-
-int RepetitionsFor(std::size_t flows) {
-  return static_cast<int>(std::clamp<std::size_t>(2'000'000 / (flows + 1), 15, 1'000));
-}
-
-struct Fabric {
-  explicit Fabric(fabric::TopologySpec spec)
-      : topology(*fabric::Topology::Build(std::move(spec))),
-        paths(topology),
-        view(topology, paths) {}
-
-  fabric::Topology topology;
-  fabric::PathTable paths;
-  FabricView view;
-};
-
-using Flows = std::vector<Commodity>;
-
-// Flows in the order of the hosts, between leaves.
-Flows Sorted(std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs, std::uint32_t hosts) {
-  std::ranges::sort(pairs);
-  Flows flows;
-  for (const auto& [from, to] : pairs) {
-    if (from / hosts == to / hosts) continue;
-    flows.push_back({.source = from / hosts, .destination = to / hosts});
-  }
-  return flows;
-}
-
-// Every host sends `count` flows and receives as many, none within its own block of `apart` hosts
-// (0: no matter).
-Flows Permutations(std::uint32_t leaves, std::uint32_t hosts, int count, std::uint32_t apart = 0) {
-  std::mt19937 random(leaves * 1'000 + hosts);
-  const std::uint32_t all = leaves * hosts;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  for (int round = 0; round < count; ++round) {
-    std::vector<std::uint32_t> to(all);
-    for (std::uint32_t i = 0; i < all; ++i) to[i] = i;
-    std::ranges::shuffle(to, random);
-    for (std::uint32_t i = 0; apart > 0 && i < all; ++i) {
-      std::uint32_t other = i;
-      const auto clash = [&](std::uint32_t a, std::uint32_t b) { return a / apart == b / apart; };
-      while (clash(i, to[other]) || (other != i && clash(other, to[i])))
-        other = static_cast<std::uint32_t>(random() % all);
-      std::swap(to[i], to[other]);
-    }
-    for (std::uint32_t i = 0; i < all; ++i) pairs.emplace_back(i, to[i]);
-  }
-  return Sorted(std::move(pairs), hosts);
-}
 
 Flows RandomDestinations(std::uint32_t leaves, std::uint32_t hosts, int count) {
   std::mt19937 random(leaves + hosts);
@@ -448,6 +391,7 @@ int main(int argc, char** argv) {
   if (part.empty() || part == "tiers") MeasureAllTiers();
   if (part.empty() || part == "damage") MeasureDamage();
   if (part.empty() || part == "starts") MeasureAllStarts();
+  if (part.empty() || part == "shares") espalier::bench::MeasureAllShares();
   if (part.empty() || part == "two") MeasureTwoTiers();
   return 0;
 }

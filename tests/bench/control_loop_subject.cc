@@ -146,7 +146,7 @@ void ServeController(int agents, bool with_keys) {
   // Ports are not verified: their steady probes would keep the loop from ever being quiet.
   const controller::ControllerOptions options{
       .heartbeat_interval = std::chrono::seconds(10),
-      .verify_interval = Duration::zero(),
+      .verification = {.interval = Duration::zero()},
       .background = [&](std::function<void()> work, std::function<void()> done) {
         background.Run(std::move(work), std::move(done));
       }};

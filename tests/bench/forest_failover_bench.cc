@@ -35,7 +35,7 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
   const bool is_ready = bench.range(3) != 0;
   ControllerOptions options;
   options.fabric_hashes_protocol = false;
-  options.verify_interval = {};
+  options.verification.interval = {};
   options.plan_ahead = is_ready;
   Cluster cluster({.spines = static_cast<int>(bench.range(0)),
                    .leaves = static_cast<int>(bench.range(1)),

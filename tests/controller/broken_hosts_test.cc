@@ -201,9 +201,10 @@ class Chaos {
  public:
   explicit Chaos(std::uint64_t seed)
       : random_(seed),
-        cluster_(
-            fabric::LeafSpineOptions{.spines = 3, .leaves = 3, .hosts_per_leaf = 2},
-            {.heartbeat_interval = 5s, .verify_interval = 10s, .max_flows_per_agent = kFlows}) {
+        cluster_(fabric::LeafSpineOptions{.spines = 3, .leaves = 3, .hosts_per_leaf = 2},
+                 {.heartbeat_interval = 5s,
+                  .verification = {.interval = 10s},
+                  .max_flows_per_agent = kFlows}) {
     cluster_.ConnectAll();
   }
 
@@ -356,7 +357,7 @@ class Chaos {
           continue;
         }
         EXPECT_TRUE(usable(paths[path->Index()])) << state.FlowName(flow);
-        fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
+        fingerprint += FingerprintOf(state.view, flow, subflow, path->value());
         for (const fabric::DirectedLink hop : paths[path->Index()].hops) {
           loads[hop.Index()] += kLoadUnit / static_cast<std::int64_t>(flow.subflows.size());
         }

@@ -189,6 +189,7 @@ wire::FlowReport Cluster::Opening(const Cluster& cluster, int from,
     opened.max_paths = flow.max_paths;
     opened.movable = flow.movable;
     opened.keeps_rate = flow.keeps_rate;
+    opened.keeps_weights = flow.keeps_weights;
     opened.path_fixed = flow.path_fixed;
     opened.path_ports = flow.path_ports;
     opened.local_qpn = flow.local_qpn;

@@ -66,6 +66,7 @@ class Cluster : private Bus {
     bool movable = true;
     std::vector<std::uint16_t> path_ports = {};
     bool keeps_rate = false;
+    bool keeps_weights = false;
     bool path_fixed = false;
     std::uint32_t local_qpn = 0;
     std::uint32_t remote_qpn = 0;

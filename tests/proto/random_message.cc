@@ -138,6 +138,7 @@ OpenedFlow Generator::MakeOpened(LocalFlowId id, const FlowReport& report) {
           .path_ports = List(Bool() ? 0 : Number<std::size_t>(0, 16),
                              [&] { return Number<std::uint16_t>(0, 65'535); }),
           .keeps_rate = Bool(),
+          .keeps_weights = Bool(),
           .path_fixed = Bool(),
           .timeout_us = Any32(),
           .repetitions = Any32()};

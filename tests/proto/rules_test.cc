@@ -170,6 +170,8 @@ TEST(Rules, OfOpenedFlows) {
        [](Pb& m) { m.add_path_count(0); }},
       {"opened.keeps_rate: 1 entries, but flow_report.opened.id has 2",
        [](Pb& m) { m.add_keeps_rate(true); }},
+      {"opened.keeps_weights: 1 entries, but flow_report.opened.id has 2",
+       [](Pb& m) { m.add_keeps_weights(true); }},
       {"opened.path_fixed: 1 entries, but flow_report.opened.id has 2",
        [](Pb& m) { m.add_path_fixed(true); }},
       {"opened.path_count[1]: 65 is not in 0..64", [](Pb& m) { m.set_path_count(1, 65); }},

@@ -118,7 +118,7 @@ class Fuzz {
       for (const controller::Subflow& subflow : flow.subflows) {
         const auto path = state.flow_paths.PathOf(subflow);
         if (!path) continue;
-        fingerprint += state.flow_paths.FingerprintOf(flow, path->value());
+        fingerprint += FingerprintOf(state.view, flow, subflow, path->value());
         ASSERT_TRUE(fabric::IsUsable(state.topology, state.PathsOf(flow)[path->Index()]))
             << state.FlowName(flow);
       }

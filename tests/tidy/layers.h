@@ -126,7 +126,7 @@ inline const std::vector<Layer>& Layers() {
 
       // The controller's modules. controller/ itself connects them.
       {"controller/history/", {"common/base/"}},
-      {"controller/intents/", {"common/base/", "collective/forest/model/"}},
+      {"controller/intents/", {"common/base/", "controller/routing/", "collective/forest/model/"}},
       {"controller/store/store.h", {"common/base/", "controller/intents/"}},
       {"controller/store/",
        {"common/base/", "common/os/", "common/files/", "controller/intents/",

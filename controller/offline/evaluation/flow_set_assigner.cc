@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "common/base/check.h"
@@ -53,21 +54,23 @@ FlowSetAssigner::FlowSetAssigner(const fabric::Topology& topology, fabric::PathT
   }
 }
 
-Result<AssignmentResult> FlowSetAssigner::Assign(Algorithm algorithm, std::uint64_t seed) {
+Result<AssignmentResult> FlowSetAssigner::Assign(Algorithm algorithm, std::uint64_t seed,
+                                                 controller::Shares shares) {
   const auto begin = std::chrono::steady_clock::now();
-  auto assignment = RunAlgorithm(algorithm, seed);
+  auto assignment = RunAlgorithm(algorithm, seed, shares);
   const auto end = std::chrono::steady_clock::now();
   if (!assignment) return Propagate(assignment);
-  AssignmentResult plan = MakePlan(*assignment);
+  AssignmentResult plan = MakePlan(*assignment, shares == controller::Shares::kEqual ? 0 : 1);
   plan.algorithm = AlgorithmName(algorithm);
   plan.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
   return plan;
 }
 
-Result<Assignment> FlowSetAssigner::RunAlgorithm(Algorithm algorithm, std::uint64_t seed) {
+Result<Assignment> FlowSetAssigner::RunAlgorithm(Algorithm algorithm, std::uint64_t seed,
+                                                 controller::Shares shares) {
   controller::Assigner assigner(view_);
   if (algorithm == Algorithm::kGreedy) return assigner.Greedy(commodities_);
-  if (algorithm == Algorithm::kOptimal) return assigner.Optimal(commodities_);
+  if (algorithm == Algorithm::kOptimal) return assigner.Optimal(commodities_, {.shares = shares});
   if (algorithm == Algorithm::kAnnealing) {
     return AssignByAnnealing(view_, commodities_, {.seed = seed});
   }
@@ -197,7 +200,7 @@ void FlowSetAssigner::CountMoves(const PreviousAssignment& previous, AssignmentR
       for (const std::uint32_t link : path.links) {
         entry.first.push_back(topology_.link(fabric::DirectedLink::FromIndex(link).link).id);
       }
-      entry.second = static_cast<double>(path.subflows) / plan.flows[i].subflows;
+      entry.second = static_cast<double>(path.share) / static_cast<double>(controller::kLoadUnit);
     }
     std::ranges::sort(before);
     std::ranges::sort(now);
@@ -207,13 +210,13 @@ void FlowSetAssigner::CountMoves(const PreviousAssignment& previous, AssignmentR
   }
 }
 
-AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment) {
+AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment, std::int64_t portion) {
   AssignmentResult plan;
   plan.max_load = assignment.max_load;
   plan.lower_bound = assignment.lower_bound;
   plan.proof = assignment.proof;
   if (view_.folded_clos()) {
-    const auto bounds = controller::ComputeTierBounds(view_, commodities_).tiers;
+    const auto bounds = controller::ComputeTierBounds(view_, commodities_, {}, portion).tiers;
     const auto loads = controller::ComputeTierLoads(view_, commodities_, assignment);
     for (std::size_t tier = 0; tier < loads.size(); ++tier) {
       plan.tiers.push_back({loads[tier], bounds[tier]});
@@ -230,7 +233,7 @@ AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment) {
     if (is_local) flow.state = AssignmentState::kLocal;
     if (is_local || assignment.PathsOf(i).front() == controller::kNoPath) continue;
     flow.state = AssignmentState::kRouted;
-    flow.paths = PathsOf(commodities_[i], assignment.PathsOf(i));
+    flow.paths = PathsOf(i, assignment);
   }
   plan.job_rates_bps.assign(flows_.jobs.size(), std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -240,19 +243,19 @@ AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment) {
   return plan;
 }
 
-std::vector<AssignedPath> FlowSetAssigner::PathsOf(const Commodity& commodity,
-                                                   std::span<const std::int32_t> paths) {
-  std::vector<std::int32_t> sorted(paths.begin(), paths.end());
-  std::ranges::sort(sorted);
+std::vector<AssignedPath> FlowSetAssigner::PathsOf(std::size_t index,
+                                                   const Assignment& assignment) {
+  const Commodity& commodity = commodities_[index];
+  std::map<std::int32_t, std::int64_t> shares;  // by path
+  for (std::size_t i = assignment.first[index]; i < assignment.first[index + 1]; ++i) {
+    shares[assignment.paths[i]] += assignment.ShareOf(commodity, i);
+  }
   std::vector<AssignedPath> planned;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    if (i > 0 && sorted[i] == sorted[i - 1]) {
-      ++planned.back().subflows;
-      continue;
-    }
+  for (const auto& [number, share] : shares) {
     AssignedPath& path = planned.emplace_back();
+    path.share = share;
     path.links.push_back(commodity.source_link);
-    view_.AppendHops(commodity.source, commodity.destination, sorted[i], path.links);
+    view_.AppendHops(commodity.source, commodity.destination, number, path.links);
     path.links.push_back(commodity.destination_link);
   }
   return planned;

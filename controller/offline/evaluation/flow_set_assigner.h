@@ -23,9 +23,10 @@ class FlowSetAssigner {
                   std::uint32_t split);
 
   // Assigns all flows from scratch. A flow whose NIC has no usable link is UNROUTABLE. Greedy takes
-  // the flows in the order of the file; `seed` is used by ecmp and annealing.
+  // the flows in the order of the file; `seed` is used by ecmp and annealing, `shares` by optimal.
   // Errors: the solver's, for ilp.
-  Result<AssignmentResult> Assign(Algorithm algorithm, std::uint64_t seed);
+  Result<AssignmentResult> Assign(Algorithm algorithm, std::uint64_t seed,
+                                  controller::Shares shares = controller::Shares::kEqual);
 
   // Keeps the paths of a previous assignment. New flows, and those whose path is gone or unusable,
   // get the least loaded path. Then moves of any subflows within the budget bring the loads down to
@@ -37,15 +38,17 @@ class FlowSetAssigner {
   AssignmentResult Repair(const PreviousAssignment& previous, const MoveBudget& budget);
 
  private:
-  Result<controller::Assignment> RunAlgorithm(Algorithm algorithm, std::uint64_t seed);
+  Result<controller::Assignment> RunAlgorithm(Algorithm algorithm, std::uint64_t seed,
+                                              controller::Shares shares);
   // By subflow: its usable path in the previous assignment, or kNoPath.
   std::vector<std::int32_t> KeptPaths(std::size_t commodity, const PreviousAssignment& previous);
   std::int32_t FindPath(const controller::Commodity& commodity,
                         const std::vector<std::string>& links);
   void CountMoves(const PreviousAssignment& previous, AssignmentResult& plan) const;
-  AssignmentResult MakePlan(const controller::Assignment& assignment);
-  std::vector<AssignedPath> PathsOf(const controller::Commodity& commodity,
-                                    std::span<const std::int32_t> paths);
+  // `portion`: of the lower bounds (ComputeLowerBound).
+  AssignmentResult MakePlan(const controller::Assignment& assignment, std::int64_t portion = 0);
+  std::vector<AssignedPath> PathsOf(std::size_t commodity,
+                                    const controller::Assignment& assignment);
 
   const fabric::Topology& topology_;
   const FlowSet& flows_;

@@ -123,10 +123,9 @@ std::vector<std::string> ViaOf(const AssignedPath& path, const Topology& topolog
   return via;
 }
 
-std::string ShareOf(const AssignedPath& path, const AssignedFlow& flow) {
-  const std::uint32_t common = std::gcd(path.subflows, flow.subflows);
-  if (common == flow.subflows) return fmt::format("{}", path.subflows / common);
-  return fmt::format("{}/{}", path.subflows / common, flow.subflows / common);
+std::string ShareOf(const AssignedPath& path) {
+  const std::int64_t common = std::gcd(path.share, controller::kLoadUnit);
+  return Load{path.share / common, controller::kLoadUnit / common}.ToString();
 }
 
 std::string RateText(double rate_bps) { return FormatGbps(BitsPerSecond{std::llround(rate_bps)}); }
@@ -169,7 +168,7 @@ std::string FormatAssignment(const AssignmentResult& plan, const FlowSet& flows,
       for (const std::uint32_t link : path.links) {
         json.String(topology.link(DirectedLink::FromIndex(link).link).id);
       }
-      json.EndArray().Key("share").String(ShareOf(path, flow)).EndObject();
+      json.EndArray().Key("share").String(ShareOf(path)).EndObject();
     }
     json.EndArray().EndObject();
   }

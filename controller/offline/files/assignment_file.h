@@ -20,7 +20,7 @@ std::string_view AssignmentStateName(AssignmentState state);  // "ROUTED"
 // One of a flow's paths, and the part of the flow that it carries.
 struct AssignedPath {
   std::vector<std::uint32_t> links;  // DirectedLink::Index, from NIC to NIC
-  std::uint32_t subflows = 1;        // out of AssignedFlow::subflows
+  std::int64_t share = 0;            // in 1 / kLoadUnit of the flow
 };
 
 struct AssignedFlow {
@@ -54,7 +54,7 @@ struct AssignmentResult {
 // The switches between the ends of a path: "spine7", or "agg1", "core2", "agg5".
 std::vector<std::string> ViaOf(const AssignedPath& path, const fabric::Topology& topology);
 // "1/2": the part of the flow that the path carries.
-std::string ShareOf(const AssignedPath& path, const AssignedFlow& flow);
+std::string ShareOf(const AssignedPath& path);
 // The rate in Gbit/s, such as "33.333333333".
 std::string RateText(double rate_bps);
 

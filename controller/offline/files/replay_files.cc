@@ -104,8 +104,11 @@ Result<std::vector<ReplayFlow>> ReplayOf(const AssignmentResult& plan, const Flo
     flow.source = record.source;
     flow.destination = record.destination;
     flow.bytes = *record.bytes;
+    std::int64_t common = 0;
+    for (const AssignedPath& path : plan.flows[i].paths) common = std::gcd(common, path.share);
     for (const AssignedPath& path : plan.flows[i].paths) {
-      flow.paths.push_back({.links = path.links, .weight = path.subflows});
+      flow.paths.push_back(
+          {.links = path.links, .weight = static_cast<std::uint32_t>(path.share / common)});
     }
   }
   return replay;

@@ -13,6 +13,7 @@
 #include "common/base/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
+#include "deploy/cli/operator/flow_text.h"
 #include "deploy/cli/operator/list_commands.h"
 #include "deploy/cli/operator/maintenance_commands.h"
 #include "deploy/cli/operator/operator_session.h"
@@ -143,71 +144,13 @@ void AddRollBack(CLI::App& app, const SessionPtr& session) {
   command->callback([session] { Act(*session, "rollback", Confirmation::kIfCutOff); });
 }
 
-// The value of a flow's field as people read it.
-std::string ShownValue(const std::string& key, const io::JsonValue& value) {
-  if (value.kind == io::JsonValue::Kind::kBool) return value.boolean ? "true" : "false";
-  if (key == "protocol") return value.text == "17" ? "UDP" : value.text == "6" ? "TCP" : value.text;
-  if (key == "max_rate_bps") return value.text == "0" ? "no limit" : value.text;
-  return value.text;
-}
-
-// What a dead link can do to the flow's acknowledgements.
-std::string_view ReturnPath(const io::JsonValue& flow) {
-  const io::JsonValue* const other_end = flow.Find("other_end");
-  const io::JsonValue* const protocol = flow.Find("protocol");
-  if (other_end == nullptr || protocol == nullptr || protocol->text != "17") return "";
-  if (other_end->text == "ANSWERS") {
-    return "Its acknowledgements take the same links back and move with it.\n";
-  }
-  if (other_end->text == "UNKNOWN") {
-    return "No agent reports the queue pair at its other end. Its acknowledgements take the path "
-           "that ECMP\nchooses, and if a link of that path dies, the flow waits until the switches "
-           "avoid that link.\n";
-  }
-  return "";
-}
-
-// Where the flow's host sends by itself if a path is dead.
-std::string StandbyPaths(const io::JsonValue& flow) {
-  std::string text;
-  const io::JsonValue* const paths = flow.Find("paths");
-  if (paths == nullptr) return text;
-  for (const io::JsonValue& path : paths->items) {
-    const io::JsonValue* const via = path.Find("standby_via");
-    const io::JsonValue* const port = path.Find("standby_port");
-    if (via == nullptr || port == nullptr || port->text == "0") continue;
-    text += fmt::format("If its path over {} dies, its host sends over {} at once (port {}).\n",
-                        path.Find("via")->text, via->text, port->text);
-  }
-  return text;
-}
-
-// What the transport's timeout means if it is longer than a move off a dead path.
-std::string LongTimeout(const io::JsonValue& flow) {
-  const io::JsonValue* const timeout = flow.Find("transport_timeout_seconds");
-  if (timeout == nullptr || std::stod(timeout->text) <= 1) return "";
-  return fmt::format(
-      "Its transport waits {:.1f} s before it repeats what is lost. On a path that dies the flow "
-      "stands still\nfor so long, even if it is moved at once: choose a shorter timeout "
-      "(NCCL_IB_TIMEOUT for NCCL).\n",
-      std::stod(timeout->text));
-}
-
-void PrintFlow(const io::JsonValue& flow) {
-  for (const auto& [key, value] : flow.members) {
-    if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths are shown below
-    fmt::print("{:20} {}\n", key, ShownValue(key, value));
-  }
-  fmt::print("{}{}{}", ReturnPath(flow), StandbyPaths(flow), LongTimeout(flow));
-}
-
 void PrintExplanation(const io::JsonValue& answer) {
   if (const io::JsonValue* ended = answer.Find("ended")) {
     fmt::print("the flow has ended; this is how it was then:\n");
     for (const auto& [key, value] : ended->members) fmt::print("{:20} {}\n", key, value.text);
     return;
   }
-  if (const io::JsonValue* flow = answer.Find("flow")) PrintFlow(*flow);
+  if (const io::JsonValue* flow = answer.Find("flow")) fmt::print("{}", FlowText(*flow));
   const io::JsonValue* const ends_known = answer.Find("ends_known");
   const bool has_end = ends_known == nullptr || ends_known->boolean;
   for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {

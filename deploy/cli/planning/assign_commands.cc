@@ -36,6 +36,7 @@ struct Request {
   std::string flows;
   std::string algorithm = "optimal";
   std::uint32_t split = 1;
+  std::string shares{controller::SharesName(controller::Shares::kEqual)};
   std::uint64_t seed = 0;
   std::string previous;
   FlowSetAssigner::MoveBudget budget;
@@ -48,7 +49,7 @@ std::string ViaText(const AssignedFlow& flow, const fabric::Topology& topology) 
   for (const offline::AssignedPath& path : flow.paths) {
     if (!text.empty()) text += ", ";
     text += fmt::format("{}", fmt::join(offline::ViaOf(path, topology), " "));
-    if (flow.subflows > 1) text += " " + offline::ShareOf(path, flow);
+    if (flow.subflows > 1) text += " " + offline::ShareOf(path);
   }
   return text;
 }
@@ -120,7 +121,8 @@ void Warn(const AssignmentResult& result, const Request& request) {
 
 Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algorithm,
                                         FlowSetAssigner& assigner) {
-  if (request.previous.empty()) return assigner.Assign(algorithm, request.seed);
+  if (request.previous.empty())
+    return assigner.Assign(algorithm, request.seed, *controller::FindShares(request.shares));
   const auto text = io::ReadFile(request.previous);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto previous = offline::ParsePreviousAssignment(*text, request.previous);
@@ -166,6 +168,34 @@ int RunAssign(const Request& request) {
   return 0;
 }
 
+void AddSplit(CLI::App& command, Request& request) {
+  command
+      .add_option("--split", request.split,
+                  "Number of subflows (queue pairs) that each flow is split into")
+      ->type_name("COUNT")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, controller::kMaxSubflows));
+  command
+      .add_option("--shares", request.shares,
+                  "Division of flows over their subflows (only with --algorithm optimal and "
+                  "--split). equal: in equal parts; exact: for the least load; halves, quarters, "
+                  "eighths: for a load at most that part of a flow above a whole number, with few "
+                  "divided flows. Where equal parts do as well, they stay")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"equal", "exact", "halves", "quarters", "eighths"}));
+}
+
+void CheckShares(const Request& request) {
+  if (request.shares == SharesName(controller::Shares::kEqual)) return;
+  if (request.algorithm != "optimal" || !request.previous.empty()) {
+    throw CLI::ValidationError(
+        "--shares", "works only with --algorithm optimal and without --previous (leave it out)");
+  }
+  if (request.split < 2) {
+    throw CLI::ValidationError("--shares", "needs flows of several subflows (give --split 2)");
+  }
+}
+
 }  // namespace
 
 void AddAssignCommand(CLI::App& app, int& exit_code) {
@@ -184,12 +214,7 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
                    "integer program: needs cbc of Debian's coinor-cbc, takes up to two minutes)")
       ->capture_default_str()
       ->check(CLI::IsMember({"optimal", "greedy", "annealing", "ilp", "ecmp"}));
-  command
-      ->add_option("--split", request->split,
-                   "Number of subflows (queue pairs) that each flow is split into")
-      ->type_name("COUNT")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, controller::kMaxSubflows));
+  AddSplit(*command, *request);
   command->add_option("--seed", request->seed, "Random seed of ecmp and annealing")
       ->type_name("SEED")
       ->capture_default_str();
@@ -220,11 +245,13 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
       "  espalier assign --topology fabric.json --flows flows.csv\n"
       "  espalier assign --topology fabric.json --flows flows.csv --previous assignment.json \\\n"
       "    --move-budget 4\n"
+      "  espalier assign --topology fabric.json --flows flows.csv --split 2 --shares exact\n"
       "  espalier assign --topology fabric.json --flows flows.csv --export htsim -o flows.cm");
   command->callback([request, &exit_code] {
     if (!request->previous.empty() && request->algorithm != "optimal") {
       throw CLI::ValidationError("--previous", "works only with --algorithm optimal");
     }
+    CheckShares(*request);
     exit_code = RunAssign(*request);
   });
 }

@@ -18,8 +18,11 @@ void SteeredFlow::Refresh() {
   path_dead_ = paths.reason == ESPALIER_REASON_PATH_DEAD;
   max_rate_bps_ = paths.max_rate_bps;
   ports_.clear();
+  weights_.clear();
   for (std::uint32_t i = 0; i < paths.path_count; ++i) {
-    if (paths.source_port[i] != 0) ports_.push_back(paths.source_port[i]);
+    if (paths.source_port[i] == 0) continue;
+    ports_.push_back(paths.source_port[i]);
+    weights_.push_back(std::max<std::uint16_t>(1, paths.weight[i]));
   }
 }
 
@@ -80,7 +83,8 @@ SteeredFlow AgentConnection::Open(const WorkloadFlow& plan, const IpAddress& sou
   desc.max_paths = static_cast<std::uint8_t>(plan.paths);
   desc.movable = 1;
   // By SO_MAX_PACING_RATE.
-  desc.flags = plan.protocol == Protocol::kTcp ? ESPALIER_FLOW_KEEPS_RATE : 0;
+  desc.flags =
+      plan.protocol == Protocol::kTcp ? ESPALIER_FLOW_KEEPS_RATE | ESPALIER_FLOW_KEEPS_WEIGHTS : 0;
   desc.destination_port = 4791;
   desc.source_port = source_port;
   desc.remaining_bytes = static_cast<std::uint64_t>(plan.announced_bytes);

@@ -25,6 +25,8 @@ class SteeredFlow {
   void Refresh();
   // The ports that the agent has chosen, one per path; empty: plain ECMP.
   std::span<const std::uint16_t> ports() const { return ports_; }
+  // How much of the flow each of them is to carry, in proportion to the others.
+  std::span<const std::uint16_t> weights() const { return weights_; }
   // True if they were chosen because the path of an earlier port is dead.
   bool is_path_dead() const { return path_dead_; }
   // The rate limit of the flow over all its paths together, in bits per second; 0: no limit.
@@ -51,6 +53,7 @@ class SteeredFlow {
   std::unique_ptr<espalier_flow, Closer> flow_;
   std::uint64_t version_ = 0;
   std::vector<std::uint16_t> ports_;
+  std::vector<std::uint16_t> weights_;
   bool path_dead_ = false;
   std::uint64_t max_rate_bps_ = 0;
 };

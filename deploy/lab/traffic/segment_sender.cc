@@ -46,8 +46,9 @@ void SegmentSender::Send(std::int64_t bytes) {
 
 std::vector<SegmentSender::PortChoice> SegmentSender::PortsInForce() const {
   std::vector<PortChoice> choices;
-  for (const std::uint16_t port : steered_.ports()) {
-    if (port != avoided_) choices.push_back({port, true});
+  for (std::size_t i = 0; i < steered_.ports().size(); ++i) {
+    const std::uint16_t port = steered_.ports()[i];
+    if (port != avoided_) choices.push_back({port, true, steered_.weights()[i]});
   }
   if (!choices.empty()) return choices;
   if (!steered_.ports().empty() && !connections_.empty()) {
@@ -65,9 +66,14 @@ std::vector<std::uint16_t> SegmentSender::Ports() const {
 }
 
 bool SegmentSender::IsInForce(const SegmentConnection& connection) const {
-  return std::ranges::any_of(PortsInForce(), [&](const PortChoice& choice) {
-    return choice.port == connection.options().port;
-  });
+  return WeightOf(connection) > 0;
+}
+
+std::uint16_t SegmentSender::WeightOf(const SegmentConnection& connection) const {
+  for (const PortChoice& choice : PortsInForce()) {
+    if (choice.port == connection.options().port) return choice.weight;
+  }
+  return 0;
 }
 
 void SegmentSender::Pump() {
@@ -100,18 +106,27 @@ void SegmentSender::UpdateConnections() {
 }
 
 void SegmentSender::LimitRates() {
-  const std::uint64_t all = steered_.max_rate_bps();
-  const std::uint64_t each = all == 0 ? 0 : std::max<std::uint64_t>(1, all / PortsInForce().size());
-  for (const auto& connection : connections_) connection->LimitRate(each);
+  const auto all = static_cast<double>(steered_.max_rate_bps());
+  double weights = 0;
+  for (const PortChoice& choice : PortsInForce()) weights += choice.weight;
+  for (const auto& connection : connections_) {
+    // An old connection, which finishes what it has begun, counts as one of the others.
+    const double weight = std::max<double>(1, WeightOf(*connection));
+    const double part = std::max(1.0, all * weight / weights);
+    connection->LimitRate(all == 0 ? 0 : static_cast<std::uint64_t>(part));
+  }
 }
 
 SegmentConnection* SegmentSender::ReadyConnection() {
   auto best = connections_.end();
+  double least = 0;
   for (auto at = connections_.begin(); at != connections_.end(); ++at) {
-    if (!(*at)->IsReady() || !IsInForce(**at)) continue;
-    const bool is_better =
-        best == connections_.end() || (*at)->BytesWithKernel() < (*best)->BytesWithKernel();
-    if (is_better) best = at;
+    const std::uint16_t weight = WeightOf(**at);
+    if (!(*at)->IsReady() || weight == 0) continue;
+    const double filled = static_cast<double>((*at)->BytesWithKernel()) / weight;
+    if (best != connections_.end() && filled >= least) continue;
+    best = at;
+    least = filled;
   }
   if (best == connections_.end()) return nullptr;
   std::rotate(best, best + 1, connections_.end());

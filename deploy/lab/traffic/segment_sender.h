@@ -22,7 +22,8 @@ namespace espalier::traffic {
 // duplicates.
 //
 // A split flow has a connection for each path; a segment uses the connection with the fewest bytes
-// in flight. Together they keep the agent's rate limit (SO_MAX_PACING_RATE).
+// in flight for the weight of its path. Together they keep the agent's rate limit
+// (SO_MAX_PACING_RATE).
 //
 // Thread safety: the loop's thread.
 class SegmentSender {
@@ -65,12 +66,15 @@ class SegmentSender {
   struct PortChoice {
     std::uint16_t port;
     bool steered;
+    std::uint16_t weight = 1;  // the part of the bytes in flight, in proportion to the others
   };
 
   // At least one port.
   std::vector<PortChoice> PortsInForce() const;
   // True if the connection's port is one of these.
   bool IsInForce(const SegmentConnection& connection) const;
+  // That of its port; 0: it is not in force.
+  std::uint16_t WeightOf(const SegmentConnection& connection) const;
   void Pump();
   // Opens missing connections and closes those that are not needed.
   void UpdateConnections();

@@ -17,6 +17,12 @@ MOST_US_DAMAGED = {"k=16, dead aggregation switch, 95 % of those": 250,
                    "k=16, 1 % dead links, 95 % of those": 500, "k=32, 1 % dead links, 95 % of those": 4000}
 # Of `clos_bench starts`: the greatest p50, in microseconds.
 MOST_US_START = {"k=16, 90 % busy": 3, "k=16, 98 % busy": 20, "k=32, 90 % busy": 3, "k=32, 98 % busy": 20}
+# Of `clos_bench shares`, 64 leaves with 32 flows each: the load, as a fraction, and the greatest part of the
+# flows that may take several paths, in percent.
+SHARES = {"1 of 32 spines dead, exact of 2": (32 / 31, 94), "4 of 32 spines dead, exact of 2": (8 / 7, 75),
+          "8 of 32 spines dead, exact of 2": (4 / 3, 50), "8 of 32 spines dead, exact of 8": (4 / 3, 100),
+          "1 of 32 spines dead, quarters of 2": (5 / 4, 9.4), "1 of 32 spines dead, eighths of 2": (9 / 8, 21.9),
+          "4 of 32 spines dead, quarters of 2": (5 / 4, 37.5), "k=16, a plane dead, exact of 2": (8 / 7, 86)}
 # Flows within pods beside flows between them, where pods are narrower upwards: to find the least maximum
 # is NP-complete, and one flow more on leaf links is allowed.
 MAY_MISS_BY_ONE = "2:1, 16 pods, permutation (some within)"
@@ -78,8 +84,23 @@ def starts(folder):
         yield check(f"start, {name}: p50 in microseconds", p50, f"at most {most}", p50 <= most)
 
 
+def shares(folder):
+    for row in table(folder, "shares"):
+        name = name_of(row)
+        if name not in SHARES:
+            continue
+        load, divided = SHARES[name]
+        # Shares are whole numbers of 1/720720 of a flow.
+        found = greatest(row[2][1:15])
+        yield check(f"{name}: load", round(found, 6), f"{load:.6f}, the fraction", load <= found + 1e-9 and
+                    found - load < 2e-6)
+        part = float(row[3].split("%")[0])
+        yield check(f"{name}: flows on several paths, %", part, f"at most {divided}", part <= divided)
+
+
 def checks(folder, seeds, quick):
     del seeds, quick
     yield from tiers(folder)
     yield from damage(folder)
     yield from starts(folder)
+    yield from shares(folder)

@@ -42,18 +42,19 @@ TEST_F(LocalApi, AnnouncedFlowIsSeenWithItsDescription) {
   espalier_agent_close(agent);
 }
 
-TEST_F(LocalApi, FlagsSayWhoKeepsRatesAndPaths) {
+TEST_F(LocalApi, FlagsSayWhoKeepsRatesPathsAndWeights) {
   espalier_agent* agent = Connect();
-  for (std::uint8_t flags = 0; flags < 8; ++flags) {
+  for (std::uint8_t flags = 0; flags < 16; ++flags) {
     espalier_flow_desc desc = Desc("job");
     desc.flags = flags;
     Open(agent, desc);
   }
   Turn();
-  ASSERT_THAT(server_->Flows(), SizeIs(8));
-  for (std::size_t i = 0; i < 8; ++i) {
+  ASSERT_THAT(server_->Flows(), SizeIs(16));
+  for (std::size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(server_->Flows()[i].keeps_rate, i % 2 == 1);
     EXPECT_EQ(server_->Flows()[i].path_fixed, i / 2 % 2 == 1);
+    EXPECT_EQ(server_->Flows()[i].keeps_weights, i / 4 % 2 == 1);
   }
   espalier_agent_close(agent);
 }

@@ -42,6 +42,7 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_EQ(config->options.moves_per_start, 8U);
   EXPECT_EQ(config->options.moved_bytes_per_start, std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(config->options.limit_rates, RateLimits::kAutomatic);
+  EXPECT_EQ(config->options.shares, Shares::kExact);
   EXPECT_TRUE(config->options.plan_ahead);
 }
 
@@ -76,7 +77,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
       "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n"
-      "plan_ahead: false\n");
+      "plan_ahead: false shares: \"halves\"\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
   EXPECT_EQ(config->options.heartbeat_interval, 250ms);
@@ -87,6 +88,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
   EXPECT_EQ(config->options.moves_per_start, 0U);
   EXPECT_EQ(config->options.moved_bytes_per_start, 9);
   EXPECT_EQ(config->options.limit_rates, RateLimits::kOn);
+  EXPECT_EQ(config->options.shares, Shares::kHalves);
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
@@ -114,13 +116,14 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"leave_slow_links", Written(options.leave_slow_links)},
       {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
+      {"shares", Quoted(FormatPolicy(options.shares))},
       {"moves_per_start", text(options.moves_per_start)},
       {"plan_ahead", Written(options.plan_ahead)},
       {"confirm_moves_above", text(options.confirm_moves_above)},
       {"lease_seconds", text(options.lease / 1s)},
-      {"verify_interval_ms", text(options.verify_interval / 1ms)},
-      {"verify_all_within_seconds", text(options.verify_all_within / 1s)},
-      {"verify_probes_per_second", text(options.verify_probes_per_second)},
+      {"verify_interval_ms", text(options.verification.interval / 1ms)},
+      {"verify_all_within_seconds", text(options.verification.within / 1s)},
+      {"verify_probes_per_second", text(options.verification.probes_per_second)},
       {"heartbeat_ms", text(options.heartbeat_interval / 1ms)},
       {"missed_heartbeats", text(options.missed_heartbeats)},
       {"max_probes_per_second", text(options.learner.max_probes_per_second)},
@@ -186,6 +189,8 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("quarters or eighths"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("optimal or greedy"),
             std::string::npos);

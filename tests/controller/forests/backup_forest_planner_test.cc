@@ -25,7 +25,7 @@ constexpr const char* kMisses = "espalier_forest_failure_plan_misses_total";
 ControllerOptions Options(bool plan_ahead = true) {
   ControllerOptions options;
   options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
-  options.verify_interval = {};
+  options.verification.interval = {};
   options.plan_ahead = plan_ahead;
   return options;
 }

@@ -161,7 +161,7 @@ class VerifiedEdgePorts : public EdgePortsTest {
  protected:
   static ControllerOptions Verifying() {
     ControllerOptions options = Options();
-    options.verify_interval = 100ms;
+    options.verification.interval = 100ms;
     return options;
   }
   VerifiedEdgePorts() : EdgePortsTest(Verifying()) {}

@@ -15,7 +15,7 @@ class JobKeyTest : public testing::Test {
   static ControllerOptions Options() {
     ControllerOptions options;
     options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
-    options.verify_interval = {};
+    options.verification.interval = {};
     return options;
   }
   JobKeyTest() : cluster_({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}, Options()) {

@@ -24,7 +24,7 @@ class RunningJobs : public testing::Test {
   static ControllerOptions Options() {
     ControllerOptions options;
     options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
-    options.verify_interval = {};
+    options.verification.interval = {};
     return options;
   }
   explicit RunningJobs(ControllerOptions options = Options())

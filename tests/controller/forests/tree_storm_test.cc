@@ -152,7 +152,7 @@ class Storm {
   static ControllerOptions Options(std::uint64_t seed) {
     ControllerOptions options;
     options.fabric_hashes_protocol = false;
-    options.verify_interval = {};
+    options.verification.interval = {};
     options.plan_ahead = seed % 4 == 0;  // forests that are ready for failures take time
     return options;
   }

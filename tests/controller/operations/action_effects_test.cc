@@ -95,7 +95,7 @@ TEST(ActionEffects, DrainsAtAMessageBoundary) {
 
 // Switches know nothing of a drain, so what is known about ports stays true.
 TEST(ActionEffects, ADrainNeedsNoProbeForAPort) {
-  Cluster cluster(kFourLeaves, {.verify_interval = Duration::zero()});
+  Cluster cluster(kFourLeaves, {.verification = {.interval = Duration::zero()}});
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   const int before = cluster.host(3).probes;
@@ -113,7 +113,7 @@ TEST(ActionEffects, ADrainNeedsNoProbeForAPort) {
 
 // The switches' routing protocol may follow a change of links only after the first probes.
 TEST(ActionEffects, PortsAreVerifiedAgainWhenRoutesHaveSettled) {
-  Cluster cluster(kFourLeaves, {.verify_interval = Duration::zero()});
+  Cluster cluster(kFourLeaves, {.verification = {.interval = Duration::zero()}});
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   ASSERT_TRUE(cluster.ChangeLink("leaf1--spine3", IntentAction::kFail).has_value());
@@ -143,7 +143,7 @@ TEST(ActionEffects, FlowsLeaveAPathThatNoPortTakes) {
 
 // An operator may have taken the link out of the switch's choice, too, without a loss of carrier.
 TEST(ActionEffects, ADrainIsVerifiedSoon) {
-  Cluster cluster(kFourLeaves, {.verify_interval = std::chrono::minutes(5)});
+  Cluster cluster(kFourLeaves, {.verification = {.interval = std::chrono::minutes(5)}});
   cluster.ConnectAll();
   OpenFourFlows(cluster);
   cluster.Advance(std::chrono::seconds(30));  // the ports are noted as in use, and verified

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 constexpr const char* kMismatches = "espalier_controller_path_map_mismatches_total";
 
 TEST(PortVerifierTest, DetectsAPortThatTakesAnotherPath) {
-  Cluster cluster(kFourLeaves, {.verify_interval = 100ms});
+  Cluster cluster(kFourLeaves, {.verification = {.interval = 100ms}});
   cluster.ConnectAll();
   cluster.Open(0, {{.id = 1, .to = 4}});
   cluster.Settle();
@@ -32,7 +32,7 @@ TEST(PortVerifierTest, DetectsAPortThatTakesAnotherPath) {
 // An edge's port is verified when its turn comes. A job whose port takes another path gets new
 // ports.
 TEST(PortVerifierTest, DetectsAnEdgePortThatTakesAnotherPath) {
-  ControllerOptions options{.verify_interval = 100ms};
+  ControllerOptions options{.verification = {.interval = 100ms}};
   options.fabric_hashes_protocol = false;  // what UDP probes learn holds for TCP
   Cluster cluster(kFourLeaves, options);
   cluster.ConnectAll();
@@ -54,7 +54,7 @@ TEST(PortVerifierTest, DetectsAnEdgePortThatTakesAnotherPath) {
 
 // An edge's port is verified again after links have changed.
 TEST(PortVerifierTest, VerifiesThePortsOfEdgesAfterALinkChange) {
-  ControllerOptions options{.verify_interval = {}};
+  ControllerOptions options{.verification = {.interval = {}}};
   options.fabric_hashes_protocol = false;
   Cluster cluster(kFourLeaves, options);
   cluster.ConnectAll();

@@ -25,7 +25,7 @@ class UnreachablePaths : public testing::Test {
                                      .aggs_per_pod = 2,
                                      .cores = 4,
                                      .hosts_per_leaf = 4}),
-                 {.verify_interval = 100ms}) {}
+                 {.verification = {.interval = 100ms}}) {}
 
   // Switches of both tiers choose alike: the diagonal of (aggregation switch, core).
   void HashAlike() {

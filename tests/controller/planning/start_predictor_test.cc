@@ -58,7 +58,7 @@ class StartPredictorTest : public testing::Test {
       const Flow& flow = state.flows.At(slot);
       for (const Subflow& subflow : flow.subflows) {
         if (const auto path = state.flow_paths.PathOf(subflow))
-          sum += state.flow_paths.FingerprintOf(flow, path->value());
+          sum += FingerprintOf(state.view, flow, subflow, path->value());
       }
     }
     return sum;

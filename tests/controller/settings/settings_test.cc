@@ -46,11 +46,11 @@ TEST(Settings, AReloadedConfigurationTakesEffectWithTheNextApply) {
 }
 
 TEST(Settings, ReloadTakesOnlyFieldsThatNeedNoRestart) {
-  Settings settings({.heartbeat_interval = 1s, .lease = 1min, .verify_interval = 1s});
+  Settings settings({.heartbeat_interval = 1s, .lease = 1min, .verification = {.interval = 1s}});
   ControllerOptions read{.instance = 5,
                          .heartbeat_interval = 2s,
                          .lease = 2min,
-                         .verify_interval = 2s,
+                         .verification = {.interval = 2s},
                          .algorithm = Algorithm::kGreedy,
                          .max_flows_per_agent = 1};
   read.agent_limits.bytes_per_second = 123;
@@ -58,7 +58,7 @@ TEST(Settings, ReloadTakesOnlyFieldsThatNeedNoRestart) {
   settings.Apply({});
   const ControllerOptions& now = settings.now();
   EXPECT_EQ(now.lease, 2min);
-  EXPECT_EQ(now.verify_interval, 2s);
+  EXPECT_EQ(now.verification.interval, 2s);
   EXPECT_EQ(now.agent_limits.bytes_per_second, 123U);
   EXPECT_EQ(now.algorithm, Algorithm::kGreedy);
   EXPECT_EQ(now.heartbeat_interval, 1s);

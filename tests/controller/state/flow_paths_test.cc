@@ -114,7 +114,7 @@ TEST(FlowPaths, FingerprintsDoNotDependOnTheOrder) {
   place(other, last, 1);
   EXPECT_EQ(one.flow_paths_.fingerprint(), other.flow_paths_.fingerprint());
   EXPECT_EQ(one.flow_paths_.fingerprint(),
-            PathFingerprint(0, 1, 0, 1) + PathFingerprint(0, 2, 1, 1));
+            PathFingerprint(0, 1, 0, kLoadUnit) + PathFingerprint(0, 2, 1, kLoadUnit));
 }
 
 // Parks or wakes all subflows of a flow, as Bursts does.
@@ -249,7 +249,7 @@ class Storm {
   void Step() {
     const std::uint64_t changes = flow_paths().changes();
     const std::map<SubflowId, std::int32_t> before = model_;
-    switch (Draw(9)) {
+    switch (Draw(10)) {
       case 0:
       case 1:
         return Open();
@@ -271,6 +271,9 @@ class Storm {
       case 7:
         ChangeLink();
         break;
+      case 8:
+        Divide();
+        break;
       default:
         TryStarts();
         ChangePort();
@@ -283,13 +286,13 @@ class Storm {
     std::uint64_t fingerprint = 0;
     std::vector<std::int64_t> loads(2 * places_.topology_.links().size());
     const auto add = [&](SubflowId subflow, fabric::NodeId from, fabric::NodeId to,
-                         std::size_t subflows, std::int64_t load) {
+                         std::int64_t load) {
       const auto found = model_.find(subflow);
       ASSERT_EQ(flow_paths().assigner().PathOf(subflow),
                 found == model_.end() ? kNoPath : found->second);
       if (found == model_.end()) return;
       fingerprint += PathFingerprint(*places_.view_.LeafOf(from), *places_.view_.LeafOf(to),
-                                     found->second, subflows);
+                                     found->second, load);
       const auto between = places_.paths_.Between(from, to);
       for (const auto hop : between[static_cast<std::size_t>(found->second)].hops) {
         loads[hop.Index()] += load;
@@ -298,11 +301,10 @@ class Storm {
     for (const FlowSlot slot : open_) {
       const Flow& flow = places_.flows_.At(slot);
       for (const Subflow& subflow : flow.subflows) {
-        add(*subflow.id, flow.source_leaf, flow.destination_leaf, flow.subflows.size(),
-            kLoadUnit / static_cast<std::int64_t>(flow.subflows.size()));
+        add(*subflow.id, flow.source_leaf, flow.destination_leaf, ShareOf(flow, subflow));
       }
     }
-    for (const Reservation& one : reserved_) add(one.subflow, one.from, one.to, 1, one.load);
+    for (const Reservation& one : reserved_) add(one.subflow, one.from, one.to, one.load);
     EXPECT_EQ(flow_paths().fingerprint(), fingerprint);
     EXPECT_EQ(flow_paths().assigner().Loads(), loads);
     EXPECT_EQ(places_.flows_.All().size(), open_.size());
@@ -349,6 +351,24 @@ class Storm {
     const auto path = static_cast<std::int32_t>(Draw(4)) - 1;
     flow_paths().Place(subflow, path);
     Set(*subflow.id, path);
+  }
+  void Divide() {
+    if (open_.empty()) return;
+    Flow& flow = places_.flows_.At(AnyFlow());
+    std::vector<std::int64_t> shares(flow.subflows.size(), 1);
+    std::int64_t left = kLoadUnit - static_cast<std::int64_t>(shares.size());
+    for (std::int64_t& share : shares) {
+      const auto more = static_cast<std::int64_t>(Draw(static_cast<std::size_t>(left) + 1));
+      share += more;
+      left -= more;
+    }
+    shares.back() += left;
+    const bool are_equal = Draw(3) == 0;
+    flow_paths().Divide(flow, are_equal ? std::span<const std::int64_t>() : shares);
+    const auto each = kLoadUnit / static_cast<std::int64_t>(shares.size());
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      EXPECT_EQ(ShareOf(flow, flow.subflows[i]), are_equal ? each : shares[i]);
+    }
   }
   void Set(SubflowId subflow, std::int32_t path) {
     model_.erase(subflow);

@@ -37,8 +37,9 @@ class FlowSetAssignerTest : public testing::Test {
   void Fail(const std::string& link) {
     topology_.SetLinkState(*topology_.FindLink(link), fabric::LinkState::kDown);
   }
-  AssignmentResult Assign(Algorithm algorithm, std::uint32_t split = 1, std::uint64_t seed = 0) {
-    auto result = FlowSetAssigner(topology_, paths_, set_, split).Assign(algorithm, seed);
+  AssignmentResult Assign(Algorithm algorithm, std::uint32_t split = 1, std::uint64_t seed = 0,
+                          controller::Shares shares = controller::Shares::kEqual) {
+    auto result = FlowSetAssigner(topology_, paths_, set_, split).Assign(algorithm, seed, shares);
     EXPECT_TRUE(result.has_value()) << result.error().message;
     return std::move(*result);
   }
@@ -58,9 +59,9 @@ class FlowSetAssignerTest : public testing::Test {
     for (std::size_t i = 0; i < set_.flows.size(); ++i) {
       const AssignedFlow& flow = result.flows[i];
       EXPECT_EQ(flow.paths.empty(), flow.state != AssignmentState::kRouted);
-      std::uint32_t subflows = 0;
+      std::int64_t shares = 0;
       for (const AssignedPath& path : flow.paths) {
-        subflows += path.subflows;
+        shares += path.share;
         fabric::NodeId at = set_.flows[i].source;
         for (std::size_t hop = 0; hop < path.links.size(); ++hop) {
           const auto directed = fabric::DirectedLink::FromIndex(path.links[hop]);
@@ -69,13 +70,15 @@ class FlowSetAssignerTest : public testing::Test {
           EXPECT_EQ(directed.forward ? link.a : link.b, at);
           at = directed.forward ? link.b : link.a;
           if (hop > 0 && hop + 1 < path.links.size()) {
-            loads[path.links[hop]] += static_cast<double>(path.subflows) / split;
+            loads[path.links[hop]] +=
+                static_cast<double>(path.share) / static_cast<double>(controller::kLoadUnit);
           }
         }
         EXPECT_EQ(at, set_.flows[i].destination);
       }
       if (flow.state == AssignmentState::kRouted) {
-        EXPECT_EQ(subflows, split);
+        EXPECT_EQ(shares, controller::kLoadUnit);
+        EXPECT_LE(flow.paths.size(), split);
       }
     }
     double greatest = 0;
@@ -108,6 +111,23 @@ TEST_F(FlowSetAssignerTest, EveryAlgorithmGivesUsablePathsAndNoneBeatsTheProgram
       ExpectSound(Assign(algorithm, 3, seed), 3);
     }
   }
+}
+
+// Four flows of each leaf on three spines.
+TEST_F(FlowSetAssignerTest, DividesFlowsAsTheLeastLoadNeedsIt) {
+  for (int leaf = 0; leaf < 3; ++leaf) Fail("leaf" + std::to_string(leaf) + "--spine1");
+  for (int host = 0; host < 12; ++host) Add(host, (host + 4) % 12);
+  const AssignmentResult equal = Assign(Algorithm::kOptimal, 2);
+  ExpectSound(equal, 2);
+  EXPECT_EQ(equal.max_load, (controller::Load{3, 2}));
+  EXPECT_EQ(equal.lower_bound, (controller::Load{3, 2}));
+  const AssignmentResult exact = Assign(Algorithm::kOptimal, 2, 0, controller::Shares::kExact);
+  ExpectSound(exact, 2);
+  EXPECT_EQ(exact.max_load, (controller::Load{4, 3}));
+  EXPECT_EQ(exact.lower_bound, (controller::Load{4, 3}));
+  EXPECT_EQ(exact.tiers.front().max_load, (controller::Load{4, 3}));
+  EXPECT_EQ(exact.tiers.front().lower_bound, (controller::Load{4, 3}));
+  EXPECT_EQ(exact.proof, controller::Proof::kDivisible);
 }
 
 TEST_F(FlowSetAssignerTest, TellsLocalAndUnroutableFlows) {

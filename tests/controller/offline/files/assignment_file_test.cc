@@ -26,8 +26,10 @@ class PlanFile : public testing::Test {
     plan_.flows[0] = {
         .state = AssignmentState::kRouted,
         .subflows = 4,
-        .paths = {{Links({"h0--leaf0", "leaf0--spine0", "leaf1--spine0", "h1--leaf1"}), 3},
-                  {Links({"h0--leaf0", "leaf0--spine1", "leaf1--spine1", "h1--leaf1"}), 1}}};
+        .paths = {{Links({"h0--leaf0", "leaf0--spine0", "leaf1--spine0", "h1--leaf1"}),
+                   3 * controller::kLoadUnit / 4},
+                  {Links({"h0--leaf0", "leaf0--spine1", "leaf1--spine1", "h1--leaf1"}),
+                   controller::kLoadUnit / 4}}};
     plan_.flows[1].state = AssignmentState::kLocal;
   }
 
@@ -102,9 +104,10 @@ TEST_F(PlanFile, ReadsSharesOfAFlowAndNothingElse) {
 }
 
 TEST_F(PlanFile, WritesSharesAndRatesExactly) {
-  EXPECT_EQ(ShareOf({.subflows = 2}, {.subflows = 2}), "1");
-  EXPECT_EQ(ShareOf({.subflows = 2}, {.subflows = 4}), "1/2");
-  EXPECT_EQ(ShareOf({.subflows = 6}, {.subflows = 16}), "3/8");
+  EXPECT_EQ(ShareOf({.share = controller::kLoadUnit}), "1");
+  EXPECT_EQ(ShareOf({.share = controller::kLoadUnit / 2}), "1/2");
+  EXPECT_EQ(ShareOf({.share = 3 * controller::kLoadUnit / 8}), "3/8");
+  EXPECT_EQ(ShareOf({.share = 1}), "1/720720");
   EXPECT_EQ(RateText(100e9), "100");
   EXPECT_EQ(RateText(0.4), "0");
   EXPECT_EQ(RateText(1.5), "0.000000002");

@@ -24,12 +24,15 @@ class ReplayFiles : public testing::Test {
     plan_.flows[0] = {
         .state = AssignmentState::kRouted,
         .subflows = 4,
-        .paths = {{Links({"h0--leaf0", "leaf0--spine0", "leaf1--spine0", "h2--leaf1"}), 3},
-                  {Links({"h0--leaf0", "leaf0--spine1", "leaf1--spine1", "h2--leaf1"}), 1}}};
+        .paths = {{Links({"h0--leaf0", "leaf0--spine0", "leaf1--spine0", "h2--leaf1"}),
+                   3 * controller::kLoadUnit / 4},
+                  {Links({"h0--leaf0", "leaf0--spine1", "leaf1--spine1", "h2--leaf1"}),
+                   controller::kLoadUnit / 4}}};
     plan_.flows[1].state = AssignmentState::kLocal;
     plan_.flows[3] = {
         .state = AssignmentState::kRouted,
-        .paths = {{Links({"h3--leaf1", "leaf1--spine0", "leaf0--spine0", "h0--leaf0"}), 1}}};
+        .paths = {{Links({"h3--leaf1", "leaf1--spine0", "leaf0--spine0", "h0--leaf0"}),
+                   controller::kLoadUnit}}};
   }
   FlowRecord Flow(const char* id, const char* from, const char* to, std::int64_t bytes) const {
     return {.id = id,

@@ -1,0 +1,89 @@
+#include "deploy/cli/operator/flow_text.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace espalier::cli {
+namespace {
+
+// The value of a flow's field as people read it.
+std::string ShownValue(const std::string& key, const io::JsonValue& value) {
+  if (value.kind == io::JsonValue::Kind::kBool) return value.boolean ? "true" : "false";
+  if (key == "protocol") return value.text == "17" ? "UDP" : value.text == "6" ? "TCP" : value.text;
+  if (key == "max_rate_bps") return value.text == "0" ? "no limit" : value.text;
+  return value.text;
+}
+
+// What a dead link can do to the flow's acknowledgements.
+std::string_view ReturnPath(const io::JsonValue& flow) {
+  const io::JsonValue* const other_end = flow.Find("other_end");
+  const io::JsonValue* const protocol = flow.Find("protocol");
+  if (other_end == nullptr || protocol == nullptr || protocol->text != "17") return "";
+  if (other_end->text == "ANSWERS") {
+    return "Its acknowledgements take the same links back and move with it.\n";
+  }
+  if (other_end->text == "UNKNOWN") {
+    return "No agent reports the queue pair at its other end. Its acknowledgements take the path "
+           "that ECMP\nchooses, and if a link of that path dies, the flow waits until the switches "
+           "avoid that link.\n";
+  }
+  return "";
+}
+
+// Where the flow's host sends by itself if a path is dead.
+std::string StandbyPaths(const io::JsonValue& flow) {
+  std::string text;
+  const io::JsonValue* const paths = flow.Find("paths");
+  if (paths == nullptr) return text;
+  for (const io::JsonValue& path : paths->items) {
+    const io::JsonValue* const via = path.Find("standby_via");
+    const io::JsonValue* const port = path.Find("standby_port");
+    if (via == nullptr || port == nullptr || port->text == "0") continue;
+    text += fmt::format("If its path over {} dies, its host sends over {} at once (port {}).\n",
+                        path.Find("via")->text, via->text, port->text);
+  }
+  return text;
+}
+
+// How much of a flow each path carries, if they carry unequal parts.
+std::string UnequalParts(const io::JsonValue& flow) {
+  const io::JsonValue* const paths = flow.Find("paths");
+  if (paths == nullptr) return "";
+  bool are_equal = true;
+  std::string text;
+  for (const io::JsonValue& path : paths->items) {
+    const io::JsonValue* const share = path.Find("share");
+    if (share == nullptr) return "";  // of an older controller
+    are_equal = are_equal && share->text == paths->items.front().Find("share")->text;
+    text += fmt::format("{}{:.1f} % over {}", text.empty() ? "" : ", ",
+                        100 * std::stod(share->text), path.Find("via")->text);
+  }
+  return are_equal ? "" : "It sends unequal parts: " + text + ".\n";
+}
+
+// What the transport's timeout means if it is longer than a move off a dead path.
+std::string LongTimeout(const io::JsonValue& flow) {
+  const io::JsonValue* const timeout = flow.Find("transport_timeout_seconds");
+  if (timeout == nullptr || std::stod(timeout->text) <= 1) return "";
+  return fmt::format(
+      "Its transport waits {:.1f} s before it repeats what is lost. On a path that dies the flow "
+      "stands still\nfor so long, even if it is moved at once: choose a shorter timeout "
+      "(NCCL_IB_TIMEOUT for NCCL).\n",
+      std::stod(timeout->text));
+}
+
+}  // namespace
+
+std::string FlowText(const io::JsonValue& flow) {
+  std::string text;
+  for (const auto& [key, value] : flow.members) {
+    if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths have lines of their own
+    text += fmt::format("{:20} {}\n", key, ShownValue(key, value));
+  }
+  return text + UnequalParts(flow) + std::string(ReturnPath(flow)) + StandbyPaths(flow) +
+         LongTimeout(flow);
+}
+
+}  // namespace espalier::cli

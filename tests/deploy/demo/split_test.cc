@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <optional>
 #include <regex>
@@ -120,6 +121,84 @@ TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
     fmt::print("3 flows of 12 MB over 2 spines of 50 Mbit/s, {} path(s) each: slowest {:.2f} s\n",
                paths, result->SlowestFlowSeconds());
   }
+}
+
+// Four flows of a leaf over three spines: equal parts put 3/2 on a link, unequal ones 4/3.
+class UnevenSplitTest : public SplitTest {
+ protected:
+  void SetUp() override {
+    StartLab({.spines = 4, .leaves = 2, .hosts_per_leaf = 4, .link_rate = BitsPerSecond{kLinkBps}});
+  }
+
+  // By flow, the parts of it that the controller gives to spines.
+  std::map<std::string, std::map<std::string, double>> PlannedShares() const {
+    std::map<std::string, std::map<std::string, double>> planned;
+    const auto answer = daemons_->Get("/api/v1/flows");
+    if (!answer) return planned;
+    for (const io::JsonValue& flow : answer->Find("flows")->items) {
+      for (const io::JsonValue& path : flow.Find("paths")->items) {
+        planned[flow.Find("source")->text][path.Find("via")->text] +=
+            std::stod(path.Find("share")->text);
+      }
+    }
+    return planned;
+  }
+};
+
+TEST_F(UnevenSplitTest, UnequalPartsLoadWhatASpineDownLeavesEvenly) {
+  StartDaemons("");
+  ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=spine0").has_value());
+  traffic::Workload workload;
+  workload.segment_bytes = 100'000;
+  for (int i = 0; i < 4; ++i) {
+    workload.flows.push_back({.id = fmt::format("f{}", i),
+                              .source = fmt::format("h{}", i),
+                              .destination = fmt::format("h{}", 4 + i),
+                              .bytes = 30'000'000,
+                              .paths = 2});
+  }
+  std::optional<std::vector<lab::FlowCount>> before;
+  std::map<std::string, std::map<std::string, double>> planned;
+  lab::TrafficOptions options{.use_agents = true, .time_limit = 120s};
+  options.on_running = [&](std::chrono::nanoseconds) {
+    if (before) return;
+    ASSERT_TRUE(AwaitStatus([](const io::JsonValue& now) {
+      return now.Find("flows_by_status")->Find("ROUTED")->text == "4";
+    }));
+    ASSERT_TRUE(daemons_->Post("/api/v1/recompute").has_value());
+    const auto divided = AwaitStatus([](const io::JsonValue& now) {
+      return now.Find("max_load")->text == "4/3" && now.Find("unacknowledged_flows")->text == "0" &&
+             now.Find("flows_by_status")->Find("ROUTED")->text == "4";
+    });
+    ASSERT_TRUE(divided.has_value());
+    EXPECT_TRUE(divided->Find("optimal")->boolean);
+    planned = PlannedShares();
+    const auto counts = lab::ReadFlowCounts(*lab_);
+    ASSERT_TRUE(counts.has_value());
+    before = *counts;
+  };
+  const auto result = lab::RunTraffic(*lab_, workload, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->completed);
+  ASSERT_TRUE(before.has_value());
+  const auto counts = lab::Difference(*before, *lab::ReadFlowCounts(*lab_));
+  int divided = 0;
+  for (const lab::FlowOutcome& flow : result->flows) {
+    EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
+    const auto& plan = planned[flow.plan.source];
+    for (const auto& [spine, share] : SharesOf(flow.plan, counts)) {
+      const auto found = plan.find(spine);
+      // Segments that had begun on an old path end there.
+      EXPECT_NEAR(share, found == plan.end() ? 0 : found->second, 0.15) << flow.plan.id << spine;
+    }
+    divided += plan.size() == 2 ? 1 : 0;
+    for (const auto& [spine, share] : plan) {
+      EXPECT_TRUE(std::abs(share - 1) < 0.01 || std::abs(3 * share - std::round(3 * share)) < 0.01);
+    }
+  }
+  EXPECT_EQ(divided, 2) << "the fewest flows that have to take two paths";
+  fmt::print("4 flows of 30 MB over 3 spines of 50 Mbit/s in unequal parts: slowest {:.2f} s\n",
+             result->SlowestFlowSeconds());
 }
 
 TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {

@@ -182,11 +182,11 @@ struct Options {
 
 class Bench {
  public:
-  // `agents`: a pipe to the process of the agents, which is told where the controller is, and later
-  // which switch fails or comes back.
-  Bench(const Options& options, int agents)
+  // `agents`: pipes to the processes of the agents, which are told where the controller is, and
+  // later which switch fails or comes back.
+  Bench(const Options& options, std::vector<int> agents)
       : options_(options),
-        agents_(agents),
+        agents_(std::move(agents)),
         router_(io::ZmqRouterBus::Bind(loop_, {.endpoint = "tcp://127.0.0.1:*"}).value()),
         bus_(loop_, *router_),
         store_(disk_, loop_),
@@ -237,7 +237,9 @@ class Bench {
  private:
   void TellAgents(const std::string& text) const {
     const std::string line = text + "\n";
-    ESPALIER_CHECK(write(agents_, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+    for (const int agents : agents_) {
+      ESPALIER_CHECK(write(agents, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+    }
   }
   void Await(const std::function<bool()>& done, Duration interval = 1ms) {
     TimerPtr timer;
@@ -314,7 +316,7 @@ class Bench {
 
   const Options options_;
   const Tier tier_ = TopTierOf(options_.load);
-  const int agents_;
+  const std::vector<int> agents_;
   io::AsioEventLoop loop_;
   std::unique_ptr<io::ZmqRouterBus> router_;
   WatchedBus bus_;
@@ -324,7 +326,10 @@ class Bench {
   controller::Controller controller_;
 };
 
-// Starts a process with all agents.
+// Agents of one process: each has a few open files, of which a process may have 20,000 or so.
+constexpr int kAgentsOfProcess = 4'096;
+
+// Starts a process with these agents.
 pid_t StartAgents(const LoadOptions& options, int from_bench) {
   const pid_t pid = fork();
   ESPALIER_CHECK(pid >= 0, "errno={}", errno);
@@ -342,7 +347,7 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Measure how fast agents learn of a failure, over ZeroMQ on the loopback interface.");
   Options options;
-  app.add_option("--agents", options.load.agents, "Agents")->check(CLI::Range(1, 4096));
+  app.add_option("--agents", options.load.agents, "Agents")->check(CLI::Range(1, 8192));
   app.add_option("--flows", options.load.flows, "Flows of each agent")->check(CLI::Range(1, 64));
   app.add_option("--spines", options.load.spines, "Spines, of which one fails at a time")
       ->check(CLI::Range(2, 64));
@@ -362,15 +367,24 @@ int Main(int argc, char** argv) {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   SetLogLevel(LogLevel::kError);
-  std::array<int, 2> to_agents{};
-  ESPALIER_CHECK(pipe(to_agents.data()) == 0, "errno={}", errno);
-  const pid_t agents =
-      StartAgents(options.load, to_agents[0]);  // before this process has other threads
+  std::vector<int> pipes;
+  std::vector<pid_t> agents;  // started before this process has other threads
+  for (int first = 0; first < options.load.agents; first += kAgentsOfProcess) {
+    std::array<int, 2> to_agents{};
+    ESPALIER_CHECK(pipe(to_agents.data()) == 0, "errno={}", errno);
+    LoadOptions load = options.load;
+    load.first = first;
+    load.end = std::min(first + kAgentsOfProcess, options.load.agents);
+    agents.push_back(StartAgents(load, to_agents[0]));
+    pipes.push_back(to_agents[1]);
+  }
   {
-    Bench bench(options, to_agents[1]);
+    Bench bench(options, pipes);
     bench.Run();
-    kill(agents, SIGKILL);  // otherwise they would report that the controller is gone
-    waitpid(agents, nullptr, 0);
+    for (const pid_t pid : agents) {
+      kill(pid, SIGKILL);  // otherwise they would report that the controller is gone
+      waitpid(pid, nullptr, 0);
+    }
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "controller/paths/path_reach.h"
 #include "controller/paths/port_chooser.h"
+#include "controller/routing/label_search.h"
 
 namespace espalier::controller {
 
@@ -34,6 +35,7 @@ FailurePlans::FailurePlans(State& state, PathLearner& learner, Metrics& metrics,
       plans_(links_of_.size()),
       first_listed_(2 * state.topology.links().size() + 1),
       extra_(2 * state.topology.links().size()),
+      is_failing_(extra_.size()),
       made_(metrics.MakeCounter("espalier_failure_plans_made_total",
                                 "Failure plans computed for a link or switch")),
       paths_computed_(metrics.MakeCounter("espalier_failure_plan_paths_total",
@@ -187,35 +189,37 @@ void FailurePlans::AddLoad(const Flow& flow, std::int32_t path, std::int64_t uni
   }
 }
 
-bool FailurePlans::Avoids(LinkOrSwitch domain, std::span<const std::uint32_t> hops) const {
-  return std::none_of(hops.begin(), hops.end(), [&](std::uint32_t hop) {
-    return domain.Includes(state_.topology, DirectedLink::FromIndex(hop).link);
-  });
-}
-
-std::int32_t FailurePlans::ChoosePath(LinkOrSwitch domain, const Flow& flow, std::int64_t share) {
+std::int32_t FailurePlans::ChoosePath(const Flow& flow, std::int64_t share) {
   const std::uint32_t source = *state_.view.LeafOf(flow.source_leaf);
   const std::uint32_t destination = *state_.view.LeafOf(flow.destination_leaf);
   const auto all = state_.PathsOf(flow);
   const auto unreachable = FindUnreachable(state_.path_map, flow.key, all);
-  const auto paths = static_cast<std::int32_t>(all.size());
+  const auto units_of = [&](std::uint32_t link) {
+    if (is_failing_[link]) return std::int64_t{-1};
+    return state_.flow_paths.LoadIfAllAreBusy(link) + extra_[link] + share;
+  };
+  const auto has_port = [&](std::int32_t path) {
+    return !std::ranges::binary_search(unreachable, fabric::PathIndex(path));
+  };
+  if (state_.view.folded_clos()) {
+    return LabelSearch(state_.view).LeastLoaded(source, destination, units_of, has_port);
+  }
   std::int32_t best = kNoPath;
-  double least = 0;
-  for (std::int32_t path = 0; path < paths; ++path) {
-    if (std::ranges::binary_search(unreachable, fabric::PathIndex(path))) continue;
+  LoadRatio least;
+  for (std::int32_t path = 0; path < static_cast<std::int32_t>(all.size()); ++path) {
     hops_.clear();
     state_.view.AppendHops(source, destination, path, hops_);
-    if (!Avoids(domain, hops_) || !state_.view.IsUsable(hops_)) continue;
-    double busiest = 0;
+    if (!state_.view.IsUsable(hops_)) continue;
+    LoadRatio busiest;
+    bool avoids = true;
     for (const std::uint32_t link : hops_) {
-      const auto units =
-          static_cast<double>(state_.flow_paths.LoadIfAllAreBusy(link) + extra_[link] + share);
-      busiest = std::max(busiest, units / static_cast<double>(state_.view.capacities()[link]));
+      const LoadRatio load{units_of(link), state_.view.capacities()[link]};
+      avoids = avoids && load.units >= 0;
+      busiest = std::max(busiest, load);
     }
-    if (best == kNoPath || busiest < least) {
-      best = path;
-      least = busiest;
-    }
+    if (!avoids || (best != kNoPath && !(busiest < least)) || !has_port(path)) continue;
+    best = path;
+    least = busiest;
   }
   return best;
 }
@@ -238,6 +242,7 @@ void FailurePlans::Begin(LinkOrSwitch domain) {
     plan.entries.push_back({subflow, path, kNoPath, 0, 0});
     AddLoad(flow, path, -ShareOf(flow, flow.subflows[state_.flow_paths.OwnerOf(subflow).index]));
   }
+  for (const std::uint32_t link : LinksOf(domain)) is_failing_[link] = true;
   draft_ = Draft{domain, std::move(plan)};
 }
 
@@ -254,7 +259,7 @@ std::size_t FailurePlans::Continue(std::size_t max_subflows) {
     const std::int64_t share =
         ShareOf(flow, flow.subflows[state_.flow_paths.OwnerOf(entry.subflow).index]);
     entry.flow = FlowTag(flow);
-    entry.to = ChoosePath(draft_->domain, flow, share);
+    entry.to = ChoosePath(flow, share);
     if (entry.to == kNoPath) continue;
     AddLoad(flow, entry.to, share);
     entry.port = PortFor(entry, flow);
@@ -271,6 +276,7 @@ void FailurePlans::Finish() {
   plan = std::move(draft_->plan);
   entries_ += plan.entries.size();
   made_.Add();
+  for (const std::uint32_t link : LinksOf(draft_->domain)) is_failing_[link] = false;
   draft_.reset();
   for (const std::uint32_t link : std::exchange(touched_, {})) extra_[link] = 0;
 }

@@ -104,11 +104,10 @@ class FailurePlans {
   void Begin(LinkOrSwitch domain);
   std::size_t Continue(std::size_t max_subflows);
   void Finish();
-  // Adds a subflow's share to the draft's loads on the links of a path (sign 1) or takes it off
-  // (-1).
+  // Adds load to the draft's on the links of a path.
   void AddLoad(const Flow& flow, std::int32_t path, std::int64_t units);
-  std::int32_t ChoosePath(LinkOrSwitch domain, const Flow& flow, std::int64_t share);
-  bool Avoids(LinkOrSwitch domain, std::span<const std::uint32_t> hops) const;
+  // The path that avoids the draft's domain and whose busiest link carries least with this share.
+  std::int32_t ChoosePath(const Flow& flow, std::int64_t share);
   // The port of the earlier plan if that has the same backup path, else FindOrRequestPort.
   std::uint16_t PortFor(const Entry& entry, const Flow& flow);
   // A port of the path map or of a hash model; 0 if there is none and probes were requested.
@@ -134,6 +133,7 @@ class FailurePlans {
   std::int64_t ordered_version_ = -1;
   std::optional<Draft> draft_;
   std::vector<std::int64_t> extra_;  // by directed link: load that the draft adds
+  std::vector<bool> is_failing_;     // by directed link: of the draft's domain
   std::vector<std::uint32_t> touched_;
   std::vector<std::uint32_t> hops_;
   Counter& made_;

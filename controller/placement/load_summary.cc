@@ -49,8 +49,7 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
     if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
     elephants.can_move.push_back(flow.CanMove());
-    elephants.keep_weights =
-        elephants.keep_weights && flow.keeps_weights && flow.subflows.size() > 1;
+    elephants.is_rigid.push_back(flow.keeps_weights && flow.subflows.size() > 1 ? 0 : 1);
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),
                                      .job = flow.job,
@@ -107,7 +106,7 @@ Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assi
       }
     }
   }
-  const bool may_be_uneven = elephants.keep_weights || !paths.shares.empty();
+  const bool may_be_uneven = elephants.MayBeUneven() || !paths.shares.empty();
   return std::max(ComputeLowerBound(view, movable, base, may_be_uneven ? 1 : 0),
                   ComputeMaxLoad(view, base));
 }
@@ -136,7 +135,7 @@ Proof FindTheorem(const State& state) {
     return commodity.subflows != elephants.commodities.front().subflows;
   };
   const bool applies =
-      !elephants.keep_weights &&
+      !elephants.MayBeUneven() &&
       std::ranges::find(elephants.can_move, false) == elephants.can_move.end() &&
       std::ranges::none_of(elephants.commodities, splits_otherwise) &&
       std::ranges::all_of(elephants.base_loads, [](std::int64_t load) { return load == 0; });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,8 +16,12 @@ struct Elephants {
   std::vector<FlowSlot> slots;
   std::vector<Commodity> commodities;
   std::vector<bool> can_move;  // by commodity
-  // All have several subflows, and send over them in proportion to the shares that they are given.
-  bool keep_weights = true;
+  // By commodity, 1 if it has one subflow, or does not send in proportion to shares that it is
+  // given.
+  std::vector<std::uint8_t> is_rigid;
+
+  // Whether unequal shares can be given to one of them.
+  bool MayBeUneven() const { return std::ranges::find(is_rigid, 0) != is_rigid.end(); }
   // The load that no assignment of flows changes, by directed link in 1 / kLoadUnit of a flow:
   // background traffic, and what tree edges reserve. Links in any state may have some.
   std::vector<std::int64_t> base_loads;
@@ -28,7 +33,7 @@ Assignment CurrentPaths(const State& state, const Elephants& elephants);
 // The maximum load of these paths over the usable links of the view, with base loads.
 Load MaxLoadOf(const FabricView& view, const Elephants& elephants, const Assignment& paths);
 // No assignment in which the flows that cannot move keep these paths has a smaller maximum load,
-// not even one with unequal shares if all flows would heed them.
+// not even one with unequal shares if some flows heed them.
 Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assignment& paths);
 // The paths of the flows that cannot move: AssignOptions::fixed_paths.
 std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths);

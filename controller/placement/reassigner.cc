@@ -47,7 +47,8 @@ Assignment Reassigner::AssignFromScratch(const Elephants& elephants,
   const AssignOptions options{.job_weights = job_weights,
                               .base_loads = elephants.base_loads,
                               .fixed_paths = fixed,
-                              .shares = elephants.keep_weights ? options_.shares : Shares::kEqual};
+                              .shares = elephants.MayBeUneven() ? options_.shares : Shares::kEqual,
+                              .is_rigid = elephants.is_rigid};
   return options_.algorithm == Algorithm::kGreedy
              ? assigner_.Greedy(elephants.commodities, options)
              : assigner_.Optimal(elephants.commodities, options);

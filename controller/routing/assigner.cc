@@ -229,7 +229,7 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
     Improve(steps);
     TakePathsFromOccupancy();
   }
-  if (options.shares != Shares::kEqual && DivideUnevenly(commodities, options.shares)) {
+  if (options.shares != Shares::kEqual && DivideUnevenly(commodities, options)) {
     Finish();
     return result_;
   }
@@ -246,12 +246,14 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   return result_;
 }
 
-bool Assigner::DivideUnevenly(std::span<const Commodity> commodities, Shares shares) {
+bool Assigner::DivideUnevenly(std::span<const Commodity> commodities,
+                              const AssignOptions& options) {
   divided_.Clear(commodities);
-  const bool is_divided = !has_base_ && fixed_.empty() &&
-                          uneven_.Assign(commodities, shares, divided_) &&
-                          (divided_.max_load < result_.max_load ||
-                           (divided_.max_load == result_.max_load && shares != Shares::kExact));
+  const bool is_divided =
+      !has_base_ && fixed_.empty() &&
+      uneven_.Assign(commodities, options.shares, options.is_rigid, divided_) &&
+      (divided_.max_load < result_.max_load ||
+       (divided_.max_load == result_.max_load && options.shares != Shares::kExact));
   // Where the wrap-around rule applies, no pair of leaves is narrower than its blocks.
   const Load bound =
       is_divided ? ComputeTierBounds(view_, commodities, {}, 1).fabric : LowerBound(commodities, 1);

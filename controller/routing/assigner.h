@@ -32,9 +32,11 @@ struct AssignOptions {
   // The paths of commodities that cannot move, which the others are assigned around: by subflow, as
   // Assignment::paths; kNoPath for all subflows of the others; empty: all can move.
   std::span<const std::int32_t> fixed_paths;
-  // How flows are divided over their subflows. Other than kEqual only if every flow sends in
-  // proportion to the shares that it is told.
+  // How flows are divided over their subflows.
   Shares shares = Shares::kEqual;
+  // By commodity, 1 if it does not send in proportion to the shares that it is told, so that they
+  // must be equal; empty: all do.
+  std::span<const std::uint8_t> is_rigid;
 };
 
 // Assigns paths to all commodities at once. An Assigner is a workspace: repeated assignments of
@@ -103,7 +105,7 @@ class Assigner {
   void TakeGreedyIfBetter(std::span<const Commodity> commodities);
   // Divides flows unevenly, and tells whether it did: if that lowers the maximum load, or divides
   // few flows where the shares ask for it.
-  bool DivideUnevenly(std::span<const Commodity> commodities, Shares shares);
+  bool DivideUnevenly(std::span<const Commodity> commodities, const AssignOptions& options);
   // Copies the result's paths to the occupancy; subflows_[entry] has result_.paths[entry].
   void Occupy(std::span<const Commodity> commodities);
   void TakePathsFromOccupancy();

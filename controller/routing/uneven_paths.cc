@@ -1,6 +1,7 @@
 #include "controller/routing/uneven_paths.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace espalier::controller {
@@ -27,14 +28,41 @@ std::uint32_t PartsAbove(Shares shares) {
 }  // namespace
 
 bool UnevenPaths::Assign(std::span<const Commodity> commodities, Shares shares,
-                         Assignment& assignment) {
-  if (shares == Shares::kEqual || commodities.empty()) return false;
+                         std::span<const std::uint8_t> is_rigid, Assignment& assignment) {
+  if (shares == Shares::kEqual) return false;
+  is_rigid_.assign(is_rigid.begin(), is_rigid.end());
+  is_rigid_.resize(commodities.size());
+  has_rigid_ = false;
+  bool has_divisible = false;
   least_subflows_ = kMaxSubflows;
-  for (const Commodity& commodity : commodities) {
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    const Commodity& commodity = commodities[i];
+    if (commodity.subflows < 2) is_rigid_[i] = 1;
+    if (commodity.source == commodity.destination) continue;
+    has_rigid_ = has_rigid_ || is_rigid_[i] != 0;
+    if (is_rigid_[i] != 0) continue;
+    has_divisible = true;
     least_subflows_ = std::min(least_subflows_, commodity.subflows);
   }
-  if (least_subflows_ < 2 || !stages_.Build(commodities, false)) return false;
-  pieces_per_flow_ = shares == Shares::kExact ? least_subflows_ / 2 : 1;
+  if (!has_divisible || !stages_.Build(commodities, false)) return false;
+  pieces_per_flow_ = shares == Shares::kExact && !has_rigid_ ? least_subflows_ / 2 : 1;
+  if (!AssignBy(shares, commodities, assignment)) return false;
+  if (!has_rigid_ || shares != Shares::kExact) return true;
+  // A rigid flow on a colour that two tops share costs more than a load a little above the least.
+  Assignment other;
+  other.first = assignment.first;
+  for (const Shares fewer : {Shares::kEighths, Shares::kQuarters, Shares::kHalves}) {
+    other.paths.assign(assignment.paths.size(), kNoPath);
+    if (!AssignBy(fewer, commodities, other) || other.max_load >= assignment.max_load) continue;
+    assignment.paths.swap(other.paths);
+    assignment.shares.swap(other.shares);
+    assignment.max_load = other.max_load;
+  }
+  return true;
+}
+
+bool UnevenPaths::AssignBy(Shares shares, std::span<const Commodity> commodities,
+                           Assignment& assignment) {
   Assignment found;
   found.first = assignment.first;
   found.paths.assign(assignment.paths.size(), kNoPath);
@@ -56,8 +84,12 @@ bool UnevenPaths::Assign(std::span<const Commodity> commodities, Shares shares,
       }
       const std::size_t first = found.first[i];
       const std::size_t subflows = commodities[i].subflows;
-      FillSubflows(std::span(found.paths).subspan(first, subflows),
-                   std::span(found.shares).subspan(first, subflows));
+      const auto paths = std::span(found.paths).subspan(first, subflows);
+      if (is_rigid_[i] != 0) {
+        std::ranges::fill(paths, std::ranges::max(flow_parts_, {}, &FlowPart::share).path);
+        continue;
+      }
+      FillSubflows(paths, std::span(found.shares).subspan(first, subflows));
     }
   }
   assignment.paths.swap(found.paths);
@@ -88,7 +120,8 @@ std::uint32_t UnevenPaths::CollectPieces(std::uint32_t index,
   for (std::size_t place = 0; place < count; ++place) {
     const auto i = has_all ? static_cast<std::uint32_t>(place) : part.commodities[place];
     if (commodities[i].source == commodities[i].destination) continue;
-    pieces_.insert(pieces_.end(), pieces_per_flow_, {.commodity = i});
+    pieces_.insert(pieces_.end(), pieces_per_flow_,
+                   {.commodity = i, .is_rigid = is_rigid_[i] != 0});
     sent[LeafOf(commodities[i].source)] += pieces_per_flow_;
     received[LeafOf(commodities[i].destination)] += pieces_per_flow_;
   }
@@ -119,6 +152,7 @@ bool UnevenPaths::LayOut(std::uint32_t degree, std::uint32_t tops, Shares shares
   // Equal shares put ceil(degree k / tops) / k on a link, if k is the number of subflows over that
   // of pieces.
   const bool is_divisible =
+      !has_rigid_ &&
       std::uint64_t{degree} * least_subflows_ % (std::uint64_t{tops} * pieces_per_flow_) == 0;
   if (is_divisible) return false;
   const std::uint32_t blocks = std::gcd(degree, tops);
@@ -137,10 +171,52 @@ void UnevenPaths::Color(std::uint32_t index, std::span<const Commodity> commodit
   const auto leaves = static_cast<std::uint32_t>(part.leaf_numbers.size());
   const auto colors = coloring_.Color(edges_, leaves, leaves, degree);
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
-    pieces_[piece].color = pieces_[piece].group = colors[piece];
+    pieces_[piece].color = colors[piece];
   }
+  if (has_rigid_) PreferWholeColors(leaves, degree);
+  for (Piece& piece : pieces_) piece.group = piece.color;
   for (std::uint32_t tier = 1; tier < part.tiers.size(); ++tier) {
     ColorTier(index, commodities, tier);
+  }
+}
+
+const UnevenPaths::Block& UnevenPaths::BlockOf(std::uint32_t color) const {
+  return *(std::ranges::upper_bound(blocks_, color, {}, &Block::first_color) - 1);
+}
+
+bool UnevenPaths::LiesOnOneTop(std::uint32_t color) const {
+  const Block& block = BlockOf(color);
+  const std::uint32_t place = color - block.first_color;
+  // Colour c has the line from c * tops to (c + 1) * tops, top t that from t * colors on.
+  return place * block.tops / block.colors == ((place + 1) * block.tops - 1) / block.colors;
+}
+
+void UnevenPaths::PreferWholeColors(std::uint32_t leaves, std::uint32_t degree) {
+  std::vector<std::uint8_t> is_preferred(degree);
+  std::vector<std::uint32_t> places;  // the preferred ones first
+  for (const bool preferred : {true, false}) {
+    for (std::uint32_t color = 0; color < degree; ++color) {
+      if (LiesOnOneTop(color) == preferred) places.push_back(color);
+      is_preferred[color] = LiesOnOneTop(color) ? 1 : 0;
+    }
+  }
+  // The matchings with the most rigid pieces first.
+  std::vector<std::uint32_t> rigid(degree);
+  for (const Piece& piece : pieces_) rigid[piece.color] += piece.is_rigid ? 1 : 0;
+  std::vector<std::uint32_t> sorted(degree);
+  std::iota(sorted.begin(), sorted.end(), 0U);
+  std::ranges::stable_sort(sorted, std::greater<>(), [&](std::uint32_t c) { return rigid[c]; });
+  std::vector<std::uint32_t> becomes(degree);
+  for (std::uint32_t i = 0; i < degree; ++i) becomes[sorted[i]] = places[i];
+  std::vector<std::uint32_t> colors;
+  std::vector<std::uint8_t> is_marked;
+  for (const Piece& piece : pieces_) {
+    colors.push_back(becomes[piece.color]);
+    is_marked.push_back(piece.is_rigid ? 1 : 0);
+  }
+  preferred_colors_.Improve(edges_, leaves, leaves, is_preferred, is_marked, colors);
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+    pieces_[piece].color = colors[piece];
   }
 }
 
@@ -176,7 +252,7 @@ void UnevenPaths::ColorTier(std::uint32_t index, std::span<const Commodity> comm
 }
 
 void UnevenPaths::AppendParts(std::uint32_t part, const Commodity& commodity, const Piece& piece) {
-  const auto home = std::ranges::upper_bound(blocks_, piece.color, {}, &Block::first_color) - 1;
+  const Block* const home = &BlockOf(piece.color);
   const std::int64_t length = kLoadUnit / pieces_per_flow_;  // of a colour on the line
   const std::int64_t line = length * home->colors;
   const std::int64_t begin = length * (piece.color - home->first_color);

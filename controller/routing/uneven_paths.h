@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/graph/edge_coloring.h"
+#include "common/graph/preferred_colors.h"
 #include "controller/routing/assignment.h"
 #include "controller/routing/live_stages.h"
 #include "controller/routing/shares.h"
@@ -32,18 +33,24 @@ namespace espalier::controller {
 // matchings. Minimality: in the graph of parts between the flows and tops of a leaf, a component of
 // m flows and n tops has at least m + n - 1 edges, and m / n = D / S if all tops are full.
 //
-// It applies if LiveStages does, all flows have at least two subflows, D >= S, no more than
+// Flows that cannot be divided are moved to colours that lie on one top, as far as exchanges of
+// colours reach (graph::PreferredColors); one that is left takes the top on which more of its
+// colour lies. kExact then takes the least load that any of the four rules gives.
+//
+// It applies if LiveStages does, a flow can be divided, D >= S, no more than
 // EdgeColoring::kMaxColors flows meet at a leaf, and, for kExact, equal shares make a greater load.
 // With kExact, flows of more than three subflows are first cut into equal pieces, so that they take
-// more paths. Shares are whole numbers of 1 / kLoadUnit, and so are loads: D / S is rounded up.
-// It is a workspace. Thread safety: one thread.
+// more paths, if all can be divided. Shares are whole numbers of 1 / kLoadUnit, and so are loads: D
+// / S is rounded up. It is a workspace. Thread safety: one thread.
 class UnevenPaths {
  public:
   explicit UnevenPaths(const FabricView& view) : view_(view), stages_(view) {}
 
   // Fills assignment.paths, shares and max_load; `first` must be set. False, without any change, if
-  // it does not apply. O(subflows) besides the colourings.
-  bool Assign(std::span<const Commodity> commodities, Shares shares, Assignment& assignment);
+  // it does not apply. `is_rigid`: by commodity, 1 if it cannot be divided unequally; empty: all
+  // can. Those with one subflow cannot in any case. O(subflows) besides the colourings.
+  bool Assign(std::span<const Commodity> commodities, Shares shares,
+              std::span<const std::uint8_t> is_rigid, Assignment& assignment);
 
  private:
   static constexpr std::uint32_t kMaxTiers = 8;  // of a folded Clos
@@ -59,6 +66,7 @@ class UnevenPaths {
   // the tops of the tiers above.
   struct Piece {
     std::uint32_t commodity = 0;
+    bool is_rigid = false;  // it cannot be divided
     std::uint32_t color = 0;
     std::uint32_t group = 0;  // of the pieces that have the same colour and places so far
     std::array<std::uint16_t, kMaxTiers> places{};  // by tier; not used for the lowest
@@ -68,10 +76,16 @@ class UnevenPaths {
     std::int64_t share = 0;
   };
 
+  // Assign by one of the rules, on the stages that are built.
+  bool AssignBy(Shares shares, std::span<const Commodity> commodities, Assignment& assignment);
   // Fills pieces_ with those of the part, and returns how many a leaf sends or receives at most.
   std::uint32_t CollectPieces(std::uint32_t part, std::span<const Commodity> commodities);
   // Lets the tops share the colours; false if that is no better than equal shares.
   bool LayOut(std::uint32_t degree, std::uint32_t tops, Shares shares);
+  // Moves rigid pieces to colours that lie on one top.
+  void PreferWholeColors(std::uint32_t leaves, std::uint32_t degree);
+  bool LiesOnOneTop(std::uint32_t color) const;
+  const Block& BlockOf(std::uint32_t color) const;
   // Colours the pieces, and chooses their places above the lowest tier.
   void Color(std::uint32_t part, std::span<const Commodity> commodities, std::uint32_t degree);
   void ColorTier(std::uint32_t part, std::span<const Commodity> commodities, std::uint32_t tier);
@@ -89,7 +103,10 @@ class UnevenPaths {
   const FabricView& view_;
   LiveStages stages_;
   graph::EdgeColoring coloring_;
-  std::uint32_t least_subflows_ = 2;  // of a flow
+  graph::PreferredColors preferred_colors_;
+  std::vector<std::uint8_t> is_rigid_;  // by commodity
+  bool has_rigid_ = false;              // one that is not within a leaf
+  std::uint32_t least_subflows_ = 2;    // of a flow
   std::uint32_t pieces_per_flow_ = 1;
   std::vector<Piece> pieces_;  // those of a flow are neighbours
   std::vector<Block> blocks_;

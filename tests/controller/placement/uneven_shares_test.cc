@@ -113,6 +113,23 @@ TEST_F(UnevenShares, AreNotForFlowsThatSendEqualParts) {
   EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
 }
 
+TEST_F(UnevenShares, LeaveRoomForFlowsThatSendEqualParts) {
+  cluster_.ConnectAll();
+  for (int host = 0; host < kLeaves * kHosts; ++host) {
+    const bool is_rigid = host % kHosts == 0;
+    cluster_.Open(host, {{.id = 1,
+                          .to = PeerOf(host),
+                          .max_paths = static_cast<std::uint8_t>(is_rigid ? 1 : 2),
+                          .keeps_weights = !is_rigid}});
+  }
+  Rest();
+  ChangeSpine(IntentAction::kFail);
+  ASSERT_TRUE(Recompute());
+  EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{4, 3}));
+  EXPECT_NEAR(MostApplied(), 4.0 / 3, 1e-9);
+  EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
+}
+
 TEST_F(UnevenShares, AreUpToThePolicy) {
   Start(true, 4);
   ChangeSpine(IntentAction::kFail);

@@ -65,9 +65,10 @@ Commodities RandomCircles(std::mt19937& random, std::uint32_t leaves, std::uint3
   return flows;
 }
 
-bool Divide(Fabric& fabric, const Commodities& flows, Shares shares, Assignment& assignment) {
+bool Divide(Fabric& fabric, const Commodities& flows, Shares shares, Assignment& assignment,
+            const std::vector<std::uint8_t>& is_rigid = {}) {
   assignment.Clear(flows);
-  return UnevenPaths(fabric.view).Assign(flows, shares, assignment);
+  return UnevenPaths(fabric.view).Assign(flows, shares, is_rigid, assignment);
 }
 
 std::int64_t RoundedUp(std::int64_t units, std::int64_t by) { return (units + by - 1) / by; }
@@ -169,6 +170,53 @@ TEST(UnevenPaths, DivideOverPlanesAndCoresOfThreeTiers) {
       EXPECT_LE(count.most_paths, subflows);
     }
   }
+}
+
+// Flows that cannot be divided take one path each, beside others that make room for them.
+TEST(UnevenPaths, LeaveRigidFlowsWhole) {
+  int exact = 0;
+  int few = 0;
+  int close = 0;
+  int some = 0;
+  for (const std::uint64_t seed : SeedsToTry(1, 60)) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    auto fabric = Fabric::LeafSpine(16, 12);
+    for (int spine = 0; spine < 4; ++spine) fabric->FailSpine(spine);
+    Commodities flows = RandomCircles(random, 12, 16, 2);
+    std::vector<std::uint8_t> is_rigid(flows.size());
+    const auto percent = static_cast<std::uint32_t>(random() % 60);
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      is_rigid[i] = random() % 100 < percent ? 1 : 0;
+      if (is_rigid[i] != 0) flows[i].subflows = 1 + static_cast<std::uint32_t>(random() % 3);
+    }
+    Assignment assignment;
+    ASSERT_TRUE(Divide(*fabric, flows, Shares::kExact, assignment, is_rigid));
+    const Recount count = CountAll(*fabric, flows, assignment);
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      if (is_rigid[i] == 0) continue;
+      const auto paths = assignment.PathsOf(i);
+      EXPECT_TRUE(std::ranges::all_of(paths, [&](auto path) { return path == paths.front(); }));
+      for (const std::int64_t share : assignment.SharesOf(i)) {
+        EXPECT_EQ(share, kLoadUnit / flows[i].subflows);
+      }
+    }
+    EXPECT_EQ(MakeLoad(fabric->view, std::ranges::max(count.units), fabric->view.unit_bps()),
+              assignment.max_load);
+    EXPECT_LE(assignment.max_load, (Load{2, 1}));
+    // Half of the colours lie on one spine, and three quarters where the load is 3/2. Exchanges
+    // find room in them for a part of that.
+    if (percent <= 10) {
+      ++few;
+      exact += assignment.max_load == Load{4, 3} ? 1 : 0;
+    }
+    if (percent <= 20) {
+      ++some;
+      close += assignment.max_load <= Load{3, 2} ? 1 : 0;
+    }
+  }
+  EXPECT_GT(10 * exact, 8 * few) << few;
+  EXPECT_GT(10 * close, 8 * some) << some;
 }
 
 TEST(UnevenPaths, ApplyOnlyIfTheyCanAndGain) {

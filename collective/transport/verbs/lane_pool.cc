@@ -7,6 +7,18 @@
 
 namespace espalier::transport {
 
+std::optional<std::size_t> LaneForMessage(std::span<const LaneLoad> lanes, std::size_t next) {
+  const auto cost = [](const LaneLoad& lane) { return std::pair(lane.failures, lane.is_spare); };
+  const auto least = cost(*std::ranges::min_element(lanes, {}, cost));
+  std::optional<std::size_t> chosen;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const std::size_t at = (next + i) % lanes.size();
+    if (!lanes[at].can_take || cost(lanes[at]) != least) continue;
+    if (!chosen || lanes[at].in_flight < lanes[*chosen].in_flight) chosen = at;
+  }
+  return chosen;
+}
+
 LanePool::LanePool(const Lane::LaneResources& resources, int count,
                    std::span<const std::uint16_t> ports) {
   for (int i = 0; i < count; ++i) {
@@ -40,17 +52,14 @@ void LanePool::MarkFailed(Lane& lane) {
 }
 
 Lane* LanePool::ChooseForMessage() {
-  const auto cost = [](const Lane& lane) { return std::pair(lane.failures, lane.is_spare); };
-  const auto best =
-      std::min_element(lanes_.begin(), lanes_.end(),
-                       [&](const auto& a, const auto& b) { return cost(*a) < cost(*b); });
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    Lane& lane = *lanes_[(next_ + i) % lanes_.size()];
-    if (!lane.CanTake() || cost(lane) != cost(**best)) continue;
-    next_ = (lane.index() + 1) % lanes_.size();
-    return &lane;
+  loads_.clear();
+  for (const auto& lane : lanes_) {
+    loads_.push_back({lane->CanTake(), lane->failures, lane->is_spare, lane->in_flight()});
   }
-  return nullptr;
+  const auto chosen = LaneForMessage(loads_, next_);
+  if (!chosen) return nullptr;
+  next_ = (*chosen + 1) % lanes_.size();
+  return lanes_[*chosen].get();
 }
 
 Lane* LanePool::ChooseForNotice() {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -12,9 +13,21 @@
 
 namespace espalier::transport {
 
-// The lanes of a connection. The first ones carry messages in turn; the others are spares. Among
-// all lanes, those with the fewest failures carry messages, and among these the non-spares. Thread
-// safety: one thread at a time.
+// What a lane looks like to whoever deals out messages.
+struct LaneLoad {
+  bool can_take = true;
+  int failures = 0;
+  bool is_spare = false;
+  std::size_t in_flight = 0;  // messages and notices
+};
+// The lane for the next message. Those with the fewest failures carry messages, and among these the
+// non-spares. Of several the one that is ahead takes it, that is, which has the fewest in flight: a
+// lane whose path is slow gets fewer messages. Equal ones take turns, beginning with `next`. None
+// while none of them can take one.
+std::optional<std::size_t> LaneForMessage(std::span<const LaneLoad> lanes, std::size_t next);
+
+// The lanes of a connection. The first ones carry messages; the others are spares (LaneForMessage).
+// Thread safety: one thread at a time.
 class LanePool {
  public:
   // `count`: number of lanes. `ports`: source ports of the lanes that carry messages; empty: one
@@ -32,7 +45,7 @@ class LanePool {
   // Marks a lane whose path is dead and draws another port for it. The dead direction is unknown,
   // so both ends do this.
   void MarkFailed(Lane& lane);
-  // The lane for the next message, in turn; null while none has room.
+  // The lane for the next message (LaneForMessage); null while none has room.
   Lane* ChooseForMessage();
   // As ChooseForMessage for a notice, which may use any working lane if those have no room.
   Lane* ChooseForNotice();
@@ -41,6 +54,7 @@ class LanePool {
   std::uint16_t DrawPort(std::uint16_t without);
 
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<LaneLoad> loads_;  // scratch
   std::size_t next_ = 0;
   std::mt19937 random_{std::random_device()()};
 };

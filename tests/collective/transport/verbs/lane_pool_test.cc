@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace espalier::transport {
@@ -33,6 +35,36 @@ TEST(LanePool, GivesMessagesToTheLanesThatHavePortsInTurn) {
   EXPECT_EQ(two[2].port, 0);
   LanePool none = PoolOf(3, {});
   EXPECT_EQ(Turns(none, 2), (Lanes{0, 0}));
+}
+
+// A lane whose messages are acknowledged late falls behind and gets fewer.
+TEST(LanePool, GivesTheNextMessageToTheLaneThatIsAhead) {
+  std::vector<LaneLoad> lanes(3);
+  lanes[0].in_flight = 2;
+  lanes[1].in_flight = 1;
+  lanes[2].is_spare = true;
+  EXPECT_EQ(LaneForMessage(lanes, 0), 1U);
+  lanes[1].in_flight = 2;
+  EXPECT_EQ(LaneForMessage(lanes, 0), 0U);
+  EXPECT_EQ(LaneForMessage(lanes, 1), 1U) << "equal ones take turns";
+  lanes[1].in_flight = 0;
+  lanes[1].can_take = false;
+  EXPECT_EQ(LaneForMessage(lanes, 1), 0U);
+  lanes[0].can_take = false;
+  EXPECT_EQ(LaneForMessage(lanes, 0), std::nullopt) << "not even a spare";
+  // Two paths of which one is three times as slow: messages complete at the end of a round.
+  std::vector<int> taken(2);
+  lanes.assign(2, {});
+  for (int round = 0; round < 60; ++round) {
+    while (lanes[0].in_flight + lanes[1].in_flight < 8) {
+      const auto lane = LaneForMessage(lanes, static_cast<std::size_t>(round) % 2);
+      ++taken[*lane];
+      ++lanes[*lane].in_flight;
+    }
+    lanes[0].in_flight -= std::min<std::size_t>(3, lanes[0].in_flight);
+    lanes[1].in_flight -= std::min<std::size_t>(1, lanes[1].in_flight);
+  }
+  EXPECT_NEAR(taken[0], 3 * taken[1], 12);
 }
 
 TEST(LanePool, TakesSpareLanesWhereTheOthersHaveFailedMore) {

@@ -149,6 +149,32 @@ TEST(FlowPaths, AParkedFlowKeepsItsPathAndAddsNoLoad) {
   paths.CheckInvariants();
 }
 
+// The shares of a flow count on its paths, whether it is parked or not.
+TEST(FlowPaths, DividedFlowsLoadTheirPathsByTheirShares) {
+  for (const bool parked : {false, true}) {
+    Places places;
+    FlowPaths& paths = places.flow_paths_;
+    const FlowSlot slot = places.Open(0, 2, 2);
+    Flow& flow = places.flows_.At(slot);
+    for (std::int32_t i = 0; i < 2; ++i) paths.Place(flow.subflows[static_cast<std::size_t>(i)], i);
+    if (parked) SetParked(places, slot, true);
+    const std::vector<std::int64_t> shares = {kLoadUnit / 3, 2 * kLoadUnit / 3};
+    paths.Divide(flow, shares);
+    paths.CheckInvariants();
+    const auto load_on = [&](const char* link) {
+      const fabric::DirectedLink up{.link = *places.topology_.FindLink(link)};
+      return paths.LoadIfAllAreBusy(up.Index());
+    };
+    EXPECT_EQ(load_on("leaf0--spine0"), shares[0]);
+    EXPECT_EQ(load_on("leaf0--spine1"), shares[1]);
+    EXPECT_EQ(paths.IsParked(flow.subflows[0]), parked);
+    if (parked) SetParked(places, slot, false);
+    paths.Divide(flow, {});
+    EXPECT_EQ(load_on("leaf0--spine0"), kLoadUnit / 2);
+    paths.CheckInvariants();
+  }
+}
+
 TEST(FlowPaths, ArrivalsTakeThePlacesOfParkedFlowsWithoutMovingThem) {
   Places places;
   FlowPaths& paths = places.flow_paths_;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <vector>
 
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/measured_run.h"
@@ -17,6 +19,17 @@ namespace {
 constexpr int kSeed = 1;
 constexpr const char* kNic = "h0/nic1";
 constexpr const char* kNicLink = "h0/nic1--leaf1";
+
+// The addresses from which and to which a plan's edges cross the fabric.
+std::set<std::string> NicsOf(const std::vector<PlannedEdge>& plan) {
+  std::set<std::string> nics;
+  for (const PlannedEdge& edge : plan) {
+    if (edge.via.empty()) continue;
+    nics.insert(edge.source);
+    nics.insert(edge.destination);
+  }
+  return nics;
+}
 
 class RailsTest : public LiveLabTest {
  protected:
@@ -103,6 +116,43 @@ TEST_F(RailsTest, TreesUseEveryNic) {
     ExpectRunAsPlanned(*lab_, job, *plan);
     EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
   }
+}
+
+// One rank on each of eight hosts, whose trees use both NICs. Each NIC has a leaf of its own, so
+// that every edge crosses the fabric, and no link joins the rails. If a NIC dies, the next plan
+// does without it.
+TEST_F(RailsTest, TreesOfOneRankUseBothNicsOfItsHost) {
+  StartLab({.spines = 4,
+            .leaves = 16,
+            .hosts_per_leaf = 1,
+            .rails = 2,
+            .planes = 2,
+            .gpus = 1,
+            .link_rate = BitsPerSecond{50'000'000},
+            .seed = kSeed});
+  if (!lab_) return;
+  StartDaemons();
+  if (!daemons_) return;
+  const std::string job = "both";
+  const auto started = StartTreeJob(*daemons_, *lab_, job, kTreeBytes, false);
+  ASSERT_TRUE(started.has_value()) << started.error().message;
+  const auto plan = ReadPlan(*daemons_, job);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  for (const PlannedEdge& edge : *plan) EXPECT_FALSE(edge.via.empty());
+  EXPECT_EQ(NicsOf(*plan).size(), 16U) << Events();
+  ExpectRunAsPlanned(*lab_, job, *plan);
+
+  const auto number = AwaitPlan(*daemons_, job, "");
+  ASSERT_TRUE(number.has_value()) << number.error().message;
+  ASSERT_TRUE(lab::FailLink(*lab_, kNicLink, lab::LinkEnd::kA).value_or(false));
+  const auto next = AwaitPlan(*daemons_, job, *number);
+  ASSERT_TRUE(next.has_value()) << next.error().message << Events();
+  const auto without = ReadPlan(*daemons_, job);
+  ASSERT_TRUE(without.has_value()) << without.error().message;
+  EXPECT_GE(NicsOf(*without).size(), 8U) << Events();
+  EXPECT_FALSE(NicsOf(*without).contains(lab_->layout().NicAddress(1))) << kNic;
+  ExpectRunAsPlanned(*lab_, job, *without);
+  EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
 }
 
 }  // namespace

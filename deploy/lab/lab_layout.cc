@@ -214,12 +214,12 @@ std::string LabLayout::NicName(int nic) const {
 }
 
 std::string LabLayout::RankName(int rank) const {
-  const std::string host = fmt::format("h{}", rank / GpusOfHost());
-  return options_.rails == 1 ? host : fmt::format("{}/gpu{}", host, rank % GpusOfHost());
+  const std::string host = fmt::format("h{}", rank / options_.GpusOfHost());
+  return options_.rails == 1 ? host : fmt::format("{}/gpu{}", host, rank % options_.GpusOfHost());
 }
 
 std::string LabLayout::RankAddress(int rank) const {
-  const int gpus = GpusOfHost();
+  const int gpus = options_.GpusOfHost();
   return NicAddress(NicOf(rank / gpus, rank % gpus * (options_.rails / gpus)));
 }
 

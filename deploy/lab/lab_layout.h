@@ -46,6 +46,9 @@ struct LabOptions {
 
   int LeafCount() const { return leaves * (pods == 0 ? 1 : pods); }
   int SpineCount() const { return spines * (pods == 0 ? 1 : pods); }
+  int GpusOfHost() const { return gpus == 0 ? rails : gpus; }
+  // Ranks of a collective of all hosts: their GPUs, or the hosts with one NIC each.
+  int RankCount() const { return LeafCount() * hosts_per_leaf / rails * GpusOfHost(); }
 };
 
 // By tier from below. A spine of a lab with pods is an aggregation switch.
@@ -112,7 +115,6 @@ class LabLayout {
   std::string NicAddress(int nic) const;
   // The ranks of a collective of all hosts, by host and then by GPU: their names in the topology,
   // "h0", or "h0/gpu1" with several rails, and the addresses of their first NICs.
-  int RankCount() const { return HostCount() * GpusOfHost(); }
   std::string RankName(int rank) const;
   std::string RankAddress(int rank) const;
   // The network of all NICs of a leaf, to which the other switches have routes.
@@ -160,7 +162,6 @@ class LabLayout {
   explicit LabLayout(LabOptions options);
 
   int HostOf(int nic) const;
-  int GpusOfHost() const { return options_.gpus == 0 ? options_.rails : options_.gpus; }
   int RailOf(int nic) const { return nic / options_.hosts_per_leaf % options_.rails; }
   int NicOf(int host, int rail) const;
   int PlaneOfLeaf(int leaf) const;

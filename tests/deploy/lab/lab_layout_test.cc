@@ -131,7 +131,7 @@ TEST(LabLayout, GivesAGpuSeveralNics) {
   const LabLayout plan =
       MakePlan({.name = "t", .spines = 2, .leaves = 4, .hosts_per_leaf = 2, .rails = 4, .gpus = 2});
   EXPECT_EQ(plan.HostCount(), 2);
-  EXPECT_EQ(plan.RankCount(), 4);
+  EXPECT_EQ(plan.options().RankCount(), 4);
   EXPECT_EQ(plan.RankName(3), "h1/gpu1");
   EXPECT_EQ(plan.RankAddress(3), "10.2.1.1") << "of h1/nic2";
   const auto topology = fabric::Topology::Build(*plan.MakeTopology());

@@ -141,6 +141,21 @@ void DecodeBody(const v1::LinkEvent& from, Rules& rules, LinkEvent& to) {
   to.source = from.source();
 }
 
+namespace {
+
+void DecodeNics(const Field& peer, const v1::PeerPorts& from, Rules& rules, PeerPorts& to) {
+  rules.AtMost({peer, "connections"}, from.connections_size(), kMaxPathsPerFlow);
+  if (!rules.ok()) return;
+  for (const v1::ConnectionNics& connection : from.connections()) {
+    ConnectionNics& nics = to.connections.emplace_back();
+    nics.channel = connection.channel();
+    nics.source = rules.Address({peer, "connections.source"}, connection.source());
+    nics.destination = rules.Address({peer, "connections.destination"}, connection.destination());
+  }
+}
+
+}  // namespace
+
 void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
   rules.Name("rank_plan.job", from.job(), kRequired);
   rules.AtMost("rank_plan.peers", from.peers_size(), kMaxTableEntries);
@@ -151,6 +166,7 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
     rules.Fail("rank_plan.rank_addresses", "must have one address for each rank");
   }
   rules.AtMost("rank_plan.rank_addresses", from.rank_addresses_size(), kMaxTableEntries);
+  rules.AtMost("rank_plan.listen_addresses", from.listen_addresses_size(), kMaxNics);
   if (!from.user().empty() && !IsLocalUser(from.user())) {
     rules.Fail("rank_plan.user", "must be a user's name or a number");
   }
@@ -177,6 +193,11 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
     to.rank_addresses[i] =
         rules.Address({"rank_plan.rank_addresses", i}, from.rank_addresses(static_cast<int>(i)));
   }
+  to.listen_addresses.resize(Size(from.listen_addresses_size()));
+  for (std::size_t i = 0; i < to.listen_addresses.size(); ++i) {
+    to.listen_addresses[i] = rules.Address({"rank_plan.listen_addresses", i},
+                                           from.listen_addresses(static_cast<int>(i)));
+  }
   to.peers.resize(Size(from.peers_size()));
   for (std::size_t i = 0; i < to.peers.size(); ++i) {
     const v1::PeerPorts& peer = from.peers(static_cast<int>(i));
@@ -194,6 +215,8 @@ void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to) {
     to.peers[i].destination_port = static_cast<std::uint16_t>(peer.destination_port());
     to.peers[i].channels.assign(peer.channels().begin(), peer.channels().end());
     to.peers[i].channels.resize(Size(peer.source_ports_size()));
+    to.peers[i].connections.clear();
+    DecodeNics(field, peer, rules, to.peers[i]);
   }
 }
 

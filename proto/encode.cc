@@ -254,6 +254,12 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
     FillColumn(peer.source_ports, added.mutable_source_ports());
     added.set_destination_port(peer.destination_port);
     FillColumn(peer.channels, added.mutable_channels());
+    for (const ConnectionNics& connection : peer.connections) {
+      v1::ConnectionNics& nics = *added.add_connections();
+      nics.set_channel(connection.channel);
+      nics.set_source(AddressBytes(connection.source));
+      nics.set_destination(AddressBytes(connection.destination));
+    }
   }
   to.set_ranks(from.ranks);
   to.set_version(from.version);
@@ -262,6 +268,9 @@ void EncodeBody(const RankPlan& from, v1::RankPlan& to) {
   to.set_offload(from.offload);
   to.set_urgent(from.urgent);
   to.set_verbs(from.verbs);
+  for (const IpAddress& address : from.listen_addresses) {
+    to.add_listen_addresses(AddressBytes(address));
+  }
   to.set_job_key(from.job_key);
   for (const IpAddress& address : from.rank_addresses) {
     to.add_rank_addresses(AddressBytes(address));

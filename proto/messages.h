@@ -236,12 +236,20 @@ struct LinkEvent {
   bool operator==(const LinkEvent&) const = default;
 };
 
+struct ConnectionNics {
+  std::uint32_t channel = 0;
+  IpAddress source;
+  IpAddress destination;
+  bool operator==(const ConnectionNics&) const = default;
+};
+
 struct PeerPorts {
   std::uint32_t rank = 0;
   IpAddress address;
   std::vector<std::uint16_t> source_ports;
   std::uint16_t destination_port = 0;
   std::vector<std::uint32_t> channels;  // as many as source_ports
+  std::vector<ConnectionNics> connections;
   bool operator==(const PeerPorts&) const = default;
 };
 
@@ -264,6 +272,7 @@ struct RankPlan {
   std::string job_key;
   std::vector<IpAddress> rank_addresses;  // by rank, of all ranks; or empty
   std::string user;                       // common/base/local_user.h; empty: not given
+  std::vector<IpAddress> listen_addresses;
   bool operator==(const RankPlan&) const = default;
 };
 

@@ -52,6 +52,22 @@ std::string AgentSocket(const std::string& socket) {
   return named != nullptr && *named != '\0' ? named : ESPALIER_AGENT_DEFAULT_SOCKET;
 }
 
+namespace {
+
+// Takes `count` addresses from the front of the bytes. Requires that they are there.
+std::vector<IpAddress> TakeAddresses(std::string_view& bytes, std::uint64_t count) {
+  std::vector<IpAddress> addresses;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    IpAddress::Bytes address;
+    std::memcpy(&address, bytes.data(), sizeof(address));
+    addresses.emplace_back(address);
+    bytes.remove_prefix(sizeof(address));
+  }
+  return addresses;
+}
+
+}  // namespace
+
 Result<LocalRankPlan> ParsePlanFile(std::string_view bytes) {
   const auto wrong = [] { return Fail(ErrorCode::kInvalidArgument, "malformed rank plan"); };
   PlanFileHeader header;
@@ -63,14 +79,15 @@ Result<LocalRankPlan> ParsePlanFile(std::string_view bytes) {
   const bool has_addresses = header.address_count != 0;
   if (has_addresses && header.address_count != header.ranks) return wrong();
   constexpr std::size_t kAddressBytes = sizeof(header.address);
+  LocalRankPlan plan;
   if (header.address_count > bytes.size() / kAddressBytes) return wrong();
-  const std::string_view addresses = bytes.substr(0, header.address_count * kAddressBytes);
-  bytes.remove_prefix(addresses.size());
+  plan.addresses = TakeAddresses(bytes, header.address_count);
+  if (header.listen_address_count > bytes.size() / kAddressBytes) return wrong();
+  plan.listen_addresses = TakeAddresses(bytes, header.listen_address_count);
   if (header.port_count > bytes.size() / sizeof(PlanFilePort) ||
       header.program_bytes != bytes.size() - header.port_count * sizeof(PlanFilePort)) {
     return wrong();
   }
-  LocalRankPlan plan;
   plan.version = header.plan_version;
   plan.rank = static_cast<int>(header.rank);
   plan.ranks = static_cast<int>(header.ranks);
@@ -82,11 +99,6 @@ Result<LocalRankPlan> ParsePlanFile(std::string_view bytes) {
   plan.urgent = header.urgent != 0;
   plan.verbs = header.verbs != 0;
   if (header.has_job_key != 0) plan.job_key = JobKey(std::to_array(header.job_key));
-  for (std::size_t i = 0; i < addresses.size(); i += kAddressBytes) {
-    IpAddress::Bytes address;
-    std::memcpy(address.data(), addresses.data() + i, kAddressBytes);
-    plan.addresses.emplace_back(address);
-  }
   for (std::uint64_t i = 0; i < header.port_count; ++i) {
     PlanFilePort port;
     std::memcpy(&port, bytes.data(), sizeof(port));
@@ -94,8 +106,13 @@ Result<LocalRankPlan> ParsePlanFile(std::string_view bytes) {
     if (port.peer >= header.ranks || port.channel >= kMaxRanks || port.port > UINT16_MAX) {
       return wrong();
     }
-    plan.ports.push_back({static_cast<int>(port.peer), static_cast<int>(port.channel),
-                          static_cast<std::uint16_t>(port.port)});
+    LocalRankPlan::Port& added = plan.ports.emplace_back();
+    added.peer = static_cast<int>(port.peer);
+    added.channel = static_cast<int>(port.channel);
+    added.port = static_cast<std::uint16_t>(port.port);
+    if (port.has_nics == 0) continue;
+    added.source = AddressOf(port.source);
+    added.destination = AddressOf(port.destination);
   }
   plan.program = bytes;
   return plan;

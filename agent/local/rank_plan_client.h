@@ -33,9 +33,13 @@ struct LocalRankPlan {
   struct Port {
     int peer = 0;
     int channel = 0;
-    std::uint16_t port = 0;
+    std::uint16_t port = 0;  // 0: any
+    // The addresses at this rank and at the peer; none: those of the ranks.
+    std::optional<IpAddress> source;
+    std::optional<IpAddress> destination;
   };
   std::vector<Port> ports;
+  std::vector<IpAddress> listen_addresses;  // further ones, where peers connect
   std::string program;
 };
 

@@ -10,7 +10,7 @@
 namespace espalier::agent {
 
 inline constexpr std::uint32_t kPlanMagic = 0x4e4c5045;
-inline constexpr std::uint32_t kPlanVersion = 2;
+inline constexpr std::uint32_t kPlanVersion = 3;
 inline constexpr const char* kPlanSocketSuffix = ".plans";
 inline constexpr const char* kOffloadSocketSuffix = ".offload";
 
@@ -47,8 +47,8 @@ struct PlanNotice {
 };
 
 // The start of the file. The addresses of all ranks follow (16 bytes each; none from an older
-// controller), then the ports, then the bytes of the program. Addresses are IPv6, or IPv4 mapped
-// to IPv6.
+// controller), then the further addresses where this rank listens, then the connections that this
+// rank opens, then the bytes of the program. Addresses are IPv6, or IPv4 mapped to IPv6.
 struct PlanFileHeader {
   std::uint64_t plan_version = 0;
   std::uint32_t rank = 0;
@@ -63,13 +63,17 @@ struct PlanFileHeader {
   std::uint8_t verbs = 0;
   std::uint8_t has_job_key = 0;
   std::uint64_t address_count = 0;
+  std::uint64_t listen_address_count = 0;
   std::uint64_t port_count = 0;
   std::uint64_t program_bytes = 0;
 };
 struct PlanFilePort {
   std::uint32_t peer = 0;
   std::uint32_t channel = 0;
-  std::uint32_t port = 0;
+  std::uint32_t port = 0;  // 0: any
+  std::uint32_t has_nics = 0;
+  std::uint8_t source[16] = {};  // the addresses at both ends, if they are not those of the ranks
+  std::uint8_t destination[16] = {};
 };
 
 }  // namespace espalier::agent

@@ -41,6 +41,35 @@ bool IsName(const std::string& job) {
   return !job.empty() && std::ranges::all_of(job, [](char c) { return c >= 0x20 && c <= 0x7e; });
 }
 
+std::string_view BytesOf(const IpAddress& address) {
+  return {reinterpret_cast<const char*>(address.bytes().data()), address.bytes().size()};
+}
+
+// The connections to a peer that have a source port or NICs of their own.
+std::string MakeConnections(const wire::PeerPorts& peer) {
+  std::map<std::uint32_t, PlanFilePort> by_channel;
+  const auto at = [&](std::uint32_t channel) -> PlanFilePort& {
+    PlanFilePort& connection = by_channel[channel];
+    connection.peer = peer.rank;
+    connection.channel = channel;
+    return connection;
+  };
+  for (std::size_t i = 0; i < peer.source_ports.size(); ++i) {
+    at(peer.channels[i]).port = peer.source_ports[i];
+  }
+  for (const wire::ConnectionNics& nics : peer.connections) {
+    PlanFilePort& connection = at(nics.channel);
+    connection.has_nics = 1;
+    std::ranges::copy(nics.source.bytes(), connection.source);
+    std::ranges::copy(nics.destination.bytes(), connection.destination);
+  }
+  std::string bytes;
+  for (const auto& [channel, connection] : by_channel) {
+    bytes.append(reinterpret_cast<const char*>(&connection), sizeof(connection));
+  }
+  return bytes;
+}
+
 std::string MakeBytes(const wire::RankPlan& plan) {
   PlanFileHeader header;
   header.plan_version = plan.version;
@@ -58,22 +87,19 @@ std::string MakeBytes(const wire::RankPlan& plan) {
     header.has_job_key = 1;
   }
   std::string addresses;
-  for (const IpAddress& address : plan.rank_addresses) {
-    addresses.append(reinterpret_cast<const char*>(address.bytes().data()), address.bytes().size());
-    ++header.address_count;
-  }
+  header.address_count = plan.rank_addresses.size();
+  for (const IpAddress& address : plan.rank_addresses) addresses += BytesOf(address);
+  header.listen_address_count = plan.listen_addresses.size();
+  for (const IpAddress& address : plan.listen_addresses) addresses += BytesOf(address);
   std::string ports;
   for (const wire::PeerPorts& peer : plan.peers) {
     if (peer.rank == 0) {
       std::memcpy(header.first_address, peer.address.bytes().data(), sizeof(header.first_address));
       header.first_listen_port = peer.destination_port;
     }
-    for (std::size_t i = 0; i < peer.source_ports.size(); ++i) {
-      const PlanFilePort port{peer.rank, peer.channels[i], peer.source_ports[i]};
-      ports.append(reinterpret_cast<const char*>(&port), sizeof(port));
-      ++header.port_count;
-    }
+    ports += MakeConnections(peer);
   }
+  header.port_count = ports.size() / sizeof(PlanFilePort);
   return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + addresses + ports +
          plan.program;
 }

@@ -53,30 +53,33 @@ class Builder {
   }
 
   // Adds a host with a switch inside, `rails` GPUs, and a NIC for each of them; returns the NICs.
-  std::vector<NodeId> AddBox(const std::string& host, int rails, BitsPerSecond nic_rate,
+  std::vector<NodeId> AddBox(const std::string& host, int rails, int gpus, BitsPerSecond nic_rate,
                              BitsPerSecond inner_rate) {
     std::vector<NodeId> nics;
     const NodeId inner = Add(host + "/nvswitch", NodeKind::kSwitch, host);
-    for (int rail = 0; rail < rails; ++rail) {
-      const NodeId gpu = Add(fmt::format("{}/gpu{}", host, rail), NodeKind::kCompute, host);
-      const NodeId nic = Add(fmt::format("{}/nic{}", host, rail), NodeKind::kNic, host);
-      AddLink(gpu, inner, inner_rate);
-      AddLink(gpu, nic, nic_rate);
-      nics.push_back(nic);
+    for (int gpu = 0; gpu < gpus; ++gpu) {
+      const NodeId compute = Add(fmt::format("{}/gpu{}", host, gpu), NodeKind::kCompute, host);
+      for (int own = 0; own < rails / gpus; ++own) {
+        nics.push_back(Add(fmt::format("{}/nic{}", host, nics.size()), NodeKind::kNic, host));
+      }
+      AddLink(compute, inner, inner_rate);
+      for (auto nic = nics.end() - rails / gpus; nic != nics.end(); ++nic) {
+        AddLink(compute, *nic, nic_rate);
+      }
     }
     return nics;
   }
 
   // Adds the hosts of this many leaves, and returns their NICs by leaf and then by place. With one
   // rail, a host is one COMPUTE and its own NIC.
-  std::vector<NodeId> AddHosts(std::int64_t leaves, std::int64_t per_leaf, int rails,
+  std::vector<NodeId> AddHosts(std::int64_t leaves, std::int64_t per_leaf, int rails, int gpus,
                                BitsPerSecond rate) {
     std::vector<NodeId> nics(static_cast<std::size_t>(leaves * per_leaf));
     for (std::int64_t h = 0; h < leaves / rails * per_leaf; ++h) {
       const std::string id = fmt::format("h{}", h);
       const std::vector<NodeId> own =
           rails == 1 ? std::vector{Add(id, NodeKind::kCompute, id)}
-                     : AddBox(id, rails, rate, BitsPerSecond{kInnerRateRatio * rate.value});
+                     : AddBox(id, rails, gpus, rate, BitsPerSecond{kInnerRateRatio * rate.value});
       std::int64_t leaf = h / per_leaf * rails;
       for (const NodeId nic : own) {
         nics[static_cast<std::size_t>(leaf++ * per_leaf + h % per_leaf)] = nic;
@@ -170,7 +173,8 @@ Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
 }  // namespace
 
 Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
-  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails, planes] = options;
+  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails, planes, gpus] =
+      options;
   const std::int64_t hosts = std::int64_t{leaves} * hosts_per_leaf;
   const std::int64_t links = hosts + std::int64_t{leaves} * spines;
   if (auto ok = CheckCounts({{"spines", spines},
@@ -183,6 +187,11 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
   }
   if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
   if (auto ok = CheckRails(rails, leaves); !ok) return Propagate(ok);
+  if (gpus < 0 || gpus > rails || (gpus != 0 && rails % gpus != 0)) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} rails cannot be divided among {} GPUs (give a multiple)", rails, gpus));
+  }
   if (planes < 1 || rails % planes != 0 || spines % planes != 0) {
     return Fail(
         ErrorCode::kInvalidArgument,
@@ -191,7 +200,8 @@ Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
   }
 
   Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
-  const std::vector<NodeId> host_ids = builder.AddHosts(leaves, hosts_per_leaf, rails, host_rate);
+  const std::vector<NodeId> host_ids =
+      builder.AddHosts(leaves, hosts_per_leaf, rails, gpus == 0 ? rails : gpus, host_rate);
   const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
   const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);
   const bool lab = HasLabShape(options);
@@ -279,7 +289,8 @@ Result<TopologySpec> BuildPods(const PodOptions& options) {
 
   Builder builder(fmt::format("pods-{}x{}x{}x{}x{}", pods, leaves_per_pod, aggs_per_pod, cores,
                               hosts_per_leaf));
-  const std::vector<NodeId> host_ids = builder.AddHosts(leaves, hosts_per_leaf, rails, host_rate);
+  const std::vector<NodeId> host_ids =
+      builder.AddHosts(leaves, hosts_per_leaf, rails, rails, host_rate);
   const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
   const auto agg_ids = builder.AddTier("agg", aggs, SwitchRole::kSpine);
   const auto core_ids = builder.AddTier("core", cores, SwitchRole::kCore);
@@ -317,7 +328,7 @@ Result<TopologySpec> BuildRails(const RailOptions& options) {
   Builder builder(fmt::format("rails-{}x{}x{}", boxes, rails, spines));
   std::vector<NodeId> nics;  // by box, then rail
   for (int b = 0; b < boxes; ++b) {
-    const auto own = builder.AddBox(fmt::format("box{}", b), rails, nic_rate, nvlink_rate);
+    const auto own = builder.AddBox(fmt::format("box{}", b), rails, rails, nic_rate, nvlink_rate);
     nics.insert(nics.end(), own.begin(), own.end());
   }
   const auto leaves = builder.AddTier("leaf", rails, SwitchRole::kLeaf);

@@ -12,8 +12,8 @@ namespace espalier::fabric {
 // 10.0.0.0 + 2n + 1 and its leaf's end 10.0.0.0 + 2n; the m-th link between switches has
 // 172.16.0.0 + 2m at its lower and + 2m + 1 at its upper end (none after 172.31.255.255).
 // Errors: kInvalidArgument for counts below 1, more than 65,536 nodes per tier or 4,194,304 links,
-// leaves (of a pod) that are no multiple of the rails, or rails or spines that are no multiple of
-// the planes.
+// leaves (of a pod) that are no multiple of the rails, rails or spines that are no multiple of the
+// planes, or rails that are no multiple of the GPUs.
 
 struct LeafSpineOptions {
   int spines = 4;
@@ -23,6 +23,7 @@ struct LeafSpineOptions {
   BitsPerSecond fabric_rate{100'000'000'000};
   int rails = 1;   // NICs of each host
   int planes = 1;  // parts without links between them
+  int gpus = 0;    // of each host with several rails, which share its NICs; 0: one for each NIC
 };
 // Hosts are COMPUTE nodes and their own NICs; every leaf is linked to every spine. With more than
 // one rail, groups of `rails` leaves share their hosts: the k-th NIC of each leaf of group g

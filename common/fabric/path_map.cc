@@ -22,7 +22,6 @@ void PathMap::MarkReverify(Affected affected) {
     marks_.clear();
   }
   marks_.push_back(std::move(affected));
-  silent_.clear();
   ++retractions_;
 }
 
@@ -31,6 +30,7 @@ PathMap::Known& PathMap::Marked(const PortKey& key, Known& known) const {
     if (!marks_[known.marks - first_mark_](key)) continue;
     for (PortEntry& entry : known.entries) entry.trust = PortTrust::kReverify;
     known.without_ports.clear();
+    known.silent.clear();
   }
   return known;
 }
@@ -44,6 +44,7 @@ PathMap::Known& PathMap::KnownOf(const PortKey& key) {
 bool PathMap::Observe(const PortKey& key, std::uint16_t port, PathIndex path) {
   Known& known = KnownOf(key);
   std::erase(known.without_ports, path);
+  if (!known.silent.empty()) std::erase(known.silent, port);
   auto& entries = known.entries;
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
@@ -74,18 +75,18 @@ void PathMap::PredictNone(const PortKey& key, std::vector<PathIndex> paths) {
   KnownOf(key).without_ports = std::move(paths);
 }
 
-void PathMap::AddSilentPorts(const PortKey& key, std::ptrdiff_t ports) {
-  const auto silent = static_cast<std::ptrdiff_t>(SilentPorts(key)) + ports;
-  if (silent > 0) {
-    silent_[key] = static_cast<std::size_t>(silent);
-  } else {
-    silent_.erase(key);
-  }
+void PathMap::NoteSilence(const PortKey& key, std::uint16_t port) {
+  const auto entry = Find(key, port);
+  if (entry && entry->trust != PortTrust::kReverify) return;
+  auto& silent = KnownOf(key).silent;
+  const auto at = std::ranges::lower_bound(silent, port);
+  if (at == silent.end() || *at != port) silent.insert(at, port);
 }
 
-std::size_t PathMap::SilentPorts(const PortKey& key) const {
-  const auto found = silent_.find(key);
-  return found == silent_.end() ? 0 : found->second;
+std::span<const std::uint16_t> PathMap::SilentPorts(const PortKey& key) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return {};
+  return Marked(key, found->second).silent;
 }
 
 void PathMap::DropPredictions(const PortKey& key) {
@@ -95,7 +96,7 @@ void PathMap::DropPredictions(const PortKey& key) {
   known.without_ports.clear();
   retractions_ += std::erase_if(
       known.entries, [](const PortEntry& entry) { return entry.trust == PortTrust::kPredicted; });
-  if (known.entries.empty()) keys_.erase(found);
+  if (known.entries.empty() && known.silent.empty()) keys_.erase(found);
 }
 
 void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
@@ -105,13 +106,12 @@ void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
     return entry.port == port && entry.origin == PortOrigin::kPredicted;
   });
   const Known& left = found->second;
-  if (left.entries.empty() && left.without_ports.empty()) keys_.erase(found);
+  if (left.entries.empty() && left.without_ports.empty() && left.silent.empty()) {
+    keys_.erase(found);
+  }
 }
 
-void PathMap::Forget(const PortKey& key) {
-  retractions_ += keys_.erase(key);
-  silent_.erase(key);
-}
+void PathMap::Forget(const PortKey& key) { retractions_ += keys_.erase(key); }
 
 std::optional<PortEntry> PathMap::Find(const PortKey& key, std::uint16_t port) const {
   const auto& entries = Ports(key);

@@ -67,7 +67,7 @@ struct PortEntry {
 // The path map: which source port takes which path, as probes saw it or hash models predict it,
 // for the keys in use. Source ports are those of RoCEv2, 0xC000-0xFFFF (16,384 ports).
 //
-// Thread safety: one thread. Memory: 8 bytes for each known port.
+// Thread safety: one thread. Memory: 8 bytes for each known port, 2 for each silent one.
 class PathMap {
  public:
   // Records that a probe saw this port take this path. Returns false if that contradicts an entry
@@ -77,10 +77,12 @@ class PathMap {
   // Records the prediction of a hash model of the current fabric. It never replaces a verified
   // entry, but does replace one in kReverify.
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
-  // Records that, by a model of the current fabric, no port takes these paths.
+  // Records that no port takes these paths in the current fabric, by a model or by ports that were
+  // probed.
   void PredictNone(const PortKey& key, std::vector<PathIndex> paths);
-  // Adds to the number of ports, none of them known, that were probed and have not been answered.
-  void AddSilentPorts(const PortKey& key, std::ptrdiff_t ports);
+  // Records that probes of this port were not answered. Without effect if its path in the current
+  // fabric is known.
+  void NoteSilence(const PortKey& key, std::uint16_t port);
   // Removes all predictions for the key, as a mismatch shows that the model is wrong.
   void DropPredictions(const PortKey& key);
   // Removes the prediction of one port; a port that a probe has seen stays.
@@ -109,8 +111,9 @@ class PathMap {
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
   // The paths that no port takes by a prediction that still holds, ascending.
   std::span<const PathIndex> PathsWithoutPorts(const PortKey& key) const;
-  // How many ports were probed and have not been answered, since the fabric last changed.
-  std::size_t SilentPorts(const PortKey& key) const;
+  // The ports whose probes were not answered in the current fabric, ascending: those of
+  // NoteSilence without the observed ones.
+  std::span<const std::uint16_t> SilentPorts(const PortKey& key) const;
   // Grows whenever a known port is removed, turns out to take another path, or may do so
   // (MarkReverify).
   std::uint64_t retractions() const { return retractions_; }
@@ -125,6 +128,7 @@ class PathMap {
   struct Known {
     std::vector<PortEntry> entries;        // sorted by port
     std::vector<PathIndex> without_ports;  // sorted
+    std::vector<std::uint16_t> silent;     // sorted
     std::uint64_t marks = 0;               // how many of all marks ever set are applied here
   };
 
@@ -134,7 +138,6 @@ class PathMap {
   Known& KnownOf(const PortKey& key);
 
   mutable std::unordered_map<PortKey, Known> keys_;
-  std::unordered_map<PortKey, std::size_t> silent_;
   std::vector<Affected> marks_;   // not applied to all keys yet
   std::uint64_t first_mark_ = 0;  // the number of the first of these
   std::uint64_t retractions_ = 0;

@@ -132,8 +132,10 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full, std::set<RankOfJob>& c
   };
   for (auto& [rank, held] : agent.plans) {
     if (!full && !changed.contains(rank)) continue;
-    // An agent that does not know users of jobs would give the plan to any program.
-    const bool is_withheld = !held.plan->user.empty() && !agent.Has("job_user");
+    // An agent that does not know users of jobs would give the plan to any program, and one that
+    // does not know NICs of connections would not let the rank listen at its second one.
+    const bool is_withheld = (!held.plan->user.empty() && !agent.Has("job_user")) ||
+                             (!held.plan->listen_addresses.empty() && !agent.Has("rank_nics"));
     held.generation = is_withheld ? 0 : agent.generation;
     if (!is_withheld) send(*held.plan);
   }

@@ -74,8 +74,7 @@ void WriteJob(JsonWriter& json, const Controller& controller, const TreeJob& job
 
 void WriteEdge(JsonWriter& json, const State& state, const JobPlan& plan, std::size_t index) {
   const TreeEdge& edge = plan.edge(index);
-  const auto address = [&](std::int32_t rank) {
-    const fabric::NodeId nic = plan.forest->nics[static_cast<std::size_t>(rank)];
+  const auto address = [&](fabric::NodeId nic) {
     return state.topology.node(nic).addresses.front().ToString();
   };
   json.BeginObject();
@@ -83,8 +82,8 @@ void WriteEdge(JsonWriter& json, const State& state, const JobPlan& plan, std::s
   json.Key("to").Integer(edge.to);
   json.Key("channel").Integer(edge.channel);
   json.Key("chunks").Integer(edge.chunks);
-  json.Key("source_address").String(address(edge.from));
-  json.Key("destination_address").String(address(edge.to));
+  json.Key("source_address").String(address(edge.source_nic));
+  json.Key("destination_address").String(address(edge.destination_nic));
   json.Key("source_port").Integer(plan.ports[index]);
   json.Key("destination_port").Integer(plan.DestinationPort(edge));
   std::string via;

@@ -81,7 +81,8 @@ ForestRequest BackupForestPlanner::MakeRequestWithout(const TreeJob& job,
           .available = ResidualCapacity(state_, failure_plans_, &job, domain),
           .name = job.spec.name,
           .collective = job.spec.collective,
-          .ranks = job.ranks};
+          .ranks = job.ranks,
+          .one_nic = MustUseOneNic(state_, job.spec, job.ranks)};
 }
 
 void BackupForestPlanner::Request() {

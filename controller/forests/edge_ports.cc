@@ -22,11 +22,9 @@ fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
 }  // namespace
 
 fabric::PortKey EdgePorts::KeyOf(const JobPlan& plan, const TreeEdge& edge) const {
-  const auto from = static_cast<std::size_t>(edge.from);
-  const auto to = static_cast<std::size_t>(edge.to);
   const bool is_tcp = options_.fabric_hashes_protocol && !plan.verbs;
-  return {.source = plan.forest->nics[from],
-          .destination = plan.forest->nics[to],
+  return {.source = edge.source_nic,
+          .destination = edge.destination_nic,
           .protocol = is_tcp ? wire::kProtocolTcp : wire::kProtocolUdp,
           .destination_port = plan.DestinationPort(edge),
           .destination_qpn = 0};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -89,6 +91,11 @@ class Builder {
     return std::move(forest_);
   }
 
+  // Whether some rank of the built forest uses several NICs.
+  bool needs_several_nics() const {
+    return std::ranges::any_of(nics_, [](const auto& rank) { return rank.second.size() > 1; });
+  }
+
  private:
   Result<forest::VerifiedSchedule> MakeTreeSchedule(const forest::Control& control) {
     forest::ScheduleOptions options{.collective = request_.collective, .ecmp_only = ecmp_only_};
@@ -129,13 +136,22 @@ class Builder {
   Result<void> FindCrossing(const ConnectionPath& connection, TreeEdge& edge) {
     const auto leg = FindLeg(topology_, connection.nodes);
     if (!leg) return {};
+    edge.leaves_host = true;
+    edge.source_nic = leg->source;
+    edge.destination_nic = leg->destination;
     for (const auto& [rank, nic] :
          {std::pair(edge.from, leg->source), std::pair(edge.to, leg->destination)}) {
-      const auto [known, is_new] = nics_.try_emplace(rank, nic);
-      if (is_new || known->second == nic) continue;
+      std::set<NodeId>& used = nics_[rank];
+      used.insert(nic);
+      if (topology_.node(nic).addresses.empty()) {
+        return Fail(ErrorCode::kFailedPrecondition,
+                    fmt::format("NIC {} of rank {} has no address in the topology",
+                                topology_.node(nic).id, rank));
+      }
+      if (used.size() == 1 || !request_.one_nic) continue;
       return Fail(ErrorCode::kFailedPrecondition,
-                  fmt::format("rank {} would need two NICs, {} and {} (one is supported)", rank,
-                              topology_.node(known->second).id, topology_.node(nic).id));
+                  fmt::format("rank {} would need two NICs, {} and {} (it can use one)", rank,
+                              topology_.node(*used.begin()).id, topology_.node(*used.rbegin()).id));
     }
     if (leg->switches.size() < 2) return {};
     const auto between = paths_.Between(leg->switches.front(), leg->switches.back());
@@ -170,14 +186,19 @@ class Builder {
     return most;
   }
 
-  // Gives ranks whose edges never leave their host any NIC with an address.
+  // Gives ranks whose edges never leave their host any NIC with an address, and edges within a host
+  // those of their ranks.
   Result<void> FindNics() {
+    const auto nics_of_host = CountNics();
     for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
       NodeId nic = request_.ranks[rank];
+      const std::string& host = topology_.node(nic).host;
+      const auto count = nics_of_host.find(host);
+      forest_.has_choice.push_back(count != nics_of_host.end() && count->second > 1);
       if (const auto known = nics_.find(static_cast<int>(rank)); known != nics_.end()) {
-        nic = known->second;
+        nic = *known->second.begin();
       } else if (topology_.node(nic).addresses.empty()) {
-        nic = FindNicOfHost(topology_.node(nic).host).value_or(nic);
+        nic = FindNicOfHost(host).value_or(nic);
       }
       if (topology_.node(nic).addresses.empty()) {
         return Fail(ErrorCode::kFailedPrecondition,
@@ -186,7 +207,21 @@ class Builder {
       }
       forest_.nics.push_back(nic);
     }
+    for (TreeEdge& edge : forest_.edges) {
+      if (edge.leaves_host) continue;
+      edge.source_nic = forest_.nics[static_cast<std::size_t>(edge.from)];
+      edge.destination_nic = forest_.nics[static_cast<std::size_t>(edge.to)];
+    }
     return {};
+  }
+
+  // By host: how many nodes with an address it has.
+  std::map<std::string_view, int> CountNics() const {
+    std::map<std::string_view, int> counts;
+    for (const fabric::Node& node : topology_.nodes()) {
+      if (!node.host.empty() && !node.addresses.empty()) ++counts[node.host];
+    }
+    return counts;
   }
 
   std::optional<NodeId> FindNicOfHost(const std::string& host) const {
@@ -203,20 +238,24 @@ class Builder {
   bool ecmp_only_;
   fabric::PathTable paths_;
   JobForest forest_;
-  std::map<int, NodeId> nics_;  // by rank
+  std::map<int, std::set<NodeId>> nics_;  // by rank: those of its edges that leave the host
   std::map<std::size_t, std::int64_t> chunks_on_;
 };
 
 }  // namespace
 
 Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control) {
-  auto best = Builder(request, /*ecmp_only=*/false).Build(control);
-  const bool is_best = best && best->algbw_gbps >= best->bound_gbps;
+  Builder builder(request, /*ecmp_only=*/false);
+  auto best = builder.Build(control);
+  const bool needs_several = best && builder.needs_several_nics();
+  const bool is_best = best && best->algbw_gbps >= best->bound_gbps && !needs_several;
   if (is_best || (!best && best.error().code != ErrorCode::kFailedPrecondition)) return best;
   auto other = Builder(request, /*ecmp_only=*/true).Build(control);
   const bool is_cancelled = !other && other.error().code == ErrorCode::kUnavailable;
   if (!best || is_cancelled) return other;
-  return other && other->algbw_gbps > best->algbw_gbps ? std::move(other) : std::move(best);
+  if (!other || other->algbw_gbps < best->algbw_gbps) return best;
+  // Among equally fast forests the one with fewer NICs: fewer of their links can fail it.
+  return other->algbw_gbps > best->algbw_gbps || needs_several ? std::move(other) : std::move(best);
 }
 
 }  // namespace espalier::controller

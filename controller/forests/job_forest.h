@@ -25,6 +25,7 @@ struct ForestRequest {
   std::string name;
   forest::Collective collective = forest::Collective::kAllreduce;
   std::vector<fabric::NodeId> ranks;
+  bool one_nic = false;  // each rank must use one NIC
 };
 
 // One connection of the program, from rank to rank over one channel.
@@ -33,6 +34,10 @@ struct TreeEdge {
   std::int32_t to = 0;
   std::int32_t channel = 0;
   std::int64_t chunks = 0;  // sent over it in one run
+  // Its NICs. If it stays within a host, those of its ranks.
+  fabric::NodeId source_nic;
+  fabric::NodeId destination_nic;
+  bool leaves_host = false;
   // Its path between two leaves, which a source port realises; none within a host or leaf.
   struct Crossing {
     fabric::NodeId source_leaf;
@@ -51,17 +56,20 @@ struct JobForest {
   std::vector<TreeEdge> edges;  // by (from, to, channel)
   // The trees that the edges carry, each with its part of the data; `connections` index edges.
   std::vector<algorithms::TreeConnections> tree_classes;
-  std::vector<fabric::NodeId> nics;  // by rank: the NIC that it uses
-  std::int64_t trees = 0;            // for each rank
-  double algbw_gbps = 0;             // data over time, as nccl-tests defines it
-  double bound_gbps = 0;             // throughput bound
+  // By rank: the NIC at which others reach it, one of those that its edges use.
+  std::vector<fabric::NodeId> nics;
+  std::vector<bool> has_choice;  // by rank: its host has several NICs
+  std::int64_t trees = 0;        // for each rank
+  double algbw_gbps = 0;         // data over time, as nccl-tests defines it
+  double bound_gbps = 0;         // throughput bound
   bool operator==(const JobForest&) const = default;
 };
 
 // Computes the forest, its program and the path of every connection, and verifies the program.
 // Pure, but slow: run it in the background. If the best forest has edges that ECMP would not carry,
-// or a rank that would need several NICs, it returns a forest without these
-// (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps is that of the result. Errors:
+// or a rank that needs several NICs although ForestRequest::one_nic is set, it returns a forest
+// without these (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps is that of the result.
+// Ranks use several NICs only if that makes the forest faster. Errors:
 // kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach each other over ECMP
 // paths or a rank without an address; kResourceExhausted for a program that is too large to be sent
 // or verified.

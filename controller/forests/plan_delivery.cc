@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,8 +13,35 @@ namespace {
 
 using PeersOfRank = std::map<std::uint32_t, wire::PeerPorts>;
 
+fabric::NodeId NicOf(const JobPlan& plan, std::int32_t rank) {
+  return plan.forest->nics[static_cast<std::size_t>(rank)];
+}
+
+const IpAddress& AddressOf(const State& state, fabric::NodeId nic) {
+  return state.topology.node(nic).addresses.front();
+}
+
 const IpAddress& AddressOf(const State& state, const JobPlan& plan, std::size_t rank) {
-  return state.topology.node(plan.forest->nics[rank]).addresses.front();
+  return AddressOf(state, plan.forest->nics[rank]);
+}
+
+// Whether the edge could have other NICs. If so its plan names them, because a program that runs
+// since an earlier plan knows the NICs of that one.
+bool HasChoice(const JobPlan& plan, const TreeEdge& edge) {
+  const auto has_choice = [&](std::int32_t rank) {
+    return plan.forest->has_choice[static_cast<std::size_t>(rank)];
+  };
+  return edge.leaves_host && !plan.verbs && (has_choice(edge.from) || has_choice(edge.to));
+}
+
+// By rank: the further NICs where its peers connect, beside that of JobForest::nics.
+std::vector<std::set<fabric::NodeId>> FindFurtherNics(const JobPlan& plan) {
+  std::vector<std::set<fabric::NodeId>> nics(plan.forest->nics.size());
+  for (const TreeEdge& edge : plan.forest->edges) {
+    if (edge.destination_nic == NicOf(plan, edge.to)) continue;
+    nics[static_cast<std::size_t>(edge.to)].insert(edge.destination_nic);
+  }
+  return nics;
 }
 
 // By rank: its peers, with the ports for each.
@@ -31,6 +59,11 @@ std::vector<PeersOfRank> FindPeers(const State& state, const JobPlan& plan, std:
     const TreeEdge& edge = plan.edge(i);
     wire::PeerPorts& to = peer_of(edge.from, edge.to);
     peer_of(edge.to, edge.from);
+    if (HasChoice(plan, edge)) {
+      to.connections.push_back({.channel = static_cast<std::uint32_t>(edge.channel),
+                                .source = AddressOf(state, edge.source_nic),
+                                .destination = AddressOf(state, edge.destination_nic)});
+    }
     if (plan.ports[i] == 0) continue;
     to.source_ports.push_back(plan.ports[i]);
     to.channels.push_back(static_cast<std::uint32_t>(edge.channel));
@@ -63,6 +96,7 @@ void DeliverPlans(State& state, const TreeJob& job) {
     addresses.push_back(AddressOf(state, plan, rank));
   const std::string key(job.key.bytes().begin(), job.key.bytes().end());
   const std::string program = program::EncodeProgram(plan.forest->program);
+  const auto further_nics = FindFurtherNics(plan);
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     wire::RankPlan& own = plans[rank];
     own.job = job.spec.name;
@@ -78,6 +112,9 @@ void DeliverPlans(State& state, const TreeJob& job) {
     own.verbs = plan.verbs;
     own.job_key = key;
     own.rank_addresses = addresses;
+    for (const fabric::NodeId nic : further_nics[rank]) {
+      own.listen_addresses.push_back(AddressOf(state, nic));
+    }
     own.user = job.spec.user;
     for (auto& [number, ports] : peers[rank]) own.peers.push_back(std::move(ports));
     const AgentId agent = AgentOfRank(state, job, rank);

@@ -32,6 +32,7 @@ std::vector<TreeEdge> AckEdgesOf(const State& state, const JobForest& forest) {
     if (!edge.crossing) continue;
     TreeEdge ack_edge = edge;
     std::swap(ack_edge.from, ack_edge.to);
+    std::swap(ack_edge.source_nic, ack_edge.destination_nic);
     ack_edge.chunks = 0;
     if (!known.insert(key(ack_edge)).second) continue;
     std::swap(ack_edge.crossing->source_leaf, ack_edge.crossing->destination_leaf);
@@ -46,6 +47,21 @@ std::vector<TreeEdge> AckEdgesOf(const State& state, const JobForest& forest) {
     ack_edges.push_back(ack_edge);
   }
   return ack_edges;
+}
+
+// Whether the links of an edge's NICs to their leaves are in such a state. Those of ranks without
+// another NIC do not count: no other forest could avoid them.
+template <typename Accepts>
+bool HaveUplinks(const State& state, const fabric::Topology& topology, const JobForest& forest,
+                 const TreeEdge& edge, Accepts accepts) {
+  if (!edge.leaves_host) return true;
+  const std::pair<std::int32_t, fabric::NodeId> ends[] = {{edge.from, edge.source_nic},
+                                                          {edge.to, edge.destination_nic}};
+  return std::ranges::all_of(ends, [&](const auto& end) {
+    const auto attachment = state.paths.FindAttachment(end.second);
+    return !forest.has_choice[static_cast<std::size_t>(end.first)] || !attachment ||
+           accepts(topology.link(attachment->uplink.link).state);
+  });
 }
 
 }  // namespace
@@ -67,9 +83,18 @@ const fabric::Path& PathOf(const State& state, const TreeEdge::Crossing& crossin
 }
 
 bool IsUsable(const State& state, const fabric::Topology& topology, const JobPlan& plan) {
+  const auto is_up = [](fabric::LinkState link) { return link == fabric::LinkState::kUp; };
   return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
-    return !edge.crossing || fabric::IsUsable(topology, PathOf(state, *edge.crossing));
+    return (!edge.crossing || fabric::IsUsable(topology, PathOf(state, *edge.crossing))) &&
+           HaveUplinks(state, topology, *plan.forest, edge, is_up);
   });
+}
+
+bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabric::NodeId> ranks) {
+  return spec.verbs || spec.offload || std::ranges::any_of(ranks, [&](fabric::NodeId rank) {
+           const auto agent = state.agents.FindByName(fabric::HostOf(state.topology.node(rank)));
+           return !agent || !state.agents.At(*agent).Has("rank_nics");
+         });
 }
 
 bool IsUsable(const State& state, const JobPlan& plan) {
@@ -77,8 +102,10 @@ bool IsUsable(const State& state, const JobPlan& plan) {
 }
 
 bool IsAlive(const State& state, const JobPlan& plan) {
+  const auto is_alive = [](fabric::LinkState link) { return link != fabric::LinkState::kDown; };
   return std::all_of(plan.forest->edges.begin(), plan.forest->edges.end(), [&](const auto& edge) {
-    return !edge.crossing || fabric::IsAlive(state.topology, PathOf(state, *edge.crossing));
+    return (!edge.crossing || fabric::IsAlive(state.topology, PathOf(state, *edge.crossing))) &&
+           HaveUplinks(state, state.topology, *plan.forest, edge, is_alive);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,10 +79,14 @@ struct TreeJob {
 
 // The path of an edge that crosses the fabric.
 const fabric::Path& PathOf(const State& state, const TreeEdge::Crossing& crossing);
-// All its links are UP, in the present topology or in another one.
+// All its links are UP, in the present topology or in another one. This includes the links of NICs
+// to their leaves, if the host has another NIC.
 bool IsUsable(const State& state, const JobPlan& plan);
 bool IsUsable(const State& state, const fabric::Topology& topology, const JobPlan& plan);
 bool IsAlive(const State& state, const JobPlan& plan);  // none is DOWN
+// Whether each rank of a job must use a single NIC, as the transport, the offload service or some
+// agent supports no more.
+bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabric::NodeId> ranks);
 // A job plan on this forest with these listen ports, without source ports yet.
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,
                     std::vector<std::uint16_t> listen_ports, DecisionOrigin origin);

@@ -161,11 +161,14 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
   state.wanted = false;
   const std::size_t enough = ports.size() + 3 * PathsOf(key).size() + 4;
   const std::size_t wanted = models_.WantsSamples(key) ? limit : std::min(limit, enough);
+  AddSilentPorts(key, state, ports, (wanted - std::min(wanted, ports.size())) / 2);
+  const auto silent = map_.SilentPorts(key);
   for (const PortEntry& entry : map_.Ports(key)) {
     if (ports.size() >= wanted) break;
-    if (entry.trust == PortTrust::kReverify) ports.push_back(entry.port);
+    const bool is_silent = std::ranges::binary_search(silent, entry.port);
+    if (entry.trust == PortTrust::kReverify && !is_silent) ports.push_back(entry.port);
   }
-  // Unknown ports in sequence; ports without an answer get another turn later.
+  // Unknown ports in sequence.
   for (std::size_t tried = 0; ports.size() < wanted && tried < fabric::kRocePortCount; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor++);
     if (!map_.Find(key, port)) ports.push_back(port);
@@ -173,6 +176,16 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
   std::sort(ports.begin(), ports.end());
   ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
   return ports;
+}
+
+void PathLearner::AddSilentPorts(const PortKey& key, KeyState& state,
+                                 std::vector<std::uint16_t>& ports, std::size_t limit) {
+  const auto silent = map_.SilentPorts(key);
+  const auto next = std::ranges::upper_bound(silent, state.retried) - silent.begin();
+  for (std::size_t i = 0; i < std::min(limit, silent.size()); ++i) {
+    state.retried = silent[(static_cast<std::size_t>(next) + i) % silent.size()];
+    ports.push_back(state.retried);
+  }
 }
 
 void PathLearner::AddControlProbes(const PortKey& key, KeyState& state,
@@ -240,8 +253,6 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
     const auto known = map_.Find(key, port);
     if (known) orders_[wire_order.order].expected.emplace(port, known->path);
   }
-  const auto unknown = wire_order.source_ports.size() - orders_[wire_order.order].expected.size();
-  map_.AddSilentPorts(key, static_cast<std::ptrdiff_t>(unknown));
   state.ordered = true;
   ++source.open_orders;
   probes_ordered_ += probes;
@@ -292,7 +303,6 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   StateOf(order.key).unverified.HandleAnswer(answer.source_port);
   findings.answered.push_back({order.key, answer.source_port});
   const auto known = map_.Find(order.key, answer.source_port);
-  if (!known) map_.AddSilentPorts(order.key, -1);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
     ESPALIER_CHECK(known.has_value(), "mismatch for an unknown port");
     mismatch_metric_.Add();
@@ -367,7 +377,11 @@ void PathLearner::Finish(std::map<std::uint64_t, OpenOrder>::iterator order, Fin
     source.pace = std::min(options_.max_probes_per_second, source.pace * 2);
   }
   source.silent_orders = open.answers.empty() ? source.silent_orders + 1 : 0;
+  for (const std::uint16_t port : open.ports) map_.NoteSilence(open.key, port);
   models_.Learn(open.key);
+  if (auto found = ConcludeUnreachable(map_, open.key, PathsOf(open.key).size()); !found.empty()) {
+    map_.PredictNone(open.key, std::move(found));
+  }
   KeyState& state = StateOf(open.key);
   state.ordered = false;
   HandleSilentPorts(open, state, source.silent_orders < kMaxSilentOrders, findings);

@@ -42,10 +42,11 @@ struct PathLearnerOptions {
 //
 // A probe with TTL t is answered by the switch that hop t-2 of the path enters, from the address of
 // the interface on which it came in, or of another one of that switch. Enough TTLs are sent to tell
-// the paths of the pair apart. Silence means unknown, never down: an unanswered port is skipped,
-// and the probe rate of its source is halved, down to what ICMP limits let through. A verified port
-// is never quarantined for silence. A predicted port is, if it stays silent while other ports of
-// its path are answered (UnverifiedPorts).
+// the paths of the pair apart. Silence means unknown, never down. Silent ports are probed again,
+// and make up at most half of the new ports of an order (path_reach.h says why). If most ports of
+// an order are silent, the probe rate of its source is halved, down to what ICMP limits let
+// through. A verified port is never quarantined for silence. A predicted port is, if it stays
+// silent while other ports of its path are answered (UnverifiedPorts).
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PathLearner {
@@ -130,9 +131,10 @@ class PathLearner {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
     UnverifiedPorts unverified;
-    std::uint64_t fabric = 0;  // fabric_ to which `unverified` refers
-    std::uint32_t cursor = 0;  // the next port to probe (NthPort)
-    bool ordered = false;      // an order is open; one at a time
+    std::uint64_t fabric = 0;   // fabric_ to which `unverified` refers
+    std::uint32_t cursor = 0;   // the next port to probe (NthPort)
+    std::uint16_t retried = 0;  // the last silent port that was probed again
+    bool ordered = false;       // an order is open; one at a time
     bool queued = false;
   };
   struct OpenOrder {
@@ -164,6 +166,9 @@ class PathLearner {
   bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, const KeyState& state);
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
+  // Adds silent ports to be probed again, each in its turn, at most `limit`.
+  void AddSilentPorts(const fabric::PortKey& key, KeyState& state,
+                      std::vector<std::uint16_t>& ports, std::size_t limit);
   // Adds ports of the same path as an unverified port among these. If they are answered and it is
   // not, its silence counts.
   void AddControlProbes(const fabric::PortKey& key, KeyState& state,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 namespace {
@@ -96,15 +97,28 @@ std::optional<PathIndex> PortModels::KeyModel::Predict(std::uint16_t port) const
   return linear == nullptr ? std::nullopt : linear->Predict(port);
 }
 
+// Whether the samples have a port of each path that has any. If the ports of a path are silent, the
+// others may look like a linear hash that never takes it.
+bool PortModels::ShowAllPaths(const PortKey& key, std::span<const PortSample> samples,
+                              std::size_t path_count) const {
+  const std::size_t silent = map_.SilentPorts(key).size();
+  if (silent == 0) return true;
+  std::set<PathIndex> seen;
+  for (const PortSample& sample : samples) seen.insert(sample.path);
+  return seen.size() == path_count || AreEnough(samples.size(), silent, path_count);
+}
+
 void PortModels::Learn(const PortKey& key) {
   Pair* pair = FindPair(key);
   if (pair == nullptr || pair->verdict != LinearPortMap::Verdict::kUndecided) return;
   const std::size_t path_count = PathCount(key);
   if (path_count < 2) return;
   const auto samples = Samples(key);
-  auto recognition = LinearPortMap::Recognise(samples, path_count);
-  pair->verdict = recognition.verdict;
-  pair->linear = std::move(recognition.map);
+  if (ShowAllPaths(key, samples, path_count)) {
+    auto recognition = LinearPortMap::Recognise(samples, path_count);
+    pair->verdict = recognition.verdict;
+    pair->linear = std::move(recognition.map);
+  }
   if (samples.size() >= kMaxSamples && !pair->linear) {
     pair->verdict = LinearPortMap::Verdict::kNotLinear;
   }

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "common/fabric/linear_map.h"
 #include "common/fabric/path_map.h"
@@ -38,7 +40,9 @@ class PortModels {
   };
   // None if no model covers the key.
   std::optional<KeyModel> ModelOf(const fabric::PortKey& key);
-  // Tries to recognise a linear hash, after the map has got new verified ports of this key.
+  // Tries to recognise a linear hash, after the map has got new verified ports of this key. To be
+  // called when no probe of the key is under way. Not while so many ports are silent that a path
+  // without a known port could have them (path_reach.h).
   void Learn(const fabric::PortKey& key);
   // Whether more samples of this key may show that its hash is linear. One key per pair of leaves
   // is sampled.
@@ -72,6 +76,8 @@ class PortModels {
 
   Pair* FindPair(const fabric::PortKey& key);
   std::vector<fabric::PortSample> Samples(const fabric::PortKey& key) const;
+  bool ShowAllPaths(const fabric::PortKey& key, std::span<const fabric::PortSample> samples,
+                    std::size_t path_count) const;
   std::size_t PathCount(const fabric::PortKey& key);
   // The linear hash of the key; null if none is known.
   const fabric::LinearPortMap* LinearOf(Pair& pair, const fabric::PortKey& key) const;

@@ -33,7 +33,7 @@ struct RankProcess {
 
 Result<std::vector<RankProcess>> StartRanks(const lab::Lab& lab, const std::string& programs,
                                             const RanksOptions& options) {
-  const int count = lab.layout().NicCount();
+  const int count = lab.layout().options().RankCount();
   // The key by which ranks without a plan recognise each other.
   const std::string key = JobKey::Draw().ToText();
   std::vector<RankProcess> ranks;
@@ -139,7 +139,7 @@ Result<void> StartTreeJob(const LabDaemons& daemons, const lab::Lab& lab, const 
   body.BeginObject();
   body.Key("name").String(name);
   body.Key("ranks").BeginArray();
-  for (int rank = 0; rank < lab.layout().NicCount(); ++rank) {
+  for (int rank = 0; rank < lab.layout().options().RankCount(); ++rank) {
     body.String(lab.layout().RankName(rank));
   }
   body.EndArray();

@@ -67,6 +67,12 @@ Result<void> CheckShape(const LabOptions& options) {
         ErrorCode::kInvalidArgument,
         fmt::format("{} planes: give rails and spines that are a multiple", options.planes));
   }
+  if (options.gpus < 0 || options.gpus > options.rails ||
+      (options.gpus != 0 && (options.pods != 0 || options.rails % options.gpus != 0))) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} GPUs of a host: give rails that are a multiple, and no pods",
+                            options.gpus));
+  }
   if (options.planes > 1 && options.pods != 0) {
     return Fail(ErrorCode::kInvalidArgument, "a lab with pods has a plane for each --spines");
   }
@@ -208,12 +214,13 @@ std::string LabLayout::NicName(int nic) const {
 }
 
 std::string LabLayout::RankName(int rank) const {
-  const std::string host = fmt::format("h{}", rank / options_.rails);
-  return options_.rails == 1 ? host : fmt::format("{}/gpu{}", host, rank % options_.rails);
+  const std::string host = fmt::format("h{}", rank / options_.GpusOfHost());
+  return options_.rails == 1 ? host : fmt::format("{}/gpu{}", host, rank % options_.GpusOfHost());
 }
 
 std::string LabLayout::RankAddress(int rank) const {
-  return NicAddress(NicOf(rank / options_.rails, rank % options_.rails));
+  const int gpus = options_.GpusOfHost();
+  return NicAddress(NicOf(rank / gpus, rank % gpus * (options_.rails / gpus)));
 }
 
 std::string LabLayout::NicAddress(int nic) const {
@@ -255,7 +262,8 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
                                                    .host_rate = host_rate,
                                                    .fabric_rate = fabric_rate,
                                                    .rails = options_.rails,
-                                                   .planes = options_.planes})
+                                                   .planes = options_.planes,
+                                                   .gpus = options_.gpus})
                          : fabric::BuildPods({.pods = options_.pods,
                                               .leaves_per_pod = options_.leaves,
                                               .aggs_per_pod = options_.spines,

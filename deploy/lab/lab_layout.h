@@ -32,6 +32,7 @@ struct LabOptions {
   int hosts_per_leaf = 4;  // with rails: NICs of each leaf
   int rails = 1;           // NICs of each host, each on a leaf of its own
   int planes = 1;  // parts of two tiers, with several rails, that have no links between them
+  int gpus = 0;    // of a host of two tiers and several rails; 0: one for each NIC
   int pods = 0;    // 0: two tiers; else three
   int cores = 0;   // of three tiers, a multiple of `spines`
   std::optional<BitsPerSecond> link_rate;  // of links between switches, each way; none: no limit
@@ -45,6 +46,9 @@ struct LabOptions {
 
   int LeafCount() const { return leaves * (pods == 0 ? 1 : pods); }
   int SpineCount() const { return spines * (pods == 0 ? 1 : pods); }
+  int GpusOfHost() const { return gpus == 0 ? rails : gpus; }
+  // Ranks of a collective of all hosts: their GPUs, or the hosts with one NIC each.
+  int RankCount() const { return LeafCount() * hosts_per_leaf / rails * GpusOfHost(); }
 };
 
 // By tier from below. A spine of a lab with pods is an aggregation switch.
@@ -92,8 +96,9 @@ class LabLayout {
  public:
   // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128 in a
   // tier, more than 4,096 nodes, cores that the planes cannot share, leaves that are no multiple of
-  // the rails, rails or spines that are no multiple of the planes, more than 16 rails, rails over
-  // IPv6, planes and pods, FRR and IPv6, or a rate below 1 Mbit/s.
+  // the rails, rails or spines that are no multiple of the planes, more than 16 rails, rails that
+  // are no multiple of the GPUs, GPUs and pods, rails over IPv6, planes and pods, FRR and IPv6, or
+  // a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
@@ -108,8 +113,8 @@ class LabLayout {
   // A NIC's name in the topology: "h0", or "h0/nic1" with several rails.
   std::string NicName(int nic) const;
   std::string NicAddress(int nic) const;
-  // The ranks of a collective of all hosts, by host and then by rail: their names in the topology,
-  // "h0", or "h0/gpu1" with several rails, and the addresses of their NICs.
+  // The ranks of a collective of all hosts, by host and then by GPU: their names in the topology,
+  // "h0", or "h0/gpu1" with several rails, and the addresses of their first NICs.
   std::string RankName(int rank) const;
   std::string RankAddress(int rank) const;
   // The network of all NICs of a leaf, to which the other switches have routes.

@@ -51,6 +51,7 @@ std::string FormatRecord(const LabRecord& record) {
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
   json.Key("rails").Integer(options.rails);
+  json.Key("gpus").Integer(options.gpus);
   json.Key("planes").Integer(options.planes);
   json.Key("pods").Integer(options.pods);
   json.Key("cores").Integer(options.cores);
@@ -81,6 +82,7 @@ Result<LabRecord> ParseRecord(const std::string& path) {
   options.leaves = static_cast<int>(fields.Integer("leaves", 1, 1, 1024));
   options.hosts_per_leaf = static_cast<int>(fields.Integer("hosts_per_leaf", 1, 1, 1024));
   options.rails = static_cast<int>(fields.Integer("rails", 1, 1, 1024));
+  options.gpus = static_cast<int>(fields.Integer("gpus", 0, 0, 1024));
   options.planes = static_cast<int>(fields.Integer("planes", 1, 1, 1024));
   options.pods = static_cast<int>(fields.Integer("pods", 0, 0, 1024));
   options.cores = static_cast<int>(fields.Integer("cores", 0, 0, 1024));

@@ -46,7 +46,7 @@ class LocalSocket {
 // A program's request on the socket of rank plans.
 struct PlanAsk {
   std::uint32_t magic = 0x4e4c5045;
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::uint32_t rank = 0;
   std::uint32_t user_and_one = 0;
   char job[256] = {};

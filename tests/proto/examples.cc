@@ -133,7 +133,10 @@ RankPlan MakeRankPlan() {
                      .address = Address("10.0.1.7"),
                      .source_ports = {50'003, 50'004},
                      .destination_port = 4'791,
-                     .channels = {0, 2}}},
+                     .channels = {0, 2},
+                     .connections = {{.channel = 2,
+                                      .source = Address("10.2.0.7"),
+                                      .destination = Address("10.2.1.7")}}}},
           .ranks = 4,
           .version = (std::uint64_t{6} << 32U) + 1,
           .address = Address("10.0.0.7"),
@@ -142,7 +145,8 @@ RankPlan MakeRankPlan() {
           .job_key = "0123456789abcdef0123456789abcdef",
           .rank_addresses = {Address("10.0.0.5"), Address("10.0.0.6"), Address("10.0.0.7"),
                              Address("10.0.1.7")},
-          .user = "alice"};
+          .user = "alice",
+          .listen_addresses = {Address("10.2.0.7")}};
 }
 
 }  // namespace

@@ -263,6 +263,9 @@ void Generator::Fill(RankPlan& to) {
   for (PeerPorts& peer : to.peers) {
     peer.destination_port = Bool() ? Port() : std::uint16_t{0};
     peer.channels = List(peer.source_ports.size(), [&] { return Any32(); });
+    peer.connections = List(Number<std::size_t>(0, 3), [&] {
+      return ConnectionNics{.channel = Any32(), .source = Address(), .destination = Address()};
+    });
   }
   to.ranks = Any32();
   to.version = Number(0, kAnyId);
@@ -270,6 +273,7 @@ void Generator::Fill(RankPlan& to) {
     to.ranks = static_cast<std::uint32_t>(Count());
     to.rank_addresses = List(to.ranks, [&] { return Address(); });
   }
+  to.listen_addresses = List(Number<std::size_t>(0, 3), [&] { return Address(); });
   if (Bool()) to.job_key = std::string(32, '\xee');
   if (Bool()) to.user = Bool() ? "alice" : std::to_string(Any32());
   if (Bool()) to.address = Address();

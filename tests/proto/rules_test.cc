@@ -378,6 +378,20 @@ TEST(Rules, OfRankPlan) {
         [](Pb& m) { m.mutable_peers(0)->set_destination_port(65536); }},
        {"rank_plan.peers[0].channels: 3 entries",
         [](Pb& m) { m.mutable_peers(0)->add_channels(3); }},
+       {"rank_plan.peers[0].connections: 65 entries",
+        [](Pb& m) {
+          while (m.peers(0).connections_size() <= 64) m.mutable_peers(0)->add_connections();
+        }},
+       {"rank_plan.peers[0].connections.source: 0 bytes are no address",
+        [](Pb& m) { m.mutable_peers(0)->mutable_connections(0)->clear_source(); }},
+       {"rank_plan.peers[0].connections.destination: 3 bytes are no address",
+        [](Pb& m) { m.mutable_peers(0)->mutable_connections(0)->set_destination("123"); }},
+       {"rank_plan.listen_addresses: 257 entries",
+        [](Pb& m) {
+          while (m.listen_addresses_size() <= 256) m.add_listen_addresses("1234");
+        }},
+       {"rank_plan.listen_addresses[0]: 2 bytes are no address",
+        [](Pb& m) { m.set_listen_addresses(0, "12"); }},
        {"rank_plan.address: 2 bytes are no address", [](Pb& m) { m.set_address("12"); }},
        {"rank_plan.job_key: must have 32 bytes", [](Pb& m) { m.set_job_key("short"); }},
        {"rank_plan.rank_addresses: must have one address for each rank",

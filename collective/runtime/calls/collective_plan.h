@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "collective/program/program.h"
 #include "collective/transport/base/transport.h"
+#include "common/base/ip_address.h"
 
 namespace espalier::runtime {
 
@@ -18,6 +20,14 @@ struct CollectivePlan {
   // TCP and verbs: the source port from which this rank sends on each connection, chosen so that
   // the fabric's hash takes the planned path. Connections that are not listed use any port.
   std::map<transport::Endpoint, std::uint16_t> source_ports;
+  // TCP, where hosts have several NICs: the addresses of connections over which this rank sends.
+  // Connections that are not listed use the addresses of their ranks.
+  struct Nics {
+    IpAddress source;
+    IpAddress destination;
+  };
+  std::map<transport::Endpoint, Nics> nics;
+  std::vector<IpAddress> listen_addresses;  // further addresses of this rank, where peers connect
 };
 
 }  // namespace espalier::runtime

@@ -14,6 +14,7 @@
 #include "collective/runtime/program/program_collectives.h"
 #include "collective/runtime/shared/shared_collectives.h"
 #include "collective/transport/rendezvous/rendezvous.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/shm/shared_group.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "collective/transport/verbs/verbs_transport.h"
@@ -233,6 +234,27 @@ Result<void> Communicator::Use(CollectivePlan plan) {
   return prepared;
 }
 
+// Opens the sockets at which peers connect by this plan. Those of earlier plans stay open, as the
+// next plan may need them again.
+Result<void> Communicator::ListenFor(const CollectivePlan& plan) {
+  if (plan_listener_ == nullptr) {
+    auto listener = transport::ListenOn(options_.address, options_.plan_port);
+    if (!listener) return Propagate(listener);
+    plan_listener_ = std::move(*listener);
+  }
+  auto port = transport::LocalPort(plan_listener_->get());
+  if (!port) return Propagate(port);
+  for (const IpAddress& address : plan.listen_addresses) {
+    if (address.ToString() == options_.address || more_listeners_.contains(address)) continue;
+    auto allowed = options_.members.CheckMeetsAt(address);
+    if (!allowed) return allowed;
+    auto listener = transport::ListenOn(address.ToString(), *port);
+    if (!listener) return Propagate(listener);
+    more_listeners_.emplace(address, std::move(*listener));
+  }
+  return {};
+}
+
 Result<void> Communicator::Prepare(CollectivePlan plan) {
   // The previous plan has run its last call, and the new one may need its ports.
   const CollectiveKind kind = plan.program->collective.kind;
@@ -240,11 +262,12 @@ Result<void> Communicator::Prepare(CollectivePlan plan) {
       std::remove_if(plans_.begin(), plans_.end(),
                      [&](const auto& old) { return old->plan().program->collective.kind == kind; }),
       plans_.end());
-  if (options_.medium == Medium::kTcp && plan_listener_ == nullptr) {
-    auto listener = transport::ListenOn(options_.address, options_.plan_port);
-    if (!listener) return Propagate(listener);
-    plan_listener_ = std::move(*listener);
+  if (options_.medium == Medium::kTcp) {
+    auto listens = ListenFor(plan);
+    if (!listens) return listens;
   }
+  std::vector<std::shared_ptr<const UniqueFd>> more_listeners;
+  for (const auto& [address, listener] : more_listeners_) more_listeners.push_back(listener);
   auto prepared = ActivePlan::Prepare(std::move(plan),
                                       {.store = store_,
                                        .group = fmt::format("{}/use.{}", name_, uses_++),
@@ -254,6 +277,7 @@ Result<void> Communicator::Prepare(CollectivePlan plan) {
                                        .address = options_.address,
                                        .members = options_.members,
                                        .listener = plan_listener_,
+                                       .more_listeners = std::move(more_listeners),
                                        .memory = options_.memory,
                                        .observer = options_.observer,
                                        .check = [this] { return CheckWait(); }},

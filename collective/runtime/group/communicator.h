@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -22,6 +23,7 @@
 #include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
+#include "common/base/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -121,6 +123,7 @@ class Communicator : public Group {
 
   Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
   Result<void> Prepare(CollectivePlan plan);
+  Result<void> ListenFor(const CollectivePlan& plan);
   ActivePlan* FindPlan(const CallSignature& call) const;
   transport::WaitLimit OfOneCall() const;
   Error GiveUp(Error error);
@@ -133,6 +136,7 @@ class Communicator : public Group {
   int size_;
   CommunicatorOptions options_;
   std::shared_ptr<const UniqueFd> plan_listener_;
+  std::map<IpAddress, std::shared_ptr<const UniqueFd>> more_listeners_;  // of plans, same port
   std::vector<std::unique_ptr<ActivePlan>> plans_;  // at most one for each collective
   std::uint32_t calls_ = 0;
   std::uint32_t uses_ = 0;

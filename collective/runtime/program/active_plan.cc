@@ -29,8 +29,13 @@ transport::PlannedConnections ConnectionsOf(const CollectivePlan& plan, int rank
   for (const auto& block : plan.program->ranks[static_cast<std::size_t>(rank)].blocks) {
     if (block.send_peer != program::kNoPeer) {
       const transport::Endpoint to = {block.send_peer, block.channel};
+      auto& send = connections.sends[to];
       const auto port = plan.source_ports.find(to);
-      connections.sends[to] = port == plan.source_ports.end() ? 0 : port->second;
+      if (port != plan.source_ports.end()) send.port = port->second;
+      if (const auto nics = plan.nics.find(to); nics != plan.nics.end()) {
+        send.source = nics->second.source;
+        send.destination = nics->second.destination;
+      }
     }
     if (block.receive_peer != program::kNoPeer) {
       connections.receives.insert({block.receive_peer, block.channel});
@@ -75,6 +80,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                              .address = place.address,
                              .members = place.members,
                              .listener = place.listener,
+                             .more_listeners = place.more_listeners,
                              .memory = place.memory,
                              .check = place.check,
                              .observer = place.observer,

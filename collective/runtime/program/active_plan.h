@@ -6,6 +6,7 @@
 #include <memory_resource>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collective/program/program.h"
 #include "collective/program/verifier/verifier.h"
@@ -38,9 +39,10 @@ class ActivePlan {
     int rank = 0;
     int size = 1;
     Medium medium = Medium::kShared;
-    std::string address;                       // TCP and verbs
-    transport::GroupCredentials members;       // TCP and verbs
-    std::shared_ptr<const UniqueFd> listener;  // TCP
+    std::string address;                                          // TCP and verbs
+    transport::GroupCredentials members;                          // TCP and verbs
+    std::shared_ptr<const UniqueFd> listener;                     // TCP
+    std::vector<std::shared_ptr<const UniqueFd>> more_listeners;  // TCP: TcpOptions::more_listeners
     std::pmr::memory_resource* memory = std::pmr::get_default_resource();
     transport::SendObserver* observer = nullptr;  // TCP: TcpOptions::observer
     // Called periodically while Prepare waits for other ranks; an error ends the wait.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -63,7 +64,10 @@ class TcpTransport : public Transport {
       if (!listener) return Propagate(listener);
       options_.listener = std::move(*listener);
     }
-    acceptor_.emplace(options_.listener, options_.members.key);
+    acceptors_.emplace_back(options_.listener, options_.members.key);
+    for (const auto& listener : options_.more_listeners) {
+      acceptors_.emplace_back(listener, options_.members.key);
+    }
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
     return rendezvous_.Publish(*address, *port);
@@ -136,7 +140,7 @@ class TcpTransport : public Transport {
 
   TcpOptions options_;
   Rendezvous rendezvous_;
-  std::optional<ConnectionAcceptor> acceptor_;
+  std::list<ConnectionAcceptor> acceptors_;  // one for each listener
   SlotPool pool_;
   ZeroCopySendToken token_;
   std::map<Key, std::unique_ptr<TcpConnection>> connections_;
@@ -206,9 +210,13 @@ Result<void> TcpTransport::StartHandshake(const Key& key, Deadline deadline) {
       rendezvous_.FindPeer(endpoint.peer, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!place) return FailAt(endpoint, place.error());
   const bool is_planned = key.direction == Direction::kOut;
-  const auto to = ParseAddress(place->address.ToString(), place->port);
+  const auto plan = is_planned ? options_.planned->sends.at(endpoint) : PlannedConnections::Send{};
+  const IpAddress destination = plan.destination.value_or(place->address);
+  auto allowed = options_.members.CheckMeetsAt(destination);
+  if (!allowed) return FailAt(endpoint, allowed.error());
+  const auto to = ParseAddress(destination.ToString(), place->port);
   const auto from =
-      ParseAddress(options_.address, is_planned ? options_.planned->sends.at(endpoint) : 0);
+      ParseAddress(plan.source ? plan.source->ToString() : options_.address, plan.port);
   if (!to || !from) return FailAt(endpoint, to ? from.error() : to.error());
   auto socket = Dial(*from, *to, deadline, [&] { return CheckWait(endpoint.peer); });
   if (!socket) return FailAt(endpoint, socket.error());
@@ -246,7 +254,7 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
 void TcpTransport::AwaitActivity(Deadline deadline) {
   constexpr std::chrono::milliseconds kNap{50};
   polled_.clear();
-  acceptor_->AddTo(polled_);
+  for (const ConnectionAcceptor& acceptor : acceptors_) acceptor.AddTo(polled_);
   for (const auto& [key, call] : handshakes_) polled_.push_back({call.socket(), POLLIN, 0});
   ::poll(polled_.data(), polled_.size(),
          MillisecondsUntil(std::min(deadline, steady_clock::now() + kNap)));
@@ -254,12 +262,14 @@ void TcpTransport::AwaitActivity(Deadline deadline) {
 
 // Advances the handshakes of other ranks and those of this rank.
 Result<void> TcpTransport::AdvanceHandshakes() {
-  acceptor_->Serve(
-      [this](const Hello& hello) { return IsExpected(hello); },
-      [this](const Hello& hello, UniqueFd socket) {
-        Add({{hello.from, hello.channel}, options_.planned ? Direction::kIn : Direction::kBoth},
-            std::move(socket));
-      });
+  for (ConnectionAcceptor& acceptor : acceptors_) {
+    acceptor.Serve(
+        [this](const Hello& hello) { return IsExpected(hello); },
+        [this](const Hello& hello, UniqueFd socket) {
+          Add({{hello.from, hello.channel}, options_.planned ? Direction::kIn : Direction::kBoth},
+              std::move(socket));
+        });
+  }
   for (auto call = handshakes_.begin(); call != handshakes_.end();) {
     const Progress progress = call->second.Advance();
     if (progress == Progress::kWrongKey || progress == Progress::kHungUp) {

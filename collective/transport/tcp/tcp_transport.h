@@ -8,12 +8,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "common/base/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -23,7 +25,13 @@ namespace espalier::transport {
 // by its sender's port. So each direction is a connection of its own, which the sender opens from
 // the planned port. Channels without a planned port use any port.
 struct PlannedConnections {
-  std::map<Endpoint, std::uint16_t> sends;  // value: the local port; 0: any
+  struct Send {
+    std::uint16_t port = 0;  // the local port; 0: any
+    // The addresses at both ends; none: those of the ranks.
+    std::optional<IpAddress> source;
+    std::optional<IpAddress> destination;
+  };
+  std::map<Endpoint, Send> sends;
   std::set<Endpoint> receives;
 };
 
@@ -39,6 +47,8 @@ struct TcpOptions {
   // A listening socket of that address. Transports may share it, if no two of them Connect at the
   // same time. Null: an own socket, on any port.
   std::shared_ptr<const UniqueFd> listener;
+  // Listening sockets of the same port at further addresses.
+  std::vector<std::shared_ptr<const UniqueFd>> more_listeners;
   // The cores that the ranks of this host share; 0: all of its cores. If there are fewer cores than
   // ranks, a rank sends in place to one peer at a time (ZeroCopySendToken).
   int cores = 0;

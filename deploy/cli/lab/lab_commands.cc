@@ -51,6 +51,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
   json.Key("rails").Integer(options.rails);
+  json.Key("gpus").Integer(options.gpus);
   json.Key("planes").Integer(options.planes);
   json.Key("routing").String(options.routing == Routing::kFrr ? "frr" : "static");
   json.Key("pods").Integer(options.pods);
@@ -125,6 +126,8 @@ void AddUp(CLI::App& lab, int& exit_code) {
             "Hosts of each leaf; with --rails, NICs of each leaf");
   AddNumber(up, "--rails", options.rails, "COUNT",
             "NICs of each host, each on a leaf of its own; a divisor of --leaves");
+  AddNumber(up, "--gpus", options.gpus, "COUNT",
+            "GPUs of each host with several NICs, a divisor of --rails (0: one for each NIC)");
   AddNumber(up, "--planes", options.planes, "COUNT",
             "Parts without links between them, to which rails and spines are dealt out");
   AddName(up, options.name);

@@ -135,6 +135,30 @@ TEST_F(RankPlanServerTest, ClientsThatSpeakNonsenseAreDropped) {
   EXPECT_EQ(Refused(), 200);
 }
 
+TEST_F(RankPlanServerTest, TellsTheNicsOfConnections) {
+  const auto address = [](const char* text) { return *IpAddress::Parse(text); };
+  wire::RankPlan plan = Plan(1, 7);
+  plan.listen_addresses = {address("10.2.0.7")};
+  plan.peers.front().connections = {
+      {.channel = 3, .source = address("10.2.0.7"), .destination = address("10.2.1.7")},
+      {.channel = 9, .source = address("10.2.0.8"), .destination = address("10.2.1.8")}};
+  server_->SetPlan(plan);
+  const auto client = Connect(1);
+  const auto got = client->Wait(1s);
+  ASSERT_TRUE(got.has_value() && got->has_value());
+  EXPECT_EQ((*got)->listen_addresses, plan.listen_addresses);
+  const auto& ports = (*got)->ports;
+  ASSERT_EQ(ports.size(), 3U);
+  EXPECT_FALSE(ports[0].source || ports[0].destination) << "those of the ranks";
+  EXPECT_EQ(ports[1].channel, 3);
+  EXPECT_EQ(ports[1].port, 50'001);
+  EXPECT_EQ(ports[1].source, address("10.2.0.7"));
+  EXPECT_EQ(ports[1].destination, address("10.2.1.7"));
+  EXPECT_EQ(ports[2].channel, 9);
+  EXPECT_EQ(ports[2].port, 0) << "any";
+  EXPECT_EQ(ports[2].source, address("10.2.0.8"));
+}
+
 TEST_F(RankPlanServerTest, DamagedPlanFilesAreRefused) {
   std::string bytes(sizeof(PlanFileHeader), '\0');
   EXPECT_FALSE(ParsePlanFile(bytes).has_value());
@@ -144,6 +168,9 @@ TEST_F(RankPlanServerTest, DamagedPlanFilesAreRefused) {
   header.port_count = UINT64_MAX / 2;
   EXPECT_FALSE(ParsePlanFile({reinterpret_cast<const char*>(&header), sizeof(header)}).has_value());
   header.port_count = 0;
+  header.listen_address_count = UINT64_MAX / 2;
+  EXPECT_FALSE(ParsePlanFile({reinterpret_cast<const char*>(&header), sizeof(header)}).has_value());
+  header.listen_address_count = 0;
   EXPECT_TRUE(ParsePlanFile({reinterpret_cast<const char*>(&header), sizeof(header)}).has_value());
 }
 

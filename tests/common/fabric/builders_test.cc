@@ -76,6 +76,7 @@ TEST(BuildLeafSpine, SeparatesPlanes) {
   EXPECT_EQ(PathsBetweenNics(topology, "h0/nic1", "h1/nic0"), 2U);
   EXPECT_EQ(PathsBetweenNics(topology, "h0/nic1", "h1/nic2"), 0U);
   for (const int planes : {0, 2}) EXPECT_FALSE(BuildLeafSpine({.planes = planes}).has_value());
+  EXPECT_FALSE(BuildLeafSpine({.rails = 2, .gpus = 3}).has_value());
   EXPECT_FALSE(BuildLeafSpine({.spines = 3, .rails = 2, .planes = 2}).has_value());
 }
 

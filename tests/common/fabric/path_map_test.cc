@@ -224,6 +224,28 @@ TEST(PathMap, ForgetsThatPathsHaveNoPortsWhenThatMayBeWrong) {
   EXPECT_TRUE(map.PathsWithoutPorts(kKey).empty());
 }
 
+TEST(PathMap, NotesSilentPortsUntilTheyAreSeenOrTheFabricChanges) {
+  PathMap map;
+  for (const int port : {5, 1, 5, 3}) {
+    map.NoteSilence(kKey, static_cast<std::uint16_t>(0xC000 + port));
+  }
+  EXPECT_THAT(map.SilentPorts(kKey), testing::ElementsAre(0xC001, 0xC003, 0xC005));
+  EXPECT_TRUE(map.SilentPorts(kOtherKey).empty());
+  map.Observe(kKey, 0xC003, Path(1));
+  map.NoteSilence(kKey, 0xC003);
+  EXPECT_THAT(map.SilentPorts(kKey), testing::ElementsAre(0xC001, 0xC005)) << "it is known";
+  map.Predict(kKey, 0xC007, Path(1));
+  map.DropPredictions(kKey);
+  map.MarkReverify([](const PortKey& key) { return key == kOtherKey; });
+  EXPECT_EQ(map.SilentPorts(kKey).size(), 2U) << "in another part of the fabric";
+  map.MarkReverify([](const PortKey& key) { return key == kKey; });
+  EXPECT_TRUE(map.SilentPorts(kKey).empty());
+  map.NoteSilence(kKey, 0xC003);
+  EXPECT_THAT(map.SilentPorts(kKey), testing::ElementsAre(0xC003)) << "seen in another fabric";
+  map.Forget(kKey);
+  EXPECT_TRUE(map.SilentPorts(kKey).empty());
+}
+
 TEST(PathMap, KeepsPortsSortedWhateverTheOrderOfArrival) {
   PathMap map;
   std::mt19937 random(1);

@@ -272,6 +272,19 @@ TEST_F(Publishing, NoPlanOfAUserGoesToAnAgentThatDoesNotKnowUsers) {
   EXPECT_EQ(agent().plans.at({"train", 0}).generation, 0U);
 }
 
+TEST_F(Publishing, NoPlanOfSeveralNicsGoesToAnAgentThatDoesNotKnowThem) {
+  wire::RankPlan plan;
+  plan.job = "train";
+  plan.listen_addresses = {*IpAddress::Parse("10.2.0.1")};
+  SetPlan(plan);
+  ASSERT_EQ(Push().size(), 1U);
+  EXPECT_TRUE(plans_.empty());
+  agent().features = {"collective", "rank_nics"};
+  SetPlan(plan);
+  ASSERT_EQ(Push().size(), 1U);
+  EXPECT_EQ(plans_.size(), 1U);
+}
+
 TEST_F(Publishing, AnAgentWithoutCollectivesGetsNoPlan) {
   BringIntoStep();
   agent().features = {};

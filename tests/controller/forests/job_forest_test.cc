@@ -189,6 +189,73 @@ TEST(JobForest, OfBoxesWhoseRanksGetANicEach) {
   EXPECT_EQ(std::set(forest->nics.begin(), forest->nics.end()).size(), 12U);
 }
 
+// The NICs of one rank's edges that leave its host.
+std::set<std::string> NicsOf(const fabric::Topology& topology, const JobForest& forest,
+                             std::int32_t rank) {
+  std::set<std::string> nics;
+  for (const TreeEdge& edge : forest.edges) {
+    if (!edge.leaves_host) continue;
+    if (edge.from == rank) nics.insert(topology.node(edge.source_nic).id);
+    if (edge.to == rank) nics.insert(topology.node(edge.destination_nic).id);
+  }
+  return nics;
+}
+
+// Four hosts, each with a GPU at two NICs of 100 Gbit/s, which are the bottleneck.
+std::shared_ptr<fabric::Topology> MakeTwoRails() {
+  fabric::TopologySpec spec =
+      *fabric::BuildLeafSpine({.spines = 2,
+                               .leaves = 4,
+                               .hosts_per_leaf = 2,
+                               .host_rate = BitsPerSecond{100'000'000'000},
+                               .fabric_rate = BitsPerSecond{400'000'000'000},
+                               .rails = 2,
+                               .gpus = 1});
+  return std::make_shared<fabric::Topology>(*fabric::Topology::Build(std::move(spec)));
+}
+
+// One rank on each host of two NICs is twice as fast over both.
+TEST(JobForest, OfOneRankForTwoNicsUsesBoth) {
+  const auto topology = MakeTwoRails();
+  ForestRequest request = MakeRequest(topology);
+  for (const auto collective : {forest::Collective::kAllgather, forest::Collective::kReduceScatter,
+                                forest::Collective::kAllreduce}) {
+    SCOPED_TRACE(forest::CollectiveName(collective));
+    request.collective = collective;
+    request.one_nic = false;
+    const auto both = BuildJobForest(request);
+    ASSERT_TRUE(both.has_value()) << both.error().message;
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(NicsOf(*topology, *both, rank).size(), 2U) << rank;
+      EXPECT_TRUE(both->has_choice[static_cast<std::size_t>(rank)]);
+    }
+    for (const TreeEdge& edge : both->edges) {
+      ASSERT_TRUE(edge.leaves_host);
+      EXPECT_EQ(topology->node(edge.source_nic).host,
+                topology->node(request.ranks[static_cast<std::size_t>(edge.from)]).host);
+      EXPECT_EQ(topology->node(edge.destination_nic).host,
+                topology->node(request.ranks[static_cast<std::size_t>(edge.to)]).host);
+    }
+    request.one_nic = true;
+    const auto one = BuildJobForest(request);
+    ASSERT_TRUE(one.has_value()) << one.error().message;
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(NicsOf(*topology, *one, rank).size(), 1U) << rank;
+    }
+    EXPECT_DOUBLE_EQ(both->algbw_gbps, 2 * one->algbw_gbps);
+  }
+}
+
+TEST(JobForest, LeavesOutANicWithoutLink) {
+  const auto topology = MakeTwoRails();
+  topology->SetLinkState(*topology->FindLink("h1/nic1--leaf1"), fabric::LinkState::kDown);
+  ForestRequest request = MakeRequest(topology);
+  ASSERT_EQ(request.ranks.size(), 4U);
+  const auto forest = BuildJobForest(request);
+  ASSERT_TRUE(forest.has_value()) << forest.error().message;
+  EXPECT_EQ(NicsOf(*topology, *forest, 1), std::set<std::string>{"h1/nic0"});
+}
+
 class RandomJobForest : public testing::TestWithParam<int> {};
 
 // Links are dead, drained, of different rates and partly used by other flows. A forest exists if

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <vector>
 
+#include "common/files/json.h"
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/measured_run.h"
 #include "deploy/lab/link_faults.h"
@@ -17,6 +20,17 @@ namespace {
 constexpr int kSeed = 1;
 constexpr const char* kNic = "h0/nic1";
 constexpr const char* kNicLink = "h0/nic1--leaf1";
+
+// The addresses from which and to which a plan's edges cross the fabric.
+std::set<std::string> NicsOf(const std::vector<PlannedEdge>& plan) {
+  std::set<std::string> nics;
+  for (const PlannedEdge& edge : plan) {
+    if (edge.via.empty()) continue;
+    nics.insert(edge.source);
+    nics.insert(edge.destination);
+  }
+  return nics;
+}
 
 class RailsTest : public LiveLabTest {
  protected:
@@ -33,6 +47,34 @@ class RailsTest : public LiveLabTest {
   void AwaitEvent(const std::string& kind) const {
     const auto recorded = daemons_->AwaitEvent(kind, kNicLink);
     ASSERT_TRUE(recorded.has_value()) << recorded.error().message << Events();
+  }
+
+  int CollectivesDone(const std::string& job) const {
+    const auto answer = daemons_->Get("/api/v1/forests");
+    if (!answer) return 0;
+    for (const io::JsonValue& one : answer->Find("forests")->items) {
+      if (one.Find("job")->text == job) return std::stoi(one.Find("collectives_done")->text);
+    }
+    return 0;
+  }
+  // Lets the link of a NIC die in a run of the job's ranks, which complete by another plan.
+  void LoseNicWhileRunning(const std::string& job) {
+    const auto first = AwaitPlan(*daemons_, job, "");
+    ASSERT_TRUE(first.has_value()) << first.error().message;
+    bool has_died = false;
+    const auto run =
+        RunRanks(*lab_, ESPALIER_PROGRAMS,
+                 {.bytes = kTreeBytes, .calls = 8, .job = job, .on_running = [&] {
+                    if (has_died || CollectivesDone(job) < 3) return;
+                    has_died = true;
+                    ASSERT_TRUE(lab::FailLink(*lab_, kNicLink, lab::LinkEnd::kA).value_or(false));
+                  }});
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    EXPECT_TRUE(has_died);
+    EXPECT_TRUE(run->completed) << Events();
+    EXPECT_EQ(run->wrong_sums, 0);
+    const auto other = AwaitPlan(*daemons_, job, *first);
+    EXPECT_TRUE(other.has_value()) << other.error().message << Events();
   }
 
   // Every NIC sends and receives one flow, but for those that would use a NIC without link.
@@ -103,6 +145,44 @@ TEST_F(RailsTest, TreesUseEveryNic) {
     ExpectRunAsPlanned(*lab_, job, *plan);
     EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
   }
+}
+
+// One rank on each of eight hosts, whose trees use both NICs. Each NIC has a leaf of its own, so
+// that every edge crosses the fabric, and no link joins the rails. If a NIC dies, the next plan
+// does without it.
+TEST_F(RailsTest, TreesOfOneRankUseBothNicsOfItsHost) {
+  StartLab({.spines = 4,
+            .leaves = 16,
+            .hosts_per_leaf = 1,
+            .rails = 2,
+            .planes = 2,
+            .gpus = 1,
+            .link_rate = BitsPerSecond{50'000'000},
+            .seed = kSeed});
+  if (!lab_) return;
+  StartDaemons();
+  if (!daemons_) return;
+  const std::string job = "both";
+  const auto started = StartTreeJob(*daemons_, *lab_, job, kTreeBytes, false);
+  ASSERT_TRUE(started.has_value()) << started.error().message;
+  const auto plan = ReadPlan(*daemons_, job);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  for (const PlannedEdge& edge : *plan) EXPECT_FALSE(edge.via.empty());
+  EXPECT_EQ(NicsOf(*plan).size(), 16U) << Events();
+  ExpectRunAsPlanned(*lab_, job, *plan);
+  EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
+
+  const std::string next = "next";
+  const auto again = StartTreeJob(*daemons_, *lab_, next, kTreeBytes, false);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  LoseNicWhileRunning(next);
+  const auto without = ReadPlan(*daemons_, next);
+  ASSERT_TRUE(without.has_value()) << without.error().message;
+  const std::string dead = lab_->layout().NicAddress(1);
+  EXPECT_FALSE(NicsOf(*without).contains(dead)) << kNic;
+  EXPECT_GE(NicsOf(*without).size(), 8U) << Events();
+  ExpectRunAsPlanned(*lab_, next, *without, dead);
+  EXPECT_TRUE(StopTreeJob(*daemons_, next).has_value());
 }
 
 }  // namespace

@@ -62,6 +62,9 @@ TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
                                     LabOptions{.rails = 3},
                                     LabOptions{.leaves = 32, .rails = 32},
                                     LabOptions{.rails = 2, .ipv6 = true},
+                                    LabOptions{.gpus = 2},
+                                    LabOptions{.rails = 2, .gpus = -1},
+                                    LabOptions{.leaves = 6, .rails = 6, .gpus = 4},
                                     LabOptions{.planes = 2},
                                     LabOptions{.routing = Routing::kFrr, .ipv6 = true},
                                     LabOptions{.spines = 3, .rails = 2, .planes = 2},
@@ -122,6 +125,22 @@ TEST(LabLayout, DescribesEveryLinkEndInTheTopology) {
     ASSERT_TRUE(host.has_value());
     EXPECT_EQ(topology->node(*topology->FindNic(*host)).id, "h3");
   }
+}
+
+TEST(LabLayout, GivesAGpuSeveralNics) {
+  const LabLayout plan =
+      MakePlan({.name = "t", .spines = 2, .leaves = 4, .hosts_per_leaf = 2, .rails = 4, .gpus = 2});
+  EXPECT_EQ(plan.HostCount(), 2);
+  EXPECT_EQ(plan.options().RankCount(), 4);
+  EXPECT_EQ(plan.RankName(3), "h1/gpu1");
+  EXPECT_EQ(plan.RankAddress(3), "10.2.1.1") << "of h1/nic2";
+  const auto topology = fabric::Topology::Build(*plan.MakeTopology());
+  ASSERT_TRUE(topology.has_value());
+  for (const char* const link : {"h1/gpu0--h1/nic0", "h1/gpu0--h1/nic1", "h1/gpu1--h1/nic2",
+                                 "h1/gpu1--h1/nic3", "h1/nic3--leaf3"}) {
+    EXPECT_TRUE(topology->FindLink(link).has_value()) << link;
+  }
+  EXPECT_FALSE(topology->FindNode("h1/gpu2").has_value());
 }
 
 TEST(LabLayout, GivesHostsANicOnEachOfTheirRails) {

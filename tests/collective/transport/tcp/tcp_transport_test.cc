@@ -51,13 +51,74 @@ TEST(TcpTransport, SaysThatAPeerIsOfAnotherVersion) {
   }
 }
 
+// Notes the ends of the connections that it is told of.
+class EndsNoted : public SendObserver {
+ public:
+  std::unique_ptr<SendWatch> Watch(const ConnectionEnds& ends) override {
+    noted.push_back(ends);
+    return nullptr;
+  }
+  std::vector<ConnectionEnds> noted;
+};
+
+// Two hosts with several NICs each: a connection is between those that its plan names.
+TEST(TcpTransport, ConnectsTheChosenNics) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  const Endpoint to_first = {0, 0};
+  const Endpoint to_second = {1, 0};
+  const auto listener = ListenOn("127.0.0.1", 0);
+  ASSERT_TRUE(listener);
+  const auto port = LocalPort((*listener)->get());
+  const auto other_listener = ListenOn("127.0.0.2", *port);
+  ASSERT_TRUE(other_listener);
+  std::thread second([&] {
+    EndsNoted ends;
+    PlannedConnections planned;
+    planned.sends[to_first] = {.port = FreePort(),
+                               .source = *IpAddress::Parse("127.0.0.3"),
+                               .destination = *IpAddress::Parse("127.0.0.2")};
+    auto transport = JoinTcp(store, "g", 1, 2, {.observer = &ends, .planned = planned});
+    ASSERT_TRUE(transport);
+    ExpectDone((*transport)->Connect({&to_first, 1}, InAWhile()));
+    ASSERT_EQ(ends.noted.size(), 1U);
+    EXPECT_EQ(ends.noted[0].source.ToString(), "127.0.0.3");
+    EXPECT_EQ(ends.noted[0].source_port, planned.sends[to_first].port);
+    EXPECT_EQ(ends.noted[0].destination.ToString(), "127.0.0.2");
+    EXPECT_EQ(ends.noted[0].destination_port, *port);
+  });
+  auto transport = JoinTcp(store, "g", 0, 2,
+                           {.listener = *listener,
+                            .more_listeners = {*other_listener},
+                            .planned = PlannedConnections{.sends = {}, .receives = {to_second}}});
+  ASSERT_TRUE(transport);
+  ExpectDone((*transport)->Connect({&to_second, 1}, InAWhile()));
+  second.join();
+}
+
+// Without a key, a plan must not lead out of this machine.
+TEST(TcpTransport, RefusesANicThatAGroupWithoutAKeyMayNotReach) {
+  TemporaryFolder folder;
+  FileStore store(folder.path());
+  ExpectDone(store.Set("g/tcp.0", "127.0.0.1 1 7 4"));
+  PlannedConnections planned;
+  planned.sends[{0, 0}] = {
+      .port = 0, .source = std::nullopt, .destination = *IpAddress::Parse("10.0.0.1")};
+  auto transport = JoinTcp(store, "g", 1, 2, {.planned = planned});
+  ASSERT_TRUE(transport);
+  const Endpoint endpoint = {0, 0};
+  const auto connected = (*transport)->Connect({&endpoint, 1}, InAWhile());
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().code, ErrorCode::kPermissionDenied);
+}
+
 TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   TemporaryFolder folder;
   FileStore store(folder.path());
   const std::uint16_t port = FreePort();
   std::thread higher([&] {
     const Endpoint endpoint = {0, 0};
-    const PlannedConnections planned = {.sends = {{endpoint, port}}, .receives = {}};
+    const PlannedConnections planned = {.sends = {{endpoint, {.port = port}}}, .receives = {}};
     auto transport = JoinTcp(store, "g", 1, 2, {.planned = planned});
     ASSERT_TRUE(transport);
     ExpectDone((*transport)->Connect({&endpoint, 1}, InAWhile()));

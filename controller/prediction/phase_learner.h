@@ -70,6 +70,9 @@ class PhaseLearner {
   void BeginStart(FlowSetId set, TimePoint now);
   void Join(FlowSetId set, MemberKey key);
   void Drop(FlowSetId set) { sets_.erase(set); }
+  // The second set has been part of the first one so far, and has started so much later, but not
+  // yet the last time.
+  void Divide(FlowSetId from, FlowSetId to, Duration later);
   // Forgets an idle flow.
   void Forget(MemberKey key);
   // Whether a flow is busy, as far as is known.

@@ -261,7 +261,7 @@ void CycleLearner::DropMembers(Set& set, const std::function<bool(const Member&)
     --member_count_;
   }
   std::erase_if(set.members, is_to_go);
-  set.order.Restart();
+  set.order.Stop();
   ++member_changes_;
   for (std::uint32_t i = 0; i < set.members.size(); ++i) {
     std::ranges::find(places_.at(set.members[i].key), set.id, &Place::set)->index = i;

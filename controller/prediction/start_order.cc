@@ -1,15 +1,8 @@
 #include "controller/prediction/start_order.h"
 
 #include <algorithm>
-#include <bit>
-#include <utility>
 
 namespace espalier::controller {
-namespace {
-
-constexpr std::uint32_t kStartsSorted = 8;  // after each of which it may part them
-
-}  // namespace
 
 void StartOrder::Take(std::uint32_t index, Duration after) {
   if (IsOver()) return;
@@ -36,13 +29,15 @@ void StartOrder::EndStart() {
   }
   has_earlier_ = has_later_ = false;
   is_in_order_ = true;
-  if (!are_candidates_ && (starts_ <= kStartsSorted || std::has_single_bit(starts_))) Part();
-  if (!IsOver()) return;
-  members_ = {};
-  in_order_ = 0;
+  if (!are_candidates_) Part();
+  if (IsOver()) Stop();
 }
 
-void StartOrder::Restart() { *this = StartOrder(least_apart_); }
+void StartOrder::Stop() {
+  members_ = {};
+  in_order_ = 0;
+  starts_ = kStartsSeen;
+}
 
 void StartOrder::Part() {
   std::vector<Duration> times;

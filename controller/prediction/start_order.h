@@ -16,15 +16,16 @@ namespace espalier::controller {
 //
 // The members are parted where the usual times of their starts lie furthest apart, by
 // `least_apart` or more, and the next kStartsInOrder starts must agree. Only the first kStartsSeen
-// starts are looked at, as sets are wrong from the beginning or not at all.
+// starts are looked at, as sets are wrong from the beginning or not at all. A job that goes on to
+// other phases later is not followed here.
 //
-// Complexity: Take O(1); EndStart O(1), but O(members x log members) after the first eight starts
-// and after 16, unless starts are to confirm how members are parted. Memory: 16 bytes for each
-// member, none after kStartsSeen. Thread safety: one thread.
+// Complexity: Take O(1); EndStart O(members x log members), O(1) while starts are to confirm how
+// members are parted. Memory: 16 bytes for each member. Both are nothing after kStartsSeen. Thread
+// safety: one thread.
 class StartOrder {
  public:
   static constexpr std::uint32_t kStartsInOrder = 3;
-  static constexpr std::uint32_t kStartsSeen = 32;
+  static constexpr std::uint32_t kStartsSeen = 8;
 
   explicit StartOrder(Duration least_apart) : least_apart_(least_apart) {}
 
@@ -32,8 +33,8 @@ class StartOrder {
   void Take(std::uint32_t member, Duration after);
   // The start is over: every member that takes part has started.
   void EndStart();
-  // Members have other indices now.
-  void Restart();
+  // Members will have other indices, so nothing is looked at any more.
+  void Stop();
 
   // Whether the members are parted, and that has been seen often enough.
   bool AreParted() const { return in_order_ >= kStartsInOrder; }

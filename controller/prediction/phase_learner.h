@@ -90,7 +90,7 @@ class PhaseLearner {
   bool HasLength(FlowSetId set) const;  // Length::seen > 0
   // Of the starts of a set that repeats after `lag` starts: those that are `turn` (0 to lag - 1)
   // before the last in each round. `others`: flows, also of the set, that were busy in at least a
-  // quarter of them, in more than one of three or more, and in one of the latest four.
+  // quarter of them, in more than one of two or more, and in one of the latest four.
   struct Turn {
     Length length;
     std::vector<MemberKey> others;

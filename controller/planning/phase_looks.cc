@@ -5,6 +5,11 @@
 #include <vector>
 
 namespace espalier::controller {
+namespace {
+
+constexpr int kFewestLasting = 32;  // looks, 16 s, after which phases may count as lasting
+
+}  // namespace
 
 void PhaseLooks::Look(std::span<const Found> all) {
   for (auto& [job, looks] : jobs_) looks.is_present = false;
@@ -16,9 +21,10 @@ void PhaseLooks::Look(std::span<const Found> all) {
     looks.restless = IsCalm(looks) ? 0 : looks.restless + 1;
   }
   std::erase_if(jobs_, [](const auto& job) { return !job.second.is_present; });
+  const int lasting = std::max(2 * needed_, kFewestLasting);
   const bool has_lasted = std::ranges::all_of(jobs_, [&](const auto& job) {
     const Looks& looks = job.second;
-    return !Counts(looks) || (looks.digest == looks.planned && looks.same >= 2 * needed_);
+    return !Counts(looks) || (looks.digest == looks.planned && looks.same >= lasting);
   });
   if (!has_lasted || needed_ == 1) return;
   needed_ /= 2;

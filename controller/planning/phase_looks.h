@@ -11,7 +11,8 @@ namespace espalier::controller {
 // Phases are looked at again and again, and a flow that is late once seems to be in another phase.
 // So other phases count when so many further looks have found the same. Each plan that they cause
 // doubles this number, for all jobs, up to kMostLooks, and it halves each time when they have
-// lasted twice as long: phases that never repeat for long must not move flows back and forth.
+// lasted twice as long, and for 16 s: phases that never repeat for long must not move flows back
+// and forth.
 //
 // All jobs must be calm at the same time, but for those that have not been so for kPatience looks
 // more than are needed: a job without order keeps no other from being planned for.

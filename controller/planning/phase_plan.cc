@@ -30,10 +30,37 @@ struct PhasePlan::Input {
 
   // Identifies all that a plan depends on, but the phases and the present paths of movable flows.
   std::uint64_t DigestOfFlows() const;
-  // Identifies the phases of each job, in any order. Phases that are equal count once, as they do
-  // in a plan.
+  // Identifies the phases of each job, in any order. Phases that are part of others do not count,
+  // as in a plan.
   std::vector<PhaseLooks::Found> DigestsOfPhases() const;
 };
+
+namespace {
+
+constexpr std::size_t kMostCompared = 4'000'000;  // some milliseconds
+
+// Those that are not part of others, sorted. Compares phases until kMostCompared flows have been
+// looked at, and leaves equal ones out in any case.
+std::vector<std::vector<std::uint32_t>> WholePhases(
+    std::vector<std::vector<std::uint32_t>> phases) {
+  for (std::vector<std::uint32_t>& phase : phases) std::ranges::sort(phase);
+  std::ranges::sort(phases, [](const auto& a, const auto& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
+  std::vector<std::vector<std::uint32_t>> whole;  // the largest first
+  std::size_t compared = 0;
+  for (std::vector<std::uint32_t>& phase : phases) {
+    if (!whole.empty() && whole.back() == phase) continue;
+    const bool is_part = std::ranges::any_of(whole, [&](const std::vector<std::uint32_t>& other) {
+      compared += other.size();
+      return compared <= kMostCompared && std::ranges::includes(other, phase);
+    });
+    if (!is_part) whole.push_back(std::move(phase));
+  }
+  return whole;
+}
+
+}  // namespace
 
 std::uint64_t PhasePlan::Input::DigestOfFlows() const {
   std::uint64_t digest = links_digest;
@@ -52,14 +79,12 @@ std::vector<PhaseLooks::Found> PhasePlan::Input::DigestsOfPhases() const {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     std::uint64_t digest = 0;
     std::vector<std::uint64_t> phases;
-    for (const std::vector<std::uint32_t>& phase : jobs[i].phases) {
+    for (const std::vector<std::uint32_t>& phase : WholePhases(jobs[i].phases)) {
       std::uint64_t members = phase.size();
       for (const std::uint32_t index : phase) members += Mix64(slots[index].value());
       phases.push_back(members);
     }
     std::ranges::sort(phases);
-    // clang 14 does not compile std::ranges::unique with libstdc++ 12.
-    phases.erase(std::unique(phases.begin(), phases.end()), phases.end());
     for (const std::uint64_t phase : phases) digest = Mix64(digest ^ phase);
     digests.push_back({job_numbers[i], digest});
   }

@@ -60,7 +60,7 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   if (member_count_ + pending_.size() >= options_.max_members) return false;
   if (pending_.empty()) pending_first_ = now_;
   pending_last_ = now_;
-  pending_.emplace_back(key, bytes);
+  pending_.push_back({key, bytes, now_});
   pending_keys_.insert(key);
   return false;
 }
@@ -75,8 +75,10 @@ void CycleLearner::HandleEnd(Key key, TimePoint now, std::uint64_t bytes) {
 
 void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_each,
                            Duration period) {
-  Set set{
-      .id = SetId(next_id_), .is_declared = true, .declared_period = std::max(Duration{}, period)};
+  Set set{.id = SetId(next_id_),
+          .is_declared = true,
+          .declared_period = std::max(Duration{}, period),
+          .order = StartOrder(options_.together)};
   for (const Key key : members) {
     const auto known = places_.find(key);
     const bool is_declared =
@@ -115,7 +117,8 @@ const CycleLearner::Set* CycleLearner::Find(SetId id) const {
 
 CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
   const auto is_starting_without = [&](const Set& set, std::uint32_t index) {
-    return !set.members[index].has_started && !set.times.empty() && !IsLate(set);
+    return !set.members[index].has_started && !set.times.empty() &&
+           !set.IsLate(now_, options_.together);
   };
   // Nearly all arrivals are of flows in one set, which is starting. Members move, and sets go,
   // without a word to usual_.
@@ -162,9 +165,9 @@ CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
   return {next, next_place->index};
 }
 
-bool CycleLearner::IsLate(const Set& set) const {
-  const Duration gap = set.times.gap().value_or(2 * kUnknownGapInTogethers * options_.together);
-  return now_ - set.times.last() > std::max(options_.together, gap / 2);
+bool CycleLearner::Set::IsLate(TimePoint now, Duration together) const {
+  const Duration gap = times.gap().value_or(2 * kUnknownGapInTogethers * together);
+  return now - times.last() > std::max(together, gap / 2);
 }
 
 void CycleLearner::BeginStart(Set& set) {
@@ -194,13 +197,19 @@ void CycleLearner::EndStart(Set& set) {
     Score(share, set.members.size());
   }
   NoteShape(set);
+  set.order.EndStart();
+  const bool may_part = !set.is_declared && !variant_ && sets_.size() < options_.max_sets;
+  if (may_part && set.order.AreParted()) variant_ = set.LaterPhase(activity_);
   for (Member& member : set.members) {
     member.missed_starts =
         member.has_started ? 0 : static_cast<std::uint8_t>(member.missed_starts + 1);
     member.has_started = false;
   }
   set.started = 0;
-  DropMembersThatLeft(set);
+  const auto has_left = [](const Member& member) {
+    return member.missed_starts >= kMaxMissedStarts;
+  };
+  if (!set.is_declared && std::ranges::any_of(set.members, has_left)) DropMembers(set, has_left);
 }
 
 void CycleLearner::NoteShape(Set& set) {
@@ -226,9 +235,11 @@ void CycleLearner::NoteShape(Set& set) {
 void CycleLearner::SplitOffVariant() {
   if (!variant_) return;
   const Variant variant = *std::exchange(variant_, std::nullopt);
+  if (variant.after) return SplitOffLaterPhase(variant);
   Set* of = Find(variant.of);
   if (of == nullptr) return;
-  Set set{.id = SetId(next_id_++), .split_from = variant.of};
+  Set set{
+      .id = SetId(next_id_++), .split_from = variant.of, .order = StartOrder(options_.together)};
   set.times = of->times.TakeShape(variant.shape);
   set.starts = set.times.size();
   for (const auto& [key, bytes] : variant.members) AddMember(set, key, bytes);
@@ -243,17 +254,14 @@ void CycleLearner::SplitOffVariant() {
   if (is_covered) DropSet(variant.of);
 }
 
-void CycleLearner::DropMembersThatLeft(Set& set) {
-  const auto has_left = [](const Member& member) {
-    return member.missed_starts >= kMaxMissedStarts;
-  };
-  if (set.is_declared || std::none_of(set.members.begin(), set.members.end(), has_left)) return;
+void CycleLearner::DropMembers(Set& set, const std::function<bool(const Member&)>& is_to_go) {
   for (const Member& member : set.members) {
-    if (!has_left(member)) continue;
+    if (!is_to_go(member)) continue;
     DropPlace(places_, member.key, set.id);
     --member_count_;
   }
-  std::erase_if(set.members, has_left);
+  std::erase_if(set.members, is_to_go);
+  set.order.Stop();
   ++member_changes_;
   for (std::uint32_t i = 0; i < set.members.size(); ++i) {
     std::ranges::find(places_.at(set.members[i].key), set.id, &Place::set)->index = i;
@@ -272,6 +280,7 @@ void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
 void CycleLearner::TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes) {
   Member& member = set.members[index];
   activity_.Join(set.id, member.key);
+  set.order.Take(index, now_ - set.times.last());
   ++taken_;
   member.has_started = true;
   member.missed_starts = 0;
@@ -284,12 +293,13 @@ void CycleLearner::TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes
 void CycleLearner::LearnPending() {
   if (!sets_.empty()) Score(0, pending_.size());
   if (sets_.size() >= options_.max_sets) DropLeastRecentlySeen();
-  Set set{.id = SetId(next_id_++), .starts = 1};
+  Set set{.id = SetId(next_id_++), .starts = 1, .order = StartOrder(options_.together)};
   set.times.Add(pending_first_);
   activity_.BeginStart(set.id, pending_first_);
-  for (const auto& [key, bytes] : pending_) {
-    AddMember(set, key, bytes);
-    activity_.Join(set.id, key);
+  for (const Pending& flow : pending_) {
+    set.order.Take(static_cast<std::uint32_t>(set.members.size()), flow.at - pending_first_);
+    AddMember(set, flow.key, flow.bytes);
+    activity_.Join(set.id, flow.key);
     set.members.back().has_started = true;
   }
   set.started = set.members.size();
@@ -389,7 +399,8 @@ std::uint64_t CycleLearner::StartsOf(SetId id) const {
 
 bool CycleLearner::HasPartlyStarted(SetId id) const {
   const Set* set = Find(id);
-  return set != nullptr && set->started > 0 && set->started < set->members.size() && !IsLate(*set);
+  return set != nullptr && set->started > 0 && set->started < set->members.size() &&
+         !set->IsLate(now_, options_.together);
 }
 
 std::optional<Duration> CycleLearner::Period() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 
 #include "common/base/event_loop.h"
 #include "controller/prediction/phase_learner.h"
+#include "controller/prediction/start_order.h"
 #include "controller/prediction/start_times.h"
 
 namespace espalier::controller {
@@ -40,12 +42,13 @@ struct CycleOptions {
 // straggler delays only itself. A member that misses three starts in a row leaves the set. If a set
 // starts with some of its members and with others in turn, the flows are in several phases, or
 // belong to two jobs: each such group becomes a set of its own, and a flow may then be a member of
-// several sets. A job whose flows came all at once at first, as after a pause of the network, may
-// have sets of which always others start: if the phases stay unknown, such sets are learned anew.
-// The next start is predicted from the last one plus a gap, or from the last start of
-// the preceding set plus an offset, whichever has varied less. Gaps may repeat with a lag, if a set
-// starts several times per iteration (StartTimes). Checkpoint pauses, jitter and drift of the
-// iteration time thus do little harm.
+// several sets. If some members of a set always start after the others have ended, they are another
+// phase, and become a set of their own (StartOrder). A job whose flows came all at once at first,
+// as after a pause of the network, may have sets of which always others start: if the phases stay
+// unknown, such sets are learned anew. The next start is predicted from the last one plus a gap, or
+// from the last start of the preceding set plus an offset, whichever has varied less. Gaps may
+// repeat with a lag, if a set starts several times per iteration (StartTimes). Checkpoint pauses,
+// jitter and drift of the iteration time thus do little harm.
 //
 // Switches itself off (IsOn) while most arrivals are not predicted, and continues to learn.
 //
@@ -145,8 +148,18 @@ class CycleLearner {
     TimePoint time;
     Duration deviation{};
   };
+  // Members of a set that start without the others in turn, or after them.
+  struct Variant {
+    SetId of;
+    std::uint64_t shape = 0;
+    std::vector<std::pair<Key, std::uint64_t>> members;  // and their bytes
+    std::optional<Duration> after;                       // after the others: so long
+  };
   struct Set {
     std::optional<Forecast> ForecastByGap() const;
+    // The members that always start after the others have ended, if there are any.
+    std::optional<Variant> LaterPhase(PhaseLearner& activity) const;
+    bool IsLate(TimePoint now, Duration together) const;
 
     SetId id;
     bool is_declared = false;
@@ -161,19 +174,19 @@ class CycleLearner {
     bool was_regular = false;
     bool is_in_phase = false;
     StartTimes times;
+    StartOrder order;              // of members by index
     std::optional<SetId> before;   // the set that started before it the last time
     std::deque<Duration> offsets;  // from starts of `before` to its own
-  };
-  // Members of a set that start without the others in turn.
-  struct Variant {
-    SetId of;
-    std::uint64_t shape = 0;
-    std::vector<std::pair<Key, std::uint64_t>> members;  // and their bytes
   };
   // Where a flow is in a set: an index into its members.
   struct Place {
     SetId set;
     std::uint32_t index = 0;
+  };
+  struct Pending {
+    Key key;
+    std::uint64_t bytes = 0;
+    TimePoint at;
   };
   struct Chosen {
     Set* set = nullptr;
@@ -190,7 +203,7 @@ class CycleLearner {
   void EndStart(Set& set);
   void TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes);
   void AddMember(Set& set, Key key, std::uint64_t bytes);
-  void DropMembersThatLeft(Set& set);
+  void DropMembers(Set& set, const std::function<bool(const Member&)>& is_to_go);
   void LearnPending();
   void DropSet(SetId id);
   void DropLeastRecentlySeen();
@@ -202,9 +215,9 @@ class CycleLearner {
   void NoteShape(Set& set);
   // Makes the noted variant a set. The set that it is from goes if all its members are in variants.
   void SplitOffVariant();
+  void SplitOffLaterPhase(const Variant& later);
 
   std::optional<Forecast> ForecastOf(const Set& set) const;
-  bool IsLate(const Set& set) const;
 
   CycleOptions options_;
   PhaseLearner activity_;
@@ -218,7 +231,7 @@ class CycleLearner {
   std::uint64_t member_changes_ = 0;  // times that flows have come into sets or left them
   TimePoint now_{};
   TimePoint last_start_{};
-  std::vector<std::pair<Key, std::uint64_t>> pending_;  // unknown flows that arrived together
+  std::vector<Pending> pending_;  // unknown flows that arrived together
   std::unordered_set<Key> pending_keys_;
   TimePoint pending_first_{};
   TimePoint pending_last_{};

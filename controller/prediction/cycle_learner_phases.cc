@@ -42,6 +42,59 @@ void CycleLearner::LearnAnew() {
   ++changes_;
 }
 
+// Word that comes late makes a set of flows of two phases, if these follow each other closely. All
+// of them start every time, so that their shapes tell nothing.
+std::optional<CycleLearner::Variant> CycleLearner::Set::LaterPhase(PhaseLearner& activity) const {
+  Duration ends{};  // sums: of the earlier ones, and of the later ones
+  Duration starts_later{};
+  Duration first_start = Duration::max();
+  std::int64_t earlier = 0;
+  Variant later{.of = id, .shape = 0, .members = {}, .after = {}};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Duration usual = order.UsualTimeOf(i);
+    if (order.IsLater(i)) {
+      starts_later += usual;
+      first_start = std::min(first_start, usual);
+      later.members.emplace_back(members[i].key, members[i].bytes);
+      continue;
+    }
+    const PhaseLearner::Length busy = activity.BurstOf(members[i].key, times.lag()).length;
+    if (busy.seen == 0) return std::nullopt;
+    ends += usual + busy.duration;
+    ++earlier;
+  }
+  const auto count = static_cast<std::int64_t>(later.members.size());
+  const bool are_apart = earlier > 0 && count > 0 && ends / earlier <= starts_later / count;
+  if (!are_apart) return std::nullopt;
+  later.after = first_start;
+  return later;
+}
+
+// Until it has started a few times by itself, the times of the set that it is from stand for its
+// own, so that no flow is without a phase meanwhile.
+void CycleLearner::SplitOffLaterPhase(const Variant& later) {
+  Set* of = Find(later.of);
+  if (of == nullptr) return;
+  std::unordered_set<Key> keys;
+  for (const auto& [key, bytes] : later.members) keys.insert(key);
+  const auto is_later = [&](const Member& member) { return keys.contains(member.key); };
+  const bool came_first = std::ranges::any_of(
+      of->members, [&](const Member& member) { return member.has_started && is_later(member); });
+  if (came_first) return;
+  Set set{.id = SetId(next_id_++),
+          .starts = of->starts - 1,
+          .share = of->share,
+          .was_regular = of->was_regular,
+          .is_in_phase = of->is_in_phase,
+          .times = of->times.BeforeLastLaterBy(*later.after),
+          .order = StartOrder(options_.together)};
+  activity_.Divide(of->id, set.id, *later.after);
+  DropMembers(*of, is_later);
+  for (const auto& [key, bytes] : later.members) AddMember(set, key, bytes);
+  sets_.push_back(std::move(set));
+  ++changes_;
+}
+
 bool CycleLearner::ArePhasesLearned() {
   if (!is_on_) return false;
   const TimePoint active_until = activity_.IsAnyBusy() ? now_ : last_start_;

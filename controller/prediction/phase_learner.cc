@@ -130,6 +130,16 @@ void PhaseLearner::Join(FlowSetId set, MemberKey key) {
   last_end = std::max(last_end.value_or(activity.ended), activity.ended);
 }
 
+void PhaseLearner::Divide(FlowSetId from, FlowSetId to, Duration later) {
+  std::deque<Start> starts = sets_[from];
+  if (!starts.empty()) starts.pop_back();
+  for (Start& start : starts) {
+    start.began += later;
+    start.others = nullptr;  // it was looked at when the first one had started
+  }
+  sets_[to] = std::move(starts);
+}
+
 void PhaseLearner::Forget(MemberKey key) {
   const Number flow = Find(key);
   if (flow == kNone || At(flow).is_busy) return;
@@ -321,7 +331,7 @@ std::vector<MemberKey> PhaseLearner::OftenIn(std::span<const Seen> lists, std::s
       times += next->second->times;
       is_recent = is_recent || next->second->is_recent;
     }
-    const bool may_be_chance = times == 1 && looked_at > 2;
+    const bool may_be_chance = times == 1 && looked_at > 1;
     if (is_recent && !may_be_chance && kOnceIn * times >= looked_at) often.push_back(key);
   }
   return often;

@@ -70,6 +70,9 @@ class PhaseLearner {
   void BeginStart(FlowSetId set, TimePoint now);
   void Join(FlowSetId set, MemberKey key);
   void Drop(FlowSetId set) { sets_.erase(set); }
+  // The second set has been part of the first one so far, and has started so much later, but not
+  // yet the last time.
+  void Divide(FlowSetId from, FlowSetId to, Duration later);
   // Forgets an idle flow.
   void Forget(MemberKey key);
   // Whether a flow is busy, as far as is known.
@@ -87,7 +90,7 @@ class PhaseLearner {
   bool HasLength(FlowSetId set) const;  // Length::seen > 0
   // Of the starts of a set that repeats after `lag` starts: those that are `turn` (0 to lag - 1)
   // before the last in each round. `others`: flows, also of the set, that were busy in at least a
-  // quarter of them, in more than one of three or more, and in one of the latest four.
+  // quarter of them, in more than one of two or more, and in one of the latest four.
   struct Turn {
     Length length;
     std::vector<MemberKey> others;

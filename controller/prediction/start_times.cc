@@ -34,19 +34,27 @@ Duration GapAt(std::span<const Duration> gaps, std::size_t lag) {
   return MedianOf(std::move(alike));
 }
 
+// The least value that three quarters of these, and not fewer, do not exceed.
+Duration UpperQuartileOf(std::vector<Duration> durations) {
+  const auto at = durations.begin() + static_cast<std::ptrdiff_t>((3 * durations.size() - 1) / 4);
+  std::nth_element(durations.begin(), at, durations.end());
+  return *at;
+}
+
 // After how many gaps the gaps repeat. A longer lag must halve the deviation, and must have been
-// seen to repeat. If gaps at a lag are equal but for a little jitter, none longer is needed.
+// seen to repeat: three quarters of the deviations must be that small, as half of them often are by
+// chance where starts are told late. If gaps at a lag are equal but for a little jitter, none
+// longer is needed.
 std::size_t LagOf(std::span<const Duration> gaps) {
   std::size_t best = 1;
   if (gaps.size() < 3) return best;
   Duration least = MedianOf(DeviationsAt(gaps, 1));
   const Duration jitter = MedianOf({gaps.begin(), gaps.end()}) / kJitterPart;
   for (std::size_t lag = 2; lag <= kMaxLag && 2 * lag < gaps.size() && least > jitter; ++lag) {
-    const Duration deviation = MedianOf(DeviationsAt(gaps, lag));
-    if (deviation < least / 2) {
-      least = deviation;
-      best = lag;
-    }
+    const std::vector<Duration> deviations = DeviationsAt(gaps, lag);
+    if (UpperQuartileOf(deviations) >= least / 2) continue;
+    least = MedianOf(deviations);
+    best = lag;
   }
   return best;
 }
@@ -75,6 +83,13 @@ StartTimes StartTimes::TakeShape(std::uint64_t shape) {
   std::erase_if(starts_, [&](const Start& start) { return start.shape == shape; });
   has_new_gap_ = true;
   return taken;
+}
+
+StartTimes StartTimes::BeforeLastLaterBy(Duration later) const {
+  StartTimes moved;
+  for (std::size_t i = 0; i + 1 < starts_.size(); ++i) moved.Add(starts_[i].time + later);
+  moved.Learn();
+  return moved;
 }
 
 bool StartTimes::HaveShapesInTurn() const {

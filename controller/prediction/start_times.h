@@ -21,6 +21,8 @@ class StartTimes {
   void SetShapeOfLast(std::uint64_t shape) { starts_.back().shape = shape; }
   // Moves the starts of this shape to the result. The latest one stays if its shape is not set yet.
   StartTimes TakeShape(std::uint64_t shape);
+  // All starts but the latest, each so much later.
+  StartTimes BeforeLastLaterBy(Duration later) const;
   // Whether the shapes up to the latest one repeat with a lag, and there are several.
   bool HaveShapesInTurn() const;
   // Whether this shape is frequent among the latest starts.

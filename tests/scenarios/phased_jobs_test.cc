@@ -110,7 +110,9 @@ std::uint64_t PushesOf(SimCluster& cluster) {
 // Jitter makes phases late, and the phases of two jobs drift against each other. Reports that are
 // late make flows seem late. The plan of phases stays as it is, so no host is told anything.
 TEST(PhasedJobs, NeedNoPushOnceTheirPhasesAreLearned) {
-  for (const std::uint64_t seed : SeedsToTry(1, 2)) {
+  // Among them three with which flows of two phases look like one set, or seem to be in another
+  // phase at times.
+  for (const std::uint64_t seed : SeedsToTry(27, 8)) {
     for (const int jitter_percent : {1, 5}) {
       for (const Duration late : {0ms, 60ms}) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", jitter " << jitter_percent

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "tests/controller/prediction/phase_schedule.h"
 #include "tests/seeds.h"
@@ -310,6 +311,27 @@ TEST(PhaseLearner, AFlowThatWasBusyAtOneStartByChanceIsNotInThePhase) {
   EXPECT_THAT(learner.TurnOf(kFirst, 1, 0).others, testing::ElementsAre(member, other));
 }
 
+// At each of eight turns, two starts are known, and the latest eight had the flow by chance once.
+TEST(PhaseLearner, AFlowThatWasBusyAtOneOfTwoStartsIsNotInThePhase) {
+  PhaseLearner learner({.together = 20ms, .pause = 5ms, .max_flows = 10});
+  const MemberKey member(7);
+  const MemberKey other(8);
+  TimePoint now{1h};
+  for (int i = 0; i < 16; ++i, now += 1s) {
+    const bool with_other = i == 12;
+    learner.HandleStart(member, now);
+    learner.BeginStart(kFirst, now);
+    learner.Join(kFirst, member);
+    if (with_other) learner.HandleStart(other, now + 1ms);
+    learner.HandleEnd(member, now + 100ms);
+    if (with_other) learner.HandleEnd(other, now + 100ms);
+    learner.Tick(now + 500ms);
+  }
+  for (std::size_t turn = 0; turn < 8; ++turn) {
+    EXPECT_THAT(learner.TurnOf(kFirst, 8, turn).others, testing::ElementsAre(member));
+  }
+}
+
 TEST(PhaseLearner, ABurstThatGoesOnAfterAPauseIsOne) {
   PhaseLearner learner({.together = 20ms, .pause = 5ms, .max_flows = 10});
   const MemberKey key(7);
@@ -386,6 +408,42 @@ TEST(PhaseLearner, LearnsPhasesWhoseFirstStartsCameTogether) {
       static_cast<void>(learner.Upcoming());
     }
     EXPECT_TRUE(learner.ArePhasesLearned()) << "seed " << seed;
+  }
+}
+
+// The first word of two phases that follow each other closely came late, so they look like one set,
+// of which all flows start every time.
+TEST(PhaseLearner, LearnsPhasesThatFollowEachOtherCloselyThoughWordIsLate) {
+  const KeySet first = Flows(1, 8);
+  const KeySet second = Flows(101, 4);
+  for (const std::uint64_t seed : SeedsToTry(1, 100)) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    EdgePlayer player({.phases = {{first, 0ms, 20ms}, {second, 70ms, 20ms}}, .period = 300ms},
+                      seed);
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    std::vector<EdgePlayer::Edge> edges;
+    for (int i = 0; i < 12; ++i) {
+      std::map<CycleLearner::Key, Duration> late;  // the word of each burst
+      for (const auto key : first + second) {
+        late[key] = std::chrono::microseconds(random() % 45'000);
+        if (i == 0) late[key] = key.value() < 101 ? 55ms : 0ms;
+      }
+      for (const EdgePlayer::Edge& edge : player.NextIteration()) {
+        edges.push_back({edge.time + late[edge.key], edge.is_start, edge.key});
+      }
+    }
+    std::ranges::sort(edges);
+    CycleLearner learner;
+    for (const EdgePlayer::Edge& edge : edges) {
+      Feed(learner, edge);
+      static_cast<void>(learner.Upcoming());
+    }
+    learner.Tick(player.now() + 100ms);
+    ASSERT_TRUE(learner.ArePhasesLearned());
+    for (const KeySet& phase : MembersOf(learner.Phases())) {
+      EXPECT_TRUE(std::ranges::includes(first, phase) || std::ranges::includes(second, phase))
+          << testing::PrintToString(std::vector(phase.begin(), phase.end()));
+    }
   }
 }
 

@@ -178,6 +178,7 @@ std::size_t ResidentMiB() {
 struct Options {
   LoadOptions load{.agents = 2048, .spines = 4, .flows = 8};
   int rounds = 8;
+  double rest_limit = 0;  // seconds; 0: none
 };
 
 class Bench {
@@ -205,17 +206,20 @@ class Bench {
     Await([&] { return controller_.state().flows.size() == flows; });
     AwaitRest();
     const double at_rest = Seconds(loop_.Now() - began);
+    const std::string planned_at_first = PlansText();
     std::vector<double> failed;
     std::vector<double> returned;
     std::vector<Fanout> planned;
     std::vector<Fanout> bare;
     std::size_t too_many = 0;
+    std::string planned_after_failure;
     for (int round = 0; round < options_.rounds; ++round) {
       const std::string spine = fmt::format("{}{}", tier_.name, round % tier_.switches);
       const std::set<PeerId> concerned = AgentsOn(spine);
       planned.push_back(Fail(spine));
       too_many += planned.back().told - std::min(planned.back().told, concerned.size());
       failed.push_back(AwaitRest());
+      planned_after_failure = PlansText();
       bus_.Repeat();
       Await([&] { return bus_.IsAcknowledged(); });
       bus_.EndRepetition();
@@ -227,11 +231,11 @@ class Bench {
     }
     Print(planned, bare, too_many);
     fmt::print(
-        "all flows have ports, and all failures have plans: after {:.2f} s; after a failure {:.2f} "
-        "s later; after the return of the switch {:.2f} s later\n{} ports known, {} MiB resident "
-        "memory\n",
-        at_rest, Median(failed), Median(returned), controller_.state().path_map.PortCount(),
-        ResidentMiB());
+        "all flows have ports, and all failures have plans: after {:.2f} s{}; after a failure "
+        "{:.2f} s later{}; after the return of the switch {:.2f} s later{}\n{} ports known, {} MiB "
+        "resident memory\n",
+        at_rest, planned_at_first, Median(failed), planned_after_failure, Median(returned),
+        PlansText(), controller_.state().path_map.PortCount(), ResidentMiB());
   }
 
  private:
@@ -253,8 +257,17 @@ class Bench {
   // Returns the seconds that it took. Looks seldom, as looking costs time, too.
   double AwaitRest() {
     const TimePoint began = loop_.Now();
-    Await([&] { return IsAtRest(); }, 20ms);
+    const auto is_over = [&] {
+      return options_.rest_limit > 0 && Seconds(loop_.Now() - began) >= options_.rest_limit;
+    };
+    Await([&] { return is_over() || IsAtRest(); }, 20ms);
     return Seconds(loop_.Now() - began);
+  }
+  // Says how far the plans are if they are not complete.
+  std::string PlansText() const {
+    const auto& plans = controller_.failure_plans();
+    if (plans.fresh() == plans.loaded()) return "";
+    return fmt::format(" (not reached: {} of {} plans)", plans.fresh(), plans.loaded());
   }
   // True if all flows have acknowledged ports and all failure plans are current.
   bool IsAtRest() {
@@ -356,6 +369,9 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({8, 16, 32}));
   app.add_option("--rounds", options.rounds, "Number of rounds; medians are shown")
       ->check(CLI::Range(1, 100));
+  app.add_option("--rest-limit", options.rest_limit,
+                 "Wait no longer than so many seconds for ports and plans (default: for ever)")
+      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   const int k = options.load.fat_tree;
   if (k > 0 && options.load.agents > k * k * k / 4) {

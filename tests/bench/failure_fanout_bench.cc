@@ -179,6 +179,7 @@ struct Options {
   LoadOptions load{.agents = 2048, .spines = 4, .flows = 8};
   int rounds = 8;
   double rest_limit = 0;  // seconds; 0: none
+  double starts = 0;      // flows that start per second, before anything fails
 };
 
 class Bench {
@@ -342,8 +343,22 @@ class Bench {
 // Agents of one process: each has a few open files, of which a process may have 20,000 or so.
 constexpr int kAgentsOfProcess = 4'096;
 
+constexpr double kSecondsOfStarts = 10;
+
+// How long flows that start wait for their port.
+void PrintStarts(const Load::Latencies& found) {
+  if (found.seconds.empty()) return;
+  const auto at = [&](double part) {
+    const auto last = static_cast<double>(found.seconds.size() - 1);
+    return 1e3 * found.seconds[static_cast<std::size_t>(part * last)];
+  };
+  fmt::print("{} starts in {:.1f} s: p50 {:.2f} ms, p99 {:.2f} ms until the port is there\n",
+             found.seconds.size(), found.elapsed, at(0.5), at(0.99));
+  std::fflush(stdout);
+}
+
 // Starts a process with these agents.
-pid_t StartAgents(const LoadOptions& options, int from_bench) {
+pid_t StartAgents(const LoadOptions& options, double starts, int from_bench) {
   const pid_t pid = fork();
   ESPALIER_CHECK(pid >= 0, "errno={}", errno);
   if (pid > 0) return pid;
@@ -352,6 +367,7 @@ pid_t StartAgents(const LoadOptions& options, int from_bench) {
   for (char c = 0; read(from_bench, &c, 1) == 1 && c != '\n';) endpoint.push_back(c);
   Load load(options, endpoint);
   load.Connect();
+  if (starts > 0) PrintStarts(load.RequestReply(starts, kSecondsOfStarts));
   load.Serve(from_bench);
   _exit(0);
 }
@@ -369,6 +385,9 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({8, 16, 32}));
   app.add_option("--rounds", options.rounds, "Number of rounds; medians are shown")
       ->check(CLI::Range(1, 100));
+  app.add_option("--starts", options.starts,
+                 "Flows that start in a second, for ten seconds at the beginning (default: none)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--rest-limit", options.rest_limit,
                  "Wait no longer than so many seconds for ports and plans (default: for ever)")
       ->check(CLI::PositiveNumber);
@@ -391,7 +410,8 @@ int Main(int argc, char** argv) {
     LoadOptions load = options.load;
     load.first = first;
     load.end = std::min(first + kAgentsOfProcess, options.load.agents);
-    agents.push_back(StartAgents(load, to_agents[0]));
+    const double part = static_cast<double>(load.end - load.first) / options.load.agents;
+    agents.push_back(StartAgents(load, part * options.starts, to_agents[0]));
     pipes.push_back(to_agents[1]);
   }
   {

@@ -20,9 +20,12 @@
 #include "common/graph/max_min.h"
 #include "controller/routing/assigner.h"
 #include "controller/routing/online_assigner.h"
+#include "tests/bench/clos_fabrics.h"
 #include "tests/bench/flat_greedy.h"
 
 namespace {
+
+using espalier::bench::Times;
 
 using espalier::controller::SubflowId;
 using espalier::graph::BipartiteEdge;
@@ -118,24 +121,6 @@ Loads Verify(const Input& input, std::span<const std::uint16_t> spines) {
   }
   return result;
 }
-
-struct Times {
-  std::vector<double> microseconds;
-
-  template <typename Work>
-  void Measure(const Work& work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    const auto end = std::chrono::steady_clock::now();
-    microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
-  }
-  double Minimum() const { return *std::min_element(microseconds.begin(), microseconds.end()); }
-  double Median() { return Quantile(0.5); }
-  double Quantile(double q) {
-    std::sort(microseconds.begin(), microseconds.end());
-    return microseconds[static_cast<std::size_t>(q * static_cast<double>(microseconds.size() - 1))];
-  }
-};
 
 void MeasureColoring(const Input& input) {
   EdgeColoring coloring;

@@ -25,9 +25,11 @@ struct Times {
     microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
   }
   double Minimum() const { return std::ranges::min(microseconds); }
-  double Median() {
+  double Median() { return Quantile(0.5); }
+  double Quantile(double q) {
     std::ranges::sort(microseconds);
-    return microseconds[microseconds.size() / 2];
+    const auto last = static_cast<double>(microseconds.size() - 1);
+    return microseconds[static_cast<std::size_t>(q * last)];
   }
 };
 

@@ -18,20 +18,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Three hosts under a leaf with two uplinks, each of which sends to the host at its position under
-// the other leaf.
-traffic::Workload ThreeFlows(int paths) {
+// So many hosts under a leaf, each of which sends to the host at its position under the other leaf.
+traffic::Workload FlowsOfALeaf(int hosts, int paths, std::int64_t bytes) {
   traffic::Workload workload;
   workload.segment_bytes = 100'000;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < hosts; ++i) {
     workload.flows.push_back({.id = fmt::format("f{}", i),
                               .source = fmt::format("h{}", i),
-                              .destination = fmt::format("h{}", 3 + i),
-                              .bytes = 12'000'000,
+                              .destination = fmt::format("h{}", hosts + i),
+                              .bytes = bytes,
                               .paths = paths});
   }
   return workload;
 }
+
+// Three flows over two uplinks.
+traffic::Workload ThreeFlows(int paths) { return FlowsOfALeaf(3, paths, 12'000'000); }
 
 class SplitTest : public LiveLabTest {
  protected:
@@ -148,15 +150,7 @@ class UnevenSplitTest : public SplitTest {
 TEST_F(UnevenSplitTest, UnequalPartsLoadWhatASpineDownLeavesEvenly) {
   StartDaemons("");
   ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=spine0").has_value());
-  traffic::Workload workload;
-  workload.segment_bytes = 100'000;
-  for (int i = 0; i < 4; ++i) {
-    workload.flows.push_back({.id = fmt::format("f{}", i),
-                              .source = fmt::format("h{}", i),
-                              .destination = fmt::format("h{}", 4 + i),
-                              .bytes = 30'000'000,
-                              .paths = 2});
-  }
+  const traffic::Workload workload = FlowsOfALeaf(4, 2, 30'000'000);
   std::optional<std::vector<lab::FlowCount>> before;
   std::map<std::string, std::map<std::string, double>> planned;
   lab::TrafficOptions options{.use_agents = true, .time_limit = 120s};

@@ -102,8 +102,25 @@ void LinkQuality::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
   if (SetLinks(flow, subflow->port_path, sample)) quality_.Take(sample, now);
 }
 
+bool LinkQuality::MayLoseAnswers(const Flow& flow) const {
+  const auto is_dead = [&](const fabric::Path& path) {
+    return !fabric::IsAlive(state_.topology, path);
+  };
+  const Flow* back = flow.opposite ? &state_.flows.At(*flow.opposite) : nullptr;
+  if (back == nullptr || back->subflows.empty()) {
+    return std::ranges::any_of(state_.PathsOf(flow), is_dead);
+  }
+  const auto paths = state_.PathsOf(*back);
+  return std::ranges::any_of(back->subflows, [&](const Subflow& subflow) {
+    const bool is_steered = subflow.port != 0 && subflow.port_path.Index() < paths.size();
+    return is_steered ? is_dead(paths[subflow.port_path.Index()])
+                      : std::ranges::any_of(paths, is_dead);
+  });
+}
+
 void LinkQuality::HandleLeft(FlowSlot slot, std::uint32_t path) {
   const Flow& flow = state_.flows.At(slot);
+  if (MayLoseAnswers(flow)) return;
   const auto subflow = std::ranges::find_if(flow.subflows, [&](const Subflow& each) {
     return each.port != 0 && !each.adopting &&
            static_cast<std::uint32_t>(each.port_path.value()) == path;

@@ -32,7 +32,8 @@ class LinkQuality {
 
   // A host measured a path of this flow.
   void HandleMeasurement(FlowSlot slot, const wire::FlowHealth& health);
-  // The flow's host has left this path (an index into State::PathsOf) on its own. To be called
+  // The flow's host has left this path (an index into State::PathsOf) on its own. That is no sign
+  // against the path if the flow's acknowledgements may take a link that is down. To be called
   // while the flow has the port that it left.
   void HandleLeft(FlowSlot slot, std::uint32_t path);
   // The flow delivers again after it has left a dead path.
@@ -53,6 +54,9 @@ class LinkQuality {
     TimePoint at{};
   };
 
+  // Whether the flow's acknowledgements may take a link that is down: where no agent steers them,
+  // or has them on a dead path still.
+  bool MayLoseAnswers(const Flow& flow) const;
   // Whether a link has gone down since the last call.
   bool HasLostLink();
   bool SetLinks(const Flow& flow, fabric::PathIndex path, PathSample& sample) const;

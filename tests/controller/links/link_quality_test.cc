@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -80,9 +81,12 @@ class LinkQualityTest : public testing::Test {
     }
     return flows;
   }
-  // Has a host leave the paths of two flows that share their first link; they recover. Returns the
-  // link. (Two hosts would make it dead.)
-  std::string LeaveByHost() {
+  // Has a host leave the paths of two flows that share their first link, one of them to this leaf
+  // if one is given; they recover. Returns the link. (Two hosts would make it dead.)
+  std::string LeaveByHost(std::optional<int> leaf = {}) {
+    const auto counts = [&](int from, std::uint64_t id) {
+      return !leaf || (from / 4 + static_cast<int>(id)) % 4 == *leaf;
+    };
     for (int from = 0; from < 16; ++from) {
       std::map<fabric::LinkId, std::vector<std::uint64_t>> flows;
       for (std::uint64_t id = 1; id <= 3; ++id) {
@@ -92,6 +96,7 @@ class LinkQualityTest : public testing::Test {
       }
       for (const auto& [link, ids] : flows) {
         if (ids.size() < 2) continue;
+        if (std::ranges::none_of(ids, [&](std::uint64_t id) { return counts(from, id); })) continue;
         for (const std::uint64_t id : ids) Leave(from, id);
         return cluster_.state().topology.link(link).id;
       }
@@ -224,6 +229,17 @@ TEST_F(LinkQualityTest, ADeadLinkExplainsWhyAHostLeavesPaths) {
   Open();
   ASSERT_FALSE(LeaveByHost().empty());
   ASSERT_TRUE(cluster_.ChangeLink("leaf3--spine0", IntentAction::kFail).has_value());
+  Live(3s);
+  EXPECT_TRUE(Events("link_slow").empty()) << Events("link_slow").front();
+}
+
+// The other switches go on to send acknowledgements to it.
+TEST_F(LinkQualityTest, ADeadLinkExplainsWhatHostsLeaveLater) {
+  Open();
+  ASSERT_TRUE(cluster_.ChangeLink("leaf1--spine0", IntentAction::kFail).has_value());
+  ASSERT_TRUE(cluster_.Recompute().has_value());
+  Live(3s);
+  ASSERT_FALSE(LeaveByHost(1).empty());
   Live(3s);
   EXPECT_TRUE(Events("link_slow").empty()) << Events("link_slow").front();
 }

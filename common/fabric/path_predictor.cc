@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -20,28 +19,16 @@ std::size_t LayoutOf(const FlowTuple& tuple) {
   return (is_v4 ? 0U : 2U) + (tuple.destination_qpn == 0 ? 0U : 1U);
 }
 
-// The links among which the switch chooses where the `open` paths, the same until then, part.
-std::vector<DirectedLink> Members(const Topology& topology, std::span<const Path> paths,
-                                  std::span<const std::size_t> open, std::size_t hop) {
-  std::vector<DirectedLink> members;
-  for (const std::size_t path : open) {
-    const DirectedLink next = paths[path].hops[hop];
-    if (topology.link(next.link).state != LinkState::kDown) members.push_back(next);
-  }
-  const auto by_file_order = [](DirectedLink x, DirectedLink y) { return x.Index() < y.Index(); };
-  std::sort(members.begin(), members.end(), by_file_order);
-  members.erase(std::unique(members.begin(), members.end()), members.end());
-  return members;
-}
-
 }  // namespace
 
-// All choices of the switches between two leaves, in the present state of the links.
+// All choices of the switches between two leaves, in the present state of the links. They are made
+// anew for each pair of leaves, so memory is used again.
 struct PathPredictor::Choices {
   struct Choice {
     Switch* node = nullptr;
     const Differences* differences = nullptr;  // for the latest layout; null if not linear
-    std::vector<Target> targets;               // by what the hash chooses
+    std::size_t first_target = 0;              // by what the hash chooses
+    std::size_t members = 0;
   };
 
   NodeId source_leaf;
@@ -49,38 +36,80 @@ struct PathPredictor::Choices {
   std::int64_t version = -1;  // of the topology
   Target first;
   std::vector<Choice> all;
+  std::vector<Target> targets;  // of all choices
   bool has_path = false;
+};
+
+// Makes the choices of the switches on these paths.
+class PathPredictor::ChoiceMaker {
+ public:
+  ChoiceMaker(const Topology& topology, std::vector<Switch>& switches, std::span<const Path> paths,
+              Choices& choices)
+      : topology_(topology), switches_(switches), paths_(paths), choices_(choices) {}
+
+  void Make() {
+    choices_.all.clear();
+    choices_.targets.clear();
+    choices_.has_path = false;
+    std::vector<std::size_t> all(paths_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    choices_.first = all.empty() ? Target{} : Add(all, 0);
+  }
+
+ private:
+  // The paths among these that begin with the same link at this hop as the first of them.
+  std::span<std::size_t> SameLink(std::span<std::size_t> paths, std::size_t hop) const {
+    const DirectedLink link = paths_[paths.front()].hops[hop];
+    const auto end = std::ranges::find_if(
+        paths, [&](std::size_t path) { return paths_[path].hops[hop] != link; });
+    return paths.first(static_cast<std::size_t>(end - paths.begin()));
+  }
+  bool IsDown(DirectedLink hop) const { return topology_.link(hop.link).state == LinkState::kDown; }
 
   // Adds the choices of packets that may still take the `open` paths, which share all earlier hops.
-  Target Add(const Topology& topology, std::vector<Switch>& switches, std::span<const Path> paths,
-             std::vector<std::size_t> open, std::size_t hop) {
-    const auto over = [&](DirectedLink member) {
-      std::vector<std::size_t> left;
-      std::ranges::copy_if(open, std::back_inserter(left),
-                           [&](std::size_t path) { return paths[path].hops[hop] == member; });
-      return left;
-    };
-    for (; hop < paths.front().hops.size(); ++hop) {
-      const std::vector<DirectedLink> members = Members(topology, paths, open, hop);
-      if (members.empty()) return {};
-      if (members.size() == 1) {
-        open = over(members.front());
-        continue;
+  Target Add(std::span<std::size_t> open, std::size_t hop) {
+    for (; hop < paths_.front().hops.size(); ++hop) {
+      const auto link_of = [&](std::size_t path) { return paths_[path].hops[hop].Index(); };
+      if (!std::ranges::is_sorted(open, {}, link_of)) std::ranges::stable_sort(open, {}, link_of);
+      std::size_t members = 0;
+      std::span<std::size_t> over_last;
+      for (auto left = open; !left.empty();) {
+        const auto same = SameLink(left, hop);
+        left = left.subspan(same.size());
+        if (IsDown(paths_[same.front()].hops[hop])) continue;
+        ++members;
+        over_last = same;
       }
-      Switch& node = switches[topology.From(members.front()).Index()];
-      if (node.hash == nullptr) return {};
-      const std::size_t choice = all.size();
-      all.push_back({&node, nullptr, {}});
-      std::vector<Target> targets;
-      for (const DirectedLink member : members) {
-        targets.push_back(Add(topology, switches, paths, over(member), hop + 1));
-      }
-      all[choice].targets = std::move(targets);
-      return {.choice = static_cast<std::int32_t>(choice)};
+      if (members == 0) return {};
+      if (members > 1) return AddChoice(open, hop, members);
+      open = over_last;
     }
-    has_path = true;
+    choices_.has_path = true;
     return {.path = static_cast<std::int32_t>(open.front())};
   }
+
+  // The switch chooses among the links of the open paths, which lie side by side, in file order.
+  Target AddChoice(std::span<std::size_t> open, std::size_t hop, std::size_t members) {
+    Switch& node = switches_[topology_.From(paths_[open.front()].hops[hop]).Index()];
+    if (node.hash == nullptr) return {};
+    const std::size_t first_target = choices_.targets.size();
+    const auto choice = static_cast<std::int32_t>(choices_.all.size());
+    choices_.all.push_back({&node, nullptr, first_target, members});
+    choices_.targets.resize(first_target + members);
+    for (std::size_t next = first_target; !open.empty();) {
+      const auto same = SameLink(open, hop);
+      open = open.subspan(same.size());
+      if (IsDown(paths_[same.front()].hops[hop])) continue;
+      const Target target = Add(same, hop + 1);
+      choices_.targets[next++] = target;
+    }
+    return {.choice = choice};
+  }
+
+  const Topology& topology_;
+  std::vector<Switch>& switches_;
+  const std::span<const Path> paths_;
+  Choices& choices_;
 };
 
 PathPredictor::PathPredictor(const Topology& topology, PathTable& paths)
@@ -109,14 +138,11 @@ const PathPredictor::Choices& PathPredictor::ChoicesBetween(NodeId source_leaf,
                         destination_leaf == choices_->destination_leaf &&
                         choices_->version == topology_.version();
   if (is_known) return *choices_;
-  *choices_ = {.source_leaf = source_leaf,
-               .destination_leaf = destination_leaf,
-               .version = topology_.version()};
-  const std::span<const Path> paths = paths_.Between(source_leaf, destination_leaf);
-  if (paths.empty()) return *choices_;
-  std::vector<std::size_t> open(paths.size());
-  std::iota(open.begin(), open.end(), std::size_t{0});
-  choices_->first = choices_->Add(topology_, switches_, paths, std::move(open), 0);
+  choices_->source_leaf = source_leaf;
+  choices_->destination_leaf = destination_leaf;
+  choices_->version = topology_.version();
+  ChoiceMaker(topology_, switches_, paths_.Between(source_leaf, destination_leaf), *choices_)
+      .Make();
   return *choices_;
 }
 
@@ -160,16 +186,16 @@ std::optional<PathIndex> PathPredictor::Ports::Predict(std::uint16_t port) const
   while (target.choice >= 0) {
     const auto at = static_cast<std::size_t>(target.choice);
     const Choices::Choice& choice = choices_->all[at];
-    const std::size_t members = choice.targets.size();
+    const auto targets = std::span(choices_->targets).subspan(choice.first_target, choice.members);
     if (choice.differences != nullptr) {
       const auto offset = static_cast<std::size_t>(port - kFirstRocePort);
       const std::uint32_t value = first_values_[at] ^ choice.differences->high[offset / kHalf] ^
                                   choice.differences->low[offset % kHalf];
-      target = choice.targets[value % members];
+      target = targets[value % choice.members];
     } else {
       FlowTuple packet = tuple_;
       packet.source_port = port;
-      target = choice.targets[choice.node->hash->Choose(packet, members)];
+      target = targets[choice.node->hash->Choose(packet, choice.members)];
     }
   }
   if (target.path < 0) return std::nullopt;

@@ -30,6 +30,7 @@ namespace espalier::fabric {
 class PathPredictor {
  private:
   struct Choices;
+  class ChoiceMaker;
 
  public:
   // `paths` must be built from `topology`, and both must outlive this; link states may change

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 namespace espalier::fabric {
 namespace {
@@ -22,6 +23,49 @@ int TierOfRole(SwitchRole role) {
   return kNoTier;
 }
 
+// Hops from the nearest switch with NICs, over links in both directions, by node; kNoTier if there
+// is none.
+std::vector<int> DistancesFromLeaves(const Topology& topology) {
+  std::vector<int> distances(topology.nodes().size(), kNoTier);
+  std::vector<std::vector<NodeId>> neighbours(distances.size());
+  std::deque<NodeId> queue;
+  const auto reach = [&](NodeId node, int hops) {
+    if (distances[node.Index()] != kNoTier) return;
+    distances[node.Index()] = hops;
+    queue.push_back(node);
+  };
+  for (std::size_t i = 0; i < distances.size(); ++i) {
+    const NodeId node(static_cast<std::int32_t>(i));
+    const bool is_switch = topology.node(node).kind == NodeKind::kSwitch;
+    for (const DirectedLink direction : topology.Outgoing(node)) {
+      const NodeId next = topology.To(direction);
+      if (!is_switch && topology.LeavesHost(direction)) reach(next, 0);
+      if (!topology.IsSwitchToSwitch(direction.link)) continue;
+      neighbours[i].push_back(next);
+      neighbours[next.Index()].push_back(node);
+    }
+  }
+  while (!queue.empty()) {
+    const NodeId node = queue.front();
+    queue.pop_front();
+    for (const NodeId next : neighbours[node.Index()]) reach(next, distances[node.Index()] + 1);
+  }
+  return distances;
+}
+
+std::vector<int> TiersOf(const Topology& topology) {
+  std::vector<int> tiers = DistancesFromLeaves(topology);
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const Node& node = topology.nodes()[i];
+    if (node.kind != NodeKind::kSwitch) {
+      tiers[i] = kNoTier;
+    } else {
+      tiers[i] = node.role != SwitchRole::kNone ? TierOfRole(node.role) : std::max(tiers[i], 0);
+    }
+  }
+  return tiers;
+}
+
 template <typename Predicate>
 bool AllHops(const Topology& topology, const Path& path, Predicate holds) {
   return std::all_of(path.hops.begin(), path.hops.end(),
@@ -30,10 +74,9 @@ bool AllHops(const Topology& topology, const Path& path, Predicate holds) {
 
 }  // namespace
 
-PathTable::PathTable(const Topology& topology) : topology_(topology) {
+PathTable::PathTable(const Topology& topology)
+    : topology_(topology), tiers_(TiersOf(topology)), search_(topology, tiers_) {
   FindAttachments();
-  CollectHops();
-  ComputeTiers();
 }
 
 void PathTable::FindAttachments() {
@@ -51,125 +94,21 @@ void PathTable::FindAttachments() {
   }
 }
 
-void PathTable::CollectHops() {
-  hops_from_.resize(topology_.nodes().size());
-  hops_into_.resize(topology_.nodes().size());
-  for (std::size_t i = 0; i < hops_from_.size(); ++i) {
-    for (const DirectedLink hop : topology_.Outgoing(NodeId(static_cast<std::int32_t>(i)))) {
-      if (!topology_.IsSwitchToSwitch(hop.link)) continue;
-      hops_from_[i].push_back(hop);
-      hops_into_[topology_.To(hop).Index()].push_back(hop);
-    }
-    std::stable_sort(
-        hops_from_[i].begin(), hops_from_[i].end(),
-        [&](DirectedLink x, DirectedLink y) { return topology_.To(x) < topology_.To(y); });
+PathTable::Pair PathTable::Enumerate(NodeId from, NodeId to) const {
+  PathSearch::Found found = search_.Find(from, to, kMaxPathsPerPair);
+  Pair pair{std::move(found.hops), {}};
+  if (found.length == 0) return pair;
+  pair.paths.reserve(pair.hops.size() / found.length);
+  for (std::span<const DirectedLink> left = pair.hops; !left.empty();
+       left = left.subspan(found.length)) {
+    pair.paths.push_back({left.first(found.length)});
   }
-}
-
-void PathTable::ComputeTiers() {
-  // Breadth-first search from the switches with NICs, over links in both directions.
-  std::vector<int> distance(topology_.nodes().size(), kNoTier);
-  std::deque<NodeId> queue;
-  const auto reach = [&](NodeId node, int hops) {
-    if (distance[node.Index()] != kNoTier) return;
-    distance[node.Index()] = hops;
-    queue.push_back(node);
-  };
-  for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {
-    for (const DirectedLink direction : topology_.Outgoing(NodeId(static_cast<std::int32_t>(i)))) {
-      const bool from_switch = topology_.node(topology_.From(direction)).kind == NodeKind::kSwitch;
-      if (!from_switch && topology_.LeavesHost(direction)) reach(topology_.To(direction), 0);
-    }
-  }
-  while (!queue.empty()) {
-    const NodeId node = queue.front();
-    queue.pop_front();
-    const int next = distance[node.Index()] + 1;
-    for (const DirectedLink hop : hops_from_[node.Index()]) reach(topology_.To(hop), next);
-    for (const DirectedLink hop : hops_into_[node.Index()]) reach(topology_.From(hop), next);
-  }
-  tiers_.assign(topology_.nodes().size(), kNoTier);
-  for (std::size_t i = 0; i < tiers_.size(); ++i) {
-    const Node& node = topology_.nodes()[i];
-    if (node.kind != NodeKind::kSwitch) continue;
-    tiers_[i] = node.role != SwitchRole::kNone ? TierOfRole(node.role) : std::max(distance[i], 0);
-  }
-}
-
-PathTable::Phase PathTable::PhaseOf(DirectedLink hop) const {
-  const int from = Tier(topology_.From(hop));
-  const int to = Tier(topology_.To(hop));
-  if (from == to) return kLevel;
-  return from < to ? kUp : kDown;
-}
-
-const std::vector<std::int32_t>& PathTable::DistancesTo(NodeId target) const {
-  if (target_ == target) return distances_;
-  target_ = target;
-  distances_.assign(kPhases * topology_.nodes().size(), -1);
-  struct State {
-    NodeId node;
-    int phase;  // phase of the hop that led to the node
-  };
-  std::deque<State> queue;
-  const auto reach = [&](NodeId node, int phase, std::int32_t hops) {
-    std::int32_t& known = distances_[kPhases * node.Index() + static_cast<std::size_t>(phase)];
-    if (known >= 0) return;
-    known = hops;
-    queue.push_back({node, phase});
-  };
-  for (int phase = 0; phase < kPhases; ++phase) reach(target, phase, 0);
-  while (!queue.empty()) {
-    const State at = queue.front();
-    queue.pop_front();
-    const std::int32_t hops =
-        distances_[kPhases * at.node.Index() + static_cast<std::size_t>(at.phase)];
-    for (const DirectedLink hop : hops_into_[at.node.Index()]) {
-      if (PhaseOf(hop) != at.phase) continue;
-      for (int before = 0; before <= at.phase; ++before) {
-        reach(topology_.From(hop), before, hops + 1);
-      }
-    }
-  }
-  return distances_;
-}
-
-std::vector<Path> PathTable::Enumerate(NodeId from, NodeId to) const {
-  const std::vector<std::int32_t>& distances = DistancesTo(to);
-  struct Frame {
-    NodeId node;
-    Phase phase;
-    std::size_t next = 0;  // the next hop to try
-  };
-  std::vector<Path> paths;
-  if (distances[kPhases * from.Index() + kUp] < 0) return paths;
-  Path current;
-  std::vector<Frame> stack{{from, kUp}};
-  while (!stack.empty() && paths.size() < kMaxPathsPerPair) {
-    Frame& top = stack.back();
-    const auto& hops = hops_from_[top.node.Index()];
-    const bool arrived = top.node == to;
-    if (arrived) paths.push_back(current);
-    if (arrived || top.next == hops.size()) {
-      stack.pop_back();
-      if (!current.hops.empty()) current.hops.pop_back();
-      continue;
-    }
-    const DirectedLink hop = hops[top.next++];
-    const Phase phase = PhaseOf(hop);
-    if (phase < top.phase) continue;
-    const std::int32_t to_go = distances[kPhases * top.node.Index() + top.phase];
-    const NodeId next = topology_.To(hop);
-    if (distances[kPhases * next.Index() + phase] != to_go - 1) continue;
-    current.hops.push_back(hop);
-    stack.push_back({next, phase});
-  }
-  SortPaths(paths);
-  return paths;
+  SortPaths(pair.paths);
+  return pair;
 }
 
 void PathTable::SortPaths(std::vector<Path>& paths) const {
-  std::sort(paths.begin(), paths.end(), [&](const Path& x, const Path& y) {
+  const auto comes_before = [&](const Path& x, const Path& y) {
     for (std::size_t i = 0; i < x.hops.size(); ++i) {
       const NodeId x_to = topology_.To(x.hops[i]);
       const NodeId y_to = topology_.To(y.hops[i]);
@@ -178,7 +117,10 @@ void PathTable::SortPaths(std::vector<Path>& paths) const {
     return std::lexicographical_compare(
         x.hops.begin(), x.hops.end(), y.hops.begin(), y.hops.end(),
         [](DirectedLink a, DirectedLink b) { return a.Index() < b.Index(); });
-  });
+  };
+  // Only parallel links make a difference to the order of the search.
+  if (std::ranges::is_sorted(paths, comes_before)) return;
+  std::ranges::sort(paths, comes_before);
 }
 
 std::optional<Attachment> PathTable::FindAttachment(NodeId nic) const {
@@ -189,9 +131,9 @@ std::span<const Path> PathTable::Between(NodeId from_switch, NodeId to_switch) c
   const auto [entry, is_new] = cache_.try_emplace({from_switch, to_switch});
   if (is_new) {
     entry->second =
-        from_switch == to_switch ? std::vector<Path>(1) : Enumerate(from_switch, to_switch);
+        from_switch == to_switch ? Pair{{}, {Path{}}} : Enumerate(from_switch, to_switch);
   }
-  return entry->second;
+  return entry->second.paths;
 }
 
 bool IsUsable(const Topology& topology, const Path& path) {
@@ -204,7 +146,7 @@ bool IsAlive(const Topology& topology, const Path& path) {
 
 std::optional<PathIndex> PathTable::Opposite(NodeId from_switch, NodeId to_switch,
                                              PathIndex path) const {
-  const std::vector<DirectedLink>& hops = Between(from_switch, to_switch)[path.Index()].hops;
+  const std::span<const DirectedLink> hops = Between(from_switch, to_switch)[path.Index()].hops;
   const std::span<const Path> back = Between(to_switch, from_switch);
   const auto is_opposite = [&](const Path& other) {
     return std::equal(other.hops.begin(), other.hops.end(), hops.rbegin(), hops.rend(),

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fabric/path_search.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::fabric {
@@ -20,7 +21,7 @@ using PathIndex = StrongId<struct PathIndexTag>;
 // A path through the switches: every hop is a direction of a switch-to-switch link, from the
 // source's switch to the destination's. The hosts' own links are not part of it.
 struct Path {
-  std::vector<DirectedLink> hops;
+  std::span<const DirectedLink> hops;  // in the PathTable
 };
 
 // The switch and the link that connect a NIC to the fabric.
@@ -40,10 +41,9 @@ struct Attachment {
 // reaches none). A path climbs, then may pass switches of equal tier, then descends. Paths that
 // climb again (valleys) are excluded, as routing does not take them.
 //
-// Paths are computed on first use and kept. Complexity: once per pair of switches, O(switch links +
-// paths x hops); 88 ms for all pairs of 64 leaves over 32 spines (BM_AllPathsOfBigFabric). At most
-// kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, also for const calls,
-// which fill the cache.
+// Paths are computed on first use (PathSearch) and kept: 8 bytes for each hop and 16 for each path.
+// At most kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, also for const
+// calls, which fill the cache.
 class PathTable {
  public:
   static constexpr std::size_t kMaxPathsPerPair = 65'536;
@@ -68,28 +68,19 @@ class PathTable {
   int Tier(NodeId switch_node) const { return tiers_[switch_node.Index()]; }
 
  private:
-  // The direction of a hop between tiers; phases never go back along a path.
-  enum Phase : std::uint8_t { kUp, kLevel, kDown, kPhases };
+  struct Pair {
+    std::vector<DirectedLink> hops;
+    std::vector<Path> paths;
+  };
 
   void FindAttachments();
-  void ComputeTiers();
-  void CollectHops();
-  Phase PhaseOf(DirectedLink hop) const;
-  const std::vector<std::int32_t>& DistancesTo(NodeId target) const;
-  std::vector<Path> Enumerate(NodeId from, NodeId to) const;
+  Pair Enumerate(NodeId from, NodeId to) const;
   void SortPaths(std::vector<Path>& paths) const;
 
   const Topology& topology_;
   std::vector<std::optional<Attachment>> attachments_;  // by node
   std::vector<int> tiers_;                              // by node; -1 if it is not a switch
-  // Switch-to-switch hops by the node they leave, ordered by the node they enter and then by
-  // link; and by the node they enter.
-  std::vector<std::vector<DirectedLink>> hops_from_;
-  std::vector<std::vector<DirectedLink>> hops_into_;
-  // Remaining hops to the latest target, by kPhases * node + phase of the hop that led to the node;
-  // -1 if there is no path.
-  mutable std::optional<NodeId> target_;
-  mutable std::vector<std::int32_t> distances_;
+  mutable PathSearch search_;
   struct HashPair {
     std::size_t operator()(const std::pair<NodeId, NodeId>& pair) const {
       const auto both = static_cast<std::uint64_t>(pair.first.value()) << 32U |
@@ -97,7 +88,7 @@ class PathTable {
       return static_cast<std::size_t>(both * 0x9E37'79B9'7F4A'7C15 >> 20U);
     }
   };
-  mutable std::unordered_map<std::pair<NodeId, NodeId>, std::vector<Path>, HashPair> cache_;
+  mutable std::unordered_map<std::pair<NodeId, NodeId>, Pair, HashPair> cache_;
 };
 
 // True if all links of the path are UP. (DRAINED and DOWN links take no new flow.)

@@ -62,13 +62,15 @@ std::vector<DirectedLink> SimFabric::Members(NodeId at, NodeId destination_leaf)
   std::vector<DirectedLink> members;
   for (const fabric::Path& path : paths_.Between(at, destination_leaf)) {
     const DirectedLink hop = path.hops.front();
-    if (topology_.link(hop.link).state == LinkState::kDown) continue;
-    const bool is_new = std::find(members.begin(), members.end(), hop) == members.end();
-    if (is_new) members.push_back(hop);
+    if (members.empty() || hop != members.back()) members.push_back(hop);
   }
+  std::erase_if(members, [&](DirectedLink hop) {
+    return topology_.link(hop.link).state == LinkState::kDown;
+  });
   // Switches order their next hops as in the topology file.
-  std::sort(members.begin(), members.end(),
-            [](DirectedLink a, DirectedLink b) { return a.Index() < b.Index(); });
+  std::ranges::sort(members, {}, &DirectedLink::Index);
+  const auto repeated = std::ranges::unique(members);
+  members.erase(repeated.begin(), repeated.end());
   return members;
 }
 

@@ -108,7 +108,7 @@ std::array<bool, kFaults> Observer::FaultsOf(const Cluster::FlowRef& flow) {
       const fabric::FlowTuple& tuple = cluster_.fabric().TupleOf(part);
       if (tuple.source_port != subflow.port) return false;
       const sim::SimFabric::Route route = cluster_.fabric().Trace(tuple);
-      return !route.arrives || route.hops == decided.hops;
+      return !route.arrives || std::ranges::equal(route.hops, decided.hops);
     });
     if (!takes_it) faults[Index(Fault::kOtherPath)] = true;
   }

@@ -1,6 +1,8 @@
 #include <benchmark/benchmark.h>
 
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "common/fabric/builders.h"
 #include "common/fabric/linear_map.h"
@@ -35,6 +37,66 @@ void BM_AllPathsOfBigFabric(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_AllPathsOfBigFabric)->Unit(benchmark::kMillisecond);
+
+// 8,192 hosts at three tiers, with 256 paths between pods.
+Topology FatTree() {
+  TopologySpec spec = *BuildFatTree({.k = 32});
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    Node& node = spec.nodes[i];
+    if (node.kind == NodeKind::kSwitch) node.ecmp = EcmpSpec{"crc32", i};
+  }
+  return *Topology::Build(std::move(spec));
+}
+
+// A pair of NICs of different switches that no earlier one is likely to share.
+std::pair<NodeId, NodeId> DrawPair(const PathTable& paths, std::mt19937& random) {
+  const auto draw = [&] { return NodeId(static_cast<std::int32_t>(random() % 8'192)); };
+  for (;;) {
+    const std::pair pair(draw(), draw());
+    const auto from = paths.FindAttachment(pair.first);
+    const auto to = paths.FindAttachment(pair.second);
+    if (from && to && from->leaf != to->leaf) return pair;
+  }
+}
+
+// The time to list the paths of a pair of leaves that has not been asked for, mostly of two pods.
+void BM_PathsOfANewPairOfAFatTree(benchmark::State& state) {
+  const Topology topology = FatTree();
+  PathTable paths(topology);
+  std::mt19937 random(1);
+  std::size_t count = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const auto [from, to] = DrawPair(paths, random);
+    count += paths.Between(paths.FindAttachment(from)->leaf, paths.FindAttachment(to)->leaf).size();
+  }
+  benchmark::DoNotOptimize(count);
+}
+BENCHMARK(BM_PathsOfANewPairOfAFatTree)->Unit(benchmark::kMicrosecond)->Iterations(4'000);
+
+// The time to predict the path of one port between hosts of ever other pairs of leaves, whose paths
+// are listed already.
+void BM_PredictForOtherPairsOfAFatTree(benchmark::State& state) {
+  const Topology topology = FatTree();
+  PathTable paths(topology);
+  auto predictor = *PathPredictor::Build(topology, paths);
+  std::mt19937 random(1);
+  std::vector<std::pair<NodeId, NodeId>> pairs(4'000);
+  for (auto& pair : pairs) {
+    pair = DrawPair(paths, random);
+    const auto leaf_of = [&](NodeId nic) { return paths.FindAttachment(nic)->leaf; };
+    benchmark::DoNotOptimize(paths.Between(leaf_of(pair.first), leaf_of(pair.second)));
+  }
+  std::size_t next = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const auto [from, to] = pairs[next++ % pairs.size()];
+    FlowTuple tuple;
+    tuple.source = topology.node(from).addresses.front();
+    tuple.destination = topology.node(to).addresses.front();
+    tuple.source_port = kFirstRocePort;
+    benchmark::DoNotOptimize(predictor.Predict(tuple, from, to));
+  }
+}
+BENCHMARK(BM_PredictForOtherPairsOfAFatTree)->Unit(benchmark::kMicrosecond);
 
 // The time to predict all 16,384 ports of a pair of hosts with the Linux model.
 void BM_PredictAllPorts(benchmark::State& state) {

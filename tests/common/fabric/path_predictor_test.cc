@@ -116,8 +116,8 @@ void ExpectExactMap(const Topology& topology, const char* from, const char* to) 
     const auto path = predictor->Predict(tuple, source, destination);
     ASSERT_TRUE(path.has_value());
     const auto hops = forwarding.Send(tuple, source_leaf, destination_leaf);
-    mismatches +=
-        paths.Between(source_leaf, destination_leaf)[path->Index()].hops == hops ? 0U : 1U;
+    const auto& predicted = paths.Between(source_leaf, destination_leaf)[path->Index()];
+    mismatches += hops && std::ranges::equal(predicted.hops, *hops) ? 0U : 1U;
     used.insert(path->value());
   }
   EXPECT_EQ(mismatches, 0U);
@@ -162,7 +162,7 @@ TEST(PathPredictor, IsExactWhateverWasAskedBefore) {
     const auto hops = Forwarding(topology).Send(tuple, from, to);
     const auto path = predictor->Predict(tuple, source, destination);
     ASSERT_TRUE(path && hops);
-    EXPECT_EQ(paths.Between(from, to)[path->Index()].hops, *hops);
+    EXPECT_TRUE(std::ranges::equal(paths.Between(from, to)[path->Index()].hops, *hops));
   };
   for (int i = 0; i < 600; ++i) {
     const NodeId destination = *topology.FindNode(random() % 2 == 0 ? "h15" : "h6");
@@ -217,7 +217,8 @@ TEST(PathPredictor, AgreesWithForwardingOnRandomFabrics) {
           tuple.source_port = port;
           const auto path = predictor->Predict(tuple, source, destination);
           ASSERT_TRUE(path.has_value());
-          EXPECT_EQ(between[path->Index()].hops, forwarding.Send(tuple, from->leaf, to->leaf));
+          const auto hops = forwarding.Send(tuple, from->leaf, to->leaf);
+          EXPECT_TRUE(hops && std::ranges::equal(between[path->Index()].hops, *hops));
           ++compared;
         }
       }

@@ -95,7 +95,7 @@ void PathTable::FindAttachments() {
 }
 
 PathTable::Pair PathTable::Enumerate(NodeId from, NodeId to) const {
-  PathSearch::Found found = search_.Find(from, to, kMaxPathsPerPair);
+  ShortestPaths::Found found = search_.Find(from, to, kMaxPathsPerPair);
   Pair pair{std::move(found.hops), {}};
   if (found.length == 0) return pair;
   pair.paths.reserve(pair.hops.size() / found.length);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/fabric/path_search.h"
+#include "common/fabric/shortest_paths.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::fabric {
@@ -41,9 +41,9 @@ struct Attachment {
 // reaches none). A path climbs, then may pass switches of equal tier, then descends. Paths that
 // climb again (valleys) are excluded, as routing does not take them.
 //
-// Paths are computed on first use (PathSearch) and kept: 8 bytes for each hop and 16 for each path.
-// At most kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, also for const
-// calls, which fill the cache.
+// Paths are computed on first use (ShortestPaths) and kept: 8 bytes for each hop and 16 for each
+// path. At most kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, also for
+// const calls, which fill the cache.
 class PathTable {
  public:
   static constexpr std::size_t kMaxPathsPerPair = 65'536;
@@ -80,7 +80,7 @@ class PathTable {
   const Topology& topology_;
   std::vector<std::optional<Attachment>> attachments_;  // by node
   std::vector<int> tiers_;                              // by node; -1 if it is not a switch
-  mutable PathSearch search_;
+  mutable ShortestPaths search_;
   struct HashPair {
     std::size_t operator()(const std::pair<NodeId, NodeId>& pair) const {
       const auto both = static_cast<std::uint64_t>(pair.first.value()) << 32U |

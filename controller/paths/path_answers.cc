@@ -1,8 +1,8 @@
 #include "controller/paths/path_answers.h"
 
-#include <map>
-#include <set>
-#include <utility>
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 namespace espalier::controller {
 
@@ -31,21 +31,34 @@ bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeA
   return !parallel || *interface.link == in.link;
 }
 
+// The most hops with which two of the paths begin alike.
+std::size_t LongestCommonBeginning(std::span<const Path> paths) {
+  std::vector<std::size_t> order(paths.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto comes_before = [&](std::size_t x, std::size_t y) {
+    return std::ranges::lexicographical_compare(paths[x].hops, paths[y].hops, {},
+                                                &fabric::DirectedLink::Index,
+                                                &fabric::DirectedLink::Index);
+  };
+  // Paths that begin alike are then neighbours.
+  if (!std::ranges::is_sorted(order, comes_before)) std::ranges::sort(order, comes_before);
+  std::size_t longest = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto& hops = paths[order[i]].hops;
+    const auto differ = std::ranges::mismatch(hops, paths[order[i - 1]].hops).in1;
+    longest = std::max(longest, static_cast<std::size_t>(differ - hops.begin()));
+  }
+  return longest;
+}
+
 }  // namespace
 
 std::vector<std::uint8_t> DistinguishingTtls(std::span<const Path> paths) {
   std::vector<std::uint8_t> ttls;
   if (paths.size() < 2) return ttls;
-  const std::size_t length = paths[0].hops.size();
-  std::vector<std::size_t> same(paths.size());  // by path: the number of its hops so far
-  for (std::size_t hop = 0; hop < length; ++hop) {
+  const std::size_t hops = LongestCommonBeginning(paths) + 1;
+  for (std::size_t hop = 0; hop < std::min(hops, paths[0].hops.size()); ++hop) {
     ttls.push_back(static_cast<std::uint8_t>(hop + kFirstTtl));
-    std::map<std::pair<std::size_t, std::size_t>, std::size_t> numbers;
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-      const std::pair continued(same[i], paths[i].hops[hop].Index());
-      same[i] = numbers.emplace(continued, numbers.size()).first->second;
-    }
-    if (numbers.size() == paths.size()) break;
   }
   return ttls;
 }
@@ -55,9 +68,10 @@ std::vector<std::uint8_t> FewestTtls(const fabric::Topology& topology,
   std::vector<std::uint8_t> ttls = DistinguishingTtls(paths);
   if (ttls.size() < 2) return ttls;
   const std::size_t hop = ttls.size() - 1;
-  std::set<fabric::NodeId> entered;
-  for (const Path& path : paths) entered.insert(topology.To(path.hops[hop]));
-  if (entered.size() == paths.size()) ttls.erase(ttls.begin(), ttls.end() - 1);
+  std::vector<fabric::NodeId> entered;
+  for (const Path& path : paths) entered.push_back(topology.To(path.hops[hop]));
+  std::ranges::sort(entered);
+  if (std::ranges::adjacent_find(entered) == entered.end()) ttls = {ttls.back()};
   return ttls;
 }
 

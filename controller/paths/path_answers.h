@@ -15,7 +15,7 @@ namespace espalier::controller {
 // answers fit.
 
 // The TTLs whose answers tell these paths of equal length apart; empty for fewer than two paths.
-// O(hops x paths log paths).
+// O(hops x paths), and log paths times as much if the paths are not listed by their links.
 std::vector<std::uint8_t> DistinguishingTtls(std::span<const fabric::Path> paths);
 // The same, but only the last of them where its answer is enough: where all paths enter different
 // switches there, as at the cores of a fabric with planes, each of which belongs to one path.

@@ -19,10 +19,10 @@ namespace espalier::fabric {
 //
 // Complexity: a search is O(switch links within half of the way of each end + paths x hops).
 // Memory: O(switch links). Thread safety: one thread.
-class PathSearch {
+class ShortestPaths {
  public:
   // `tiers`: of each node; -1 if it is not a switch. The topology must outlive this.
-  PathSearch(const Topology& topology, std::span<const int> tiers);
+  ShortestPaths(const Topology& topology, std::span<const int> tiers);
 
   struct Found {
     std::size_t length = 0;          // hops of each path

@@ -1,4 +1,4 @@
-#include "common/fabric/path_search.h"
+#include "common/fabric/shortest_paths.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 
 namespace espalier::fabric {
 
-PathSearch::PathSearch(const Topology& topology, std::span<const int> tiers)
+ShortestPaths::ShortestPaths(const Topology& topology, std::span<const int> tiers)
     : from_(tiers.size()), into_(tiers.size()) {
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     const NodeId node(static_cast<std::int32_t>(i));
@@ -23,21 +23,21 @@ PathSearch::PathSearch(const Topology& topology, std::span<const int> tiers)
   for (Side* side : {&from_source_, &to_target_}) side->hops.assign(kPhases * tiers.size(), -1);
 }
 
-bool PathSearch::Side::Reach(State state, std::int32_t distance) {
+bool ShortestPaths::Side::Reach(State state, std::int32_t distance) {
   if (hops[state] >= 0) return false;
   hops[state] = distance;
   reached.push_back(state);
   return true;
 }
 
-void PathSearch::Side::Clear() {
+void ShortestPaths::Side::Clear() {
   for (const State state : reached) hops[state] = -1;
   reached.clear();
   level = 0;
   depth = 0;
 }
 
-void PathSearch::AdvanceFromSource() {
+void ShortestPaths::AdvanceFromSource() {
   Side& side = from_source_;
   const std::size_t end = side.reached.size();
   ++side.depth;
@@ -49,7 +49,7 @@ void PathSearch::AdvanceFromSource() {
   }
 }
 
-void PathSearch::AdvanceFromTarget() {
+void ShortestPaths::AdvanceFromTarget() {
   Side& side = to_target_;
   const std::size_t end = side.reached.size();
   ++side.depth;
@@ -64,7 +64,7 @@ void PathSearch::AdvanceFromTarget() {
   }
 }
 
-void PathSearch::TraceBack(std::vector<State> met) {
+void ShortestPaths::TraceBack(std::vector<State> met) {
   for (std::int32_t before = from_source_.depth - 1; before >= 0; --before) {
     ++to_target_.depth;
     std::vector<State> earlier;
@@ -82,7 +82,7 @@ void PathSearch::TraceBack(std::vector<State> met) {
   }
 }
 
-bool PathSearch::Search(NodeId from, NodeId to) {
+bool ShortestPaths::Search(NodeId from, NodeId to) {
   from_source_.Clear();
   to_target_.Clear();
   from_source_.Reach(StateOf(from, kUp), 0);
@@ -103,7 +103,7 @@ bool PathSearch::Search(NodeId from, NodeId to) {
   return false;
 }
 
-PathSearch::Found PathSearch::Find(NodeId from, NodeId to, std::size_t most) {
+ShortestPaths::Found ShortestPaths::Find(NodeId from, NodeId to, std::size_t most) {
   Found found;
   if (!Search(from, to)) return found;
   struct Frame {

@@ -10,18 +10,9 @@ constexpr std::size_t kLongestChain = 400;
 
 }  // namespace
 
-std::uint32_t StageChains::LinkOf(std::uint32_t block, bool sends, std::uint32_t label) const {
-  const fabric::FoldedClos& clos = *view_.folded_clos();
-  return sends ? clos.UpLink(clos.blocks[block], label) : clos.DownLink(clos.blocks[block], label);
-}
-
-std::uint32_t StageChains::BlockOf(std::uint32_t subflow, bool sends, std::uint32_t tier) const {
-  const std::uint32_t leaf = sends ? links_.SourceOf(subflow) : links_.DestinationOf(subflow);
-  return view_.folded_clos()->Ancestor(view_.FoldedLeaf(leaf), tier);
-}
-
 bool StageChains::Insert(std::uint32_t subflow) {
   on_chain_.resize(links_.size(), 0);
+  scratch_.resize(view_.folded_clos()->tiers);
   tries_ = kMostTries;
   const std::size_t mark = links_.Mark();
   if (InsertAbove(subflow, 0, 0)) return true;
@@ -39,14 +30,33 @@ bool StageChains::Finish(std::uint32_t subflow, std::uint32_t tier, std::uint32_
   return true;
 }
 
+bool StageChains::HasRoomAbove(std::uint32_t subflow, std::uint32_t tier,
+                               std::uint32_t label) const {
+  const fabric::FoldedClos& clos = *view_.folded_clos();
+  const std::uint32_t sender = BlockOf(subflow, true, tier + 1);
+  const std::uint32_t receiver = BlockOf(subflow, false, tier + 1);
+  if (sender == receiver) return true;
+  const std::uint32_t width = clos.blocks[clos.blocks[sender].parent].width;
+  bool can_send = false;
+  bool can_receive = false;
+  for (std::uint32_t top = label * width; top < (label + 1) * width; ++top) {
+    can_send = can_send || links_.HasRoom(LinkOf(sender, true, top));
+    can_receive = can_receive || links_.HasRoom(LinkOf(receiver, false, top));
+  }
+  return can_send && can_receive;
+}
+
 bool StageChains::InsertAbove(std::uint32_t subflow, std::uint32_t tier, std::uint32_t lower) {
   const fabric::FoldedClos& clos = *view_.folded_clos();
   const std::uint32_t sender = BlockOf(subflow, true, tier);
   const std::uint32_t receiver = BlockOf(subflow, false, tier);
   const std::uint32_t width = clos.blocks[clos.blocks[sender].parent].width;
-  std::vector<std::uint32_t> at_sender;
-  std::vector<std::uint32_t> at_receiver;
-  for (std::uint32_t label = lower * width; label < (lower + 1) * width; ++label) {
+  auto& [at_sender, at_receiver, chains] = scratch_[tier];
+  at_sender.clear();
+  at_receiver.clear();
+  for (std::uint32_t i = 0; i < width; ++i) {
+    // Subflows begin with different tops, so that the first ones are not full for all.
+    const std::uint32_t label = lower * width + (i + subflow) % width;
     const bool can_send = links_.HasRoom(LinkOf(sender, true, label));
     const bool can_receive = links_.HasRoom(LinkOf(receiver, false, label));
     if (can_send) at_sender.push_back(label);
@@ -61,11 +71,18 @@ bool StageChains::InsertAbove(std::uint32_t subflow, std::uint32_t tier, std::ui
       const std::uint32_t x = at_sender[i];
       const std::uint32_t y = at_receiver[(i + shift) % at_receiver.size()];
       if (x == y) continue;
-      for (const bool sends : {false, true}) {
-        if (--tries_ < 0) return false;
+      if ((tries_ -= 2) < 0) return false;
+      // One that frees the receiver's link to x, and one that frees the sender's link to y.
+      const bool is_found[2] = {FindChain(receiver, false, tier, x, y, chains[0]),
+                                FindChain(sender, true, tier, y, x, chains[1])};
+      const bool sender_first = chains[1].size() < chains[0].size();
+      for (const bool sends : {sender_first, !sender_first}) {
+        const std::size_t end = sends ? 1 : 0;
+        if (!is_found[end] || !HasRoomAbove(subflow, tier, sends ? y : x)) continue;
         const std::size_t mark = links_.Mark();
         const bool is_free =
-            sends ? Flip(sender, true, tier, y, x) : Flip(receiver, false, tier, x, y);
+            Flip(chains[end], tier) &&
+            links_.HasRoom(sends ? LinkOf(sender, true, y) : LinkOf(receiver, false, x));
         if (is_free && Finish(subflow, tier, sends ? y : x)) return true;
         links_.Undo(mark);
       }
@@ -79,11 +96,14 @@ bool StageChains::FindChain(std::uint32_t block, bool sends, std::uint32_t tier,
   // The label of this round is full at the block; one subflow takes the other one, which has room
   // at this block, or gets it by the step before.
   ++chains_;
+  work_ += 2;
+  chain.clear();
   std::uint32_t full = label;
   std::uint32_t instead = other;
-  while (!links_.HasRoom(LinkOf(block, sends, full))) {
+  for (std::uint32_t link = LinkOf(block, sends, full); !links_.HasRoom(link);
+       link = LinkOf(block, sends, full)) {
     std::uint32_t next = LimitedLinks::kNone;
-    links_.ForEachOn(LinkOf(block, sends, full), [&](std::uint32_t subflow) {
+    links_.ForEachOn(link, [&](std::uint32_t subflow) {
       if (on_chain_[subflow] == chains_) return true;
       next = subflow;
       return false;
@@ -91,6 +111,7 @@ bool StageChains::FindChain(std::uint32_t block, bool sends, std::uint32_t tier,
     if (next == LimitedLinks::kNone || chain.size() == kLongestChain) return false;
     on_chain_[next] = chains_;
     chain.push_back({next, instead});
+    work_ += chain.size() % 4 == 0 ? 1 : 0;
     sends = !sends;
     block = BlockOf(next, sends, tier);
     std::swap(full, instead);
@@ -98,12 +119,8 @@ bool StageChains::FindChain(std::uint32_t block, bool sends, std::uint32_t tier,
   return true;
 }
 
-bool StageChains::Flip(std::uint32_t block, bool sends, std::uint32_t tier, std::uint32_t label,
-                       std::uint32_t other) {
-  std::vector<Step> chain;
-  const bool is_found = FindChain(block, sends, tier, label, other, chain);
-  work_ += 2 + static_cast<std::int64_t>(is_found ? 4 * chain.size() : chain.size() / 4);
-  if (!is_found) return false;
+bool StageChains::Flip(const std::vector<Step>& chain, std::uint32_t tier) {
+  work_ += 4 * static_cast<std::int64_t>(chain.size());
   for (const Step& step : chain) links_.Remove(step.subflow);
   for (const Step& step : chain) {
     // Above, chains may have taken what was free; here, tops are as the chain left them.
@@ -113,7 +130,7 @@ bool StageChains::Flip(std::uint32_t block, bool sends, std::uint32_t tier, std:
       return false;
     }
   }
-  return links_.HasRoom(LinkOf(block, sends, label));
+  return true;
 }
 
 }  // namespace espalier::controller

@@ -34,16 +34,27 @@ class StageChains {
     std::uint32_t label;
   };
 
+  // Whether both its blocks above `tier` have a link with room above this top of theirs; a chain of
+  // that tier can do no more than exchange them.
+  bool HasRoomAbove(std::uint32_t subflow, std::uint32_t tier, std::uint32_t label) const;
   bool InsertAbove(std::uint32_t subflow, std::uint32_t tier, std::uint32_t lower);
   // Places it above this top of the blocks above `tier`, or there if it climbs no higher.
   bool Finish(std::uint32_t subflow, std::uint32_t tier, std::uint32_t label);
-  // Moves a subflow off the link of a block to the top `label`, in favour of `other`, and so on.
-  bool Flip(std::uint32_t block, bool sends, std::uint32_t tier, std::uint32_t label,
-            std::uint32_t other);
+  // Finds the subflows that have to move, so that a block's link to the top `label`, which is full,
+  // has room: the first takes `other`, and so on.
   bool FindChain(std::uint32_t block, bool sends, std::uint32_t tier, std::uint32_t label,
                  std::uint32_t other, std::vector<Step>& chain);
-  std::uint32_t LinkOf(std::uint32_t block, bool sends, std::uint32_t label) const;
-  std::uint32_t BlockOf(std::uint32_t subflow, bool sends, std::uint32_t tier) const;
+  // Moves them; false if one of them then has no path above its new top.
+  bool Flip(const std::vector<Step>& chain, std::uint32_t tier);
+  std::uint32_t LinkOf(std::uint32_t block, bool sends, std::uint32_t label) const {
+    const fabric::FoldedClos& clos = *view_.folded_clos();
+    const auto& of = clos.blocks[block];
+    return sends ? clos.UpLink(of, label) : clos.DownLink(of, label);
+  }
+  std::uint32_t BlockOf(std::uint32_t subflow, bool sends, std::uint32_t tier) const {
+    const std::uint32_t leaf = sends ? links_.SourceOf(subflow) : links_.DestinationOf(subflow);
+    return view_.folded_clos()->Ancestor(view_.FoldedLeaf(leaf), tier);
+  }
 
   const FabricView& view_;
   LimitedLinks& links_;
@@ -51,6 +62,12 @@ class StageChains {
   int tries_ = 0;  // left for this subflow
   std::uint32_t chains_ = 0;
   std::vector<std::uint32_t> on_chain_;  // by subflow: the last chain that took it
+  struct Scratch {
+    std::vector<std::uint32_t> at_sender;  // tops over whose link there is room
+    std::vector<std::uint32_t> at_receiver;
+    std::vector<Step> chains[2];
+  };
+  std::vector<Scratch> scratch_;  // by tier; those of a tier call those above it only
 };
 
 }  // namespace espalier::controller

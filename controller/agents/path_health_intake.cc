@@ -19,6 +19,7 @@ PathHealthIntake::PathHealthIntake(State& state, Placement& placement, LinkHealt
       placement_(placement),
       link_health_(link_health),
       loop_(loop),
+      weights_(state, loop, metrics),
       ignored_(metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
                                    "Path failure reports ignored because they came too soon "
                                    "after the previous one")),
@@ -64,6 +65,7 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
     }
     if (!is_dead) {
       link_health_.quality().HandleMeasurement(*slot, report);
+      needs_turn |= weights_.HandleMeasurement(*slot, report);
       continue;
     }
     const Flow& flow = state_.flows.At(*slot);

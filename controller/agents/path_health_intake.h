@@ -8,6 +8,7 @@
 #include "common/base/metrics.h"
 #include "controller/links/link_health.h"
 #include "controller/placement/placement.h"
+#include "controller/placement/weight_watch.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 
@@ -41,6 +42,7 @@ class PathHealthIntake {
   Placement& placement_;
   LinkHealth& link_health_;
   EventLoop& loop_;
+  WeightWatch weights_;
   std::vector<Taken> taken_;  // by slot, for the slot's latest flow
   Counter& ignored_;
   LatencyHistogram& recovery_seconds_;

@@ -49,7 +49,7 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
     if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
     elephants.can_move.push_back(flow.CanMove());
-    elephants.is_rigid.push_back(flow.keeps_weights && flow.subflows.size() > 1 ? 0 : 1);
+    elephants.is_rigid.push_back(flow.KeepsWeights() && flow.subflows.size() > 1 ? 0 : 1);
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),
                                      .job = flow.job,

@@ -111,11 +111,15 @@ struct FlowDecision {
   // The version of the topology in which its agent rerouted it locally; -1: not lately. Until the
   // topology changes, no plan moves it: the path that it left may be dead, and this one works.
   std::int64_t rerouted_in = -1;
+  // Its program does not send in proportion to weights, whatever it said. WeightWatch writes it.
+  bool ignores_weights = false;
 };
 
 struct Flow : ReportedFlow, FlowDecision {
   // Whether decisions may give it other paths.
   bool CanMove() const { return movable && status != FlowStatus::kUnsteered; }
+  // Whether it may be divided unequally.
+  bool KeepsWeights() const { return keeps_weights && !ignores_weights; }
 };
 
 // The part of its flow that a subflow carries, in 1 / kLoadUnit.

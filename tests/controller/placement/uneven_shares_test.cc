@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "controller/placement/load_summary.h"
 #include "tests/controller/cluster.h"
@@ -75,6 +78,44 @@ class UnevenShares : public ::testing::Test {
     return weights;
   }
 
+  // Hosts whose flows are divided unequally.
+  std::vector<int> DividedHosts() {
+    std::vector<int> hosts;
+    for (int host = 0; host < kLeaves * kHosts; ++host) {
+      const auto& paths = cluster_.host(host).sets.at(1).paths;
+      if (paths.front().weight != paths.at(1).weight) hosts.push_back(host);
+    }
+    return hosts;
+  }
+  // For so long, these hosts send equal parts, and all others keep the weights.
+  void Send(const std::set<int>& equally, std::chrono::milliseconds span) {
+    constexpr std::chrono::milliseconds kStep(500);
+    for (std::chrono::milliseconds passed{}; passed < span; passed += kStep) {
+      cluster_.Advance(kStep);
+      for (int host = 0; host < kLeaves * kHosts; ++host) {
+        const Cluster::Host& from = cluster_.host(host);
+        wire::PathHealth health;
+        for (const wire::FlowPath& path : from.sets.at(1).paths) {
+          if (path.IsStandby()) continue;
+          health.flows.push_back(
+              {.flow = wire::LocalFlowId(1),
+               .path_id = path.path_id,
+               .source_port = path.source_port,
+               .achieved_bps = 1'000'000 * (equally.contains(host) ? 1 : path.weight)});
+        }
+        cluster_.Deliver(from.peer, from.instance, health);
+      }
+      cluster_.Settle();
+    }
+  }
+  std::vector<std::string> FoundToIgnoreWeights() {
+    std::vector<std::string> found;
+    for (const HistoryEvent& event : cluster_.state().history.Since(0, 10'000)) {
+      if (event.kind == "weights_ignored") found.push_back(event.text);
+    }
+    return found;
+  }
+
   Cluster cluster_{{.spines = kSpines, .leaves = kLeaves, .hosts_per_leaf = kHosts}, {}};
 };
 
@@ -140,6 +181,26 @@ TEST_F(UnevenShares, AreUpToThePolicy) {
   ASSERT_TRUE(cluster_.ChangePolicy("shares", "exact"));
   ASSERT_TRUE(Recompute());
   EXPECT_NEAR(MostApplied(), 4.0 / 3, 1e-9);
+}
+
+// Its load counts as what it is, and it is never divided again.
+TEST_F(UnevenShares, AreNotForFlowsThatOnlySayThatTheyKeepWeights) {
+  Start(true);
+  ChangeSpine(IntentAction::kFail);
+  ASSERT_TRUE(Recompute());
+  const std::vector<int> divided = DividedHosts();
+  ASSERT_GE(divided.size(), 2U);
+  Send({divided[0]}, std::chrono::seconds(20));
+  EXPECT_TRUE(FoundToIgnoreWeights().empty()) << "too early";
+  Send({divided[0]}, std::chrono::minutes(2));
+  EXPECT_EQ(FoundToIgnoreWeights(), std::vector{"flow=" + cluster_.host(divided[0]).name + ":1"});
+  EXPECT_EQ(DividedHosts(), std::vector(divided.begin() + 1, divided.end()));
+  cluster_.state().flow_paths.CheckInvariants();
+  EXPECT_NEAR(MostApplied(), cluster_.state().flow_paths.assigner().MaxLoad().Value(), 1e-9);
+  ASSERT_TRUE(Recompute());
+  EXPECT_EQ(std::ranges::count(DividedHosts(), divided[0]), 0);
+  cluster_.state().flow_paths.CheckInvariants();
+  EXPECT_NEAR(MostApplied(), cluster_.state().flow_paths.assigner().MaxLoad().Value(), 1e-9);
 }
 
 // What a divided flow does later counts with its shares.

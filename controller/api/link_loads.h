@@ -17,7 +17,11 @@ namespace espalier::controller {
 // A link without ">NODE" stands for both of its directions. `only_background` (default false) says
 // that steered flows are not counted. `max_age_seconds` defaults to 10. The report is taken as a
 // whole, or not at all.
-// Errors: kInvalidArgument, with line and column or the link; kNotFound for an unknown link.
+//
+// Instead of loads it can tell, as pairs of NICs, what senders spread over all paths, which is
+// background on the links of these paths (SpreadOverPaths):
+//   {"source": "sprayers", "sprayed": [{"source": "h0", "destination": "h4", "bps": 1e10}, ...]}
+// Errors: kInvalidArgument, with line and column or the link; kNotFound for an unknown link or NIC.
 Result<std::string> HandleLinkLoads(Controller& controller, std::string_view body);
 
 // Writes the background load of a directed link as a member of an object; nothing if it is unknown.

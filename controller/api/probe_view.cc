@@ -10,6 +10,7 @@
 
 #include "common/base/enum_names.h"
 #include "common/files/json.h"
+#include "controller/links/sprayed_loads.h"
 
 namespace espalier::controller {
 namespace {
@@ -65,20 +66,6 @@ std::string_view TrustName(fabric::PortTrust trust) {
   return kNames.NameOf(trust);
 }
 
-// The part of a sender's bytes that this port should get beside others of the pair: the rate that
-// one more flow would have on the busiest link of its path, relative to the fastest link. 0: the
-// port must not be used, as a link of its path is down or drained, or its path is not fully known.
-double WeightOf(const State& state, const fabric::Path& path) {
-  double least = 1;
-  for (const fabric::DirectedLink hop : path.hops) {
-    const auto capacity = static_cast<double>(state.view.capacities()[hop.Index()]);
-    const double load = static_cast<double>(state.flow_paths.assigner().LoadOf(hop.Index())) /
-                        static_cast<double>(kLoadUnit);
-    least = std::min(least, capacity / static_cast<double>(state.view.unit_bps()) / (1 + load));
-  }
-  return least;
-}
-
 // The flow label from which RDMA devices derive this source port (rdma_flow_label_to_udp_sport of
 // Linux, include/rdma/ib_verbs.h).
 int FlowLabelOf(std::uint16_t port) {
@@ -96,6 +83,7 @@ void WritePort(JsonWriter& json, const State& state, const ProbedPair& pair,
   json.Key("port").Integer(port.port);
   json.Key("flow_label").Integer(FlowLabelOf(port.port));
   const bool is_complete = path != nullptr && port.hops_answered >= hops.size();
+  // 0: the port must not be used; a link of its path is down or drained, or not all are known.
   json.Key("weight").Double(is_complete ? WeightOf(state, *path) : 0);
   json.Key("state").String(StateOf(port, hops.size()));
   json.Key("via").String(path != nullptr ? fabric::ViaNames(state.topology, *path) : "");

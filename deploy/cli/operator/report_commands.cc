@@ -28,7 +28,7 @@ struct Feed {
 // A request's worth of lines.
 struct Lines {
   std::string text;        // empty at the end
-  bool are_loads = false;  // one line with the loads of links
+  bool are_loads = false;  // one line with the loads of links, or with sprayed traffic
 };
 
 // Reads lines as they come. A line with loads is a request of its own.
@@ -41,7 +41,8 @@ class LineReader {
     Lines lines;
     std::string line = std::exchange(kept_, {});
     while (!line.empty() || std::getline(input_, line)) {
-      const bool are_loads = line.find("\"loads\"") != std::string::npos;
+      const bool are_loads = line.find("\"loads\"") != std::string::npos ||
+                             line.find("\"sprayed\"") != std::string::npos;
       if (are_loads && !lines.text.empty()) {
         kept_ = std::move(line);
         break;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,66 @@ TEST_F(LinkLoadsTest, ShowTheBackgroundOfEachDirectionWithItsSourceAndAge) {
   }
   EXPECT_GE(shown, 1);
   cluster_.Advance(std::chrono::seconds(3));
+  EXPECT_EQ(Link("leaf0--spine0").Find("background_a_to_b"), nullptr);
+}
+
+// From leaf0 to leaf1 there are two paths; one of them carries flow h0:5.
+TEST_F(LinkLoadsTest, CountSprayedTrafficOnAllPathsByTheirWeights) {
+  cluster_.End(1, 6);
+  cluster_.Settle();
+  const auto answer = Call("POST", "/api/v1/links/load", {}, R"({"source": "sprayers",
+      "sprayed": [{"source": "h0", "destination": "h2", "bps": 4e10},
+                  {"source": "h1", "destination": "h3", "bps": 2e10},
+                  {"source": "h0", "destination": "h1", "bps": 9e10}]})");
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.body, R"({"taken":4})");
+  double sum = 0;
+  std::vector<double> loads;
+  for (const char* const id : {"leaf0--spine0", "leaf0--spine1"}) {
+    const io::JsonValue link = Link(id);
+    ASSERT_NE(link.Find("background_a_to_b"), nullptr) << id;
+    EXPECT_EQ(link.Find("background_b_to_a"), nullptr) << id;
+    loads.push_back(std::stod(link.Find("background_a_to_b")->Find("reported_bps")->text));
+    sum += loads.back();
+  }
+  EXPECT_NEAR(sum, 6e10, 2);
+  // A path with a flow deserves half of what a free one does.
+  EXPECT_NEAR(std::max(loads[0], loads[1]), 2 * std::min(loads[0], loads[1]), 4);
+  EXPECT_NE(Link("leaf1--spine0").Find("background_b_to_a"), nullptr);
+  EXPECT_EQ(Link("leaf1--spine0").Find("background_a_to_b"), nullptr);
+}
+
+TEST_F(LinkLoadsTest, PutNoSprayedTrafficOnADeadLink) {
+  ASSERT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}}).status, 200);
+  EXPECT_EQ(Post(R"({"source": "s", "sprayed": [{"source": "h0", "destination": "h2",
+                     "bps": 1e13}]})"),
+            200);
+  EXPECT_EQ(Link("leaf0--spine0").Find("background_a_to_b"), nullptr);
+  const io::JsonValue link = Link("leaf0--spine1");
+  ASSERT_NE(link.Find("background_a_to_b"), nullptr);
+  EXPECT_EQ(link.Find("background_a_to_b")->Find("reported_bps")->text, "100000000000")
+      << "no more than the rate of the link";
+}
+
+TEST_F(LinkLoadsTest, RefuseSprayedTrafficThatIsWrong) {
+  const std::string good = R"({"source": "h0", "destination": "h2", "bps": 1e10})";
+  const auto body = [&](const std::string& pairs) {
+    return R"({"source": "f", "sprayed": [)" + pairs + "]}";
+  };
+  EXPECT_EQ(Post(body(good + R"(, {"source": "h0", "destination": "h9", "bps": 1})")), 404);
+  for (const std::string& wrong : std::vector<std::string>{
+           R"({"source": "h0", "destination": "h2"})", R"({"source": "h0", "bps": 1})",
+           R"({"source": "h0", "destination": "h2", "bps": -1})",
+           R"({"source": "h0", "destination": "h2", "bps": 1e999})",
+           R"({"source": "h0", "destination": "h2", "bps": "1"})",
+           R"({"source": "h0", "destination": "h2", "bps": 1, "link": "leaf0--spine0"})", "7"}) {
+    EXPECT_EQ(Post(body(good + ", " + wrong)), 400) << wrong;
+  }
+  EXPECT_EQ(Post(R"({"source": "f", "loads": [], "sprayed": [)" + good + "]}"), 400);
+  EXPECT_EQ(Post(R"({"source": "f", "only_background": false, "sprayed": [)" + good + "]}"), 400);
+  std::string many = good;
+  for (int i = 0; i < 4'096; ++i) many += "," + good;
+  EXPECT_EQ(Post(body(many)), 400);
   EXPECT_EQ(Link("leaf0--spine0").Find("background_a_to_b"), nullptr);
 }
 

@@ -148,6 +148,11 @@ TEST_F(RankNics, APlanIsAsGoodAsTheLinksOfItsNics) {
   EXPECT_TRUE(IsUsable(state_, *job_.active));
   EXPECT_TRUE(PlanOf(1).listen_addresses.empty());
   EXPECT_EQ(PlanOf(1).address, Address(1, 0));
+  // The plan after its return has it again.
+  set("h1/nic1--leaf1", LinkState::kUp);
+  EXPECT_TRUE(IsUsable(state_, *job_.active));
+  Plan();
+  EXPECT_THAT(PlanOf(1).listen_addresses, ElementsAre(Address(1, 1)));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class PathPredictor::ChoiceMaker {
         ++members;
         over_last = same;
       }
-      if (members == 0) return {};
+      if (members == 0) return {.path = kDeadEnd};
       if (members > 1) return AddChoice(open, hop, members);
       open = over_last;
     }
@@ -181,13 +181,13 @@ std::optional<PathPredictor::Ports> PathPredictor::PortsOf(const FlowTuple& tupl
   return ports;
 }
 
-std::optional<PathIndex> PathPredictor::Ports::Predict(std::uint16_t port) const {
+std::int32_t PathPredictor::Ports::Follow(std::uint16_t port) const {
   Target target = choices_->first;
   while (target.choice >= 0) {
     const auto at = static_cast<std::size_t>(target.choice);
     const Choices::Choice& choice = choices_->all[at];
     const auto targets = std::span(choices_->targets).subspan(choice.first_target, choice.members);
-    if (choice.differences != nullptr) {
+    if (choice.differences != nullptr && port >= kFirstRocePort) {
       const auto offset = static_cast<std::size_t>(port - kFirstRocePort);
       const std::uint32_t value = first_values_[at] ^ choice.differences->high[offset / kHalf] ^
                                   choice.differences->low[offset % kHalf];
@@ -198,8 +198,17 @@ std::optional<PathIndex> PathPredictor::Ports::Predict(std::uint16_t port) const
       target = targets[choice.node->hash->Choose(packet, choice.members)];
     }
   }
-  if (target.path < 0) return std::nullopt;
-  return PathIndex(target.path);
+  return target.path;
+}
+
+std::optional<PathIndex> PathPredictor::Ports::Predict(std::uint16_t port) const {
+  const std::int32_t path = Follow(port);
+  if (path < 0) return std::nullopt;
+  return PathIndex(path);
+}
+
+bool PathPredictor::Ports::LeadsToDeadEnd(std::uint16_t port) const {
+  return Follow(port) == kDeadEnd;
 }
 
 std::optional<PathIndex> PathPredictor::Predict(const FlowTuple& tuple, NodeId source_nic,

@@ -43,14 +43,19 @@ class PathPredictor {
   // The paths of packets that differ in their source port only.
   class Ports {
    public:
-    // The path, among PathTable::Between of the two NICs' switches, of a RoCEv2 source port (at
-    // least kFirstRocePort). None if a switch without a model must choose, or if all of a switch's
-    // links on the path are DOWN. Complexity: O(switches that choose), of which each with a linear
-    // hash takes some 4 ns, others 30 (BM_PredictAllPorts).
+    // The path, among PathTable::Between of the two NICs' switches, of a source port. None if a
+    // switch without a model must choose, or if all of a switch's links on the path are DOWN.
+    // Complexity: O(switches that choose), of which each with a linear hash takes some 4 ns for a
+    // RoCEv2 source port (at least kFirstRocePort), others 30 (BM_PredictAllPorts).
     std::optional<PathIndex> Predict(std::uint16_t port) const;
+    // Whether packets of this source port come to a switch all of whose links on the path are DOWN.
+    bool LeadsToDeadEnd(std::uint16_t port) const;
 
    private:
     friend class PathPredictor;
+    // Where the choices of all switches lead.
+    std::int32_t Follow(std::uint16_t port) const;
+
     const Choices* choices_ = nullptr;
     FlowTuple tuple_;
     std::vector<std::uint32_t> first_values_;  // of linear hashes: by choice, for the first port
@@ -77,9 +82,11 @@ class PathPredictor {
     std::array<std::unique_ptr<Differences>, 4> differences;
   };
   // Where a choice leads to: the next choice, or a path that is then the only one left, or neither.
+  static constexpr std::int32_t kUnknown = -1;  // a switch without a model must choose
+  static constexpr std::int32_t kDeadEnd = -2;
   struct Target {
     std::int32_t choice = -1;
-    std::int32_t path = -1;
+    std::int32_t path = kUnknown;
   };
 
   PathPredictor(const Topology& topology, PathTable& paths);

@@ -64,6 +64,12 @@ class PathLearner {
   // still come.
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
+  // The path of what a TCP connection's far end sends back to this source port, as hash models
+  // predict it.
+  PortModels::Return PredictReturn(const fabric::PortKey& key, std::uint16_t port) {
+    return models_.PredictReturn(key, port);
+  }
+
   // Whether probes can show the paths of this key's ports: they are UDP.
   static bool CanProbe(const fabric::PortKey& key) { return key.protocol == wire::kProtocolUdp; }
 

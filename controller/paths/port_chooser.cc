@@ -60,16 +60,23 @@ int Rank(const PortEntry& entry, std::uint16_t current) {
 
 std::optional<PortEntry> ChoosePort(const fabric::PathMap& map, const PortKey& key,
                                     fabric::PathIndex path, const PortsInUse& in_use, PortNeed need,
-                                    std::uint16_t current) {
+                                    std::uint16_t current,
+                                    const std::function<bool(std::uint16_t)>& is_bad) {
+  constexpr int kWorst = 8;  // worse than every rank
   std::optional<PortEntry> best;
+  int best_rank = 0;
   for (const PortEntry& entry : map.Ports(key)) {
     if (entry.path != path) continue;
     // The own port of a flow that is not steered, which other flows may not be able to use.
     if (entry.port < fabric::kFirstRocePort && entry.port != current) continue;
     if (entry.trust == PortTrust::kReverify && need == PortNeed::kSure) continue;
-    if (best && Rank(entry, current) >= Rank(*best, current)) continue;
+    int rank = Rank(entry, current);
+    if (best && rank >= best_rank) continue;
     if (in_use.IsTaken(key, entry.port)) continue;
+    if (is_bad && is_bad(entry.port)) rank += kWorst;
+    if (best && rank >= best_rank) continue;
     best = entry;
+    best_rank = rank;
   }
   return best;
 }

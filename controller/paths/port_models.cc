@@ -70,22 +70,39 @@ const LinearPortMap* PortModels::LinearOf(Pair& pair, const PortKey& key) const 
   return &own->second;
 }
 
+std::optional<fabric::PathPredictor::Ports> PortModels::CatalogueOf(const Pair& pair,
+                                                                    const PortKey& key) {
+  const auto& sources = topology_.node(key.source).addresses;
+  const auto& destinations = topology_.node(key.destination).addresses;
+  if (!catalogue_ || pair.catalogue_failed || sources.empty() || destinations.empty()) {
+    return std::nullopt;
+  }
+  return catalogue_->PortsOf({.source = sources.front(),
+                              .destination = destinations.front(),
+                              .protocol = key.protocol,
+                              .source_port = 0,
+                              .destination_port = key.destination_port,
+                              .destination_qpn = key.destination_qpn},
+                             key.source, key.destination);
+}
+
+PortModels::Return PortModels::PredictReturn(const PortKey& key, std::uint16_t port) {
+  const PortKey back{.source = key.destination,
+                     .destination = key.source,
+                     .protocol = key.protocol,
+                     .destination_port = port};
+  const Pair* const pair = FindPair(back);
+  const auto ports = pair != nullptr ? CatalogueOf(*pair, back) : std::nullopt;
+  if (!ports) return {};
+  return {ports->Predict(key.destination_port), ports->LeadsToDeadEnd(key.destination_port)};
+}
+
 std::optional<PortModels::KeyModel> PortModels::ModelOf(const PortKey& key) {
   Pair* pair = FindPair(key);
   if (pair == nullptr) return std::nullopt;
   KeyModel model;
   model.linear = LinearOf(*pair, key);
-  const auto& sources = topology_.node(key.source).addresses;
-  const auto& destinations = topology_.node(key.destination).addresses;
-  if (catalogue_ && !pair->catalogue_failed && !sources.empty() && !destinations.empty()) {
-    model.catalogue = catalogue_->PortsOf({.source = sources.front(),
-                                           .destination = destinations.front(),
-                                           .protocol = key.protocol,
-                                           .source_port = 0,
-                                           .destination_port = key.destination_port,
-                                           .destination_qpn = key.destination_qpn},
-                                          key.source, key.destination);
-  }
+  model.catalogue = CatalogueOf(*pair, key);
   if (!model.catalogue && model.linear == nullptr) return std::nullopt;
   return model;
 }

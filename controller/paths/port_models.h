@@ -40,6 +40,13 @@ class PortModels {
   };
   // None if no model covers the key.
   std::optional<KeyModel> ModelOf(const fabric::PortKey& key);
+  // The path of what a TCP connection's far end sends back to this source port, among the paths of
+  // the opposite direction; none unless the topology file names the hashes on the way.
+  struct Return {
+    std::optional<fabric::PathIndex> path;
+    bool is_lost = false;  // it comes to a switch all of whose links on the path are DOWN
+  };
+  Return PredictReturn(const fabric::PortKey& key, std::uint16_t port);
   // Tries to recognise a linear hash, after the map has got new verified ports of this key. To be
   // called when no probe of the key is under way. Not while so many ports are silent that a path
   // without a known port could have them (path_reach.h).
@@ -79,6 +86,9 @@ class PortModels {
   bool ShowAllPaths(const fabric::PortKey& key, std::span<const fabric::PortSample> samples,
                     std::size_t path_count) const;
   std::size_t PathCount(const fabric::PortKey& key);
+  // The catalogue's model of the key, unless a probe has contradicted it.
+  std::optional<fabric::PathPredictor::Ports> CatalogueOf(const Pair& pair,
+                                                          const fabric::PortKey& key);
   // The linear hash of the key; null if none is known.
   const fabric::LinearPortMap* LinearOf(Pair& pair, const fabric::PortKey& key) const;
 

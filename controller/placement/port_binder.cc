@@ -12,6 +12,9 @@ using wire::PathReason;
 
 namespace {
 
+// Ports of one path that are tried for one whose acknowledgements come back alive.
+constexpr int kMostPortsForReturn = 8;
+
 // Whether a subflow whose path no port takes has got another one. Parked subflows keep their path.
 bool LeaveUnreachablePath(State& state, const Flow& flow, const Subflow& subflow) {
   const bool stays = state.flow_paths.IsParked(subflow) ||
@@ -45,14 +48,52 @@ bool PortBinder::LeadsToItsPath(const Flow& flow, const Subflow& subflow) const 
   return entry && entry->path == state_.flow_paths.PathOf(subflow);
 }
 
+bool PortBinder::HasDeadReturn(const Flow& flow, std::uint16_t port) {
+  if (flow.key.protocol != wire::kProtocolTcp || port == 0) return false;
+  if (std::exchange(seen_version_, state_.topology.version()) != state_.topology.version()) {
+    has_dead_link_ = std::ranges::any_of(state_.topology.links(), [](const fabric::Link& link) {
+      return link.state == fabric::LinkState::kDown;
+    });
+  }
+  if (!has_dead_link_) return false;
+  return learner_.PredictReturn(flow.key, port).is_lost;
+}
+
 std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathIndex path,
-                                                      PortNeed need, std::uint16_t preferred) {
+                                                      PortNeed need, std::uint16_t preferred,
+                                                      std::uint16_t apart_from) {
+  const auto taken_back = apart_from != 0 && flow.key.protocol == wire::kProtocolTcp
+                              ? learner_.PredictReturn(flow.key, apart_from).path
+                              : std::nullopt;
+  const auto is_bad = [&](std::uint16_t port) {
+    if (HasDeadReturn(flow, port)) return true;
+    return taken_back && learner_.PredictReturn(flow.key, port).path == taken_back;
+  };
   const auto choose = [&] {
-    return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred);
+    return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred,
+                      is_bad);
   };
   auto entry = choose();
-  if (!entry && learner_.RequestPort(flow.key, path)) entry = choose();
+  // Each request makes one more port known, if a model predicts any.
+  for (int left = kMostPortsForReturn; left > 0; --left) {
+    const bool is_enough = entry && !is_bad(entry->port);
+    if (is_enough || !learner_.RequestPort(flow.key, path)) break;
+    entry = choose();
+  }
   return entry;
+}
+
+void PortBinder::LeaveDeadReturns() {
+  for (const FlowSlot slot : state_.flows.All()) {
+    Flow& flow = state_.flows.At(slot);
+    if (flow.status != FlowStatus::kRouted || !flow.CanMove()) continue;
+    bool is_dead = false;
+    for (Subflow& subflow : flow.subflows) {
+      if (!HasDeadReturn(flow, subflow.port)) continue;
+      subflow.urgent = is_dead = true;
+    }
+    if (is_dead) ChoosePorts(slot, PathReason::kPathDead);
+  }
 }
 
 void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
@@ -62,7 +103,8 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
   bool complete = true;
   flow.reason = reason;
   for (Subflow& subflow : flow.subflows) {
-    if (LeadsToItsPath(flow, subflow)) {
+    const bool leads_there = LeadsToItsPath(flow, subflow);
+    if (leads_there && !HasDeadReturn(flow, subflow.port)) {
       subflow.urgent = false;
       continue;
     }
@@ -75,6 +117,10 @@ void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
                       standby != 0 ? standby : own_port);
     };
     auto entry = find();
+    if (leads_there && (!entry || HasDeadReturn(flow, entry->port))) {
+      subflow.urgent = false;  // no port of the path is better
+      continue;
+    }
     if (!entry && LeaveUnreachablePath(state_, flow, subflow)) {
       if (LeadsToItsPath(flow, subflow)) {  // an assignment had moved it off its path
         subflow.urgent = false;
@@ -114,7 +160,7 @@ bool PortBinder::BindStandby(FlowSlot slot, std::uint32_t index) {
     state_.flow_paths.ReleasePort(flow.key, subflow.standby_port);
   }
   const std::uint16_t before = std::exchange(subflow.standby_port, 0);
-  if (const auto entry = FindPort(flow, path, PortNeed::kSure, 0)) {
+  if (const auto entry = FindPort(flow, path, PortNeed::kSure, 0, subflow.port)) {
     subflow.standby_port = entry->port;
     state_.flow_paths.TakePort(flow.key, entry->port);
     if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);

@@ -39,11 +39,18 @@ class PortBinder {
   void ReleaseStandby(FlowSlot slot, Subflow& subflow);
   // Requests probes of those ports of the flow that are not verified.
   void Verify(FlowSlot slot);
+  // Links have gone down: gives TCP flows whose acknowledgements would take one of them other ports
+  // of their paths, as far as there are any. O(flows).
+  void LeaveDeadReturns();
 
  private:
+  // Whether the acknowledgements of this TCP flow would come over a link that is down, if the flow
+  // had this port.
+  bool HasDeadReturn(const Flow& flow, std::uint16_t port);
   bool LeadsToItsPath(const Flow& flow, const Subflow& subflow) const;
+  // `apart_from` (0: none): a port whose acknowledgements should take another path than its own.
   std::optional<fabric::PortEntry> FindPort(const Flow& flow, fabric::PathIndex path, PortNeed need,
-                                            std::uint16_t preferred);
+                                            std::uint16_t preferred, std::uint16_t apart_from = 0);
   // If the subflow has just got its standby path: its port, which becomes free.
   std::uint16_t TakeOverStandby(FlowSlot slot, Subflow& subflow);
   // Marks subflows with a quarantined port as urgent, so that they get another one; returns whether
@@ -52,6 +59,8 @@ class PortBinder {
 
   State& state_;
   PathLearner& learner_;
+  std::int64_t seen_version_ = -1;  // of the topology, for which the next one is right
+  bool has_dead_link_ = false;
 };
 
 }  // namespace espalier::controller

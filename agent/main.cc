@@ -47,12 +47,11 @@ void LogDevices() {
   }
 }
 
-io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
-                        const Metrics& metrics) {
-  if (request.path == "/metrics") {
+io::HttpResponse Answer(const io::HttpRequest& query, const Agent& agent, const Metrics& metrics) {
+  if (query.path == "/metrics") {
     return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text()};
   }
-  if (request.path == "/healthz") {
+  if (query.path == "/healthz") {
     return {.body = fmt::format("{{\"status\": \"ok\", \"state\": \"{}\"}}\n",
                                 AgentStateName(agent.state()))};
   }

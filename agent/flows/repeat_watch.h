@@ -14,7 +14,7 @@ namespace espalier::agent {
 // Notices that peers repeat requests which a NIC of this host has received already. They have not
 // got the acknowledgements: the path of a queue pair that only answers may be dead, and its host
 // sees nothing else of that. Devices count such requests of all their queue pairs together
-// (duplicate_request of rxe and mlx5), so this is a reason to probe, and no evidence.
+// (duplicate_request of rdma_rxe and mlx5), so this is a reason to probe, and no evidence.
 //
 // Looks at a NIC only while queue pairs with nothing to send use it.
 // Thread safety: the agent's loop thread. Complexity: O(flows), and a reading of each NIC every

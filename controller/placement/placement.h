@@ -87,7 +87,7 @@ class Placement {
   };
   Relief RelieveLater(TimePoint now, std::size_t move_limit);
 
-  // Divides flows with several paths anew after links have failed or come back (SplitBalancer). To
+  // Divides flows with several paths again after links have failed or come back (SplitBalancer). To
   // be called ten times a second.
   void BalanceSplits(TimePoint now) {
     // With equal parts again, links may be above their even share.

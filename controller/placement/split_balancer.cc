@@ -16,7 +16,7 @@ SplitBalancer::SplitBalancer(State& state, const ControllerOptions& options, Met
       seen_version_(state.topology.version()),
       divisions_(metrics.MakeCounter(
           "espalier_controller_divisions_total",
-          "Times that flows with several paths were divided anew, as links failed or came back")),
+          "Times that flows with several paths were divided again, as links failed or came back")),
       flows_(metrics.MakeCounter("espalier_controller_flows_divided_total",
                                  "Flows that got other shares on their paths, as links failed or "
                                  "came back")) {

@@ -7,13 +7,12 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
-#include "controller/routing/fabric/load.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
 
-// Divides flows with several paths anew where the fabric is damaged: where a link between switches
+// Divides flows with several paths again where the fabric is damaged: where a link between switches
 // is down, drained or slow, equal parts put more on some links than unequal ones would. Flows that
 // send by weights get other shares on the paths that they have, if that lowers the maximum load by
 // a fiftieth (BalanceShares). No path and no port changes, and flows with one path stay as they
@@ -40,11 +39,11 @@ class SplitBalancer {
     kEqual,    // flows have equal parts again: links may now be above their even share
   };
   // To be called ten times a second. O(1) if nothing is due; a division is O(flows x hops) and at
-  // most kMostSteps looks at flows, tens of milliseconds.
+  // most kMostSteps looks at subflows, about 20 ms.
   Outcome Tick(TimePoint now);
 
  private:
-  static constexpr std::int64_t kMostSteps = 300'000;
+  static constexpr std::int64_t kMostSteps = 500'000;
   static constexpr double kWorth = 0.02;  // the relative gain that is worth a division
 
   void FollowFabric(TimePoint now);

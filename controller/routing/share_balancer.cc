@@ -33,7 +33,7 @@ class Balance {
     }
   }
 
-  // Shifts shares at falling smoothness. `steps`: how many flows may be looked at.
+  // Shifts shares at falling smoothness. `steps`: how many subflows may be looked at.
   void Run(std::int64_t steps) {
     for (power_ = 8; power_ <= 64 && steps > 0; power_ *= 2) {
       double before = Greatest();
@@ -140,7 +140,8 @@ class Balance {
     const double greatest = Greatest();
     if (greatest <= 0) return;
     for (Flow& flow : flows_) {
-      if (--steps < 0) return;
+      steps -= static_cast<std::int64_t>(flow.count);
+      if (steps < 0) return;
       Shift(flow, greatest);
     }
   }

@@ -1,4 +1,4 @@
-// Flows with several paths are divided anew when links have failed or come back.
+// Flows with several paths are divided again when links have failed or come back.
 #include "controller/placement/split_balancer.h"
 
 #include <gtest/gtest.h>

@@ -47,12 +47,11 @@ void LogDevices() {
   }
 }
 
-io::HttpResponse Answer(const io::HttpRequest& request, const Agent& agent,
-                        const Metrics& metrics) {
-  if (request.path == "/metrics") {
+io::HttpResponse Answer(const io::HttpRequest& query, const Agent& agent, const Metrics& metrics) {
+  if (query.path == "/metrics") {
     return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text()};
   }
-  if (request.path == "/healthz") {
+  if (query.path == "/healthz") {
     return {.body = fmt::format("{{\"status\": \"ok\", \"state\": \"{}\"}}\n",
                                 AgentStateName(agent.state()))};
   }
@@ -81,6 +80,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
   config.options.sampler.read_device = MakeCounterReader(**nics);
+  config.options.guard.read_repeats = MakeRepeatReader(**nics);
   config.options.features = {"local", "collective", "verbs", "job_user", "rank_nics", "standby"};
   config.options.dynamic_features = [path = config.local_socket + kOffloadSocketSuffix] {
     // The offload service is a process of its own (espalier-engine) that is optional.

@@ -62,6 +62,7 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
           "Checks of flows that were delayed because the probe budget was used up")),
       budget_(options.budget, loop.Now()),
       recovery_(metrics),
+      repeats_(options.read_repeats),
       random_(seed),
       on_health_(std::move(on_health)) {}
 
@@ -73,6 +74,7 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
     }
   }
   std::sort(in_use_.begin(), in_use_.end());
+  repeats_.HandleMeasures(loop_.Now(), flows);
 
   auto watch = watches_.begin();
   for (const FlowMeasure& flow : flows) {
@@ -122,7 +124,9 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const double planned = plan != nullptr ? static_cast<double>(plan->max_rate_bps) : 0;
   const Duration patience = Patience(flow);
   std::vector<PortMeasure> stuck_ports = StuckPorts(flow, patience);
-  const bool stuck = flow.without_progress >= patience || !stuck_ports.empty();
+  const bool is_unheard =
+      repeats_.MayBeUnheard(sample, loop_.Now()) && !FreeStandbys(sample).empty();
+  const bool stuck = flow.without_progress >= patience || !stuck_ports.empty() || is_unheard;
   const bool slow =
       flow.busy && static_cast<double>(flow.achieved_bps) < options_.slow_fraction * planned;
   auto known = watches_.find(sample.id);
@@ -134,12 +138,13 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   watch.sample = sample;
   watch.achieved_bps = flow.achieved_bps;
   watch.stuck = stuck;
+  watch.is_unheard = is_unheard;
   watch.retries_grew = flow.retries_grew;
   watch.stuck_ports = std::move(stuck_ports);
   if (stuck) {
     if (sample.movable && !ports_.IsUnsteered(sample.id) && !watch.checking &&
         loop_.Now() >= watch.next_check && checks_ < options_.max_checks) {
-      watch.is_short = patience != options_.dead_after;
+      watch.is_short = patience != options_.dead_after || is_unheard;
       StartCheck(sample.id, watch);
     }
     return;
@@ -301,6 +306,11 @@ bool PathGuard::MustRepeat(Watch& watch, bool found_dead) const {
   if (watch.misses >= kMissesOfDeadPath) {
     watch.misses = 0;
     return false;
+  }
+  if (watch.is_unheard && watch.misses == 0) {
+    BackOff(watch);
+    watch.next_check = loop_.Now() + watch.interval;
+    return true;
   }
   const int pause = watch.misses > 0 ? 0 : kPauseAfterShortCheck;
   watch.next_check = loop_.Now() + pause * ShortTimeout(watch.sample);

@@ -10,6 +10,7 @@
 #include "agent/flows/flow_meter.h"
 #include "agent/flows/port_table.h"
 #include "agent/flows/recovery_watch.h"
+#include "agent/flows/repeat_watch.h"
 #include "agent/probe/probe_budget.h"
 #include "agent/probe/prober.h"
 #include "common/base/event_loop.h"
@@ -40,7 +41,8 @@ struct PathGuardOptions {
   // its choice.
   bool fabric_hashes_qpn = false;
   ProbeBudgetOptions budget;
-  double slow_fraction = 0.5;  // of the planned rate
+  double slow_fraction = 0.5;             // of the planned rate
+  RepeatWatch::ReadRepeats read_repeats;  // not set: queue pairs that only answer are not checked
 };
 
 // Detects dead paths of this host's flows and reroutes the flows locally, without the controller
@@ -58,6 +60,11 @@ struct PathGuardOptions {
 // short, and two in a row must find the path dead and a standby alive. The flow moves to that
 // standby, also without a controller. Flows of TCP are checked no earlier than others: they stand
 // still wherever queues are long, and repeat nothing before 200 ms (RFC 6298 and Linux) anyway.
+//
+// A queue pair that only sends acknowledgements always has nothing to send. It gets short checks
+// while peers repeat requests to its NIC (RepeatWatch), if it has standby paths, and moves by the
+// same evidence. Checks without a result become rarer, as the device does not tell which queue pair
+// it is.
 //
 // A split flow is checked as soon as one of its subflows makes no progress, if its source sees
 // subflows. Only the subflows without progress are checked and leave their ports.
@@ -88,6 +95,7 @@ class PathGuard {
     FlowSample sample;  // as last seen
     std::uint64_t achieved_bps = 0;
     bool stuck = false;
+    bool is_unheard = false;  // it only answers, and its acknowledgements may not arrive
     bool retries_grew = false;
     std::vector<PortMeasure> stuck_ports;  // subflows without progress, if they are known
     bool checking = false;
@@ -141,6 +149,7 @@ class PathGuard {
   Counter& checks_put_off_;
   ProbeBudget budget_;
   RecoveryWatch recovery_;
+  RepeatWatch repeats_;
   TimePoint budget_short_until_{};  // until then the probe budget counts as short
   std::mt19937_64 random_;
   const OnHealth on_health_;

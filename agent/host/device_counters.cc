@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::array kSequenceCounters = {"packet_seq_err", "rcvd_seq_err",
                                           "local_ack_timeout_err"};
 constexpr std::array kCongestionCounters = {"rp_cnp_handled"};
+constexpr std::array kRepeatCounters = {"duplicate_request"};
 
 template <typename Names>
 std::uint32_t Sum(const fs::path& folder, const Names& names) {
@@ -46,18 +47,35 @@ std::string DeviceCounterFiles::FindFolder(const std::string& network_device) co
   return "";
 }
 
-DeviceCounters DeviceCounterFiles::Read(const std::string& network_device) {
+const std::string& DeviceCounterFiles::FolderOf(const std::string& network_device) {
   const auto [known, is_new] = folders_.try_emplace(network_device);
   if (is_new) known->second = FindFolder(network_device);
-  if (known->second.empty()) return {};
-  return {.out_of_sequence = Sum(known->second, kSequenceCounters),
-          .congestion = Sum(known->second, kCongestionCounters)};
+  return known->second;
+}
+
+DeviceCounters DeviceCounterFiles::Read(const std::string& network_device) {
+  const std::string& folder = FolderOf(network_device);
+  if (folder.empty()) return {};
+  return {.out_of_sequence = Sum(folder, kSequenceCounters),
+          .congestion = Sum(folder, kCongestionCounters)};
+}
+
+std::uint32_t DeviceCounterFiles::ReadRepeats(const std::string& network_device) {
+  const std::string& folder = FolderOf(network_device);
+  return folder.empty() ? 0 : Sum(folder, kRepeatCounters);
 }
 
 std::function<DeviceCounters(const IpAddress& source)> MakeCounterReader(const NicWatch& nics) {
   return [&nics, files = std::make_shared<DeviceCounterFiles>()](const IpAddress& source) {
     const auto nic = std::ranges::find(nics.nics(), source, &wire::Nic::address);
     return nic == nics.nics().end() ? DeviceCounters{} : files->Read(nic->device);
+  };
+}
+
+RepeatWatch::ReadRepeats MakeRepeatReader(const NicWatch& nics) {
+  return [&nics, files = std::make_shared<DeviceCounterFiles>()](const IpAddress& address) {
+    const auto nic = std::ranges::find(nics.nics(), address, &wire::Nic::address);
+    return nic == nics.nics().end() ? 0 : files->ReadRepeats(nic->device);
   };
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "agent/flows/path_sampler.h"
+#include "agent/flows/repeat_watch.h"
 #include "agent/host/nic_watch.h"
 
 namespace espalier::agent {
@@ -19,9 +21,13 @@ class DeviceCounterFiles {
 
   // All zeros if this network device has no RDMA device.
   DeviceCounters Read(const std::string& network_device);
+  // The requests that it has received again: its peers have not got the acknowledgements. A read of
+  // one file.
+  std::uint32_t ReadRepeats(const std::string& network_device);
 
  private:
   // The hw_counters folder of the RDMA device on this network device; "" if there is none.
+  const std::string& FolderOf(const std::string& network_device);
   std::string FindFolder(const std::string& network_device) const;
 
   const std::string folder_;
@@ -30,5 +36,6 @@ class DeviceCounterFiles {
 
 // Reads the counters of the NIC with an address. The NICs must outlive the result.
 std::function<DeviceCounters(const IpAddress& source)> MakeCounterReader(const NicWatch& nics);
+RepeatWatch::ReadRepeats MakeRepeatReader(const NicWatch& nics);
 
 }  // namespace espalier::agent

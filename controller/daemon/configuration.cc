@@ -144,6 +144,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.confirm_moves_above = file.confirm_moves_above();
   if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
   if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
+  if (file.has_balance_splits()) options.balance_splits = file.balance_splits();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/routing/load_bounds.h"
+#include "controller/routing/share_balancer.h"
 #include "controller/routing/standing_proof.h"
 
 namespace espalier::controller {
@@ -80,10 +81,7 @@ Assignment CurrentPaths(const State& state, const Elephants& elephants) {
 }
 
 Load MaxLoadOf(const FabricView& view, const Elephants& elephants, const Assignment& paths) {
-  std::vector<std::int64_t> loads = ComputeLoads(view, elephants.commodities, paths);
-  const std::vector<std::int64_t> base = UsableBaseLoads(view, elephants);
-  for (std::size_t link = 0; link < loads.size(); ++link) loads[link] += base[link];
-  return ComputeMaxLoad(view, loads);
+  return MaxLoadWith(view, elephants.commodities, elephants.base_loads, paths);
 }
 
 Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assignment& paths) {

@@ -15,6 +15,7 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/split_balancer.h"
 #include "controller/placement/standbys.h"
 #include "controller/placement/steering_switch.h"
 #include "controller/placement/what_if.h"
@@ -86,6 +87,13 @@ class Placement {
   };
   Relief RelieveLater(TimePoint now, std::size_t move_limit);
 
+  // Divides flows with several paths again after links have failed or come back (SplitBalancer). To
+  // be called ten times a second.
+  void BalanceSplits(TimePoint now) {
+    // With equal parts again, links may be above their even share.
+    if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);
+  }
+
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   Standbys& standbys() { return standbys_; }
   const Standbys& standbys() const { return standbys_; }
@@ -99,6 +107,7 @@ class Placement {
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
   Standbys standbys_;
+  SplitBalancer splits_;
   SteeringSwitch steering_;
   WhatIf what_if_;
   std::optional<Relief> relief_;  // the next one

@@ -44,8 +44,12 @@ void Standbys::Tick() {
   }
 }
 
+std::int64_t Standbys::ShiftedBy(const Flow& flow, const Subflow& subflow) {
+  return flow.is_answering ? 0 : ShareOf(flow, subflow);
+}
+
 bool Standbys::MayHaveStandbys(const Flow& flow) const {
-  return flow.status == FlowStatus::kRouted && flow.CanMove() && !flow.is_answering &&
+  return flow.status == FlowStatus::kRouted && flow.CanMove() &&
          state_.agents.At(flow.agent).Has("standby") && state_.HasPaths(flow);
 }
 
@@ -75,7 +79,7 @@ void Standbys::Visit(FlowSlot slot) {
     }
     TakeOut(counted[i]);
     const std::int32_t path = state_.flow_paths.PathOf(subflow)->value();
-    const std::int32_t standby = Choose(*flow, path, ShareOf(*flow, subflow), slot.Index() + i);
+    const std::int32_t standby = Choose(*flow, path, ShiftedBy(*flow, subflow), slot.Index() + i);
     if (choices_left_ > 0) --choices_left_;
     Take(slot, i, standby);
     if (standby == kNoPath) continue;
@@ -85,7 +89,7 @@ void Standbys::Visit(FlowSlot slot) {
     added.destination = *state_.view.LeafOf(flow->destination_leaf);
     added.path = path;
     added.standby = standby;
-    added.share = ShareOf(*flow, subflow);
+    added.share = ShiftedBy(*flow, subflow);
     shifts_.Add(HopsOf(added, path, path_hops_), HopsOf(added, standby, hops_), added.share);
   }
 }
@@ -93,7 +97,7 @@ void Standbys::Visit(FlowSlot slot) {
 bool Standbys::Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const {
   const auto path = state_.flow_paths.PathOf(subflow);
   return counted.standby != kNoPath && subflow.standby_path == counted.standby &&
-         path->value() == counted.path && counted.share == ShareOf(flow, subflow) &&
+         path->value() == counted.path && counted.share == ShiftedBy(flow, subflow) &&
          fabric::IsUsable(state_.topology,
                           state_.PathsOf(flow)[static_cast<std::size_t>(counted.standby)]);
 }

@@ -24,7 +24,8 @@ namespace espalier::controller {
 //
 // Standbys are chosen after the paths, some at a time, and again when a path, a link or a port has
 // changed. A flow has none while it moves, if it cannot move, or if its agent does not know them.
-// Answering ends (AnsweringEnds) have none: their host cannot see that their path is dead.
+// Answering ends (AnsweringEnds) have one, too, which adds no load: their host probes it when peers
+// repeat requests (agent::RepeatWatch).
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Standbys {
@@ -60,6 +61,8 @@ class Standbys {
 
   void Visit(FlowSlot slot);
   bool MayHaveStandbys(const Flow& flow) const;
+  // What the subflow would put on the links of its standby path.
+  static std::int64_t ShiftedBy(const Flow& flow, const Subflow& subflow);
   // Whether the subflow's standby was chosen for its present path and can still be used.
   bool Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const;
   // Returns kNoPath if there is no other usable path.

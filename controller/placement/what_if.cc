@@ -243,6 +243,7 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
     }
     if (dry_run) continue;
     state_.flow_paths.Divide(flow, from_scratch->SharesOf(i));
+    flow.is_balanced = false;
     for (std::size_t subflow = 0; subflow < flow.subflows.size(); ++subflow) {
       state_.flow_paths.Place(flow.subflows[subflow], from_scratch->PathsOf(i)[subflow]);
     }

@@ -62,6 +62,8 @@ struct ControllerOptions {
   LinkMonitorOptions detection;
   // Whether flows leave links that are clearly slower than their siblings.
   bool leave_slow_links = true;
+  // Whether flows that send by weights are divided again when links have failed or come back.
+  bool balance_splits = true;
   // Upper bound on the progress reports that all agents together send in a second. With more than a
   // hundredth as many agents, each is told to report less often than every 10 ms. The control loop
   // can take several times as many (tests/bench/control_loop_bench).

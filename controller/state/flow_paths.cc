@@ -80,7 +80,7 @@ void FlowPaths::Divide(Flow& flow, std::span<const std::int64_t> shares) {
     const std::int64_t before = ShareOf(flow, subflow);
     subflow.share = shares.empty() ? 0 : shares[i];
     const std::int64_t share = ShareOf(flow, subflow);
-    if (share == before) continue;
+    if (share == before || !subflow.id) continue;
     Entry& entry = owners_[subflow.id->Index()];
     const std::int32_t path = assigner_.PathOf(*subflow.id);
     ++path_changes_;

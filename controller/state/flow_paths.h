@@ -41,8 +41,8 @@ class FlowPaths {
   // yet. Add requires that the flow's leaves are known and that its number of subflows is final.
   void Add(FlowSlot slot, std::uint32_t index);
   void Place(const Subflow& subflow, std::int32_t path);
-  // Divides the flow so (in 1 / kLoadUnit, which they add up to; empty: equally). Its subflows must
-  // have ids; they keep their paths.
+  // Divides the flow so (in 1 / kLoadUnit, which they add up to; empty: equally). Its subflows keep
+  // their paths; one without an id takes its share with its next id.
   void Divide(Flow& flow, std::span<const std::int64_t> shares);
   void Remove(Subflow& subflow);
   // Marks the flow as in progress, so that moves of its subflows count against move limits. A flow

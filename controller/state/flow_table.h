@@ -101,8 +101,9 @@ struct FlowDecision {
   std::uint64_t max_rate_bps = 0;  // 0: no limit
   wire::PathReason reason = wire::PathReason::kAssigned;
   DecisionOrigin origin = DecisionOrigin::kReactive;
-  bool is_parked = false;   // idle: keeps its paths and ports, but its load does not count
-  bool is_on_plan = false;  // its paths are those that its job's phases were planned with
+  bool is_parked = false;    // idle: keeps its paths and ports, but its load does not count
+  bool is_on_plan = false;   // its paths are those that its job's phases were planned with
+  bool is_balanced = false;  // its shares are those that SplitBalancer gave it
   // It has sent nothing while the other end of its connection sends, so that its packets are that
   // end's acknowledgements. It is parked on the same path in the opposite direction.
   bool is_answering = false;

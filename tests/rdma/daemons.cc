@@ -132,7 +132,9 @@ void LeavesAvoidSpine::UseAllBut(int avoided) {
 }
 
 DeadSpine::DeadSpine(int spine, Drops drops) : rule_(fmt::format("ip -n spine{} rule ", spine)) {
-  const std::string from = drops == Drops::kFromFirstLeaf ? "iif l0 " : "";
+  std::string from;
+  if (drops == Drops::kFromFirstLeaf) from = "iif l0 ";
+  if (drops == Drops::kFromSecondLeaf) from = "iif l1 ";
   Shell(rule_ + "add pref 1 " + from + "ipproto udp dport 4791 blackhole");
 }
 

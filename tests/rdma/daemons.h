@@ -49,10 +49,10 @@ class Daemons {
 };
 
 // Drops RoCE packets silently at one spine, like a switch that has lost its routes: all of them, or
-// those that come from the first leaf.
+// those that come from one of the leaves.
 class DeadSpine {
  public:
-  enum class Drops { kAll, kFromFirstLeaf };
+  enum class Drops { kAll, kFromFirstLeaf, kFromSecondLeaf };
   explicit DeadSpine(int spine, Drops drops = Drops::kAll);
   ~DeadSpine();
   DeadSpine(const DeadSpine&) = delete;

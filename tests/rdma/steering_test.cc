@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <iostream>
 #include <memory>
+#include <regex>
 #include <set>
 #include <string>
 
@@ -210,6 +213,44 @@ TEST(RdmaSteering, HostLeavesADeadPathWithoutTheController) {
     return spines.OnlySpineOf(0) >= 0 && spines.OnlySpineOf(0) != before;
   });
   EXPECT_TRUE(HasTakenStandby());
+  EXPECT_TRUE(fio.Lives());
+}
+
+// The same for the acknowledgements alone: their host moves them, as its device receives requests
+// again. The writes stay where they are.
+TEST(RdmaSteering, HostMovesAcknowledgementsOffADeadPathWithoutTheController) {
+  const rdma::BurstingProgram program = rdma::SteadyFio(SocketOf, 0, 2);
+  if (!program.can_run) GTEST_SKIP() << "fio is not installed (deploy/setup installs it)";
+  Daemons daemons;
+  Spines spines;
+  rdma::Process fio("fio", program.command);
+  ExpectAnswersAsSeen(spines);
+  Await("both ends have a standby path", [] {
+    const std::string flows = Daemons::Operator("flows --json");
+    const auto one = ContainsRegex("\"standby_port\": *[1-9].*\"standby_port\": *[1-9]");
+    return ::testing::Matches(one)(std::regex_replace(flows, std::regex("\n"), " "));
+  });
+  const int before = spines.OnlySpineOf(0);
+  daemons.KillController();
+  const rdma::DeadSpine dead(before, rdma::DeadSpine::Drops::kFromSecondLeaf);
+  const auto died = std::chrono::steady_clock::now();
+  spines.Clear();
+  Await("acknowledgements come back over another spine", [&] {
+    spines.Look();
+    int answers = 0;
+    for (int spine = 0; spine < rdma::kSpines; ++spine) {
+      if (spine != before) answers += spines.answers_at(spine, 0).packets;
+    }
+    return answers > 0;
+  });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - died;
+  std::cout << "acknowledgements came back after " << took.count() << " s\n";
+  Await("it writes", [&] {
+    spines.Look();
+    return spines.PacketsOf(0) >= 2 * kEnough;
+  });
+  EXPECT_EQ(spines.OnlySpineOf(0), before);
+  EXPECT_THAT(Daemons::MetricsOf(2), ContainsRegex("espalier_agent_standby_moves_total [1-9]"));
   EXPECT_TRUE(fio.Lives());
 }
 

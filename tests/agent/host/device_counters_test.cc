@@ -34,6 +34,10 @@ TEST_F(DeviceCountersTest, ReadsThoseOfTheNicsDevice) {
   EXPECT_EQ(files.Read("eth0").congestion, 5U);
   EXPECT_EQ(files.Read("eth1").out_of_sequence, 102U);
   EXPECT_EQ(files.Read("eth2").out_of_sequence, 0U);
+  EXPECT_EQ(files.ReadRepeats("eth0"), 0U);
+  Write("mlx5_0/ports/1/hw_counters/duplicate_request", "3");
+  EXPECT_EQ(files.ReadRepeats("eth0"), 3U);
+  EXPECT_EQ(files.ReadRepeats("eth1"), 0U);
   Write("mlx5_0/ports/1/hw_counters/packet_seq_err", "8");
   EXPECT_EQ(files.Read("eth0").out_of_sequence, 10U);
 }

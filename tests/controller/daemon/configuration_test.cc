@@ -114,6 +114,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"detection_max_tier_percent", text(options.detection.max_tier_fraction * 100)},
       {"detection_window_seconds", text(options.detection.budget_window / 1s)},
       {"leave_slow_links", Written(options.leave_slow_links)},
+      {"balance_splits", Written(options.balance_splits)},
       {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"shares", Quoted(FormatPolicy(options.shares))},
@@ -172,7 +173,8 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
   const auto live = Read(
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
       "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
-      "leave_slow_links: false algorithm: \"greedy\" limit_rates: true max_messages_per_second: 3");
+      "leave_slow_links: false balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
+      "max_messages_per_second: 3");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
   const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
   EXPECT_EQ(NeedRestart(*running, *other),

@@ -207,6 +207,46 @@ TEST_F(AnsweringEndsTest, SplitFlowsAnswerPathByPath) {
   cluster_.state().flow_paths.CheckInvariants();
 }
 
+// The host of an answering end sees that its peer repeats requests, and leaves a dead path by
+// itself.
+TEST_F(AnsweringEndsTest, AcknowledgementsHaveAStandbyThatAddsNoLoad) {
+  for (const int host : {0, 4}) {
+    cluster_.host(host).features.emplace_back("standby");
+    cluster_.Connect(host);
+  }
+  for (const int host : {0, 4}) Open(host);
+  BeginBurst(0);
+  ASSERT_TRUE(FlowOf(4).is_answering);
+  cluster_.Advance(2s);
+  const auto& paths = cluster_.host(4).sets.at(1).paths;
+  ASSERT_EQ(paths.size(), 2U);
+  ASSERT_TRUE(paths[1].IsStandby());
+  const int standby = cluster_.SpineOf(4, 0, paths[1].source_port);
+  EXPECT_NE(standby, SpineOf(4));
+  // Only the data are counted: they would meet nothing on their own standby path.
+  EXPECT_EQ(cluster_.controller().standbys().WorstFailure().load, 1);
+
+  Cluster::Host& own = cluster_.host(4);
+  const std::uint32_t left = paths[0].path_id;
+  const std::uint16_t port = paths[1].source_port;
+  const int data = SpineOf(0);
+  own.ports[1] = port;
+  own.sets.at(1).paths = {{.source_port = port, .encoding = {}}};
+  cluster_.Deliver(own.peer, own.instance,
+                   wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                               .path_id = left,
+                                               .source_port = port,
+                                               .verdict = wire::PathVerdict::kLocallyRerouted}}});
+  cluster_.Settle();
+  cluster_.Advance(2s);
+  EXPECT_EQ(SpineOf(4), standby) << "the controller confirms the host's choice";
+  EXPECT_EQ(SpineOf(0), data) << "the data stay where they are";
+  EXPECT_TRUE(FlowOf(4).is_answering);
+  EXPECT_TRUE(FlowOf(4).is_parked);
+  EXPECT_EQ(MaxLoad(), (Load{1, 1}));
+  cluster_.state().flow_paths.CheckInvariants();
+}
+
 // A host that claims the numbers of others' queue pairs gets no say over their connections.
 TEST_F(AnsweringEndsTest, AHostCannotClaimAnotherHostsEnd) {
   for (const int host : {0, 4}) Open(host);

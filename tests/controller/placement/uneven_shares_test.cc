@@ -116,7 +116,9 @@ class UnevenShares : public ::testing::Test {
     return found;
   }
 
-  Cluster cluster_{{.spines = kSpines, .leaves = kLeaves, .hosts_per_leaf = kHosts}, {}};
+  // Without SplitBalancer, which would divide flows before the operator does.
+  Cluster cluster_{{.spines = kSpines, .leaves = kLeaves, .hosts_per_leaf = kHosts},
+                   {.balance_splits = false}};
 };
 
 TEST_F(UnevenShares, ReachTheFractionThatASpineDownLeavesAndGoBackWithIt) {

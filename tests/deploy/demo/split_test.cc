@@ -125,6 +125,13 @@ TEST_F(SplitTest, TwoPathsAFlowLoadBothUplinksEvenly) {
   }
 }
 
+// A load as the API writes it, such as "3/2".
+double ValueOf(const std::string& load) {
+  const std::size_t slash = load.find('/');
+  const double value = std::stod(load);
+  return slash == std::string::npos ? value : value / std::stod(load.substr(slash + 1));
+}
+
 // Four flows of a leaf over three spines: equal parts put 3/2 on a link, unequal ones 4/3.
 class UnevenSplitTest : public SplitTest {
  protected:
@@ -148,7 +155,7 @@ class UnevenSplitTest : public SplitTest {
 };
 
 TEST_F(UnevenSplitTest, UnequalPartsLoadWhatASpineDownLeavesEvenly) {
-  StartDaemons("");
+  StartDaemons("balance_splits: false\n");
   ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=spine0").has_value());
   const traffic::Workload workload = FlowsOfALeaf(4, 2, 30'000'000);
   std::optional<std::vector<lab::FlowCount>> before;
@@ -193,6 +200,46 @@ TEST_F(UnevenSplitTest, UnequalPartsLoadWhatASpineDownLeavesEvenly) {
   EXPECT_EQ(divided, 2) << "the fewest flows that have to take two paths";
   fmt::print("4 flows of 30 MB over 3 spines of 50 Mbit/s in unequal parts: slowest {:.2f} s\n",
              result->SlowestFlowSeconds());
+}
+
+// Nobody asks for a recompute: the controller does it by itself when the spine has failed.
+TEST_F(UnevenSplitTest, PartsAreMadeUnequalAfterASpineHasFailed) {
+  StartDaemons("");
+  std::optional<std::vector<lab::FlowCount>> before;
+  lab::TrafficOptions options{.use_agents = true, .time_limit = 120s};
+  const auto is_settled = [](const io::JsonValue& now) {
+    return now.Find("unacknowledged_flows")->text == "0" &&
+           now.Find("flows_by_status")->Find("ROUTED")->text == "4";
+  };
+  options.on_running = [&](std::chrono::nanoseconds) {
+    if (before) return;
+    ASSERT_TRUE(AwaitStatus(is_settled));
+    ASSERT_TRUE(daemons_->Post("/api/v1/nodes/fail?id=spine0").has_value());
+    // Equal parts, quarters, put 3/2 on one of three links.
+    ASSERT_TRUE(AwaitStatus([&](const io::JsonValue& now) {
+      return is_settled(now) && ValueOf(now.Find("max_load")->text) < 1.37;
+    }));
+    const auto counts = lab::ReadFlowCounts(*lab_);
+    ASSERT_TRUE(counts.has_value());
+    before = *counts;
+  };
+  const auto result = lab::RunTraffic(*lab_, FlowsOfALeaf(4, 4, 30'000'000), options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->completed);
+  ASSERT_TRUE(before.has_value());
+  const auto counts = lab::Difference(*before, *lab::ReadFlowCounts(*lab_));
+  std::map<std::string, double> of_all;
+  double sum = 0;
+  for (const lab::FlowOutcome& flow : result->flows) {
+    EXPECT_TRUE(flow.IsWhole()) << flow.plan.id;
+    for (const auto& [spine, share] : SharesOf(flow.plan, counts)) {
+      of_all[spine] += share;
+      sum += share;
+    }
+  }
+  for (const auto& [spine, share] : of_all) EXPECT_LT(share / sum, 0.37) << spine;
+  // Segments that had begun on an old path end there.
+  EXPECT_LT(of_all["spine0"] / sum, 0.05);
 }
 
 TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {

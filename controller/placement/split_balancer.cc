@@ -1,0 +1,129 @@
+#include "controller/placement/split_balancer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "controller/placement/load_summary.h"
+#include "controller/routing/share_balancer.h"
+
+namespace espalier::controller {
+
+SplitBalancer::SplitBalancer(State& state, const ControllerOptions& options, Metrics& metrics)
+    : state_(state),
+      options_(options),
+      seen_version_(state.topology.version()),
+      divisions_(metrics.MakeCounter(
+          "espalier_controller_divisions_total",
+          "Times that flows with several paths were divided again, as links failed or came back")),
+      flows_(metrics.MakeCounter("espalier_controller_flows_divided_total",
+                                 "Flows that got other shares on their paths, as links failed or "
+                                 "came back")) {
+  is_damaged_ = !IsWhole();
+}
+
+bool SplitBalancer::IsEnabled() const {
+  return options_.balance_splits && options_.shares != Shares::kEqual;
+}
+
+bool SplitBalancer::IsWhole() const {
+  const auto& links = state_.topology.links();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const fabric::LinkId link(static_cast<std::int32_t>(i));
+    const bool is_up = links[i].state == fabric::LinkState::kUp;
+    if (!is_up && state_.topology.IsSwitchToSwitch(link)) return false;
+  }
+  return true;
+}
+
+void SplitBalancer::FollowFabric(TimePoint now) {
+  if (state_.topology.version() == seen_version_) return;
+  seen_version_ = state_.topology.version();
+  is_damaged_ = !IsWhole();
+  if (!changed_ || now - *changed_ >= kCalm) {
+    hold_ = kSettle;
+  } else if (now - *changed_ >= kSettle) {
+    hold_ = std::min<Duration>(2 * hold_, kLongestHold);
+  }
+  changed_ = now;
+  due_ = now + hold_;
+}
+
+SplitBalancer::Outcome SplitBalancer::Tick(TimePoint now) {
+  FollowFabric(now);
+  const bool wants_equal = !is_damaged_ || !IsEnabled();
+  if (!due_) {
+    const bool has_news =
+        wants_equal ? has_divided_ : state_.flow_paths.path_changes() != seen_paths_;
+    if (!has_news) return Outcome::kNothing;
+    due_ = now + kSettle;
+    if (looked_) due_ = std::max(*due_, *looked_ + kInterval);
+  }
+  if (now < *due_ || (divided_ && now < *divided_ + std::max(kInterval, hold_))) {
+    return Outcome::kNothing;
+  }
+  due_.reset();
+  looked_ = now;
+  const Outcome outcome = wants_equal ? MakeEqual(now) : Divide(now);
+  seen_paths_ = state_.flow_paths.path_changes();
+  if (outcome == Outcome::kNothing) return outcome;
+  divided_ = now;
+  divisions_.Add();
+  return outcome;
+}
+
+SplitBalancer::Outcome SplitBalancer::Divide(TimePoint now) {
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !state_.CountsAsLoad(state_.flows.At(slot)); });
+  Elephants elephants = DescribeElephants(state_, slots);
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const Flow& flow = state_.flows.At(elephants.slots[i]);
+    // The phases of jobs were planned with equal parts.
+    if (!flow.CanMove() || flow.is_on_plan) elephants.is_rigid[i] = 1;
+  }
+  if (!elephants.MayBeUneven()) return Outcome::kNothing;
+  const Assignment present = CurrentPaths(state_, elephants);
+  const Assignment divided = BalanceShares(state_.view, elephants.commodities, elephants.is_rigid,
+                                           elephants.base_loads, present, kMostSteps);
+  if (divided.max_load.Value() > present.max_load.Value() * (1 - kWorth)) return Outcome::kNothing;
+  std::int64_t changed = 0;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    if (HasSameShares(elephants.commodities[i], i, present, divided)) continue;
+    Give(elephants.slots[i], divided.SharesOf(i));
+    state_.flows.At(elephants.slots[i]).is_balanced = true;
+    ++changed;
+  }
+  has_divided_ = true;
+  flows_.Add(changed);
+  state_.history.RecordOf("controller", now, "flows_divided",
+                          fmt::format("flows={} max_load_before={:.3f} max_load={:.3f}", changed,
+                                      present.max_load.Value(), divided.max_load.Value()));
+  return Outcome::kDivided;
+}
+
+SplitBalancer::Outcome SplitBalancer::MakeEqual(TimePoint now) {
+  if (!has_divided_) return Outcome::kNothing;
+  has_divided_ = false;
+  std::int64_t changed = 0;
+  for (const FlowSlot slot : state_.flows.All()) {
+    Flow& flow = state_.flows.At(slot);
+    if (!flow.is_balanced) continue;
+    flow.is_balanced = false;
+    Give(slot, {});
+    ++changed;
+  }
+  if (changed == 0) return Outcome::kNothing;
+  flows_.Add(changed);
+  state_.history.RecordOf("controller", now, "flows_equal_again", fmt::format("flows={}", changed));
+  return Outcome::kEqual;
+}
+
+void SplitBalancer::Give(FlowSlot slot, std::span<const std::int64_t> shares) {
+  Flow& flow = state_.flows.At(slot);
+  state_.flow_paths.Divide(flow, shares);
+  flow.reason = wire::PathReason::kRecomputed;
+  state_.pushes.MarkFlow(slot);
+}
+
+}  // namespace espalier::controller

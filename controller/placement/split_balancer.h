@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "common/base/event_loop.h"
+#include "common/base/metrics.h"
+#include "controller/settings/options.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// Divides flows with several paths again where the fabric is damaged: where a link between switches
+// is down, drained or slow, equal parts put more on some links than unequal ones would. Flows that
+// send by weights get other shares on the paths that they have, if that lowers the maximum load by
+// a fiftieth (BalanceShares). No path and no port changes, and flows with one path stay as they
+// are. When all links are back, these flows get equal parts again.
+//
+// Hysteresis: the fabric must not have changed for a hold of kSettle, which doubles with each
+// further change within kCalm of the one before, up to kLongestHold; changes less than kSettle
+// apart count as one. Later, arrivals and moves in a damaged fabric lead to another division, but
+// there is at most one in kInterval, or in the hold if that is longer.
+//
+// Thread safety: the controller's loop thread. The references must outlive it.
+class SplitBalancer {
+ public:
+  static constexpr Duration kSettle = std::chrono::seconds(1);
+  static constexpr Duration kInterval = std::chrono::seconds(5);
+  static constexpr Duration kCalm = std::chrono::minutes(1);
+  static constexpr Duration kLongestHold = std::chrono::minutes(5);
+
+  SplitBalancer(State& state, const ControllerOptions& options, Metrics& metrics);
+
+  enum class Outcome {
+    kNothing,
+    kDivided,  // some flows have other shares
+    kEqual,    // flows have equal parts again: links may now be above their even share
+  };
+  // To be called ten times a second. O(1) if nothing is due; a division is O(flows x hops) and at
+  // most kMostSteps looks at subflows, about 20 ms.
+  Outcome Tick(TimePoint now);
+
+ private:
+  static constexpr std::int64_t kMostSteps = 500'000;
+  static constexpr double kWorth = 0.02;  // the relative gain that is worth a division
+
+  void FollowFabric(TimePoint now);
+  bool IsEnabled() const;
+  bool IsWhole() const;
+  Outcome Divide(TimePoint now);
+  Outcome MakeEqual(TimePoint now);
+  // Gives the flow these shares (empty: equal ones), and has them pushed.
+  void Give(FlowSlot slot, std::span<const std::int64_t> shares);
+
+  State& state_;
+  const ControllerOptions& options_;
+  std::int64_t seen_version_;     // of the topology
+  std::uint64_t seen_paths_ = 0;  // FlowPaths::path_changes of the last division
+  bool is_damaged_ = false;
+  bool has_divided_ = false;          // flows may have shares that this class gave them
+  std::optional<TimePoint> changed_;  // when the fabric changed last
+  std::optional<TimePoint> due_;      // when to look at the flows; none: nothing has changed
+  std::optional<TimePoint> looked_;   // at the flows, last
+  std::optional<TimePoint> divided_;  // flows, last
+  Duration hold_ = kSettle;
+  Counter& divisions_;
+  Counter& flows_;
+};
+
+}  // namespace espalier::controller

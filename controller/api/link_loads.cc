@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/links/sprayed_loads.h"
+#include "controller/api/sprayed_loads.h"
 
 namespace espalier::controller {
 

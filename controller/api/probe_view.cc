@@ -10,7 +10,7 @@
 
 #include "common/base/enum_names.h"
 #include "common/files/json.h"
-#include "controller/links/sprayed_loads.h"
+#include "controller/api/sprayed_loads.h"
 
 namespace espalier::controller {
 namespace {

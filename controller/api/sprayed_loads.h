@@ -6,7 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/fabric/paths.h"
-#include "controller/links/background_loads.h"
+#include "controller/controller.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

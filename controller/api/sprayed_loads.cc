@@ -1,4 +1,4 @@
-#include "controller/links/sprayed_loads.h"
+#include "controller/api/sprayed_loads.h"
 
 #include <fmt/format.h>
 

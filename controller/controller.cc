@@ -300,6 +300,7 @@ void Controller::Tick() {
   links_.health.quality().Tick(settings_.now().leave_slow_links);
   links_.background.Tick(now);
   MakeRoom();
+  placement_.LeaveDeadReturns();
   if (!turns_.is_late()) placement_.BalanceSplits(now);
   if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();

@@ -94,6 +94,10 @@ class Placement {
     if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);
   }
 
+  // Goes on with TCP flows whose acknowledgements may come over dead links (PortBinder). To be
+  // called periodically.
+  void LeaveDeadReturns() { ports_.LeaveDeadReturns(); }
+
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   Standbys& standbys() { return standbys_; }
   const Standbys& standbys() const { return standbys_; }

@@ -83,8 +83,18 @@ std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathInde
   return entry;
 }
 
+void PortBinder::HandleLinkChange() {
+  to_look_at_ = state_.flows.All();
+  std::erase_if(to_look_at_, [&](FlowSlot slot) {
+    return state_.flows.At(slot).key.protocol != wire::kProtocolTcp;
+  });
+}
+
 void PortBinder::LeaveDeadReturns() {
-  for (const FlowSlot slot : state_.flows.All()) {
+  for (std::size_t left = kReturnsAtOnce; left > 0 && !to_look_at_.empty(); --left) {
+    const FlowSlot slot = to_look_at_.back();
+    to_look_at_.pop_back();
+    if (!state_.flows.IsOpen(slot)) continue;
     Flow& flow = state_.flows.At(slot);
     if (flow.status != FlowStatus::kRouted || !flow.CanMove()) continue;
     bool is_dead = false;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/fabric/path_map.h"
 #include "controller/paths/path_learner.h"
@@ -39,9 +41,13 @@ class PortBinder {
   void ReleaseStandby(FlowSlot slot, Subflow& subflow);
   // Requests probes of those ports of the flow that are not verified.
   void Verify(FlowSlot slot);
-  // Links have gone down: gives TCP flows whose acknowledgements would take one of them other ports
-  // of their paths, as far as there are any. O(flows).
+  // Links have changed: LeaveDeadReturns is to look at all TCP flows. O(flows).
+  void HandleLinkChange();
+  // Looks at up to kReturnsAtOnce more of these; each takes some 10 to 100 us. Those whose
+  // acknowledgements would come over a link that is down get other ports of their paths, as far as
+  // there are any.
   void LeaveDeadReturns();
+  static constexpr std::size_t kReturnsAtOnce = 256;
 
  private:
   // Whether the acknowledgements of this TCP flow would come over a link that is down, if the flow
@@ -61,6 +67,7 @@ class PortBinder {
   PathLearner& learner_;
   std::int64_t seen_version_ = -1;  // of the topology, for which the next one is right
   bool has_dead_link_ = false;
+  std::vector<FlowSlot> to_look_at_;  // some may have been closed since
 };
 
 }  // namespace espalier::controller

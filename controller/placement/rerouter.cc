@@ -128,6 +128,7 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
     state_.flow_paths.SetInProgress(flow);
   }
   for (Rerouted& moved : moves) EndMove(state_, moved);
+  ports_.HandleLinkChange();
   ports_.LeaveDeadReturns();
   return moves;
 }

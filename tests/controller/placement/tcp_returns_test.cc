@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/fabric/path_predictor.h"
+#include "controller/placement/port_binder.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {
@@ -20,14 +21,14 @@ constexpr std::uint16_t kServerPort = 5'201;
 
 class TcpReturns : public testing::Test {
  protected:
-  // A flow of each host of leaf0 to each one of leaf1.
-  void Open() {
+  // Flows of each host of leaf0 to each one of leaf1.
+  void Open(int rounds = 1) {
     for (int host = 0; host < 8; ++host) cluster_.host(host).features.emplace_back("standby");
     cluster_.ConnectAll();
     for (int from = 0; from < 4; ++from) {
       std::vector<Cluster::NewFlow> flows;
-      for (int i = 0; i < 4; ++i) {
-        flows.push_back({.id = static_cast<std::uint64_t>(i + 1), .to = 4 + i});
+      for (int i = 0; i < 4 * rounds; ++i) {
+        flows.push_back({.id = static_cast<std::uint64_t>(i + 1), .to = 4 + i % 4});
       }
       wire::FlowReport report = Cluster::Opening(cluster_, from, flows);
       for (wire::OpenedFlow& opened : report.opened) {
@@ -96,6 +97,18 @@ TEST_F(TcpReturns, LeaveADeadLinkWithTheData) {
   cluster_.Settle();
   EXPECT_EQ(Returns().size(), 17U);
   EXPECT_EQ(Returns().count("spine1"), 0U);
+}
+
+TEST_F(TcpReturns, OfManyFlowsTakeSeveralTurns) {
+  constexpr int kRounds = 40;
+  static_assert(16 * kRounds > 2 * PortBinder::kReturnsAtOnce);
+  Open(kRounds);
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
+  cluster_.Settle();
+  EXPECT_GT(Returns().count(""), 0U);
+  cluster_.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(Returns().count(""), 0U);
+  EXPECT_EQ(Returns().size(), 16U * kRounds);
 }
 
 // A host that goes to its standby because acknowledgements stop gets them over another spine.

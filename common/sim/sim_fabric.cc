@@ -69,8 +69,7 @@ std::vector<DirectedLink> SimFabric::Members(NodeId at, NodeId destination_leaf)
   });
   // Switches order their next hops as in the topology file.
   std::ranges::sort(members, {}, &DirectedLink::Index);
-  const auto repeated = std::ranges::unique(members);
-  members.erase(repeated.begin(), repeated.end());
+  members.erase(std::unique(members.begin(), members.end()), members.end());
   return members;
 }
 

@@ -89,7 +89,8 @@ struct Losses {
 class PathReachWithLosses : public testing::TestWithParam<Losses> {};
 
 TEST_P(PathReachWithLosses, FindsThePathWithoutPorts) {
-  const auto [paths, percent] = GetParam();
+  const int paths = GetParam().paths;
+  const int percent = GetParam().percent;
   const PathIndex last(paths - 1);
   for (const std::uint64_t seed : SeedsToTry(1, 20)) {
     std::mt19937_64 random(seed);

@@ -3,6 +3,8 @@ a time on a busy fabric. clos_bench measures it, and recounts every load from th
 tables. Times are of one thread and hold on a quiet machine only.
 """
 
+import re
+import statistics
 import subprocess
 import sys
 
@@ -66,14 +68,16 @@ def tiers(folder):
 
 
 def damage(folder):
+    medians = {}  # by row without the set of dead links, which is in brackets
     for row in table(folder, "damage"):
         name = name_of(row)
         load, bound = greatest(row[2][1:9]), greatest(row[2][10:16])
         yield check(f"{name}: greatest load", load, f"{bound}, the bound", load == bound)
-        if name in MOST_US_DAMAGED:
-            median = float(row[1].split()[1])
-            yield check(f"{name}: microseconds", median, f"at most {MOST_US_DAMAGED[name]}",
-                        median <= MOST_US_DAMAGED[name])
+        medians.setdefault(re.sub(r" \(\d+\)", "", name), []).append(float(row[1].split()[1]))
+    for name, most in MOST_US_DAMAGED.items():
+        median = statistics.median(medians[name])
+        yield check(f"{name}: microseconds, median of {len(medians[name])} sets of dead links", median,
+                    f"at most {most}", median <= most)
 
 
 def starts(folder):

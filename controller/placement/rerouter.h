@@ -28,7 +28,9 @@ class Rerouter {
                                         std::span<const SubflowId> affected,
                                         const std::function<void(AgentId)>& decided);
   // Links have changed (State::topology, State::view). Drops unusable paths and places their flows
-  // again. Flows on dead paths move at once, those on drained paths at a message boundary.
+  // again. Flows on dead paths move at once, those on drained paths at a message boundary. TCP
+  // flows whose acknowledgements come over a dead link get other ports
+  // (PortBinder::LeaveDeadReturns).
   std::vector<Rerouted> HandleLinkChange();
 
  private:

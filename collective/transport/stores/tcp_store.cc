@@ -39,6 +39,9 @@ constexpr std::size_t kMaxAtOnce = kMaxSilent / 4;
 constexpr milliseconds kRetryPause{5};
 constexpr char kSet = 's';
 constexpr char kGet = 'g';
+constexpr char kComeAgain = 'a';  // an answer: the key is not of the group that is served
+constexpr milliseconds kComePause{20};
+constexpr milliseconds kHungUpPatience{1'000};
 constexpr std::string_view kScheme = "tcp://";
 
 constexpr std::string_view kAsks = "espalier store 2 ask";
@@ -225,6 +228,10 @@ bool Server::Answer(Client& client) {
   if (!IsSame(frame.code, CodeOf(key_, kAsks, client.nonce, frame, key, value))) return false;
   client.has_asked = true;
   client.asked_with = frame.nonce;
+  if (!key.starts_with(limits_.prefix)) {
+    Reply(client, kComeAgain, {});
+    return true;
+  }
   if (is_set) {
     if (!StoreValue(key, std::move(value))) return false;
     Reply(client, kSet, {});
@@ -363,22 +370,38 @@ Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::
   SocketAddress any = server_;
   std::memset(&any.storage, 0, sizeof(any.storage));
   any.storage.ss_family = server_.storage.ss_family;
+  bool served_others = false;
+  const auto fail = [&](const Error& error) {
+    return Fail(error.code,
+                fmt::format("rendezvous store at {}: {}{} (key {})", name_, error.message,
+                            served_others ? "; it has served another group" : "", key));
+  };
+  std::optional<Error> hung_up;  // the first time
+  Deadline end = deadline;       // of new attempts
   while (true) {
-    auto socket = Dial(any, server_, deadline);
-    if (!socket && steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kRetryPause);
-      continue;
+    Error error{ErrorCode::kUnavailable, "timed out"};
+    milliseconds pause = kRetryPause;
+    if (auto socket = Dial(any, server_, end); !socket) {
+      error = socket.error();
+      error.message += "; rank 0, which serves it, has not started or has left";
+    } else {
+      auto answer = AskOn(socket->get(), kind, key, value, deadline);
+      if (answer && *answer) return std::move(**answer);
+      served_others = served_others || answer;
+      if (!answer && answer.error().code != ErrorCode::kUnavailable) return fail(answer.error());
+      if (!answer && !hung_up) {
+        hung_up = answer.error();
+        end = std::min(deadline, steady_clock::now() + kHungUpPatience);
+      }
+      pause = kComePause;
     }
-    if (!socket) socket.error().message += "; rank 0, which serves it, has not started or has left";
-    auto answer = socket ? AskOn(socket->get(), kind, key, value, deadline) : Propagate(socket);
-    if (answer) return answer;
-    return Fail(answer.error().code, fmt::format("rendezvous store at {}: {} (key {})", name_,
-                                                 answer.error().message, key));
+    if (steady_clock::now() >= end) return fail(hung_up.value_or(error));
+    std::this_thread::sleep_for(pause);
   }
 }
 
-Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& key,
-                                    const std::string& value, Deadline deadline) {
+Result<std::optional<std::string>> TcpStore::AskOn(int socket, char kind, const std::string& key,
+                                                   const std::string& value, Deadline deadline) {
   Greeting greeting;
   auto done = ReceiveWhole(socket, &greeting, sizeof(greeting), deadline);
   if (!done) return Propagate(done);
@@ -412,9 +435,10 @@ Result<std::string> TcpStore::AskOn(int socket, char kind, const std::string& ke
   done = ReceiveWhole(socket, text.data(), text.size(), deadline);
   if (!done) return Propagate(done);
   const bool is_right =
-      answer.kind == request.kind && answer.nonce == request.nonce && answer.key_bytes == 0 &&
+      answer.nonce == request.nonce && answer.key_bytes == 0 &&
       IsSame(answer.code, CodeOf(key_, kAnswers, greeting.nonce, answer, {}, text));
-  if (is_right) return text;
+  if (is_right && answer.kind == static_cast<std::uint32_t>(kComeAgain)) return std::nullopt;
+  if (is_right && answer.kind == request.kind) return text;
   return Fail(ErrorCode::kPermissionDenied,
               "the process that answered does not have this job's key");
 }
@@ -431,7 +455,8 @@ Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
 
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
                                                    milliseconds patience,
-                                                   const GroupCredentials& members) {
+                                                   const GroupCredentials& members,
+                                                   const std::string& prefix) {
   if (!place.starts_with(kScheme)) {
     auto checked = CheckFolder(place);
     if (!checked) return Propagate(checked);
@@ -442,7 +467,7 @@ Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int
   auto store = TcpStore::At(parsed->address, parsed->port, patience, members);
   if (!store) return Propagate(store);
   if (rank != 0) return std::move(*store);
-  auto server = TcpStoreServer::Listen(parsed->address, parsed->port, members);
+  auto server = TcpStoreServer::Listen(parsed->address, parsed->port, members, {.prefix = prefix});
   if (!server) return Propagate(server);
   return std::make_unique<ServedStore>(std::move(*server), std::move(*store));
 }

@@ -15,6 +15,9 @@ struct TcpStoreLimits {
   std::size_t keys = 65'536;
   // Within this time a client must send its request; waiting for a key is not limited.
   std::chrono::milliseconds silence{10'000};
+  // The beginning of all keys of the group that is served. Clients that ask for others are told to
+  // come again, as their group may follow at the same port.
+  std::string prefix;
 };
 
 // The server of a TcpStore: holds the keys and answers requests in a thread of its own.
@@ -41,7 +44,8 @@ class TcpStoreServer {
 };
 
 // A rendezvous store at a server in the network. Opens a connection for each request, and waits for
-// a server that does not listen yet.
+// a server that does not listen yet, or that serves another group. If it is cut off, it tries again
+// for a second, as the server may be that of a job that ends.
 // Errors: kInvalidArgument for keys and values that are too long; kPermissionDenied for a server
 // with another job key or none; kUnavailable.
 class TcpStore : public RendezvousStore {
@@ -59,8 +63,9 @@ class TcpStore : public RendezvousStore {
       : server_(server), name_(std::move(name)), patience_(patience), key_(key) {}
   Result<std::string> Ask(char kind, const std::string& key, const std::string& value,
                           Deadline deadline);
-  Result<std::string> AskOn(int socket, char kind, const std::string& key, const std::string& value,
-                            Deadline deadline);
+  // None: the server serves another group.
+  Result<std::optional<std::string>> AskOn(int socket, char kind, const std::string& key,
+                                           const std::string& value, Deadline deadline);
 
   SocketAddress server_;
   std::string name_;
@@ -69,11 +74,13 @@ class TcpStore : public RendezvousStore {
 };
 
 // Opens a store by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets), which rank
-// 0 serves as long as it has the store open, or else an existing folder.
+// 0 serves as long as it has the store open, or else an existing folder. With a prefix, rank 0
+// serves only keys that begin with it.
 // Errors: kInvalidArgument for an invalid address; kNotFound for an unknown folder; those of
 // TcpStoreServer.
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
                                                    std::chrono::milliseconds patience,
-                                                   const GroupCredentials& members);
+                                                   const GroupCredentials& members,
+                                                   const std::string& prefix = "");
 
 }  // namespace espalier::transport

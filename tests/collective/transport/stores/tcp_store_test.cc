@@ -1,5 +1,6 @@
 #include "collective/transport/stores/tcp_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -95,6 +96,52 @@ TEST(TcpStore, IsOpenedByItsName) {
   ExpectDone((*store)->Set("key", "value"));
   EXPECT_EQ(*(*store)->Get("answer", InAWhile()), "seen");
   other.join();
+}
+
+// A rank that asks the server of another group waits for that of its own, at the same port.
+TEST(TcpStore, WaitsForTheServerOfItsGroup) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {}, {.prefix = "job/0/"});
+  ASSERT_TRUE(server) << server.error().message;
+  const std::uint16_t port = (*server)->port();
+  auto store = TcpStore::At("127.0.0.1", port, seconds(60), {});
+  ASSERT_TRUE(store);
+  ExpectDone((*store)->Set("job/0/key", "old"));
+  const auto soon = In(milliseconds(50));
+  const auto early = (*store)->Get("job/1/key", soon);
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(early.error().message, testing::HasSubstr("it has served another group"));
+  std::thread other([&] { ExpectDone((*store)->Set("job/1/key", "new")); });
+  std::this_thread::sleep_for(milliseconds(50));  // likely it has asked the first server
+  server->reset();
+  auto next = TcpStoreServer::Listen("127.0.0.1", port, {}, {.prefix = "job/1/"});
+  ASSERT_TRUE(next) << next.error().message;
+  other.join();
+  EXPECT_EQ(*(*store)->Get("job/1/key", InAWhile()), "new");
+}
+
+// So does one that is cut off, as by a server with the key of a job that ends, but only for a
+// while.
+TEST(TcpStore, TriesAgainForAWhileIfItIsCutOff) {
+  const GroupCredentials own{.key = JobKey::Draw()};
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {.key = JobKey::Draw()});
+  ASSERT_TRUE(server) << server.error().message;
+  const std::uint16_t port = (*server)->port();
+  auto store = TcpStore::At("127.0.0.1", port, seconds(60), own);
+  ASSERT_TRUE(store);
+  const auto refused = (*store)->Set("key", "value");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("another job key"));
+  std::thread other([&] {
+    while (!(*store)->Set("key", "value")) {  // on a slow machine a while may be too short
+    }
+  });
+  std::this_thread::sleep_for(milliseconds(50));  // likely it has asked the first server
+  server->reset();
+  auto next = TcpStoreServer::Listen("127.0.0.1", port, own);
+  ASSERT_TRUE(next) << next.error().message;
+  other.join();
+  EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
 }
 
 // The limit is 16 MiB in all; a replaced value frees its space.

@@ -81,7 +81,6 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   config.options.nics = (*nics)->nics();
   config.options.sampler.read_device = MakeCounterReader(**nics);
   config.options.guard.read_repeats = MakeRepeatReader(**nics);
-  config.options.features = {"local", "collective", "verbs", "job_user", "rank_nics", "standby"};
   config.options.dynamic_features = [path = config.local_socket + kOffloadSocketSuffix] {
     // The offload service is a process of its own (espalier-engine) that is optional.
     return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();

@@ -16,7 +16,8 @@ namespace espalier::agent {
 // The configuration of espalier-agent: the file's fields (agent/daemon/config.proto) or their
 // defaults.
 struct Configuration {
-  AgentOptions options;  // except instance and nics, which the process sets
+  // Except instance, nics and features that this process may have or not, which it sets.
+  AgentOptions options;
   std::string controller;
   std::string local_socket;
   std::string collective_costs;

@@ -22,8 +22,8 @@ class AgentJobDirectory : public runtime::JobDirectory {
   // agent_socket: that of the agent's local API.
   explicit AgentJobDirectory(std::string agent_socket) : agent_socket_(std::move(agent_socket)) {}
 
-  Result<runtime::GroupJoinInfo> Find(const runtime::JobRank& rank, uid_t user,
-                                      std::chrono::milliseconds patience) override;
+  Result<runtime::JobPlace> Find(const runtime::JobRank& rank, uid_t user,
+                                 std::chrono::milliseconds patience) override;
   // Follows restarts of the agent. To be called at least once a second; returns at once.
   void Dispatch();
 

@@ -45,30 +45,44 @@ struct Tree {
   std::vector<Edge> edges;
 };
 
-// Numbers the paths between two ranks.
+// Numbers the paths between two ranks. A path and its reverse have the same number.
 class Paths {
  public:
   int FindChannel(int from, int to, std::vector<fabric::NodeId> nodes) {
-    auto& known = by_ranks_[{from, to}];
-    const auto found = std::ranges::find(known, nodes);
-    if (found != known.end()) return static_cast<int>(found - known.begin());
-    known.push_back(std::move(nodes));
-    return static_cast<int>(known.size()) - 1;
+    if (from > to) std::ranges::reverse(nodes);
+    auto& known = by_ranks_[std::pair(std::min(from, to), std::max(from, to))];
+    auto found = std::ranges::find(known, nodes, &Numbered::nodes);
+    if (found == known.end()) found = known.insert(found, {.nodes = std::move(nodes)});
+    (from < to ? found->leads_up : found->leads_down) = true;
+    return static_cast<int>(found - known.begin());
   }
 
   std::vector<ConnectionPath> Take() {
     std::vector<ConnectionPath> paths;
     for (auto& [ranks, known] : by_ranks_) {
       for (std::size_t i = 0; i < known.size(); ++i) {
-        paths.push_back(
-            {ranks.first, ranks.second, static_cast<std::int32_t>(i), std::move(known[i])});
+        auto& [nodes, leads_up, leads_down] = known[i];
+        const auto channel = static_cast<std::int32_t>(i);
+        if (leads_down) {
+          paths.push_back({ranks.second, ranks.first, channel, {nodes.rbegin(), nodes.rend()}});
+        }
+        if (leads_up) paths.push_back({ranks.first, ranks.second, channel, std::move(nodes)});
       }
     }
+    std::ranges::sort(paths, {}, [](const ConnectionPath& path) {
+      return std::tuple(path.from, path.to, path.channel);
+    });
     return paths;
   }
 
  private:
-  std::map<std::pair<int, int>, std::vector<std::vector<fabric::NodeId>>> by_ranks_;
+  struct Numbered {
+    std::vector<fabric::NodeId> nodes;  // from the lower rank to the higher one
+    bool leads_up = false;              // used in this direction
+    bool leads_down = false;
+  };
+
+  std::map<std::pair<int, int>, std::vector<Numbered>> by_ranks_;
 };
 
 // Returns the nodes of a route in the direction of the data; hops are listed from parent to child.

@@ -47,10 +47,11 @@ struct ForestProgram {
 // rank and is identical everywhere. Trees that the forest counts together move together. Edges
 // between two ranks that take different paths use different channels, and an edge that the forest
 // splits over several paths moves in as many parts. So one source port per connection realises the
-// schedule. Near-linear in trees x ranks.
+// schedule. The same path in the other direction has the same channel, so that a transport may use
+// one connection for both. Near-linear in trees x ranks.
 // Errors: kInvalidArgument for an allgather of unequal shares (its calls have a single size) and
-// for more than 32 paths between two ranks; those of ProgramBuilder and Lower; kInternal if the
-// forest has edges without routes.
+// for more than 32 paths between two ranks, in either direction; those of ProgramBuilder and Lower;
+// kInternal if the forest has edges without routes.
 Result<ForestProgram> MakeForestProgram(const std::string& name,
                                         const forest::TreeSchedule& schedule, int fifo_slots = 2);
 

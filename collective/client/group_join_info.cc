@@ -27,4 +27,15 @@ runtime::GroupJoinInfo MakeGroupJoinInfo(const agent::LocalRankPlan& plan, const
                       .plan_port = plan.listen_port}};
 }
 
+runtime::PlanAddresses AddressesOf(const agent::LocalRankPlan& plan) {
+  runtime::PlanAddresses addresses;
+  for (const agent::LocalRankPlan::Port& port : plan.ports) {
+    if (!port.source || !port.destination) continue;
+    addresses.nics[{port.peer, port.channel}] = {*port.source, *port.destination};
+  }
+  addresses.listen = plan.listen_addresses;
+  addresses.listen.push_back(plan.address);  // may differ from that of the first plan
+  return addresses;
+}
+
 }  // namespace espalier::client

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "agent/local/rank_plan_client.h"
+#include "collective/runtime/calls/collective_plan.h"
 #include "collective/runtime/offload/job_directory.h"
 
 namespace espalier::client {
@@ -13,5 +14,8 @@ namespace espalier::client {
 // that a job forms one after another.
 runtime::GroupJoinInfo MakeGroupJoinInfo(const agent::LocalRankPlan& plan, const std::string& job,
                                          std::uint32_t number);
+
+// The addresses of the rank's connections by this plan.
+runtime::PlanAddresses AddressesOf(const agent::LocalRankPlan& plan);
 
 }  // namespace espalier::client

@@ -30,11 +30,8 @@ Result<runtime::CollectivePlan> ToPlan(const agent::LocalRankPlan& local) {
   plan.generation = local.version;
   for (const agent::LocalRankPlan::Port& port : local.ports) {
     plan.source_ports[{port.peer, port.channel}] = port.port;
-    if (!port.source || !port.destination) continue;
-    plan.nics[{port.peer, port.channel}] = {*port.source, *port.destination};
   }
-  plan.listen_addresses = local.listen_addresses;
-  plan.listen_addresses.push_back(local.address);  // may differ from that of the first plan
+  plan.addresses = AddressesOf(local);
   return plan;
 }
 

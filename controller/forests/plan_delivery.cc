@@ -1,5 +1,6 @@
 #include "controller/forests/plan_delivery.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -31,17 +32,30 @@ bool HasChoice(const JobPlan& plan, const TreeEdge& edge) {
   const auto has_choice = [&](std::int32_t rank) {
     return plan.forest->has_choice[static_cast<std::size_t>(rank)];
   };
-  return edge.leaves_host && !plan.verbs && (has_choice(edge.from) || has_choice(edge.to));
+  return edge.leaves_host && (has_choice(edge.from) || has_choice(edge.to));
 }
 
-// By rank: the further NICs where its peers connect, beside that of JobForest::nics.
+// By rank: the further NICs where its peers connect, beside that of JobForest::nics. Over verbs all
+// queue pairs are set up at that one.
 std::vector<std::set<fabric::NodeId>> FindFurtherNics(const JobPlan& plan) {
   std::vector<std::set<fabric::NodeId>> nics(plan.forest->nics.size());
+  if (plan.verbs) return nics;
   for (const TreeEdge& edge : plan.forest->edges) {
     if (edge.destination_nic == NicOf(plan, edge.to)) continue;
     nics[static_cast<std::size_t>(edge.to)].insert(edge.destination_nic);
   }
   return nics;
+}
+
+// Tells the NICs of a connection to a peer, once.
+void NameNics(wire::PeerPorts& peer, std::int32_t channel, const IpAddress& own,
+              const IpAddress& other) {
+  const auto number = static_cast<std::uint32_t>(channel);
+  if (std::ranges::find(peer.connections, number, &wire::ConnectionNics::channel) !=
+      peer.connections.end()) {
+    return;
+  }
+  peer.connections.push_back({.channel = number, .source = own, .destination = other});
 }
 
 // By rank: its peers, with the ports for each.
@@ -58,11 +72,15 @@ std::vector<PeersOfRank> FindPeers(const State& state, const JobPlan& plan, std:
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     const TreeEdge& edge = plan.edge(i);
     wire::PeerPorts& to = peer_of(edge.from, edge.to);
-    peer_of(edge.to, edge.from);
+    wire::PeerPorts& from = peer_of(edge.to, edge.from);
     if (HasChoice(plan, edge)) {
-      to.connections.push_back({.channel = static_cast<std::uint32_t>(edge.channel),
-                                .source = AddressOf(state, edge.source_nic),
-                                .destination = AddressOf(state, edge.destination_nic)});
+      NameNics(to, edge.channel, AddressOf(state, edge.source_nic),
+               AddressOf(state, edge.destination_nic));
+      // One connection serves both directions (of which each path has the same channel).
+      if (plan.verbs) {
+        NameNics(from, edge.channel, AddressOf(state, edge.destination_nic),
+                 AddressOf(state, edge.source_nic));
+      }
     }
     if (plan.ports[i] == 0) continue;
     to.source_ports.push_back(plan.ports[i]);

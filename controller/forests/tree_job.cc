@@ -91,10 +91,12 @@ bool IsUsable(const State& state, const fabric::Topology& topology, const JobPla
 }
 
 bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabric::NodeId> ranks) {
-  return spec.verbs || spec.offload || std::ranges::any_of(ranks, [&](fabric::NodeId rank) {
-           const auto agent = state.agents.FindByName(fabric::HostOf(state.topology.node(rank)));
-           return !agent || !state.agents.At(*agent).Has("rank_nics");
-         });
+  // The agents' own feature is older than that of the transports beside it.
+  const char* const needed = spec.verbs || spec.offload ? "all_rank_nics" : "rank_nics";
+  return std::ranges::any_of(ranks, [&](fabric::NodeId rank) {
+    const auto agent = state.agents.FindByName(fabric::HostOf(state.topology.node(rank)));
+    return !agent || !state.agents.At(*agent).Has(needed);
+  });
 }
 
 bool IsUsable(const State& state, const JobPlan& plan) {

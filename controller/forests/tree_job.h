@@ -84,8 +84,8 @@ const fabric::Path& PathOf(const State& state, const TreeEdge::Crossing& crossin
 bool IsUsable(const State& state, const JobPlan& plan);
 bool IsUsable(const State& state, const fabric::Topology& topology, const JobPlan& plan);
 bool IsAlive(const State& state, const JobPlan& plan);  // none is DOWN
-// Whether each rank of a job must use a single NIC, as the transport, the offload service or some
-// agent supports no more.
+// Whether each rank of a job must use a single NIC, as some agent supports no more. Older ones did
+// not over verbs or with the offload service.
 bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabric::NodeId> ranks);
 // A job plan on this forest with these listen ports, without source ports yet.
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,

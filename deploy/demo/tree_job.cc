@@ -1,6 +1,7 @@
 #include "deploy/demo/tree_job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -235,9 +236,18 @@ CounterComparison CompareWithCounters(const std::vector<PlannedEdge>& plan, std:
       comparison.least_payload = std::min(comparison.least_payload, ratio);
       comparison.most_payload = std::max(comparison.most_payload, ratio);
     }
-    if (passed != SwitchesOf(edge.via)) ++comparison.stray_connections;
+    if (passed != SwitchesOf(edge.via)) {
+      comparison.stray_connections.push_back(fmt::format("{} > {} port {} over {} and not {}",
+                                                         edge.source, edge.destination, edge.port,
+                                                         fmt::join(passed, ", "), edge.via));
+    }
   }
-  comparison.stray_connections += static_cast<int>(seen.size());  // that nobody planned
+  for (const auto& [connection, payload] : seen) {
+    const auto& [source, destination, port] = connection;
+    comparison.stray_connections.push_back(
+        fmt::format("{} > {} port {}, which nobody planned, {} bytes", source, destination, port,
+                    payload.begin()->second));
+  }
   return comparison;
 }
 

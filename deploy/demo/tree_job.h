@@ -60,7 +60,8 @@ Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::
 struct CounterComparison {
   int edges = 0;              // edges that cross the fabric
   int silent_edges = 0;       // of these, without a packet
-  int stray_connections = 0;  // connections over other switches or from another port than planned
+  // Connections over other switches or from another port than planned, described.
+  std::vector<std::string> stray_connections;
   // The smallest and the largest ratio of an edge's payload to its planned payload.
   double least_payload = 0;
   double most_payload = 0;

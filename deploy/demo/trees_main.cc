@@ -32,7 +32,8 @@ void PrintRow(const std::string& name, const RanksRun& run, double ring_seconds,
              run.Median() > 0 ? ring_seconds / run.Median() : 0, run.wrong_sums);
   if (comparison != nullptr) {
     fmt::print(" {:>6} {:>6} {:>6} {:>7.3f}-{:.3f}", comparison->edges, comparison->silent_edges,
-               comparison->stray_connections, comparison->least_payload, comparison->most_payload);
+               comparison->stray_connections.size(), comparison->least_payload,
+               comparison->most_payload);
   }
   fmt::print("\n");
   std::fflush(stdout);

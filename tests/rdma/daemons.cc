@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -23,6 +24,30 @@ constexpr const char* kLogs = "/run/logs";
 
 void Write(const std::string& name, const std::string& text) {
   std::ofstream(fmt::format("{}/{}", kFolder, name)) << text;
+}
+
+// Makes one host of the interfaces of each leaf, with a GPU that reaches them faster than they
+// send.
+void JoinHosts(fabric::TopologySpec& topology) {
+  for (int host = 0; host < kHosts / kHostsPerLeaf; ++host) {
+    topology.nodes.push_back(
+        {.id = fmt::format("h{}/gpu0", host), .host = fmt::format("h{}", host)});
+    const fabric::NodeId gpu(static_cast<std::int32_t>(topology.nodes.size()) - 1);
+    for (int own = 0; own < kHostsPerLeaf; ++own) {
+      const auto name = fmt::format("h{}", host * kHostsPerLeaf + own);
+      const auto nic = std::ranges::find(topology.nodes, name, &fabric::Node::id);
+      const fabric::NodeId id(static_cast<std::int32_t>(nic - topology.nodes.begin()));
+      nic->id = fmt::format("h{}/nic{}", host, own);
+      nic->kind = fabric::NodeKind::kNic;
+      nic->host = fmt::format("h{}", host);
+      const auto uplink = std::ranges::find_if(
+          topology.links, [&](const fabric::Link& link) { return link.a == id || link.b == id; });
+      uplink->id = fmt::format("{}--leaf{}", nic->id, host);
+      const BitsPerSecond rate{10 * uplink->rate.value};
+      topology.links.push_back(
+          {.id = fmt::format("h{}/gpu0--{}", host, nic->id), .a = gpu, .b = id, .rate = rate});
+    }
+  }
 }
 
 }  // namespace
@@ -64,11 +89,14 @@ bool Process::Lives() {
 
 std::string SocketOf(int host) { return fmt::format("{}/h{}.sock", kFolder, host); }
 
-Daemons::Daemons(const std::string& controller, const std::string& agent) {
+Daemons::Daemons(const std::string& controller, const std::string& agent, int nics_per_host) {
+  const int hosts = kHosts / nics_per_host;
   Shell(fmt::format("rm -rf {0} && mkdir -p {0}", kFolder));
   const auto plan =
       lab::LabLayout::Make({.spines = kSpines, .leaves = 2, .hosts_per_leaf = kHostsPerLeaf});
-  Write("topology.json", io::FormatTopology(*plan->MakeTopology()));
+  auto topology = *plan->MakeTopology();
+  if (nics_per_host > 1) JoinHosts(topology);
+  Write("topology.json", io::FormatTopology(topology));
   Write("controller.conf", fmt::format("topology_file: \"{0}/topology.json\"\n"
                                        "state_file: \"{0}/store.db\"\n"
                                        "http: \"unix:{0}/api.sock\"\n"
@@ -76,20 +104,26 @@ Daemons::Daemons(const std::string& controller, const std::string& agent) {
                                        kFolder) +
                                controller);
   Start("controller", "espalier-controller");
-  for (int host = 0; host < kHosts; ++host) {
+  for (int host = 0; host < hosts; ++host) {
     const std::string name = fmt::format("h{}", host);
+    std::string nics;
+    for (int own = 0; own < nics_per_host; ++own) {
+      nics += fmt::format("nic: \"h{}\"\n", host * nics_per_host + own);
+    }
     Write(name + ".conf", fmt::format("name: \"{1}\"\n"
                                       "local_socket: \"{2}\"\n"
-                                      "nic: \"{1}\"\n"
+                                      "{3}"
                                       "http: \"unix:{0}/{1}.http\"\n"
                                       "insecure_plaintext: true\n",
-                                      kFolder, name, SocketOf(host)) +
+                                      kFolder, name, SocketOf(host), nics) +
                               agent);
     Start(name, "espalier-agent");
   }
-  Await("all agents are up", [] {
-    return Shell(fmt::format("cat {}/h?.log | grep -c to=synced; true", kLogs)) ==
-           fmt::format("{}\n", kHosts);
+  Await("all agents are up", [&] {
+    std::string logs;
+    for (int host = 0; host < hosts; ++host) logs += fmt::format(" {}/h{}.log", kLogs, host);
+    return Shell(fmt::format("cat {} 2>/dev/null | grep -c to=synced; true", logs)) ==
+           fmt::format("{}\n", hosts);
   });
 }
 

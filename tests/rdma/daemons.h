@@ -32,8 +32,11 @@ std::string SocketOf(int host);
 // Runs the controller and an agent for each host.
 class Daemons {
  public:
-  // Additional lines of the controller's configuration, and of that of each agent.
-  explicit Daemons(const std::string& controller = "", const std::string& agent = "");
+  // Additional lines of the controller's configuration, and of that of each agent. With two NICs a
+  // host, h0 is the first leaf's two interfaces, h1 the second leaf's, and each has one GPU, such
+  // as "h0/gpu0".
+  explicit Daemons(const std::string& controller = "", const std::string& agent = "",
+                   int nics_per_host = 1);
 
   // Returns the output of an operator's command.
   static std::string Operator(const std::string& words);

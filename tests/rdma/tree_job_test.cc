@@ -8,7 +8,9 @@
 #include <barrier>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -31,7 +33,6 @@ using rdma::Daemons;
 using reduce::DataType;
 using reduce::ReduceOp;
 
-constexpr int kRanks = rdma::kHosts;
 constexpr std::size_t kElements = (256 << 10) / sizeof(float);
 
 // One direction of a connection: source, destination and source port.
@@ -141,11 +142,11 @@ class Wire {
   std::vector<std::pair<std::string, rdma::Capture>> spines_;
 };
 
-// The ranks, each of which makes a call on request.
+// The ranks, one on each host, each of which makes a call on request.
 class Ranks {
  public:
-  Ranks() {
-    for (int rank = 0; rank < kRanks; ++rank) {
+  explicit Ranks(int ranks) : size_(ranks), turn_(ranks + 1) {
+    for (int rank = 0; rank < ranks; ++rank) {
       threads_.emplace_back([this, rank] { Run(rank); });
     }
     turn_.arrive_and_wait();
@@ -185,51 +186,94 @@ class Ranks {
     std::vector<std::byte> output(input.size());
     for (std::size_t i = 0; i < kElements; ++i) {
       runtime::WriteElement(DataType::kF32, input.data(), i,
-                            runtime::ValueOf(ReduceOp::kSum, group.rank(), kRanks, i));
+                            runtime::ValueOf(ReduceOp::kSum, group.rank(), size_, i));
     }
     const auto done = group.Run(CollectiveKind::kAllReduce, input.data(), output.data(), kElements,
                                 DataType::kF32, ReduceOp::kSum, program::kNoRoot);
     ASSERT_TRUE(done) << done.error().message;
     for (std::size_t i = 0; i < kElements; ++i) {
       ASSERT_EQ(runtime::ReadElement(DataType::kF32, output.data(), i),
-                runtime::ReducedValue(ReduceOp::kSum, kRanks, i))
+                runtime::ReducedValue(ReduceOp::kSum, size_, i))
           << i;
     }
     if (group.rank() == 0) generation_ = group.GenerationOf(CollectiveKind::kAllReduce);
   }
 
-  std::barrier<> turn_{kRanks + 1};
+  const int size_;
+  std::barrier<> turn_;
   std::atomic<bool> is_over_ = false;
   std::atomic<std::uint64_t> generation_ = 0;
   std::vector<std::thread> threads_;
 };
 
+// A job of one rank on each host, whose daemons run.
+class TreeJob {
+ public:
+  TreeJob(int ranks, const std::string& names)
+      : started_(Daemons::Operator(
+            fmt::format("job start trees --ranks {} --transport verbs --bytes 262144", names))) {
+    rdma::Await("the job has its plan", IsReady);
+    ranks_.emplace(ranks);
+  }
+
+  // Returns the plan in force after `change`, which causes another one.
+  static CollectivePlan PlanAfter(const std::function<void()>& change) {
+    const std::string before = ReadPlan().version;
+    change();
+    rdma::Await("there is another plan", [&] { return IsReady() && ReadPlan().version != before; });
+    return ReadPlan();
+  }
+  // Makes a call by the plan, and checks what passes the wire.
+  void ExpectOnTheWire(const CollectivePlan& plan) {
+    // The ranks use the newest plan that all of them have from the call after its arrival.
+    rdma::Await("the plan is in force", [&] {
+      return ranks_->Call(), std::to_string(ranks_->generation()) == plan.version;
+    });
+    wire_.Clear();
+    ranks_->Call();
+    wire_.ExpectPlanned(plan);
+  }
+
+ private:
+  Wire wire_;
+  std::string started_;
+  std::optional<Ranks> ranks_;
+};
+
 TEST(RdmaTreeJob, TakesThePlannedPortsBeforeAndAfterASpineDies) {
   const Daemons daemons;
-  Wire wire;
-  Daemons::Operator("job start trees --ranks h0,h1,h2,h3 --transport verbs --bytes 262144");
-  rdma::Await("the job has its plan", IsReady);
-  Ranks ranks;
-  // The ranks use the newest plan that all of them have from the call after its arrival.
-  const auto call_by = [&](const std::string& version) {
-    rdma::Await("the plan is in force",
-                [&] { return ranks.Call(), std::to_string(ranks.generation()) == version; });
-    wire.Clear();
-    ranks.Call();
-  };
-  const CollectivePlan before = ReadPlan();
-  call_by(before.version);
-  wire.ExpectPlanned(before);
+  TreeJob job(rdma::kHosts, "h0,h1,h2,h3");
+  job.ExpectOnTheWire(ReadPlan());
 
   const rdma::DeadSpine dead(0);
   const rdma::LeavesAvoidSpine avoided(0);
-  Daemons::Operator("fail node spine0");
-  rdma::Await("there is another plan",
-              [&] { return IsReady() && ReadPlan().version != before.version; });
-  const CollectivePlan after = ReadPlan();
+  const CollectivePlan after = TreeJob::PlanAfter([] { Daemons::Operator("fail node spine0"); });
   for (const auto& [connection, via] : after.edges) EXPECT_NE(via, "spine0");
-  call_by(after.version);
-  wire.ExpectPlanned(after);
+  job.ExpectOnTheWire(after);
+}
+
+// The addresses from which the edges of a plan send.
+std::set<std::string> SourcesOf(const CollectivePlan& plan) {
+  std::set<std::string> sources;
+  for (const auto& [connection, via] : plan.edges) sources.insert(std::get<0>(connection));
+  return sources;
+}
+
+TEST(RdmaTreeJob, UsesBothDevicesOfItsHostsUntilOneIsDown) {
+  const auto address = [](int interface) {
+    return rdma::AddressOfHost(interface, false).ToString();
+  };
+  const Daemons daemons("", "", /*nics_per_host=*/2);
+  TreeJob job(2, "h0/gpu0,h1/gpu0");
+  const CollectivePlan before = ReadPlan();
+  EXPECT_THAT(SourcesOf(before),
+              testing::ElementsAre(address(0), address(1), address(2), address(3)));
+  job.ExpectOnTheWire(before);
+
+  const CollectivePlan after =
+      TreeJob::PlanAfter([] { Daemons::Operator("fail link h0/nic1--leaf0 --force"); });
+  EXPECT_THAT(SourcesOf(after), testing::Not(testing::Contains(address(1))));
+  job.ExpectOnTheWire(after);
 }
 
 }  // namespace

@@ -11,6 +11,18 @@
 
 namespace espalier::runtime {
 
+// The addresses of a rank's connections, where hosts have several NICs.
+struct PlanAddresses {
+  // Those of connections over which this rank sends; over verbs also of those over which it only
+  // receives. Connections that are not listed use the addresses of their ranks.
+  struct Nics {
+    IpAddress source;
+    IpAddress destination;
+  };
+  std::map<transport::Endpoint, Nics> nics;
+  std::vector<IpAddress> listen;  // TCP: further addresses of this rank, where peers connect
+};
+
 // A program and source ports for one collective of a group, computed by the controller for the
 // fabric or written by hand. All ranks have the same program under the same generation.
 struct CollectivePlan {
@@ -20,14 +32,7 @@ struct CollectivePlan {
   // TCP and verbs: the source port from which this rank sends on each connection, chosen so that
   // the fabric's hash takes the planned path. Connections that are not listed use any port.
   std::map<transport::Endpoint, std::uint16_t> source_ports;
-  // TCP, where hosts have several NICs: the addresses of connections over which this rank sends.
-  // Connections that are not listed use the addresses of their ranks.
-  struct Nics {
-    IpAddress source;
-    IpAddress destination;
-  };
-  std::map<transport::Endpoint, Nics> nics;
-  std::vector<IpAddress> listen_addresses;  // further addresses of this rank, where peers connect
+  PlanAddresses addresses;
 };
 
 }  // namespace espalier::runtime

@@ -244,7 +244,7 @@ Result<void> Communicator::ListenFor(const CollectivePlan& plan) {
   }
   auto port = transport::LocalPort(plan_listener_->get());
   if (!port) return Propagate(port);
-  for (const IpAddress& address : plan.listen_addresses) {
+  for (const IpAddress& address : plan.addresses.listen) {
     if (address.ToString() == options_.address || more_listeners_.contains(address)) continue;
     auto allowed = options_.members.CheckMeetsAt(address);
     if (!allowed) return allowed;

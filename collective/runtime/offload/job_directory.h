@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "collective/runtime/calls/collective_plan.h"
 #include "collective/runtime/group/communicator.h"
 #include "common/base/result.h"
 
@@ -27,6 +29,23 @@ struct GroupJoinInfo {
   CommunicatorOptions options;  // transport, addresses, job key
 };
 
+// Tells the addresses of the connections of one rank's plans.
+// Thread safety: one thread.
+class PlanDirectory {
+ public:
+  virtual ~PlanDirectory() = default;
+  // Finds those of the plan of this generation, one of the last few that the rank has had. Waits at
+  // most `patience` for it. Errors: kUnavailable if there is no such plan.
+  virtual Result<PlanAddresses> AddressesOf(std::uint64_t generation,
+                                            std::chrono::milliseconds patience) = 0;
+};
+
+// What the offload service needs to know of a job's rank: how to join its groups, and its plans.
+struct JobPlace {
+  GroupJoinInfo join;
+  std::unique_ptr<PlanDirectory> plans;  // null: its connections use the addresses of their ranks
+};
+
 // Tells the offload service how to join the groups of jobs, because it does not trust programs to
 // tell. On a host this is the agent, which knows it from the controller.
 // Thread safety: any thread.
@@ -37,8 +56,8 @@ class JobDirectory {
   // its job must use the offload service. Waits at most `patience`.
   // Errors: kPermissionDenied if the rank belongs to another user; kNotFound if the job has no such
   // rank here or does not use the offload service; kUnavailable if the agent cannot be asked.
-  virtual Result<GroupJoinInfo> Find(const JobRank& rank, uid_t user,
-                                     std::chrono::milliseconds patience) = 0;
+  virtual Result<JobPlace> Find(const JobRank& rank, uid_t user,
+                                std::chrono::milliseconds patience) = 0;
 };
 
 }  // namespace espalier::runtime

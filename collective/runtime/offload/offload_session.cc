@@ -41,6 +41,10 @@ constexpr std::uint32_t kLongestTimeoutMs = 600'000;
 constexpr std::int64_t kMaxConnections = 1'024;
 constexpr std::int32_t kMaxRanks = 1'024;
 constexpr milliseconds kLongestSearch{10'000};  // to ask the agent for a rank of a job
+// From the notice of a plan to the program until that to its session.
+constexpr milliseconds kPlanDelay{5'000};
+constexpr milliseconds kPortDelay{2'000};  // until a session that ends has left its port
+constexpr milliseconds kPortPause{10};
 constexpr std::uint32_t kFirstOpenPort = 1024;  // lower ports are privileged
 constexpr milliseconds kNap{200};
 
@@ -185,6 +189,7 @@ void OffloadSession::End(const std::string& why) {
   if (why_.empty()) why_ = why;
   is_over_ = true;
   ::shutdown(socket_.get(), SHUT_RD);
+  if (ring_) ring().bell.Add();  // the session's ports must be free at once for the next one
   if (communicator_ != nullptr) {
     communicator_->Interrupt(
         {ErrorCode::kUnavailable, fmt::format("rank {}: {}", communicator_->rank(), why_)});
@@ -203,6 +208,7 @@ void OffloadSession::Work() {
     const std::lock_guard lock(mutex_);
     communicator_.reset();
   }
+  store_.reset();  // its port may be needed by the next session
   ::shutdown(socket_.get(), SHUT_RDWR);
   has_ended_ = true;
 }
@@ -288,8 +294,10 @@ Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ri
   auto place = options_.authority->Find({TextOf(job.name), job.rank, job.number}, user_->uid,
                                         std::min(timeout, kLongestSearch));
   if (!place) return Propagate(place);
-  place->options.timeout = timeout;
-  return Join(job.rank, std::move(*place), std::move(ring));
+  place->join.options.timeout = timeout;
+  auto joined = Join(job.rank, std::move(place->join), std::move(ring));
+  if (joined) directory_ = std::move(place->plans);
+  return joined;
 }
 
 // Joins a group that the program names, in a network where that is allowed.
@@ -347,7 +355,18 @@ Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, Unique
   options.costs_file = options_.costs_file;
   options.memory = &memory_;
   options.verification_budget = kVerificationBudget;
-  auto store = transport::OpenStore(place.store, rank, options.timeout, options.members);
+  // Ranks that are ahead of rank 0 find the store of its last group, and must wait for the next.
+  const auto open = [&] {
+    return transport::OpenStore(place.store, rank, options.timeout, options.members,
+                                place.name + "/");
+  };
+  auto store = open();
+  // The session of a program that has just left may still have the port.
+  const auto end = steady_clock::now() + std::min(options.timeout, kPortDelay);
+  while (!store && store.error().code == ErrorCode::kAlreadyExists && steady_clock::now() < end) {
+    std::this_thread::sleep_for(kPortPause);
+    store = open();
+  }
   if (!store) return Propagate(store);
   store_ = std::make_unique<SessionStore>(std::move(*store), is_over_);
   auto joined = Communicator::Join(*store_, place.name, rank, place.size, options);
@@ -380,6 +399,11 @@ Result<std::uint64_t> OffloadSession::Use(UniqueFd file) {
         fmt::format("the plan has more than {} connections for one rank", kMaxConnections));
   }
   const program::CollectiveKind kind = plan->program->collective.kind;
+  if (directory_ != nullptr) {
+    auto addresses = directory_->AddressesOf(plan->generation, kPlanDelay);
+    if (!addresses) return Propagate(addresses);
+    plan->addresses = std::move(*addresses);
+  }
   const MemoryCharge verification(memory_, kVerificationBytes);
   auto used = communicator_->Use(std::move(*plan));
   if (!used) return Propagate(used);

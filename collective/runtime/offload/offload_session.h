@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collective/runtime/group/communicator.h"
+#include "collective/runtime/offload/job_directory.h"
 #include "collective/runtime/offload/mapped_file.h"
 #include "collective/runtime/offload/offload_protocol.h"
 #include "collective/runtime/offload/offload_service.h"
@@ -80,6 +81,7 @@ class OffloadSession {
   std::uint64_t last_buffer_ = 0;
   // The charges for the plans in force, by collective.
   std::map<program::CollectiveKind, std::unique_ptr<MemoryCharge>> plans_;
+  std::unique_ptr<PlanDirectory> directory_;  // of a job's rank
   std::unique_ptr<transport::RendezvousStore> store_;
   std::mutex mutex_;
   std::unique_ptr<Communicator> communicator_;  // set under the mutex by the session's thread

@@ -32,7 +32,7 @@ transport::PlannedConnections ConnectionsOf(const CollectivePlan& plan, int rank
       auto& send = connections.sends[to];
       const auto port = plan.source_ports.find(to);
       if (port != plan.source_ports.end()) send.port = port->second;
-      if (const auto nics = plan.nics.find(to); nics != plan.nics.end()) {
+      if (const auto nics = plan.addresses.nics.find(to); nics != plan.addresses.nics.end()) {
         send.source = nics->second.source;
         send.destination = nics->second.destination;
       }
@@ -55,6 +55,15 @@ std::function<std::vector<std::uint16_t>(transport::Endpoint)> PlannedPortsOf(
   };
 }
 
+// The addresses of this rank's devices, for connections that the plan gives NICs of their own.
+std::function<std::optional<IpAddress>(transport::Endpoint)> DevicesOf(const CollectivePlan& plan) {
+  return [nics = plan.addresses.nics](transport::Endpoint endpoint) -> std::optional<IpAddress> {
+    const auto found = nics.find(endpoint);
+    if (found == nics.end()) return std::nullopt;
+    return found->second.source;
+  };
+}
+
 Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                                    const ActivePlan::Place& place,
                                                    transport::Deadline deadline) {
@@ -70,6 +79,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                  .address = place.address,
                                  .members = place.members,
                                  .source_ports = PlannedPortsOf(plan),
+                                 .device_of = DevicesOf(plan),
                                  .patience = kPlannedRetryPolicy,
                                  .check = place.check});
   }

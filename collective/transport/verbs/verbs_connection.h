@@ -35,7 +35,7 @@ struct ConnectionSetup {
   std::array<Pair, kMaxLanes> pairs{};
 };
 
-// The device and its objects that all connections of a rank use.
+// A device and its objects that all connections of a rank over it use.
 struct VerbsDevice {
   verbs::RoceAddress address;
   verbs::Context context;

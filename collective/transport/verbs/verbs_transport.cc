@@ -77,6 +77,8 @@ class VerbsTransportImpl : public VerbsTransport {
   Result<void> AdvancePending();
   Result<bool> Finish(Endpoint endpoint, Pending& pending);
   void AwaitActivity(Deadline deadline);
+  // Returns the device with this address, which is opened at the first call.
+  Result<VerbsDevice*> Device(const IpAddress& address);
   Result<std::unique_ptr<VerbsConnection>> MakeConnection(Endpoint endpoint);
   Result<bool> Move(bool checks_sockets);
   Result<void> CheckWait() { return options_.check ? options_.check() : Result<void>(); }
@@ -91,7 +93,7 @@ class VerbsTransportImpl : public VerbsTransport {
 
   VerbsOptions options_;
   Rendezvous rendezvous_;
-  VerbsDevice device_;
+  std::map<IpAddress, VerbsDevice> devices_;  // opened devices by their address
   std::optional<ConnectionAcceptor> acceptor_;
   std::map<Endpoint, HandshakeClient> handshakes_;  // handshakes that this rank has started
   std::map<Endpoint, Pending> pending_;
@@ -106,18 +108,7 @@ Result<void> VerbsTransportImpl::Start() {
   if (!control) return tl::unexpected(control.error());
   auto allowed = options_.members.CheckMeetsAt(*control);
   if (!allowed) return allowed;
-  auto found = verbs::FindRoceAddress(*address);
-  if (!found) return Propagate(found);
-  device_.address = std::move(*found);
-  auto context = verbs::OpenDevice(device_.address.device);
-  if (!context) return Propagate(context);
-  device_.context = std::move(*context);
-  auto domain = verbs::MakeProtectionDomain(*device_.context);
-  if (!domain) return Propagate(domain);
-  device_.domain = std::move(*domain);
-  auto channel = verbs::MakeCompletionChannel(*device_.context);
-  if (!channel) return Propagate(channel);
-  device_.channel = std::move(*channel);
+  if (auto opened = Device(*address); !opened) return Propagate(opened);
   const auto place = ParseAddress(options_.control_address, 0);
   if (!place) return tl::unexpected(place.error());
   auto listener = Listen(*place);
@@ -128,6 +119,23 @@ Result<void> VerbsTransportImpl::Start() {
   return rendezvous_.Publish(*control, *port);
 }
 
+Result<VerbsDevice*> VerbsTransportImpl::Device(const IpAddress& address) {
+  if (const auto known = devices_.find(address); known != devices_.end()) return &known->second;
+  auto found = verbs::FindRoceAddress(address);
+  if (!found) return Propagate(found);
+  VerbsDevice device{.address = std::move(*found)};
+  auto context = verbs::OpenDevice(device.address.device);
+  if (!context) return Propagate(context);
+  device.context = std::move(*context);
+  auto domain = verbs::MakeProtectionDomain(*device.context);
+  if (!domain) return Propagate(domain);
+  device.domain = std::move(*domain);
+  auto channel = verbs::MakeCompletionChannel(*device.context);
+  if (!channel) return Propagate(channel);
+  device.channel = std::move(*channel);
+  return &devices_.emplace(address, std::move(device)).first->second;
+}
+
 Result<std::unique_ptr<VerbsConnection>> VerbsTransportImpl::MakeConnection(Endpoint endpoint) {
   std::vector<std::uint16_t> ports;
   if (options_.source_ports) ports = options_.source_ports(endpoint);
@@ -136,7 +144,11 @@ Result<std::unique_ptr<VerbsConnection>> VerbsTransportImpl::MakeConnection(Endp
                 fmt::format("{} source ports for {} queue pairs (at most one for each)",
                             ports.size(), options_.queue_pairs));
   }
-  return VerbsConnection::Make(device_, options_, endpoint.peer, ports);
+  auto address = IpAddress::Parse(options_.address);  // as Start has checked
+  if (options_.device_of) address = options_.device_of(endpoint).value_or(*address);
+  auto device = Device(*address);
+  if (!device) return Propagate(device);
+  return VerbsConnection::Make(**device, options_, endpoint.peer, ports);
 }
 
 Result<void> VerbsTransportImpl::Connect(std::span<const Endpoint> endpoints, Deadline deadline) {
@@ -283,7 +295,10 @@ Result<bool> VerbsTransportImpl::Move(bool checks_sockets) {
 
 // Sleeps until a completion or a notice comes; returns false if the time passes first.
 bool VerbsTransportImpl::Sleep(int milliseconds) {
-  polled_.assign(1, {.fd = device_.channel->fd, .events = POLLIN});
+  polled_.clear();
+  for (const auto& [address, device] : devices_) {
+    polled_.push_back({.fd = device.channel->fd, .events = POLLIN});
+  }
   for (const auto& [endpoint, connection] : connections_) {
     if (!connection->HasEnded()) {
       polled_.push_back({.fd = connection->socket(), .events = POLLIN});
@@ -292,8 +307,10 @@ bool VerbsTransportImpl::Sleep(int milliseconds) {
   if (::poll(polled_.data(), polled_.size(), milliseconds) <= 0) return false;
   ibv_cq* queue = nullptr;
   void* unused = nullptr;
-  while (ibv_get_cq_event(device_.channel.get(), &queue, &unused) == 0) {
-    ibv_ack_cq_events(queue, 1);
+  for (const auto& [address, device] : devices_) {
+    while (ibv_get_cq_event(device.channel.get(), &queue, &unused) == 0) {
+      ibv_ack_cq_events(queue, 1);
+    }
   }
   return true;
 }

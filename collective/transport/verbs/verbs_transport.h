@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "common/base/ip_address.h"
 #include "common/base/result.h"
 #include "common/verbs/verbs.h"
 
@@ -20,7 +22,7 @@ namespace espalier::transport {
 struct VerbsOptions {
   int slots = 4;
   std::size_t slot_bytes = 512 << 10;
-  // The RoCEv2 address of this rank's device, IPv4 or IPv6, in digits.
+  // The RoCEv2 address of this rank's first device, IPv4 or IPv6, in digits.
   std::string address;
   // The address for the TCP connections by which ranks set up queue pairs and tell each other of
   // aborts; empty: `address`.
@@ -34,6 +36,9 @@ struct VerbsOptions {
   // for each queue pair that carries messages. Empty: one queue pair carries messages, with a port
   // that the device chooses (plain ECMP).
   std::function<std::vector<std::uint16_t>(Endpoint)> source_ports;
+  // The address of the device for the connection to an endpoint, where a rank uses several devices;
+  // none: `address`. Unset: all connections use `address`.
+  std::function<std::optional<IpAddress>(Endpoint)> device_of;
   verbs::RetryPolicy patience;  // doubled with each failure of a queue pair, up to 16 times as long
   // Called periodically while Connect waits; an error ends the wait.
   WaitCheck check;

@@ -71,6 +71,20 @@ void ExpectWithinCapacity(const Topology& topology, const ScheduleOptions& optio
   }
 }
 
+// Between two ranks, a path and its reverse have one channel, which no other path has.
+void ExpectAChannelForEachPath(const ForestProgram& made) {
+  std::map<std::tuple<int, int, int>, std::vector<NodeId>> nodes;  // from the lower rank
+  std::map<std::tuple<int, int, std::vector<NodeId>>, int> channels;
+  for (const ConnectionPath& path : made.paths) {
+    std::vector<NodeId> way = path.nodes;
+    if (path.from > path.to) std::ranges::reverse(way);
+    const auto [low, high] = std::minmax(path.from, path.to);
+    EXPECT_EQ(nodes.emplace(std::tuple(low, high, path.channel), way).first->second, way);
+    EXPECT_EQ(channels.emplace(std::tuple(low, high, way), path.channel).first->second,
+              path.channel);
+  }
+}
+
 void ExpectRightProgram(const Topology& topology, const ScheduleOptions& options,
                         std::mt19937_64& random) {
   const auto plan = MakeTreeSchedule(topology, options);
@@ -80,6 +94,7 @@ void ExpectRightProgram(const Topology& topology, const ScheduleOptions& options
   }
   const auto made = MakeForestProgram("forest", plan->schedule);
   ASSERT_TRUE(made.has_value()) << made.error().message;
+  ExpectAChannelForEachPath(*made);
   const program::Verdict verdict = Verify(made->program);
   ASSERT_FALSE(verdict.violation) << verdict.violation->message;
   EXPECT_TRUE(verdict.same_bits);

@@ -40,7 +40,7 @@ class RankNics : public testing::Test {
     for (int host = 0; host < kHosts; ++host) {
       const std::string name = "h" + std::to_string(host);
       job_.ranks.push_back(*state_.topology.FindNode(name + "/gpu0"));
-      AgentOf(host).features = {"collective", "rank_nics"};
+      AgentOf(host).features = {"collective", "rank_nics", "all_rank_nics"};
     }
   }
   Agent& AgentOf(int host) {
@@ -110,14 +110,37 @@ TEST_F(RankNics, EveryConnectionHasTheNicsOfItsEdge) {
   }
 }
 
-TEST_F(RankNics, AreOneIfAnAgentOrTheJobSupportsNoMore) {
-  EXPECT_FALSE(MustUseOne());
+// A queue pair carries both directions, so both of its ends must know its NICs, also that which
+// only acknowledges.
+TEST_F(RankNics, EveryQueuePairHasTheSameNicsAtBothEnds) {
   job_.spec.verbs = true;
-  EXPECT_TRUE(MustUseOne());
-  job_.spec.verbs = false;
-  job_.spec.offload = true;
-  EXPECT_TRUE(MustUseOne());
-  job_.spec.offload = false;
+  Plan();
+  std::set<NodeId> used;
+  for (TreeEdge edge : job_.active->forest->edges) {
+    const auto [source, destination] = EndsOf(edge);
+    EXPECT_EQ(source, state_.topology.node(edge.source_nic).addresses.front());
+    EXPECT_EQ(destination, state_.topology.node(edge.destination_nic).addresses.front());
+    used.insert(edge.source_nic);
+    std::swap(edge.from, edge.to);
+    EXPECT_EQ(EndsOf(edge), std::pair(destination, source));
+  }
+  EXPECT_EQ(used.size(), std::size_t{2 * kHosts});
+  for (std::int32_t rank = 0; rank < kHosts; ++rank) {
+    EXPECT_TRUE(PlanOf(rank).listen_addresses.empty()) << "all queue pairs are set up at one";
+  }
+}
+
+TEST_F(RankNics, AreOneIfAnAgentSupportsNoMore) {
+  EXPECT_FALSE(MustUseOne());
+  for (bool* const transport : {&job_.spec.verbs, &job_.spec.offload}) {
+    AgentOf(1).features = {"collective", "rank_nics", "all_rank_nics"};
+    *transport = true;
+    EXPECT_FALSE(MustUseOne());
+    AgentOf(1).features = {"collective", "rank_nics"};
+    EXPECT_TRUE(MustUseOne());
+    *transport = false;
+    EXPECT_FALSE(MustUseOne());
+  }
   AgentOf(2).features = {"collective"};
   EXPECT_TRUE(MustUseOne());
   Plan();

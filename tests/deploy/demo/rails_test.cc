@@ -58,7 +58,7 @@ class RailsTest : public LiveLabTest {
     return 0;
   }
   // Lets the link of a NIC die in a run of the job's ranks, which complete by another plan.
-  void LoseNicWhileRunning(const std::string& job) {
+  void LoseNicWhileRunning(const std::string& job) const {
     const auto first = AwaitPlan(*daemons_, job, "");
     ASSERT_TRUE(first.has_value()) << first.error().message;
     bool has_died = false;
@@ -75,6 +75,34 @@ class RailsTest : public LiveLabTest {
     EXPECT_EQ(run->wrong_sums, 0);
     const auto other = AwaitPlan(*daemons_, job, *first);
     EXPECT_TRUE(other.has_value()) << other.error().message << Events();
+  }
+
+  std::string StartJob(const std::string& name, bool offload) const {
+    const std::string job = name + (offload ? "-offloaded" : "-inline");
+    const auto started = StartTreeJob(*daemons_, *lab_, job, kTreeBytes, offload);
+    EXPECT_TRUE(started.has_value()) << started.error().message;
+    return job;
+  }
+  // A job of one rank on each host.
+  void ExpectToUseBothNics(bool offload) const {
+    const std::string job = StartJob("both", offload);
+    const auto plan = ReadPlan(*daemons_, job);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    for (const PlannedEdge& edge : *plan) EXPECT_FALSE(edge.via.empty());
+    EXPECT_EQ(NicsOf(*plan).size(), 16U) << Events();
+    ExpectRunAsPlanned(*lab_, job, *plan);
+    EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
+  }
+  // Another one, which loses the link of kNic, with this address.
+  void ExpectToGoOnWithout(const std::string& dead, bool offload) const {
+    const std::string job = StartJob("next", offload);
+    LoseNicWhileRunning(job);
+    const auto plan = ReadPlan(*daemons_, job);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    EXPECT_FALSE(NicsOf(*plan).contains(dead)) << kNic;
+    EXPECT_GE(NicsOf(*plan).size(), 8U) << Events();
+    ExpectRunAsPlanned(*lab_, job, *plan, dead);
+    EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
   }
 
   // Every NIC sends and receives one flow, but for those that would use a NIC without link.
@@ -162,27 +190,12 @@ TEST_F(RailsTest, TreesOfOneRankUseBothNicsOfItsHost) {
   if (!lab_) return;
   StartDaemons();
   if (!daemons_) return;
-  const std::string job = "both";
-  const auto started = StartTreeJob(*daemons_, *lab_, job, kTreeBytes, false);
-  ASSERT_TRUE(started.has_value()) << started.error().message;
-  const auto plan = ReadPlan(*daemons_, job);
-  ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  for (const PlannedEdge& edge : *plan) EXPECT_FALSE(edge.via.empty());
-  EXPECT_EQ(NicsOf(*plan).size(), 16U) << Events();
-  ExpectRunAsPlanned(*lab_, job, *plan);
-  EXPECT_TRUE(StopTreeJob(*daemons_, job).has_value());
-
-  const std::string next = "next";
-  const auto again = StartTreeJob(*daemons_, *lab_, next, kTreeBytes, false);
-  ASSERT_TRUE(again.has_value()) << again.error().message;
-  LoseNicWhileRunning(next);
-  const auto without = ReadPlan(*daemons_, next);
-  ASSERT_TRUE(without.has_value()) << without.error().message;
-  const std::string dead = lab_->layout().NicAddress(1);
-  EXPECT_FALSE(NicsOf(*without).contains(dead)) << kNic;
-  EXPECT_GE(NicsOf(*without).size(), 8U) << Events();
-  ExpectRunAsPlanned(*lab_, next, *without, dead);
-  EXPECT_TRUE(StopTreeJob(*daemons_, next).has_value());
+  for (const bool offload : {false, true}) ExpectToUseBothNics(offload);
+  for (const bool offload : {false, true}) {
+    ExpectToGoOnWithout(lab_->layout().NicAddress(1), offload);
+    ASSERT_TRUE(lab::RestoreLink(*lab_, kNicLink).value_or(false));
+    AwaitEvent("nic_up");
+  }
 }
 
 }  // namespace

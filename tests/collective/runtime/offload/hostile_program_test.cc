@@ -122,13 +122,14 @@ TEST_F(HostileProgram, CannotChooseWhereTheEngineListensAndConnects) {
 TEST_F(HostileProgram, CannotTakePartInJobsOfOthers) {
   class OneJob : public JobDirectory {
    public:
-    Result<GroupJoinInfo> Find(const JobRank& rank, uid_t user,
-                               std::chrono::milliseconds /*patience*/) override {
+    Result<JobPlace> Find(const JobRank& rank, uid_t user,
+                          std::chrono::milliseconds /*patience*/) override {
       if (rank.job != "mine") return Fail(ErrorCode::kNotFound, "no such job");
       if (user != ::getuid()) return Fail(ErrorCode::kPermissionDenied, "another user's");
-      return GroupJoinInfo{.store = "tcp://127.0.0.1:7990",
-                           .name = "mine/0",
-                           .options = {.medium = Medium::kTcp, .address = "127.0.0.1"}};
+      return JobPlace{.join = {.store = "tcp://127.0.0.1:7990",
+                               .name = "mine/0",
+                               .options = {.medium = Medium::kTcp, .address = "127.0.0.1"}},
+                      .plans = nullptr};
     }
   } authority;
   Request job = {.kind = EngineProgram::kJoinJob};

@@ -66,6 +66,8 @@ LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
             learner_.Verify(used.key, used.port);
             turns_.Request();
           },
+      .predict_return =
+          [this](const UsedPort& used) { return learner_.PredictReturn(used.key, used.port).path; },
       .on_change = [this] { effects_.HandleHealthChange(); }};
 }
 

@@ -284,6 +284,9 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
   if (from.recovered_us_size() != 0) {
     rules.SameLength("path_health.recovered_us", from.recovered_us_size(), flow, n);
   }
+  if (from.answered_size() != 0) {
+    rules.SameLength("path_health.answered", from.answered_size(), flow, n);
+  }
   rules.InRange("path_health.source_port", Column(from.source_port()), 0, kMaxPort);
   rules.InRange("path_health.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.planned_bps", Column(from.planned_bps()), 0, kMaxQuantity);
@@ -303,6 +306,7 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
                          .cnp = from.cnp(i),
                          .rtt_us = from.rtt_us(i),
                          .verdict = static_cast<PathVerdict>(from.verdict(i)),
+                         .answered = from.answered_size() != 0 && from.answered(i),
                          .recovered_us = from.recovered_us_size() != 0 ? from.recovered_us(i) : 0};
   }
 }

@@ -231,6 +231,9 @@ void EncodeBody(const PathHealth& from, v1::PathHealth& to) {
   if (std::ranges::any_of(from.flows, has_recovered)) {
     FillColumn(from.flows, &FlowHealth::recovered_us, to.mutable_recovered_us());
   }
+  if (std::ranges::any_of(from.flows, &FlowHealth::answered)) {
+    FillColumn(from.flows, &FlowHealth::answered, to.mutable_answered());
+  }
 }
 
 void EncodeBody(const LinkEvent& from, v1::LinkEvent& to) {

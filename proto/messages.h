@@ -218,6 +218,9 @@ struct FlowHealth {
   std::uint32_t cnp = 0;
   std::uint32_t rtt_us = 0;
   PathVerdict verdict = PathVerdict::kGood;
+  // kLocallyRerouted: the path that the flow left still answered probes, so it is what comes back
+  // that is lost.
+  bool answered = false;
   // Not 0: the flow left a dead path, and its bytes were acknowledged again after this time.
   std::uint64_t recovered_us = 0;
   bool operator==(const FlowHealth&) const = default;

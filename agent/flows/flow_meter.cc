@@ -65,9 +65,7 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
       kept.push_back({.id = sample.id,
                       .window_start = now,
                       .window_sent = sample.sent_bytes,
-                      .last_progress = now,
-                      .progress_sent = sample.sent_bytes,
-                      .progress_retries = sample.retries,
+                      .pause = {now, sample.sent_bytes, sample.retries, sample.retries, now},
                       .ports = {},
                       .edges_sent = sample.sent_bytes,
                       .filter = {}});
@@ -103,11 +101,14 @@ std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample
     History::Port port = before != history.ports.end() ? *before : History::Port{};
     // A subflow of an idle flow waits for nothing, whatever its source told of it last.
     const bool moves = before == history.ports.end() || progress.outstanding_bytes == 0 || idle ||
-                       progress.sent_bytes > port.progress_sent;
-    if (moves) port = {progress.source_port, now, progress.sent_bytes, progress.retries};
+                       progress.sent_bytes > port.pause.sent;
+    port.source_port = progress.source_port;
+    if (moves) port.pause.Begin(now, progress.sent_bytes, progress.retries);
+    port.pause.SeeRetries(now, progress.retries);
     measures.push_back({.source_port = port.source_port,
-                        .without_progress = now - port.last_progress,
-                        .retries_grew = progress.retries > port.progress_retries});
+                        .without_progress = now - port.pause.since,
+                        .retries_grew = progress.retries > port.pause.retries,
+                        .since_retry = port.pause.SinceRetry(now)});
     ports.push_back(port);
   }
   history.ports = std::move(ports);
@@ -151,16 +152,16 @@ FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, Histo
     history.window_sent = sample.sent_bytes;
     history.window_busy = backlog;
   }
-  if (!backlog || sample.sent_bytes > history.progress_sent) {
-    history.last_progress = now;
-    history.progress_sent = sample.sent_bytes;
-    history.progress_retries = sample.retries;
+  if (!backlog || sample.sent_bytes > history.pause.sent) {
+    history.pause.Begin(now, sample.sent_bytes, sample.retries);
   }
+  history.pause.SeeRetries(now, sample.retries);
   FlowMeasure measure{.sample = &sample,
                       .achieved_bps = history.achieved_bps,
                       .busy = history.busy,
-                      .without_progress = now - history.last_progress,
-                      .retries_grew = sample.retries > history.progress_retries,
+                      .without_progress = now - history.pause.since,
+                      .retries_grew = sample.retries > history.pause.retries,
+                      .since_retry = history.pause.SinceRetry(now),
                       .activity = activity,
                       .ports = MeasurePorts(now, sample, idle, history)};
   if (idle) {

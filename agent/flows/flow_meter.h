@@ -28,6 +28,7 @@ struct PortMeasure {
   std::uint16_t source_port = 0;
   Duration without_progress{};  // while bytes are in flight; zero if none are
   bool retries_grew = false;    // since it last made progress
+  Duration since_retry{};       // if they grew: since the last one
 };
 
 // Progress of one elephant.
@@ -38,6 +39,7 @@ struct FlowMeasure {
   bool busy = false;            // it had something to send during that whole window
   Duration without_progress{};  // while it has something to send; zero if it has nothing
   bool retries_grew = false;    // since it last made progress
+  Duration since_retry{};       // if they grew: since the last one
   Activity activity;
   std::vector<PortMeasure> ports;  // one entry for each port of the sample
 };
@@ -66,14 +68,29 @@ class FlowMeter {
     bool window_busy = true;
     std::uint64_t achieved_bps = 0;
     bool busy = false;
-    TimePoint last_progress;  // or the last time when it had nothing to send
-    std::uint64_t progress_sent = 0;
-    std::uint32_t progress_retries = 0;
+    // The time without progress, or since there was something to send.
+    struct Pause {
+      TimePoint since;
+      std::uint64_t sent = 0;  // before it
+      std::uint32_t retries = 0;
+      std::uint32_t last_retries = 0;  // as last seen
+      TimePoint last_retry;
+
+      void Begin(TimePoint now, std::uint64_t bytes, std::uint32_t count) {
+        *this = {now, bytes, count, count, now};
+      }
+      void SeeRetries(TimePoint now, std::uint32_t count) {
+        if (count > last_retries) last_retry = now;
+        last_retries = std::max(last_retries, count);
+      }
+      Duration SinceRetry(TimePoint now) const {
+        return last_retries > retries ? now - last_retry : Duration::zero();
+      }
+    };
+    Pause pause;
     struct Port {
       std::uint16_t source_port = 0;
-      TimePoint last_progress;  // or the last time when it had nothing in flight
-      std::uint64_t progress_sent = 0;
-      std::uint32_t progress_retries = 0;
+      Pause pause;
     };
     std::vector<Port> ports;
     SourceEdges edges;  // of a source that does not tell them

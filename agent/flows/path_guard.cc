@@ -34,6 +34,10 @@ constexpr int kMissesOfDeadPath = 2;
 // How many round trips without any progress or answer are no queue. A long queue delays a flow and
 // its probes, while a standby path, which is idle, answers at once.
 constexpr int kRoundTripsOfSilence = 3;
+// TCP repeats nothing before (RFC 6298 and Linux).
+constexpr Duration kFirstTcpTimeout = std::chrono::milliseconds(200);
+// How long orders of the controller may have been under way when it heard of a local reroute.
+constexpr Duration kCrossing = std::chrono::milliseconds(200);
 // The pause after a short check that found nothing, in times of its timeout.
 constexpr int kPauseAfterShortCheck = 3;
 
@@ -91,7 +95,25 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
   if (!pending_health_.flows.empty()) on_health_(std::exchange(pending_health_, {}));
 }
 
-void PathGuard::NoteMoves() { recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead()); }
+void PathGuard::NoteMoves() {
+  RepeatMoves();
+  recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead());
+}
+
+void PathGuard::RepeatMoves() {
+  while (!left_.empty() && loop_.Now() - left_.front().at >= kCrossing) left_.pop_front();
+  for (const LeftPort& left : left_) {
+    const wire::PathSet* const current = ports_.Find(left.flow);
+    if (current == nullptr) continue;
+    wire::PathSet set = *current;
+    const auto back = std::ranges::find(set.paths, left.port, &wire::FlowPath::source_port);
+    const auto next = std::ranges::find(set.paths, left.next, &wire::FlowPath::source_port);
+    if (back == set.paths.end() || next != set.paths.end()) continue;
+    *back = {.source_port = left.next, .weight = back->weight, .encoding = {}};
+    set.reason = wire::PathReason::kPathDead;
+    static_cast<void>(ports_.RerouteLocally(set));
+  }
+}
 
 Duration PathGuard::LongestPause(const FlowMeasure& flow) {
   Duration longest = flow.without_progress;
@@ -99,14 +121,24 @@ Duration PathGuard::LongestPause(const FlowMeasure& flow) {
   return longest;
 }
 
-Duration PathGuard::Patience(const FlowMeasure& flow) const {
-  const bool is_tcp = flow.sample->protocol == wire::kProtocolTcp;
-  if (is_tcp || options_.standby_after == Duration::zero()) return options_.dead_after;
-  const Duration longest = LongestPause(flow);
-  const Duration early =
-      std::max(options_.standby_after, kRoundTripsOfSilence * RoundTrip(*flow.sample));
-  if (longest < early || longest >= options_.dead_after) return options_.dead_after;
-  return FreeStandbys(*flow.sample).empty() ? options_.dead_after : early;
+Duration PathGuard::EarlyPatience(const FlowSample& sample) const {
+  // Programs tell the progress of their connections from time to time only.
+  const int times = sample.protocol == wire::kProtocolTcp ? 2 : 1;
+  return std::max(times * options_.standby_after, kRoundTripsOfSilence * RoundTrip(sample));
+}
+
+Duration PathGuard::Patience(const FlowSample& sample) const {
+  const bool may_be_early =
+      options_.standby_after != Duration::zero() && !FreeStandbys(sample).empty();
+  return may_be_early ? std::min(EarlyPatience(sample), options_.dead_after) : options_.dead_after;
+}
+
+bool PathGuard::IsUnacknowledged(const Watch& watch, std::uint16_t port) const {
+  if (watch.sample.protocol != wire::kProtocolTcp) return false;
+  const auto stuck = std::ranges::find(watch.stuck_ports, port, &PortMeasure::source_port);
+  const PortMeasure& measure = stuck == watch.stuck_ports.end() ? watch.whole : *stuck;
+  return measure.retries_grew && measure.without_progress >= kFirstTcpTimeout &&
+         measure.since_retry >= EarlyPatience(watch.sample);
 }
 
 std::vector<wire::FlowPath> PathGuard::FreeStandbys(const FlowSample& sample) const {
@@ -122,7 +154,7 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const FlowSample& sample = *flow.sample;
   const wire::PathSet* const plan = ports_.Find(sample.id);
   const double planned = plan != nullptr ? static_cast<double>(plan->max_rate_bps) : 0;
-  const Duration patience = Patience(flow);
+  const Duration patience = Patience(sample);
   std::vector<PortMeasure> stuck_ports = StuckPorts(flow, patience);
   const bool is_unheard =
       repeats_.MayBeUnheard(sample, loop_.Now()) && !FreeStandbys(sample).empty();
@@ -139,21 +171,24 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   watch.achieved_bps = flow.achieved_bps;
   watch.stuck = stuck;
   watch.is_unheard = is_unheard;
-  watch.retries_grew = flow.retries_grew;
+  watch.whole = {.without_progress = flow.without_progress,
+                 .retries_grew = flow.retries_grew,
+                 .since_retry = flow.since_retry};
   watch.stuck_ports = std::move(stuck_ports);
   if (stuck) {
-    if (sample.movable && !ports_.IsUnsteered(sample.id) && !watch.checking &&
-        loop_.Now() >= watch.next_check && checks_ < options_.max_checks) {
-      watch.is_short = patience != options_.dead_after || is_unheard;
-      StartCheck(sample.id, watch);
-    }
+    const bool may_check = sample.movable && !ports_.IsUnsteered(sample.id) && !watch.checking &&
+                           checks_ < options_.max_checks;
+    auto ports = may_check ? PortsToCheck(watch) : std::nullopt;
+    if (ports) StartCheck(sample.id, watch, std::move(*ports));
     return;
   }
-  // A flow that has gone to its standby is not well before it makes progress there.
+  // A flow that has gone to other ports is not well before it makes progress there.
   const bool is_on_trial = watch.verdict == wire::PathVerdict::kLocallyRerouted;
-  if (is_on_trial && LongestPause(flow) >= options_.standby_after) return;
+  const bool is_early = !flow.ports.empty() && loop_.Now() < watch.rerouted + options_.dead_after;
+  if (is_on_trial && (is_early || LongestPause(flow) >= options_.standby_after)) return;
   watch.interval = options_.local_reroute_interval;
-  watch.misses = 0;
+  watch.misses.clear();
+  watch.on_trial.clear();
   SetVerdict(watch, slow ? wire::PathVerdict::kSlow : wire::PathVerdict::kGood);
   if (!slow && !watch.checking) watches_.erase(known);
 }
@@ -175,8 +210,10 @@ void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
   pending_health_.flows.push_back(Health(watch));
 }
 
-void PathGuard::ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port) {
+void PathGuard::ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port,
+                           bool answered) {
   wire::FlowHealth health = Health(watch);
+  health.answered = answered;
   health.path_id = path_id;
   health.source_port = port;
   pending_health_.flows.push_back(health);
@@ -225,10 +262,27 @@ Duration PathGuard::ShortTimeout(const FlowSample& sample) const {
                   std::max(options_.short_check_timeout, kRoundTripsOfSilence * RoundTrip(sample)));
 }
 
-void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch) {
-  watch.own_ports =
-      watch.stuck_ports.empty() ? OwnPorts(watch.sample) : std::vector<std::uint16_t>();
-  for (const PortMeasure& port : watch.stuck_ports) watch.own_ports.push_back(port.source_port);
+std::optional<std::vector<std::uint16_t>> PathGuard::PortsToCheck(const Watch& watch) const {
+  const bool is_due = loop_.Now() >= watch.next_check;
+  std::vector<std::uint16_t> ports;
+  for (const PortMeasure& port : watch.stuck_ports) ports.push_back(port.source_port);
+  if (ports.empty()) ports = OwnPorts(watch.sample);
+  if (ports.empty() && is_due) return ports;
+  std::erase_if(ports, [&](std::uint16_t port) {
+    const bool is_on_trial = Contains(watch.on_trial, port) && loop_.Now() < watch.next_trial_check;
+    return is_on_trial || !(is_due || IsUnacknowledged(watch, port));
+  });
+  if (ports.empty()) return std::nullopt;
+  return ports;
+}
+
+void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std::uint16_t> ports) {
+  Duration longest = watch.stuck_ports.empty() ? watch.whole.without_progress : Duration::zero();
+  for (const PortMeasure& port : watch.stuck_ports) {
+    if (Contains(ports, port.source_port)) longest = std::max(longest, port.without_progress);
+  }
+  watch.is_short = longest < options_.dead_after || watch.is_unheard;
+  watch.own_ports = std::move(ports);
   watch.answered.clear();
   std::vector<std::uint16_t> probed = watch.own_ports;
   ChooseCandidates(watch, probed);
@@ -288,35 +342,50 @@ void PathGuard::EndCheck(Watch& watch) {
   // Flows that were checked leave a short budget to those that wait.
   if (loop_.Now() < budget_short_until_) BackOff(watch);
   if (!watch.stuck) return;
+  const std::vector<std::uint16_t> dead =
+      watch.is_short ? EndShortCheck(watch) : EndLongCheck(watch);
+  if (dead.empty()) return;
+  const bool is_again =
+      std::ranges::any_of(dead, [&](std::uint16_t port) { return Contains(watch.on_trial, port); });
+  if (is_again) BackOff(watch);
+  RerouteLocally(watch, dead);
+  watch.rerouted = loop_.Now();
+  watch.next_trial_check = loop_.Now() + watch.interval;
+  watch.next_check = loop_.Now();  // of its other subflows
+}
+
+std::vector<std::uint16_t> PathGuard::EndLongCheck(Watch& watch) const {
   std::vector<std::uint16_t> dead;
   for (const std::uint16_t port : watch.own_ports) {
-    if (!Contains(watch.answered, port)) dead.push_back(port);
+    const bool is_silent = !watch.answered.empty() && !Contains(watch.answered, port);
+    if (is_silent || IsUnacknowledged(watch, port)) dead.push_back(port);
   }
-  const bool probes_say_so = !dead.empty() && !watch.answered.empty();
-  if (watch.is_short && MustRepeat(watch, probes_say_so)) return;
-  if (!probes_say_so) dead = RetryingPorts(watch);
-  if (dead.empty()) return;
-  RerouteLocally(watch, dead);
-  BackOff(watch);
+  return dead.empty() ? RetryingPorts(watch) : dead;
 }
 
-bool PathGuard::MustRepeat(Watch& watch, bool found_dead) const {
-  const bool has_asked = !watch.candidates.empty() && !watch.own_ports.empty();
-  watch.misses = found_dead && has_asked ? watch.misses + 1 : 0;
-  if (watch.misses >= kMissesOfDeadPath) {
-    watch.misses = 0;
-    return false;
+std::vector<std::uint16_t> PathGuard::EndShortCheck(Watch& watch) const {
+  std::vector<std::uint16_t> dead;
+  bool must_repeat = false;
+  for (const std::uint16_t port : watch.own_ports) {
+    const bool was_compared = !watch.candidates.empty() && !watch.answered.empty();
+    const bool is_missed = was_compared && !Contains(watch.answered, port);
+    int& misses = watch.misses[port];
+    misses = is_missed ? misses + 1 : 0;
+    if (misses >= kMissesOfDeadPath || IsUnacknowledged(watch, port)) {
+      dead.push_back(port);
+      misses = 0;
+    }
+    must_repeat = must_repeat || misses > 0;
   }
-  if (watch.is_unheard && watch.misses == 0) {
+  if (watch.is_unheard && !must_repeat) {
     BackOff(watch);
     watch.next_check = loop_.Now() + watch.interval;
-    return true;
+  } else {
+    const int pause = must_repeat ? 0 : kPauseAfterShortCheck;
+    watch.next_check = loop_.Now() + pause * ShortTimeout(watch.sample);
   }
-  const int pause = watch.misses > 0 ? 0 : kPauseAfterShortCheck;
-  watch.next_check = loop_.Now() + pause * ShortTimeout(watch.sample);
-  return true;
+  return dead;
 }
-
 void PathGuard::BackOff(Watch& watch) const {
   watch.interval = std::min(2 * watch.interval, options_.max_local_reroute_interval);
 }
@@ -328,7 +397,7 @@ std::vector<std::uint16_t> PathGuard::RetryingPorts(const Watch& watch) {
     if (port.retries_grew && was_asked) retrying.push_back(port.source_port);
   }
   // Retries of the flow as a whole count for all its paths.
-  if (watch.stuck_ports.empty() && watch.retries_grew) return watch.own_ports;
+  if (watch.stuck_ports.empty() && watch.whole.retries_grew) return watch.own_ports;
   return retrying;
 }
 
@@ -376,6 +445,7 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
     if (!Contains(dead, path.source_port) && !watch.own_ports.empty()) continue;
     const wire::FlowPath& next = drawn[left.size()];
     left.emplace_back(path, next.source_port);
+    watch.misses.erase(path.source_port);
     path = {.source_port = next.source_port,
             .weight = path.weight,
             .path_id = next.path_id,
@@ -383,6 +453,10 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
     if (next.IsStandby()) ++to_standbys;
   }
   if (left.empty()) return;  // the controller replaced the path while it was checked
+  for (const auto& [path, port] : left) {
+    std::erase(watch.on_trial, path.source_port);
+    watch.on_trial.push_back(port);
+  }
   if (const Result<void> applied = ports_.RerouteLocally(set); !applied) {
     Log(LogLevel::kWarning, "event=local_reroute_failed flow={} cause=\"{}\"", set.flow.value(),
         applied.error().message);
@@ -395,9 +469,11 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   standby_moves_.Add(to_standbys);
   watch.verdict = wire::PathVerdict::kLocallyRerouted;
   for (const auto& [path, port] : left) {
-    ReportPath(watch, path.path_id, port);
-    Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={}",
-        set.flow.value(), port, path.source_port);
+    left_.push_back({set.flow, loop_.Now(), path.source_port, port});
+    const bool answered = Contains(watch.answered, path.source_port);
+    ReportPath(watch, path.path_id, port, answered);
+    Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={} lost={}",
+        set.flow.value(), port, path.source_port, answered ? "acknowledgements" : "all");
   }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -22,9 +24,9 @@ namespace espalier::agent {
 struct PathGuardOptions {
   Duration dead_after = std::chrono::milliseconds(300);
   // The same for flows with standby paths, whose checks are short; at least some of the flow's
-  // round trips. Zero: as without standby paths.
+  // round trips, and twice as long for TCP. Zero: as without standby paths.
   Duration standby_after = std::chrono::milliseconds(30);
-  // Minimum time between two local reroutes of a flow; doubled after each one without progress.
+  // Minimum time between two local reroutes of a subflow; doubled after each one without progress.
   Duration local_reroute_interval = std::chrono::milliseconds(200);
   Duration max_local_reroute_interval = std::chrono::seconds(5);
   Duration check_timeout = std::chrono::milliseconds(100);
@@ -58,8 +60,9 @@ struct PathGuardOptions {
 // The controller may have given the flow standby paths, which do not share links or switches with
 // the paths in force, and of which no link gets too many flows. Then the check comes early and is
 // short, and two in a row must find the path dead and a standby alive. The flow moves to that
-// standby, also without a controller. Flows of TCP are checked no earlier than others: they stand
-// still wherever queues are long, and repeat nothing before 200 ms (RFC 6298 and Linux) anyway.
+// standby, also without a controller. It moves, too, if its path answers but TCP has repeated
+// something that nobody acknowledges: then the acknowledgements are lost, and the standby has
+// another way back (TCP repeats nothing before 200 ms: RFC 6298 and Linux).
 //
 // A queue pair that only sends acknowledgements always has nothing to send. It gets short checks
 // while peers repeat requests to its NIC (RepeatWatch), if it has standby paths, and moves by the
@@ -96,46 +99,67 @@ class PathGuard {
     std::uint64_t achieved_bps = 0;
     bool stuck = false;
     bool is_unheard = false;  // it only answers, and its acknowledgements may not arrive
-    bool retries_grew = false;
+    PortMeasure whole;        // of the flow as a whole
     std::vector<PortMeasure> stuck_ports;  // subflows without progress, if they are known
     bool checking = false;
     bool is_short = false;                  // the current check probes only standbys
-    int misses = 0;                         // short checks in a row in which the path was dead
+    std::map<std::uint16_t, int> misses;    // by port: short checks in a row in which it was dead
+    std::vector<std::uint16_t> on_trial;    // ports to which the flow has moved lately
     std::vector<std::uint16_t> own_ports;   // the flow's ports that the current check probes
     std::vector<std::uint16_t> candidates;  // alternative ports that it probes, standbys first
     std::vector<wire::FlowPath> standbys;   // among these
     std::vector<std::uint16_t> answered;    // ports whose probes were answered
     TimePoint next_check;
+    TimePoint next_trial_check;  // of ports on trial
+    TimePoint rerouted;          // last
     Duration interval{};
     wire::PathVerdict verdict = wire::PathVerdict::kGood;
+  };
+
+  // A port that a flow has left, and that to which it has gone.
+  struct LeftPort {
+    wire::LocalFlowId flow;
+    TimePoint at;
+    std::uint16_t port = 0;
+    std::uint16_t next = 0;
   };
 
   void EvaluateFlow(const FlowMeasure& flow);
   // How long the flow, or the subflow that has waited longest, has made no progress.
   static Duration LongestPause(const FlowMeasure& flow);
-  // How long the flow must make no progress before it is checked.
-  Duration Patience(const FlowMeasure& flow) const;
+  // How long the flow must make no progress before it gets a short check, if it can get one.
+  Duration EarlyPatience(const FlowSample& sample) const;
+  // The same before it is checked at all.
+  Duration Patience(const FlowSample& sample) const;
+  // Whether what TCP has repeated since the last progress is not acknowledged in time.
+  bool IsUnacknowledged(const Watch& watch, std::uint16_t port) const;
   // The flow's standby paths on which it is not already.
   std::vector<wire::FlowPath> FreeStandbys(const FlowSample& sample) const;
   // Returns the subflows that have made no progress for so long and whose paths are in force.
   std::vector<PortMeasure> StuckPorts(const FlowMeasure& flow, Duration patience) const;
   void SetVerdict(Watch& watch, wire::PathVerdict verdict);
-  void StartCheck(wire::LocalFlowId flow, Watch& watch);
+  void StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std::uint16_t> ports);
   Duration ShortTimeout(const FlowSample& sample) const;
+  // The ports that a check at this time is about, or none if they are unknown; null: it must wait.
+  std::optional<std::vector<std::uint16_t>> PortsToCheck(const Watch& watch) const;
   // Chooses the alternatives that a check of these ports probes.
   void ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& own_ports);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);
   void EndCheck(Watch& watch);
-  // Whether this short check must be repeated before its result counts.
-  bool MustRepeat(Watch& watch, bool found_dead) const;
+  // Returns the ports that a check has found dead, and decides when the next one comes.
+  std::vector<std::uint16_t> EndLongCheck(Watch& watch) const;
+  std::vector<std::uint16_t> EndShortCheck(Watch& watch) const;
   void BackOff(Watch& watch) const;
   // Returns the checked ports whose retries grow.
   static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
   void RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead);
+  // Leaves ports again that flows have just left, if the controller had not heard of that in time.
+  void RepeatMoves();
   // The paths to which a flow that leaves `count` of its paths goes.
   std::vector<wire::FlowPath> DrawPaths(const Watch& watch, std::size_t count);
-  // Reports one path of the flow.
-  void ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port);
+  // Reports one path of the flow. `answered`: its probe was.
+  void ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port,
+                  bool answered = false);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
   std::uint16_t DrawPort(const IpAddress& destination, const std::vector<std::uint16_t>& without);
   wire::FlowHealth Health(const Watch& watch) const;
@@ -154,6 +178,7 @@ class PathGuard {
   std::mt19937_64 random_;
   const OnHealth on_health_;
   std::map<wire::LocalFlowId, Watch> watches_;
+  std::deque<LeftPort> left_;  // lately
   std::size_t checks_ = 0;
   // Destinations and ports of this host's elephants, ascending.
   std::vector<std::pair<IpAddress, std::uint16_t>> in_use_;

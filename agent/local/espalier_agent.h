@@ -107,7 +107,8 @@ ESPALIER_API int espalier_flow_open(espalier_agent* agent, const struct espalier
                                     espalier_flow** flow);
 /* Reports progress. remaining: known to the program and not sent yet; outstanding: handed to the
  * NIC or the kernel and not acknowledged yet; sent: acknowledged since the flow was opened;
- * source_port: in use. */
+ * source_port: in use. While there is something to send, report every 20 ms or so: the agent checks
+ * the path of a flow that makes no progress. */
 ESPALIER_API void espalier_flow_progress(espalier_flow* flow, uint64_t remaining_bytes,
                                          uint64_t outstanding_bytes, uint64_t sent_bytes,
                                          uint16_t source_port);

@@ -73,12 +73,18 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
       ignored_.Add();
       continue;
     }
-    link_health_.HandlePathFailure(id, flow, report.path_id);
+    if (report.answered) {
+      link_health_.HandleLostAnswers(id, flow, report.path_id);
+    } else {
+      link_health_.HandlePathFailure(id, flow, report.path_id);
+    }
     has_failures = true;
     state_.history.RecordOf(
         host, loop_.Now(), is_local_reroute ? "flow_locally_rerouted" : "flow_path_dead",
-        fmt::format("flow={} port={}", state_.FlowName(flow), report.source_port));
+        fmt::format("flow={} port={}{}", state_.FlowName(flow), report.source_port,
+                    report.answered ? " lost=acknowledgements" : ""));
     if (!is_local_reroute) continue;
+    // Probes pass a path that loses one packet in ten, too.
     link_health_.quality().HandleLeft(*slot, report.path_id);
     placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());
     needs_turn = true;

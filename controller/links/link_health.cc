@@ -113,11 +113,37 @@ bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
 void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path) {
   if (flow.subflows.empty()) return;
   const auto paths = state_.PathsOf(flow);
-  if (path >= paths.size()) return;
-  const std::span<const fabric::DirectedLink> hops = paths[path].hops;
-  monitor_.ReportPathFailure(id, hops, loop_.Now());
+  if (path < paths.size()) HandleDeadPath(id, paths[path]);
+}
+
+void LinkHealth::HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t path) {
+  const auto left = std::ranges::find_if(flow.subflows, [&](const Subflow& subflow) {
+    return subflow.port != 0 && static_cast<std::uint32_t>(subflow.port_path.value()) == path;
+  });
+  if (left == flow.subflows.end()) return;
+  if (const fabric::Path* const back = ReturnPath(flow, left->port)) HandleDeadPath(id, *back);
+}
+
+const fabric::Path* LinkHealth::ReturnPath(const Flow& flow, std::uint16_t port) const {
+  std::optional<fabric::PathIndex> path;
+  if (flow.key.protocol == wire::kProtocolTcp) {
+    path = callbacks_.predict_return({flow.key, port});
+  } else if (flow.opposite) {
+    const auto& subflows = state_.flows.At(*flow.opposite).subflows;
+    // Of several queue pairs it is not known which one answers.
+    if (subflows.size() == 1 && subflows.front().port != 0) path = subflows.front().port_path;
+  }
+  const auto from = state_.paths.FindAttachment(flow.key.destination);
+  const auto to = state_.paths.FindAttachment(flow.key.source);
+  if (!path || !from || !to) return nullptr;
+  const auto paths = state_.paths.Between(from->leaf, to->leaf);
+  return path->Index() < paths.size() ? &paths[path->Index()] : nullptr;
+}
+
+void LinkHealth::HandleDeadPath(AgentId id, const fabric::Path& path) {
+  monitor_.ReportPathFailure(id, path.hops, loop_.Now());
   std::vector<fabric::LinkId> links;
-  for (const fabric::DirectedLink hop : hops) links.push_back(hop.link);
+  for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
   Send(failure_probes_.Ask(id, links, loop_.Now()));
 }
 

@@ -32,6 +32,8 @@ class LinkHealth {
     std::function<void(AgentId, wire::ProbeOrder)> send;
     // Orders a probe of a port in use; its answer goes to quality().
     std::function<void(const UsedPort&)> verify;
+    // The path of what comes back to a TCP port, if it is known.
+    std::function<std::optional<fabric::PathIndex>(const UsedPort&)> predict_return;
     // The result of IsDown has changed for some link, or State::slow_links has.
     std::function<void()> on_change;
   };
@@ -49,6 +51,8 @@ class LinkHealth {
   bool HandleNicEvent(AgentId id, const wire::LinkEvent& event);
   // A host found this path of its flow dead. Call Update after the last report of a message.
   void HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path);
+  // The same of a path that answers probes, while nothing comes back of what the flow sends.
+  void HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t path);
   // Flows that made progress show which links carry traffic. Does nothing without failure reports.
   void HandleDeliveries(AgentId id, const wire::FlowReport& report);
   // Answers to the probes that this object ordered.
@@ -72,6 +76,9 @@ class LinkHealth {
 
  private:
   void Send(std::vector<LinkFailureProbes::AddressedProbe> probes);
+  // The path of what comes back to a port of the flow; null: unknown.
+  const fabric::Path* ReturnPath(const Flow& flow, std::uint16_t port) const;
+  void HandleDeadPath(AgentId id, const fabric::Path& path);
   bool IsFailedByOperator(fabric::LinkId link) const;
   // Records as events which links begin or cease to await the operator.
   void RecordAwaitingOperator(const std::set<fabric::LinkId>& before);

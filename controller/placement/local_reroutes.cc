@@ -43,8 +43,10 @@ void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t
            static_cast<std::uint32_t>(subflow.port_path.value()) == left_path;
   };
   auto left = std::ranges::find_if(flow.subflows, is_left);
-  if (left == flow.subflows.end())
-    left = std::ranges::find(flow.subflows, false, &Subflow::adopting);
+  // A single path may have changed since. Of several ones it is not known which one was left.
+  if (left == flow.subflows.end() && flow.subflows.size() == 1 && !flow.subflows.front().adopting) {
+    left = flow.subflows.begin();
+  }
   const bool has_paths = flow.status == FlowStatus::kRouted ||
                          flow.status == FlowStatus::kLearning ||
                          flow.status == FlowStatus::kAdopting;

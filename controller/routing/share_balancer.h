@@ -16,11 +16,12 @@ namespace espalier::controller {
 // only flows on links that are nearly as loaded as the busiest one do, so that others keep their
 // shares. The power grows from 8 to 64. Last, shares are rounded to 1/kShareGrain of a flow.
 // Invariant: the shares of a flow add up to kLoadUnit, and a share that changes stays at least
-// kLeastGrains. The result is near the least load, not always the least (tests compare it with
-// bounds).
+// kLeastGrains: a message on a path with a small share lasts as long as so many on all paths
+// together, and would end after all others. The result is near the least load, not always the least
+// (tests compare it with bounds).
 
 constexpr std::int64_t kShareGrain = 5'040;  // divides kLoadUnit
-constexpr std::int64_t kLeastGrains = 21;    // 1/240
+constexpr std::int64_t kLeastGrains = 168;   // 1/30
 
 // `is_rigid`: by commodity, 1 if its shares must not change; those with one subflow never change.
 // `base_loads`: load that no commodity causes, by directed link in 1 / kLoadUnit of a flow; links

@@ -58,8 +58,8 @@ Result<std::vector<PlannedEdge>> ReadPlan(const LabDaemons& daemons, const std::
 
 // The comparison of a run with the counters of the switches above the leaves.
 struct CounterComparison {
-  int edges = 0;              // edges that cross the fabric
-  int silent_edges = 0;       // of these, without a packet
+  int edges = 0;         // edges that cross the fabric
+  int silent_edges = 0;  // of these, without a packet
   // Connections over other switches or from another port than planned, described.
   std::vector<std::string> stray_connections;
   // The smallest and the largest ratio of an edge's payload to its planned payload.

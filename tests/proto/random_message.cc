@@ -236,6 +236,7 @@ void Generator::Fill(PathHealth& to) {
                         .cnp = Any32(),
                         .rtt_us = Any32(),
                         .verdict = Number<PathVerdict>(0, 3),
+                        .answered = Number(0, 1) == 1,
                         .recovered_us = Number(0, 1'000'000'000)});
   }
 }

@@ -322,6 +322,7 @@ TEST(Rules, OfPathHealth) {
        {"path_health.rtt_us: 0 entries", [](Pb& m) { m.clear_rtt_us(); }},
        {"path_health.verdict: 0 entries", [](Pb& m) { m.clear_verdict(); }},
        {"path_health.recovered_us: 1 entries", [](Pb& m) { m.add_recovered_us(1); }},
+       {"path_health.answered: 1 entries", [](Pb& m) { m.add_answered(true); }},
        {"path_health.recovered_us[1]: 18",
         [](Pb& m) {
           m.add_recovered_us(1);

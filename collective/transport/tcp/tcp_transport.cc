@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,9 @@ constexpr std::uint32_t kMagic = 0x45535448;
 constexpr std::uint32_t kVersion = 4;
 // A rank that waits this long tells its peers in which call it is.
 constexpr std::chrono::milliseconds kNotifyAfter{100};
+// How long a peer that cannot be reached is tried again, and how often.
+constexpr std::chrono::milliseconds kStalePatience{1'000};
+constexpr std::chrono::milliseconds kStalePause{20};
 constexpr std::chrono::microseconds kYieldFor{50};
 // The direction of messages on a connection, seen from this rank.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
@@ -110,6 +114,7 @@ class TcpTransport : public Transport {
 
   bool Dials(const Key& key) const;
   Result<void> StartHandshake(const Key& key, Deadline deadline);
+  Result<void> TryHandshake(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
   void AwaitActivity(Deadline deadline);
   Result<void> AdvanceHandshakes();
@@ -205,6 +210,18 @@ bool TcpTransport::RanksShareCores() const {
 }
 
 Result<void> TcpTransport::StartHandshake(const Key& key, Deadline deadline) {
+  // A rank whose group forms anew may be known by the place of its last attempt for a moment.
+  const Deadline end = std::min(deadline, steady_clock::now() + kStalePatience);
+  auto started = TryHandshake(key, deadline);
+  while (!started && started.error().code == ErrorCode::kUnavailable && steady_clock::now() < end) {
+    if (auto well = CheckWait(key.endpoint.peer); !well) return well;
+    std::this_thread::sleep_for(kStalePause);
+    started = TryHandshake(key, deadline);
+  }
+  return started;
+}
+
+Result<void> TcpTransport::TryHandshake(const Key& key, Deadline deadline) {
   const Endpoint endpoint = key.endpoint;
   const auto place =
       rendezvous_.FindPeer(endpoint.peer, deadline, [&] { return CheckWait(endpoint.peer); });

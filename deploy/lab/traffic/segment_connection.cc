@@ -27,6 +27,8 @@ namespace {
 // own needs). It is less than the queue of a lab's link, so that a flow alone on its path loses
 // nothing, as on a lossless fabric, and small enough for a new port to take effect soon.
 constexpr int kSendBuffer = 98'304;
+// A connection that is not established by then has probably lost a packet.
+constexpr std::chrono::milliseconds kLongestHandshake{100};
 
 alignas(64) constexpr std::array<char, 65'536> kPayload{};
 
@@ -220,7 +222,9 @@ SegmentConnection::Transport SegmentConnection::ReadTransport() const {
   if (!socket_ || ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
     return {};
   }
-  return {info.tcpi_total_retrans, info.tcpi_rtt};
+  // The kernel repeats a lost first packet after a whole second only.
+  const bool is_repeating = !connected_ && loop_.Now() - last_progress_ >= kLongestHandshake;
+  return {info.tcpi_total_retrans + (is_repeating ? 1U : 0U), info.tcpi_rtt};
 }
 
 }  // namespace espalier::traffic

@@ -13,7 +13,6 @@ using std::chrono::milliseconds;
 // one. It is longer than any round trip through full queues.
 constexpr milliseconds kStall{500};
 constexpr milliseconds kRetryPause{50};
-constexpr int kTicksPerTransportReport = 5;
 
 bool IsEarlier(const Segment& a, const Segment& b) { return a.sequence < b.sequence; }
 
@@ -82,7 +81,7 @@ void SegmentSender::Pump() {
   if (pending_.empty()) return;
   UpdateConnections();
   while (!pending_.empty()) {
-    SegmentConnection* const connection = ReadyConnection();
+    SegmentConnection* const connection = ReadyConnection(pending_.front().length);
     if (connection == nullptr) break;  // busy connections call on_ready later
     connection->Push(pending_.front());
     pending_.pop_front();
@@ -108,22 +107,25 @@ void SegmentSender::UpdateConnections() {
 void SegmentSender::LimitRates() {
   const auto all = static_cast<double>(steered_.max_rate_bps());
   double weights = 0;
-  for (const PortChoice& choice : PortsInForce()) weights += choice.weight;
+  const std::vector<PortChoice> choices = PortsInForce();
+  for (const PortChoice& choice : choices) weights += choice.weight;
   for (const auto& connection : connections_) {
-    // An old connection, which finishes what it has begun, counts as one of the others.
-    const double weight = std::max<double>(1, WeightOf(*connection));
+    // An old connection, which finishes what it has begun, counts as one of the others. (The kernel
+    // waits for as long as the rate demanded that it had when it sent last.)
+    const double own = WeightOf(*connection);
+    const double weight = own > 0 ? own : weights / static_cast<double>(choices.size());
     const double part = std::max(1.0, all * weight / weights);
     connection->LimitRate(all == 0 ? 0 : static_cast<std::uint64_t>(part));
   }
 }
 
-SegmentConnection* SegmentSender::ReadyConnection() {
+SegmentConnection* SegmentSender::ReadyConnection(std::int64_t length) {
   auto best = connections_.end();
   double least = 0;
   for (auto at = connections_.begin(); at != connections_.end(); ++at) {
     const std::uint16_t weight = WeightOf(**at);
     if (!(*at)->IsReady() || weight == 0) continue;
-    const double filled = static_cast<double>((*at)->BytesWithKernel()) / weight;
+    const double filled = static_cast<double>((*at)->BytesWithKernel() + length) / weight;
     if (best != connections_.end() && filled >= least) continue;
     best = at;
     least = filled;
@@ -217,7 +219,7 @@ void SegmentSender::HandleTick() {
   steered_.Refresh();
   if (to_send_ == 0) return Connect();
   ReportProgress();
-  if (++ticks_ % kTicksPerTransportReport == 0) ReportTransport();
+  ReportTransport();
   const TimePoint now = loop_.Now();
   std::vector<SegmentConnection*> stuck;
   for (const auto& connection : connections_) {
@@ -285,7 +287,7 @@ void SegmentSender::ReportTransport() {
   for (const auto& connection : connections_) {
     const SegmentConnection::Transport transport = connection->ReadTransport();
     sum.retries += transport.retries;
-    sum.rtt_us = transport.rtt_us;
+    sum.rtt_us = std::max(sum.rtt_us, transport.rtt_us);
     std::int64_t outstanding = 0;  // includes bytes that wait until the connection is established
     for (const Segment& segment : connection->Unacknowledged()) outstanding += segment.length;
     paths.push_back({.source_port = connection->options().port,

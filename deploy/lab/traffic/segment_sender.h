@@ -21,8 +21,8 @@ namespace espalier::traffic {
 // progress, its segments are aborted and sent again from the port in force. The receiver drops
 // duplicates.
 //
-// A split flow has a connection for each path; a segment uses the connection with the fewest bytes
-// in flight for the weight of its path. Together they keep the agent's rate limit
+// A split flow has a connection for each path; a segment uses the one that then has the fewest
+// bytes in flight for the weight of its path. Together they keep the agent's rate limit
 // (SO_MAX_PACING_RATE).
 //
 // Thread safety: the loop's thread.
@@ -79,8 +79,9 @@ class SegmentSender {
   // Opens missing connections and closes those that are not needed.
   void UpdateConnections();
   void LimitRates();
-  // The connection in force that takes the next segment; null if none can at the moment.
-  SegmentConnection* ReadyConnection();
+  // The connection in force that takes the next segment, of this length; null if none can at the
+  // moment.
+  SegmentConnection* ReadyConnection(std::int64_t length);
   bool OpenConnection(PortChoice choice);
   void HandleAcknowledged(SegmentConnection* connection, const Segment& segment);
   void HandleBroken(SegmentConnection* connection);
@@ -108,7 +109,6 @@ class SegmentSender {
   TimerPtr pause_;
   std::uint16_t avoided_ = 0;      // port in use by another flow of the same pair; 0: none
   std::uint32_t old_retries_ = 0;  // of closed connections
-  int ticks_ = 0;
   SentFlow report_;
 };
 

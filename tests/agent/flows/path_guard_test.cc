@@ -293,6 +293,32 @@ TEST_F(SplitFlowTest, SubflowsOnFormerPortsAreIgnored) {
   EXPECT_THAT(probes_.sent, IsEmpty());
 }
 
+// A port that has failed on trial waits for its next check, but other subflows do not.
+TEST_F(SplitFlowTest, EachSubflowIsCheckedInItsOwnTime) {
+  StartSplit();
+  probes_.dead_ports = {50'001};
+  for (int port = 0xC000; port <= 0xFFFF; ++port) {  // whatever it takes next is dead, too
+    if (port != 50'000 && port != 50'002) {
+      probes_.dead_ports.insert(static_cast<std::uint16_t>(port));
+    }
+  }
+  probes_.answers = false;
+  for (int i = 0; i < 20; ++i) {
+    ++Flow().ports[1].retries;
+    Run(100 * kMs, {Ports()[1]});
+  }
+  const auto moves = Health().size();
+  EXPECT_GE(moves, 2U);
+  EXPECT_LE(moves, 5U);  // ever more rarely
+  const std::uint16_t tried = Ports()[1];
+  probes_.answers = true;
+  probes_.dead_ports.insert(50'002);
+  ++Flow().ports[2].retries;
+  Run(600 * kMs, {tried, 50'002});
+  EXPECT_NE(Ports()[2], 50'002);
+  EXPECT_EQ(Ports()[0], 50'000);
+}
+
 TEST_F(PathGuardTest, ControllersNextPushOverrides) {
   StuckFlow(50'000);
   probes_.dead_ports = {50'000};
@@ -300,6 +326,20 @@ TEST_F(PathGuardTest, ControllersNextPushOverrides) {
   ASSERT_NE(PortOf(1), 50'000);
   Push(Difference(1, 2, {Set(1, 50'007)}));
   EXPECT_EQ(PortOf(1), 50'007);
+}
+
+// The order was under way when the controller heard that the flow has left the port.
+TEST_F(PathGuardTest, AnOrderThatCrossedTheReportDoesNotBringADeadPathBack) {
+  StuckFlow(50'000);
+  probes_.dead_ports = {50'000};
+  while (PortOf(1) == 50'000) Live(10 * kMs);
+  const std::uint16_t next = PortOf(1);
+  Push(Difference(1, 2, {Set(1, 50'000)}));
+  EXPECT_EQ(PortOf(1), next);
+  source_.flows.at(wire::LocalFlowId(1)).sent_bytes += 1000;
+  Live(300 * kMs);
+  Push(Difference(1, 3, {Set(1, 50'000)}));  // by now it knows better
+  EXPECT_EQ(PortOf(1), 50'000);
 }
 
 TEST_F(PathGuardTest, SlowFlowIsReportedOnceAndAgainWhenItIsFast) {

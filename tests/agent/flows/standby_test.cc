@@ -82,14 +82,48 @@ TEST_F(StandbyTest, LongRoundTripsAreNoEvidence) {
   EXPECT_EQ(PortOf(1), 50'003);
 }
 
-TEST_F(StandbyTest, TcpIsGivenTimeAndThenTheStandby) {
+// Programs tell the progress of their connections every 20 ms or so.
+TEST_F(StandbyTest, TcpIsGivenMoreTimeAndThenTheStandby) {
   StuckFlowWithStandby();
   source_.flows.at(wire::LocalFlowId(1)).protocol = wire::kProtocolTcp;
   probes_.dead_ports = {50'000};
-  Live(280 * kMs);
+  Live(55 * kMs);
   EXPECT_THAT(probes_.sent, IsEmpty());
-  Live(200 * kMs);
+  Live(100 * kMs);
   EXPECT_EQ(PortOf(1), 50'003);
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_FALSE(health[0].answered);
+}
+
+// The path answers, but nobody acknowledges what TCP has sent again.
+TEST_F(StandbyTest, TcpWhoseAcknowledgementsAreLostGetsTheStandby) {
+  StuckFlowWithStandby();
+  source_.flows.at(wire::LocalFlowId(1)).protocol = wire::kProtocolTcp;
+  Live(220 * kMs);
+  EXPECT_EQ(PortOf(1), 50'000);  // it has repeated nothing
+  Retry();
+  Live(40 * kMs);
+  EXPECT_EQ(PortOf(1), 50'000);  // the repetition may yet be acknowledged
+  Live(100 * kMs);
+  EXPECT_EQ(PortOf(1), 50'003);
+  const auto health = Health();
+  ASSERT_THAT(health, SizeIs(1));
+  EXPECT_EQ(health[0].verdict, PathVerdict::kLocallyRerouted);
+  EXPECT_TRUE(health[0].answered);
+}
+
+TEST_F(StandbyTest, TcpThatIsAcknowledgedStays) {
+  StuckFlowWithStandby();
+  FlowSample& flow = source_.flows.at(wire::LocalFlowId(1));
+  flow.protocol = wire::kProtocolTcp;
+  for (int i = 0; i < 20; ++i) {
+    Live(150 * kMs);
+    Retry();
+    Live(50 * kMs);
+    flow.sent_bytes += 1000;
+  }
+  EXPECT_EQ(PortOf(1), 50'000);
 }
 
 TEST_F(StandbyTest, IsNotTakenIfItIsDeadItself) {

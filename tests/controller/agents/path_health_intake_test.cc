@@ -70,6 +70,27 @@ TEST_F(PathHealthIntakeTest, TwoHostsThatReportAPathTakeItsLinkDown) {
   EXPECT_TRUE(IsDown("leaf1--spine0"));
 }
 
+TEST_F(PathHealthIntakeTest, LostAcknowledgementsAccuseNoLinkOfThePath) {
+  for (const char* const host : {"h0", "h2"}) {
+    wire::PathHealth health;
+    health.flows = {{.flow = wire::LocalFlowId(1),
+                     .source_port = 0xC007,
+                     .verdict = PathVerdict::kLocallyRerouted,
+                     .answered = true}};
+    EXPECT_TRUE(verdicts_.Handle(Agent(host), health));
+    EXPECT_EQ(FlowOf(host, 1).subflows[0].port, 0xC007);
+  }
+  EXPECT_EQ(LastOf("flow_locally_rerouted"), "flow=h2:1 port=49159 lost=acknowledgements");
+  EXPECT_FALSE(IsDown("leaf1--spine0"));
+}
+
+// The host has left a path that the flow has no more: it is not known for which one.
+TEST_F(PathHealthIntakeTest, AnOldPathOfASplitFlowIsNotTakenForAnother) {
+  Open("h0", 2, 3);
+  Say("h0", PathVerdict::kLocallyRerouted, 9, 2);
+  for (const Subflow& subflow : FlowOf("h0", 2).subflows) EXPECT_NE(subflow.port, 0xC007);
+}
+
 TEST_F(PathHealthIntakeTest, AFlowThatWasReroutedLocallyNeedsATurn) {
   EXPECT_TRUE(Say("h0", PathVerdict::kLocallyRerouted));
   EXPECT_EQ(LastOf("flow_locally_rerouted"), "flow=h0:1 port=49159");

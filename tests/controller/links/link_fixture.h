@@ -38,6 +38,8 @@ class LinkFixture : public testing::Test {
             .find_prober = [this](fabric::NodeId nic) { return ProberOf(nic); },
             .send = [this](AgentId agent,
                            wire::ProbeOrder order) { sent_.emplace_back(agent, std::move(order)); },
+            .verify = {},
+            .predict_return = [this](const UsedPort&) { return return_path_; },
             .on_change = [this] { ++changes_; }},
         *(metrics_ = std::make_unique<Metrics>()));
   }
@@ -88,6 +90,7 @@ class LinkFixture : public testing::Test {
   std::vector<std::pair<AgentId, wire::ProbeOrder>> sent_;
   int changes_ = 0;  // of which LinkHealth has told
   bool agents_probe_ = true;
+  std::optional<fabric::PathIndex> return_path_;  // of every TCP port
 };
 
 }  // namespace espalier::controller

@@ -34,6 +34,7 @@ OnlineAssigner::OnlineAssigner(FabricView& view, Occupancy::BytesInFlight bytes_
       occupancy_(view, std::move(bytes_in_flight)),
       sides_(2 * std::size_t{view.leaf_count()}),
       side_loads_(sides_.size()),
+      narrow_blocks_(view),
       capacities_(view.capacities().begin(), view.capacities().end()),
       is_in_full_(capacities_.size()) {
   std::vector<bool> is_leaf_link(capacities_.size());
@@ -105,6 +106,14 @@ void OnlineAssigner::Count(SubflowId subflow, int sign) {
   const std::int64_t units = sign * occupancy_.ShareOf(subflow);
   CountAt(occupancy_.SourceOf(subflow), units);
   CountAt(view_.leaf_count() + occupancy_.DestinationOf(subflow), units);
+  CountAtBlocks(subflow, units);
+}
+
+void OnlineAssigner::CountAtBlocks(SubflowId subflow, std::int64_t units) {
+  if (narrow_blocks_.empty()) return;
+  const bool has_changed = narrow_blocks_.Count(
+      occupancy_.SourceOf(subflow), occupancy_.DestinationOf(subflow), units, smallest_share_);
+  is_limit_changed_ = is_limit_changed_ || has_changed;
 }
 
 void OnlineAssigner::CountAt(std::size_t side, std::int64_t units) {
@@ -218,6 +227,7 @@ void OnlineAssigner::SetInnerLimits() {
   for (std::size_t side = 0; side < sides_.size(); ++side) {
     highest = std::max(highest, UnitLimitOf(side));
   }
+  if (smallest_share_ > 0) highest = std::max(highest, narrow_blocks_.EvenShare(smallest_share_));
   if (highest == highest_limit_) return;
   highest_limit_ = highest;
   for (const std::uint32_t link : inner_links_) {
@@ -271,6 +281,7 @@ void OnlineAssigner::CountAll(std::span<const SubflowId> subflows) {
       const std::int64_t share = occupancy_.ShareOf(subflow);
       units += share;
       CountAt(view_.leaf_count() + occupancy_.DestinationOf(subflow), share);
+      CountAtBlocks(subflow, share);
     }
     CountAt(occupancy_.SourceOf(run.front()), units);
     subflows = subflows.subspan(run.size());
@@ -364,6 +375,7 @@ std::span<const SubflowId> OnlineAssigner::HandleLinkChange() {
     });
     if (has_changed) CountCapacity(side);
   }
+  narrow_blocks_.HandleLinkChange();
   SetInnerLimitsAnew();
   capacities_.assign(now.begin(), now.end());
   return affected_;

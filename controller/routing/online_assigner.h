@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "controller/routing/narrow_blocks.h"
 #include "controller/routing/occupancy/occupancy.h"
 
 namespace espalier::controller {
@@ -17,8 +18,9 @@ namespace espalier::controller {
 // usable links and rounded up to whole shares of flows. On a 2-tier Clos with equal links whose
 // leaves reach the same spines, and with flows of equal shares, it is the optimum at every leaf at
 // once (de Werra 1971), and a Kempe chain always reaches it. In a folded Clos that is not narrower
-// upwards, chains on every tier reach it (TierChains). Elsewhere it may be out of reach; an arrival
-// that finds no chain takes the least loaded path.
+// upwards, chains on every tier reach it (TierChains). Where pods are narrower upwards, the links
+// between other switches get the even share of the busiest pod (NarrowBlocks). Elsewhere it may be
+// out of reach; an arrival that finds no chain takes the least loaded path.
 //
 // Links may carry a base load, which no subflow causes (SetBaseLoads). The even share of a leaf's
 // links is then the level up to which they are filled if the leaf's flows are spread over what the
@@ -138,6 +140,7 @@ class OnlineAssigner {
   // Adds the subflow's share to its two sides (sign 1) or takes it off (-1), and updates limits.
   void Count(SubflowId subflow, int sign);
   void CountAt(std::size_t side, std::int64_t units);
+  void CountAtBlocks(SubflowId subflow, std::int64_t units);
   void CountAll(std::span<const SubflowId> subflows);  // each run of one source at once
   // The longest prefix of subflows that have the same source.
   std::span<const SubflowId> RunOfOneSource(std::span<const SubflowId> subflows) const;
@@ -152,8 +155,9 @@ class OnlineAssigner {
   void SetAllLimits();
   // Places a counted subflow that was on the path `before`; appends the moves to moves_.
   void StartOne(SubflowId subflow, std::int32_t before, const Options& options);
-  // Links that touch no leaf get the highest limit of all leaves, scaled to their capacity. Does
-  // nothing if no leaf's limit has changed. O(leaves) if one has, and O(links) if the highest has.
+  // Links that touch no leaf get the highest limit of all leaves and narrow blocks, scaled to their
+  // capacity. Does nothing if none has changed. O(leaves) if one has, and O(links) if the highest
+  // has.
   void SetInnerLimits();
   // The same after base loads, capacities or shares have changed.
   void SetInnerLimitsAnew();
@@ -166,9 +170,10 @@ class OnlineAssigner {
   std::vector<Side> sides_;  // leaves as senders, then as receivers
   std::vector<SideLoad> side_loads_;
   std::vector<std::uint32_t> inner_links_;
-  std::int64_t highest_limit_ = 0;  // of all leaves, by which the limits of inner links are set
-  bool is_limit_changed_ = true;    // of a leaf, since then
-  std::map<std::int64_t, std::size_t> share_counts_;                    // subflows by share
+  NarrowBlocks narrow_blocks_;
+  std::int64_t highest_limit_ = 0;                    // by which the limits of inner links are set
+  bool is_limit_changed_ = true;                      // of a leaf or a narrow block, since then
+  std::map<std::int64_t, std::size_t> share_counts_;  // subflows by share
   std::pair<const std::int64_t, std::size_t>* recent_share_ = nullptr;  // an entry, or none
   std::int64_t smallest_share_ = 0;                                     // of these; 0: none
   std::int64_t greatest_share_ = 0;

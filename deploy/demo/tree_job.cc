@@ -147,7 +147,14 @@ Result<void> StartTreeJob(const LabDaemons& daemons, const lab::Lab& lab, const 
   body.Key("bytes").Integer(bytes);
   body.Key("offload").Bool(offload);
   body.EndObject();
+  // An agent tells at its next heartbeat that the offload service of its host runs.
+  const auto end = std::chrono::steady_clock::now() + 60s;
   auto started = daemons.Post("/api/v1/jobs/start", body.Text());
+  while (!started && started.error().message.find("does not support") != std::string::npos &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(50ms);
+    started = daemons.Post("/api/v1/jobs/start", body.Text());
+  }
   if (!started) return Propagate(started);
   auto ready = AwaitPlan(daemons, name, "");
   if (!ready) return Propagate(ready);

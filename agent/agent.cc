@@ -218,6 +218,7 @@ void Agent::Handle(const wire::Welcome& welcome) {
   TakeReportInterval(welcome.report_interval_us);
   report_sequence_ = 0;
   needs_full_report_ = true;
+  awaits_welcome_ = false;
   prober_.ForgetController();
   SetState(AgentState::kSynced);
   timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { SendHeartbeat(); });
@@ -299,16 +300,22 @@ void Agent::SendHeartbeat() {
     bus_.Disconnect(kControllerPeer);  // the connection may be dead, and a Hello needs a live one
     return LoseController();
   }
-  if (Features() != sent_features_) SendHello();
-  Send(wire::Heartbeat{.sequence = report_sequence_,
-                       .epoch = ports_.highest_epoch(),
-                       .generation = ports_.applied_generation()});
+  if (Features() != sent_features_) {
+    SendHello();
+    awaits_welcome_ = true;
+  }
+  if (!awaits_welcome_) {
+    Send(wire::Heartbeat{.sequence = report_sequence_,
+                         .epoch = ports_.highest_epoch(),
+                         .generation = ports_.applied_generation()});
+  }
   timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { SendHeartbeat(); });
 }
 
 void Agent::LoseController() {
   if (state_ != AgentState::kSynced) return;
   SetState(AgentState::kOrphan);
+  awaits_welcome_ = false;
   timers_.heartbeat.reset();
   prober_.ForgetController();
   LiftRates();
@@ -382,6 +389,7 @@ Duration Agent::LookInterval(std::size_t flows) const {
 }
 
 void Agent::Report(std::span<const FlowMeasure> flows) {
+  if (awaits_welcome_) return;
   // A report that is not sent becomes part of the next one.
   owes_report_ = !budget_.HasRoomFor(MessageClass::kFlows, loop_.Now());
   if (owes_report_) return metrics_.reports_delayed.Add();

@@ -290,5 +290,31 @@ TEST_F(AgentTest, BurstOfFlowStartsIsOneReport) {
   EXPECT_THAT(reports[0].opened, SizeIs(1000));
 }
 
+// Reports are counted anew from each Welcome, so none may come between a Hello and that.
+TEST_F(AgentTest, TellsNewFeaturesBeforeItReportsAnythingElse) {
+  std::vector<std::string> more;
+  AgentOptions options;
+  options.dynamic_features = [&] { return more; };
+  Sync(std::move(options));
+  Open(1);
+  Live(1'100 * kMs);
+  EXPECT_FALSE(bus_.Take<wire::Heartbeat>().empty());
+  EXPECT_TRUE(bus_.Take<wire::Hello>().empty());
+  bus_.sent.clear();
+  more = {"offload"};
+  while (bus_.Take<wire::Hello>().empty()) Live(10 * kMs);
+  Open(2);
+  Live(2'500 * kMs);
+  EXPECT_TRUE(bus_.Take<wire::Heartbeat>().empty());
+  EXPECT_TRUE(bus_.Take<wire::FlowReport>().empty());
+  Welcome();
+  Live(1'100 * kMs);
+  EXPECT_FALSE(bus_.Take<wire::Heartbeat>().empty());
+  const auto reports = bus_.Take<wire::FlowReport>();
+  ASSERT_FALSE(reports.empty());
+  EXPECT_EQ(reports.front().sequence, 1U);
+  EXPECT_EQ(reports.front().opened.size(), 2U);
+}
+
 }  // namespace
 }  // namespace espalier::agent

@@ -57,6 +57,17 @@ class Traffic {
     flows_.pop_back();
   }
   void Rebalance(const OnlineAssigner::Options& options) { Follow(paths_.Rebalance(options)); }
+  // Stops a flow or starts one or eight, so that there are about so many. Returns Recount().
+  Load Step(std::size_t flows, std::uint32_t subflows) {
+    const std::uint32_t stops = size() > flows ? 60 : 30;
+    if (random_() % 100 < stops && size() > 0) {
+      Stop();
+    } else {
+      Start(random_() % 10 == 0 ? 8 : 1, subflows, kAnyMoves);
+    }
+    Rebalance(kAnyMoves);
+    return Recount();
+  }
   void HandleLinkChange(const OnlineAssigner::Options& options) {
     const auto affected = paths_.HandleLinkChange();
     const std::vector<SubflowId> lost(affected.begin(), affected.end());
@@ -125,14 +136,7 @@ TEST_P(OnlineAssignerOnTiers, StaysAtTheOptimumThroughArrivalsAndDepartures) {
     Traffic traffic(GetParam().shape, static_cast<std::uint32_t>(seed));
     Assigner assigner(traffic.fabric().view);
     for (int step = 0; step < 250; ++step) {
-      const std::uint32_t stops = traffic.size() > GetParam().flows ? 60 : 30;
-      if (traffic.random()() % 100 < stops && traffic.size() > 0) {
-        traffic.Stop();
-      } else {
-        traffic.Start(traffic.random()() % 10 == 0 ? 8 : 1, GetParam().subflows, kAnyMoves);
-      }
-      traffic.Rebalance(kAnyMoves);
-      const Load most = traffic.Recount();
+      const Load most = traffic.Step(GetParam().flows, GetParam().subflows);
       ASSERT_EQ(most, traffic.paths().MaxLoad());
       ASSERT_EQ(most, assigner.Optimal(traffic.Live(), {.step_budget = 0}).max_load)
           << "step " << step << " of " << traffic.size() << " flows";
@@ -162,14 +166,7 @@ TEST_P(OnlineAssignerOnNarrowPods, StaysAtTheBoundOrOneFlowAbove) {
     int above = 0;
     constexpr int kSteps = 250;
     for (int step = 0; step < kSteps; ++step) {
-      const std::uint32_t stops = traffic.size() > GetParam().flows ? 60 : 30;
-      if (traffic.random()() % 100 < stops && traffic.size() > 0) {
-        traffic.Stop();
-      } else {
-        traffic.Start(traffic.random()() % 10 == 0 ? 8 : 1, GetParam().subflows, kAnyMoves);
-      }
-      traffic.Rebalance(kAnyMoves);
-      const Load most = traffic.Recount();
+      const Load most = traffic.Step(GetParam().flows, GetParam().subflows);
       ASSERT_EQ(most, traffic.paths().MaxLoad());
       const Load bound = assigner.Optimal(traffic.Live(), {.step_budget = 0}).lower_bound;
       ASSERT_GE(most, bound);

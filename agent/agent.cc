@@ -218,7 +218,7 @@ void Agent::Handle(const wire::Welcome& welcome) {
   TakeReportInterval(welcome.report_interval_us);
   report_sequence_ = 0;
   needs_full_report_ = true;
-  awaits_welcome_ = false;
+  controller_.owes_welcome = false;
   prober_.ForgetController();
   SetState(AgentState::kSynced);
   timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { SendHeartbeat(); });
@@ -302,9 +302,9 @@ void Agent::SendHeartbeat() {
   }
   if (Features() != sent_features_) {
     SendHello();
-    awaits_welcome_ = true;
+    controller_.owes_welcome = true;
   }
-  if (!awaits_welcome_) {
+  if (!controller_.owes_welcome) {
     Send(wire::Heartbeat{.sequence = report_sequence_,
                          .epoch = ports_.highest_epoch(),
                          .generation = ports_.applied_generation()});
@@ -315,7 +315,7 @@ void Agent::SendHeartbeat() {
 void Agent::LoseController() {
   if (state_ != AgentState::kSynced) return;
   SetState(AgentState::kOrphan);
-  awaits_welcome_ = false;
+  controller_.owes_welcome = false;
   timers_.heartbeat.reset();
   prober_.ForgetController();
   LiftRates();
@@ -389,7 +389,7 @@ Duration Agent::LookInterval(std::size_t flows) const {
 }
 
 void Agent::Report(std::span<const FlowMeasure> flows) {
-  if (awaits_welcome_) return;
+  if (controller_.owes_welcome) return;
   // A report that is not sent becomes part of the next one.
   owes_report_ = !budget_.HasRoomFor(MessageClass::kFlows, loop_.Now());
   if (owes_report_) return metrics_.reports_delayed.Add();

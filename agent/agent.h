@@ -94,6 +94,8 @@ class Agent {
     std::uint64_t instance = 0;
     Duration heartbeat_interval{};
     TimePoint last_heard{};
+    // In state kSynced: a Hello with other features is under way, after which reports count anew.
+    bool owes_welcome = false;
   };
   struct Timers {
     TimerPtr hello;
@@ -147,8 +149,6 @@ class Agent {
   Controller controller_;
   Duration hello_wait_{};
   std::uint64_t report_sequence_ = 0;
-  // In state kSynced: a Hello with other features is under way, after which reports count anew.
-  bool awaits_welcome_ = false;
   bool needs_full_report_ = false;
   bool owes_report_ = false;  // the budget had no room for the last one
   TokenBucket looks_;         // limits looks after changes

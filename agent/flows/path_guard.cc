@@ -20,9 +20,10 @@
 // a long queue looks like a dead path for a moment, a short check is repeated before it counts.
 // Invariant: a watch has at most one check in flight, and all watches together have at most
 // `max_checks`. The probe budget bounds what programs can make the agent send.
-// Cost: a check sends own_ports + candidates probes. Its interval doubles after each local reroute
-// and while the budget is short, up to `max_local_reroute_interval`. Each look is O(n log n) in the
-// elephants' paths, for the sorted list of ports in use.
+// Cost: a check sends own_ports + candidates probes. Its interval doubles when a port is left to
+// which the flow had moved lately, and while the budget is short, up to
+// `max_local_reroute_interval`. Each look is O(n log n) in the elephants' paths, for the sorted
+// list of ports in use.
 
 namespace espalier::agent {
 namespace {

@@ -112,7 +112,6 @@ TEST(TcpStore, WaitsForTheServerOfItsGroup) {
   EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(early.error().message, testing::HasSubstr("it has served another group"));
   std::thread other([&] { ExpectDone((*store)->Set("job/1/key", "new")); });
-  std::this_thread::sleep_for(milliseconds(50));  // likely it has asked the first server
   server->reset();
   auto next = TcpStoreServer::Listen("127.0.0.1", port, {}, {.prefix = "job/1/"});
   ASSERT_TRUE(next) << next.error().message;
@@ -129,15 +128,20 @@ TEST(TcpStore, TriesAgainForAWhileIfItIsCutOff) {
   const std::uint16_t port = (*server)->port();
   auto store = TcpStore::At("127.0.0.1", port, seconds(60), own);
   ASSERT_TRUE(store);
+  const auto start = std::chrono::steady_clock::now();
   const auto refused = (*store)->Set("key", "value");
   ASSERT_FALSE(refused);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(900));  // it has tried again
   EXPECT_THAT(refused.error().message, testing::HasSubstr("another job key"));
+  server->reset();
+  auto ending = Listen(*ParseAddress("127.0.0.1", port));
+  ASSERT_TRUE(ending) << ending.error().message;
   std::thread other([&] {
     while (!(*store)->Set("key", "value")) {  // on a slow machine a while may be too short
     }
   });
-  std::this_thread::sleep_for(milliseconds(50));  // likely it has asked the first server
-  server->reset();
+  while (!Accept(ending->get())) std::this_thread::yield();  // and hangs up
+  ending->Close();
   auto next = TcpStoreServer::Listen("127.0.0.1", port, own);
   ASSERT_TRUE(next) << next.error().message;
   other.join();

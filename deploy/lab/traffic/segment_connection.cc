@@ -23,10 +23,12 @@
 namespace espalier::traffic {
 namespace {
 
-// Limits what a connection has in the kernel and in flight (the kernel doubles the number for its
-// own needs). It is less than the queue of a lab's link, so that a flow alone on its path loses
-// nothing, as on a lossless fabric, and small enough for a new port to take effect soon.
+// Limits what the connections of a flow have in the kernel and in flight (the kernel doubles the
+// number for its own needs). It is less than the queue of a lab's link, so that flows that have
+// their links to themselves lose nothing, as on a lossless fabric. It is also small enough for a
+// new port to take effect soon, and for a slow path not to hold much of what a fast one could take.
 constexpr int kSendBuffer = 98'304;
+constexpr int kLeastSendBuffer = 12'288;
 // A connection that is not established by then has probably lost a packet.
 constexpr std::chrono::milliseconds kLongestHandshake{100};
 
@@ -68,7 +70,8 @@ bool SegmentConnection::Connect() {
   if (!socket_) return false;
   SetOption(socket_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   SetOption(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  SetOption(socket_.get(), SOL_SOCKET, SO_SNDBUF, kSendBuffer);
+  SetOption(socket_.get(), SOL_SOCKET, SO_SNDBUF,
+            std::max(kLeastSendBuffer, kSendBuffer / options_.paths));
   if (::bind(socket_.get(), from.data(), from.size()) != 0 ||
       (::connect(socket_.get(), to.data(), to.size()) != 0 && errno != EINPROGRESS)) {
     return false;

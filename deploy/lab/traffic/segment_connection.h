@@ -30,6 +30,7 @@ class SegmentConnection {
     IpAddress destination;
     std::uint16_t port = 0;
     bool steered = false;  // the agent chose the port
+    int paths = 1;         // of the flow, each with a connection
   };
   struct Handlers {
     std::function<void(const Segment&)> on_acknowledged;

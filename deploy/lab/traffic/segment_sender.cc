@@ -143,7 +143,8 @@ bool SegmentSender::OpenConnection(PortChoice choice) {
        .source = options_.source,
        .destination = options_.destination,
        .port = choice.port,
-       .steered = choice.steered},
+       .steered = choice.steered,
+       .paths = static_cast<int>(std::max<std::size_t>(1, options_.own_ports.size()))},
       {.on_acknowledged =
            [this, handle](const Segment& segment) { HandleAcknowledged(*handle, segment); },
        .on_ready = [this] { Pump(); },

@@ -41,13 +41,14 @@ void SplitBalancer::FollowFabric(TimePoint now) {
   if (state_.topology.version() == seen_version_) return;
   seen_version_ = state_.topology.version();
   is_damaged_ = !IsWhole();
-  if (!changed_ || now - *changed_ >= kCalm) {
+  const bool is_first = !changed_ || now - *changed_ >= kCalm;
+  if (is_first) {
     hold_ = kSettle;
   } else if (now - *changed_ >= kSettle) {
     hold_ = std::min<Duration>(2 * hold_, kLongestHold);
   }
   changed_ = now;
-  due_ = now + hold_;
+  due_ = is_first ? now : now + hold_;
 }
 
 SplitBalancer::Outcome SplitBalancer::Tick(TimePoint now) {
@@ -58,17 +59,14 @@ SplitBalancer::Outcome SplitBalancer::Tick(TimePoint now) {
         wants_equal ? has_divided_ : state_.flow_paths.path_changes() != seen_paths_;
     if (!has_news) return Outcome::kNothing;
     due_ = now + kSettle;
-    if (looked_) due_ = std::max(*due_, *looked_ + kInterval);
+    if (looked_) due_ = std::max(*due_, *looked_ + std::max(kInterval, hold_));
   }
-  if (now < *due_ || (divided_ && now < *divided_ + std::max(kInterval, hold_))) {
-    return Outcome::kNothing;
-  }
+  if (now < *due_) return Outcome::kNothing;
   due_.reset();
   looked_ = now;
   const Outcome outcome = wants_equal ? MakeEqual(now) : Divide(now);
   seen_paths_ = state_.flow_paths.path_changes();
   if (outcome == Outcome::kNothing) return outcome;
-  divided_ = now;
   divisions_.Add();
   return outcome;
 }

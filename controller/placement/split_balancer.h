@@ -18,10 +18,11 @@ namespace espalier::controller {
 // a fiftieth (BalanceShares). No path and no port changes, and flows with one path stay as they
 // are. When all links are back, these flows get equal parts again.
 //
-// Hysteresis: the fabric must not have changed for a hold of kSettle, which doubles with each
-// further change within kCalm of the one before, up to kLongestHold; changes less than kSettle
-// apart count as one. Later, arrivals and moves in a damaged fabric lead to another division, but
-// there is at most one in kInterval, or in the hold if that is longer.
+// Hysteresis: the first change after kCalm is followed at once, as flows suffer now. Further ones
+// wait until the fabric has not changed for a hold of kSettle, which doubles with each change
+// within kCalm of the one before, up to kLongestHold; changes less than kSettle apart count as one.
+// Later, arrivals and moves in a damaged fabric lead to another division, but kInterval after the
+// last look at the flows, or the hold if that is longer.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class SplitBalancer {
@@ -63,7 +64,6 @@ class SplitBalancer {
   std::optional<TimePoint> changed_;  // when the fabric changed last
   std::optional<TimePoint> due_;      // when to look at the flows; none: nothing has changed
   std::optional<TimePoint> looked_;   // at the flows, last
-  std::optional<TimePoint> divided_;  // flows, last
   Duration hold_ = kSettle;
   Counter& divisions_;
   Counter& flows_;

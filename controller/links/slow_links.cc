@@ -27,13 +27,16 @@ SlowLinks::SlowLinks(std::vector<std::uint32_t> tiers, TimePoint now,
 
 void SlowLinks::Count(std::span<const PathQuality::Judged* const> samples) {
   directions_.assign(2 * tiers_.size(), {});
+  left_paths_ = 0;
   for (const PathQuality::Judged* judged : samples) {
+    if (judged->accuses && judged->is_left) ++left_paths_;
     for (const std::uint32_t index : judged->sample.FabricLinks()) {
       Direction& direction = directions_[index];
       ++direction.all;
       if (!judged->accuses) continue;
       ++direction.bad;
       (judged->is_left ? direction.left : direction.measured) += judged->bad_in_a_row;
+      if (judged->is_left) ++direction.left_paths;
       if (judged->bad_in_a_row <= direction.longest) continue;
       direction.longest = judged->bad_in_a_row;
       direction.worst = judged;
@@ -44,8 +47,11 @@ void SlowLinks::Count(std::span<const PathQuality::Judged* const> samples) {
 bool SlowLinks::IsEnough(const Direction& here, const Direction& back) const {
   const int measured = here.measured + back.measured;
   const int all = measured + here.left + back.left;
+  const bool explains_the_left = static_cast<double>(here.left_paths + back.left_paths) >=
+                                 options_.left_fraction * static_cast<double>(left_paths_);
   const bool has_evidence =
-      measured >= options_.evidence || (all >= options_.evidence && here.bad + back.bad >= 2);
+      measured >= options_.evidence ||
+      (all >= options_.evidence && here.bad + back.bad >= 2 && explains_the_left);
   return has_evidence && std::max(here.longest, back.longest) >= 2 && IsBad(here);
 }
 

@@ -18,9 +18,12 @@ namespace espalier::controller {
 
 struct SlowLinksOptions {
   // As many bad samples, at least two of them of one subflow in a row, make a link slow: those of
-  // one direction, or of both if both are bad. Paths that hosts left count only if two subflows
-  // accuse the link: the acknowledgements of one may have taken a dead link elsewhere.
+  // one direction, or of both if both are bad. A host also leaves a good path if its
+  // acknowledgements are lost on the way back, which may be any. So paths that hosts left count only
+  // if two subflows accuse the link, and at least `left_fraction` of all left paths take it: what a
+  // slow link drives away has it in common, while lost acknowledgements hit paths of all links.
   int evidence = 3;
+  double left_fraction = 0.66;
   double bad_fraction = 0.5;  // more than this of the subflows on a link must be bad
   std::size_t siblings = 3;   // as many links of its tier must be measured and good
   // How long a link stays SLOW. Doubles with each relapse within `calm` of its return, up to
@@ -82,6 +85,7 @@ class SlowLinks {
     std::size_t bad = 0;  // that accuse it and are not explained
     int measured = 0;     // their bad samples in a row, added up
     int left = 0;         // the same of those whose hosts left the path
+    std::size_t left_paths = 0;
     int longest = 0;
     const PathQuality::Judged* worst = nullptr;
   };
@@ -104,6 +108,7 @@ class SlowLinks {
   TokenBucket moves_;
   std::map<fabric::LinkId, Entry> links_;
   std::vector<Direction> directions_;  // by DirectedLink::Index, of one Update
+  std::size_t left_paths_ = 0;         // that are not explained
   std::size_t refused_ = 0;
 };
 

@@ -99,6 +99,24 @@ TEST_F(SlowLinksTest, PathsThatHostsLeftNeedTwoAccusers) {
   EXPECT_EQ(changes[0].link, Link(1, 2));
 }
 
+// Where acknowledgements are lost, hosts leave paths of all links, some of which share a link by
+// chance.
+TEST_F(SlowLinksTest, PathsThatHostsLeftMustMostlyShareTheLink) {
+  const auto leave = [&](int from, int spine, int to) {
+    Path(from, spine, to, 2);
+    judged_.back().is_left = true;
+  };
+  GoodPaths(1, 2);
+  for (const int to : {0, 2, 3}) leave(1, 2, to);
+  leave(1, 0, 2);
+  leave(3, 1, 0);
+  EXPECT_TRUE(Update(0s).empty()) << "three of five";
+  leave(0, 2, 1);
+  const auto changes = Update(500ms);
+  ASSERT_EQ(changes.size(), 1U) << "four of six";
+  EXPECT_EQ(changes[0].link, Link(1, 2));
+}
+
 TEST_F(SlowLinksTest, NeedsAMajority) {
   GoodPaths(1, 2);
   Path(1, 2, 0, 5);

@@ -67,7 +67,9 @@ LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
             turns_.Request();
           },
       .predict_return =
-          [this](const UsedPort& used) { return learner_.PredictReturn(used.key, used.port).path; },
+          [this](const UsedPort& used) {
+            return ReturnPaths(state_, learner_).PathOf(used.key, used.port);
+          },
       .on_change = [this] { effects_.HandleHealthChange(); }};
 }
 

@@ -17,6 +17,7 @@
 #include "controller/operations/operation_queue.h"
 #include "controller/operations/operator_actions.h"
 #include "controller/paths/path_learner.h"
+#include "controller/paths/return_paths.h"
 #include "controller/placement/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/placement/port_verifier.h"

@@ -113,7 +113,9 @@ bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
 void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path) {
   if (flow.subflows.empty()) return;
   const auto paths = state_.PathsOf(flow);
-  if (path < paths.size()) HandleDeadPath(id, paths[path]);
+  if (path >= paths.size()) return;
+  monitor_.ReportPathFailure(id, paths[path].hops, loop_.Now());
+  ProbePath(id, paths[path]);
 }
 
 void LinkHealth::HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t path) {
@@ -121,12 +123,12 @@ void LinkHealth::HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t p
     return subflow.port != 0 && static_cast<std::uint32_t>(subflow.port_path.value()) == path;
   });
   if (left == flow.subflows.end()) return;
-  if (const fabric::Path* const back = ReturnPath(flow, left->port)) HandleDeadPath(id, *back);
+  if (const fabric::Path* const back = ReturnPath(flow, left->port)) ProbePath(id, *back);
 }
 
 const fabric::Path* LinkHealth::ReturnPath(const Flow& flow, std::uint16_t port) const {
   std::optional<fabric::PathIndex> path;
-  if (flow.key.protocol == wire::kProtocolTcp) {
+  if (flow.protocol == wire::kProtocolTcp) {
     path = callbacks_.predict_return({flow.key, port});
   } else if (flow.opposite) {
     const auto& subflows = state_.flows.At(*flow.opposite).subflows;
@@ -140,8 +142,7 @@ const fabric::Path* LinkHealth::ReturnPath(const Flow& flow, std::uint16_t port)
   return path->Index() < paths.size() ? &paths[path->Index()] : nullptr;
 }
 
-void LinkHealth::HandleDeadPath(AgentId id, const fabric::Path& path) {
-  monitor_.ReportPathFailure(id, path.hops, loop_.Now());
+void LinkHealth::ProbePath(AgentId id, const fabric::Path& path) {
   std::vector<fabric::LinkId> links;
   for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
   Send(failure_probes_.Ask(id, links, loop_.Now()));

@@ -51,7 +51,9 @@ class LinkHealth {
   bool HandleNicEvent(AgentId id, const wire::LinkEvent& event);
   // A host found this path of its flow dead. Call Update after the last report of a message.
   void HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path);
-  // The same of a path that answers probes, while nothing comes back of what the flow sends.
+  // The same of a path that answers probes, while nothing comes back of what the flow sends. Only a
+  // timer of TCP says so, which also fires where a host is busy. So the links of the return path are
+  // probed and not accused, if it is known.
   void HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t path);
   // Flows that made progress show which links carry traffic. Does nothing without failure reports.
   void HandleDeliveries(AgentId id, const wire::FlowReport& report);
@@ -78,7 +80,8 @@ class LinkHealth {
   void Send(std::vector<LinkFailureProbes::AddressedProbe> probes);
   // The path of what comes back to a port of the flow; null: unknown.
   const fabric::Path* ReturnPath(const Flow& flow, std::uint16_t port) const;
-  void HandleDeadPath(AgentId id, const fabric::Path& path);
+  // Has other hosts probe the links of this path.
+  void ProbePath(AgentId id, const fabric::Path& path);
   bool IsFailedByOperator(fabric::LinkId link) const;
   // Records as events which links begin or cease to await the operator.
   void RecordAwaitingOperator(const std::set<fabric::LinkId>& before);

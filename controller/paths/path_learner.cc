@@ -144,7 +144,9 @@ bool PathLearner::IsQuarantined(const PortKey& key, std::uint16_t port) const {
 
 bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
   const auto known = keys_.find(key);
-  if (known != keys_.end()) return known->second.ordered || known->second.queued;
+  if (known != keys_.end() && known->second.fabric == fabric_) {
+    return known->second.ordered || known->second.queued;
+  }
   Verify(key, port);
   return true;
 }

@@ -60,8 +60,8 @@ class PathLearner {
   // Queues a probe whether this port, which is or will be in use, still takes its path. A port that
   // no probe has seen is probed again if it stays silent.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
-  // As Verify, but only once, for a key without other requests. Returns whether its answer may
-  // still come.
+  // As Verify, but only once until links change, for a key without other requests. Returns whether
+  // its answer may still come.
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
   // The path of what a TCP connection's far end sends back to this source port, as hash models

@@ -61,8 +61,8 @@ int Rank(const PortEntry& entry, std::uint16_t current) {
 std::optional<PortEntry> ChoosePort(const fabric::PathMap& map, const PortKey& key,
                                     fabric::PathIndex path, const PortsInUse& in_use, PortNeed need,
                                     std::uint16_t current,
-                                    const std::function<bool(std::uint16_t)>& is_bad) {
-  constexpr int kWorst = 8;  // worse than every rank
+                                    const std::function<int(std::uint16_t)>& doubt_of) {
+  constexpr int kPerDoubt = 8;  // more than every rank
   std::optional<PortEntry> best;
   int best_rank = 0;
   for (const PortEntry& entry : map.Ports(key)) {
@@ -73,7 +73,7 @@ std::optional<PortEntry> ChoosePort(const fabric::PathMap& map, const PortKey& k
     int rank = Rank(entry, current);
     if (best && rank >= best_rank) continue;
     if (in_use.IsTaken(key, entry.port)) continue;
-    if (is_bad && is_bad(entry.port)) rank += kWorst;
+    if (doubt_of) rank += kPerDoubt * doubt_of(entry.port);
     if (best && rank >= best_rank) continue;
     best = entry;
     best_rank = rank;

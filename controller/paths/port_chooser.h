@@ -33,10 +33,10 @@ enum class PortNeed {
 
 // Returns a free port that takes the path: `current` (0: none) if it does, else the most trusted
 // one (verified, then predicted, then kReverify), the lowest port among equals. None if the map
-// knows no such port. Ports that `is_bad` (empty: none) are worse than all others.
+// knows no such port. Ports with less doubt (0: none, as if `doubt_of` is empty) come first.
 std::optional<fabric::PortEntry> ChoosePort(const fabric::PathMap& map, const fabric::PortKey& key,
                                             fabric::PathIndex path, const PortsInUse& in_use,
                                             PortNeed need, std::uint16_t current,
-                                            const std::function<bool(std::uint16_t)>& is_bad = {});
+                                            const std::function<int(std::uint16_t)>& doubt_of = {});
 
 }  // namespace espalier::controller

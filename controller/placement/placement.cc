@@ -34,7 +34,7 @@ void Placement::Release(FlowSlot slot) {
 
 void Placement::Revisit(const fabric::PortKey& key) {
   const auto found = state_.flow_paths.pairs().find(key);
-  if (found == state_.flow_paths.pairs().end()) return;
+  if (found == state_.flow_paths.pairs().end()) return ports_.HandleReturn(key);
   for (const FlowSlot slot : found->second) {
     const FlowStatus status = state_.flows.At(slot).status;
     if (status == FlowStatus::kAdopting) {

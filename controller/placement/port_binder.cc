@@ -48,46 +48,106 @@ bool PortBinder::LeadsToItsPath(const Flow& flow, const Subflow& subflow) const 
   return entry && entry->path == state_.flow_paths.PathOf(subflow);
 }
 
-bool PortBinder::HasDeadReturn(const Flow& flow, std::uint16_t port) {
-  if (flow.key.protocol != wire::kProtocolTcp || port == 0) return false;
+bool PortBinder::HasDeadLink() {
   if (std::exchange(seen_version_, state_.topology.version()) != state_.topology.version()) {
     has_dead_link_ = std::ranges::any_of(state_.topology.links(), [](const fabric::Link& link) {
       return link.state == fabric::LinkState::kDown;
     });
   }
-  if (!has_dead_link_) return false;
-  return learner_.PredictReturn(flow.key, port).is_lost;
+  return has_dead_link_;
+}
+
+bool PortBinder::HasDeadReturn(const Flow& flow, std::uint16_t port) {
+  if (flow.protocol != wire::kProtocolTcp || port == 0 || !HasDeadLink()) return false;
+  return returns_.FateOf(flow.key, port) == ReturnPaths::Fate::kDead;
+}
+
+int PortBinder::DoubtOf(const Flow& flow, std::uint16_t port, std::span<const PathIndex> avoided) {
+  if (flow.protocol != wire::kProtocolTcp) return 0;
+  int doubt = 0;
+  if (HasDeadLink()) {
+    const auto fate = returns_.FateOf(flow.key, port);
+    if (fate != ReturnPaths::Fate::kAlive) doubt = fate == ReturnPaths::Fate::kDead ? 2 : 1;
+  }
+  if (avoided.empty() || doubt == 2) return doubt;
+  const auto back = returns_.PathOf(flow.key, port);
+  if (!back) return 1;
+  return std::ranges::find(avoided, *back) != avoided.end() ? 2 : doubt;
+}
+
+std::vector<PathIndex> PortBinder::ReturnsAtRisk(const Flow& flow, const Subflow& subflow) const {
+  std::vector<PathIndex> returns;
+  const auto own = ReturnOf(flow, subflow.port);
+  if (!own) return returns;
+  returns.push_back(*own);
+  const auto reverse =
+      state_.paths.Opposite(flow.source_leaf, flow.destination_leaf, subflow.port_path);
+  if (reverse) returns.push_back(*reverse);
+  return returns;
+}
+
+std::optional<PathIndex> PortBinder::ReturnOf(const Flow& flow, std::uint16_t port) const {
+  if (flow.protocol != wire::kProtocolTcp || port == 0) return std::nullopt;
+  return returns_.PathOf(flow.key, port);
+}
+
+void PortBinder::AskReturns(FlowSlot slot) {
+  const Flow& flow = state_.flows.At(slot);
+  if (flow.protocol != wire::kProtocolTcp || !PathLearner::CanProbe(flow.key)) return;
+  for (const Subflow& subflow : flow.subflows) {
+    returns_.Ask(flow.key, subflow.port);
+    returns_.Ask(flow.key, subflow.standby_port);
+  }
+  returns_.AskSpares(flow.key);
+}
+
+void PortBinder::AskReturn(const Flow& flow, std::uint16_t port) {
+  if (flow.protocol == wire::kProtocolTcp) returns_.Ask(flow.key, port);
+}
+
+std::optional<fabric::PortEntry> PortBinder::FindKnownPort(const Flow& flow, PathIndex path,
+                                                           PortNeed need, std::uint16_t preferred,
+                                                           std::span<const PathIndex> avoided) {
+  return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred,
+                    [&](std::uint16_t port) { return DoubtOf(flow, port, avoided); });
 }
 
 std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathIndex path,
                                                       PortNeed need, std::uint16_t preferred,
-                                                      std::uint16_t apart_from) {
-  const auto taken_back = apart_from != 0 && flow.key.protocol == wire::kProtocolTcp
-                              ? learner_.PredictReturn(flow.key, apart_from).path
-                              : std::nullopt;
-  const auto is_bad = [&](std::uint16_t port) {
-    if (HasDeadReturn(flow, port)) return true;
-    return taken_back && learner_.PredictReturn(flow.key, port).path == taken_back;
-  };
-  const auto choose = [&] {
-    return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred,
-                      is_bad);
-  };
+                                                      std::span<const PathIndex> avoided) {
+  const auto choose = [&] { return FindKnownPort(flow, path, need, preferred, avoided); };
   auto entry = choose();
   // Each request makes one more port known, if a model predicts any.
   for (int left = kMostPortsForReturn; left > 0; --left) {
-    const bool is_enough = entry && !is_bad(entry->port);
+    const bool is_enough = entry && DoubtOf(flow, entry->port, avoided) < 2;
     if (is_enough || !learner_.RequestPort(flow.key, path)) break;
     entry = choose();
   }
+  if (entry) AskReturn(flow, entry->port);
   return entry;
 }
 
 void PortBinder::HandleLinkChange() {
   to_look_at_ = state_.flows.All();
   std::erase_if(to_look_at_, [&](FlowSlot slot) {
-    return state_.flows.At(slot).key.protocol != wire::kProtocolTcp;
+    return state_.flows.At(slot).protocol != wire::kProtocolTcp;
   });
+}
+
+void PortBinder::HandleReturn(const fabric::PortKey& back) {
+  if (!HasDeadLink()) return;
+  for (const fabric::PortEntry& entry : state_.path_map.Ports(back)) {
+    const auto flows = state_.flow_paths.pairs().find(ReturnPaths::KeyOf(back, entry.port));
+    if (flows == state_.flow_paths.pairs().end()) continue;
+    for (const FlowSlot slot : flows->second) {
+      const Flow& flow = state_.flows.At(slot);
+      const bool has_port = std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
+        return subflow.port == back.destination_port;
+      });
+      if (has_port && flow.protocol == wire::kProtocolTcp) to_look_at_.push_back(slot);
+    }
+  }
+  LeaveDeadReturns();
 }
 
 void PortBinder::LeaveDeadReturns() {
@@ -99,6 +159,7 @@ void PortBinder::LeaveDeadReturns() {
     if (flow.status != FlowStatus::kRouted || !flow.CanMove()) continue;
     bool is_dead = false;
     for (Subflow& subflow : flow.subflows) {
+      AskReturn(flow, subflow.port);
       if (!HasDeadReturn(flow, subflow.port)) continue;
       subflow.urgent = is_dead = true;
     }
@@ -163,14 +224,24 @@ bool PortBinder::BindStandby(FlowSlot slot, std::uint32_t index) {
   const Flow& flow = state_.flows.At(slot);
   Subflow& subflow = state_.flows.At(slot).subflows[index];
   const PathIndex path(subflow.standby_path);
+  const std::vector<PathIndex> avoided = ReturnsAtRisk(flow, subflow);
   if (subflow.standby_port != 0) {
     const auto entry = state_.path_map.Find(flow.key, subflow.standby_port);
     const bool leads_there = entry && entry->path == path;
-    if (leads_there && !learner_.IsQuarantined(flow.key, subflow.standby_port)) return false;
+    if (leads_there && !learner_.IsQuarantined(flow.key, subflow.standby_port)) {
+      if (DoubtOf(flow, subflow.standby_port, avoided) < 2) return false;
+      const auto better = FindKnownPort(flow, path, PortNeed::kSure, 0, avoided);
+      if (!better || DoubtOf(flow, better->port, avoided) == 2) {
+        const auto known =
+            std::ranges::count(state_.path_map.Ports(flow.key), path, &fabric::PortEntry::path);
+        if (known < kMostPortsForReturn) learner_.RequestPort(flow.key, path);
+        return false;
+      }
+    }
     state_.flow_paths.ReleasePort(flow.key, subflow.standby_port);
   }
   const std::uint16_t before = std::exchange(subflow.standby_port, 0);
-  if (const auto entry = FindPort(flow, path, PortNeed::kSure, 0, subflow.port)) {
+  if (const auto entry = FindPort(flow, path, PortNeed::kSure, 0, avoided)) {
     subflow.standby_port = entry->port;
     state_.flow_paths.TakePort(flow.key, entry->port);
     if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
@@ -226,6 +297,7 @@ bool PortBinder::TakePort(Flow& flow, Subflow& subflow, const FailurePlans::Back
     const auto entry = state_.path_map.Find(flow.key, backup.port);
     if (!entry || entry->path != path) return false;
   }
+  if (HasDeadReturn(flow, backup.port)) return false;
   if (!state_.flow_paths.ExchangePort(flow.key, subflow.port, backup.port)) return false;
   subflow.port = backup.port;
   subflow.port_path = path;

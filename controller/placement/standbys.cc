@@ -69,6 +69,7 @@ void Standbys::Visit(FlowSlot slot) {
     for (std::uint32_t i = 0; i < flow->subflows.size(); ++i) Take(slot, i, kNoPath);
     return;
   }
+  ports_.AskReturns(slot);
   counted.resize(flow->subflows.size(), {.agent = flow->agent, .local = flow->local});
   for (std::uint32_t i = 0; i < flow->subflows.size(); ++i) {
     const Subflow& subflow = flow->subflows[i];
@@ -79,17 +80,18 @@ void Standbys::Visit(FlowSlot slot) {
     }
     TakeOut(counted[i]);
     const std::int32_t path = state_.flow_paths.PathOf(subflow)->value();
-    const std::int32_t standby = Choose(*flow, path, ShiftedBy(*flow, subflow), slot.Index() + i);
-    if (choices_left_ > 0) --choices_left_;
-    Take(slot, i, standby);
-    if (standby == kNoPath) continue;
-    chosen_.Add();
     Counted& added = counted[i];
     added.source = *state_.view.LeafOf(flow->source_leaf);
     added.destination = *state_.view.LeafOf(flow->destination_leaf);
     added.path = path;
-    added.standby = standby;
+    added.back = ReturnOf(*flow, subflow);
     added.share = ShiftedBy(*flow, subflow);
+    const std::int32_t standby = Choose(*flow, added, slot.Index() + i);
+    if (choices_left_ > 0) --choices_left_;
+    Take(slot, i, standby);
+    if (standby == kNoPath) continue;
+    chosen_.Add();
+    added.standby = standby;
     shifts_.Add(HopsOf(added, path, path_hops_), HopsOf(added, standby, hops_), added.share);
   }
 }
@@ -98,15 +100,22 @@ bool Standbys::Fits(const Flow& flow, const Subflow& subflow, const Counted& cou
   const auto path = state_.flow_paths.PathOf(subflow);
   return counted.standby != kNoPath && subflow.standby_path == counted.standby &&
          path->value() == counted.path && counted.share == ShiftedBy(flow, subflow) &&
+         counted.back == ReturnOf(flow, subflow) &&
          fabric::IsUsable(state_.topology,
                           state_.PathsOf(flow)[static_cast<std::size_t>(counted.standby)]);
 }
 
-std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t share,
-                              std::size_t first) {
-  const Counted ends{.source = *state_.view.LeafOf(flow.source_leaf),
-                     .destination = *state_.view.LeafOf(flow.destination_leaf)};
-  const auto own = HopsOf(ends, path, path_hops_);
+std::int32_t Standbys::ReturnOf(const Flow& flow, const Subflow& subflow) const {
+  const auto back = ports_.ReturnOf(flow, subflow.port);
+  return back ? back->value() : kNoPath;
+}
+
+std::int32_t Standbys::Choose(const Flow& flow, const Counted& counted, std::size_t first) {
+  const auto own = HopsOf(counted, counted.path, path_hops_);
+  back_hops_.clear();
+  if (counted.back != kNoPath) {
+    state_.view.AppendHops(counted.destination, counted.source, counted.back, back_hops_);
+  }
   const auto all = state_.PathsOf(flow);
   const std::size_t paths = all.size();
   const auto unreachable = FindUnreachable(state_.path_map, flow.key, all);
@@ -115,19 +124,21 @@ std::int32_t Standbys::Choose(const Flow& flow, std::int32_t path, std::int64_t 
   for (std::size_t i = 0; i < std::min(paths, kMostPaths); ++i) {
     // Where not all are compared, flows begin at different ones.
     const auto candidate = static_cast<std::int32_t>(paths <= kMostPaths ? i : (first + i) % paths);
-    if (candidate == path) continue;
-    const auto hops = HopsOf(ends, candidate, hops_);
+    if (candidate == counted.path) continue;
+    const auto hops = HopsOf(counted, candidate, hops_);
     if (!state_.view.IsUsable(hops)) continue;
     if (std::ranges::binary_search(unreachable, fabric::PathIndex(candidate))) continue;
     double busiest = 0;
     double sum = 0;
     for (const std::uint32_t link : hops) {
       const std::int64_t units =
-          state_.flow_paths.assigner().LoadOf(link) + shifts_.MostOn(link, own) + share;
+          state_.flow_paths.assigner().LoadOf(link) + shifts_.MostOn(link, own) + counted.share;
       busiest = std::max(busiest, Loaded(link, units));
       sum += Loaded(link, units);
     }
-    const std::tuple cost(shifts_.CountCommon(own, hops), busiest, sum);
+    const std::size_t common =
+        shifts_.CountCommon(own, hops) + shifts_.CountCommon(back_hops_, hops);
+    const std::tuple cost(common, busiest, sum);
     if (best == kNoPath || cost < least) {
       best = candidate;
       least = cost;

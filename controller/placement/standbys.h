@@ -18,9 +18,10 @@ namespace espalier::controller {
 // standby at once, without asking, also while there is no controller (agent::PathGuard).
 //
 // A standby has no switch in common with its path, but for the first and the last one, where the
-// fabric has such a path. Of these it is the one whose links would carry least if anything on the
-// flow's path failed and all hosts concerned moved to their standbys, on top of what the links
-// carry now. So hosts do not meet on one link by chance. WorstFailure tells what remains possible.
+// fabric has such a path, and none with the return path of TCP's acknowledgements, if that is
+// known. Of these it is the one whose links would carry least if anything on the flow's path failed
+// and all hosts concerned moved to their standbys, on top of what the links carry now. So hosts do
+// not meet on one link by chance. WorstFailure tells what remains possible.
 //
 // Standbys are chosen after the paths, some at a time, and again when a path, a link or a port has
 // changed. A flow has none while it moves, if it cannot move, or if its agent does not know them.
@@ -56,6 +57,7 @@ class Standbys {
     std::uint32_t destination = 0;
     std::int32_t path = kNoPath;
     std::int32_t standby = kNoPath;  // kNoPath: not counted
+    std::int32_t back = kNoPath;     // the return path that it was chosen for, if that was known
     std::int64_t share = 0;
   };
 
@@ -66,7 +68,9 @@ class Standbys {
   // Whether the subflow's standby was chosen for its present path and can still be used.
   bool Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const;
   // Returns kNoPath if there is no other usable path.
-  std::int32_t Choose(const Flow& flow, std::int32_t path, std::int64_t share, std::size_t first);
+  std::int32_t Choose(const Flow& flow, const Counted& counted, std::size_t first);
+  // kNoPath: unknown.
+  std::int32_t ReturnOf(const Flow& flow, const Subflow& subflow) const;
   void Take(FlowSlot slot, std::uint32_t index, std::int32_t standby);
   void TakeOut(Counted& counted);
   std::span<const std::uint32_t> HopsOf(const Counted& counted, std::int32_t path,
@@ -81,6 +85,7 @@ class Standbys {
   std::size_t choices_left_ = 0;               // in this tick
   std::vector<std::uint32_t> hops_;
   std::vector<std::uint32_t> path_hops_;
+  std::vector<std::uint32_t> back_hops_;
   Counter& chosen_;
 };
 

@@ -165,6 +165,7 @@ TEST_F(Health, TwoHostsThatReportAPathTakeItsLinkDown) {
 TEST_F(Health, LostAnswersAccuseTheReturnPathIfItIsKnown) {
   Flow flow = FlowToH1();
   flow.key = {.source = Node("h0"), .destination = Node("h1"), .protocol = wire::kProtocolTcp};
+  flow.protocol = wire::kProtocolTcp;
   flow.subflows[0].port = 50'000;
   flow.subflows[0].port_path = fabric::PathIndex(1);
   const auto report = [&] {

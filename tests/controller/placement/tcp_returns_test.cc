@@ -148,5 +148,113 @@ TEST_F(TcpReturns, AreKeptWhereNoPortIsBetter) {
   EXPECT_EQ(ports(), settled);
 }
 
+// A fabric that names no hashes, but hashes TCP as it hashes probes: the other ends probe what
+// comes back.
+class ProbedTcpReturns : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int host = 0; host < cluster_.hosts(); ++host) {
+      cluster_.host(host).features.emplace_back("standby");
+    }
+    cluster_.ConnectAll();
+    for (int from = 0; from < kHosts; ++from) {
+      std::vector<Cluster::NewFlow> flows;
+      for (int i = 0; i < kHosts; ++i) {
+        flows.push_back({.id = static_cast<std::uint64_t>(i + 1), .to = kHosts + i});
+      }
+      wire::FlowReport report = Cluster::Opening(cluster_, from, flows);
+      for (wire::OpenedFlow& opened : report.opened) opened.protocol = wire::kProtocolTcp;
+      cluster_.Report(from, report);
+    }
+    Rest(std::chrono::seconds(5));
+  }
+  void Rest(Duration time) {
+    cluster_.Settle();
+    cluster_.Advance(time);
+  }
+  // Calls visit(subflow, spine of its path, function that tells the return spine of a port).
+  template <typename Visit>
+  void ForEach(Visit visit) {
+    for (int from = 0; from < kHosts; ++from) {
+      for (int i = 0; i < kHosts; ++i) {
+        const Flow& flow = cluster_.FlowOf(from, static_cast<std::uint64_t>(i + 1));
+        ASSERT_EQ(flow.status, FlowStatus::kRouted);
+        ASSERT_EQ(flow.key.protocol, wire::kProtocolUdp);
+        visit(flow.subflows[0], cluster_.SpineOf(from, kHosts + i, flow.subflows[0].port),
+              [&, from, i](std::uint16_t port) {
+                return cluster_.SpineBack(kHosts + i, from, port);
+              });
+      }
+    }
+  }
+  std::multiset<int> Returns() {
+    std::multiset<int> spines;
+    ForEach(
+        [&](const Subflow& subflow, int, const auto& back) { spines.insert(back(subflow.port)); });
+    return spines;
+  }
+
+  static constexpr int kHosts = 4;  // of a leaf
+  Cluster cluster_{{.spines = 4, .leaves = 2, .hosts_per_leaf = kHosts},
+                   {.fabric_hashes_protocol = false}};
+};
+
+TEST_F(ProbedTcpReturns, LeaveADeadLinkWithTheData) {
+  const std::multiset<int> before = Returns();
+  ASSERT_EQ(before.size(), 16U);
+  ASSERT_GT(before.count(1), 1U) << "nothing to show";
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
+  cluster_.Settle();
+  const std::multiset<int> after = Returns();
+  EXPECT_EQ(after.size(), 16U);
+  EXPECT_EQ(after.count(1), 0U);
+  ForEach([&](const Subflow&, int spine, const auto&) { EXPECT_NE(spine, 1); });
+}
+
+// The host may have lost its data or its acknowledgements when it goes to the standby.
+TEST_F(ProbedTcpReturns, OfStandbysShareNoSpineWithThePortInUse) {
+  int compared = 0;
+  ForEach([&](const Subflow& subflow, int spine, const auto& back) {
+    if (subflow.standby_port == 0) return;
+    ++compared;
+    EXPECT_NE(back(subflow.standby_port), back(subflow.port));
+    EXPECT_NE(back(subflow.standby_port), spine);
+    EXPECT_NE(subflow.standby_path, back(subflow.port)) << "paths are numbered as spines here";
+  });
+  EXPECT_GE(compared, 12);
+}
+
+// What the other ends did not say before is asked again when a link has failed.
+TEST_F(ProbedTcpReturns, ThatWereUnknownAreAskedForWhenALinkFails) {
+  const auto answer = [&](bool answers) {
+    for (int host = kHosts; host < 2 * kHosts; ++host) {
+      cluster_.host(host).answers_probes = answers;
+    }
+  };
+  answer(false);
+  for (int from = 0; from < kHosts; ++from) {
+    wire::FlowReport report = Cluster::Opening(cluster_, from, {{.id = 9, .to = 2 * kHosts - 1}});
+    for (wire::OpenedFlow& opened : report.opened) {
+      opened.protocol = wire::kProtocolTcp;
+      opened.destination_port = kServerPort;  // for which nothing is known
+    }
+    cluster_.Report(from, report);
+  }
+  Rest(std::chrono::seconds(5));
+  const auto dead_returns = [&] {
+    int dead = 0;
+    for (int from = 0; from < kHosts; ++from) {
+      const std::uint16_t port = cluster_.FlowOf(from, 9).subflows[0].port;
+      dead += port != 0 && cluster_.SpineBack(2 * kHosts - 1, from, port) == 1 ? 1 : 0;
+    }
+    return dead;
+  };
+  ASSERT_GT(dead_returns(), 0) << "nothing to show";
+  answer(true);
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
+  Rest(std::chrono::seconds(5));
+  EXPECT_EQ(dead_returns(), 0);
+}
+
 }  // namespace
 }  // namespace espalier::controller

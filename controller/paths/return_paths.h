@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/fabric/path_map.h"
+#include "common/fabric/paths.h"
+#include "controller/paths/path_learner.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// The paths that the acknowledgements of TCP flows take. They leave from the server's fixed port,
+// so that the flow's source port decides about both directions. The return path of a port is known
+// if the topology file names the hashes on the way, or, where switches hash TCP as they hash
+// probes, if a probe from the other end was answered that has the addresses and ports of the
+// acknowledgements.
+//
+// Paths are indices among those of the opposite direction. Silence means unknown, not dead.
+// Thread safety: the controller's loop thread. The references must outlive it.
+class ReturnPaths {
+ public:
+  ReturnPaths(const State& state, PathLearner& learner) : state_(state), learner_(learner) {}
+
+  // The key of what comes back to this port.
+  static fabric::PortKey KeyOf(const fabric::PortKey& key, std::uint16_t port) {
+    return {.source = key.destination,
+            .destination = key.source,
+            .protocol = key.protocol,
+            .destination_port = port,
+            .destination_qpn = 0};
+  }
+
+  // The return path of this port as it is known, perhaps from before the last change of links.
+  std::optional<fabric::PathIndex> PathOf(const fabric::PortKey& key, std::uint16_t port) const;
+  enum class Fate : std::uint8_t {
+    kUnknown,
+    kAlive,
+    kDead,  // it takes a link that is DOWN, or comes to a switch without any other
+  };
+  Fate FateOf(const fabric::PortKey& key, std::uint16_t port) const;
+  // Orders a probe from the other end, unless the return path is known, or was asked for since links
+  // changed.
+  void Ask(const fabric::PortKey& key, std::uint16_t port);
+  // Asks for the return paths of kSpares ports of each path of the key, of its first kMostPaths
+  // paths, so that a good port is known when one is needed. O(known ports of the key).
+  void AskSpares(const fabric::PortKey& key);
+  static constexpr int kSpares = 2;
+  static constexpr std::size_t kMostPaths = 16;
+
+ private:
+  const State& state_;
+  PathLearner& learner_;
+};
+
+}  // namespace espalier::controller

@@ -167,8 +167,15 @@ TrafficHost::Member& TrafficHost::MemberOf(const WorkloadFlow& plan) {
 
 void TrafficHost::Start(std::function<void()> on_done) {
   on_done_ = std::move(on_done);
-  for (const Outgoing& flow : outgoing_) Open(flow);
-  for (auto& [index, sender] : udp_senders_) sender->Start();
+  for (const Outgoing& flow : outgoing_) {
+    const std::chrono::duration<double> pause(flow.plan.start_seconds);
+    if (pause.count() == 0) {
+      Open(flow);
+    } else {
+      starts_.push_back(
+          loop_.After(std::chrono::duration_cast<Duration>(pause), [this, &flow] { Open(flow); }));
+    }
+  }
   for (auto& [index, part] : jobs_) BeginCompute(part);
   for (auto& [index, part] : phased_) part->Start();
   Tick();
@@ -178,7 +185,8 @@ void TrafficHost::Start(std::function<void()> on_done) {
 void TrafficHost::Open(const Outgoing& flow) {
   const WorkloadFlow& plan = flow.plan;
   SteeredFlow steered;
-  if (steering_) steered = steering_->Open(plan, flow.source, flow.destination, flow.ports.front());
+  if (steering_ && plan.announced)
+    steered = steering_->Open(plan, flow.source, flow.destination, flow.ports.front());
   if (plan.protocol == Protocol::kUdp) {
     const UdpSender::Options options{.flow = plan.index,
                                      .source = flow.source,
@@ -188,7 +196,7 @@ void TrafficHost::Open(const Outgoing& flow) {
                                      .rate = plan.rate};
     udp_senders_[plan.index] =
         std::make_unique<UdpSender>(loop_, options, std::move(steered), [this] { CheckDone(); });
-    return;
+    return udp_senders_[plan.index]->Start();
   }
   const bool of_phases = plan.phased_job_index >= 0;
   const SegmentSender::Options options{
@@ -261,16 +269,19 @@ void TrafficHost::Advance(JobPart& part, Member& member, int chunks) {
   }
 }
 
+bool TrafficHost::IsDone(const WorkloadFlow& plan) const {
+  if (plan.protocol == Protocol::kUdp) {
+    const auto sender = udp_senders_.find(plan.index);
+    return sender != udp_senders_.end() && sender->second->Report().done;
+  }
+  const auto sender = tcp_senders_.find(plan.index);
+  return sender != tcp_senders_.end() && sender->second->Report().bytes >= plan.bytes;
+}
+
 void TrafficHost::CheckDone() {
   if (!on_done_) return;
   for (const Outgoing& flow : outgoing_) {
-    if (flow.plan.protocol == Protocol::kUdp && !udp_senders_.at(flow.plan.index)->Report().done) {
-      return;
-    }
-    if (flow.plan.protocol == Protocol::kTcp &&
-        tcp_senders_.at(flow.plan.index)->Report().bytes < flow.plan.bytes) {
-      return;
-    }
+    if (!IsDone(flow.plan)) return;
   }
   for (const auto& [index, part] : jobs_) {
     if (part.epoch < part.job->epochs) return;

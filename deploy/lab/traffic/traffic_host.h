@@ -43,7 +43,7 @@ class TrafficHost {
                                                    const fabric::Topology& topology);
   ~TrafficHost();
 
-  // Begins to send; calls on_done once, when this host's flows are done.
+  // Begins to send, each flow at its time; calls on_done once, when this host's flows are done.
   void Start(std::function<void()> on_done);
   HostReport Report() const;
 
@@ -74,6 +74,8 @@ class TrafficHost {
   TrafficHost(io::AsioEventLoop& loop, const TrafficHostOptions& options, const Workload& workload);
 
   Result<void> Listen(const std::vector<WorkloadFlow>& plans, const IpAddress& address);
+  // Whether all of a flow's bytes are acknowledged; of UDP, sent.
+  bool IsDone(const WorkloadFlow& plan) const;
   void AddFlow(const WorkloadFlow& plan, const IpAddress& source, const IpAddress& destination);
   void Open(const Outgoing& flow);
   Result<void> JoinPhasedJobs(const std::vector<WorkloadFlow>& plans);
@@ -96,6 +98,7 @@ class TrafficHost {
   std::unique_ptr<SegmentReceiver> tcp_receiver_;
   std::unique_ptr<UdpReceiver> udp_receiver_;
   std::vector<Outgoing> outgoing_;
+  std::vector<TimerPtr> starts_;  // of flows that begin later
   std::map<std::uint32_t, std::unique_ptr<SegmentSender>> tcp_senders_;
   std::map<std::uint32_t, std::unique_ptr<UdpSender>> udp_senders_;
   std::map<int, JobPart> jobs_;

@@ -68,6 +68,8 @@ class Reader {
     flow.bytes = fields.Integer("bytes", 0, 1, kMaxBytes);
     flow.port = static_cast<std::uint16_t>(fields.Integer("port", 0, 0, 65'535));
     flow.paths = static_cast<int>(fields.Integer("paths", 1, 1, kMaxPaths));
+    flow.start_seconds = Seconds(fields, "start_seconds");
+    flow.announced = fields.Bool("announced", true);
     const std::string protocol = fields.String("protocol", "tcp");
     if (protocol != "tcp" && protocol != "udp")
       fields.AddError("protocol", "the protocol must be tcp or udp");
@@ -190,6 +192,8 @@ void WriteFlow(io::JsonWriter& json, const SingleFlow& flow) {
     json.Key("rate_bps").Integer(flow.rate.value);
   }
   if (flow.paths > 1) json.Key("paths").Integer(flow.paths);
+  if (flow.start_seconds > 0) json.Key("start_seconds").Double(flow.start_seconds);
+  if (!flow.announced) json.Key("announced").Bool(false);
   json.EndObject();
 }
 
@@ -300,7 +304,9 @@ std::vector<WorkloadFlow> ListWorkloadFlows(const Workload& workload) {
          .announced_bytes = flow.bytes,
          .port = flow.port,
          .rate = flow.rate,
-         .paths = flow.paths});
+         .paths = flow.paths,
+         .start_seconds = flow.start_seconds,
+         .announced = flow.announced});
   }
   for (std::size_t j = 0; j < workload.jobs.size(); ++j) {
     const Job& job = workload.jobs[j];

@@ -12,7 +12,7 @@ namespace espalier::traffic {
 
 enum class Protocol { kTcp, kUdp };
 
-// One transfer between two hosts, which begins with the run.
+// One transfer between two hosts.
 struct SingleFlow {
   std::string id;
   std::string job;
@@ -21,8 +21,10 @@ struct SingleFlow {
   std::int64_t bytes = 0;
   std::uint16_t port = 0;  // its own source port; 0: drawn from the seed
   Protocol protocol = Protocol::kTcp;
-  BitsPerSecond rate;  // for UDP
-  int paths = 1;       // connections that share the bytes, each from its own port; TCP only
+  BitsPerSecond rate;        // for UDP
+  int paths = 1;             // connections that share the bytes, each from its own port; TCP only
+  double start_seconds = 0;  // after the run's start
+  bool announced = true;     // to the agent, if there is one; else the flow is on plain ECMP
 };
 inline constexpr int kMaxPaths = 16;
 
@@ -94,6 +96,8 @@ struct WorkloadFlow {
   std::uint16_t port = 0;
   BitsPerSecond rate;
   int paths = 1;
+  double start_seconds = 0;  // of a single flow
+  bool announced = true;
   int job_index = -1;  // for an edge of a ring
   int ring_index = -1;
   int position = -1;                // of the source in the ring

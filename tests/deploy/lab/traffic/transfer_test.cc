@@ -445,6 +445,61 @@ TEST_F(Transfer, TwoHostsRunARingAndASingleFlow) {
   EXPECT_FALSE(from_a.has_agent);
 }
 
+TEST_F(Transfer, HostBeginsEachFlowAtItsTimeAndAnnouncesThoseThatAreToBe) {
+  Workload workload;
+  workload.segment_bytes = 10'000;
+  workload.flows = {
+      {.id = "now", .source = "a", .destination = "b", .bytes = 20'000},
+      {.id = "later", .source = "a", .destination = "b", .bytes = 20'000, .start_seconds = 0.05},
+      {.id = "udp",
+       .source = "a",
+       .destination = "b",
+       .bytes = 20'000,
+       .protocol = Protocol::kUdp,
+       .rate = BitsPerSecond{40'000'000},
+       .start_seconds = 0.05},
+      {.id = "unknown", .source = "a", .destination = "b", .bytes = 20'000, .announced = false}};
+  std::atomic<std::size_t> announced = 0;
+  std::set<std::uint16_t> ports;  // of announced flows, for the agent's thread
+  std::optional<FakeAgent> agent;
+  agent.emplace(Socket(), [&](const agent::FlowSample& flow) -> std::optional<wire::PathSet> {
+    ports.insert(flow.source_port);
+    announced = ports.size();
+    return std::nullopt;
+  });
+  fabric::TopologySpec spec;
+  spec.nodes = {{.id = "a", .addresses = {source_}}, {.id = "b", .addresses = {destination_}}};
+  const auto topology = fabric::Topology::Build(spec);
+  ASSERT_TRUE(topology.has_value());
+  auto a = TrafficHost::Make(loop_, {.host = "a", .use_agent = true}, workload, *topology);
+  auto b = TrafficHost::Make(loop_, {.host = "b"}, workload, *topology);
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  ASSERT_TRUE(b.has_value()) << b.error().message;
+  // Ends when the sender is done and the agent has looked at three flows.
+  bool is_done = false;
+  TimerPtr poll;
+  const std::function<void()> look = [&] {
+    if (is_done && announced >= 3) return loop_.Stop();
+    poll = loop_.After(std::chrono::milliseconds(1), look);
+  };
+  (*b)->Start([] {});
+  (*a)->Start([&] { is_done = true; });
+  look();
+  Run();
+  const HostReport report = (*a)->Report();
+  a->reset();
+  agent.reset();
+  EXPECT_EQ(ports, (std::set{DrawPort(1, 0), DrawPort(1, 1), DrawPort(1, 2)}));
+  std::map<std::uint32_t, SentFlow> sent;
+  for (const SentFlow& flow : report.sent) sent[flow.index] = flow;
+  ASSERT_EQ(sent.size(), 4U);
+  for (const auto& [index, flow] : sent) EXPECT_GE(flow.bytes, 20'000) << index;
+  constexpr std::int64_t kLaterNs = 50'000'000;
+  EXPECT_GE(sent[1].start_ns, sent[0].start_ns + kLaterNs);
+  EXPECT_GE(sent[2].start_ns, sent[0].start_ns + kLaterNs);
+  EXPECT_LT(sent[3].start_ns, sent[1].start_ns);
+}
+
 TEST_F(Transfer, HostRefusesWhatItCannotDo) {
   Workload workload;
   workload.flows = {{.id = "f", .source = "a", .destination = "b", .bytes = 5}};

@@ -24,15 +24,21 @@ std::vector<std::string> Hosts(int count) {
 TEST(Workload, SurvivesWritingAndReading) {
   Workload workload;
   workload.segment_bytes = 250'000;
-  workload.flows = {
-      {.id = "a", .job = "j", .source = "h0", .destination = "h1", .bytes = 7, .paths = 4},
-      {.id = "b",
-       .source = "h1",
-       .destination = "h0",
-       .bytes = 9,
-       .port = 50'000,
-       .protocol = Protocol::kUdp,
-       .rate = BitsPerSecond{5'000'000}}};
+  workload.flows = {{.id = "a",
+                     .job = "j",
+                     .source = "h0",
+                     .destination = "h1",
+                     .bytes = 7,
+                     .paths = 4,
+                     .start_seconds = 0.000'25,
+                     .announced = false},
+                    {.id = "b",
+                     .source = "h1",
+                     .destination = "h0",
+                     .bytes = 9,
+                     .port = 50'000,
+                     .protocol = Protocol::kUdp,
+                     .rate = BitsPerSecond{5'000'000}}};
   workload.jobs = {{.id = "A",
                     .epochs = 3,
                     .compute_seconds = 0.25,
@@ -51,6 +57,10 @@ TEST(Workload, SurvivesWritingAndReading) {
   EXPECT_EQ(FormatWorkload(*read), FormatWorkload(workload));
   EXPECT_EQ(read->flows[0].paths, 4);
   EXPECT_EQ(read->flows[1].paths, 1);
+  EXPECT_DOUBLE_EQ(read->flows[0].start_seconds, 0.000'25);
+  EXPECT_FALSE(read->flows[0].announced);
+  EXPECT_EQ(read->flows[1].start_seconds, 0);
+  EXPECT_TRUE(read->flows[1].announced);
   EXPECT_EQ(read->flows[1].port, 50'000);
   EXPECT_EQ(read->flows[1].protocol, Protocol::kUdp);
   EXPECT_EQ(read->flows[1].rate.value, 5'000'000);
@@ -84,6 +94,8 @@ TEST(Workload, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow +
                        ", \"protocol\": \"udp\", \"rate_bps\": 5000, \"paths\": 2}]}"),
               HasSubstr("a UDP flow has one path"));
+  EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow + ", \"start_seconds\": -1}]}"),
+              HasSubstr("seconds"));
   EXPECT_THAT(error_of("{\"flows\": [{\"id\": \"f\", " + flow + ", \"port\": 70000}]}"),
               HasSubstr("port"));
   EXPECT_THAT(error_of(R"({"flows": [{"id": "f", "source": "a", "destination": "b"}]})"),

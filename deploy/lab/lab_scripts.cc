@@ -194,10 +194,14 @@ std::string LabLayout::ShaperScript(const LabNode& node) const {
   if (!options_.link_rate || node.role == Role::kHost) return script;
   for (const Neighbour& neighbour : NeighboursOf(node)) {
     if (NodeAt(neighbour.other->node).role == Role::kHost) continue;
-    script += fmt::format("qdisc replace dev {} root tbf rate {}bit burst {} latency 50ms\n",
-                          neighbour.own->interface, options_.link_rate->value, kShaperBurstBytes);
+    script += ShaperCommand(neighbour.own->interface, *options_.link_rate);
   }
   return script;
+}
+
+std::string LabLayout::ShaperCommand(const std::string& interface, BitsPerSecond rate) {
+  return fmt::format("qdisc replace dev {} root tbf rate {}bit burst {} latency 50ms\n", interface,
+                     rate.value, kShaperBurstBytes);
 }
 
 std::string LabLayout::CounterRules() {

@@ -149,6 +149,22 @@ Result<bool> RestoreLink(const Lab& lab, const std::string& link) {
   return true;
 }
 
+Result<void> LimitLink(const Lab& lab, const std::string& link, BitsPerSecond rate) {
+  Result<LinkInterfaces> interfaces = FindInterfaces(lab, link);
+  if (!interfaces) return Propagate(interfaces);
+  const auto id = lab.topology().FindLink(link);
+  if (!id || !lab.topology().IsSwitchToSwitch(*id)) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is the link of a host, which has no limit", link));
+  }
+  for (const Interface& interface : {interfaces->a, interfaces->b}) {
+    const Result<std::string> done = lab.Run(interface.node, {"tc", "-batch", "-"},
+                                             LabLayout::ShaperCommand(interface.name, rate));
+    if (!done) return tl::unexpected(done.error());
+  }
+  return {};
+}
+
 Result<std::vector<std::string>> FailedLinks(const Lab& lab) {
   std::map<std::string, std::vector<std::string>> down_by_node;
   const auto load = [&](const std::string& node) -> Result<void> {

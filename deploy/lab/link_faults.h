@@ -23,6 +23,9 @@ Result<bool> FailLink(const Lab& lab, const std::string& link, LinkEnd end = Lin
 // Brings both ends up and restores the routes that the kernel dropped. Returns false if it was up
 // already.
 Result<bool> RestoreLink(const Lab& lab, const std::string& link);
+// Limits a link between switches to this rate in each direction, in place of the lab's limit.
+// Errors: kNotFound for an unknown link, kUnsupported for a link of a host.
+Result<void> LimitLink(const Lab& lab, const std::string& link, BitsPerSecond rate);
 // The links with an end that was taken down, in the order of the topology; management links last.
 Result<std::vector<std::string>> FailedLinks(const Lab& lab);
 

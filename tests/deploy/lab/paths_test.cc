@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <regex>
 #include <set>
 #include <tuple>
 
@@ -245,6 +246,26 @@ TEST(LinkFaults, KnowsNoLinkThatThereIsNot) {
     EXPECT_EQ(FailLink(lab, link).error().code, ErrorCode::kNotFound) << link;
     EXPECT_EQ(RestoreLink(lab, link).error().code, ErrorCode::kNotFound) << link;
   }
+}
+
+TEST(LinkFaults, LimitsBothEndsOfALinkBetweenSwitches) {
+  ESPALIER_LAB_OR_SKIP(
+      lab, {.spines = 2, .leaves = 2, .hosts_per_leaf = 1, .link_rate = BitsPerSecond{50'000'000}});
+  ASSERT_TRUE(LimitLink(lab, "leaf0--spine1", BitsPerSecond{25'000'000}).has_value());
+  const auto rate_of = [&](const std::string& node, const std::string& interface) {
+    const auto shown = lab.Run(node, {"tc", "qdisc", "show", "dev", interface});
+    EXPECT_TRUE(shown.has_value());
+    std::smatch found;
+    return std::regex_search(*shown, found, std::regex(" rate (\\S+)")) ? found[1].str() : *shown;
+  };
+  EXPECT_EQ(rate_of("leaf0", "s1"), "25Mbit");
+  EXPECT_EQ(rate_of("spine1", "l0"), "25Mbit");
+  EXPECT_EQ(rate_of("leaf0", "s0"), "50Mbit");
+  EXPECT_EQ(rate_of("spine1", "l1"), "50Mbit");
+  EXPECT_EQ(LimitLink(lab, "h0--leaf0", BitsPerSecond{1'000'000}).error().code,
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(LimitLink(lab, "leaf0--spine9", BitsPerSecond{1'000'000}).error().code,
+            ErrorCode::kNotFound);
 }
 
 TEST(Judges, InterfaceCountersGrowWithTheTraffic) {

@@ -1,4 +1,4 @@
-// espalier-damage: what a link that begins to lose all packets silently does to a permutation of
+// espalier-damage: what a damaged link, and flows that are not steered, do to a permutation of
 // flows in a lab fabric, under plain ECMP and under Espalier, with one or several connections for
 // each flow. It takes the programs beside it.
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/files/json.h"
@@ -21,16 +22,26 @@ namespace {
 constexpr const char* kLabName = "damage";
 constexpr std::int64_t kLinkBitsPerSecond = 50'000'000;
 
+std::vector<std::string> NamesOfDamages() {
+  std::vector<std::string> names;
+  for (const Damage damage : kDamages) names.push_back(NameOf(damage));
+  return names;
+}
+
 struct Arguments {
   int seeds = 5;
   std::vector<int> paths = {1, 4, 16};
-  std::vector<std::string> damages = {"none", "before", "data", "acknowledgements", "all"};
+  std::vector<std::string> damages = NamesOfDamages();
+  std::vector<int> unknown_percents = {0};
+  std::vector<int> mice_percents = {0};
   std::vector<std::string> schemes = {"ecmp", "espalier", "alone"};
   bool json = false;
 };
 
 struct Row {
-  std::string scheme;  // "ecmp", "espalier", or "alone": Espalier whose controller is killed
+  // "ecmp", "espalier", "feed": Espalier whose controller hears of loads from the switches, or
+  // "alone": Espalier whose controller is killed.
+  std::string scheme;
   DamageCase what;
   std::vector<DamageFigures> runs;  // by seed
 };
@@ -41,7 +52,7 @@ double Median(std::vector<double> values) {
 }
 
 // Runs one row in a fabric of its own for each seed.
-Result<Row> RunRow(Row row, int seeds, const std::string& folder) {
+Result<Row> RunRow(Row row, int seeds) {
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto number = static_cast<std::uint64_t>(seed);
@@ -50,12 +61,11 @@ Result<Row> RunRow(Row row, int seeds, const std::string& folder) {
                                 .seed = number,
                                 .die_with_caller = true});
     if (!lab) return Propagate(lab);
+    const auto folder = ScratchFolder::Make("damage");
+    if (!folder) return tl::unexpected<Error>(folder.error());
     std::optional<LabDaemons> daemons;
     if (row.scheme != "ecmp") {
-      const std::string place = fmt::format("{}/{}-{}-{}-{}", folder, row.scheme, row.what.paths,
-                                            NameOf(row.what.damage), seed);
-      std::filesystem::create_directories(place);
-      auto started = LabDaemons::Start(*lab, programs, place);
+      auto started = LabDaemons::Start(*lab, programs, folder->path());
       if (!started) return Propagate(started);
       daemons.emplace(std::move(*started));
     }
@@ -68,73 +78,100 @@ Result<Row> RunRow(Row row, int seeds, const std::string& folder) {
   return row;
 }
 
+// All combinations of the arguments; without a controller there is only damage that happens later.
 std::vector<Row> Rows(const Arguments& arguments) {
-  std::vector<Row> rows;
+  std::vector<DamageCase> cases;
   for (const Damage damage : kDamages) {
     if (std::ranges::find(arguments.damages, NameOf(damage)) == arguments.damages.end()) continue;
+    for (const int unknown : arguments.unknown_percents) {
+      for (const int mice : arguments.mice_percents) {
+        cases.push_back({.damage = damage, .unknown_percent = unknown, .mice_percent = mice});
+      }
+    }
+  }
+  std::vector<Row> rows;
+  for (DamageCase& what : cases) {
     for (const std::string& scheme : arguments.schemes) {
-      const bool has_controller = damage == Damage::kNone || damage == Damage::kDownBefore;
-      if (scheme == "alone" && has_controller) continue;
+      what.feeds_loads = scheme == "feed";
+      what.kills_controller = scheme == "alone";
+      if (what.kills_controller && !HappensLater(what.damage)) continue;
       for (const int paths : arguments.paths) {
-        rows.push_back(
-            {.scheme = scheme,
-             .what = {.damage = damage, .paths = paths, .kills_controller = scheme == "alone"}});
+        what.paths = paths;
+        rows.push_back({.scheme = scheme, .what = what});
       }
     }
   }
   return rows;
 }
 
-std::vector<double> Ratios(const Row& row) {
+std::vector<double> Ratios(const Row& row, double DamageFigures::*seconds) {
   std::vector<double> ratios;
-  for (const DamageFigures& run : row.runs)
-    ratios.push_back(run.slowest_seconds / run.ideal_seconds);
+  for (const DamageFigures& run : row.runs) ratios.push_back(run.*seconds / run.ideal_seconds);
   return ratios;
 }
 
 void WriteRow(io::JsonWriter& json, const Row& row) {
+  const auto list = [&](std::string_view key, const auto& write) {
+    json.Key(key).BeginArray();
+    for (const DamageFigures& run : row.runs) write(run);
+    json.EndArray();
+  };
   json.BeginObject();
   json.Key("damage").String(NameOf(row.what.damage));
   json.Key("scheme").String(row.scheme);
   json.Key("paths").Integer(row.what.paths);
-  json.Key("slowest_by_ideal").BeginArray();
-  for (const double ratio : Ratios(row)) json.Double(ratio);
-  json.EndArray();
-  json.Key("hanging_flows").BeginArray();
-  for (const DamageFigures& run : row.runs) json.Integer(run.hanging_flows);
-  json.EndArray();
-  json.Key("recovered_flows").BeginArray();
-  for (const DamageFigures& run : row.runs) json.Integer(run.recovered_flows);
-  json.EndArray();
-  json.Key("slowest_recovery_seconds").BeginArray();
-  for (const DamageFigures& run : row.runs) json.Double(run.slowest_recovery_seconds);
-  json.EndArray();
+  json.Key("flows").Integer(row.runs.front().flows);
+  json.Key("unknown_percent").Integer(row.what.unknown_percent);
+  json.Key("unknown_flows").Integer(row.runs.front().unknown_flows);
+  json.Key("mice_percent").Integer(row.what.mice_percent);
+  json.Key("mice").Integer(row.runs.front().mice);
+  list("slowest_by_ideal",
+       [&](const DamageFigures& run) { json.Double(run.slowest_seconds / run.ideal_seconds); });
+  list("slowest_known_by_ideal", [&](const DamageFigures& run) {
+    json.Double(run.slowest_known_seconds / run.ideal_seconds);
+  });
+  list("mice_p99_seconds", [&](const DamageFigures& run) { json.Double(run.mice_p99_seconds); });
+  list("hanging_flows", [&](const DamageFigures& run) { json.Integer(run.hanging_flows); });
+  list("recovered_flows", [&](const DamageFigures& run) { json.Integer(run.recovered_flows); });
+  list("slowest_recovery_seconds",
+       [&](const DamageFigures& run) { json.Double(run.slowest_recovery_seconds); });
   json.EndObject();
 }
 
+// What is beside the flows that are steered: "beside 2 of 16 flows unknown".
+std::string BesideText(const Row& row) {
+  const DamageFigures& first = row.runs.front();
+  std::string text;
+  if (first.unknown_flows > 0) {
+    text += fmt::format(", {} of {} flows unknown (of the others {:.2f})", first.unknown_flows,
+                        first.flows, Median(Ratios(row, &DamageFigures::slowest_known_seconds)));
+  }
+  if (first.mice > 0) {
+    std::vector<double> times;
+    for (const DamageFigures& run : row.runs) times.push_back(run.mice_p99_seconds);
+    text += fmt::format(", {} mice (p99 {:.0f} ms)", first.mice, 1'000 * Median(times));
+  }
+  return text;
+}
+
 void PrintRow(const Row& row) {
-  const std::vector<double> ratios = Ratios(row);
+  const std::vector<double> ratios = Ratios(row, &DamageFigures::slowest_seconds);
   int hanging = 0;
   for (const DamageFigures& run : row.runs) hanging += run.hanging_flows;
   fmt::print(stderr,
              "lost: {:<17} {:<9} {:>2} connections: slowest flow {:.2f} of the ideal ({:.2f} to "
-             "{:.2f}), {} flows did not end\n",
+             "{:.2f}){}, {} flows did not end\n",
              NameOf(row.what.damage), row.scheme, row.what.paths, Median(ratios),
-             std::ranges::min(ratios), std::ranges::max(ratios), hanging);
+             std::ranges::min(ratios), std::ranges::max(ratios), BesideText(row), hanging);
 }
 
 int Run(const Arguments& arguments) {
-  const auto folder = ScratchFolder::Make("damage");
-  if (!folder) {
-    fmt::print(stderr, "espalier-damage: {}\n", folder.error().message);
-    return 1;
-  }
   io::JsonWriter json;
   json.BeginObject().Key("seeds").Integer(arguments.seeds);
   json.Key("link_mbps").Double(kLinkBitsPerSecond / 1e6);
   json.Key("rows").BeginArray();
   for (const Row& row : Rows(arguments)) {
-    const Result<Row> ran = RunRow(row, arguments.seeds, folder->path());
+    const Result<Row> ran = RunRow(row, arguments.seeds);
     if (!ran) {
       fmt::print(stderr, "espalier-damage: {}\n", ran.error().message);
       return 1;
@@ -152,9 +189,10 @@ int Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Show what a link that silently loses packets does to a permutation of flows in a lab: under "
-      "plain ECMP (ecmp), under Espalier (espalier), and under Espalier whose controller is killed "
-      "right before (alone).");
+      "Show what a damaged link, and flows that are not steered, do to a permutation of flows in a "
+      "lab. A row is a combination of the options; its figure is the time of the slowest flow of "
+      "the "
+      "permutation, relative to that of a flow that has its even share of the links.");
   espalier::demo::Arguments arguments;
   app.add_option("--seeds", arguments.seeds, "Number of fabrics and runs of each row")
       ->capture_default_str()
@@ -164,16 +202,29 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 16));
   app.add_option("--lost", arguments.damages,
-                 "What the link loses: none, data, acknowledgements, all; before: it is down, and "
-                 "known to be, before the flows begin")
+                 "What a link loses in the middle, silently: none, data, acknowledgements, all. Or "
+                 "before the flows begin, and known: before (it is down), half (half of its rate)")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::IsMember({"none", "before", "data", "acknowledgements", "all"}));
+      ->check(CLI::IsMember(espalier::demo::NamesOfDamages()));
+  app.add_option("--unknown", arguments.unknown_percents,
+                 "Percentages of the flows, at least one flow unless 0, that are announced to no "
+                 "agent; they are on plain ECMP")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100));
+  app.add_option("--mice", arguments.mice_percents,
+                 "Percentages of the bytes that go in flows of 64 kB, which are not steered; the "
+                 "figure counts the other flows only")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(0, 80));
   app.add_option("--schemes", arguments.schemes,
-                 "ecmp, espalier, alone (Espalier without its controller)")
+                 "ecmp (plain ECMP), espalier, feed (Espalier that hears from the switches how "
+                 "loaded links are), alone (its controller is killed right before a loss)")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::IsMember({"ecmp", "espalier", "alone"}));
+      ->check(CLI::IsMember({"ecmp", "espalier", "feed", "alone"}));
   app.add_flag("--json", arguments.json, "Print one JSON object on standard output");
   try {
     app.parse(argc, argv);

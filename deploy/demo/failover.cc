@@ -1,7 +1,6 @@
 #include "deploy/demo/failover.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/scratch_folder.h"
+#include "deploy/demo/telemetry_feed.h"
 #include "deploy/lab/link_faults.h"
 #include "deploy/lab/run_traffic.h"
 
@@ -25,39 +24,6 @@ constexpr auto kTimeLimit = 120s;
 constexpr auto kFailureAt = 700ms;
 constexpr auto kPatience = 30s;
 constexpr auto kPollInterval = 5ms;
-
-// The commands that feed the lab's telemetry to the controller, running as long as this object.
-class Feed {
- public:
-  static Result<Feed> Start(const lab::Lab& lab, const LabDaemons& daemons) {
-    auto folder = ScratchFolder::Make("feed");
-    if (!folder) return Propagate(folder);
-    Feed feed(std::move(*folder));
-    const std::string pipe = feed.folder_.path() + "/pipe";
-    if (mkfifo(pipe.c_str(), 0600) != 0)
-      return Fail(ErrorCode::kUnavailable, "cannot create " + pipe);
-    const std::string program = daemons.programs() + "/espalier";
-    auto report = ChildProcess::Start({.argv = {program, "report", "links", pipe, "--follow",
-                                                "--controller", daemons.api_address()}});
-    if (!report) return Propagate(report);
-    feed.report_ = std::move(*report);
-    auto watch =
-        ChildProcess::Start({.argv = {"sh", "-c", "exec \"$0\" lab watch --name \"$1\" >\"$2\"",
-                                      program, lab.record().options.name, pipe}});
-    if (!watch) return Propagate(watch);
-    feed.watch_ = std::move(*watch);
-    return feed;
-  }
-  Feed(Feed&&) = default;
-  Feed& operator=(Feed&&) = delete;
-
- private:
-  explicit Feed(ScratchFolder folder) : folder_(std::move(folder)) {}
-
-  ScratchFolder folder_;
-  std::optional<ChildProcess> report_;
-  std::optional<ChildProcess> watch_;
-};
 
 struct BusyLink {
   std::string id;
@@ -187,9 +153,9 @@ Result<Experiment> MakeRingsWithRoom(const lab::LabLayout& layout, int epochs) {
 Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& experiment,
                                       std::uint64_t seed, const LabDaemons& daemons,
                                       Detection detection, FarLink kind) {
-  std::optional<Feed> feed;
+  std::optional<TelemetryFeed> feed;
   if (detection == Detection::kFeed) {
-    Result<Feed> started = Feed::Start(lab, daemons);
+    Result<TelemetryFeed> started = TelemetryFeed::Start(lab, daemons);
     if (!started) return Propagate(started);
     feed.emplace(std::move(*started));
   }

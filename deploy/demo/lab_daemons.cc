@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "common/files/topology_file.h"
 #include "common/http/http.h"
 #include "common/identity/key_folder.h"
 
@@ -189,13 +190,30 @@ Result<void> LabDaemons::AwaitAgents(int count) const {
 }
 
 Result<void> LabDaemons::AwaitEvent(const std::string& kind, const std::string& link) const {
-  return Await(fmt::format("no event {} of {}", kind, link), kStartTimeout, [&] {
+  const std::string about = link.empty() ? "" : "link=" + link;
+  return Await(fmt::format("no event {} {}", kind, about), kStartTimeout, [&] {
     const auto events = Get("/api/v1/events");
     return events && std::ranges::any_of(events->Find("events")->items, [&](const auto& event) {
              return event.Find("kind")->text == kind &&
-                    event.Find("text")->text.find("link=" + link) != std::string::npos;
+                    event.Find("text")->text.find(about) != std::string::npos;
            });
   });
+}
+
+Result<void> LabDaemons::ApplyTopology(const fabric::TopologySpec& topology) const {
+  // Each start of a controller has an epoch of its own.
+  const auto epoch = [&]() -> std::string {
+    const auto status = Get("/api/v1/status");
+    return status ? status->Find("epoch")->text : "";
+  };
+  const std::string before = epoch();
+  const auto applied = Post("/api/v1/topology/apply", io::FormatTopology(topology));
+  if (!applied) return tl::unexpected<Error>(applied.error());
+  Result<void> started = Await("the controller did not start again", kStartTimeout, [&] {
+    const std::string now = epoch();
+    return !now.empty() && now != before;
+  });
+  return started ? AwaitAgents(lab_->layout().HostCount()) : started;
 }
 
 Result<void> LabDaemons::AwaitAcknowledged(Duration timeout) const {

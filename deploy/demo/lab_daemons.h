@@ -9,6 +9,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/result.h"
+#include "common/fabric/topology.h"
 #include "common/files/json.h"
 #include "common/os/command.h"
 #include "deploy/lab/lab.h"
@@ -36,9 +37,13 @@ class LabDaemons {
   const std::string& programs() const { return programs_; }
   Result<io::JsonValue> Get(const std::string& target) const;
   Result<io::JsonValue> Post(const std::string& target, const std::string& body = "") const;
-  // Polls until the controller has recorded an event of this kind about a link. Errors:
-  // kUnavailable after a minute.
-  Result<void> AwaitEvent(const std::string& kind, const std::string& link) const;
+  // Polls until the controller has recorded an event of this kind, about a link if one is named.
+  // Errors: kUnavailable after a minute.
+  Result<void> AwaitEvent(const std::string& kind, const std::string& link = "") const;
+  // Has the controller take over another topology of the lab, as `espalier topology apply` does,
+  // and returns when it has started again and all agents are connected. Errors: those of the
+  // controller, kUnavailable after a minute.
+  Result<void> ApplyTopology(const fabric::TopologySpec& topology) const;
   // Polls until the agents have acknowledged every decision. Errors: kUnavailable after `timeout`.
   Result<void> AwaitAcknowledged(Duration timeout) const;
 

@@ -3,16 +3,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
+#include "controller/links/link_tiers.h"
 #include "controller/placement/load_summary.h"
 #include "controller/routing/share_balancer.h"
 
 namespace espalier::controller {
 
+namespace {
+
+// Whether two links between switches of one tier have different rates.
+bool HasMixedRates(const fabric::Topology& topology) {
+  const std::vector<std::uint32_t> tiers = TiersOf(topology);
+  std::map<std::uint32_t, std::int64_t> rates;  // by tier
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const fabric::LinkId link(static_cast<std::int32_t>(i));
+    if (!topology.IsSwitchToSwitch(link)) continue;
+    const std::int64_t rate = topology.link(link).rate.value;
+    if (rates.try_emplace(tiers[i], rate).first->second != rate) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 SplitBalancer::SplitBalancer(State& state, const ControllerOptions& options, Metrics& metrics)
     : state_(state),
       options_(options),
+      has_mixed_rates_(HasMixedRates(state.topology)),
       seen_version_(state.topology.version()),
       divisions_(metrics.MakeCounter(
           "espalier_controller_divisions_total",
@@ -28,6 +48,7 @@ bool SplitBalancer::IsEnabled() const {
 }
 
 bool SplitBalancer::IsWhole() const {
+  if (has_mixed_rates_) return false;
   const auto& links = state_.topology.links();
   for (std::size_t i = 0; i < links.size(); ++i) {
     const fabric::LinkId link(static_cast<std::int32_t>(i));
@@ -58,7 +79,7 @@ SplitBalancer::Outcome SplitBalancer::Tick(TimePoint now) {
     const bool has_news =
         wants_equal ? has_divided_ : state_.flow_paths.path_changes() != seen_paths_;
     if (!has_news) return Outcome::kNothing;
-    due_ = now + kSettle;
+    due_ = now + kGathering;
     if (looked_) due_ = std::max(*due_, *looked_ + std::max(kInterval, hold_));
   }
   if (now < *due_) return Outcome::kNothing;

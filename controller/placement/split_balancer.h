@@ -13,21 +13,24 @@
 namespace espalier::controller {
 
 // Divides flows with several paths again where the fabric is damaged: where a link between switches
-// is down, drained or slow, equal parts put more on some links than unequal ones would. Flows that
-// send by weights get other shares on the paths that they have, if that lowers the maximum load by
-// a fiftieth (BalanceShares). No path and no port changes, and flows with one path stay as they
-// are. When all links are back, these flows get equal parts again.
+// is down, drained or slow, or has another rate than one of the same tier, equal parts put more on
+// some links than unequal ones would. Flows that send by weights get other shares on the paths that
+// they have, if that lowers the maximum load by a fiftieth (BalanceShares). No path and no port
+// changes, and flows with one path stay as they are. When all links are back, these flows get equal
+// parts again.
 //
 // Hysteresis: the first change after kCalm is followed at once, as flows suffer now. Further ones
 // wait until the fabric has not changed for a hold of kSettle, which doubles with each change
 // within kCalm of the one before, up to kLongestHold; changes less than kSettle apart count as one.
-// Later, arrivals and moves in a damaged fabric lead to another division, but kInterval after the
-// last look at the flows, or the hold if that is longer.
+// Later, arrivals and moves in a damaged fabric lead to another division, after kGathering, in
+// which the other flows of a job start, too; but kInterval after the last look at the flows, or the
+// hold if that is longer.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class SplitBalancer {
  public:
   static constexpr Duration kSettle = std::chrono::seconds(1);
+  static constexpr Duration kGathering = std::chrono::milliseconds(250);
   static constexpr Duration kInterval = std::chrono::seconds(5);
   static constexpr Duration kCalm = std::chrono::minutes(1);
   static constexpr Duration kLongestHold = std::chrono::minutes(5);
@@ -57,6 +60,7 @@ class SplitBalancer {
 
   State& state_;
   const ControllerOptions& options_;
+  const bool has_mixed_rates_;    // links of one tier differ in rate
   std::int64_t seen_version_;     // of the topology
   std::uint64_t seen_paths_ = 0;  // FlowPaths::path_changes of the last division
   bool is_damaged_ = false;

@@ -36,6 +36,22 @@ class SplitBalancerTest : public ::testing::Test {
     for (int host = 0; host < kLeaves * kHosts; ++host) Open(host, max_paths, keeps);
     Rest(seconds(3));
   }
+  // One link of the first leaf, and so one path of each of its flows, is so many times slower than
+  // the others.
+  void StartWithASlowerLink(int times, ControllerOptions options = {}, bool keeps = true) {
+    slower_ = times;
+    fabric::TopologySpec spec =
+        *fabric::BuildLeafSpine({.spines = kSpines, .leaves = kLeaves, .hosts_per_leaf = kHosts});
+    for (fabric::Link& link : spec.links) {
+      const bool is_it =
+          spec.nodes[link.a.Index()].id == "leaf0" && spec.nodes[link.b.Index()].id == "spine0";
+      if (is_it) link.rate.value /= times;
+    }
+    cluster_ = std::make_unique<Cluster>(std::move(spec), std::move(options));
+    cluster_->ConnectAll();
+    for (int host = 0; host < kLeaves * kHosts; ++host) Open(host, 8, keeps);
+    Rest(milliseconds(600));
+  }
   void Open(int host, std::uint8_t max_paths, bool keeps) {
     cluster_->Open(host,
                    {{.id = 1, .to = PeerOf(host), .max_paths = max_paths, .keeps_weights = keeps}});
@@ -50,8 +66,8 @@ class SplitBalancerTest : public ::testing::Test {
     ASSERT_TRUE(cluster_->ChangeNode(spine, action));
     cluster_->Settle();
   }
-  // The most that hosts put on an uplink of a leaf, by the ports and weights that they have
-  // applied.
+  // The most that hosts put on an uplink of a leaf, relative to its rate, by the ports and weights
+  // that they have applied.
   double MostApplied() {
     std::map<std::pair<int, int>, double> loads;
     for (int host = 0; host < kLeaves * kHosts; ++host) {
@@ -64,6 +80,7 @@ class SplitBalancerTest : public ::testing::Test {
       }
     }
     double most = 0;
+    loads[{0, 0}] *= slower_;
     for (const auto& [link, load] : loads) most = std::max(most, load);
     return most;
   }
@@ -95,6 +112,7 @@ class SplitBalancerTest : public ::testing::Test {
   }
 
   std::unique_ptr<Cluster> cluster_;
+  int slower_ = 1;  // the link between the first leaf and the first spine
 };
 
 TEST_F(SplitBalancerTest, LowersTheLoadAfterDamageOnThePathsThatFlowsHave) {
@@ -216,6 +234,19 @@ TEST_F(SplitBalancerTest, KeepsToWhatAnOperatorRecomputed) {
   Rest(seconds(20));
   EXPECT_EQ(Divisions(), before) << "it has the least load already";
   EXPECT_NEAR(MostApplied(), 4.0 / 3, 1e-9);
+}
+
+TEST_F(SplitBalancerTest, DividesFlowsSoonAfterTheirStartWhereOneLinkIsSlowerThanOthers) {
+  StartWithASlowerLink(2);
+  EXPECT_EQ(Divisions(), 1);
+  EXPECT_LT(MostApplied(), 1.02 * 4 / 3.5);
+  Rest(seconds(60));
+  EXPECT_FALSE(AreEqual()) << "the link stays as it is";
+  for (const bool keeps : {true, false}) {
+    StartWithASlowerLink(2, {.balance_splits = !keeps}, keeps);
+    EXPECT_TRUE(AreEqual()) << keeps;
+    EXPECT_GE(MostApplied(), 1.5 - 1e-9) << keeps;
+  }
 }
 
 TEST_F(SplitBalancerTest, OutlivesFlowsAndControllersThatEnd) {

@@ -102,11 +102,20 @@ void BackgroundLoads::SampleOwnTraffic(TimePoint now) {
 std::int64_t BackgroundLoads::BackgroundOf(std::size_t link, std::int64_t total_bps,
                                            TimePoint now) {
   Entry& entry = entries_[link];
-  const double before = std::exchange(entry.own_bits, own_bits_[link]);
+  auto total = static_cast<double>(total_bps);
+  double own = own_bps_[link];
   const bool has_mean = entry.is_known && entry.counts_all && now > entry.measured;
-  const double own =
-      has_mean ? (own_bits_[link] - before) / SecondsOf(now - entry.measured) : own_bps_[link];
-  const double rest = static_cast<double>(total_bps) - own - reserved_bps_[link];
+  if (has_mean) {
+    entry.total_bits += total * SecondsOf(now - entry.measured);
+    if (now - entry.span_start < kLeastSpan) return entry.background_bps;
+    const double seconds = SecondsOf(now - entry.span_start);
+    total = entry.total_bits / seconds;
+    own = (own_bits_[link] - entry.own_bits) / seconds;
+  }
+  entry.span_start = now;
+  entry.own_bits = own_bits_[link];
+  entry.total_bits = 0;
+  const double rest = total - own - reserved_bps_[link];
   const auto background = static_cast<std::int64_t>(std::max(0.0, rest));
   const std::int64_t last = std::exchange(entry.candidate_bps, background);
   return has_mean || own > 0 ? std::min(background, last) : background;

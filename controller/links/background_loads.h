@@ -38,7 +38,9 @@ struct LinkLoadReport {
 // the agents' flows achieved on the paths of their ports since the source's last report (with a
 // sixteenth for headers), and second, what tree edges reserve. The lesser of the last two results
 // counts: agents and switches are not read at the same moments, and a flow may take its new port
-// later than it is told. Only a first report on a link without own flows counts at once.
+// later than it is told. Agents tell of a change of rate after 0.1 to 0.3 s, so reports that come
+// faster than kLeastSpan are joined, and their mean counts as one. Only a first report on a link
+// without own flows counts at once.
 //
 // Loads in force are whole sixteenths of the link's rate. To keep small changes from causing work,
 // one changes only if a report differs by more than a sixteenth, and it falls only after no report
@@ -54,6 +56,7 @@ class BackgroundLoads {
   static constexpr Duration kLeastMaxAge = std::chrono::milliseconds(100);
   static constexpr Duration kGreatestMaxAge = std::chrono::hours(1);
   static constexpr Duration kHold = std::chrono::seconds(5);
+  static constexpr Duration kLeastSpan = std::chrono::milliseconds(400);
   static constexpr Duration kFeedIsMissedFor = std::chrono::hours(24);
   static constexpr std::size_t kMostSilentFeeds = 64;
 
@@ -90,14 +93,19 @@ class BackgroundLoads {
     std::int64_t candidate_bps = 0;   // the same before it was compared with the one before
     std::int64_t steps = 0;           // in force
     TimePoint last_high{};            // when a report last was about as high
-    double own_bits = 0;              // own_bits_ at the last report
+    // Of reports that count all traffic: the start of the span that is not judged yet, own_bits_
+    // then, and what the switches have counted since.
+    TimePoint span_start{};
+    double own_bits = 0;
+    double total_bits = 0;
   };
 
   Result<void> Check(const LinkLoadReport& report) const;
   std::int64_t RateOf(std::size_t link) const;
   // Adds up what own flows have sent since the last call.
   void SampleOwnTraffic(TimePoint now);
-  // What remains of a measured load without own traffic. Notes it in the entry.
+  // What remains of a measured load without own traffic; within a span, of the one before. Notes it
+  // in the entry.
   std::int64_t BackgroundOf(std::size_t link, std::int64_t total_bps, TimePoint now);
   // Returns whether the load in force has changed.
   bool Apply(Entry& entry, std::size_t link, TimePoint now);

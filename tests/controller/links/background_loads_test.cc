@@ -203,6 +203,28 @@ TEST_F(BackgroundLoadsTest, TakesOwnFlowsOffWhatSwitchesCount) {
             path->Index());
 }
 
+// Switches that report more often than agents tell of their flows' rates.
+TEST_F(BackgroundLoadsTest, TakesNoStartOfAnOwnFlowForBackground) {
+  cluster_.Open(0, {{.id = 1, .to = 2}});
+  cluster_.Advance(seconds(1));
+  const auto path = cluster_.state().flow_paths.PathOf(cluster_.FlowOf(0, 1).subflows[0]);
+  const int spine = static_cast<int>(path->Index());
+  ASSERT_TRUE(Report(spine, 0, false));
+  for (int i = 0; i < 30; ++i) {
+    if (i == 3) Achieve(1, 0.9 * kRate);
+    cluster_.Advance(milliseconds(100));
+    ASSERT_TRUE(Report(spine, 0.95 * kRate, false));
+    EXPECT_EQ(Base(spine), 0) << i;
+  }
+  // A foreign flow takes half of the link.
+  Achieve(1, 0.45 * kRate);
+  for (int i = 0; i < 12; ++i) {
+    cluster_.Advance(milliseconds(100));
+    ASSERT_TRUE(Report(spine, 0.95 * kRate, false));
+  }
+  EXPECT_NEAR(Base(spine), 0.47, 0.07);
+}
+
 TEST_F(BackgroundLoadsTest, CountInRecomputationsAndDryRuns) {
   cluster_.Open(0, {{.id = 1, .to = 2}, {.id = 2, .to = 3}});
   cluster_.Advance(seconds(1));

@@ -149,8 +149,6 @@ class LabLayout {
   std::string HostRouteScript(const LabNode& node, const std::vector<std::string>& down) const;
   // Sets the rate limits of one switch; empty if there are none.
   std::string ShaperScript(const LabNode& node) const;
-  // Limits what an interface sends, in place of any limit before.
-  static std::string ShaperCommand(const std::string& interface, BitsPerSecond rate);
   // The rules that count a switch's packets: the ground truth (docs/lab.md).
   static std::string CounterRules();
 
@@ -184,5 +182,8 @@ class LabLayout {
   std::vector<LabLink> links_;        // from below
   std::vector<std::uint32_t> seeds_;  // of the leaves, then of the spines
 };
+
+// The input for `tc -batch` that limits what an interface sends, in place of any limit before.
+std::string ShaperCommand(const std::string& interface, BitsPerSecond rate);
 
 }  // namespace espalier::lab

@@ -199,9 +199,9 @@ std::string LabLayout::ShaperScript(const LabNode& node) const {
   return script;
 }
 
-std::string LabLayout::ShaperCommand(const std::string& interface, BitsPerSecond rate) {
+std::string ShaperCommand(const std::string& interface, BitsPerSecond rate) {
   return fmt::format("qdisc replace dev {} root tbf rate {}bit burst {} latency 50ms\n", interface,
-                     rate.value, kShaperBurstBytes);
+                     rate.value, LabLayout::kShaperBurstBytes);
 }
 
 std::string LabLayout::CounterRules() {

@@ -158,8 +158,8 @@ Result<void> LimitLink(const Lab& lab, const std::string& link, BitsPerSecond ra
                 fmt::format("'{}' is the link of a host, which has no limit", link));
   }
   for (const Interface& interface : {interfaces->a, interfaces->b}) {
-    const Result<std::string> done = lab.Run(interface.node, {"tc", "-batch", "-"},
-                                             LabLayout::ShaperCommand(interface.name, rate));
+    const Result<std::string> done =
+        lab.Run(interface.node, {"tc", "-batch", "-"}, ShaperCommand(interface.name, rate));
     if (!done) return tl::unexpected(done.error());
   }
   return {};

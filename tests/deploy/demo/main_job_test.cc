@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "deploy/demo/damage.h"
 #include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
 
@@ -45,6 +46,29 @@ class MainJobTest : public LiveLabTest {
       flows = SteeredFlows();
     }
     return flows;
+  }
+
+  // The number of flows that have ended, when none is open any more, and so many or more have.
+  std::size_t AwaitEndedFlows(std::size_t least) const {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    std::size_t count = 0;
+    while (std::chrono::steady_clock::now() < deadline) {
+      const auto open = daemons_->Get("/api/v1/flows");
+      const auto ended = daemons_->Get("/api/v1/flows/ended");
+      if (ended) count = ended->Find("flows")->items.size();
+      if (open && open->Find("flows")->items.empty() && count >= least) break;
+      std::this_thread::yield();
+    }
+    return count;
+  }
+
+  std::string GbpsOf(const std::string& link) const {
+    const auto answer = daemons_->Get("/api/v1/links");
+    if (!answer) return "";
+    for (const io::JsonValue& shown : answer->Find("links")->items) {
+      if (shown.Find("id")->text == link) return shown.Find("gbps")->text;
+    }
+    return "";
   }
 
   // The controller's estimate of the time of a job's finished rounds without contention.
@@ -122,6 +146,31 @@ TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
   EXPECT_EQ(steered->figures.max_link_flows, 1);
   EXPECT_EQ(steered->steered_flows, 16);
   EXPECT_EQ(steered->mismatches, 0);
+}
+
+// All of espalier-damage that is not silent loss, in one run.
+TEST_F(MainJobTest, EndsBesideUnknownFlowsAndMiceWithALinkAtHalfRate) {
+  StartDaemons();
+  const auto figures = RunWithDamage(*lab_,
+                                     {.damage = Damage::kHalfRateBefore,
+                                      .unknown_percent = 10,
+                                      .mice_percent = 20,
+                                      .paths = 4,
+                                      .feeds_loads = true},
+                                     kSeed, &*daemons_);
+  ASSERT_TRUE(figures.has_value()) << figures.error().message;
+  EXPECT_EQ(figures->hanging_flows, 0);
+  EXPECT_EQ(figures->unknown_flows, 2);
+  EXPECT_EQ(figures->mice, 16 * 25);
+  EXPECT_NEAR(figures->ideal_seconds, 8 * 8.0 / 50 / (3.5 / 4), 1e-9);
+  EXPECT_GT(figures->slowest_known_seconds, 0.5 * figures->ideal_seconds);
+  EXPECT_GE(figures->slowest_seconds, figures->slowest_known_seconds);
+  EXPECT_GT(figures->mice_p99_seconds, 0);
+  // The controller has heard of the other 14 flows, of no mouse, of the rate and of loads.
+  EXPECT_EQ(AwaitEndedFlows(14), 14U);
+  EXPECT_EQ(GbpsOf("leaf0--spine0"), "0.025");
+  EXPECT_EQ(GbpsOf("leaf0--spine1"), "0.05");
+  EXPECT_EQ(Events("background_feed_started", "").size(), 1U);
 }
 
 TEST_F(MainJobTest, OutlivesItsControllerAndRemembersTheFailedLink) {

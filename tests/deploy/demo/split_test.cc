@@ -12,6 +12,7 @@
 
 #include "common/os/command.h"
 #include "deploy/lab/ground_truth.h"
+#include "deploy/lab/link_faults.h"
 #include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
 
@@ -263,6 +264,30 @@ TEST_F(UnevenSplitTest, PartsAreMadeUnequalAfterASpineHasFailed) {
   for (const auto& [spine, share] : of_all) EXPECT_LT(share, 0.37) << spine;
   // Segments that had begun on an old path end there.
   EXPECT_LT(of_all["spine0"], 0.05);
+}
+
+// Nothing is down, but an operator applies a topology in which a link has half its rate.
+TEST_F(UnevenSplitTest, PartsHeedALinkAtHalfItsRate) {
+  StartDaemons("");
+  fabric::TopologySpec topology = lab_->topology().Spec();
+  BitsPerSecond& rate = topology.links[lab_->topology().FindLink("leaf0--spine0")->Index()].rate;
+  rate.value /= 2;
+  ASSERT_TRUE(lab::LimitLink(*lab_, "leaf0--spine0", rate).has_value());
+  const auto applied = daemons_->ApplyTopology(topology);
+  ASSERT_TRUE(applied.has_value()) << applied.error().message;
+  const auto counted = CountedShares(/*paths=*/4, [&] {
+    // Equal parts put 3/2 on one of the links.
+    ASSERT_TRUE(AwaitStatus([](const io::JsonValue& now) {
+      return AreSettled(now) && ValueOf(now.Find("max_load")->text) < 1.2;
+    }));
+  });
+  ASSERT_EQ(counted.size(), 4U);
+  Shares of_all;
+  for (const auto& [source, shares] : counted) {
+    for (const auto& [spine, share] : shares) of_all[spine] += share / 4;
+  }
+  EXPECT_LT(of_all["spine0"], 0.2) << "1/7 is its part of what the leaf has left";
+  for (const std::string spine : {"spine1", "spine2", "spine3"}) EXPECT_GT(of_all[spine], 0.23);
 }
 
 TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {

@@ -55,7 +55,7 @@ def checks(folder, seeds, quick):
     paths = "1,8" if quick else "1,4,8,16"
     rows = measure(folder, seeds, paths, "espalier,alone",
                    lost="none,before,half,all" if quick else "none,before,half,data,acknowledgements,all")
-    rows += measure(folder, seeds, "8" if quick else paths, "feed" if quick else "espalier,feed", lost="none",
+    rows += measure(folder, seeds, "8" if quick else paths, "espalier,feed", lost="none",
                     unknown="10" if quick else "2,10")
     if not quick:
         rows += measure(folder, seeds, paths, "espalier,feed", lost="none", mice="20")

@@ -1,0 +1,142 @@
+#include "controller/offline/damage/path_rotation.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace espalier::offline {
+
+using controller::Commodity;
+using controller::kLoadUnit;
+using controller::kNoPath;
+
+namespace {
+
+constexpr std::size_t kMostPartners = 8;  // that are tried for one exchange
+constexpr std::size_t kLongestChain = 64;
+
+}  // namespace
+
+PathRotation::PathRotation(controller::FabricView& view, std::span<const Commodity> flows,
+                           std::span<const std::int32_t> paths)
+    : view_(view), assigner_(view), flows_(flows.begin(), flows.end()), ids_(flows.size()) {
+  ESPALIER_CHECK(view.clos().has_value());
+  for (std::uint32_t f = 0; f < flows.size(); ++f) {
+    if (paths[f] == kNoPath) continue;
+    ids_[f] = assigner_.Add(flows[f].source, flows[f].destination);
+    assigner_.Place(*ids_[f], paths[f]);
+  }
+}
+
+void PathRotation::End(std::uint32_t flow) {
+  if (ids_[flow]) assigner_.Remove(*ids_[flow]);
+  ids_[flow].reset();
+}
+
+std::int32_t PathRotation::PathOf(std::uint32_t flow) const {
+  return ids_[flow] ? assigner_.PathOf(*ids_[flow]) : kNoPath;
+}
+
+std::vector<std::int32_t> PathRotation::Paths() const {
+  std::vector<std::int32_t> paths;
+  for (std::uint32_t f = 0; f < flows_.size(); ++f) paths.push_back(PathOf(f));
+  return paths;
+}
+
+bool PathRotation::IsShared(std::uint32_t link) const {
+  constexpr double kRounding = 1e-9;
+  const double relative =
+      static_cast<double>(view_.capacities()[link]) / static_cast<double>(view_.unit_bps());
+  const double load = static_cast<double>(assigner_.LoadOf(link)) / static_cast<double>(kLoadUnit);
+  return load > relative * (1 + kRounding);
+}
+
+std::vector<PathRotation::Shared> PathRotation::ListShared() const {
+  std::vector<Shared> shared;
+  view_.ForEachLeafLink([&](std::uint32_t leaf, std::uint32_t link, bool leaves_it) {
+    if (IsShared(link)) shared.push_back({leaf, link, leaves_it});
+  });
+  return shared;
+}
+
+std::size_t PathRotation::CountShared() const { return ListShared().size(); }
+
+bool PathRotation::IsOf(std::uint32_t flow, const Shared& shared) const {
+  if (!ids_[flow]) return false;
+  return (shared.leaves_it ? flows_[flow].source : flows_[flow].destination) == shared.leaf;
+}
+
+std::vector<std::uint32_t> PathRotation::Exchange(std::span<const double> sent) {
+  const std::vector<std::int32_t> before = Paths();
+  for (const Shared& shared : ListShared()) {
+    if (IsShared(shared.link)) ExchangeOn(shared, sent);
+  }
+  std::vector<std::uint32_t> changed;
+  for (std::uint32_t f = 0; f < flows_.size(); ++f) {
+    if (PathOf(f) != before[f]) changed.push_back(f);
+  }
+  return changed;
+}
+
+void PathRotation::ExchangeOn(const Shared& shared, std::span<const double> sent) {
+  std::vector<std::uint32_t> behind;
+  std::vector<std::uint32_t> ahead;
+  for (std::uint32_t f = 0; f < flows_.size(); ++f) {
+    if (!IsOf(f, shared)) continue;
+    const auto links = assigner_.LinksOf(*ids_[f]);
+    if (std::find(links.begin(), links.end(), shared.link) != links.end()) {
+      behind.push_back(f);
+    } else if (std::none_of(links.begin(), links.end(),
+                            [this](std::uint32_t link) { return IsShared(link); })) {
+      ahead.push_back(f);
+    }
+  }
+  if (behind.empty()) return;
+  const auto by_sent = [&](std::uint32_t a, std::uint32_t b) { return sent[a] < sent[b]; };
+  const std::uint32_t last = *std::ranges::min_element(behind, by_sent);
+  std::ranges::stable_sort(ahead, [&](std::uint32_t a, std::uint32_t b) { return by_sent(b, a); });
+  for (std::size_t i = 0; i < std::min(kMostPartners, ahead.size()); ++i) {
+    if (sent[ahead[i]] <= sent[last] || Swap(last, ahead[i], shared.leaf)) return;
+  }
+}
+
+std::int32_t PathRotation::PathLike(std::uint32_t flow, std::uint32_t other) const {
+  const controller::Clos& clos = *view_.clos();
+  const std::uint32_t spine =
+      clos.SpineOf(flows_[other].source, flows_[other].destination, PathOf(other));
+  const auto place = [&](std::uint32_t leaf) { return leaf * clos.spines + spine; };
+  const std::uint32_t up = clos.up[place(flows_[flow].source)];
+  const std::uint32_t down = clos.down[place(flows_[flow].destination)];
+  if (up == controller::kNoLink || down == controller::kNoLink) return kNoPath;
+  const std::uint32_t hops[] = {up, down};
+  if (!view_.IsUsable(hops)) return kNoPath;
+  return clos.PathThrough(flows_[flow].source, flows_[flow].destination, spine);
+}
+
+bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, std::uint32_t leaf) {
+  const std::int32_t for_behind = PathLike(behind, ahead);
+  const std::int32_t for_ahead = PathLike(ahead, behind);
+  if (for_behind == kNoPath || for_ahead == kNoPath) return false;
+  const std::vector<std::int32_t> before = Paths();
+  const std::size_t shared = CountShared();
+  assigner_.Place(*ids_[behind], for_behind);
+  assigner_.Place(*ids_[ahead], for_ahead);
+  // Others of the leaf would share its other links.
+  PinFlowsOf(leaf, true);
+  assigner_.Rebalance({.max_moves = kLongestChain});
+  PinFlowsOf(leaf, false);
+  if (CountShared() <= shared) return true;
+  for (std::uint32_t f = 0; f < flows_.size(); ++f) {
+    if (ids_[f] && PathOf(f) != before[f]) assigner_.Place(*ids_[f], before[f]);
+  }
+  return false;
+}
+
+void PathRotation::PinFlowsOf(std::uint32_t leaf, bool pinned) {
+  for (std::uint32_t f = 0; f < flows_.size(); ++f) {
+    const bool is_of = flows_[f].source == leaf || flows_[f].destination == leaf;
+    if (is_of && ids_[f]) assigner_.Pin(*ids_[f], pinned);
+  }
+}
+
+}  // namespace espalier::offline

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/fabric/paths.h"
 #include "controller/offline/damage/path_rotation.h"
 #include "controller/offline/damage/set_transfers.h"
 #include "controller/offline/damage/steered_sets.h"
@@ -25,6 +26,12 @@ tl::unexpected<Error> Cancelled() { return Fail(ErrorCode::kResourceExhausted, "
 
 void TakeSets(SetTransfers& transfers, const Sets& sets) {
   for (std::uint32_t f = 0; f < sets.size(); ++f) transfers.SetPaths(f, sets[f]);
+}
+
+int LargestOf(const Sets& sets) {
+  std::size_t largest = 0;
+  for (const auto& set : sets) largest = std::max(largest, set.size());
+  return static_cast<int>(largest);
 }
 
 bool IsOver(const SetPath& path, const std::vector<bool>& failed) {
@@ -56,6 +63,11 @@ std::size_t DamageStudy::nics() const {
   return count;
 }
 
+bool DamageStudy::CanRotate() const {
+  const fabric::PathTable paths(topology_);
+  return controller::FabricView(topology_, paths).clos().has_value();
+}
+
 std::int64_t DamageStudy::TransferNs() const {
   return static_cast<std::int64_t>(std::llround(options_.seconds * 1e9));
 }
@@ -84,15 +96,15 @@ Result<KnownDamage> DamageStudy::RunKnown(Traffic traffic, Damage damage, int pa
   if (!workload) return Propagate(workload);
   const double bits = BitsOf(*workload);
   const auto transfer_ns = static_cast<double>(TransferNs());
-  KnownDamage row{.traffic = traffic, .damage = damage, .paths = paths};
+  KnownDamage row{.traffic = traffic, .damage = damage};
   row.bound = FractionalBound(*workload, {topology, topology}, bits) / transfer_ns;
-  Sets equal;
   for (const bool keeps_weights : {false, true}) {
     auto steered = SteeredSets::Make(
         topology, *workload,
         {.paths = static_cast<std::uint8_t>(paths), .keeps_weights = keeps_weights});
     if (!steered) return Propagate(steered);
     const Sets sets = (*steered)->Sets();
+    row.paths = LargestOf(sets);
     for (const Dealing dealing : {Dealing::kStatic, Dealing::kByProgress}) {
       if (keeps_weights && dealing == Dealing::kByProgress) continue;
       SetTransfers transfers(topology, *workload, dealing);
@@ -192,7 +204,7 @@ Result<Rotation> DamageStudy::RunRotation(Damage damage, int jobs, int rounds,
   row.bound = FractionalBound(*workload, {topology, topology}, bits) / transfer_ns;
   auto steered = SteeredSets::Make(topology, *workload, {});
   if (!steered) return Propagate(steered);
-  if (!(*steered)->view().clos()) {
+  if (!CanRotate()) {
     return Fail(ErrorCode::kFailedPrecondition,
                 "rotation is simulated on fabrics of leaves and spines only");
   }
@@ -268,6 +280,7 @@ Result<std::vector<Failure>> DamageStudy::RunFailure(int paths) const {
   const std::int64_t fails = std::llround(options_.failure_at * transfer_ns);
   const auto after = [&](double ms) { return fails + std::llround(ms * 1e6); };
   const Topology damaged = BuildDamaged(topology_, link_, Damage::kDead);
+  if (auto reaches = SteeredSets::Make(damaged, *workload, {}); !reaches) return Propagate(reaches);
   auto decisions = Decide(topology_, *workload, paths, link_);
   if (!decisions) return Propagate(decisions);
   struct Reaction {
@@ -283,7 +296,7 @@ Result<std::vector<Failure>> DamageStudy::RunFailure(int paths) const {
   std::vector<Failure> rows;
   for (const Dealing dealing : {Dealing::kStatic, Dealing::kByProgress}) {
     Failure& row = rows.emplace_back();
-    row.paths = paths;
+    row.paths = LargestOf(decisions->before);
     row.by_progress = dealing == Dealing::kByProgress;
     row.bound = FractionalBound(*workload, {topology_, damaged, static_cast<double>(fails)}, bits) /
                 transfer_ns;
@@ -351,6 +364,29 @@ class LoadCounter {
 
 }  // namespace
 
+std::vector<std::vector<bool>> DamageStudy::LinkFailures() const {
+  std::vector<std::vector<bool>> failures;
+  for (std::size_t i = 0; i < topology_.links().size(); ++i) {
+    if (!topology_.IsSwitchToSwitch(LinkId(static_cast<std::int32_t>(i)))) continue;
+    failures.emplace_back(topology_.links().size())[i] = true;
+  }
+  return failures;
+}
+
+std::vector<std::vector<bool>> DamageStudy::SwitchFailures() const {
+  const fabric::PathTable paths(topology_);
+  std::vector<std::vector<bool>> failures;
+  for (std::size_t n = 0; n < topology_.nodes().size(); ++n) {
+    const NodeId node(static_cast<std::int32_t>(n));
+    if (paths.Tier(node) < 1) continue;
+    auto& failed = failures.emplace_back(topology_.links().size());
+    for (const fabric::DirectedLink link : topology_.Outgoing(node)) {
+      failed[link.link.Index()] = true;
+    }
+  }
+  return failures;
+}
+
 Result<ShiftedLoads> DamageStudy::RunShiftedLoads(int paths) const {
   auto workload = BuildWorkload(topology_, Traffic::kPermutation, 1);
   if (!workload) return Propagate(workload);
@@ -363,7 +399,7 @@ Result<ShiftedLoads> DamageStudy::RunShiftedLoads(int paths) const {
   const Sets standbys = (*steered)->StandbySets();
   LoadCounter counter(topology_);
   const std::size_t links = topology_.links().size();
-  ShiftedLoads row{.paths = paths, .links = {}, .switches = {}};
+  ShiftedLoads row{.paths = LargestOf(sets), .links = {}, .switches = {}};
   row.before = counter.Most(sets, std::vector<bool>(links));
   row.promised = (*steered)->PromisedLoad();
   const auto try_failure = [&](const std::vector<bool>& failed, ShiftedLoads::Worst& worst) {
@@ -389,23 +425,11 @@ Result<ShiftedLoads> DamageStudy::RunShiftedLoads(int paths) const {
           std::ranges::count_if(set, [&](const SetPath& path) { return IsOver(path, failed); });
     }
   };
-  for (std::size_t n = 0; n < topology_.nodes().size(); ++n) {
-    const NodeId node(static_cast<std::int32_t>(n));
-    std::vector<bool> all(links);
-    bool is_above = false;
-    for (const fabric::DirectedLink link : topology_.Outgoing(node)) {
-      if (!topology_.IsSwitchToSwitch(link.link)) continue;
-      const bool leads_down = topology_.node(node).role != fabric::SwitchRole::kLeaf;
-      is_above = is_above || leads_down;
-      if (!leads_down) continue;
-      all[link.link.Index()] = true;
-      std::vector<bool> one(links);
-      one[link.link.Index()] = true;
-      try_failure(one, row.links);
-      if (options_.is_cancelled()) return Cancelled();
-    }
-    if (is_above) try_failure(all, row.switches);
+  for (const auto& failed : LinkFailures()) {
+    try_failure(failed, row.links);
+    if (options_.is_cancelled()) return Cancelled();
   }
+  for (const auto& failed : SwitchFailures()) try_failure(failed, row.switches);
   for (ShiftedLoads::Worst* worst : {&row.links, &row.switches}) {
     if (worst->failures > 0) worst->mean_over_bound /= static_cast<double>(worst->failures);
   }

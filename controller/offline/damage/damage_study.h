@@ -13,8 +13,8 @@
 
 namespace espalier::offline {
 
-// What path sets are worth on a damaged fabric, by simulation. All traffic is one transfer of every
-// NIC, which lasts `seconds` if it is alone. Times in results are relative to that.
+// Studies what path sets are worth on a damaged fabric, by simulation. All traffic is one transfer
+// of every NIC, which lasts `seconds` if it is alone. Times in results are relative to that.
 struct DamageOptions {
   double seconds = 1;
   // After a link has failed: when hosts go to their standbys, and when the controller takes the
@@ -36,7 +36,7 @@ std::string_view TrafficName(Traffic traffic);  // "permutation", "rings"
 struct KnownDamage {
   Traffic traffic = Traffic::kPermutation;
   Damage damage = Damage::kNone;
-  int paths = 1;
+  int paths = 1;     // of the largest set: no more than the fabric has
   double bound = 1;  // no division of the flows has a faster slowest one
   double equal = 0;
   double weights = 0;
@@ -106,8 +106,9 @@ class DamageStudy {
       : topology_(std::move(topology)), link_(link), options_(std::move(options)) {}
 
   std::size_t nics() const;
+  bool CanRotate() const;  // RunRotation needs a fabric of leaves and spines
   Result<KnownDamage> RunKnown(Traffic traffic, Damage damage, int paths) const;
-  // Needs a 2-tier Clos (kFailedPrecondition).
+  // Needs CanRotate (else kFailedPrecondition).
   Result<Rotation> RunRotation(Damage damage, int jobs, int rounds,
                                const std::vector<double>& per_transfer) const;
   Result<std::vector<Failure>> RunFailure(int paths) const;  // static, by progress
@@ -115,6 +116,10 @@ class DamageStudy {
 
  private:
   Result<Workload> BuildWorkload(const fabric::Topology& topology, Traffic traffic, int jobs) const;
+  // The links that fail together, by LinkId: each link between switches alone, or each switch above
+  // the leaves.
+  std::vector<std::vector<bool>> LinkFailures() const;
+  std::vector<std::vector<bool>> SwitchFailures() const;
   // Of a flow: the slowest NIC limits it.
   double BitsOf(const Workload& workload) const;
   std::int64_t TransferNs() const;

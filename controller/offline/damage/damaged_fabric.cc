@@ -82,16 +82,18 @@ Result<LinkId> FindUplink(const Topology& topology, std::string_view name) {
     if (!link) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("--link: there is no link {}", name));
     }
-    if (LeafBelow(topology, paths, *link)) return *link;
+    const bool is_up = topology.link(*link).state == fabric::LinkState::kUp;
+    if (is_up && LeafBelow(topology, paths, *link)) return *link;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("--link: {} does not lead from a leaf up to another switch", name));
+                fmt::format("--link: {} is no link in use from a leaf up to another switch", name));
   }
   for (std::size_t i = 0; i < topology.links().size(); ++i) {
     const LinkId link(static_cast<std::int32_t>(i));
-    if (LeafBelow(topology, paths, link)) return link;
+    const bool is_up = topology.link(link).state == fabric::LinkState::kUp;
+    if (is_up && LeafBelow(topology, paths, link)) return link;
   }
   return Fail(ErrorCode::kInvalidArgument,
-              "the topology has no link between a leaf and a switch above it");
+              "the topology has no link in use between a leaf and a switch above it");
 }
 
 Topology BuildDamaged(const Topology& topology, LinkId link, Damage damage) {

@@ -14,8 +14,8 @@ namespace espalier::offline {
 enum class Damage : std::uint8_t { kNone, kDead, kHalfRate };
 std::string_view DamageName(Damage damage);  // "none", "dead", "half rate"
 
-// Finds the link to damage: the one of this name, or, if the name is empty, the first link between
-// a leaf and a switch above it.
+// Finds the link to damage: the one of this name, or, if the name is empty, the first link in use
+// between a leaf and a switch above it.
 // Errors: kInvalidArgument if there is none, or if it is not such a link.
 Result<fabric::LinkId> FindUplink(const fabric::Topology& topology, std::string_view name);
 

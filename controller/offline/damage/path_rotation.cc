@@ -12,7 +12,7 @@ using controller::kNoPath;
 
 namespace {
 
-constexpr std::size_t kMostPartners = 8;  // that are tried for one exchange
+constexpr std::size_t kMostPartners = 64;  // that are tried for one exchange
 constexpr std::size_t kLongestChain = 64;
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "proto/messages.h"
 
 namespace espalier::offline {
@@ -88,8 +89,9 @@ std::vector<std::vector<SetPath>> SteeredSets::Sets() const {
   for (std::uint32_t f = 0; f < slots_.size(); ++f) {
     const Flow& flow = FlowAt(f);
     for (const Subflow& subflow : flow.subflows) {
-      const std::int32_t path = state_.flow_paths.PathOf(*subflow.id);
-      sets[f].push_back(MakePath(flow, path, PartOf(flow, subflow)));
+      const auto path = state_.flow_paths.PathOf(subflow);
+      ESPALIER_CHECK(path.has_value());
+      sets[f].push_back(MakePath(flow, path->value(), PartOf(flow, subflow)));
     }
     if (sets[f].empty()) sets[f].emplace_back();  // within one leaf
   }
@@ -169,6 +171,12 @@ void SteeredSets::HandleFailure(fabric::LinkId link, std::size_t moved) {
 void SteeredSets::Recompute() {
   placement_.what_if().Recompute({}, false);
   CompleteRouting();
+  // The first call notes that there is something to divide, and the second one divides.
+  constexpr auto kLater = std::chrono::minutes(10);
+  for (int call = 0; call < 2; ++call) {
+    clock_ += kLater;
+    placement_.BalanceSplits(clock_);
+  }
 }
 
 std::vector<controller::Commodity> SteeredSets::Commodities() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,7 +31,7 @@ class SteeredSets {
                                                    const Workload& workload,
                                                    const Options& options);
 
-  // The present set of each flow of the workload.
+  // The present set of each flow of the workload. After a failure, all must have a path.
   std::vector<std::vector<SetPath>> Sets() const;
   // The controller's standby paths, in the places of the paths; without links if there is none.
   std::vector<std::vector<SetPath>> StandbySets() const;
@@ -45,7 +46,8 @@ class SteeredSets {
   // The controller takes the link out of service. Flows on it take their backup paths; if hosts
   // have moved (`moved` paths), the controller makes room for them as after local reroutes.
   void HandleFailure(fabric::LinkId link, std::size_t moved);
-  // `espalier recompute`.
+  // `espalier recompute`, and what the controller does later by itself: where links are dead, it
+  // divides flows that send by weights unequally.
   void Recompute();
 
   // For flows of one path.
@@ -71,6 +73,7 @@ class SteeredSets {
   controller::Placement placement_;
   controller::FailurePlans failure_plans_;
   std::vector<controller::FlowSlot> slots_;  // by flow of the workload
+  TimePoint clock_{std::chrono::hours(1)};
 };
 
 }  // namespace espalier::offline

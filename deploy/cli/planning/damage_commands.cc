@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/fabric/builders.h"
 #include "common/files/command_result.h"
 #include "common/files/topology_file.h"
@@ -36,7 +37,7 @@ struct Request {
   std::string link;
   std::vector<int> sets{1, 4, 8, 16};
   std::vector<double> exchanges{4, 16, 64};
-  std::vector<int> rounds{1, 16};
+  std::vector<int> rounds{1, 16, 256};
   std::vector<std::string> only;
   offline::DamageOptions options;
   bool json = false;
@@ -99,7 +100,8 @@ class Studies {
         }
       }
     }
-    if (IsWanted(request_, "rotation")) {
+    const bool is_asked = !request_.only.empty();
+    if (IsWanted(request_, "rotation") && (is_asked || study.CanRotate())) {
       if (auto done = RunRotations(study); !done) return done;
     }
     for (const int paths : request_.sets) {
@@ -161,6 +163,7 @@ class Studies {
 int RunDamage(const Request& request) {
   const auto fabrics = ListFabrics(request);
   if (!fabrics) return io::ReportError(fabrics.error());
+  SetLogLevel(LogLevel::kError);
   const Interrupt interrupt;
   offline::DamageOptions options = request.options;
   options.is_cancelled = [&interrupt] { return interrupt.IsRequested(); };

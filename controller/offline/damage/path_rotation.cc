@@ -12,7 +12,6 @@ using controller::kNoPath;
 
 namespace {
 
-constexpr std::size_t kMostPartners = 64;  // that are tried for one exchange
 constexpr std::size_t kLongestChain = 64;
 
 }  // namespace
@@ -91,12 +90,14 @@ void PathRotation::ExchangeOn(const Shared& shared, std::span<const double> sent
       ahead.push_back(f);
     }
   }
-  if (behind.empty()) return;
   const auto by_sent = [&](std::uint32_t a, std::uint32_t b) { return sent[a] < sent[b]; };
-  const std::uint32_t last = *std::ranges::min_element(behind, by_sent);
+  std::ranges::stable_sort(behind, by_sent);
   std::ranges::stable_sort(ahead, [&](std::uint32_t a, std::uint32_t b) { return by_sent(b, a); });
-  for (std::size_t i = 0; i < std::min(kMostPartners, ahead.size()); ++i) {
-    if (sent[ahead[i]] <= sent[last] || Swap(last, ahead[i], shared.leaf)) return;
+  for (const std::uint32_t slow : behind) {
+    for (const std::uint32_t fast : ahead) {
+      if (sent[fast] <= sent[slow]) break;
+      if (Swap(slow, fast, shared)) return;
+    }
   }
 }
 
@@ -113,7 +114,7 @@ std::int32_t PathRotation::PathLike(std::uint32_t flow, std::uint32_t other) con
   return clos.PathThrough(flows_[flow].source, flows_[flow].destination, spine);
 }
 
-bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, std::uint32_t leaf) {
+bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, const Shared& side) {
   const std::int32_t for_behind = PathLike(behind, ahead);
   const std::int32_t for_ahead = PathLike(ahead, behind);
   if (for_behind == kNoPath || for_ahead == kNoPath) return false;
@@ -121,10 +122,10 @@ bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, std::uint32_t
   const std::size_t shared = CountShared();
   assigner_.Place(*ids_[behind], for_behind);
   assigner_.Place(*ids_[ahead], for_ahead);
-  // Others of the leaf would share its other links.
-  PinFlowsOf(leaf, true);
+  // Others on this side of the leaf would share its other links.
+  PinFlowsOf(side, true);
   assigner_.Rebalance({.max_moves = kLongestChain});
-  PinFlowsOf(leaf, false);
+  PinFlowsOf(side, false);
   if (CountShared() <= shared) return true;
   for (std::uint32_t f = 0; f < flows_.size(); ++f) {
     if (ids_[f] && PathOf(f) != before[f]) assigner_.Place(*ids_[f], before[f]);
@@ -132,10 +133,9 @@ bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, std::uint32_t
   return false;
 }
 
-void PathRotation::PinFlowsOf(std::uint32_t leaf, bool pinned) {
+void PathRotation::PinFlowsOf(const Shared& side, bool pinned) {
   for (std::uint32_t f = 0; f < flows_.size(); ++f) {
-    const bool is_of = flows_[f].source == leaf || flows_[f].destination == leaf;
-    if (is_of && ids_[f]) assigner_.Pin(*ids_[f], pinned);
+    if (IsOf(f, side)) assigner_.Pin(*ids_[f], pinned);
   }
 }
 

@@ -45,9 +45,9 @@ class PathRotation {
   void ExchangeOn(const Shared& shared, std::span<const double> sent);
   // The path of a flow over the spine of another one's; kNoPath if it has none.
   std::int32_t PathLike(std::uint32_t flow, std::uint32_t other) const;
-  bool Swap(std::uint32_t behind, std::uint32_t ahead, std::uint32_t leaf);
+  bool Swap(std::uint32_t behind, std::uint32_t ahead, const Shared& side);
   std::vector<std::int32_t> Paths() const;
-  void PinFlowsOf(std::uint32_t leaf, bool pinned);
+  void PinFlowsOf(const Shared& side, bool pinned);
 
   controller::FabricView& view_;
   controller::OnlineAssigner assigner_;

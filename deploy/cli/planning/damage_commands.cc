@@ -264,7 +264,8 @@ void AddDamageSimulation(CLI::App& simulate, int& exit_code) {
       ->delimiter(',')
       ->check(CLI::IsMember({"known", "rotation", "failure", "loads"}));
   command->add_option("--seed", request->options.seed, "Seed of who sends to whom")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53U));
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->footer(
       "All times are relative to a transfer alone. The bound is that of flows which can be divided "

@@ -143,14 +143,16 @@ io::JsonValue RowOf(std::size_t hosts, const ShiftedLoads& row) {
   const auto over = [](const ShiftedLoads::Worst& worst) {
     return fmt::format("{:.3f}, {:.3f}", worst.over_bound, worst.mean_over_bound);
   };
-  return MakeRow({{"hosts", fmt::format("{}", hosts)},
-                  {"paths", fmt::format("{}", row.paths)},
-                  {"before", Three(row.before)},
-                  {"promised", Three(row.promised)},
-                  {"link", Three(row.links.load)},
-                  {"link_over", over(row.links)},
-                  {"spine", Three(row.switches.load)},
-                  {"spine_over", over(row.switches)}});
+  return MakeRow(
+      {{"hosts", fmt::format("{}", hosts)},
+       {"paths", fmt::format("{}", row.paths)},
+       {"before", Three(row.before)},
+       {"promised", Three(row.promised)},
+       {"link", Three(row.links.load)},
+       {"link_over", over(row.links)},
+       {"spine", Three(row.switches.load)},
+       {"spine_over", over(row.switches)},
+       {"stranded", fmt::format("{}", row.links.without_standby + row.switches.without_standby)}});
 }
 
 template <typename Row>
@@ -234,7 +236,8 @@ void PrintDamage(const DamageReport& report) {
        {"LINK_FAILED", "link"},
        {"OVER_BOUND", "link_over"},
        {"SPINE_FAILED", "spine"},
-       {"OVER_BOUND", "spine_over"}},
+       {"OVER_BOUND", "spine_over"},
+       {"WITHOUT_STANDBY", "stranded"}},
       RowsOf(report.loads), is_first);
 }
 

@@ -154,18 +154,22 @@ std::size_t SteeredSets::GoToStandbys(fabric::LinkId link) {
 }
 
 // As ActionEffects and the loop of the controller do it, without forests, probes and pushes.
-void SteeredSets::HandleFailure(fabric::LinkId link, std::size_t moved) {
-  if (!state_.topology.SetLinkState(link, fabric::LinkState::kDown)) return;
+std::size_t SteeredSets::HandleFailure(fabric::LinkId link, std::size_t moved) {
+  if (!state_.topology.SetLinkState(link, fabric::LinkState::kDown)) return 0;
   state_.view.Refresh();
   const auto lost = state_.flow_paths.HandleLinkChange();
   const std::vector<SubflowId> affected(lost.begin(), lost.end());
   const std::vector<fabric::LinkId> links{link};
+  std::size_t by_plan = 0;
   if (const auto domain = failure_plans_.Find(links)) {
-    placement_.TakeFailurePlan(failure_plans_, *domain, affected, [](controller::AgentId) {});
+    by_plan =
+        placement_.TakeFailurePlan(failure_plans_, *domain, affected, [](controller::AgentId) {})
+            .size();
   }
   placement_.HandleLinkChange();
   if (moved > 0) placement_.Relieve(options_.moves_per_start * moved);
   CompleteRouting();
+  return by_plan;
 }
 
 void SteeredSets::Recompute() {

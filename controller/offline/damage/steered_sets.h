@@ -43,9 +43,10 @@ class SteeredSets {
 
   // Hosts go to their standbys from all paths over this link. Returns how many paths they left.
   std::size_t GoToStandbys(fabric::LinkId link);
-  // The controller takes the link out of service. Flows on it take their backup paths; if hosts
-  // have moved (`moved` paths), the controller makes room for them as after local reroutes.
-  void HandleFailure(fabric::LinkId link, std::size_t moved);
+  // The controller takes the link out of service. Flows on it take their backup paths, or are
+  // placed again where the plan has none; if hosts have moved (`moved` paths), the controller makes
+  // room for them as after local reroutes. Returns how many flows took backup paths.
+  std::size_t HandleFailure(fabric::LinkId link, std::size_t moved);
   // `espalier recompute`, and what the controller does later by itself: where links are dead, it
   // divides flows that send by weights unequally.
   void Recompute();

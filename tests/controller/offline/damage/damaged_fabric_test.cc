@@ -143,6 +143,12 @@ TEST_F(FractionalBoundTest, IsThatOfNicsWhereUplinksAbound) {
   const Workload workload = *Workload::Build(wide, *MakePermutation(wide, 1));
   const Topology dead = BuildDamaged(wide, *wide.FindLink("leaf0--spine0"), Damage::kDead);
   EXPECT_DOUBLE_EQ(FractionalBound(workload, {dead, dead, 0}, 1000), 10);
+  // When five of the six links of a leaf come back, NICs limit what it catches up.
+  Topology narrow = wide;
+  for (const char* spine : {"spine1", "spine2", "spine3", "spine4", "spine5"}) {
+    narrow.SetLinkState(*narrow.FindLink(std::string("leaf0--") + spine), fabric::LinkState::kDown);
+  }
+  EXPECT_DOUBLE_EQ(FractionalBound(workload, {narrow, wide, 3}, 1000), 3 + (3000.0 - 300) / 300);
 }
 
 }  // namespace

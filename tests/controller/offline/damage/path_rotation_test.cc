@@ -106,6 +106,24 @@ TEST_F(PathRotationTest, ReportsWhatItChanges) {
   }
 }
 
+TEST_F(PathRotationTest, FlowFurthestBehindLeavesTheSharedLinks) {
+  Open(4, 8, Damage::kDead);
+  std::set<std::uint32_t> behind;
+  sent_.assign(flows_.size(), 10);
+  for (const auto& [link, on_link] : FlowsByLink()) {
+    if (on_link.size() < 2) continue;
+    sent_[on_link.front()] = 5;
+    sent_[on_link.back()] = 1;
+    behind.insert(on_link.back());
+  }
+  EXPECT_EQ(behind.size(), 2U);
+  rotation_->Exchange(sent_);
+  for (const auto& [link, on_link] : FlowsByLink()) {
+    if (on_link.size() < 2) continue;
+    for (const std::uint32_t f : on_link) EXPECT_FALSE(behind.contains(f)) << f;
+  }
+}
+
 TEST_F(PathRotationTest, ChangesNothingWhereNothingIsShared) {
   Open(4, 8, Damage::kNone);
   Send();

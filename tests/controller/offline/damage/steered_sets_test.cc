@@ -167,7 +167,8 @@ TEST_F(SteeredSetsTest, ControllerLeavesTheLinkWithAndWithoutHosts) {
     steered->Prepare();
     const Sets before = steered->Sets();
     const std::size_t moved = hosts_move ? steered->GoToStandbys(link_) : 0;
-    steered->HandleFailure(link_, moved);
+    const std::size_t flows_on_it = steered->HandleFailure(link_, moved);
+    EXPECT_EQ(flows_on_it, hosts_move ? 0U : 8U);  // four of the leaf, and four to it
     const Sets after = steered->Sets();
     EXPECT_EQ(CountOver(after, link_), 0);
     EXPECT_LE(MostOf(after), 1.5);
@@ -182,6 +183,13 @@ TEST_F(SteeredSetsTest, ControllerLeavesTheLinkWithAndWithoutHosts) {
     EXPECT_EQ(CountOver(steered->Sets(), link_), 0);
     EXPECT_LE(MostOf(steered->Sets()), MostOf(after) + 1e-9);
   }
+}
+
+TEST_F(SteeredSetsTest, ControllerWithoutFailurePlansPlacesFlowsAgain) {
+  const auto steered = Make(4);
+  EXPECT_EQ(steered->HandleFailure(link_, 0), 0U);
+  EXPECT_EQ(CountOver(steered->Sets(), link_), 0);
+  EXPECT_LE(MostOf(steered->Sets()), 1.5);
 }
 
 }  // namespace

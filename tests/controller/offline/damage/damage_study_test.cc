@@ -152,6 +152,8 @@ TEST(DamageStudyTest, CountsPathsWithoutStandby) {
   const auto row = MakeStudy(1, 2).RunShiftedLoads(1);
   ASSERT_TRUE(row);
   EXPECT_EQ(row->links.without_standby, 4);  // two flows over each of two links
+  EXPECT_EQ(row->switches.without_standby, 2);
+  EXPECT_EQ(row->switches.load, 0);  // what hosts could not move is on dead links
 }
 
 TEST(DamageStudyTest, RotationSparesTheSlowestJobAndNotALoneOneThatWaits) {

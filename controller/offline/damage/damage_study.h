@@ -10,6 +10,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "controller/offline/damage/damaged_fabric.h"
+#include "controller/routing/assignment.h"
 
 namespace espalier::offline {
 
@@ -27,6 +28,9 @@ struct DamageOptions {
   std::uint64_t seed = 1;
   std::function<bool()> is_cancelled = [] { return false; };
 };
+
+// Of a set: so many paths.
+constexpr int kMostPaths = static_cast<int>(controller::kMaxSubflows);
 
 enum class Traffic : std::uint8_t { kPermutation, kRings };
 std::string_view TrafficName(Traffic traffic);  // "permutation", "rings"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "proto/messages.h"
 
 namespace espalier::offline {
 

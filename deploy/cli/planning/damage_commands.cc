@@ -18,7 +18,6 @@
 #include "common/terminal/interrupt.h"
 #include "common/terminal/progress.h"
 #include "controller/offline/damage/damage_study.h"
-#include "controller/routing/assignment.h"
 #include "deploy/cli/planning/damage_report.h"
 
 namespace espalier::cli {
@@ -235,7 +234,7 @@ void AddDamageSimulation(CLI::App& simulate, int& exit_code) {
       ->type_name("COUNTS")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::Range(1, static_cast<int>(controller::kMaxSubflows)));
+      ->check(CLI::Range(1, offline::kMostPaths));
   command
       ->add_option("--exchanges", request->exchanges,
                    "Numbers of exchanges of paths in the time of a transfer alone, for rotation")

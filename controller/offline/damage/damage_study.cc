@@ -63,6 +63,18 @@ std::size_t DamageStudy::nics() const {
   return count;
 }
 
+int DamageStudy::LargestSet() const {
+  const auto workload = BuildWorkload(topology_, Traffic::kPermutation, 1);
+  if (!workload) return kMostPaths;
+  const fabric::PathTable paths(topology_);
+  std::size_t most = 1;
+  for (const SimulatedFlow& flow : workload->flows()) {
+    const auto all = paths.Between(flow.source_attachment.leaf, flow.destination_attachment.leaf);
+    most = std::max(most, all.size());
+  }
+  return static_cast<int>(std::min<std::size_t>(most, kMostPaths));
+}
+
 bool DamageStudy::CanRotate() const {
   const fabric::PathTable paths(topology_);
   return controller::FabricView(topology_, paths).clos().has_value();

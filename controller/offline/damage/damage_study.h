@@ -110,6 +110,9 @@ class DamageStudy {
       : topology_(std::move(topology)), link_(link), options_(std::move(options)) {}
 
   std::size_t nics() const;
+  // How many paths the largest set can have: those of a flow of the permutation, at most
+  // kMostPaths.
+  int LargestSet() const;
   bool CanRotate() const;  // RunRotation needs a fabric of leaves and spines
   Result<KnownDamage> RunKnown(Traffic traffic, Damage damage, int paths) const;
   // Needs CanRotate (else kFailedPrecondition).

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -87,10 +87,13 @@ class Studies {
 
   Result<void> Run(const DamageStudy& study) {
     nics_ = study.nics();
+    sets_ = request_.sets;
+    for (int& paths : sets_) paths = std::min(paths, study.LargestSet());
+    sets_.erase(std::unique(sets_.begin(), sets_.end()), sets_.end());
     if (IsWanted(request_, "known")) {
       for (const Traffic traffic : {Traffic::kPermutation, Traffic::kRings}) {
         for (const Damage damage : kDamages) {
-          for (const int paths : request_.sets) {
+          for (const int paths : sets_) {
             Begin("known");
             if (auto row = study.RunKnown(traffic, damage, paths); !Keep(row, report_.known)) {
               return Propagate(row);
@@ -103,7 +106,7 @@ class Studies {
     if (IsWanted(request_, "rotation") && (is_asked || study.CanRotate())) {
       if (auto done = RunRotations(study); !done) return done;
     }
-    for (const int paths : request_.sets) {
+    for (const int paths : sets_) {
       if (IsWanted(request_, "failure")) {
         Begin("failure");
         auto rows = study.RunFailure(paths);
@@ -133,7 +136,7 @@ class Studies {
  private:
   Result<void> RunRotations(const DamageStudy& study) {
     for (const Damage damage : kDamages) {
-      for (const int jobs : {1, request_.options.jobs}) {
+      for (const int jobs : std::set<int>{1, request_.options.jobs}) {
         for (const int rounds : request_.rounds) {
           Begin("rotation");
           auto row = study.RunRotation(damage, jobs, rounds, request_.exchanges);
@@ -157,6 +160,7 @@ class Studies {
   Progress& progress_;
   DamageReport& report_;
   std::size_t nics_ = 0;
+  std::vector<int> sets_;  // no larger than the fabric allows
 };
 
 int RunDamage(const Request& request) {

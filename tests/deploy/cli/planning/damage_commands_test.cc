@@ -92,6 +92,17 @@ TEST_F(SimulateDamage, RunsOnlyWhatIsAskedFor) {
   EXPECT_EQ(outcome.output.find("HOSTS_ALONE"), std::string::npos);
 }
 
+TEST_F(SimulateDamage, TellsSetsThatTheFabricHasOnce) {
+  const Outcome outcome = Run("--sets 2,4,8,16 --jobs 1 --rounds 1 --exchanges 4 --json");
+  const auto json = io::ParseJson(outcome.output, "output");
+  ASSERT_TRUE(json);
+  const auto& loads = json->Find("loads")->items;
+  ASSERT_EQ(loads.size(), 2U);
+  EXPECT_EQ(Number(loads[0], "paths"), 2);
+  EXPECT_EQ(Number(loads[1], "paths"), 4);
+  EXPECT_EQ(json->Find("rotation")->items.size(), 2U);  // damage
+}
+
 TEST_F(SimulateDamage, MakesFabricsOfHosts) {
   const Outcome outcome =
       RunCommand(AddSimulateCommands, "simulate damage --hosts 32,48 --sets 1 --only known");

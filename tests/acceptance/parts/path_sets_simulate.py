@@ -9,7 +9,8 @@ import sys
 HOSTS = [64, 256, 1024]
 SETS = [1, 4, 8, 16]
 SEEDS = 3  # of a fabric; the largest has one, as it takes most of the time
-MOST_OVER_BOUND = 1.25  # of sets of 8 and more, dealt out by progress
+MOST_OVER_BOUND = {8: 1.25, 16: 1.05}  # by paths of a set, dealt out by progress
+MOST_LOAD_OVER_LEAST = 1.25  # after hosts have moved alone, sets of 8
 MOST_AFTER_FAILURE = 1.35  # of a transfer alone, sets of 8
 MOST_SLOWEST_JOB = 1.5  # with 16 exchanges of paths in a transfer, without which it takes twice
 ROUNDING = 1e-6
@@ -34,16 +35,17 @@ def rows(runs, study, **wanted):
 
 
 def known(runs, hosts, damage):
-    for paths in (8, 16):
+    for paths, most in MOST_OVER_BOUND.items():
         found = rows(runs, "known", damage=damage, paths=paths)
         if not found:
             continue
         worst = max(row["slowest_by_progress"] / row["bound"] for row in found)
         yield check(f"{hosts} hosts, {damage}, sets of {paths} by progress: slowest / bound", round(worst, 3),
-                    f"at most {MOST_OVER_BOUND}", worst <= MOST_OVER_BOUND)
-    gains = [row["slowest_equal_shares"] - row["slowest_by_progress"] for row in rows(runs, "known", damage=damage)]
-    yield check(f"{hosts} hosts, {damage}: least gain by progress over equal shares", round(min(gains), 3), "at least 0",
-                min(gains) >= -ROUNDING)
+                    f"at most {most}", worst <= most)
+    gains = [row["slowest_equal_shares"] - row["slowest_by_progress"] for row in rows(runs, "known", damage=damage)
+             if row["paths"] > 1]
+    yield check(f"{hosts} hosts, {damage}: least gain by progress over equal shares", round(min(gains), 4), "above 0",
+                min(gains) > ROUNDING)
     single = min(row["slowest_equal_shares"] for row in rows(runs, "known", damage=damage, paths=1))
     yield check(f"{hosts} hosts, {damage}: slowest with one path", round(single, 3), "2, as two flows share a link",
                 abs(single - 2) < 1e-3)
@@ -75,7 +77,7 @@ def loads(runs, hosts):
                 round(excess, 6), "0", excess <= ROUNDING)
     worst = max(row["spine_failures"]["over_bound"] for row in rows(runs, "loads", paths=8))
     yield check(f"{hosts} hosts, hosts moved alone, sets of 8: load / least possible", round(worst, 3),
-                f"at most {MOST_OVER_BOUND}", worst <= MOST_OVER_BOUND)
+                f"at most {MOST_LOAD_OVER_LEAST}", worst <= MOST_LOAD_OVER_LEAST)
 
 
 def rotation(runs, hosts):

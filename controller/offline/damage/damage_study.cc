@@ -1,11 +1,9 @@
 #include "controller/offline/damage/damage_study.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "common/fabric/paths.h"

@@ -6,6 +6,7 @@
 #include <queue>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/topology.h"

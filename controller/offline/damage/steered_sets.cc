@@ -13,7 +13,6 @@ using controller::Flow;
 using controller::FlowSlot;
 using controller::FlowStatus;
 using controller::kNoPath;
-using controller::LinkOrSwitch;
 using controller::Subflow;
 using controller::SubflowId;
 

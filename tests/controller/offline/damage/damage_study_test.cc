@@ -4,7 +4,7 @@
 
 #include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "common/fabric/builders.h"
 

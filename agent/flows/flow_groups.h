@@ -33,7 +33,7 @@ struct FlowGroupsOptions {
 //
 // When members join, the group is reported as a new flow that has all ports of the old one, so that
 // nothing moves. When a member ends, the others go on as they are. Flows that are no queue pairs,
-// cannot be moved, or are split already pass through unchanged.
+// cannot be moved, are split already, or are to stay alone pass through unchanged.
 //
 // The source and the actuator must outlive it. Complexity: Flows O(flows log flows).
 // Thread safety: the agent's loop thread.

@@ -45,6 +45,7 @@ struct FlowSample {
   std::uint8_t max_paths = 1;
   bool movable = true;
   bool path_fixed = false;     // the controller must not choose its path: it is in a rank plan
+  bool is_alone = false;       // a queue pair that belongs to no group of queue pairs
   bool keeps_rate = false;     // something enforces the rate limit of its path set
   bool keeps_weights = false;  // it sends over its paths in proportion to their weights
   TimePoint first_seen;

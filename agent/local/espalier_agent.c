@@ -426,6 +426,37 @@ void espalier_flow_edges(espalier_flow* flow, uint32_t edges, uint64_t last_edge
   __atomic_store_n(&flow->slot->edges, edges, __ATOMIC_RELEASE);
 }
 
+int espalier_flow_set_local_qpn(espalier_flow* flow, uint32_t local_qpn) {
+  espalier_agent* const agent = flow->agent;
+  struct espalier_local_slot* const slot = flow->slot;
+  union espalier_local_paths paths;
+  uint64_t version;
+  int status = 0;
+  int has_paths;
+  int i;
+  if (local_qpn >= 1u << 24) return -EINVAL;
+  pthread_mutex_lock(&agent->mutex);
+  if (agent->gone) status = -EPIPE;
+  if (agent->last_serial == UINT32_MAX) status = -ENOSPC;
+  if (status == 0) {
+    has_paths = espalier_local_read_paths(slot, &paths, &version) &&
+                paths.set.serial == flow->serial && paths.set.path_count > 0;
+    __atomic_store_n(&slot->owner, 0, __ATOMIC_RELEASE);
+    slot->flow.local_qpn = local_qpn;
+    flow->serial = ++agent->last_serial;
+    /* The agent takes the path set over as it does after its own restart. It names the new serial,
+     * so what the agent may write for the old one meanwhile counts for neither. */
+    paths.set.serial = flow->serial;
+    for (i = 0; has_paths && i < ESPALIER_LOCAL_PATH_WORDS; ++i) {
+      __atomic_store_n(&slot->paths.words[i], paths.words[i], __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&slot->owner, flow->serial, __ATOMIC_RELEASE);
+    wake_agent(agent);
+  }
+  pthread_mutex_unlock(&agent->mutex);
+  return status;
+}
+
 uint64_t espalier_flow_version(const espalier_flow* flow) {
   return espalier_local_version(flow->slot);
 }

@@ -56,7 +56,10 @@ enum espalier_flow_flag {
   ESPALIER_FLOW_PATH_FIXED = 2,
   /* The program sends over the paths of its path set in proportion to their weights, as far as they
    * keep up. Only such flows get weights other than 1. */
-  ESPALIER_FLOW_KEEPS_WEIGHTS = 4
+  ESPALIER_FLOW_KEEPS_WEIGHTS = 4,
+  /* The queue pair is a flow of its own, although others of this program connect the same NICs.
+   * For programs that announce the queue pairs of others. */
+  ESPALIER_FLOW_ALONE = 8
 };
 
 struct espalier_flow_desc {
@@ -122,6 +125,11 @@ ESPALIER_API void espalier_flow_transport(espalier_flow* flow, uint32_t retries,
  * Optional. No effect with an agent that is older than this call. */
 ESPALIER_API void espalier_flow_timeout(espalier_flow* flow, uint32_t timeout_us,
                                         uint32_t repetitions);
+/* Tells the number of the flow's own queue pair, if the program learns it after it has opened the
+ * flow. To the agent one flow ends and another one opens, with the same path set and progress, so
+ * that nothing moves; espalier_flow_id changes. -EINVAL: the number is out of range; -ENOSPC: the
+ * connection has had 2^32 flows; -EPIPE: the agent has gone. */
+ESPALIER_API int espalier_flow_set_local_qpn(espalier_flow* flow, uint32_t local_qpn);
 /* Reports the progress of the connection or queue pair `path` (0..ESPALIER_MAX_PATHS-1) of a split
  * flow: its port (0: it is closed), and the bytes in flight, acknowledged bytes and retransmissions
  * from that port. Optional: with it the agent detects that one of several paths is dead and leaves

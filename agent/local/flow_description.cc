@@ -59,6 +59,7 @@ Result<FlowSample> ReadFlowDescription(const espalier_flow_desc& description) {
   // Unknown flags may come from a later library.
   sample.keeps_rate = (description.flags & ESPALIER_FLOW_KEEPS_RATE) != 0;
   sample.keeps_weights = (description.flags & ESPALIER_FLOW_KEEPS_WEIGHTS) != 0;
+  sample.is_alone = (description.flags & ESPALIER_FLOW_ALONE) != 0;
   sample.path_fixed = (description.flags & ESPALIER_FLOW_PATH_FIXED) != 0;
   return sample;
 }

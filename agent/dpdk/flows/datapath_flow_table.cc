@@ -12,7 +12,7 @@
 // bursts. Publish notes these counts; once every core's count has grown, no core can have the old
 // index, and its snapshot and the removed slots are free. Lines never move, so a port changes by
 // one store in the line.
-// Invariant: a slot is used, removed but still visible (removed_ or retired_), or in free_.
+// Invariant: a slot is used, removed but still visible (also in retired_), or free (SlotNumbers).
 // Cost: Begin and Finish are a load and a store. Publish is linear in the slots. Idle cores must
 // keep on counting empty bursts, or nothing is ever freed.
 // Source: P. McKenney and J. Slingwine, Read-Copy Update, PDCS 1998; T. Hart et al., IPDPS 2006.
@@ -21,6 +21,10 @@ namespace espalier::dpdk {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+
+std::uint32_t KindBits(FlowKind kind) {
+  return static_cast<std::uint32_t>(kind) << FlowDetails::kKindShift;
+}
 
 }  // namespace
 
@@ -31,21 +35,21 @@ DatapathFlowTable::DatapathFlowTable(std::uint32_t max_flows, std::size_t cores)
       details_(max_flows + std::size_t{1}),
       acknowledgements_(max_flows),
       cores_(std::make_unique<Core[]>(cores)),
-      used_(max_flows, false),
+      slots_(max_flows),
       paired_(max_flows, false),
-      current_(new Snapshot{FlowIndex(0), FlowIndex(0)}),
+      streams_(std::max(1U, max_flows / 2)),
+      current_(new Snapshot{FlowIndex(0), FlowIndex(0), {}}),
       published_(current_.get()) {
   ESPALIER_CHECK(max_flows > 0 && max_flows <= 1U << 24, "max_flows={}", max_flows);
-  for (std::uint32_t slot = max_flows; slot > 0; --slot) free_.push_back(slot - 1);
 }
 
 DatapathFlowTable::~DatapathFlowTable() = default;
 
 std::optional<std::uint32_t> DatapathFlowTable::Add(const FlowKey& key, FlowKind kind,
                                                     std::uint16_t own_port, std::uint32_t psn) {
-  if (free_.empty()) return std::nullopt;
-  const std::uint32_t slot = free_.back();
-  free_.pop_back();
+  const std::optional<std::uint32_t> taken = slots_.Take();
+  if (!taken) return std::nullopt;
+  const std::uint32_t slot = *taken;
   FlowLine& line = lines_[slot + 1];
   line.port.store(0, kRelaxed);
   line.bytes.store(0, kRelaxed);
@@ -56,29 +60,36 @@ std::optional<std::uint32_t> DatapathFlowTable::Add(const FlowKey& key, FlowKind
   details.key = key;
   details.own_port.store(Swap16(own_port), kRelaxed);
   details.retries.store(0, kRelaxed);
-  details.watch.store(static_cast<std::uint32_t>(kind) << FlowDetails::kKindShift, kRelaxed);
+  details.watch.store(KindBits(kind), kRelaxed);
   details.rtt_us.store(0, kRelaxed);
   details.next_acknowledged_psn.store(psn, kRelaxed);
-  used_[slot] = true;
   ++size_;
   return slot;
 }
 
 void DatapathFlowTable::Remove(std::uint32_t slot) {
-  ESPALIER_CHECK(used_[slot], "slot={}", slot);
-  used_[slot] = false;
+  ESPALIER_CHECK(slots_.IsUsed(slot), "slot={}", slot);
+  slots_.Remove(slot);
   paired_[slot] = false;
   --size_;
-  removed_.push_back(slot);
+}
+
+// No core writes these while the flow is answering.
+void DatapathFlowTable::BeginData(std::uint32_t slot, FlowKind kind, std::uint32_t psn) {
+  ESPALIER_CHECK(slots_.IsUsed(slot), "slot={}", slot);
+  lines_[slot + 1].next.store(std::uint64_t{key(slot).qpn()} << 32 | psn, kRelaxed);
+  FlowDetails& details = details_[slot + 1];
+  details.next_acknowledged_psn.store(psn, kRelaxed);
+  details.watch.store(KindBits(kind), std::memory_order_release);
 }
 
 void DatapathFlowTable::SetPort(std::uint32_t slot, std::uint16_t port) {
-  ESPALIER_CHECK(used_[slot], "slot={}", slot);
+  ESPALIER_CHECK(slots_.IsUsed(slot), "slot={}", slot);
   lines_[slot + 1].port.store(Swap16(port), kRelaxed);
 }
 
 void DatapathFlowTable::Pair(std::uint32_t slot, const FlowKey& acknowledgements) {
-  ESPALIER_CHECK(used_[slot] && !paired_[slot], "slot={}", slot);
+  ESPALIER_CHECK(slots_.IsUsed(slot) && !paired_[slot], "slot={}", slot);
   acknowledgements_[slot] = {acknowledgements, slot};
   paired_[slot] = true;
 }
@@ -91,14 +102,16 @@ void DatapathFlowTable::ContinueFromAcknowledged(std::uint32_t slot) {
 }
 
 void DatapathFlowTable::Publish() {
-  auto next = std::make_unique<Snapshot>(Snapshot{FlowIndex(size_), FlowIndex(size_)});
+  auto next = std::make_unique<Snapshot>(
+      Snapshot{FlowIndex(size_), FlowIndex(size_), streams_.MakeIndex()});
   for (std::uint32_t slot = 0; slot < max_flows_; ++slot) {
-    if (!used_[slot]) continue;
+    if (!slots_.IsUsed(slot)) continue;
     next->flows.Add(HashOf(details_[slot + 1].key), slot);
     if (paired_[slot]) next->acknowledgements.Add(HashOf(acknowledgements_[slot].key), slot);
   }
   published_.store(next.get(), std::memory_order_seq_cst);
-  Retired retired{std::exchange(current_, std::move(next)), std::exchange(removed_, {}), {}};
+  Retired retired{
+      std::exchange(current_, std::move(next)), slots_.TakeRemoved(), streams_.TakeRemoved(), {}};
   for (std::size_t core = 0; core < core_count_; ++core) {
     retired.bursts.push_back(cores_[core].bursts.load(std::memory_order_seq_cst));
   }
@@ -113,8 +126,8 @@ void DatapathFlowTable::Reclaim() {
     return true;
   };
   while (!retired_.empty() && is_unseen(retired_.front())) {
-    const std::vector<std::uint32_t>& slots = retired_.front().slots;
-    free_.insert(free_.end(), slots.begin(), slots.end());
+    slots_.Free(retired_.front().slots);
+    streams_.Free(retired_.front().streams);
     retired_.pop_front();
   }
 }

@@ -9,6 +9,8 @@
 
 #include "agent/dpdk/flows/flow_index.h"
 #include "agent/dpdk/flows/flow_key.h"
+#include "agent/dpdk/flows/slot_numbers.h"
+#include "agent/dpdk/flows/stream_table.h"
 #include "common/os/large_memory.h"
 
 namespace espalier::dpdk {
@@ -17,6 +19,7 @@ namespace espalier::dpdk {
 enum class FlowKind : std::uint8_t {
   kRequests,   // WRITE, SEND
   kResponses,  // READ responses, which the other end has requested
+  kAnswers,    // none: it sends acknowledgements, and messages of one packet at most
 };
 
 // One flow in one cache line: what cores read and count with each of its packets. A flow's packets
@@ -54,7 +57,7 @@ struct alignas(64) FlowDetails {
   std::atomic<std::uint32_t> watch{0};
   static constexpr std::uint32_t kWatching = 1U << 24;
   static constexpr int kKindShift = 25;  // the flow's FlowKind
-  static constexpr std::uint32_t kKind = 1U << kKindShift;
+  static constexpr std::uint32_t kKind = 3U << kKindShift;
   // Round trip and progress from acknowledgements.
   std::atomic<std::uint32_t> watched_at_us{0};
   std::atomic<std::uint32_t> rtt_us{0};  // smoothed; 0: unknown
@@ -96,6 +99,8 @@ class DatapathFlowTable {
   std::optional<std::uint32_t> Add(const FlowKey& key, FlowKind kind, std::uint16_t own_port,
                                    std::uint32_t psn);
   void Remove(std::uint32_t slot);
+  // Makes an answering flow one that sends data from this PSN on.
+  void BeginData(std::uint32_t slot, FlowKind kind, std::uint32_t psn);
   // Sets the port of a flow at once, without Publish. 0: its own.
   void SetPort(std::uint32_t slot, std::uint16_t port);
   // Notes the key of the flow's acknowledgements.
@@ -106,6 +111,13 @@ class DatapathFlowTable {
   // Sets whether cores report acknowledgements that belong to no known flow.
   void ReportUnmatchedAcks(bool want) {
     reports_unmatched_acks_.store(want, std::memory_order_relaxed);
+  }
+  // Lets cores report some more streams that they do not know. To be called regularly. `all`: they
+  // also look at every packet of data that arrives, and at every acknowledgement that leaves and
+  // belongs to no flow. Otherwise they look at a few of the first packets of messages.
+  void LookAtStreams(bool all) {
+    looks_ += 2;
+    streams_look_.store(looks_ | (all ? 1U : 0U), std::memory_order_relaxed);
   }
   // Makes all additions, removals and pairings visible to cores, from their next burst on.
   // Complexity: linear in max_flows, plus some 20 ns for each flow.
@@ -125,11 +137,16 @@ class DatapathFlowTable {
   std::uint16_t port(std::uint32_t slot) const {
     return Swap16(lines_[slot + 1].port.load(std::memory_order_relaxed));
   }
+  // Its PSN after the furthest packet, in the lower 24 bits, as cores advance it.
+  const std::atomic<std::uint64_t>& next(std::uint32_t slot) const { return lines_[slot + 1].next; }
   std::uint32_t size() const { return size_; }
+  std::uint32_t max_flows() const { return max_flows_; }
+  StreamTable& streams() { return streams_; }
 
   struct Snapshot {
     FlowIndex flows;
     FlowIndex acknowledgements;
+    StreamTable::Index streams;
   };
   // The state that a core uses for one burst.
   struct View {
@@ -137,11 +154,22 @@ class DatapathFlowTable {
     FlowLine* lines;       // by slot + 1; the first one belongs to no flow
     FlowDetails* details;  // by slot + 1
     const AcknowledgementLine* acknowledgements;
+    ArrivalLine* arrivals;  // by slot
+    AckMatch* matches;      // by slot
     bool reports_unmatched_acks;
+    std::uint32_t look;  // changes when cores may report more streams; odd: they look at all
+
+    bool LooksAtAll() const { return look % 2 == 1; }
   };
   View Begin() {
-    return {published_.load(std::memory_order_acquire), lines_.data(), details_.data(),
-            acknowledgements_.data(), reports_unmatched_acks_.load(std::memory_order_relaxed)};
+    return {published_.load(std::memory_order_acquire),
+            lines_.data(),
+            details_.data(),
+            acknowledgements_.data(),
+            streams_.arrival_lines(),
+            streams_.match_lines(),
+            reports_unmatched_acks_.load(std::memory_order_relaxed),
+            streams_look_.load(std::memory_order_relaxed)};
   }
   // Ends the core's burst, whose view must not be used any more.
   void Finish(std::size_t core) {
@@ -158,6 +186,7 @@ class DatapathFlowTable {
   struct Retired {
     std::unique_ptr<const Snapshot> snapshot;
     std::vector<std::uint32_t> slots;
+    StreamTable::Removed streams;
     std::vector<std::uint64_t> bursts;  // finished by each core at that time
   };
 
@@ -168,14 +197,15 @@ class DatapathFlowTable {
   // By slot of the flow.
   std::vector<AcknowledgementLine, LargePages<AcknowledgementLine>> acknowledgements_;
   const std::unique_ptr<Core[]> cores_;
-  std::vector<bool> used_;    // by slot
+  SlotNumbers slots_;
   std::vector<bool> paired_;  // by slot: its acknowledgements are known
-  std::vector<std::uint32_t> free_;
-  std::vector<std::uint32_t> removed_;  // since the last Publish
+  StreamTable streams_;
+  std::uint32_t looks_ = 0;
   std::uint32_t size_ = 0;
   std::unique_ptr<const Snapshot> current_;
   std::atomic<const Snapshot*> published_;
   std::atomic<bool> reports_unmatched_acks_{false};
+  std::atomic<std::uint32_t> streams_look_{0};
   std::deque<Retired> retired_;
 };
 

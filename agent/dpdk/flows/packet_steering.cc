@@ -44,6 +44,12 @@ bool IsOrdinaryQueuePair(const RocePacket& packet) {
   return qpn > 1 && qpn != 0xFFFFFF;
 }
 
+// True for the first packet of a message of several packets.
+bool Begins(const RocePacket& packet) {
+  const Operation operation = packet.operation();
+  return operation == kWriteFirst || operation == kSendFirst || operation == kReadResponseFirst;
+}
+
 // `second_line`: 0 if headers end in the first cache line.
 [[gnu::always_inline]] inline void FetchHeaders(std::span<const Frame> frames,
                                                 std::ptrdiff_t second_line) {
@@ -201,7 +207,7 @@ PacketSteering::Outcome PacketSteering::SteerAny(const DatapathFlowTable::View& 
   };
   const auto slot = view.snapshot->flows.Find(HashOf(packet), is_it);
   if (!slot) {
-    HandleUnknown(packet);
+    HandleUnknown(view, packet);
     return Outcome::kAsItWas;
   }
   if (packet.opcode() == kSendOnly && packet.IsProbe()) return Outcome::kAsItWas;
@@ -219,7 +225,12 @@ bool PacketSteering::Count(FlowLine& line, FlowDetails& details, const RocePacke
                            std::uint32_t now_us) {
   Add<std::uint32_t>(line.packets, 1);
   const std::uint32_t watch = details.watch.load(kRelaxed);
-  if (watch >> FlowDetails::kKindShift != static_cast<std::uint32_t>(RoleOf(packet))) return false;
+  const std::uint32_t kind = watch >> FlowDetails::kKindShift;
+  if (kind == static_cast<std::uint32_t>(FlowKind::kAnswers)) {
+    if (Begins(packet)) TellNewFlow(packet);
+    return false;
+  }
+  if (kind != static_cast<std::uint32_t>(RoleOf(packet))) return false;
   const std::uint32_t psn = packet.psn();
   const bool is_next =
       psn == line.next_psn() && Load16(packet.udp) == details.own_port.load(kRelaxed);
@@ -258,30 +269,66 @@ bool PacketSteering::CountOutOfTurn(FlowLine& line, FlowDetails& details,
   return false;
 }
 
-void PacketSteering::HandleUnknown(const RocePacket& packet) {
-  const Operation operation = packet.operation();
-  const bool begins =
-      operation == kWriteFirst || operation == kSendFirst || operation == kReadResponseFirst;
-  if (!begins || !IsConnected(packet) || !IsOrdinaryQueuePair(packet)) return;
+void PacketSteering::HandleUnknown(const DatapathFlowTable::View& view, const RocePacket& packet) {
+  if (!IsConnected(packet) || !IsOrdinaryQueuePair(packet)) return;
+  if (RoleOf(packet) == Role::kAcknowledgement) return HandleAnswer(view, packet);
+  if (Begins(packet)) TellNewFlow(packet);
+}
+
+void PacketSteering::TellNewFlow(const RocePacket& packet) {
   FlowEvent event{.kind = FlowEvent::Kind::kNewFlow,
                   .own_port = packet.source_port(),
                   .key = KeyOf(packet),
                   .psn = packet.psn(),
                   .message_bytes = packet.DmaBytes().value_or(0),
                   .vlan_tags = packet.vlan_tags};
-  if (operation == kReadResponseFirst) {
+  if (packet.operation() == kReadResponseFirst) {
     event.flow_kind = FlowKind::kResponses;
     FlowKey hosts = event.key;
     hosts.number &= 0xFF;
     const PendingRead& read = ReadAt(hosts, event.psn);
-    if (read.psn == event.psn && read.requester == hosts) event.message_bytes = read.bytes;
+    if (read.psn == event.psn && read.requester == hosts) {
+      event.message_bytes = read.bytes;
+      event.local_qpn = read.qpn;
+    }
   }
   Tell(event);
+}
+
+void PacketSteering::HandleAnswer(const DatapathFlowTable::View& view, const RocePacket& packet) {
+  if (!view.LooksAtAll()) return;
+  const auto is_it = [&](std::uint32_t slot) { return Matches(view.matches[slot].key, packet); };
+  const auto match = view.snapshot->streams.matches.Find(HashOf(packet), is_it);
+  if (match) return view.matches[*match].Compare(packet.psn());
+  if (answers_left_ == 0) return;
+  --answers_left_;
+  Tell({.kind = FlowEvent::Kind::kAnswer,
+        .own_port = packet.source_port(),
+        .key = KeyOf(packet),
+        .psn = packet.psn(),
+        .vlan_tags = packet.vlan_tags});
+}
+
+void PacketSteering::HandleArrival(const DatapathFlowTable::View& view, const RocePacket& packet) {
+  const auto is_it = [&](std::uint32_t slot) { return Matches(view.arrivals[slot].key, packet); };
+  const auto known = view.snapshot->streams.arrivals.Find(HashOf(packet), is_it);
+  if (known) {
+    view.arrivals[*known].Advance(packet.psn(), packet.payload_and_extended_headers());
+    if (!view.LooksAtAll()) --arrivals_left_;
+    return;
+  }
+  if (arrivals_left_ == 0 || !Begins(packet)) return;
+  --arrivals_left_;
+  Tell({.kind = FlowEvent::Kind::kArrival, .key = KeyOf(packet), .psn = packet.psn()});
 }
 
 void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const DatapathFlowTable::View view = table_.Begin();
   may_report_unmatched_ack_ = view.reports_unmatched_acks;
+  if (look_ != view.look) [[unlikely]] {
+    look_ = view.look;
+    arrivals_left_ = answers_left_ = kReportedStreams;
+  }
   FetchHeaders(frames, second_line_);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);
@@ -293,7 +340,10 @@ void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_u
       HandleAcknowledgement(view, packet, now_us);
     } else if (packet.operation() == kReadRequest) {
       const FlowKey hosts = KeyOf(packet).Reversed(0);
-      ReadAt(hosts, packet.psn()) = {hosts, packet.psn(), packet.DmaBytes().value_or(0)};
+      ReadAt(hosts, packet.psn()) = {hosts, packet.psn(), packet.DmaBytes().value_or(0),
+                                     packet.destination_qpn()};
+    } else if (view.LooksAtAll() || (arrivals_left_ > 0 && Begins(packet))) {
+      if (RoleOf(packet) == Role::kRequest) HandleArrival(view, packet);
     }
   }
   table_.Finish(core_);
@@ -307,6 +357,9 @@ void PacketSteering::HandleAcknowledgement(const DatapathFlowTable::View& view,
   const auto slot = view.snapshot->acknowledgements.Find(HashOf(packet), is_it);
   const std::uint32_t psn = packet.psn();
   if (!slot) {
+    const auto is_match = [&](std::uint32_t at) { return Matches(view.matches[at].key, packet); };
+    const auto match = view.snapshot->streams.matches.Find(HashOf(packet), is_match);
+    if (match) return view.matches[*match].Compare(psn);
     if (!std::exchange(may_report_unmatched_ack_, false)) return;
     return Tell({.kind = FlowEvent::Kind::kAcknowledgement, .key = KeyOf(packet), .psn = psn});
   }

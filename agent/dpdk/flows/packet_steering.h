@@ -16,6 +16,8 @@ struct FlowEvent {
     kNewFlow,          // the start of a message of several packets that is in no known flow
     kRestarted,        // port or PSN of a flow jumped, as another queue pair has its number
     kAcknowledgement,  // an acknowledgement whose flow is unknown
+    kArrival,          // the start of such a message from outside, to an unknown queue pair
+    kAnswer,           // an acknowledgement that leaves, to a queue pair of no known flow
   };
   Kind kind = Kind::kNewFlow;
   FlowKind flow_kind = FlowKind::kRequests;
@@ -23,6 +25,7 @@ struct FlowEvent {
   FlowKey key;
   std::uint32_t psn = 0;
   std::uint32_t message_bytes = 0;  // of an RDMA message; 0: unknown
+  std::uint32_t local_qpn = 0;      // queue pair that sends the flow; 0: unknown
   std::uint8_t vlan_tags = 0;       // number of tags in its frame
 };
 
@@ -40,8 +43,8 @@ struct Frame {
 };
 
 // Steers bursts of frames on one core, in place. Outgoing RoCEv2 packets of known flows get the
-// source port of their flow. Incoming frames are searched for acknowledgements and READ requests.
-// All other frames stay unchanged.
+// source port of their flow. Incoming frames are searched for acknowledgements, READ requests and
+// data whose acknowledgements are to be found. All other frames stay unchanged.
 //
 // It never locks, allocates, logs or waits. A frame goes through stages, each of which prefetches
 // what the next one reads: headers, index, the flow's line and the end of the packet. With few
@@ -73,12 +76,16 @@ class PacketSteering {
   struct Staged;
   struct Burst;
   enum class Outcome : std::uint8_t { kForeign, kAsItWas, kRewritten };
-  // A recent READ request, by a hash of its PSN and hosts: how many bytes it requests.
+  // A recent READ request, by a hash of its PSN and hosts: how many bytes it requests, and from
+  // which queue pair.
   struct PendingRead {
     FlowKey requester;  // reversed, without a queue pair, as in the response
     std::uint32_t psn = 0;
     std::uint32_t bytes = 0;
+    std::uint32_t qpn = 0;
   };
+  // Maximum number of unknown streams in each direction that a core reports at a time.
+  static constexpr int kReportedStreams = 8;
   static constexpr std::size_t kPendingReads = 256;
 
   void SteerByStages(const DatapathFlowTable::View& view, std::span<const Frame> frames,
@@ -92,7 +99,13 @@ class PacketSteering {
                                      std::uint32_t now_us);
   bool Count(FlowLine& line, FlowDetails& details, const RocePacket& packet, std::uint32_t now_us);
   bool CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePacket& packet);
-  void HandleUnknown(const RocePacket& packet);
+  void HandleUnknown(const DatapathFlowTable::View& view, const RocePacket& packet);
+  void TellNewFlow(const RocePacket& packet);
+  // An acknowledgement that leaves and belongs to no flow.
+  void HandleAnswer(const DatapathFlowTable::View& view, const RocePacket& packet);
+  // Data that arrive.
+  [[gnu::noinline]] void HandleArrival(const DatapathFlowTable::View& view,
+                                       const RocePacket& packet);
   void HandleAcknowledgement(const DatapathFlowTable::View& view, const RocePacket& packet,
                              std::uint32_t now_us);
   PendingRead& ReadAt(const FlowKey& key, std::uint32_t psn);
@@ -107,6 +120,9 @@ class PacketSteering {
   // Offset of a frame's second cache line if the last burst had IPv6, whose headers end there; else
   // 0.
   std::ptrdiff_t second_line_ = 0;
+  std::uint32_t look_ = 0;  // View::look for which these hold
+  int arrivals_left_ = 0;
+  int answers_left_ = 0;
   bool may_report_unmatched_ack_ = false;  // one unmatched acknowledgement for each burst
 };
 

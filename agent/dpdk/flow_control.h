@@ -54,6 +54,8 @@ class FlowControl {
   void Tick(TimePoint now);
 
   std::size_t flows() const { return flows_.size(); }
+  std::size_t arrivals() const { return arrivals_.size(); }
+  std::size_t matches() const { return matcher_.size(); }
 
  private:
   struct Flow {

@@ -114,6 +114,11 @@ TEST_F(FlowGroupsTest, OtherProgramsAndOtherNicsAreOtherFlows) {
   for (const FlowSample& flow : flows) EXPECT_LE(flow.max_paths, 2);
 }
 
+TEST_F(FlowGroupsTest, QueuePairsThatAreToStayAloneDo) {
+  for (std::uint64_t id = 1; id <= 3; ++id) Open(id).is_alone = true;
+  EXPECT_THAT(Settled(), SizeIs(3));
+}
+
 TEST_F(FlowGroupsTest, GroupKeepsItsRateIfAllItsQueuePairsDo) {
   Open(1).keeps_rate = true;
   Open(2).keeps_rate = true;

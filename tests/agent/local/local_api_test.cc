@@ -55,6 +55,7 @@ TEST_F(LocalApi, FlagsSayWhoKeepsRatesPathsAndWeights) {
     EXPECT_EQ(server_->Flows()[i].keeps_rate, i % 2 == 1);
     EXPECT_EQ(server_->Flows()[i].path_fixed, i / 2 % 2 == 1);
     EXPECT_EQ(server_->Flows()[i].keeps_weights, i / 4 % 2 == 1);
+    EXPECT_EQ(server_->Flows()[i].is_alone, i / 8 % 2 == 1);
   }
   espalier_agent_close(agent);
 }
@@ -76,6 +77,41 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   EXPECT_EQ(sample.rtt_us, 250u);
   EXPECT_EQ(sample.timeout_us, 67'108u);
   EXPECT_EQ(sample.repetitions, 7u);
+  espalier_agent_close(agent);
+}
+
+TEST_F(LocalApi, ANumberThatIsKnownLaterMakesAnotherFlowWithTheSamePaths) {
+  espalier_agent* agent = Connect();
+  espalier_flow* other = Open(agent);
+  espalier_flow* flow = Open(agent);
+  Turn();
+  const wire::LocalFlowId id(espalier_flow_id(flow));
+  ASSERT_TRUE(server_->Apply({.flow = id, .paths = {{.source_port = 61'001}}}));
+  espalier_flow_progress(flow, 70, 20, 10, 61'001);
+  const std::uint64_t version = espalier_flow_version(flow);
+  EXPECT_EQ(espalier_flow_set_local_qpn(flow, 1U << 24), -EINVAL);
+  ASSERT_EQ(espalier_flow_set_local_qpn(flow, 0x123456), 0);
+  EXPECT_EQ(espalier_flow_version(flow), version);
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(2));
+  EXPECT_EQ(server_->Flows()[0].id.value(), espalier_flow_id(other));
+  const FlowSample& sample = server_->Flows()[1];
+  EXPECT_NE(sample.id, id);
+  EXPECT_EQ(sample.id.value(), espalier_flow_id(flow));
+  EXPECT_EQ(sample.local_qpn, 0x123456U);
+  EXPECT_EQ(sample.sent_bytes, 10U);
+  ASSERT_THAT(sample.kept.paths, SizeIs(1));
+  EXPECT_EQ(sample.kept.paths[0].source_port, 61'001);
+  espalier_path_set paths{};
+  espalier_flow_paths(flow, &paths);
+  ASSERT_EQ(paths.path_count, 1U);
+  EXPECT_EQ(paths.source_port[0], 61'001);
+  // What is decided for the flow that has ended reaches nobody.
+  EXPECT_FALSE(server_->Apply({.flow = id, .paths = {{.source_port = 61'003}}}));
+  ASSERT_TRUE(server_->Apply({.flow = sample.id, .paths = {{.source_port = 61'002}}}));
+  EXPECT_GT(espalier_flow_version(flow), version);
+  espalier_flow_paths(flow, &paths);
+  EXPECT_EQ(paths.source_port[0], 61'002);
   espalier_agent_close(agent);
 }
 

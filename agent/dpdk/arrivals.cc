@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace espalier::dpdk {
-namespace {
-
-// Maximum number of packets that arrive until the control thread handles an acknowledgement.
-constexpr std::uint32_t kMayFit = 1U << 18;
-
-}  // namespace
-
 void Arrivals::Handle(const FlowEvent& event, TimePoint now) {
   if (arrivals_.contains(event.key)) return;  // reported before its line was visible to cores
   const auto slot = table_.AddArrival(event.key, event.psn);
@@ -34,7 +27,7 @@ void Arrivals::HandleAnswer(const FlowEvent& event, TimePoint now) {
     const TimePoint since = std::max(arrival.since, looking_since_.value_or(now));
     if (now - since < StreamMatcher::kSettle) return;
     const std::atomic<std::uint64_t>& next = table_.arrival(arrival.slot).next;
-    fits |= AckMatch::Fits(next.load(std::memory_order_relaxed), event.psn, kMayFit);
+    fits |= AckMatch::Fits(next.load(std::memory_order_relaxed), event.psn, StreamMatcher::kMayFit);
     candidates.push_back({data, &next});
   }
   if (fits) matcher_.Begin(event, candidates, now);

@@ -13,8 +13,6 @@ namespace {
 constexpr int kUnmatchedAcksPerTick = 16;
 constexpr int kAnswersPerTick = 16;
 constexpr int kVotes = 3;
-// Maximum number of packets of a flow that are in flight.
-constexpr std::uint32_t kWindow = 4096;
 constexpr std::uint32_t kSameQueuePair = 1U << 16;
 // If the table is full, a flow that has been idle for this long makes room.
 constexpr Duration kMayMakeRoom = std::chrono::seconds(10);
@@ -151,8 +149,9 @@ void FlowControl::Announce(const FlowKey& key, Flow& flow) {
 void FlowControl::HandleUnmatchedAck(const FlowEvent& event, TimePoint now) {
   if (--unmatched_acks_left_ < 0 || matcher_.Has(event.key)) return;
   const FlowKey answered = event.key.Reversed(0);
-  Flow* only = nullptr;
+  Flow* only = nullptr;  // for which the acknowledgement may be right now
   bool is_ambiguous = false;
+  bool may_fit = false;
   bool is_settled = true;
   std::vector<StreamMatcher::Candidate> candidates;
   for (auto& [key, flow] : flows_) {
@@ -162,13 +161,14 @@ void FlowControl::HandleUnmatchedAck(const FlowEvent& event, TimePoint now) {
     }
     is_settled = is_settled && now - flow.found >= StreamMatcher::kSettle;
     candidates.push_back({key, &table_.next(flow.slot)});
-    if (!AckMatch::Fits(table_.next_psn(flow.slot), event.psn)) continue;
+    const std::uint32_t next = table_.next_psn(flow.slot);
+    may_fit |= AckMatch::Fits(next, event.psn, StreamMatcher::kMayFit);
+    if (!AckMatch::Fits(next, event.psn)) continue;
     is_ambiguous = only != nullptr;
     only = &flow;
   }
-  if (only == nullptr) return;
-  if (is_ambiguous) {
-    if (is_settled) matcher_.Begin(event, candidates, now);
+  if (only == nullptr || is_ambiguous) {
+    if (may_fit && is_settled) matcher_.Begin(event, candidates, now);
     return;
   }
   if (!(only->acknowledgements == event.key)) {

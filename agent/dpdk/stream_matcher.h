@@ -34,6 +34,8 @@ class StreamMatcher {
   static constexpr Duration kLongest = std::chrono::seconds(5);
   static constexpr Duration kUnused = std::chrono::milliseconds(250);
   static constexpr std::uint32_t kLeastSeen = 8;
+  // Maximum number of packets that pass until the control thread handles an acknowledgement.
+  static constexpr std::uint32_t kMayFit = 1U << 18;
 
   struct Candidate {
     FlowKey data;

@@ -35,6 +35,7 @@ struct Case {
 
 constexpr std::uint16_t kOwnPort = 40'000;
 constexpr std::uint32_t kFirstQueuePair = 16;
+constexpr std::size_t kMostArrivals = 4096;  // of a table of the usual size
 
 class Arena {
  public:
@@ -178,7 +179,20 @@ struct Cost {
   double parse;
   double memory;
   double steer;
+  double arrive;  // data that arrive
+  double look;    // the same while the datapath finds out who is connected to whom
 };
+
+// Makes the table know as many arriving streams as it may, each of which is one of the frames'
+// flows.
+void AddArrivals(StreamTable& streams, FlowKey key, std::size_t flows) {
+  const std::size_t count = std::min<std::size_t>(flows, kMostArrivals);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto flow = static_cast<std::uint32_t>(i * flows / count);
+    key.number = Swap32(kFirstQueuePair + flow) | (key.number & 0xFF);
+    ESPALIER_CHECK(streams.AddArrival(key, 0));
+  }
+}
 
 Cost MeasureCase(const Case& what, const IcrcPatch& patch) {
   Arena arena(what);
@@ -213,7 +227,16 @@ Cost MeasureCase(const Case& what, const IcrcPatch& patch) {
       Measure(arena, [&](std::span<const Frame> burst) { steering.Outgoing(burst, 1); });
   ESPALIER_CHECK(steering.counts().rewritten.load() == steering.counts().frames.load());
   ESPALIER_CHECK(!steering.events().Pop());
-  return {parse, memory, steer};
+  const auto arrive = [&](std::span<const Frame> burst) { steering.Incoming(burst, 1); };
+  arena.Restart();
+  table.LookAtStreams(false);
+  const double arrives = Measure(arena, arrive);
+  AddArrivals(table.streams(), any, what.flows);
+  table.LookAtStreams(true);
+  table.Publish();
+  arena.Restart();
+  const double looks = Measure(arena, arrive);
+  return {parse, memory, steer, arrives, looks};
 }
 
 double CyclesPerSecond() {
@@ -247,12 +270,12 @@ int main(int argc, char** argv) {
       {"IPv4, 264 MiB of 4 KB", 100'000, 4096, 264 * kMiB},
       {"IPv4, 264 MiB of 4 KB, 1,000", 1'000, 4096, 264 * kMiB},
   };
-  fmt::print("{:<32} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "frames", "flows", "parse", "memory",
-             "steer", "Mpps");
+  fmt::print("{:<32} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "frames", "flows", "parse",
+             "memory", "steer", "Mpps", "arrive", "look");
   for (const Case& what : cases) {
     if (argc > 1 && std::string_view(what.name) != argv[1]) continue;
-    const auto [parse, memory, steer] = espalier::dpdk::MeasureCase(what, patch);
-    fmt::print("{:<32} {:>8} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n", what.name, what.flows, parse,
-               memory, steer, hertz / steer / 1e6);
+    const auto [parse, memory, steer, arrive, look] = espalier::dpdk::MeasureCase(what, patch);
+    fmt::print("{:<32} {:>8} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n", what.name,
+               what.flows, parse, memory, steer, hertz / steer / 1e6, arrive, look);
   }
 }

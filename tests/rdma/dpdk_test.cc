@@ -30,36 +30,45 @@ constexpr int kFrom = 0;
 constexpr int kTo = 2;
 constexpr int kEnough = 300;
 
-// Runs espalier-dpdk between the first host's interface and its leaf, in a separate namespace. Its
+// Runs espalier-dpdk between a host's interface and its leaf, in a separate namespace. Its
 // destructor connects them directly again.
 class Bump {
  public:
-  Bump() {
+  explicit Bump(int host)
+      : host_(host),
+        leaf_(host / rdma::kHostsPerLeaf),
+        node_(fmt::format("bump{}", host)),
+        port_(fmt::format("h{}", host % rdma::kHostsPerLeaf)) {
     Shell(
-        "ip netns add bump && ip -n leaf0 link set h0 netns bump &&"
-        " ip -n bump link set h0 name to_host mtu 4500 up &&"
-        " ip -n bump link add to_leaf mtu 4500 type veth peer name h0 netns leaf0 &&"
-        " ip -n bump link set to_leaf up");
+        fmt::format("ip netns add {0} && ip -n leaf{1} link set {2} netns {0} &&"
+                    " ip -n {0} link set {2} name to_host mtu 4500 up &&"
+                    " ip -n {0} link add to_leaf mtu 4500 type veth peer name {2} netns leaf{1} &&"
+                    " ip -n {0} link set to_leaf up",
+                    node_, leaf_, port_));
     Connect();
-    std::ofstream("/run/bump.conf") << R"(
+    std::ofstream(fmt::format("/run/{}.conf", node_))
+        << R"(
       eal: "--lcores=(0-1)@0" eal: "--no-huge" eal: "-m" eal: "200" eal: "--no-pci"
       eal: "--no-shconf" eal: "--no-telemetry"
       eal: "--vdev=net_af_packet0,iface=to_host,framesz=8192,blocksz=65536,framecnt=256"
       eal: "--vdev=net_af_packet1,iface=to_leaf,framesz=8192,blocksz=65536,framecnt=256"
-      host_port: "net_af_packet0" fabric_port: "net_af_packet1"
-      http: "unix:/run/bump.http" idle_sleep_us: 500 agent_socket: ")"
-                                    << rdma::SocketOf(kFrom) << "\"\n";
+      host_port: "net_af_packet0" fabric_port: "net_af_packet1" idle_sleep_us: 500
+)"
+        << fmt::format("http: \"unix:/run/{}.http\" agent_socket: \"{}\"\n", node_,
+                       rdma::SocketOf(host));
     datapath_ = std::make_unique<Process>(
-        "dpdk", fmt::format("ip netns exec bump {}/espalier-dpdk --config /run/bump.conf",
-                            ESPALIER_PROGRAMS));
-    Await("the datapath is ready",
-          [] { return Shell("grep -sc event=ready /run/logs/dpdk.log; true") == "1\n"; });
+        node_, fmt::format("ip netns exec {0} {1}/espalier-dpdk --config /run/{0}.conf", node_,
+                           ESPALIER_PROGRAMS));
+    Await("the datapath is ready", [this] {
+      return Shell(fmt::format("grep -sc event=ready /run/logs/{}.log; true", node_)) == "1\n";
+    });
   }
   ~Bump() {
     datapath_.reset();
     Shell(
-        "ip -n bump link del to_leaf && ip -n bump link set to_host down &&"
-        " ip -n bump link set to_host name h0 netns leaf0 && ip netns del bump");
+        fmt::format("ip -n {0} link del to_leaf && ip -n {0} link set to_host down &&"
+                    " ip -n {0} link set to_host name {2} netns leaf{1} && ip netns del {0}",
+                    node_, leaf_, port_));
     Connect();
   }
   Bump(const Bump&) = delete;
@@ -69,15 +78,22 @@ class Bump {
 
  private:
   // Gives the leaf's new interface the settings of the old one, and flushes the host's neighbours.
-  static void Connect() {
+  void Connect() const {
     Shell(
-        "ip -n leaf0 addr add 10.0.0.0/31 dev h0 && ip -n leaf0 addr add fd00:10:0:0::/127 dev h0 "
-        "&&"
-        " ip -n leaf0 link set h0 up mtu 4500 && ip neigh flush dev h0");
-    Await("the device is up",
-          [] { return Shell("cat /sys/class/infiniband/rxe0/ports/1/state") == "4: ACTIVE\n"; });
+        fmt::format("ip -n leaf{0} addr add 10.{0}.{1}.0/31 dev {2} &&"
+                    " ip -n leaf{0} addr add fd00:10:{0}:{1}::/127 dev {2} &&"
+                    " ip -n leaf{0} link set {2} up mtu 4500 && ip neigh flush dev h{3}",
+                    leaf_, host_ % rdma::kHostsPerLeaf, port_, host_));
+    Await("the device is up", [this] {
+      return Shell(fmt::format("cat /sys/class/infiniband/rxe{}/ports/1/state", host_)) ==
+             "4: ACTIVE\n";
+    });
   }
 
+  const int host_;
+  const int leaf_;
+  const std::string node_;
+  const std::string port_;  // of the leaf
   std::unique_ptr<Process> datapath_;
 };
 
@@ -114,8 +130,8 @@ struct Route {
   bool operator==(const Route& other) const { return spine == other.spine && port == other.port; }
 };
 
-std::optional<Route> PlannedRoute() {
-  static const std::regex row("h0 +h2 +ROUTED +spine([0-9]+) +([0-9]+) ");
+std::optional<Route> PlannedRoute(int from = kFrom, int to = kTo) {
+  const std::regex row(fmt::format("h{} +h{} +ROUTED +spine([0-9]+) +([0-9]+) ", from, to));
   const std::string flows = Daemons::Operator("flows");
   std::smatch found;
   if (!std::regex_search(flows, found, row)) return std::nullopt;
@@ -264,7 +280,7 @@ void ExpectAllTaken(View& view) {
 }
 
 TEST(RdmaDpdk, LongRewritesWhatADeviceSends) {
-  Bump bump;
+  Bump bump(kFrom);
   const Daemons daemons;
   Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");
   View view;
@@ -279,6 +295,53 @@ TEST(RdmaDpdk, LongRewritesWhatADeviceSends) {
   ExpectPlanned(view, second);
   EXPECT_EQ(view.spines.at(first.spine, kFrom).packets, 0);
   EXPECT_TRUE(stream.Lives() && bump.Lives());
+  stream.Pause();
+  ExpectAllTaken(view);
+}
+
+// True if the acknowledgements come back over the spine of the writes alone, from the port that the
+// controller has chosen for the queue pair that sends them.
+bool AnswersFollow(View& view, const Route& route) {
+  const auto answers = PlannedRoute(kTo, kFrom);
+  if (!answers || answers->spine != route.spine) return false;
+  for (int spine = 0; spine < rdma::kSpines; ++spine) {
+    if (spine != route.spine && view.spines.answers_at(spine, kFrom).packets > 0) return false;
+  }
+  return view.spines.answers_at(route.spine, kFrom).ports == std::set{answers->port};
+}
+
+Route AwaitBothWays(View& view, int avoided) {
+  Route route;
+  Await("acknowledgements come back over the spine of their data", [&] {
+    route = AwaitRoute(view, avoided);
+    view.See(kEnough);
+    return view.Follows(route) && AnswersFollow(view, route);
+  });
+  view.See(4 * kEnough);
+  EXPECT_TRUE(view.Follows(route) && AnswersFollow(view, route)) << Daemons::Operator("flows");
+  fmt::print("writes from port {}, {} acknowledgements from port {}, over spine{}\n", route.port,
+             view.spines.answers_at(route.spine, kFrom).packets,
+             PlannedRoute(kTo, kFrom).value_or(Route{}).port, route.spine);
+  return route;
+}
+
+// A datapath at each end. The receiving queue pair of ib_write_bw is never ready to send, so that
+// nothing but a datapath can change the port of what it sends.
+TEST(RdmaDpdk, LongSteersAcknowledgementsWithTheirData) {
+  Bump sender(kFrom);
+  Bump receiver(kTo);
+  const Daemons daemons;
+  Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");
+  View view;
+  Stream stream;
+  const Route first = AwaitBothWays(view, -1);
+  static const std::regex answering("\"answering\": *true");
+  EXPECT_TRUE(std::regex_search(Daemons::Operator("flows --json"), answering));
+  Daemons::Operator(fmt::format("fail link leaf1--spine{}", first.spine));
+  const Route second = AwaitBothWays(view, first.spine);
+  EXPECT_NE(second.spine, first.spine);
+  EXPECT_EQ(view.spines.answers_at(first.spine, kFrom).packets, 0);
+  EXPECT_TRUE(stream.Lives() && sender.Lives() && receiver.Lives());
   stream.Pause();
   ExpectAllTaken(view);
 }

@@ -212,6 +212,7 @@ class Bump : public ::testing::Test {
   }
 
   void SteerTwoFlows();
+  void SteerAnswers();
   void SteerWhileTheDeviceRefusesRules();
 
   TemporaryFolder folder_;
@@ -291,6 +292,60 @@ void Bump::SteerTwoFlows() {
 }
 
 TEST_F(Bump, GivesEveryPacketOfAFlowThePortThatTheAgentChose) { SteerTwoFlows(); }
+
+// The peer sends data, and the host acknowledges each message. Both queue pairs' packets begin with
+// the same numbers.
+void Bump::SteerAnswers() {
+  OpenAgent();
+  std::vector<RoceFrame> data = TwoFlows();
+  std::vector<RoceFrame> answers = data;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    std::swap(data[i].source, data[i].destination);
+    data[i].destination_qpn = 0x50 + static_cast<std::uint32_t>(i);
+    answers[i].opcode = 0x11;
+    answers[i].payload = Aeth(0);
+  }
+  const auto pass_message = [&](std::size_t i) {
+    for (int packet = 0; packet < 64; ++packet, ++data[i].psn) {
+      data[i].opcode = packet == 0 ? 0x06 : 0x07;
+      data[i].payload = packet == 0 ? Reth(64 << 10, 1024) : Bytes(1024, 0x77);
+      peer_->Send(Build(data[i]).bytes);
+    }
+    // It acknowledges what has arrived.
+    for (int packet = 0; packet < 64; ++packet) {
+      if (!host_->Receive(10'000)) ADD_FAILURE() << "data did not arrive: " << datapath_.said();
+    }
+    answers[i].psn = data[i].psn - 1;
+    return Pass(answers[i]);
+  };
+  const auto pass_until = [&](auto&& condition) {
+    return RunAgentUntil([&] {
+      for (std::size_t i = 0; i < data.size(); ++i) (void)pass_message(i);
+      return condition();
+    });
+  };
+  ASSERT_TRUE(pass_until([this] { return agent_->Flows().size() == 2; })) << datapath_.said();
+  std::map<std::string, std::uint16_t> ports;
+  for (const agent::FlowSample& sample : agent_->Flows()) {
+    const bool is_v4 = sample.source.IsV4();
+    EXPECT_EQ(sample.local_qpn, is_v4 ? 0x50U : 0x51U);
+    EXPECT_EQ(sample.remote_qpn, is_v4 ? 0x21U : 0x22U);
+    const std::uint16_t port = is_v4 ? 61'001 : 61'002;
+    ports[sample.source.ToString()] = port;
+    ASSERT_TRUE(agent_->Apply({.flow = sample.id, .paths = {{.source_port = port}}}));
+  }
+  ASSERT_EQ(ports.size(), 2U);
+  for (RoceFrame& answer : answers) ASSERT_TRUE(PassUntilPort(answer, ports.at(answer.source)));
+  for (int round = 0; round < 20; ++round) {
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const BuiltFrame came = pass_message(i);
+      ASSERT_FALSE(came.bytes.empty());
+      EXPECT_EQ(Get16(came.bytes, came.udp), ports.at(answers[i].source));
+    }
+  }
+}
+
+TEST_F(Bump, GivesAcknowledgementsThePortThatTheAgentChose) { SteerAnswers(); }
 
 // The datapath asks the device for a rule once it knows the flow's acknowledgements, which the peer
 // sends.

@@ -5,7 +5,7 @@
 namespace espalier::dpdk {
 void Arrivals::Handle(const FlowEvent& event, TimePoint now) {
   if (arrivals_.contains(event.key)) return;  // reported before its line was visible to cores
-  const auto slot = table_.AddArrival(event.key, event.psn);
+  const auto slot = table_.AddArrival(event.key, event.flow_kind, event.psn);
   if (!slot) return;
   const State state = known_.contains(event.key) ? State::kKnown : State::kLookedAt;
   arrivals_.emplace(
@@ -23,11 +23,15 @@ void Arrivals::HandleAnswer(const FlowEvent& event, TimePoint now) {
   bool fits = false;
   for (const auto& [data, arrival] : arrivals_) {
     if (arrival.state != State::kLookedAt || !AreSameHosts(data, answered)) continue;
+    if (table_.arrival(arrival.slot).kind != event.flow_kind) continue;
     // Cores may not know yet how far these are.
     const TimePoint since = std::max(arrival.since, looking_since_.value_or(now));
     if (now - since < StreamMatcher::kSettle) return;
     const std::atomic<std::uint64_t>& next = table_.arrival(arrival.slot).next;
-    fits |= AckMatch::Fits(next.load(std::memory_order_relaxed), event.psn, StreamMatcher::kMayFit);
+    const std::uint64_t next_psn = next.load(std::memory_order_relaxed);
+    // By now, data may have come that this packet has requested.
+    fits |= AckMatch::Fits(next_psn, event.psn, StreamMatcher::kMayFit) ||
+            (event.flow_kind == FlowKind::kResponses && AckMatch::MayFollow(next_psn, event.psn));
     candidates.push_back({data, &next});
   }
   if (fits) matcher_.Begin(event, candidates, now);

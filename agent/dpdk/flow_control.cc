@@ -96,7 +96,6 @@ void FlowControl::AddAnswering(const StreamMatcher::Found& found, TimePoint now)
   const FlowKey& key = found.acknowledgements;
   const auto known = flows_.find(key);
   if (known != flows_.end()) return SetLocalNumber(key, known->second, found.data.qpn());
-  if (answering_ >= table_.max_flows() / 2) return;
   const auto slot = table_.Add(key, FlowKind::kAnswers, found.own_port, 0);
   if (!slot) return;
   Flow flow{.slot = *slot,

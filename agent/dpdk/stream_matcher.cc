@@ -23,7 +23,7 @@ void StreamMatcher::Begin(const FlowEvent& first, std::span<const Candidate> can
     next.push_back(candidate.next);
     match.data.push_back(candidate.data);
   }
-  const auto slot = table_.AddMatch(first.key, next);
+  const auto slot = table_.AddMatch(first.key, first.flow_kind, next);
   if (!slot) return;
   match.slot = *slot;
   matches_.emplace(first.key, std::move(match));

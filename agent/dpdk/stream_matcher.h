@@ -52,7 +52,7 @@ class StreamMatcher {
 
   bool Has(const FlowKey& acknowledgements) const { return matches_.contains(acknowledgements); }
   // `first`: an acknowledgement of a stream that is not being matched. No effect without candidates
-  // or with too many, and if there are too many matches.
+  // or with too many, and if there are too many matches. Its flow_kind is that of the data.
   void Begin(const FlowEvent& first, std::span<const Candidate> candidates, TimePoint now);
   // The data stream is no candidate any more, as its acknowledgements are known.
   void Exclude(const FlowKey& data);

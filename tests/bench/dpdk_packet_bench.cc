@@ -190,7 +190,7 @@ void AddArrivals(StreamTable& streams, FlowKey key, std::size_t flows) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto flow = static_cast<std::uint32_t>(i * flows / count);
     key.number = Swap32(kFirstQueuePair + flow) | (key.number & 0xFF);
-    ESPALIER_CHECK(streams.AddArrival(key, 0));
+    ESPALIER_CHECK(streams.AddArrival(key, FlowKind::kRequests, 0));
   }
 }
 

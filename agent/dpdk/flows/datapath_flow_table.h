@@ -15,13 +15,6 @@
 
 namespace espalier::dpdk {
 
-// Which packets of a queue pair carry the flow's bytes and advance its PSN.
-enum class FlowKind : std::uint8_t {
-  kRequests,   // WRITE, SEND
-  kResponses,  // READ responses, which the other end has requested
-  kAnswers,    // none: it sends acknowledgements, and messages of one packet at most
-};
-
 // One flow in one cache line: what cores read and count with each of its packets. A flow's packets
 // come to one core, as addresses and ports determine the queue, so additions need no lock. If they
 // came to two cores, counts could be lost and nothing else.
@@ -140,7 +133,6 @@ class DatapathFlowTable {
   // Its PSN after the furthest packet, in the lower 24 bits, as cores advance it.
   const std::atomic<std::uint64_t>& next(std::uint32_t slot) const { return lines_[slot + 1].next; }
   std::uint32_t size() const { return size_; }
-  std::uint32_t max_flows() const { return max_flows_; }
   StreamTable& streams() { return streams_; }
 
   struct Snapshot {

@@ -8,6 +8,13 @@
 
 namespace espalier::dpdk {
 
+// Which packets of a queue pair carry the flow's bytes and advance its PSN.
+enum class FlowKind : std::uint8_t {
+  kRequests,   // WRITE, SEND
+  kResponses,  // READ responses, which the other end has requested
+  kAnswers,    // none: it sends acknowledgements, READ requests, and messages of one packet at most
+};
+
 // Identifies a flow by its addresses and destination queue pair, independent of ports.
 struct FlowKey {
   std::uint8_t addresses[32] = {};  // source and destination as in packets; IPv4: 8 bytes

@@ -271,7 +271,8 @@ bool PacketSteering::CountOutOfTurn(FlowLine& line, FlowDetails& details,
 
 void PacketSteering::HandleUnknown(const DatapathFlowTable::View& view, const RocePacket& packet) {
   if (!IsConnected(packet) || !IsOrdinaryQueuePair(packet)) return;
-  if (RoleOf(packet) == Role::kAcknowledgement) return HandleAnswer(view, packet);
+  const bool asks_for_data = packet.operation() == kReadRequest;
+  if (RoleOf(packet) == Role::kAcknowledgement || asks_for_data) return HandleAnswer(view, packet);
   if (Begins(packet)) TellNewFlow(packet);
 }
 
@@ -299,10 +300,13 @@ void PacketSteering::HandleAnswer(const DatapathFlowTable::View& view, const Roc
   if (!view.LooksAtAll()) return;
   const auto is_it = [&](std::uint32_t slot) { return Matches(view.matches[slot].key, packet); };
   const auto match = view.snapshot->streams.matches.Find(HashOf(packet), is_it);
-  if (match) return view.matches[*match].Compare(packet.psn());
+  const FlowKind answered =
+      packet.operation() == kReadRequest ? FlowKind::kResponses : FlowKind::kRequests;
+  if (match) return view.matches[*match].Compare(packet.psn(), answered);
   if (answers_left_ == 0) return;
   --answers_left_;
   Tell({.kind = FlowEvent::Kind::kAnswer,
+        .flow_kind = answered,
         .own_port = packet.source_port(),
         .key = KeyOf(packet),
         .psn = packet.psn(),
@@ -312,14 +316,19 @@ void PacketSteering::HandleAnswer(const DatapathFlowTable::View& view, const Roc
 void PacketSteering::HandleArrival(const DatapathFlowTable::View& view, const RocePacket& packet) {
   const auto is_it = [&](std::uint32_t slot) { return Matches(view.arrivals[slot].key, packet); };
   const auto known = view.snapshot->streams.arrivals.Find(HashOf(packet), is_it);
+  const auto kind = static_cast<FlowKind>(RoleOf(packet));
   if (known) {
-    view.arrivals[*known].Advance(packet.psn(), packet.payload_and_extended_headers());
+    ArrivalLine& line = view.arrivals[*known];
+    if (line.kind == kind) line.Advance(packet.psn(), packet.payload_and_extended_headers());
     if (!view.LooksAtAll()) --arrivals_left_;
     return;
   }
   if (arrivals_left_ == 0 || !Begins(packet)) return;
   --arrivals_left_;
-  Tell({.kind = FlowEvent::Kind::kArrival, .key = KeyOf(packet), .psn = packet.psn()});
+  Tell({.kind = FlowEvent::Kind::kArrival,
+        .flow_kind = kind,
+        .key = KeyOf(packet),
+        .psn = packet.psn()});
 }
 
 void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
@@ -343,7 +352,7 @@ void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_u
       ReadAt(hosts, packet.psn()) = {hosts, packet.psn(), packet.DmaBytes().value_or(0),
                                      packet.destination_qpn()};
     } else if (view.LooksAtAll() || (arrivals_left_ > 0 && Begins(packet))) {
-      if (RoleOf(packet) == Role::kRequest) HandleArrival(view, packet);
+      HandleArrival(view, packet);
     }
   }
   table_.Finish(core_);
@@ -359,7 +368,7 @@ void PacketSteering::HandleAcknowledgement(const DatapathFlowTable::View& view,
   if (!slot) {
     const auto is_match = [&](std::uint32_t at) { return Matches(view.matches[at].key, packet); };
     const auto match = view.snapshot->streams.matches.Find(HashOf(packet), is_match);
-    if (match) return view.matches[*match].Compare(psn);
+    if (match) return view.matches[*match].Compare(psn, FlowKind::kRequests);
     if (!std::exchange(may_report_unmatched_ack_, false)) return;
     return Tell({.kind = FlowEvent::Kind::kAcknowledgement, .key = KeyOf(packet), .psn = psn});
   }

@@ -17,7 +17,9 @@ struct FlowEvent {
     kRestarted,        // port or PSN of a flow jumped, as another queue pair has its number
     kAcknowledgement,  // an acknowledgement whose flow is unknown
     kArrival,          // the start of such a message from outside, to an unknown queue pair
-    kAnswer,           // an acknowledgement that leaves, to a queue pair of no known flow
+    // An acknowledgement or a READ request that leaves, to a queue pair of no known flow;
+    // flow_kind: that of the data that it is for.
+    kAnswer,
   };
   Kind kind = Kind::kNewFlow;
   FlowKind flow_kind = FlowKind::kRequests;
@@ -101,7 +103,7 @@ class PacketSteering {
   bool CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePacket& packet);
   void HandleUnknown(const DatapathFlowTable::View& view, const RocePacket& packet);
   void TellNewFlow(const RocePacket& packet);
-  // An acknowledgement that leaves and belongs to no flow.
+  // An acknowledgement or a READ request that leaves and belongs to no flow.
   void HandleAnswer(const DatapathFlowTable::View& view, const RocePacket& packet);
   // Data that arrive.
   [[gnu::noinline]] void HandleArrival(const DatapathFlowTable::View& view,

@@ -22,32 +22,38 @@ void ArrivalLine::Advance(std::uint32_t psn, std::uint32_t payload_bytes) {
   bytes.store(bytes.load(kRelaxed) + payload_bytes, kRelaxed);
 }
 
-void AckMatch::Compare(std::uint32_t psn) {
+void AckMatch::Compare(std::uint32_t psn, FlowKind answered) {
+  if (answered != kind) return;
   for (std::uint32_t left = possible.load(kRelaxed); left != 0; left &= left - 1) {
     const auto candidate = static_cast<std::uint32_t>(std::countr_zero(left));
-    if (Fits(next[candidate]->load(kRelaxed), psn)) continue;
+    const std::uint64_t next_psn = next[candidate]->load(kRelaxed);
+    if (kind == FlowKind::kResponses ? MayFollow(next_psn, psn) : Fits(next_psn, psn)) continue;
     possible.fetch_and(~(1U << candidate), kRelaxed);
   }
   seen.fetch_add(1, kRelaxed);
 }
 
-std::optional<std::uint32_t> StreamTable::AddArrival(const FlowKey& key, std::uint32_t psn) {
+std::optional<std::uint32_t> StreamTable::AddArrival(const FlowKey& key, FlowKind kind,
+                                                     std::uint32_t psn) {
   const auto slot = arrivals_.Take();
   if (!slot) return std::nullopt;
   ArrivalLine& line = arrival_lines_[*slot];
   line.key = key;
+  line.kind = kind;
   line.next.store((psn + 1) & kPsnMask, kRelaxed);
   line.bytes.store(0, kRelaxed);
   return slot;
 }
 
 std::optional<std::uint32_t> StreamTable::AddMatch(
-    const FlowKey& acknowledgements, std::span<const std::atomic<std::uint64_t>* const> next) {
+    const FlowKey& acknowledgements, FlowKind kind,
+    std::span<const std::atomic<std::uint64_t>* const> next) {
   ESPALIER_CHECK(next.size() <= AckMatch::kMostCandidates, "candidates={}", next.size());
   const auto slot = matches_.Take();
   if (!slot) return std::nullopt;
   AckMatch& match = match_lines_[*slot];
   match.key = acknowledgements;
+  match.kind = kind;
   match.count = static_cast<std::uint32_t>(next.size());
   for (std::size_t i = 0; i < next.size(); ++i) match.next[i] = next[i];
   match.possible.store(static_cast<std::uint32_t>((std::uint64_t{1} << next.size()) - 1), kRelaxed);

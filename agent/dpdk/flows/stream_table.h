@@ -15,6 +15,7 @@ namespace espalier::dpdk {
 // Data that come to one queue pair of the host, and how far they are.
 struct alignas(64) ArrivalLine {
   FlowKey key;
+  FlowKind kind = FlowKind::kRequests;  // of the packets that count
   std::atomic<std::uint64_t> next{0};   // PSN after the furthest packet
   std::atomic<std::uint64_t> bytes{0};  // payload of the packets that were looked at
 
@@ -31,12 +32,17 @@ static_assert(sizeof(ArrivalLine) == 64);
 // that moment. Nobody acknowledges a packet before it has passed, so a candidate that has not come
 // so far is none. Queue pairs of one program often have the same PSNs, but they are hardly ever
 // equally far for long.
+//
+// In the same way, requests of data that are to be read precede the data, so a candidate that has
+// come further than a request is none.
 struct alignas(64) AckMatch {
   static constexpr std::uint32_t kMostCandidates = 32;
-  // Maximum number of packets of a flow that are in flight.
+  // Maximum number of packets of a flow that are in flight, and of those that are requested.
   static constexpr std::uint32_t kWindow = 4096;
+  static constexpr std::uint32_t kRequested = 1U << 22;
 
-  FlowKey key;                             // of the acknowledgements
+  FlowKey key;                             // of the acknowledgements, or of the requests
+  FlowKind kind = FlowKind::kRequests;     // of the data
   std::atomic<std::uint32_t> possible{0};  // by candidate, a bit each
   std::atomic<std::uint32_t> seen{0};      // acknowledgements that were compared
   std::uint32_t count = 0;
@@ -46,7 +52,12 @@ struct alignas(64) AckMatch {
   static bool Fits(std::uint64_t next_psn, std::uint32_t psn, std::uint32_t window = kWindow) {
     return ((next_psn - 1 - psn) & kPsnMask) < window;
   }
-  void Compare(std::uint32_t psn);
+  // True if these packets of data may have been requested just now.
+  static bool MayFollow(std::uint64_t next_psn, std::uint32_t psn) {
+    return ((psn - next_psn) & kPsnMask) < kRequested;
+  }
+  // `answered`: the kind of the data that packets like this one acknowledge or request.
+  void Compare(std::uint32_t psn, FlowKind answered);
 };
 
 // The streams whose two queue pairs are not known to belong together yet: arriving data, and
@@ -71,9 +82,9 @@ class StreamTable {
       : arrival_lines_(max_arrivals), arrivals_(max_arrivals), match_lines_(kMostMatches) {}
 
   // Add a stream that is not in the table; none if it is full.
-  std::optional<std::uint32_t> AddArrival(const FlowKey& key, std::uint32_t psn);
+  std::optional<std::uint32_t> AddArrival(const FlowKey& key, FlowKind kind, std::uint32_t psn);
   // Candidates: at most kMostCandidates, which live as long as the match.
-  std::optional<std::uint32_t> AddMatch(const FlowKey& acknowledgements,
+  std::optional<std::uint32_t> AddMatch(const FlowKey& acknowledgements, FlowKind kind,
                                         std::span<const std::atomic<std::uint64_t>* const> next);
   void RemoveArrival(std::uint32_t slot) { arrivals_.Remove(slot); }
   void RemoveMatch(std::uint32_t slot) { matches_.Remove(slot); }

@@ -154,11 +154,59 @@ TEST_F(Answering, AQueuePairThatComesLaterIsNoReasonForAWrongNumber) {
   EXPECT_EQ(control_.matches(), 1U);
   Connection two{.local = 0x51, .remote = 0x90, .psn = one.psn};
   for (int i = 0; i < 60; ++i) {
-    PassMessages({&two});
     for (int k = 0; k < 16; ++k) Receive(Data(one.local, one.psn++));
+    PassMessages({&two});
     Tick();
   }
+  EXPECT_EQ(AgentFlows().size(), 0U);
+  PassMessages({&two});
+  for (int k = 0; k < 16; ++k) Receive(Data(one.local, one.psn++));
+  PassFor({&one, &two}, 10);
   EXPECT_EQ(NumbersAtTheAgent(), (std::map<std::uint32_t, std::uint32_t>{{0x51, 0x90}}));
+}
+
+// Whatever a program of the host sends to other queue pairs.
+TEST_F(Answering, OneStreamOfDataHasOneOtherEnd) {
+  OpenAgent();
+  TickUntilConnected();
+  Connection one;
+  for (int i = 0; i < 60; ++i) {
+    PassMessages({&one});
+    for (std::uint32_t qpn = 0x91; qpn < 0x99; ++qpn) Send(Answer(qpn, one.psn - 1));
+    Tick();
+  }
+  EXPECT_EQ(AgentFlows().size(), 1U);
+  EXPECT_EQ(control_.flows(), 1U);
+}
+
+// Two queue pairs read the same numbers of packets, one message after the other.
+TEST_F(Answering, RequestsOfDataThatAreReadAreAFlowToo) {
+  OpenAgent();
+  TickUntilConnected();
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs = {{0x50, 0x91}, {0x51, 0x90}};
+  Bytes first = Aeth(0);
+  first.resize(kMtu + 4, 1);
+  for (std::uint32_t psn = 0; psn < 60 * 16; psn += 16) {
+    for (const auto& [local, remote] : pairs) {
+      Send({.opcode = 0x0C, .destination_qpn = remote, .psn = psn, .payload = Reth(16 * kMtu)});
+      for (std::uint32_t i = 0; i < 16; ++i) {
+        RoceFrame data = Data(local, psn + i);
+        data.opcode = static_cast<std::uint8_t>(i == 0 ? 0x0D : 0x0E);
+        data.payload = i == 0 ? first : Bytes(kMtu, 1);
+        Receive(data);
+      }
+    }
+    Tick();
+  }
+  EXPECT_EQ(NumbersAtTheAgent(),
+            (std::map<std::uint32_t, std::uint32_t>{{0x50, 0x91}, {0x51, 0x90}}));
+  for (const agent::FlowSample& flow : AgentFlows()) {
+    EXPECT_EQ(flow.edges.count, 2U);
+    ASSERT_TRUE(agent_->Apply({.flow = flow.id, .paths = {{.source_port = 61'001}}}));
+  }
+  Tick();
+  EXPECT_EQ(Send({.opcode = 0x0C, .destination_qpn = 0x91, .psn = 960, .payload = Reth(kMtu)}),
+            61'001);
 }
 
 TEST_F(Answering, BecomesAnOrdinaryFlowWhenItSendsData) {

@@ -13,6 +13,8 @@ namespace {
 constexpr int kUnmatchedAcksPerTick = 16;
 constexpr int kAnswersPerTick = 16;
 constexpr int kVotes = 3;
+// Maximum number of packets of a flow that are in flight.
+constexpr std::uint32_t kWindow = 4096;
 constexpr std::uint32_t kSameQueuePair = 1U << 16;
 // If the table is full, a flow that has been idle for this long makes room.
 constexpr Duration kMayMakeRoom = std::chrono::seconds(10);
@@ -162,7 +164,7 @@ void FlowControl::HandleUnmatchedAck(const FlowEvent& event, TimePoint now) {
     candidates.push_back({key, &table_.next(flow.slot)});
     const std::uint32_t next = table_.next_psn(flow.slot);
     may_fit |= AckMatch::Fits(next, event.psn, StreamMatcher::kMayFit);
-    if (!AckMatch::Fits(next, event.psn)) continue;
+    if (!AckMatch::Fits(next, event.psn, kWindow)) continue;
     is_ambiguous = only != nullptr;
     only = &flow;
   }

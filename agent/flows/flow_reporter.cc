@@ -46,8 +46,8 @@ class ReportBuilder {
                             .keeps_rate = sample.keeps_rate,
                             .keeps_weights = sample.keeps_weights,
                             .path_fixed = sample.path_fixed,
-                            .timeout_us = sample.timeout_us,
-                            .repetitions = sample.repetitions};
+                            .timeout_us = sample.wait.timeout_us,
+                            .repetitions = sample.wait.repetitions};
     report.opened.push_back(std::move(opened));
   }
 

@@ -31,6 +31,13 @@ struct SourceEdges {
   Duration between{};  // from the edge before it to the last edge
 };
 
+// How a transport waits: until it repeats what is not acknowledged (0: unknown; the largest value:
+// so long or longer), and how often it repeats it.
+struct TransportWait {
+  std::uint32_t timeout_us = 0;
+  std::uint32_t repetitions = 0;
+};
+
 // The state of one flow of this host when it was sampled.
 struct FlowSample {
   wire::LocalFlowId id;
@@ -55,10 +62,7 @@ struct FlowSample {
   std::uint64_t sent_bytes = 0;  // since it was opened
   std::uint32_t retries = 0;     // since it was opened
   std::uint32_t rtt_us = 0;      // 0: unknown
-  // How the transport waits: until it repeats what is not acknowledged (0: unknown; the largest
-  // value: so long or longer), and how often it repeats it.
-  std::uint32_t timeout_us = 0;
-  std::uint32_t repetitions = 0;
+  TransportWait wait;
   SourceEdges edges;
   // The subflows of a split flow if the source sees them; else empty.
   std::vector<PortProgress> ports;

@@ -219,8 +219,7 @@ std::span<const FlowSample> LocalServer::Flows() {
     sample.sent_bytes = progress.sent_bytes;
     sample.retries = progress.retries;
     sample.rtt_us = progress.rtt_us;
-    sample.timeout_us = progress.timeout_us;
-    sample.repetitions = progress.repetitions;
+    sample.wait = progress.wait;
     sample.edges = progress.edges;
     if (sample.max_paths > 1) sample.ports = homes_[i].client->memory.ReadPorts(homes_[i].slot);
   }

@@ -86,8 +86,8 @@ SlotMemory::Progress SlotMemory::ReadProgress(std::uint32_t slot) const {
           .sent_bytes = LoadBytes(from.sent_bytes),
           .retries = LoadRelaxed(from.retries),
           .rtt_us = LoadRelaxed(from.rtt_us),
-          .timeout_us = LoadRelaxed(from.timeout_us),
-          .repetitions = LoadRelaxed(from.repetitions),
+          .wait = {.timeout_us = LoadRelaxed(from.timeout_us),
+                   .repetitions = LoadRelaxed(from.repetitions)},
           .edges = ReadEdges(from)};
 }
 

@@ -25,8 +25,7 @@ class SlotMemory {
     std::uint64_t sent_bytes = 0;
     std::uint32_t retries = 0;
     std::uint32_t rtt_us = 0;
-    std::uint32_t timeout_us = 0;
-    std::uint32_t repetitions = 0;
+    TransportWait wait;
     SourceEdges edges;
   };
 

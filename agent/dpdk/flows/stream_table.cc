@@ -27,7 +27,8 @@ void AckMatch::Compare(std::uint32_t psn, FlowKind answered) {
   for (std::uint32_t left = possible.load(kRelaxed); left != 0; left &= left - 1) {
     const auto candidate = static_cast<std::uint32_t>(std::countr_zero(left));
     const std::uint64_t next_psn = next[candidate]->load(kRelaxed);
-    if (kind == FlowKind::kResponses ? MayFollow(next_psn, psn) : Fits(next_psn, psn)) continue;
+    if (kind == FlowKind::kResponses ? MayFollow(next_psn, psn) : Fits(next_psn, psn, kWindow))
+      continue;
     possible.fetch_and(~(1U << candidate), kRelaxed);
   }
   seen.fetch_add(1, kRelaxed);

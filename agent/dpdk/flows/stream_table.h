@@ -37,8 +37,9 @@ static_assert(sizeof(ArrivalLine) == 64);
 // come further than a request is none.
 struct alignas(64) AckMatch {
   static constexpr std::uint32_t kMostCandidates = 32;
-  // Maximum number of packets of a flow that are in flight, and of those that are requested.
-  static constexpr std::uint32_t kWindow = 4096;
+  // Maximum numbers of packets between data that pass and their acknowledgement, and of those that
+  // are requested at once.
+  static constexpr std::uint32_t kWindow = 1U << 16;
   static constexpr std::uint32_t kRequested = 1U << 22;
 
   FlowKey key;                             // of the acknowledgements, or of the requests
@@ -49,7 +50,7 @@ struct alignas(64) AckMatch {
   const std::atomic<std::uint64_t>* next[kMostCandidates] = {};  // PSN of each candidate
 
   // True if data that are so far may have been acknowledged with this PSN just now.
-  static bool Fits(std::uint64_t next_psn, std::uint32_t psn, std::uint32_t window = kWindow) {
+  static bool Fits(std::uint64_t next_psn, std::uint32_t psn, std::uint32_t window) {
     return ((next_psn - 1 - psn) & kPsnMask) < window;
   }
   // True if these packets of data may have been requested just now.

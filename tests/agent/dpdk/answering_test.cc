@@ -209,6 +209,58 @@ TEST_F(Answering, RequestsOfDataThatAreReadAreAFlowToo) {
             61'001);
 }
 
+TEST_F(Answering, CoresLookForAWhileAndThenRest) {
+  Connection one;
+  const auto looks = [this] { return table_.Begin().LooksAtAll(); };
+  const auto pass_data = [&] {
+    for (int i = 0; i < 20 * 16; ++i) Receive(Data(one.local, one.psn++));
+    Tick();
+  };
+  Tick();
+  EXPECT_FALSE(looks());
+  pass_data();
+  EXPECT_TRUE(looks());
+  pass_data();
+  Tick(4s);
+  EXPECT_TRUE(looks()) << "an elephant may pause";
+  Tick(1s);
+  EXPECT_FALSE(looks()) << "nobody acknowledges it";
+  EXPECT_EQ(control_.arrivals(), 1U);
+  Tick(29s);
+  EXPECT_FALSE(looks());
+  Tick(1s);
+  EXPECT_TRUE(looks());
+  pass_data();
+  Tick(5s);
+  Tick(30s);
+  Tick(5s);
+  EXPECT_EQ(control_.arrivals(), 0U) << "nothing has come for so long";
+  EXPECT_FALSE(looks());
+}
+
+// If both ends send data, acknowledgements to the host name its own queue pair, too.
+TEST_F(Answering, DataInBothDirectionsAreKnownByTheirAcknowledgements) {
+  OpenAgent();
+  TickUntilConnected();
+  Connection one{.local = 0x99, .remote = 0x20};
+  Send(First(0x20));
+  for (int k = 0; k < 16; ++k) Receive(Data(one.local, one.psn++));
+  Tick();
+  EXPECT_TRUE(table_.Begin().LooksAtAll());
+  for (std::uint32_t psn = 1; psn < 8; ++psn) Send(Middle(0x20, psn));
+  for (std::uint32_t psn = 2; psn < 6; ++psn) {
+    Receive(Acknowledgement(psn));
+    Tick();
+  }
+  EXPECT_FALSE(table_.Begin().LooksAtAll());
+  for (int i = 0; i < 40; ++i) {
+    PassMessages({&one});
+    Tick();
+  }
+  EXPECT_EQ(NumbersAtTheAgent(), (std::map<std::uint32_t, std::uint32_t>{{0x99, 0x20}}));
+  EXPECT_FALSE(table_.Begin().LooksAtAll());
+}
+
 TEST_F(Answering, BecomesAnOrdinaryFlowWhenItSendsData) {
   OpenAgent();
   TickUntilConnected();

@@ -42,8 +42,8 @@ TEST_F(FlowReportTest, OpenedElephantIsReportedAtOnceWithAllThatIsKnown) {
   FlowSample& flow = Open(7, 0);
   flow.local_qpn = 11;
   flow.remote_qpn = 12;
-  flow.timeout_us = 67'108;
-  flow.repetitions = 7;
+  flow.wait.timeout_us = 67'108;
+  flow.wait.repetitions = 7;
   flow.max_paths = 4;
   flow.movable = false;
   flow.outstanding_bytes = kMiB;  // in the send buffer counts too

@@ -75,8 +75,8 @@ TEST_F(LocalApi, ProgressIsSeenWithoutAMessage) {
   EXPECT_EQ(sample.source_port, 51111);
   EXPECT_EQ(sample.retries, 3u);
   EXPECT_EQ(sample.rtt_us, 250u);
-  EXPECT_EQ(sample.timeout_us, 67'108u);
-  EXPECT_EQ(sample.repetitions, 7u);
+  EXPECT_EQ(sample.wait.timeout_us, 67'108u);
+  EXPECT_EQ(sample.wait.repetitions, 7u);
   espalier_agent_close(agent);
 }
 

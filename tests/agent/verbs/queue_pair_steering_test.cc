@@ -149,17 +149,17 @@ TEST_F(SteeringTest, TellsTheAgentHowLongTheTransportWaits) {
   StartSteering({});
   ASSERT_EQ(ConnectPair(), 0);
   AwaitFlow();
-  EXPECT_EQ(Flow()->timeout_us, 0U);
+  EXPECT_EQ(Flow()->wait.timeout_us, 0U);
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = 14;
   attributes.retry_cnt = 7;
   const int mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT;
   ASSERT_EQ(steering_->Modify(&pair_.pair(), &attributes, mask), 0);
-  Await([&] { return Flow()->timeout_us == 67'108 && Flow()->repetitions == 7; });
+  Await([&] { return Flow()->wait.timeout_us == 67'108 && Flow()->wait.repetitions == 7; });
   attributes.timeout = 0;  // it waits for ever
   ASSERT_EQ(steering_->Modify(&pair_.pair(), &attributes, IBV_QP_TIMEOUT), 0);
-  Await([&] { return Flow()->timeout_us == UINT32_MAX; });
+  Await([&] { return Flow()->wait.timeout_us == UINT32_MAX; });
 }
 
 TEST_F(SteeringTest, TellsTheAgentWhenTheSendQueueIsBusy) {

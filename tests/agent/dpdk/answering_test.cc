@@ -261,6 +261,48 @@ TEST_F(Answering, DataInBothDirectionsAreKnownByTheirAcknowledgements) {
   EXPECT_FALSE(table_.Begin().LooksAtAll());
 }
 
+TEST_F(Answering, DataThatComeLaterToAKnownQueuePairAreKnown) {
+  Send(First(0x20));
+  Tick();
+  for (std::uint32_t psn = 1; psn < 8; ++psn) Send(Middle(0x20, psn));
+  for (std::uint32_t psn = 2; psn < 6; ++psn) {
+    Receive(Acknowledgement(psn));
+    Tick();
+  }
+  Connection one{.local = 0x99, .remote = 0x20};
+  PassMessages({&one});
+  Tick();
+  EXPECT_EQ(control_.arrivals(), 1U);
+  EXPECT_FALSE(table_.Begin().LooksAtAll());
+}
+
+// What came while cores did not look seems not to have come.
+TEST_F(Answering, NothingIsComparedBeforeCoresKnowHowFarDataAre) {
+  OpenAgent();
+  TickUntilConnected();
+  Connection one{.local = 0x50, .remote = 0x91};
+  Connection two{.local = 0x51, .remote = 0x90};
+  for (int i = 0; i < 20; ++i) {
+    for (int k = 0; k < 16; ++k) {
+      Receive(Data(one.local, one.psn++));
+      Receive(Data(two.local, two.psn++));
+    }
+    Tick();
+  }
+  Tick(5s);
+  EXPECT_FALSE(table_.Begin().LooksAtAll());
+  for (int k = 0; k < 16; ++k) Receive(Data(one.local, one.psn++));
+  Tick(30s);
+  EXPECT_TRUE(table_.Begin().LooksAtAll());
+  for (int k = 0; k < 16; ++k) Receive(Data(two.local, two.psn++));
+  for (int i = 0; i < 9; ++i) {
+    for (int k = 0; k < 3; ++k) Send(Answer(one.remote, one.psn - 1));
+    Tick();
+  }
+  for (int i = 0; i < 20; ++i) Tick();
+  EXPECT_EQ(AgentFlows().size(), 0U);
+}
+
 TEST_F(Answering, BecomesAnOrdinaryFlowWhenItSendsData) {
   OpenAgent();
   TickUntilConnected();

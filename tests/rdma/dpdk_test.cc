@@ -11,6 +11,8 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/rdma/daemons.h"
 #include "tests/rdma/rdma_machine.h"
@@ -97,10 +99,10 @@ class Bump {
   std::unique_ptr<Process> datapath_;
 };
 
-// Runs ib_write_bw without the shim, without end.
+// Runs ib_write_bw, or ib_read_bw, without the shim, without end.
 class Stream {
  public:
-  Stream() {
+  explicit Stream(std::string program = "ib_write_bw") : program_(std::move(program)) {
     server_ = Start(kTo, "");
     Shell("until ss -Hltn sport = :18620 | grep -q .; do sleep 0.1; done");
     client_ = Start(kFrom, "127.0.0.1");
@@ -110,14 +112,15 @@ class Stream {
   void Pause() { client_->Signal(SIGSTOP); }
 
  private:
-  static std::unique_ptr<Process> Start(int host, const std::string& server) {
+  std::unique_ptr<Process> Start(int host, const std::string& server) const {
     const auto address = rdma::RoceAddressOf(host, false);
     return std::make_unique<Process>(
         fmt::format("unshimmed{}", host),
-        fmt::format("ib_write_bw -d {} -x {} -F -t 2 -s 65536 --run_infinitely -D 2 -p 18620 {}",
+        fmt::format("{} -d {} -x {} -F -t 2 -s 65536 --run_infinitely -D 2 -p 18620 {}", program_,
                     address.device, address.gid_index, server));
   }
 
+  std::string program_;
   std::unique_ptr<Process> server_;
   std::unique_ptr<Process> client_;
 };
@@ -344,6 +347,79 @@ TEST(RdmaDpdk, LongSteersAcknowledgementsWithTheirData) {
   EXPECT_TRUE(stream.Lives() && sender.Lives() && receiver.Lives());
   stream.Pause();
   ExpectAllTaken(view);
+}
+
+// The requests of reads at the spines, and the data that come back.
+class Reads {
+ public:
+  Reads() {
+    for (int spine = 0; spine < rdma::kSpines; ++spine) {
+      captures_.emplace_back(fmt::format("spine{}", spine), "l0");
+    }
+  }
+  // Captures from scratch until enough of both have passed.
+  void See() {
+    Look();
+    requests_.clear();
+    data_.clear();
+    packets_ = 0;
+    Await("the program reads", [&] {
+      Look();
+      return packets_ >= kEnough && !requests_.empty();
+    });
+  }
+  bool Follow(const Route& requests, const Route& data) const {
+    return requests_ == std::set{std::pair(requests.spine, requests.port)} &&
+           data_ == std::set{std::pair(data.spine, data.port)};
+  }
+
+ private:
+  void Look() {
+    constexpr std::uint8_t kRequest = 0x0C;
+    constexpr std::uint8_t kFirstData = 0x0D;
+    constexpr std::uint8_t kLastData = 0x10;
+    for (int spine = 0; spine < rdma::kSpines; ++spine) {
+      for (const rdma::Packet& packet : captures_[static_cast<std::size_t>(spine)].Take()) {
+        if (packet.opcode == kRequest) requests_.emplace(spine, packet.source_port);
+        if (packet.opcode < kFirstData || packet.opcode > kLastData) continue;
+        data_.emplace(spine, packet.source_port);
+        ++packets_;
+      }
+    }
+  }
+
+  std::vector<Capture> captures_;
+  std::set<std::pair<int, std::uint16_t>> requests_;  // spines and ports
+  std::set<std::pair<int, std::uint16_t>> data_;
+  int packets_ = 0;
+};
+
+// Reads: the requests answer data that the other host sends.
+TEST(RdmaDpdk, LongSteersRequestsWithTheDataThatAreRead) {
+  Bump reader(kFrom);
+  Bump owner(kTo);
+  const Daemons daemons;
+  Shell("busybox ping -c 1 -W 10 -I 10.0.0.1 10.1.0.1 >/dev/null");
+  Reads reads;
+  Stream stream("ib_read_bw");
+  int before = -1;
+  for (int time = 0; time < 2; ++time) {
+    Route data;
+    Await("requests leave over the spine of their data", [&] {
+      const auto planned = PlannedRoute(kTo, kFrom);
+      const auto back = PlannedRoute(kFrom, kTo);
+      if (!planned || !back || planned->spine == before || planned->spine != back->spine) {
+        return false;
+      }
+      data = *planned;
+      reads.See();
+      return reads.Follow(*back, data);
+    });
+    fmt::print("data from port {} over spine{}\n", data.port, data.spine);
+    before = data.spine;
+    Daemons::Operator(fmt::format("fail link leaf0--spine{}", before));
+  }
+  EXPECT_TRUE(stream.Lives() && reader.Lives() && owner.Lives());
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "tests/agent/dpdk/steered_path.h"
 
 namespace espalier::dpdk {
@@ -113,6 +116,51 @@ TEST(Streams, DataThatHaveComeFurtherAreNotRequested) {
   AckMatch& match = table.match(*table.AddMatch({}, FlowKind::kResponses, next));
   match.Compare(5, FlowKind::kResponses);
   EXPECT_EQ(match.possible.load(), 6U);
+}
+
+// One core sees the data, the other one the acknowledgements, which leave after the data.
+TEST(Streams, WhatIsAcknowledgedIsNeverStruckOutWhicheverCoreSeesIt) {
+  DatapathFlowTable table(16, 2);
+  PacketSteering data_core(table, 0, Patch());
+  PacketSteering answer_core(table, 1, Patch());
+  const auto receive = [&](std::uint32_t qpn, std::uint32_t psn) {
+    RoceFrame frame = Arriving(qpn, 0x07);
+    frame.psn = psn;
+    frame.payload = Bytes(64, 1);
+    BuiltFrame built = Build(frame);
+    const Frame one{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
+    data_core.Incoming({&one, 1}, 1);
+  };
+  std::vector<const std::atomic<std::uint64_t>*> next;
+  for (const std::uint32_t qpn : {100U, 101U}) {
+    const FlowKey key = KeyOfFlow(qpn).Reversed(qpn);
+    const auto slot = table.streams().AddArrival(key, FlowKind::kRequests, 0);
+    next.push_back(&table.streams().arrival(*slot).next);
+  }
+  const auto slot = table.streams().AddMatch(KeyOfFlow(0x11), FlowKind::kRequests, next);
+  table.LookAtStreams(true);
+  table.Publish();
+  constexpr std::uint32_t kPackets = 20'001;  // after which the second is behind
+  std::atomic<std::uint32_t> arrived = 0;
+  std::thread answers([&] {
+    for (std::uint32_t psn = 0; psn < kPackets;) {
+      psn = arrived.load(std::memory_order_acquire);
+      BuiltFrame built = Build({.opcode = 0x11, .psn = psn, .payload = Aeth(0)});
+      const Frame one{built.bytes.data(), static_cast<std::uint32_t>(built.bytes.size())};
+      answer_core.Outgoing({&one, 1}, 1);
+    }
+  });
+  for (std::uint32_t psn = 1; psn <= kPackets; ++psn) {
+    receive(100, psn);
+    arrived.store(psn, std::memory_order_release);
+    if (psn % 8 == 0) receive(101, psn);
+    if (psn % 1'000 == 0) table.Publish();
+    table.Reclaim();
+  }
+  answers.join();
+  const AckMatch& match = table.streams().match(*slot);
+  EXPECT_EQ(match.possible.load(), 1U);
+  EXPECT_GT(match.seen.load(), 0U);
 }
 
 TEST(Streams, AFullTableTakesNoMore) {

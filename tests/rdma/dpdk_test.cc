@@ -314,13 +314,18 @@ bool AnswersFollow(View& view, const Route& route) {
 }
 
 Route AwaitBothWays(View& view, int avoided) {
+  Await("the controller steers both directions", [&] {
+    const auto writes = PlannedRoute();
+    const auto answers = PlannedRoute(kTo, kFrom);
+    return writes && answers && writes->spine == answers->spine && writes->spine != avoided;
+  });
   Route route;
   Await("acknowledgements come back over the spine of their data", [&] {
-    route = AwaitRoute(view, avoided);
+    route = PlannedRoute().value_or(Route{});
     view.See(kEnough);
     return view.Follows(route) && AnswersFollow(view, route);
   });
-  view.See(4 * kEnough);
+  view.See(kEnough);
   EXPECT_TRUE(view.Follows(route) && AnswersFollow(view, route)) << Daemons::Operator("flows");
   fmt::print("writes from port {}, {} acknowledgements from port {}, over spine{}\n", route.port,
              view.spines.answers_at(route.spine, kFrom).packets,

@@ -40,7 +40,7 @@ class Answering : public Control {
 
   // Lets a message of each connection arrive, one after the other or packet by packet. Each
   // connection then acknowledges its message, at once or after all have arrived.
-  void PassMessages(std::vector<Connection*> connections, bool at_once = true) {
+  void PassMessages(const std::vector<Connection*>& connections, bool at_once = true) {
     for (Connection* one : connections) {
       for (int i = 0; i < 16; ++i) Receive(Data(one->local, one->psn++));
       if (at_once) Send(Answer(one->remote, one->psn - 1));
@@ -50,7 +50,7 @@ class Answering : public Control {
     }
   }
   // One message of each connection in each tick.
-  void PassFor(std::vector<Connection*> connections, int ticks, bool at_once = true) {
+  void PassFor(const std::vector<Connection*>& connections, int ticks, bool at_once = true) {
     for (int i = 0; i < ticks; ++i) {
       PassMessages(connections, at_once);
       Tick();

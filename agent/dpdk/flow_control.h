@@ -36,13 +36,14 @@ struct FlowControlOptions {
 // Packets of a flow name the queue pair that receives it; acknowledgements name the one that sends
 // it. The two are paired when several acknowledgements from the flow's destination fit the PSNs of
 // this flow and of no other. Until then retransmissions are the only sign of losses. The agent is
-// told the number of the sending queue pair then, by which the controller finds the flow's
-// opposite.
+// told the number of the sending queue pair then; by it the controller finds the flow's opposite.
 //
 // Queue pairs of the host to which elephants are sent answer them (Arrivals). What such a queue
 // pair sends, acknowledgements in the main, is a flow too: an answering one. It is idle, has no
 // bytes to send, and makes room for every flow that has. If it begins to send data, it becomes a
-// flow like the others. Thread safety: one thread, the control thread of the table.
+// flow like the others.
+//
+// Thread safety: one thread, the control thread of the table.
 class FlowControl {
  public:
   // `device`: rewrites the flows that it can; null: cores rewrite all flows.

@@ -296,6 +296,12 @@ void PacketSteering::TellNewFlow(const RocePacket& packet) {
   Tell(event);
 }
 
+void PacketSteering::RenewReports(const DatapathFlowTable::View& view) {
+  if (look_ == view.look) return;
+  look_ = view.look;
+  arrivals_left_ = answers_left_ = kReportedStreams;
+}
+
 void PacketSteering::HandleAnswer(const DatapathFlowTable::View& view, const RocePacket& packet) {
   if (!view.LooksAtAll()) return;
   const auto is_it = [&](std::uint32_t slot) { return Matches(view.matches[slot].key, packet); };
@@ -303,6 +309,7 @@ void PacketSteering::HandleAnswer(const DatapathFlowTable::View& view, const Roc
   const FlowKind answered =
       packet.operation() == kReadRequest ? FlowKind::kResponses : FlowKind::kRequests;
   if (match) return view.matches[*match].Compare(packet.psn(), answered);
+  RenewReports(view);
   if (answers_left_ == 0) return;
   --answers_left_;
   Tell({.kind = FlowEvent::Kind::kAnswer,
@@ -334,10 +341,7 @@ void PacketSteering::HandleArrival(const DatapathFlowTable::View& view, const Ro
 void PacketSteering::Incoming(std::span<const Frame> frames, std::uint32_t now_us) {
   const DatapathFlowTable::View view = table_.Begin();
   may_report_unmatched_ack_ = view.reports_unmatched_acks;
-  if (look_ != view.look) [[unlikely]] {
-    look_ = view.look;
-    arrivals_left_ = answers_left_ = kReportedStreams;
-  }
+  RenewReports(view);
   FetchHeaders(frames, second_line_);
   for (const Frame& frame : frames) {
     Add<std::uint64_t>(counts_.frames, 1);

@@ -103,6 +103,8 @@ class PacketSteering {
   bool CountOutOfTurn(FlowLine& line, FlowDetails& details, const RocePacket& packet);
   void HandleUnknown(const DatapathFlowTable::View& view, const RocePacket& packet);
   void TellNewFlow(const RocePacket& packet);
+  // Lets unknown streams be reported again if the control thread has asked for more.
+  void RenewReports(const DatapathFlowTable::View& view);
   // An acknowledgement or a READ request that leaves and belongs to no flow.
   void HandleAnswer(const DatapathFlowTable::View& view, const RocePacket& packet);
   // Data that arrive.

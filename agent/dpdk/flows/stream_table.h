@@ -67,7 +67,7 @@ struct alignas(64) AckMatch {
 // Thread safety: lines and matches: the cores; everything else: the control thread.
 class StreamTable {
  public:
-  // Pairs of numbers that cores may still see.
+  // Numbers of slots that cores may still see.
   struct Removed {
     std::vector<std::uint32_t> arrivals;
     std::vector<std::uint32_t> matches;
@@ -92,7 +92,6 @@ class StreamTable {
 
   const ArrivalLine& arrival(std::uint32_t slot) const { return arrival_lines_[slot]; }
   AckMatch& match(std::uint32_t slot) { return match_lines_[slot]; }
-  std::uint32_t max_arrivals() const { return arrivals_.count(); }
 
   Index MakeIndex() const;
   Removed TakeRemoved() { return {arrivals_.TakeRemoved(), matches_.TakeRemoved()}; }

@@ -59,6 +59,16 @@ TEST(Streams, CoresReportAFewUnknownOnesAtATime) {
   EXPECT_EQ(CountEvents(path, FlowEvent::Kind::kArrival), 0);
 }
 
+// Devices may give a core nothing but what leaves.
+TEST(Streams, ACoreReportsAcknowledgementsWithoutSeeingData) {
+  SteeredPath path;
+  for (int time = 0; time < 3; ++time) {
+    path.table.LookAtStreams(true);
+    path.Send({.opcode = 0x11, .destination_qpn = 100, .payload = Aeth(0)});
+    EXPECT_EQ(CountEvents(path, FlowEvent::Kind::kAnswer), 1);
+  }
+}
+
 TEST(Streams, KnownOnesAreLookedAtAndNotReported) {
   SteeredPath path;
   path.table.LookAtStreams(true);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
-#include "controller/links/link_tiers.h"
 #include "controller/placement/load_summary.h"
 #include "controller/routing/share_balancer.h"
 
@@ -14,15 +14,17 @@ namespace espalier::controller {
 
 namespace {
 
-// Whether two links between switches of one tier have different rates.
+// Whether two links between switches of one tier, that is, of the same two roles, have different
+// rates.
 bool HasMixedRates(const fabric::Topology& topology) {
-  const std::vector<std::uint32_t> tiers = TiersOf(topology);
-  std::map<std::uint32_t, std::int64_t> rates;  // by tier
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    const fabric::LinkId link(static_cast<std::int32_t>(i));
-    if (!topology.IsSwitchToSwitch(link)) continue;
-    const std::int64_t rate = topology.link(link).rate.value;
-    if (rates.try_emplace(tiers[i], rate).first->second != rate) return true;
+  using Tier = std::pair<fabric::SwitchRole, fabric::SwitchRole>;
+  std::map<Tier, std::int64_t> rates;
+  for (std::size_t i = 0; i < topology.links().size(); ++i) {
+    const fabric::LinkId id(static_cast<std::int32_t>(i));
+    if (!topology.IsSwitchToSwitch(id)) continue;
+    const fabric::Link& link = topology.link(id);
+    const Tier tier = std::minmax(topology.node(link.a).role, topology.node(link.b).role);
+    if (rates.try_emplace(tier, link.rate.value).first->second != link.rate.value) return true;
   }
   return false;
 }

@@ -9,7 +9,6 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/result.h"
-#include "common/fabric/topology.h"
 #include "common/files/json.h"
 #include "common/os/command.h"
 #include "deploy/lab/lab.h"

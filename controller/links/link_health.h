@@ -52,8 +52,8 @@ class LinkHealth {
   // A host found this path of its flow dead. Call Update after the last report of a message.
   void HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path);
   // The same of a path that answers probes, while nothing comes back of what the flow sends. Only a
-  // timer of TCP says so, which also fires where a host is busy. So the links of the return path are
-  // probed and not accused, if it is known.
+  // timer of TCP says so, which also fires where a host is busy. So the links of the return path
+  // are probed and not accused, if it is known.
   void HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t path);
   // Flows that made progress show which links carry traffic. Does nothing without failure reports.
   void HandleDeliveries(AgentId id, const wire::FlowReport& report);

@@ -19,9 +19,10 @@ namespace espalier::controller {
 struct SlowLinksOptions {
   // As many bad samples, at least two of them of one subflow in a row, make a link slow: those of
   // one direction, or of both if both are bad. A host also leaves a good path if its
-  // acknowledgements are lost on the way back, which may be any. So paths that hosts left count only
-  // if two subflows accuse the link, and at least `left_fraction` of all left paths take it: what a
-  // slow link drives away has it in common, while lost acknowledgements hit paths of all links.
+  // acknowledgements are lost on the way back, which may be any. So paths that hosts left count
+  // only if two subflows accuse the link, and at least `left_fraction` of all left paths take it:
+  // what a slow link drives away has it in common, while lost acknowledgements hit paths of all
+  // links.
   int evidence = 3;
   double left_fraction = 0.66;
   double bad_fraction = 0.5;  // more than this of the subflows on a link must be bad

@@ -8,7 +8,7 @@
 
 #include "common/fabric/path_map.h"
 #include "controller/paths/path_learner.h"
-#include "controller/paths/return_paths.h"
+#include "controller/placement/return_paths.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"

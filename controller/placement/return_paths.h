@@ -39,8 +39,8 @@ class ReturnPaths {
     kDead,  // it takes a link that is DOWN, or comes to a switch without any other
   };
   Fate FateOf(const fabric::PortKey& key, std::uint16_t port) const;
-  // Orders a probe from the other end, unless the return path is known, or was asked for since links
-  // changed.
+  // Orders a probe from the other end, unless the return path is known, or was asked for since
+  // links changed.
   void Ask(const fabric::PortKey& key, std::uint16_t port);
   // Asks for the return paths of kSpares ports of each path of the key, of its first kMostPaths
   // paths, so that a good port is known when one is needed. O(known ports of the key).

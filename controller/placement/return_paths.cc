@@ -1,4 +1,4 @@
-#include "controller/paths/return_paths.h"
+#include "controller/placement/return_paths.h"
 
 #include <array>
 

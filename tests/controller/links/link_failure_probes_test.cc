@@ -72,6 +72,40 @@ TEST_F(LinkFailureProbesTest, OthersConfirmThatAFarLinkIsDead) {
   for (int host = 0; host < cluster_.hosts(); ++host) EXPECT_NE(LinkOf(host, true), far) << host;
 }
 
+// The flow's own path answers probes, but nothing is acknowledged.
+TEST(LinkFailureProbes, FindADeadLinkOnTheReturnPathOfLostAcknowledgements) {
+  constexpr int kHosts = 4;  // of a leaf
+  Cluster cluster({.spines = 4, .leaves = 4, .hosts_per_leaf = kHosts},
+                  {.fabric_hashes_protocol = false});
+  cluster.ConnectAll();
+  const auto peer = [&](int host) { return (host + kHosts) % cluster.hosts(); };
+  for (int from = 0; from < cluster.hosts(); ++from) {
+    wire::FlowReport report = Cluster::Opening(cluster, from, {{.id = 1, .to = peer(from)}});
+    report.opened.front().protocol = wire::kProtocolTcp;
+    cluster.Report(from, report);
+  }
+  cluster.Settle();
+  cluster.Advance(3s);
+  const auto port = [&](int host) { return cluster.FlowOf(host, 1).subflows.front().port; };
+  const auto back = [&](int host) { return cluster.SpineBack(peer(host), host, port(host)); };
+  int host = 0;
+  while (host < kHosts && back(host) == cluster.SpineOf(host, peer(host), port(host))) ++host;
+  ASSERT_LT(host, kHosts) << "both directions of all flows take one spine";
+  const auto link = *cluster.state().topology.FindLink("leaf0--spine" + std::to_string(back(host)));
+  cluster.dead = {link};
+  wire::FlowHealth health{.flow = wire::LocalFlowId(1),
+                          .verdict = wire::PathVerdict::kLocallyRerouted};
+  health.path_id =
+      static_cast<std::uint32_t>(cluster.FlowOf(host, 1).subflows[0].port_path.value());
+  health.source_port = 0xFFF0;
+  health.answered = true;
+  cluster.Deliver(cluster.host(host).peer, cluster.host(host).instance,
+                  wire::PathHealth{.flows = {health}});
+  cluster.Settle();
+  EXPECT_TRUE(cluster.controller().link_health().detected_down().contains(link));
+  EXPECT_EQ(cluster.controller().link_health().detected_down().size(), 1U);
+}
+
 TEST_F(LinkFailureProbesTest, OneHostsReportAloneTakesNoLinkDown) {
   Blame(0);
   EXPECT_TRUE(cluster_.controller().link_health().detected_down().empty());

@@ -144,7 +144,7 @@ bool SegmentSender::OpenConnection(PortChoice choice) {
        .destination = options_.destination,
        .port = choice.port,
        .steered = choice.steered,
-       .paths = static_cast<int>(std::max<std::size_t>(1, options_.own_ports.size()))},
+       .paths = static_cast<int>(PortsInForce().size())},
       {.on_acknowledged =
            [this, handle](const Segment& segment) { HandleAcknowledged(*handle, segment); },
        .on_ready = [this] { Pump(); },

@@ -69,8 +69,8 @@ void Standbys::Visit(FlowSlot slot) {
     for (std::uint32_t i = 0; i < flow->subflows.size(); ++i) Take(slot, i, kNoPath);
     return;
   }
-  ports_.AskReturns(slot);
   counted.resize(flow->subflows.size(), {.agent = flow->agent, .local = flow->local});
+  bool has_chosen = false;
   for (std::uint32_t i = 0; i < flow->subflows.size(); ++i) {
     const Subflow& subflow = flow->subflows[i];
     if (Fits(*flow, subflow, counted[i])) {
@@ -79,6 +79,7 @@ void Standbys::Visit(FlowSlot slot) {
       continue;
     }
     TakeOut(counted[i]);
+    has_chosen = true;
     const std::int32_t path = state_.flow_paths.PathOf(subflow)->value();
     Counted& added = counted[i];
     added.source = *state_.view.LeafOf(flow->source_leaf);
@@ -94,6 +95,7 @@ void Standbys::Visit(FlowSlot slot) {
     added.standby = standby;
     shifts_.Add(HopsOf(added, path, path_hops_), HopsOf(added, standby, hops_), added.share);
   }
+  if (has_chosen) ports_.AskReturns(slot);
 }
 
 bool Standbys::Fits(const Flow& flow, const Subflow& subflow, const Counted& counted) const {

@@ -82,7 +82,7 @@ struct espalier_path_set {
   uint64_t version;      /* grows with each change; 0: never assigned */
   uint32_t path_count;   /* 0: plain ECMP, use the flow's own port */
   uint32_t reason;       /* enum espalier_reason */
-  uint64_t max_rate_bps; /* on the wire, with headers; 0: no limit */
+  uint64_t max_rate_bps; /* 0: no limit */
   uint16_t source_port[ESPALIER_MAX_PATHS];
   uint16_t weight[ESPALIER_MAX_PATHS];
 };

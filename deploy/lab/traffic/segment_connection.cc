@@ -29,9 +29,6 @@ namespace {
 // new port to take effect soon, and for a slow path not to hold much of what a fast one could take.
 constexpr int kSendBuffer = 98'304;
 constexpr int kLeastSendBuffer = 12'288;
-// A rate limit is meant for the wire, and the kernel paces payload. A sixteenth is for headers (66
-// of 1,514 bytes), and for the acknowledgements of as many data that come the other way.
-constexpr std::uint64_t kPayloadSixteenths = 15;
 // A connection that is not established by then has probably lost a packet.
 constexpr std::chrono::milliseconds kLongestHandshake{100};
 
@@ -118,8 +115,7 @@ void SegmentConnection::LimitRate(std::uint64_t rate_bps) {
   if (rate_bps == max_rate_bps_ || !socket_) return;
   max_rate_bps_ = rate_bps;
   const std::uint64_t bytes_per_second =
-      rate_bps == 0 ? std::numeric_limits<std::uint64_t>::max()
-                    : std::max<std::uint64_t>(1, rate_bps / 8 / 16 * kPayloadSixteenths);
+      rate_bps == 0 ? std::numeric_limits<std::uint64_t>::max() : (rate_bps + 7) / 8;
   // A limit is advice: if the kernel refuses it, the rate stays as it is.
   static_cast<void>(::setsockopt(socket_.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_second,
                                  sizeof bytes_per_second));

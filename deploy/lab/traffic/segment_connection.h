@@ -51,7 +51,7 @@ class SegmentConnection {
   // The segments that were pushed and are not acknowledged, in order.
   std::vector<Segment> Unacknowledged() const;
   void Close();
-  // Limits the rate on the wire, in bits per second, by the kernel's pacing; 0: no limit.
+  // Limits the rate, in bits per second, by the kernel's pacing; 0: no limit.
   void LimitRate(std::uint64_t rate_bps);
 
   // Bytes given to the kernel in segments that are not acknowledged as a whole.

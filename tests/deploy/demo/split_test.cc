@@ -292,9 +292,8 @@ TEST_F(UnevenSplitTest, PartsHeedALinkAtHalfItsRate) {
 
 TEST_F(SplitTest, SendersAreHeldToTheRateThatFlowsSettleAt) {
   StartDaemons("");  // by default, as the senders say that they keep rates
-  // Three flows share two links, and each flow's two connections share its part. A sixteenth is for
-  // headers, as the kernel paces payload.
-  const double expected = 2.0 * kLinkBps / 3 / 2 * 15 / 16;
+  // Three flows share two links, and each flow's two connections share its part.
+  const double expected = 2.0 * kLinkBps / 3 / 2;
   std::vector<double> limits;
   const auto held = [&] {
     return limits.size() == 2 && std::ranges::all_of(limits, [&](double limit) {

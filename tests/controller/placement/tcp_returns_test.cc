@@ -177,7 +177,7 @@ class ProbedTcpReturns : public testing::Test {
   void ForEach(Visit visit) {
     for (int from = 0; from < kHosts; ++from) {
       for (int i = 0; i < kHosts; ++i) {
-        const Flow& flow = cluster_.FlowOf(from, static_cast<std::uint64_t>(i + 1));
+        const Flow& flow = cluster_.FlowOf(from, static_cast<std::uint64_t>(i) + 1);
         ASSERT_EQ(flow.status, FlowStatus::kRouted);
         ASSERT_EQ(flow.key.protocol, wire::kProtocolUdp);
         visit(flow.subflows[0], cluster_.SpineOf(from, kHosts + i, flow.subflows[0].port),

@@ -21,7 +21,8 @@ namespace espalier::controller {
 // fabric has such a path, and none with the return path of TCP's acknowledgements, if that is
 // known. Of these it is the one whose links would carry least if anything on the flow's path failed
 // and all hosts concerned moved to their standbys, on top of what the links carry now. So hosts do
-// not meet on one link by chance. WorstFailure tells what remains possible.
+// not meet on one link by chance. WorstFailure tells what remains possible, without the moves of
+// hosts that have lost only their acknowledgements.
 //
 // Standbys are chosen after the paths, some at a time, and again when a path, a link or a port has
 // changed. A flow has none while it moves, if it cannot move, or if its agent does not know them.

@@ -287,7 +287,11 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
   if (from.answered_size() != 0) {
     rules.SameLength("path_health.answered", from.answered_size(), flow, n);
   }
+  if (from.left_port_size() != 0) {
+    rules.SameLength("path_health.left_port", from.left_port_size(), flow, n);
+  }
   rules.InRange("path_health.source_port", Column(from.source_port()), 0, kMaxPort);
+  rules.InRange("path_health.left_port", Column(from.left_port()), 0, kMaxPort);
   rules.InRange("path_health.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.planned_bps", Column(from.planned_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.verdict", Column(from.verdict()), 0, v1::PathVerdict_MAX);
@@ -296,6 +300,7 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
   if (!rules.ok()) return;
   to.flows.resize(Size(n));
   for (int i = 0; i < n; ++i) {
+    const std::uint32_t left_port = from.left_port_size() != 0 ? from.left_port(i) : 0;
     to.flows[Size(i)] = {.flow = LocalFlowId(from.flow(i)),
                          .path_id = from.path_id(i),
                          .source_port = static_cast<std::uint16_t>(from.source_port(i)),
@@ -307,6 +312,7 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
                          .rtt_us = from.rtt_us(i),
                          .verdict = static_cast<PathVerdict>(from.verdict(i)),
                          .answered = from.answered_size() != 0 && from.answered(i),
+                         .left_port = static_cast<std::uint16_t>(left_port),
                          .recovered_us = from.recovered_us_size() != 0 ? from.recovered_us(i) : 0};
   }
 }

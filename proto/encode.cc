@@ -234,6 +234,10 @@ void EncodeBody(const PathHealth& from, v1::PathHealth& to) {
   if (std::ranges::any_of(from.flows, &FlowHealth::answered)) {
     FillColumn(from.flows, &FlowHealth::answered, to.mutable_answered());
   }
+  const auto has_left = [](const FlowHealth& flow) { return flow.left_port != 0; };
+  if (std::ranges::any_of(from.flows, has_left)) {
+    FillColumn(from.flows, &FlowHealth::left_port, to.mutable_left_port());
+  }
 }
 
 void EncodeBody(const LinkEvent& from, v1::LinkEvent& to) {

@@ -221,6 +221,7 @@ struct FlowHealth {
   // kLocallyRerouted: the path that the flow left still answered probes, so it is what comes back
   // that is lost.
   bool answered = false;
+  std::uint16_t left_port = 0;  // kLocallyRerouted: that the flow has left; 0: unknown
   // Not 0: the flow left a dead path, and its bytes were acknowledged again after this time.
   std::uint64_t recovered_us = 0;
   bool operator==(const FlowHealth&) const = default;

@@ -211,12 +211,14 @@ void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
   pending_health_.flows.push_back(Health(watch));
 }
 
-void PathGuard::ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port,
-                           bool answered) {
+void PathGuard::ReportLeft(const Watch& watch, const wire::FlowPath& left, std::uint16_t port) {
   wire::FlowHealth health = Health(watch);
-  health.answered = answered;
-  health.path_id = path_id;
-  health.source_port = port;
+  health.path_id = left.path_id;
+  health.source_port = port != 0 ? port : left.source_port;
+  if (port != 0) {
+    health.left_port = left.source_port;
+    health.answered = Contains(watch.answered, left.source_port);
+  }
   pending_health_.flows.push_back(health);
 }
 
@@ -463,7 +465,7 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
         applied.error().message);
     if (watch.verdict == wire::PathVerdict::kDead) return;
     watch.verdict = wire::PathVerdict::kDead;
-    for (const auto& [path, port] : left) ReportPath(watch, path.path_id, path.source_port);
+    for (const auto& [path, port] : left) ReportLeft(watch, path, 0);
     return;
   }
   local_reroutes_.Add();
@@ -472,7 +474,7 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   for (const auto& [path, port] : left) {
     left_.push_back({set.flow, loop_.Now(), path.source_port, port});
     const bool answered = Contains(watch.answered, path.source_port);
-    ReportPath(watch, path.path_id, port, answered);
+    ReportLeft(watch, path, port);
     Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={} lost={}",
         set.flow.value(), port, path.source_port, answered ? "acknowledgements" : "all");
   }

@@ -157,9 +157,8 @@ class PathGuard {
   void RepeatMoves();
   // The paths to which a flow that leaves `count` of its paths goes.
   std::vector<wire::FlowPath> DrawPaths(const Watch& watch, std::size_t count);
-  // Reports one path of the flow. `answered`: its probe was.
-  void ReportPath(const Watch& watch, std::uint32_t path_id, std::uint16_t port,
-                  bool answered = false);
+  // Reports that the flow has left a path for this port (0: it could not).
+  void ReportLeft(const Watch& watch, const wire::FlowPath& left, std::uint16_t port);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
   std::uint16_t DrawPort(const IpAddress& destination, const std::vector<std::uint16_t>& without);
   wire::FlowHealth Health(const Watch& watch) const;

@@ -4,9 +4,11 @@
  * call. A unix socket passes that memory and carries wake-ups when a flow opens or ends and when a
  * path set has changed.
  *
- * A program never waits for the controller. A flow starts on its own port. When it has a path set,
- * the program uses the ports of that set from the flow's next message on, or at once if the reason
- * is ESPALIER_REASON_PATH_DEAD.
+ * A program need not wait for the controller. A flow starts on its own port. When it has a path
+ * set, the program uses the ports of that set from the flow's next message on, or at once if the
+ * reason is ESPALIER_REASON_PATH_DEAD. What has begun on the flow's own port stays where ECMP has
+ * put it. So a program that opens a flow right before its first large messages does well to wait
+ * for espalier_agent_fd until espalier_flow_version is no longer 0, but for 20 ms at most.
  *
  * A restart of the agent moves no flows: path sets stay in force for $ESPALIER_AGENT_GRACE_SECONDS
  * (0 to 3600; default 30, also for other values), without their rate limits. Meanwhile

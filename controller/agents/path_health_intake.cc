@@ -84,9 +84,8 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
         fmt::format("flow={} port={}{}", state_.FlowName(flow), report.source_port,
                     report.answered ? " lost=acknowledgements" : ""));
     if (!is_local_reroute) continue;
-    // Probes pass a path that loses one packet in ten, too.
-    link_health_.quality().HandleLeft(*slot, report.path_id);
-    placement_.local_reroutes().Handle(*slot, report.path_id, report.source_port, loop_.Now());
+    link_health_.quality().HandleLeft(*slot, report);
+    placement_.local_reroutes().Handle(*slot, report, loop_.Now());
     needs_turn = true;
   }
   if (has_failures) link_health_.Update();

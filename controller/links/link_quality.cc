@@ -118,12 +118,13 @@ bool LinkQuality::MayLoseAnswers(const Flow& flow) const {
   });
 }
 
-void LinkQuality::HandleLeft(FlowSlot slot, std::uint32_t path) {
+void LinkQuality::HandleLeft(FlowSlot slot, const wire::FlowHealth& report) {
   const Flow& flow = state_.flows.At(slot);
   if (MayLoseAnswers(flow)) return;
   const auto subflow = std::ranges::find_if(flow.subflows, [&](const Subflow& each) {
-    return each.port != 0 && !each.adopting &&
-           static_cast<std::uint32_t>(each.port_path.value()) == path;
+    const bool is_it = report.left_port == 0 || each.port == report.left_port;
+    return each.port != 0 && !each.adopting && is_it &&
+           static_cast<std::uint32_t>(each.port_path.value()) == report.path_id;
   });
   if (subflow == flow.subflows.end()) return;
   PathSample sample{
@@ -134,7 +135,7 @@ void LinkQuality::HandleLeft(FlowSlot slot, std::uint32_t path) {
       .share = PartOf(flow, *subflow)};
   if (!SetLinks(flow, subflow->port_path, sample)) return;
   left_[sample.subflow] = {flow.key, subflow->port};
-  quality_.HandleLeft(sample, loop_.Now());
+  quality_.HandleLeft(sample, report.answered, loop_.Now());
 }
 
 void LinkQuality::HandleRecovered(FlowSlot slot) {

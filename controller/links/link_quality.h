@@ -35,7 +35,7 @@ class LinkQuality {
   // The flow's host has left this path (an index into State::PathsOf) on its own. That is no sign
   // against the path if the flow's acknowledgements may take a link that is down. To be called
   // while the flow has the port that it left.
-  void HandleLeft(FlowSlot slot, std::uint32_t path);
+  void HandleLeft(FlowSlot slot, const wire::FlowHealth& report);
   // The flow delivers again after it has left a dead path.
   void HandleRecovered(FlowSlot slot);
   // Takes what probes have shown of the paths of ports.

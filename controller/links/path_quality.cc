@@ -45,14 +45,15 @@ void PathQuality::Take(const PathSample& sample, TimePoint now) {
   has_news_ = true;
 }
 
-void PathQuality::HandleLeft(const PathSample& sample, TimePoint now) {
+void PathQuality::HandleLeft(const PathSample& sample, bool was_answered, TimePoint now) {
   // A flow that leaves the next path at once may not have tried it: it waits ever longer for an
   // acknowledgement.
   const auto before = left_.find(sample.subflow);
   const bool is_on_trial = before != left_.end() && !before->second.has_recovered &&
                            now - before->second.taken <= options_.trial;
   if (is_on_trial) return;
-  Left left{{.sample = sample, .taken = now, .bad_in_a_row = options_.left_evidence}};
+  Left left{
+      {.sample = sample, .taken = now, .bad_in_a_row = was_answered ? 0 : options_.left_evidence}};
   left.is_left = true;
   left.signs = "left_by_host=1";
   const auto measured = samples_.find(sample.subflow);
@@ -62,6 +63,7 @@ void PathQuality::HandleLeft(const PathSample& sample, TimePoint now) {
     if (measured->second.bad_in_a_row > 0) left.signs += " " + measured->second.signs;
     samples_.erase(measured);
   }
+  if (left.bad_in_a_row == 0) return;
   left_[sample.subflow] = std::move(left);
 }
 

@@ -80,8 +80,10 @@ class PathQuality {
   explicit PathQuality(std::vector<double> capacities_bps, const PathQualityOptions& options = {});
 
   void Take(const PathSample& sample, TimePoint now);
-  // The host of this subflow has left the path of the sample, of which only that matters.
-  void HandleLeft(const PathSample& sample, TimePoint now);
+  // The host of this subflow has left the path of the sample, of which only that matters. If probes
+  // on it were answered, the acknowledgements may be lost elsewhere: then it counts only as far as
+  // the path has been measured as bad, as probes pass a path that loses one packet in ten, too.
+  void HandleLeft(const PathSample& sample, bool was_answered, TimePoint now);
   // The subflow between these NICs delivers again after it has left a path.
   void HandleRecovered(std::uint64_t subflow, fabric::NodeId source, fabric::NodeId destination,
                        TimePoint now);

@@ -35,18 +35,24 @@ constexpr Duration kUntilPlanned = std::chrono::minutes(1);
 // kMaxLeftPorts later ones.
 // Cost: O(rerouted flows) per call, and O(flows) if room has to be made.
 
-void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port,
-                           TimePoint now) {
-  Flow& flow = state_.flows.At(slot);
+// Several subflows may be on one path, so the port tells more than the path.
+Subflow* LocalReroutes::FindLeft(Flow& flow, const wire::FlowHealth& report) {
   const auto is_left = [&](const Subflow& subflow) {
+    if (report.left_port != 0) return subflow.port == report.left_port;
     return !subflow.adopting && subflow.port != 0 &&
-           static_cast<std::uint32_t>(subflow.port_path.value()) == left_path;
+           static_cast<std::uint32_t>(subflow.port_path.value()) == report.path_id;
   };
-  auto left = std::ranges::find_if(flow.subflows, is_left);
+  const auto left = std::ranges::find_if(flow.subflows, is_left);
+  if (left != flow.subflows.end()) return &*left;
   // A single path may have changed since. Of several ones it is not known which one was left.
-  if (left == flow.subflows.end() && flow.subflows.size() == 1 && !flow.subflows.front().adopting) {
-    left = flow.subflows.begin();
-  }
+  const bool is_single = flow.subflows.size() == 1 && !flow.subflows.front().adopting;
+  return is_single ? &flow.subflows.front() : nullptr;
+}
+
+void LocalReroutes::Handle(FlowSlot slot, const wire::FlowHealth& report, TimePoint now) {
+  Flow& flow = state_.flows.At(slot);
+  const std::uint16_t port = report.source_port;
+  Subflow* const left = FindLeft(flow, report);
   const bool has_paths = flow.status == FlowStatus::kRouted ||
                          flow.status == FlowStatus::kLearning ||
                          flow.status == FlowStatus::kAdopting;
@@ -54,18 +60,19 @@ void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t
   for (Subflow& subflow : flow.subflows) {
     if (port != 0 && subflow.standby_port == port) ports_.ReleaseStandby(slot, subflow);
   }
-  if (!has_paths || left == flow.subflows.end() || !state_.flow_paths.TakePort(flow.key, port))
-    return;
+  if (!has_paths || left == nullptr || !state_.flow_paths.TakePort(flow.key, port)) return;
+  ++count_;
   Subflow& subflow = *left;
+  Left what = WhatIsLeft(flow, subflow, !report.answered);
   state_.flow_paths.Remove(subflow);
   flow.rerouted_in = state_.topology.version();
   Rerouted& rerouted = rerouted_[slot];
   rerouted.since = now;
   rerouted.times = 0;
-  if (subflow.port != 0) rerouted.left_ports.push_back(subflow.port);
-  if (rerouted.left_ports.size() > kMaxLeftPorts) {
-    state_.flow_paths.ReleasePort(flow.key, rerouted.left_ports.front());
-    rerouted.left_ports.pop_front();
+  if (what.port != 0) rerouted.left.push_back(std::move(what));
+  if (rerouted.left.size() > kMaxLeftPorts) {
+    state_.flow_paths.ReleasePort(flow.key, rerouted.left.front().port);
+    rerouted.left.pop_front();
   }
   subflow.port = port;
   subflow.adopting = true;
@@ -73,13 +80,43 @@ void LocalReroutes::Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t
   if (!admission_.Adopt(slot)) learner_.Verify(flow.key, port);
 }
 
+LocalReroutes::Left LocalReroutes::WhatIsLeft(const Flow& flow, const Subflow& subflow,
+                                              bool is_dead) const {
+  Left left{.port = subflow.port, .links = {}};
+  if (subflow.port == 0 || subflow.adopting || !is_dead) return left;
+  const auto paths = state_.paths.Between(flow.source_leaf, flow.destination_leaf);
+  const auto path = static_cast<std::size_t>(subflow.port_path.value());
+  if (path >= paths.size()) return left;
+  for (const fabric::DirectedLink hop : paths[path].hops) {
+    left.links.push_back(static_cast<std::uint32_t>(hop.Index()));
+  }
+  return left;
+}
+
 void LocalReroutes::Forget(FlowSlot slot) {
   const auto found = rerouted_.find(slot);
   if (found == rerouted_.end()) return;
-  for (const std::uint16_t port : found->second.left_ports) {
-    state_.flow_paths.ReleasePort(state_.flows.At(slot).key, port);
+  for (const Left& left : found->second.left) {
+    state_.flow_paths.ReleasePort(state_.flows.At(slot).key, left.port);
   }
   rerouted_.erase(found);
+}
+
+bool LocalReroutes::IsInForce(FlowSlot slot) const {
+  return state_.flows.At(slot).rerouted_in == state_.topology.version();
+}
+
+bool LocalReroutes::AreInForce() const {
+  return std::ranges::any_of(rerouted_, [&](const auto& entry) { return IsInForce(entry.first); });
+}
+
+std::set<std::uint32_t> LocalReroutes::LeftLinks() const {
+  std::set<std::uint32_t> links;
+  for (const auto& [slot, rerouted] : rerouted_) {
+    if (!IsInForce(slot)) continue;
+    for (const Left& left : rerouted.left) links.insert(left.links.begin(), left.links.end());
+  }
+  return links;
 }
 
 bool LocalReroutes::IsTight(const Flow& flow) const {
@@ -96,7 +133,7 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   std::vector<FlowSlot> tight;
   for (auto& [slot, rerouted] : rerouted_) {
     Flow& flow = state_.flows.At(slot);
-    const auto left = static_cast<std::int64_t>(rerouted.left_ports.size());
+    const auto left = static_cast<std::int64_t>(rerouted.left.size());
     if (now - rerouted.since >= left * kUntilPlanned) flow.rerouted_in = -1;
     const bool is_due = now - rerouted.since >= pause && rerouted.times < kMostTimes;
     if (!is_due || flow.status == FlowStatus::kAdopting || !IsTight(flow)) continue;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -25,10 +26,10 @@ class LocalReroutes {
                 PortBinder& ports)
       : state_(state), learner_(learner), admission_(admission), placer_(placer), ports_(ports) {}
 
-  // The agent has left this path of its flow and uses this port now. The flow's last kMaxLeftPorts
+  // The agent has rerouted a path of its flow (kLocallyRerouted). The flow's last kMaxLeftPorts
   // left ports are not chosen for it again: the fault may lie on the return path, which depends on
   // the port and not on the path that was left.
-  void Handle(FlowSlot slot, std::uint32_t left_path, std::uint16_t port, TimePoint now);
+  void Handle(FlowSlot slot, const wire::FlowHealth& report, TimePoint now);
   // Makes room for rerouted flows that have a link above its even share, by at most `move_limit`
   // moves for each. Flows that were not rerouted move first, as rerouted ones have just found a
   // path that works. A flow is considered from some time after its reroute on: until then, hosts
@@ -38,13 +39,32 @@ class LocalReroutes {
   std::size_t MakeRoom(TimePoint now, std::size_t move_limit);
   // Forgets a flow that ends.
   void Forget(FlowSlot slot);
+  // How many local reroutes have been taken over, ever.
+  std::uint64_t count() const { return count_; }
+  // Whether hosts have moved flows since the topology changed last, which no plan may move yet.
+  // O(rerouted flows).
+  bool AreInForce() const;
+  // The directed links of the paths that hosts have found dead and left since the topology changed
+  // last (DirectedLink::Index). One of each path is dead, if the hosts are right. O(rerouted
+  // flows).
+  std::set<std::uint32_t> LeftLinks() const;
 
  private:
-  struct Rerouted {
-    TimePoint since{};                       // of the last reroute
-    int times = 0;                           // that room was made since
-    std::deque<std::uint16_t> left_ports{};  // kept taken, so that no flow gets them
+  struct Left {
+    std::uint16_t port = 0;            // kept taken, so that no flow gets it
+    std::vector<std::uint32_t> links;  // of its path, if it was known, and dead
   };
+  struct Rerouted {
+    TimePoint since{};        // of the last reroute
+    int times = 0;            // that room was made since
+    std::deque<Left> left{};  // the last kMaxLeftPorts
+  };
+
+  // The subflow that the report is about; null: none, or it is not known which one.
+  static Subflow* FindLeft(Flow& flow, const wire::FlowHealth& report);
+  // What a flow leaves with this subflow.
+  Left WhatIsLeft(const Flow& flow, const Subflow& subflow, bool is_dead) const;
+  bool IsInForce(FlowSlot slot) const;
 
   // Whether a link on its paths is above its even share.
   bool IsTight(const Flow& flow) const;
@@ -58,6 +78,7 @@ class LocalReroutes {
   ArrivalPlacer& placer_;
   PortBinder& ports_;
   std::map<FlowSlot, Rerouted> rerouted_;  // flows that are open
+  std::uint64_t count_ = 0;
 };
 
 }  // namespace espalier::controller

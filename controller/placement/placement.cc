@@ -14,7 +14,7 @@ Placement::Placement(State& state, PathLearner& learner, const ControllerOptions
       rerouter_(state, starts_, ports_),
       local_reroutes_(state, learner, admission_, starts_, ports_),
       standbys_(state, learner, metrics),
-      splits_(state, options, metrics),
+      splits_(state, options, local_reroutes_, metrics),
       steering_(state, learner, starts_, ports_, local_reroutes_),
       what_if_(state, ports_, options) {}
 

@@ -87,8 +87,8 @@ class Placement {
   };
   Relief RelieveLater(TimePoint now, std::size_t move_limit);
 
-  // Divides flows with several paths again after links have failed or come back (SplitBalancer). To
-  // be called ten times a second.
+  // Divides flows with several paths again where equal parts load links unevenly (SplitBalancer).
+  // To be called ten times a second.
   void BalanceSplits(TimePoint now) {
     // With equal parts again, links may be above their even share.
     if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);

@@ -1,6 +1,7 @@
 #include "controller/placement/rate_planner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "controller/placement/load_summary.h"
@@ -56,12 +57,18 @@ bool RatePlanner::SetLimits() {
   const Elephants elephants = DescribeElephants(state_, slots);
   const Assignment present = CurrentPaths(state_, elephants);
   const auto rates = rates_.Predict(elephants.commodities, present, elephants.base_loads);
+  const auto of_subflows = rates_.subflow_rates();
+  const auto rate_of = [&](const Flow& flow, std::size_t i) {
+    if (!flow.KeepsWeights()) return rates[i];
+    return std::accumulate(of_subflows.begin() + present.first[i],
+                           of_subflows.begin() + present.first[i + 1], 0.0);
+  };
   bool has_changed = false;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     Flow& flow = state_.flows.At(elephants.slots[i]);
     if (flow.status == FlowStatus::kUnsteered) continue;
     const bool gets_one = flow.keeps_rate || options_.limit_rates == RateLimits::kOn;
-    const auto rate = gets_one ? static_cast<std::uint64_t>(rates[i]) : 0;
+    const auto rate = gets_one ? static_cast<std::uint64_t>(rate_of(flow, i)) : 0;
     if (!IsWorthTelling(flow.max_rate_bps, rate)) continue;
     flow.max_rate_bps = rate;
     state_.pushes.MarkFlow(elephants.slots[i]);

@@ -16,7 +16,9 @@ namespace espalier::controller {
 bool HasRateLimits(const State& state, const ControllerOptions& options);
 
 // Sets rate limits (Flow::max_rate_bps): the rate that each flow will settle at, by water-filling
-// over all flows that have paths. Senders then need not fill queues to find their rate.
+// over all flows that have paths. Senders then need not fill queues to find their rate. A flow that
+// sends equal parts is as fast as its slowest subflow. One that sends by weights, as far as its
+// paths keep up, puts on the others what a full one does not take: it gets the sum of its subflows.
 //
 // A flow leaves its share to the others while it is idle, if its agent reports edges. Else it keeps
 // its share, which suits programs that always send. So that no rate holds a flow down when others

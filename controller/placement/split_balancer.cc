@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
-#include "controller/placement/load_summary.h"
 #include "controller/routing/share_balancer.h"
 
 namespace espalier::controller {
@@ -31,17 +31,19 @@ bool HasMixedRates(const fabric::Topology& topology) {
 
 }  // namespace
 
-SplitBalancer::SplitBalancer(State& state, const ControllerOptions& options, Metrics& metrics)
+SplitBalancer::SplitBalancer(State& state, const ControllerOptions& options,
+                             const LocalReroutes& reroutes, Metrics& metrics)
     : state_(state),
       options_(options),
+      reroutes_(reroutes),
       has_mixed_rates_(HasMixedRates(state.topology)),
       seen_version_(state.topology.version()),
       divisions_(metrics.MakeCounter(
           "espalier_controller_divisions_total",
-          "Times that flows with several paths were divided again, as links failed or came back")),
+          "Times that flows with several paths were divided again, as links failed or came back, "
+          "hosts moved flows by themselves, or background traffic changed")),
       flows_(metrics.MakeCounter("espalier_controller_flows_divided_total",
-                                 "Flows that got other shares on their paths, as links failed or "
-                                 "came back")) {
+                                 "Flows that got other shares on their paths in these divisions")) {
   is_damaged_ = !IsWhole();
 }
 
@@ -60,29 +62,50 @@ bool SplitBalancer::IsWhole() const {
   return true;
 }
 
+bool SplitBalancer::HasBackground() const {
+  return std::ranges::any_of(state_.flow_paths.assigner().base_loads(),
+                             [](std::int64_t load) { return load > 0; });
+}
+
+bool SplitBalancer::MayBeUneven() const {
+  return IsEnabled() && (is_damaged_ || reroutes_.AreInForce() || HasBackground());
+}
+
+bool SplitBalancer::Pace::Note(TimePoint now) {
+  const bool is_first = !last || now - *last >= kCalm;
+  if (is_first) {
+    hold = kSettle;
+  } else if (now - *last >= kSettle) {
+    hold = std::min<Duration>(2 * hold, kLongestHold);
+  }
+  last = now;
+  return is_first;
+}
+
 void SplitBalancer::FollowFabric(TimePoint now) {
   if (state_.topology.version() == seen_version_) return;
   seen_version_ = state_.topology.version();
   is_damaged_ = !IsWhole();
-  const bool is_first = !changed_ || now - *changed_ >= kCalm;
-  if (is_first) {
-    hold_ = kSettle;
-  } else if (now - *changed_ >= kSettle) {
-    hold_ = std::min<Duration>(2 * hold_, kLongestHold);
-  }
-  changed_ = now;
-  due_ = is_first ? now : now + hold_;
+  due_ = fabric_.Note(now) ? now : now + fabric_.hold;
+}
+
+void SplitBalancer::FollowReroutes(TimePoint now) {
+  if (reroutes_.count() == seen_reroutes_) return;
+  seen_reroutes_ = reroutes_.count();
+  const TimePoint due = now + (moves_.Note(now) ? kGatheringMoves : moves_.hold);
+  due_ = std::min(due_.value_or(due), due);
 }
 
 SplitBalancer::Outcome SplitBalancer::Tick(TimePoint now) {
   FollowFabric(now);
-  const bool wants_equal = !is_damaged_ || !IsEnabled();
+  FollowReroutes(now);
+  const bool wants_equal = !MayBeUneven();
   if (!due_) {
     const bool has_news =
         wants_equal ? has_divided_ : state_.flow_paths.path_changes() != seen_paths_;
     if (!has_news) return Outcome::kNothing;
     due_ = now + kGathering;
-    if (looked_) due_ = std::max(*due_, *looked_ + std::max(kInterval, hold_));
+    if (looked_) due_ = std::max(*due_, *looked_ + std::max(kInterval, fabric_.hold));
   }
   if (now < *due_) return Outcome::kNothing;
   due_.reset();
@@ -94,19 +117,37 @@ SplitBalancer::Outcome SplitBalancer::Tick(TimePoint now) {
   return outcome;
 }
 
-SplitBalancer::Outcome SplitBalancer::Divide(TimePoint now) {
-  std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state_.CountsAsLoad(state_.flows.At(slot)); });
-  Elephants elephants = DescribeElephants(state_, slots);
+std::vector<std::uint8_t> SplitBalancer::FindRigid(const Elephants& elephants,
+                                                   const Assignment& present) const {
+  const std::set<std::uint32_t> left_links = reroutes_.LeftLinks();
+  std::vector<std::uint8_t> is_rigid = elephants.is_rigid;
+  std::vector<std::uint32_t> hops;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const Flow& flow = state_.flows.At(elephants.slots[i]);
     // The phases of jobs were planned with equal parts.
-    if (!flow.CanMove() || flow.is_on_plan) elephants.is_rigid[i] = 1;
+    if (!flow.CanMove() || flow.is_on_plan) is_rigid[i] = 1;
+    if (is_rigid[i] != 0 || left_links.empty()) continue;
+    hops.clear();
+    for (const std::int32_t path : present.PathsOf(i)) {
+      if (path == kNoPath) continue;
+      const Commodity& commodity = elephants.commodities[i];
+      state_.view.AppendHops(commodity.source, commodity.destination, path, hops);
+    }
+    const auto is_left = [&](std::uint32_t hop) { return left_links.contains(hop); };
+    is_rigid[i] = std::ranges::any_of(hops, is_left) ? 1 : 0;
   }
+  return is_rigid;
+}
+
+SplitBalancer::Outcome SplitBalancer::Divide(TimePoint now) {
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) { return !state_.CountsAsLoad(state_.flows.At(slot)); });
+  const Elephants elephants = DescribeElephants(state_, slots);
   if (!elephants.MayBeUneven()) return Outcome::kNothing;
   const Assignment present = CurrentPaths(state_, elephants);
-  const Assignment divided = BalanceShares(state_.view, elephants.commodities, elephants.is_rigid,
-                                           elephants.base_loads, present, kMostSteps);
+  const Assignment divided =
+      BalanceShares(state_.view, elephants.commodities, FindRigid(elephants, present),
+                    elephants.base_loads, present, kMostSteps);
   if (divided.max_load.Value() > present.max_load.Value() * (1 - kWorth)) return Outcome::kNothing;
   std::int64_t changed = 0;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {

@@ -237,6 +237,7 @@ void Generator::Fill(PathHealth& to) {
                         .rtt_us = Any32(),
                         .verdict = Number<PathVerdict>(0, 3),
                         .answered = Number(0, 1) == 1,
+                        .left_port = Number<std::uint16_t>(0, 65'535),
                         .recovered_us = Number(0, 1'000'000'000)});
   }
 }

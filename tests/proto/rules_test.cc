@@ -323,6 +323,12 @@ TEST(Rules, OfPathHealth) {
        {"path_health.verdict: 0 entries", [](Pb& m) { m.clear_verdict(); }},
        {"path_health.recovered_us: 1 entries", [](Pb& m) { m.add_recovered_us(1); }},
        {"path_health.answered: 1 entries", [](Pb& m) { m.add_answered(true); }},
+       {"path_health.left_port: 1 entries", [](Pb& m) { m.add_left_port(1); }},
+       {"path_health.left_port[1]: 65536",
+        [](Pb& m) {
+          m.add_left_port(1);
+          m.add_left_port(65'536);
+        }},
        {"path_health.recovered_us[1]: 18",
         [](Pb& m) {
           m.add_recovered_us(1);

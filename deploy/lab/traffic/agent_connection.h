@@ -23,6 +23,8 @@ class SteeredFlow {
 
   // Reads the current path set; cheap if it has not changed.
   void Refresh();
+  // Whether an agent knows the flow and has not decided anything about it yet.
+  bool IsUndecided() const { return flow_ && version_ == 0; }
   // The ports that the agent has chosen, one per path; empty: plain ECMP.
   std::span<const std::uint16_t> ports() const { return ports_; }
   // How much of the flow each of them is to carry, in proportion to the others.

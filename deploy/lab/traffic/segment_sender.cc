@@ -34,6 +34,7 @@ void SegmentSender::Connect() {
 void SegmentSender::Send(std::int64_t bytes) {
   if (report_.start_ns == 0) report_.start_ns = loop_.Now().time_since_epoch().count();
   report_.done = false;
+  if (report_.bytes == 0 && to_send_ == 0) first_bytes_ = loop_.Now();
   to_send_ += bytes;
   while (bytes > 0) {
     const std::int64_t length = std::min(bytes, options_.segment_bytes);
@@ -79,6 +80,11 @@ void SegmentSender::Pump() {
   pause_.reset();
   steered_.Refresh();
   if (pending_.empty()) return;
+  if (IsWaitingForPorts()) {
+    pause_ =
+        loop_.After(first_bytes_ + options_.first_ports_patience - loop_.Now(), [this] { Pump(); });
+    return;
+  }
   UpdateConnections();
   while (!pending_.empty()) {
     SegmentConnection* const connection = ReadyConnection(pending_.front().length);
@@ -88,6 +94,11 @@ void SegmentSender::Pump() {
   }
   // Tells at once that the flow is busy, as posting to a queue pair does.
   if (!options_.announces_remaining) ReportProgress();
+}
+
+bool SegmentSender::IsWaitingForPorts() const {
+  return steered_.IsUndecided() && connections_.empty() &&
+         loop_.Now() < first_bytes_ + options_.first_ports_patience;
 }
 
 void SegmentSender::UpdateConnections() {
@@ -203,6 +214,7 @@ void SegmentSender::HandleNews() {
   steered_.Refresh();
   LimitRates();
   Connect();
+  if (connections_.empty() && !pending_.empty()) return Pump();
   if (!steered_.is_path_dead()) return;
   std::vector<SegmentConnection*> dead;
   for (const auto& connection : connections_) {

@@ -41,6 +41,9 @@ class SegmentSender {
     // Whether the connections live as long as the flow: they are opened before the first byte, and
     // follow the ports in force while there is nothing to send.
     bool stays_connected = false;
+    // How long the first byte waits for the agent's first ports. What begins without them stays on
+    // the paths of ECMP until its segments end.
+    Duration first_ports_patience = std::chrono::milliseconds(20);
   };
   // Calls on_acknowledged (never inside Send) with the total bytes acknowledged.
   SegmentSender(io::AsioEventLoop& loop, const Options& options, SteeredFlow steered,
@@ -76,6 +79,8 @@ class SegmentSender {
   // That of its port; 0: it is not in force.
   std::uint16_t WeightOf(const SegmentConnection& connection) const;
   void Pump();
+  // Whether the agent may still tell the first ports before the first byte is sent.
+  bool IsWaitingForPorts() const;
   // Opens missing connections and closes those that are not needed.
   void UpdateConnections();
   void LimitRates();
@@ -106,6 +111,7 @@ class SegmentSender {
   // segment.
   std::vector<std::unique_ptr<SegmentConnection>> connections_;
   std::vector<std::unique_ptr<SegmentConnection>> buried_;  // closed inside their own handlers
+  TimePoint first_bytes_{};  // when there was something to send first
   TimerPtr pause_;
   std::uint16_t avoided_ = 0;      // port in use by another flow of the same pair; 0: none
   std::uint32_t old_retries_ = 0;  // of closed connections

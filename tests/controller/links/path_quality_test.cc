@@ -114,9 +114,10 @@ TEST(PathQualityTest, CountsAPathThatItsHostHasLeft) {
   for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), now);
   quality.Take(Sample(5, 5, 1, 100), now);
   Judge(quality, now);
-  quality.HandleLeft(Sample(5, 5, 0), now);
+  quality.HandleLeft(Sample(5, 5, 0), false, now);
   EXPECT_TRUE(left_at(now).empty()) << "the other end may be dead";
-  quality.HandleLeft(Sample(5, 6, 0), now + 300ms);  // at once: it was no better, or not tried
+  quality.HandleLeft(Sample(5, 6, 0), false,
+                     now + 300ms);  // at once: it was no better, or not tried
   quality.HandleRecovered(5, NodeId(5), NodeId(99), now);
   EXPECT_TRUE(left_at(now + 400ms).empty()) << "another flow";
   quality.HandleRecovered(5, NodeId(5), NodeId(105), now);
@@ -129,11 +130,30 @@ TEST(PathQualityTest, CountsAPathThatItsHostHasLeft) {
   EXPECT_TRUE(left_at(now + 11s).empty());
 }
 
+// Its probes were answered, so acknowledgements may be lost on the way back, which may be any.
+TEST(PathQualityTest, APathThatAnsweredCountsAsLeftOnlyIfItWasMeasuredAsBad) {
+  PathQuality quality(Capacities());
+  const TimePoint now = kQualityStart;
+  for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), now);
+  quality.Take(Sample(5, 5, 1, 100), now);
+  Judge(quality, now);
+  for (const std::uint32_t subflow : {5U, 6U}) {
+    quality.HandleLeft(Sample(subflow, subflow, 0), true, now);
+    quality.HandleRecovered(subflow, NodeId(subflow), NodeId(100 + subflow), now);
+  }
+  for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), now + 500ms);
+  const auto judged = quality.Judge(now + 500ms);
+  EXPECT_EQ(std::ranges::count_if(judged, [](const auto* each) { return each->is_left; }), 1);
+  for (const PathQuality::Judged* each : judged) {
+    EXPECT_EQ(each->is_left, each->sample.subflow == 5);
+  }
+}
+
 // It is bad on the path that it takes instead, too.
 TEST(PathQualityTest, BlamesANicForThePathThatItLeaves) {
   PathQuality quality(Capacities());
   for (std::uint32_t i = 0; i < 4; ++i) quality.Take(Sample(i, i, 9), kQualityStart);
-  quality.HandleLeft(Sample(5, 5, 0), kQualityStart);
+  quality.HandleLeft(Sample(5, 5, 0), false, kQualityStart);
   quality.HandleRecovered(5, NodeId(5), NodeId(105), kQualityStart);
   quality.Take(Sample(5, 6, 1, 100), kQualityStart);
   const auto judged = quality.Judge(kQualityStart);

@@ -128,5 +128,29 @@ TEST_F(LocalReroutesOfSplitFlows, FollowsAnAgentThatLeftOneOfThePaths) {
             cluster_.state().flow_paths.PathOf(flow.subflows[0]));
 }
 
+// The agent leaves a path for that of another subflow, and then the latter's port.
+TEST_F(LocalReroutesOfSplitFlows, KnowsWhichOfTwoPortsOnOnePathWasLeft) {
+  Start(2);
+  const wire::PathSet set = cluster_.host(0).sets.at(1);
+  const auto port_like = [&](std::uint16_t other, std::uint16_t from) {
+    while (cluster_.SpineOf(0, 3, from) != cluster_.SpineOf(0, 3, other)) ++from;
+    return from;
+  };
+  const std::uint16_t first = port_like(set.paths[1].source_port, 60'000);
+  const std::uint16_t second = port_like(set.paths[0].source_port, 61'000);
+  for (std::size_t path = 0; path < 2; ++path) {
+    cluster_.Deliver(cluster_.host(0).peer, cluster_.host(0).instance,
+                     wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                                 .path_id = set.paths[path].path_id,
+                                                 .source_port = path == 0 ? first : second,
+                                                 .verdict = wire::PathVerdict::kLocallyRerouted,
+                                                 .left_port = set.paths[path].source_port}}});
+    cluster_.Settle();
+  }
+  const Flow& flow = cluster_.FlowOf(0, 1);
+  EXPECT_EQ(flow.subflows[0].port, first);
+  EXPECT_EQ(flow.subflows[1].port, second);
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -30,6 +30,38 @@ TEST(RatePlannerTest, AreTheRatesAtWhichFlowsSettleAndFollowChanges) {
   EXPECT_EQ(cluster.host(1).pushes.size(), pushes + 1);
 }
 
+// Three links for three flows of three parts each. One part moves to the link of another one.
+TEST(RatePlannerTest, CountWhatOtherPathsTakeIfFlowsSendByWeights) {
+  for (const bool keeps : {false, true}) {
+    Cluster cluster({.spines = 3, .leaves = 2, .hosts_per_leaf = 3},
+                    {.limit_rates = RateLimits::kOn, .balance_splits = false});
+    cluster.ConnectAll();
+    for (int i = 0; i < 3; ++i) {
+      cluster.Open(i, {{.id = 1, .to = 3 + i, .max_paths = 3, .keeps_weights = keeps}});
+    }
+    cluster.Advance(1s);
+    const auto gbps = [&](int host) {
+      return static_cast<double>(cluster.host(host).sets.at(1).max_rate_bps) * 1e-9;
+    };
+    for (int i = 0; i < 3; ++i) EXPECT_NEAR(gbps(i), 100, 0.001);
+    const wire::FlowPath left = cluster.host(0).sets.at(1).paths[0];
+    const int met = cluster.SpineOf(0, 3, cluster.host(0).sets.at(1).paths[1].source_port);
+    std::uint16_t port = 60'000;
+    while (cluster.SpineOf(0, 3, port) != met) ++port;
+    cluster.Deliver(cluster.host(0).peer, cluster.host(0).instance,
+                    wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                                .path_id = left.path_id,
+                                                .source_port = port,
+                                                .verdict = wire::PathVerdict::kLocallyRerouted,
+                                                .left_port = left.source_port}}});
+    cluster.Settle();
+    // Four of the parts share a link, a quarter of it each; what the other paths of flow 0 could
+    // take beyond their parts is limited by the links of the others.
+    EXPECT_NEAR(gbps(0), keeps ? 2 * 25 + 100.0 / 3 : 75, 1) << keeps;
+    EXPECT_NEAR(gbps(1), keeps ? 25 + 100.0 / 3 + 100.0 / 3 + 100.0 / 12 : 75, 9) << keeps;
+  }
+}
+
 TEST(RatePlannerTest, AreLimitedByDefaultWhereSomethingEnforcesIt) {
   Cluster cluster({.spines = 1, .leaves = 2, .hosts_per_leaf = 3});
   cluster.ConnectAll();

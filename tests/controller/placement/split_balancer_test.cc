@@ -105,6 +105,48 @@ class SplitBalancerTest : public ::testing::Test {
     }
     return ports;
   }
+  // Host leaves its path over one spine by itself for another path over another one.
+  void MoveByHost(int host, int from, int to) {
+    wire::PathSet& set = cluster_->host(host).sets.at(1);
+    const auto left = std::ranges::find_if(set.paths, [&](const wire::FlowPath& path) {
+      return !path.IsStandby() && cluster_->SpineOf(host, PeerOf(host), path.source_port) == from;
+    });
+    ASSERT_NE(left, set.paths.end());
+    const auto is_free = [&](std::uint16_t port) {
+      return cluster_->SpineOf(host, PeerOf(host), port) == to &&
+             std::ranges::find(set.paths, port, &wire::FlowPath::source_port) == set.paths.end();
+    };
+    while (!is_free(next_port_)) ++next_port_;
+    left->source_port = next_port_++;
+    cluster_->Deliver(
+        cluster_->host(host).peer, cluster_->host(host).instance,
+        wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                    .path_id = left->path_id,
+                                    .source_port = left->source_port,
+                                    .verdict = wire::PathVerdict::kLocallyRerouted}}});
+    cluster_->Settle();
+  }
+  // The part of a host's flow that goes over a spine.
+  double PartOver(int host, int spine) {
+    double sum = 0;
+    double part = 0;
+    for (const wire::FlowPath& path : cluster_->host(host).sets.at(1).paths) {
+      sum += path.weight;
+      if (cluster_->SpineOf(host, PeerOf(host), path.source_port) == spine) part += path.weight;
+    }
+    return part / sum;
+  }
+  void ReportBackground(const std::string& leaf, const std::string& spine, double bps) {
+    const fabric::Topology& topology = cluster_->state().topology;
+    LinkLoadReport report{.source = "feed",
+                          .loads = {},
+                          .only_background = true,
+                          .max_age = std::chrono::minutes(10)};
+    for (const fabric::DirectedLink link : topology.Outgoing(*topology.FindNode(leaf))) {
+      if (topology.To(link) == *topology.FindNode(spine)) report.loads.push_back({link, bps});
+    }
+    ASSERT_TRUE(cluster_->controller().HandleLinkLoads(report));
+  }
   std::int64_t Divisions() { return cluster_->CounterValue(kDivisions); }
   std::size_t CountEvents(const std::string& kind) {
     const auto events = cluster_->state().history.Since(0, 100'000);
@@ -112,6 +154,7 @@ class SplitBalancerTest : public ::testing::Test {
   }
 
   std::unique_ptr<Cluster> cluster_;
+  std::uint16_t next_port_ = 60'000;
   int slower_ = 1;  // the link between the first leaf and the first spine
 };
 
@@ -247,6 +290,54 @@ TEST_F(SplitBalancerTest, DividesFlowsSoonAfterTheirStartWhereOneLinkIsSlowerTha
     EXPECT_TRUE(AreEqual()) << keeps;
     EXPECT_GE(MostApplied(), 1.5 - 1e-9) << keeps;
   }
+}
+
+// A quarter of a flow joins what is on another link. The link that was left may be dead, so that no
+// other flow puts more on it.
+TEST_F(SplitBalancerTest, DividesAFlowThatItsHostMovedAndPutsNothingOnTheLinkThatWasLeft) {
+  Start();
+  MoveByHost(0, 0, 1);
+  EXPECT_NEAR(MostApplied(), 1.25, 1e-9);
+  Rest(milliseconds(500));
+  EXPECT_EQ(Divisions(), 1);
+  EXPECT_LT(MostApplied(), 1.02 * 13 / 12) << "that quarter over three links";
+  for (int host = 0; host < kHosts; ++host) {
+    EXPECT_NEAR(PartOver(host, 0), host == 0 ? 0 : 0.25, 1e-9);
+  }
+}
+
+TEST_F(SplitBalancerTest, DividesWhatHostsMovedUntilItIsPlannedAgain) {
+  Start();
+  for (int host = 0; host < kHosts; ++host) MoveByHost(host, 0, 1 + host % 2);
+  EXPECT_NEAR(MostApplied(), 1.5, 1e-9);
+  Rest(milliseconds(500));
+  EXPECT_EQ(Divisions(), 1);
+  EXPECT_LT(MostApplied(), 1.02 * 4 / 3);
+  Rest(std::chrono::minutes(3));
+  EXPECT_TRUE(AreEqual()) << "no link is known to be dead";
+  EXPECT_NEAR(MostApplied(), 1, 1e-9);
+}
+
+TEST_F(SplitBalancerTest, LooksAtMovesOfHostsAtGrowingIntervals) {
+  Start();
+  for (int round = 0; round < 60; ++round) {
+    MoveByHost(0, round % 4, (round + 1) % 4);
+    Rest(milliseconds(1100));
+  }
+  EXPECT_LE(Divisions(), 8) << "of 60 moves in a minute";
+}
+
+TEST_F(SplitBalancerTest, FollowsBackgroundTraffic) {
+  Start();
+  ReportBackground("leaf0", "spine0", 50e9);
+  Rest(seconds(7));
+  EXPECT_EQ(Divisions(), 1);
+  // Four flows over three links and a half.
+  EXPECT_LT(PartOver(0, 0), 0.2);
+  EXPECT_LT(cluster_->state().flow_paths.assigner().MaxLoad().Value(), 1.02 * 4.5 / 4);
+  ReportBackground("leaf0", "spine0", 0);
+  Rest(seconds(20));
+  EXPECT_TRUE(AreEqual());
 }
 
 TEST_F(SplitBalancerTest, OutlivesFlowsAndControllersThatEnd) {

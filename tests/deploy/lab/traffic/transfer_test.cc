@@ -154,6 +154,34 @@ TEST_F(Transfer, LosesAndDoublesNothingWhileThePortChanges) {
   EXPECT_LE(received.duplicates, sent.abandoned);
 }
 
+// An agent that never decides holds nothing up for longer than the sender is patient.
+TEST_F(Transfer, BeginsOnThePortsOfAnAgentThatDecidesInTime) {
+  for (const bool decides : {true, false}) {
+    int looks = 0;
+    FakeAgent agent(Socket(), [&](const agent::FlowSample& flow) -> std::optional<wire::PathSet> {
+      if (!decides || ++looks != 5) return std::nullopt;
+      return OnePath(flow, kOtherPort, wire::PathReason::kAssigned);
+    });
+    const auto steering = ConnectToAgent();
+    const auto receiver = Receive();
+    SegmentSender::Options options = SenderOptions();
+    options.first_ports_patience = std::chrono::milliseconds(decides ? 20'000 : 30);
+    SegmentSender sender(loop_, options, steering->Open(Plan(), source_, destination_, kOwnPort),
+                         [&](std::int64_t total) {
+                           if (total == 1'000'000) loop_.Stop();
+                         });
+    senders_ = {&sender};
+    sender.Send(1'000'000);
+    Tick();
+    Run();
+    sender.Finish();
+    ASSERT_EQ(sender.Report().ports.size(), 1U);
+    EXPECT_EQ(sender.Report().ports[0].port, decides ? kOtherPort : kOwnPort);
+    EXPECT_EQ(sender.Report().ports[0].steered, decides);
+    senders_.clear();
+  }
+}
+
 TEST_F(Transfer, SharesAFlowOverAsManyConnectionsAsItHasPaths) {
   constexpr std::int64_t kBytes = 20'000'000;
   FakeAgent agent(Socket(), [&](const agent::FlowSample& flow) -> std::optional<wire::PathSet> {

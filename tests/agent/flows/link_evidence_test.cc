@@ -297,6 +297,21 @@ TEST_F(SharedEvidenceTest, AllFlowsOverADeadLinkLeaveButHalfOfTheChecksStayFree)
   EXPECT_TRUE(HasEarlyMoves(199));
 }
 
+TEST_F(SharedEvidenceTest, ChecksOfAnIdleFlowThatFindNothingBecomeRarerUntilItStarts) {
+  OpenOver(1, {1, 2}, {3, 4});
+  OpenOver(2, {1, 2}, {3, 4});
+  probes_.dead_ports = {Port(2), Standby(2)};
+  FindDead();
+  Live(2 * kSecond);
+  EXPECT_GE(ProbesOf(Port(2)), 2U);
+  EXPECT_LE(ProbesOf(Port(2)), 5U);
+  EXPECT_EQ(PortOf(2), Port(2));
+  Flow(2).remaining_bytes = 64 << 20;
+  probes_.dead_ports = {Port(2)};
+  Live(80 * kMs);  // 30 ms of patience, and a check
+  EXPECT_EQ(PortOf(2), Standby(2));
+}
+
 // Neither the path nor the standby of these flows answers, so that checks find nothing.
 TEST_F(SharedEvidenceTest, ChecksOfSuspectsStayWithinTheProbeBudget) {
   for (std::uint64_t id = 1; id <= 900; ++id) {

@@ -49,6 +49,7 @@ inline constexpr std::size_t kMaxTableEntries = 16'384;
 inline constexpr std::size_t kMaxNics = 256;
 inline constexpr std::size_t kMaxFeatures = 256;
 inline constexpr std::size_t kMaxPathsPerFlow = 64;
+inline constexpr std::size_t kMaxLinksPerPath = 16;
 inline constexpr std::size_t kMaxProbesPerOrder = 65'536;  // ports x TTLs
 inline constexpr std::uint32_t kMaxProbesPerSecond = 1'000'000;
 

@@ -169,10 +169,13 @@ void DecodePath(const v1::FlowPath& from, const Field& field, std::uint64_t leas
   rules.InRange({field, "weight"}, from.weight(), least_weight,
                 std::numeric_limits<std::uint32_t>::max());
   rules.InRange({field, "encoding (bytes)"}, from.encoding().size(), 0, kMaxNameBytes);
+  rules.AtMost({field, "links"}, from.links_size(), kMaxLinksPerPath);
+  if (!rules.ok()) return;
   to.source_port = static_cast<std::uint16_t>(from.source_port());
   to.weight = from.weight();
   to.path_id = from.path_id();
   to.encoding = from.encoding();
+  to.links.assign(from.links().begin(), from.links().end());
 }
 
 void DecodePathSet(const v1::PathSet& from, const Field& field, Rules& rules, PathSet& to) {

@@ -172,6 +172,7 @@ void EncodeBody(const PathPush& from, v1::PathPush& to) {
       added_path.set_weight(path.weight);
       added_path.set_path_id(path.path_id);
       if (!path.encoding.empty()) added_path.set_encoding(path.encoding);
+      FillColumn(path.links, added_path.mutable_links());
     }
   }
   FillColumn(from.withdrawn, to.mutable_withdrawn());

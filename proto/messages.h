@@ -141,6 +141,7 @@ struct FlowPath {
   std::uint32_t weight = 1;
   std::uint32_t path_id = 0;
   std::string encoding;
+  std::vector<std::uint32_t> links{};
   bool IsStandby() const { return weight == 0; }
   bool operator==(const FlowPath&) const = default;
 };

@@ -77,6 +77,12 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
   return measures_;
 }
 
+Duration LongestPause(const FlowMeasure& flow) {
+  Duration longest = flow.without_progress;
+  for (const PortMeasure& port : flow.ports) longest = std::max(longest, port.without_progress);
+  return longest;
+}
+
 void FlowMeter::Want(std::span<const wire::QueuePair> pairs) {
   const std::size_t room =
       options_.max_elephants - std::min(options_.max_elephants, wanted_.size());
@@ -103,12 +109,14 @@ std::vector<PortMeasure> FlowMeter::MeasurePorts(TimePoint now, const FlowSample
     const bool moves = before == history.ports.end() || progress.outstanding_bytes == 0 || idle ||
                        progress.sent_bytes > port.pause.sent;
     port.source_port = progress.source_port;
+    if (before == history.ports.end()) port.pause.sent = progress.sent_bytes;
     if (moves) port.pause.Begin(now, progress.sent_bytes, progress.retries);
     port.pause.SeeRetries(now, progress.retries);
     measures.push_back({.source_port = port.source_port,
                         .without_progress = now - port.pause.since,
                         .retries_grew = progress.retries > port.pause.retries,
-                        .since_retry = port.pause.SinceRetry(now)});
+                        .since_retry = port.pause.SinceRetry(now),
+                        .progressed = port.pause.progressed});
     ports.push_back(port);
   }
   history.ports = std::move(ports);
@@ -162,6 +170,7 @@ FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, Histo
                       .without_progress = now - history.pause.since,
                       .retries_grew = sample.retries > history.pause.retries,
                       .since_retry = history.pause.SinceRetry(now),
+                      .progressed = history.pause.progressed,
                       .activity = activity,
                       .ports = MeasurePorts(now, sample, idle, history)};
   if (idle) {

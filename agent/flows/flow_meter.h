@@ -29,6 +29,7 @@ struct PortMeasure {
   Duration without_progress{};  // while bytes are in flight; zero if none are
   bool retries_grew = false;    // since it last made progress
   Duration since_retry{};       // if they grew: since the last one
+  TimePoint progressed{};       // the last look that saw progress; none: none has
 };
 
 // Progress of one elephant.
@@ -40,9 +41,13 @@ struct FlowMeasure {
   Duration without_progress{};  // while it has something to send; zero if it has nothing
   bool retries_grew = false;    // since it last made progress
   Duration since_retry{};       // if they grew: since the last one
+  TimePoint progressed{};       // the last look that saw progress; none: none has
   Activity activity;
   std::vector<PortMeasure> ports;  // one entry for each port of the sample
 };
+
+// How long the flow, or the subflow that has waited longest, has made no progress.
+Duration LongestPause(const FlowMeasure& flow);
 
 // Finds the elephants among the flows and measures their progress by comparing successive samples
 // of a FlowSource. If the source does not tell when a flow becomes busy and idle, a flow is busy in
@@ -75,9 +80,10 @@ class FlowMeter {
       std::uint32_t retries = 0;
       std::uint32_t last_retries = 0;  // as last seen
       TimePoint last_retry;
+      TimePoint progressed{};
 
       void Begin(TimePoint now, std::uint64_t bytes, std::uint32_t count) {
-        *this = {now, bytes, count, count, now};
+        *this = {now, bytes, count, count, now, bytes > sent ? now : progressed};
       }
       void SeeRetries(TimePoint now, std::uint32_t count) {
         if (count > last_retries) last_retry = now;

@@ -13,8 +13,8 @@
 // flows off healthy paths.
 // Idea: compare paths. A check probes the ports of the flow and some random candidates. Answers for
 // candidates but not for the flow's own ports are evidence against the path. Silence on all of them
-// accuses nothing, and then only growing retries count. A new port is drawn at random, as the agent
-// does not know which path a port takes (RLM 3.5.5); a candidate that was answered is preferred.
+// accuses nothing, and then only growing retries count. A new port is drawn at random (PortDraw); a
+// candidate that was answered is preferred.
 // Standby paths, which the controller has chosen for this moment, come before all others, and make
 // it safe to look early: what they might do to other flows is part of its plan. As a lost probe or
 // a long queue looks like a dead path for a moment, a short check is repeated before it counts.
@@ -28,17 +28,12 @@
 namespace espalier::agent {
 namespace {
 
-constexpr std::uint16_t kFirstRocePort = 0xC000;
-constexpr int kRocePortMask = 0x3FFF;
-constexpr int kDrawAttempts = 64;
 constexpr int kMissesOfDeadPath = 2;
 // How many round trips without any progress or answer are no queue. A long queue delays a flow and
 // its probes, while a standby path, which is idle, answers at once.
 constexpr int kRoundTripsOfSilence = 3;
 // TCP repeats nothing before (RFC 6298 and Linux).
 constexpr Duration kFirstTcpTimeout = std::chrono::milliseconds(200);
-// How long orders of the controller may have been under way when it heard of a local reroute.
-constexpr Duration kCrossing = std::chrono::milliseconds(200);
 // The pause after a short check that found nothing, in times of its timeout.
 constexpr int kPauseAfterShortCheck = 3;
 
@@ -62,24 +57,29 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       standby_moves_(metrics.MakeCounter(
           "espalier_agent_standby_moves_total",
           "Dead paths that the agent replaced by a standby path of the controller")),
+      early_moves_(metrics.MakeCounter(
+          "espalier_agent_early_moves_total",
+          "Dead paths that flows left early, as probes of other flows had found their links dead")),
       checks_put_off_(metrics.MakeCounter(
           "espalier_agent_path_checks_deferred_total",
           "Checks of flows that were delayed because the probe budget was used up")),
       budget_(options.budget, loop.Now()),
       recovery_(metrics),
       repeats_(options.read_repeats),
-      random_(seed),
-      on_health_(std::move(on_health)) {}
+      draw_(seed),
+      on_health_(std::move(on_health)),
+      evidence_(std::max<std::size_t>(options.probe_ttl, 1) - 1) {}
 
 void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
-  in_use_.clear();
+  std::vector<PortDraw::PortInUse> in_use;
   for (const FlowMeasure& flow : flows) {
     for (const std::uint16_t port : OwnPorts(*flow.sample)) {
-      in_use_.emplace_back(flow.sample->destination, port);
+      in_use.emplace_back(flow.sample->destination, port);
     }
   }
-  std::sort(in_use_.begin(), in_use_.end());
+  draw_.SetInUse(std::move(in_use));
   repeats_.HandleMeasures(loop_.Now(), flows);
+  evidence_.HandleLook(loop_.Now(), ports_.highest_epoch());
 
   auto watch = watches_.begin();
   for (const FlowMeasure& flow : flows) {
@@ -97,29 +97,8 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
 }
 
 void PathGuard::NoteMoves() {
-  RepeatMoves();
+  recent_moves_.Repeat(loop_.Now(), ports_);
   recovery_.HandleMoved(loop_.Now(), ports_.TakeMovedOffDead());
-}
-
-void PathGuard::RepeatMoves() {
-  while (!left_.empty() && loop_.Now() - left_.front().at >= kCrossing) left_.pop_front();
-  for (const LeftPort& left : left_) {
-    const wire::PathSet* const current = ports_.Find(left.flow);
-    if (current == nullptr) continue;
-    wire::PathSet set = *current;
-    const auto back = std::ranges::find(set.paths, left.port, &wire::FlowPath::source_port);
-    const auto next = std::ranges::find(set.paths, left.next, &wire::FlowPath::source_port);
-    if (back == set.paths.end() || next != set.paths.end()) continue;
-    *back = {.source_port = left.next, .weight = back->weight, .encoding = {}};
-    set.reason = wire::PathReason::kPathDead;
-    static_cast<void>(ports_.RerouteLocally(set));
-  }
-}
-
-Duration PathGuard::LongestPause(const FlowMeasure& flow) {
-  Duration longest = flow.without_progress;
-  for (const PortMeasure& port : flow.ports) longest = std::max(longest, port.without_progress);
-  return longest;
 }
 
 Duration PathGuard::EarlyPatience(const FlowSample& sample) const {
@@ -130,7 +109,7 @@ Duration PathGuard::EarlyPatience(const FlowSample& sample) const {
 
 Duration PathGuard::Patience(const FlowSample& sample) const {
   const bool may_be_early =
-      options_.standby_after != Duration::zero() && !FreeStandbys(sample).empty();
+      options_.standby_after != Duration::zero() && ports_.HasStandby(sample.id);
   return may_be_early ? std::min(EarlyPatience(sample), options_.dead_after) : options_.dead_after;
 }
 
@@ -142,15 +121,6 @@ bool PathGuard::IsUnacknowledged(const Watch& watch, std::uint16_t port) const {
          measure.since_retry >= EarlyPatience(watch.sample);
 }
 
-std::vector<wire::FlowPath> PathGuard::FreeStandbys(const FlowSample& sample) const {
-  std::vector<wire::FlowPath> standbys = ports_.StandbysOf(sample.id);
-  const std::vector<std::uint16_t> in_force = OwnPorts(sample);
-  std::erase_if(standbys, [&](const wire::FlowPath& standby) {
-    return Contains(in_force, standby.source_port);
-  });
-  return standbys;
-}
-
 void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const FlowSample& sample = *flow.sample;
   const wire::PathSet* const plan = ports_.Find(sample.id);
@@ -158,8 +128,11 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const Duration patience = Patience(sample);
   std::vector<PortMeasure> stuck_ports = StuckPorts(flow, patience);
   const bool is_unheard =
-      repeats_.MayBeUnheard(sample, loop_.Now()) && !FreeStandbys(sample).empty();
-  const bool stuck = flow.without_progress >= patience || !stuck_ports.empty() || is_unheard;
+      repeats_.MayBeUnheard(sample, loop_.Now()) && ports_.HasStandby(sample.id);
+  const bool is_stuck = flow.without_progress >= patience || !stuck_ports.empty() || is_unheard;
+  if (!is_stuck) stuck_ports = SuspectPorts(flow);
+  const bool is_suspect = !stuck_ports.empty() && !is_stuck;
+  const bool stuck = is_stuck || is_suspect;
   const bool slow =
       flow.busy && static_cast<double>(flow.achieved_bps) < options_.slow_fraction * planned;
   auto known = watches_.find(sample.id);
@@ -172,14 +145,16 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   watch.achieved_bps = flow.achieved_bps;
   watch.stuck = stuck;
   watch.is_unheard = is_unheard;
+  if (std::exchange(watch.is_suspect, is_suspect) && is_stuck) {  // it need not wait for others
+    watch.interval = options_.local_reroute_interval;
+    watch.next_check = loop_.Now();
+  }
   watch.whole = {.without_progress = flow.without_progress,
                  .retries_grew = flow.retries_grew,
                  .since_retry = flow.since_retry};
   watch.stuck_ports = std::move(stuck_ports);
   if (stuck) {
-    const bool may_check = sample.movable && !ports_.IsUnsteered(sample.id) && !watch.checking &&
-                           checks_ < options_.max_checks;
-    auto ports = may_check ? PortsToCheck(watch) : std::nullopt;
+    auto ports = MayCheck(watch) ? PortsToCheck(watch) : std::nullopt;
     if (ports) StartCheck(sample.id, watch, std::move(*ports));
     return;
   }
@@ -203,6 +178,22 @@ std::vector<PortMeasure> PathGuard::StuckPorts(const FlowMeasure& flow, Duration
     if (Contains(own_ports, port.source_port)) stuck.push_back(port);
   }
   return stuck;
+}
+
+std::vector<PortMeasure> PathGuard::SuspectPorts(const FlowMeasure& flow) const {
+  if (evidence_.empty()) return {};
+  const wire::PathSet* const set = ports_.Find(flow.sample->id);
+  const bool may_be_early =
+      options_.standby_after != Duration::zero() && options_.standby_after < options_.dead_after;
+  if (!may_be_early || set == nullptr || !ports_.HasStandby(flow.sample->id)) return {};
+  return evidence_.SuspectPorts(flow, *set);
+}
+
+bool PathGuard::MayCheck(const Watch& watch) const {
+  const FlowSample& sample = watch.sample;
+  if (!sample.movable || ports_.IsUnsteered(sample.id) || watch.checking) return false;
+  if (!watch.is_suspect) return checks_ < options_.max_checks;
+  return checks_ < options_.max_checks / 2 && loop_.Now() >= budget_short_until_;
 }
 
 void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
@@ -247,19 +238,6 @@ std::vector<std::uint16_t> PathGuard::OwnPorts(const FlowSample& sample) const {
   return ports;
 }
 
-std::uint16_t PathGuard::DrawPort(const IpAddress& destination,
-                                  const std::vector<std::uint16_t>& without) {
-  std::uint16_t port = 0;
-  for (int attempt = 0; attempt < kDrawAttempts; ++attempt) {
-    port = static_cast<std::uint16_t>(kFirstRocePort +
-                                      (static_cast<int>(random_() & 0xFFFF) & kRocePortMask));
-    const bool is_used =
-        std::binary_search(in_use_.begin(), in_use_.end(), std::pair(destination, port));
-    if (!is_used && !Contains(without, port)) break;
-  }
-  return port;  // nearly all ports are in use, so this one may be shared
-}
-
 Duration PathGuard::ShortTimeout(const FlowSample& sample) const {
   return std::min(options_.check_timeout,
                   std::max(options_.short_check_timeout, kRoundTripsOfSilence * RoundTrip(sample)));
@@ -291,7 +269,9 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
   ChooseCandidates(watch, probed);
   if (!Contains(options_.probe_ports, watch.sample.destination_port)) return EndCheck(watch);
   if (!budget_.Take(watch.sample.destination, probed.size(), loop_.Now())) {
-    budget_short_until_ = loop_.Now() + options_.max_local_reroute_interval;
+    if (!watch.is_suspect) {
+      budget_short_until_ = loop_.Now() + options_.max_local_reroute_interval;
+    }
     return checks_put_off_.Add();  // the check stays due
   }
   watch.checking = true;
@@ -319,10 +299,14 @@ void PathGuard::ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& probe
     probed.push_back(port);
   };
   watch.candidates.clear();
-  watch.standbys = FreeStandbys(watch.sample);
+  watch.standbys = ports_.StandbysOf(watch.sample.id);
   for (const wire::FlowPath& standby : watch.standbys) add(standby.source_port);
+  watch.known_paths = watch.standbys;
+  if (const wire::PathSet* const set = ports_.Find(watch.sample.id)) {
+    watch.known_paths.insert(watch.known_paths.end(), set->paths.begin(), set->paths.end());
+  }
   while (!watch.is_short && watch.candidates.size() < options_.candidates) {
-    add(DrawPort(watch.sample.destination, probed));
+    add(draw_.Draw(watch.sample.destination, probed));
   }
 }
 
@@ -344,10 +328,12 @@ void PathGuard::EndCheck(Watch& watch) {
   watch.next_check = loop_.Now() + watch.interval;
   // Flows that were checked leave a short budget to those that wait.
   if (loop_.Now() < budget_short_until_) BackOff(watch);
+  ShareEvidence(watch, {});
   if (!watch.stuck) return;
   const std::vector<std::uint16_t> dead =
       watch.is_short ? EndShortCheck(watch) : EndLongCheck(watch);
   if (dead.empty()) return;
+  ShareEvidence(watch, dead);
   const bool is_again =
       std::ranges::any_of(dead, [&](std::uint16_t port) { return Contains(watch.on_trial, port); });
   if (is_again) BackOff(watch);
@@ -355,6 +341,22 @@ void PathGuard::EndCheck(Watch& watch) {
   watch.rerouted = loop_.Now();
   watch.next_trial_check = loop_.Now() + watch.interval;
   watch.next_check = loop_.Now();  // of its other subflows
+}
+
+void PathGuard::ShareEvidence(const Watch& watch, const std::vector<std::uint16_t>& dead) {
+  if (watch.answered.empty()) return;  // silence of all proves nothing
+  for (const wire::FlowPath& path : watch.known_paths) {
+    const bool is_silent = !Contains(watch.answered, path.source_port);
+    if (is_silent && Contains(dead, path.source_port)) evidence_.HandleDead(loop_.Now(), path);
+  }
+  for (const wire::FlowPath& path : watch.known_paths) {
+    if (Contains(watch.answered, path.source_port)) evidence_.HandleAnswered(path);
+  }
+}
+
+int PathGuard::MissesOfOthers(const Watch& watch, std::uint16_t port) const {
+  const auto path = std::ranges::find(watch.known_paths, port, &wire::FlowPath::source_port);
+  return path != watch.known_paths.end() && evidence_.IsDead(*path) ? 1 : 0;
 }
 
 std::vector<std::uint16_t> PathGuard::EndLongCheck(Watch& watch) const {
@@ -368,19 +370,24 @@ std::vector<std::uint16_t> PathGuard::EndLongCheck(Watch& watch) const {
 
 std::vector<std::uint16_t> PathGuard::EndShortCheck(Watch& watch) const {
   std::vector<std::uint16_t> dead;
+  watch.early = 0;
   bool must_repeat = false;
   for (const std::uint16_t port : watch.own_ports) {
     const bool was_compared = !watch.candidates.empty() && !watch.answered.empty();
     const bool is_missed = was_compared && !Contains(watch.answered, port);
     int& misses = watch.misses[port];
     misses = is_missed ? misses + 1 : 0;
-    if (misses >= kMissesOfDeadPath || IsUnacknowledged(watch, port)) {
+    const bool has_enough = misses >= kMissesOfDeadPath;
+    const bool is_dead =
+        has_enough || (is_missed && misses + MissesOfOthers(watch, port) >= kMissesOfDeadPath);
+    if (is_dead || IsUnacknowledged(watch, port)) {
+      if (is_dead && (watch.is_suspect || !has_enough)) ++watch.early;
       dead.push_back(port);
       misses = 0;
     }
     must_repeat = must_repeat || misses > 0;
   }
-  if (watch.is_unheard && !must_repeat) {
+  if ((watch.is_unheard || watch.is_suspect) && !must_repeat) {
     BackOff(watch);
     watch.next_check = loop_.Now() + watch.interval;
   } else {
@@ -422,10 +429,12 @@ std::vector<wire::FlowPath> PathGuard::DrawPaths(const Watch& watch, std::size_t
     if (has_answered(port)) take({.source_port = port, .encoding = {}});
   }
   if (watch.answered.empty()) {
-    for (const wire::FlowPath& standby : watch.standbys) take(standby);
+    for (const wire::FlowPath& standby : watch.standbys) {
+      if (!evidence_.IsSuspect(standby)) take(standby);
+    }
   }
   while (drawn.size() < count) {
-    drawn.push_back({.source_port = DrawPort(watch.sample.destination, taken), .encoding = {}});
+    drawn.push_back({.source_port = draw_.Draw(watch.sample.destination, taken), .encoding = {}});
     taken.push_back(drawn.back().source_port);
   }
   return drawn;
@@ -441,42 +450,45 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   }
   set.reason = wire::PathReason::kPathDead;
   const std::vector<wire::FlowPath> drawn = DrawPaths(watch, set.paths.size());
-  std::vector<std::pair<wire::FlowPath, std::uint16_t>> left;  // old path and its new port
+  std::vector<std::pair<wire::FlowPath, wire::FlowPath>> left;  // old path and the next one
   std::int64_t to_standbys = 0;
   for (wire::FlowPath& path : set.paths) {
     // If the flow's ports are unknown, all its paths count as dead.
     if (!Contains(dead, path.source_port) && !watch.own_ports.empty()) continue;
     const wire::FlowPath& next = drawn[left.size()];
-    left.emplace_back(path, next.source_port);
+    left.emplace_back(path, next);
     watch.misses.erase(path.source_port);
     path = {.source_port = next.source_port,
             .weight = path.weight,
             .path_id = next.path_id,
-            .encoding = {}};
+            .encoding = {},
+            .links = next.links};
     if (next.IsStandby()) ++to_standbys;
   }
   if (left.empty()) return;  // the controller replaced the path while it was checked
-  for (const auto& [path, port] : left) {
+  for (const auto& [path, next] : left) {
     std::erase(watch.on_trial, path.source_port);
-    watch.on_trial.push_back(port);
+    watch.on_trial.push_back(next.source_port);
   }
   if (const Result<void> applied = ports_.RerouteLocally(set); !applied) {
     Log(LogLevel::kWarning, "event=local_reroute_failed flow={} cause=\"{}\"", set.flow.value(),
         applied.error().message);
     if (watch.verdict == wire::PathVerdict::kDead) return;
     watch.verdict = wire::PathVerdict::kDead;
-    for (const auto& [path, port] : left) ReportLeft(watch, path, 0);
+    for (const auto& [path, next] : left) ReportLeft(watch, path, 0);
     return;
   }
   local_reroutes_.Add();
   standby_moves_.Add(to_standbys);
   watch.verdict = wire::PathVerdict::kLocallyRerouted;
-  for (const auto& [path, port] : left) {
-    left_.push_back({set.flow, loop_.Now(), path.source_port, port});
+  early_moves_.Add(watch.is_short ? watch.early : 0);
+  for (const auto& [path, next] : left) {
+    recent_moves_.Add(loop_.Now(), set.flow, path.source_port, next);
     const bool answered = Contains(watch.answered, path.source_port);
-    ReportLeft(watch, path, port);
+    ReportLeft(watch, path, next.source_port);
     Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={} lost={}",
-        set.flow.value(), port, path.source_port, answered ? "acknowledgements" : "all");
+        set.flow.value(), next.source_port, path.source_port,
+        answered ? "acknowledgements" : "all");
   }
 }
 

@@ -1,16 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <span>
 #include <vector>
 
 #include "agent/flows/flow_meter.h"
+#include "agent/flows/link_evidence.h"
+#include "agent/flows/port_draw.h"
 #include "agent/flows/port_table.h"
+#include "agent/flows/recent_moves.h"
 #include "agent/flows/recovery_watch.h"
 #include "agent/flows/repeat_watch.h"
 #include "agent/probe/probe_budget.h"
@@ -64,6 +65,12 @@ struct PathGuardOptions {
 // something that nobody acknowledges: then the acknowledgements are lost, and the standby has
 // another way back (TCP repeats nothing before 200 ms: RFC 6298 and Linux).
 //
+// What probes of one flow show counts for all flows of the host (LinkEvidence), if the controller
+// tells the links of paths. Flows with standby paths, also idle ones, whose path may have a link
+// that another flow found dead, get a short check at once, unless they have made progress since. If
+// their path has the dead link for certain, the first such check in a row is enough, and else the
+// second. These checks take half of the checks at most, and none while the probe budget is short.
+//
 // A queue pair that only sends acknowledgements always has nothing to send. It gets short checks
 // while peers repeat requests to its NIC (RepeatWatch), if it has standby paths, and moves by the
 // same evidence. Checks without a result become rarer, as the device does not tell which queue pair
@@ -99,16 +106,19 @@ class PathGuard {
     std::uint64_t achieved_bps = 0;
     bool stuck = false;
     bool is_unheard = false;  // it only answers, and its acknowledgements may not arrive
+    bool is_suspect = false;  // it is not stuck but for the evidence of other flows
     PortMeasure whole;        // of the flow as a whole
     std::vector<PortMeasure> stuck_ports;  // subflows without progress, if they are known
     bool checking = false;
-    bool is_short = false;                  // the current check probes only standbys
-    std::map<std::uint16_t, int> misses;    // by port: short checks in a row in which it was dead
-    std::vector<std::uint16_t> on_trial;    // ports to which the flow has moved lately
-    std::vector<std::uint16_t> own_ports;   // the flow's ports that the current check probes
-    std::vector<std::uint16_t> candidates;  // alternative ports that it probes, standbys first
-    std::vector<wire::FlowPath> standbys;   // among these
-    std::vector<std::uint16_t> answered;    // ports whose probes were answered
+    bool is_short = false;                    // the current check probes only standbys
+    std::map<std::uint16_t, int> misses;      // by port: short checks in a row in which it was dead
+    std::vector<std::uint16_t> on_trial;      // ports to which the flow has moved lately
+    std::vector<std::uint16_t> own_ports;     // the flow's ports that the current check probes
+    std::vector<std::uint16_t> candidates;    // alternative ports that it probes, standbys first
+    std::vector<wire::FlowPath> standbys;     // among these
+    std::vector<wire::FlowPath> known_paths;  // of the ports that it probes, as far as known
+    std::int64_t early = 0;                   // dead paths that others' evidence showed earlier
+    std::vector<std::uint16_t> answered;      // ports whose probes were answered
     TimePoint next_check;
     TimePoint next_trial_check;  // of ports on trial
     TimePoint rerouted;          // last
@@ -116,27 +126,18 @@ class PathGuard {
     wire::PathVerdict verdict = wire::PathVerdict::kGood;
   };
 
-  // A port that a flow has left, and that to which it has gone.
-  struct LeftPort {
-    wire::LocalFlowId flow;
-    TimePoint at;
-    std::uint16_t port = 0;
-    std::uint16_t next = 0;
-  };
-
   void EvaluateFlow(const FlowMeasure& flow);
-  // How long the flow, or the subflow that has waited longest, has made no progress.
-  static Duration LongestPause(const FlowMeasure& flow);
   // How long the flow must make no progress before it gets a short check, if it can get one.
   Duration EarlyPatience(const FlowSample& sample) const;
   // The same before it is checked at all.
   Duration Patience(const FlowSample& sample) const;
   // Whether what TCP has repeated since the last progress is not acknowledged in time.
   bool IsUnacknowledged(const Watch& watch, std::uint16_t port) const;
-  // The flow's standby paths on which it is not already.
-  std::vector<wire::FlowPath> FreeStandbys(const FlowSample& sample) const;
   // Returns the subflows that have made no progress for so long and whose paths are in force.
   std::vector<PortMeasure> StuckPorts(const FlowMeasure& flow, Duration patience) const;
+  // Returns those that are to be checked because of what other flows have found.
+  std::vector<PortMeasure> SuspectPorts(const FlowMeasure& flow) const;
+  bool MayCheck(const Watch& watch) const;
   void SetVerdict(Watch& watch, wire::PathVerdict verdict);
   void StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std::uint16_t> ports);
   Duration ShortTimeout(const FlowSample& sample) const;
@@ -146,21 +147,22 @@ class PathGuard {
   void ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& own_ports);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);
   void EndCheck(Watch& watch);
+  // Tells all flows what the check has shown of its paths, of which these are dead.
+  void ShareEvidence(const Watch& watch, const std::vector<std::uint16_t>& dead);
   // Returns the ports that a check has found dead, and decides when the next one comes.
   std::vector<std::uint16_t> EndLongCheck(Watch& watch) const;
   std::vector<std::uint16_t> EndShortCheck(Watch& watch) const;
+  // 1 if other flows have found a link of the port's path dead.
+  int MissesOfOthers(const Watch& watch, std::uint16_t port) const;
   void BackOff(Watch& watch) const;
   // Returns the checked ports whose retries grow.
   static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
   void RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead);
-  // Leaves ports again that flows have just left, if the controller had not heard of that in time.
-  void RepeatMoves();
   // The paths to which a flow that leaves `count` of its paths goes.
   std::vector<wire::FlowPath> DrawPaths(const Watch& watch, std::size_t count);
   // Reports that the flow has left a path for this port (0: it could not).
   void ReportLeft(const Watch& watch, const wire::FlowPath& left, std::uint16_t port);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
-  std::uint16_t DrawPort(const IpAddress& destination, const std::vector<std::uint16_t>& without);
   wire::FlowHealth Health(const Watch& watch) const;
 
   const PathGuardOptions options_;
@@ -169,18 +171,18 @@ class PathGuard {
   PortTable& ports_;
   Counter& local_reroutes_;
   Counter& standby_moves_;
+  Counter& early_moves_;
   Counter& checks_put_off_;
   ProbeBudget budget_;
   RecoveryWatch recovery_;
   RepeatWatch repeats_;
   TimePoint budget_short_until_{};  // until then the probe budget counts as short
-  std::mt19937_64 random_;
+  PortDraw draw_;
   const OnHealth on_health_;
   std::map<wire::LocalFlowId, Watch> watches_;
-  std::deque<LeftPort> left_;  // lately
+  RecentMoves recent_moves_;
+  LinkEvidence evidence_;
   std::size_t checks_ = 0;
-  // Destinations and ports of this host's elephants, ascending.
-  std::vector<std::pair<IpAddress, std::uint16_t>> in_use_;
   wire::PathHealth pending_health_;
 };
 

@@ -28,6 +28,14 @@ wire::PathSet WithoutStandbys(wire::PathSet set) {
   return set;
 }
 
+// Whether these are the same paths, whatever is known of their links.
+bool AreSame(const std::vector<wire::FlowPath>& a, const std::vector<wire::FlowPath>& b) {
+  return std::ranges::equal(a, b, [](wire::FlowPath x, const wire::FlowPath& y) {
+    x.links = y.links;
+    return x == y;
+  });
+}
+
 }  // namespace
 
 wire::Ack PortTable::HandlePush(const wire::PathPush& push) {
@@ -79,8 +87,10 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
   const auto known = entries_.find(set.flow);
   const bool is_new = known == entries_.end();
   const bool keeps_paths = full || set.reason == wire::PathReason::kStandby;
-  if (!is_new && keeps_paths && WithoutStandbys(known->second.pushed).paths == active.paths) {
+  if (!is_new && keeps_paths &&
+      AreSame(WithoutStandbys(known->second.pushed).paths, active.paths)) {
     known->second.pushed.paths = set.paths;
+    TellLinks(known->second, full);
     return SetRate(known->second, set.max_rate_bps);
   }
   if (is_new && entries_.size() >= kMaxEntries) return false;
@@ -95,6 +105,16 @@ bool PortTable::ApplySet(const wire::PathSet& set, bool full) {
   entries_[set.flow] = {.pushed = set, .in_force = active};
   if (set.reason == wire::PathReason::kPathDead) moved_off_dead_.push_back(set.flow);
   return true;
+}
+
+void PortTable::TellLinks(Entry& entry, bool full) {
+  for (wire::FlowPath& path : entry.in_force.paths) {
+    const auto pushed =
+        std::ranges::find(entry.pushed.paths, path.source_port, &wire::FlowPath::source_port);
+    const bool is_pushed = pushed != entry.pushed.paths.end();
+    if (is_pushed) path.links = pushed->links;
+    if (!is_pushed && full) path.links.clear();  // another controller may number them otherwise
+  }
 }
 
 void PortTable::NoteUnsteered(const wire::PathPush& push) {
@@ -198,9 +218,24 @@ std::vector<wire::FlowPath> PortTable::StandbysOf(wire::LocalFlowId flow) const 
   std::vector<wire::FlowPath> standbys;
   const auto known = entries_.find(flow);
   if (known == entries_.end()) return standbys;
-  std::ranges::copy_if(known->second.pushed.paths, std::back_inserter(standbys),
-                       &wire::FlowPath::IsStandby);
+  std::ranges::copy_if(
+      known->second.pushed.paths, std::back_inserter(standbys),
+      [&](const wire::FlowPath& path) { return IsFreeStandby(known->second, path); });
   return standbys;
+}
+
+bool PortTable::HasStandby(wire::LocalFlowId flow) const {
+  const auto known = entries_.find(flow);
+  return known != entries_.end() &&
+         std::ranges::any_of(known->second.pushed.paths, [&](const wire::FlowPath& path) {
+           return IsFreeStandby(known->second, path);
+         });
+}
+
+bool PortTable::IsFreeStandby(const Entry& entry, const wire::FlowPath& path) {
+  const auto& in_force = entry.in_force.paths;
+  return path.IsStandby() && std::ranges::find(in_force, path.source_port,
+                                               &wire::FlowPath::source_port) == in_force.end();
 }
 
 bool PortTable::IsSteered(wire::LocalFlowId flow, std::uint16_t port) const {

@@ -50,8 +50,10 @@ class PortTable {
   std::size_t CountRates() const;
   // Returns the paths in force; nullptr if the flow is on plain ECMP.
   const wire::PathSet* Find(wire::LocalFlowId flow) const;
-  // The flow's standby paths (wire::FlowPath::IsStandby), as they were last pushed.
+  // The flow's standby paths (wire::FlowPath::IsStandby), as they were last pushed, on which it is
+  // not already.
   std::vector<wire::FlowPath> StandbysOf(wire::LocalFlowId flow) const;
+  bool HasStandby(wire::LocalFlowId flow) const;
   // True if operators do not want this flow steered: it stays on plain ECMP, also while the
   // controller is silent, and is not rerouted locally.
   bool IsUnsteered(wire::LocalFlowId flow) const { return unsteered_.contains(flow); }
@@ -69,8 +71,13 @@ class PortTable {
     wire::PathSet in_force;  // without standbys; empty: the flow has not opened yet
   };
 
+  // Whether the flow may go to this path.
+  static bool IsFreeStandby(const Entry& entry, const wire::FlowPath& path);
   void Adopt(std::span<const FlowSample> flows);
   bool ApplySet(const wire::PathSet& set, bool full);
+  // Copies what a push has told of the links of paths to the paths in force, also to those that the
+  // agent chose itself.
+  static void TellLinks(Entry& entry, bool full);
   // Changes only the rate limit, also of paths that the agent chose itself.
   bool SetRate(Entry& entry, std::uint64_t bits_per_second);
   void Withdraw(wire::LocalFlowId flow);

@@ -6,13 +6,6 @@
 namespace espalier::agent {
 namespace {
 
-// Time since every part of the flow with bytes in flight has made progress.
-Duration WithoutProgress(const FlowMeasure& flow) {
-  Duration longest = flow.without_progress;
-  for (const PortMeasure& port : flow.ports) longest = std::max(longest, port.without_progress);
-  return longest;
-}
-
 // Whether a part of the flow has sent nothing from its present port yet, although it wants to.
 bool WaitsOnNewPort(const FlowSample& sample) {
   return std::ranges::any_of(sample.ports, [](const PortProgress& port) {
@@ -46,7 +39,7 @@ wire::PathHealth RecoveryWatch::HandleMeasures(TimePoint now, std::span<const Fl
     while (at != moved_.end() && at->first < flow.sample->id) at = moved_.erase(at);  // ended
     if (at == moved_.end()) break;
     if (at->first != flow.sample->id) continue;
-    const TimePoint progress = now - WithoutProgress(flow);
+    const TimePoint progress = now - LongestPause(flow);
     if (progress <= at->second || WaitsOnNewPort(*flow.sample)) {
       ++at;  // still waits
       continue;

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "proto/convert.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -34,6 +36,17 @@ class Weights {
   std::int64_t common_ = 1;
   bool is_exact_ = true;
 };
+
+// The links between the switches of a path, for agents that know these. Empty: the path is unknown.
+std::vector<std::uint32_t> LinksOf(const State& state, const Flow& flow, std::int32_t path) {
+  std::vector<std::uint32_t> links;
+  const auto source = state.view.LeafOf(flow.source_leaf);
+  const auto destination = state.view.LeafOf(flow.destination_leaf);
+  if (path < 0 || !source || !destination) return links;
+  state.view.AppendHops(*source, *destination, path, links);
+  if (links.size() > wire::kMaxLinksPerPath) links.clear();
+  return links;
+}
 
 }  // namespace
 
@@ -179,6 +192,7 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
     pushed.generation = 0;
     return;
   }
+  const Agent& agent = state_.agents.At(id);
   wire::PathSet set{.flow = local, .max_rate_bps = flow.max_rate_bps, .reason = flow.reason};
   const Weights weights(flow);
   for (const Subflow& subflow : flow.subflows) {
@@ -189,9 +203,14 @@ void Publisher::Describe(AgentId id, wire::LocalFlowId local, TimePoint now, wir
                          .encoding = {}});
     if (is_news) Record(id, flow, subflow, now);
   }
-  if (state_.agents.At(id).Has("standby")) {
+  if (agent.Has("standby")) {
     if (!is_news && has_new_standbys && !push.full) set.reason = wire::PathReason::kStandby;
     AppendStandbys(flow, set);
+  }
+  if (agent.Has("path_links")) {
+    for (wire::FlowPath& path : set.paths) {
+      path.links = LinksOf(state_, flow, static_cast<std::int32_t>(path.path_id));
+    }
   }
   if (!set.paths.empty()) {
     push.sets.push_back(std::move(set));

@@ -14,11 +14,12 @@ namespace espalier::controller {
 // the sum of the links' loads to a high power instead, which is convex and smooth. One flow after
 // the other shifts a part from its costliest path to its cheapest one by a step of Newton's method;
 // only flows on links that are nearly as loaded as the busiest one do, so that others keep their
-// shares. The power grows from 8 to 64. Last, shares are rounded to 1/kShareGrain of a flow.
-// Invariant: the shares of a flow add up to kLoadUnit, and a share that changes stays at least
-// kLeastGrains: a message on a path with a small share lasts as long as so many on all paths
-// together, and would end after all others. The result is near the least load, not always the least
-// (tests compare it with bounds).
+// shares. A small cost of uneven parts spreads what must be shifted over all flows that can take
+// it. The power grows from 8 to 64. Last, shares are rounded to 1/kShareGrain of a flow. Invariant:
+// the shares of a flow add up to kLoadUnit, and a share that changes stays at least kLeastGrains: a
+// message on a path with a small share lasts as long as so many on all paths together, and would
+// end after all others. The result is near the least load, not always the least (tests compare it
+// with bounds).
 
 constexpr std::int64_t kShareGrain = 5'040;  // divides kLoadUnit
 constexpr std::int64_t kLeastGrains = 168;   // 1/30

@@ -68,7 +68,7 @@ PathPush MakePathPush() {
           .generation = 42,
           .full = true,
           .sets = {{.flow = LocalFlowId(11),
-                    .paths = {{.source_port = 50'001, .weight = 3, .path_id = 5},
+                    .paths = {{.source_port = 50'001, .weight = 3, .path_id = 5, .links = {3, 260}},
                               {.weight = 1, .path_id = 6, .encoding = "segment"}},
                     .max_rate_bps = 25'000'000'000,
                     .reason = PathReason::kPathDead},

@@ -125,6 +125,16 @@ TEST(Golden, PathPushesThatDoNotKnowOfUnsteeredFlowsAreRead) {
   ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
   PathPush expected = std::get<PathPush>(MakeExamples()[4].body);
   expected.unsteered.clear();
+  expected.sets[0].paths[0].links.clear();
+  EXPECT_TRUE(std::get<PathPush>((*decoded)->body) == expected);
+}
+
+TEST(Golden, PathPushesThatDoNotTellLinksAreRead) {
+  Decoder decoder;
+  const auto decoded = decoder.Decode(FromHex(ReadGolden("path_push_without_links")));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  PathPush expected = std::get<PathPush>(MakeExamples()[4].body);
+  expected.sets[0].paths[0].links.clear();
   EXPECT_TRUE(std::get<PathPush>((*decoded)->body) == expected);
 }
 

@@ -168,7 +168,9 @@ FlowPath Generator::MakePath() {
   return {.source_port = Port(),
           .weight = Number<std::uint32_t>(1, 0xffff'ffffU),
           .path_id = Any32(),
-          .encoding = Bool() ? std::string("\x00\xff\x7f", 3) : ""};
+          .encoding = Bool() ? std::string("\x00\xff\x7f", 3) : "",
+          .links =
+              List(Bool() ? 0 : Number<std::size_t>(0, kMaxLinksPerPath), [&] { return Any32(); })};
 }
 
 void Generator::Fill(PathPush& to) {

@@ -240,6 +240,8 @@ TEST(Rules, OfPathPush) {
         [](Pb& m) { m.mutable_sets(0)->mutable_paths(0)->set_weight(0); }},
        {"path_push.sets[0].paths[1].encoding (bytes): 256",
         [](Pb& m) { m.mutable_sets(0)->mutable_paths(1)->set_encoding(kLongName); }},
+       {"path_push.sets[0].paths[1].links: 17 entries exceed",
+        [](Pb& m) { m.mutable_sets(0)->mutable_paths(1)->mutable_links()->Resize(17, 1); }},
        {"path_push.sets.flow: 11 occurs twice", [](Pb& m) { m.mutable_sets(1)->set_flow(11); }},
        {"path_push.withdrawn: 3 occurs twice", [](Pb& m) { m.add_withdrawn(3); }},
        {"path_push.withdrawn: 12 is also in path_push.sets.flow",

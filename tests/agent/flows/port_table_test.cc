@@ -305,6 +305,24 @@ TEST_F(PortTableTest, NewStandbysLeaveALocalRerouteInForce) {
   EXPECT_EQ(Port(1), 50'001);
 }
 
+// As after an upgrade of the controller, or by a controller that numbers them otherwise.
+TEST_F(PortTableTest, LinksAloneMoveNothing) {
+  Push(1, 1, {WithStandby(Set(1, 50'001), 50'002)});
+  wire::PathSet told = WithStandby(Set(1, 50'001), 50'002);
+  told.paths[0].links = {1, 2};
+  told.paths[1].links = {3, 4};
+  const int calls = actuator_.calls;
+  Push(2, 1, {told}, /*full=*/true);
+  EXPECT_EQ(actuator_.calls, calls);
+  EXPECT_EQ(table_.Find(Id(1))->paths[0].links, told.paths[0].links);
+  EXPECT_EQ(table_.StandbysOf(Id(1))[0].links, told.paths[1].links);
+  // The path in force is that of the standby now.
+  ASSERT_TRUE(table_.RerouteLocally(Set(1, 50'002)));
+  Push(3, 1, {told}, /*full=*/true);
+  EXPECT_EQ(Port(1), 50'002);
+  EXPECT_EQ(table_.Find(Id(1))->paths[0].links, told.paths[1].links);
+}
+
 TEST_F(PortTableTest, NewStandbysOfAnotherPathBringThatPath) {
   Push(1, 1, {Set(1, 50'001)});
   Push(1, 2, {WithStandby(Set(1, 50'005), 50'002, wire::PathReason::kStandby)});

@@ -115,6 +115,39 @@ TEST_F(StandbysTest, AgentThatDoesNotKnowThemGetsNone) {
   }
 }
 
+// The links of the path that this port takes, by the numbers of the topology.
+std::vector<std::uint32_t> LinksThrough(const Cluster& cluster, const State& state, int from,
+                                        int to, std::uint16_t port) {
+  const auto leaf_of = [](int host) { return "leaf" + std::to_string(host / 4); };
+  const std::string spine = "spine" + std::to_string(cluster.SpineOf(from, to, port));
+  std::vector<std::uint32_t> links;
+  for (const auto& [a, b] : {std::pair(leaf_of(from), spine), std::pair(spine, leaf_of(to))}) {
+    for (std::uint32_t i = 0; i < 2 * state.topology.links().size(); ++i) {
+      const auto link = fabric::DirectedLink::FromIndex(i);
+      const auto name = [&](fabric::NodeId node) { return state.topology.node(node).id; };
+      if (name(state.topology.From(link)) == a && name(state.topology.To(link)) == b) {
+        links.push_back(i);
+      }
+    }
+  }
+  return links;
+}
+
+TEST_F(StandbysTest, LinksOfPathsAreToldToAgentsThatKnowThem) {
+  cluster_.host(1).features.emplace_back("path_links");
+  ConnectWithStandbys(cluster_);
+  Open(2);
+  const auto& told = cluster_.host(1).sets.at(1).paths;
+  ASSERT_THAT(told, SizeIs(4));  // two paths and their standbys
+  for (const wire::FlowPath& path : told) {
+    EXPECT_THAT(path.links, SizeIs(2));
+    EXPECT_EQ(path.links, LinksThrough(cluster_, cluster_.state(), 1, 5, path.source_port));
+  }
+  for (const wire::FlowPath& path : cluster_.host(0).sets.at(1).paths) {
+    EXPECT_THAT(path.links, IsEmpty());
+  }
+}
+
 TEST_F(StandbysTest, OnlyTheyArePushedWhenOnlyTheyAreNew) {
   ConnectWithStandbys(cluster_);
   Open();

@@ -81,6 +81,24 @@ TEST(BalanceShares, ComesNearTheLeastLoadWithASpineDown) {
   EXPECT_LT(worst, 1.02);
 }
 
+// Four flows have their part over the dead spine elsewhere, each on another of the other spines, so
+// that each has two parts on one link. All may give up as much.
+TEST(BalanceShares, SpreadsWhatMustBeShiftedOverAllFlows) {
+  const auto fabric = Fabric::LeafSpine(4, 2);
+  Commodities flows;
+  for (int i = 0; i < 4; ++i) flows.push_back({.source = 0, .destination = 1, .subflows = 4});
+  fabric->FailSpine(0);
+  Assignment present;
+  present.Clear(flows);
+  present.paths = {1, 1, 2, 3, 1, 1, 2, 3, 2, 1, 2, 3, 3, 1, 2, 3};
+  present.max_load = MaxLoadWith(fabric->view, flows, {}, present);
+  const Assignment balanced =
+      BalanceShares(fabric->view, flows, std::vector<std::uint8_t>(4), {}, present, kAmple);
+  EXPECT_LT(balanced.max_load.Value(), 1.01 * 4 / 3);
+  EXPECT_GT(static_cast<double>(std::ranges::min(balanced.shares)) / kLoadUnit, 0.15);
+  EXPECT_LT(static_cast<double>(std::ranges::max(balanced.shares)) / kLoadUnit, 0.4);
+}
+
 TEST(BalanceShares, UsesLittleOfALinkWithBackgroundLoad) {
   const auto fabric = Fabric::LeafSpine(2, 2);
   const Commodities flows = {{.source = 0, .destination = 1, .subflows = 2}};

@@ -30,6 +30,7 @@ std::vector<std::string> NamesOfDamages() {
 
 struct Arguments {
   int seeds = 5;
+  std::vector<int> tiers = {2};
   std::vector<int> paths = {1, 4, 16};
   std::vector<std::string> damages = NamesOfDamages();
   std::vector<int> unknown_percents = {0};
@@ -42,6 +43,7 @@ struct Row {
   // "ecmp", "espalier", "feed": Espalier whose controller hears of loads from the switches, or
   // "alone": Espalier whose controller is killed.
   std::string scheme;
+  int tiers = 2;
   DamageCase what;
   std::vector<DamageFigures> runs;  // by seed
 };
@@ -51,15 +53,23 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// 16 hosts. In three tiers every flow goes to the other pod.
+lab::LabOptions Shape(int tiers) {
+  if (tiers == 2) return {};
+  return {.spines = 4, .leaves = 2, .hosts_per_leaf = 4, .pods = 2, .cores = 8};
+}
+
 // Runs one row in a fabric of its own for each seed.
 Result<Row> RunRow(Row row, int seeds) {
   const std::string programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto number = static_cast<std::uint64_t>(seed);
-    auto lab = lab::Lab::Start({.name = kLabName,
-                                .link_rate = BitsPerSecond{kLinkBitsPerSecond},
-                                .seed = number,
-                                .die_with_caller = true});
+    lab::LabOptions options = Shape(row.tiers);
+    options.name = kLabName;
+    options.link_rate = BitsPerSecond{kLinkBitsPerSecond};
+    options.seed = number;
+    options.die_with_caller = true;
+    auto lab = lab::Lab::Start(options);
     if (!lab) return Propagate(lab);
     const auto folder = ScratchFolder::Make("damage");
     if (!folder) return tl::unexpected<Error>(folder.error());
@@ -90,14 +100,16 @@ std::vector<Row> Rows(const Arguments& arguments) {
     }
   }
   std::vector<Row> rows;
-  for (DamageCase& what : cases) {
-    for (const std::string& scheme : arguments.schemes) {
-      what.feeds_loads = scheme == "feed";
-      what.kills_controller = scheme == "alone";
-      if (what.kills_controller && !HappensLater(what.damage)) continue;
-      for (const int paths : arguments.paths) {
-        what.paths = paths;
-        rows.push_back({.scheme = scheme, .what = what});
+  for (const int tiers : arguments.tiers) {
+    for (DamageCase& what : cases) {
+      for (const std::string& scheme : arguments.schemes) {
+        what.feeds_loads = scheme == "feed";
+        what.kills_controller = scheme == "alone";
+        if (what.kills_controller && !HappensLater(what.damage)) continue;
+        for (const int paths : arguments.paths) {
+          what.paths = paths;
+          rows.push_back({.scheme = scheme, .tiers = tiers, .what = what});
+        }
       }
     }
   }
@@ -117,6 +129,7 @@ void WriteRow(io::JsonWriter& json, const Row& row) {
     json.EndArray();
   };
   json.BeginObject();
+  json.Key("tiers").Integer(row.tiers);
   json.Key("damage").String(NameOf(row.what.damage));
   json.Key("scheme").String(row.scheme);
   json.Key("paths").Integer(row.what.paths);
@@ -158,11 +171,12 @@ void PrintRow(const Row& row) {
   const std::vector<double> ratios = Ratios(row, &DamageFigures::slowest_seconds);
   int hanging = 0;
   for (const DamageFigures& run : row.runs) hanging += run.hanging_flows;
-  fmt::print(stderr,
-             "lost: {:<17} {:<9} {:>2} connections: slowest flow {:.2f} of the ideal ({:.2f} to "
-             "{:.2f}){}, {} flows did not end\n",
-             NameOf(row.what.damage), row.scheme, row.what.paths, Median(ratios),
-             std::ranges::min(ratios), std::ranges::max(ratios), BesideText(row), hanging);
+  fmt::print(
+      stderr,
+      "{} tiers, lost: {:<17} {:<9} {:>2} connections: slowest flow {:.2f} of the ideal ({:.2f} to "
+      "{:.2f}){}, {} flows did not end\n",
+      row.tiers, NameOf(row.what.damage), row.scheme, row.what.paths, Median(ratios),
+      std::ranges::min(ratios), std::ranges::max(ratios), BesideText(row), hanging);
 }
 
 int Run(const Arguments& arguments) {
@@ -197,6 +211,13 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", arguments.seeds, "Number of fabrics and runs of each row")
       ->capture_default_str()
       ->check(CLI::Range(1, 100));
+  app.add_option(
+         "--tiers", arguments.tiers,
+         "2: four leaves of four hosts, and four spines; 3: two pods of two such leaves and "
+         "four aggregation switches, and eight cores")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(2, 3));
   app.add_option("--paths", arguments.paths, "Numbers of connections of each flow")
       ->delimiter(',')
       ->capture_default_str()

@@ -15,24 +15,28 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSteeredWithin = 30s;
-constexpr const char* kSpine = "spine0";
-constexpr const char* kLink = "leaf0--spine0";
+constexpr const char* kToFirstSpine = "s0";  // the interface of every leaf
 // Programs listen on this port, so data packets go to it and acknowledgements come from it.
 constexpr int kListeningPort = 4791;
 
+// The first leaf's first spine.
+std::string SpineOf(const lab::Lab& lab) {
+  return lab.layout().options().pods == 0 ? "spine0" : "agg0";
+}
+
+std::string LinkOf(const lab::Lab& lab) { return "leaf0--" + SpineOf(lab); }
+
 Result<fabric::LinkId> FindDamagedLink(const lab::Lab& lab) {
-  const auto link = lab.topology().FindLink(kLink);
-  if (!link) return Fail(ErrorCode::kNotFound, fmt::format("the lab has no link {}", kLink));
+  const auto link = lab.topology().FindLink(LinkOf(lab));
+  if (!link) return Fail(ErrorCode::kNotFound, fmt::format("the lab has no link {}", LinkOf(lab)));
   return *link;
 }
 
-// Takes the spine out of a leaf's routes to the first leaf, as a routing protocol would that has
-// heard of a link between those two. The lab has none.
+// Takes the first spine out of a leaf's routes to the first leaf, as a routing protocol would that
+// has heard of a link between those two. The lab has none. In three tiers the first spines of all
+// pods are of one plane, of which no path leads to the first leaf then.
 Result<void> Withdraw(const lab::Lab& lab, int leaf) {
   const std::string node = fmt::format("leaf{}", leaf);
-  const auto link = lab.topology().FindLink(fmt::format("{}--{}", node, kSpine));
-  if (!link) return Fail(ErrorCode::kNotFound, fmt::format("{} has no link to {}", node, kSpine));
-  const std::string& lost = lab.topology().link(*link).a_port;
   const std::string prefix = lab.layout().LeafPrefix(0);
   auto shown = lab.Run(node, {"ip", "-j", "route", "show", prefix});
   if (!shown) return Propagate(shown);
@@ -44,7 +48,7 @@ Result<void> Withdraw(const lab::Lab& lab, int leaf) {
     if (hops == nullptr) continue;
     for (const io::JsonValue& hop : hops->items) {
       const std::string& device = hop.Find("dev")->text;
-      if (device == lost) continue;
+      if (device == kToFirstSpine) continue;
       command.insert(command.end(), {"nexthop", "via", hop.Find("gateway")->text, "dev", device});
     }
   }
@@ -55,12 +59,12 @@ Result<void> Withdraw(const lab::Lab& lab, int leaf) {
 // Everybody knows that the link is down: the switches by their routes, the controller from an
 // operator.
 Result<void> TakeDown(const lab::Lab& lab, const LabDaemons* daemons) {
-  if (Result<bool> down = lab::FailLink(lab, kLink); !down) return Propagate(down);
+  if (Result<bool> down = lab::FailLink(lab, LinkOf(lab)); !down) return Propagate(down);
   for (int leaf = 1; leaf < lab.layout().options().LeafCount(); ++leaf) {
     if (Result<void> done = Withdraw(lab, leaf); !done) return done;
   }
   if (daemons == nullptr) return {};
-  auto told = daemons->Post(fmt::format("/api/v1/links/fail?id={}&reason=down", kLink));
+  auto told = daemons->Post(fmt::format("/api/v1/links/fail?id={}&reason=down", LinkOf(lab)));
   if (!told) return Propagate(told);
   return daemons->AwaitAcknowledged(kSteeredWithin);
 }
@@ -73,7 +77,7 @@ Result<void> HalveRate(const lab::Lab& lab, const LabDaemons* daemons) {
   fabric::TopologySpec topology = lab.topology().Spec();
   BitsPerSecond& rate = topology.links[link->Index()].rate;
   rate.value /= 2;
-  if (Result<void> limited = lab::LimitLink(lab, kLink, rate); !limited) return limited;
+  if (Result<void> limited = lab::LimitLink(lab, LinkOf(lab), rate); !limited) return limited;
   return daemons == nullptr ? Result<void>() : daemons->ApplyTopology(topology);
 }
 
@@ -136,7 +140,7 @@ Result<PacketLoss> PacketLoss::Begin(const lab::Lab& lab, Damage damage) {
     drop("oifname", acknowledgements);
     drop("iifname", acknowledgements);
   }
-  auto done = lab.Run(kSpine, {"nft", rules});
+  auto done = lab.Run(SpineOf(lab), {"nft", rules});
   if (!done) return Propagate(done);
   return PacketLoss(lab);
 }
@@ -144,7 +148,7 @@ Result<PacketLoss> PacketLoss::Begin(const lab::Lab& lab, Damage damage) {
 PacketLoss::PacketLoss(PacketLoss&& other) noexcept : lab_(std::exchange(other.lab_, nullptr)) {}
 
 PacketLoss::~PacketLoss() {
-  if (lab_ != nullptr) (void)lab_->Run(kSpine, {"nft", "delete table ip damage"});
+  if (lab_ != nullptr) (void)lab_->Run(SpineOf(*lab_), {"nft", "delete table ip damage"});
 }
 
 }  // namespace espalier::demo

@@ -8,7 +8,8 @@
 
 namespace espalier::demo {
 
-// What is wrong with the link between spine0 and the first leaf.
+// What is wrong with the link between the first leaf and its first spine, which is an aggregation
+// switch in a lab of three tiers.
 enum class Damage {
   kNone,
   // Known before any flow, to the controller and, of a link that is down, to the switches.

@@ -35,7 +35,8 @@ def case_of(row):
         beside += f", {row['unknown_flows']} of {row['flows']} flows unknown"
     if row["mice_percent"]:
         beside += f", {row['mice_percent']} % of the bytes in mice"
-    return f"lost: {row['damage']}{beside}, {row['paths']} connections, {WHO[row['scheme']]}"
+    tiers = "three tiers, " if row["tiers"] == 3 else ""
+    return f"{tiers}lost: {row['damage']}{beside}, {row['paths']} connections, {WHO[row['scheme']]}"
 
 
 def most_of(row):
@@ -55,6 +56,8 @@ def checks(folder, seeds, quick):
     paths = "1,8" if quick else "1,4,8,16"
     rows = measure(folder, seeds, paths, "espalier,alone",
                    lost="none,before,half,all" if quick else "none,before,half,data,acknowledgements,all")
+    rows += measure(folder, seeds, "8", "espalier,alone", tiers="3",
+                    lost="all" if quick else "none,before,half,data,acknowledgements,all")
     rows += measure(folder, seeds, "8" if quick else paths, "espalier,feed", lost="none",
                     unknown="10" if quick else "2,10")
     if not quick:

@@ -4,6 +4,7 @@
 
 #include "common/base/log.h"
 #include "controller/paths/path_reach.h"
+#include "controller/paths/return_key.h"
 
 namespace espalier::controller {
 namespace {
@@ -87,10 +88,7 @@ std::optional<fabric::PathPredictor::Ports> PortModels::CatalogueOf(const Pair& 
 }
 
 PortModels::Return PortModels::PredictReturn(const PortKey& key, std::uint16_t port) {
-  const PortKey back{.source = key.destination,
-                     .destination = key.source,
-                     .protocol = key.protocol,
-                     .destination_port = port};
+  const PortKey back = ReturnKeyOf(key, port);
   const Pair* const pair = FindPair(back);
   const auto ports = pair != nullptr ? CatalogueOf(*pair, back) : std::nullopt;
   if (!ports) return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/paths/return_key.h"
 #include "controller/placement/reachable_paths.h"
 
 namespace espalier::controller {
@@ -137,7 +138,7 @@ void PortBinder::HandleLinkChange() {
 void PortBinder::HandleReturn(const fabric::PortKey& back) {
   if (!HasDeadLink()) return;
   for (const fabric::PortEntry& entry : state_.path_map.Ports(back)) {
-    const auto flows = state_.flow_paths.pairs().find(ReturnPaths::KeyOf(back, entry.port));
+    const auto flows = state_.flow_paths.pairs().find(ReturnKeyOf(back, entry.port));
     if (flows == state_.flow_paths.pairs().end()) continue;
     for (const FlowSlot slot : flows->second) {
       const Flow& flow = state_.flows.At(slot);

@@ -2,13 +2,15 @@
 
 #include <array>
 
+#include "controller/paths/return_key.h"
+
 namespace espalier::controller {
 
 std::optional<fabric::PathIndex> ReturnPaths::PathOf(const fabric::PortKey& key,
                                                      std::uint16_t port) const {
   if (const auto predicted = learner_.PredictReturn(key, port).path) return predicted;
   if (!PathLearner::CanProbe(key)) return std::nullopt;
-  const auto seen = state_.path_map.Find(KeyOf(key, port), key.destination_port);
+  const auto seen = state_.path_map.Find(ReturnKeyOf(key, port), key.destination_port);
   return seen ? std::optional(seen->path) : std::nullopt;
 }
 
@@ -25,7 +27,7 @@ ReturnPaths::Fate ReturnPaths::FateOf(const fabric::PortKey& key, std::uint16_t 
 
 void ReturnPaths::Ask(const fabric::PortKey& key, std::uint16_t port) {
   if (port == 0 || !PathLearner::CanProbe(key) || learner_.PredictReturn(key, port).path) return;
-  const fabric::PortKey back = KeyOf(key, port);
+  const fabric::PortKey back = ReturnKeyOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   if (seen && seen->trust == fabric::PortTrust::kVerified) return;
   learner_.VerifyOnce(back, key.destination_port);

@@ -22,15 +22,6 @@ class ReturnPaths {
  public:
   ReturnPaths(const State& state, PathLearner& learner) : state_(state), learner_(learner) {}
 
-  // The key of what comes back to this port.
-  static fabric::PortKey KeyOf(const fabric::PortKey& key, std::uint16_t port) {
-    return {.source = key.destination,
-            .destination = key.source,
-            .protocol = key.protocol,
-            .destination_port = port,
-            .destination_qpn = 0};
-  }
-
   // The return path of this port as it is known, perhaps from before the last change of links.
   std::optional<fabric::PathIndex> PathOf(const fabric::PortKey& key, std::uint16_t port) const;
   enum class Fate : std::uint8_t {

@@ -68,7 +68,7 @@ int PortBinder::DoubtOf(const Flow& flow, std::uint16_t port, std::span<const Pa
   int doubt = 0;
   if (HasDeadLink()) {
     const auto fate = returns_.FateOf(flow.key, port);
-    if (fate != ReturnPaths::Fate::kAlive) doubt = fate == ReturnPaths::Fate::kDead ? 2 : 1;
+    if (fate >= ReturnPaths::Fate::kUnknown) doubt = fate == ReturnPaths::Fate::kDead ? 2 : 1;
   }
   if (avoided.empty() || doubt == 2) return doubt;
   const auto back = returns_.PathOf(flow.key, port);

@@ -1,5 +1,6 @@
 #include "controller/placement/return_paths.h"
 
+#include <algorithm>
 #include <array>
 
 #include "controller/paths/return_key.h"
@@ -8,7 +9,8 @@ namespace espalier::controller {
 
 std::optional<fabric::PathIndex> ReturnPaths::PathOf(const fabric::PortKey& key,
                                                      std::uint16_t port) const {
-  if (const auto predicted = learner_.PredictReturn(key, port).path) return predicted;
+  const auto predicted = learner_.PredictReturn(key, port);
+  if (predicted.path || predicted.is_lost) return predicted.path;
   if (!PathLearner::CanProbe(key)) return std::nullopt;
   const auto seen = state_.path_map.Find(ReturnKeyOf(key, port), key.destination_port);
   return seen ? std::optional(seen->path) : std::nullopt;
@@ -22,7 +24,18 @@ ReturnPaths::Fate ReturnPaths::FateOf(const fabric::PortKey& key, std::uint16_t 
   if (!path || !from || !to) return Fate::kUnknown;
   const auto paths = state_.paths.Between(from->leaf, to->leaf);
   if (path->Index() >= paths.size()) return Fate::kUnknown;
-  return fabric::IsAlive(state_.topology, paths[path->Index()]) ? Fate::kAlive : Fate::kDead;
+  const fabric::Path& back = paths[path->Index()];
+  if (!fabric::IsAlive(state_.topology, back)) return Fate::kDead;
+  return fabric::IsUsable(state_.topology, back) ? Fate::kAlive : Fate::kDrained;
+}
+
+bool ReturnPaths::IsBetterPortKnown(const fabric::PortKey& key, fabric::PathIndex path,
+                                    std::uint16_t port) const {
+  const Fate present = FateOf(key, port);
+  return std::ranges::any_of(state_.path_map.Ports(key), [&](const fabric::PortEntry& entry) {
+    return entry.path == path && entry.port >= fabric::kFirstRocePort &&
+           !state_.flow_paths.ports().IsTaken(key, entry.port) && FateOf(key, entry.port) < present;
+  });
 }
 
 void ReturnPaths::Ask(const fabric::PortKey& key, std::uint16_t port) {

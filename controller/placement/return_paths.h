@@ -24,12 +24,18 @@ class ReturnPaths {
 
   // The return path of this port as it is known, perhaps from before the last change of links.
   std::optional<fabric::PathIndex> PathOf(const fabric::PortKey& key, std::uint16_t port) const;
+  // What becomes of packets on the return path, from best to worst.
   enum class Fate : std::uint8_t {
-    kUnknown,
     kAlive,
+    kDrained,  // alive, but one of its links is DRAINED
+    kUnknown,
     kDead,  // it takes a link that is DOWN, or comes to a switch without any other
   };
   Fate FateOf(const fabric::PortKey& key, std::uint16_t port) const;
+  // Whether a free source port of this path is known that has a better return path than `port`.
+  // O(known ports of the key).
+  bool IsBetterPortKnown(const fabric::PortKey& key, fabric::PathIndex path,
+                         std::uint16_t port) const;
   // Orders a probe from the other end, unless the return path is known, or was asked for since
   // links changed.
   void Ask(const fabric::PortKey& key, std::uint16_t port);

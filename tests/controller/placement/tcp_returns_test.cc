@@ -55,6 +55,13 @@ class TcpReturns : public testing::Test {
     const auto between = paths.Between(flow.destination_leaf, flow.source_leaf);
     return fabric::ViaNames(state.topology, between[path->Index()]);
   }
+  ReturnPaths::Fate FateOf(const Flow& flow, std::uint16_t port) {
+    return cluster_.controller().returns().FateOf(flow.key, port);
+  }
+  bool IsBetterPortKnown(const Flow& flow, const Subflow& subflow) {
+    return cluster_.controller().returns().IsBetterPortKnown(flow.key, subflow.port_path,
+                                                             subflow.port);
+  }
   std::multiset<std::string> Returns() {
     std::multiset<std::string> spines;
     for (const FlowSlot slot : cluster_.state().flows.All()) {
@@ -143,9 +150,44 @@ TEST_F(TcpReturns, AreKeptWhereNoPortIsBetter) {
   };
   const std::vector<std::uint16_t> settled = ports();
   EXPECT_EQ(std::ranges::count(settled, 0), 0);
+  // Operators are told so.
+  int dead = 0;
+  for (const FlowSlot slot : cluster_.state().flows.All()) {
+    const Flow& flow = cluster_.state().flows.At(slot);
+    const Subflow& subflow = flow.subflows[0];
+    const bool is_dead = FateOf(flow, subflow.port) == ReturnPaths::Fate::kDead;
+    EXPECT_EQ(is_dead, SpineOfReturn(flow, subflow.port).empty());
+    EXPECT_FALSE(is_dead && IsBetterPortKnown(flow, subflow));
+    dead += is_dead ? 1 : 0;
+  }
+  EXPECT_GT(dead, 0) << "nothing to show";
   EXPECT_GE(Returns().count("spine1"), 10U);
   cluster_.Advance(std::chrono::seconds(10));
   EXPECT_EQ(ports(), settled);
+}
+
+TEST_F(TcpReturns, OverADrainedLinkAreTold) {
+  Open();
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kDrain).has_value());
+  cluster_.Settle();
+  int drained = 0;
+  for (const FlowSlot slot : cluster_.state().flows.All()) {
+    const Flow& flow = cluster_.state().flows.At(slot);
+    const Subflow& subflow = flow.subflows[0];
+    const bool is_drained = SpineOfReturn(flow, subflow.port) == "spine1";
+    EXPECT_EQ(FateOf(flow, subflow.port),
+              is_drained ? ReturnPaths::Fate::kDrained : ReturnPaths::Fate::kAlive);
+    // A free port of the path with another return.
+    bool is_one_known = false;
+    for (const fabric::PortEntry& entry : cluster_.state().path_map.Ports(flow.key)) {
+      is_one_known |= entry.path == subflow.port_path &&
+                      !cluster_.state().flow_paths.ports().IsTaken(flow.key, entry.port) &&
+                      SpineOfReturn(flow, entry.port) != "spine1";
+    }
+    EXPECT_EQ(IsBetterPortKnown(flow, subflow), is_drained && is_one_known);
+    drained += is_drained ? 1 : 0;
+  }
+  EXPECT_GT(drained, 0) << "nothing to show";
 }
 
 // A fabric that names no hashes, but hashes TCP as it hashes probes: the other ends probe what

@@ -253,6 +253,21 @@ TEST_F(ProbedTcpReturns, LeaveADeadLinkWithTheData) {
   ForEach([&](const Subflow&, int spine, const auto&) { EXPECT_NE(spine, 1); });
 }
 
+// Another connection between two hosts may have the same source port.
+TEST_F(ProbedTcpReturns, OfAnotherListenerAreProbedToo) {
+  wire::FlowReport report = Cluster::Opening(cluster_, 0, {{.id = 9, .to = kHosts}});
+  report.opened[0].protocol = wire::kProtocolTcp;
+  report.opened[0].destination_port = kServerPort;
+  cluster_.Report(0, report);
+  Rest(std::chrono::seconds(5));
+  const Flow& flow = cluster_.FlowOf(0, 9);
+  const ReturnPaths& returns = cluster_.controller().returns();
+  for (const std::uint16_t port : {flow.subflows[0].port, flow.subflows[0].standby_port}) {
+    EXPECT_EQ(returns.PathOf(flow.key, port),
+              fabric::PathIndex(cluster_.SpineBack(kHosts, 0, port)));
+  }
+}
+
 // The host may have lost its data or its acknowledgements when it goes to the standby.
 TEST_F(ProbedTcpReturns, OfStandbysShareNoSpineWithThePortInUse) {
   int compared = 0;

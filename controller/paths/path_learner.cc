@@ -306,6 +306,7 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   ++order.resolved;
   StateOf(order.key).unverified.HandleAnswer(answer.source_port);
   findings.answered.push_back({order.key, answer.source_port});
+  models_.LearnReturn(order.key, answer.source_port, *path);
   const auto known = map_.Find(order.key, answer.source_port);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
     ESPALIER_CHECK(known.has_value(), "mismatch for an unknown port");

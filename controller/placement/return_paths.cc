@@ -10,9 +10,11 @@ namespace espalier::controller {
 std::optional<fabric::PathIndex> ReturnPaths::PathOf(const fabric::PortKey& key,
                                                      std::uint16_t port) const {
   const auto predicted = learner_.PredictReturn(key, port);
-  if (predicted.path || predicted.is_lost) return predicted.path;
+  if (!predicted.is_learned && (predicted.path || predicted.is_lost)) return predicted.path;
   if (!PathLearner::CanProbe(key)) return std::nullopt;
   const auto seen = state_.path_map.Find(ReturnKeyOf(key, port), key.destination_port);
+  const bool is_sure = seen && seen->trust == fabric::PortTrust::kVerified;
+  if (predicted.path && !is_sure) return predicted.path;
   return seen ? std::optional(seen->path) : std::nullopt;
 }
 
@@ -39,7 +41,9 @@ bool ReturnPaths::IsBetterPortKnown(const fabric::PortKey& key, fabric::PathInde
 }
 
 void ReturnPaths::Ask(const fabric::PortKey& key, std::uint16_t port) {
-  if (port == 0 || !PathLearner::CanProbe(key) || learner_.PredictReturn(key, port).path) return;
+  if (port == 0 || !PathLearner::CanProbe(key)) return;
+  const auto predicted = learner_.PredictReturn(key, port);
+  if (predicted.path && !predicted.is_learned) return;
   const fabric::PortKey back = ReturnKeyOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   if (seen && seen->trust == fabric::PortTrust::kVerified) return;
@@ -50,7 +54,9 @@ void ReturnPaths::AskSpares(const fabric::PortKey& key) {
   std::array<int, kMostPaths> asked{};
   for (const fabric::PortEntry& entry : state_.path_map.Ports(key)) {
     if (entry.port < fabric::kFirstRocePort || entry.path.Index() >= kMostPaths) continue;
-    if (asked[entry.path.Index()]++ < kSpares) Ask(key, entry.port);
+    if (asked[entry.path.Index()]++ < kSpares && !learner_.PredictReturn(key, entry.port).path) {
+      Ask(key, entry.port);
+    }
   }
 }
 

@@ -14,7 +14,7 @@ namespace espalier::controller {
 // so that the flow's source port decides about both directions. The return path of a port is known
 // if the topology file names the hashes on the way, or, where switches hash TCP as they hash
 // probes, if a probe from the other end was answered that has the addresses and ports of the
-// acknowledgements.
+// acknowledgements, or if such probes have shown that the hash is linear (LinearReturns).
 //
 // Paths are indices among those of the opposite direction. Silence means unknown, not dead.
 // Thread safety: the controller's loop thread. The references must outlive it.
@@ -37,10 +37,11 @@ class ReturnPaths {
   bool IsBetterPortKnown(const fabric::PortKey& key, fabric::PathIndex path,
                          std::uint16_t port) const;
   // Orders a probe from the other end, unless the return path is known, or was asked for since
-  // links changed.
+  // links changed. What a recognised hash predicts is probed all the same.
   void Ask(const fabric::PortKey& key, std::uint16_t port);
   // Asks for the return paths of kSpares ports of each path of the key, of its first kMostPaths
-  // paths, so that a good port is known when one is needed. O(known ports of the key).
+  // paths, so that a good port is known when one is needed; not for those that are predicted.
+  // O(known ports of the key).
   void AskSpares(const fabric::PortKey& key);
   static constexpr int kSpares = 2;
   static constexpr std::size_t kMostPaths = 16;

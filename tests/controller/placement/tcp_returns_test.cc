@@ -313,5 +313,40 @@ TEST_F(ProbedTcpReturns, ThatWereUnknownAreAskedForWhenALinkFails) {
   EXPECT_EQ(dead_returns(), 0);
 }
 
+// The same with switches whose hash is linear, which nobody has told.
+class LinearTcpReturns : public ProbedTcpReturns {
+ protected:
+  LinearTcpReturns() {
+    cluster_.hash_back = [](int from, int to, std::uint16_t port) {
+      return (from * 5 ^ to * 3 ^ port ^ port >> 3 ^ port >> 7) & 3;
+    };
+  }
+};
+
+TEST_F(LinearTcpReturns, ArePredictedFromThoseThatWereProbed) {
+  const int before = cluster_.host(kHosts).probes;
+  wire::FlowReport report = Cluster::Opening(cluster_, 0, {{.id = 9, .to = kHosts}});
+  report.opened[0].protocol = wire::kProtocolTcp;
+  report.opened[0].destination_port = kServerPort;  // for which nothing is known
+  cluster_.Report(0, report);
+  Rest(std::chrono::seconds(5));
+  // Only ports that the path and its standby have or had are probed, and no spare ones (four).
+  const Flow& flow = cluster_.FlowOf(0, 9);
+  EXPECT_NE(flow.subflows[0].standby_port, 0);
+  EXPECT_LE(cluster_.host(kHosts).probes - before, 3);
+  for (std::uint16_t port = fabric::kFirstRocePort; port < 0xFF00; port += 97) {
+    const auto back = cluster_.controller().returns().PathOf(flow.key, port);
+    EXPECT_EQ(back, fabric::PathIndex(cluster_.SpineBack(kHosts, 0, port))) << port;
+  }
+}
+
+TEST_F(LinearTcpReturns, LeaveADeadLinkWithTheData) {
+  ASSERT_GT(Returns().count(1), 1U) << "nothing to show";
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
+  cluster_.Settle();
+  EXPECT_EQ(Returns().size(), 16U);
+  EXPECT_EQ(Returns().count(1), 0U);
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -85,17 +85,16 @@ std::string ReturnOfPath(const io::JsonValue& path) {
   std::string text = back.empty() ? subject + " come to a switch whose links back are all down"
                                   : fmt::format("{} come back over {}, where a link is {}", subject,
                                                 back, state == "DOWN" ? "down" : "drained");
+  const bool is_down = state == "DOWN";
   if (path.Find("better_port_known")->boolean) {
-    return text + ". A port with a\nbetter return path is known.\n";
+    return text + ".\nA port with a better return path is known: the flow takes it " +
+           (is_down ? "unless its port cannot change.\n" : "when the link goes down.\n");
   }
-  return text +
-         (state == "DOWN"
-              ? ", and no port of\nthis path is known to be better. Repair the link, make the "
-                "switches withdraw their routes over it, or let the\nserver listen on "
-                "another port.\n"
-              : ", and no port of\nthis path is known to be better. Before the link is taken "
-                "out of the fabric, make the switches withdraw their\nroutes over it, or let "
-                "the server listen on another port.\n");
+  text += ", and no port of\nthis path is known to be better. ";
+  text += is_down ? "Repair the link, make the switches withdraw their routes\nover it, or "
+                  : "Before the link is taken out of the fabric, make the switches\nwithdraw their "
+                    "routes over it, or ";
+  return text + "let the server listen on another port.\n";
 }
 
 }  // namespace
@@ -113,8 +112,8 @@ std::string ReturnText(const io::JsonValue& explanation) {
   if (is_one_unknown) {
     text +=
         "Ports cannot be chosen for return paths that are not known. Name the hashes of the "
-        "switches in the topology file\n(ecmp), or set hash_ignores_protocol if they hash TCP as "
-        "they hash probes and the other end has an agent.\n";
+        "switches in the\ntopology file (ecmp), or set hash_ignores_protocol if they hash TCP as "
+        "they hash probes and the other\nend has an agent.\n";
   }
   return text;
 }

@@ -75,7 +75,7 @@ TEST(ReturnText, SaysThatNoPortIsBetterAndWhatToDo) {
   EXPECT_THAT(drained, HasSubstr("Before the link is taken out of the fabric"));
   for (const char* const state : {"DOWN", "DRAINED"}) {
     const std::string better = ReturnsOf("spine1", state, true);
-    EXPECT_THAT(better, HasSubstr("A port with a\nbetter return path is known."));
+    EXPECT_THAT(better, HasSubstr("A port with a better return path is known: the flow takes it"));
     EXPECT_THAT(better, Not(HasSubstr("another port")));
   }
 }
@@ -83,7 +83,7 @@ TEST(ReturnText, SaysThatNoPortIsBetterAndWhatToDo) {
 TEST(ReturnText, SaysHowReturnPathsBecomeKnown) {
   const std::string unknown = ReturnsOf("", "UNKNOWN", false);
   EXPECT_THAT(unknown, HasSubstr("come back over a path that is not known."));
-  EXPECT_THAT(unknown, HasSubstr("Name the hashes of the switches in the topology file"));
+  EXPECT_THAT(unknown, HasSubstr("Name the hashes of the switches in the\ntopology file (ecmp)"));
 }
 
 }  // namespace

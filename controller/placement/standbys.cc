@@ -205,16 +205,20 @@ Standbys::Worst Standbys::WorstFailure() const {
     worst = {failure, link, load};
   });
   // The failure of one link of a switch may relieve fewer links, but adds no more to any.
-  std::vector<bool> links(state_.view.capacities().size());
-  shifts_.ForEach([&](LinkOrSwitch, std::uint32_t link, ShiftLoads::Shift shift) {
+  std::vector<std::vector<fabric::NodeId>> switches(state_.view.capacities().size());
+  bool has_one = false;
+  shifts_.ForEach([&](LinkOrSwitch failure, std::uint32_t link, ShiftLoads::Shift shift) {
     const double most = Loaded(link, now.LoadOf(link) + shift.added);
-    if (shift.relieved > 0 && (!worst.failure || most > worst.load)) links[link] = true;
+    if (shift.relieved == 0 || failure.IsLink() || (worst.failure && most <= worst.load)) return;
+    switches[link].push_back(failure.node());
+    has_one = true;
   });
-  if (std::ranges::find(links, true) != links.end()) CompareLinks(links, worst);
+  if (has_one) CompareLinks(switches, worst);
   return worst;
 }
 
-void Standbys::CompareLinks(const std::vector<bool>& links, Worst& worst) const {
+void Standbys::CompareLinks(const std::vector<std::vector<fabric::NodeId>>& switches,
+                            Worst& worst) const {
   const auto failed_by = [](std::uint32_t hop) {
     return fabric::DirectedLink::FromIndex(hop).link;
   };
@@ -231,11 +235,17 @@ void Standbys::CompareLinks(const std::vector<bool>& links, Worst& worst) const 
       const auto move = MoveOf(counted, path_hops, back_hops, standby_hops);
       const auto count = [&](fabric::LinkId failed) {
         if (has(move.standby, failed)) return;
+        const fabric::Link& ends = state_.topology.link(failed);
+        const auto is_of_end = [&](fabric::NodeId node) {
+          return node == ends.a || node == ends.b;
+        };
         for (const std::uint32_t link : move.standby) {
-          if (links[link]) shifted[{failed, link}] += move.share;
+          if (std::ranges::any_of(switches[link], is_of_end)) shifted[{failed, link}] += move.share;
         }
         for (const std::uint32_t link : move.path) {
-          if (links[link] && failed_by(link) != failed) shifted[{failed, link}] -= move.share;
+          if (failed_by(link) == failed || std::ranges::none_of(switches[link], is_of_end))
+            continue;
+          shifted[{failed, link}] -= move.share;
         }
       };
       for (const std::uint32_t hop : move.path) count(failed_by(hop));

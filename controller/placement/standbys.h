@@ -89,8 +89,9 @@ class Standbys {
   ShiftLoads::Move MoveOf(const Counted& counted, std::vector<std::uint32_t>& path,
                           std::vector<std::uint32_t>& back,
                           std::vector<std::uint32_t>& standby) const;
-  // Takes the failure of a single link for the worst one, if it loads one of these links more.
-  void CompareLinks(const std::vector<bool>& links, Worst& worst) const;
+  // Takes the failure of a single link for the worst one, if it loads another one more. Looks at
+  // the links of those switches that `switches` has for the loaded one.
+  void CompareLinks(const std::vector<std::vector<fabric::NodeId>>& switches, Worst& worst) const;
   double Loaded(std::uint32_t link, std::int64_t units) const;
 
   State& state_;

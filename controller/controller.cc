@@ -67,9 +67,7 @@ LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
             turns_.Request();
           },
       .predict_return =
-          [this](const UsedPort& used) {
-            return ReturnPaths(state_, learner_).PathOf(used.key, used.port);
-          },
+          [this](const UsedPort& used) { return placement_.returns().PathOf(used.key, used.port); },
       .on_change = [this] { effects_.HandleHealthChange(); }};
 }
 

@@ -88,6 +88,7 @@ class Controller {
   const LinkHealth& link_health() const { return links_.health; }
   const PortVerifier& port_verifier() const { return verifier_; }
   const Standbys& standbys() const { return placement_.standbys(); }
+  const ReturnPaths& returns() const { return placement_.returns(); }
   const BackgroundLoads& background_loads() const { return links_.background; }
   const Settings& settings() const { return settings_; }
   TimePoint Now() const { return loop_.Now(); }

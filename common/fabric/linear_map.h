@@ -48,6 +48,8 @@ class LinearPortMap {
 
   // The path of a port; none if no sample fell into its coset.
   std::optional<PathIndex> Predict(std::uint16_t port) const;
+  // Whether all ports take one path.
+  bool IsConstant() const { return kernel_.Dimension() == kPortBits; }
   // One port of each coset without a sample. Once they are probed, Predict knows all ports.
   std::vector<std::uint16_t> PortsToProbe() const;
 

@@ -122,6 +122,37 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.EndObject();
 }
 
+void WriteReturns(JsonWriter& json, const State& state, const ReturnPaths& returns,
+                  const ShownFlow& flow) {
+  if (flow.protocol != wire::kProtocolTcp) return;
+  static constexpr EnumNames<ReturnPaths::Fate> kFateNames({
+      {ReturnPaths::Fate::kAlive, "UP"},
+      {ReturnPaths::Fate::kDrained, "DRAINED"},
+      {ReturnPaths::Fate::kUnknown, "UNKNOWN"},
+      {ReturnPaths::Fate::kDead, "DOWN"},
+  });
+  json.Key("returns").BeginArray();
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
+    const bool has_port = subflow.path && subflow.port != 0;
+    const auto path = has_port ? returns.PathOf(flow.key, subflow.port) : std::nullopt;
+    const std::int32_t back = path ? path->value() : kNoPath;
+    const auto fate =
+        has_port ? returns.FateOf(flow.key, subflow.port) : ReturnPaths::Fate::kUnknown;
+    const bool is_better_known =
+        has_port && returns.IsBetterPortKnown(flow.key, *subflow.path, subflow.port);
+    json.BeginObject();
+    json.Key("via").String(Via(state, flow, {&subflow, 1}));
+    json.Key("source_port").Integer(subflow.port);
+    json.Key("return_via")
+        .String(state.Via(flow.destination_leaf, flow.source_leaf,
+                          std::span(&back, path ? std::size_t{1} : std::size_t{0})));
+    json.Key("return_state").String(kFateNames.NameOf(fate));
+    json.Key("better_port_known").Bool(is_better_known);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 std::string LiveFlow(const State& state, const ShownFlow& flow) {
   const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
   JsonWriter json;

@@ -5,6 +5,7 @@
 
 #include "common/files/json.h"
 #include "controller/api/shown_flow.h"
+#include "controller/placement/return_paths.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -16,6 +17,10 @@ std::string NicName(const State& state, const IpAddress& address);  // the addre
 
 // Writes one flow with all its fields as a JSON object.
 void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow, TimePoint now);
+// For a flow of TCP, writes the field "returns": which way the acknowledgements of each of its
+// paths come back, and whether another source port of the path is known to be better.
+void WriteReturns(io::JsonWriter& json, const State& state, const ReturnPaths& returns,
+                  const ShownFlow& flow);
 // A flow as JSON for the live feed: its identity, how it is steered, its coarse rate, and the
 // directed links of each of its paths.
 std::string LiveFlow(const State& state, const ShownFlow& flow);

@@ -309,6 +309,7 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   json.Key("ends_latest_seconds").Double(end ? until(end->latest) : 0);
   json.Key("port_trust").String(entry ? TrustName(entry->trust) : "UNKNOWN");
   json.Key("known_ports").Integer(static_cast<std::int64_t>(state.path_map.Ports(flow.key).size()));
+  WriteReturns(json, state, controller.returns(), flow);
   WriteLoads(json, Summarize(state));
   json.Key("theorem").String(ProofText(FindTheorem(state)));
   json.Key("paths").BeginArray();

@@ -3,21 +3,13 @@
 #include <algorithm>
 
 #include "controller/paths/port_chooser.h"
+#include "controller/paths/return_key.h"
 
 namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
 constexpr std::uint8_t kMaxRejectedPorts = 16;  // ports of an edge that dead return paths may cost
-
-// The key of the packets that come back on a connection from that port.
-fabric::PortKey BackOf(const fabric::PortKey& key, std::uint16_t port) {
-  return {.source = key.destination,
-          .destination = key.source,
-          .protocol = key.protocol,
-          .destination_port = port,
-          .destination_qpn = 0};
-}
 
 }  // namespace
 
@@ -86,7 +78,7 @@ EdgePorts::ReturnPath EdgePorts::ReturnPathOf(const TreeEdge& edge, const fabric
   };
   const bool is_probed = key.protocol == wire::kProtocolUdp;
   if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return ReturnPath::kAlive;
-  const fabric::PortKey back = BackOf(key, port);
+  const fabric::PortKey back = ReturnKeyOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   // A return path that cannot be verified is dead: a switch without a next hop may not answer.
   if (!seen || seen->trust == fabric::PortTrust::kReverify) {
@@ -101,7 +93,7 @@ EdgePorts::ReturnPath EdgePorts::ActiveReturnPath(JobPlan& plan, std::size_t num
   const TreeEdge& edge = plan.edge(number);
   const fabric::PortKey key = KeyOf(plan, edge);
   if (!plan.return_path_probed[number]) {
-    const fabric::PortKey back = BackOf(key, plan.ports[number]);
+    const fabric::PortKey back = ReturnKeyOf(key, plan.ports[number]);
     const auto seen = state_.path_map.Find(back, key.destination_port);
     plan.return_path_probed[number] = true;
     if (seen && seen->trust == fabric::PortTrust::kReverify) {

@@ -73,7 +73,10 @@ PathLearner::SourceState& PathLearner::SourceOf(fabric::NodeId node) {
 PathLearner::KeyState& PathLearner::StateOf(const PortKey& key) {
   const auto [state, inserted] = keys_.try_emplace(key);
   if (inserted) SourceOf(key.source).keys.push_back(key);
-  if (std::exchange(state->second.fabric, fabric_) != fabric_) state->second.unverified.StartOver();
+  if (std::exchange(state->second.fabric, fabric_) != fabric_) {
+    state->second.unverified.StartOver();
+    state->second.asked.clear();
+  }
   return state->second;
 }
 
@@ -124,6 +127,7 @@ bool PathLearner::PredictPort(const PortKey& key, PathIndex path, const KeyState
 void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   if (!CanProbe(key)) return;
   KeyState& state = StateOf(key);
+  state.asked.insert(port);
   const auto known = map_.Find(key, port);
   if (known && known->origin == fabric::PortOrigin::kPredicted) {
     state.unverified.Add(port, known->path);
@@ -143,10 +147,8 @@ bool PathLearner::IsQuarantined(const PortKey& key, std::uint16_t port) const {
 }
 
 bool PathLearner::VerifyOnce(const PortKey& key, std::uint16_t port) {
-  const auto known = keys_.find(key);
-  if (known != keys_.end() && known->second.fabric == fabric_) {
-    return known->second.ordered || known->second.queued;
-  }
+  const KeyState& state = StateOf(key);
+  if (state.asked.contains(port)) return state.ordered || state.queued;
   Verify(key, port);
   return true;
 }
@@ -304,6 +306,7 @@ void PathLearner::TakeAnswer(OpenOrder& order, const wire::ProbeAnswer& answer,
   ++order.resolved;
   StateOf(order.key).unverified.HandleAnswer(answer.source_port);
   findings.answered.push_back({order.key, answer.source_port});
+  models_.LearnReturn(order.key, answer.source_port, *path);
   const auto known = map_.Find(order.key, answer.source_port);
   if (!map_.Observe(order.key, answer.source_port, *path)) {
     ESPALIER_CHECK(known.has_value(), "mismatch for an unknown port");

@@ -60,8 +60,8 @@ class PathLearner {
   // Queues a probe whether this port, which is or will be in use, still takes its path. A port that
   // no probe has seen is probed again if it stays silent.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
-  // As Verify, but only once until links change, for a key without other requests. Returns whether
-  // its answer may still come.
+  // As Verify, but only if that was not requested since links changed. Returns whether its answer
+  // may still come.
   bool VerifyOnce(const fabric::PortKey& key, std::uint16_t port);
 
   // The path of what a TCP connection's far end sends back to this source port, as hash models
@@ -136,8 +136,9 @@ class PathLearner {
   struct KeyState {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
+    std::set<std::uint16_t> asked;  // ports for which Verify was called
     UnverifiedPorts unverified;
-    std::uint64_t fabric = 0;   // fabric_ to which `unverified` refers
+    std::uint64_t fabric = 0;   // fabric_ to which `unverified` and `asked` refer
     std::uint32_t cursor = 0;   // the next port to probe (NthPort)
     std::uint16_t retried = 0;  // the last silent port that was probed again
     bool ordered = false;       // an order is open; one at a time

@@ -4,6 +4,7 @@
 
 #include "common/base/log.h"
 #include "controller/paths/path_reach.h"
+#include "controller/paths/return_key.h"
 
 namespace espalier::controller {
 namespace {
@@ -87,14 +88,23 @@ std::optional<fabric::PathPredictor::Ports> PortModels::CatalogueOf(const Pair& 
 }
 
 PortModels::Return PortModels::PredictReturn(const PortKey& key, std::uint16_t port) {
-  const PortKey back{.source = key.destination,
-                     .destination = key.source,
-                     .protocol = key.protocol,
-                     .destination_port = port};
+  const PortKey back = ReturnKeyOf(key, port);
   const Pair* const pair = FindPair(back);
-  const auto ports = pair != nullptr ? CatalogueOf(*pair, back) : std::nullopt;
-  if (!ports) return {};
-  return {ports->Predict(key.destination_port), ports->LeadsToDeadEnd(key.destination_port)};
+  if (pair == nullptr) return {};
+  if (const auto ports = CatalogueOf(*pair, back)) {
+    const auto path = ports->Predict(key.destination_port);
+    const bool is_lost = ports->LeadsToDeadEnd(key.destination_port);
+    if (path || is_lost) return {.path = path, .is_lost = is_lost};
+  }
+  return {.path = pair->returns.Predict(key, port), .is_learned = true};
+}
+
+void PortModels::LearnReturn(const PortKey& back, std::uint16_t port, PathIndex path) {
+  if (port >= fabric::kFirstRocePort || back.destination_port < fabric::kFirstRocePort) return;
+  Pair* const pair = FindPair(back);
+  const std::size_t path_count = PathCount(back);
+  if (pair == nullptr || path_count < 2) return;
+  pair->returns.Add(ReturnKeyOf(back, port), {back.destination_port, path}, path_count);
 }
 
 std::optional<PortModels::KeyModel> PortModels::ModelOf(const PortKey& key) {
@@ -162,6 +172,7 @@ void PortModels::Forget(const PortKey& key) {
   if (pair == nullptr) return;
   pair->by_key.erase(key);
   if (pair->sampled == key) pair->sampled.reset();
+  if (Pair* const opposite = FindPair(ReturnKeyOf(key, 0))) opposite->returns.Forget(key);
 }
 
 void PortModels::HandleFabricChange() {

@@ -11,6 +11,7 @@
 #include "common/fabric/path_map.h"
 #include "common/fabric/path_predictor.h"
 #include "common/fabric/paths.h"
+#include "controller/paths/linear_returns.h"
 #include "controller/paths/rehash_detector.h"
 
 namespace espalier::controller {
@@ -41,12 +42,17 @@ class PortModels {
   // None if no model covers the key.
   std::optional<KeyModel> ModelOf(const fabric::PortKey& key);
   // The path of what a TCP connection's far end sends back to this source port, among the paths of
-  // the opposite direction; none unless the topology file names the hashes on the way.
+  // the opposite direction; none unless the topology file names the hashes on the way, or a linear
+  // one was recognised (LinearReturns).
   struct Return {
     std::optional<fabric::PathIndex> path;
-    bool is_lost = false;  // it comes to a switch all of whose links on the path are DOWN
+    bool is_lost = false;     // it comes to a switch all of whose links on the path are DOWN
+    bool is_learned = false;  // by a hash that was recognised
   };
   Return PredictReturn(const fabric::PortKey& key, std::uint16_t port);
+  // A probe of this key, from this port, took that path. If the port is a listener's, that is what
+  // comes back to the source port to which it was addressed.
+  void LearnReturn(const fabric::PortKey& back, std::uint16_t port, fabric::PathIndex path);
   // Tries to recognise a linear hash, after the map has got new verified ports of this key. To be
   // called when no probe of the key is under way. Not while so many ports are silent that a path
   // without a known port could have them (path_reach.h).
@@ -79,6 +85,7 @@ class PortModels {
     std::optional<fabric::PortKey> sampled;
     bool catalogue_failed = false;
     std::map<fabric::PortKey, fabric::LinearPortMap> by_key;  // `linear` shifted to other keys
+    LinearReturns returns;  // of connections in the opposite direction
   };
 
   Pair* FindPair(const fabric::PortKey& key);

@@ -98,6 +98,7 @@ class Placement {
   // called periodically.
   void LeaveDeadReturns() { ports_.LeaveDeadReturns(); }
 
+  const ReturnPaths& returns() const { return ports_.returns(); }
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   Standbys& standbys() { return standbys_; }
   const Standbys& standbys() const { return standbys_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/paths/return_key.h"
 #include "controller/placement/reachable_paths.h"
 
 namespace espalier::controller {
@@ -67,7 +68,7 @@ int PortBinder::DoubtOf(const Flow& flow, std::uint16_t port, std::span<const Pa
   int doubt = 0;
   if (HasDeadLink()) {
     const auto fate = returns_.FateOf(flow.key, port);
-    if (fate != ReturnPaths::Fate::kAlive) doubt = fate == ReturnPaths::Fate::kDead ? 2 : 1;
+    if (fate >= ReturnPaths::Fate::kUnknown) doubt = fate == ReturnPaths::Fate::kDead ? 2 : 1;
   }
   if (avoided.empty() || doubt == 2) return doubt;
   const auto back = returns_.PathOf(flow.key, port);
@@ -137,7 +138,7 @@ void PortBinder::HandleLinkChange() {
 void PortBinder::HandleReturn(const fabric::PortKey& back) {
   if (!HasDeadLink()) return;
   for (const fabric::PortEntry& entry : state_.path_map.Ports(back)) {
-    const auto flows = state_.flow_paths.pairs().find(ReturnPaths::KeyOf(back, entry.port));
+    const auto flows = state_.flow_paths.pairs().find(ReturnKeyOf(back, entry.port));
     if (flows == state_.flow_paths.pairs().end()) continue;
     for (const FlowSlot slot : flows->second) {
       const Flow& flow = state_.flows.At(slot);

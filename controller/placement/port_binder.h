@@ -45,6 +45,7 @@ class PortBinder {
   void ReleaseStandby(FlowSlot slot, Subflow& subflow);
   // Requests probes of those ports of the flow that are not verified.
   void Verify(FlowSlot slot);
+  const ReturnPaths& returns() const { return returns_; }
   // The return path of a TCP flow's port, if it is known.
   std::optional<fabric::PathIndex> ReturnOf(const Flow& flow, std::uint16_t port) const;
   // Asks for the return paths of the ports that a TCP flow has or may need

@@ -1,14 +1,20 @@
 #include "controller/placement/return_paths.h"
 
+#include <algorithm>
 #include <array>
+
+#include "controller/paths/return_key.h"
 
 namespace espalier::controller {
 
 std::optional<fabric::PathIndex> ReturnPaths::PathOf(const fabric::PortKey& key,
                                                      std::uint16_t port) const {
-  if (const auto predicted = learner_.PredictReturn(key, port).path) return predicted;
+  const auto predicted = learner_.PredictReturn(key, port);
+  if (!predicted.is_learned && (predicted.path || predicted.is_lost)) return predicted.path;
   if (!PathLearner::CanProbe(key)) return std::nullopt;
-  const auto seen = state_.path_map.Find(KeyOf(key, port), key.destination_port);
+  const auto seen = state_.path_map.Find(ReturnKeyOf(key, port), key.destination_port);
+  const bool is_sure = seen && seen->trust == fabric::PortTrust::kVerified;
+  if (predicted.path && !is_sure) return predicted.path;
   return seen ? std::optional(seen->path) : std::nullopt;
 }
 
@@ -20,12 +26,25 @@ ReturnPaths::Fate ReturnPaths::FateOf(const fabric::PortKey& key, std::uint16_t 
   if (!path || !from || !to) return Fate::kUnknown;
   const auto paths = state_.paths.Between(from->leaf, to->leaf);
   if (path->Index() >= paths.size()) return Fate::kUnknown;
-  return fabric::IsAlive(state_.topology, paths[path->Index()]) ? Fate::kAlive : Fate::kDead;
+  const fabric::Path& back = paths[path->Index()];
+  if (!fabric::IsAlive(state_.topology, back)) return Fate::kDead;
+  return fabric::IsUsable(state_.topology, back) ? Fate::kAlive : Fate::kDrained;
+}
+
+bool ReturnPaths::IsBetterPortKnown(const fabric::PortKey& key, fabric::PathIndex path,
+                                    std::uint16_t port) const {
+  const Fate present = FateOf(key, port);
+  return std::ranges::any_of(state_.path_map.Ports(key), [&](const fabric::PortEntry& entry) {
+    return entry.path == path && entry.port >= fabric::kFirstRocePort &&
+           !state_.flow_paths.ports().IsTaken(key, entry.port) && FateOf(key, entry.port) < present;
+  });
 }
 
 void ReturnPaths::Ask(const fabric::PortKey& key, std::uint16_t port) {
-  if (port == 0 || !PathLearner::CanProbe(key) || learner_.PredictReturn(key, port).path) return;
-  const fabric::PortKey back = KeyOf(key, port);
+  if (port == 0 || !PathLearner::CanProbe(key)) return;
+  const auto predicted = learner_.PredictReturn(key, port);
+  if (predicted.path && !predicted.is_learned) return;
+  const fabric::PortKey back = ReturnKeyOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   if (seen && seen->trust == fabric::PortTrust::kVerified) return;
   learner_.VerifyOnce(back, key.destination_port);
@@ -35,7 +54,9 @@ void ReturnPaths::AskSpares(const fabric::PortKey& key) {
   std::array<int, kMostPaths> asked{};
   for (const fabric::PortEntry& entry : state_.path_map.Ports(key)) {
     if (entry.port < fabric::kFirstRocePort || entry.path.Index() >= kMostPaths) continue;
-    if (asked[entry.path.Index()]++ < kSpares) Ask(key, entry.port);
+    if (asked[entry.path.Index()]++ < kSpares && !learner_.PredictReturn(key, entry.port).path) {
+      Ask(key, entry.port);
+    }
   }
 }
 

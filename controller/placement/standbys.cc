@@ -1,7 +1,9 @@
 #include "controller/placement/standbys.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "controller/paths/path_reach.h"
 
@@ -93,7 +95,7 @@ void Standbys::Visit(FlowSlot slot) {
     if (standby == kNoPath) continue;
     chosen_.Add();
     added.standby = standby;
-    shifts_.Add(HopsOf(added, path, path_hops_), HopsOf(added, standby, hops_), added.share);
+    shifts_.Add(MoveOf(added, path_hops_, back_hops_, hops_));
   }
   if (has_chosen) ports_.AskReturns(slot);
 }
@@ -114,10 +116,7 @@ std::int32_t Standbys::ReturnOf(const Flow& flow, const Subflow& subflow) const 
 
 std::int32_t Standbys::Choose(const Flow& flow, const Counted& counted, std::size_t first) {
   const auto own = HopsOf(counted, counted.path, path_hops_);
-  back_hops_.clear();
-  if (counted.back != kNoPath) {
-    state_.view.AppendHops(counted.destination, counted.source, counted.back, back_hops_);
-  }
+  const auto back = BackHopsOf(counted, back_hops_);
   const auto all = state_.PathsOf(flow);
   const std::size_t paths = all.size();
   const auto unreachable = FindUnreachable(state_.path_map, flow.key, all);
@@ -133,13 +132,13 @@ std::int32_t Standbys::Choose(const Flow& flow, const Counted& counted, std::siz
     double busiest = 0;
     double sum = 0;
     for (const std::uint32_t link : hops) {
+      const std::int64_t shifted = std::max(shifts_.MostOn(link, own), shifts_.MostOn(link, back));
       const std::int64_t units =
-          state_.flow_paths.assigner().LoadOf(link) + shifts_.MostOn(link, own) + counted.share;
+          state_.flow_paths.assigner().LoadOf(link) + shifted + counted.share;
       busiest = std::max(busiest, Loaded(link, units));
       sum += Loaded(link, units);
     }
-    const std::size_t common =
-        shifts_.CountCommon(own, hops) + shifts_.CountCommon(back_hops_, hops);
+    const std::size_t common = shifts_.CountCommon(own, hops) + shifts_.CountCommon(back, hops);
     const std::tuple cost(common, busiest, sum);
     if (best == kNoPath || cost < least) {
       best = candidate;
@@ -160,8 +159,7 @@ void Standbys::Take(FlowSlot slot, std::uint32_t index, std::int32_t standby) {
 
 void Standbys::TakeOut(Counted& counted) {
   if (counted.standby == kNoPath) return;
-  shifts_.Remove(HopsOf(counted, counted.path, path_hops_), HopsOf(counted, counted.standby, hops_),
-                 counted.share);
+  shifts_.Remove(MoveOf(counted, path_hops_, back_hops_, hops_));
   counted.standby = kNoPath;
 }
 
@@ -170,6 +168,24 @@ std::span<const std::uint32_t> Standbys::HopsOf(const Counted& counted, std::int
   hops.clear();
   state_.view.AppendHops(counted.source, counted.destination, path, hops);
   return hops;
+}
+
+std::span<const std::uint32_t> Standbys::BackHopsOf(const Counted& counted,
+                                                    std::vector<std::uint32_t>& hops) const {
+  hops.clear();
+  if (counted.back != kNoPath) {
+    state_.view.AppendHops(counted.destination, counted.source, counted.back, hops);
+  }
+  return hops;
+}
+
+ShiftLoads::Move Standbys::MoveOf(const Counted& counted, std::vector<std::uint32_t>& path,
+                                  std::vector<std::uint32_t>& back,
+                                  std::vector<std::uint32_t>& standby) const {
+  return {.path = HopsOf(counted, counted.path, path),
+          .back = BackHopsOf(counted, back),
+          .standby = HopsOf(counted, counted.standby, standby),
+          .share = counted.share};
 }
 
 double Standbys::Loaded(std::uint32_t link, std::int64_t units) const {
@@ -181,12 +197,69 @@ double Standbys::Loaded(std::uint32_t link, std::int64_t units) const {
 
 Standbys::Worst Standbys::WorstFailure() const {
   Worst worst;
-  shifts_.ForEach([&](LinkOrSwitch failure, std::uint32_t link, std::int64_t units) {
-    const double load = Loaded(link, units + state_.flow_paths.assigner().LoadOf(link));
+  const OnlineAssigner& now = state_.flow_paths.assigner();
+  shifts_.ForEach([&](LinkOrSwitch failure, std::uint32_t link, ShiftLoads::Shift shift) {
+    if (shift.Units() <= 0) return;
+    const double load = Loaded(link, now.LoadOf(link) + shift.Units());
     if (worst.failure && load <= worst.load) return;
     worst = {failure, link, load};
   });
+  // The failure of one link of a switch may relieve fewer links, but adds no more to any.
+  std::vector<std::vector<fabric::NodeId>> switches(state_.view.capacities().size());
+  bool has_one = false;
+  shifts_.ForEach([&](LinkOrSwitch failure, std::uint32_t link, ShiftLoads::Shift shift) {
+    const double most = Loaded(link, now.LoadOf(link) + shift.added);
+    if (shift.relieved == 0 || failure.IsLink() || (worst.failure && most <= worst.load)) return;
+    switches[link].push_back(failure.node());
+    has_one = true;
+  });
+  if (has_one) CompareLinks(switches, worst);
   return worst;
+}
+
+void Standbys::CompareLinks(const std::vector<std::vector<fabric::NodeId>>& switches,
+                            Worst& worst) const {
+  const auto failed_by = [](std::uint32_t hop) {
+    return fabric::DirectedLink::FromIndex(hop).link;
+  };
+  const auto has = [&](std::span<const std::uint32_t> path, fabric::LinkId link) {
+    return std::ranges::find(path, link, failed_by) != path.end();
+  };
+  std::map<std::pair<fabric::LinkId, std::uint32_t>, std::int64_t> shifted;  // by failure and link
+  std::vector<std::uint32_t> path_hops;
+  std::vector<std::uint32_t> back_hops;
+  std::vector<std::uint32_t> standby_hops;
+  for (const std::vector<Counted>& flow : counted_) {
+    for (const Counted& counted : flow) {
+      if (counted.standby == kNoPath || counted.share == 0) continue;
+      const auto move = MoveOf(counted, path_hops, back_hops, standby_hops);
+      const auto count = [&](fabric::LinkId failed) {
+        if (has(move.standby, failed)) return;
+        const fabric::Link& ends = state_.topology.link(failed);
+        const auto is_of_end = [&](fabric::NodeId node) {
+          return node == ends.a || node == ends.b;
+        };
+        for (const std::uint32_t link : move.standby) {
+          if (std::ranges::any_of(switches[link], is_of_end)) shifted[{failed, link}] += move.share;
+        }
+        for (const std::uint32_t link : move.path) {
+          if (failed_by(link) == failed || std::ranges::none_of(switches[link], is_of_end))
+            continue;
+          shifted[{failed, link}] -= move.share;
+        }
+      };
+      for (const std::uint32_t hop : move.path) count(failed_by(hop));
+      for (const std::uint32_t hop : move.back) {
+        if (!has(move.path, failed_by(hop))) count(failed_by(hop));
+      }
+    }
+  }
+  for (const auto& [where, units] : shifted) {
+    const auto [failed, link] = where;
+    const double load = Loaded(link, state_.flow_paths.assigner().LoadOf(link) + units);
+    if (units <= 0 || (worst.failure && load <= worst.load)) continue;
+    worst = {LinkOrSwitch::Link(failed), link, load};
+  }
 }
 
 }  // namespace espalier::controller

@@ -21,8 +21,11 @@ namespace espalier::controller {
 // fabric has such a path, and none with the return path of TCP's acknowledgements, if that is
 // known. Of these it is the one whose links would carry least if anything on the flow's path failed
 // and all hosts concerned moved to their standbys, on top of what the links carry now. So hosts do
-// not meet on one link by chance. WorstFailure tells what remains possible, without the moves of
-// hosts that have lost only their acknowledgements.
+// not meet on one link by chance. WorstFailure tells what remains possible.
+//
+// A host goes to the standby also if only the acknowledgements of a TCP flow are lost. Of a flow
+// whose return path is not known it is assumed that this path fails with that of the data only, as
+// it does for RDMA, where acknowledgements take the same links.
 //
 // Standbys are chosen after the paths, some at a time, and again when a path, a link or a port has
 // changed. A flow has none while it moves, if it cannot move, or if its agent does not know them.
@@ -46,7 +49,10 @@ class Standbys {
     std::uint32_t link = 0;               // the most loaded one, a directed link
     double load = 0;                      // its load, relative to the fastest link
   };
-  // Counts the loads of the flows that are busy now. O(ShiftLoads::size).
+  // Counts the loads of the flows that are busy now, and those links that carry more then. Exact on
+  // two tiers; with more, flows may still count on links of the paths that they have left.
+  // O(ShiftLoads::size), and O(flows x hops squared) where flows that lose only acknowledgements
+  // relieve a link on which others may arrive.
   Worst WorstFailure() const;
 
  private:
@@ -76,6 +82,16 @@ class Standbys {
   void TakeOut(Counted& counted);
   std::span<const std::uint32_t> HopsOf(const Counted& counted, std::int32_t path,
                                         std::vector<std::uint32_t>& hops) const;
+  // Of the return path; none if it is not known.
+  std::span<const std::uint32_t> BackHopsOf(const Counted& counted,
+                                            std::vector<std::uint32_t>& hops) const;
+  // What the standby of `counted` means for loads. Valid until one of these vectors changes.
+  ShiftLoads::Move MoveOf(const Counted& counted, std::vector<std::uint32_t>& path,
+                          std::vector<std::uint32_t>& back,
+                          std::vector<std::uint32_t>& standby) const;
+  // Takes the failure of a single link for the worst one, if it loads another one more. Looks at
+  // the links of those switches that `switches` has for the loaded one.
+  void CompareLinks(const std::vector<std::vector<fabric::NodeId>>& switches, Worst& worst) const;
   double Loaded(std::uint32_t link, std::int64_t units) const;
 
   State& state_;

@@ -11,22 +11,39 @@ LinkOrSwitch ShiftLoads::FailureOf(std::uint32_t index) const {
                        : LinkOrSwitch::Link(fabric::LinkId(id));
 }
 
-void ShiftLoads::Count(std::span<const std::uint32_t> path, std::span<const std::uint32_t> standby,
-                       std::int64_t share) {
-  ForEachFailure(path, [&](std::uint32_t failure) {
-    for (const std::uint32_t link : standby) {
-      const auto counted = units_.try_emplace(KeyOf(failure, link)).first;
-      counted->second += share;
-      if (counted->second == 0) units_.erase(counted);
-    }
+bool ShiftLoads::IsFailureOf(std::uint32_t failure, std::span<const std::uint32_t> path) const {
+  bool is_one = false;
+  ForEachFailure(path, [&](std::uint32_t other) { is_one |= other == failure; });
+  return is_one;
+}
+
+void ShiftLoads::Change(std::uint32_t failure, std::span<const std::uint32_t> links, Shift by) {
+  for (const std::uint32_t link : links) {
+    const auto counted = shifts_.try_emplace(KeyOf(failure, link)).first;
+    counted->second.added += by.added;
+    counted->second.relieved += by.relieved;
+    if (counted->second == Shift{}) shifts_.erase(counted);
+  }
+}
+
+void ShiftLoads::Count(const Move& move, std::int64_t share) {
+  const auto count = [&](std::uint32_t failure) {
+    const bool is_lost = IsFailureOf(failure, move.standby);
+    Change(failure, move.standby, {.added = share, .relieved = is_lost ? share : 0});
+    return !is_lost;
+  };
+  ForEachFailure(move.path, count);
+  ForEachFailure(move.back, [&](std::uint32_t failure) {
+    if (IsFailureOf(failure, move.path)) return;
+    if (count(failure)) Change(failure, move.path, {.relieved = share});
   });
 }
 
 std::int64_t ShiftLoads::MostOn(std::uint32_t link, std::span<const std::uint32_t> path) const {
   std::int64_t most = 0;
   ForEachFailure(path, [&](std::uint32_t failure) {
-    const auto counted = units_.find(KeyOf(failure, link));
-    if (counted != units_.end()) most = std::max(most, counted->second);
+    const auto counted = shifts_.find(KeyOf(failure, link));
+    if (counted != shifts_.end()) most = std::max(most, counted->second.Units());
   });
   return most;
 }

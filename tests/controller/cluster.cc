@@ -44,6 +44,9 @@ Cluster::Cluster(fabric::TopologySpec spec, ControllerOptions options)
   hash = [spines](int from, int to, std::uint16_t port) {
     return (from * 5 + to * 3 + port * 7 + port / 64) % spines;
   };
+  hash_back = [this](int from, int to, std::uint16_t port) {
+    return hash(from, to, static_cast<std::uint16_t>(port / 3));
+  };
   StartController();
 }
 
@@ -347,9 +350,8 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
 
 int Cluster::SpineOf(int from, int to, std::uint16_t port) const { return hash(from, to, port); }
 
-// The hash of the return path, which differs because the ports are swapped.
 int Cluster::SpineBack(int from, int to, std::uint16_t port) const {
-  return hash(from, to, static_cast<std::uint16_t>(port / 3));
+  return hash_back(from, to, port);
 }
 
 int Cluster::AppliedSpine(int from, std::uint64_t flow, int to) const {

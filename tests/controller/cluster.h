@@ -87,6 +87,8 @@ class Cluster : private Bus {
   // The spine of the return path from a listener at `from` to a connection's source port at `to`.
   int SpineBack(int from, int to, std::uint16_t port) const;
   std::function<int(int from, int to, std::uint16_t port)> hash;
+  // The same of return paths, which differs because the ports are swapped.
+  std::function<int(int from, int to, std::uint16_t port)> hash_back;
   // Links that silently drop all packets.
   std::set<fabric::LinkId> dead;
   // Spines that silently drop all packets and answer no probes, while all leaves still use them.

@@ -74,7 +74,49 @@ std::string LongTimeout(const io::JsonValue& flow) {
       std::stod(timeout->text));
 }
 
+// Which way the acknowledgements of one path come back.
+std::string ReturnOfPath(const io::JsonValue& path) {
+  const std::string& state = path.Find("return_state")->text;
+  const std::string& back = path.Find("return_via")->text;
+  const std::string subject = fmt::format("The acknowledgements of its path over {} (port {})",
+                                          path.Find("via")->text, path.Find("source_port")->text);
+  if (state == "UP") return fmt::format("{} come back over {}.\n", subject, back);
+  if (state == "UNKNOWN") return subject + " come back over a path that is not known.\n";
+  std::string text = back.empty() ? subject + " come to a switch whose links back are all down"
+                                  : fmt::format("{} come back over {}, where a link is {}", subject,
+                                                back, state == "DOWN" ? "down" : "drained");
+  const bool is_down = state == "DOWN";
+  if (path.Find("better_port_known")->boolean) {
+    return text + ".\nA port with a better return path is known: the flow takes it " +
+           (is_down ? "unless its port cannot change.\n" : "when the link goes down.\n");
+  }
+  text += ", and no port of\nthis path is known to be better. ";
+  text += is_down ? "Repair the link, make the switches withdraw their routes\nover it, or "
+                  : "Before the link is taken out of the fabric, make the switches\nwithdraw their "
+                    "routes over it, or ";
+  return text + "let the server listen on another port.\n";
+}
+
 }  // namespace
+
+std::string ReturnText(const io::JsonValue& explanation) {
+  const io::JsonValue* const returns = explanation.Find("returns");
+  if (returns == nullptr) return "";
+  std::string text;
+  bool is_one_unknown = false;
+  for (const io::JsonValue& path : returns->items) {
+    if (path.Find("source_port")->text == "0") continue;
+    text += ReturnOfPath(path);
+    is_one_unknown |= path.Find("return_state")->text == "UNKNOWN";
+  }
+  if (is_one_unknown) {
+    text +=
+        "Ports cannot be chosen for return paths that are not known. Name the hashes of the "
+        "switches in the\ntopology file (ecmp), or set hash_ignores_protocol if they hash TCP as "
+        "they hash probes and the other\nend has an agent.\n";
+  }
+  return text;
+}
 
 std::string FlowText(const io::JsonValue& flow) {
   std::string text;

@@ -11,4 +11,9 @@ namespace espalier::cli {
 // controller does not send are left out.
 std::string FlowText(const io::JsonValue& flow);
 
+// Describes, in sentences, which way the acknowledgements of a TCP flow come back, by the answer of
+// /api/v1/flows/explain; empty for other flows. Where that is bad or unknown and no known source
+// port is better, it says what the operator can do.
+std::string ReturnText(const io::JsonValue& explanation);
+
 }  // namespace espalier::cli

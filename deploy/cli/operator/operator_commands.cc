@@ -150,7 +150,9 @@ void PrintExplanation(const io::JsonValue& answer) {
     for (const auto& [key, value] : ended->members) fmt::print("{:20} {}\n", key, value.text);
     return;
   }
-  if (const io::JsonValue* flow = answer.Find("flow")) fmt::print("{}", FlowText(*flow));
+  if (const io::JsonValue* flow = answer.Find("flow")) {
+    fmt::print("{}{}", FlowText(*flow), ReturnText(answer));
+  }
   const io::JsonValue* const ends_known = answer.Find("ends_known");
   const bool has_end = ends_known == nullptr || ends_known->boolean;
   for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {

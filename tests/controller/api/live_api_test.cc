@@ -47,6 +47,38 @@ TEST_F(LiveApiTest, EveryRouteOfTheDescriptionAnswersAsItSays) {
   EXPECT_GE(routes, 46);
 }
 
+// Two flows of TCP. The other end of the second one says nothing of its return path.
+TEST_F(LiveApiTest, ReturnsOfTcpFlowsAreExplainedAsTheDescriptionSays) {
+  cluster_.host(3).answers_probes = false;
+  for (int host = 0; host < 2; ++host) {
+    wire::FlowReport report = Cluster::Opening(cluster_, host, {{.id = 9, .to = host + 2}});
+    report.opened[0].protocol = wire::kProtocolTcp;
+    report.opened[0].destination_port = 5'201;
+    cluster_.Report(host, report);
+  }
+  cluster_.Advance(std::chrono::seconds(5));
+  const JsonValue description = Description();
+  const JsonValue& schema = *description.Find("components")->Find("schemas")->Find("Explanation");
+  const auto explain = [&](const char* flow) {
+    const JsonValue answer = Parse(Call("GET", "/api/v1/flows/explain", {{"flow", flow}}).body);
+    EXPECT_EQ(Violation(description, schema, answer, flow), "");
+    return answer;
+  };
+  EXPECT_EQ(explain("h0:5").Find("returns"), nullptr) << "not of TCP";
+  const JsonValue known = explain("h0:9");
+  ASSERT_EQ(known.Find("returns")->items.size(), 1U);
+  const JsonValue& back = known.Find("returns")->items[0];
+  const std::uint16_t port = cluster_.FlowOf(0, 9).subflows[0].port;
+  EXPECT_EQ(back.Find("via")->text, known.Find("flow")->Find("via")->text);
+  EXPECT_EQ(back.Find("source_port")->text, std::to_string(port));
+  EXPECT_EQ(back.Find("return_via")->text, fmt::format("spine{}", cluster_.SpineBack(2, 0, port)));
+  EXPECT_EQ(back.Find("return_state")->text, "UP");
+  const JsonValue unknown = explain("h1:9");
+  ASSERT_EQ(unknown.Find("returns")->items.size(), 1U);
+  EXPECT_EQ(unknown.Find("returns")->items[0].Find("return_via")->text, "");
+  EXPECT_EQ(unknown.Find("returns")->items[0].Find("return_state")->text, "UNKNOWN");
+}
+
 TEST_F(LiveApiTest, EveryRouteIsInTheDescriptionAndNoOther) {
   const auto lower = [](std::string_view method) {
     return std::string(method == "GET" ? "get" : "post");

@@ -6,8 +6,10 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "common/fabric/builders.h"
+#include "controller/paths/return_key.h"
 
 namespace espalier::controller {
 namespace {
@@ -127,6 +129,36 @@ TEST_F(Models, PredictNothingWithinALeafOrForUnknownNics) {
   EXPECT_FALSE(models_.WantsSamples(Key("h0", "spine0")));
   models_.Distrust(Key("h0", "spine0"));
   models_.Forget(Key("h0", "spine0"));
+}
+
+TEST_F(Models, AListenersAnswersTellTheReturnsOfPortsThatWereNotProbed) {
+  constexpr std::uint16_t kListener = 5'201;
+  std::vector<PortKey> keys = {Key("h0", "h2"), Key("h1", "h3")};
+  for (PortKey& key : keys) key.destination_port = kListener;
+  const auto see = [&](std::uint16_t listener) {
+    std::mt19937 random(3);
+    for (int i = 0; i < 60; ++i) {
+      const auto port =
+          static_cast<std::uint16_t>(fabric::kFirstRocePort + random() % fabric::kRocePortCount);
+      const int constant = i % 2;
+      const PortKey back = ReturnKeyOf(keys[static_cast<std::size_t>(constant)], port);
+      models_.LearnReturn(back, listener, Truth(port, constant));
+    }
+  };
+  see(0xD000);
+  EXPECT_FALSE(models_.PredictReturn(keys[0], 0xC123).path) << "not a listener's port";
+  see(kListener);
+  for (const int constant : {0, 1}) {
+    const auto back = models_.PredictReturn(keys[static_cast<std::size_t>(constant)], 0xC123);
+    EXPECT_EQ(back.path, Truth(0xC123, constant));
+    EXPECT_TRUE(back.is_learned);
+    EXPECT_FALSE(back.is_lost);
+  }
+  models_.Forget(keys[0]);
+  EXPECT_FALSE(models_.PredictReturn(keys[0], 0xC123).path);
+  EXPECT_TRUE(models_.PredictReturn(keys[1], 0xC123).path);
+  models_.HandleFabricChange();
+  EXPECT_FALSE(models_.PredictReturn(keys[1], 0xC123).path);
 }
 
 class NamedHash : public Models {

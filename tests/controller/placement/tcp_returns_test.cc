@@ -55,6 +55,13 @@ class TcpReturns : public testing::Test {
     const auto between = paths.Between(flow.destination_leaf, flow.source_leaf);
     return fabric::ViaNames(state.topology, between[path->Index()]);
   }
+  ReturnPaths::Fate FateOf(const Flow& flow, std::uint16_t port) {
+    return cluster_.controller().returns().FateOf(flow.key, port);
+  }
+  bool IsBetterPortKnown(const Flow& flow, const Subflow& subflow) {
+    return cluster_.controller().returns().IsBetterPortKnown(flow.key, subflow.port_path,
+                                                             subflow.port);
+  }
   std::multiset<std::string> Returns() {
     std::multiset<std::string> spines;
     for (const FlowSlot slot : cluster_.state().flows.All()) {
@@ -143,9 +150,44 @@ TEST_F(TcpReturns, AreKeptWhereNoPortIsBetter) {
   };
   const std::vector<std::uint16_t> settled = ports();
   EXPECT_EQ(std::ranges::count(settled, 0), 0);
+  // Operators are told so.
+  int dead = 0;
+  for (const FlowSlot slot : cluster_.state().flows.All()) {
+    const Flow& flow = cluster_.state().flows.At(slot);
+    const Subflow& subflow = flow.subflows[0];
+    const bool is_dead = FateOf(flow, subflow.port) == ReturnPaths::Fate::kDead;
+    EXPECT_EQ(is_dead, SpineOfReturn(flow, subflow.port).empty());
+    EXPECT_FALSE(is_dead && IsBetterPortKnown(flow, subflow));
+    dead += is_dead ? 1 : 0;
+  }
+  EXPECT_GT(dead, 0) << "nothing to show";
   EXPECT_GE(Returns().count("spine1"), 10U);
   cluster_.Advance(std::chrono::seconds(10));
   EXPECT_EQ(ports(), settled);
+}
+
+TEST_F(TcpReturns, OverADrainedLinkAreTold) {
+  Open();
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kDrain).has_value());
+  cluster_.Settle();
+  int drained = 0;
+  for (const FlowSlot slot : cluster_.state().flows.All()) {
+    const Flow& flow = cluster_.state().flows.At(slot);
+    const Subflow& subflow = flow.subflows[0];
+    const bool is_drained = SpineOfReturn(flow, subflow.port) == "spine1";
+    EXPECT_EQ(FateOf(flow, subflow.port),
+              is_drained ? ReturnPaths::Fate::kDrained : ReturnPaths::Fate::kAlive);
+    // A free port of the path with another return.
+    bool is_one_known = false;
+    for (const fabric::PortEntry& entry : cluster_.state().path_map.Ports(flow.key)) {
+      is_one_known |= entry.path == subflow.port_path &&
+                      !cluster_.state().flow_paths.ports().IsTaken(flow.key, entry.port) &&
+                      SpineOfReturn(flow, entry.port) != "spine1";
+    }
+    EXPECT_EQ(IsBetterPortKnown(flow, subflow), is_drained && is_one_known);
+    drained += is_drained ? 1 : 0;
+  }
+  EXPECT_GT(drained, 0) << "nothing to show";
 }
 
 // A fabric that names no hashes, but hashes TCP as it hashes probes: the other ends probe what
@@ -211,6 +253,21 @@ TEST_F(ProbedTcpReturns, LeaveADeadLinkWithTheData) {
   ForEach([&](const Subflow&, int spine, const auto&) { EXPECT_NE(spine, 1); });
 }
 
+// Another connection between two hosts may have the same source port.
+TEST_F(ProbedTcpReturns, OfAnotherListenerAreProbedToo) {
+  wire::FlowReport report = Cluster::Opening(cluster_, 0, {{.id = 9, .to = kHosts}});
+  report.opened[0].protocol = wire::kProtocolTcp;
+  report.opened[0].destination_port = kServerPort;
+  cluster_.Report(0, report);
+  Rest(std::chrono::seconds(5));
+  const Flow& flow = cluster_.FlowOf(0, 9);
+  const ReturnPaths& returns = cluster_.controller().returns();
+  for (const std::uint16_t port : {flow.subflows[0].port, flow.subflows[0].standby_port}) {
+    EXPECT_EQ(returns.PathOf(flow.key, port),
+              fabric::PathIndex(cluster_.SpineBack(kHosts, 0, port)));
+  }
+}
+
 // The host may have lost its data or its acknowledgements when it goes to the standby.
 TEST_F(ProbedTcpReturns, OfStandbysShareNoSpineWithThePortInUse) {
   int compared = 0;
@@ -254,6 +311,41 @@ TEST_F(ProbedTcpReturns, ThatWereUnknownAreAskedForWhenALinkFails) {
   ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
   Rest(std::chrono::seconds(5));
   EXPECT_EQ(dead_returns(), 0);
+}
+
+// The same with switches whose hash is linear, which nobody has told.
+class LinearTcpReturns : public ProbedTcpReturns {
+ protected:
+  LinearTcpReturns() {
+    cluster_.hash_back = [](int from, int to, std::uint16_t port) {
+      return (from * 5 ^ to * 3 ^ port ^ port >> 3 ^ port >> 7) & 3;
+    };
+  }
+};
+
+TEST_F(LinearTcpReturns, ArePredictedFromThoseThatWereProbed) {
+  const int before = cluster_.host(kHosts).probes;
+  wire::FlowReport report = Cluster::Opening(cluster_, 0, {{.id = 9, .to = kHosts}});
+  report.opened[0].protocol = wire::kProtocolTcp;
+  report.opened[0].destination_port = kServerPort;  // for which nothing is known
+  cluster_.Report(0, report);
+  Rest(std::chrono::seconds(5));
+  // Only ports that the path and its standby have or had are probed, and no spare ones (four).
+  const Flow& flow = cluster_.FlowOf(0, 9);
+  EXPECT_NE(flow.subflows[0].standby_port, 0);
+  EXPECT_LE(cluster_.host(kHosts).probes - before, 3);
+  for (std::uint16_t port = fabric::kFirstRocePort; port < 0xFF00; port += 97) {
+    const auto back = cluster_.controller().returns().PathOf(flow.key, port);
+    EXPECT_EQ(back, fabric::PathIndex(cluster_.SpineBack(kHosts, 0, port))) << port;
+  }
+}
+
+TEST_F(LinearTcpReturns, LeaveADeadLinkWithTheData) {
+  ASSERT_GT(Returns().count(1), 1U) << "nothing to show";
+  ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
+  cluster_.Settle();
+  EXPECT_EQ(Returns().size(), 16U);
+  EXPECT_EQ(Returns().count(1), 0U);
 }
 
 }  // namespace

@@ -47,5 +47,44 @@ TEST(FlowText, SaysWhatADeadPathMeans) {
               HasSubstr("If its path over spine0 dies, its host sends over spine1 at once"));
 }
 
+std::string ReturnsOf(const std::string& back, const std::string& state, bool better) {
+  const std::string json =
+      R"({"returns": [{"via": "spine0", "source_port": 50033, "return_via": ")" + back +
+      R"(", "return_state": ")" + state + R"(", "better_port_known": )" +
+      (better ? "true" : "false") + "}]}";
+  const auto explanation = io::ParseJson(json, "explanation");
+  EXPECT_TRUE(explanation.has_value()) << explanation.error().message;
+  return ReturnText(*explanation);
+}
+
+TEST(ReturnText, SaysWhichWayAcknowledgementsComeBack) {
+  EXPECT_EQ(ReturnsOf("spine1", "UP", false),
+            "The acknowledgements of its path over spine0 (port 50033) come back over spine1.\n");
+  EXPECT_EQ(ReturnText(*io::ParseJson(R"({"flow": {}})", "of UDP")), "");
+  EXPECT_EQ(ReturnText(*io::ParseJson(R"({"returns": []})", "of a host's own leaf")), "");
+}
+
+TEST(ReturnText, SaysThatNoPortIsBetterAndWhatToDo) {
+  const std::string down = ReturnsOf("spine1", "DOWN", false);
+  EXPECT_THAT(down, HasSubstr("come back over spine1, where a link is down"));
+  EXPECT_THAT(down, HasSubstr("no port of\nthis path is known to be better. Repair the link"));
+  EXPECT_THAT(ReturnsOf("", "DOWN", false),
+              HasSubstr("come to a switch whose links back are all down, and no port of"));
+  const std::string drained = ReturnsOf("spine1", "DRAINED", false);
+  EXPECT_THAT(drained, HasSubstr("where a link is drained, and no port of"));
+  EXPECT_THAT(drained, HasSubstr("Before the link is taken out of the fabric"));
+  for (const char* const state : {"DOWN", "DRAINED"}) {
+    const std::string better = ReturnsOf("spine1", state, true);
+    EXPECT_THAT(better, HasSubstr("A port with a better return path is known: the flow takes it"));
+    EXPECT_THAT(better, Not(HasSubstr("another port")));
+  }
+}
+
+TEST(ReturnText, SaysHowReturnPathsBecomeKnown) {
+  const std::string unknown = ReturnsOf("", "UNKNOWN", false);
+  EXPECT_THAT(unknown, HasSubstr("come back over a path that is not known."));
+  EXPECT_THAT(unknown, HasSubstr("Name the hashes of the switches in the\ntopology file (ecmp)"));
+}
+
 }  // namespace
 }  // namespace espalier::cli

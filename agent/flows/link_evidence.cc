@@ -19,12 +19,8 @@ bool HasAny(Links links, Links wanted) {
 
 }  // namespace
 
-std::span<const std::uint32_t> LinkEvidence::CrossedLinks(const wire::FlowPath& path) const {
-  return Links(path.links).first(std::min(path.links.size(), crossed_links_));
-}
-
 void LinkEvidence::HandleDead(TimePoint now, const wire::FlowPath& path) {
-  const Links links = CrossedLinks(path);
+  const Links links = path.links;
   if (links.empty()) return;
   // Paths that have all these suspects say nothing more than this one does.
   std::erase_if(dead_paths_, [&](const DeadPath& dead) { return HasAll(dead.suspects, links); });
@@ -40,7 +36,7 @@ void LinkEvidence::HandleDead(TimePoint now, const wire::FlowPath& path) {
 }
 
 void LinkEvidence::HandleAnswered(const wire::FlowPath& path) {
-  const Links links = CrossedLinks(path);
+  const Links links = path.links;
   for (DeadPath& dead : dead_paths_) {
     std::erase_if(dead.suspects, [&](std::uint32_t link) { return Has(links, link); });
   }
@@ -56,7 +52,7 @@ void LinkEvidence::HandleLook(TimePoint now, std::uint64_t epoch) {
 
 bool LinkEvidence::IsDead(const wire::FlowPath& path) const {
   return std::ranges::any_of(
-      dead_paths_, [&](const DeadPath& dead) { return HasAll(CrossedLinks(path), dead.suspects); });
+      dead_paths_, [&](const DeadPath& dead) { return HasAll(path.links, dead.suspects); });
 }
 
 bool LinkEvidence::IsSuspect(const wire::FlowPath& path) const {
@@ -65,7 +61,7 @@ bool LinkEvidence::IsSuspect(const wire::FlowPath& path) const {
 
 bool LinkEvidence::IsSuspectSince(const wire::FlowPath& path, TimePoint progress) const {
   return std::ranges::any_of(dead_paths_, [&](const DeadPath& dead) {
-    return progress <= dead.at && HasAny(CrossedLinks(path), dead.suspects);
+    return progress <= dead.at && HasAny(path.links, dead.suspects);
   });
 }
 

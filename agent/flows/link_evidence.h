@@ -11,7 +11,8 @@
 
 namespace espalier::agent {
 
-// Which links may be dead, by what the probes of all flows of the host have shown. Only probes
+// Which links may be dead, by what the probes of all flows of the host have shown; they cross all
+// links of their paths. Only probes
 // count: programs can claim neither that a link is dead nor that it is alive.
 //
 // One of the links of a dead path is dead, and those of a path that answers are not. What is left
@@ -27,10 +28,6 @@ class LinkEvidence {
   // Dead paths that are remembered. A host has few links to its switches, so their suspects soon
   // coincide. The oldest is forgotten first.
   static constexpr std::size_t kMostPaths = 16;
-
-  // `crossed_links`: the number of links, from the beginning of a path, that a probe crosses before
-  // it is answered.
-  explicit LinkEvidence(std::size_t crossed_links) : crossed_links_(crossed_links) {}
 
   // Probes of the path stayed unanswered, while those of others were answered.
   void HandleDead(TimePoint now, const wire::FlowPath& path);
@@ -53,11 +50,8 @@ class LinkEvidence {
     std::vector<std::uint32_t> suspects;
   };
 
-  // The links of a path that probes cross.
-  std::span<const std::uint32_t> CrossedLinks(const wire::FlowPath& path) const;
   bool IsSuspectSince(const wire::FlowPath& path, TimePoint progress) const;
 
-  const std::size_t crossed_links_;
   std::uint64_t epoch_ = 0;
   std::vector<DeadPath> dead_paths_;  // the oldest first
 };

@@ -22,8 +22,7 @@
 // `max_checks`. The probe budget bounds what programs can make the agent send.
 // Cost: a check sends own_ports + candidates probes. Its interval doubles when a port is left to
 // which the flow had moved lately, and while the budget is short, up to
-// `max_local_reroute_interval`. Each look is O(n log n) in the elephants' paths, for the sorted
-// list of ports in use.
+// `max_local_reroute_interval`. Each look is O(n log n) in the elephants' paths.
 
 namespace espalier::agent {
 namespace {
@@ -67,8 +66,7 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
       recovery_(metrics),
       repeats_(options.read_repeats),
       draw_(seed),
-      on_health_(std::move(on_health)),
-      evidence_(std::max<std::size_t>(options.probe_ttl, 1) - 1) {}
+      on_health_(std::move(on_health)) {}
 
 void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
   std::vector<PortDraw::PortInUse> in_use;
@@ -282,7 +280,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
       .destination_port = watch.sample.destination_port,
       .destination_qpn = options_.fabric_hashes_qpn ? watch.sample.remote_qpn : 0,
       .source_ports = std::move(probed),
-      .ttls = {options_.probe_ttl},
+      .ttls = {ProbeTtl(watch)},
       .probes_per_second = 100'000};
   order.timeout_us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(
@@ -291,6 +289,15 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
   prober_.StartUrgent(std::move(order), [this, flow](const wire::ProbeReport& report) {
     HandleAnswers(flow, report);
   });
+}
+
+std::uint8_t PathGuard::ProbeTtl(const Watch& watch) const {
+  std::size_t links = 0;
+  for (const wire::FlowPath& path : watch.known_paths) {
+    if (path.links.empty()) continue;
+    links = links == 0 ? path.links.size() : std::min(links, path.links.size());
+  }
+  return links == 0 ? options_.probe_ttl : static_cast<std::uint8_t>(links + 1);
 }
 
 void PathGuard::ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& probed) {

@@ -32,7 +32,8 @@ struct PathGuardOptions {
   Duration max_local_reroute_interval = std::chrono::seconds(5);
   Duration check_timeout = std::chrono::milliseconds(100);
   Duration short_check_timeout = std::chrono::milliseconds(20);
-  // With 3, the destination's leaf answers in a leaf-spine fabric; a 3-tier fabric needs 5.
+  // Used until the controller has told the links of the flow's paths. With 3, the destination's
+  // leaf answers in a leaf-spine fabric; a 3-tier fabric needs 5.
   std::uint8_t probe_ttl = 3;
   std::size_t candidates = 4;  // alternative ports that a check probes
   std::size_t max_checks = 64;
@@ -143,6 +144,9 @@ class PathGuard {
   Duration ShortTimeout(const FlowSample& sample) const;
   // The ports that a check at this time is about, or none if they are unknown; null: it must wait.
   std::optional<std::vector<std::uint16_t>> PortsToCheck(const Watch& watch) const;
+  // At which the last switch of the flow's paths answers, which is one more than they have links;
+  // of the shortest one, as nobody answers beyond.
+  std::uint8_t ProbeTtl(const Watch& watch) const;
   // Chooses the alternatives that a check of these ports probes.
   void ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& own_ports);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);

@@ -177,7 +177,15 @@ void PortTable::HandleFlows(std::span<const FlowSample> flows) {
 Result<void> PortTable::RerouteLocally(const wire::PathSet& paths) {
   Result<void> applied = actuator_.Apply(paths);
   if (!applied) return applied;
-  entries_[paths.flow].in_force = paths;
+  Entry& entry = entries_[paths.flow];
+  const auto has = [](const wire::PathSet& set, std::uint16_t port) {
+    return std::ranges::find(set.paths, port, &wire::FlowPath::source_port) != set.paths.end();
+  };
+  std::erase_if(entry.pushed.paths, [&](const wire::FlowPath& path) {
+    const std::uint16_t port = path.source_port;
+    return path.IsStandby() && has(entry.in_force, port) && !has(paths, port);
+  });
+  entry.in_force = paths;
   moved_off_dead_.push_back(paths.flow);
   return applied;
 }

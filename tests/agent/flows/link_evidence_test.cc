@@ -23,7 +23,7 @@ constexpr TimePoint kFound{std::chrono::hours(1)};
 wire::FlowPath PathOver(Links links) { return {.encoding = {}, .links = std::move(links)}; }
 
 TEST(LinkEvidence, APathWithAllSuspectsIsDeadAndOneWithSomeIsSuspect) {
-  LinkEvidence evidence(2);
+  LinkEvidence evidence;
   evidence.HandleDead(kFound, PathOver({1, 2}));
   EXPECT_TRUE(evidence.IsDead(PathOver({1, 2})));
   EXPECT_FALSE(evidence.IsDead(PathOver({1, 3})));
@@ -33,7 +33,7 @@ TEST(LinkEvidence, APathWithAllSuspectsIsDeadAndOneWithSomeIsSuspect) {
 }
 
 TEST(LinkEvidence, AnswersLeaveFewerSuspects) {
-  LinkEvidence evidence(2);
+  LinkEvidence evidence;
   evidence.HandleDead(kFound, PathOver({1, 2}));
   evidence.HandleAnswered(PathOver({1, 3}));
   EXPECT_FALSE(evidence.IsSuspect(PathOver({1, 4})));
@@ -43,7 +43,7 @@ TEST(LinkEvidence, AnswersLeaveFewerSuspects) {
 }
 
 TEST(LinkEvidence, IsForgottenAfterSomeSecondsAndWithItsController) {
-  LinkEvidence evidence(2);
+  LinkEvidence evidence;
   evidence.HandleLook(kFound, 7);
   evidence.HandleDead(kFound, PathOver({1, 2}));
   evidence.HandleLook(kFound + LinkEvidence::kMemory - kMs, 7);
@@ -55,18 +55,8 @@ TEST(LinkEvidence, IsForgottenAfterSomeSecondsAndWithItsController) {
   EXPECT_TRUE(evidence.empty());
 }
 
-// On three tiers, probes with a TTL of 3 end at a core.
-TEST(LinkEvidence, LinksBeyondTheEndOfProbesAreNeitherDeadNorAlive) {
-  LinkEvidence evidence(2);
-  evidence.HandleDead(kFound, PathOver({1, 2, 3, 4}));
-  EXPECT_TRUE(evidence.IsDead(PathOver({1, 2, 5, 6})));
-  EXPECT_FALSE(evidence.IsSuspect(PathOver({7, 8, 3, 4})));
-  evidence.HandleAnswered(PathOver({7, 8, 1, 2}));
-  EXPECT_TRUE(evidence.IsDead(PathOver({1, 2, 3, 4})));
-}
-
 TEST(LinkEvidence, RemembersAFewPathsOnly) {
-  LinkEvidence evidence(2);
+  LinkEvidence evidence;
   for (std::uint32_t i = 0; i < 2 * LinkEvidence::kMostPaths; ++i) {
     evidence.HandleDead(kFound, PathOver({2 * i, 2 * i + 1}));
   }
@@ -104,7 +94,7 @@ TEST(LinkEvidence, CallsNoLivePathDead) {
     const auto is_dead = [&](const wire::FlowPath& path) {
       return std::ranges::any_of(path.links, [&](auto link) { return dead.contains(link); });
     };
-    LinkEvidence evidence(4);
+    LinkEvidence evidence;
     for (int i = 0; i < 50; ++i) {
       const wire::FlowPath path = random.DrawPath();
       if (is_dead(path)) {
@@ -159,6 +149,14 @@ class SharedEvidenceTest : public PathGuardTest {
 
   std::uint64_t generation_ = 0;
 };
+
+// The switch that answers is the last one, beyond all links of the path.
+TEST_F(SharedEvidenceTest, ProbesGoAsFarAsThePathsOfTheFlow) {
+  OpenOver(1, {1, 2, 3, 4}, {5, 6, 7, 8});
+  FindDead();
+  ASSERT_FALSE(probes_.sent.empty());
+  for (const Probe& probe : probes_.sent) EXPECT_EQ(probe.ttl, 5);
+}
 
 TEST_F(SharedEvidenceTest, ASecondFlowOverTheSameLinksLeavesAfterOneCheck) {
   OpenOver(1, {1, 2}, {3, 4});

@@ -288,6 +288,15 @@ TEST_F(PortTableTest, ActuatorNeverSeesStandbys) {
   EXPECT_THAT(table_.StandbysOf(Id(2)), IsEmpty());
 }
 
+TEST_F(PortTableTest, AStandbyThatAFlowHasLeftIsNoneUntilTheNextPush) {
+  Push(1, 1, {WithStandby(Set(1, 50'001), 50'002)});
+  ASSERT_TRUE(table_.RerouteLocally(Set(1, 50'002)));
+  ASSERT_TRUE(table_.RerouteLocally(Set(1, 50'009)));
+  EXPECT_THAT(table_.StandbysOf(Id(1)), IsEmpty());
+  Push(1, 2, {WithStandby(Set(1, 50'001), 50'002)});
+  EXPECT_EQ(table_.StandbysOf(Id(1)).size(), 1U);
+}
+
 TEST_F(PortTableTest, NewStandbysLeaveALocalRerouteInForce) {
   Push(1, 1, {WithStandby(Set(1, 50'001), 50'002)});
   ASSERT_TRUE(table_.RerouteLocally(Set(1, 50'002)));

@@ -299,11 +299,15 @@ void Controller::Tick() {
   predictor_.Tick(now);
   if (bursts_.RefreshPlan(now) > 0) placement_.HandleLostPlan(now);
   links_.health.Tick();
-  links_.health.quality().Tick(settings_.now().leave_slow_links);
+  links_.health.quality().Tick(settings_.now().detection.leave_slow_links);
   links_.background.Tick(now);
   MakeRoom();
   placement_.LeaveDeadReturns();
-  if (!turns_.is_late()) placement_.BalanceSplits(now);
+  if (!turns_.is_late()) {
+    placement_.BalanceSplits(now);
+    metrics_.flows_moved.Add(
+        static_cast<std::int64_t>(placement_.RotatePaths(now, bursts_.plan())));
+  }
   if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();
   verifier_.Tick();

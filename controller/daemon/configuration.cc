@@ -52,13 +52,18 @@ void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
     options.max_tier_fraction = file.detection_max_tier_percent() / 100.0;
   }
   options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
+  if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
 }
 
-// The policies that are text.
+// The policies whose values are to be checked.
 Result<void> SetPolicies(const ControllerConfig& file, const std::string& path,
                          ControllerOptions& options) {
-  for (const auto& [name, text] : {std::pair(kAlgorithm, Or(file.algorithm(), "optimal")),
-                                   std::pair(kShares, Or(file.shares(), "exact"))}) {
+  const std::string rotation = file.has_rotate_paths_seconds()
+                                   ? std::to_string(file.rotate_paths_seconds())
+                                   : FormatPolicy(PolicyOf(options, kRotatePathsSeconds));
+  for (const auto& [name, text] :
+       {std::pair(kAlgorithm, Or(file.algorithm(), "optimal")),
+        std::pair(kShares, Or(file.shares(), "exact")), std::pair(kRotatePathsSeconds, rotation)}) {
     const auto value = ParsePolicy(name, text);
     if (!value) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, value.error().message));
@@ -143,7 +148,6 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   }
   options.confirm_moves_above = file.confirm_moves_above();
   if (file.has_plan_ahead()) options.plan_ahead = file.plan_ahead();
-  if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
   if (file.has_balance_splits()) options.balance_splits = file.balance_splits();
   options.learner.max_probes_per_second = Or(file.max_probes_per_second(), 20'000);
   return config;

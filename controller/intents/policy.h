@@ -36,7 +36,13 @@ constexpr std::string_view kMovedBytesPerStart = "moved_bytes_per_start";
 constexpr std::string_view kLimitRates = "limit_rates";
 constexpr std::string_view kPlanAhead = "plan_ahead";
 constexpr std::string_view kShares = "shares";
+constexpr std::string_view kRotatePathsSeconds = "rotate_paths_seconds";
 std::span<const std::string_view> PolicyNames();
+
+// What rotate_paths_seconds may be: moves need time to take effect, so the least is 2; 0: never.
+constexpr bool IsRotationPeriod(std::uint32_t seconds) {
+  return seconds == 0 || (seconds >= 2 && seconds <= 3'600);
+}
 
 // Errors: kNotFound (unknown policy), kInvalidArgument (invalid value); both list what is valid.
 Result<PolicyValue> ParsePolicy(std::string_view name, std::string_view text);

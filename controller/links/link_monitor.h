@@ -39,6 +39,9 @@ struct LinkMonitorOptions {
   std::size_t max_links = 8;
   double max_tier_fraction = 0.25;
   Duration budget_window = std::chrono::minutes(1);
+  // Whether flows leave links that are clearly slower than their siblings. LinkMonitor does not
+  // read it.
+  bool leave_slow_links = true;
 };
 
 // Decides which links between switches are down from the reports of a telemetry feed and of hosts

@@ -15,6 +15,7 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/rotation.h"
 #include "controller/placement/split_balancer.h"
 #include "controller/placement/standbys.h"
 #include "controller/placement/steering_switch.h"
@@ -94,6 +95,10 @@ class Placement {
     if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);
   }
 
+  // Lets jobs take turns on links that slow them (Rotation). Returns how many flows have moved. To
+  // be called ten times a second.
+  std::size_t RotatePaths(TimePoint now, PhasePlan& plan) { return rotation_.Tick(now, plan); }
+
   // Goes on with TCP flows whose acknowledgements may come over dead links (PortBinder). To be
   // called periodically.
   void LeaveDeadReturns() { ports_.LeaveDeadReturns(); }
@@ -113,6 +118,7 @@ class Placement {
   LocalReroutes local_reroutes_;
   Standbys standbys_;
   SplitBalancer splits_;
+  Rotation rotation_;
   SteeringSwitch steering_;
   WhatIf what_if_;
   std::optional<Relief> relief_;  // the next one

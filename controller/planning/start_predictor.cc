@@ -214,7 +214,9 @@ StartPredictor::PrecomputedStart StartPredictor::Make(Job& job, SetId set,
   }
   const OnlineAssigner::Options chains =
       ChainOptions(options_, assumes_ends ? 0 : options_.moves_per_start);
-  plan.decided = state_.flow_paths.TryStarts(starts, remainder.ending, chains);
+  plan.decided = state_.flow_paths.Try([&](OnlineAssigner& assigner) {
+    return AssignPredictedStarts(assigner, starts, remainder.ending, chains);
+  });
   plan.changes = state_.flow_paths.changes();
   plan.made = ++made_;
   plans_made_.Add();

@@ -93,6 +93,8 @@ class OnlineAssigner {
   std::span<const SubflowId> HandleLinkChange();
 
   std::int32_t PathOf(SubflowId subflow) const { return occupancy_.PathOf(subflow); }
+  std::uint32_t SourceOf(SubflowId subflow) const { return occupancy_.SourceOf(subflow); }
+  std::uint32_t DestinationOf(SubflowId subflow) const { return occupancy_.DestinationOf(subflow); }
   // Whether no link of its path is above its even share: no placing could be better for it.
   bool IsWithinLimits(SubflowId subflow) const {
     const auto links = occupancy_.LinksOf(subflow);

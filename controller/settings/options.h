@@ -60,10 +60,10 @@ struct ControllerOptions {
   // disconnected. The bus counts messages and bytes, the controller counts entries.
   wire::AgentLimits agent_limits;
   LinkMonitorOptions detection;
-  // Whether flows leave links that are clearly slower than their siblings.
-  bool leave_slow_links = true;
   // Whether flows that send by weights are divided again when links have failed or come back.
   bool balance_splits = true;
+  // How often jobs that share a link exchange paths with jobs that have one alone; 0: never.
+  std::chrono::seconds rotate_paths_every{0};
   // Upper bound on the progress reports that all agents together send in a second. With more than a
   // hundredth as many agents, each is told to report less often than every 10 ms. The control loop
   // can take several times as many (tests/bench/control_loop_bench).

@@ -68,12 +68,10 @@ class FlowPaths {
   std::span<const Move> Rebalance(const OnlineAssigner::Options& options);
   // Applies precomputed moves.
   void Take(std::span<const Move> moves);
-  // Returns what these arrivals would be assigned (AssignPredictedStarts); leaves all paths as they
-  // are.
-  StartAssignment TryStarts(std::span<const PredictedStart> starts,
-                            std::span<const SubflowId> ending,
-                            const OnlineAssigner::Options& options) {
-    return AssignPredictedStarts(assigner_, starts, ending, options);
+  // Returns what `search` finds by trying moves; it must leave all paths as they are.
+  template <typename Search>
+  auto Try(const Search& search) {
+    return search(assigner_);
   }
   // To be called after link states have changed in the view: OnlineAssigner::HandleLinkChange.
   std::span<const SubflowId> HandleLinkChange() { return assigner_.HandleLinkChange(); }

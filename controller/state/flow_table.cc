@@ -66,6 +66,7 @@ std::string_view DecisionOriginName(DecisionOrigin origin) {
       {DecisionOrigin::kPredicted, "PREDICTED"},
       {DecisionOrigin::kFailure, "FAILURE"},
       {DecisionOrigin::kManual, "MANUAL"},
+      {DecisionOrigin::kRotation, "ROTATION"},
   });
   return kDecisionOriginNames.NameOf(origin);
 }

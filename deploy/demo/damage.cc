@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,8 +40,16 @@ bool AreReady(const LabDaemons& daemons, std::size_t flows) {
 // The permutation with what is beside it. Sets the numbers of flows, and the ideal.
 Result<traffic::Workload> MakeWorkload(const lab::LabLayout& layout, const DamageCase& what,
                                        std::uint64_t seed, DamageFigures& figures) {
-  auto experiment = MakePermutation(layout);
+  auto experiment = what.ring_epochs == 0
+                        ? MakePermutation(layout)
+                        : MakeRingJobs(layout, {.name = "rings",
+                                                .jobs = layout.options().hosts_per_leaf,
+                                                .epochs = what.ring_epochs});
   if (!experiment) return Propagate(experiment);
+  if (what.ring_epochs > 0) {
+    figures.ideal_seconds = experiment->ideal.allreduce_seconds.begin()->second;
+    return std::move(experiment->workload);
+  }
   traffic::Workload& workload = experiment->workload;
   for (traffic::SingleFlow& flow : workload.flows) flow.paths = what.paths;
   figures.ideal_seconds =
@@ -70,6 +79,17 @@ void SetTimes(const lab::TrafficResult& result, DamageFigures& figures) {
   if (mice.empty()) return;
   std::ranges::sort(mice);
   figures.mice_p99_seconds = mice[(99 * mice.size() + 99) / 100 - 1];
+}
+
+void SetJobTimes(const lab::TrafficResult& result, DamageFigures& figures) {
+  for (const lab::JobOutcome& job : result.jobs) {
+    const auto half = static_cast<std::ptrdiff_t>(job.epoch_seconds.size() / 2);
+    const auto begin = job.epoch_seconds.begin();
+    const double mean = std::accumulate(begin, begin + half, 0.0) / static_cast<double>(half);
+    const double times = mean / figures.ideal_seconds;
+    figures.slowest_job = std::max(figures.slowest_job, times);
+    figures.mean_job += times / static_cast<double>(result.jobs.size());
+  }
 }
 
 void CountRecoveries(const LabDaemons& daemons, DamageFigures& figures) {
@@ -122,6 +142,7 @@ Result<DamageFigures> RunWithDamage(const lab::Lab& lab, const DamageCase& what,
     return Fail(ErrorCode::kFailedPrecondition, "the flows ended before the damage");
   }
   SetTimes(*result, figures);
+  if (what.ring_epochs > 0) SetJobTimes(*result, figures);
   if (daemons != nullptr) CountRecoveries(*daemons, figures);
   return figures;
 }

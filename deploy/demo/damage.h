@@ -16,6 +16,9 @@ struct DamageCase {
   int paths = 1;                  // connections of each flow of the permutation
   bool feeds_loads = false;       // the controller hears from the switches how loaded links are
   bool kills_controller = false;  // right before damage that happens later
+  // In place of the permutation: one ring for each host of a leaf, each a job of its own, with so
+  // many all-reduces; 0: the permutation.
+  int ring_epochs = 0;
 };
 
 struct DamageFigures {
@@ -33,11 +36,16 @@ struct DamageFigures {
   // it, after their moves; counted by the controller's events, so 0 without a controller.
   int recovered_flows = 0;
   double slowest_recovery_seconds = 0;
+  // Of rings: the mean time of a job's all-reduces, relative to that on a whole fabric; of the
+  // first half of them, as jobs that have ended leave room to others.
+  double slowest_job = 0;
+  double mean_job = 0;
 };
 
 // Runs the permutation (MakePermutation) with each flow on `paths` connections, beside flows that
-// are not steered, with plain ECMP (daemons null) or under Espalier. Damage that is known before
-// stays, and a killed controller is not started again. Errors: those of the lab.
+// are not steered, or rings (MakeRingJobs), with plain ECMP (daemons null) or under Espalier.
+// Damage that is known before stays, and a killed controller is not started again. Errors: those of
+// the lab.
 Result<DamageFigures> RunWithDamage(const lab::Lab& lab, const DamageCase& what, std::uint64_t seed,
                                     LabDaemons* daemons);
 

@@ -36,6 +36,8 @@ struct Arguments {
   std::vector<int> unknown_percents = {0};
   std::vector<int> mice_percents = {0};
   std::vector<std::string> schemes = {"ecmp", "espalier", "alone"};
+  int ring_epochs = 0;
+  std::vector<int> rotations = {10};  // seconds; 0: never
   bool json = false;
 };
 
@@ -45,6 +47,7 @@ struct Row {
   std::string scheme;
   int tiers = 2;
   DamageCase what;
+  int rotation = 0;                 // seconds between exchanges of paths
   std::vector<DamageFigures> runs;  // by seed
 };
 
@@ -75,7 +78,8 @@ Result<Row> RunRow(Row row, int seeds) {
     if (!folder) return tl::unexpected<Error>(folder.error());
     std::optional<LabDaemons> daemons;
     if (row.scheme != "ecmp") {
-      auto started = LabDaemons::Start(*lab, programs, folder->path());
+      auto started = LabDaemons::Start(*lab, programs, folder->path(),
+                                       fmt::format("rotate_paths_seconds: {}\n", row.rotation));
       if (!started) return Propagate(started);
       daemons.emplace(std::move(*started));
     }
@@ -95,7 +99,10 @@ std::vector<Row> Rows(const Arguments& arguments) {
     if (std::ranges::find(arguments.damages, NameOf(damage)) == arguments.damages.end()) continue;
     for (const int unknown : arguments.unknown_percents) {
       for (const int mice : arguments.mice_percents) {
-        cases.push_back({.damage = damage, .unknown_percent = unknown, .mice_percent = mice});
+        cases.push_back({.damage = damage,
+                         .unknown_percent = unknown,
+                         .mice_percent = mice,
+                         .ring_epochs = arguments.ring_epochs});
       }
     }
   }
@@ -108,7 +115,9 @@ std::vector<Row> Rows(const Arguments& arguments) {
         if (what.kills_controller && !HappensLater(what.damage)) continue;
         for (const int paths : arguments.paths) {
           what.paths = paths;
-          rows.push_back({.scheme = scheme, .tiers = tiers, .what = what});
+          for (const int rotation : arguments.rotations) {
+            rows.push_back({.scheme = scheme, .tiers = tiers, .what = what, .rotation = rotation});
+          }
         }
       }
     }
@@ -133,6 +142,7 @@ void WriteRow(io::JsonWriter& json, const Row& row) {
   json.Key("damage").String(NameOf(row.what.damage));
   json.Key("scheme").String(row.scheme);
   json.Key("paths").Integer(row.what.paths);
+  json.Key("rotate_seconds").Integer(row.rotation);
   json.Key("flows").Integer(row.runs.front().flows);
   json.Key("unknown_percent").Integer(row.what.unknown_percent);
   json.Key("unknown_flows").Integer(row.runs.front().unknown_flows);
@@ -148,6 +158,10 @@ void WriteRow(io::JsonWriter& json, const Row& row) {
   list("recovered_flows", [&](const DamageFigures& run) { json.Integer(run.recovered_flows); });
   list("slowest_recovery_seconds",
        [&](const DamageFigures& run) { json.Double(run.slowest_recovery_seconds); });
+  if (row.what.ring_epochs > 0) {
+    list("slowest_job", [&](const DamageFigures& run) { json.Double(run.slowest_job); });
+    list("mean_job", [&](const DamageFigures& run) { json.Double(run.mean_job); });
+  }
   json.EndObject();
 }
 
@@ -167,7 +181,23 @@ std::string BesideText(const Row& row) {
   return text;
 }
 
+void PrintRings(const Row& row) {
+  std::vector<double> slowest;
+  std::vector<double> means;
+  for (const DamageFigures& run : row.runs) {
+    slowest.push_back(run.slowest_job);
+    means.push_back(run.mean_job);
+  }
+  fmt::print(
+      stderr,
+      "lost: {:<17} {:<9} exchanges every {:>2} s: slowest job {:.2f} of the ideal ({:.2f} to "
+      "{:.2f}), mean {:.2f}\n",
+      NameOf(row.what.damage), row.scheme, row.rotation, Median(slowest), std::ranges::min(slowest),
+      std::ranges::max(slowest), Median(means));
+}
+
 void PrintRow(const Row& row) {
+  if (row.what.ring_epochs > 0) return PrintRings(row);
   const std::vector<double> ratios = Ratios(row, &DamageFigures::slowest_seconds);
   int hanging = 0;
   for (const DamageFigures& run : row.runs) hanging += run.hanging_flows;
@@ -246,6 +276,17 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember({"ecmp", "espalier", "feed", "alone"}));
+  app.add_option(
+         "--rings", arguments.ring_epochs,
+         "Number of all-reduces of rings that run in place of the permutation, one for each "
+         "host of a leaf, each a job of its own; the figures are mean times of the first "
+         "half of each job's all-reduces")
+      ->check(CLI::Range(2, 1'000));
+  app.add_option("--rotate", arguments.rotations,
+                 "Seconds after which jobs exchange paths (rotate_paths_seconds); 0: never")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(0, 3'600));
   app.add_flag("--json", arguments.json, "Print one JSON object on standard output");
   try {
     app.parse(argc, argv);

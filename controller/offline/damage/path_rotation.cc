@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "controller/routing/path_exchange.h"
 
 namespace espalier::offline {
 
@@ -101,42 +102,18 @@ void PathRotation::ExchangeOn(const Shared& shared, std::span<const double> sent
   }
 }
 
-std::int32_t PathRotation::PathLike(std::uint32_t flow, std::uint32_t other) const {
-  const controller::Clos& clos = *view_.clos();
-  const std::uint32_t spine =
-      clos.SpineOf(flows_[other].source, flows_[other].destination, PathOf(other));
-  const auto place = [&](std::uint32_t leaf) { return leaf * clos.spines + spine; };
-  const std::uint32_t up = clos.up[place(flows_[flow].source)];
-  const std::uint32_t down = clos.down[place(flows_[flow].destination)];
-  if (up == controller::kNoLink || down == controller::kNoLink) return kNoPath;
-  const std::uint32_t hops[] = {up, down};
-  if (!view_.IsUsable(hops)) return kNoPath;
-  return clos.PathThrough(flows_[flow].source, flows_[flow].destination, spine);
-}
-
 bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, const Shared& side) {
-  const std::int32_t for_behind = PathLike(behind, ahead);
-  const std::int32_t for_ahead = PathLike(ahead, behind);
-  if (for_behind == kNoPath || for_ahead == kNoPath) return false;
-  const std::vector<std::int32_t> before = Paths();
   const std::size_t shared = CountShared();
-  assigner_.Place(*ids_[behind], for_behind);
-  assigner_.Place(*ids_[ahead], for_ahead);
   // Others on this side of the leaf would share its other links.
-  PinFlowsOf(side, true);
-  assigner_.Rebalance({.max_moves = kLongestChain});
-  PinFlowsOf(side, false);
-  if (CountShared() <= shared) return true;
+  std::vector<controller::SubflowId> stay;
   for (std::uint32_t f = 0; f < flows_.size(); ++f) {
-    if (ids_[f] && PathOf(f) != before[f]) assigner_.Place(*ids_[f], before[f]);
+    if (IsOf(f, side)) stay.push_back(*ids_[f]);
   }
+  const auto moves = controller::ExchangeSpines(view_, assigner_, *ids_[behind], *ids_[ahead], stay,
+                                                {.max_moves = kLongestChain});
+  if (CountShared() <= shared) return !moves.empty();
+  controller::TakeBack(assigner_, moves);
   return false;
-}
-
-void PathRotation::PinFlowsOf(const Shared& side, bool pinned) {
-  for (std::uint32_t f = 0; f < flows_.size(); ++f) {
-    if (IsOf(f, side)) assigner_.Pin(*ids_[f], pinned);
-  }
 }
 
 }  // namespace espalier::offline

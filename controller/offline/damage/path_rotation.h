@@ -14,10 +14,9 @@ namespace espalier::offline {
 // others have one alone, they change places in time, so that each is slow for a part of the time
 // only.
 //
-// An exchange swaps the spines of the flow on the shared link that is furthest behind and of the
-// leaf's flow that is furthest ahead. The controller's OnlineAssigner then moves flows of other
-// leaves, by chains, off the links that this overloads. An exchange after which more links would be
-// shared is not made.
+// An exchange (ExchangeSpines) is one of the flow on the shared link that is furthest behind and
+// the leaf's flow that is furthest ahead. An exchange after which more links would be shared is not
+// made. The controller chooses by jobs instead (controller/placement/rotation.h).
 // Thread safety: one thread. The view must outlive it.
 class PathRotation {
  public:
@@ -43,11 +42,8 @@ class PathRotation {
   std::vector<Shared> ListShared() const;
   bool IsOf(std::uint32_t flow, const Shared& shared) const;
   void ExchangeOn(const Shared& shared, std::span<const double> sent);
-  // The path of a flow over the spine of another one's; kNoPath if it has none.
-  std::int32_t PathLike(std::uint32_t flow, std::uint32_t other) const;
   bool Swap(std::uint32_t behind, std::uint32_t ahead, const Shared& side);
   std::vector<std::int32_t> Paths() const;
-  void PinFlowsOf(const Shared& side, bool pinned);
 
   controller::FabricView& view_;
   controller::OnlineAssigner assigner_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
+#include "controller/prediction/start_assignment.h"
 #include "controller/routing/assignment.h"
 #include "tests/seeds.h"
 
@@ -437,7 +438,9 @@ class Storm {
   void TryStarts() {
     const std::uint64_t changes = flow_paths().changes();
     const std::vector<PredictedStart> starts = {{0, 1, 2}, {2, 3, 1}, {0, 3, 1}};
-    const StartAssignment plan = flow_paths().TryStarts(starts, {}, kChains);
+    const StartAssignment plan = flow_paths().Try([&](OnlineAssigner& assigner) {
+      return AssignPredictedStarts(assigner, starts, {}, kChains);
+    });
     EXPECT_EQ(plan.paths.size(), 4U);
     EXPECT_EQ(flow_paths().changes(), changes);
     if (Draw(2) > 0) return;

@@ -292,12 +292,11 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
 }
 
 std::uint8_t PathGuard::ProbeTtl(const Watch& watch) const {
-  std::size_t links = 0;
+  std::size_t links = SIZE_MAX;
   for (const wire::FlowPath& path : watch.known_paths) {
-    if (path.links.empty()) continue;
-    links = links == 0 ? path.links.size() : std::min(links, path.links.size());
+    if (!path.links.empty()) links = std::min(links, path.links.size());
   }
-  return links == 0 ? options_.probe_ttl : static_cast<std::uint8_t>(links + 1);
+  return links == SIZE_MAX ? options_.probe_ttl : static_cast<std::uint8_t>(links + 1);
 }
 
 void PathGuard::ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& probed) {
@@ -491,11 +490,10 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   early_moves_.Add(watch.is_short ? watch.early : 0);
   for (const auto& [path, next] : left) {
     recent_moves_.Add(loop_.Now(), set.flow, path.source_port, next);
-    const bool answered = Contains(watch.answered, path.source_port);
     ReportLeft(watch, path, next.source_port);
     Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={} lost={}",
         set.flow.value(), next.source_port, path.source_port,
-        answered ? "acknowledgements" : "all");
+        Contains(watch.answered, path.source_port) ? "acknowledgements" : "all");
   }
 }
 

@@ -153,11 +153,11 @@ class Balance {
 
   void Shift(Flow& flow, double greatest) {
     constexpr double kLeast = static_cast<double>(kLeastGrains) / static_cast<double>(kShareGrain);
-    constexpr double kNone = std::numeric_limits<double>::infinity();
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
     std::size_t costliest = flow.first;
     std::size_t cheapest = flow.first;
-    Cost most{.first = -kNone};
-    Cost least{.first = kNone};
+    Cost most{.first = -kInfinite};
+    Cost least{.first = kInfinite};
     double busiest = 0;
     for (std::size_t part = flow.first; part < flow.first + flow.count; ++part) {
       const Cost cost = CostOf(flow, part, greatest);
@@ -172,7 +172,7 @@ class Balance {
       }
     }
     const double gap = most.first - least.first;
-    if (busiest < kHot * greatest || most.first == -kNone || gap <= kLeastCostGap) return;
+    if (busiest < kHot * greatest || most.first == -kInfinite || gap <= kLeastCostGap) return;
     double part = std::min(gap / (most.second + least.second), parts_[costliest] - kLeast);
     Move(costliest, cheapest, part);
     // The cheapest path's cost may grow faster than at first.

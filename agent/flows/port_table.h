@@ -34,8 +34,8 @@ class PortTable {
   // controller can adopt them or withdraw them by a full push, or their lease can expire. Input:
   // all open flows, ascending by id.
   void HandleFlows(std::span<const FlowSample> flows);
-  // Puts paths in force that the agent chose itself. Standby paths that the flow leaves are none any
-  // more, until the next push. On an error (those of FlowActuator::Apply) nothing changes.
+  // Puts paths in force that the agent chose itself. Standby paths that the flow leaves are none
+  // any more, until the next push. On an error (those of FlowActuator::Apply) nothing changes.
   Result<void> RerouteLocally(const wire::PathSet& paths);
   // The flows that have been taken off dead paths since the last call, by the controller or
   // locally.

@@ -15,6 +15,7 @@
 #include "common/base/check.h"
 #include "common/bus/zmq_bus.h"
 #include "tests/bench/control_loop_fabric.h"
+#include "tests/bench/probe_answers.h"
 
 namespace espalier::bench {
 
@@ -114,20 +115,7 @@ void BurstLoad::HandlePush(Agent& agent, const wire::PathPush& push) {
 }
 
 void BurstLoad::AnswerOrder(Agent& agent, const wire::ProbeOrder& order) {
-  wire::ProbeReport report{.order = order.order, .done = true};
-  for (const std::uint16_t port : order.source_ports) {
-    for (const std::uint8_t ttl : order.ttls) {
-      ++report.sent;
-      const auto reply = sim::AnswerProbe(*fabric_, {.source = order.source,
-                                                     .destination = order.destination,
-                                                     .source_port = port,
-                                                     .destination_port = order.destination_port,
-                                                     .destination_qpn = order.destination_qpn,
-                                                     .ttl = ttl});
-      if (reply) report.answers.push_back({port, ttl, reply->responder, 30});
-    }
-  }
-  Send(agent, std::move(report));
+  Send(agent, bench::AnswerOrder(*fabric_, order));
 }
 
 void BurstLoad::Open(Agent& agent) {

@@ -16,6 +16,7 @@
 #include "proto/convert.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/path_set_sides.h"
+#include "tests/bench/probe_answers.h"
 
 namespace espalier::bench {
 namespace {
@@ -123,20 +124,7 @@ void ControllerSide::HandleAtHost(std::uint64_t host, const wire::Message& messa
 }
 
 void ControllerSide::Answer(std::uint64_t host, const wire::ProbeOrder& order) {
-  wire::ProbeReport report{.order = order.order, .done = true};
-  for (const std::uint16_t port : order.source_ports) {
-    for (const std::uint8_t ttl : order.ttls) {
-      ++report.sent;
-      const auto reply = sim::AnswerProbe(*fabric_, {.source = order.source,
-                                                     .destination = order.destination,
-                                                     .source_port = port,
-                                                     .destination_port = order.destination_port,
-                                                     .destination_qpn = order.destination_qpn,
-                                                     .ttl = ttl});
-      if (reply) report.answers.push_back({port, ttl, reply->responder, 30});
-    }
-  }
-  Deliver(host, std::move(report));
+  Deliver(host, bench::AnswerOrder(*fabric_, order));
 }
 
 wire::FlowReport ControllerSide::Opening(int host) const {

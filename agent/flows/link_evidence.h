@@ -11,9 +11,9 @@
 
 namespace espalier::agent {
 
-// Which links may be dead, by what the probes of all flows of the host have shown; they cross all
-// links of their paths. Only probes
-// count: programs can claim neither that a link is dead nor that it is alive.
+// Which links may be dead, by what the probes of all flows of the host have shown, which cross all
+// links of their paths. Only probes count: programs can claim neither that a link is dead nor that
+// it is alive.
 //
 // One of the links of a dead path is dead, and those of a path that answers are not. What is left
 // of a dead path are its suspects. A path that has all suspects of a dead path has the dead link

@@ -152,5 +152,23 @@ TEST_F(LocalReroutesOfSplitFlows, KnowsWhichOfTwoPortsOnOnePathWasLeft) {
   EXPECT_EQ(flow.subflows[1].port, second);
 }
 
+// Hosts may claim anything.
+TEST_F(LocalReroutesOfSplitFlows, AReportAboutAPortThatTheFlowDoesNotHaveChangesNothing) {
+  Start(2);
+  const wire::PathSet set = cluster_.host(0).sets.at(1);
+  cluster_.Deliver(cluster_.host(0).peer, cluster_.host(0).instance,
+                   wire::PathHealth{.flows = {{.flow = wire::LocalFlowId(1),
+                                               .path_id = set.paths[0].path_id,
+                                               .source_port = 60'000,
+                                               .verdict = wire::PathVerdict::kLocallyRerouted,
+                                               .left_port = 1}}});
+  cluster_.Settle();
+  const Flow& flow = cluster_.FlowOf(0, 1);
+  EXPECT_EQ(flow.status, FlowStatus::kRouted);
+  for (std::size_t path = 0; path < 2; ++path) {
+    EXPECT_EQ(flow.subflows[path].port, set.paths[path].source_port);
+  }
+}
+
 }  // namespace
 }  // namespace espalier::controller

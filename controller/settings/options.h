@@ -60,7 +60,7 @@ struct ControllerOptions {
   // disconnected. The bus counts messages and bytes, the controller counts entries.
   wire::AgentLimits agent_limits;
   LinkMonitorOptions detection;
-  // Whether flows that send by weights are divided again when links have failed or come back.
+  // Whether flows that send by weights are divided again where equal parts load links unevenly.
   bool balance_splits = true;
   // How often jobs that share a link exchange paths with jobs that have one alone; 0: never.
   std::chrono::seconds rotate_paths_every{0};

@@ -21,6 +21,8 @@ class PathPush;
 class ProbeOrder;
 class ProbeReport;
 class RankPlan;
+class TrainOrder;
+class TrainReport;
 class Welcome;
 }  // namespace espalier::v1
 
@@ -62,5 +64,7 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to);
 void DecodeBody(const v1::LinkEvent& from, Rules& rules, LinkEvent& to);
 void DecodeBody(const v1::RankPlan& from, Rules& rules, RankPlan& to);
 void DecodeBody(const v1::CollectiveReport& from, Rules& rules, CollectiveReport& to);
+void DecodeBody(const v1::TrainOrder& from, Rules& rules, TrainOrder& to);
+void DecodeBody(const v1::TrainReport& from, Rules& rules, TrainReport& to);
 
 }  // namespace espalier::wire

@@ -52,5 +52,7 @@ inline constexpr std::size_t kMaxPathsPerFlow = 64;
 inline constexpr std::size_t kMaxLinksPerPath = 16;
 inline constexpr std::size_t kMaxProbesPerOrder = 65'536;  // ports x TTLs
 inline constexpr std::uint32_t kMaxProbesPerSecond = 1'000'000;
+inline constexpr std::size_t kMaxTrainsPerOrder = 1'024;   // to send, and as many to expect
+inline constexpr std::size_t kMaxTrainsPerReport = 2'048;  // sent, and as many received
 
 }  // namespace espalier::wire

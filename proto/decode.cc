@@ -41,6 +41,10 @@ void DecodeAnyBody(const v1::Envelope& from, Rules& rules, Body& body) {
       return DecodeInto<RankPlan>(from.rank_plan(), rules, body);
     case v1::Envelope::kCollectiveReport:
       return DecodeInto<CollectiveReport>(from.collective_report(), rules, body);
+    case v1::Envelope::kTrainOrder:
+      return DecodeInto<TrainOrder>(from.train_order(), rules, body);
+    case v1::Envelope::kTrainReport:
+      return DecodeInto<TrainReport>(from.train_report(), rules, body);
     case v1::Envelope::BODY_NOT_SET:
       break;
   }

@@ -293,17 +293,22 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
   if (from.left_port_size() != 0) {
     rules.SameLength("path_health.left_port", from.left_port_size(), flow, n);
   }
+  if (from.basis_size() != 0) {
+    rules.SameLength("path_health.basis", from.basis_size(), flow, n);
+  }
   rules.InRange("path_health.source_port", Column(from.source_port()), 0, kMaxPort);
   rules.InRange("path_health.left_port", Column(from.left_port()), 0, kMaxPort);
   rules.InRange("path_health.achieved_bps", Column(from.achieved_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.planned_bps", Column(from.planned_bps()), 0, kMaxQuantity);
   rules.InRange("path_health.verdict", Column(from.verdict()), 0, v1::PathVerdict_MAX);
+  rules.InRange("path_health.basis", Column(from.basis()), 0, v1::PathBasis_MAX);
   rules.InRange("path_health.recovered_us", Column(from.recovered_us()), 0, kMaxDurationUs);
   rules.AtMostEach(flow, Column(from.flow()), kMaxPathsPerFlow);
   if (!rules.ok()) return;
   to.flows.resize(Size(n));
   for (int i = 0; i < n; ++i) {
     const std::uint32_t left_port = from.left_port_size() != 0 ? from.left_port(i) : 0;
+    const std::uint32_t basis = from.basis_size() != 0 ? from.basis(i) : 0;
     to.flows[Size(i)] = {.flow = LocalFlowId(from.flow(i)),
                          .path_id = from.path_id(i),
                          .source_port = static_cast<std::uint16_t>(from.source_port(i)),
@@ -316,7 +321,8 @@ void DecodeBody(const v1::PathHealth& from, Rules& rules, PathHealth& to) {
                          .verdict = static_cast<PathVerdict>(from.verdict(i)),
                          .answered = from.answered_size() != 0 && from.answered(i),
                          .left_port = static_cast<std::uint16_t>(left_port),
-                         .recovered_us = from.recovered_us_size() != 0 ? from.recovered_us(i) : 0};
+                         .recovered_us = from.recovered_us_size() != 0 ? from.recovered_us(i) : 0,
+                         .basis = static_cast<PathBasis>(basis)};
   }
 }
 

@@ -239,6 +239,10 @@ void EncodeBody(const PathHealth& from, v1::PathHealth& to) {
   if (std::ranges::any_of(from.flows, has_left)) {
     FillColumn(from.flows, &FlowHealth::left_port, to.mutable_left_port());
   }
+  const auto has_basis = [](const FlowHealth& flow) { return flow.basis != PathBasis::kClaimed; };
+  if (std::ranges::any_of(from.flows, has_basis)) {
+    FillColumn(from.flows, &FlowHealth::basis, to.mutable_basis());
+  }
 }
 
 void EncodeBody(const LinkEvent& from, v1::LinkEvent& to) {
@@ -296,6 +300,38 @@ void EncodeBody(const CollectiveReport& from, v1::CollectiveReport& to) {
   to.set_error(ForPeople(from.error));
 }
 
+void EncodeBody(const TrainOrder& from, v1::TrainOrder& to) {
+  to.set_key(from.key);
+  to.set_destination_port(from.destination_port);
+  to.set_packets(from.packets);
+  to.set_gap_us(from.gap_us);
+  to.set_urgent(from.urgent);
+  for (const IpAddress& address : from.addresses) to.add_addresses(AddressBytes(address));
+  FillColumn(from.trains, &Train::number, to.mutable_number());
+  FillColumn(from.trains, &Train::source, to.mutable_source());
+  FillColumn(from.trains, &Train::destination, to.mutable_destination());
+  FillColumn(from.trains, &Train::source_port, to.mutable_source_port());
+  FillColumn(from.trains, &Train::protocol, to.mutable_protocol());
+  FillColumn(from.trains, &Train::dscp, to.mutable_dscp());
+  FillColumn(from.trains, &Train::start_us, to.mutable_start_us());
+  FillColumn(from.expected, &ExpectedTrain::number, to.mutable_expected());
+  FillColumn(from.expected, &ExpectedTrain::until_us, to.mutable_expected_until_us());
+}
+
+void EncodeBody(const TrainReport& from, v1::TrainReport& to) {
+  FillColumn(from.sent, &SentTrain::number, to.mutable_sent());
+  FillColumn(from.sent, &SentTrain::sent_mask, to.mutable_sent_mask());
+  FillColumn(from.sent, &SentTrain::span_us, to.mutable_span_us());
+  FillColumn(from.received, &ReceivedTrain::number, to.mutable_received());
+  FillColumn(from.received, &ReceivedTrain::arrived_mask, to.mutable_arrived_mask());
+  FillColumn(from.received, &ReceivedTrain::marked_mask, to.mutable_marked_mask());
+  FillColumn(from.received, &ReceivedTrain::digest, to.mutable_digest());
+  FillColumn(from.received, &ReceivedTrain::overflowed, to.mutable_overflowed());
+  for (const ReceivedTrain& train : from.received) {
+    for (const std::int64_t delay : train.delays_us) to.add_delay_us(delay);
+  }
+}
+
 // One overload for each kind of body, so that a new kind does not compile without one.
 struct BodyEncoder {
   v1::Envelope& to;
@@ -314,6 +350,8 @@ struct BodyEncoder {
   void operator()(const CollectiveReport& from) const {
     EncodeBody(from, *to.mutable_collective_report());
   }
+  void operator()(const TrainOrder& from) const { EncodeBody(from, *to.mutable_train_order()); }
+  void operator()(const TrainReport& from) const { EncodeBody(from, *to.mutable_train_report()); }
 };
 
 }  // namespace

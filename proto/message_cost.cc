@@ -14,6 +14,8 @@ constexpr std::int64_t kOpenedFlow = 16;
 constexpr std::int64_t kEndedFlow = 4;
 constexpr std::int64_t kHealth = 8;
 constexpr std::int64_t kNic = 4;
+// The tokens of its packets are computed and compared.
+constexpr std::int64_t kReceivedTrain = 4;
 
 template <typename Rows>
 std::int64_t Count(const Rows& rows) {
@@ -31,6 +33,9 @@ std::int64_t EntriesOf(const Ack& ack) { return Count(ack.failed_flows); }
 std::int64_t EntriesOf(const ProbeReport& report) { return Count(report.answers); }
 std::int64_t EntriesOf(const PathHealth& health) { return kHealth * Count(health.flows); }
 std::int64_t EntriesOf(const LinkEvent& /*event*/) { return kNic; }
+std::int64_t EntriesOf(const TrainReport& report) {
+  return Count(report.sent) + kReceivedTrain * Count(report.received);
+}
 template <typename Other>
 std::int64_t EntriesOf(const Other& /*body*/) {
   return 0;

@@ -22,6 +22,8 @@ using LocalFlowId = StrongId<struct LocalFlowTag, std::uint64_t>;
 inline constexpr std::uint8_t kProtocolTcp = 6;
 inline constexpr std::uint8_t kProtocolUdp = 17;
 inline constexpr std::uint16_t kRoceV2Port = 4791;
+inline constexpr std::size_t kTrainKeyBytes = 16;
+inline constexpr std::uint8_t kMaxTrainPackets = 16;
 
 struct Nic {
   IpAddress address;
@@ -207,6 +209,7 @@ struct ProbeReport {
 };
 
 enum class PathVerdict : std::uint8_t { kGood, kSlow, kDead, kLocallyRerouted };
+enum class PathBasis : std::uint8_t { kClaimed, kProbed, kKernel, kDevice };
 
 struct FlowHealth {
   LocalFlowId flow;
@@ -225,6 +228,7 @@ struct FlowHealth {
   std::uint16_t left_port = 0;  // kLocallyRerouted: that the flow has left; 0: unknown
   // Not 0: the flow left a dead path, and its bytes were acknowledged again after this time.
   std::uint64_t recovered_us = 0;
+  PathBasis basis = PathBasis::kClaimed;
   bool operator==(const FlowHealth&) const = default;
 };
 
@@ -292,8 +296,62 @@ struct CollectiveReport {
   bool operator==(const CollectiveReport&) const = default;
 };
 
-using Body = std::variant<Hello, Welcome, Heartbeat, FlowReport, PathPush, Ack, ProbeOrder,
-                          ProbeReport, PathHealth, LinkEvent, RankPlan, CollectiveReport>;
+// A train to send: `source` and `destination` index the order's addresses.
+struct Train {
+  std::uint64_t number = 0;
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;
+  std::uint16_t source_port = 0;
+  std::uint8_t protocol = kProtocolUdp;
+  std::uint8_t dscp = 0;
+  std::uint64_t start_us = 0;  // after the order arrives
+  bool operator==(const Train&) const = default;
+};
+
+struct ExpectedTrain {
+  std::uint64_t number = 0;
+  std::uint64_t until_us = 0;  // after the order arrives
+  bool operator==(const ExpectedTrain&) const = default;
+};
+
+struct TrainOrder {
+  std::string key;  // 16 bytes
+  std::uint16_t destination_port = 0;
+  std::uint8_t packets = 0;
+  std::uint64_t gap_us = 0;
+  bool urgent = false;
+  std::vector<IpAddress> addresses;
+  std::vector<Train> trains;
+  std::vector<ExpectedTrain> expected;
+  bool operator==(const TrainOrder&) const = default;
+};
+
+struct SentTrain {
+  std::uint64_t number = 0;
+  std::uint16_t sent_mask = 0;
+  std::uint64_t span_us = 0;
+  bool operator==(const SentTrain&) const = default;
+};
+
+struct ReceivedTrain {
+  std::uint64_t number = 0;
+  std::uint16_t arrived_mask = 0;
+  std::uint16_t marked_mask = 0;
+  std::uint64_t digest = 0;
+  bool overflowed = false;
+  std::vector<std::int64_t> delays_us;  // of the packets that arrived, in order
+  bool operator==(const ReceivedTrain&) const = default;
+};
+
+struct TrainReport {
+  std::vector<SentTrain> sent;
+  std::vector<ReceivedTrain> received;
+  bool operator==(const TrainReport&) const = default;
+};
+
+using Body =
+    std::variant<Hello, Welcome, Heartbeat, FlowReport, PathPush, Ack, ProbeOrder, ProbeReport,
+                 PathHealth, LinkEvent, RankPlan, CollectiveReport, TrainOrder, TrainReport>;
 
 struct Message {
   std::uint64_t sender_instance = 0;

@@ -149,6 +149,34 @@ RankPlan MakeRankPlan() {
           .listen_addresses = {Address("10.2.0.7")}};
 }
 
+TrainOrder MakeTrainOrder() {
+  return {.key = "0123456789abcdef",
+          .destination_port = 4'796,
+          .packets = 8,
+          .gap_us = 1'000,
+          .urgent = true,
+          .addresses = {Address("10.0.0.7"), Address("10.0.1.7")},
+          .trains = {{.number = 0xFEDC'BA98'7654'3210,
+                      .source = 0,
+                      .destination = 1,
+                      .source_port = 49'152,
+                      .protocol = kProtocolTcp,
+                      .dscp = 26,
+                      .start_us = 250'000}},
+          .expected = {{.number = 0x0123'4567'89AB'CDEF, .until_us = 1'600'000}}};
+}
+
+TrainReport MakeTrainReport() {
+  return {.sent = {{.number = 0xFEDC'BA98'7654'3210, .sent_mask = 0xFF, .span_us = 7'100}},
+          .received = {{.number = 0x0123'4567'89AB'CDEF,
+                        .arrived_mask = 0x05,
+                        .marked_mask = 0x04,
+                        .digest = 0x1122'3344'5566'7788,
+                        .overflowed = true,
+                        .delays_us = {-1'200, 300}},
+                       {.number = 7, .delays_us = {}}}};
+}
+
 }  // namespace
 
 std::vector<Message> MakeExamples() {
@@ -173,7 +201,9 @@ std::vector<Message> MakeExamples() {
                        .collective = "allreduce",
                        .bytes = 1'048'576,
                        .duration_us = 900,
-                       .error = "timed out"}};
+                       .error = "timed out"},
+      MakeTrainOrder(),
+      MakeTrainReport()};
   std::vector<Message> examples;
   for (const Body& body : bodies) examples.push_back({.sender_instance = 0x1234, .body = body});
   return examples;

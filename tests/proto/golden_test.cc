@@ -12,9 +12,10 @@
 namespace espalier::wire {
 namespace {
 
-constexpr const char* kNames[] = {"hello",       "welcome",    "heartbeat",   "flow_report",
-                                  "path_push",   "ack",        "probe_order", "probe_report",
-                                  "path_health", "link_event", "rank_plan",   "collective_report"};
+constexpr const char* kNames[] = {"hello",       "welcome",     "heartbeat",   "flow_report",
+                                  "path_push",   "ack",         "probe_order", "probe_report",
+                                  "path_health", "link_event",  "rank_plan",   "collective_report",
+                                  "train_order", "train_report"};
 static_assert(std::size(kNames) == std::variant_size_v<Body>);
 
 // Hexadecimal text, 32 bytes a line.

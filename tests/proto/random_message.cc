@@ -1,6 +1,7 @@
 #include "tests/proto/random_message.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "proto/convert.h"
@@ -68,6 +69,8 @@ class Generator {
   void Fill(Ack& to);
   void Fill(ProbeOrder& to);
   void Fill(ProbeReport& to);
+  void Fill(TrainOrder& to);
+  void Fill(TrainReport& to);
   void Fill(PathHealth& to);
   void Fill(LinkEvent& to);
   void Fill(RankPlan& to);
@@ -212,6 +215,50 @@ void Generator::Fill(ProbeOrder& to) {
   to.timeout_us = Number(0, kYearUs);
 }
 
+void Generator::Fill(TrainOrder& to) {
+  to.key = std::string(kTrainKeyBytes, static_cast<char>(Number<int>(0, 255)));
+  to.destination_port = Port();
+  to.packets = Number<std::uint8_t>(1, kMaxTrainPackets);
+  to.gap_us = Number(0, kYearUs);
+  to.urgent = Bool();
+  to.addresses = List(Count(1), [&] { return Address(); });
+  const auto index = [&] {
+    return Number<std::uint32_t>(0, static_cast<std::uint32_t>(to.addresses.size() - 1));
+  };
+  for (const LocalFlowId id : Ids(Count())) {
+    to.trains.push_back({.number = id.value(),
+                         .source = index(),
+                         .destination = index(),
+                         .source_port = Port(),
+                         .protocol = Bool() ? kProtocolTcp : kProtocolUdp,
+                         .dscp = Number<std::uint8_t>(0, 63),
+                         .start_us = Number(0, kYearUs)});
+  }
+  for (const LocalFlowId id : Ids(Count())) {
+    to.expected.push_back({.number = id.value(), .until_us = Number(0, kYearUs)});
+  }
+}
+
+void Generator::Fill(TrainReport& to) {
+  for (const LocalFlowId id : Ids(Count())) {
+    to.sent.push_back({.number = id.value(),
+                       .sent_mask = Number<std::uint16_t>(0, 65'535),
+                       .span_us = Number(0, kYearUs)});
+  }
+  for (const LocalFlowId id : Ids(Count())) {
+    ReceivedTrain train{.number = id.value(),
+                        .arrived_mask = Number<std::uint16_t>(0, 65'535),
+                        .digest = Number(0, kAnyId),
+                        .overflowed = Bool()};
+    train.marked_mask = train.arrived_mask & Number<std::uint16_t>(0, 65'535);
+    for (int i = std::popcount(train.arrived_mask); i > 0; --i) {
+      train.delays_us.push_back(static_cast<std::int64_t>(Number(0, kYearUs)) -
+                                static_cast<std::int64_t>(Number(0, kYearUs)));
+    }
+    to.received.push_back(std::move(train));
+  }
+}
+
 void Generator::Fill(ProbeReport& to) {
   to.order = Number(0, kAnyId);
   to.done = Bool();
@@ -240,7 +287,8 @@ void Generator::Fill(PathHealth& to) {
                         .verdict = Number<PathVerdict>(0, 3),
                         .answered = Number(0, 1) == 1,
                         .left_port = Number<std::uint16_t>(0, 65'535),
-                        .recovered_us = Number(0, 1'000'000'000)});
+                        .recovered_us = Number(0, 1'000'000'000),
+                        .basis = Number<PathBasis>(0, 3)});
   }
 }
 

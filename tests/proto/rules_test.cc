@@ -285,6 +285,45 @@ TEST(Rules, OfProbeOrder) {
        {"probe_order.timeout_us: 92", [](Pb& m) { m.set_timeout_us(kHuge); }}});
 }
 
+TEST(Rules, OfTrainOrder) {
+  using Pb = v1::TrainOrder;
+  ExpectErrors<TrainOrder, Pb>(
+      &v1::Envelope::mutable_train_order,
+      {{"train_order.key: must have 16 bytes", [](Pb& m) { m.set_key("short"); }},
+       {"train_order.destination_port: 0", [](Pb& m) { m.set_destination_port(0); }},
+       {"train_order.packets: 0 is not in 1..16", [](Pb& m) { m.set_packets(0); }},
+       {"train_order.packets: 17", [](Pb& m) { m.set_packets(17); }},
+       {"train_order.gap_us: 92", [](Pb& m) { m.set_gap_us(kHuge); }},
+       {"train_order.addresses[1]: must not be the unspecified",
+        [](Pb& m) { m.set_addresses(1, kNone); }},
+       {"train_order.number: 1025", [](Pb& m) { m.mutable_number()->Resize(1025, 1); }},
+       {"train_order.source: 0 entries, but train_order.number has 1",
+        [](Pb& m) { m.clear_source(); }},
+       {"train_order.destination[0]: index 2 beyond 2 addresses",
+        [](Pb& m) { m.set_destination(0, 2); }},
+       {"train_order.source_port[0]: 0", [](Pb& m) { m.set_source_port(0, 0); }},
+       {"train_order.protocol[0]: is neither", [](Pb& m) { m.set_protocol(0, 1); }},
+       {"train_order.dscp[0]: 64", [](Pb& m) { m.set_dscp(0, 64); }},
+       {"train_order.start_us[0]: 92", [](Pb& m) { m.set_start_us(0, kHuge); }},
+       {"train_order.expected: 1025", [](Pb& m) { m.mutable_expected()->Resize(1025, 1); }},
+       {"train_order.expected_until_us: 0 entries", [](Pb& m) { m.clear_expected_until_us(); }}});
+}
+
+TEST(Rules, OfTrainReport) {
+  using Pb = v1::TrainReport;
+  ExpectErrors<TrainReport, Pb>(
+      &v1::Envelope::mutable_train_report,
+      {{"train_report.sent: 2049", [](Pb& m) { m.mutable_sent()->Resize(2049, 1); }},
+       {"train_report.sent_mask[0]: 65536", [](Pb& m) { m.set_sent_mask(0, 1U << 16U); }},
+       {"train_report.span_us[0]: 92", [](Pb& m) { m.set_span_us(0, kHuge); }},
+       {"train_report.received: 7 occurs twice", [](Pb& m) { m.set_received(0, 7); }},
+       {"train_report.digest: 3 entries, but train_report.received has 2",
+        [](Pb& m) { m.add_digest(1); }},
+       {"train_report.arrived_mask[1]: 65536", [](Pb& m) { m.set_arrived_mask(1, 1U << 16U); }},
+       {"train_report.marked_mask[0]: marks packets", [](Pb& m) { m.set_marked_mask(0, 2); }},
+       {"train_report.delay_us: must have one entry", [](Pb& m) { m.add_delay_us(1); }}});
+}
+
 TEST(Rules, OfProbeReport) {
   using Pb = v1::ProbeReport;
   ExpectErrors<ProbeReport, Pb>(

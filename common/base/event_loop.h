@@ -20,6 +20,9 @@ using Duration = std::chrono::nanoseconds;
 inline double SecondsOf(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
+inline std::int64_t MicrosecondsOf(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+}
 
 // A pending call of EventLoop::After. Destroying it on the loop's thread cancels the call.
 class Timer {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/fabric/port_index.h"
+
 namespace espalier::fabric {
 namespace {
 
@@ -14,6 +16,11 @@ auto Position(Entries& entries, std::uint16_t port) {
 }
 
 }  // namespace
+
+PathMap::PathMap() = default;
+PathMap::~PathMap() = default;
+PathMap::PathMap(PathMap&&) noexcept = default;
+PathMap& PathMap::operator=(PathMap&&) noexcept = default;
 
 void PathMap::MarkReverify(Affected affected) {
   if (marks_.size() == kMaxMarks) {
@@ -31,6 +38,7 @@ PathMap::Known& PathMap::Marked(const PortKey& key, Known& known) const {
     for (PortEntry& entry : known.entries) entry.trust = PortTrust::kReverify;
     known.without_ports.clear();
     known.silent.clear();
+    known.index.reset();
   }
   return known;
 }
@@ -48,31 +56,66 @@ bool PathMap::Observe(const PortKey& key, std::uint16_t port, PathIndex path) {
   auto& entries = known.entries;
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
-    entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kVerified, .path = path});
+    const PortEntry seen{.port = port, .trust = PortTrust::kVerified, .path = path};
+    entries.insert(at, seen);
+    if (known.index) known.index->Add(seen);
+    NoteAddition(known, path);
     return true;
   }
   const bool agrees = at->path == path || at->trust == PortTrust::kReverify;
+  if (at->path != path || at->trust == PortTrust::kReverify) NoteAddition(known, path);
   retractions_ += at->path == path ? 0 : 1;
   const auto origin =
       at->origin == PortOrigin::kSampled ? PortOrigin::kSampled : PortOrigin::kConfirmed;
+  if (known.index) known.index->Remove(*at);
   *at = {.port = port, .trust = PortTrust::kVerified, .origin = origin, .path = path};
+  if (known.index) known.index->Add(*at);
   return agrees;
 }
 
 void PathMap::Predict(const PortKey& key, std::uint16_t port, PathIndex path) {
-  auto& entries = KnownOf(key).entries;
+  Known& known = KnownOf(key);
+  auto& entries = known.entries;
+  const PortEntry predicted{.port = port, .trust = PortTrust::kPredicted, .path = path};
   const auto at = Position(entries, port);
   if (at == entries.end() || at->port != port) {
-    entries.insert(at, PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path});
+    entries.insert(at, predicted);
   } else if (at->trust != PortTrust::kVerified) {
     retractions_ += at->path == path ? 0 : 1;
-    *at = PortEntry{.port = port, .trust = PortTrust::kPredicted, .path = path};
+    if (known.index) known.index->Remove(*at);
+    *at = predicted;
+  } else {
+    return;
   }
+  std::erase(known.without_ports, path);
+  if (known.index) known.index->Add(predicted);
+  NoteAddition(known, path);
 }
 
 void PathMap::PredictNone(const PortKey& key, std::vector<PathIndex> paths) {
   std::sort(paths.begin(), paths.end());
-  KnownOf(key).without_ports = std::move(paths);
+  Known& known = KnownOf(key);
+  if (!paths.empty()) {
+    std::vector<bool> has_port(paths.back().Index() + 1);
+    for (const PortEntry& entry : known.entries) {
+      const bool counts = entry.trust != PortTrust::kReverify;
+      if (counts && entry.path.Index() < has_port.size()) has_port[entry.path.Index()] = true;
+    }
+    std::erase_if(paths, [&](PathIndex path) { return has_port[path.Index()]; });
+  }
+  known.without_ports = std::move(paths);
+}
+
+const PortIndex* PathMap::IndexOf(const PortKey& key) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return nullptr;
+  Known& known = Marked(key, found->second);
+  if (known.entries.size() < kFewestIndexed) return nullptr;
+  if (!known.index) {
+    known.index = std::make_unique<PortIndex>(known.added);
+    for (const PortEntry& entry : known.entries) known.index->Add(entry);
+  }
+  return known.index.get();
 }
 
 void PathMap::NoteSilence(const PortKey& key, std::uint16_t port) {
@@ -94,6 +137,7 @@ void PathMap::DropPredictions(const PortKey& key) {
   if (found == keys_.end()) return;
   Known& known = Marked(key, found->second);
   known.without_ports.clear();
+  known.index.reset();
   retractions_ += std::erase_if(
       known.entries, [](const PortEntry& entry) { return entry.trust == PortTrust::kPredicted; });
   if (known.entries.empty() && known.silent.empty()) keys_.erase(found);
@@ -102,6 +146,7 @@ void PathMap::DropPredictions(const PortKey& key) {
 void PathMap::DropPrediction(const PortKey& key, std::uint16_t port) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
+  found->second.index.reset();
   retractions_ += std::erase_if(found->second.entries, [&](const PortEntry& entry) {
     return entry.port == port && entry.origin == PortOrigin::kPredicted;
   });
@@ -124,6 +169,18 @@ const std::vector<PortEntry>& PathMap::Ports(const PortKey& key) const {
   static const std::vector<PortEntry> kNone;
   const auto found = keys_.find(key);
   return found == keys_.end() ? kNone : Marked(key, found->second).entries;
+}
+
+void PathMap::NoteAddition(Known& known, PathIndex path) {
+  known.added = ++additions_;
+  if (known.index) known.index->NoteAddition(path, known.added);
+}
+
+std::uint64_t PathMap::LastAddition(const PortKey& key, PathIndex path) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return 0;
+  const Known& known = Marked(key, found->second);
+  return known.index ? known.index->LastAddition(path) : known.added;
 }
 
 std::span<const PathIndex> PathMap::PathsWithoutPorts(const PortKey& key) const {

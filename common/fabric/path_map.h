@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -64,21 +65,29 @@ struct PortEntry {
   bool operator==(const PortEntry&) const = default;
 };
 
+class PortIndex;
+
 // The path map: which source port takes which path, as probes saw it or hash models predict it,
 // for the keys in use. Source ports are those of RoCEv2, 0xC000-0xFFFF (16,384 ports).
 //
-// Thread safety: one thread. Memory: 8 bytes for each known port, 2 for each silent one.
+// Thread safety: one thread. Memory: 8 bytes for each known port, 2 for each silent one, and a
+// PortIndex for each key that needs one.
 class PathMap {
  public:
+  PathMap();
+  ~PathMap();
+  PathMap(PathMap&&) noexcept;
+  PathMap& operator=(PathMap&&) noexcept;
+
   // Records that a probe saw this port take this path. Returns false if that contradicts an entry
   // of the current fabric; the caller counts a mismatch. An entry in kReverify is never
   // contradicted. In every case the map then holds the new path.
   bool Observe(const PortKey& key, std::uint16_t port, PathIndex path);
   // Records the prediction of a hash model of the current fabric. It never replaces a verified
-  // entry, but does replace one in kReverify.
+  // entry, but does replace one in kReverify. The path then has a port.
   void Predict(const PortKey& key, std::uint16_t port, PathIndex path);
   // Records that no port takes these paths in the current fabric, by a model or by ports that were
-  // probed.
+  // probed; without effect on a path of which a port is known in it. O(ports + paths log paths).
   void PredictNone(const PortKey& key, std::vector<PathIndex> paths);
   // Records that probes of this port were not answered. Without effect if its path in the current
   // fabric is known.
@@ -109,6 +118,11 @@ class PathMap {
   std::optional<PortEntry> Find(const PortKey& key, std::uint16_t port) const;
   // All known ports of a key, ascending.
   const std::vector<PortEntry>& Ports(const PortKey& key) const;
+  // The same by path and trust, for keys with so many known ports that it pays; else null. Valid
+  // until the map changes. O(ports) for the first call after entries were removed or marked, else
+  // O(1).
+  static constexpr std::size_t kFewestIndexed = 256;
+  const PortIndex* IndexOf(const PortKey& key) const;
   // The paths that no port takes by a prediction that still holds, ascending.
   std::span<const PathIndex> PathsWithoutPorts(const PortKey& key) const;
   // The ports whose probes were not answered in the current fabric, ascending: those of
@@ -117,6 +131,9 @@ class PathMap {
   // Grows whenever a known port is removed, turns out to take another path, or may do so
   // (MarkReverify).
   std::uint64_t retractions() const { return retractions_; }
+  // Changes whenever a port of this key gets known to take this path, or may be used by new flows
+  // again; of a key without an index also if that is one of another path.
+  std::uint64_t LastAddition(const PortKey& key, PathIndex path) const;
   // Complexity of Observe, Predict and Find: O(log ports); inserting a port that is not the highest
   // also moves the entries after it.
   std::size_t KeyCount() const { return keys_.size(); }
@@ -129,18 +146,22 @@ class PathMap {
     std::vector<PortEntry> entries;        // sorted by port
     std::vector<PathIndex> without_ports;  // sorted
     std::vector<std::uint16_t> silent;     // sorted
+    std::uint64_t added = 0;               // of additions_: the last one of this key
     std::uint64_t marks = 0;               // how many of all marks ever set are applied here
+    std::unique_ptr<PortIndex> index;      // of the entries; null: made when it is asked for
   };
 
   std::uint64_t mark_count() const { return first_mark_ + marks_.size(); }
   // The same, with all marks applied.
   Known& Marked(const PortKey& key, Known& known) const;
   Known& KnownOf(const PortKey& key);
+  void NoteAddition(Known& known, PathIndex path);
 
   mutable std::unordered_map<PortKey, Known> keys_;
   std::vector<Affected> marks_;   // not applied to all keys yet
   std::uint64_t first_mark_ = 0;  // the number of the first of these
   std::uint64_t retractions_ = 0;
+  std::uint64_t additions_ = 0;
 };
 
 inline constexpr std::uint16_t kFirstRocePort = 0xC000;

@@ -11,6 +11,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/result.h"
+#include "common/http/connection_places.h"
 #include "common/loop/asio_event_loop.h"
 
 namespace espalier::io {
@@ -38,6 +39,8 @@ class HttpStream {
   virtual std::shared_ptr<const std::string> Next() = 0;
   // Set by the server before the first Next.
   std::function<void()> wake;
+  // Set by the server, too: ends the connection. The stream may be destroyed in it or later.
+  std::function<void()> end;
 };
 
 struct HttpResponse {
@@ -47,23 +50,31 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>>
       headers{};                         // in addition to those of the content
   std::shared_ptr<HttpStream> stream{};  // replaces the body; the connection ends with it
+  // The caller has proved who it is; connections of others are fewer, and their requests wait.
+  bool is_to_known_caller = false;
 };
 
 struct HttpServerOptions {
   // PEM files; empty: plain HTTP. Only its owner may be able to read the secret key.
   std::string tls_certificate_file;
   std::string tls_key_file;
-  // Time for a whole request to arrive, and for each piece of an answer to be received.
+  // Time for a whole request to arrive, and for each piece of a stream to be received.
   Duration timeout = std::chrono::seconds(30);
-  std::size_t max_connections = 64;
+  PlaceLimits places;
+  // Answers to strangers (HttpResponse::is_to_known_caller), for each address.
+  double stranger_answers_per_second = 200;
 };
 
 // An HTTP/1.1 server on the loop's thread (Boost.Beast), over TLS 1.2 or later if it has a
-// certificate. Limits: 1 MiB per request (413), 8 KiB of headers (431), and the options' number of
-// connections. A connection beyond that number replaces the one that has waited longest without a
-// request, or is closed at once if all are being answered. One address (for IPv6: one /64) may
-// begin 50 TLS handshakes at once and 20 per second; further connections are closed. Input that is
-// not HTTP gets 400, and its connection is closed. The handler gets whole requests only.
+// certificate. Limits: 1 MiB per request (413), 8 KiB of headers (431), and places for connections
+// (ConnectionPlaces). A connection that finds a place in the reserve only gets 503 for all but
+// GET /healthz, unless another becomes free within two seconds. Callers on TCP share an answer to
+// GET /healthz for a quarter of a second, so that they cost the handler four calls a second.
+// Requests of strangers wait while their address has had more than its answers; those with a token
+// or cookie wait later than those without, as they may come from somebody who is known. One address
+// (for IPv6: one /64) may begin 50 TLS handshakes at once and 20 per second; further connections
+// are closed. Input that is not HTTP gets 400, and its connection is closed. The handler gets whole
+// requests only.
 class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;

@@ -15,14 +15,17 @@
 #include <cstring>
 #include <optional>
 #include <type_traits>
-#include <unordered_set>
 #include <utility>
 
+#include "common/files/trusted_files.h"
+#include "common/http/connection_places.h"
 #include "common/http/http.h"
+#include "common/http/shared_answer.h"
 #include "common/http/url.h"
 #include "common/http/user_names.h"
-#include "common/net/handshake_allowance.h"
 #include "common/net/socket_address.h"
+#include "common/net/source_allowance.h"
+#include "common/net/stale_socket.h"
 
 namespace espalier::io {
 namespace {
@@ -41,26 +44,28 @@ constexpr std::size_t kMaxRequestBytes = 1 << 20;
 constexpr std::size_t kMaxLocalRequestBytes = 16 << 20;
 constexpr auto kAcceptRetry = 100ms;
 
-// The server's view of a connection.
-class AnySession {
- public:
-  virtual ~AnySession() = default;
-  // Called when the server is destroyed or needs the place: no handler is called after this.
-  virtual void Close() = 0;
-  // When it began to wait for its next request, as a number in the order of all waits; none while a
-  // request is being answered.
-  std::optional<std::uint64_t> waits_since;
-};
+constexpr Duration kReserveTimeout = 2s;
+constexpr Duration kPlaceRetry = 10ms;
+constexpr double kHandshakesPerSecond = 20;
+constexpr double kHandshakesAtOnce = 50;
 
 // The state that the sessions of one server share.
 struct ServerState {
-  explicit ServerState(AsioEventLoop& loop) : user_names(loop) {}
+  ServerState(AsioEventLoop& own_loop, const HttpServerOptions& own_options)
+      : loop(own_loop),
+        options(own_options),
+        places(options.places),
+        answers(options.stranger_answers_per_second, options.stranger_answers_per_second),
+        liveness(std::make_shared<SharedAnswer>([&own_loop] { return own_loop.Now(); })),
+        user_names(own_loop) {}
 
+  AsioEventLoop& loop;
   HttpServer::LateHandler handler;
-  HttpServerOptions options;
+  const HttpServerOptions options;
   bool is_unix = false;
-  std::unordered_set<AnySession*> sessions;
-  std::uint64_t waits = 0;
+  ConnectionPlaces places;
+  SourceAllowance answers;
+  std::shared_ptr<SharedAnswer> liveness;
   UserNames user_names;
 };
 
@@ -95,20 +100,24 @@ std::string PeerOf(stream_protocol::socket& socket) {
   return text.substr(0, text.rfind(':'));
 }
 
+bool AsksWhetherAlive(const HttpRequest& request) {
+  return request.method == "GET" && request.path == "/healthz";
+}
+
 // One connection, which handles requests one after another.
 template <typename Stream>
-class Session : public AnySession, public std::enable_shared_from_this<Session<Stream>> {
+class Session : public Connection, public std::enable_shared_from_this<Session<Stream>> {
  public:
   template <typename... StreamArguments>
   explicit Session(std::shared_ptr<ServerState> server, StreamArguments&&... arguments)
       : stream_(std::forward<StreamArguments>(arguments)...), server_(std::move(server)) {
-    server_->sessions.insert(this);
+    server_->places.Add(*this);
   }
-  ~Session() override { server_->sessions.erase(this); }
+  ~Session() override { server_->places.Remove(*this); }
 
   void Start() {
     if constexpr (std::is_same_v<Stream, TlsStream>) {
-      waits_since = server_->waits++;
+      server_->places.Wait(*this);
       SetTimeout();
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = shared_from_this()](const error_code& error) {
@@ -121,7 +130,8 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
 
   void Close() override {
     closed_ = true;
-    error_code ignored;  // a failure to close needs no handling
+    const TimerPtr delay = std::move(delay_);  // may own the last reference to this
+    error_code ignored;                        // a failure to close needs no handling
     beast::get_lowest_layer(stream_).socket().close(ignored);
   }
 
@@ -129,12 +139,16 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   using std::enable_shared_from_this<Session<Stream>>::shared_from_this;
   using std::enable_shared_from_this<Session<Stream>>::weak_from_this;
 
-  void SetTimeout() { beast::get_lowest_layer(stream_).expires_after(server_->options.timeout); }
+  void SetTimeout() {
+    const Duration timeout = server_->options.timeout;
+    beast::get_lowest_layer(stream_).expires_after(is_reserve ? std::min(timeout, kReserveTimeout)
+                                                              : timeout);
+  }
 
   void Read() {
     parser_.emplace();
     parser_->body_limit(server_->is_unix ? kMaxLocalRequestBytes : kMaxRequestBytes);
-    waits_since = server_->waits++;
+    server_->places.Wait(*this);
     SetTimeout();
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](const error_code& error, std::size_t) {
@@ -201,10 +215,49 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
     });
   }
 
+  // Has the request answered, at once or when its source may have an answer.
   void Ask(const HttpRequest& request, bool keep_alive) {
-    server_->handler(request, [self = shared_from_this(), keep_alive](HttpResponse answer) {
-      if (!self->closed_) self->Write(std::move(answer), keep_alive);
-    });
+    HttpServer::Respond respond = [self = shared_from_this(), keep_alive](HttpResponse answer) {
+      if (!self->closed_) self->Respond(std::move(answer), keep_alive);
+    };
+    if (!source.empty() && AsksWhetherAlive(request)) {
+      return server_->liveness->Get(std::move(respond),
+                                    [server = server_, request](HttpServer::Respond shared) {
+                                      server->handler(request, std::move(shared));
+                                    });
+    }
+    const TimePoint give_up = server_->loop.Now() + kReserveTimeout;
+    AskInTurn(request, std::move(respond), give_up);
+  }
+
+  // Asks when this has a place that is not of the reserve, and its source may have an answer.
+  void AskInTurn(const HttpRequest& request, HttpServer::Respond respond, TimePoint give_up) {
+    const TimePoint now = server_->loop.Now();
+    const bool has_place = !is_reserve || server_->places.LeaveReserve(*this, now);
+    const bool gives_up = !has_place && now >= give_up;
+    const Duration wait = has_place ? WaitBefore(request) : kPlaceRetry;
+    if (gives_up || wait <= Duration::zero()) waits_since.reset();
+    if (gives_up) return Write(PlainError(http::status::service_unavailable), false);
+    if (wait <= Duration::zero()) return server_->handler(request, std::move(respond));
+    if (!waits_since) server_->places.Wait(*this);
+    beast::get_lowest_layer(stream_).expires_never();
+    delay_ = server_->loop.After(
+        wait, [self = shared_from_this(), request, respond = std::move(respond),
+               give_up]() mutable { self->AskInTurn(request, std::move(respond), give_up); });
+  }
+
+  Duration WaitBefore(const HttpRequest& request) const {
+    if (is_known || source.empty()) return Duration::zero();
+    const bool has_credentials =
+        request.headers.contains("authorization") || request.headers.contains("cookie");
+    const double debt = has_credentials ? server_->options.stranger_answers_per_second : 0;
+    return server_->answers.WaitFor(source, debt, server_->loop.Now());
+  }
+
+  void Respond(HttpResponse answer, bool keep_alive) {
+    is_known = is_known || answer.is_to_known_caller;
+    if (!is_known && !source.empty()) server_->answers.Charge(source, server_->loop.Now());
+    Write(std::move(answer), keep_alive && !is_reserve);
   }
 
   template <typename Response>
@@ -221,12 +274,24 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
     response_.body() = std::move(answer.body);
     response_.keep_alive(keep_alive);
     response_.prepare_payload();
-    SetTimeout();
-    http::async_write(stream_, response_,
-                      [self = shared_from_this()](const error_code& error, std::size_t) {
-                        if (error || self->closed_ || !self->response_.keep_alive()) return;
-                        self->Read();
-                      });
+    serializer_.emplace(response_);
+    server_->places.BeginWrite(*this, server_->loop.Now());
+    WriteSome();
+  }
+
+  // Writes as much as the client receives now. The time for the rest grows with what it receives.
+  void WriteSome() {
+    const std::chrono::steady_clock::time_point until(writes_until->time_since_epoch());
+    beast::get_lowest_layer(stream_).expires_at(until);
+    http::async_write_some(stream_, *serializer_,
+                           [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+                             if (error || self->closed_) return;
+                             self->server_->places.CountWritten(*self, bytes,
+                                                                self->server_->loop.Now());
+                             if (!self->serializer_->is_done()) return self->WriteSome();
+                             self->writes_until.reset();
+                             if (self->response_.keep_alive()) self->Read();
+                           });
   }
 
   // Writes a body that ends with the connection.
@@ -234,6 +299,9 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
     source_ = std::move(answer.stream);
     source_->wake = [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->WritePiece();
+    };
+    source_->end = [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Close();
     };
     SetHead(stream_head_, answer);
     stream_head_.keep_alive(false);
@@ -250,8 +318,9 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   void WritePiece() {
     if (writing_ || closed_) return;
     piece_ = source_->Next();
-    if (!piece_) return;
+    if (!piece_ || closed_) return;
     writing_ = true;
+    server_->places.BeginWrite(*this, server_->loop.Now());
     SetTimeout();
     asio::async_write(stream_, asio::buffer(*piece_),
                       [self = shared_from_this()](const error_code& error, std::size_t) {
@@ -261,6 +330,7 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
 
   void HandlePieceWritten(const error_code& error) {
     writing_ = false;
+    writes_until.reset();
     if (error) return Close();
     WritePiece();
   }
@@ -279,6 +349,8 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
+  std::optional<http::response_serializer<http::string_body>> serializer_;
+  TimerPtr delay_;
   std::shared_ptr<HttpStream> source_;  // set for a response that is a stream
   http::response<http::empty_body> stream_head_;
   std::optional<http::response_serializer<http::empty_body>> stream_serializer_;
@@ -287,50 +359,17 @@ class Session : public AnySession, public std::enable_shared_from_this<Session<S
   bool closed_ = false;
 };
 
-tl::unexpected<Error> SystemError(const SocketAddress& address, int error) {
-  const ErrorCode code =
-      error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable;
-  return Fail(code, fmt::format("{}: {}", FormatSocketAddress(address), std::strerror(error)));
-}
-
-const char* UnixPath(const SocketAddress& address) {
-  return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
-}
-
-// Removes a socket that a dead process left at the path; refuses to remove anything else.
-Result<void> RemoveStaleSocket(asio::io_context& context, const SocketAddress& address) {
-  struct stat status {};
-  if (lstat(UnixPath(address), &status) != 0) return {};
-  if (!S_ISSOCK(status.st_mode)) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: the path exists and is not a socket (name another one)",
-                            FormatSocketAddress(address)));
-  }
-  stream_protocol::socket probe(context);
-  error_code error;
-  probe.connect(stream_protocol::endpoint(address.get(), address.size), error);
-  if (error == asio::error::connection_refused) {
-    unlink(UnixPath(address));
-    return {};
-  }
-  if (error) return SystemError(address, error.value());
-  return Fail(ErrorCode::kUnavailable,
-              fmt::format("{}: another process listens there (stop it first)",
-                          FormatSocketAddress(address)));
-}
-
 class Server : public HttpServer {
  public:
   Server(AsioEventLoop& loop, LateHandler handler, const HttpServerOptions& options)
       : loop_(loop),
-        state_(std::make_shared<ServerState>(loop)),
+        state_(std::make_shared<ServerState>(loop, options)),
         acceptor_(*static_cast<asio::io_context*>(loop.context())) {
     state_->handler = std::move(handler);
-    state_->options = options;
   }
 
   ~Server() override {
-    for (AnySession* session : state_->sessions) session->Close();
+    state_->places.CloseAll();
     if (state_->is_unix && acceptor_.is_open()) unlink(UnixPath(address_));
   }
 
@@ -343,19 +382,19 @@ class Server : public HttpServer {
     const stream_protocol::endpoint endpoint(address.get(), address.size);
     error_code error;
     acceptor_.open(endpoint.protocol(), error);
-    if (error) return SystemError(address, error.value());
+    if (error) return SocketError(address, error.value());
     if (!address.IsUnix()) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     acceptor_.bind(endpoint, error);
     if (error) {
       acceptor_.close();
-      return SystemError(address, error.value());
+      return SocketError(address, error.value());
     }
     // Sets the mode before listening, so that no process can connect before it is right.
-    if (address.IsUnix() && chmod(UnixPath(address), 0660) != 0) return SystemError(address, errno);
+    if (address.IsUnix() && chmod(UnixPath(address), 0660) != 0) return SocketError(address, errno);
     acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (error) return SystemError(address, error.value());
+    if (error) return SocketError(address, error.value());
     const stream_protocol::endpoint bound = acceptor_.local_endpoint(error);
-    if (error) return SystemError(address, error.value());
+    if (error) return SocketError(address, error.value());
     if (!address.IsUnix()) {
       std::memcpy(&address_.storage, bound.data(), bound.size());
       address_.size = static_cast<socklen_t>(bound.size());
@@ -374,45 +413,37 @@ class Server : public HttpServer {
     const auto failed = [](const std::string& file, const error_code& error) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", file, error.message()));
     };
-    struct stat status {};
-    if (::stat(files.tls_key_file.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
-      return Fail(ErrorCode::kPermissionDenied,
-                  fmt::format("{}: other users can read it (chmod 600 {})", files.tls_key_file,
-                              files.tls_key_file));
-    }
+    Result<std::string> key = ReadSecretFile(files.tls_key_file);
+    if (!key) return Propagate(key);
     asio::ssl::context tls(asio::ssl::context::tls_server);
     SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_2_VERSION);
     error_code error;
     tls.use_certificate_chain_file(files.tls_certificate_file, error);
     if (error) return failed(files.tls_certificate_file, error);
-    tls.use_private_key_file(files.tls_key_file, asio::ssl::context::pem, error);
+    tls.use_private_key(asio::buffer(*key), asio::ssl::context::pem, error);
     if (error) return failed(files.tls_key_file, error);
     tls_.emplace(std::move(tls));  // open connections keep their context
     return {};
   }
 
-  // Makes room, if necessary, by closing a connection that waits for a request.
-  bool HasRoom() {
-    if (state_->sessions.size() < state_->options.max_connections) return true;
-    AnySession* slowest = nullptr;
-    for (AnySession* session : state_->sessions) {
-      if (!session->waits_since) continue;
-      if (slowest == nullptr || *session->waits_since < *slowest->waits_since) slowest = session;
-    }
-    if (slowest == nullptr) return false;
-    slowest->waits_since.reset();
-    slowest->Close();
-    return true;
-  }
-
   void Serve() {
-    if (tls_ && !handshakes_.Take(AddressOf(incoming_), loop_.Now())) {
+    const SocketAddress address = AddressOf(incoming_);
+    const std::string source = state_->is_unix || address.size == 0 ? "" : SourceOf(address);
+    const bool may_shake = !tls_ || handshakes_.Take(source, loop_.Now());
+    using Place = ConnectionPlaces::Place;
+    const Place place = may_shake ? state_->places.MakeRoom(source, loop_.Now()) : Place::kNone;
+    const auto start = [&](const auto& session) {
+      session->source = source;
+      session->is_reserve = place == Place::kReserve;
+      session->Start();
+    };
+    if (place == Place::kNone) {
       error_code ignored;
       incoming_.close(ignored);
     } else if (tls_) {
-      std::make_shared<Session<TlsStream>>(state_, std::move(incoming_), *tls_)->Start();
+      start(std::make_shared<Session<TlsStream>>(state_, std::move(incoming_), *tls_));
     } else {
-      std::make_shared<Session<PlainStream>>(state_, std::move(incoming_))->Start();
+      start(std::make_shared<Session<PlainStream>>(state_, std::move(incoming_)));
     }
   }
 
@@ -423,7 +454,7 @@ class Server : public HttpServer {
         retry_ = loop_.After(kAcceptRetry, [this] { Accept(); });
         return;
       }
-      if (HasRoom()) Serve();
+      Serve();
       incoming_ = stream_protocol::socket(acceptor_.get_executor());
       Accept();
     });
@@ -432,7 +463,7 @@ class Server : public HttpServer {
   AsioEventLoop& loop_;
   SocketAddress address_;
   std::shared_ptr<ServerState> state_;
-  HandshakeAllowance handshakes_;
+  SourceAllowance handshakes_{kHandshakesPerSecond, kHandshakesAtOnce};
   std::optional<asio::ssl::context> tls_;
   asio::basic_socket_acceptor<stream_protocol> acceptor_;
   stream_protocol::socket incoming_{acceptor_.get_executor()};
@@ -448,10 +479,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(AsioEventLoop& loop,
   Result<SocketAddress> parsed = ParseSocketAddress(address);
   if (!parsed) return Propagate(parsed);
   if (parsed->IsUnix()) {
-    auto& context = *static_cast<asio::io_context*>(loop.context());
-    if (Result<void> removed = RemoveStaleSocket(context, *parsed); !removed) {
-      return Propagate(removed);
-    }
+    if (Result<void> removed = RemoveStaleSocket(*parsed); !removed) return Propagate(removed);
   }
   auto server = std::make_unique<Server>(loop, std::move(handler), options);
   if (Result<void> opened = server->Open(*parsed); !opened) return Propagate(opened);

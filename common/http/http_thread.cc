@@ -68,6 +68,7 @@ class HttpThread::Front {
   void Answer(const std::shared_ptr<Home>& home, std::uint64_t id, HttpResponse response,
               bool has_stream);
   void TakePiece(std::uint64_t id, Piece piece);
+  void EndStream(std::uint64_t id);
   // Call before the loop, which owns the connections, is destroyed.
   void ForgetAsked() { asked_.clear(); }
 
@@ -139,6 +140,7 @@ void HttpThread::Home::Respond(Front& front, std::uint64_t id, HttpResponse resp
       const auto found = streams_.find(id);
       if (found != streams_.end() && found->second.is_asked) PullPiece(front, id);
     };
+    source->end = [&front, id] { front.Post([id](Front& there) { there.EndStream(id); }); };
     streams_[id] = {source};
   }
   front.Post([self = shared_from_this(), id, response = std::move(response),
@@ -176,6 +178,11 @@ void HttpThread::Front::Answer(const std::shared_ptr<Home>& home, std::uint64_t 
 void HttpThread::Front::TakePiece(std::uint64_t id, Piece piece) {
   const auto found = streams_.find(id);
   if (found != streams_.end()) found->second->Take(std::move(piece));
+}
+
+void HttpThread::Front::EndStream(std::uint64_t id) {
+  const auto found = streams_.find(id);
+  if (found != streams_.end() && found->second->end) found->second->end();
 }
 
 HttpThread::HttpThread(EventLoop& home, HttpServer::LateHandler handler)

@@ -15,9 +15,9 @@ namespace espalier::io {
 // Runs HTTP servers on a separate thread and loop, in front of a handler on another loop, its home
 // loop. Connections, TLS handshakes and slow clients therefore take no time of the home loop. It
 // gets whole requests only, one per turn, so that other work runs between any two; at most
-// HttpServerOptions::max_connections requests per server wait for it. Answers are passed back as
-// values. Streams stay on the home loop, and each is asked for its next piece when its client has
-// received the last one.
+// PlaceLimits::connections and its reserve of requests per server wait for it. Answers are passed
+// back as values. Streams stay on the home loop, and each is asked for its next piece when its
+// client has received the last one.
 //
 // Cost: two thread switches per request.
 // Thread safety: create, use and destroy it on the home loop's thread, which calls the handler and

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/enum_names.h"
 #include "common/files/json.h"
-#include "common/identity/trusted_files.h"
+#include "common/files/trusted_files.h"
 
 namespace espalier::identity {
 namespace {
@@ -103,7 +103,7 @@ Result<AccessTokens> AccessTokens::Parse(std::string_view text, std::string_view
 }
 
 Result<AccessTokens> AccessTokens::Read(const std::string& path) {
-  const Result<std::string> text = ReadSecretFile(path);
+  const Result<std::string> text = io::ReadSecretFile(path);
   if (!text) return tl::unexpected<Error>(text.error());
   return Parse(*text, path);
 }

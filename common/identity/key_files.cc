@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/files/json.h"
-#include "common/identity/trusted_files.h"
+#include "common/files/trusted_files.h"
 
 namespace espalier::identity {
 namespace {
@@ -65,7 +65,7 @@ Result<KeyFile> ParseKeyFile(std::string_view text, std::string_view file_name) 
 
 Result<KeyFile> ReadKeyFile(const std::string& path) {
   const Result<std::string> text = WithRemedy(
-      ReadSecretFile(path), "create it with `espalier keys make`, or set insecure_plaintext");
+      io::ReadSecretFile(path), "create it with `espalier keys make`, or set insecure_plaintext");
   if (!text) return tl::unexpected<Error>(text.error());
   return ParseKeyFile(*text, path);
 }
@@ -98,7 +98,7 @@ Result<std::vector<std::string>> ParseControllerKeys(std::string_view text,
 
 Result<std::vector<std::string>> ReadControllerKeys(const std::string& path) {
   const Result<std::string> text =
-      WithRemedy(ReadTrustedFile(path),
+      WithRemedy(io::ReadTrustedFile(path),
                  "`espalier keys make` creates it beside the controller's key; copy it from there");
   if (!text) return tl::unexpected<Error>(text.error());
   return ParseControllerKeys(*text, path);

@@ -7,7 +7,7 @@
 
 #include "common/bus/curve.h"
 #include "common/files/json.h"
-#include "common/identity/trusted_files.h"
+#include "common/files/trusted_files.h"
 
 namespace espalier::identity {
 namespace {
@@ -56,7 +56,7 @@ Result<KeyRing> KeyRing::Parse(std::string_view text, std::string_view file_name
 }
 
 Result<KeyRing> KeyRing::Read(const std::string& path) {
-  const Result<std::string> text = ReadTrustedFile(path);
+  const Result<std::string> text = io::ReadTrustedFile(path);
   if (!text && text.error().code == ErrorCode::kNotFound) {
     return Fail(
         ErrorCode::kNotFound,

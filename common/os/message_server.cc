@@ -70,11 +70,11 @@ void MessageServer::AcceptAll() {
 }
 
 bool MessageServer::Accept(UniqueFd socket) {
-  const std::optional<LocalPeer> peer = LocalPeerOf(socket.get());
-  if (!peer || !MakeRoomForSilent(peer->user)) return false;
+  const std::optional<LocalPeer> peer = peers_.Of(socket.get());
+  if (!peer || !MakeRoomForSilent(peer->payer)) return false;
   const std::uint32_t number = NextNumber();
   if (!Watch(socket.get(), number)) return false;
-  silent_.Take(peer->user);
+  silent_.Take(peer->payer);
   callers_.emplace(number, Caller{number, *peer, std::move(socket)});
   return true;
 }
@@ -87,12 +87,12 @@ std::uint32_t MessageServer::NextNumber() {
   return last_number_;
 }
 
-bool MessageServer::MakeRoomForSilent(uid_t user) {
-  const bool is_users_limit = !silent_.HasRoomFor(user);
-  if (!is_users_limit && silent_.used() < limits_.most) return true;
+bool MessageServer::MakeRoomForSilent(BudgetOwner user) {
+  if (silent_.HasRoomFor(user) && silent_.used() < limits_.most) return true;
+  std::optional<BudgetOwner> loser = silent_.GivesWayTo(user);
+  if (!loser && silent_.UsedBy(user) > 0) loser = user;
   const auto oldest = std::ranges::find_if(callers_, [&](const auto& entry) {
-    const Caller& caller = entry.second;
-    return !caller.is_admitted && (!is_users_limit || caller.peer.user == user);
+    return !entry.second.is_admitted && (!loser || entry.second.peer.payer == *loser);
   });
   if (oldest == callers_.end()) return false;
   handlers_.on_refused();
@@ -101,8 +101,16 @@ bool MessageServer::MakeRoomForSilent(uid_t user) {
 }
 
 bool MessageServer::Admit(Caller& caller) {
-  if (!admitted_.Take(caller.peer.user)) return false;
-  silent_.Give(caller.peer.user);
+  const BudgetOwner user = caller.peer.payer;
+  if (const std::optional<BudgetOwner> loser = admitted_.GivesWayTo(user)) {
+    const auto newest = std::find_if(callers_.rbegin(), callers_.rend(), [&](const auto& entry) {
+      return entry.second.is_admitted && entry.second.peer.payer == *loser;
+    });
+    handlers_.on_refused();
+    Remove(newest->first);
+  }
+  if (!admitted_.Take(user)) return false;
+  silent_.Give(user);
   caller.is_admitted = true;
   return true;
 }
@@ -111,7 +119,7 @@ void MessageServer::Remove(std::uint32_t number) {
   const auto gone = callers_.find(number);
   if (gone == callers_.end()) return;
   const Caller& caller = gone->second;
-  (caller.is_admitted ? admitted_ : silent_).Give(caller.peer.user);
+  (caller.is_admitted ? admitted_ : silent_).Give(caller.peer.payer);
   handlers_.on_gone(caller);
   callers_.erase(gone);
 }

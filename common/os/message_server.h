@@ -9,6 +9,7 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "common/base/user_budget.h"
+#include "common/os/local_peer.h"
 #include "common/os/message_socket.h"
 
 namespace espalier {
@@ -17,9 +18,10 @@ namespace espalier {
 // the callers, limits how many each user has, and reports which callers have something to read.
 //
 // Callers are not trusted. A caller is silent until it is admitted. There are at most `most` silent
-// and `most` admitted callers, and at most `max_per_user` of each kind per user. A new caller
-// replaces the oldest silent one (of the same user, if that user's limit is reached), so that
-// silent callers cannot exclude others.
+// and `most` admitted callers, and at most `max_per_user` of each kind per user (LocalPeer::payer).
+// Beyond `most` the user with the most gives way to those with fewer: it loses its oldest silent
+// caller, or its newest admitted one. If nobody has more, a new silent caller replaces the oldest
+// one of its own user, if there is one, else the oldest of all.
 //
 // Thread safety: one thread. Never blocks. Complexity: O(log callers) for each caller with
 // something to read, O(callers) to make room.
@@ -59,8 +61,9 @@ class MessageServer {
   // Accepts callers and calls the handlers. Bounded work.
   void HandleReady();
 
-  // Admits the caller. Returns false and changes nothing if there are too many admitted callers, in
-  // total or of its user.
+  // Admits the caller, and removes another user's caller if that has to give way. Returns false and
+  // changes nothing if its user has too many admitted callers, or as many as anybody when there are
+  // too many in total.
   bool Admit(Caller& caller);
   // Removes a caller. Do not call it in on_gone; in on_readable, return false instead.
   void Remove(std::uint32_t number);
@@ -73,7 +76,7 @@ class MessageServer {
   bool Watch(int fd, std::uint32_t tag) const;
   void AcceptAll();
   bool Accept(UniqueFd socket);
-  bool MakeRoomForSilent(uid_t user);
+  bool MakeRoomForSilent(BudgetOwner user);
   std::uint32_t NextNumber();
 
   const Limits limits_;
@@ -84,6 +87,7 @@ class MessageServer {
   UniqueFd spare_;
   std::uint32_t last_number_ = 0;
   std::map<std::uint32_t, Caller> callers_;
+  LocalPeers peers_;
   UserBudget silent_;
   UserBudget admitted_;
 };

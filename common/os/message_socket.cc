@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kMaxFiles = 8;
+constexpr timeval kLongestConnect = {.tv_sec = 5, .tv_usec = 0};
 
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address = {};
@@ -84,7 +86,14 @@ Result<UniqueFd> ConnectToPath(const std::string& path) {
   const auto address = AddressOf(path);
   if (!address) return tl::unexpected<Error>(address.error());
   UniqueFd socket = Open(0);
-  if (socket && Connect(socket, *address)) return socket;
+  const auto limit_sends = [&](const timeval& limit) {
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  };
+  limit_sends(kLongestConnect);  // the limit of connect, too
+  if (socket && Connect(socket, *address)) {
+    limit_sends({});
+    return socket;
+  }
   return Fail(ErrorCode::kUnavailable,
               fmt::format("{}: {} (is the agent running?)", path, std::strerror(errno)));
 }
@@ -102,13 +111,6 @@ std::optional<UniqueFd> AcceptCaller(int listener, UniqueFd& spare) {
     spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
   return std::nullopt;
-}
-
-std::optional<LocalPeer> LocalPeerOf(int socket) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return LocalPeer{peer.uid, peer.pid};
 }
 
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file) {

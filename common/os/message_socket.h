@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -20,7 +18,8 @@ namespace espalier {
 // answers there, kNotFound and kPermissionDenied for its folder, else kUnavailable.
 Result<UniqueFd> ListenOnPath(const std::string& path);
 
-// Errors: kInvalidArgument as above, kUnavailable if no process listens.
+// Errors: kInvalidArgument as above, kUnavailable if no process listens, or if the one that does
+// accepts nobody for 5 s.
 Result<UniqueFd> ConnectToPath(const std::string& path);
 
 // True if a process listens on the path; does not wait.
@@ -30,13 +29,6 @@ bool IsListenedTo(const std::string& path);
 // this process has no descriptors left, `spare` is used to accept and close the connection:
 // otherwise the listener would stay readable and its loop would spin.
 std::optional<UniqueFd> AcceptCaller(int listener, UniqueFd& spare);
-
-// The process at the other end of a connection, as the kernel recorded it at connect (SO_PEERCRED).
-struct LocalPeer {
-  uid_t user = 0;
-  pid_t process = 0;
-};
-std::optional<LocalPeer> LocalPeerOf(int socket);
 
 // Sends a message; returns whether all of it was sent. `file`: -1 for none.
 bool SendMessage(int socket, const void* data, std::size_t bytes, int file = -1);

@@ -96,6 +96,29 @@ SimFabric::Route SimFabric::Trace(const fabric::FlowTuple& tuple) {
   return route;
 }
 
+DirectedLink SimFabric::Uplink(const IpAddress& nic) const {
+  const auto node = topology_.FindNic(nic);
+  ESPALIER_CHECK(node, "nic={}", nic.ToString());
+  const auto attachment = paths_.FindAttachment(*node);
+  ESPALIER_CHECK(attachment, "nic={}", nic.ToString());
+  return attachment->uplink;
+}
+
+DirectedLink SimFabric::Downlink(const IpAddress& nic) const {
+  DirectedLink link = Uplink(nic);
+  link.forward = !link.forward;
+  return link;
+}
+
+Transit SimFabric::Carry(const fabric::FlowTuple& tuple, std::uint8_t dscp) {
+  const Route route = Trace(tuple);
+  if (!route.arrives) return {};
+  std::vector<DirectedLink> links = {Uplink(tuple.source)};
+  links.insert(links.end(), route.hops.begin(), route.hops.end());
+  links.push_back(Downlink(tuple.destination));
+  return troubles_.Carry(links, tuple.protocol, dscp);
+}
+
 void SimFabric::UpdateRoute(Flow& flow) {
   const Route route = Trace(flow.tuple);
   flow.arrives = route.arrives;
@@ -103,11 +126,9 @@ void SimFabric::UpdateRoute(Flow& flow) {
   const auto add = [&](DirectedLink link) {
     flow.links.push_back(static_cast<std::uint32_t>(link.Index()));
   };
-  add(paths_.FindAttachment(*topology_.FindNic(flow.tuple.source))->uplink);
+  add(Uplink(flow.tuple.source));
   for (const DirectedLink hop : route.hops) add(hop);
-  DirectedLink downlink = paths_.FindAttachment(*topology_.FindNic(flow.tuple.destination))->uplink;
-  downlink.forward = !downlink.forward;
-  if (route.arrives) add(downlink);
+  if (route.arrives) add(Downlink(flow.tuple.destination));
 }
 
 SimFlowId SimFabric::Start(const fabric::FlowTuple& tuple, std::uint64_t bytes,

@@ -13,6 +13,7 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "common/graph/max_min.h"
+#include "common/sim/link_troubles.h"
 
 namespace espalier::sim {
 
@@ -59,6 +60,15 @@ class SimFabric {
   // Gives a switch's hash another seed, as a restart of the switch may.
   // Errors: those of MakeEcmpHash.
   Result<void> SetHashSeed(fabric::NodeId node, std::uint64_t seed);
+
+  // What single packets meet on the links, those of hosts included (Carry). Flows and the answers
+  // to probes do not notice it.
+  LinkTroubles& troubles() { return troubles_; }
+  // What happens to a single packet from NIC to NIC. Requires: addresses of NICs.
+  Transit Carry(const fabric::FlowTuple& tuple, std::uint8_t dscp);
+  // The directed link from a NIC to its leaf, or back.
+  fabric::DirectedLink Uplink(const IpAddress& nic) const;
+  fabric::DirectedLink Downlink(const IpAddress& nic) const;
 
   // Sets whether switches and hosts answer probes (sim_host.h); initially they do.
   void SetAnswersProbes(bool answers) { answers_probes_ = answers; }
@@ -107,6 +117,7 @@ class SimFabric {
   TimePoint advanced_to_;
   graph::MaxMin max_min_;
   bool answers_probes_ = true;
+  LinkTroubles troubles_;
   TimerPtr update_;  // set after a change
   TimerPtr next_end_;
 };

@@ -27,7 +27,7 @@ constexpr std::array kStateColours = {
     StateColour{"DOWN", kRed},         StateColour{"UNROUTABLE", kRed},
     StateColour{"REFUSED", kRed},      StateColour{"WITHOUT_PATH", kRed},
     StateColour{"ON_DEAD_LINK", kRed}, StateColour{"DRAINED", kYellow},
-    StateColour{"SLOW", kYellow},      StateColour{"ON_DRAINED_LINK", kYellow},
+    StateColour{"LOSSY", kYellow},     StateColour{"ON_DRAINED_LINK", kYellow},
     StateColour{"LEARNING", kYellow},  StateColour{"PARTIAL", kYellow},
     StateColour{"SILENT", kYellow},    StateColour{"AMBIGUOUS", kYellow},
     StateColour{"COMPLETE", kGreen},   StateColour{"UP", kGreen},
@@ -55,13 +55,38 @@ std::string Quoted(std::string_view text) {
 
 }  // namespace
 
+std::string EscapeControls(std::string_view text) {
+  std::string escaped;
+  std::size_t left = 0;  // bytes of the present character that follow
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const bool continues = byte >= 0x80 && byte < 0xC0;
+    const bool is_stray = continues && left == 0;
+    left = continues && left > 0 ? left - 1
+           : byte >= 0xF0        ? 3U
+           : byte >= 0xE0        ? 2U
+           : byte >= 0xC0        ? 1U
+                                 : 0U;
+    const bool begins_c1 = byte == 0xC2 && at + 1 < text.size() &&
+                           static_cast<unsigned char>(text[at + 1]) >= 0x80 &&
+                           static_cast<unsigned char>(text[at + 1]) < 0xA0;
+    if (begins_c1) left = 0;  // its second byte is escaped like a stray one
+    if (byte < 0x20 || byte == 0x7F || is_stray) {
+      escaped += fmt::format("\\x{:02x}", byte);
+    } else if (!begins_c1) {
+      escaped += text[at];
+    }
+  }
+  return escaped;
+}
+
 std::string RawText(const io::JsonValue& row, const std::string& key) {
   const std::size_t dot = key.find('.');
   const io::JsonValue* const value = row.Find(key.substr(0, dot));
   if (value == nullptr) return "-";
   if (dot != std::string::npos) return RawText(*value, key.substr(dot + 1));
   if (value->kind == io::JsonValue::Kind::kBool) return value->boolean ? "yes" : "no";
-  return value->text.empty() ? "-" : value->text;
+  return value->text.empty() ? "-" : EscapeControls(value->text);
 }
 
 std::string CellText(const io::JsonValue& row, const Column& column) {

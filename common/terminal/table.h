@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,12 @@ struct Column {
   CellFormat format = CellFormat::kText;
 };
 
-// The text of a column's member: as it is in JSON, or as people read it. Booleans are "yes" and
-// "no"; a member that is absent or empty is "-".
+// The text with its control characters as \xNN, which a terminal would obey: C0, DEL, and C1 in
+// UTF-8, and bytes that are not UTF-8.
+std::string EscapeControls(std::string_view text);
+
+// The text of a column's member: as it is in JSON, without control characters, or as people read
+// it. Booleans are "yes" and "no"; a member that is absent or empty is "-".
 std::string RawText(const io::JsonValue& row, const std::string& key);
 std::string CellText(const io::JsonValue& row, const Column& column);
 

@@ -1,4 +1,4 @@
-#include "common/identity/trusted_files.h"
+#include "common/files/trusted_files.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -6,13 +6,13 @@
 
 #include "common/files/json.h"
 
-namespace espalier::identity {
+namespace espalier::io {
 namespace {
 
 Result<std::string> ReadUnlessMode(const std::string& path, mode_t forbidden,
                                    const std::string& trouble, const std::string& remedy) {
   // Checks the opened file, as the path could lead to another one a moment later.
-  return io::ReadFile(path, [&](const struct stat& status) -> Result<void> {
+  return ReadFile(path, [&](const struct stat& status) -> Result<void> {
     const auto refuse = [&](const std::string& why, const std::string& command) {
       return Fail(ErrorCode::kPermissionDenied,
                   fmt::format("{}: {} ({} {})", path, why, command, path));
@@ -39,4 +39,4 @@ Result<std::string> ReadTrustedFile(const std::string& path) {
   return ReadUnlessMode(path, S_IWGRP | S_IWOTH, "change", "go-w");
 }
 
-}  // namespace espalier::identity
+}  // namespace espalier::io

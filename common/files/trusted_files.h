@@ -4,7 +4,7 @@
 
 #include "common/base/result.h"
 
-namespace espalier::identity {
+namespace espalier::io {
 
 // Reads a file with a secret, which only its owner (root or the user of this process) may be able
 // to read or change. Errors: kPermissionDenied, with the remedy, if others can; those of
@@ -15,4 +15,4 @@ Result<std::string> ReadSecretFile(const std::string& path);
 // who is trusted. Errors: as above.
 Result<std::string> ReadTrustedFile(const std::string& path);
 
-}  // namespace espalier::identity
+}  // namespace espalier::io

@@ -49,7 +49,7 @@ std::string_view AgentStateName(AgentState state) {
 }
 
 Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source,
-             FlowActuator& actuator, ProbeSocket& probes, Metrics& metrics)
+             FlowActuator& actuator, ProbeSocket& probes, TrainSocket& trains, Metrics& metrics)
     : options_(std::move(options)),
       loop_(loop),
       bus_(bus),
@@ -62,6 +62,10 @@ Agent::Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source
              [this](const wire::PathHealth& health) {
                if (state_ == AgentState::kSynced) SendHealth(health);
              }),
+      link_tester_(
+          options_.link_tests, loop, trains, metrics,
+          [this](const IpAddress& address) { return IsOwnAddress(address); },
+          [this](wire::TrainReport report) { Send(std::move(report)); }),
       sampler_(options_.sampler, ports_,
                [this](const wire::PathHealth& health) {
                  if (state_ == AgentState::kSynced) Send(health);
@@ -144,9 +148,9 @@ std::vector<std::string> Agent::Features() const {
 }
 
 void Agent::SendHello() {
-  sent_features_ = Features();
+  controller_.sent_features = Features();
   Send(wire::Hello{.name = options_.name,
-                   .features = sent_features_,
+                   .features = controller_.sent_features,
                    .highest_epoch = ports_.highest_epoch(),
                    .applied_generation = ports_.applied_generation(),
                    .nics = nics_});
@@ -176,7 +180,8 @@ void Agent::HandleBytes(std::string_view bytes) {
         using Body = std::decay_t<decltype(body)>;
         if constexpr (std::is_same_v<Body, wire::Heartbeat> ||
                       std::is_same_v<Body, wire::PathPush> ||
-                      std::is_same_v<Body, wire::ProbeOrder>) {
+                      std::is_same_v<Body, wire::ProbeOrder> ||
+                      std::is_same_v<Body, wire::TrainOrder>) {
           Handle(body);
         } else if constexpr (std::is_same_v<Body, wire::RankPlan>) {
           plans_.HandlePlan(body);
@@ -220,6 +225,7 @@ void Agent::Handle(const wire::Welcome& welcome) {
   needs_full_report_ = true;
   controller_.owes_welcome = false;
   prober_.ForgetController();
+  link_tester_.ForgetController();
   SetState(AgentState::kSynced);
   timers_.heartbeat = loop_.After(controller_.heartbeat_interval, [this] { SendHeartbeat(); });
   Look();
@@ -290,6 +296,12 @@ void Agent::Handle(const wire::ProbeOrder& order) {
   prober_.Start(order, [this](const wire::ProbeReport& report) { Send(report); });
 }
 
+void Agent::Handle(const wire::TrainOrder& order) { link_tester_.Handle(order); }
+
+bool Agent::IsOwnAddress(const IpAddress& address) const {
+  return std::ranges::find(nics_, address, &wire::Nic::address) != nics_.end();
+}
+
 void Agent::SendReport(const wire::CollectiveReport& report) {
   if (state_ == AgentState::kSynced) Send(report);
 }
@@ -300,7 +312,7 @@ void Agent::SendHeartbeat() {
     bus_.Disconnect(kControllerPeer);  // the connection may be dead, and a Hello needs a live one
     return LoseController();
   }
-  if (Features() != sent_features_) {
+  if (Features() != controller_.sent_features) {
     SendHello();
     controller_.owes_welcome = true;
   }
@@ -318,6 +330,7 @@ void Agent::LoseController() {
   controller_.owes_welcome = false;
   timers_.heartbeat.reset();
   prober_.ForgetController();
+  link_tester_.ForgetController();
   LiftRates();
   timers_.lease = loop_.After(
       std::max(Duration::zero(), options_.lease - (loop_.Now() - controller_.last_heard)),
@@ -363,6 +376,7 @@ void Agent::Look() {
   ports_.HandleFlows(flows);
   if (state_ != AgentState::kSynced) LiftRates();  // programs may have kept some
   const std::span<const FlowMeasure> elephants = meter_.Measure(loop_.Now(), flows);
+  for (const wire::LocalFlowId flow : meter_.WithoutPlace()) ports_.Withdraw(flow);
   metrics_.flows_tracked.Set(static_cast<double>(elephants.size()));
   metrics_.flows_on_duty_cycle.Set(static_cast<double>(std::ranges::count_if(
       elephants, [](const FlowMeasure& flow) { return flow.activity.duty_permille != 0; })));

@@ -17,8 +17,10 @@
 #include "agent/flows/port_table.h"
 #include "agent/flows/rank_plan_table.h"
 #include "agent/flows/send_budget.h"
+#include "agent/probe/link_tester.h"
 #include "agent/probe/probe_socket.h"
 #include "agent/probe/prober.h"
+#include "agent/probe/train_socket.h"
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -46,6 +48,7 @@ struct AgentOptions {
   PathGuardOptions guard;
   PathSamplerOptions sampler;
   ProberOptions prober;
+  LinkTesterOptions link_tests;
 };
 
 //   kConnecting  no controller has welcomed the agent yet
@@ -56,8 +59,8 @@ enum class AgentState { kConnecting, kSynced, kOrphan };
 std::string_view AgentStateName(AgentState state);
 
 // The agent of one host: it reports the elephants of its FlowSource to the controller, applies
-// pushed paths through the FlowActuator, carries out probe orders, and reroutes flows off dead
-// paths locally. No flow ever waits for the agent or for the controller.
+// pushed paths through the FlowActuator, carries out orders of probes and probe trains, and
+// reroutes flows off dead paths locally. No flow ever waits for the agent or for the controller.
 //
 // The agent repeats Hello until a Welcome arrives, and answers each accepted Welcome by a full
 // report. It says Hello again after three heartbeat intervals without a message from the
@@ -68,7 +71,7 @@ std::string_view AgentStateName(AgentState state);
 class Agent {
  public:
   Agent(AgentOptions options, EventLoop& loop, Bus& bus, FlowSource& source, FlowActuator& actuator,
-        ProbeSocket& probes, Metrics& metrics);
+        ProbeSocket& probes, TrainSocket& trains, Metrics& metrics);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -94,6 +97,7 @@ class Agent {
     std::uint64_t instance = 0;
     Duration heartbeat_interval{};
     TimePoint last_heard{};
+    std::vector<std::string> sent_features;  // in the last Hello
     // In state kSynced: a Hello with other features is under way, after which reports count anew.
     bool owes_welcome = false;
   };
@@ -120,9 +124,11 @@ class Agent {
   void TakeReportInterval(std::uint64_t microseconds);
   void Handle(const wire::PathPush& push);
   void Handle(const wire::ProbeOrder& order);
+  void Handle(const wire::TrainOrder& order);
   void HandleUnexpectedMessage(const wire::Message& message);
   void SendHeartbeat();
   void LoseController();
+  bool IsOwnAddress(const IpAddress& address) const;
   void LiftRates();
   void ExpireLease();
   void Look();
@@ -140,11 +146,11 @@ class Agent {
   FlowReporter reporter_;
   Prober prober_;
   PathGuard guard_;
+  LinkTester link_tester_;
   PathSampler sampler_;
   wire::Decoder decoder_;
 
   std::vector<wire::Nic> nics_;
-  std::vector<std::string> sent_features_;
   AgentState state_ = AgentState::kConnecting;
   Controller controller_;
   Duration hello_wait_{};

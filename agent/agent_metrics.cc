@@ -10,7 +10,8 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
           "Flow reports that were delayed because the agent's allowance was used up")),
       findings_dropped(metrics.MakeCounter(
           "espalier_agent_path_reports_dropped_total",
-          "Path verdicts and probe reports dropped because the agent's allowance was used up")),
+          "Path verdicts and reports of probes and probe trains dropped because the agent's "
+          "allowance was used up")),
       collective_reports_dropped(metrics.MakeCounter(
           "espalier_agent_collective_reports_dropped_total",
           "Collective reports dropped because the agent's allowance was used up")),

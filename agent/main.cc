@@ -11,9 +11,9 @@
 #include "agent/agent.h"
 #include "agent/daemon/configuration.h"
 #include "agent/flows/flow_groups.h"
-#include "agent/host/device_counters.h"
 #include "agent/host/device_report.h"
 #include "agent/host/nic_watch.h"
+#include "agent/host/transport_readers.h"
 #include "agent/host/unobserved_watch.h"
 #include "agent/local/local_server.h"
 #include "agent/local/rank_plan_protocol.h"
@@ -61,11 +61,12 @@ io::HttpResponse Answer(const io::HttpRequest& query, const Agent& agent, const 
 int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveClient> keys) {
   io::AsioEventLoop loop;
   Metrics metrics;
-  const Probing probing = OpenProbing(loop, config.probing);
-  const Result<void> gave_up = io::KeepOnlyCapabilities(std::vector<int>{CAP_NET_RAW});  // probes
-  if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto nics = NicWatch::Open(config.nics);
   if (!nics) return daemon.ReportError(nics.error());
+  const auto is_own = std::bind_front(&NicWatch::Has, nics->get());
+  const Probing probes = OpenProbing(loop, config.probing, is_own);
+  const Result<void> gave_up = io::KeepOnlyCapabilities(std::vector<int>{CAP_NET_RAW});  // probes
+  if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);
   if (!local) return daemon.ReportError(local.error());
   io::Background background(loop);
@@ -79,15 +80,15 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   if (!bus) return daemon.ReportError(bus.error());
   config.options.instance = RandomInstance();
   config.options.nics = (*nics)->nics();
-  config.options.sampler.read_device = MakeCounterReader(**nics);
-  config.options.guard.read_repeats = MakeRepeatReader(**nics);
+  config.options.guard.transports = MakeTransportReaders(**nics);
+  config.options.sampler.transports = config.options.guard.transports;
   config.options.dynamic_features = [path = config.local_socket + kOffloadSocketSuffix] {
     // The offload service is a process of its own (espalier-engine) that is optional.
     return IsListenedTo(path) ? std::vector<std::string>{"offload"} : std::vector<std::string>();
   };
-  if (probing.watch) config.options.features.emplace_back("probe");
+  for (const std::string& name : probes.features) config.options.features.push_back(name);
   FlowGroups groups(loop, **local, **local, {.max_members = config.group_queue_pairs ? 16U : 1U});
-  Agent agent(config.options, loop, **bus, groups, groups, *probing.socket, metrics);
+  Agent agent(config.options, loop, **bus, groups, groups, *probes.socket, *probes.trains, metrics);
   io::HttpThread http(loop, [&](const io::HttpRequest& request, const auto& respond) {
     respond(Answer(request, agent, metrics));
   });

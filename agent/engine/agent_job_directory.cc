@@ -15,8 +15,9 @@ namespace {
 // program does, so it knows what the program offers, and need not believe it.
 class PlansOfAgent : public runtime::PlanDirectory {
  public:
-  PlansOfAgent(std::unique_ptr<agent::RankPlanClient> client, const agent::LocalRankPlan& first)
-      : client_(std::move(client)) {
+  PlansOfAgent(std::unique_ptr<agent::RankPlanClient> client, const agent::LocalRankPlan& first,
+               std::shared_ptr<client::AgentFlows> flows)
+      : client_(std::move(client)), flows_(std::move(flows)) {
     Keep(first);
   }
 
@@ -51,14 +52,18 @@ class PlansOfAgent : public runtime::PlanDirectory {
   }
 
   std::unique_ptr<agent::RankPlanClient> client_;
+  const std::shared_ptr<client::AgentFlows> flows_;            // kept for the rank's connections
   std::map<std::uint64_t, runtime::PlanAddresses> addresses_;  // by generation
 };
 
 }  // namespace
 
-Result<runtime::JobPlace> AgentJobDirectory::Find(const runtime::JobRank& rank, uid_t user,
+Result<runtime::JobPlace> AgentJobDirectory::Find(const runtime::JobRank& rank,
+                                                  const runtime::JobProgram& program,
                                                   std::chrono::milliseconds patience) {
-  auto client = agent::RankPlanClient::Connect(agent_socket_, rank.job, rank.rank, user);
+  using Program = agent::RankPlanClient::Program;
+  auto client = agent::RankPlanClient::Connect(agent_socket_, rank.job, rank.rank,
+                                               Program{program.user, program.process});
   if (!client) return Propagate(client);
   auto plan = (*client)->Wait(patience);
   if (!plan) return Propagate(plan);
@@ -74,28 +79,39 @@ Result<runtime::JobPlace> AgentJobDirectory::Find(const runtime::JobRank& rank, 
                             "start --offload`)",
                             rank.job));
   }
-  runtime::JobPlace place{.join = client::MakeGroupJoinInfo(**plan, rank.job, rank.number),
-                          .plans = std::make_unique<PlansOfAgent>(std::move(*client), **plan)};
-  place.join.options.observer = FlowsOf(rank.job);
+  std::shared_ptr<client::AgentFlows> flows = FlowsOf(rank.job);
+  runtime::JobPlace place{.join = client::MakeGroupJoinInfo(**plan, rank.job, rank.number)};
+  place.join.options.observer = flows.get();
+  place.plans = std::make_unique<PlansOfAgent>(std::move(*client), **plan, std::move(flows));
   return place;
 }
 
-transport::SendObserver* AgentJobDirectory::FlowsOf(const std::string& job) {
+std::shared_ptr<client::AgentFlows> AgentJobDirectory::FlowsOf(const std::string& job) {
+  const auto is_over = [](const auto& entry) { return entry.second.expired(); };
+  const auto find = [&]() -> std::shared_ptr<client::AgentFlows> {
+    const auto known = flows_.find(job);
+    auto flows = known == flows_.end() ? nullptr : known->second.lock();
+    return flows != nullptr && flows->is_connected() ? flows : nullptr;
+  };
   {
     const std::lock_guard lock(mutex_);
-    const auto known = flows_.find(job);
-    if (known != flows_.end()) return known->second.get();
-    if (flows_.size() >= kMaxJobs) return nullptr;
+    std::erase_if(flows_, is_over);
+    if (auto flows = find(); flows != nullptr) return flows;
+    if (flows_.size() >= kMaxJobs && !flows_.contains(job)) return nullptr;
   }
-  auto made = std::make_unique<client::AgentFlows>(agent_socket_, job);  // may wait
+  auto made = std::make_shared<client::AgentFlows>(agent_socket_, job);  // may wait
   if (!made->is_connected()) return nullptr;
   const std::lock_guard lock(mutex_);
-  return flows_.try_emplace(job, std::move(made)).first->second.get();
+  if (auto flows = find(); flows != nullptr) return flows;  // another rank was faster
+  flows_.insert_or_assign(job, made);
+  return made;
 }
 
 void AgentJobDirectory::Dispatch() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [job, flows] : flows_) flows->Dispatch();
+  for (const auto& [job, known] : flows_) {
+    if (const auto flows = known.lock()) flows->Dispatch();
+  }
 }
 
 }  // namespace espalier::engine

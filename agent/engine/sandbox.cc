@@ -90,12 +90,10 @@ int AddRules(const Filter& filter) {
   for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
     add(SCMP_ACT_ALLOW, "socket", {Is(0, static_cast<std::uint64_t>(family))});
   }
-  constexpr std::uint64_t kBoth = PROT_WRITE | PROT_EXEC;
-  for (const std::uint64_t one :
-       {std::uint64_t{0}, std::uint64_t{PROT_WRITE}, std::uint64_t{PROT_EXEC}}) {
-    add(SCMP_ACT_ALLOW, "mmap", {Masked(2, kBoth, one)});
+  // No code from now on, not even from files: what was taken over could write a file first.
+  for (const char* call : {"mmap", "mprotect"}) {
+    add(SCMP_ACT_ALLOW, call, {Masked(2, PROT_EXEC, 0)});
   }
-  add(SCMP_ACT_ALLOW, "mprotect", {Masked(2, PROT_EXEC, 0)});
   // Names of threads, and what glibc needs to start threads.
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA}) {
     add(SCMP_ACT_ALLOW, "prctl", {Is(0, static_cast<std::uint64_t>(option))});

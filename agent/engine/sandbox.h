@@ -15,9 +15,9 @@ Result<void> BecomeUser(const std::string& name);
 // privileges, core dumps, being traced, and all system calls except those on a list
 // (seccomp_load(3)). A call that is not on the list fails with EPERM. A call that only an intruder
 // makes (to run a program, trace or read another process, change namespaces) ends the process.
-// Memory is never writable and executable at once, and sockets are IP, netlink or unix sockets.
-// Call it after drivers are loaded and before there are other threads; it holds for all threads.
-// Errors: kPermissionDenied, kUnavailable from the system.
+// No more code can be mapped, and sockets are IP, netlink or unix sockets. Call it after drivers
+// are loaded and before there are other threads; it holds for all threads. Errors:
+// kPermissionDenied, kUnavailable from the system.
 Result<void> EnterSandbox();
 
 }  // namespace espalier::engine

@@ -22,7 +22,7 @@ FlowGroups::Key FlowGroups::KeyOf(const FlowSample& flow) {
 }
 
 bool FlowGroups::IsGrouped(const FlowSample& flow) {
-  return flow.local_qpn != 0 && flow.max_paths == 1 && flow.movable && !flow.is_alone;
+  return flow.local_qpn != 0 && flow.max_paths == 1 && flow.movable && !flow.announced.is_alone;
 }
 
 std::span<const FlowSample> FlowGroups::Flows() {

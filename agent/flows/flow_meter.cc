@@ -1,7 +1,10 @@
 #include "agent/flows/flow_meter.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "agent/flows/elephant_shares.h"
 
 // The meter keeps one History for each elephant and compares each sample with it.
 //
@@ -13,7 +16,8 @@
 // starts when it has something to send. Ports of a split flow are measured in the same way, after
 // merging the subflows that share a port.
 // Invariant: histories and samples both ascend by id, so one merge finds the histories of open
-// flows and drops those of ended ones. Once an elephant, a flow has a history until it ends.
+// flows and drops those of ended ones. Once an elephant, a flow has a history until it ends or has
+// to give its place to another user's flow.
 // Cost: linear in the flows, plus the square of the number of ports of each split flow.
 
 namespace espalier::agent {
@@ -52,29 +56,103 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
   std::vector<History> kept;
   kept.reserve(elephants_.size());
   measures_.clear();
-  auto known = elephants_.begin();
-  for (const FlowSample& sample : flows) {
-    while (known != elephants_.end() && known->id < sample.id) ++known;
-    if (known != elephants_.end() && known->id == sample.id) {
-      kept.push_back(*known);
-    } else {
-      const std::uint64_t to_send = sample.remaining_bytes + sample.outstanding_bytes;
-      const bool is_elephant = to_send >= options_.elephant_bytes ||
-                               sample.sent_bytes >= options_.elephant_bytes || IsWanted(sample);
-      if (!is_elephant || kept.size() >= options_.max_elephants) continue;
-      kept.push_back({.id = sample.id,
-                      .window_start = now,
-                      .window_sent = sample.sent_bytes,
-                      .pause = {now, sample.sent_bytes, sample.retries, sample.retries, now},
-                      .ports = {},
-                      .edges_sent = sample.sent_bytes,
-                      .filter = {}});
+  if (flows.size() <= options_.max_elephants) {  // there is a place for everybody
+    waiting_.clear();
+    auto known = elephants_.begin();
+    for (const FlowSample& sample : flows) {
+      while (known != elephants_.end() && known->id < sample.id) ++known;
+      const bool is_known = known != elephants_.end() && known->id == sample.id;
+      if (is_known || IsElephant(sample)) Keep(now, sample, is_known ? &*known : nullptr, kept);
     }
-    measures_.push_back(MeasureOne(now, sample, kept.back()));
+  } else {
+    std::vector<Candidate> candidates = FindCandidates(now, flows);
+    if (candidates.size() > options_.max_elephants) ShareOut(candidates);
+    waiting_.clear();
+    for (const Candidate& candidate : candidates) {
+      if (candidate.has_place) {
+        Keep(now, *candidate.sample, candidate.history, kept);
+      } else {
+        waiting_.push_back(candidate.waiting);
+      }
+    }
   }
   elephants_ = std::move(kept);
   wanted_.clear();
   return measures_;
+}
+
+bool FlowMeter::IsElephant(const FlowSample& sample) const {
+  return sample.remaining_bytes + sample.outstanding_bytes >= options_.elephant_bytes ||
+         sample.sent_bytes >= options_.elephant_bytes || IsWanted(sample);
+}
+
+void FlowMeter::Keep(TimePoint now, const FlowSample& sample, History* known,
+                     std::vector<History>& kept) {
+  if (known != nullptr) {
+    kept.push_back(std::move(*known));
+  } else {
+    kept.push_back({.id = sample.id,
+                    .since = now,
+                    .window_start = now,
+                    .window_sent = sample.sent_bytes,
+                    .pause = {now, sample.sent_bytes, sample.retries, sample.retries, now},
+                    .ports = {},
+                    .edges_sent = sample.sent_bytes,
+                    .filter = {}});
+  }
+  measures_.push_back(MeasureOne(now, sample, kept.back()));
+}
+
+std::vector<FlowMeter::Candidate> FlowMeter::FindCandidates(TimePoint now,
+                                                            std::span<const FlowSample> flows) {
+  std::vector<Candidate> candidates;
+  candidates.reserve(elephants_.size() + waiting_.size());
+  auto known = elephants_.begin();
+  auto waiting = waiting_.begin();
+  for (const FlowSample& sample : flows) {
+    while (known != elephants_.end() && known->id < sample.id) ++known;
+    while (waiting != waiting_.end() && waiting->id < sample.id) ++waiting;
+    Candidate candidate{.sample = &sample, .waiting = {sample.id, sample.sent_bytes, now}};
+    if (known != elephants_.end() && known->id == sample.id) {
+      candidate.history = &*known;
+      const bool sends = sample.sent_bytes > known->pause.sent;
+      if (!sends) candidate.waiting.sent = std::max(known->since, known->pause.progressed);
+    } else if (waiting != waiting_.end() && waiting->id == sample.id) {
+      if (sample.sent_bytes <= waiting->sent_bytes) candidate.waiting = *waiting;
+    } else if (!IsElephant(sample)) {
+      continue;
+    }
+    candidate.is_quiet = now - candidate.waiting.sent >= options_.quiet_after;
+    candidates.push_back(candidate);
+  }
+  return candidates;
+}
+
+// Decides who has a place if there are too few. Of each user's elephants that are active, and of
+// those that are quiet, the ones that have a place keep it.
+void FlowMeter::ShareOut(std::vector<Candidate>& candidates) const {
+  const auto count_of = [](const Candidate& candidate) {
+    return candidate.is_quiet ? &ElephantCounts::quiet : &ElephantCounts::active;
+  };
+  std::map<BudgetOwner, ElephantCounts> wanted;
+  for (const Candidate& candidate : candidates) {
+    ++(wanted[candidate.sample->user].*count_of(candidate));
+  }
+  std::map<BudgetOwner, ElephantCounts> shares = DivideElephants(wanted, options_.max_elephants);
+  for (const bool has_place : {true, false}) {
+    for (Candidate& candidate : candidates) {
+      if ((candidate.history != nullptr) != has_place) continue;
+      std::size_t& left = shares[candidate.sample->user].*count_of(candidate);
+      candidate.has_place = left > 0;
+      if (left > 0) --left;
+    }
+  }
+}
+
+std::vector<wire::LocalFlowId> FlowMeter::WithoutPlace() const {
+  std::vector<wire::LocalFlowId> flows;
+  for (const Waiting& waiting : waiting_) flows.push_back(waiting.id);
+  return flows;
 }
 
 Duration LongestPause(const FlowMeasure& flow) {

@@ -16,8 +16,10 @@ struct FlowMeterOptions {
   // A flow that has had this much to send, or has sent it, is an elephant until it ends.
   std::uint64_t elephant_bytes = 1 << 20;
   // Maximum number of elephants; further flows stay on plain ECMP like mice. A report has room for
-  // two addresses of each.
+  // two addresses of each. Where there are more, the users share the places (elephant_shares.h).
   std::size_t max_elephants = 8192;
+  // An elephant that has sent nothing for this long is quiet: it is the first to give its place up.
+  Duration quiet_after = std::chrono::seconds(5);
   Duration stalled_after = std::chrono::milliseconds(200);
   Duration rate_window = std::chrono::milliseconds(100);
   EdgeFilterOptions edges;
@@ -53,21 +55,24 @@ Duration LongestPause(const FlowMeasure& flow);
 // of a FlowSource. If the source does not tell when a flow becomes busy and idle, a flow is busy in
 // the samples in which it has something to send or has sent something since the last one. Programs
 // may claim anything: counts that decrease are taken as no progress. Thread safety: one thread.
-// Complexity: linear in the flows.
+// Complexity: linear in the flows; beyond max_elephants also O(users log users).
 class FlowMeter {
  public:
   explicit FlowMeter(const FlowMeterOptions& options) : options_(options) {}
 
   // Of these queue pairs, those that are open at the next Measure become elephants whatever they
-  // send, within max_elephants. Further ones than max_elephants are ignored.
+  // send, within their user's share. Further ones than max_elephants are ignored.
   void Want(std::span<const wire::QueuePair> pairs);
   // Input: all open flows, ascending by id. Returns the elephants, ascending by id; valid until
   // the next call.
   std::span<const FlowMeasure> Measure(TimePoint now, std::span<const FlowSample> flows);
+  // The flows that had no place at the last Measure. They are on plain ECMP, like mice.
+  std::vector<wire::LocalFlowId> WithoutPlace() const;
 
  private:
   struct History {
     wire::LocalFlowId id;
+    TimePoint since;  // when it got its place
     TimePoint window_start;
     std::uint64_t window_sent = 0;
     bool window_busy = true;
@@ -104,6 +109,25 @@ class FlowMeter {
     std::optional<EdgeFilter> filter;
   };
 
+  // A flow that would be an elephant if there were a place.
+  struct Waiting {
+    wire::LocalFlowId id;
+    std::uint64_t sent_bytes = 0;
+    TimePoint sent;  // when it had last sent something; at first when it was first seen
+  };
+  struct Candidate {
+    const FlowSample* sample = nullptr;
+    History* history = nullptr;  // null: it has no place yet
+    Waiting waiting;
+    bool is_quiet = false;
+    bool has_place = true;
+  };
+
+  bool IsElephant(const FlowSample& sample) const;
+  // Measures the flow, and appends its history to `kept`.
+  void Keep(TimePoint now, const FlowSample& sample, History* known, std::vector<History>& kept);
+  std::vector<Candidate> FindCandidates(TimePoint now, std::span<const FlowSample> flows);
+  void ShareOut(std::vector<Candidate>& candidates) const;
   static std::vector<PortMeasure> MeasurePorts(TimePoint now, const FlowSample& sample, bool idle,
                                                History& history);
   const Activity& MeasureActivity(TimePoint now, const FlowSample& sample, History& history) const;
@@ -114,6 +138,7 @@ class FlowMeter {
   const FlowMeterOptions options_;
   std::vector<wire::QueuePair> wanted_;
   std::vector<History> elephants_;  // ascending by id
+  std::vector<Waiting> waiting_;    // the same
   std::vector<FlowMeasure> measures_;
 };
 

@@ -45,7 +45,7 @@ class ReportBuilder {
                             .path_ports = std::move(port.path_ports),
                             .keeps_rate = sample.keeps_rate,
                             .keeps_weights = sample.keeps_weights,
-                            .path_fixed = sample.path_fixed,
+                            .path_fixed = sample.announced.path_fixed,
                             .timeout_us = sample.wait.timeout_us,
                             .repetitions = sample.wait.repetitions};
     report.opened.push_back(std::move(opened));

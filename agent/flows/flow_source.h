@@ -8,6 +8,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/ip_address.h"
+#include "common/base/user_budget.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {
@@ -38,9 +39,21 @@ struct TransportWait {
   std::uint32_t repetitions = 0;
 };
 
+// The user of a flow whose source does not know it.
+inline constexpr std::uint32_t kUnknownUser = UINT32_MAX;
+
+// How a program has announced a flow.
+struct Announcement {
+  std::uint32_t user = kUnknownUser;  // of its process, as the kernel says
+  bool path_fixed = false;            // the controller must not choose its path: a rank plan has it
+  bool is_alone = false;              // a queue pair that belongs to no group of queue pairs
+};
+
 // The state of one flow of this host when it was sampled.
 struct FlowSample {
   wire::LocalFlowId id;
+  Announcement announced;
+  BudgetOwner user = 0;  // who announced it
   std::string job;
   IpAddress source;
   IpAddress destination;
@@ -51,8 +64,6 @@ struct FlowSample {
   std::uint32_t remote_qpn = 0;
   std::uint8_t max_paths = 1;
   bool movable = true;
-  bool path_fixed = false;     // the controller must not choose its path: it is in a rank plan
-  bool is_alone = false;       // a queue pair that belongs to no group of queue pairs
   bool keeps_rate = false;     // something enforces the rate limit of its path set
   bool keeps_weights = false;  // it sends over its paths in proportion to their weights
   TimePoint first_seen;

@@ -43,6 +43,21 @@ void LinkEvidence::HandleAnswered(const wire::FlowPath& path) {
   std::erase_if(dead_paths_, [](const DeadPath& dead) { return dead.suspects.empty(); });
 }
 
+void LinkEvidence::HandleProbes(TimePoint now, std::span<const wire::FlowPath> paths,
+                                std::span<const std::uint16_t> answered,
+                                std::span<const std::uint16_t> dead) {
+  if (answered.empty()) return;  // silence of all proves nothing
+  const auto has_answered = [&](const wire::FlowPath& path) {
+    return std::ranges::find(answered, path.source_port) != answered.end();
+  };
+  for (const wire::FlowPath& path : paths) {
+    if (std::ranges::find(dead, path.source_port) != dead.end()) HandleDead(now, path);
+  }
+  for (const wire::FlowPath& path : paths) {
+    if (has_answered(path)) HandleAnswered(path);
+  }
+}
+
 void LinkEvidence::HandleLook(TimePoint now, std::uint64_t epoch) {
   const bool is_other_epoch = epoch != epoch_;
   epoch_ = epoch;
@@ -53,6 +68,11 @@ void LinkEvidence::HandleLook(TimePoint now, std::uint64_t epoch) {
 bool LinkEvidence::IsDead(const wire::FlowPath& path) const {
   return std::ranges::any_of(
       dead_paths_, [&](const DeadPath& dead) { return HasAll(path.links, dead.suspects); });
+}
+
+bool LinkEvidence::IsDead(std::span<const wire::FlowPath> paths, std::uint16_t port) const {
+  const auto path = std::ranges::find(paths, port, &wire::FlowPath::source_port);
+  return path != paths.end() && IsDead(*path);
 }
 
 bool LinkEvidence::IsSuspect(const wire::FlowPath& path) const {

@@ -33,12 +33,18 @@ class LinkEvidence {
   void HandleDead(TimePoint now, const wire::FlowPath& path);
   // A probe of the path was answered.
   void HandleAnswered(const wire::FlowPath& path);
+  // What a check has shown of these paths: the ports whose probes were answered, and those that are
+  // dead by their silence.
+  void HandleProbes(TimePoint now, std::span<const wire::FlowPath> paths,
+                    std::span<const std::uint16_t> answered, std::span<const std::uint16_t> dead);
   // The numbers of links are those of this epoch.
   void HandleLook(TimePoint now, std::uint64_t epoch);
 
   bool empty() const { return dead_paths_.empty(); }
   // Whether the path has a link that is dead by this evidence.
   bool IsDead(const wire::FlowPath& path) const;
+  // The same of the path of this port, if it is among these.
+  bool IsDead(std::span<const wire::FlowPath> paths, std::uint16_t port) const;
   // Whether the path may have such a link.
   bool IsSuspect(const wire::FlowPath& path) const;
   // The flow's ports in force whose paths are suspects and have carried nothing since.

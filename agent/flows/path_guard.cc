@@ -64,7 +64,8 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
           "Checks of flows that were delayed because the probe budget was used up")),
       budget_(options.budget, loop.Now()),
       recovery_(metrics),
-      repeats_(options.read_repeats),
+      repeats_(options.transports.repeated_requests),
+      basis_(options.transports),
       draw_(seed),
       on_health_(std::move(on_health)) {}
 
@@ -77,6 +78,7 @@ void PathGuard::HandleMeasures(std::span<const FlowMeasure> flows) {
   }
   draw_.SetInUse(std::move(in_use));
   repeats_.HandleMeasures(loop_.Now(), flows);
+  basis_.HandleMeasures(loop_.Now(), flows);
   evidence_.HandleLook(loop_.Now(), ports_.highest_epoch());
 
   auto watch = watches_.begin();
@@ -111,10 +113,14 @@ Duration PathGuard::Patience(const FlowSample& sample) const {
   return may_be_early ? std::min(EarlyPatience(sample), options_.dead_after) : options_.dead_after;
 }
 
+const PortMeasure& PathGuard::MeasureOf(const Watch& watch, std::uint16_t port) {
+  const auto stuck = std::ranges::find(watch.stuck_ports, port, &PortMeasure::source_port);
+  return stuck == watch.stuck_ports.end() ? watch.whole : *stuck;
+}
+
 bool PathGuard::IsUnacknowledged(const Watch& watch, std::uint16_t port) const {
   if (watch.sample.protocol != wire::kProtocolTcp) return false;
-  const auto stuck = std::ranges::find(watch.stuck_ports, port, &PortMeasure::source_port);
-  const PortMeasure& measure = stuck == watch.stuck_ports.end() ? watch.whole : *stuck;
+  const PortMeasure& measure = MeasureOf(watch, port);
   return measure.retries_grew && measure.without_progress >= kFirstTcpTimeout &&
          measure.since_retry >= EarlyPatience(watch.sample);
 }
@@ -200,13 +206,23 @@ void PathGuard::SetVerdict(Watch& watch, wire::PathVerdict verdict) {
   pending_health_.flows.push_back(Health(watch));
 }
 
-void PathGuard::ReportLeft(const Watch& watch, const wire::FlowPath& left, std::uint16_t port) {
+wire::PathBasis PathGuard::BasisOf(const Watch& watch, std::uint16_t port) {
+  if (Contains(watch.shown_dead, port)) return wire::PathBasis::kProbed;
+  return basis_.Find(loop_.Now(), watch.sample, port, MeasureOf(watch, port).without_progress);
+}
+
+void PathGuard::ReportLeft(const Watch& watch, const LeftPath& left, std::uint16_t port) {
   wire::FlowHealth health = Health(watch);
-  health.path_id = left.path_id;
-  health.source_port = port != 0 ? port : left.source_port;
+  health.basis = left.basis;
+  health.path_id = left.path.path_id;
+  health.source_port = port != 0 ? port : left.path.source_port;
   if (port != 0) {
-    health.left_port = left.source_port;
-    health.answered = Contains(watch.answered, left.source_port);
+    health.left_port = left.path.source_port;
+    health.answered = Contains(watch.answered, health.left_port);
+    Log(LogLevel::kInfo,
+        "event=path_locally_rerouted flow={} port={} left_port={} lost={} basis={}",
+        health.flow.value(), port, health.left_port, health.answered ? "acknowledgements" : "all",
+        BasisName(health.basis));
   }
   pending_health_.flows.push_back(health);
 }
@@ -215,7 +231,6 @@ wire::FlowHealth PathGuard::Health(const Watch& watch) const {
   wire::FlowHealth health{.flow = watch.sample.id,
                           .source_port = watch.sample.source_port,
                           .achieved_bps = watch.achieved_bps,
-                          .retries = watch.sample.retries,
                           .rtt_us = watch.sample.rtt_us,
                           .verdict = watch.verdict};
   if (const wire::PathSet* const plan = ports_.Find(watch.sample.id)) {
@@ -334,12 +349,13 @@ void PathGuard::EndCheck(Watch& watch) {
   watch.next_check = loop_.Now() + watch.interval;
   // Flows that were checked leave a short budget to those that wait.
   if (loop_.Now() < budget_short_until_) BackOff(watch);
-  ShareEvidence(watch, {});
+  evidence_.HandleProbes(loop_.Now(), watch.known_paths, watch.answered, {});
+  watch.shown_dead.clear();
   if (!watch.stuck) return;
   const std::vector<std::uint16_t> dead =
       watch.is_short ? EndShortCheck(watch) : EndLongCheck(watch);
   if (dead.empty()) return;
-  ShareEvidence(watch, dead);
+  evidence_.HandleProbes(loop_.Now(), watch.known_paths, watch.answered, watch.shown_dead);
   const bool is_again =
       std::ranges::any_of(dead, [&](std::uint16_t port) { return Contains(watch.on_trial, port); });
   if (is_again) BackOff(watch);
@@ -349,26 +365,11 @@ void PathGuard::EndCheck(Watch& watch) {
   watch.next_check = loop_.Now();  // of its other subflows
 }
 
-void PathGuard::ShareEvidence(const Watch& watch, const std::vector<std::uint16_t>& dead) {
-  if (watch.answered.empty()) return;  // silence of all proves nothing
-  for (const wire::FlowPath& path : watch.known_paths) {
-    const bool is_silent = !Contains(watch.answered, path.source_port);
-    if (is_silent && Contains(dead, path.source_port)) evidence_.HandleDead(loop_.Now(), path);
-  }
-  for (const wire::FlowPath& path : watch.known_paths) {
-    if (Contains(watch.answered, path.source_port)) evidence_.HandleAnswered(path);
-  }
-}
-
-int PathGuard::MissesOfOthers(const Watch& watch, std::uint16_t port) const {
-  const auto path = std::ranges::find(watch.known_paths, port, &wire::FlowPath::source_port);
-  return path != watch.known_paths.end() && evidence_.IsDead(*path) ? 1 : 0;
-}
-
 std::vector<std::uint16_t> PathGuard::EndLongCheck(Watch& watch) const {
   std::vector<std::uint16_t> dead;
   for (const std::uint16_t port : watch.own_ports) {
     const bool is_silent = !watch.answered.empty() && !Contains(watch.answered, port);
+    if (is_silent) watch.shown_dead.push_back(port);
     if (is_silent || IsUnacknowledged(watch, port)) dead.push_back(port);
   }
   return dead.empty() ? RetryingPorts(watch) : dead;
@@ -384,8 +385,9 @@ std::vector<std::uint16_t> PathGuard::EndShortCheck(Watch& watch) const {
     int& misses = watch.misses[port];
     misses = is_missed ? misses + 1 : 0;
     const bool has_enough = misses >= kMissesOfDeadPath;
-    const bool is_dead =
-        has_enough || (is_missed && misses + MissesOfOthers(watch, port) >= kMissesOfDeadPath);
+    const int of_others = evidence_.IsDead(watch.known_paths, port) ? 1 : 0;
+    const bool is_dead = has_enough || (is_missed && misses + of_others >= kMissesOfDeadPath);
+    if (is_dead) watch.shown_dead.push_back(port);
     if (is_dead || IsUnacknowledged(watch, port)) {
       if (is_dead && (watch.is_suspect || !has_enough)) ++watch.early;
       dead.push_back(port);
@@ -456,13 +458,13 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
   }
   set.reason = wire::PathReason::kPathDead;
   const std::vector<wire::FlowPath> drawn = DrawPaths(watch, set.paths.size());
-  std::vector<std::pair<wire::FlowPath, wire::FlowPath>> left;  // old path and the next one
+  std::vector<LeftPath> left;
   std::int64_t to_standbys = 0;
   for (wire::FlowPath& path : set.paths) {
     // If the flow's ports are unknown, all its paths count as dead.
     if (!Contains(dead, path.source_port) && !watch.own_ports.empty()) continue;
     const wire::FlowPath& next = drawn[left.size()];
-    left.emplace_back(path, next);
+    left.push_back({path, next, BasisOf(watch, path.source_port)});
     watch.misses.erase(path.source_port);
     path = {.source_port = next.source_port,
             .weight = path.weight,
@@ -472,7 +474,7 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
     if (next.IsStandby()) ++to_standbys;
   }
   if (left.empty()) return;  // the controller replaced the path while it was checked
-  for (const auto& [path, next] : left) {
+  for (const auto& [path, next, basis] : left) {
     std::erase(watch.on_trial, path.source_port);
     watch.on_trial.push_back(next.source_port);
   }
@@ -481,19 +483,16 @@ void PathGuard::RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& d
         applied.error().message);
     if (watch.verdict == wire::PathVerdict::kDead) return;
     watch.verdict = wire::PathVerdict::kDead;
-    for (const auto& [path, next] : left) ReportLeft(watch, path, 0);
+    for (const LeftPath& each : left) ReportLeft(watch, each, 0);
     return;
   }
   local_reroutes_.Add();
   standby_moves_.Add(to_standbys);
   watch.verdict = wire::PathVerdict::kLocallyRerouted;
   early_moves_.Add(watch.is_short ? watch.early : 0);
-  for (const auto& [path, next] : left) {
-    recent_moves_.Add(loop_.Now(), set.flow, path.source_port, next);
-    ReportLeft(watch, path, next.source_port);
-    Log(LogLevel::kInfo, "event=path_locally_rerouted flow={} port={} left_port={} lost={}",
-        set.flow.value(), next.source_port, path.source_port,
-        Contains(watch.answered, path.source_port) ? "acknowledgements" : "all");
+  for (const LeftPath& each : left) {
+    recent_moves_.Add(loop_.Now(), set.flow, each.path.source_port, each.next);
+    ReportLeft(watch, each, each.next.source_port);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "agent/flows/recent_moves.h"
 #include "agent/flows/recovery_watch.h"
 #include "agent/flows/repeat_watch.h"
+#include "agent/flows/verdict_basis.h"
 #include "agent/probe/probe_budget.h"
 #include "agent/probe/prober.h"
 #include "common/base/event_loop.h"
@@ -45,8 +46,8 @@ struct PathGuardOptions {
   // its choice.
   bool fabric_hashes_qpn = false;
   ProbeBudgetOptions budget;
-  double slow_fraction = 0.5;             // of the planned rate
-  RepeatWatch::ReadRepeats read_repeats;  // not set: queue pairs that only answer are not checked
+  double slow_fraction = 0.5;   // of the planned rate
+  TransportReaders transports;  // without repeated_requests, pairs that only answer are unchecked
 };
 
 // Detects dead paths of this host's flows and reroutes the flows locally, without the controller
@@ -84,6 +85,10 @@ struct PathGuardOptions {
 // go only to destinations of elephants, to allowed ports, and within a budget. A check waits if the
 // budget has no room.
 //
+// Programs claim progress and retries. Each report of a dead path therefore says on what it rests:
+// on probes (PathBasis::kProbed), or on what VerdictBasis finds. What only its program claims
+// reroutes a flow, too, but is no sign against the path to anybody else.
+//
 // Reports each change of a verdict, each local reroute, and when a flow that left a dead path, by a
 // local reroute or the controller's order, has recovered (RecoveryWatch).
 // Thread safety: the agent's loop thread.
@@ -120,6 +125,7 @@ class PathGuard {
     std::vector<wire::FlowPath> known_paths;  // of the ports that it probes, as far as known
     std::int64_t early = 0;                   // dead paths that others' evidence showed earlier
     std::vector<std::uint16_t> answered;      // ports whose probes were answered
+    std::vector<std::uint16_t> shown_dead;    // own ports that the last check showed to be dead
     TimePoint next_check;
     TimePoint next_trial_check;  // of ports on trial
     TimePoint rerouted;          // last
@@ -127,11 +133,19 @@ class PathGuard {
     wire::PathVerdict verdict = wire::PathVerdict::kGood;
   };
 
+  struct LeftPath {
+    wire::FlowPath path;  // that is dead
+    wire::FlowPath next;
+    wire::PathBasis basis = wire::PathBasis::kClaimed;
+  };
+
   void EvaluateFlow(const FlowMeasure& flow);
   // How long the flow must make no progress before it gets a short check, if it can get one.
   Duration EarlyPatience(const FlowSample& sample) const;
   // The same before it is checked at all.
   Duration Patience(const FlowSample& sample) const;
+  // Of the port if it is stuck, else of the flow as a whole.
+  static const PortMeasure& MeasureOf(const Watch& watch, std::uint16_t port);
   // Whether what TCP has repeated since the last progress is not acknowledged in time.
   bool IsUnacknowledged(const Watch& watch, std::uint16_t port) const;
   // Returns the subflows that have made no progress for so long and whose paths are in force.
@@ -151,21 +165,19 @@ class PathGuard {
   void ChooseCandidates(Watch& watch, std::vector<std::uint16_t>& own_ports);
   void HandleAnswers(wire::LocalFlowId flow, const wire::ProbeReport& report);
   void EndCheck(Watch& watch);
-  // Tells all flows what the check has shown of its paths, of which these are dead.
-  void ShareEvidence(const Watch& watch, const std::vector<std::uint16_t>& dead);
   // Returns the ports that a check has found dead, and decides when the next one comes.
   std::vector<std::uint16_t> EndLongCheck(Watch& watch) const;
   std::vector<std::uint16_t> EndShortCheck(Watch& watch) const;
-  // 1 if other flows have found a link of the port's path dead.
-  int MissesOfOthers(const Watch& watch, std::uint16_t port) const;
   void BackOff(Watch& watch) const;
   // Returns the checked ports whose retries grow.
   static std::vector<std::uint16_t> RetryingPorts(const Watch& watch);
   void RerouteLocally(Watch& watch, const std::vector<std::uint16_t>& dead);
   // The paths to which a flow that leaves `count` of its paths goes.
   std::vector<wire::FlowPath> DrawPaths(const Watch& watch, std::size_t count);
+  // On what it rests that this path of the flow is dead.
+  wire::PathBasis BasisOf(const Watch& watch, std::uint16_t port);
   // Reports that the flow has left a path for this port (0: it could not).
-  void ReportLeft(const Watch& watch, const wire::FlowPath& left, std::uint16_t port);
+  void ReportLeft(const Watch& watch, const LeftPath& left, std::uint16_t port);
   std::vector<std::uint16_t> OwnPorts(const FlowSample& sample) const;
   wire::FlowHealth Health(const Watch& watch) const;
 
@@ -180,6 +192,7 @@ class PathGuard {
   ProbeBudget budget_;
   RecoveryWatch recovery_;
   RepeatWatch repeats_;
+  VerdictBasis basis_;
   TimePoint budget_short_until_{};  // until then the probe budget counts as short
   PortDraw draw_;
   const OnHealth on_health_;

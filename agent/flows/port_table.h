@@ -43,6 +43,8 @@ class PortTable {
   // Lifts all rate limits, which nobody adapts any more; paths stay. The next push sets them again.
   // Returns the number of flows that had one.
   std::size_t LiftRates();
+  // Returns a flow to plain ECMP, as the controller does not know it any more.
+  void Withdraw(wire::LocalFlowId flow);
   // Returns all flows to plain ECMP; the next push has to be full. Returns the number of flows.
   std::size_t Expire();
 
@@ -80,7 +82,6 @@ class PortTable {
   static void TellLinks(Entry& entry, bool full);
   // Changes only the rate limit, also of paths that the agent chose itself.
   bool SetRate(Entry& entry, std::uint64_t bits_per_second);
-  void Withdraw(wire::LocalFlowId flow);
   void NoteUnsteered(const wire::PathPush& push);
   bool HasPushed() const;
 

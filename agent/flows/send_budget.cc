@@ -30,6 +30,7 @@ MessageClass ClassOf(const wire::Body& body) {
   if (std::holds_alternative<wire::FlowReport>(body)) return MessageClass::kFlows;
   if (std::holds_alternative<wire::ProbeReport>(body)) return MessageClass::kFindings;
   if (std::holds_alternative<wire::PathHealth>(body)) return MessageClass::kFindings;
+  if (std::holds_alternative<wire::TrainReport>(body)) return MessageClass::kFindings;
   if (std::holds_alternative<wire::CollectiveReport>(body)) return MessageClass::kAccounts;
   return MessageClass::kVital;
 }

@@ -14,7 +14,7 @@ namespace espalier::agent {
 enum class MessageClass {
   kVital,     // Hello, heartbeats, acknowledgements, link events: always sent
   kFlows,     // flow reports: what is not sent is part of the next one
-  kFindings,  // verdicts on paths, probe answers
+  kFindings,  // verdicts on paths, probe answers, probe trains
   kAccounts,  // collective reports of ranks
 };
 MessageClass ClassOf(const wire::Body& body);

@@ -1,11 +1,9 @@
 #include "agent/host/device_counters.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <utility>
 
 namespace espalier::agent {
@@ -17,7 +15,8 @@ namespace fs = std::filesystem;
 // acknowledgements that did not come in time.
 constexpr std::array kSequenceCounters = {"packet_seq_err", "rcvd_seq_err",
                                           "local_ack_timeout_err"};
-constexpr std::array kCongestionCounters = {"rp_cnp_handled"};
+// Acknowledgements that did not come in time (mlx5, then rxe, which also counts negative ones).
+constexpr std::array kTimeoutCounters = {"local_ack_timeout_err", "completer_retry_err"};
 constexpr std::array kRepeatCounters = {"duplicate_request"};
 
 template <typename Names>
@@ -57,26 +56,12 @@ DeviceCounters DeviceCounterFiles::Read(const std::string& network_device) {
   const std::string& folder = FolderOf(network_device);
   if (folder.empty()) return {};
   return {.out_of_sequence = Sum(folder, kSequenceCounters),
-          .congestion = Sum(folder, kCongestionCounters)};
+          .timeouts = Sum(folder, kTimeoutCounters)};
 }
 
 std::uint32_t DeviceCounterFiles::ReadRepeats(const std::string& network_device) {
   const std::string& folder = FolderOf(network_device);
   return folder.empty() ? 0 : Sum(folder, kRepeatCounters);
-}
-
-std::function<DeviceCounters(const IpAddress& source)> MakeCounterReader(const NicWatch& nics) {
-  return [&nics, files = std::make_shared<DeviceCounterFiles>()](const IpAddress& source) {
-    const auto nic = std::ranges::find(nics.nics(), source, &wire::Nic::address);
-    return nic == nics.nics().end() ? DeviceCounters{} : files->Read(nic->device);
-  };
-}
-
-RepeatWatch::ReadRepeats MakeRepeatReader(const NicWatch& nics) {
-  return [&nics, files = std::make_shared<DeviceCounterFiles>()](const IpAddress& address) {
-    const auto nic = std::ranges::find(nics.nics(), address, &wire::Nic::address);
-    return nic == nics.nics().end() ? 0 : files->ReadRepeats(nic->device);
-  };
 }
 
 }  // namespace espalier::agent

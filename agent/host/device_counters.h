@@ -1,20 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
-#include "agent/flows/path_sampler.h"
-#include "agent/flows/repeat_watch.h"
-#include "agent/host/nic_watch.h"
+#include "agent/flows/transport_state.h"
 
 namespace espalier::agent {
 
 // Reads the counters of the RDMA devices of NICs from sysfs (hw_counters). Counters have different
 // names in different drivers, and those that a driver does not have count as zero.
-// Thread safety: none. Complexity: a read of three files.
+// Thread safety: none. Complexity: a read of six files.
 class DeviceCounterFiles {
  public:
   explicit DeviceCounterFiles(std::string folder = "/sys/class/infiniband");
@@ -33,9 +29,5 @@ class DeviceCounterFiles {
   const std::string folder_;
   std::map<std::string, std::string> folders_;  // by network device
 };
-
-// Reads the counters of the NIC with an address. The NICs must outlive the result.
-std::function<DeviceCounters(const IpAddress& source)> MakeCounterReader(const NicWatch& nics);
-RepeatWatch::ReadRepeats MakeRepeatReader(const NicWatch& nics);
 
 }  // namespace espalier::agent

@@ -84,6 +84,10 @@ Result<std::unique_ptr<NicWatch>> NicWatch::Open(std::vector<std::string> select
   return watch;
 }
 
+bool NicWatch::Has(const IpAddress& address) const {
+  return std::ranges::binary_search(nics_, address, {}, &wire::Nic::address);
+}
+
 void NicWatch::OnChange(std::function<void(const wire::Nic&)> callback) {
   on_change_ = std::move(callback);
 }

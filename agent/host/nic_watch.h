@@ -28,6 +28,8 @@ class NicWatch {
 
   // Ascending by address.
   const std::vector<wire::Nic>& nics() const { return nics_; }
+  // Whether a NIC has, or had, this address.
+  bool Has(const IpAddress& address) const;
   void OnChange(std::function<void(const wire::Nic&)> callback);
 
  private:

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-int espalier_call_agent(const char* path, int flags) {
+int espalier_call_agent(const char* path, int flags, int timeout_ms) {
   const struct espalier_local_hello hello = {ESPALIER_LOCAL_VERSION};
+  const struct timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
   struct sockaddr_un address;
   int fd;
   int error;
@@ -21,8 +23,10 @@ int espalier_call_agent(const char* path, int flags) {
   strcpy(address.sun_path, path);
   fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
   if (fd < 0) return -errno;
+  /* The limit of a blocking connect, too; 0 would be none. */
+  if (timeout_ms > 0) (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
   if (connect(fd, (const struct sockaddr*)&address, sizeof(address)) != 0) {
-    error = errno;
+    error = errno == EAGAIN && timeout_ms > 0 ? ETIMEDOUT : errno;
     close(fd);
     return -error;
   }

@@ -7,9 +7,9 @@
 
 #include "agent/local/local_protocol.h"
 
-/* Connects and sends hello. Returns the socket, or a negative errno. `path` must fit into a
- * sockaddr_un. */
-int espalier_call_agent(const char* path, int flags);
+/* Connects and sends hello. Returns the socket, or a negative errno: -ETIMEDOUT if an agent that
+ * does not accept connections lets it wait so long. `path` must fit into a sockaddr_un. */
+int espalier_call_agent(const char* path, int flags, int timeout_ms);
 
 /* Receives the agent's welcome. Returns the memory file if the agent accepts the program; else a
  * negative errno. */

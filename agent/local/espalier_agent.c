@@ -128,15 +128,25 @@ static espalier_agent* make_agent(const char* socket_path) {
   return agent;
 }
 
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
   struct espalier_local_welcome welcome;
   espalier_agent* made = make_agent(socket_path);
+  const int64_t end_ms = now_ms() + kConnectTimeoutMs;
+  int64_t left_ms;
   int memory;
   int status = 0;
   if (made == NULL) return -ENOMEM;
-  made->socket = espalier_call_agent(made->path, 0);
-  memory = made->socket < 0 ? made->socket
-                            : espalier_receive_welcome(made->socket, kConnectTimeoutMs, &welcome);
+  made->socket = espalier_call_agent(made->path, 0, kConnectTimeoutMs);
+  left_ms = end_ms - now_ms();
+  memory = made->socket < 0
+               ? made->socket
+               : espalier_receive_welcome(made->socket, left_ms > 0 ? (int)left_ms : 0, &welcome);
   if (memory < 0) {
     status = memory;
   } else {
@@ -164,12 +174,6 @@ void espalier_agent_close(espalier_agent* agent) {
 }
 
 int espalier_agent_fd(const espalier_agent* agent) { return agent->ready; }
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Makes the agent look at the memory; the caller holds the mutex. */
 static void wake_agent(const espalier_agent* agent) {
@@ -283,7 +287,7 @@ static void seek_agent(espalier_agent* agent) {
   }
   if (read(agent->timer, &ticks, sizeof(ticks)) < 0) ticks = 0; /* the timer has not fired */
   if (agent->caller < 0) {
-    agent->caller = espalier_call_agent(agent->path, SOCK_NONBLOCK);
+    agent->caller = espalier_call_agent(agent->path, SOCK_NONBLOCK, 0);
     if (agent->caller < 0 || watch(agent, agent->caller) != 0) {
       unwatch(agent, &agent->caller);
       return;

@@ -22,6 +22,23 @@ Error Invalid(std::string_view field, std::string_view what) {
 
 }  // namespace
 
+bool IsFabricAddress(const IpAddress& address) {
+  constexpr std::uint32_t kThisNetwork = 0;
+  constexpr std::uint32_t kLoopback = 127;
+  constexpr std::uint32_t kFirstMulticast = 224;
+  if (address.IsV4()) {
+    const std::uint32_t first = address.V4() >> 24U;
+    const bool is_link_local = address.V4() >> 16U == 0xA9FE;  // 169.254.0.0/16
+    return first != kThisNetwork && first != kLoopback && first < kFirstMulticast && !is_link_local;
+  }
+  const IpAddress::Bytes& bytes = address.bytes();
+  const bool is_unspecified_or_loopback =
+      std::all_of(bytes.begin(), bytes.end() - 1, [](std::uint8_t byte) { return byte == 0; }) &&
+      bytes.back() <= 1;
+  const bool is_link_local = bytes[0] == 0xFE && (bytes[1] & 0xC0U) == 0x80;
+  return !is_unspecified_or_loopback && !is_link_local && bytes[0] != 0xFF;
+}
+
 bool IsJobName(std::string_view name) {
   return name.size() < ESPALIER_JOB_BYTES &&
          std::all_of(name.begin(), name.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
@@ -59,8 +76,8 @@ Result<FlowSample> ReadFlowDescription(const espalier_flow_desc& description) {
   // Unknown flags may come from a later library.
   sample.keeps_rate = (description.flags & ESPALIER_FLOW_KEEPS_RATE) != 0;
   sample.keeps_weights = (description.flags & ESPALIER_FLOW_KEEPS_WEIGHTS) != 0;
-  sample.is_alone = (description.flags & ESPALIER_FLOW_ALONE) != 0;
-  sample.path_fixed = (description.flags & ESPALIER_FLOW_PATH_FIXED) != 0;
+  sample.announced.is_alone = (description.flags & ESPALIER_FLOW_ALONE) != 0;
+  sample.announced.path_fixed = (description.flags & ESPALIER_FLOW_PATH_FIXED) != 0;
   return sample;
 }
 

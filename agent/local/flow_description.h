@@ -14,6 +14,10 @@ namespace espalier::agent {
 // Errors: kInvalidArgument, with the name of the wrong field.
 Result<FlowSample> ReadFlowDescription(const espalier_flow_desc& description);
 
+// True for an address that a NIC of a fabric can have: unicast, and neither loopback nor
+// link-local.
+bool IsFabricAddress(const IpAddress& address);
+
 // True for the names that jobs may have: printable ASCII that fits the local API.
 bool IsJobName(std::string_view name);
 

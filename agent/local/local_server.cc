@@ -123,18 +123,49 @@ bool LocalServer::ScanSlots(Client& client) {
   const std::uint32_t used = client.memory.UsedSlots();
   for (std::uint32_t slot = 0; slot < used; ++slot) {
     const std::uint32_t owner = client.memory.Owner(slot);
-    if (owner != 0 && owner != client.tracked[slot]) opened.emplace_back(owner, slot);
+    if (owner == 0 || owner == client.tracked[slot]) continue;
+    const auto sample = ReadFlowDescription(client.memory.ReadDescription(slot));
+    if (!sample || IsReported(*sample)) opened.emplace_back(owner, slot);
   }
   std::sort(opened.begin(), opened.end());
+  MakeRoomForFlows(client.caller.peer.payer, opened.size());
   for (const auto& [serial, slot] : opened) {
     if (!OpenFlow(client, slot, serial)) return false;
   }
   return true;
 }
 
+void LocalServer::MakeRoomForFlows(BudgetOwner user, std::size_t count) {
+  UserBudget after = flows_;
+  std::map<BudgetOwner, std::size_t> kept;  // of users who give way
+  for (; count > 0; --count) {
+    if (after.Take(user)) continue;
+    const std::optional<BudgetOwner> loser = after.GivesWayTo(user);
+    if (!loser) break;
+    after.Give(*loser);
+    after.Take(user);
+    kept[*loser] = after.UsedBy(*loser);
+  }
+  if (kept.empty()) return;
+  EraseFlows([&kept](const Home& home) {
+    const auto found = kept.find(home.client->caller.peer.payer);
+    if (found == kept.end()) return false;
+    if (found->second > 0) {
+      --found->second;
+      return false;
+    }
+    Write(home, {});
+    return true;
+  });
+}
+
+bool LocalServer::IsReported(const FlowSample& flow) const {
+  return options_.has_flows(flow.source) && options_.has_flows(flow.destination);
+}
+
 bool LocalServer::OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial) {
   // Beyond the limits of its user or of all clients, a flow stays on plain ECMP, unreported.
-  const uid_t user = client.caller.peer.user;
+  const BudgetOwner user = client.caller.peer.payer;
   if (samples_.size() >= options_.max_flows || !flows_.HasRoomFor(user)) return true;
   Result<FlowSample> sample = ReadFlowDescription(client.memory.ReadDescription(slot));
   if (client.memory.Owner(slot) != serial) return true;  // another flow's; a wake-up follows
@@ -143,7 +174,10 @@ bool LocalServer::OpenFlow(Client& client, std::uint32_t slot, std::uint32_t ser
     sample = Fail(ErrorCode::kAlreadyExists, fmt::format("serial {} is in two slots", serial));
   }
   if (!sample) return Reject(client.caller, sample.error().message);
+  if (!IsReported(*sample)) return true;
   sample->id = id;
+  sample->user = user;
+  sample->announced.user = client.caller.peer.user;
   sample->kept = client.memory.ReadKept(slot, serial);
   sample->kept.flow = id;
   sample->first_seen = loop_.Now();
@@ -182,7 +216,7 @@ void LocalServer::EraseFlows(const std::function<bool(const Home&)>& ended) {
   for (std::size_t i = 0; i < homes_.size(); ++i) {
     if (ended(homes_[i])) {
       homes_[i].client->tracked[homes_[i].slot] = 0;
-      flows_.Give(homes_[i].client->caller.peer.user);
+      flows_.Give(homes_[i].client->caller.peer.payer);
       continue;
     }
     if (kept != i) {
@@ -249,13 +283,16 @@ Result<void> LocalServer::Apply(const wire::PathSet& paths) {
                   "programs can only choose source ports (another path encoding was pushed)");
     }
   }
-  const Home& home = homes_[*index];
-  home.client->memory.WritePaths(home.slot, home.serial, paths);
+  Write(homes_[*index], paths);
   samples_[*index].kept = {};
+  return {};
+}
+
+void LocalServer::Write(const Home& home, const wire::PathSet& paths) {
+  home.client->memory.WritePaths(home.slot, home.serial, paths);
   const std::uint32_t wake = ESPALIER_LOCAL_WAKE;
   // A full queue means that earlier wake-ups are still unread.
   (void)send(home.client->caller.socket.get(), &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
-  return {};
 }
 
 Result<void> LocalServer::Clear(wire::LocalFlowId flow) {

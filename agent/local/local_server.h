@@ -11,6 +11,7 @@
 
 #include "agent/flows/flow_actuator.h"
 #include "agent/flows/flow_source.h"
+#include "agent/local/flow_description.h"
 #include "agent/local/slot_memory.h"
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
@@ -24,9 +25,12 @@ struct LocalServerOptions {
   std::string path = ESPALIER_AGENT_DEFAULT_SOCKET;
   std::size_t max_clients = 1024;  // and as many more that have not said hello
   std::size_t max_flows = 16'384;  // of all clients; further flows stay on plain ECMP, unreported
-  // Limits for one user, so that no user can keep others out.
+  // Limits for one user. Beyond the limits for all, the user with the most gives way to others.
   std::size_t max_clients_of_user = 768;
   std::size_t max_flows_of_user = 12'288;
+  // Whether there can be flows between hosts from and to an address (IsFabricAddress); others stay
+  // unreported.
+  std::function<bool(const IpAddress&)> has_flows = IsFabricAddress;
 };
 
 // The agent's side of the local API (agent/local/espalier_agent.h): learns the flows of the
@@ -34,10 +38,11 @@ struct LocalServerOptions {
 //
 // Clients are not trusted, and the worst that a client achieves is to lose its own connection: by a
 // hello of the wrong size or version, by a message that is no wake-up, or by a flow description
-// that is out of range. Garbage in its memory reads as odd progress of its own flows. A hello
-// beyond max_clients, or beyond max_clients_of_user of its user, is refused. Among clients that
-// never say hello, the oldest has to make room for new ones. The kernel says who a client's user
-// is.
+// that is out of range. Garbage in its memory reads as odd progress of its own flows. Clients and
+// flows beyond a limit of their user are refused. Beyond a limit for all, users with fewer displace
+// the newest ones of the user with the most; among clients that never say hello, the oldest. The
+// kernel says who a client's user is (LocalPeer::payer). A flow that is displaced returns to plain
+// ECMP.
 //
 // Invariant: samples_ and homes_ are parallel and ascend by flow id = client << 32 | serial.
 // Thread safety: the agent's loop thread.
@@ -83,10 +88,14 @@ class LocalServer : public FlowSource, public FlowActuator {
   bool HandleMessages(MessageServer::Caller& caller);
   bool HandleHello(MessageServer::Caller& caller, std::span<const std::byte> message);
   bool ScanSlots(Client& client);
+  // Makes the newest flows of users with more give way to that many of this user.
+  void MakeRoomForFlows(BudgetOwner user, std::size_t count);
+  bool IsReported(const FlowSample& flow) const;
   bool OpenFlow(Client& client, std::uint32_t slot, std::uint32_t serial);
   // Counts and logs why a client is disconnected; returns false.
   bool Reject(const MessageServer::Caller& caller, std::string_view cause);
   void Forget(const MessageServer::Caller& caller);
+  static void Write(const Home& home, const wire::PathSet& paths);
   void EraseFlows(const std::function<bool(const Home&)>& ended);
   void NotifyChange();
   Result<std::size_t> Find(wire::LocalFlowId flow) const;

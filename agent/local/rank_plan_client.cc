@@ -118,9 +118,9 @@ Result<LocalRankPlan> ParsePlanFile(std::string_view bytes) {
   return plan;
 }
 
-Result<std::unique_ptr<RankPlanClient>> RankPlanClient::Connect(const std::string& socket,
-                                                                const std::string& job, int rank,
-                                                                std::optional<uid_t> user) {
+Result<std::unique_ptr<RankPlanClient>> RankPlanClient::Connect(
+    const std::string& socket, const std::string& job, int rank,
+    const std::optional<Program>& program) {
   const std::string path = AgentSocket(socket) + kPlanSocketSuffix;
   PlanRequest request;
   if (job.empty() || job.size() >= sizeof(request.job) || rank < 0) {
@@ -131,10 +131,14 @@ Result<std::unique_ptr<RankPlanClient>> RankPlanClient::Connect(const std::strin
   }
   std::memcpy(request.job, job.data(), job.size());
   request.rank = static_cast<std::uint32_t>(rank);
-  if (user) request.user_and_one = *user + 1;
+  if (program) {
+    request.user_and_one = program->user + 1;
+    request.process = program->process;
+  }
   Result<UniqueFd> connection = ConnectToPath(path);
   if (!connection) return Propagate(connection);
-  if (!SendMessage(connection->get(), &request, sizeof(request))) return Gone("has gone");
+  const std::size_t bytes = program ? sizeof(request) : kShortPlanRequest;
+  if (!SendMessage(connection->get(), &request, bytes)) return Gone("has gone");
   return std::unique_ptr<RankPlanClient>(new RankPlanClient(std::move(*connection)));
 }
 
@@ -153,9 +157,14 @@ Result<std::optional<LocalRankPlan>> RankPlanClient::Wait(std::chrono::milliseco
   if (notice.bytes == kPlanOfOtherUser) {
     return Fail(
         ErrorCode::kPermissionDenied,
-        "the agent gives this rank's plan only to programs of another user: the one for whom the "
-        "job was started (`espalier job start --user`), or else the one that asked first (the "
-        "agent's log names both users)");
+        "the agent gives this rank's plan only to programs of another user or container: those of "
+        "the user for whom the job was started (`espalier job start --user`), or else of the one "
+        "that asked first (the agent's log names both)");
+  }
+  if (notice.bytes == kPlanWithoutOffload) {
+    return Fail(ErrorCode::kNotFound,
+                "the job does not use the offload service (start it with `espalier job start "
+                "--offload`)");
   }
   if (notice.bytes == 0) return Gone("says that the job has ended");
   struct stat status {};

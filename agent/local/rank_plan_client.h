@@ -47,12 +47,18 @@ struct LocalRankPlan {
 // Thread safety: one thread for Wait, one for Report.
 class RankPlanClient {
  public:
-  // `socket`: that of the local API; "": $ESPALIER_AGENT_SOCKET, else the default. `user`: whose
-  // program it is, if not the caller's own (for the offload service).
+  // A program for which the offload service asks, as the kernel told the service.
+  struct Program {
+    uid_t user = 0;
+    pid_t process = 0;
+  };
+
+  // `socket`: that of the local API; "": $ESPALIER_AGENT_SOCKET, else the default. `program`: which
+  // one asks, if it is not the caller.
   // Errors: kUnavailable if no agent answers, kInvalidArgument for a name that is too long.
-  static Result<std::unique_ptr<RankPlanClient>> Connect(const std::string& socket,
-                                                         const std::string& job, int rank,
-                                                         std::optional<uid_t> user = {});
+  static Result<std::unique_ptr<RankPlanClient>> Connect(
+      const std::string& socket, const std::string& job, int rank,
+      const std::optional<Program>& program = {});
   // Returns the next rank plan; none if none arrives in time. Errors: kUnavailable if the agent has
   // gone or refuses the program, or the job has ended; kPermissionDenied if the rank is another
   // user's; kFailedPrecondition for an agent of another version.

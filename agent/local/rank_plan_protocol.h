@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 // The private protocol for rank plans between the agent and the library in programs, versioned by
@@ -23,7 +24,11 @@ struct PlanRequest {
   // service, root and the agent's own user may name another user.
   std::uint32_t user_and_one = 0;
   char job[256] = {};  // ends with a zero
+  // The program for which the caller asks, if it names a user: the rank belongs to its container.
+  // May be left out.
+  std::int32_t process = 0;
 };
+inline constexpr std::size_t kShortPlanRequest = offsetof(PlanRequest, process);
 
 // A later message of the program, any number of times.
 struct PlanReport {
@@ -35,11 +40,13 @@ struct PlanReport {
   char error[256] = {};  // ends with a zero
 };
 
-// Replaces the number of bytes if the rank is another user's.
+// Replaces the number of bytes if the rank is another user's, or another container's of that user.
 inline constexpr std::uint64_t kPlanOfOtherUser = UINT64_MAX;
+// The same if the offload service asks, but the job does not use it.
+inline constexpr std::uint64_t kPlanWithoutOffload = UINT64_MAX - 1;
 
 // A message of the agent, with a file of that many bytes. There is no file if the rank has no rank
-// plan any more (0 bytes), or if it is another user's (kPlanOfOtherUser).
+// plan any more (0 bytes), or for the numbers above.
 struct PlanNotice {
   std::uint32_t magic = kPlanMagic;
   std::uint32_t version = kPlanVersion;

@@ -180,46 +180,65 @@ bool RankPlanServer::Read(MessageServer::Caller& caller) {
   return is_right;
 }
 
-bool RankPlanServer::MayActFor(uid_t caller, uid_t user) const {
-  return caller == user || caller == 0 || caller == geteuid() || caller == options_.engine_user;
+// The user id alone proves nothing, as a pod may have it, too.
+bool RankPlanServer::IsEngine(const LocalPeer& caller) const {
+  return caller.user == options_.engine_user && caller.container.empty();
 }
 
-// Decides whether a user may get the rank's plan. The first user that asks for a plan without a
-// named user becomes its owner, except root and the agent's own user.
-RankPlanServer::Right RankPlanServer::RightOf(uid_t user, Rank& rank) {
-  if (user == 0 || user == geteuid()) return Right::kYes;
-  if (!rank.owner && rank.user.empty()) rank.owner = user;
+// Decides whether a client may get the rank's plan. The first user that asks for a plan without a
+// named user becomes its owner, except whoever gets every plan.
+RankPlanServer::Right RankPlanServer::RightOf(const Client& client, Rank& rank) {
+  const LocalPeer& caller = client.caller.peer;
+  const bool asks_for_itself = client.asks_for == caller.user;
+  if (caller.controls_host && asks_for_itself) return Right::kYes;
+  if (!asks_for_itself && !caller.controls_host && !rank.offload) return Right::kNotOffloaded;
+  if (!rank.owner && rank.user.empty()) rank.owner = client.asks_for;
   if (!rank.owner) {
     const JobUsers::Found found = users_.Find(rank.user);
     if (found.is_pending) return Right::kNotKnownYet;
     rank.owner = found.number;
   }
-  return rank.owner == user ? Right::kYes : Right::kNo;
+  if (rank.owner != client.asks_for) return Right::kNo;
+  if (rank.container != client.container &&
+      (!rank.container || !IsInUseBy(client.rank, *rank.container))) {
+    rank.container = client.container;
+  }
+  return rank.container == client.container ? Right::kYes : Right::kNo;
+}
+
+bool RankPlanServer::IsInUseBy(const Name& rank, const std::string& container) const {
+  return std::ranges::any_of(clients_, [&](const auto& entry) {
+    const Client& client = entry.second;
+    return client.has_plan && client.rank == rank && client.container == container;
+  });
 }
 
 bool RankPlanServer::Serve(Client& client) {
   Rank& rank = ranks_.at(client.rank);
   const bool had_plan = std::exchange(client.has_plan, false);
   if (!rank.plan) return !had_plan || Notify(client, rank.plan);
-  const Right right = RightOf(client.asks_for, rank);
+  const Right right = RightOf(client, rank);
   if (right == Right::kNotKnownYet) return true;
-  if (right == Right::kNo) {
-    Refuse(client);
+  if (right != Right::kYes) {
+    Refuse(client, right == Right::kNo ? kPlanOfOtherUser : kPlanWithoutOffload);
     return false;
   }
   client.has_plan = true;
   return Notify(client, rank.plan);
 }
 
-void RankPlanServer::Refuse(const Client& client) {
+void RankPlanServer::Refuse(const Client& client, std::uint64_t why) {
   if (loop_.Now() >= next_warning_) {
     next_warning_ = loop_.Now() + kWarningInterval;
     const Rank& rank = ranks_.at(client.rank);
-    Log(LogLevel::kWarning, "event=plan_refused job=\"{}\" rank={} user={} owner={}",
-        client.rank.first, client.rank.second, client.asks_for,
-        rank.owner ? std::to_string(*rank.owner) : rank.user);
+    Log(LogLevel::kWarning,
+        "event=plan_refused job=\"{}\" rank={} user={} container=\"{}\" owner={} "
+        "owner_container=\"{}\" offload={}",
+        client.rank.first, client.rank.second, client.asks_for, client.container,
+        rank.owner ? std::to_string(*rank.owner) : rank.user, rank.container.value_or(""),
+        rank.offload);
   }
-  const PlanNotice notice = {.bytes = kPlanOfOtherUser};
+  const PlanNotice notice = {.bytes = why};
   (void)SendMessage(client.caller.socket.get(), &notice, sizeof(notice));
 }
 
@@ -236,19 +255,23 @@ void RankPlanServer::ServeAll(const std::function<bool(const Client&)>& is_meant
 bool RankPlanServer::HandleRequest(MessageServer::Caller& caller, const void* message,
                                    std::size_t size) {
   PlanRequest request;
-  if (size != sizeof(request)) return false;
-  std::memcpy(&request, message, sizeof(request));
+  if (size != sizeof(request) && size != kShortPlanRequest) return false;
+  std::memcpy(&request, message, size);
   const std::string job = TextOf(request.job);
   if (request.magic != kPlanMagic || request.version != kPlanVersion || !IsName(job)) return false;
-  const uid_t own = caller.peer.user;
-  const uid_t user = request.user_and_one == 0 ? own : request.user_and_one - 1;
-  if (!MayActFor(own, user) || !callers_.Admit(caller)) return false;
-  const auto [client, _] =
-      clients_.try_emplace(caller.number, Client{.caller = caller,
-                                                 .rank = {job, request.rank},
-                                                 .asks_for = user,
-                                                 .reports = options_.report_burst,
-                                                 .reports_since = loop_.Now()});
+  const LocalPeer& peer = caller.peer;
+  const uid_t user = request.user_and_one == 0 ? peer.user : request.user_and_one - 1;
+  const bool may_ask = user == peer.user || peer.controls_host || IsEngine(peer);
+  if (!may_ask || !callers_.Admit(caller)) return false;
+  const bool names_program = user != peer.user && request.process != 0;
+  const auto [client, _] = clients_.try_emplace(
+      caller.number,
+      Client{.caller = caller,
+             .rank = {job, request.rank},
+             .asks_for = user,
+             .container = names_program ? peers_.ContainerOf(request.process) : peer.container,
+             .reports = options_.report_burst,
+             .reports_since = loop_.Now()});
   ++ranks_[client->second.rank].clients;
   return Serve(client->second);
 }
@@ -296,7 +319,11 @@ void RankPlanServer::SetPlan(const wire::RankPlan& plan) {
     file = PlanFile{std::move(*made), bytes.size()};
   }
   Rank& rank = ranks_[name];
-  if (!file || plan.user != rank.user) rank.owner.reset();
+  if (!file || plan.user != rank.user) {
+    rank.owner.reset();
+    rank.container.reset();
+  }
+  rank.offload = file && plan.offload;
   rank.user = file ? plan.user : std::string();
   rank.plan = std::move(file);
   ServeAll([&](const Client& client) { return client.rank == name; });

@@ -15,6 +15,7 @@
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "common/os/local_peer.h"
 #include "common/os/message_server.h"
 #include "proto/messages.h"
 
@@ -35,9 +36,13 @@ struct RankPlanServerOptions {
 // Gives rank plans to the programs on this host that are those ranks (rank_plan_protocol.h), and
 // takes their reports. A rank plan holds the key of its job, so it has one owner: the user that it
 // names, or nobody if this host has no such user. If it names none, its owner is the user that asks
-// first; among programs that wait when it arrives, the one that connected first. Root and the
-// agent's own user get every rank plan. The user of the offload service may ask on behalf of
-// others.
+// first; among programs that wait when it arrives, the one that connected first. A user id is not
+// one user where containers run as any id: the plan belongs to the first container (LocalPeer) of
+// the owner that asks, as long as one of its programs is connected; the host itself counts as one.
+//
+// Whoever could read the plan in the agent's memory anyhow (LocalPeer::controls_host) gets every
+// rank plan, which root in a container does not. The offload service of this host may ask on behalf
+// of others for plans of jobs that use it.
 //
 // Clients are not trusted. A client that sends anything but a request and reports is disconnected.
 // Reports count only if the rank has a rank plan. Beyond a rate they are dropped and counted, so
@@ -73,8 +78,10 @@ class RankPlanServer {
   };
   struct Rank {
     std::optional<PlanFile> plan;
-    std::string user;            // the user that the plan names
-    std::optional<uid_t> owner;  // of the plan; none: unknown
+    std::string user;                      // the user that the plan names
+    std::optional<uid_t> owner;            // of the plan; none: unknown
+    std::optional<std::string> container;  // of the owner; none: that of the next that asks
+    bool offload = false;                  // the job uses the offload service
     std::size_t clients = 0;
   };
   // A client that has made its request.
@@ -82,11 +89,12 @@ class RankPlanServer {
     const MessageServer::Caller& caller;
     Name rank;
     uid_t asks_for = 0;        // the user whose program asks
+    std::string container;     // of that program
     bool has_plan = false;     // it has got the plan in force
     std::int64_t reports = 0;  // reports that it may still send at once
     TimePoint reports_since{};
   };
-  enum class Right { kYes, kNo, kNotKnownYet };
+  enum class Right { kYes, kNo, kNotOffloaded, kNotKnownYet };
 
   RankPlanServer(EventLoop& loop, RankPlanServerOptions options, Metrics& metrics);
   // Returns false if the client must be disconnected.
@@ -94,11 +102,12 @@ class RankPlanServer {
   bool HandleRequest(MessageServer::Caller& caller, const void* message, std::size_t size);
   bool HandleReport(Client& client, const void* message, std::size_t size);
   bool MayReport(Client& client);
-  bool MayActFor(uid_t caller, uid_t user) const;
-  Right RightOf(uid_t user, Rank& rank);
+  bool IsEngine(const LocalPeer& caller) const;
+  Right RightOf(const Client& client, Rank& rank);
+  bool IsInUseBy(const Name& rank, const std::string& container) const;
   // Sends the state of the client's rank; returns false if the client must be disconnected.
   bool Serve(Client& client);
-  void Refuse(const Client& client);
+  void Refuse(const Client& client, std::uint64_t why);
   void ServeAll(const std::function<bool(const Client&)>& is_meant);
   void Leave(const Name& name);
   void Forget(const MessageServer::Caller& caller);
@@ -112,6 +121,7 @@ class RankPlanServer {
   MessageServer callers_;
   std::map<std::uint32_t, Client> clients_;  // by the numbers of their callers
   std::map<Name, Rank> ranks_;
+  const LocalPeers peers_;
   JobUsers users_;
   std::function<void(const wire::CollectiveReport&)> on_report_;
 };

@@ -42,7 +42,8 @@ std::optional<Bytes> BehindIpv4Header(Bytes packet, std::uint8_t protocol) {
   return packet.subspan(header);
 }
 
-// Fills in ports and TTL from the quoted UDP header; returns false if it is not that of a probe.
+// Fills in ports, TTL and mark from the quoted UDP header on; returns false if it is not that of a
+// probe.
 bool ReadQuotedUdp(Bytes udp, ProbeReply& reply) {
   if (udp.size() < kUdpHeaderBytes) return false;
   const int padding = U16(udp, 4) - ProbeUdpBytes(0);
@@ -50,6 +51,11 @@ bool ReadQuotedUdp(Bytes udp, ProbeReply& reply) {
   reply.source_port = U16(udp, 0);
   reply.destination_port = U16(udp, 2);
   reply.ttl = static_cast<std::uint8_t>(padding / 4);
+  reply.mark.head = U16(udp, kProbeChecksumAt);
+  if (udp.size() >= kProbeNonceAt + sizeof(reply.mark.nonce)) {
+    reply.mark.nonce =
+        static_cast<std::uint32_t>(U16(udp, kProbeNonceAt)) << 16 | U16(udp, kProbeNonceAt + 2);
+  }
   return true;
 }
 
@@ -68,6 +74,7 @@ std::optional<ProbeReply> ParseIcmpV4(Bytes packet) {
   const std::optional<Bytes> udp = BehindIpv4Header(quote, kUdp);
   ProbeReply reply;
   if (!udp || !ReadQuotedUdp(*udp, reply)) return std::nullopt;
+  reply.mark.head |= static_cast<std::uint32_t>(U16(quote, 4)) << 16;
   reply.source = AddressV4(quote, 12);
   reply.destination = AddressV4(quote, 16);
   reply.responder = AddressV4(packet, 12);

@@ -13,6 +13,10 @@ namespace espalier::agent {
 // header, a packet whose length is that of a probe. Everything else gives none: other "unreachable"
 // messages come from switches without a route, and reveal nothing about the path.
 //
+// An answer has the mark that it quotes, which the reader has to compare: anybody can send ICMP.
+// Some switches quote 8 bytes behind the IP header, or fill up the rest with zeros; then the mark
+// has no nonce.
+//
 // Input: an IPv4 packet (RFC 792), as a raw socket returns it.
 std::optional<ProbeReply> ParseIcmpV4(std::span<const std::uint8_t> packet);
 

@@ -7,7 +7,7 @@ namespace espalier::agent {
 // The socket of hosts that must not or cannot probe: it answers every order with an error.
 class NoProbeSocket : public ProbeSocket {
  public:
-  Result<void> Send(const Probe&) override {
+  Result<ProbeMark> Send(const Probe&) override {
     return Fail(ErrorCode::kUnsupported,
                 "this agent does not probe (no_probing is set, or it lacks CAP_NET_RAW)");
   }

@@ -45,6 +45,10 @@ void WriteIpv6(Writer& writer, const Probe& probe) {
   writer.Bytes(probe.source.bytes()).Bytes(probe.destination.bytes());
 }
 
+std::size_t IpBytes(std::span<const std::uint8_t> packet) {
+  return packet[0] >> 4 == 4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
+}
+
 std::uint32_t Sum16(std::span<const std::uint8_t> bytes) {
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) {
@@ -53,11 +57,13 @@ std::uint32_t Sum16(std::span<const std::uint8_t> bytes) {
   return sum;
 }
 
-// RFC 8200, section 8.1. All lengths of probes are even.
-std::uint16_t UdpChecksumV6(std::span<const std::uint8_t> packet) {
-  const std::span<const std::uint8_t> udp = packet.subspan(kIpv6HeaderBytes);
-  std::uint32_t sum =
-      Sum16(packet.subspan(8, 32)) + static_cast<std::uint32_t>(udp.size()) + kUdp + Sum16(udp);
+// RFC 768; RFC 8200, section 8.1. All lengths of probes are even.
+std::uint16_t UdpChecksum(std::span<const std::uint8_t> packet) {
+  const bool is_v4 = packet[0] >> 4 == 4;
+  const std::span<const std::uint8_t> addresses =
+      is_v4 ? packet.subspan(12, 8) : packet.subspan(8, 32);
+  const std::span<const std::uint8_t> udp = packet.subspan(IpBytes(packet));
+  std::uint32_t sum = Sum16(addresses) + static_cast<std::uint32_t>(udp.size()) + kUdp + Sum16(udp);
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   const auto checksum = static_cast<std::uint16_t>(~sum);
   return checksum == 0 ? std::uint16_t{0xFFFF} : checksum;
@@ -65,7 +71,8 @@ std::uint16_t UdpChecksumV6(std::span<const std::uint8_t> packet) {
 
 }  // namespace
 
-std::vector<std::uint8_t> BuildProbePacket(const Probe& probe, std::uint16_t identification) {
+std::vector<std::uint8_t> BuildProbePacket(const Probe& probe, std::uint16_t identification,
+                                           std::uint32_t nonce) {
   const bool is_v4 = probe.destination.IsV4();
   const std::size_t ip_bytes = is_v4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
   std::vector<std::uint8_t> packet;
@@ -79,16 +86,25 @@ std::vector<std::uint8_t> BuildProbePacket(const Probe& probe, std::uint16_t ide
   writer.U16(probe.source_port).U16(probe.destination_port).U16(ProbeUdpBytes(probe.ttl)).U16(0);
   constexpr std::uint32_t kDefaultPartition = 0xFFFF;
   writer.U8(kRcSendOnly).U8(0).U16(kDefaultPartition).U32(probe.destination_qpn).U32(0);
-  packet.resize(packet.size() + 4U * probe.ttl, 0);
-  const std::uint32_t icrc = ComputeIcrc(packet);
+  writer.U32(nonce);
+  packet.resize(packet.size() + 4U * probe.ttl - sizeof(nonce), 0);
+  const std::uint32_t icrc = ComputeIcrc(packet);  // does not cover the UDP checksum
   for (int shift = 0; shift < 32; shift += 8)
     packet.push_back(static_cast<std::uint8_t>(icrc >> shift));
-  if (!is_v4) {
-    const std::uint16_t checksum = UdpChecksumV6(packet);
-    packet[ip_bytes + 6] = static_cast<std::uint8_t>(checksum >> 8);
-    packet[ip_bytes + 7] = static_cast<std::uint8_t>(checksum);
-  }
+  const std::uint16_t checksum = UdpChecksum(packet);
+  packet[ip_bytes + kProbeChecksumAt] = static_cast<std::uint8_t>(checksum >> 8);
+  packet[ip_bytes + kProbeChecksumAt + 1] = static_cast<std::uint8_t>(checksum);
   return packet;
+}
+
+ProbeMark MarkOf(std::span<const std::uint8_t> packet) {
+  const auto word = [&](std::size_t at) {
+    return static_cast<std::uint32_t>(packet[at]) << 8 | packet[at + 1];
+  };
+  const std::size_t udp = IpBytes(packet);
+  const bool is_v4 = packet[0] >> 4 == 4;
+  return {.head = (is_v4 ? word(4) << 16 : 0) | word(udp + kProbeChecksumAt),
+          .nonce = word(udp + kProbeNonceAt) << 16 | word(udp + kProbeNonceAt + 2)};
 }
 
 }  // namespace espalier::agent

@@ -19,6 +19,15 @@ struct Probe {
   std::uint8_t ttl = 64;
 };
 
+// What an answer quotes of a probe, and what only those can know who have seen the probe on its
+// path. The kernel's random numbers decide both words, anew for each probe.
+struct ProbeMark {
+  // What every quote contains: over IPv4 the identification (16 bits) and the UDP checksum; over
+  // IPv6, which has no identification, the UDP checksum.
+  std::uint32_t head = 0;
+  std::uint32_t nonce = 0;  // the first word behind the BTH; never 0
+};
+
 // The answer to a probe: ICMP time exceeded (from a switch on its path) or port unreachable (from
 // the host).
 struct ProbeReply {
@@ -29,6 +38,7 @@ struct ProbeReply {
   std::uint8_t ttl = 0;
   IpAddress responder;
   bool from_destination = false;
+  ProbeMark mark;  // what it quotes; a nonce of 0: the quote ends before it
 };
 
 // Sends probes and receives the answers: raw sockets (agent/probe) or a simulated fabric.
@@ -38,9 +48,9 @@ struct ProbeReply {
 class ProbeSocket {
  public:
   virtual ~ProbeSocket() = default;
-  // Errors: kUnavailable when the send buffer is full (try again later), kUnsupported,
-  // kInvalidArgument for a source address that is not this host's.
-  virtual Result<void> Send(const Probe& probe) = 0;
+  // Returns the mark that answers quote. Errors: kUnavailable when the send buffer is full (try
+  // again later), kUnsupported, kInvalidArgument for a source address that is not this host's.
+  virtual Result<ProbeMark> Send(const Probe& probe) = 0;
   virtual void OnReply(std::function<void(const ProbeReply&)> callback) = 0;
 };
 

@@ -11,7 +11,8 @@
 // Idea: two lists of runs. The front of sending_ sends as its token bucket allows; urgent runs are
 // inserted before all others. A run that has sent everything moves to listening_ until its last
 // answer or its timeout, so that waiting for answers never delays sending. An answer is matched to
-// a run by addresses and destination port, then by source port and TTL.
+// a run by addresses and destination port, then by source port and TTL, and believed if it quotes
+// the probe's mark.
 // Invariant: a run is in exactly one list. Between calls pump_timer_ is set if sending_ is not
 // empty. A probe is in `unanswered` from its sending to its first answer.
 // Cost: O(1) for each probe; O(runs) for each answer, of which there are at most max_orders.
@@ -29,6 +30,13 @@ std::uint32_t MicrosecondsBetween(TimePoint from, TimePoint to) {
       std::chrono::duration_cast<std::chrono::microseconds>(to - from).count());
 }
 
+// Routers quote as much of an IPv6 packet as fits (RFC 4443, section 2.4), so there the nonce must
+// be quoted. Over IPv4 the head alone has 32 bits.
+bool Quotes(const ProbeReply& reply, const ProbeMark& mark) {
+  const bool is_short = reply.mark.nonce == 0 && reply.source.IsV4();
+  return reply.mark.head == mark.head && (is_short || reply.mark.nonce == mark.nonce);
+}
+
 }  // namespace
 
 Prober::Prober(const ProberOptions& options, EventLoop& loop, ProbeSocket& socket, Metrics& metrics)
@@ -38,6 +46,13 @@ Prober::Prober(const ProberOptions& options, EventLoop& loop, ProbeSocket& socke
       sent_(metrics.MakeCounter("espalier_agent_probes_sent_total", "Probes sent")),
       answered_(metrics.MakeCounter("espalier_agent_probes_answered_total",
                                     "Probes that a switch or host answered in time")),
+      unmatched_(metrics.MakeCounter(
+          "espalier_agent_probe_answers_unmatched_total",
+          "Answers for which no probe waited, as they were late, repeated or invented")),
+      forged_(metrics.MakeCounter(
+          "espalier_agent_probe_answers_forged_total",
+          "Answers that named a probe that waited, but did not quote its mark: somebody invents "
+          "answers")),
       refused_(metrics.MakeCounter("espalier_agent_probe_orders_refused_total",
                                    "Probe orders refused because they exceed the agent's "
                                    "limits")) {
@@ -135,7 +150,7 @@ bool Prober::SendSome(Run& run) {
                       .destination_port = run.order.destination_port,
                       .destination_qpn = run.order.destination_qpn,
                       .ttl = run.order.ttls[run.next % run.order.ttls.size()]};
-    const Result<void> sent = socket_.Send(probe);
+    const Result<ProbeMark> sent = socket_.Send(probe);
     if (!sent && sent.error().code == ErrorCode::kUnavailable) return false;
     if (!sent) {
       Finish(sending_, sending_.begin(), sent.error().message);
@@ -143,7 +158,7 @@ bool Prober::SendSome(Run& run) {
     }
     sent_.Add();
     run.tokens -= 1;
-    run.unanswered.insert_or_assign(Key(probe.source_port, probe.ttl), now);
+    run.unanswered.insert_or_assign(Key(probe.source_port, probe.ttl), Sent{now, *sent});
     ++run.batch.sent;
     ++run.next;
   }
@@ -161,27 +176,31 @@ void Prober::Listen(Runs::iterator run) {
 }
 
 void Prober::HandleReply(const ProbeReply& reply) {
-  bool taken = false;
-  for (Run& run : sending_) taken = Take(run, reply) || taken;
+  Match best = Match::kNone;
+  for (Run& run : sending_) best = std::max(best, Take(run, reply));
   for (auto run = listening_.begin(); run != listening_.end();) {
     const auto current = run++;
-    taken = Take(*current, reply) || taken;
+    best = std::max(best, Take(*current, reply));
     if (current->unanswered.empty()) Finish(listening_, current, "");
   }
-  if (taken) answered_.Add();
+  Counter& counter = best == Match::kAnswer      ? answered_
+                     : best == Match::kWrongMark ? forged_
+                                                 : unmatched_;
+  counter.Add();
 }
 
-bool Prober::Take(Run& run, const ProbeReply& reply) {
+Prober::Match Prober::Take(Run& run, const ProbeReply& reply) {
   if (run.order.source != reply.source || run.order.destination != reply.destination ||
       run.order.destination_port != reply.destination_port) {
-    return false;
+    return Match::kNone;
   }
   const auto probe = run.unanswered.find(Key(reply.source_port, reply.ttl));
-  if (probe == run.unanswered.end()) return false;
+  if (probe == run.unanswered.end()) return Match::kNone;
+  if (!Quotes(reply, probe->second.mark)) return Match::kWrongMark;
   run.batch.answers.push_back({.source_port = reply.source_port,
                                .ttl = reply.ttl,
                                .responder = reply.responder,
-                               .rtt_us = MicrosecondsBetween(probe->second, loop_.Now())});
+                               .rtt_us = MicrosecondsBetween(probe->second.at, loop_.Now())});
   run.unanswered.erase(probe);
   if (run.batch.answers.size() >= options_.report_answers) {
     Report(run);
@@ -195,7 +214,7 @@ bool Prober::Take(Run& run, const ProbeReply& reply) {
       }
     });
   }
-  return true;
+  return Match::kAnswer;
 }
 
 void Prober::Report(Run& run) {

@@ -30,7 +30,10 @@ struct ProberOptions {
 
 // Carries out probe orders. One order at a time sends, at its own rate, while orders that have sent
 // everything wait for answers. Answers are reported in batches; the report with `done` comes after
-// the timeout or with the last answer. Only the first answer to a probe counts.
+// the timeout or with the last answer. Only the first answer to a probe counts, and only if it
+// quotes the mark of the probe: a stranger who has not seen the probe has to guess 32 bits, or 48
+// over IPv6. All other answers are counted, however many arrive: a limit on answers would let the
+// stranger silence paths.
 // Thread safety: the agent's loop thread, which also calls back reports. An error in an order is
 // called back inside Start.
 class Prober {
@@ -51,6 +54,11 @@ class Prober {
   void ForgetController();
 
  private:
+  struct Sent {
+    TimePoint at;
+    ProbeMark mark;
+  };
+  enum class Match { kNone, kWrongMark, kAnswer };
   struct Run {
     wire::ProbeOrder order;
     OnReport on_report;
@@ -58,7 +66,7 @@ class Prober {
     std::size_t next = 0;  // index of the next probe: all TTLs of a port, then the next port
     double tokens = 1;
     TimePoint refilled;
-    std::unordered_map<std::uint32_t, TimePoint> unanswered;  // by port and TTL: time of sending
+    std::unordered_map<std::uint32_t, Sent> unanswered;  // by port and TTL
     wire::ProbeReport batch;
     TimerPtr timeout;
 
@@ -75,7 +83,7 @@ class Prober {
   bool SendSome(Run& run);
   void Listen(Runs::iterator run);
   void HandleReply(const ProbeReply& reply);
-  bool Take(Run& run, const ProbeReply& reply);
+  Match Take(Run& run, const ProbeReply& reply);
   void Report(Run& run);
   void Finish(Runs& runs, Runs::iterator run, std::string error);
 
@@ -84,6 +92,8 @@ class Prober {
   ProbeSocket& socket_;
   Counter& sent_;
   Counter& answered_;
+  Counter& unmatched_;
+  Counter& forged_;
   Counter& refused_;
   Runs sending_;                                    // the front one sends
   Runs listening_;                                  // all probes sent

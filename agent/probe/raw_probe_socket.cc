@@ -5,6 +5,7 @@
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,71 +15,14 @@
 
 #include "agent/probe/icmp_parser.h"
 #include "agent/probe/probe_packet.h"
+#include "common/base/check.h"
 
 namespace espalier::agent {
 namespace {
 
-constexpr std::size_t kMaxSources = 256;
 constexpr int kMessagesPerTurn = 1024;
 constexpr int kReceiveBufferBytes = 4 << 20;  // answers come in bursts
 constexpr std::uint32_t kQpnMask = 0xFFFFFF;
-
-Error SystemError(std::string_view what) {
-  const int error = errno;
-  ErrorCode code = ErrorCode::kInternal;
-  switch (error) {
-    case EAGAIN:
-    case ENOBUFS:
-      code = ErrorCode::kUnavailable;
-      break;
-    case EPERM:
-    case EACCES:
-      code = ErrorCode::kPermissionDenied;
-      break;
-    case EADDRNOTAVAIL:
-    case EINVAL:
-      code = ErrorCode::kInvalidArgument;
-      break;
-    case ENETUNREACH:
-    case EHOSTUNREACH:
-    case ENETDOWN:
-      code = ErrorCode::kFailedPrecondition;
-      break;
-    case EAFNOSUPPORT:
-      code = ErrorCode::kUnsupported;
-      break;
-    default:
-      break;
-  }
-  return {code, fmt::format("{}: {}", what, std::strerror(error))};
-}
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
-
-SocketAddress ToSocketAddress(const IpAddress& address) {
-  SocketAddress made;
-  if (address.IsV4()) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_addr.s_addr = htonl(address.V4());
-    std::memcpy(&made.storage, &v4, sizeof(v4));
-    made.size = sizeof(v4);
-  } else {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    std::memcpy(&v6.sin6_addr, address.bytes().data(), sizeof(v6.sin6_addr));
-    std::memcpy(&made.storage, &v6, sizeof(v6));
-    made.size = sizeof(v6);
-  }
-  return made;
-}
-
-const sockaddr* Generic(const SocketAddress& address) {
-  return reinterpret_cast<const sockaddr*>(&address.storage);
-}
 
 bool OnlyIcmpErrors(int socket, int family) {
   if (family == AF_INET) {
@@ -95,10 +39,10 @@ bool OnlyIcmpErrors(int socket, int family) {
 
 }  // namespace
 
-Result<std::unique_ptr<RawProbeSocket>> RawProbeSocket::Open() {
-  std::unique_ptr<RawProbeSocket> made(new RawProbeSocket);
+Result<std::unique_ptr<RawProbeSocket>> RawProbeSocket::Open(IsOwn is_own) {
+  std::unique_ptr<RawProbeSocket> made(new RawProbeSocket(std::move(is_own)));
   made->epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!made->epoll_) return tl::unexpected<Error>(SystemError("epoll_create1"));
+  if (!made->epoll_) return tl::unexpected<Error>(SocketError("epoll_create1"));
   Result<void> v4 = made->OpenListener(AF_INET);
   if (!v4) return Propagate(v4);
   Result<void> v6 = made->OpenListener(AF_INET6);
@@ -109,7 +53,7 @@ Result<std::unique_ptr<RawProbeSocket>> RawProbeSocket::Open() {
 Result<void> RawProbeSocket::OpenListener(int family) {
   const int protocol = family == AF_INET ? int{IPPROTO_ICMP} : int{IPPROTO_ICMPV6};
   UniqueFd listener(socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
-  if (!listener) return tl::unexpected<Error>(SystemError("raw ICMP socket (CAP_NET_RAW)"));
+  if (!listener) return tl::unexpected<Error>(SocketError("raw ICMP socket (CAP_NET_RAW)"));
   // Beyond the system's limit if permitted. A smaller buffer may lose answers, which is no error.
   if (setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBufferBytes,
                  sizeof(kReceiveBufferBytes)) != 0) {
@@ -121,7 +65,7 @@ Result<void> RawProbeSocket::OpenListener(int family) {
   event.data.fd = family;
   if (!OnlyIcmpErrors(listener.get(), family) ||
       epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event) != 0) {
-    return tl::unexpected<Error>(SystemError("raw ICMP socket"));
+    return tl::unexpected<Error>(SocketError("raw ICMP socket"));
   }
   (family == AF_INET ? listener_v4_ : listener_v6_) = std::move(listener);
   return {};
@@ -131,26 +75,7 @@ void RawProbeSocket::OnReply(std::function<void(const ProbeReply&)> callback) {
   on_reply_ = std::move(callback);
 }
 
-Result<int> RawProbeSocket::SenderFor(const IpAddress& source) {
-  const auto known = senders_.find(source);
-  if (known != senders_.end()) return known->second.get();
-  if (senders_.size() >= kMaxSources) {
-    return Fail(ErrorCode::kResourceExhausted,
-                fmt::format("the agent probes from at most {} source addresses", kMaxSources));
-  }
-  const int family = source.IsV4() ? AF_INET : AF_INET6;
-  UniqueFd sender(socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW));
-  if (!sender) return tl::unexpected<Error>(SystemError("raw socket (CAP_NET_RAW)"));
-  const SocketAddress address = ToSocketAddress(source);
-  if (bind(sender.get(), Generic(address), address.size) != 0) {
-    return tl::unexpected<Error>(SystemError(source.ToString()));
-  }
-  const int fd = sender.get();
-  senders_.emplace(source, std::move(sender));
-  return fd;
-}
-
-Result<void> RawProbeSocket::Send(const Probe& probe) {
+Result<ProbeMark> RawProbeSocket::Send(const Probe& probe) {
   if (probe.ttl == 0 || probe.destination_qpn > kQpnMask || probe.source.IsNone() ||
       probe.destination.IsNone() || probe.source.IsV4() != probe.destination.IsV4()) {
     return Fail(
@@ -160,17 +85,33 @@ Result<void> RawProbeSocket::Send(const Probe& probe) {
                     probe.source.ToString(), probe.destination.ToString(), probe.ttl,
                     probe.destination_qpn));
   }
-  const Result<int> sender = SenderFor(probe.source);
-  if (!sender) return tl::unexpected<Error>(sender.error());
-  // Never zero: the kernel would replace it, and the ICRC covers it.
-  identification_ = identification_ == 0xFFFF ? std::uint16_t{1}
-                                              : static_cast<std::uint16_t>(identification_ + 1);
-  const std::vector<std::uint8_t> packet = BuildProbePacket(probe, identification_);
-  const SocketAddress to = ToSocketAddress(probe.destination);
-  if (sendto(*sender, packet.data(), packet.size(), MSG_NOSIGNAL, Generic(to), to.size) < 0) {
-    return tl::unexpected<Error>(SystemError(probe.destination.ToString()));
+  if (!is_own_(probe.source)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no address of a NIC of the fabric", probe.source.ToString()));
   }
-  return {};
+  std::uint32_t nonce = 0;
+  while (nonce == 0) nonce = DrawWord();
+  // Never zero: the kernel would replace it, and the ICRC covers it.
+  std::uint16_t identification = 0;
+  while (identification == 0) identification = static_cast<std::uint16_t>(DrawWord());
+  const std::vector<std::uint8_t> packet = BuildProbePacket(probe, identification, nonce);
+  if (auto sent = senders_.Send(probe.source, probe.destination, packet); !sent) {
+    return Propagate(sent);
+  }
+  return MarkOf(packet);
+}
+
+std::uint32_t RawProbeSocket::DrawWord() {
+  if (random_left_ == 0) {
+    // getrandom returns up to 256 bytes all at once, or is interrupted while the system starts.
+    static_assert(sizeof(random_) <= 256);
+    ssize_t drawn = 0;
+    do drawn = getrandom(random_.data(), sizeof(random_), 0);
+    while (drawn < 0 && errno == EINTR);
+    ESPALIER_CHECK(drawn == sizeof(random_), "drawn={} error={}", drawn, errno);
+    random_left_ = random_.size();
+  }
+  return random_[--random_left_];
 }
 
 void RawProbeSocket::HandleReady() {

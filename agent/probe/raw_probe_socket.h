@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <utility>
 
 #include "agent/probe/probe_socket.h"
+#include "agent/probe/source_sockets.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -16,30 +19,34 @@ namespace espalier::agent {
 // Thread safety: the agent's loop thread.
 class RawProbeSocket : public ProbeSocket {
  public:
+  // `is_own`: whether an address is one of the NICs that the agent watches; probes from others are
+  // refused, whoever names them.
   // Errors: kPermissionDenied without CAP_NET_RAW. A host without IPv6 probes over IPv4 only.
-  static Result<std::unique_ptr<RawProbeSocket>> Open();
+  using IsOwn = std::function<bool(const IpAddress&)>;
+  static Result<std::unique_ptr<RawProbeSocket>> Open(IsOwn is_own);
 
   // Readable when HandleReady has something to do. Level-triggered.
   int fd() const { return epoll_.get(); }
   // Bounded work; never blocks.
   void HandleReady();
 
-  // Further errors: kFailedPrecondition if the host has no route, kResourceExhausted for more than
-  // 256 source addresses.
-  Result<void> Send(const Probe& probe) override;
+  // Further errors: kFailedPrecondition if the host has no route.
+  Result<ProbeMark> Send(const Probe& probe) override;
   void OnReply(std::function<void(const ProbeReply&)> callback) override;
 
  private:
-  RawProbeSocket() = default;
+  explicit RawProbeSocket(IsOwn is_own) : is_own_(std::move(is_own)) {}
   Result<void> OpenListener(int family);
-  Result<int> SenderFor(const IpAddress& source);
   void Receive(int listener, bool is_v4);
+  std::uint32_t DrawWord();
 
   UniqueFd epoll_;
   UniqueFd listener_v4_;
   UniqueFd listener_v6_;
-  std::map<IpAddress, UniqueFd> senders_;
-  std::uint16_t identification_ = 0;
+  const IsOwn is_own_;
+  SourceSockets senders_;
+  std::array<std::uint32_t, 64> random_{};
+  std::size_t random_left_ = 0;  // words at the end of random_ that were not used
   std::function<void(const ProbeReply&)> on_reply_;
 };
 

@@ -184,19 +184,21 @@ Result<void> SimHost::Clear(wire::LocalFlowId flow) {
   return {};
 }
 
-Result<void> SimHost::Send(const agent::Probe& probe) {
+Result<agent::ProbeMark> SimHost::Send(const agent::Probe& probe) {
   if (probe.source != address_) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is not an address of this host", probe.source.ToString()));
   }
-  const auto reply = AnswerProbe(fabric_, probe);
-  if (!reply) return {};
+  const agent::ProbeMark mark{.head = ++probes_, .nonce = 1};
+  auto reply = AnswerProbe(fabric_, probe);
+  if (!reply) return mark;
+  reply->mark = mark;
   const TimePoint due = loop_.Now() + 2 * probe.ttl * kHopDelay;
   const auto later = std::upper_bound(answers_.begin(), answers_.end(), due,
                                       [](TimePoint at, const Answer& a) { return at < a.due; });
   answers_.insert(later, {due, *reply});
   answer_timer_ = loop_.After(answers_.front().due - loop_.Now(), [this] { DeliverAnswers(); });
-  return {};
+  return mark;
 }
 
 void SimHost::OnReply(std::function<void(const agent::ProbeReply&)> callback) {

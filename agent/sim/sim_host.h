@@ -22,7 +22,8 @@ namespace espalier::sim {
 //
 // A flow takes a new port at once. In a split flow, connection i takes path i of the set, modulo
 // the number of paths. Every switch and host that a probe reaches answers it (there are no ICMP
-// limits), after 5 us for each hop in each direction. Dropped probes get no answer.
+// limits), after 5 us for each hop in each direction. Dropped probes get no answer. The marks of
+// probes count them, as nobody forges answers here.
 // Thread safety: the loop's thread. Fabric and loop must outlive it.
 class SimHost : public agent::FlowSource, public agent::FlowActuator, public agent::ProbeSocket {
  public:
@@ -58,7 +59,7 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
   Result<void> Apply(const wire::PathSet& paths) override;
   Result<void> Clear(wire::LocalFlowId flow) override;
   // agent::ProbeSocket
-  Result<void> Send(const agent::Probe& probe) override;
+  Result<agent::ProbeMark> Send(const agent::Probe& probe) override;
   void OnReply(std::function<void(const agent::ProbeReply&)> callback) override;
 
  private:
@@ -84,6 +85,7 @@ class SimHost : public agent::FlowSource, public agent::FlowActuator, public age
   IpAddress address_;
   std::map<wire::LocalFlowId, Flow> flows_;
   std::uint64_t next_flow_ = 1;
+  std::uint32_t probes_ = 0;
   std::vector<agent::FlowSample> samples_;
   std::function<void()> on_change_;
   TimerPtr change_timer_;

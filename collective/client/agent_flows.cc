@@ -85,7 +85,7 @@ std::unique_ptr<transport::SendWatch> AgentFlows::Watch(const transport::Connect
 
 void AgentFlows::Dispatch() {
   // Fails for good if the agent has gone; the flows then tell nobody.
-  if (agent_ != nullptr) static_cast<void>(espalier_agent_dispatch(agent_));
+  if (agent_ != nullptr && espalier_agent_dispatch(agent_) != 0) is_lost_ = true;
 }
 
 }  // namespace espalier::client

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -25,7 +26,8 @@ class AgentFlows : public transport::SendObserver {
   AgentFlows(const AgentFlows&) = delete;
   AgentFlows& operator=(const AgentFlows&) = delete;
 
-  bool is_connected() const { return agent_ != nullptr; }
+  // False if there was no agent, or if it has gone for good. Any thread.
+  bool is_connected() const { return agent_ != nullptr && !is_lost_; }
 
   std::unique_ptr<transport::SendWatch> Watch(const transport::ConnectionEnds& ends) override;
   // Follows a restart of the agent. To be called at least once a second; returns at once.
@@ -34,6 +36,7 @@ class AgentFlows : public transport::SendObserver {
  private:
   const std::string job_;
   espalier_agent* agent_ = nullptr;
+  std::atomic<bool> is_lost_ = false;
 };
 
 }  // namespace espalier::client

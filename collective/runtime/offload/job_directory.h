@@ -29,6 +29,12 @@ struct GroupJoinInfo {
   CommunicatorOptions options;  // transport, addresses, job key
 };
 
+// The program that claims to be a rank, as the kernel identified it when it connected.
+struct JobProgram {
+  uid_t user = 0;
+  pid_t process = 0;
+};
+
 // Tells the addresses of the connections of one rank's plans.
 // Thread safety: one thread.
 class PlanDirectory {
@@ -52,11 +58,12 @@ struct JobPlace {
 class JobDirectory {
  public:
   virtual ~JobDirectory() = default;
-  // Finds how to join as that rank, for a program of user `user`. The rank must be on this host and
-  // its job must use the offload service. Waits at most `patience`.
-  // Errors: kPermissionDenied if the rank belongs to another user; kNotFound if the job has no such
-  // rank here or does not use the offload service; kUnavailable if the agent cannot be asked.
-  virtual Result<JobPlace> Find(const JobRank& rank, uid_t user,
+  // Finds how to join as that rank. The rank must be on this host and its job must use the offload
+  // service. Waits at most `patience`.
+  // Errors: kPermissionDenied if the rank belongs to another user or container; kNotFound if the
+  // job has no such rank here or does not use the offload service; kUnavailable if the agent cannot
+  // be asked.
+  virtual Result<JobPlace> Find(const JobRank& rank, const JobProgram& program,
                                 std::chrono::milliseconds patience) = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
@@ -18,6 +19,8 @@
 #include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/offload/offload_session.h"
 #include "collective/runtime/offload/offload_user.h"
+#include "common/base/user_budget.h"
+#include "common/os/local_peer.h"
 #include "common/os/message_socket.h"
 
 namespace espalier::runtime {
@@ -65,10 +68,10 @@ class Service : public OffloadService {
   }
 
  private:
-  // A connection without a request yet.
-  struct Silent {
+  // A connection without a session.
+  struct Caller {
     UniqueFd socket;
-    uid_t user = 0;
+    LocalPeer peer;
     steady_clock::time_point since;
   };
 
@@ -77,10 +80,13 @@ class Service : public OffloadService {
   int WaitLimit() const;
   void TakeCallers();
   void DropOneSilent();
-  void DropLongSilent();
-  void Begin(Silent caller);
-  std::size_t SessionsOf(uid_t user) const;
-  std::shared_ptr<OffloadUser> FindUser(uid_t user);
+  void DropLongWaiting();
+  void Begin(Caller caller);
+  void BeginWaiting();
+  void MakeSession(Caller caller);
+  UserBudget CountPlaces() const;
+  void EndOneOf(BudgetOwner user);
+  std::shared_ptr<OffloadUser> FindUser(BudgetOwner user);
 
   const UniqueFd listener_;
   const UniqueFd stop_;
@@ -88,9 +94,13 @@ class Service : public OffloadService {
   const OffloadOptions options_;
   OffloadBudgets budgets_;
   mutable std::mutex mutex_;    // guards what follows; only the service's thread changes it
-  std::vector<Silent> silent_;  // oldest first
+  std::vector<Caller> silent_;  // have made no request yet; oldest first
+  // Have made a request, and wait for the threads of sessions that end. They have the places of
+  // these sessions.
+  std::deque<Caller> waiting_;
   std::vector<std::unique_ptr<OffloadSession>> sessions_;
-  std::map<uid_t, std::weak_ptr<OffloadUser>> users_;
+  std::map<BudgetOwner, std::weak_ptr<OffloadUser>> users_;
+  LocalPeers peers_;
   std::uint64_t refused_ = 0;
   bool has_no_files_ = false;  // used by the service's thread only
   std::thread thread_;         // last: it uses the other members
@@ -104,7 +114,7 @@ void Service::Work() {
       // A session that is over is not polled any more; its thread ends soon.
       polled.push_back({session->is_over() ? -1 : session->socket(), POLLRDHUP, 0});
     }
-    for (const Silent& caller : silent_) polled.push_back({caller.socket.get(), POLLIN, 0});
+    for (const Caller& caller : silent_) polled.push_back({caller.socket.get(), POLLIN, 0});
     if (::poll(polled.data(), polled.size(), WaitLimit()) < 0) continue;
     if (polled[0].revents != 0) break;
     has_no_files_ = false;
@@ -122,7 +132,10 @@ void Service::Turn(std::vector<pollfd>& polled) {
   for (std::size_t i = 0; i < served; ++i) {
     if (polled[i + 2].revents != 0) sessions_[i]->End("its program has left");
   }
-  std::vector<Silent> still;
+  std::erase_if(sessions_, [](const auto& session) { return session->has_ended(); });
+  std::erase_if(users_, [](const auto& entry) { return entry.second.expired(); });
+  BeginWaiting();
+  std::vector<Caller> still;
   for (std::size_t i = 0; i < silent_.size(); ++i) {
     if (polled[i + 2 + served].revents == 0) {
       still.push_back(std::move(silent_[i]));
@@ -131,9 +144,7 @@ void Service::Turn(std::vector<pollfd>& polled) {
     }
   }
   silent_ = std::move(still);
-  std::erase_if(sessions_, [](const auto& session) { return session->has_ended(); });
-  std::erase_if(users_, [](const auto& entry) { return entry.second.expired(); });
-  DropLongSilent();
+  DropLongWaiting();
   if (polled[1].revents != 0) TakeCallers();
 }
 
@@ -156,48 +167,70 @@ void Service::TakeCallers() {
       has_no_files_ = errno == EMFILE || errno == ENFILE;  // retried after kReap
       return;
     }
-    const auto peer = LocalPeerOf(socket.get());
+    auto peer = peers_.Of(socket.get());
     if (!peer) continue;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestSend, sizeof(kLongestSend));
     if (silent_.size() >= options_.max_unidentified) DropOneSilent();
-    silent_.push_back({std::move(socket), peer->user, steady_clock::now()});
+    silent_.push_back({std::move(socket), std::move(*peer), steady_clock::now()});
   }
 }
 
 // Drops the oldest silent connection of the user with the most.
 void Service::DropOneSilent() {
-  std::map<uid_t, std::size_t> counts;
-  for (const Silent& caller : silent_) ++counts[caller.user];
+  std::map<BudgetOwner, std::size_t> counts;
+  for (const Caller& caller : silent_) ++counts[caller.peer.payer];
   const auto most = std::ranges::max_element(
       counts, [](const auto& a, const auto& b) { return a.second < b.second; });
-  silent_.erase(std::ranges::find(silent_, most->first, &Silent::user));
+  silent_.erase(std::ranges::find(silent_, most->first,
+                                  [](const Caller& caller) { return caller.peer.payer; }));
   ++refused_;
 }
 
-void Service::DropLongSilent() {
+void Service::DropLongWaiting() {
   const auto now = steady_clock::now();
-  refused_ += std::erase_if(silent_, [&](const Silent& caller) {
+  const auto waits_long = [&](const Caller& caller) {
     return now - caller.since >= options_.identification_timeout;
-  });
+  };
+  refused_ += std::erase_if(silent_, waits_long) + std::erase_if(waiting_, waits_long);
 }
 
-void Service::Begin(Silent caller) {
+void Service::Begin(Caller caller) {
   const auto refuse = [&](const std::string& why) {
     Refuse(caller.socket, why);
     ++refused_;
   };
-  if (SessionsOf(caller.user) >= options_.max_sessions_per_user) {
+  const BudgetOwner user = caller.peer.payer;
+  const UserBudget places = CountPlaces();
+  if (!places.HasRoomFor(user)) {
     return refuse(
         fmt::format("user {} has {} ranks at this offload service, the limit for one user",
-                    caller.user, options_.max_sessions_per_user));
+                    caller.peer.user, options_.max_sessions_per_user));
   }
-  if (sessions_.size() >= options_.max_sessions) {
-    return refuse(
-        fmt::format("this offload service serves {} ranks, its limit", options_.max_sessions));
+  if (places.used() >= options_.max_sessions) {
+    const auto loser = places.GivesWayTo(user);
+    if (!loser) {
+      return refuse(
+          fmt::format("this offload service serves {} ranks, its limit", options_.max_sessions));
+    }
+    EndOneOf(*loser);
   }
+  if (sessions_.size() < options_.max_sessions) return MakeSession(std::move(caller));
+  caller.since = steady_clock::now();
+  waiting_.push_back(std::move(caller));
+}
+
+void Service::BeginWaiting() {
+  while (!waiting_.empty() && sessions_.size() < options_.max_sessions) {
+    MakeSession(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+void Service::MakeSession(Caller caller) {
   try {
-    sessions_.push_back(std::make_unique<OffloadSession>(std::move(caller.socket),
-                                                         FindUser(caller.user), options_));
+    const JobProgram program = {caller.peer.user, caller.peer.process};
+    sessions_.push_back(std::make_unique<OffloadSession>(std::move(caller.socket), program,
+                                                         FindUser(caller.peer.payer), options_));
   } catch (const std::system_error&) {  // no thread available
     ++refused_;
   } catch (const std::bad_alloc&) {
@@ -205,12 +238,35 @@ void Service::Begin(Silent caller) {
   }
 }
 
-std::size_t Service::SessionsOf(uid_t user) const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      sessions_, [user](const auto& session) { return session->user() == user; }));
+// Counts the places of sessions that go on and of callers that wait for one.
+UserBudget Service::CountPlaces() const {
+  UserBudget places(options_.max_sessions, options_.max_sessions_per_user);
+  for (const auto& session : sessions_) {
+    if (!session->is_over()) places.Take(session->user());
+  }
+  for (const Caller& caller : waiting_) places.Take(caller.peer.payer);
+  return places;
 }
 
-std::shared_ptr<OffloadUser> Service::FindUser(uid_t user) {
+// Frees a place of this user: that of a caller that waits or of a session that has joined no group,
+// or else that of its newest session.
+void Service::EndOneOf(BudgetOwner user) {
+  ++refused_;
+  const auto waits =
+      std::ranges::find(waiting_, user, [](const Caller& caller) { return caller.peer.payer; });
+  if (waits != waiting_.end()) {
+    waiting_.erase(waits);
+    return;
+  }
+  OffloadSession* chosen = nullptr;
+  for (const auto& session : sessions_) {
+    if (session->is_over() || session->user() != user) continue;
+    if (chosen == nullptr || chosen->has_joined()) chosen = session.get();
+  }
+  if (chosen != nullptr) chosen->End("its place is needed for a user with fewer ranks");
+}
+
+std::shared_ptr<OffloadUser> Service::FindUser(BudgetOwner user) {
   std::weak_ptr<OffloadUser>& known = users_[user];
   std::shared_ptr<OffloadUser> found = known.lock();
   if (found == nullptr) known = found = std::make_shared<OffloadUser>(user, options_, budgets_);

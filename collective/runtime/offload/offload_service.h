@@ -15,12 +15,15 @@
 namespace espalier::runtime {
 
 struct OffloadOptions {
-  // The most ranks served at the same time, in total and for one user. Each takes a thread.
+  // The most ranks served at the same time, in total and for one user. Each takes a thread. Beyond
+  // the total, the user with the most loses one to a user with fewer: one that has not joined a
+  // group, or else its newest.
   std::size_t max_sessions = 128;
   std::size_t max_sessions_per_user = 64;
   // The most connections without a request yet. A further connection replaces the oldest one of the
   // user with the most.
   std::size_t max_unidentified = 64;
+  // For the first request, and for one that joins a group.
   std::chrono::milliseconds identification_timeout{10'000};
   // Shared memory is allocated by programs and charged to them; the offload service pays for page
   // tables, 1/512 of it.
@@ -61,9 +64,9 @@ struct OffloadCounts {
 //    that one of them could manipulate.
 //  - What a program sends is copied and checked before use. Offsets refer only to memory that the
 //    same session has handed over, and that was sealed then (mapped_file.h).
-//  - Sessions, silent connections, shared bytes and memory are limited for each user (as the kernel
-//    identifies the peer, SO_PEERCRED) and in total, before anything is allocated. A session that
-//    exhausts its memory ends with an error and does not affect others.
+//  - Sessions, silent connections, shared bytes and memory are limited for each user
+//    (LocalPeer::payer) and in total, before anything is allocated. A session that exhausts its
+//    memory ends with an error and does not affect others.
 // A program that sends invalid data or dies loses its session, and the ranks of its group get an
 // error.
 // Thread safety: any thread. The destructor ends all calls in progress and waits for them.

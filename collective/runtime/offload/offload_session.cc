@@ -1,21 +1,20 @@
 #include "collective/runtime/offload/offload_session.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <new>
-#include <set>
 #include <utility>
 
-#include "collective/program/program_bytes.h"
 #include "collective/runtime/calls/operands.h"
+#include "collective/runtime/offload/plan_file.h"
 #include "collective/transport/base/wait_limit.h"
 #include "collective/transport/stores/tcp_store.h"
 #include "common/base/ip_address.h"
@@ -27,8 +26,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The limit that agents have, too.
-constexpr std::size_t kMaxPlanBytes = 16 << 20;
 // The most memory that a plan takes, as a multiple of its bytes: a step of 5 bytes becomes a
 // structure of 70.
 constexpr std::size_t kPlanGrowth = 16;
@@ -45,7 +42,6 @@ constexpr milliseconds kLongestSearch{10'000};  // to ask the agent for a rank o
 constexpr milliseconds kPlanDelay{5'000};
 constexpr milliseconds kPortDelay{2'000};  // until a session that ends has left its port
 constexpr milliseconds kPortPause{10};
-constexpr std::uint32_t kFirstOpenPort = 1024;  // lower ports are privileged
 constexpr milliseconds kNap{200};
 
 tl::unexpected<Error> Refuse(std::string what) {
@@ -66,8 +62,6 @@ void SetText(char (&text)[kSize], const std::string& words) {
 
 std::int32_t CodeOf(const Error& error) { return 1 + static_cast<std::int32_t>(error.code); }
 
-bool IsPort(std::uint32_t port) { return port >= kFirstOpenPort && port <= UINT16_MAX; }
-
 std::optional<IpAddress> AddressOf(std::string_view text) {
   const auto address = IpAddress::Parse(text);
   return address ? std::optional(*address) : std::nullopt;
@@ -81,7 +75,7 @@ std::optional<IpAddress> AddressOfStore(std::string_view place) {
   const std::string_view digits = place.substr(colon + 1);
   std::uint32_t port = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || !IsPort(port)) {
+  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || !IsOpenPort(port)) {
     return std::nullopt;
   }
   place = place.substr(kScheme.size(), colon - kScheme.size());
@@ -114,58 +108,6 @@ class SessionStore : public transport::RendezvousStore {
   const std::atomic<bool>& is_over_;
 };
 
-// Copies the file, because the program can still change it.
-Result<std::string> ReadPlanFile(const UniqueFd& file) {
-  struct stat status = {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size <= 0 || static_cast<std::size_t>(status.st_size) > kMaxPlanBytes) {
-    return Refuse(fmt::format("a plan needs a memory file of 1 to {} bytes", kMaxPlanBytes));
-  }
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
-  if (got != status.st_size) return Refuse("the plan's file cannot be read");
-  return bytes;
-}
-
-Result<CollectivePlan> ParsePlan(std::string_view bytes) {
-  OffloadPlanHeader header;
-  if (bytes.size() < sizeof(header)) return Refuse("the plan's file is truncated");
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  bytes.remove_prefix(sizeof(header));
-  if (header.port_count > bytes.size() / sizeof(OffloadPort) ||
-      header.program_bytes > bytes.size() - header.port_count * sizeof(OffloadPort)) {
-    return Refuse("the plan's file is truncated");
-  }
-  CollectivePlan plan = {.generation = header.generation};
-  for (std::uint64_t i = 0; i < header.port_count; ++i) {
-    OffloadPort one;
-    std::memcpy(&one, bytes.data(), sizeof(one));
-    bytes.remove_prefix(sizeof(one));
-    if (one.port != 0 && !IsPort(one.port)) {
-      return Refuse(fmt::format("source port {} is out of range (use {} to 65535)", one.port,
-                                kFirstOpenPort));
-    }
-    plan.source_ports[{one.peer, one.channel}] = static_cast<std::uint16_t>(one.port);
-  }
-  auto program = program::DecodeProgram(bytes.substr(0, header.program_bytes));
-  if (!program) return Propagate(program);
-  plan.program = std::make_shared<const program::Program>(std::move(*program));
-  return plan;
-}
-
-// The connections of a rank in a program; 0 if the program has no such rank.
-std::int64_t CountConnections(const program::Program& program, int rank) {
-  const auto index = static_cast<std::size_t>(rank);
-  if (index >= program.ranks.size()) return 0;
-  std::set<std::pair<int, int>> ends;
-  for (const program::ThreadBlock& block : program.ranks[index].blocks) {
-    for (const int peer : {block.send_peer, block.receive_peer}) {
-      if (peer != program::kNoPeer) ends.insert({peer, block.channel});
-    }
-  }
-  return static_cast<std::int64_t>(ends.size());
-}
-
 }  // namespace
 
 OffloadReply RefusalOf(const Error& error) {
@@ -175,9 +117,10 @@ OffloadReply RefusalOf(const Error& error) {
   return reply;
 }
 
-OffloadSession::OffloadSession(UniqueFd socket, std::shared_ptr<OffloadUser> user,
-                               const OffloadOptions& options)
+OffloadSession::OffloadSession(UniqueFd socket, const JobProgram& program,
+                               std::shared_ptr<OffloadUser> user, const OffloadOptions& options)
     : socket_(std::move(socket)),
+      program_(program),
       user_(std::move(user)),
       options_(options),
       memory_(options.max_memory_per_session, &user_->memory),
@@ -216,11 +159,23 @@ void OffloadSession::Work() {
 void OffloadSession::Serve() {
   bool is_well = HandleRequest(true);
   while (is_well && !is_over_) {
+    if (!ring_ && !WaitForRequest()) return;
     const std::uint32_t seen = ring_ ? ring().bell.value.load(std::memory_order_acquire) : 0;
     is_well = HandleRequest(!ring_);
     while (is_well && !is_over_ && ring_ && DoNextCall()) {
     }
     if (ring_) transport::SleepOn(ring().bell, seen, steady_clock::now() + kNap);
+  }
+}
+
+bool OffloadSession::WaitForRequest() const {
+  pollfd readable = {socket_.get(), POLLIN, 0};
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(since_ + options_.identification_timeout -
+                                                      steady_clock::now());
+    if (left <= milliseconds(0)) return false;
+    const int ready = ::poll(&readable, 1, static_cast<int>(left.count()));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
   }
 }
 
@@ -291,7 +246,7 @@ Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ri
     return Refuse("the rank or the timeout of the job is out of range");
   }
   const milliseconds timeout(job.timeout_ms);
-  auto place = options_.authority->Find({TextOf(job.name), job.rank, job.number}, user_->uid,
+  auto place = options_.authority->Find({TextOf(job.name), job.rank, job.number}, program_,
                                         std::min(timeout, kLongestSearch));
   if (!place) return Propagate(place);
   place->join.options.timeout = timeout;
@@ -318,7 +273,7 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   }
   if (group.timeout_ms == 0 || group.timeout_ms > kLongestTimeoutMs || group.connections == 0 ||
       group.size < 1 || group.rank < 0 || group.rank >= group.size ||
-      (group.plan_port != 0 && !IsPort(group.plan_port)) ||
+      (group.plan_port != 0 && !IsOpenPort(group.plan_port)) ||
       group.connections > kMaxConnections / group.size) {
     return Refuse("the group's options are out of range");
   }
@@ -358,7 +313,7 @@ Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, Unique
   // Ranks that are ahead of rank 0 find the store of its last group, and must wait for the next.
   const auto open = [&] {
     return transport::OpenStore(place.store, rank, options.timeout, options.members,
-                                place.name + "/");
+                                {.prefix = place.name + "/", .memory = &memory_});
   };
   auto store = open();
   // The session of a program that has just left may still have the port.
@@ -374,6 +329,7 @@ Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, Unique
   const std::lock_guard lock(mutex_);
   communicator_ = std::move(*joined);
   ring_.emplace(std::move(*mapped));
+  has_joined_ = true;
   return 0;
 }
 
@@ -389,9 +345,12 @@ Result<std::uint64_t> OffloadSession::Register(UniqueFd file) {
 }
 
 Result<std::uint64_t> OffloadSession::Use(UniqueFd file) {
-  auto bytes = ReadPlanFile(file);
+  auto size = SizeOfPlanFile(file);
+  if (!size) return Propagate(size);
+  const MemoryCharge copy(memory_, *size);
+  auto charge = std::make_unique<MemoryCharge>(memory_, kPlanGrowth * *size);
+  auto bytes = ReadPlanFile(file, *size);
   if (!bytes) return Propagate(bytes);
-  auto charge = std::make_unique<MemoryCharge>(memory_, kPlanGrowth * bytes->size());
   auto plan = ParsePlan(*bytes);
   if (!plan) return Propagate(plan);
   if (CountConnections(*plan->program, communicator_->rank()) > kMaxConnections) {

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,18 +30,20 @@ OffloadReply RefusalOf(const Error& error);
 // One program's membership of a group at the offload service: a thread that answers its requests
 // and runs its calls, one after another. Invalid data and exceeded budgets affect this session
 // only.
-// Thread safety: End, socket, user, is_over and has_ended are for the service's thread. The
-// constructor throws std::system_error if it cannot start a thread.
+// Thread safety: End and the accessors are for the service's thread. The constructor throws
+// std::system_error if it cannot start a thread.
 class OffloadSession {
  public:
   // The options must outlive it.
-  OffloadSession(UniqueFd socket, std::shared_ptr<OffloadUser> user, const OffloadOptions& options);
+  OffloadSession(UniqueFd socket, const JobProgram& program, std::shared_ptr<OffloadUser> user,
+                 const OffloadOptions& options);
   OffloadSession(const OffloadSession&) = delete;
   OffloadSession& operator=(const OffloadSession&) = delete;
   ~OffloadSession() { thread_.join(); }
 
   int socket() const { return socket_.get(); }
-  uid_t user() const { return user_->uid; }
+  BudgetOwner user() const { return user_->number; }
+  bool has_joined() const { return has_joined_; }
   // Whether the session's thread will end soon, and whether it has ended.
   bool is_over() const { return is_over_; }
   bool has_ended() const { return has_ended_; }
@@ -58,6 +61,9 @@ class OffloadSession {
   void Work();
   void Serve();
   bool HandleRequest(bool wait);
+  // Waits for a request to join, no longer than programs may take for it. Returns whether there is
+  // one.
+  bool WaitForRequest() const;
   Result<std::uint64_t> AnswerWithinMemory(const OffloadRequest& request, UniqueFd file);
   Result<std::uint64_t> Answer(const OffloadRequest& request, UniqueFd file);
   Result<std::uint64_t> JoinJob(const OffloadJob& job, UniqueFd ring);
@@ -72,6 +78,7 @@ class OffloadSession {
   OffloadRing& ring() const { return *reinterpret_cast<OffloadRing*>(ring_->data()); }
 
   UniqueFd socket_;
+  const JobProgram program_;
   const std::shared_ptr<OffloadUser> user_;
   const OffloadOptions& options_;
   BudgetedMemory memory_;
@@ -87,6 +94,8 @@ class OffloadSession {
   std::unique_ptr<Communicator> communicator_;  // set under the mutex by the session's thread
   std::string why_;                             // guarded
   std::uint32_t done_ = 0;
+  const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::atomic<bool> has_joined_ = false;
   std::atomic<bool> is_over_ = false;
   std::atomic<bool> has_ended_ = false;
   std::thread thread_;  // last: it uses the other members

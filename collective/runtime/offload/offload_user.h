@@ -1,12 +1,11 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 
 #include "collective/runtime/offload/budgeted_memory.h"
 #include "collective/runtime/offload/offload_service.h"
+#include "common/base/user_budget.h"
 
 namespace espalier::runtime {
 
@@ -22,13 +21,13 @@ struct OffloadBudgets {
 
 // The budgets of one user.
 struct OffloadUser {
-  OffloadUser(uid_t user, const OffloadOptions& options, OffloadBudgets& budgets)
-      : uid(user),
+  OffloadUser(BudgetOwner payer, const OffloadOptions& options, OffloadBudgets& budgets)
+      : number(payer),
         memory(options.max_memory_per_user, &budgets.memory),
         shared(options.max_shared_bytes_per_user, &budgets.shared),
         all(budgets) {}
 
-  const uid_t uid;
+  const BudgetOwner number;
   BudgetedMemory memory;
   BudgetedMemory shared;
   OffloadBudgets& all;

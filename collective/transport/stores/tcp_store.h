@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <memory_resource>
 #include <string>
 
 #include "collective/transport/base/rendezvous_store.h"
@@ -18,13 +19,18 @@ struct TcpStoreLimits {
   // The beginning of all keys of the group that is served. Clients that ask for others are told to
   // come again, as their group may follow at the same port.
   std::string prefix;
+  // Pays for keys, values, and what clients have sent or have not read yet. If it has no more
+  // (std::bad_alloc), the client whose request needs more is disconnected.
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
 };
 
 // The server of a TcpStore: holds the keys and answers requests in a thread of its own.
 // Values have at most 64 KiB, and there are at most 4,096 connections with one request each. A
-// client that sends anything else is disconnected. Client and server prove with every request and
-// answer that they have the group's key. Without a key the address must be a loopback address, and
-// anybody who reaches it can set keys.
+// client that sends anything else is disconnected. A value that is replaced is kept for clients
+// that have not read it; beyond 4 MiB of such values, those that have waited longest are
+// disconnected. Client and server prove with every request and answer that they have the group's
+// key. Without a key the address must be a loopback address, and anybody who reaches it can set
+// keys.
 class TcpStoreServer {
  public:
   // Errors: kInvalidArgument; kAlreadyExists for a port in use; kUnavailable; kPermissionDenied if
@@ -74,13 +80,12 @@ class TcpStore : public RendezvousStore {
 };
 
 // Opens a store by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets), which rank
-// 0 serves as long as it has the store open, or else an existing folder. With a prefix, rank 0
-// serves only keys that begin with it.
+// 0 serves as long as it has the store open, within the limits, or else an existing folder.
 // Errors: kInvalidArgument for an invalid address; kNotFound for an unknown folder; those of
 // TcpStoreServer.
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
                                                    std::chrono::milliseconds patience,
                                                    const GroupCredentials& members,
-                                                   const std::string& prefix = "");
+                                                   const TcpStoreLimits& limits = {});
 
 }  // namespace espalier::transport

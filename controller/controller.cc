@@ -10,6 +10,9 @@ namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kMostLinksRelieved = 16;  // of one change, whose flows are moved at once
+// How long one turn chooses ports for arrivals, then for flows whose ports have become known, and
+// handles reports on paths; the next turn goes on, after the messages that have come meanwhile.
+constexpr Duration kMostOfTurn = std::chrono::microseconds(1'600);
 
 }  // namespace
 
@@ -26,8 +29,12 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       sessions_(state_, settings_.now(), loop, bus, store, metrics),
       predictor_(state_, learner_, settings_.now(), metrics),
       failure_plans_(state_, learner_, metrics),
-      links_{.health = LinkHealth(state_, settings_.now().detection, settings_.now().wall_clock,
-                                  loop, store, MakeLinkCallbacks(), metrics),
+      links_{.health = LinkHealth(state_,
+                                  {.monitor = settings_.now().detection,
+                                   .tests = settings_.now().link_tests,
+                                   .hashes_protocol = settings_.now().fabric_hashes_protocol},
+                                  settings_.now().wall_clock, loop, store, learner_,
+                                  MakeLinkCallbacks(), metrics),
              .states = LinkStates(state_, links_.health),
              .background = BackgroundLoads(
                  state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); })},
@@ -41,8 +48,11 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      intake_(state_, placement_, bursts_, predictor_, links_.health, settings_.now(), loop),
-      verdicts_(state_, placement_, links_.health, loop, metrics),
+      intake_(state_, placement_, bursts_, predictor_, settings_.now(), loop),
+      path_reports_{.intake = PathHealthIntake(state_, placement_, links_.health, loop, metrics),
+                    .queue = HealthQueue([this](AgentId id, const wire::PathHealth& health) {
+                      if (path_reports_.intake.Handle(id, health)) turns_.Request();
+                    })},
       verifier_(state_, learner_, placement_, settings_.now(), loop,
                 {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
                  .request_turn = [this] { turns_.Request(); }},
@@ -60,12 +70,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
 LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
   return {
       .find_prober = [this](fabric::NodeId nic) { return sessions_.FindProber(nic); },
-      .send = [this](AgentId id, wire::ProbeOrder order) { sessions_.Send(id, std::move(order)); },
-      .verify =
-          [this](const UsedPort& used) {
-            learner_.Verify(used.key, used.port);
-            turns_.Request();
-          },
+      .send = [this](AgentId id, wire::TrainOrder order) { sessions_.Send(id, std::move(order)); },
+      .request_turn = [this] { turns_.Request(); },
       .predict_return =
           [this](const UsedPort& used) { return placement_.returns().PathOf(used.key, used.port); },
       .on_change = [this] { effects_.HandleHealthChange(); }};
@@ -118,9 +124,18 @@ AgentSessions::Handlers Controller::MakeHandlers() {
       .on_flow_report = [this](AgentId id, const auto& report) { HandleFlowReport(id, report); },
       .on_ack = [this](AgentId id, const auto& ack) { HandleAck(id, ack); },
       .on_probe_report = [this](AgentId id, const auto& report) { HandleProbeReport(id, report); },
+      .on_train_report =
+          [this](AgentId id, const auto& report) {
+            links_.health.tester().HandleReport(id, report);
+          },
       .on_path_health =
           [this](AgentId id, const auto& health) {
-            if (verdicts_.Handle(id, health)) turns_.Request();
+            const std::size_t dropped = path_reports_.queue.Add(id, health);
+            if (!path_reports_.queue.IsEmpty()) turns_.Request();
+            if (dropped == 0) return;
+            const std::string& name = state_.agents.At(id).name;
+            state_.history.RecordOf(name, loop_.Now(), "path_reports_dropped",
+                                    fmt::format("agent={} flows={}", name, dropped));
           },
       .on_link_event =
           [this](AgentId id, const auto& event) { return links_.health.HandleNicEvent(id, event); },
@@ -128,7 +143,11 @@ AgentSessions::Handlers Controller::MakeHandlers() {
           [this](AgentId id, const auto& report) {
             return jobs_.HandleReport(id, report).has_value();
           },
-      .on_new_process = [this](AgentId id) { intake_.CloseAll(id); },
+      .on_new_process =
+          [this](AgentId id) {
+            path_reports_.queue.Forget(id);
+            intake_.CloseAll(id);
+          },
   };
 }
 
@@ -157,10 +176,6 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
         fmt::format("agent={} order={} error=\"{}\"", name, report.order, report.error));
   }
   switch (OwnerOfOrder(report.order)) {
-    case ProbeOwner::kLinkFailure:
-      return links_.health.HandleFailureProbe(id, report);
-    case ProbeOwner::kLinkRecovery:
-      return links_.health.HandleRecoveryProbe(id, report);
     case ProbeOwner::kOperator:
       return learner_.operator_probes().HandleReport(
           report, [&](fabric::NodeId nic) { return sessions_.FindProber(nic) == id; });
@@ -184,8 +199,8 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
     record("port_quarantined", quarantined.key, quarantined.port);
   }
   verifier_.HandleFindings(findings);
-  links_.health.quality().HandleFindings(findings);
-  for (const fabric::PortKey& key : findings.changed) placement_.Revisit(key);
+  links_.health.tester().HandleFindings(findings);
+  for (const fabric::PortKey& key : findings.changed) placement_.HandleFindings(key);
   if (findings.changed.empty()) return;
   predictor_.HandleFindings();
   planner_.Request();
@@ -224,7 +239,10 @@ void Controller::ApplyConfiguration(const ControllerOptions& options, const std:
 void Controller::Turn() {
   const TimePoint turn = loop_.Now();
   turns_.Begin();
+  path_reports_.queue.HandleSome({loop_, kMostOfTurn});
+  placement_.RevisitSome({loop_, kMostOfTurn});
   PlaceNew();
+  if (placement_.HasWorkLeft() || !path_reports_.queue.IsEmpty()) turns_.Request();
   bursts_.FollowMoves();
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
@@ -236,10 +254,10 @@ void Controller::Turn() {
 }
 
 void Controller::PlaceNew() {
-  if (!state_.flows.HasNew()) return;
+  if (!state_.flows.HasNew() && !placement_.HasWorkLeft()) return;
   const TimePoint start = loop_.Now();
-  const Placement::Placed placed =
-      placement_.PlaceNew(predictor_, turns_.is_late() ? 0 : settings_.now().moves_per_start);
+  const Placement::Placed placed = placement_.PlaceNew(
+      predictor_, turns_.is_late() ? 0 : settings_.now().moves_per_start, {loop_, kMostOfTurn});
   if (placed.flows == 0) return;
   metrics_.assignments.Add();
   metrics_.flows_placed.Add(static_cast<std::int64_t>(placed.flows));
@@ -299,7 +317,6 @@ void Controller::Tick() {
   predictor_.Tick(now);
   if (bursts_.RefreshPlan(now) > 0) placement_.HandleLostPlan(now);
   links_.health.Tick();
-  links_.health.quality().Tick(settings_.now().detection.leave_slow_links);
   links_.background.Tick(now);
   MakeRoom();
   placement_.LeaveDeadReturns();
@@ -323,7 +340,8 @@ void Controller::RefreshMetrics() {
   metrics_.flows_unroutable.Set(static_cast<double>(std::ranges::count_if(slots, is_unroutable)));
   const LoadSummary loads = Summarize(state_);
   const FabricHealth health =
-      HealthOf(state_, loads.reach, links_.health.awaiting_operator().size());
+      HealthOf(state_, loads.reach, links_.health.awaiting_operator().size(),
+               links_.health.tester().Doubts());
   metrics_.flows_unsteered.Set(static_cast<double>(health.flows_unsteered));
   metrics_.flows_without_path.Set(static_cast<double>(health.reach.without_path));
   metrics_.flows_on_dead_links.Set(static_cast<double>(health.reach.on_dead_link));

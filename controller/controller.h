@@ -9,6 +9,7 @@
 #include "common/base/result.h"
 #include "controller/agents/agent_sessions.h"
 #include "controller/agents/flow_intake.h"
+#include "controller/agents/health_queue.h"
 #include "controller/agents/path_health_intake.h"
 #include "controller/agents/publisher.h"
 #include "controller/forests/tree_jobs.h"
@@ -135,7 +136,11 @@ class Controller {
   Publisher publisher_;
   TreeJobs jobs_;
   FlowIntake intake_;
-  PathHealthIntake verdicts_;
+  struct PathReports {
+    PathHealthIntake intake;
+    HealthQueue queue;
+  };
+  PathReports path_reports_;
   PortVerifier verifier_;
   ActionEffects effects_;
   OperationQueue operations_;

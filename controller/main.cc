@@ -83,7 +83,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
       [&](const io::HttpRequest& request, io::HttpServer::Respond respond) {
         api.Handle(request, std::move(respond));
       });
-  if (!config.http_options.tls_certificate_file.empty()) the_guard.UseSecureCookies();
+  if (!config.http_options.tls_certificate_file.empty()) the_guard.UseTls();
   guard = &the_guard;
   http.Start();
   const std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
@@ -91,9 +91,10 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
     if (signal != SIGHUP) return loop.Stop();
     (void)reloader.Reload();  // an event records the result
   });
-  TimerPtr recheck;  // finds keys that have expired
+  TimerPtr recheck;  // finds keys and tokens that have expired or are gone
   const std::function<void()> recheck_keys = [&] {
     (*bus)->RecheckKeys();
+    the_guard.RecheckStreams();
     recheck = loop.After(kRecheckKeysInterval, recheck_keys);
   };
   recheck_keys();

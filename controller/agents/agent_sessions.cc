@@ -139,6 +139,7 @@ void AgentSessions::HandleBody(AgentId id, const wire::Body& body) {
           [&](const wire::FlowReport& report) { handlers_.on_flow_report(id, report); },
           [&](const wire::Ack& ack) { handlers_.on_ack(id, ack); },
           [&](const wire::ProbeReport& report) { handlers_.on_probe_report(id, report); },
+          [&](const wire::TrainReport& report) { handlers_.on_train_report(id, report); },
           [&](const wire::PathHealth& health) { handlers_.on_path_health(id, health); },
           [&](const wire::LinkEvent& event) { count_refused(handlers_.on_link_event(id, event)); },
           [&](const wire::Heartbeat& heartbeat) { HandleHeartbeat(id, heartbeat); },
@@ -290,7 +291,7 @@ void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire:
 std::optional<std::string> AgentSessions::CheckHello(std::uint64_t instance,
                                                      const wire::Hello& hello,
                                                      const Agent& agent) const {
-  const Duration patience = options_.heartbeat_interval * options_.missed_heartbeats;
+  const Duration patience = options_.heartbeat.interval * options_.heartbeat.missed;
   if (agent.peer && agent.instance != instance && loop_.Now() - agent.last_heard <= patience) {
     return "another agent with this name is connected (names must be unique)";
   }
@@ -312,12 +313,13 @@ void AgentSessions::Welcome(AgentId id, PeerId peer, std::uint64_t instance,
   agent.last_heard = now;
   agent.reported = false;
   agent.report_sequence = 0;
+  agent.next_full_push = now;
   state_.pushes.MarkAll(id);
   agent.hold_until = now + kAdoptionTimeout;
   wire::Welcome welcome;
   welcome.accepted = true;
   welcome.epoch = state_.epoch;
-  welcome.heartbeat_interval_us = Microseconds(options_.heartbeat_interval);
+  welcome.heartbeat_interval_us = Microseconds(options_.heartbeat.interval);
   welcome.report_interval_us = ReportIntervalUs();
   const wire::AgentLimits& limits = options_.agent_limits;
   welcome.max_messages_per_second = static_cast<std::uint64_t>(limits.messages_per_second);
@@ -338,7 +340,7 @@ void AgentSessions::DropSilent() {
   for (std::size_t i = 0; i < state_.agents.size(); ++i) {
     const AgentId id(static_cast<std::int32_t>(i));
     const Agent& agent = state_.agents.At(id);
-    const Duration patience = options_.heartbeat_interval * options_.missed_heartbeats;
+    const Duration patience = options_.heartbeat.interval * options_.heartbeat.missed;
     if (agent.peer && now - agent.last_heard > patience) {
       state_.history.RecordOf(agent.name, now, "agent_gone", fmt::format("agent={}", agent.name));
       bus_.Disconnect(*agent.peer);
@@ -352,7 +354,7 @@ void AgentSessions::DropSilent() {
 
 void AgentSessions::SendHeartbeats() {
   const auto parts = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, options_.heartbeat_interval / kTickInterval));
+      std::max<std::int64_t>(1, options_.heartbeat.interval / kTickInterval));
   const std::size_t part = heartbeat_ticks_++ % parts;
   if (part == 0) ++heartbeats_;
   for (std::size_t i = part; i < state_.agents.size(); i += parts) {

@@ -37,6 +37,7 @@ class AgentSessions {
     std::function<void(AgentId, const wire::FlowReport&)> on_flow_report;
     std::function<void(AgentId, const wire::Ack&)> on_ack;
     std::function<void(AgentId, const wire::ProbeReport&)> on_probe_report;
+    std::function<void(AgentId, const wire::TrainReport&)> on_train_report;
     std::function<void(AgentId, const wire::PathHealth&)> on_path_health;
     std::function<bool(AgentId, const wire::LinkEvent&)> on_link_event;
     std::function<bool(AgentId, const wire::CollectiveReport&)> on_collective_report;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <unordered_set>
+#include <variant>
 
 #include "controller/placement/rate_planner.h"
 
@@ -62,14 +65,12 @@ std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
 }  // namespace
 
 FlowIntake::FlowIntake(State& state, Placement& placement, Bursts& bursts,
-                       StartPredictor& predictor, LinkHealth& link_health,
-                       const ControllerOptions& options, EventLoop& loop)
+                       StartPredictor& predictor, const ControllerOptions& options, EventLoop& loop)
     : state_(state),
       placement_(placement),
       bursts_(bursts),
       predictor_(predictor),
       unnamed_jobs_(state, [this](FlowSlot slot, std::uint32_t job) { SetJob(slot, job); }),
-      link_health_(link_health),
       options_(options),
       loop_(loop) {}
 
@@ -94,7 +95,6 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   }
   bursts_.HandleOpened(opened);
   predictor_.HandleProgress(taken.due, loop_.Now());
-  link_health_.HandleDeliveries(id, report);
   close_ended();  // flows that this message both opened and ended
   const bool is_first = report.full && !agent.reported;
   agent.reported = agent.reported || is_first;
@@ -103,8 +103,22 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   return needs_turn ? Outcome::kNeedsTurn : Outcome::kNothing;
 }
 
+bool FlowIntake::MayNameJob(AgentId id, const std::string& job) const {
+  if (job.empty() || job.front() == UnnamedJobs::kPrefix) return false;
+  const auto started = state_.intents.jobs.find(job);
+  if (started == state_.intents.jobs.end()) return true;
+  const auto* const of_job = std::get_if<StartedJob>(&started->second.value);
+  if (of_job == nullptr) return true;
+  const std::string& host = state_.agents.At(id).name;
+  return std::ranges::any_of(of_job->spec.ranks, [&](const std::string& rank) {
+    const auto node = state_.topology.FindNode(rank);
+    return node && fabric::HostOf(state_.topology.node(*node)) == host;
+  });
+}
+
 std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& report) {
   std::vector<FlowSlot> slots;
+  std::map<std::string_view, bool> may_name;  // by job, as a report may repeat a name without end
   const Agent& agent = state_.agents.At(id);
   std::size_t refused = 0;
   for (const wire::OpenedFlow& opened : report.opened) {
@@ -117,7 +131,9 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.agent = id;
     flow.local = opened.id;
     const std::string& job = report.jobs[opened.job];
-    flow.has_job_name = !job.empty() && job.front() != UnnamedJobs::kPrefix;
+    const auto [known, is_first] = may_name.try_emplace(job);
+    if (is_first) known->second = MayNameJob(id, job);
+    flow.has_job_name = known->second;
     flow.job = state_.flows.JobIndex(flow.has_job_name ? job : "", id);
     flow.source_address = report.addresses[opened.source];
     flow.destination_address = report.addresses[opened.destination];
@@ -141,6 +157,16 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     senders_[slots.back().Index()] = {EndsOf(state_, state_.flows.At(slots.back()))};
     if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.HandleOpened();
     WarnOfTimeout(state_.flows.At(slots.back()));
+  }
+  const Admission::Refused beyond = placement_.TakeRefused();
+  if (beyond.flows > 0) {
+    state_.history.RecordOf(
+        agent.name, loop_.Now(), "pair_full",
+        fmt::format(
+            "agent={} flows={} source={} destination={} limit={} remedy=\"these flows stay on "
+            "ECMP: open fewer connections between two NICs\"",
+            agent.name, beyond.flows, state_.topology.node(beyond.key.source).id,
+            state_.topology.node(beyond.key.destination).id, Admission::kMostFlowsOfPair));
   }
   if (refused > 0) {
     state_.history.RecordOf(agent.name, loop_.Now(), "flows_refused",

@@ -5,7 +5,6 @@
 
 #include "common/base/event_loop.h"
 #include "controller/agents/unnamed_jobs.h"
-#include "controller/links/link_health.h"
 #include "controller/placement/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
@@ -17,12 +16,14 @@ namespace espalier::controller {
 
 // Takes agents' reports of flows that open, progress and end, and updates what depends on them: the
 // flow table, placement, the rounds of jobs, predictions, and the health of links, which the
-// traffic shows.
+// traffic shows. The name of a job is what a program says: the flows of a host that has no rank of
+// a started job are not counted to it, so that they get neither its weight nor its steering, but as
+// flows that no program has named.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class FlowIntake {
  public:
   FlowIntake(State& state, Placement& placement, Bursts& bursts, StartPredictor& predictor,
-             LinkHealth& link_health, const ControllerOptions& options, EventLoop& loop);
+             const ControllerOptions& options, EventLoop& loop);
 
   enum class Outcome {
     kNothing,     // no decision is pending
@@ -38,6 +39,9 @@ class FlowIntake {
   void Tick();
 
  private:
+  // Whether flows of this agent may have the name of this job, which is a claim: of a job that was
+  // started, only hosts of its ranks. O(ranks).
+  bool MayNameJob(AgentId id, const std::string& job) const;
   // Returns the slots of the flows that are new.
   std::vector<FlowSlot> Open(AgentId id, const wire::FlowReport& report);
   struct TakenProgress {
@@ -63,7 +67,6 @@ class FlowIntake {
   Bursts& bursts_;
   StartPredictor& predictor_;
   UnnamedJobs unnamed_jobs_;
-  LinkHealth& link_health_;
   const ControllerOptions& options_;
   EventLoop& loop_;
   std::vector<JobRounds::Sender> senders_;  // open flows, by slot; their ends never change

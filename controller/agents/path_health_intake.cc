@@ -51,7 +51,6 @@ bool PathHealthIntake::IsTaken(FlowSlot slot) {
 
 bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
   const std::string& host = state_.agents.At(id).name;
-  bool has_failures = false;
   bool needs_turn = false;
   for (const wire::FlowHealth& report : health.flows) {
     const auto slot = state_.flows.Find(id, report.flow);
@@ -60,11 +59,14 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
     if (!slot) continue;
     if (report.recovered_us != 0) {
       NoteRecovery(host, state_.flows.At(*slot), report);
-      link_health_.quality().HandleRecovered(*slot);
       continue;
     }
     if (!is_dead) {
-      link_health_.quality().HandleMeasurement(*slot, report);
+      const bool is_seen =
+          report.basis == wire::PathBasis::kKernel || report.basis == wire::PathBasis::kDevice;
+      if (is_seen && report.retries > 0) {
+        link_health_.HandleRepeats(id, state_.flows.At(*slot), report.path_id);
+      }
       needs_turn |= weights_.HandleMeasurement(*slot, report);
       continue;
     }
@@ -73,22 +75,22 @@ bool PathHealthIntake::Handle(AgentId id, const wire::PathHealth& health) {
       ignored_.Add();
       continue;
     }
-    if (report.answered) {
-      link_health_.HandleLostAnswers(id, flow, report.path_id);
-    } else {
-      link_health_.HandlePathFailure(id, flow, report.path_id);
+    // What only a program says concerns nobody else.
+    if (report.basis != wire::PathBasis::kClaimed) {
+      if (report.answered) {
+        link_health_.HandleLostAnswers(id, flow, report.path_id);
+      } else {
+        link_health_.HandlePathFailure(id, flow, report.path_id);
+      }
     }
-    has_failures = true;
     state_.history.RecordOf(
         host, loop_.Now(), is_local_reroute ? "flow_locally_rerouted" : "flow_path_dead",
         fmt::format("flow={} port={}{}", state_.FlowName(flow), report.source_port,
                     report.answered ? " lost=acknowledgements" : ""));
     if (!is_local_reroute) continue;
-    link_health_.quality().HandleLeft(*slot, report);
     placement_.local_reroutes().Handle(*slot, report, loop_.Now());
     needs_turn = true;
   }
-  if (has_failures) link_health_.Update();
   return needs_turn;
 }
 

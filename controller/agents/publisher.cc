@@ -73,7 +73,7 @@ void Publisher::PushChanges(TimePoint now) {
   for (const AgentId id : std::exchange(state_.pushes.agents(), {})) {
     const Agent& agent = state_.agents.At(id);
     if (!agent.peer) continue;  // its next session begins with a full push
-    if (MayPush(id)) {
+    if (MayPush(id, now)) {
       Push(id, now);
     } else {
       held.insert(id);
@@ -84,7 +84,9 @@ void Publisher::PushChanges(TimePoint now) {
 
 void Publisher::PushChangesOf(AgentId id, TimePoint now) {
   const auto queued = state_.pushes.agents().find(id);
-  if (queued == state_.pushes.agents().end() || !state_.agents.At(id).peer || !MayPush(id)) return;
+  if (queued == state_.pushes.agents().end() || !state_.agents.At(id).peer || !MayPush(id, now)) {
+    return;
+  }
   state_.pushes.agents().erase(queued);  // before Push, which queues a dropped push again
   Push(id, now);
 }
@@ -97,9 +99,12 @@ bool Publisher::AwaitsAcknowledgements() {
   return false;
 }
 
-bool Publisher::MayPush(AgentId id) const { return state_.agents.At(id).reported && !IsHeld(id); }
+bool Publisher::MayPush(AgentId id, TimePoint now) const {
+  return state_.agents.At(id).reported && !IsHeld(id, now);
+}
 
-bool Publisher::IsHeld(AgentId id) const {
+bool Publisher::IsHeld(AgentId id, TimePoint now) const {
+  if (state_.pushes.NeedsFull(id) && now < state_.agents.At(id).next_full_push) return true;
   // Placement::EndAdoption ends this state when the time for adoption is up. A full push before
   // that would leave out a flow in adoption, and the flow would lose its port.
   if (!state_.pushes.NeedsFull(id)) return false;
@@ -263,8 +268,11 @@ void Publisher::HandleAck(AgentId id, const wire::Ack& ack, TimePoint now) {
                                           ack.failed_flows.size(), ack.detail));
       return;
     case wire::AckStatus::kNeedFull:
-      if (ack.generation >= agent.generation) state_.pushes.MarkAll(id);
-      return;
+      if (ack.generation < agent.generation) return;
+      if (state_.pushes.NeedsFull(id)) return;  // it is about to get it
+      agent.next_full_push = agent.asked_full_push + kFullPushInterval;
+      agent.asked_full_push = std::max(now, agent.next_full_push);
+      return state_.pushes.MarkAll(id);
     case wire::AckStatus::kStaleEpoch:
       state_.history.RecordOf(
           agent.name, now, "stale_epoch",

@@ -12,7 +12,8 @@ namespace espalier::controller {
 
 // Brings every agent from what it has acknowledged to what is decided. It pushes differences to an
 // agent that is in step, and everything to one that is not, after a new connection or a lost push.
-// Reconnections, losses, restarts and changes share this one code path.
+// Reconnections, losses, restarts and changes share this one code path. An agent that asks for
+// everything gets it once a second.
 // Thread safety: the controller's loop thread.
 class Publisher {
  public:
@@ -32,6 +33,8 @@ class Publisher {
   // Queues a full push for agents that have not acknowledged their last push in time.
   void ResendUnacknowledged(TimePoint now);
 
+  static constexpr Duration kFullPushInterval = std::chrono::seconds(1);
+
  private:
   void Push(AgentId id, TimePoint now);
   wire::PathPush Compose(AgentId id, const PushQueue::Changes& changes, TimePoint now);
@@ -41,8 +44,8 @@ class Publisher {
   // Sends the rank plans that belong to the push of this generation; returns how many.
   std::uint32_t SendPlans(AgentId id, bool full, std::set<RankOfJob>& changed);
   void Record(AgentId id, const Flow& flow, const Subflow& subflow, TimePoint now);
-  bool MayPush(AgentId id) const;
-  bool IsHeld(AgentId id) const;
+  bool MayPush(AgentId id, TimePoint now) const;
+  bool IsHeld(AgentId id, TimePoint now) const;
 
   State& state_;
   const ControllerOptions& options_;

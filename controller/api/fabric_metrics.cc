@@ -28,7 +28,7 @@ FabricMetrics::FabricMetrics(Metrics& metrics)
                              "flows achieved, and the background traffic that a feed reported",
                              kMostDirections)),
       link_state_(metrics.MakeGauges("espalier_link_state",
-                                     "State of a link: 0 is up, 1 slow, 2 drained, 3 down",
+                                     "State of a link: 0 is up, 1 lossy, 2 drained, 3 down",
                                      kMostDirections)),
       job_flows_(metrics.MakeGauges("espalier_job_flows", "Open flows of a job", kMostJobs)),
       job_unroutable_(metrics.MakeGauges("espalier_job_flows_unroutable",

@@ -22,7 +22,7 @@ constexpr std::size_t kMostEvents = 256;  // that are looked at for a sample
 
 // Events that tell of a link or node that failed, and of what operators have done.
 constexpr std::string_view kFailures[] = {"link_failed", "node_failed", "link_detected_down",
-                                          "link_reported_down", "link_slow"};
+                                          "link_reported_down", "link_lossy"};
 constexpr std::string_view kActions[] = {
     "link_failed",   "link_restored", "link_drained",   "link_undrained", "node_failed",
     "node_restored", "node_drained",  "node_undrained", "weight_set",     "policy_set",
@@ -237,7 +237,8 @@ void HistoryRecorder::RecordFlows() {
 void HistoryRecorder::RecordHealth(FabricRecord& fabric) const {
   const State& state = controller_.state();
   const FabricHealth health =
-      HealthOf(state, scan_->reach, controller_.link_health().awaiting_operator().size());
+      HealthOf(state, scan_->reach, controller_.link_health().awaiting_operator().size(),
+               controller_.link_health().tester().Doubts());
   fabric.health = static_cast<std::uint8_t>(health.word());
   fabric.flows = static_cast<std::uint32_t>(scan_->statistics.flows());
   fabric.without_path = static_cast<std::uint32_t>(scan_->reach.without_path);

@@ -56,7 +56,7 @@ Result<std::optional<Duration>> ParseResolution(const std::string& text) {
 double Round(double value, double parts) { return std::round(value * parts) / parts; }
 
 std::string_view StateName(std::uint8_t state) {
-  constexpr std::string_view kNames[] = {"UP", "SLOW", "DRAINED", "DOWN"};
+  constexpr std::string_view kNames[] = {"UP", "LOSSY", "DRAINED", "DOWN"};
   return kNames[std::min<std::size_t>(state, 3)];
 }
 

@@ -32,11 +32,34 @@ void WriteBuiltNode(JsonWriter& json, const fabric::Node& node) {
   json.Key("host").String(node.host);
 }
 
-// Whether the link is DRAINED only because it is slow.
-bool IsShownSlow(const State& state, LinkId id) {
+// Whether the link is DRAINED only because it loses packets.
+bool IsShownLossy(const State& state, LinkId id) {
   const fabric::Link& link = state.topology.link(id);
-  return link.state == fabric::LinkState::kDrained && state.slow_links.contains(id) &&
+  return link.state == fabric::LinkState::kDrained && state.link_faults.contains(id) &&
          !state.intents.drained_links.contains(link.id);
+}
+
+// Why tests have taken the link out of use.
+void WriteWhy(JsonWriter& json, const State& state, LinkId id) {
+  const auto found = state.link_faults.find(id);
+  if (found == state.link_faults.end()) return;
+  const LinkFault& fault = found->second;
+  json.Key("why").BeginObject();
+  json.Key("test").BeginObject();
+  json.Key("lost").Integer(fault.test.lost);
+  json.Key("sent").Integer(fault.test.sent);
+  json.Key("siblings_lost").Integer(fault.siblings.lost);
+  json.Key("siblings_sent").Integer(fault.siblings.sent);
+  json.Key("direction").String(ArrowOf(state.topology, fault.direction));
+  json.Key("traffic").String(fault.traffic);
+  json.Key("senders").Integer(static_cast<std::int64_t>(fault.senders));
+  json.Key("receivers").Integer(static_cast<std::int64_t>(fault.receivers));
+  json.EndObject();
+  json.Key("suspected_by").BeginArray();
+  for (const std::string& name : fault.suspected_by) json.String(name);
+  json.EndArray();
+  json.Key("words").String(DescribeFault(state.topology, fault));
+  json.EndObject();
 }
 
 // The maintenance windows of a link and its nodes: "maintenance m1"; "" for none.
@@ -56,7 +79,7 @@ std::string MaintenanceReason(const State& state, const fabric::Link& link) {
 }  // namespace
 
 ShownLinkState ShownState(const State& state, LinkId id) {
-  if (IsShownSlow(state, id)) return ShownLinkState::kSlow;
+  if (IsShownLossy(state, id)) return ShownLinkState::kLossy;
   switch (state.topology.link(id).state) {
     case LinkState::kUp:
       return ShownLinkState::kUp;
@@ -152,13 +175,13 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   json.Key("a").String(state.topology.node(link.a).id);
   json.Key("b").String(state.topology.node(link.b).id);
   json.Key("gbps").String(FormatGbps(link.rate));
-  const bool is_slow = IsShownSlow(state, id);
-  json.Key("state").String(is_slow ? "SLOW" : LinkStateName(link.state));
+  const bool is_lossy = IsShownLossy(state, id);
+  json.Key("state").String(is_lossy ? "LOSSY" : LinkStateName(link.state));
   json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
   json.Key("reason").String(reason(state.intents.failed_links, state.intents.failed_nodes) +
                             reason(state.intents.drained_links, state.intents.drained_nodes) +
-                            MaintenanceReason(state, link) +
-                            (is_slow ? state.slow_links.at(id) : std::string()));
+                            MaintenanceReason(state, link));
+  WriteWhy(json, state, id);
   json.Key("flows_a_to_b").Integer(traffic.paths[ab.Index()]);
   json.Key("flows_b_to_a").Integer(traffic.paths[ba.Index()]);
   json.Key("load_a_to_b").String(LoadOf(state, ab));
@@ -173,7 +196,7 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
 std::uint64_t LinkDigest(const State& state, LinkId id, const LinkTraffic& traffic) {
   std::uint64_t digest = 1;
   Mix(digest, state.revision << 2 | static_cast<std::uint64_t>(state.topology.link(id).state));
-  Mix(digest, IsShownSlow(state, id) ? 1 : 0);
+  Mix(digest, IsShownLossy(state, id) ? 1 : 0);
   for (const bool forward : {true, false}) {
     const std::size_t index = DirectedLink{id, forward}.Index();
     Mix(digest, static_cast<std::uint64_t>(traffic.paths[index]));

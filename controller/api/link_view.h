@@ -14,7 +14,7 @@ namespace espalier::controller {
 std::string NodeView(const State& state, fabric::NodeId id);
 std::string BuiltLinkView(const State& state, fabric::LinkId id);
 // The state of a link as operators see it.
-enum class ShownLinkState : std::uint8_t { kUp, kSlow, kDrained, kDown };
+enum class ShownLinkState : std::uint8_t { kUp, kLossy, kDrained, kDown };
 ShownLinkState ShownState(const State& state, fabric::LinkId id);
 // A node with its present state as a JSON object: DOWN or DRAINED if an operator has said so or
 // none of its links is UP, and whether the agent of its host is connected.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/metrics.h"
@@ -30,8 +31,9 @@ class LiveFeed {
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
-  // Opens a stream; null if kMaxClients are connected already.
-  std::shared_ptr<io::HttpStream> Connect();
+  // Opens a stream of this caller. If kMaxClients are connected already, the oldest stream of the
+  // caller with the most of them ends, unless this caller has as many or one less: then null.
+  std::shared_ptr<io::HttpStream> Connect(const std::string& caller);
 
  private:
   class Client;

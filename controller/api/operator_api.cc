@@ -14,7 +14,9 @@
 #include "controller/api/forest_view.h"
 #include "controller/api/history_views.h"
 #include "controller/api/http/page_files.h"
+#include "controller/api/http/page_safety.h"
 #include "controller/api/link_loads.h"
+#include "controller/api/link_reports.h"
 #include "controller/api/lists.h"
 #include "controller/api/maintenance_view.h"
 #include "controller/api/path_map_list.h"
@@ -23,6 +25,7 @@
 #include "controller/api/steering_view.h"
 #include "controller/api/topology_api.h"
 #include "controller/api/views.h"
+#include "proto/text.h"
 
 namespace espalier::controller {
 namespace {
@@ -92,6 +95,17 @@ Result<std::optional<std::uint64_t>> Number(const HttpRequest& request, const st
   return number;
 }
 
+// Checks what actions write into logs, events and terminals.
+Result<void> CheckPrintable(const HttpRequest& request) {
+  for (const auto& [name, value] : request.query) {
+    if (wire::IsPrintable(value)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the text has characters that are not printable",
+                            wire::MakePrintable(name, 64)));
+  }
+  return {};
+}
+
 // Parses the parameters that all actions have.
 Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
   const Result<bool> dry_run = Flag(request, "dry_run");
@@ -112,30 +126,6 @@ Result<OperatorRequest> ParseRequest(const HttpRequest& request, WallTime now) {
     asked.until = *time;
   }
   return asked;
-}
-
-// Browsers send the site of the page that makes the request; other clients do not.
-bool IsFromElsewhere(const HttpRequest& request) {
-  const auto origin = request.headers.find("origin");
-  if (origin == request.headers.end()) return false;
-  const auto host = request.headers.find("host");
-  const std::string_view text = origin->second;
-  const std::size_t begin = text.find("://");
-  return host == request.headers.end() || begin == std::string_view::npos ||
-         text.substr(begin + 3) != host->second;
-}
-
-// Keeps foreign content out of the page, and the page out of caches, where it would outlive its
-// version.
-void AddSafety(HttpResponse& response) {
-  response.headers.insert(
-      response.headers.end(),
-      {{"Content-Security-Policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-       {"X-Content-Type-Options", "nosniff"},
-       {"Referrer-Policy", "no-referrer"},
-       {"Cache-Control", "no-store"}});
 }
 
 // The actions below pass a request to the controller, which calls `done` later. They refuse
@@ -244,6 +234,12 @@ HttpResponse OkOrFailed(Result<std::string> body) {
   return body ? Ok(std::move(*body)) : Failed(body.error());
 }
 
+std::function<void(Result<std::string>)> RespondBy(io::HttpServer::Respond respond) {
+  return [respond = std::move(respond)](Result<std::string> body) {
+    respond(OkOrFailed(std::move(body)));
+  };
+}
+
 // A route for GET whose answer is a list.
 struct List {
   std::string_view path;
@@ -293,16 +289,14 @@ void AnswerList(Controller& controller, const List& list, const HttpRequest& req
   if (!since) return respond(Failed(since.error()));
   const Page page{*limit, Query(request, "after"), since->value_or(0), Query(request, "source"),
                   Query(request, "link")};
-  list.list(controller, page, [respond = std::move(respond)](Result<std::string> body) {
-    respond(OkOrFailed(std::move(body)));
-  });
+  list.list(controller, page, RespondBy(std::move(respond)));
 }
 
 }  // namespace
 
 void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond unsafe) {
   io::HttpServer::Respond respond = [unsafe = std::move(unsafe)](HttpResponse response) {
-    AddSafety(response);
+    AddPageSafety(response);
     unsafe(std::move(response));
   };
   if (request.method == "GET" && request.path == kAudit) {
@@ -312,7 +306,7 @@ void OperatorApi::Handle(const HttpRequest& request, io::HttpServer::Respond uns
   const List* const list = FindList(request);
   if (list != nullptr) return AnswerList(controller_, *list, request, std::move(respond));
   if (request.method == "GET") return respond(HandleGet(request));
-  if (request.method == "POST" && IsFromElsewhere(request)) {
+  if (request.method == "POST" && IsFromForeignPage(request)) {
     return respond(
         Failed({ErrorCode::kPermissionDenied, "the request comes from a page of another site"}));
   }
@@ -327,10 +321,7 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/metrics", [](Api& api, const Request&) { return api.ShowMetrics(); }},
       {"/healthz", Alive},
       // The controller works even while the fabric does not, so the code is 200 in any case.
-      {"/readyz",
-       [](Api& api, const Request&) {
-         return HttpResponse{200, "text/plain", HealthView(api.controller_) + "\n", {}, {}};
-       }},
+      {"/readyz", [](Api& api, const Request& request) { return api.ShowReadiness(request); }},
       {"/api/v1/status", [](Api& api, const Request&) { return Ok(StatusView(api.controller_)); }},
       {"/api/v1/flows/explain",
        [](Api& api, const Request& request) {
@@ -342,7 +333,7 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
        [](Api& api, const Request& request) {
          return OkOrFailed(ForestPlanView(api.controller_, Query(request, "job")));
        }},
-      {"/api/v1/stream", [](Api& api, const Request&) { return api.OpenStream(); }},
+      {"/api/v1/stream", [](Api& api, const Request& request) { return api.OpenStream(request); }},
       {"/api/v1/openapi.json",
        [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
       {"/api/v1/predict",
@@ -412,11 +403,22 @@ HttpResponse OperatorApi::ShowMetrics() {
   return {200, "text/plain; version=0.0.4", metrics_.Text(), {}, {}};
 }
 
-HttpResponse OperatorApi::OpenStream() {
-  auto stream = feed_.Connect();
+HttpResponse OperatorApi::ShowReadiness(const HttpRequest& request) {
+  constexpr Duration kFresh = std::chrono::milliseconds(500);
+  const TimePoint now = controller_.Now();
+  if (request.from_unix_socket || now >= readiness_since_ + kFresh) {
+    readiness_ = HealthView(controller_) + "\n";
+    readiness_since_ = now;
+  }
+  return {200, "text/plain", readiness_, {}, {}};
+}
+
+HttpResponse OperatorApi::OpenStream(const HttpRequest& request) {
+  auto stream = feed_.Connect(request.peer);
   if (!stream) {
     return Failed({ErrorCode::kResourceExhausted,
-                   fmt::format("{} clients of the live feed are already connected (close one)",
+                   fmt::format("{} clients of the live feed are already connected, and no other "
+                               "caller has more of them than this one (close one)",
                                LiveFeed::kMaxClients)});
   }
   return {200, "text/event-stream", "", {}, std::move(stream)};
@@ -432,8 +434,7 @@ bool OperatorApi::HandleHistory(const HttpRequest& request,
                            .to = Query(request, "to"),
                            .resolution = Query(request, "resolution"),
                            .time = Query(request, "time")};
-  found->list(controller_, recorder_.history(), query,
-              [respond](Result<std::string> body) { respond(OkOrFailed(std::move(body))); });
+  found->list(controller_, recorder_.history(), query, RespondBy(respond));
   return true;
 }
 
@@ -450,21 +451,18 @@ void OperatorApi::HandleAudit(const HttpRequest& request, io::HttpServer::Respon
 void OperatorApi::HandleTopology(const HttpRequest& request, io::HttpServer::Respond respond) {
   const Result<OperatorRequest> asked = ParseRequest(request, controller_.WallNow());
   if (!asked) return respond(Failed(asked.error()));
-  ApplyTopology(controller_, keeper_, request, *asked,
-                [respond = std::move(respond)](Result<std::string> body) {
-                  respond(OkOrFailed(std::move(body)));
-                });
+  ApplyTopology(controller_, keeper_, request, *asked, RespondBy(std::move(respond)));
 }
 
 void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond respond) {
+  const Result<void> printable = CheckPrintable(request);
+  if (!printable) return respond(Failed(printable.error()));
   if (request.path == kReload) return respond(reload_());
   if (request.path == kProbe) {
-    return Probe(controller_, request, [respond = std::move(respond)](Result<std::string> body) {
-      respond(OkOrFailed(std::move(body)));
-    });
+    return Probe(controller_, request, RespondBy(std::move(respond)));
   }
   if (request.path == kLinkReports) {
-    return respond(OkOrFailed(HandleLinkReports(controller_, request.body)));
+    return HandleLinkReports(controller_, request.body, RespondBy(std::move(respond)));
   }
   if (request.path == kLinkLoads) {
     return respond(OkOrFailed(HandleLinkLoads(controller_, request.body)));

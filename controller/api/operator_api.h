@@ -78,7 +78,8 @@ class OperatorApi {
 
   io::HttpResponse HandleGet(const io::HttpRequest& request);
   io::HttpResponse ShowMetrics();
-  io::HttpResponse OpenStream();
+  io::HttpResponse OpenStream(const io::HttpRequest& request);
+  io::HttpResponse ShowReadiness(const io::HttpRequest& request);
   bool HandleHistory(const io::HttpRequest& request, const io::HttpServer::Respond& respond);
   void HandleAudit(const io::HttpRequest& request, io::HttpServer::Respond respond);
   void HandleTopology(const io::HttpRequest& request, io::HttpServer::Respond respond);
@@ -93,6 +94,9 @@ class OperatorApi {
   FabricMetrics fabric_metrics_;
   LiveFeed feed_;
   HistoryRecorder recorder_;
+  // The answer to /readyz over TCP, where strangers may ask, and when it was made.
+  std::string readiness_;
+  TimePoint readiness_since_ = TimePoint::min();
 };
 
 }  // namespace espalier::controller

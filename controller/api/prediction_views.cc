@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "proto/text.h"
 
 namespace espalier::controller {
 namespace {
@@ -48,46 +49,6 @@ std::string PredictionsView(const Controller& controller) {
   json.Key("entries").Integer(static_cast<std::int64_t>(plans.entries()));
   json.EndObject().EndObject();
   return json.Text();
-}
-
-Result<std::string> HandleLinkReports(Controller& controller, std::string_view lines) {
-  struct Report {
-    fabric::LinkId link;
-    bool up = false;
-    std::string source;
-  };
-  std::vector<Report> reports;
-  int number = 0;
-  while (!lines.empty()) {
-    ++number;
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const auto wrong = [&](std::string_view what) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("line {}: {}", number, what));
-    };
-    const auto parsed = io::ParseJson(std::string(line), fmt::format("line {}", number));
-    if (!parsed) return tl::unexpected<Error>(parsed.error());
-    const io::JsonValue* link = parsed->Find("link");
-    const io::JsonValue* up = parsed->Find("up");
-    const io::JsonValue* source = parsed->Find("source");
-    if (link == nullptr || link->kind != io::JsonValue::Kind::kString) {
-      return wrong("\"link\" is missing or not a string");
-    }
-    if (up == nullptr || up->kind != io::JsonValue::Kind::kBool) {
-      return wrong("\"up\" is missing or neither true nor false");
-    }
-    const auto id = controller.state().topology.FindLink(link->text);
-    if (!id) {
-      return Fail(ErrorCode::kNotFound,
-                  fmt::format("line {}: there is no link \"{}\"", number, link->text));
-    }
-    reports.push_back({*id, up->boolean, source == nullptr ? "" : source->text});
-  }
-  for (const Report& report : reports) {
-    controller.HandleLinkReport(report.link, report.up, report.source);
-  }
-  return Taken(reports.size());
 }
 
 Result<std::string> DeclareSchedule(Controller& controller, std::string_view text) {

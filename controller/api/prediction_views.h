@@ -11,12 +11,6 @@ namespace espalier::controller {
 // The predictions for each job and the state of the failure plans, as JSON.
 std::string PredictionsView(const Controller& controller);
 
-// Applies the lines of a telemetry feed, each {"link": ID, "up": true or false, "source": TEXT},
-// and returns a JSON object with their number. All lines are checked before the first one is
-// applied.
-// Errors: kInvalidArgument with the line and what is wrong, kNotFound for an unknown link.
-Result<std::string> HandleLinkReports(Controller& controller, std::string_view lines);
-
 // Applies a declared schedule, the flows that a job will start together: {"job": NAME, "period_us":
 // 1500000, "bytes": OF EACH, "transport": "verbs" or "tcp", "flows": [[NIC, NIC], ...]} with ids of
 // the topology. All fields but the job and the flows are optional. Returns a JSON object with the

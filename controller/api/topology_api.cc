@@ -76,7 +76,9 @@ void ApplyTopology(Controller& controller, TopologyKeeper* keeper, const io::Htt
   TopologyAnswer answer{.dry_run = asked.dry_run,
                         .base = TopologyDigest(controller.state().topology)};
   const auto base = request.query.find("base");
-  if (base != request.query.end() && !base->second.empty() && base->second != answer.base) {
+  const bool is_old =
+      base != request.query.end() && !base->second.empty() && base->second != answer.base;
+  if (is_old || (keeper->has_prepared() && !asked.dry_run)) {
     return done(Fail(ErrorCode::kFailedPrecondition,
                      "another topology was applied in the meantime (look at the difference again "
                      "with --dry-run)"));
@@ -92,20 +94,25 @@ void ApplyTopology(Controller& controller, TopologyKeeper* keeper, const io::Htt
     return done(Fail(ErrorCode::kFailedPrecondition,
                      answer.question + " (confirm it with --force or force=true)"));
   }
-  if (checked) {
+  const bool is_prepared = checked.has_value();
+  if (is_prepared) {
     if (Result<void> prepared = keeper->Prepare(request.body); !prepared) {
       return done(Propagate(prepared));
     }
   }
   answer.question.clear();
   // An action that is refused is in the audit log, too.
-  controller.actions().ApplyTopology(
-      std::move(*after), asked,
-      [keeper, effects, answer, done = std::move(done)](const Result<ActionOutcome>& outcome) {
-        if (!outcome) return done(tl::unexpected<Error>(outcome.error()));
-        if (Result<void> kept = keeper->Commit(); !kept) return done(Propagate(kept));
-        done(TopologyEffectsView(effects, answer));
-      });
+  controller.actions().ApplyTopology(std::move(*after), asked,
+                                     [keeper, effects, answer, is_prepared, done = std::move(done)](
+                                         const Result<ActionOutcome>& outcome) {
+                                       if (!outcome) {
+                                         if (is_prepared) keeper->Abandon();
+                                         return done(tl::unexpected<Error>(outcome.error()));
+                                       }
+                                       if (Result<void> kept = keeper->Commit(); !kept)
+                                         return done(Propagate(kept));
+                                       done(TopologyEffectsView(effects, answer));
+                                     });
 }
 
 }  // namespace espalier::controller

@@ -60,7 +60,8 @@ void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
 
 FabricHealth HealthOf(const Controller& controller, const LoadSummary& loads) {
   return HealthOf(controller.state(), loads.reach,
-                  controller.link_health().awaiting_operator().size());
+                  controller.link_health().awaiting_operator().size(),
+                  controller.link_health().tester().Doubts());
 }
 
 void WriteHealth(JsonWriter& json, const FabricHealth& health) {
@@ -74,7 +75,7 @@ void WriteHealth(JsonWriter& json, const FabricHealth& health) {
   json.Key("flows_with_unknown_ends").Integer(health.reach.unknown_end);
   json.Key("flows_unsteered").Integer(health.flows_unsteered);
   json.Key("links_down").Integer(health.links_down);
-  json.Key("links_slow").Integer(health.links_slow);
+  json.Key("links_lossy").Integer(health.links_lossy);
   json.Key("hosts").Integer(health.hosts);
   json.Key("hosts_without_agent").Integer(health.hosts_without_agent);
 }
@@ -182,7 +183,8 @@ std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {
 
 std::string HealthView(const Controller& controller) {
   const FabricHealth health = HealthOf(controller.state(), CountReach(controller.state()),
-                                       controller.link_health().awaiting_operator().size());
+                                       controller.link_health().awaiting_operator().size(),
+                                       controller.link_health().tester().Doubts());
   return std::string(HealthName(health.word()));
 }
 

@@ -58,12 +58,15 @@ Result<void> AppliedTopology::Prepare(std::string_view text) {
   if (!configured) return tl::unexpected<Error>(configured.error());
   prepared_ = HeadFor(*configured) + std::string(text);
   // A full disk shows here, before anything is decided.
-  return io::WriteFileDurably(NextFile(), prepared_, io::Readers::kOwner);
+  Result<void> written = io::WriteFileDurably(NextFile(), prepared_, io::Readers::kOwner);
+  if (!written) Abandon();
+  return written;
 }
 
 Result<void> AppliedTopology::Commit() {
   if (Result<void> written = io::WriteFileDurably(file_, prepared_, io::Readers::kOwner);
       !written) {
+    Abandon();
     return written;
   }
   ::unlink(NextFile().c_str());

@@ -33,7 +33,9 @@ class AppliedTopology final : public TopologyKeeper {
   // does not have the objects of, or discards an applied topology that is no longer in force.
   void HandleStart(const Loaded& loaded, Controller& controller) const;
 
+  bool has_prepared() const override { return !prepared_.empty(); }
   Result<void> Prepare(std::string_view text) override;
+  void Abandon() override { prepared_.clear(); }
   Result<void> Commit() override;
   // Whether Commit has put a topology in force since the start.
   bool has_committed() const { return has_committed_; }
@@ -45,7 +47,7 @@ class AppliedTopology final : public TopologyKeeper {
   const std::string file_;
   std::string NextFile() const { return file_ + ".next"; }
 
-  std::string prepared_;
+  std::string prepared_;  // "": none
   std::function<void()> on_commit_ = [] {};
   bool has_committed_ = false;
 };

@@ -11,7 +11,7 @@ io::ZmqRouterOptions BusOptions(const Configuration& config, const Keys& keys) {
   io::ZmqRouterOptions options{.endpoint = config.listen, .limits = config.limits};
   // The bus closes no agent's connection before the agent itself counts as gone.
   options.silence_limit = std::max(
-      io::kSilenceLimit, config.options.heartbeat_interval * config.options.missed_heartbeats);
+      io::kSilenceLimit, config.options.heartbeat.interval * config.options.heartbeat.missed);
   if (config.insecure_plaintext) {
     Log(LogLevel::kWarning, "event=insecure_plaintext listen={}", config.listen);
     return options;

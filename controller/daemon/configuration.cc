@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "common/daemon/config_file.h"
+#include "common/files/trusted_files.h"
 #include "common/identity/key_files.h"
-#include "common/identity/trusted_files.h"
 #include "common/net/socket_address.h"
 #include "controller/daemon/config.pb.h"
 #include "controller/settings/policies.h"
@@ -52,7 +53,29 @@ void SetDetection(const ControllerConfig& file, LinkMonitorOptions& options) {
     options.max_tier_fraction = file.detection_max_tier_percent() / 100.0;
   }
   options.budget_window = seconds(Or(file.detection_window_seconds(), 60));
-  if (file.has_leave_slow_links()) options.leave_slow_links = file.leave_slow_links();
+}
+
+Result<void> SetLinkTests(const ControllerConfig& file, const std::string& path,
+                          LinkTestOptions& options) {
+  constexpr std::uint32_t kMostProbes = 1'000;
+  constexpr std::uint32_t kMostDscp = 63;
+  const std::uint32_t probes =
+      file.has_link_test_probes_per_second() ? file.link_test_probes_per_second() : 30;
+  const std::uint32_t udp = file.has_link_test_udp_dscp() ? file.link_test_udp_dscp() : 26;
+  const std::uint32_t tcp = file.link_test_tcp_dscp();
+  for (const auto& [name, value, most] :
+       {std::tuple("link_test_probes_per_second", probes, kMostProbes),
+        std::tuple("link_test_udp_dscp", udp, kMostDscp),
+        std::tuple("link_test_tcp_dscp", tcp, kMostDscp)}) {
+    if (value <= most) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {}: {} is not in 0..{}", path, name, value, most));
+  }
+  options.probes_per_second = probes;
+  options.full_queue = std::chrono::microseconds(Or(file.full_queue_us(), 250));
+  options.udp_dscp = static_cast<std::uint8_t>(udp);
+  options.tcp_dscp = static_cast<std::uint8_t>(tcp);
+  return {};
 }
 
 // The policies whose values are to be checked.
@@ -125,11 +148,12 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
       .entries_per_second = static_cast<double>(
           file.max_entries_per_second() == 0 ? 1'200'000 : file.max_entries_per_second())};
   SetDetection(file, config.options.detection);
+  if (auto set = SetLinkTests(file, path, config.options.link_tests); !set) return Propagate(set);
   config.options.max_reports_per_second = Or(file.max_reports_per_second(), 100'000);
   config.log_level = *level;
   ControllerOptions& options = config.options;
-  options.heartbeat_interval = milliseconds(Or(file.heartbeat_ms(), 1000));
-  options.missed_heartbeats = static_cast<int>(Or(file.missed_heartbeats(), 3));
+  options.heartbeat.interval = milliseconds(Or(file.heartbeat_ms(), 1000));
+  options.heartbeat.missed = static_cast<int>(Or(file.missed_heartbeats(), 3));
   options.lease = seconds(Or(file.lease_seconds(), 600));
   options.verification.interval = milliseconds(Or(file.verify_interval_ms(), 1000));
   options.verification.within = seconds(Or(file.verify_all_within_seconds(), 300));
@@ -172,8 +196,8 @@ std::vector<std::string> NeedRestart(const Configuration& running, const Configu
   compare("tls_key_file", running.http_options.tls_key_file, read.http_options.tls_key_file);
   compare("key_folder", running.key_folder, read.key_folder);
   compare("insecure_plaintext", running.insecure_plaintext, read.insecure_plaintext);
-  compare("heartbeat_ms", old.heartbeat_interval, now.heartbeat_interval);
-  compare("missed_heartbeats", old.missed_heartbeats, now.missed_heartbeats);
+  compare("heartbeat_ms", old.heartbeat.interval, now.heartbeat.interval);
+  compare("missed_heartbeats", old.heartbeat.missed, now.heartbeat.missed);
   compare("hash_ignores_protocol", old.fabric_hashes_protocol, now.fabric_hashes_protocol);
   compare("hash_uses_qpn", old.fabric_hashes_qpn, now.fabric_hashes_qpn);
   compare("detection_max_links", old.detection.max_links, now.detection.max_links);
@@ -192,7 +216,7 @@ Result<Keys> ReadKeys(const Configuration& config) {
   keys.read_steady = std::chrono::steady_clock::now();
   const std::string& folder = config.key_folder;
   if (const std::string& tls_key = config.http_options.tls_key_file; !tls_key.empty()) {
-    const Result<std::string> readable = identity::ReadSecretFile(tls_key);
+    const Result<std::string> readable = io::ReadSecretFile(tls_key);
     if (!readable) return tl::unexpected<Error>(readable.error());
   }
   if (!config.insecure_plaintext) {

@@ -4,44 +4,41 @@
 
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "common/base/log.h"
 #include "controller/links/link_tiers.h"
 
 namespace espalier::controller {
-namespace {
 
-// A host measures the rate that it reports over the time before the report.
-constexpr Duration kDeliveryLag = std::chrono::milliseconds(50);
-
-}  // namespace
-
-LinkHealth::LinkHealth(State& state, const LinkMonitorOptions& options, WallClock clock,
-                       EventLoop& loop, Store& store, Callbacks callbacks, Metrics& metrics)
+LinkHealth::LinkHealth(State& state, const Options& options, WallClock clock, EventLoop& loop,
+                       Store& store, PathLearner& learner, Callbacks callbacks, Metrics& metrics)
     : state_(state),
-      most_links_(options.max_links),
+      most_links_(options.monitor.max_links),
       clock_(std::move(clock)),
       loop_(loop),
       store_(store),
       callbacks_(std::move(callbacks)),
-      monitor_(options, TiersOf(state.topology)),
-      failure_probes_(state, callbacks_.find_prober),
-      recovery_probes_(state, callbacks_.find_prober),
-      quality_(state, loop,
-               {.on_change = [this] { callbacks_.on_change(); }, .verify = callbacks_.verify},
-               metrics),
+      monitor_(options.monitor, TiersOf(state.topology)),
+      tester_(state, loop, learner, options.tests, options.hashes_protocol,
+              {.find_prober = callbacks_.find_prober,
+               .send = callbacks_.send,
+               .request_turn = callbacks_.request_turn,
+               .on_fault = [this](const LinkFault& fault) { HandleFault(fault); }},
+              metrics),
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
-          "Links taken out of use because hosts or a telemetry feed found them down")),
-      budget_exceeded_(metrics.MakeCounter(
-          "espalier_controller_detection_budget_exceeded_total",
-          "Times that hosts or feeds reported more dead links than the detection budget allows")),
-      links_waiting_(metrics.MakeGauge(
-          "espalier_controller_links_awaiting_operator",
-          "Links reported as dead that stay in use until an operator fails them, because the "
-          "detection budget is spent")) {}
+          "Links taken out of use because tests or a telemetry feed found them dead")),
+      links_found_lossy_(
+          metrics.MakeCounter("espalier_controller_links_found_lossy_total",
+                              "Links that flows left because tests found that they lose packets")),
+      budget_exceeded_(metrics.MakeCounter("espalier_controller_detection_budget_exceeded_total",
+                                           "Times that tests or feeds found more dead or lossy "
+                                           "links than a detection budget allows")),
+      links_waiting_(metrics.MakeGauge("espalier_controller_links_awaiting_operator",
+                                       "Links found dead or lossy that stay in use until an "
+                                       "operator fails or drains them, because "
+                                       "a detection budget is spent")) {}
 
 void LinkHealth::Restore(const ReportedLinks& reported) {
   for (const auto& [id, report] : reported) {
@@ -52,7 +49,6 @@ void LinkHealth::Restore(const ReportedLinks& reported) {
     }
     feed_down_.emplace(id, report);
     monitor_.RestoreDown(*link, loop_.Now());
-    detected_down_.insert(*link);
     state_.history.Record(loop_.Now(), "link_remembered_down",
                           fmt::format("link={} source=\"{}\"", id, report.source));
   }
@@ -111,11 +107,15 @@ bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
 }
 
 void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path) {
-  if (flow.subflows.empty()) return;
   const auto paths = state_.PathsOf(flow);
-  if (path >= paths.size()) return;
-  monitor_.ReportPathFailure(id, paths[path].hops, loop_.Now());
-  ProbePath(id, paths[path]);
+  if (flow.subflows.empty() || path >= paths.size()) return;
+  tester_.HandleDeadPath(id, paths[path].hops);
+}
+
+void LinkHealth::HandleRepeats(AgentId id, const Flow& flow, std::uint32_t path) {
+  const auto paths = state_.PathsOf(flow);
+  if (flow.subflows.empty() || path >= paths.size()) return;
+  tester_.HandleRepeats(id, paths[path].hops);
 }
 
 void LinkHealth::HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t path) {
@@ -123,7 +123,8 @@ void LinkHealth::HandleLostAnswers(AgentId id, const Flow& flow, std::uint32_t p
     return subflow.port != 0 && static_cast<std::uint32_t>(subflow.port_path.value()) == path;
   });
   if (left == flow.subflows.end()) return;
-  if (const fabric::Path* const back = ReturnPath(flow, left->port)) ProbePath(id, *back);
+  if (const fabric::Path* const back = ReturnPath(flow, left->port))
+    tester_.HandleDeadPath(id, back->hops);
 }
 
 const fabric::Path* LinkHealth::ReturnPath(const Flow& flow, std::uint16_t port) const {
@@ -142,57 +143,10 @@ const fabric::Path* LinkHealth::ReturnPath(const Flow& flow, std::uint16_t port)
   return path->Index() < paths.size() ? &paths[path->Index()] : nullptr;
 }
 
-void LinkHealth::ProbePath(AgentId id, const fabric::Path& path) {
-  std::vector<fabric::LinkId> links;
-  for (const fabric::DirectedLink hop : path.hops) links.push_back(hop.link);
-  Send(failure_probes_.Ask(id, links, loop_.Now()));
-}
-
-void LinkHealth::Send(std::vector<LinkFailureProbes::AddressedProbe> probes) {
-  for (LinkFailureProbes::AddressedProbe& probe : probes) {
-    callbacks_.send(probe.agent, std::move(probe.order));
-  }
-}
-
-void LinkHealth::HandleFailureProbe(AgentId id, const wire::ProbeReport& report) {
-  const auto verdict = failure_probes_.TakeAnswer(id, report);
-  if (!verdict) return;
-  if (verdict->dead) {
-    monitor_.ReportPathFailure(id, verdict->links, loop_.Now());
-    // What the path shares with paths that work is not to blame.
-    monitor_.ReportDelivery(verdict->passed, loop_.Now());
-  } else {
-    monitor_.ReportDelivery(verdict->links, loop_.Now());
-  }
+void LinkHealth::HandleFault(const LinkFault& fault) {
+  found_.insert_or_assign(fault.direction.link, fault);
+  monitor_.HandleFault(fault.direction.link, fault.kind, loop_.Now());
   Update();
-}
-
-void LinkHealth::HandleRecoveryProbe(AgentId id, const wire::ProbeReport& report) {
-  const auto link = recovery_probes_.TakeAnswer(id, report);
-  if (!link) return;
-  state_.history.RecordOf(
-      state_.agents.At(id).name, loop_.Now(), "link_carries_packets",
-      fmt::format("link={} seen_by={}", state_.topology.link(*link).id, state_.agents.At(id).name));
-  monitor_.ConfirmAlive(*link, loop_.Now());
-  ForgetFeedReport(*link);
-  StoreFeedReports();
-  Update();
-}
-
-void LinkHealth::HandleDeliveries(AgentId id, const wire::FlowReport& report) {
-  if (!monitor_.HasPathFailures()) return;
-  for (const wire::FlowProgress& progress : report.progress) {
-    if (progress.achieved_bps == 0 || progress.state != wire::FlowState::kActive) continue;
-    const auto slot = state_.flows.Find(id, progress.id);
-    if (!slot) continue;
-    const Flow& flow = state_.flows.At(*slot);
-    // A split flow does not show which of its paths made the progress.
-    if (flow.status != FlowStatus::kRouted || flow.subflows.size() != 1) continue;
-    // The leaf may have stopped using its own dead link unnoticed, so only the further links count.
-    const auto path = flow.subflows.front().port_path;
-    const std::span<const fabric::DirectedLink> hops = state_.PathsOf(flow)[path.Index()].hops;
-    monitor_.ReportDelivery(hops.subspan(1), loop_.Now() - kDeliveryLag);
-  }
 }
 
 bool LinkHealth::IsFailedByOperator(fabric::LinkId id) const {
@@ -224,38 +178,69 @@ void LinkHealth::RecordAwaitingOperator(const std::set<fabric::LinkId>& before) 
   }
   state_.history.RecordOf(
       "detection", loop_.Now(), "detection_budget_exceeded",
-      fmt::format("links={} waiting={} limit={} remedy=\"these links stay in use; if they are "
-                  "down, take them out of use with espalier fail link or espalier fail node\"",
-                  named, waiting.size(), most_links_));
+      fmt::format(
+          "links={} waiting={} limit={} remedy=\"these links stay in use; if they are "
+          "dead or lossy, take them out of use with espalier fail link, espalier drain link "
+          "or espalier fail node\"",
+          named, waiting.size(), most_links_));
 }
 
 void LinkHealth::Update() {
-  const std::set<fabric::LinkId> waiting = monitor_.AwaitingOperator();
+  const std::set<fabric::LinkId> waiting = awaiting_operator_;
   const auto changes = monitor_.Update(
       loop_.Now(),
       {.is_failed = [this](fabric::LinkId link) { return IsFailedByOperator(link); },
-       .can_be_probed = [this](fabric::LinkId link) { return recovery_probes_.CanProbe(link); }});
+       .can_be_tested = [this](fabric::LinkId link) { return tester_.CanTest(link); }});
   RecordAwaitingOperator(waiting);
   if (changes.empty()) return;
-  for (const LinkMonitor::Change& change : changes) {
-    if (change.down) {
-      detected_down_.insert(change.link);
-      links_detected_down_.Add();
-    } else {
-      detected_down_.erase(change.link);
-    }
-    state_.history.RecordOf(
-        "detection", loop_.Now(), change.down ? "link_detected_down" : "link_detected_up",
-        fmt::format("link={} why={}", state_.topology.link(change.link).id, change.why));
-  }
+  for (const LinkMonitor::Change& change : changes) RecordChange(change);
+  AskTests();
   callbacks_.on_change();
 }
 
+void LinkHealth::RecordChange(const LinkMonitor::Change& change) {
+  const std::string& id = state_.topology.link(change.link).id;
+  const auto before = state_.link_faults.find(change.link);
+  const bool was_lossy =
+      before != state_.link_faults.end() && before->second.kind == LinkFault::Kind::kLossy;
+  if (before != state_.link_faults.end()) state_.link_faults.erase(before);
+  std::string text;
+  if (change.why == "tests" && change.use != LinkMonitor::Use::kInUse) {
+    const LinkFault& fault = found_.at(change.link);
+    state_.link_faults.emplace(change.link, fault);
+    text = fmt::format(" test=\"{}\"", DescribeFault(state_.topology, fault));
+  }
+  const char* kind = "link_detected_up";
+  if (change.use == LinkMonitor::Use::kLossy) {
+    kind = "link_lossy";
+    links_found_lossy_.Add();
+  } else if (change.use == LinkMonitor::Use::kDown) {
+    kind = "link_detected_down";
+    links_detected_down_.Add();
+  } else if (was_lossy) {
+    kind = "link_recovered";
+  }
+  state_.history.RecordOf("detection", loop_.Now(), kind,
+                          fmt::format("link={} why={}{}", id, change.why, text));
+}
+
+void LinkHealth::AskTests() {
+  std::map<fabric::LinkId, LinkFault::Kind> links;
+  for (const LinkMonitor::Question& question : monitor_.Questions()) {
+    links.emplace(question.link, question.kind);
+  }
+  tester_.SetOutOfUse(std::move(links));
+}
+
 void LinkHealth::Tick() {
-  Send(failure_probes_.RetryProbes(loop_.Now()));
   StoreFeedReports();
+  tester_.Tick();
+  for (const LinkMonitor::Question& question : monitor_.Questions()) {
+    if (!tester_.IsHealthy(question.link, question.kind, question.since)) continue;
+    monitor_.ConfirmAlive(question.link, loop_.Now());
+    ForgetFeedReport(question.link);
+  }
   Update();
-  Send(recovery_probes_.Ask(monitor_.UnconfirmedDown(), loop_.Now()));
 }
 
 }  // namespace espalier::controller

@@ -42,7 +42,7 @@ LinkState LinkStates::StateUnder(const Intents& intents, LinkId id) const {
       (in_maintenance("link", link.id) || in_maintenance("node", state_.topology.node(link.a).id) ||
        in_maintenance("node", state_.topology.node(link.b).id));
   const bool drained = is_maintained || intents.drained_links.contains(link.id) ||
-                       has_end(intents.drained_nodes) || state_.slow_links.contains(id);
+                       has_end(intents.drained_nodes) || state_.link_faults.contains(id);
   return drained ? LinkState::kDrained : in_file;
 }
 

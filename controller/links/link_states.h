@@ -11,7 +11,7 @@
 namespace espalier::controller {
 
 // Computes the state of every link from the topology file, the operators' intents and the health of
-// links, and alone applies it to State::topology. A slow link (State::slow_links) is DRAINED.
+// links, and alone applies it to State::topology. A lossy link (State::link_faults) is DRAINED.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class LinkStates {
  public:

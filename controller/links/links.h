@@ -6,8 +6,8 @@
 
 namespace espalier::controller {
 
-// What is known about the links: whether they work, whether they are slow, their resulting states,
-// and how much of them traffic takes that Espalier does not steer.
+// What is known about the links: whether they work, whether they lose packets, their resulting
+// states, and how much of them traffic takes that Espalier does not steer.
 struct Links {
   LinkHealth health;
   LinkStates states;

@@ -55,7 +55,9 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
       quarantined_metric_(
           metrics.MakeCounter("espalier_controller_predicted_ports_quarantined_total",
                               "Predicted ports quarantined because their probes "
-                              "stay unanswered while other ports are answered")) {}
+                              "stay unanswered while other ports are answered")),
+      predictions_metric_(metrics.MakeCounter("espalier_controller_port_predictions_total",
+                                              "Ports whose path a hash model has computed")) {}
 
 std::span<const Path> PathLearner::PathsOf(const PortKey& key) {
   const auto from = paths_.FindAttachment(key.source);
@@ -76,6 +78,7 @@ PathLearner::KeyState& PathLearner::StateOf(const PortKey& key) {
   if (std::exchange(state->second.fabric, fabric_) != fabric_) {
     state->second.unverified.StartOver();
     state->second.asked.clear();
+    state->second.predicted = {};
   }
   return state->second;
 }
@@ -87,41 +90,45 @@ void PathLearner::Queue(const PortKey& key, KeyState& state) {
   state.queued = true;
 }
 
-bool PathLearner::RequestPort(const PortKey& key, PathIndex path) {
-  // First, or every request would try many ports in vain.
-  if (IsUnreachable(map_, key, PathsOf(key), path)) return false;
+std::optional<std::uint16_t> PathLearner::RequestPort(const PortKey& key, PathIndex path) {
+  // First, or every request would try ports in vain.
+  if (IsUnreachable(map_, key, PathsOf(key), path)) return std::nullopt;
   KeyState& state = StateOf(key);
-  if (PredictPort(key, path, state)) return true;
-  if (!CanProbe(key) || IsUnreachable(map_, key, PathsOf(key), path)) return false;
+  if (const auto port = PredictPort(key, path, state)) return port;
+  if (!CanProbe(key) || IsUnreachable(map_, key, PathsOf(key), path)) return std::nullopt;
   state.wanted = true;
   Queue(key, state);
-  return false;
+  return std::nullopt;
 }
 
-bool PathLearner::PredictPort(const PortKey& key, PathIndex path, const KeyState& state) {
+std::optional<std::uint16_t> PathLearner::PredictPort(const PortKey& key, PathIndex path,
+                                                      KeyState& state) {
   const auto model = models_.ModelOf(key);
-  if (!model) return false;
-  std::vector<bool> has_port(PathsOf(key).size());
-  const std::size_t enough = EnoughPortsToReach(has_port.size());
-  bool knows_all = true;
-  for (std::uint32_t n = 0; n < fabric::kRocePortCount; ++n) {
-    if (n >= enough && !has_port[path.Index()]) break;
+  if (!model) return std::nullopt;
+  PredictedPorts& ports = state.predicted;
+  const std::size_t path_count = PathsOf(key).size();
+  ports.StartOver(model->version(), path_count);
+  const std::size_t enough = EnoughPortsToReach(path_count);
+  while (true) {
+    while (const auto port = ports.Take(path)) {
+      if (map_.Find(key, *port) || state.unverified.IsQuarantined(*port)) continue;
+      map_.Predict(key, *port, path);
+      return port;
+    }
+    const std::uint32_t n = ports.next();
+    if (n == fabric::kRocePortCount || (n >= enough && !ports.HasPort(path))) break;
     const std::uint16_t port = NthPort(key, n);
-    const auto predicted = model->Predict(port);
-    knows_all = knows_all && predicted;
-    if (!predicted) continue;
-    has_port[predicted->Index()] = true;
-    if (predicted != path || map_.Find(key, port) || state.unverified.IsQuarantined(port)) continue;
-    map_.Predict(key, port, path);
-    return true;
+    ports.Note(port, model->Predict(port));
+    predictions_metric_.Add();
   }
-  if (!knows_all) return false;
-  std::vector<PathIndex> without;
-  for (std::size_t i = 0; i < has_port.size(); ++i) {
-    if (!has_port[i]) without.emplace_back(static_cast<std::int32_t>(i));
-  }
+  if (!ports.knows_all()) return std::nullopt;
+  auto without = ports.PathsWithoutPorts();
   if (!without.empty()) map_.PredictNone(key, std::move(without));
-  return false;
+  return std::nullopt;
+}
+
+void PathLearner::QueueToVerify(KeyState& state, std::uint16_t port) {
+  if (state.verifying.Insert(port)) state.verify.push_back(port);
 }
 
 void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
@@ -134,9 +141,7 @@ void PathLearner::Verify(const PortKey& key, std::uint16_t port) {
   } else {
     state.unverified.Renew(port);
   }
-  if (std::find(state.verify.begin(), state.verify.end(), port) == state.verify.end()) {
-    state.verify.push_back(port);
-  }
+  QueueToVerify(state, port);
   Queue(key, state);
 }
 
@@ -158,6 +163,7 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
   std::vector<std::uint16_t> ports;
   while (!state.verify.empty() && ports.size() < limit) {
     ports.push_back(state.verify.front());
+    state.verifying.Erase(state.verify.front());
     state.verify.pop_front();
   }
   AddControlProbes(key, state, ports);
@@ -173,7 +179,11 @@ std::vector<std::uint16_t> PathLearner::NextPorts(const PortKey& key, KeyState& 
     if (entry.trust == PortTrust::kReverify && !is_silent) ports.push_back(entry.port);
   }
   // Unknown ports in sequence.
-  for (std::size_t tried = 0; ports.size() < wanted && tried < fabric::kRocePortCount; ++tried) {
+  const std::size_t unknown =
+      fabric::kRocePortCount - std::min(map_.Ports(key).size(), fabric::kRocePortCount);
+  const std::size_t most = ports.size() + unknown;
+  for (std::size_t tried = 0;
+       ports.size() < std::min(wanted, most) && tried < fabric::kRocePortCount; ++tried) {
     const std::uint16_t port = NthPort(key, state.cursor++);
     if (!map_.Find(key, port)) ports.push_back(port);
   }
@@ -360,7 +370,7 @@ void PathLearner::HandleSilentPorts(const OpenOrder& order, KeyState& state, boo
       case UnverifiedPorts::Verdict::kUnknown:
         break;
       case UnverifiedPorts::Verdict::kAskAgain:
-        if (may_ask_again) state.verify.push_back(port);
+        if (may_ask_again) QueueToVerify(state, port);
         break;
       case UnverifiedPorts::Verdict::kQuarantined:
         map_.DropPrediction(order.key, port);
@@ -462,10 +472,12 @@ void PathLearner::HandleLinkChange(std::span<const fabric::LinkId> links) {
 }
 
 void PathLearner::LearnAgain(const RehashScope& scope) {
-  map_.MarkReverify([&table = paths_, scope](const PortKey& key) {
+  map_.MarkReverify([&table = paths_, &topology = topology_, scope](const PortKey& key) {
     const auto from = table.FindAttachment(key.source);
     const auto to = table.FindAttachment(key.destination);
-    return from && to && scope.Contains(from->leaf, to->leaf);
+    if (!from || !to) return false;
+    if (scope.host_pairs.empty()) return scope.Contains(from->leaf, to->leaf);
+    return scope.ContainsHost(from->leaf, to->leaf, fabric::HostOf(topology.node(key.source)));
   });
   models_.HandleRehash(scope);
 }

@@ -14,8 +14,10 @@
 #include "common/base/metrics.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/paths.h"
+#include "common/fabric/port_set.h"
 #include "controller/paths/operator_probes.h"
 #include "controller/paths/port_models.h"
+#include "controller/paths/predicted_ports.h"
 #include "controller/paths/probe_orders.h"
 #include "controller/paths/rehash_detector.h"
 #include "controller/paths/unverified_ports.h"
@@ -54,9 +56,9 @@ class PathLearner {
   PathLearner(const fabric::Topology& topology, fabric::PathTable& paths, fabric::PathMap& map,
               PathLearnerOptions options, Metrics& metrics);
 
-  // Requests a port of this key that takes this path. True: a model has put one into the map.
-  // False: probes are queued; the caller asks again if their answers do not give it a port.
-  bool RequestPort(const fabric::PortKey& key, fabric::PathIndex path);
+  // Requests a port of this key that takes this path. Returns one that a model has put into the
+  // map. None: probes are queued; the caller asks again if their answers do not give it a port.
+  std::optional<std::uint16_t> RequestPort(const fabric::PortKey& key, fabric::PathIndex path);
   // Queues a probe whether this port, which is or will be in use, still takes its path. A port that
   // no probe has seen is probed again if it stays silent.
   void Verify(const fabric::PortKey& key, std::uint16_t port);
@@ -136,9 +138,11 @@ class PathLearner {
   struct KeyState {
     bool wanted = false;
     std::deque<std::uint16_t> verify;
+    fabric::PortSet verifying;      // those in `verify`
     std::set<std::uint16_t> asked;  // ports for which Verify was called
     UnverifiedPorts unverified;
-    std::uint64_t fabric = 0;   // fabric_ to which `unverified` and `asked` refer
+    PredictedPorts predicted;
+    std::uint64_t fabric = 0;   // fabric_ to which these three refer
     std::uint32_t cursor = 0;   // the next port to probe (NthPort)
     std::uint16_t retried = 0;  // the last silent port that was probed again
     bool ordered = false;       // an order is open; one at a time
@@ -167,10 +171,12 @@ class PathLearner {
   void Queue(const fabric::PortKey& key, KeyState& state);
   std::span<const fabric::Path> PathsOf(const fabric::PortKey& key);
   // Puts a port that the models predict for this path into the map, beside those that it has.
-  // Returns whether there is one. If so many ports were tried that there is none, the map has all
+  // Returns it, if there is one. If so many ports were tried that there is none, the map has all
   // paths that no port takes. Tries O(paths) ports if they spread evenly, else as many as
-  // EnoughPortsToReach says, once for each key and change of the fabric.
-  bool PredictPort(const fabric::PortKey& key, fabric::PathIndex path, const KeyState& state);
+  // EnoughPortsToReach says, and each port once for each key and model (PredictedPorts).
+  std::optional<std::uint16_t> PredictPort(const fabric::PortKey& key, fabric::PathIndex path,
+                                           KeyState& state);
+  void QueueToVerify(KeyState& state, std::uint16_t port);
   std::vector<std::uint16_t> NextPorts(const fabric::PortKey& key, KeyState& state,
                                        std::size_t limit);
   // Adds silent ports to be probed again, each in its turn, at most `limit`.
@@ -198,6 +204,7 @@ class PathLearner {
   Counter& unexpected_metric_;
   Counter& mismatch_metric_;
   Counter& quarantined_metric_;
+  Counter& predictions_metric_;
 
   std::unordered_map<fabric::PortKey, KeyState> keys_;
   std::uint64_t fabric_ = 0;  // number of link changes

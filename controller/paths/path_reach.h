@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <vector>
 
@@ -78,30 +77,19 @@ inline std::vector<fabric::PathIndex> ConcludeUnreachable(const fabric::PathMap&
 }
 
 // Whether it was concluded that no port takes this path, and none that is known in the present
-// fabric does. `paths`: those between the key's switches. O(known ports + log paths).
+// fabric does. `paths`: those between the key's switches. O(log paths).
 inline bool IsUnreachable(const fabric::PathMap& map, const fabric::PortKey& key,
                           std::span<const fabric::Path> paths, fabric::PathIndex path) {
-  if (paths.size() < 2 || !std::ranges::binary_search(map.PathsWithoutPorts(key), path)) {
-    return false;
-  }
-  return std::ranges::none_of(map.Ports(key), [&](const fabric::PortEntry& entry) {
-    return entry.path == path && entry.trust != fabric::PortTrust::kReverify;
-  });
+  return paths.size() >= 2 && std::ranges::binary_search(map.PathsWithoutPorts(key), path);
 }
 
-// All such paths of this key, ascending. O(paths + known ports).
+// All such paths of this key, ascending.
 inline std::vector<fabric::PathIndex> FindUnreachable(const fabric::PathMap& map,
                                                       const fabric::PortKey& key,
                                                       std::span<const fabric::Path> paths) {
-  std::vector<fabric::PathIndex> unreachable;
-  if (paths.size() < 2 || map.PathsWithoutPorts(key).empty()) return unreachable;
-  std::vector<bool> has_port(paths.size());
-  for (const fabric::PortEntry& entry : map.Ports(key)) {
-    if (entry.trust != fabric::PortTrust::kReverify) has_port[entry.path.Index()] = true;
-  }
-  std::ranges::copy_if(map.PathsWithoutPorts(key), std::back_inserter(unreachable),
-                       [&](fabric::PathIndex path) { return !has_port[path.Index()]; });
-  return unreachable;
+  if (paths.size() < 2) return {};
+  const auto without = map.PathsWithoutPorts(key);
+  return {without.begin(), without.end()};
 }
 
 }  // namespace espalier::controller

@@ -1,5 +1,6 @@
 #include "controller/paths/port_models.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
@@ -19,11 +20,16 @@ using fabric::PortTrust;
 // With this many samples, a hash that is not recognised as linear counts as not linear.
 constexpr std::size_t kMaxSamples = 256;
 
+// A return path starts at a listener's port, which is below the range that models cover.
+bool IsSample(const PortEntry& entry) {
+  return entry.port >= fabric::kFirstRocePort && entry.trust == PortTrust::kVerified;
+}
+
 }  // namespace
 
 PortModels::PortModels(const fabric::Topology& topology, fabric::PathTable& paths,
                        const fabric::PathMap& map)
-    : topology_(topology), paths_(paths), map_(map) {
+    : topology_(topology), paths_(paths), map_(map), hosts_(topology, paths) {
   auto catalogue = fabric::PathPredictor::Build(topology, paths);
   if (catalogue) {
     catalogue_.emplace(std::move(*catalogue));
@@ -37,8 +43,19 @@ PortModels::Pair* PortModels::FindPair(const PortKey& key) {
   const auto to = paths_.FindAttachment(key.destination);
   if (!from || !to || from->leaf == to->leaf) return nullptr;
   const auto [pair, is_new] = pairs_.try_emplace({from->leaf, to->leaf, key.protocol});
-  if (is_new) pair->second.catalogue_failed = rehashed_.Contains(from->leaf, to->leaf);
+  if (is_new) {
+    pair->second.catalogue_failed = rehashed_.Contains(from->leaf, to->leaf);
+    pair->second.version = ++versions_;
+    for (const RehashScope::HostPair& one : rehashed_.host_pairs) {
+      if (one.pair == std::pair(from->leaf, to->leaf)) pair->second.distrusted_by.insert(one.host);
+    }
+  }
   return &pair->second;
+}
+
+bool PortModels::IsDistrusted(const Pair& pair, const PortKey& key) const {
+  return !pair.distrusted_by.empty() &&
+         pair.distrusted_by.contains(fabric::HostOf(topology_.node(key.source)));
 }
 
 std::size_t PortModels::PathCount(const PortKey& key) {
@@ -50,21 +67,19 @@ std::size_t PortModels::PathCount(const PortKey& key) {
 std::vector<PortSample> PortModels::Samples(const PortKey& key) const {
   std::vector<PortSample> samples;
   for (const PortEntry& entry : map_.Ports(key)) {
-    // A return path starts at a listener's port, which is below the range that models cover.
-    const bool is_known = entry.port >= fabric::kFirstRocePort;
-    if (is_known && entry.trust == PortTrust::kVerified) {
-      samples.push_back({entry.port, entry.path});
-    }
+    if (IsSample(entry)) samples.push_back({entry.port, entry.path});
   }
   return samples;
 }
 
 const LinearPortMap* PortModels::LinearOf(Pair& pair, const PortKey& key) const {
-  if (!pair.linear) return nullptr;
+  if (!pair.linear || IsDistrusted(pair, key)) return nullptr;
   auto own = pair.by_key.find(key);
   if (own == pair.by_key.end()) {
-    const auto samples = Samples(key);
-    const auto shifted = samples.empty() ? std::nullopt : pair.linear->ForKeyOf(samples.front());
+    const auto& known = map_.Ports(key);
+    const auto sample = std::ranges::find_if(known, IsSample);
+    const auto shifted =
+        sample == known.end() ? std::nullopt : pair.linear->ForKeyOf({sample->port, sample->path});
     if (!shifted) return nullptr;
     own = pair.by_key.emplace(key, *shifted).first;
   }
@@ -78,6 +93,7 @@ std::optional<fabric::PathPredictor::Ports> PortModels::CatalogueOf(const Pair& 
   if (!catalogue_ || pair.catalogue_failed || sources.empty() || destinations.empty()) {
     return std::nullopt;
   }
+  if (IsDistrusted(pair, key)) return std::nullopt;
   return catalogue_->PortsOf({.source = sources.front(),
                               .destination = destinations.front(),
                               .protocol = key.protocol,
@@ -113,6 +129,7 @@ std::optional<PortModels::KeyModel> PortModels::ModelOf(const PortKey& key) {
   KeyModel model;
   model.linear = LinearOf(*pair, key);
   model.catalogue = CatalogueOf(*pair, key);
+  model.version_ = 2 * pair->version + (model.linear == nullptr ? 0 : 1);
   if (!model.catalogue && model.linear == nullptr) return std::nullopt;
   return model;
 }
@@ -145,6 +162,7 @@ void PortModels::Learn(const PortKey& key) {
     auto recognition = LinearPortMap::Recognise(samples, path_count);
     pair->verdict = recognition.verdict;
     pair->linear = std::move(recognition.map);
+    if (pair->linear) pair->version = ++versions_;
   }
   if (samples.size() >= kMaxSamples && !pair->linear) {
     pair->verdict = LinearPortMap::Verdict::kNotLinear;
@@ -158,13 +176,21 @@ bool PortModels::WantsSamples(const PortKey& key) {
   return pair->sampled == key;
 }
 
+void PortModels::Drop(Pair& pair) {
+  pair.catalogue_failed = true;
+  pair.verdict = LinearPortMap::Verdict::kNotLinear;
+  pair.linear.reset();
+  pair.by_key.clear();
+}
+
 void PortModels::Distrust(const PortKey& key) {
   Pair* pair = FindPair(key);
   if (pair == nullptr) return;
-  pair->catalogue_failed = true;
-  pair->verdict = LinearPortMap::Verdict::kNotLinear;
-  pair->linear.reset();
-  pair->by_key.clear();
+  pair->version = ++versions_;
+  pair->distrusted_by.insert(fabric::HostOf(topology_.node(key.source)));
+  if (pair->distrusted_by.size() >= hosts_.VoicesNeeded(paths_.FindAttachment(key.source)->leaf)) {
+    Drop(*pair);
+  }
 }
 
 void PortModels::Forget(const PortKey& key) {
@@ -184,6 +210,14 @@ void PortModels::HandleRehash(const RehashScope& scope) {
   rehashed_.fabric |= scope.fabric;
   rehashed_.sources.insert(scope.sources.begin(), scope.sources.end());
   rehashed_.pairs.insert(scope.pairs.begin(), scope.pairs.end());
+  rehashed_.host_pairs.insert(scope.host_pairs.begin(), scope.host_pairs.end());
+  for (auto& [leaves, pair] : pairs_) {
+    for (const RehashScope::HostPair& one : scope.host_pairs) {
+      if (one.pair != std::pair(leaves.source_leaf, leaves.destination_leaf)) continue;
+      pair.distrusted_by.insert(one.host);
+      pair.version = ++versions_;
+    }
+  }
   std::erase_if(pairs_, [&](const auto& pair) {
     return scope.Contains(pair.first.source_leaf, pair.first.destination_leaf);
   });

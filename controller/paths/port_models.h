@@ -5,12 +5,14 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/fabric/linear_map.h"
 #include "common/fabric/path_map.h"
 #include "common/fabric/path_predictor.h"
 #include "common/fabric/paths.h"
+#include "controller/paths/leaf_hosts.h"
 #include "controller/paths/linear_returns.h"
 #include "controller/paths/rehash_detector.h"
 
@@ -18,8 +20,12 @@ namespace espalier::controller {
 
 // Predicts the paths of ports that were not probed, by the best hash model for a pair of leaves.
 // This is the hashes that the topology file names for the switches on the path, else a linear hash
-// recognised in probe results (CRC and XOR hashes with unknown seeds). A model that a probe
-// contradicts is not used for that pair again until the fabric changes.
+// recognised in probe results (CRC and XOR hashes with unknown seeds).
+//
+// A model that a probe contradicts is not used again, until the fabric changes, for ports of the
+// host that sent the probe. It is dropped for all hosts of the pair's source leaf if a second one
+// of them contradicts it, or if the leaf has one host alone. So a host that answers falsely harms
+// its own ports, and a wrong model costs each host one of its ports until two have noticed.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortModels {
@@ -31,11 +37,14 @@ class PortModels {
   // that may change something, and until the fabric changes.
   class KeyModel {
    public:
+    // Another one for another model of the key; not 0.
+    std::uint64_t version() const { return version_; }
     // None if the model does not cover the port.
     std::optional<fabric::PathIndex> Predict(std::uint16_t port) const;
 
    private:
     friend class PortModels;
+    std::uint64_t version_ = 0;
     std::optional<fabric::PathPredictor::Ports> catalogue;
     const fabric::LinearPortMap* linear = nullptr;  // may be null
   };
@@ -60,7 +69,8 @@ class PortModels {
   // Whether more samples of this key may show that its hash is linear. One key per pair of leaves
   // is sampled.
   bool WantsSamples(const fabric::PortKey& key);
-  // Discards the models of this pair of leaves, after a probe has contradicted a prediction.
+  // A probe of this key has contradicted a prediction: discards the models for its host, or for its
+  // pair of leaves if that is the second host.
   void Distrust(const fabric::PortKey& key);
   // Forgets the key.
   void Forget(const fabric::PortKey& key);
@@ -69,7 +79,7 @@ class PortModels {
   void HandleFabricChange();
   // Discards the models of this part of the fabric, whose hash has changed. The hashes that the
   // topology file names are not used for it until the fabric changes; linear ones are learned
-  // again.
+  // again. What one host alone has seen discards them for its own ports.
   void HandleRehash(const RehashScope& scope);
 
  private:
@@ -84,11 +94,15 @@ class PortModels {
     std::optional<fabric::LinearPortMap> linear;
     std::optional<fabric::PortKey> sampled;
     bool catalogue_failed = false;
+    std::set<std::string> distrusted_by;  // hosts whose probes have contradicted a model
+    std::uint64_t version = 0;            // of `versions_`, as the models have changed
     std::map<fabric::PortKey, fabric::LinearPortMap> by_key;  // `linear` shifted to other keys
     LinearReturns returns;  // of connections in the opposite direction
   };
 
   Pair* FindPair(const fabric::PortKey& key);
+  bool IsDistrusted(const Pair& pair, const fabric::PortKey& key) const;
+  void Drop(Pair& pair);
   std::vector<fabric::PortSample> Samples(const fabric::PortKey& key) const;
   bool ShowAllPaths(const fabric::PortKey& key, std::span<const fabric::PortSample> samples,
                     std::size_t path_count) const;
@@ -102,8 +116,10 @@ class PortModels {
   const fabric::Topology& topology_;
   fabric::PathTable& paths_;
   const fabric::PathMap& map_;
+  LeafHosts hosts_;
   std::optional<fabric::PathPredictor> catalogue_;  // none if a switch names an unknown hash
   std::map<PairKey, Pair> pairs_;
+  std::uint64_t versions_ = 0;
   RehashScope rehashed_;  // since the fabric changed
 };
 

@@ -8,18 +8,11 @@ namespace espalier::controller {
 // number of an order thus tells which part receives the answers.
 enum class ProbeOwner : std::uint64_t {
   kPathLearner = 1,
-  kLinkRecovery = std::uint64_t{1} << 61U,
-  kLinkFailure = std::uint64_t{1} << 62U,
   kOperator = std::uint64_t{3} << 61U,
 };
 
 constexpr ProbeOwner OwnerOfOrder(std::uint64_t order) {
   if (order >= static_cast<std::uint64_t>(ProbeOwner::kOperator)) return ProbeOwner::kOperator;
-  if (order >= static_cast<std::uint64_t>(ProbeOwner::kLinkFailure))
-    return ProbeOwner::kLinkFailure;
-  if (order >= static_cast<std::uint64_t>(ProbeOwner::kLinkRecovery)) {
-    return ProbeOwner::kLinkRecovery;
-  }
   return ProbeOwner::kPathLearner;
 }
 

@@ -48,7 +48,17 @@ void Admission::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
     flow.status = FlowStatus::kFixed;
     return;
   }
-  const std::size_t most = std::min<std::size_t>(kMaxSubflows, state_.PathsOf(flow).size());
+  const auto pair = state_.flow_paths.pairs().find(flow.key);
+  const std::size_t others = pair == state_.flow_paths.pairs().end() ? 0 : pair->second.size();
+  if (others >= kMostFlowsOfPair) {
+    flow.status = FlowStatus::kUnroutable;
+    ++refused_.flows;
+    refused_.key = flow.key;
+    return;
+  }
+  const std::size_t most = others < kMostSplitOfPair
+                               ? std::min<std::size_t>(kMaxSubflows, state_.PathsOf(flow).size())
+                               : 1;
   flow.subflows.resize(std::clamp<std::size_t>(flow.max_paths, 1, std::max<std::size_t>(most, 1)));
   state_.flow_paths.Register(slot);
   state_.connections.Open(slot);

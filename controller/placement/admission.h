@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "controller/paths/path_learner.h"
 #include "controller/placement/port_binder.h"
@@ -20,7 +22,17 @@ class Admission {
 
   // Admits a flow that was just opened. `steered_ports`: the ports that an earlier controller gave
   // it or that its agent drew, in the order of its subflows (0: unknown).
+  // A pair of NICs has 16,384 ports. So a flow beyond kMostFlowsOfPair of its key is refused, as if
+  // an end was unknown, and stays on ECMP until it ends; one beyond kMostSplitOfPair has one path.
   void Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports);
+  static constexpr std::size_t kMostFlowsOfPair = 4'096;
+  static constexpr std::size_t kMostSplitOfPair = 512;
+  // How many flows were refused since the last call, and the key of the last one.
+  struct Refused {
+    std::size_t flows = 0;
+    fabric::PortKey key;
+  };
+  Refused TakeRefused() { return std::exchange(refused_, {}); }
   // Frees the paths and ports of a flow that ends.
   void Release(FlowSlot slot);
 
@@ -38,6 +50,7 @@ class Admission {
   PathLearner& learner_;
   PortBinder& ports_;
   const ControllerOptions& options_;
+  Refused refused_;
 };
 
 }  // namespace espalier::controller

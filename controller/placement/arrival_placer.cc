@@ -1,6 +1,7 @@
 #include "controller/placement/arrival_placer.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -23,7 +24,9 @@ constexpr std::size_t kMaxEndsRepaired = 256;  // departures that count in one P
 // others go through OnlineAssigner, which rearranges a bounded number of flows. Departures leave
 // room on some links while others stay above their even share; unused moves relieve these.
 // Invariant: flows are handled in the order of InOrder, so the outcome depends on names alone, not
-// on the order of messages. Ports are chosen last, when all paths of the turn are decided.
+// on the order of messages, unless more flows are new than one turn places. Ports are chosen last,
+// when all paths of the turn are decided. A flow that is kNew is in waiting_ or unsettled_, or its
+// status was set since the last TakeNew.
 // Cost: O(new flows log new flows) besides OnlineAssigner.
 
 std::vector<FlowSlot> InOrder(const State& state, std::vector<FlowSlot> slots) {
@@ -136,20 +139,82 @@ bool ArrivalPlacer::TakePlanned(FlowSlot slot, const StartPredictor::Planned& pl
   return false;
 }
 
-std::vector<FlowSlot> ArrivalPlacer::TakeNew() {
+bool ArrivalPlacer::IsOpen(const Arrival& arrival) const {
+  if (!state_.flows.IsOpen(arrival.slot)) return false;
+  const Flow& flow = state_.flows.At(arrival.slot);
+  return flow.agent == arrival.agent && flow.local == arrival.local;
+}
+
+std::vector<FlowSlot> ArrivalPlacer::TakeFairly(std::size_t most) {
+  std::set<AgentId> agents;
+  for (const Arrival& arrival : waiting_) agents.insert(arrival.agent);
+  const std::size_t of_agent = std::max<std::size_t>(1, most / agents.size());
+  std::map<AgentId, std::size_t> taken;
   std::vector<FlowSlot> slots;
-  for (const FlowSlot slot : state_.flows.TakeNew()) {
-    if (state_.flows.IsOpen(slot) && state_.flows.At(slot).status == FlowStatus::kNew) {
-      slots.push_back(slot);
+  std::vector<Arrival> rest;
+  for (const Arrival& arrival : waiting_) {
+    if (slots.size() < most && taken[arrival.agent]++ < of_agent) {
+      slots.push_back(arrival.slot);
+    } else {
+      rest.push_back(arrival);
     }
+  }
+  waiting_ = std::move(rest);
+  return slots;
+}
+
+std::vector<FlowSlot> ArrivalPlacer::TakeNew(std::size_t most) {
+  for (const FlowSlot slot : state_.flows.TakeNew()) {
+    if (!state_.flows.IsOpen(slot)) continue;
+    const Flow& flow = state_.flows.At(slot);
+    waiting_.push_back({slot, flow.agent, flow.local});
+  }
+  std::erase_if(waiting_, [&](const Arrival& arrival) {
+    return !IsOpen(arrival) || state_.flows.At(arrival.slot).status != FlowStatus::kNew;
+  });
+  std::vector<FlowSlot> slots;
+  if (waiting_.size() > most) {
+    slots = TakeFairly(most);
+  } else {
+    for (const Arrival& arrival : waiting_) slots.push_back(arrival.slot);
+    waiting_.clear();
   }
   slots = InOrder(state_, std::move(slots));
   slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
   return slots;
 }
 
-ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::size_t move_limit) {
-  const std::vector<FlowSlot> slots = TakeNew();
+void ArrivalPlacer::QueueToSettle(FlowSlot slot) {
+  const Flow& flow = state_.flows.At(slot);
+  if (flow.agent.Index() >= unsettled_.size()) unsettled_.resize(flow.agent.Index() + 1);
+  std::deque<Arrival>& of_agent = unsettled_[flow.agent.Index()];
+  if (of_agent.empty()) to_settle_.push_back(flow.agent);
+  of_agent.push_back({slot, flow.agent, flow.local});
+}
+
+void ArrivalPlacer::SettleSome(const TimeBudget& budget) {
+  constexpr std::size_t kOfAgent = 16;  // between two looks at the clock
+  while (!to_settle_.empty()) {
+    const AgentId agent = to_settle_.front();
+    to_settle_.pop_front();
+    std::deque<Arrival>& waiting = unsettled_[agent.Index()];
+    for (std::size_t i = 0; i < kOfAgent && !waiting.empty(); ++i) {
+      const Arrival arrival = waiting.front();
+      waiting.pop_front();
+      if (!IsOpen(arrival)) continue;
+      Flow& flow = state_.flows.At(arrival.slot);
+      if (flow.status == FlowStatus::kNew) ports_.Settle(arrival.slot, PathReason::kAssigned);
+      state_.flow_paths.SetInProgress(flow);
+    }
+    if (!waiting.empty()) to_settle_.push_back(agent);
+    if (budget.IsSpent()) return;
+  }
+}
+
+ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::size_t move_limit,
+                                              const TimeBudget& budget) {
+  const std::vector<FlowSlot> slots =
+      TakeNew(budget.has_limit() ? kMostAtOnce : std::numeric_limits<std::size_t>::max());
   Placed placed{.flows = slots.size()};
   std::set<FlowSlot> others;
   std::vector<FlowSlot> unplanned;
@@ -177,9 +242,9 @@ ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::si
   }
   for (const FlowSlot slot : slots) {
     others.erase(slot);
-    ports_.Settle(slot, PathReason::kAssigned);
-    state_.flow_paths.SetInProgress(state_.flows.At(slot));
+    QueueToSettle(slot);
   }
+  SettleSome(budget);
   for (const FlowSlot slot : others) ports_.ChoosePorts(slot, PathReason::kRecomputed);
   placed.moved = others.size();
   return placed;

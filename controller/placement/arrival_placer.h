@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
+#include "common/base/time_budget.h"
 #include "controller/placement/port_binder.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"
@@ -28,10 +30,14 @@ class ArrivalPlacer {
     std::size_t moved = 0;    // flows in progress that moved to make room
   };
   // Assigns paths to all new flows, in the order of InOrder, and ports if the path map knows them.
-  // Flows with a usable precomputed start go first, the others are placed on top of them. Each of
-  // the latter may move `move_limit` subflows in progress. The moves that are left, and as many for
-  // each departure since the last call, relieve links above their even share.
-  Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit);
+  // If the budget has a limit, flows for whose ports it has no time wait for the next call, and so
+  // do all beyond kMostAtOnce, of which each agent may have about as many as any other. Flows with
+  // a usable precomputed start go first, the others are placed on top of them. Each of the latter
+  // may move `move_limit` subflows in progress. The moves that are left, and as many for each
+  // departure since the last call, relieve links above their even share.
+  Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit, const TimeBudget& budget = {});
+  static constexpr std::size_t kMostAtOnce = 8'192;
+  bool HasWorkLeft() const { return !waiting_.empty() || !to_settle_.empty(); }
   // Counts a departure, after which links above their even share may be relieved.
   void HandleEnd() { ++ends_; }
 
@@ -47,7 +53,20 @@ class ArrivalPlacer {
   std::set<FlowSlot> RelieveOneByOne(std::size_t move_limit);
 
  private:
-  std::vector<FlowSlot> TakeNew();
+  // A flow, whose slot another one may have by now.
+  struct Arrival {
+    FlowSlot slot;
+    AgentId agent;
+    wire::LocalFlowId local;
+  };
+  bool IsOpen(const Arrival& arrival) const;
+  std::vector<FlowSlot> TakeNew(std::size_t most);
+  // Takes so many of waiting_, and of each agent about as many.
+  std::vector<FlowSlot> TakeFairly(std::size_t most);
+  void QueueToSettle(FlowSlot slot);
+  // Chooses the ports of flows that have paths, a few of each agent in turn, until the budget is
+  // spent.
+  void SettleSome(const TimeBudget& budget);
   // Applies the precomputed start and adds the flows that it moves to `others`. Returns false if it
   // is outdated and puts a link above its even share; the flow then has no path.
   bool TakePlanned(FlowSlot slot, const StartPredictor::Planned& planned,
@@ -56,7 +75,11 @@ class ArrivalPlacer {
   State& state_;
   PortBinder& ports_;
   const ControllerOptions& options_;
-  std::size_t ends_ = 0;  // departures since the last PlaceNew
+  std::size_t ends_ = 0;          // departures since the last PlaceNew
+  std::vector<Arrival> waiting_;  // for a path, in the order of their arrival
+  // They have paths and wait for ports: by agent, and the agents that have some.
+  std::vector<std::deque<Arrival>> unsettled_;
+  std::deque<AgentId> to_settle_;
 };
 
 // Sorts flows by job name, then agent name, then the agent's flow number. This order does not

@@ -33,18 +33,26 @@ void Placement::Release(FlowSlot slot) {
   admission_.Release(slot);
 }
 
-void Placement::Revisit(const fabric::PortKey& key) {
-  const auto found = state_.flow_paths.pairs().find(key);
-  if (found == state_.flow_paths.pairs().end()) return ports_.HandleReturn(key);
-  for (const FlowSlot slot : found->second) {
-    const FlowStatus status = state_.flows.At(slot).status;
-    if (status == FlowStatus::kAdopting) {
-      admission_.Adopt(slot);
-    } else if (status == FlowStatus::kLearning || status == FlowStatus::kRouted) {
-      ports_.Revisit(slot);
-    } else if (status == FlowStatus::kUnsteered) {
-      steering_.Observe(slot);
+void Placement::Revisit(FlowSlot slot) {
+  const FlowStatus status = state_.flows.At(slot).status;
+  if (status == FlowStatus::kAdopting) {
+    admission_.Adopt(slot);
+  } else if (status == FlowStatus::kLearning || status == FlowStatus::kRouted) {
+    ports_.Revisit(slot);
+  } else if (status == FlowStatus::kUnsteered) {
+    steering_.Observe(slot);
+  }
+}
+
+void Placement::RevisitSome(const TimeBudget& budget) {
+  constexpr std::size_t kBetweenLooks = 16;  // at the clock
+  for (std::size_t visits = 1; !revisits_.IsEmpty(); ++visits) {
+    if (const auto slot = revisits_.Next(state_)) {
+      Revisit(*slot);
+    } else {
+      ports_.HandleReturn(revisits_.key());
     }
+    if (visits % kBetweenLooks == 0 && budget.IsSpent()) return;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/time_budget.h"
 #include "controller/paths/path_learner.h"
 #include "controller/placement/admission.h"
 #include "controller/placement/arrival_placer.h"
@@ -15,6 +16,7 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/revisits.h"
 #include "controller/placement/rotation.h"
 #include "controller/placement/split_balancer.h"
 #include "controller/placement/standbys.h"
@@ -45,14 +47,22 @@ class Placement {
   void Release(FlowSlot slot);
   void EndAdoption(AgentId agent) { admission_.EndAdoption(agent); }
 
+  // Flows whose pair of NICs had too many already, since the last call (Admission).
+  Admission::Refused TakeRefused() { return admission_.TakeRefused(); }
+
   using Placed = ArrivalPlacer::Placed;
-  Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit) {
-    return starts_.PlaceNew(predictor, move_limit);
+  Placed PlaceNew(StartPredictor& predictor, std::size_t move_limit,
+                  const TimeBudget& budget = {}) {
+    return starts_.PlaceNew(predictor, move_limit, budget);
   }
 
-  // The path map has changed for this key: gives ports to flows that wait for one, and other ports
-  // to flows whose port takes another path than expected.
-  void Revisit(const fabric::PortKey& key);
+  // The path map has changed for this key: RevisitSome is to give ports to flows that wait for one,
+  // and other ports to flows whose port takes another path than expected.
+  void HandleFindings(const fabric::PortKey& key) { revisits_.Add(key); }
+  // Goes on with that until the budget is spent.
+  void RevisitSome(const TimeBudget& budget);
+  // Whether a turn has left work of PlaceNew or RevisitSome for the next one.
+  bool HasWorkLeft() const { return starts_.HasWorkLeft() || !revisits_.IsEmpty(); }
   void VerifyPorts(FlowSlot slot) { ports_.Verify(slot); }
 
   std::vector<Rerouted> TakeFailurePlan(FailurePlans& plans, LinkOrSwitch domain,
@@ -110,6 +120,8 @@ class Placement {
   WhatIf& what_if() { return what_if_; }
 
  private:
+  void Revisit(FlowSlot slot);
+
   State& state_;
   PortBinder ports_;
   Admission admission_;
@@ -121,6 +133,7 @@ class Placement {
   Rotation rotation_;
   SteeringSwitch steering_;
   WhatIf what_if_;
+  Revisits revisits_;
   std::optional<Relief> relief_;  // the next one
 };
 

@@ -121,7 +121,15 @@ std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathInde
   // Each request makes one more port known, if a model predicts any.
   for (int left = kMostPortsForReturn; left > 0; --left) {
     const bool is_enough = entry && DoubtOf(flow, entry->port, avoided) < 2;
-    if (is_enough || !learner_.RequestPort(flow.key, path)) break;
+    const auto port = is_enough ? std::nullopt : learner_.RequestPort(flow.key, path);
+    if (!port) break;
+    const bool is_taken = state_.flow_paths.ports().IsTaken(flow.key, *port);
+    if (!entry && !is_taken && DoubtOf(flow, *port, avoided) == 0) {
+      // It is the only free one, and is about to be taken.
+      state_.flow_paths.ports().RememberNone(state_.path_map, flow.key, path, need);
+      entry = state_.path_map.Find(flow.key, *port);
+      break;
+    }
     entry = choose();
   }
   if (entry) AskReturn(flow, entry->port);

@@ -45,6 +45,7 @@ PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placem
       callbacks_(std::move(callbacks)),
       unverified_(state),
       in_use_(state),
+      hosts_(state.topology, state.paths),
       detector_(CountLeaves(state.topology), {.window = options.verification.within}),
       verified_(metrics.MakeCounter("espalier_controller_ports_verified_total",
                                     "Probe answers that showed the path of a port")),
@@ -119,7 +120,11 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
     const auto to = state_.paths.FindAttachment(mismatch.key.destination);
     if (!from || !to) continue;
     // A wrong prediction says nothing about ports that probes have seen.
-    if (mismatch.was_verified) detector_.HandleMismatch(from->leaf, to->leaf, now);
+    if (mismatch.was_verified) {
+      detector_.HandleMismatch(from->leaf, to->leaf,
+                               fabric::HostOf(state_.topology.node(mismatch.key.source)),
+                               hosts_.VoicesNeeded(from->leaf), now);
+    }
     schedule_.Hurry({.pairs = {{from->leaf, to->leaf}}}, now);
   }
   for (const fabric::PortKey& key : findings.changed) NoteUnreachable(key);

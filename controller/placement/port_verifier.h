@@ -7,6 +7,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "controller/paths/leaf_hosts.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/rehash_detector.h"
 #include "controller/paths/unreachable_pairs.h"
@@ -24,7 +25,8 @@ namespace espalier::controller {
 //
 // If a port takes another path, all ports of its pair of leaves are verified at once. If that was
 // verified before, the pair, the switch or the fabric has changed its hash (RehashDetector): what
-// is known about its ports is then learned again. Flows keep their ports until others are known to
+// is known about its ports is then learned again; for one host's ports alone, if only that host of
+// the leaf says so. Flows keep their ports until others are known to
 // take their paths.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortVerifier {
@@ -87,6 +89,7 @@ class PortVerifier {
   PortSweep unverified_;  // after a change of links
   PortSweep in_use_;
   VerificationSchedule schedule_;
+  LeafHosts hosts_;
   RehashDetector detector_;
   std::set<fabric::NodeId> told_unreachable_;  // source leaves
   UnreachablePairs unreachable_;

@@ -293,6 +293,8 @@ std::span<const OnlineAssigner::Move> OnlineAssigner::PlaceArrivals(
     std::span<const SubflowId> subflows, const Options& options) {
   moves_.clear();
   CountAll(subflows);
+  Options now = options;
+  std::int64_t steps_left = options.steps_of_all;
   while (!subflows.empty()) {
     // Subflows without an idle path wait until all others of their leaf are placed, so that fewer
     // chains run over links that are about to change.
@@ -301,7 +303,9 @@ std::span<const OnlineAssigner::Move> OnlineAssigner::PlaceArrivals(
     moves_.insert(moves_.end(), placed.begin(), placed.end());
     if (placed.size() < run.size()) {
       for (const SubflowId subflow : run) {
-        if (!occupancy_.HasPath(subflow)) StartOne(subflow, kNoPath, options);
+        if (occupancy_.HasPath(subflow)) continue;
+        now.step_budget = std::clamp<std::int64_t>(steps_left, 0, options.step_budget);
+        steps_left -= StartOne(subflow, kNoPath, now);
       }
     }
     subflows = subflows.subspan(run.size());
@@ -309,7 +313,8 @@ std::span<const OnlineAssigner::Move> OnlineAssigner::PlaceArrivals(
   return moves_;
 }
 
-void OnlineAssigner::StartOne(SubflowId subflow, std::int32_t before, const Options& options) {
+std::int64_t OnlineAssigner::StartOne(SubflowId subflow, std::int32_t before,
+                                      const Options& options) {
   const std::size_t begin = moves_.size();
   std::int64_t steps = options.step_budget;
   const auto chain = occupancy_.Insert(
@@ -323,7 +328,7 @@ void OnlineAssigner::StartOne(SubflowId subflow, std::int32_t before, const Opti
         SetInnerLimits();
       }
       occupancy_.Place(subflow, before);
-      return;
+      return options.step_budget - steps;
     }
     occupancy_.Place(subflow, path);
     for (const std::uint32_t link : occupancy_.LinksOf(subflow)) NoteIfFull(link);
@@ -331,6 +336,7 @@ void OnlineAssigner::StartOne(SubflowId subflow, std::int32_t before, const Opti
   }
   moves_.back().from = before;
   if (moves_.back().to == before) moves_.pop_back();
+  return options.step_budget - steps;
 }
 
 std::span<const OnlineAssigner::Move> OnlineAssigner::Rebalance(const Options& options) {

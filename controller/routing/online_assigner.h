@@ -42,6 +42,9 @@ class OnlineAssigner {
     std::size_t max_in_progress_moves = std::numeric_limits<std::size_t>::max();
     std::int64_t max_moved_bytes = std::numeric_limits<std::int64_t>::max();
     std::int64_t step_budget = 20'000;  // candidate paths considered, about 10 ns each
+    // Of all subflows of one call of PlaceArrivals together; the rest then gets the least loaded
+    // paths.
+    std::int64_t steps_of_all = 1'000'000;
   };
 
   // `bytes_in_flight` is called only for subflows that might move; not set: 0 for all.
@@ -155,8 +158,9 @@ class OnlineAssigner {
   // whole shares; or the level of a side with base loads.
   std::int64_t LimitOf(std::size_t side, std::int64_t capacity_bps) const;
   void SetAllLimits();
-  // Places a counted subflow that was on the path `before`; appends the moves to moves_.
-  void StartOne(SubflowId subflow, std::int32_t before, const Options& options);
+  // Places a counted subflow that was on the path `before`; appends the moves to moves_. Returns
+  // how many steps it took.
+  std::int64_t StartOne(SubflowId subflow, std::int32_t before, const Options& options);
   // Links that touch no leaf get the highest limit of all leaves and narrow blocks, scaled to their
   // capacity. Does nothing if none has changed. O(leaves) if one has, and O(links) if the highest
   // has.

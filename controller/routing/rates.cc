@@ -8,9 +8,8 @@
 
 namespace espalier::controller {
 
-std::span<const double> RatePredictor::Predict(std::span<const Commodity> commodities,
-                                               const Assignment& assignment,
-                                               std::span<const std::int64_t> base_loads) {
+void RatePredictor::ListPaths(std::span<const Commodity> commodities, const Assignment& assignment,
+                              std::span<const std::int64_t> base_loads) {
   path_begin_.assign(1, 0);
   path_links_.clear();
   weights_.clear();
@@ -31,7 +30,6 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
       weights_.push_back(static_cast<std::uint32_t>(assignment.ShareOf(commodity, subflow)));
     }
   }
-  const std::size_t subflow_count = weights_.size();
   for (std::uint32_t link = 0; link < base_loads.size(); ++link) {
     if (base_loads[link] == 0) continue;
     path_links_.push_back(link);
@@ -39,6 +37,13 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
     weights_.push_back(static_cast<std::uint32_t>(
         std::min<std::int64_t>(base_loads[link], std::numeric_limits<std::uint32_t>::max())));
   }
+}
+
+std::span<const double> RatePredictor::Predict(std::span<const Commodity> commodities,
+                                               const Assignment& assignment,
+                                               std::span<const std::int64_t> base_loads) {
+  ListPaths(commodities, assignment, base_loads);
+  const std::size_t subflow_count = assignment.first[commodities.size()];
   const auto solved = max_min_.Solve(view_.capacities_bps(), path_begin_, path_links_, 0, weights_);
   subflow_rates_.assign(solved.begin(),
                         solved.begin() + static_cast<std::ptrdiff_t>(subflow_count));
@@ -61,6 +66,108 @@ std::span<const double> RatePredictor::Predict(std::span<const Commodity> commod
           static_cast<double>(kLoadUnit) / static_cast<double>(assignment.ShareOf(commodity, s));
       rates_[i] = std::min(rates_[i], parts * subflow_rates_[s]);
     }
+  }
+  return rates_;
+}
+
+void RatePredictor::BoundByDemands(std::span<const Commodity> commodities,
+                                   const Assignment& assignment, std::span<const Demand> demands) {
+  capacities_.assign(view_.capacities_bps().begin(), view_.capacities_bps().end());
+  std::vector<std::uint32_t> links;
+  std::vector<std::uint32_t> begin{0};
+  links.reserve(path_links_.size() + weights_.size());
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    const Demand& demand = demands[i];
+    for (std::size_t s = assignment.first[i]; s < assignment.first[i + 1]; ++s) {
+      const auto from = path_links_.begin() + path_begin_[s];
+      const auto to = path_links_.begin() + path_begin_[s + 1];
+      if (demand.bps > 0) links.insert(links.end(), from, to);
+      if (demand.bps > 0 && from != to && demand.bps < std::numeric_limits<double>::infinity()) {
+        links.push_back(static_cast<std::uint32_t>(capacities_.size()));
+        capacities_.push_back(demand.bps * weights_[s] / static_cast<double>(kLoadUnit));
+      }
+      begin.push_back(static_cast<std::uint32_t>(links.size()));
+      const double weight = demand.weight * weights_[s];
+      weights_[s] = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(weight));
+    }
+  }
+  for (std::size_t s = begin.size() - 1; s < weights_.size(); ++s) {  // base loads
+    links.push_back(path_links_[path_begin_[s]]);
+    begin.push_back(static_cast<std::uint32_t>(links.size()));
+  }
+  path_begin_ = std::move(begin);
+  path_links_ = std::move(links);
+}
+
+void RatePredictor::MeasureLinks(std::span<const double> solved) {
+  const std::size_t real = view_.capacities_bps().size();
+  left_.assign(capacities_.begin(), capacities_.begin() + static_cast<std::ptrdiff_t>(real));
+  fastest_.assign(real, 0);
+  for (std::size_t s = 0; s < solved.size(); ++s) {
+    for (std::size_t i = path_begin_[s]; i < path_begin_[s + 1]; ++i) {
+      const std::uint32_t link = path_links_[i];
+      if (link >= real) continue;
+      left_[link] -= solved[s];
+      fastest_[link] = std::max(fastest_[link], solved[s] / weights_[s]);
+    }
+  }
+}
+
+double RatePredictor::LimitOf(const Commodity& commodity, const Assignment& assignment,
+                              std::size_t first, std::size_t end, std::span<const double> solved,
+                              bool adds_up) {
+  const auto links_of = [&](std::size_t s) {
+    return std::span(path_links_).subspan(path_begin_[s], path_begin_[s + 1] - path_begin_[s]);
+  };
+  const auto share_of = [&](std::size_t s) {
+    return static_cast<double>(assignment.ShareOf(commodity, s));
+  };
+  for (std::size_t s = first; s < end; ++s) {
+    for (const std::uint32_t link : links_of(s)) {
+      own_rate_[link] += solved[s];
+      own_share_[link] += share_of(s);
+    }
+  }
+  constexpr auto kWhole = static_cast<double>(kLoadUnit);
+  double sum = 0;
+  double slowest = std::numeric_limits<double>::infinity();  // for the whole commodity
+  double most = std::numeric_limits<double>::infinity();     // by links that all of it takes
+  for (std::size_t s = first; s < end; ++s) {
+    double part = links_of(s).empty() ? 0 : std::numeric_limits<double>::infinity();  // for a share
+    for (const std::uint32_t link : links_of(s)) {
+      const double all =
+          std::max(fastest_[link] * own_share_[link], own_rate_[link] + std::max(left_[link], 0.0));
+      part = std::min(part, all / own_share_[link]);
+      if (own_share_[link] >= kWhole * 0.999) most = std::min(most, all);
+    }
+    slowest = std::min(slowest, part * kWhole);
+    sum += part * share_of(s);
+  }
+  for (std::size_t s = first; s < end; ++s) {
+    for (const std::uint32_t link : links_of(s)) own_rate_[link] = own_share_[link] = 0;
+  }
+  return adds_up ? std::min(sum, most) : slowest;
+}
+
+std::span<const double> RatePredictor::PredictLimits(std::span<const Commodity> commodities,
+                                                     const Assignment& assignment,
+                                                     std::span<const std::int64_t> base_loads,
+                                                     std::span<const Demand> demands,
+                                                     std::span<const std::uint8_t> adds_up) {
+  ListPaths(commodities, assignment, base_loads);
+  const std::vector<std::uint32_t> own_begin = path_begin_;
+  const std::vector<std::uint32_t> own_links = path_links_;
+  BoundByDemands(commodities, assignment, demands);
+  const auto solved = max_min_.Solve(capacities_, path_begin_, path_links_, 0, weights_);
+  MeasureLinks(solved);
+  path_begin_ = own_begin;
+  path_links_ = own_links;
+  own_rate_.resize(left_.size());
+  own_share_.resize(left_.size());
+  rates_.resize(commodities.size());
+  for (std::size_t i = 0; i < commodities.size(); ++i) {
+    rates_[i] = LimitOf(commodities[i], assignment, assignment.first[i], assignment.first[i + 1],
+                        solved, adds_up[i] != 0);
   }
   return rates_;
 }

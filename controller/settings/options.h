@@ -8,6 +8,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
 #include "controller/intents/policy.h"
+#include "controller/link_tests/link_tester.h"
 #include "controller/links/link_monitor.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/verification_schedule.h"
@@ -21,14 +22,18 @@ namespace espalier::controller {
 //   known kConnections  all open flows
 enum class Activity { kBursts, kConnections };
 
+// Agents and controller each send a heartbeat at this interval. An agent that is silent for
+// `missed` intervals counts as gone; its flows keep their paths for the lease.
+struct HeartbeatOptions {
+  Duration interval = std::chrono::seconds(1);
+  int missed = 3;
+};
+
 // The options of the controller, with their defaults.
 struct ControllerOptions {
   // Identifies this process in its messages. 0: drawn at random.
   std::uint64_t instance = 0;
-  // Agents and controller each send a heartbeat at this interval. An agent that is silent for
-  // `missed_heartbeats` intervals counts as gone; its flows keep their paths for the lease.
-  Duration heartbeat_interval = std::chrono::seconds(1);
-  int missed_heartbeats = 3;
+  HeartbeatOptions heartbeat;
   // How long the flows of an agent that is gone keep their paths: as long as agents keep their
   // ports without a controller.
   Duration lease = std::chrono::minutes(10);
@@ -60,6 +65,7 @@ struct ControllerOptions {
   // disconnected. The bus counts messages and bytes, the controller counts entries.
   wire::AgentLimits agent_limits;
   LinkMonitorOptions detection;
+  LinkTestOptions link_tests;
   // Whether flows that send by weights are divided again where equal parts load links unevenly.
   bool balance_splits = true;
   // How often jobs that share a link exchange paths with jobs that have one alone; 0: never.

@@ -18,7 +18,6 @@ void Settings::Reload(const ControllerOptions& configured) {
   }
   configured_.lease = configured.lease;
   configured_.verification = configured.verification;
-  configured_.detection.leave_slow_links = configured.detection.leave_slow_links;
   configured_.balance_splits = configured.balance_splits;
   configured_.confirm_moves_above = configured.confirm_moves_above;
   configured_.agent_limits = configured.agent_limits;

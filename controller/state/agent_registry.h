@@ -46,6 +46,8 @@ struct Agent {
   std::uint64_t acked_generation = 0;
   TimePoint hold_until;  // until then, a full push waits for flows that are being adopted
   TimePoint last_push;
+  TimePoint asked_full_push{};                  // when it got, or gets, all that it asked for last
+  TimePoint next_full_push{};                   // not before, as it asks too often
   std::map<RankOfJob, RankPlanDelivery> plans;  // for the ranks on its host
 
   bool Has(std::string_view feature) const {

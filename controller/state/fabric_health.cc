@@ -30,11 +30,12 @@ std::vector<std::string> FabricHealth::Reasons() const {
   add(reach.without_path, "flow has no usable path", "flows have no usable path");
   add(reach.on_dead_link, "flow is on a link that is down", "flows are on links that are down");
   add(links_awaiting_operator,
-      "link is reported as dead and stays in use until an operator fails it",
-      "links are reported as dead and stay in use until an operator fails them");
+      "link is found dead or lossy and stays in use until an operator fails or drains it",
+      "links are found dead or lossy and stay in use until an operator fails or drains them");
   add(reach.on_drained_link, "flow is on a drained link", "flows are on drained links");
   add(links_down, "link is down", "links are down");
-  add(links_slow, "link is slow", "links are slow");
+  add(links_lossy, "link loses packets", "links lose packets");
+  reasons.insert(reasons.end(), doubts.begin(), doubts.end());
   add(silent_feeds, "feed of link loads is silent, so that background traffic is unknown",
       "feeds of link loads are silent, so that background traffic is unknown");
   add(windows_held, "maintenance window waits, as it would cut off flows",
@@ -50,14 +51,17 @@ std::vector<std::string> FabricHealth::Reasons() const {
 }
 
 FabricHealth HealthOf(const State& state, const ReachCounts& reach,
-                      std::size_t links_awaiting_operator) {
+                      std::size_t links_awaiting_operator, std::vector<std::string> doubts) {
   FabricHealth health{.reach = reach,
                       .links_down = std::ranges::count(
                           state.topology.links(), fabric::LinkState::kDown, &fabric::Link::state),
-                      .links_slow = static_cast<std::int64_t>(state.slow_links.size()),
+                      .links_lossy = std::ranges::count_if(
+                          state.link_faults,
+                          [](const auto& of) { return of.second.kind == LinkFault::Kind::kLossy; }),
                       .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
                       .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
                       .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
+                      .doubts = std::move(doubts),
                       .steering = SteeringRules(state.intents.steering).Describe()};
   if (!state.intents.steering.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();

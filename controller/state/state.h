@@ -25,6 +25,7 @@
 #include "controller/state/flow_paths.h"
 #include "controller/state/flow_table.h"
 #include "controller/state/job_rounds.h"
+#include "controller/state/link_fault.h"
 #include "controller/state/push_log.h"
 #include "controller/state/push_queue.h"
 
@@ -59,8 +60,9 @@ struct State {
   EventHistory history;
   PushLog push_log;
   EndedFlows ended_flows;
-  // Links that flows avoid because they are slow, each with the signs of it. LinkQuality writes it.
-  std::map<fabric::LinkId, std::string> slow_links;
+  // Links that tests have taken out of use: dead ones are DOWN, and flows avoid lossy ones.
+  // LinkHealth writes it.
+  std::map<fabric::LinkId, LinkFault> link_faults;
   // Feeds of link loads that have stopped reporting, and since when. BackgroundLoads writes it.
   std::map<std::string, TimePoint> silent_feeds;
   // Maintenance windows whose beginning would cut off flows. OperationQueue writes it.

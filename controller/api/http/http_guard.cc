@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "controller/api/http/page_safety.h"
 
 namespace espalier::controller {
 namespace {
@@ -68,14 +69,6 @@ Role RoleFor(const HttpRequest& request) {
   return request.method == "GET" ? Role::kViewer : Role::kOperator;
 }
 
-// Whether a browser's request comes from a page of this server.
-bool IsFromOwnPage(const HttpRequest& request) {
-  const std::string_view origin = Header(request, "origin");
-  const std::string_view host = Header(request, "host");
-  const std::size_t scheme = origin.find("://");
-  return scheme != std::string_view::npos && !host.empty() && origin.substr(scheme + 3) == host;
-}
-
 // Adds the security headers that the API's responses have too.
 HttpResponse WithSafeHeaders(HttpResponse response) {
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
@@ -87,13 +80,22 @@ HttpResponse WithSafeHeaders(HttpResponse response) {
 
 std::vector<Route> HttpGuard::Routes() { return {kLogIn, kLogOut, kSession}; }
 
-void HttpGuard::Handle(const HttpRequest& request, io::HttpServer::Respond respond) {
+void HttpGuard::Handle(const HttpRequest& request, io::HttpServer::Respond unfinished) {
+  const std::optional<Caller> caller = CallerOf(request);
+  const auto respond = [this, request, is_known = caller.has_value(),
+                        unfinished = std::move(unfinished)](HttpResponse response) {
+    response.is_to_known_caller = response.is_to_known_caller || is_known;
+    if (has_tls_) response.headers.emplace_back("Strict-Transport-Security", "max-age=86400");
+    if (response.stream) response.stream = streams_.Guard(std::move(response.stream), request);
+    unfinished(std::move(response));
+  };
   const auto answer = [respond](HttpResponse response) {
     respond(WithSafeHeaders(std::move(response)));
   };
-  if (Asks(request, kLogIn)) return answer(LogIn(request));
-  if (Asks(request, kLogOut)) return answer(LogOut(request));
-  const std::optional<Caller> caller = CallerOf(request);
+  if (Asks(request, kLogIn) || Asks(request, kLogOut)) {
+    if (IsFromForeignPage(request)) return answer(RefusePage(request));
+    return answer(Asks(request, kLogIn) ? LogIn(request) : LogOut(request));
+  }
   if (std::optional<HttpResponse> refused = Refuse(request, caller)) {
     return answer(std::move(*refused));
   }
@@ -108,7 +110,7 @@ void HttpGuard::Handle(const HttpRequest& request, io::HttpServer::Respond respo
   }
   HttpRequest named = request;
   if (caller) named.peer = caller->name;
-  api_(named, std::move(respond));
+  api_(named, respond);
 }
 
 std::optional<HttpGuard::Caller> HttpGuard::CallerWith(const std::string& token_hash) const {
@@ -154,10 +156,14 @@ std::optional<HttpResponse> HttpGuard::Refuse(const HttpRequest& request,
                                caller->name, RoleName(caller->role), RoleName(RoleFor(request))));
   }
   if (request.method != "GET" && caller->by_cookie && !IsFromOwnPage(request)) {
-    on_refusal_(request.peer, "request from a page of another server");
-    return Failure(403, "permission denied", "the request comes from a page of another server");
+    return RefusePage(request);
   }
   return std::nullopt;
+}
+
+HttpResponse HttpGuard::RefusePage(const HttpRequest& request) {
+  on_refusal_(request.peer, "request from a page of another server");
+  return Failure(403, "permission denied", "the request comes from a page of another server");
 }
 
 HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
@@ -170,11 +176,12 @@ HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
   DropOldLogins(hash);
   const std::string cookie = identity::MakeToken();
   logins_[identity::HashToken(cookie)] = {hash, clock_() + kLoginLasts};
-  HttpResponse response{.body = fmt::format("{{\"role\": \"{}\"}}\n", RoleName(caller->role))};
+  HttpResponse response{.body = fmt::format("{{\"role\": \"{}\"}}\n", RoleName(caller->role)),
+                        .is_to_known_caller = true};
   response.headers.emplace_back(
       "Set-Cookie",
       fmt::format("{}{}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", kCookie, cookie,
-                  std::chrono::seconds(kLoginLasts).count(), secure_cookies_ ? "; Secure" : ""));
+                  std::chrono::seconds(kLoginLasts).count(), has_tls_ ? "; Secure" : ""));
   return response;
 }
 

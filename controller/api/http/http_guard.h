@@ -9,6 +9,7 @@
 #include "common/base/wall_time.h"
 #include "common/http/http.h"
 #include "common/identity/access_tokens.h"
+#include "controller/api/http/guarded_streams.h"
 #include "controller/api/http/route.h"
 
 namespace espalier::controller {
@@ -19,7 +20,9 @@ namespace espalier::controller {
 // decides who can connect. Over TCP the API and /metrics require a token ("Authorization: Bearer
 // TOKEN", or the cookie that POST /api/v1/login gives for one); /healthz, /readyz and the files of
 // the page do not. GET requires the role viewer, POST operator, and POST /api/v1/reload admin. A
-// POST with a cookie must come from a page of this server.
+// POST with a cookie must come from a page of this server, and so must a login or logout that a
+// browser sends. A stream ends when its caller may no longer read it: before the next piece, or at
+// the next RecheckStreams.
 //
 // Adds POST /api/v1/login, POST /api/v1/logout, GET /api/v1/session.
 // Thread safety: the loop's thread.
@@ -34,13 +37,18 @@ class HttpGuard {
       : tokens_(tokens),
         clock_(std::move(clock)),
         on_refusal_(std::move(on_refusal)),
-        api_(std::move(api)) {}
+        api_(std::move(api)),
+        streams_([this](const io::HttpRequest& request) { return CallerOf(request).has_value(); }) {
+  }
 
   void Handle(const io::HttpRequest& request, io::HttpServer::Respond respond);
   // The routes that it answers itself.
   static std::vector<Route> Routes();
-  // For servers with TLS: tells browsers to send the cookie over TLS only.
-  void UseSecureCookies() { secure_cookies_ = true; }
+  // For servers with TLS: tells browsers to send the cookie over TLS only, and to use TLS for a
+  // day.
+  void UseTls() { has_tls_ = true; }
+  // Ends the streams of callers whose token or login is no longer valid.
+  void RecheckStreams() { streams_.Recheck(); }
 
  private:
   struct Caller {
@@ -58,6 +66,8 @@ class HttpGuard {
   // The response that refuses this request of this caller; none: it is allowed.
   std::optional<io::HttpResponse> Refuse(const io::HttpRequest& request,
                                          const std::optional<Caller>& caller);
+  // The response to a request that a page of another server has made.
+  io::HttpResponse RefusePage(const io::HttpRequest& request);
   io::HttpResponse LogIn(const io::HttpRequest& request);
   io::HttpResponse LogOut(const io::HttpRequest& request);
   // Drops old logins to make room for another one with this token.
@@ -68,7 +78,8 @@ class HttpGuard {
   const OnRefusal on_refusal_;
   const io::HttpServer::LateHandler api_;
   std::unordered_map<std::string, Login> logins_;  // by the hash of the cookie's value
-  bool secure_cookies_ = false;
+  bool has_tls_ = false;
+  GuardedStreams streams_;
 };
 
 }  // namespace espalier::controller

@@ -2,13 +2,17 @@
 import { h, stateTag } from "./dom.js";
 
 // What a reason says (controller/state/fabric_health.cc), and where it leads: the panel, and what it
-// looks for. A reason that is none of these is only a text.
+// looks for, which may depend on the match. A reason that is none of these is only a text.
 const leads = [
   [/no usable path/, "Flows", { state: "UNROUTABLE" }],
   [/until an operator fails/, "Events", { text: "operator" }],
   [/on a? ?drained links?/, "Links", { state: "DRAINED" }],
   [/(is|are) down$/, "Links", { state: "DOWN" }],
-  [/(is|are) slow$/, "Links", { state: "SLOW" }],
+  [/^\d+ links? loses? packets$/, "Links", { state: "LOSSY" }],
+  [/^link (\S+)>(\S+) is being tested/, "Links", ([, from, to]) => ({ text: `${from} ${to}` })],
+  [/repeat packets.*most on (\S+)>(\S+)\)$/, "Links", ([, from, to]) => ({ text: `${from} ${to}` })],
+  [/no path tells them apart$/, "Events", { text: "links undecided" }],
+  [/^NIC (\S+) or its host/, "Links", ([, nic]) => ({ text: nic })],
   [/feeds? of link loads/, "Events", { text: "feed" }],
   [/maintenance windows?|steering/, "Controls", {}],
   [/no agent$/, "Agents", {}],
@@ -18,12 +22,15 @@ const leads = [
 // The reasons of the health, each a button to what it names.
 export const healthReasons = (app, status) => status.health_reasons.map((reason) => {
   const lead = leads.find(([says]) => says.test(reason));
-  return h("p", {}, lead ? h("button", { type: "button", class: "link", "data-cause": lead[1], onclick: () => app.seek(lead[1], lead[2]) }, reason) : reason);
+  if (!lead) return h("p", {}, reason);
+  const [says, panel, wanted] = lead;
+  const seek = () => app.seek(panel, typeof wanted === "function" ? wanted(says.exec(reason)) : wanted);
+  return h("p", {}, h("button", { type: "button", class: "link", "data-cause": panel, onclick: seek }, reason));
 });
 
 // The links that are not up, the failed ones first.
 export function notUp(links) {
-  const order = ["DOWN", "SLOW", "DRAINED"];
+  const order = ["DOWN", "LOSSY", "DRAINED"];
   return links.filter((link) => link.state !== "UP").sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
 }
 

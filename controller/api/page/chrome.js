@@ -20,7 +20,7 @@ export function showLegend(fabric) {
   const load = fabric.mode === "load"
     ? [line("load-one", `unavoidable: up to ${figure(fabric.fair)}`, "", 2), line("load-two", `avoidable: up to ${figure(2 * fabric.fair)}`), line("load-many", "more", "", 4)]
     : [line("load-one", "below half", "", 2), line("load-two", "up to 90 %"), line("load-many", "more", "", 4)];
-  byId("legend").replaceChildren(line("load-idle", "idle", "", 1.5), ...load, line("failed", "failed", "7 4"), line("drained", "drained, slow", "2 3"));
+  byId("legend").replaceChildren(line("load-idle", "idle", "", 1.5), ...load, line("failed", "failed", "7 4"), line("drained", "drained, lossy", "2 3"));
 }
 
 const keys = {
@@ -35,7 +35,7 @@ export function showHelp() {
   dialog.replaceChildren(h("div", { class: "sheet" },
     h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),
     h("div", { class: "content" }, h("div", { class: "keys" }, Object.entries(keys).flatMap(([key, text]) => [h("kbd", {}, key), h("span", {}, text)])),
-      h("p", { class: "muted" }, h("br"), "The load of a link is the number of flows on it, relative to the fastest link of the fabric; at a load of 1, one flow has the link to itself. Colours mean the same everywhere: blue is load that no assignment of these flows can avoid, orange is load that one could, pink is failed, violet is drained or avoided as slow. The all-reduce time is that of the rounds of a job's traffic; the ideal is the time that its busiest NIC or pair would take alone. All times are UTC.")),
+      h("p", { class: "muted" }, h("br"), "The load of a link is the number of flows on it, relative to the fastest link of the fabric; at a load of 1, one flow has the link to itself. Colours mean the same everywhere: blue is load that no assignment of these flows can avoid, orange is load that one could, pink is failed, violet is drained, or avoided as it loses packets. The all-reduce time is that of the rounds of a job's traffic; the ideal is the time that its busiest NIC or pair would take alone. All times are UTC.")),
     h("footer", {}, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"))));
   dialog.showModal();
 }

@@ -75,7 +75,7 @@ export class ControlsPanel extends AskingPanel {
   #topology() {
     const { model } = this.app;
     const switches = model.nodes.filter((node) => node.tier >= 0 && !node.host);
-    const states = ["SLOW", "DRAINED", "DOWN"].map((state) => [state, model.links.filter((link) => link.state === state).length]);
+    const states = ["LOSSY", "DRAINED", "DOWN"].map((state) => [state, model.links.filter((link) => link.state === state).length]);
     return { name: model.name, hosts: model.status?.hosts, tiers: new Set(switches.map((node) => node.tier)).size, switches: switches.length, nodes: model.nodes.length, links: model.links.length, states };
   }
 

@@ -83,9 +83,9 @@ export function tag(text, kind = "") {
 }
 export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", FIXED: "", UNROUTABLE: "failed" })[status] ?? "warn";
 
-export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained", SLOW: "slow" })[state] ?? state;
+export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained", LOSSY: "lossy" })[state] ?? state;
 // A state in its colour of the picture.
-export const stateTag = (state) => tag(stateWord(state), { UP: "", DOWN: "failed", DRAINED: "drained", SLOW: "drained" }[state]);
+export const stateTag = (state) => tag(stateWord(state), { UP: "", DOWN: "failed", DRAINED: "drained", LOSSY: "drained" }[state]);
 
 // A time of the API to the minute: "2026-11-27 04:31 UTC".
 export const minute = (text) => `${text.slice(0, 16).replace("T", " ")} UTC`;

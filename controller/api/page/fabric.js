@@ -327,7 +327,7 @@ export class Fabric {
       const link = host.uplink;
       const busy = Math.max(...link.achieved) > 0;
       context.globalAlpha = this.marked && !this.marked.has(link) ? 0.35 : 1;
-      context.fillStyle = link.state === "DOWN" ? colours.failed : link.state === "DRAINED" || link.state === "SLOW" ? colours.drained : busy ? colours.one : colours.idle;
+      context.fillStyle = link.state === "DOWN" ? colours.failed : link.state === "DRAINED" || link.state === "LOSSY" ? colours.drained : busy ? colours.one : colours.idle;
       if (this.cell > 6) {
         context.beginPath();
         context.arc(host.x, host.y, this.cell / 2, 0, tau);
@@ -353,14 +353,14 @@ export class Fabric {
     context.font = "600 11px system-ui, sans-serif";
     for (const node of this.tiers.flat()) {
       const state = this.model.stateOf(node);
-      const colour = state === "DOWN" ? colours.failed : state === "DRAINED" || state === "SLOW" ? colours.drained : null;
+      const colour = state === "DOWN" ? colours.failed : state === "DRAINED" || state === "LOSSY" ? colours.drained : null;
       context.beginPath();
       context.roundRect(node.x - node.w / 2, node.y - node.h / 2, node.w, node.h, Math.min(5, node.w / 3));
       context.fillStyle = node.named || colour ? colours.surface : colours.muted;
       context.fill();
       context.lineWidth = colour ? 2 : 1.2;
       context.strokeStyle = colour ?? colours.muted;
-      context.setLineDash(node.isPart ? [] : state === "DOWN" ? [4, 3] : state === "DRAINED" || state === "SLOW" ? [2, 2] : []);
+      context.setLineDash(node.isPart ? [] : state === "DOWN" ? [4, 3] : state === "DRAINED" || state === "LOSSY" ? [2, 2] : []);
       context.stroke();
       context.setLineDash([]);
       if (node.isGroup) this.#drawInner(node);

@@ -4,7 +4,7 @@
 // rest. Which groups are folded is in the address of the page, so that a link shows the same.
 
 const manyHosts = 1024;  // with more, all groups are folded at first
-const ranks = { UP: 0, SLOW: 1, DRAINED: 2, DOWN: 3 };
+const ranks = { UP: 0, LOSSY: 1, DRAINED: 2, DOWN: 3 };
 
 const worst = (links) => links.reduce((state, link) => (ranks[link.state] > ranks[state] ? link.state : state), "UP");
 const offIn = (links) => links.filter((link) => link.state !== "UP").length;

@@ -3,7 +3,7 @@ import { count, h, rate, stateTag } from "./dom.js";
 import { Table } from "./table.js";
 
 const most = (values) => Math.max(...values);
-const states = { all: "any state", NOT_UP: "not up", UP: "up", DOWN: "failed", DRAINED: "drained", SLOW: "slow" };
+const states = { all: "any state", NOT_UP: "not up", UP: "up", DOWN: "failed", DRAINED: "drained", LOSSY: "lossy" };
 
 export class LinksPanel {
   constructor(app) {

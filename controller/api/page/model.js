@@ -95,7 +95,7 @@ export class Model {
     // While the past is shown, the present waits in `now`.
     const into = this.past ? link.now : link;
     into.state = told.state;
-    into.reason = told.reason;
+    into.reason = [told.reason, told.why?.words].filter(Boolean).join("; ");
     into.flows = [told.flows_a_to_b, told.flows_b_to_a];
     into.loadText = [told.load_a_to_b, told.load_b_to_a];
     into.load = [ratio(told.load_a_to_b), ratio(told.load_b_to_a)];

@@ -1,0 +1,108 @@
+#include "controller/link_tests/dead_verdict.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace espalier::controller {
+
+using fabric::DirectedLink;
+
+namespace {
+
+// Trains between the same hosts that were sent within this time compare with each other.
+constexpr Duration kSameTime = std::chrono::milliseconds(1'500);
+
+std::size_t LeftWithout(const std::vector<const TrainOutcome*>& trains,
+                        const std::set<AgentId>& hosts) {
+  return static_cast<std::size_t>(std::ranges::count_if(trains, [&](const TrainOutcome* train) {
+    return !hosts.contains(train->sender) && !hosts.contains(train->receiver);
+  }));
+}
+
+// The smallest number of trains that are left without any one host or without the f worst.
+std::size_t LeastLeft(const std::vector<const TrainOutcome*>& trains, std::size_t liars) {
+  std::map<AgentId, std::size_t> of_host;
+  for (const TrainOutcome* train : trains) {
+    ++of_host[train->sender];
+    ++of_host[train->receiver];
+  }
+  std::vector<std::pair<std::size_t, AgentId>> order;
+  for (const auto& [host, count] : of_host) order.emplace_back(count, host);
+  std::ranges::sort(order, std::greater<>(), [](const auto& of) { return of.first; });
+  std::size_t least = trains.size();
+  std::set<AgentId> worst;
+  for (const auto& [count, host] : order) {
+    least = std::min(least, LeftWithout(trains, {host}));
+    if (worst.size() < liars) worst.insert(host);
+  }
+  return std::min(least, LeftWithout(trains, worst));
+}
+
+}  // namespace
+
+bool DeadVerdict::HasPassedElsewhere(const TrainOutcome& silent) const {
+  bool has_passed = false;
+  evidence_.ForEach(silent.uplink, silent.at - kSameTime, [&](const TrainOutcome& other) {
+    has_passed = has_passed || (other.receiver == silent.receiver && !other.IsSilent() &&
+                                other.at <= silent.at + kSameTime);
+  });
+  return has_passed;
+}
+
+bool DeadVerdict::HasPassed(DirectedLink link, TimePoint since) const {
+  bool has_passed = false;
+  evidence_.ForEach(link, since, [&](const TrainOutcome& other) {
+    has_passed = has_passed || !other.IsSilent();
+  });
+  return has_passed;
+}
+
+DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& known,
+                                       TimePoint now) const {
+  TimePoint passed = now - kMemory;
+  std::vector<const TrainOutcome*> silent;
+  evidence_.ForEach(link, now - kMemory, [&](const TrainOutcome& outcome) {
+    if (!outcome.IsSilent()) {
+      passed = std::max(passed, outcome.at);
+    } else if (!known.Explains(outcome)) {
+      silent.push_back(&outcome);
+    }
+  });
+  std::erase_if(silent, [&](const TrainOutcome* train) {
+    return train->at <= passed || !HasPassedElsewhere(*train);
+  });
+  Answer answer;
+  if (silent.empty()) return answer;
+  std::set<AgentId> senders;
+  std::set<AgentId> receivers;
+  TimePoint first = TimePoint::max();
+  TimePoint last = TimePoint::min();
+  LinkFault fault{.kind = LinkFault::Kind::kDead, .direction = link};
+  std::map<std::size_t, std::size_t> crossed;
+  for (const TrainOutcome* train : silent) {
+    senders.insert(train->sender);
+    receivers.insert(train->receiver);
+    first = std::min(first, train->at);
+    last = std::max(last, train->at);
+    fault.test.lost += train->sent;
+    fault.test.sent += train->sent;
+    train->ForEachLink([&](DirectedLink other) { ++crossed[other.Index()]; });
+  }
+  for (const auto& [index, count] : crossed) {
+    const DirectedLink other = DirectedLink::FromIndex(index);
+    if (other == link || count < silent.size() || are_series_(link, other)) continue;
+    if (!HasPassed(other, first)) answer.rivals.insert(index);
+  }
+  const bool is_enough = silent.size() >= kLeastTrains && last - first >= kLeastSpan &&
+                         senders.size() >= LinkVerdict::kLeastHosts &&
+                         receivers.size() >= LinkVerdict::kLeastHosts &&
+                         LeastLeft(silent, liars_(link)) >= kLeastLeft;
+  if (!is_enough || !answer.rivals.empty()) return answer;
+  fault.senders = senders.size();
+  fault.receivers = receivers.size();
+  answer.fault = fault;
+  return answer;
+}
+
+}  // namespace espalier::controller

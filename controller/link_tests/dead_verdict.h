@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "controller/link_tests/link_verdict.h"
+#include "controller/link_tests/loss_evidence.h"
+
+namespace espalier::controller {
+
+// Concludes from the outcomes of probe trains that nothing passes a directed link between switches.
+//
+// A congested link still delivers, a dead one delivers nothing. So a link is dead if the last
+// trains over it were all silent: at least kLeastTrains in kLeastSpan or longer, from several hosts
+// to several hosts, while other paths between the same hosts delivered. kLeastLeft of these trains
+// must be left without any one host, and without the f hosts with most of them, so that f hosts
+// that hide what they send or receive take no link down. Another link that all these trains cross
+// and that nothing passed either is another explanation. The link is dead only if trains have told
+// them apart, or if none ever can, as all paths over this one cross the other one, too: then
+// nothing is lost by leaving both.
+// What would prove it wrong: one train that passes.
+//
+// Deterministic. Complexity: O(trains of the link in kMemory x links). Thread safety: none.
+class DeadVerdict {
+ public:
+  static constexpr std::size_t kLeastTrains = 5;
+  static constexpr std::size_t kLeastLeft = 2;
+  static constexpr Duration kLeastSpan = std::chrono::milliseconds(100);
+  static constexpr Duration kMemory = std::chrono::seconds(5);
+
+  // Whether all paths over the first link that could tell cross the second one, too.
+  using AreSeries = std::function<bool(fabric::DirectedLink, fabric::DirectedLink)>;
+  DeadVerdict(const LossEvidence& evidence, LinkVerdict::Liars liars, AreSeries are_series)
+      : evidence_(evidence), liars_(std::move(liars)), are_series_(std::move(are_series)) {}
+
+  struct Answer {
+    std::optional<LinkFault> fault;  // it is dead
+    // Not dead yet, and these links explain the silence as well: trains over this link that avoid
+    // them would tell.
+    std::set<std::size_t> rivals;  // DirectedLink::Index
+  };
+  // `packets`: of a train.
+  Answer Judge(fabric::DirectedLink link, const KnownFaults& known, TimePoint now) const;
+
+ private:
+  bool HasPassedElsewhere(const TrainOutcome& silent) const;
+  bool HasPassed(fabric::DirectedLink link, TimePoint since) const;
+
+  const LossEvidence& evidence_;
+  const LinkVerdict::Liars liars_;
+  const AreSeries are_series_;
+};
+
+}  // namespace espalier::controller

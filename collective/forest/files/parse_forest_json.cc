@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "collective/forest/files/exact_text.h"
 #include "collective/forest/files/forest_json.h"
+#include "collective/forest/model/exact_text.h"
 #include "common/files/json.h"
 
 namespace espalier::forest {

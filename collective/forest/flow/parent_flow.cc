@@ -89,6 +89,8 @@ bool ParentFlow::Augment(std::size_t group) {
       }
     }
   }
+  // All arcs that were reached are full, with units that may use no other arc.
+  blocked_ = seen;
   return false;
 }
 

@@ -20,6 +20,9 @@ class ParentFlow {
   // room; augmenting paths over the arcs then place what does not fit, so the answer is exact.
   bool Solve(std::span<const Group> groups, std::span<const std::int64_t> capacity);
 
+  // After a Solve that returned false: arcs that are too few for the groups that may only use them.
+  std::uint64_t blocked() const { return blocked_; }
+
   // The result of Solve, by group and arc.
   std::int64_t Units(std::size_t group, std::size_t arc) const {
     return units_[group * arcs_ + arc];
@@ -32,8 +35,9 @@ class ParentFlow {
   std::span<const Group> groups_;
   std::size_t arcs_ = 0;
   std::vector<std::int64_t> units_;
-  std::vector<std::int64_t> left_;    // by arc
-  std::vector<std::int64_t> unmet_;   // by group
+  std::vector<std::int64_t> left_;   // by arc
+  std::vector<std::int64_t> unmet_;  // by group
+  std::uint64_t blocked_ = 0;
   std::vector<std::uint32_t> order_;  // groups, the most constrained first
 };
 

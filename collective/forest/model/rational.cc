@@ -58,6 +58,20 @@ Rational::Rational(Int128 numerator, Int128 denominator) {
   denominator_ = denominator / divisor;
 }
 
+std::optional<Rational> Rational::Sum(const Rational& a, const Rational& b) {
+  const Int128 common = GreatestCommonDivisor(a.denominator_, b.denominator_);
+  Int128 left = 0;
+  Int128 right = 0;
+  Int128 denominator = 0;
+  if (__builtin_mul_overflow(a.numerator_, b.denominator_ / common, &left) ||
+      __builtin_mul_overflow(b.numerator_, a.denominator_ / common, &right) ||
+      __builtin_mul_overflow(a.denominator_, b.denominator_ / common, &denominator) ||
+      __builtin_add_overflow(left, right, &left)) {
+    return std::nullopt;
+  }
+  return Rational(left, denominator);
+}
+
 std::optional<Rational> Rational::Product(const Rational& a, const Rational& b) {
   // Cancelling crosswise first leaves the product in lowest terms and as small as possible.
   const Int128 left = GreatestCommonDivisor(a.numerator_, b.denominator_);

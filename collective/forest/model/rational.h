@@ -31,7 +31,9 @@ class Rational {
   Int128 denominator() const { return denominator_; }
   bool IsZero() const { return numerator_ == 0; }
 
-  // None if a term of the result, in lowest terms, exceeds 127 bits.
+  // None if a term of the result, in lowest terms, exceeds 127 bits (Sum: also before it is
+  // reduced).
+  static std::optional<Rational> Sum(const Rational& a, const Rational& b);
   static std::optional<Rational> Product(const Rational& a, const Rational& b);
   // Precondition: divisor > 0.
   static std::optional<Rational> Quotient(const Rational& dividend, const Rational& divisor);

@@ -1,4 +1,4 @@
-#include "collective/forest/files/exact_text.h"
+#include "collective/forest/model/exact_text.h"
 
 namespace espalier::forest {
 namespace {

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collective/forest/model/rational.h"
+#include "collective/synthesis/families.h"
+#include "collective/synthesis/schedule.h"
+#include "common/base/result.h"
+
+namespace espalier::synthesis {
+
+enum class Form : std::uint8_t {
+  // Families.
+  kComplete,
+  kBipartite,
+  kBiRing,
+  kUniRing,
+  kCirculant,
+  kDirectedCirculant,
+  kGeneralizedKautz,
+  kDeBruijn,
+  kKautz,
+  kHamming,
+  kTorus,
+  kDistanceRegular,
+  // Expansions of other constructions.
+  kLine,
+  kDegree,
+  kPower,
+  kProduct,
+  kBidirectional,
+  kBfb,  // the same network with its best BFB schedule
+};
+
+// How a network and its allgather are made: a family with its parameters, or an expansion of other
+// constructions. As text: "Line(Circulant(16, 3, 4), 3)".
+struct Construction {
+  Form form = Form::kComplete;
+  std::vector<Construction> parts;
+  std::vector<std::int64_t> numbers;
+  bool operator==(const Construction&) const = default;
+};
+
+// Reads the text of a construction: NAME(PART, ..., NUMBER, ...), at most 12 levels deep.
+// Errors: kInvalidArgument with the position and the names that are known.
+Result<Construction> ParseConstruction(std::string_view text);
+std::string FormatConstruction(const Construction& construction);
+// The dissertation's notation: "L^3(C(16,{3,4}))", "Pi_{4,1024}", "K_3*2", "H(2,3)".
+std::string Notation(const Construction& construction);
+// The names and parameters of all forms, for help texts.
+std::string ListForms();
+
+// What the formulas of the families and expansions say about a construction's allgather, and which
+// expansions apply to it.
+struct Prediction {
+  std::int64_t nodes = 0;
+  std::int64_t degree = 0;
+  std::int32_t steps = 0;  // T_L in alpha
+  forest::Rational t_b;    // T_B in M/B
+  bool is_exact = true;    // else T_B is an upper bound
+  bool is_bfb = false;     // the schedule is the best BFB schedule
+  bool is_simple = false;  // without parallel links and self-loops
+  bool has_self_loops = false;
+  bool branches = false;  // each node has links to more than one node
+  bool is_bidirectional = false;
+  bool is_reversible = false;  // isomorphic to its reverse, so that all collectives cost the same
+
+  bool IsBandwidthOptimal() const { return t_b == forest::Rational(nodes - 1, nodes); }
+};
+
+// Predicts the cost from that of the parts. Generalised Kautz and de Bruijn graphs, circulants and
+// products of factors that are not optimal have no formula, and their cost is computed.
+// Errors: those of BuildNetwork.
+Result<Prediction> Predict(const Construction& construction);
+Result<Prediction> Predict(const Construction& construction, const std::vector<Prediction>& parts);
+
+// Builds the network. Errors: kInvalidArgument for parameters out of range and for an expansion
+// that does not apply; kResourceExhausted for more than kMaxNodes nodes.
+Result<Network> BuildNetwork(const Construction& construction);
+
+// Makes the construction's allgather, or through the reversal of the network its other collectives.
+// Errors: those of BuildNetwork and MakeBfbSchedule; kInvalidArgument for another collective of an
+// expansion without a known reversal.
+Result<Schedule> MakeSchedule(const Construction& construction, Collective collective);
+
+}  // namespace espalier::synthesis

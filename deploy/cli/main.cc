@@ -15,6 +15,8 @@
 #include "deploy/cli/program/program_commands.h"
 #include "deploy/cli/reference/command_tree.h"
 #include "deploy/cli/reference/reference_commands.h"
+#include "deploy/cli/schedule/network_commands.h"
+#include "deploy/cli/schedule/schedule_commands.h"
 #include "deploy/cli/setup/key_commands.h"
 #include "deploy/cli/setup/store_commands.h"
 #include "deploy/cli/setup/topology_commands.h"
@@ -33,8 +35,10 @@ int main(int argc, char** argv) {
   espalier::cli::AddKeyCommands(app, exit_code);
   espalier::cli::AddStoreCommands(app, exit_code);
   espalier::cli::AddTopologyCommands(app, exit_code);
+  espalier::synthesis::AddNetworkCommands(*app.get_subcommand("topology"), exit_code);
   espalier::cli::AddTopologyApply(*app.get_subcommand("topology"), exit_code);
   espalier::forest::AddForestCommands(app, exit_code, espalier::offline::SolveWithCbc);
+  espalier::synthesis::AddScheduleCommands(app, exit_code);
   espalier::program::AddProgramCommands(app, exit_code);
   espalier::runtime::AddProgramRunCommand(app, exit_code);
   espalier::runtime::AddBenchCommands(app, exit_code);

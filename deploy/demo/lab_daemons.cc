@@ -81,6 +81,7 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                             "http: \"unix:{}/controller.sock\"\n"
                             "log_level: \"info\"\n"
                             "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"
+                            "full_queue_us: 50000  # the lab's queues take 50 ms\n"
                             "{}",
                             lab.topology_file(), lab::LabLayout::ControllerAddress(),
                             kControllerPort, folder, folder, folder, controller_fields));

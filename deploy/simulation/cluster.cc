@@ -95,12 +95,17 @@ Cluster::Cluster(ClusterOptions options)
       fabric_(
           sim::SimFabric::Build(*hardware_loop_, fabric::Topology::Build(options_.fabric).value())
               .value()),
+      trains_([this](const auto& tuple, std::uint8_t dscp) { return fabric_->Carry(tuple, dscp); },
+              *hardware_loop_),
       disk_(MakeDisk(options_.seed)),
       nics_(ListNics(fabric_->topology())) {
   network_.SetFaults(options_.faults);
+  fabric_->troubles().SetSeed(options_.seed);
   for (const fabric::NodeId nic : nics_) {
     names_.push_back(HostOf(fabric_->topology().node(nic)));
     hosts_.push_back(std::make_unique<sim::SimHost>(*fabric_, *hardware_loop_, nic));
+    train_sockets_.push_back(
+        std::make_unique<sim::SimTrainSocket>(trains_, hosts_.back()->address()));
     actuators_.push_back(
         std::make_unique<PathChangeCounter>(*fabric_, *hosts_.back(), path_changes_));
   }
@@ -157,9 +162,10 @@ void Cluster::StartAgent(int host) {
   options.name = HostName(host);
   options.instance = random_.Next();
   options.nics = {{.address = hardware.address(), .device = "nic0", .link_up = true}};
-  process->agent =
-      std::make_unique<agent::Agent>(options, *process->loop, *process->bus, hardware,
-                                     *actuators_[Index(host)], hardware, agent_metrics_);
+  if (options_.agents_test_links) options.features.emplace_back("link_tests");
+  process->agent = std::make_unique<agent::Agent>(options, *process->loop, *process->bus, hardware,
+                                                  *actuators_[Index(host)], hardware,
+                                                  *train_sockets_[Index(host)], agent_metrics_);
   process->agent->Start();
 }
 

@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/sim/sim_host.h"
+#include "agent/sim/sim_trains.h"
 #include "common/base/metrics.h"
 #include "common/fabric/topology.h"
 #include "common/sim/sim_fabric.h"
@@ -26,6 +27,8 @@ struct ClusterOptions {
   bool controller_knows_hashes = true;
   std::uint64_t seed = 1;
   sim::LinkFaults faults;
+  // Whether agents can test links by probe trains.
+  bool agents_test_links = false;
   controller::ControllerOptions controller;
 };
 
@@ -60,6 +63,7 @@ class Cluster {
   const controller::Controller& controller() const;
   agent::Agent& agent(int host);
   sim::SimHost& host(int number) { return *hosts_[Index(number)]; }
+  sim::SimTrainSocket& trains(int host) { return *train_sockets_[Index(host)]; }
   int host_count() const { return static_cast<int>(hosts_.size()); }
   const std::string& HostName(int host) const { return names_[Index(host)]; }
   fabric::NodeId NicOf(int host) const { return nics_[Index(host)]; }
@@ -106,6 +110,7 @@ class Cluster {
   sim::SimNetwork network_;
   std::unique_ptr<EventLoop> hardware_loop_;
   std::unique_ptr<sim::SimFabric> fabric_;
+  sim::SimTrains trains_;
   controller::MemoryDisk disk_;
   // Shared by all processes of a kind, so that counters outlive them.
   mutable Metrics controller_metrics_;
@@ -114,6 +119,7 @@ class Cluster {
   std::vector<fabric::NodeId> nics_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<sim::SimHost>> hosts_;
+  std::vector<std::unique_ptr<sim::SimTrainSocket>> train_sockets_;
   std::vector<std::unique_ptr<PathChangeCounter>> actuators_;
   std::unique_ptr<ControllerProcess> controller_;
   std::vector<std::unique_ptr<AgentProcess>> processes_;

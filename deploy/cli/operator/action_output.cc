@@ -15,7 +15,7 @@ namespace {
 
 std::string TextIn(const io::JsonValue& object, std::string_view key) {
   const io::JsonValue* const found = object.Find(key);
-  return found == nullptr ? "" : found->text;
+  return found == nullptr ? "" : EscapeControls(found->text);
 }
 
 // 0 for a field that an older controller does not have.

@@ -95,7 +95,8 @@ ListSpec Links() {
                       {"RATE B>A", "bps_b_to_a", CellFormat::kRate},
                       {"BACKGROUND A>B", "background_a_to_b.bps", CellFormat::kRate},
                       {"BACKGROUND B>A", "background_b_to_a.bps", CellFormat::kRate},
-                      {"REASON", "reason"}},
+                      {"REASON", "reason"},
+                      {"TEST", "why.words"}},
           .wide_columns = {{"A", "a"},
                            {"B", "b"},
                            {"LOAD A>B", "load_a_to_b"},
@@ -199,7 +200,7 @@ ListSpec Events() {
           .help = "List events, the newest first",
           .is_long = true,
           .columns = {{"TIME", "time"}, {"KIND", "kind"}, {"TEXT", "text"}},
-          .filters = {{"--kind", "Only events of this kind, such as link_slow", {"kind"}, ""}},
+          .filters = {{"--kind", "Only events of this kind, such as link_lossy", {"kind"}, ""}},
           .order = "-sequence",
           .has_times = true};
 }

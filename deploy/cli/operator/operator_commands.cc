@@ -260,6 +260,11 @@ void StartJob(Session& session, const JobOptions& options) {
       fmt::format("/api/v1/jobs/start?dry_run={}&reason={}", session.dry_run ? "true" : "false",
                   UrlEncode(session.reason));
   const auto answer = Ask(session, "POST", target, true, body.Text());
+  if (answer && options.user.empty()) {
+    fmt::print(stderr,
+               "espalier: the job's key goes to the first user of each host who asks for a rank "
+               "(name its user with --user)\n");
+  }
   if (answer && !session.json) {
     fmt::print("job {} {}: {} ranks\n", options.name,
                session.dry_run ? "could be started" : "started", ranks->size());

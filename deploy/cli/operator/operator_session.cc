@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "common/files/command_result.h"
+#include "common/files/trusted_files.h"
 #include "common/http/http.h"
-#include "common/identity/trusted_files.h"
+#include "common/terminal/table.h"
 #include "deploy/cli/operator/action_output.h"
 
 namespace espalier::cli {
@@ -49,7 +50,7 @@ Result<io::HttpAccess> AccessOf(const Session& session) {
   const std::string file = Choose(session.token_file, "ESPALIER_TOKEN_FILE", "");
   if (!session.token_file.empty() || token.empty()) {
     if (file.empty()) return access;
-    Result<std::string> read = identity::ReadSecretFile(file);
+    Result<std::string> read = io::ReadSecretFile(file);
     if (!read) return Propagate(read);
     token = read->substr(0, read->find_first_of("\r\n"));
   }
@@ -120,7 +121,13 @@ std::string UrlEncode(std::string_view text) {
 }
 
 int ReportError(const std::string& message, int code) {
-  fmt::print(stderr, "espalier: {}\n", message);
+  std::string_view rest = message;  // may have several lines
+  std::string shown = EscapeControls(rest.substr(0, rest.find('\n')));
+  while (rest.find('\n') != std::string_view::npos) {
+    rest.remove_prefix(rest.find('\n') + 1);
+    shown += '\n' + EscapeControls(rest.substr(0, rest.find('\n')));
+  }
+  fmt::print(stderr, "espalier: {}\n", shown);
   return code;
 }
 

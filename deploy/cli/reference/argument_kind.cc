@@ -37,9 +37,12 @@ std::span<const KindEntry> KindTable() {
       {"topology diff", "B", ArgumentKind::kFile},
       {"reference", "--output", ArgumentKind::kFolder},
       {"forest", "--ranks", ArgumentKind::kFile},
+      {"schedule verify", "SCHEDULE", ArgumentKind::kFile},
 
       {"", "--ca", ArgumentKind::kFile},
+      {"", "--cables", ArgumentKind::kFile},
       {"", "--costs", ArgumentKind::kFile},
+      {"", "--demand", ArgumentKind::kFile},
       {"", "--flows", ArgumentKind::kFile},
       {"", "--jobs", ArgumentKind::kFile},
       {"", "--keys", ArgumentKind::kFolder},

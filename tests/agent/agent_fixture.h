@@ -105,23 +105,28 @@ class FakeActuator : public FlowActuator {
 // A fabric in which some ports are dead; probes from others are answered at once by 172.16.0.<ttl>.
 class FakeProbes : public ProbeSocket {
  public:
-  Result<void> Send(const Probe& probe) override {
+  Result<ProbeMark> Send(const Probe& probe) override {
     if (error) return tl::unexpected<Error>(*error);
     sent.push_back(probe);
-    if (!answers || dead_ports.contains(probe.source_port)) return {};
-    Answer(probe);
-    return {};
+    const ProbeMark mark = MarkOfLast();
+    if (answers && !dead_ports.contains(probe.source_port)) Answer(probe, mark);
+    return mark;
   }
   void OnReply(std::function<void(const ProbeReply&)> callback) override {
     on_reply_ = std::move(callback);
   }
-  void Answer(const Probe& probe) {
+  // The mark of the latest probe, which differs from those of all others.
+  ProbeMark MarkOfLast() const {
+    return {.head = static_cast<std::uint32_t>(sent.size()), .nonce = 7};
+  }
+  void Answer(const Probe& probe, const ProbeMark& mark) {
     pending.push_back({.source = probe.source,
                        .destination = probe.destination,
                        .source_port = probe.source_port,
                        .destination_port = probe.destination_port,
                        .ttl = probe.ttl,
-                       .responder = IpAddress::FromV4(0xAC100000U + probe.ttl)});
+                       .responder = IpAddress::FromV4(0xAC100000U + probe.ttl),
+                       .mark = mark});
   }
   // Delivers the answers to the agent, as a real socket does.
   void DeliverAnswers() {
@@ -138,6 +143,43 @@ class FakeProbes : public ProbeSocket {
   std::function<void(const ProbeReply&)> on_reply_;
 };
 
+// Records the packets of trains to send; the test lets packets arrive.
+class FakeTrains : public TrainSocket {
+ public:
+  Result<void> Send(const TrainPacket& packet) override {
+    if (refused_sends > 0) {
+      --refused_sends;
+      return Fail(ErrorCode::kUnavailable, "full");
+    }
+    sent.push_back(packet);
+    return {};
+  }
+  Result<void> Listen(std::uint16_t to) override {
+    if (to != 0 && is_taken) return Fail(ErrorCode::kFailedPrecondition, "in use");
+    port = to;
+    return {};
+  }
+  void OnArrival(std::function<void(const TrainArrival&)> callback) override {
+    on_arrival_ = std::move(callback);
+  }
+  void HandleReady() override {
+    for (const TrainArrival& arrival : std::exchange(unread, {})) Arrive(arrival);
+  }
+  std::uint64_t Dropped() override { return dropped; }
+
+  void Arrive(const TrainArrival& arrival) { on_arrival_(arrival); }
+
+  std::vector<TrainPacket> sent;
+  std::vector<TrainArrival> unread;
+  std::uint16_t port = 0;
+  std::uint64_t dropped = 0;
+  int refused_sends = 0;
+  bool is_taken = false;
+
+ private:
+  std::function<void(const TrainArrival&)> on_arrival_;
+};
+
 class AgentTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kController = 77;
@@ -146,7 +188,8 @@ class AgentTest : public ::testing::Test {
     options.name = "h0";
     options.instance = 42;
     options.nics = {{.address = Address("10.0.0.1"), .device = "eth0"}};
-    agent_ = std::make_unique<Agent>(options, loop_, bus_, source_, actuator_, probes_, metrics_);
+    agent_ = std::make_unique<Agent>(options, loop_, bus_, source_, actuator_, probes_, trains_,
+                                     metrics_);
   }
   void Start(AgentOptions options = {}) {
     Make(std::move(options));
@@ -237,6 +280,7 @@ class AgentTest : public ::testing::Test {
   FakeSource source_;
   FakeActuator actuator_{source_};
   FakeProbes probes_;
+  FakeTrains trains_;
   Metrics metrics_;
   bool controller_alive_ = true;
   std::unique_ptr<Agent> agent_;

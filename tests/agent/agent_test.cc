@@ -316,5 +316,34 @@ TEST_F(AgentTest, TellsNewFeaturesBeforeItReportsAnythingElse) {
   EXPECT_EQ(reports.front().opened.size(), 2U);
 }
 
+// Nobody adapts the rate of a flow that the controller does not know any more.
+TEST_F(AgentTest, AnElephantThatLosesItsPlaceReturnsToPlainEcmp) {
+  AgentOptions options;
+  options.meter.max_elephants = 2;
+  Sync(options);
+  Open(1).user = 1001;
+  Open(2).user = 1001;
+  Live(20 * kMs);
+  wire::PathSet limited = Set(2, 50'002);
+  limited.max_rate_bps = 1'000;
+  EXPECT_EQ(
+      Push({.epoch = 1, .generation = 1, .full = true, .sets = {Set(1, 50'001), limited}}).status,
+      wire::AckStatus::kApplied);
+  EXPECT_EQ(actuator_.ports.size(), 2U);
+  bus_.sent.clear();
+  Open(3).user = 1002;
+  Live(50 * kMs);
+  EXPECT_EQ(actuator_.ports.size(), 1U);
+  EXPECT_EQ(actuator_.ports.count(wire::LocalFlowId(2)), 0U) << "the newest of the user with more";
+  std::vector<std::uint64_t> opened;
+  std::vector<std::uint64_t> ended;
+  for (const wire::FlowReport& report : bus_.Take<wire::FlowReport>()) {
+    for (const wire::OpenedFlow& flow : report.opened) opened.push_back(flow.id.value());
+    for (const wire::LocalFlowId flow : report.ended) ended.push_back(flow.value());
+  }
+  EXPECT_THAT(opened, ElementsAre(3));
+  EXPECT_THAT(ended, ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace espalier::agent

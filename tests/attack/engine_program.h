@@ -85,6 +85,11 @@ class EngineProgram {
   }
 
   bool is_connected() const { return is_connected_; }
+  // True if the service has hung up.
+  bool IsHungUp() const {
+    char byte = 0;
+    return ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  }
 
   // Makes a memory file; touches its pages only if `populate` is set.
   static int MakeFile(std::size_t bytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace espalier::attack {
 
@@ -29,6 +31,7 @@ class LocalSocket {
   ~LocalSocket() { ::close(socket_); }
 
   bool is_connected() const { return is_connected_; }
+  void Close() { ::close(std::exchange(socket_, -1)); }
   bool Send(const void* bytes, std::size_t count) const {
     return ::send(socket_, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) ==
            static_cast<ssize_t>(count);
@@ -50,6 +53,7 @@ struct PlanAsk {
   std::uint32_t rank = 0;
   std::uint32_t user_and_one = 0;
   char job[256] = {};
+  std::int32_t process = 0;  // may be left out
 };
 struct PlanTold {
   std::uint32_t magic = 0;
@@ -65,12 +69,27 @@ struct PlanWord {
   char error[256] = {};
 };
 inline constexpr std::uint64_t kRefusedPlan = UINT64_MAX;
+inline constexpr std::uint64_t kNotOffloadedPlan = UINT64_MAX - 1;
 
 inline PlanAsk AskFor(const std::string& job, std::uint32_t rank) {
   PlanAsk ask;
   ask.rank = rank;
   std::memcpy(ask.job, job.data(), job.size());
   return ask;
+}
+
+// True for root of a system that allows namespaces of processes, users and mounts here.
+inline bool CanMakeNamespaces() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(::unshare(CLONE_NEWPID) == 0 && ::unshare(CLONE_NEWNS) == 0 &&
+                    ::unshare(CLONE_NEWUSER) == 0
+                ? 0
+                : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return ::geteuid() == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 // Runs `body` in a process of that user while calling `serve` repeatedly here, and returns the

@@ -18,7 +18,13 @@ namespace espalier::attack {
 // A stranger's TCP connection to the loopback address, which sends and reads arbitrarily.
 class RawTcp {
  public:
-  explicit RawTcp(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `receive_bytes`: how much of what the other side sends is accepted before it is read; 0: as
+  // much as the system likes.
+  explicit RawTcp(std::uint16_t port, int receive_bytes = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (receive_bytes > 0) {
+      ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+    }
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

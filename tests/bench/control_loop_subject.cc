@@ -145,7 +145,7 @@ void ServeController(int agents, bool with_keys) {
   // Long, so that agents do not seem dead on a busy machine.
   // Ports are not verified: their steady probes would keep the loop from ever being quiet.
   const controller::ControllerOptions options{
-      .heartbeat_interval = std::chrono::seconds(10),
+      .heartbeat = {.interval = std::chrono::seconds(10)},
       .verification = {.interval = Duration::zero()},
       .background = [&](std::function<void()> work, std::function<void()> done) {
         background.Run(std::move(work), std::move(done));

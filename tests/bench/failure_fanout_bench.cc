@@ -194,7 +194,7 @@ class Bench {
         store_(disk_, loop_),
         controller_(
             MakeBenchTopology(options.load.agents, options.load.spines, options.load.fat_tree),
-            {.heartbeat_interval = 10s, .verification = {.interval = Duration::zero()}}, loop_,
+            {.heartbeat = {.interval = 10s}, .verification = {.interval = Duration::zero()}}, loop_,
             bus_, store_, metrics_) {
     ESPALIER_CHECK(controller_.Start(), "the controller does not start");
     TellAgents(router_->endpoint());

@@ -10,7 +10,6 @@
 #include "common/fabric/builders.h"
 #include "common/sim/sim_world.h"
 #include "controller/agents/flow_intake.h"
-#include "controller/store/memory_store.h"
 #include "tests/bench/hashed_fabric.h"
 
 namespace espalier::controller {
@@ -26,8 +25,7 @@ class IntakeFixture {
         placement_(state_, learner_, options_, metrics_),
         predictor_(state_, learner_, options_, metrics_),
         bursts_(state_, learner_, predictor_, options_, metrics_),
-        links_(state_, options_.detection, options_.wall_clock, *loop_, *store_, {}, metrics_),
-        intake_(state_, placement_, bursts_, predictor_, links_, options_, *loop_) {
+        intake_(state_, placement_, bursts_, predictor_, options_, *loop_) {
     SetLogLevel(LogLevel::kError);
     world_.RunFor(std::chrono::hours(1));
     for (int host = 0; host < leaves * hosts_per_leaf; ++host) {
@@ -53,14 +51,11 @@ class IntakeFixture {
   ControllerOptions options_;
   sim::SimWorld world_{1};
   std::unique_ptr<EventLoop> loop_ = world_.MakeLoop();
-  MemoryDisk disk_;
-  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(disk_, *loop_);
   State state_;
   PathLearner learner_;
   Placement placement_;
   StartPredictor predictor_;
   Bursts bursts_;
-  LinkHealth links_;
   FlowIntake intake_;
   std::vector<AgentId> agents_;       // by host
   std::vector<IpAddress> addresses_;  // by host

@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "agent/probe/no_probe_socket.h"
+#include "agent/probe/no_train_socket.h"
 #include "common/sim/sim_world.h"
 #include "proto/convert.h"
 #include "tests/bench/path_set_sides.h"
@@ -131,12 +132,13 @@ void MeasureAgent(const PathSetOptions& options, const PathSetCase& with, PathSe
   CountingBus bus;
   BusyFlows flows(*loop, options.flows, with.paths);
   agent::NoProbeSocket probes;
+  agent::NoTrainSocket trains;
   Metrics metrics;
   const double before_kib = AllocatedKib();
   agent::AgentOptions agent_options;
   agent_options.name = "h0";
   agent_options.instance = 1;
-  agent::Agent agent(agent_options, *loop, bus, flows, flows, probes, metrics);
+  agent::Agent agent(agent_options, *loop, bus, flows, flows, probes, trains, metrics);
   agent.Start();
   const auto beat = [&] {
     bus.Deliver(wire::Heartbeat{.epoch = 1, .wanted = {}});

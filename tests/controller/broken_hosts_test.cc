@@ -202,7 +202,7 @@ class Chaos {
   explicit Chaos(std::uint64_t seed)
       : random_(seed),
         cluster_(fabric::LeafSpineOptions{.spines = 3, .leaves = 3, .hosts_per_leaf = 2},
-                 {.heartbeat_interval = 5s,
+                 {.heartbeat = {.interval = 5s},
                   .verification = {.interval = 10s},
                   .max_flows_per_agent = kFlows}) {
     cluster_.ConnectAll();

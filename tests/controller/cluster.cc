@@ -50,9 +50,26 @@ Cluster::Cluster(fabric::TopologySpec spec, ControllerOptions options)
   StartController();
 }
 
+// A loop on whose clock each look takes some time.
+class Cluster::CostlyClock : public EventLoop {
+ public:
+  CostlyClock(std::unique_ptr<EventLoop> loop, const Duration& cost)
+      : loop_(std::move(loop)), cost_(cost) {}
+  TimePoint Now() const override { return loop_->Now() + (spent_ += cost_); }
+  void Post(Callback callback) override { loop_->Post(std::move(callback)); }
+  TimerPtr After(Duration delay, Callback callback) override {
+    return loop_->After(delay, std::move(callback));
+  }
+
+ private:
+  std::unique_ptr<EventLoop> loop_;
+  const Duration& cost_;
+  mutable Duration spent_{};
+};
+
 void Cluster::StartController() {
   controller_.reset();
-  controller_loop_ = world_.MakeLoop();
+  controller_loop_ = std::make_unique<CostlyClock>(world_.MakeLoop(), cost_of_look);
   store_ = std::make_unique<MemoryStore>(disk, *controller_loop_);
   metrics_ = std::make_unique<Metrics>();
   controller_ =
@@ -236,16 +253,25 @@ bool Cluster::Send(PeerId to, std::string bytes) {
 void Cluster::Settle() {
   world_.RunFor(kMoment);
   while (!in_flight_.empty()) {
-    for (const auto& [peer, bytes] : std::exchange(in_flight_, {})) {
-      const auto decoded = decoder_.Decode(bytes);
-      ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
-      const wire::Message message = **decoded;
-      for (Host& host : hosts_) {
-        if (host.peer == peer) HandleAtHost(host, message);
-      }
-    }
+    DeliverInFlight();
     world_.RunFor(kMoment);
   }
+}
+
+void Cluster::DeliverInFlight() {
+  for (const auto& [peer, bytes] : std::exchange(in_flight_, {})) {
+    const auto decoded = decoder_.Decode(bytes);
+    ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+    const wire::Message message = **decoded;
+    for (Host& host : hosts_) {
+      if (host.peer == peer) HandleAtHost(host, message);
+    }
+  }
+}
+
+void Cluster::RunOne() {
+  world_.RunFor(std::chrono::nanoseconds(1));  // what Post takes
+  DeliverInFlight();
 }
 
 void Cluster::Advance(Duration by) {
@@ -259,6 +285,9 @@ void Cluster::Advance(Duration by) {
 void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
   if (const auto* welcome = std::get_if<wire::Welcome>(&message.body)) host.welcome = *welcome;
   if (const auto* order = std::get_if<wire::ProbeOrder>(&message.body)) AnswerProbes(host, *order);
+  if (const auto* order = std::get_if<wire::TrainOrder>(&message.body); order && on_train_order) {
+    on_train_order(static_cast<int>(&host - hosts_.data()), *order);
+  }
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&message.body)) {
     ++host.heartbeats;
     host.report_interval_us = heartbeat->report_interval_us;
@@ -300,18 +329,8 @@ void Cluster::HandleAtHost(Host& host, const wire::Message& message) {
 
 void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
   wire::ProbeReport report{.order = order.order, .done = true};
-  const auto number = [&](const IpAddress& address) {
-    for (int i = 0; i < hosts(); ++i) {
-      if (Address(i) == address) return i;
-    }
-    return -1;
-  };
-  const int from = number(order.source);
-  const int to = number(order.destination);
-  const auto leaf = [&](int i) {
-    return paths_.FindAttachment(*topology_.FindNic(Address(i)))->leaf;
-  };
-  const auto between = paths_.Between(leaf(from), leaf(to));
+  const int from = NumberOf(order.source);
+  const int to = NumberOf(order.destination);
   for (const std::uint16_t port : order.source_ports) {
     for (const std::uint8_t ttl : order.ttls) {
       ++report.sent;
@@ -320,16 +339,9 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       const bool is_back = port < fabric::kFirstRocePort;
       const int spine =
           is_back ? SpineBack(from, to, order.destination_port) : SpineOf(from, to, port);
-      // A leaf stops using its own dead links.
-      const auto begins_dead = [&](const fabric::Path& path) {
-        return dead.contains(path.hops.front().link);
-      };
-      auto subflow = between.begin() + spine;
-      if (begins_dead(*subflow))
-        subflow = std::find_if_not(between.begin(), between.end(), begins_dead);
-      if (subflow == between.end()) continue;
-      if (dark_spines.contains(static_cast<int>(subflow - between.begin()))) continue;
-      const auto& hops = subflow->hops;
+      const fabric::Path* const path = LivePath(from, to, spine);
+      if (path == nullptr) continue;
+      const auto& hops = path->hops;
       const auto last = hops.begin() + ttl - 2;
       if (std::any_of(hops.begin(), last + 1,
                       [&](const auto& passed) { return dead.contains(passed.link); })) {
@@ -346,6 +358,36 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
   const Duration timeout = std::chrono::microseconds(order.timeout_us);
   waits_.push_back(host_loop_->After(
       pacing + timeout, [this, &host, report] { Deliver(host.peer, host.instance, report); }));
+}
+
+fabric::Attachment Cluster::AttachmentOf(int host) const {
+  return *paths_.FindAttachment(*topology_.FindNic(Address(host)));
+}
+
+const fabric::Path* Cluster::LivePath(int from, int to, int spine) const {
+  const auto between = paths_.Between(AttachmentOf(from).leaf, AttachmentOf(to).leaf);
+  // A leaf stops using its own dead links.
+  const auto begins_dead = [&](const fabric::Path& path) {
+    return dead.contains(path.hops.front().link);
+  };
+  auto path = between.begin() + spine;
+  if (begins_dead(*path)) path = std::find_if_not(between.begin(), between.end(), begins_dead);
+  if (path == between.end()) return nullptr;
+  return dark_spines.contains(static_cast<int>(path - between.begin())) ? nullptr : &*path;
+}
+
+std::vector<fabric::DirectedLink> Cluster::RouteOf(int from, int to, std::uint16_t port) const {
+  std::vector<fabric::DirectedLink> links = {AttachmentOf(from).uplink};
+  if (AttachmentOf(from).leaf != AttachmentOf(to).leaf) {
+    const fabric::Path* const path = LivePath(from, to, SpineOf(from, to, port));
+    if (path == nullptr) return {};
+    links.insert(links.end(), path->hops.begin(), path->hops.end());
+  }
+  fabric::DirectedLink last = AttachmentOf(to).uplink;
+  last.forward = !last.forward;
+  links.push_back(last);
+  const auto is_dead = [&](fabric::DirectedLink link) { return dead.contains(link.link); };
+  return std::ranges::any_of(links, is_dead) ? std::vector<fabric::DirectedLink>() : links;
 }
 
 int Cluster::SpineOf(int from, int to, std::uint16_t port) const { return hash(from, to, port); }
@@ -395,6 +437,13 @@ std::int64_t Cluster::CounterValue(const std::string& name) {
 
 IpAddress Cluster::Address(int number) const {
   return topology_.node(*topology_.FindNode("h" + std::to_string(number))).addresses.front();
+}
+
+int Cluster::NumberOf(const IpAddress& address) const {
+  for (int i = 0; i < hosts(); ++i) {
+    if (Address(i) == address) return i;
+  }
+  return -1;
 }
 
 }  // namespace espalier::controller

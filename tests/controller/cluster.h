@@ -81,6 +81,11 @@ class Cluster : private Bus {
   // Runs all work that is due and delivers all messages, until none is left.
   void Settle();
   void Advance(Duration by);
+  // Runs the next piece of work alone, if any is due now, and delivers the messages that it sent.
+  void RunOne();
+  // From now on, each look of the controller at its clock takes so long, so that its budgets of
+  // time end. Time does not pass for timers.
+  Duration cost_of_look{};
 
   // The spine on which the fabric sends this port, as probes report it.
   int SpineOf(int from, int to, std::uint16_t port) const;
@@ -93,6 +98,12 @@ class Cluster : private Bus {
   std::set<fabric::LinkId> dead;
   // Spines that silently drop all packets and answer no probes, while all leaves still use them.
   std::set<int> dark_spines;
+  // The links of a packet from host to host, those of the hosts included, as single packets of
+  // trains take them; none if it is dropped on its way.
+  std::vector<fabric::DirectedLink> RouteOf(int from, int to, std::uint16_t port) const;
+  // What hosts do with orders of probe trains; nothing by default (train_hosts.h).
+  std::function<void(int host, const wire::TrainOrder& order)> on_train_order;
+  EventLoop& host_loop() { return *host_loop_; }
   // The spines of all ports that the host has applied for a flow, in order.
   std::vector<int> AppliedSpines(int from, std::uint64_t flow, int to) const;
   // The spine of the port that the host has applied for a flow; -1: ECMP.
@@ -107,6 +118,7 @@ class Cluster : private Bus {
   std::int64_t CounterValue(const std::string& name);
   std::string MetricsText() const { return metrics_->Text(); }
   IpAddress Address(int host) const;
+  int NumberOf(const IpAddress& address) const;  // -1: of no host
   int hosts() const { return static_cast<int>(hosts_.size()); }
 
   // Operators' actions, and their outcomes.
@@ -147,8 +159,15 @@ class Cluster : private Bus {
     const auto found = proven_names.find(peer);
     return found == proven_names.end() ? std::nullopt : std::optional(found->second);
   }
+  class CostlyClock;
+
+  void DeliverInFlight();
   void HandleAtHost(Host& host, const wire::Message& message);
   void AnswerProbes(Host& host, const wire::ProbeOrder& order);
+  fabric::Attachment AttachmentOf(int host) const;
+  // The path that a leaf chooses instead of this spine's if that begins with a dead link; none if
+  // there is none, or its spine is dark.
+  const fabric::Path* LivePath(int from, int to, int spine) const;
   void StartController();
   // Runs the loop until `ask` has its answer, and returns it.
   Result<ActionOutcome> AwaitOutcome(const std::function<void(ActionDone)>& ask);

@@ -5,6 +5,7 @@ reader, in light and dark.
 usage: reading_test.py CONTROLLER SIMULATED_HOSTS [unittest arguments]; exit code 77: no Chromium.
 """
 
+import base64
 import pathlib
 import re
 import urllib.parse
@@ -13,7 +14,15 @@ from cluster import BINARIES, Cluster, PageCase, main
 from fabrics import rails_in_pods
 
 AUDIT = (pathlib.Path(__file__).parent / "accessibility.js").read_text()
+PAGE = pathlib.Path(__file__).parents[2] / "controller/api/page"
 HEADING = "document.querySelector('#details h2').textContent"
+
+
+def script(name):
+    """A script of the page with its imports, as an address."""
+    text = (PAGE / f"{name}.js").read_text()
+    text = re.sub(r'from "\./(\w+)\.js"', lambda found: f'from "{script(found[1])}"', text)
+    return "data:text/javascript;base64," + base64.b64encode(text.encode()).decode()
 
 
 class ReadingTest(PageCase):
@@ -220,6 +229,29 @@ class ReadingTest(PageCase):
             self.assertLessEqual(self.page.run("document.documentElement.scrollWidth"), width)
             picture = "document.getElementById('fabric').getBoundingClientRect().height"
             self.assertGreater(self.page.run(picture), 190)
+
+    def test_says_what_tests_of_links_found_and_leads_there(self):
+        self.page.open("about:blank")
+        shown = self.page.run(f'Promise.all([import("{script("causes")}"), import("{script("model")}")])' + """.then(([causes, { Model }]) => {
+          const sought = [];
+          const app = { seek: (panel, wanted) => sought.push([panel, wanted]) };
+          const health_reasons = [
+            "2 links lose packets", "link leaf1>spine1 is being tested, as it may lose packets",
+            "flows of 1 host repeat packets, and no fault explains it yet (most on leaf0>spine3)",
+            "one of the links leaf0>spine1, spine1>leaf2 loses packets, and no path tells them apart",
+            "NIC h3 or its host loses packets"];
+          for (const reason of causes.healthReasons(app, { health_reasons })) reason.querySelector("button").click();
+          const model = new Model();
+          model.setTopology({ name: "", nodes: [{ id: "a", tier: 0 }, { id: "b", tier: 1 }], links: [{ id: "a--b", a: "a", b: "b", bps: "1" }] });
+          const link = { id: "a--b", state: "LOSSY", reason: "", why: { words: "a>b lost 31 of 400 probes" }, load_a_to_b: "0", load_b_to_a: "0" };
+          model.apply({ change: "1", links: [link] }, false);
+          return { sought, reason: causes.linkButton({}, model.links[0]).textContent, first: causes.notUp(model.links)[0].id };
+        })""")
+        self.assertEqual(shown["sought"], [
+            ["Links", {"state": "LOSSY"}], ["Links", {"text": "leaf1 spine1"}], ["Links", {"text": "leaf0 spine3"}],
+            ["Events", {"text": "links undecided"}], ["Links", {"text": "h3"}]])
+        self.assertEqual(shown["reason"], "a--b a>b lost 31 of 400 probeslossy")
+        self.assertEqual(shown["first"], "a--b")
 
     def test_filters_links(self):
         self.open_panel("links")

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/probe/no_train_socket.h"
 #include "agent/sim/sim_host.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
@@ -54,6 +55,7 @@ fabric::TopologySpec MakeSpec(const Options& options) {
 struct Host {
   std::unique_ptr<sim::SimHost> hardware;
   std::unique_ptr<Bus> bus;
+  agent::NoTrainSocket trains;
   Metrics metrics;
   std::unique_ptr<agent::Agent> agent;
 };
@@ -100,8 +102,9 @@ class World {
     options.nics = {{.address = host.hardware->address(), .device = "nic0", .link_up = true}};
     options.reporter.progress_interval =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.look_seconds));
-    host.agent = std::make_unique<agent::Agent>(options, loop_, *host.bus, *host.hardware,
-                                                *host.hardware, *host.hardware, host.metrics);
+    host.agent =
+        std::make_unique<agent::Agent>(options, loop_, *host.bus, *host.hardware, *host.hardware,
+                                       *host.hardware, host.trains, host.metrics);
     host.agent->Start();
   }
 

@@ -13,6 +13,7 @@ namespace {
 simulation::ClusterOptions OptionsFor(const ClusterOptions& options) {
   SetLogLevel(LogLevel::kError);
   simulation::ClusterOptions made;
+  made.agents_test_links = options.agents_test_links;
   made.fabric = fabric::BuildLeafSpine(options.shape).value();
   std::uint64_t seed = 1000 * options.seed;
   for (fabric::Node& node : made.fabric.nodes) {
@@ -22,6 +23,7 @@ simulation::ClusterOptions OptionsFor(const ClusterOptions& options) {
   made.seed = options.seed;
   made.faults = options.faults;
   made.controller = options.controller;
+  made.controller.link_tests.seed = options.seed;
   return made;
 }
 

@@ -17,6 +17,7 @@ struct ClusterOptions {
   // Whether the controller's topology file names it; otherwise the controller must learn by probes.
   bool controller_knows_hash = true;
   sim::LinkFaults faults;
+  bool agents_test_links = false;  // by probe trains
   controller::ControllerOptions controller;
 };
 

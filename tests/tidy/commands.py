@@ -31,7 +31,7 @@ OURS = re.compile(r"(?<![\w/.-])((?:deploy|tests)/[\w/-]+(?:\.json)?)(?![\w/.-]*
 # What a test must name of a command, beside commands of espalier.
 PROGRAM = re.compile(r"(?<![\w./-])(espalier-[a-z]+|ib_\w+|deploy/[\w/-]+)(?![\w/])")
 # Commands of espalier that need nothing but files, and programs that prepare these.
-EXECUTED = {"topology", "forest", "program", "assign"}
+EXECUTED = {"topology", "forest", "schedule", "program", "assign"}
 PREPARING = {"printf", "sed"}
 # History, and what the program itself writes.
 LEFT_OUT = ("CHANGELOG.md", "docs/decisions.md", "docs/cli.md")

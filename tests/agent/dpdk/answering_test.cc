@@ -77,7 +77,7 @@ TEST_F(Answering, IsAFlowWithBothNumbersAndThePortThatTheAgentChooses) {
   EXPECT_EQ(flows[0].source_port, 50'000);
   EXPECT_EQ(flows[0].remaining_bytes + flows[0].outstanding_bytes + flows[0].sent_bytes, 0U);
   EXPECT_EQ(flows[0].edges.count, 2U) << "it has never been busy";
-  EXPECT_TRUE(flows[0].is_alone);
+  EXPECT_TRUE(flows[0].announced.is_alone);
   EXPECT_EQ(Metric("espalier_dpdk_answering_flows"), 1);
   EXPECT_EQ(Send(Answer(0x90, one.psn)), 50'000);
   ASSERT_TRUE(agent_->Apply({.flow = flows[0].id, .paths = {{.source_port = 61'001}}}));

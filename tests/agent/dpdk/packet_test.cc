@@ -89,7 +89,7 @@ TEST(RocePacket, TellsAcknowledgementsAndProbesApart) {
                                  .source_port = 50'000,
                                  .destination_qpn = 0x11,
                                  .ttl = 3},
-                                1);
+                                1, 2);
     Bytes frame(12, 2);
     Append(frame, is_v4 ? 0x0800 : 0x86DD, 2);
     frame.insert(frame.end(), probe.begin(), probe.end());

@@ -1,4 +1,5 @@
 // Tests espalier-engine as a process: its privileges, its end, and what programs see of it.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 
 #include "common/http/http.h"
 #include "tests/attack/engine_program.h"
+#include "tests/attack/raw_tcp.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::engine {
@@ -159,6 +161,63 @@ TEST_F(EngineDaemon, TakesItsSocketFromSystemd) {
     Kill(SIGKILL);
   }
   ::close(listener);
+}
+
+// Two user ids once took all 128 ranks, with sessions that one refused request left for good.
+TEST_F(EngineDaemon, ServesAThirdUserWhereTwoHaveTakenAllRanks) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start();
+  std::vector<std::unique_ptr<EngineProgram>> ranks;
+  const auto add = [&](uid_t user) {
+    EXPECT_EQ(::seteuid(user), 0);
+    ranks.push_back(std::make_unique<EngineProgram>(Path("agent.sock.offload")));
+    EXPECT_EQ(::seteuid(0), 0);
+    return ranks.back().get();
+  };
+  for (const uid_t user : {61'001, 61'002}) {
+    for (int i = 0; i < 64; ++i) {
+      EXPECT_NE(add(user)->Ask({.kind = EngineProgram::kRelease}).code, -1);
+    }
+  }
+  EXPECT_EQ(Metric("espalier_engine_sessions"), "128");
+  for (int i = 0; i < 8; ++i) {
+    const auto joined = add(61'003)->Join(EngineProgram::GroupOfOne(FreeStore()));
+    EXPECT_EQ(joined.code, 0) << joined.words;
+  }
+  EXPECT_EQ(Metric("espalier_engine_sessions"), "128");
+}
+
+// What a group's store owed was nobody's memory, and a plan on another file system could stop it
+// for good. Within the sandbox.
+TEST_F(EngineDaemon, CountsWhatAStoreOwesAndTakesPlansFromMemoryOnly) {
+  constexpr std::size_t kValue = 64 << 10;
+  Start();
+  const std::string store = FreeStore();
+  const auto port = static_cast<std::uint16_t>(std::stoi(store.substr(store.rfind(':') + 1)));
+  EngineProgram program(Path("agent.sock.offload"));
+  ASSERT_EQ(program.Join(EngineProgram::GroupOfOne(store)).code, 0);
+  std::vector<std::unique_ptr<attack::RawTcp>> members;
+  for (int i = 0; i < 150; ++i) {
+    attack::RawTcp setter(port);
+    ASSERT_TRUE(setter.Receive(attack::kStoreGreetingBytes));
+    setter.Send(attack::StoreRequest('s', "attack/value", std::string(kValue, 'v')));
+    ASSERT_TRUE(setter.Receive(attack::kStoreAnswerBytes));
+    members.push_back(std::make_unique<attack::RawTcp>(port, 2'048));
+    ASSERT_TRUE(members.back()->Receive(attack::kStoreGreetingBytes));
+    members.back()->Send(attack::StoreRequest('g', "attack/value"));
+  }
+  const double used = std::stod(Metric("espalier_engine_memory_bytes"));
+  EXPECT_GT(used, 2 << 20);
+  EXPECT_LT(used, 6 << 20);
+  const std::string plan(4'096, '\0');
+  std::ofstream(Path("plan")) << plan;
+  const int file = ::open(Path("plan").c_str(), O_RDWR);
+  const bool is_in_memory = ::fcntl(file, F_GET_SEALS) >= 0;  // the folder may be
+  const auto refused = program.Ask({.kind = EngineProgram::kUse}, file);
+  ::close(file);
+  EXPECT_GT(refused.code, 0);
+  EXPECT_TRUE(is_in_memory || std::strstr(refused.words, "memory file") != nullptr);
+  EXPECT_TRUE(WIFEXITED(Kill(SIGTERM)));
 }
 
 TEST_F(EngineDaemon, RefusesAWrongConfigurationClearly) {

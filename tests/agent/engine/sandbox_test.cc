@@ -1,5 +1,6 @@
 #include "agent/engine/sandbox.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
@@ -68,6 +69,19 @@ TEST(Sandbox, HasNoRawSocketsAndNoCodeThatIsWritten) {
               void* page =
                   ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
               return ::mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0;
+            }),
+            kRefused);
+  // A memory file or a library could hold code, too.
+  EXPECT_EQ(InSandbox([] {
+              const int file = ::memfd_create("code", 0);
+              return ::write(file, "", 1) != 1 || ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC,
+                                                         MAP_PRIVATE, file, 0) != MAP_FAILED;
+            }),
+            kRefused);
+  EXPECT_EQ(InSandbox([] {
+              const int file = ::open("/proc/self/exe", O_RDONLY);
+              return ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) !=
+                     MAP_FAILED;
             }),
             kRefused);
 }

@@ -89,11 +89,13 @@ TEST_F(FlowGroupsTest, QueuePairsOfOneConnectionAreOneFlowWithASubflowEach) {
     pair.outstanding_bytes = 10 * id;
     pair.sent_bytes = 100 * id;
     pair.retries = 1;
+    pair.announced.user = 1'000;
   }
   EXPECT_THAT(groups_.Flows(), IsEmpty());  // more may open
   const auto flows = Settled();
   ASSERT_THAT(flows, SizeIs(1));
   EXPECT_EQ(flows[0].id, Id(4));
+  EXPECT_EQ(flows[0].announced.user, 1'000U);
   EXPECT_EQ(flows[0].max_paths, 4);
   EXPECT_EQ(flows[0].outstanding_bytes, 100U);
   EXPECT_EQ(flows[0].sent_bytes, 1'000U);
@@ -115,7 +117,7 @@ TEST_F(FlowGroupsTest, OtherProgramsAndOtherNicsAreOtherFlows) {
 }
 
 TEST_F(FlowGroupsTest, QueuePairsThatAreToStayAloneDo) {
-  for (std::uint64_t id = 1; id <= 3; ++id) Open(id).is_alone = true;
+  for (std::uint64_t id = 1; id <= 3; ++id) Open(id).announced.is_alone = true;
   EXPECT_THAT(Settled(), SizeIs(3));
 }
 

@@ -25,7 +25,7 @@ class RepeatWatchTest : public PathGuardTest {
  protected:
   void Answering(int flows = 1, bool has_standby = true) {
     AgentOptions options;
-    options.guard.read_repeats = [this](const IpAddress&) {
+    options.guard.transports.repeated_requests = [this](const IpAddress&) {
       ++reads_;
       return repeats_;
     };

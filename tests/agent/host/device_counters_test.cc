@@ -27,11 +27,10 @@ TEST_F(DeviceCountersTest, ReadsThoseOfTheNicsDevice) {
     Write(port + "gid_attrs/ndevs/0", device == "mlx5_0" ? "eth0" : "eth1");
     Write(port + "hw_counters/packet_seq_err", device == "mlx5_0" ? "7" : "100");
     Write(port + "hw_counters/local_ack_timeout_err", "2");
-    Write(port + "hw_counters/rp_cnp_handled", "5");
   }
   DeviceCounterFiles files(folder_.string());
   EXPECT_EQ(files.Read("eth0").out_of_sequence, 9U);
-  EXPECT_EQ(files.Read("eth0").congestion, 5U);
+  EXPECT_EQ(files.Read("eth0").timeouts, 2U);
   EXPECT_EQ(files.Read("eth1").out_of_sequence, 102U);
   EXPECT_EQ(files.Read("eth2").out_of_sequence, 0U);
   EXPECT_EQ(files.ReadRepeats("eth0"), 0U);
@@ -47,6 +46,8 @@ TEST_F(DeviceCountersTest, CountsNothingWithoutADevice) {
   Write("rxe0/ports/1/gid_attrs/ndevs/0", "eth0");
   Write("rxe0/ports/1/hw_counters/rcvd_seq_err", "no number");
   EXPECT_EQ(DeviceCounterFiles(folder_.string()).Read("eth0").out_of_sequence, 0U);
+  Write("rxe0/ports/1/hw_counters/completer_retry_err", "4");
+  EXPECT_EQ(DeviceCounterFiles(folder_.string()).Read("eth0").timeouts, 4U);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <map>
 #include <random>
 
 #include "agent/local/local_protocol.h"
@@ -178,6 +180,150 @@ TEST_F(LocalApi, FloodOfWakeUpsIsSurvived) {
   }
   Turn();
   EXPECT_FALSE(client.IsDisconnected());
+}
+
+// A client of another user of this host, or of this one.
+std::unique_ptr<HostileClient> ConnectAs(uid_t user, const std::string& path) {
+  const uid_t own = ::geteuid();
+  EXPECT_EQ(::seteuid(user), 0);
+  auto client = std::make_unique<HostileClient>(path);
+  EXPECT_EQ(::seteuid(own), 0);
+  client->SendHello(ESPALIER_LOCAL_VERSION);
+  return client;
+}
+
+void WriteFlows(espalier_local_memory& memory, std::uint32_t count) {
+  for (std::uint32_t slot = 0; slot < count; ++slot) {
+    memory.slots[slot].flow = Desc();
+    memory.slots[slot].owner = slot + 1;
+  }
+  memory.header.slots_used = count;
+}
+
+constexpr uid_t kFirst = 61'001;
+constexpr uid_t kSecond = 61'002;
+constexpr uid_t kThird = 61'003;
+
+// Two user ids once took all clients.
+TEST_F(LocalApi, TwoUsersLeaveClientsForAThird) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.max_clients = 9, .max_clients_of_user = 6});
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  std::vector<std::unique_ptr<HostileClient>> clients;
+  const auto connect = [&](uid_t user) {
+    clients.push_back(ConnectAs(user, path_));
+    Turn();
+    return clients.back()->ReceiveWelcome().status == 0;
+  };
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(connect(kFirst));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(connect(kSecond));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(connect(kThird)) << i;
+  EXPECT_FALSE(connect(kThird)) << "everybody has three";
+  EXPECT_FALSE(connect(kFirst));
+  int gone = 0;
+  for (int i = 0; i < 6; ++i)
+    gone += clients[static_cast<std::size_t>(i)]->IsDisconnected() ? 1 : 0;
+  EXPECT_EQ(gone, 3) << "of the user with the most";
+  EXPECT_FALSE(clients[0]->IsDisconnected()) << "its newest clients go first";
+}
+
+// Two user ids once took all flows.
+TEST_F(LocalApi, TwoUsersLeaveFlowsForAThird) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.max_flows = 90, .max_flows_of_user = 60});
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  std::map<uid_t, std::unique_ptr<HostileClient>> clients;
+  const auto open = [&](uid_t user, std::uint32_t count) {
+    auto& client = clients[user];
+    if (client == nullptr) {
+      client = ConnectAs(user, path_);
+      Turn();
+      EXPECT_EQ(client->ReceiveWelcome().status, 0U);
+    }
+    espalier_local_memory& memory = client->Map();
+    WriteFlows(memory, count);
+    client->Wake();
+    Turn();
+    munmap(&memory, sizeof(memory));
+  };
+  const auto count = [&] {
+    std::map<BudgetOwner, int> counts;
+    for (const FlowSample& flow : server_->Flows()) ++counts[flow.user];
+    return counts;
+  };
+  open(kFirst, 100);
+  EXPECT_EQ(count()[kFirst], 60);
+  for (const FlowSample& flow :
+       std::vector<FlowSample>(server_->Flows().begin(), server_->Flows().end())) {
+    EXPECT_TRUE(server_->Apply(
+        {.flow = flow.id, .paths = {{.source_port = 50'001}}, .max_rate_bps = 1'000}));
+  }
+  open(kSecond, 30);
+  EXPECT_EQ(count()[kSecond], 30);
+  open(kThird, 1);
+  EXPECT_EQ(count()[kThird], 1);
+  open(kThird, 100);
+  for (const uid_t user : {kFirst, kSecond, kThird}) EXPECT_EQ(count()[user], 30) << user;
+  open(kFirst, 1'000);
+  for (const uid_t user : {kFirst, kSecond, kThird}) EXPECT_EQ(count()[user], 30) << user;
+  EXPECT_EQ(server_->Flows()[29].id.value() & UINT32_MAX, 30U) << "its oldest flows stay";
+  espalier_local_memory& memory = clients[kFirst]->Map();
+  for (std::size_t i = 0; i < 60; ++i) {
+    const auto& set = memory.slots[i].paths.set;
+    EXPECT_EQ(set.path_count, i < 30 ? 1U : 0U) << "nobody adapts the others' rates any more " << i;
+    EXPECT_EQ(set.max_rate_bps, i < 30 ? 1'000U : 0U);
+  }
+  munmap(&memory, sizeof(memory));
+  clients.erase(kSecond);
+  Turn();
+  open(kThird, 100);
+  EXPECT_EQ(count()[kThird], 60) << "its own limit";
+}
+
+// Such flows once made the agent probe from each of their addresses.
+TEST_F(LocalApi, FlowsOfNoFabricStayUnreported) {
+  HostileClient client(path_);
+  client.SendHello(ESPALIER_LOCAL_VERSION);
+  Turn();
+  client.ReceiveWelcome();
+  espalier_local_memory& memory = client.Map();
+  const std::vector<const char*> addresses = {"127.0.0.1", "127.9.8.7",      "0.1.2.3", "224.0.0.1",
+                                              "240.0.0.1", "169.254.1.1",    "::1",     "fe80::1",
+                                              "ff02::1",   "255.255.255.255"};
+  WriteFlows(memory, static_cast<std::uint32_t>(2 * addresses.size() + 1));
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    SetAddress(memory.slots[2 * i].flow.source, addresses[i]);
+    SetAddress(memory.slots[2 * i + 1].flow.destination, addresses[i]);
+  }
+  client.Wake();
+  Turn();
+  ASSERT_THAT(server_->Flows(), SizeIs(1));
+  EXPECT_EQ(server_->Flows()[0].source.ToString(), "10.0.0.1");
+  EXPECT_FALSE(client.IsDisconnected());
+  munmap(&memory, sizeof(memory));
+}
+
+TEST_F(LocalApi, UnreportedFlowsDisplaceNobodysFlows) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  Start({.max_flows = 40});
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  const auto victim = ConnectAs(kFirst, path_);
+  const auto client = ConnectAs(kSecond, path_);
+  Turn();
+  victim->ReceiveWelcome();
+  client->ReceiveWelcome();
+  espalier_local_memory& flows = victim->Map();
+  WriteFlows(flows, 40);
+  victim->Wake();
+  espalier_local_memory& memory = client->Map();
+  WriteFlows(memory, 40);
+  for (auto& slot : memory.slots) SetAddress(slot.flow.source, "127.0.0.1");
+  client->Wake();
+  Turn();
+  EXPECT_THAT(server_->Flows(), SizeIs(40));
+  EXPECT_EQ(server_->Flows()[39].user, kFirst);
+  munmap(&flows, sizeof(flows));
+  munmap(&memory, sizeof(memory));
 }
 
 // One user could once take all clients and flows of the agent.

@@ -1,8 +1,12 @@
 // Programs that attack the socket for rank plans, without the library's client.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +36,7 @@ constexpr int kGiven = 10;
 constexpr int kRefused = 11;
 constexpr int kCutOff = 12;
 constexpr int kNothing = 13;
+constexpr int kNotOffloaded = 14;
 
 class HostilePlanClient : public testing::Test {
  protected:
@@ -46,7 +51,7 @@ class HostilePlanClient : public testing::Test {
   void Serve() {
     for (int i = 0; i < 4; ++i) server_->HandleReady();
   }
-  void GivePlan(std::uint32_t rank, const std::string& user = "") {
+  void GivePlan(std::uint32_t rank, const std::string& user = "", bool offload = true) {
     wire::RankPlan plan;
     plan.job = "train";
     plan.rank = rank;
@@ -54,6 +59,7 @@ class HostilePlanClient : public testing::Test {
     plan.version = 1;
     plan.program = "the program";
     plan.user = user;
+    plan.offload = offload;
     server_->SetPlan(plan);
   }
   std::int64_t Count(const std::string& name) { return metrics_.MakeCounter(name, "").Value(); }
@@ -63,15 +69,29 @@ class HostilePlanClient : public testing::Test {
   // Returns what a program of that user gets.
   int Ask(uid_t user, const PlanAsk& ask) {
     return AsUser(
-        user,
+        user, [&] { return AskHere(ask); }, [this] { Serve(); });
+  }
+  // The same in a container, as in a pod.
+  int AskInContainer(uid_t user, const PlanAsk& ask) {
+    return AsUser(
+        0,
         [&] {
-          const LocalSocket socket(path_);
-          socket.Send(&ask, sizeof(ask));
-          PlanTold told;
-          if (socket.Receive(&told, sizeof(told), true) != sizeof(told)) return kCutOff;
-          return told.bytes == attack::kRefusedPlan ? kRefused : kGiven;
+          return ::unshare(CLONE_NEWPID) != 0 ? kNothing
+                                              : AsUser(
+                                                    user, [&] { return AskHere(ask); }, [] {});
         },
         [this] { Serve(); });
+  }
+  int AskHere(const PlanAsk& ask) const {
+    const LocalSocket socket(path_);
+    socket.Send(&ask, sizeof(ask));
+    PlanTold told;
+    if (socket.Receive(&told, sizeof(told), true) != sizeof(told)) return kCutOff;
+    return MeaningOf(told);
+  }
+  static int MeaningOf(const PlanTold& told) {
+    if (told.bytes == attack::kNotOffloadedPlan) return kNotOffloaded;
+    return told.bytes == attack::kRefusedPlan ? kRefused : kGiven;
   }
 
   // Connects a program of that user, which sends its request and waits.
@@ -89,8 +109,7 @@ class HostilePlanClient : public testing::Test {
     PlanTold told;
     const ssize_t bytes = socket.Receive(&told, sizeof(told));
     if (bytes < 0) return kNothing;
-    if (bytes != sizeof(told)) return kCutOff;
-    return told.bytes == attack::kRefusedPlan ? kRefused : kGiven;
+    return bytes == sizeof(told) ? MeaningOf(told) : kCutOff;
   }
 
   TemporaryFolder folder_;
@@ -265,6 +284,91 @@ TEST_F(HostilePlanClient, CannotHaveTheJobOfAnUnknownUserNorFloodTheDirectory) {
   loop_.Advance(10ms);
   EXPECT_EQ(Told(*owner), kGiven);
   EXPECT_EQ(look_ups, 2);
+}
+
+// The engine once got the key of every job, and so did whoever took it over.
+TEST_F(HostilePlanClient, CannotHaveJobsThatDoNotUseTheEngineFromIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.engine_user = kEngine});
+  GivePlan(0, "", false);
+  PlanAsk ask = AskFor("train", 0);
+  ask.user_and_one = kOwner + 1;
+  EXPECT_EQ(Ask(kEngine, ask), kNotOffloaded);
+  ask.user_and_one = 0 + 1;
+  EXPECT_EQ(Ask(kEngine, ask), kNotOffloaded) << "root's rights are not lent";
+  GivePlan(0, std::to_string(kOwner), true);
+  EXPECT_EQ(Ask(kEngine, ask), kRefused) << "root's programs are another user's";
+  ask.user_and_one = kOwner + 1;
+  EXPECT_EQ(Ask(kEngine, ask), kGiven);
+}
+
+// Root of a pod without any capability once got every plan, and a pod with the engine's number,
+// too.
+TEST_F(HostilePlanClient, HasNoRightsByItsNumberInAContainer) {
+  if (!attack::CanMakeNamespaces()) GTEST_SKIP() << "no namespaces here";
+  Start({.engine_user = kEngine});
+  GivePlan(0, std::to_string(kOwner));
+  const PlanAsk ask = AskFor("train", 0);
+  PlanAsk in_anothers_name = ask;
+  in_anothers_name.user_and_one = kOwner + 1;
+  EXPECT_EQ(AskInContainer(0, ask), kRefused);
+  EXPECT_EQ(AskInContainer(0, in_anothers_name), kCutOff);
+  EXPECT_EQ(AskInContainer(kEngine, in_anothers_name), kCutOff);
+  EXPECT_EQ(Ask(0, ask), kGiven) << "root of the host";
+  EXPECT_EQ(Ask(kEngine, in_anothers_name), kGiven) << "the host's engine";
+}
+
+// Containers may run as any user id.
+TEST_F(HostilePlanClient, CannotHaveAnotherContainersRankByTheSameNumber) {
+  if (!attack::CanMakeNamespaces()) GTEST_SKIP() << "no namespaces here";
+  Start({.engine_user = kEngine});
+  GivePlan(0, std::to_string(kOwner));
+  const PlanAsk ask = AskFor("train", 0);
+  const auto owner = WaitAs(kOwner, ask);
+  EXPECT_EQ(Told(*owner), kGiven);
+  EXPECT_EQ(AskInContainer(kOwner, ask), kRefused);
+  GivePlan(0, std::to_string(kOwner));
+  EXPECT_EQ(Told(*owner), kGiven) << "it keeps the rank";
+  EXPECT_EQ(AskInContainer(kOwner, ask), kRefused);
+  owner->Close();
+  Serve();
+  EXPECT_EQ(AskInContainer(kOwner, ask), kGiven) << "the rank may move to another container";
+}
+
+TEST_F(HostilePlanClient, CannotHaveTheEngineHideItsContainer) {
+  if (!attack::CanMakeNamespaces()) GTEST_SKIP() << "no namespaces here";
+  Start({.engine_user = kEngine});
+  GivePlan(0);
+  PlanAsk ask = AskFor("train", 0);
+  ask.user_and_one = kOwner + 1;
+  ask.process = ::getpid();  // of the host
+  const auto host = WaitAs(kEngine, ask);
+  EXPECT_EQ(Told(*host), kGiven);
+  const pid_t contained = ::fork();
+  if (contained == 0) ::_exit(::unshare(CLONE_NEWUSER) == 0 && ::pause() != 0 ? 0 : 1);
+  const std::string link = "/proc/" + std::to_string(contained) + "/uid_map";
+  while (std::ifstream(link).peek() != std::ifstream::traits_type::eof()) Serve();
+  ask.process = contained;
+  EXPECT_EQ(Ask(kEngine, ask), kRefused);
+  ask.process = ::getpid();
+  EXPECT_EQ(Ask(kEngine, ask), kGiven);
+  ::kill(contained, SIGKILL);
+  ::waitpid(contained, nullptr, 0);
+}
+
+// Two user ids once took all places.
+TEST_F(HostilePlanClient, LeavesPlacesForAThirdUserWhereTwoActTogether) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.max_clients = 8, .max_clients_of_user = 4});
+  GivePlan(0);
+  std::vector<std::unique_ptr<LocalSocket>> own;
+  for (int i = 0; i < 4; ++i) {
+    own.push_back(WaitAs(kThief, AskFor("other", 0)));
+    own.push_back(WaitAs(kEngine, AskFor("other", 0)));
+  }
+  EXPECT_EQ(Refused(), 0);
+  EXPECT_EQ(Ask(kOwner, AskFor("train", 0)), kGiven);
+  EXPECT_EQ(Refused(), 1) << "one client gave way";
 }
 
 TEST_F(HostilePlanClient, GivesWayWhereItStaysSilent) {

@@ -15,6 +15,7 @@
 
 #include "agent/local/local_protocol.h"
 #include "common/base/unique_fd.h"
+#include "common/os/message_socket.h"
 #include "tests/agent/local/local_api_fixture.h"
 
 namespace espalier::agent {
@@ -30,6 +31,7 @@ TEST_F(LocalApi, AnnouncedFlowIsSeenWithItsDescription) {
   ASSERT_THAT(server_->Flows(), SizeIs(1));
   const FlowSample& sample = server_->Flows()[0];
   EXPECT_EQ(sample.id.value(), espalier_flow_id(flow));
+  EXPECT_EQ(sample.announced.user, geteuid());  // as the kernel says
   EXPECT_EQ(sample.job, "job-a");
   EXPECT_EQ(sample.source.ToString(), "10.0.0.1");
   EXPECT_EQ(sample.destination.ToString(), "10.1.0.1");
@@ -53,9 +55,9 @@ TEST_F(LocalApi, FlagsSayWhoKeepsRatesPathsAndWeights) {
   ASSERT_THAT(server_->Flows(), SizeIs(16));
   for (std::size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(server_->Flows()[i].keeps_rate, i % 2 == 1);
-    EXPECT_EQ(server_->Flows()[i].path_fixed, i / 2 % 2 == 1);
+    EXPECT_EQ(server_->Flows()[i].announced.path_fixed, i / 2 % 2 == 1);
     EXPECT_EQ(server_->Flows()[i].keeps_weights, i / 4 % 2 == 1);
-    EXPECT_EQ(server_->Flows()[i].is_alone, i / 8 % 2 == 1);
+    EXPECT_EQ(server_->Flows()[i].announced.is_alone, i / 8 % 2 == 1);
   }
   espalier_agent_close(agent);
 }
@@ -435,6 +437,29 @@ TEST(LocalApiOfAnOldAgent, GetsNoProgressOfSubflows) {
   EXPECT_EQ(pread(file.get(), &sent, sizeof(sent), kSentAt), ssize_t{sizeof(sent)});
   EXPECT_EQ(sent, 10u);
   espalier_agent_close(agent);
+  std::filesystem::remove_all(folder);
+}
+
+// An agent that is stopped, with a full queue, once held programs for good.
+TEST(LocalApiCall, EndsAtAnAgentThatAcceptsNobody) {
+  const std::string folder = MakeFolder();
+  const std::string path = folder + "/agent.sock";
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+  ASSERT_EQ(::bind(listener.get(), to, sizeof(address)), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  std::vector<UniqueFd> queued;
+  do {
+    queued.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  } while (::connect(queued.back().get(), to, sizeof(address)) == 0);
+  EXPECT_EQ(errno, EAGAIN);
+  auto other = std::async(std::launch::async, [&] { return ConnectToPath(path).error().code; });
+  espalier_agent* agent = nullptr;
+  EXPECT_EQ(espalier_agent_connect(path.c_str(), &agent), -ETIMEDOUT);
+  EXPECT_EQ(other.get(), ErrorCode::kUnavailable);
   std::filesystem::remove_all(folder);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@ namespace espalier::agent {
 namespace {
 
 using Packet = std::vector<std::uint8_t>;
+
+constexpr std::uint32_t kNonce = 0xA1B2C3D4;
 
 Packet FromHex(std::string_view hex) {
   Packet bytes;
@@ -67,6 +70,23 @@ TEST(Icrc, DoesNotCoverWhatSwitchesChange) {
   }
 }
 
+Probe ProbeV4(std::uint8_t ttl) {
+  return {.source = Address("10.0.0.1"),
+          .destination = Address("10.1.0.1"),
+          .source_port = 50'000,
+          .ttl = ttl};
+}
+
+// The sum over pseudo-header and datagram, checksum included, which is all ones for a valid packet.
+std::uint32_t SumOfUdp(const Packet& packet, std::size_t udp_at, std::size_t addresses_at) {
+  std::uint32_t sum = 17 + static_cast<std::uint32_t>(packet.size() - udp_at);
+  for (std::size_t i = addresses_at; i < packet.size(); i += 2) {
+    sum += std::uint32_t{packet[i]} << 8 | packet[i + 1];
+  }
+  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+  return sum;
+}
+
 TEST(ProbePacket, HasTheHeadersAskedForAndAValidIcrc) {
   for (const int ttl : {1, 2, 3, 64, 255}) {
     const Probe probe{.source = Address("10.0.0.1"),
@@ -74,7 +94,7 @@ TEST(ProbePacket, HasTheHeadersAskedForAndAValidIcrc) {
                       .source_port = 50'000,
                       .destination_qpn = 0x123456,
                       .ttl = static_cast<std::uint8_t>(ttl)};
-    const Packet packet = BuildProbePacket(probe, 77);
+    const Packet packet = BuildProbePacket(probe, 77, kNonce);
     EXPECT_EQ(packet.size(), static_cast<std::size_t>(20 + 24 + 4 * ttl));
     EXPECT_EQ(packet[2] << 8 | packet[3], static_cast<int>(packet.size()));
     EXPECT_EQ(packet[4] << 8 | packet[5], 77);
@@ -84,8 +104,22 @@ TEST(ProbePacket, HasTheHeadersAskedForAndAValidIcrc) {
     EXPECT_EQ(packet[24] << 8 | packet[25], 24 + 4 * ttl);
     EXPECT_EQ(packet[28], 0x04);
     EXPECT_EQ(packet[33] << 16 | packet[34] << 8 | packet[35], 0x123456);
+    EXPECT_EQ(packet[37] << 16 | packet[38] << 8 | packet[39], 0) << "sequence number";
+    EXPECT_EQ(FromHex("a1b2c3d4"), Packet(packet.begin() + 40, packet.begin() + 44));
     EXPECT_EQ(StoredIcrc(packet), IcrcOf(packet));
+    EXPECT_EQ(SumOfUdp(packet, 20, 12), 0xFFFFU);
+    const ProbeMark mark = MarkOf(packet);
+    EXPECT_EQ(mark.head, 77U << 16 | static_cast<unsigned>(packet[26] << 8 | packet[27]));
+    EXPECT_EQ(mark.nonce, kNonce);
   }
+}
+
+TEST(ProbePacket, HasAnotherChecksumForEachNonce) {
+  std::set<std::uint32_t> heads;
+  for (std::uint32_t nonce = 1; nonce <= 1'000; ++nonce) {
+    heads.insert(MarkOf(BuildProbePacket(ProbeV4(2), 1, nonce * 0x9E3779B1U)).head);
+  }
+  EXPECT_GT(heads.size(), 950U);  // of 65,535
 }
 
 TEST(ProbePacket, OfIpv6HasAValidUdpChecksum) {
@@ -93,18 +127,15 @@ TEST(ProbePacket, OfIpv6HasAValidUdpChecksum) {
                     .destination = Address("fd00:1::1"),
                     .source_port = 50'001,
                     .ttl = 3};
-  const Packet packet = BuildProbePacket(probe, 1);
+  const Packet packet = BuildProbePacket(probe, 1, kNonce);
   ASSERT_EQ(packet.size(), 40u + 24 + 12);
   EXPECT_EQ(packet[0], 0x60);
   EXPECT_EQ(packet[6], 17);
   EXPECT_EQ(packet[7], 3);
   EXPECT_EQ(StoredIcrc(packet), IcrcOf(packet));
-  // The sum over pseudo-header and datagram, checksum included, is all ones.
-  std::uint32_t sum = 17 + static_cast<std::uint32_t>(packet.size()) - 40;
-  for (std::size_t i = 8; i < packet.size(); i += 2)
-    sum += std::uint32_t{packet[i]} << 8 | packet[i + 1];
-  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  EXPECT_EQ(sum, 0xFFFFu);
+  EXPECT_EQ(SumOfUdp(packet, 40, 8), 0xFFFFU);
+  EXPECT_EQ(MarkOf(packet).head, static_cast<unsigned>(packet[46] << 8 | packet[47]));
+  EXPECT_EQ(MarkOf(packet).nonce, kNonce);
 }
 
 // An ICMP error from `responder` about `quote`.
@@ -129,15 +160,8 @@ Packet IcmpV6(std::uint8_t type, std::uint8_t code, const Packet& quote) {
   return message;
 }
 
-Probe ProbeV4(std::uint8_t ttl) {
-  return {.source = Address("10.0.0.1"),
-          .destination = Address("10.1.0.1"),
-          .source_port = 50'000,
-          .ttl = ttl};
-}
-
 Packet Quote(std::uint8_t ttl, std::size_t bytes = 28) {
-  Packet packet = BuildProbePacket(ProbeV4(ttl), 1);
+  Packet packet = BuildProbePacket(ProbeV4(ttl), 1, kNonce);
   packet.resize(bytes);
   return packet;
 }
@@ -166,6 +190,21 @@ TEST(IcmpParser, ReadsPortUnreachableLongQuotesAndOptions) {
   with_options[0] = 0x46;
   with_options.insert(with_options.begin() + 20, {1, 1, 1, 1});
   EXPECT_EQ(ParseIcmpV4(IcmpV4("172.16.0.9", 11, 0, with_options))->source_port, 50'000);
+}
+
+TEST(IcmpParser, ReadsTheMarkAsFarAsItIsQuoted) {
+  const Packet probe = BuildProbePacket(ProbeV4(2), 0x1234, kNonce);
+  const ProbeMark whole = MarkOf(probe);
+  for (const std::size_t bytes : {28U, 40U, 43U, 44U, 52U}) {
+    const Packet quote(probe.begin(), probe.begin() + static_cast<std::ptrdiff_t>(bytes));
+    const auto reply = ParseIcmpV4(IcmpV4("172.16.0.1", 11, 0, quote));
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->mark.head, whole.head);
+    EXPECT_EQ(reply->mark.nonce, bytes < 44 ? 0 : kNonce) << bytes;
+  }
+  Packet filled(probe.begin(), probe.begin() + 28);
+  filled.resize(128, 0);  // RFC 4884, section 3
+  EXPECT_EQ(ParseIcmpV4(IcmpV4("172.16.0.1", 11, 0, filled))->mark.nonce, 0U);
 }
 
 TEST(IcmpParser, RefusesWhatIsNoAnswer) {
@@ -205,7 +244,7 @@ TEST(IcmpParser, RefusesEveryTruncation) {
                                              .destination = Address("fd00:1::1"),
                                              .source_port = 50'000,
                                              .ttl = 2},
-                                            1));
+                                            1, kNonce));
   for (std::size_t size = 0; size < 56; ++size) {
     EXPECT_FALSE(ParseIcmpV6(Address("fd00::9"), std::span(v6).first(size))) << size;
   }
@@ -216,7 +255,7 @@ TEST(IcmpParser, ReadsIpv6) {
                                          .destination = Address("fd00:1::1"),
                                          .source_port = 50'000,
                                          .ttl = 3},
-                                        1);
+                                        1, kNonce);
   const auto reply = ParseIcmpV6(Address("fd00::9"), IcmpV6(3, 0, probe));
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->source, Address("fd00::1"));
@@ -224,6 +263,8 @@ TEST(IcmpParser, ReadsIpv6) {
   EXPECT_EQ(reply->source_port, 50'000);
   EXPECT_EQ(reply->ttl, 3);
   EXPECT_EQ(reply->responder, Address("fd00::9"));
+  EXPECT_EQ(reply->mark.head, MarkOf(probe).head);
+  EXPECT_EQ(reply->mark.nonce, kNonce);
   EXPECT_TRUE(ParseIcmpV6(Address("fd00:1::1"), IcmpV6(1, 4, probe))->from_destination);
   EXPECT_FALSE(ParseIcmpV6(Address("fd00::9"), IcmpV6(1, 0, probe))) << "no route";
   EXPECT_FALSE(ParseIcmpV6(Address("fd00::9"), IcmpV6(128, 0, probe))) << "echo";

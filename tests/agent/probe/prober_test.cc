@@ -7,6 +7,7 @@
 namespace espalier::agent {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -106,19 +107,60 @@ TEST_F(ProberTest, FirstAnswerCountsAndStrangersAnswersDoNot) {
   Give(Order(1, 1));
   Step(10 * kMs);
   ASSERT_THAT(probes_.sent, SizeIs(1));
+  const ProbeMark mark = probes_.MarkOfLast();
   Probe other = probes_.sent[0];
   other.source_port = 1;
-  probes_.Answer(other);
+  probes_.Answer(other, mark);
   other = probes_.sent[0];
   other.destination = Address("10.9.9.9");
-  probes_.Answer(other);
+  probes_.Answer(other, mark);
   other = probes_.sent[0];
   other.ttl = 9;
-  probes_.Answer(other);
-  probes_.Answer(probes_.sent[0]);
-  probes_.Answer(probes_.sent[0]);
+  probes_.Answer(other, mark);
+  probes_.Answer(probes_.sent[0], mark);
+  probes_.Answer(probes_.sent[0], mark);
   Live(kSecond);
-  probes_.Answer(probes_.sent[0]);  // late
+  probes_.Answer(probes_.sent[0], mark);  // late
+  Live(kSecond);
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_THAT(reports[0].answers, SizeIs(1));
+}
+
+TEST_F(ProberTest, AnswersThatDoNotQuoteTheMarkAreCountedAndNotBelieved) {
+  probes_.answers = false;
+  Give(Order(1, 1));
+  Step(10 * kMs);
+  const ProbeMark mark = probes_.MarkOfLast();
+  for (const ProbeMark& wrong : {ProbeMark{mark.head + 1, mark.nonce}, ProbeMark{mark.head + 1, 0},
+                                 ProbeMark{mark.head, mark.nonce + 1}, ProbeMark{0, mark.nonce}}) {
+    probes_.Answer(probes_.sent[0], wrong);
+  }
+  Live(50 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
+  EXPECT_THAT(metrics_.Text(), HasSubstr("espalier_agent_probe_answers_forged_total 4\n"));
+  probes_.Answer(probes_.sent[0], {mark.head, 0});  // a switch that quotes 8 bytes
+  probes_.Answer(probes_.sent[0], mark);            // for which nothing waits any more
+  Live(kSecond);
+  const auto reports = Reports();
+  ASSERT_THAT(reports, SizeIs(1));
+  EXPECT_THAT(reports[0].answers, SizeIs(1));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("espalier_agent_probe_answers_forged_total 4\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("espalier_agent_probe_answers_unmatched_total 1\n"));
+}
+
+TEST_F(ProberTest, OverIpv6TheNonceMustBeQuoted) {
+  probes_.answers = false;
+  wire::ProbeOrder order = Order(1, 1);
+  order.source = Address("fd00::1");
+  order.destination = Address("fd00:1::1");
+  Give(order);
+  Step(10 * kMs);
+  const ProbeMark mark = probes_.MarkOfLast();
+  probes_.Answer(probes_.sent[0], {mark.head, 0});
+  Live(50 * kMs);
+  EXPECT_THAT(Reports(), IsEmpty());
+  probes_.Answer(probes_.sent[0], mark);
   Live(kSecond);
   const auto reports = Reports();
   ASSERT_THAT(reports, SizeIs(1));

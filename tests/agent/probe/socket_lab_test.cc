@@ -12,7 +12,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -106,7 +108,7 @@ class SocketLab : public ::testing::Test {
     for (int round = 0; round < 10 && answers.size() < probes.size(); ++round) {
       for (const Probe& probe : probes) {
         if (answers.contains(probe.source_port)) continue;
-        const Result<void> sent = socket.Send(probe);
+        const Result<ProbeMark> sent = socket.Send(probe);
         EXPECT_TRUE(sent) << sent.error().message;
       }
       while (answers.size() < probes.size() && poll(&ready, 1, 1'000) > 0) socket.HandleReady();
@@ -115,6 +117,9 @@ class SocketLab : public ::testing::Test {
     return answers;
   }
 
+  static bool IsOwn(const IpAddress& address) {
+    return address != Address("10.9.9.9") && !address.IsNone();
+  }
   static Probe To(const char* source, const char* destination, std::uint16_t port,
                   std::uint8_t ttl) {
     return {.source = Address(source),
@@ -127,7 +132,7 @@ class SocketLab : public ::testing::Test {
 };
 
 TEST_F(SocketLab, EveryHopAnswersForItself) {
-  auto socket = RawProbeSocket::Open();
+  auto socket = RawProbeSocket::Open(IsOwn);
   ASSERT_TRUE(socket) << socket.error().message;
   EXPECT_THAT(Ask(**socket,
                   {To("10.0.0.1", "10.1.0.1", 50'001, 1), To("10.0.0.1", "10.1.0.1", 50'002, 2),
@@ -142,7 +147,7 @@ TEST_F(SocketLab, EveryHopAnswersForItself) {
 
 TEST_F(SocketLab, EveryHopAnswersForItselfOverIpv6) {
   if (access("/proc/sys/net/ipv6", F_OK) != 0) GTEST_SKIP() << "no IPv6 here";
-  auto socket = RawProbeSocket::Open();
+  auto socket = RawProbeSocket::Open(IsOwn);
   ASSERT_TRUE(socket) << socket.error().message;
   EXPECT_THAT(
       Ask(**socket, {To("fd00::1", "fd00:1::1", 50'001, 1), To("fd00::1", "fd00:1::1", 50'002, 2),
@@ -152,7 +157,7 @@ TEST_F(SocketLab, EveryHopAnswersForItselfOverIpv6) {
 }
 
 TEST_F(SocketLab, ProbesThatCannotBeSentAreRefused) {
-  auto socket = RawProbeSocket::Open();
+  auto socket = RawProbeSocket::Open(IsOwn);
   ASSERT_TRUE(socket);
   const auto code = [&](const Probe& probe) { return (*socket)->Send(probe).error().code; };
   EXPECT_EQ(code(To("10.9.9.9", "10.1.0.1", 50'000, 2)), ErrorCode::kInvalidArgument);
@@ -161,6 +166,34 @@ TEST_F(SocketLab, ProbesThatCannotBeSentAreRefused) {
   EXPECT_EQ(code(To("::", "10.1.0.1", 50'000, 2)), ErrorCode::kInvalidArgument);
   In("host", "ip route del default");
   EXPECT_EQ(code(To("10.0.0.1", "10.1.0.1", 50'000, 2)), ErrorCode::kFailedPrecondition);
+}
+
+// Each source address once kept a socket for good, until there were no more for the host's NIC.
+TEST_F(SocketLab, NoNumberOfSourcesStopsTheProbesOfANic) {
+  auto of_nic =
+      RawProbeSocket::Open([](const IpAddress& address) { return address == Address("10.0.0.1"); });
+  ASSERT_TRUE(of_nic);
+  auto of_all = RawProbeSocket::Open([](const IpAddress&) { return true; });
+  ASSERT_TRUE(of_all);
+  const auto count_files = [] {
+    const auto files = std::filesystem::directory_iterator("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = count_files();
+  for (int i = 1; i <= 600; ++i) {
+    const std::string source = fmt::format("127.0.{}.{}", i / 200, i % 200 + 1);
+    const Probe probe = To(source.c_str(), "127.0.0.1", 50'000, 2);
+    EXPECT_EQ((*of_nic)->Send(probe).error().code, ErrorCode::kInvalidArgument);
+    EXPECT_TRUE((*of_all)->Send(probe));
+  }
+  EXPECT_LE(count_files(), before + 256);
+  EXPECT_EQ((*of_nic)->Send(To("10.0.1.1", "10.1.0.1", 50'000, 2)).error().code,
+            ErrorCode::kInvalidArgument)
+      << "not a NIC of the fabric";
+  for (RawProbeSocket* socket : {of_nic->get(), of_all->get()}) {
+    EXPECT_THAT(Ask(*socket, {To("10.0.0.1", "10.1.0.1", 50'001, 1)}),
+                ElementsAre(Pair(50'001, "10.0.0.0")));
+  }
 }
 
 TEST_F(SocketLab, LinksThatGoDownAndComeBackAreSeen) {
@@ -173,6 +206,8 @@ TEST_F(SocketLab, LinksThatGoDownAndComeBackAreSeen) {
   }
   EXPECT_THAT(listed,
               testing::UnorderedElementsAre("eth0 10.0.0.1", "eth0 fd00::1", "eth1 10.0.1.1"));
+  EXPECT_TRUE((*watch)->Has(Address("10.0.0.1")));
+  EXPECT_FALSE((*watch)->Has(Address("127.0.0.1")));
   std::map<std::string, bool> changes;
   (*watch)->OnChange([&](const wire::Nic& nic) { changes[nic.address.ToString()] = nic.link_up; });
   const auto wait_for = [&](const std::string& address, bool up) {

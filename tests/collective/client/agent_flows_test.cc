@@ -89,7 +89,7 @@ TEST_F(AgentFlowsTest, PlannedConnectionsAreFlowsWithFixedPaths) {
         EXPECT_EQ(flow.protocol, wire::kProtocolTcp);
         EXPECT_EQ(flow.source_port, SourcePort(0, from, to));
         EXPECT_EQ(flow.destination_port, ListenPort(to));
-        EXPECT_TRUE(flow.path_fixed);
+        EXPECT_TRUE(flow.announced.path_fixed);
         EXPECT_FALSE(flow.movable);
       }
     }

@@ -42,7 +42,8 @@ class LocalAgent {
         loop_, {.path = socket + agent::kPlanSocketSuffix, .report_burst = 1'000'000}, metrics_);
     EXPECT_TRUE(server.has_value());
     server_ = std::move(*server);
-    auto flows = agent::LocalServer::Listen(loop_, {.path = socket}, metrics_);
+    auto flows = agent::LocalServer::Listen(
+        loop_, {.path = socket, .has_flows = [](const IpAddress&) { return true; }}, metrics_);
     EXPECT_TRUE(flows.has_value());
     flows_ = std::move(*flows);
     thread_ = std::thread([this] { Serve(); });

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,88 +18,14 @@
 
 #include "common/http/url.h"
 #include "common/net/socket_address.h"
+#include "tests/common/http/http_harness.h"
 #include "tests/common/loop/asio_harness.h"
 
 namespace espalier::io {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr Duration kPatience = 60s;
-
-// A server whose loop runs on a separate thread.
-class Serving {
- public:
-  explicit Serving(const std::string& address, HttpServer::Handler handler)
-      : server_(std::move(HttpServer::Listen(loop_, address, std::move(handler)).value())),
-        address_(server_->address()),
-        thread_([this] { loop_.Run(); }) {}
-  ~Serving() {
-    loop_.Stop();
-    thread_.join();
-  }
-
-  const std::string& address() const { return address_; }
-  HttpResponse Fetch(const std::string& method, const std::string& target,
-                     const std::string& body = "") const {
-    return HttpFetch(address_, method, target, body, kPatience).value();
-  }
-
- private:
-  AsioEventLoop loop_;
-  std::unique_ptr<HttpServer> server_;
-  std::string address_;
-  std::thread thread_;
-};
-
-HttpResponse Echo(const HttpRequest& request) {
-  std::string text = request.method + " " + request.path;
-  for (const auto& [key, value] : request.query) text += " " + key + "=" + value;
-  return {200, "text/plain", text + " [" + request.body + "]"};
-}
-
-// Sends raw bytes and returns everything until the server closes.
-class RawConnection {
- public:
-  explicit RawConnection(const std::string& address) {
-    const SocketAddress to = ParseSocketAddress(address).value();
-    fd_ = socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(connect(fd_, to.get(), to.size), 0);
-  }
-  ~RawConnection() { close(fd_); }
-
-  // Returns false if the server has closed already.
-  bool Send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return false;
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    }
-    return true;
-  }
-  void EndInput() { shutdown(fd_, SHUT_WR); }
-  // Reads until these bytes, or the end.
-  std::string ReadUntil(std::string_view last) {
-    std::string text;
-    char c;
-    while (text.find(last) == std::string::npos && recv(fd_, &c, 1, 0) == 1) text += c;
-    return text;
-  }
-  std::string ReadAll() {
-    std::string text;
-    char buffer[4096];
-    ssize_t got;
-    while ((got = recv(fd_, buffer, sizeof buffer, 0)) > 0) {
-      text.append(buffer, static_cast<std::size_t>(got));
-    }
-    return text;
-  }
-
- private:
-  int fd_ = -1;
-};
 
 std::string TempSocketPath() {
   const testing::UnitTest& test = *testing::UnitTest::GetInstance();
@@ -276,45 +203,6 @@ TEST(Http, ABodyOfTheLargestSizeIsTaken) {
   EXPECT_EQ(serving.Fetch("POST", "/", std::string(1 << 20, 'x')).body, "1048576");
 }
 
-TEST(Http, TheSixtyFifthConnectionTakesThePlaceOfTheOneThatWaitsLongest) {
-  const Serving serving("127.0.0.1:0", Echo);
-  std::vector<std::unique_ptr<RawConnection>> connections;
-  for (int i = 0; i < 64; ++i) {
-    connections.push_back(std::make_unique<RawConnection>(serving.address()));
-    connections.back()->Send("GET / HT");
-  }
-  EXPECT_EQ(serving.Fetch("GET", "/one-more").body, "GET /one-more []");
-  EXPECT_EQ(connections.front()->ReadAll(), "");
-  connections.back()->Send("TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  EXPECT_THAT(connections.back()->ReadAll(), HasSubstr("GET / []"));
-}
-
-TEST(Http, WhereAllAreBeingAnsweredTheNextIsClosed) {
-  AsioEventLoop loop;
-  std::vector<HttpServer::Respond> waiting;
-  auto server = HttpServer::Listen(loop, "127.0.0.1:0",
-                                   [&](const HttpRequest&, HttpServer::Respond respond) {
-                                     waiting.push_back(std::move(respond));
-                                   },
-                                   {.max_connections = 2})
-                    .value();
-  RawConnection first(server->address());
-  RawConnection second(server->address());
-  first.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  second.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  ASSERT_TRUE(RunUntil(loop, [&] { return waiting.size() == 2; }));
-  std::string answer = "none yet";
-  std::thread third([&] { answer = RawConnection(server->address()).ReadAll(); });
-  std::thread stopper([&] {
-    third.join();
-    loop.Stop();
-  });
-  loop.Run();
-  stopper.join();
-  EXPECT_EQ(answer, "");
-  EXPECT_EQ(waiting.size(), 2U);
-}
-
 TEST(Http, ARequestThatIsHeldBackEndsItsConnection) {
   AsioEventLoop loop;
   auto server =
@@ -342,6 +230,24 @@ TEST(Http, AServerThatGoesClosesItsConnections) {
   const TimerPtr again = loop.After(2ms, [&] { later = true; });
   ASSERT_TRUE(RunUntil(loop, [&] { return later; }));
   EXPECT_EQ(connection.ReadAll(), "");
+}
+
+TEST(Http, TheKeyOfTlsMustBeOfItsOwnerOnly) {
+  AsioEventLoop loop;
+  const std::string key = TempSocketPath();
+  std::ofstream(key) << "no key";
+  const auto listen = [&] {
+    const HttpServerOptions options{.tls_certificate_file = "no-such-file", .tls_key_file = key};
+    return HttpServer::Listen(loop, "127.0.0.1:0", HttpServer::Handler(Echo), options);
+  };
+  chmod(key.c_str(), 0644);
+  const auto refused = listen();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(refused.error().message, HasSubstr("chmod 600 " + key));
+  chmod(key.c_str(), 0600);
+  EXPECT_THAT(listen().error().message, StartsWith("no-such-file"));
+  unlink(key.c_str());
 }
 
 TEST(Url, TakesTargetsApart) {

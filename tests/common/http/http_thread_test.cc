@@ -80,7 +80,8 @@ TEST(HttpThread, HandlesOneRequestInATurnOfTheHomeLoop) {
     ++handled;
     respond({.body = "x"});
   });
-  const std::string address = http.Listen("127.0.0.1:0", {}).value();
+  const HttpServerOptions options{.places = {.strangers_of_source = 50}};
+  const std::string address = http.Listen("127.0.0.1:0", options).value();
   http.Start();
   const SocketAddress to = ParseSocketAddress(address).value();
   const std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";

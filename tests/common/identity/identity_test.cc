@@ -6,11 +6,11 @@
 #include <fstream>
 
 #include "common/files/json.h"
+#include "common/files/trusted_files.h"
 #include "common/identity/access_tokens.h"
 #include "common/identity/key_files.h"
 #include "common/identity/key_folder.h"
 #include "common/identity/key_ring.h"
-#include "common/identity/trusted_files.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::identity {
@@ -40,11 +40,11 @@ TEST_F(Identity, FilesOfOtherUsersAreNotTrusted) {
   const std::string secret = folder_.path() + "/secret";
   std::ofstream(secret) << "s";
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
-  ASSERT_TRUE(ReadSecretFile(secret));
+  ASSERT_TRUE(io::ReadSecretFile(secret));
   if (chown(secret.c_str(), 12'345, static_cast<gid_t>(-1)) != 0) {
     GTEST_SKIP() << "this user cannot give files away";
   }
-  for (const auto& read : {ReadSecretFile(secret), ReadTrustedFile(secret)}) {
+  for (const auto& read : {io::ReadSecretFile(secret), io::ReadTrustedFile(secret)}) {
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, ErrorCode::kPermissionDenied);
     EXPECT_THAT(read.error().message, HasSubstr("chown root " + secret));
@@ -58,9 +58,9 @@ TEST_F(Identity, SecretsAreForTheirOwnerOnly) {
   ASSERT_TRUE(folder.MakeToken("alice", Role::kViewer, {}, kNow));
   for (const std::string& secret : {path_ + "/controller.key", agent, path_ + "/tokens"}) {
     EXPECT_EQ(ModeOf(secret), 0600U) << secret;
-    EXPECT_TRUE(ReadSecretFile(secret));
+    EXPECT_TRUE(io::ReadSecretFile(secret));
     chmod(secret.c_str(), 0640);
-    const auto refused = ReadSecretFile(secret);
+    const auto refused = io::ReadSecretFile(secret);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
     EXPECT_THAT(refused.error().message, HasSubstr("chmod 600 " + secret));

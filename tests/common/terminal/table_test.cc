@@ -28,6 +28,16 @@ TEST(Table, AlignsNumbersAtTheRightAndHasNoBlanksAtEnds) {
   EXPECT_EQ(FormatTable({{"A", "a"}}, {}, false), "A\n");
 }
 
+// Regression: escape sequences in reasons and names reached the terminals of operators.
+TEST(Table, ControlCharactersAreShownAndNotObeyed) {
+  EXPECT_EQ(EscapeControls("a\x1b[2J\n\x7f\xc2\x9b\x9b."), "a\\x1b[2J\\x0a\\x7f\\x9b\\x9b.");
+  EXPECT_EQ(EscapeControls("Höhe \xe6\xbc\xa2 \xc2\xa0"), "Höhe \xe6\xbc\xa2 \xc2\xa0");
+  const auto rows = Rows(R"([{"id": "a\nb\u001b", "back": {"age": "\u009b"}}])");
+  EXPECT_EQ(FormatTable({{"ID", "id"}, {"AGE", "back.age"}}, rows, false),
+            "ID          AGE\na\\x0ab\\x1b  \\x9b\n");
+  EXPECT_EQ(FormatCsv({{"ID", "id"}}, rows), "id\r\na\\x0ab\\x1b\r\n");
+}
+
 TEST(Table, CsvHasRawValuesInQuotesWhereNeeded) {
   const auto rows = Rows(R"([{"id": "say \"hi\", twice", "bps": 25000, "up": true}])");
   EXPECT_EQ(

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "controller/paths/path_learner.h"
 #include "controller/placement/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
@@ -52,8 +51,6 @@ class FlowFixture : public LinkFixture {
 
   ControllerOptions controller_options_;
   Metrics flow_metrics_;
-  PathLearner learner_{state_.topology, state_.paths, state_.path_map, controller_options_.learner,
-                       flow_metrics_};
   Placement placement_{state_, learner_, controller_options_, flow_metrics_};
   StartPredictor predictor_{state_, learner_, controller_options_, flow_metrics_};
   Bursts bursts_{state_, learner_, predictor_, controller_options_, flow_metrics_};

@@ -35,8 +35,7 @@ class Intake : public FlowFixture {
     return report;
   }
 
-  FlowIntake intake_{state_,   placement_,          bursts_, predictor_,
-                     *health_, controller_options_, *loop_};
+  FlowIntake intake_{state_, placement_, bursts_, predictor_, controller_options_, *loop_};
 };
 
 TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {

@@ -26,6 +26,14 @@ class HostileAgent : public testing::Test {
     const auto events = cluster_.state().history.Since(0, 100'000);
     return std::ranges::count(events, kind, &HistoryEvent::kind);
   }
+  std::vector<fabric::LinkId> DetectedDown() {
+    std::vector<fabric::LinkId> down;
+    for (std::size_t i = 0; i < cluster_.state().topology.links().size(); ++i) {
+      const fabric::LinkId link(static_cast<std::int32_t>(i));
+      if (cluster_.controller().link_health().IsDown(link)) down.push_back(link);
+    }
+    return down;
+  }
   bool IsConnected(int host) { return cluster_.state().agents.At(AgentId(host)).peer.has_value(); }
 
   static ControllerOptions Options() {
@@ -75,6 +83,7 @@ TEST_F(HostileAgent, CanReportAFlowOnceAnInterval) {
                             .verdict = wire::PathVerdict::kDead});
   }
   for (int i = 0; i < 10; ++i) Deliver(health);
+  cluster_.Settle();  // what is beyond HealthQueue::kRowsAtOnce waits for a turn
   EXPECT_EQ(CountEvents("flow_path_dead"), 1);
   EXPECT_EQ(cluster_.CounterValue("espalier_controller_verdicts_ignored_total"), 639);
 }
@@ -200,39 +209,28 @@ TEST_F(HostileAgent, CannotMakeVersionsOfPlansFallOrOverflow) {
   }
 }
 
-// Two hosts that repeatedly report every flow of theirs as dead.
-TEST_F(HostileAgent, TwoLiarsTakeDownNoMoreLinksThanTheBudget) {
+// All hosts repeatedly report every flow of theirs as dead, and no train can be sent.
+TEST_F(HostileAgent, ReportsOfHostsAloneTakeNoLinkDown) {
   cluster_.ConnectAll();
-  std::size_t most_down = 0;
-  const std::size_t budget = 4;  // a quarter of 16
   std::uint64_t next = 1;
-  for (int round = 0; round < 60; ++round) {
-    for (const int liar : {0, 1}) {
-      std::vector<Cluster::NewFlow> flows;
-      for (int to = 4; to < 16; ++to) flows.push_back({.id = next++, .to = to});
-      cluster_.Open(liar, flows);
-    }
-    cluster_.Settle();
-    for (const int liar : {0, 1}) {
+  for (int round = 0; round < 20; ++round) {
+    for (int liar = 0; liar < cluster_.hosts(); ++liar) {
+      cluster_.Open(liar, {{.id = next, .to = (liar + 4) % 16}});
       wire::PathHealth health;
-      for (const FlowSlot slot : cluster_.state().flows.OfAgent(AgentId(liar))) {
-        for (std::uint32_t path = 0; path < 4; ++path) {
-          health.flows.push_back({.flow = cluster_.state().flows.At(slot).local,
-                                  .path_id = path,
-                                  .source_port = 50'000,
-                                  .verdict = wire::PathVerdict::kDead});
-        }
+      for (std::uint32_t path = 0; path < 4; ++path) {
+        health.flows.push_back({.flow = wire::LocalFlowId(next),
+                                .path_id = path,
+                                .source_port = 50'000,
+                                .verdict = wire::PathVerdict::kDead,
+                                .basis = wire::PathBasis::kProbed});
       }
       cluster_.Deliver(cluster_.host(liar).peer, cluster_.host(liar).instance, health);
-    }
-    for (int host = 0; host < cluster_.hosts(); ++host) {
-      cluster_.Deliver(cluster_.host(host).peer, cluster_.host(host).instance, wire::Heartbeat{});
+      ++next;
     }
     cluster_.Advance(1s);
-    most_down = std::max(most_down, cluster_.controller().link_health().detected_down().size());
   }
-  EXPECT_GT(most_down, 0U);
-  EXPECT_LE(most_down, budget);
+  EXPECT_GT(CountEvents("flow_path_dead"), 0);
+  EXPECT_TRUE(DetectedDown().empty());
 }
 
 TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
@@ -247,7 +245,7 @@ TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
   for (const std::string& link : links) {
     cluster_.controller().HandleLinkReport(topology.FindLink(link).value(), false, "feed");
   }
-  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 4U);
+  EXPECT_EQ(DetectedDown().size(), 4U);
   EXPECT_EQ(cluster_.controller().link_health().awaiting_operator().size(), 12U);
   EXPECT_EQ(CountEvents("detection_budget_exceeded"), 1);
   EXPECT_EQ(cluster_.controller().link_health().awaiting_operator().count(
@@ -259,8 +257,7 @@ TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
     }
     cluster_.Advance(2s);
   }
-  EXPECT_EQ(cluster_.controller().link_health().detected_down().size(), 4U)
-      << "time alone confirms nothing";
+  EXPECT_EQ(DetectedDown().size(), 4U) << "time alone confirms nothing";
   EXPECT_THAT(cluster_.MetricsText(), HasSubstr("espalier_controller_links_awaiting_operator 12"));
   // The operator has no budget.
   ASSERT_TRUE(cluster_.ChangeNode("spine1", IntentAction::kFail));
@@ -270,7 +267,7 @@ TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
   // A link that awaits the operator is not down after a restart.
   cluster_.RestartController();
   cluster_.Settle();
-  EXPECT_LE(cluster_.controller().link_health().detected_down().size(), 8U);
+  EXPECT_LE(DetectedDown().size(), 8U);
   // The feed withdraws its reports on the others, and detection continues.
   for (const std::string& link : links) {
     cluster_.controller().HandleLinkReport(cluster_.state().topology.FindLink(link).value(), true,

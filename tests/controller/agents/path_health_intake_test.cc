@@ -11,6 +11,7 @@ namespace espalier::controller {
 namespace {
 
 using namespace std::chrono_literals;
+using wire::PathBasis;
 using wire::PathVerdict;
 
 class PathHealthIntakeTest : public FlowFixture {
@@ -36,12 +37,13 @@ class PathHealthIntakeTest : public FlowFixture {
     }
   }
   bool Say(const std::string& host, PathVerdict verdict, std::uint32_t path = 0,
-           std::uint64_t id = 1) {
+           std::uint64_t id = 1, PathBasis basis = PathBasis::kProbed) {
     wire::PathHealth health;
     health.flows = {{.flow = wire::LocalFlowId(id),
                      .path_id = path,
                      .source_port = 0xC007,
-                     .verdict = verdict}};
+                     .verdict = verdict,
+                     .basis = basis}};
     return verdicts_.Handle(Agent(host), health);
   }
   std::size_t Dead() const { return EventsOf("flow_path_dead"); }
@@ -62,26 +64,39 @@ TEST_F(PathHealthIntakeTest, ToldRecoveriesAreEventsAndAccuseNoPath) {
   EXPECT_EQ(EventsOf("flow_recovered"), 1U);
 }
 
-TEST_F(PathHealthIntakeTest, TwoHostsThatReportAPathTakeItsLinkDown) {
-  EXPECT_FALSE(Say("h0", PathVerdict::kDead));
-  EXPECT_EQ(LastOf("flow_path_dead"), "flow=h0:1 port=49159");
+TEST_F(PathHealthIntakeTest, APathThatAHostHasSeenDeadIsTestedAndItsLinksStayInUse) {
+  PassTrains(1);
+  for (const char* const host : {"h0", "h2"}) EXPECT_FALSE(Say(host, PathVerdict::kDead));
+  EXPECT_EQ(LastOf("flow_path_dead"), "flow=h2:1 port=49159");
+  EXPECT_TRUE(UrgentPorts().contains(50'000));
   EXPECT_FALSE(IsDown("leaf1--spine0"));
-  Say("h2", PathVerdict::kDead);
-  EXPECT_TRUE(IsDown("leaf1--spine0"));
 }
 
-TEST_F(PathHealthIntakeTest, LostAcknowledgementsAccuseNoLinkOfThePath) {
+TEST_F(PathHealthIntakeTest, WhatOnlyAProgramSaysHasNothingTested) {
+  PassTrains(1);
+  for (const char* const host : {"h0", "h2"}) {
+    EXPECT_FALSE(Say(host, PathVerdict::kDead, 0, 1, PathBasis::kClaimed));
+    world_.RunFor(100ms);
+    EXPECT_TRUE(Say(host, PathVerdict::kLocallyRerouted, 0, 1, PathBasis::kClaimed));
+  }
+  EXPECT_EQ(Dead(), 2U) << "they are events of its own flow";
+  EXPECT_TRUE(UrgentPorts().empty());
+}
+
+TEST_F(PathHealthIntakeTest, LostAcknowledgementsHaveNoLinkOfThePathTested) {
+  PassTrains(1);
   for (const char* const host : {"h0", "h2"}) {
     wire::PathHealth health;
     health.flows = {{.flow = wire::LocalFlowId(1),
                      .source_port = 0xC007,
                      .verdict = PathVerdict::kLocallyRerouted,
-                     .answered = true}};
+                     .answered = true,
+                     .basis = PathBasis::kKernel}};
     EXPECT_TRUE(verdicts_.Handle(Agent(host), health));
     EXPECT_EQ(FlowOf(host, 1).subflows[0].port, 0xC007);
   }
   EXPECT_EQ(LastOf("flow_locally_rerouted"), "flow=h2:1 port=49159 lost=acknowledgements");
-  EXPECT_FALSE(IsDown("leaf1--spine0"));
+  EXPECT_TRUE(UrgentPorts().empty());
 }
 
 // The host has left a path that the flow has no more: it is not known for which one.
@@ -95,8 +110,9 @@ TEST_F(PathHealthIntakeTest, AFlowThatWasReroutedLocallyNeedsATurn) {
   EXPECT_TRUE(Say("h0", PathVerdict::kLocallyRerouted));
   EXPECT_EQ(LastOf("flow_locally_rerouted"), "flow=h0:1 port=49159");
   EXPECT_EQ(FlowOf("h0", 1).subflows[0].port, 0xC007);
+  PassTrains(1);
   Say("h2", PathVerdict::kLocallyRerouted);  // which says as well that the path is dead
-  EXPECT_TRUE(IsDown("leaf1--spine0"));
+  EXPECT_TRUE(UrgentPorts().contains(50'000));
 }
 
 TEST_F(PathHealthIntakeTest, GoodAndSlowPathsAreIgnored) {

@@ -218,6 +218,28 @@ TEST_F(Publishing, AnAgentThatAsksForAFullPushGetsIt) {
   EXPECT_TRUE(pushes_[0].full);
 }
 
+TEST_F(Publishing, AnAgentThatAsksForFullPushesWithoutEndGetsOneASecond) {
+  const FlowSlot flow = Open(1, 0xC001);
+  BringIntoStep();
+  std::size_t full = 0;
+  for (int ms = 0; ms < 5'000; ++ms) {
+    const TimePoint now = kStart + ms * 1ms;
+    publisher_.HandleAck(
+        id_, {.epoch = 4, .generation = agent().generation, .status = wire::AckStatus::kNeedFull},
+        now);
+    pushes_.clear();
+    publisher_.PushChanges(now);
+    for (const wire::PathPush& push : pushes_) full += push.full ? 1 : 0;
+  }
+  EXPECT_GE(full, 4U);
+  EXPECT_LE(full, 6U);
+  Decide(flow);  // what is decided meanwhile is part of the next one
+  pushes_.clear();
+  publisher_.PushChanges(kStart + 7s);
+  ASSERT_EQ(pushes_.size(), 1U);
+  EXPECT_EQ(SetsOf(pushes_[0]), Locals{1});
+}
+
 TEST_F(Publishing, RecordsFailedPushesAndLaterControllers) {
   Ack(0, wire::AckStatus::kFailed);
   Ack(0, wire::AckStatus::kStaleEpoch, 9);

@@ -23,7 +23,7 @@ class CutOffTest : public testing::Test {
     cluster_.ConnectAll();
     OpenFourFlows(cluster_);
   }
-  FabricHealth Health() { return HealthOf(cluster_.state(), CountReach(cluster_.state()), 0); }
+  FabricHealth Health() { return HealthOf(cluster_.state(), CountReach(cluster_.state()), 0, {}); }
 
   Cluster cluster_{kFourLeaves};
 };
@@ -92,12 +92,15 @@ TEST_F(CutOffTest, ADrainedNicKeepsItsFlowsAndSaysSo) {
 TEST_F(CutOffTest, MissingAgentsDegrade) {
   Cluster cluster(kFourLeaves);
   cluster.Connect(3);
-  const FabricHealth health = HealthOf(cluster.state(), CountReach(cluster.state()), 2);
+  const FabricHealth health = HealthOf(cluster.state(), CountReach(cluster.state()), 2,
+                                       {"NIC h3 or its host loses packets"});
   EXPECT_EQ(health.hosts, 16);
   EXPECT_THAT(
       health.Reasons(),
-      ElementsAre("2 links are reported as dead and stay in use until an operator fails them",
-                  "15 of 16 hosts have no agent"));
+      ElementsAre(
+          "2 links are found dead or lossy and stay in use until an operator fails or drains "
+          "them",
+          "NIC h3 or its host loses packets", "15 of 16 hosts have no agent"));
   EXPECT_EQ(health.word(), FabricHealth::Word::kDegraded);
 }
 

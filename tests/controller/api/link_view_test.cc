@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/controller/api/json_schema.h"
 #include "tests/controller/api/operator_api_fixture.h"
 
 namespace espalier::controller {
@@ -79,18 +80,40 @@ TEST_F(LinkViewTest, ExplainsWhyALinkIsNotUsed) {
   EXPECT_FALSE(drained.Find("failed_by_operator")->boolean);
 }
 
-TEST_F(LinkViewTest, ShowsThatALinkIsSlow) {
+TEST_F(LinkViewTest, ShowsWhatTestsFoundOnALossyLink) {
   const std::uint64_t before = Digest("leaf1--spine1");
-  cluster_.state().slow_links[*cluster_.state().topology.FindLink("leaf1--spine1")] = "rate=0.30";
+  EXPECT_EQ(Written("leaf1--spine1").Find("why"), nullptr);
+  const fabric::LinkId id = Id("leaf1--spine1");
+  cluster_.state().link_faults[id] = {.direction = {id, true},
+                                      .test = {.lost = 31, .sent = 400},
+                                      .siblings = {.lost = 0, .sent = 1'600},
+                                      .traffic = "TCP",
+                                      .senders = 4,
+                                      .receivers = 1,
+                                      .suspected_by = {"h2", "sweep"}};
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});  // applies all states
-  const auto slow = Written("leaf1--spine1");
-  EXPECT_EQ(slow.Find("state")->text, "SLOW");
-  EXPECT_EQ(slow.Find("reason")->text, "rate=0.30");
+  const auto lossy = Written("leaf1--spine1");
+  const auto description = Json(Call("GET", "/api/v1/openapi.json"));
+  const auto& schemas = *description.Find("components")->Find("schemas");
+  EXPECT_EQ(Violation(description, *schemas.Find("Link"), lossy, "Link"), "");
+  EXPECT_EQ(lossy.Find("state")->text, "LOSSY");
+  EXPECT_EQ(lossy.Find("reason")->text, "");
+  const auto* const why = lossy.Find("why");
+  ASSERT_NE(why, nullptr);
+  EXPECT_EQ(why->Find("words")->text,
+            "leaf1>spine1 lost 31 of 400 TCP probes, its siblings 0 of 1,600; 4 senders and 1 "
+            "receiver agree");
+  EXPECT_EQ(why->Find("test")->Find("lost")->text, "31");
+  EXPECT_EQ(why->Find("test")->Find("siblings_sent")->text, "1600");
+  EXPECT_EQ(why->Find("test")->Find("direction")->text, "leaf1>spine1");
+  EXPECT_EQ(why->Find("test")->Find("traffic")->text, "TCP");
+  EXPECT_EQ(why->Find("suspected_by")->items.size(), 2U);
   EXPECT_NE(Digest("leaf1--spine1"), before);
   // An operator's action says more.
   Call("POST", "/api/v1/links/drain", {{"id", "leaf1--spine1"}, {"reason", "work"}});
   EXPECT_EQ(Written("leaf1--spine1").Find("state")->text, "DRAINED");
   EXPECT_EQ(Written("leaf1--spine1").Find("reason")->text, "work");
+  EXPECT_NE(Written("leaf1--spine1").Find("why"), nullptr);
 }
 
 TEST_F(LinkViewTest, TheDigestDiffersWithTheStateAndForRatesByAnEighth) {

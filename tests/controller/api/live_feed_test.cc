@@ -116,11 +116,31 @@ TEST_F(LiveApiTest, LimitsStreamsAndForgetsThoseThatLeft) {
   EXPECT_NE(Connect(), nullptr);
 }
 
+// Regression: one viewer's token held all streams, and the operator's page got none.
+TEST_F(LiveApiTest, TheCallerWithTheMostStreamsGivesWay) {
+  LiveFeed feed(cluster_.controller(), metrics_);
+  std::vector<std::shared_ptr<io::HttpStream>> streams;
+  std::vector<std::size_t> ended;
+  for (std::size_t i = 0; i < LiveFeed::kMaxClients; ++i) {
+    streams.push_back(feed.Connect("viewer"));
+    streams.back()->end = [&ended, i] { ended.push_back(i); };
+  }
+  EXPECT_EQ(feed.Connect("viewer"), nullptr);
+  EXPECT_EQ(ended, std::vector<std::size_t>());
+  std::vector<std::shared_ptr<io::HttpStream>> others;
+  while (auto stream = feed.Connect("operator")) others.push_back(std::move(stream));
+  EXPECT_EQ(others.size(), LiveFeed::kMaxClients / 2);
+  ASSERT_EQ(ended.size(), LiveFeed::kMaxClients / 2);
+  EXPECT_EQ(ended.front(), 0U) << "the oldest first";
+  EXPECT_EQ(streams.front()->Next(), nullptr);
+  EXPECT_NE(feed.Connect("feed"), nullptr);
+}
+
 TEST_F(LiveApiTest, AStreamOutlivesItsFeed) {
   std::shared_ptr<io::HttpStream> stream;
   {
     LiveFeed feed(cluster_.controller(), metrics_);
-    stream = feed.Connect();
+    stream = feed.Connect("ada");
   }
   EXPECT_EQ(stream->Next(), nullptr);
 }

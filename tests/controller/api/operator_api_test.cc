@@ -109,6 +109,41 @@ TEST_F(OperatorApiTest, SetsWeightsAndPolicies) {
   EXPECT_EQ(Call("POST", "/api/v1/policies/reset", {{"id", "algorithm"}}).status, 409);
 }
 
+// Regression: line breaks and escape sequences went into the log and to terminals.
+TEST_F(OperatorApiTest, RefusesTextThatIsNotPrintable) {
+  for (const char* text : {"a\nevent=forged", "\x1b[2J", "\xc2\x9b", "\xff", "a\x7f"}) {
+    EXPECT_EQ(
+        Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}, {"reason", text}}).status,
+        400);
+  }
+  const auto report = [&](const std::string& source) {
+    return Call("POST", "/api/v1/links/report", {},
+                R"({"link": "leaf0--spine0", "up": false, "source": ")" + source + "\"}")
+        .status;
+  };
+  EXPECT_EQ(report("a\\nevent=forged"), 400);
+  EXPECT_EQ(report("\\u001b[2J"), 400);
+  EXPECT_EQ(cluster_.state().topology.version(), 1);
+  EXPECT_EQ(report("schalter ä"), 200);
+}
+
+TEST_F(OperatorApiTest, StrangersShareTheReadinessOfHalfASecond) {
+  const auto readiness = [&](bool from_unix_socket) {
+    std::string body;
+    api_.Handle({.method = "GET", .path = "/readyz", .from_unix_socket = from_unix_socket},
+                [&](const io::HttpResponse& answer) { body = answer.body; });
+    return body;
+  };
+  const std::string before = readiness(false);
+  EXPECT_EQ(readiness(true), before);
+  cluster_.Advance(std::chrono::milliseconds(600));
+  EXPECT_EQ(readiness(false), before);
+  EXPECT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}}).status, 200);
+  EXPECT_EQ(readiness(false), before);
+  cluster_.Advance(std::chrono::milliseconds(600));
+  EXPECT_NE(readiness(false), before);
+}
+
 TEST_F(OperatorApiTest, RefusesUnknownKinds) {
   EXPECT_EQ(Call("POST", "/api/v1/links/fail", {{"id", "nowhere"}}).status, 404);
   EXPECT_EQ(Call("POST", "/api/v1/links/fail").status, 404);

@@ -1,10 +1,14 @@
 #include "controller/api/prediction_views.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "controller/api/link_reports.h"
 #include "tests/controller/api/operator_api_fixture.h"
 
 namespace espalier::controller {
@@ -82,20 +86,53 @@ TEST_F(PredictionViewsTest, AcceptsASchedule) {
 TEST_F(PredictionViewsTest, ErrorsNameTheLineAndWhatIsWrong) {
   Controller& controller = cluster_.controller();
   const std::string good = R"({"link": "leaf0--spine0", "up": true})";
-  const auto line = HandleLinkReports(controller, good + "\n\n" + R"({"link": "x", "up": 1})");
+  const auto handle = [&](const std::string& lines) {
+    Result<std::string> answer = Fail(ErrorCode::kUnavailable, "no answer");
+    HandleLinkReports(controller, lines,
+                      [&](Result<std::string> body) { answer = std::move(body); });
+    return answer;
+  };
+  const auto line = handle(good + "\n\n" + R"({"link": "x", "up": 1})");
   ASSERT_FALSE(line.has_value());
   EXPECT_EQ(line.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(line.error().message.find('3'), std::string::npos) << line.error().message;
   EXPECT_NE(line.error().message.find("up"), std::string::npos) << line.error().message;
-  const auto unknown = HandleLinkReports(controller, R"({"link": "x", "up": true})");
+  const auto unknown = handle(R"({"link": "x", "up": true})");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
   EXPECT_NE(unknown.error().message.find('x'), std::string::npos);
-  EXPECT_TRUE(HandleLinkReports(controller, good).has_value());
-  EXPECT_TRUE(HandleLinkReports(controller, "").has_value());
+  EXPECT_TRUE(handle(good).has_value());
+  EXPECT_TRUE(handle("").has_value());
   const auto nic = DeclareSchedule(controller, R"({"job": "B", "flows": [["h0", "h99"]]})");
   ASSERT_FALSE(nic.has_value());
   EXPECT_NE(nic.error().message.find("h99"), std::string::npos) << nic.error().message;
+}
+
+// A feed may report each link of a large fabric many times at once.
+TEST_F(PredictionViewsTest, ManyLinkReportsLeaveTheLoopToOthersInBetween) {
+  std::string lines;
+  for (int i = 0; i < 4'096; ++i) {
+    lines += fmt::format("{{\"link\": \"leaf0--spine0\", \"up\": {}}}\n", i % 2 == 0);
+  }
+  std::optional<Result<std::string>> answer;
+  cluster_.cost_of_look = kSliceOfReports / 4;
+  HandleLinkReports(cluster_.controller(), lines,
+                    [&](Result<std::string> body) { answer = std::move(body); });
+  int slices = 1;
+  for (; !answer && slices < 10'000; ++slices) cluster_.RunOne();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->value(), R"({"taken":4096})");
+  EXPECT_GE(slices, 64);
+  // One wrong line, the last: nothing is applied.
+  const auto state = [&] { return cluster_.state().topology.version(); };
+  const auto before = state();
+  answer.reset();
+  HandleLinkReports(cluster_.controller(), lines + "wrong",
+                    [&](Result<std::string> body) { answer = std::move(body); });
+  for (int i = 0; !answer && i < 10'000; ++i) cluster_.RunOne();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_FALSE(answer->has_value());
+  EXPECT_EQ(state(), before);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST_F(ConfigurationTest, HasDefaultsForAllButTheTopology) {
   EXPECT_EQ(config->listen, "tcp://127.0.0.1:7400");
   EXPECT_EQ(config->http,
             std::vector<std::string>{"unix:/run/espalier-controller/controller.sock"});
-  EXPECT_EQ(config->options.heartbeat_interval, 1s);
+  EXPECT_EQ(config->options.heartbeat.interval, 1s);
   EXPECT_EQ(config->options.lease, 10min);
   EXPECT_TRUE(config->options.fabric_hashes_protocol);
   EXPECT_EQ(config->options.algorithm, Algorithm::kOptimal);
@@ -80,7 +80,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
       "plan_ahead: false shares: \"halves\"\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
-  EXPECT_EQ(config->options.heartbeat_interval, 250ms);
+  EXPECT_EQ(config->options.heartbeat.interval, 250ms);
   EXPECT_FALSE(config->options.fabric_hashes_protocol);
   EXPECT_EQ(config->log_level, LogLevel::kError);
   EXPECT_EQ(config->options.learner.max_probes_per_second, 10U);
@@ -113,7 +113,10 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"detection_max_links", text(options.detection.max_links)},
       {"detection_max_tier_percent", text(options.detection.max_tier_fraction * 100)},
       {"detection_window_seconds", text(options.detection.budget_window / 1s)},
-      {"leave_slow_links", Written(options.detection.leave_slow_links)},
+      {"link_test_probes_per_second", text(options.link_tests.probes_per_second)},
+      {"full_queue_us", text(options.link_tests.full_queue / 1us)},
+      {"link_test_udp_dscp", text(options.link_tests.udp_dscp)},
+      {"link_test_tcp_dscp", text(options.link_tests.tcp_dscp)},
       {"balance_splits", Written(options.balance_splits)},
       {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
@@ -126,8 +129,8 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"verify_interval_ms", text(options.verification.interval / 1ms)},
       {"verify_all_within_seconds", text(options.verification.within / 1s)},
       {"verify_probes_per_second", text(options.verification.probes_per_second)},
-      {"heartbeat_ms", text(options.heartbeat_interval / 1ms)},
-      {"missed_heartbeats", text(options.missed_heartbeats)},
+      {"heartbeat_ms", text(options.heartbeat.interval / 1ms)},
+      {"missed_heartbeats", text(options.heartbeat.missed)},
       {"max_probes_per_second", text(options.learner.max_probes_per_second)},
       {"hash_ignores_protocol", Written(!options.fabric_hashes_protocol)},
       {"hash_uses_qpn", Written(options.fabric_hashes_qpn)},
@@ -174,7 +177,7 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
   const auto live = Read(
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
       "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
-      "leave_slow_links: false balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
+      "balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
       "max_messages_per_second: 3 rotate_paths_seconds: 0");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
   const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
@@ -196,6 +199,10 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("quarters or eighths"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" rotate_paths_seconds: 1").find("from 2 to 3600"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_udp_dscp: 64").find("64 is not in 0..63"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_probes_per_second: 1001").find("0..1000"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("optimal or greedy"),
             std::string::npos);

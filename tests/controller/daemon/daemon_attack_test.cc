@@ -108,6 +108,21 @@ TEST_F(DaemonUnderAttack, AnAgentWithTooMuchWorkIsDisconnectedAndTheHistoryStays
   EXPECT_EQ(CallUnix("GET", "status").status, 200);
 }
 
+// What programs without rights make an honest agent report: thousands of flows between two NICs.
+TEST_F(DaemonUnderAttack, AFloodOfFlowsOfOnePairIsRefusedBeyondThePortsOfThePair) {
+  Start();
+  ZmtpDealer attacker(bus_port_);
+  Join(attacker, 16'000);
+  AwaitMetric("espalier_controller_flows_open", 16'000);
+  AwaitEvent("pair_full");
+  EXPECT_EQ(CountEvents("pair_full"), 1U);
+  AwaitMetric("espalier_controller_flows_placed_total", 4'096);
+  EXPECT_EQ(Metric("espalier_controller_flows_placed_total"), 4'096);
+  AwaitMetric("espalier_controller_agents_connected", 1);
+  EXPECT_EQ(CallUnix("GET", "status").status, 200);
+  EXPECT_EQ(CountEvents("agent_gone"), 0U);
+}
+
 // A program of the agent's local API by hand: a hello, the memory file that comes back, and flows
 // that it opens and ends in one place of that memory as quickly as it can.
 class ChurningProgram {

@@ -1,5 +1,8 @@
 // Tests with real processes that a running controller takes a topology over, and what later starts
 // load.
+#include <algorithm>
+#include <array>
+
 #include "tests/controller/daemon/daemon_fixture.h"
 
 namespace espalier::controller {
@@ -81,6 +84,23 @@ TEST_F(TopologyApply, HoldsUntilTheConfiguredFileChanges) {
   std::ofstream(Path("topology.json")) << kBefore;
   StartAgain();
   AwaitNode("h2", false);
+}
+
+// Regression: two admins who applied two topologies with the same base both got 200, and one was
+// lost.
+TEST_F(TopologyApply, OneOfTwoWithTheSameBaseIsRefused) {
+  Start();
+  const io::HttpResponse would = Apply("dry_run=true", kAfter);
+  const auto begin = would.body.find("\"base\":\"") + 8;
+  const std::string base = "base=" + would.body.substr(begin, would.body.find('"', begin) - begin);
+  std::string other = kAfter;
+  other.replace(other.find("10.0.0.3"), 8, "10.0.0.4");
+  std::array<int, 2> statuses{};
+  std::thread second([&] { statuses[1] = Apply(base, other).status; });
+  statuses[0] = Apply(base, kAfter).status;
+  second.join();
+  // The later one may find the controller starting again.
+  EXPECT_EQ(std::ranges::count(statuses, 200), 1) << statuses[0] << " and " << statuses[1];
 }
 
 TEST_F(TopologyApply, RefusesBadFilesAndAnOldBase) {

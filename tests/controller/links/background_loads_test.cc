@@ -109,7 +109,7 @@ TEST_F(BackgroundLoadsTest, ForgetsAFeedThatGoesSilent) {
   EXPECT_EQ(Base(0), 0);
   EXPECT_FALSE(cluster_.controller().background_loads().Find(Up(0)));
   EXPECT_EQ(Events("background_feed_silent"), 1);
-  const auto silent_feeds = [&] { return HealthOf(cluster_.state(), {}, 0).silent_feeds; };
+  const auto silent_feeds = [&] { return HealthOf(cluster_.state(), {}, 0, {}).silent_feeds; };
   EXPECT_EQ(silent_feeds(), 1);
   cluster_.Advance(seconds(20));
   EXPECT_EQ(Events("background_feed_silent"), 1);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/controller/cluster.h"
+#include "tests/controller/train_hosts.h"
 
 namespace espalier::controller {
 namespace {
@@ -82,12 +83,19 @@ TEST_F(FeedRestart, TheFeedsNextReportReplacesTheStoredOne) {
 }
 
 // The link recovered while no controller ran, and the feed reports only changes.
-TEST_F(FeedRestart, AProbeConfirmsThatTheLinkIsAlive) {
-  for (const char* link : {kLink, "leaf0--spine3"}) {  // far and near, for hosts of the leaf
-    cluster_.dead = {Link(link)};
+class TestedFeedRestart : public FeedRestart {
+ protected:
+  TestedFeedRestart() {
+    for (int i = 0; i < cluster_.hosts(); ++i) cluster_.Connect(i);  // now they can test links
+  }
+  TrainHosts trains_{cluster_};
+};
+
+TEST_F(TestedFeedRestart, TrainsConfirmThatTheLinkIsAlive) {
+  for (const char* link : {kLink, "leaf0--spine3"}) {
     Say(false, link);
-    cluster_.dead.clear();
     Restart();
+    for (int i = 0; i < cluster_.hosts(); ++i) trains_.Forget(i);
     ASSERT_FALSE(IsUp(link));
     cluster_.Advance(3min);
     EXPECT_TRUE(IsUp(link));

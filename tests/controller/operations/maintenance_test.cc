@@ -93,7 +93,7 @@ TEST_F(Maintenance, WaitsWhereItsBeginningWouldCutOffFlows) {
   Pass(6s);
   EXPECT_EQ(StateOf("leaf0--spine0"), LinkState::kUp);
   EXPECT_EQ(CountEvents("maintenance_held"), 1U);
-  const auto reasons = HealthOf(cluster_.state(), CountReach(cluster_.state()), 0).Reasons();
+  const auto reasons = HealthOf(cluster_.state(), CountReach(cluster_.state()), 0, {}).Reasons();
   EXPECT_EQ(reasons,
             std::vector<std::string>{"1 maintenance window waits, as it would cut off flows"});
   ASSERT_TRUE(cluster_.ChangeNode("spine1", IntentAction::kUndrain));

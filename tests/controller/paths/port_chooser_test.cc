@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <random>
+
 namespace espalier::controller {
 namespace {
 
@@ -47,6 +50,63 @@ TEST(ChoosePort, UsesPortsToReverifyOnlyIfUrgent) {
   map.MarkReverify([](const PortKey&) { return true; });
   EXPECT_EQ(ChoosePort(map, kKey, kWanted, PortsInUse(), PortNeed::kSure, 50'001), std::nullopt);
   EXPECT_EQ(Port(ChoosePort(map, kKey, kWanted, PortsInUse(), PortNeed::kUrgent, 0)), 50'001);
+}
+
+// With and without an index of the known ports, and with what was remembered.
+TEST(ChoosePort, FindsTheSameAmongManyPortsAsAmongAll) {
+  std::mt19937 random(7);
+  PathMap map;
+  PortsInUse in_use;
+  const auto any_port = [&] { return static_cast<std::uint16_t>(0xC000 + random() % 1'024); };
+  for (int step = 0; step < 20'000; ++step) {
+    const std::uint16_t port = any_port();
+    const PathIndex path(static_cast<std::int32_t>(random() % 3));
+    switch (random() % 16) {
+      case 0:
+        map.Observe(kKey, port, path);
+        break;
+      case 1:
+        if (random() % 256 == 0) map.MarkReverify([](const PortKey&) { return true; });
+        if (random() % 256 == 0) map.DropPredictions(kKey);
+        break;
+      case 2:
+        map.DropPrediction(kKey, port);
+        break;
+      case 3:
+      case 4:
+        in_use.Release(kKey, port);
+        break;
+      case 5:
+        in_use.Exchange(kKey, port, any_port());
+        break;
+      case 6:
+      case 7:
+      case 8:
+        in_use.Take(kKey, port);
+        break;
+      default:
+        map.Predict(kKey, port, path);
+    }
+    const auto need = random() % 2 == 0 ? PortNeed::kSure : PortNeed::kUrgent;
+    const std::uint16_t current = random() % 4 == 0 ? any_port() : std::uint16_t{0};
+    std::optional<fabric::PortEntry> best;
+    const auto rank = [&](const fabric::PortEntry& entry) {
+      if (entry.port == current && entry.trust != fabric::PortTrust::kReverify) return 0;
+      return entry.trust == fabric::PortTrust::kVerified    ? 1
+             : entry.trust == fabric::PortTrust::kPredicted ? 2
+                                                            : 3;
+    };
+    for (const fabric::PortEntry& entry : map.Ports(kKey)) {
+      if (entry.path != path || in_use.IsTaken(kKey, entry.port)) continue;
+      if (need == PortNeed::kSure && entry.trust == fabric::PortTrust::kReverify) continue;
+      if (!best || rank(entry) < rank(*best)) best = entry;
+    }
+    const auto chosen = ChoosePort(map, kKey, path, in_use, need, current);
+    ASSERT_EQ(chosen.has_value(), best.has_value()) << step;
+    if (!best) continue;
+    EXPECT_EQ(rank(*chosen), rank(*best)) << step;
+    EXPECT_EQ(chosen->port, best->port) << step;
+  }
 }
 
 TEST(PortsInUse, AreOfOneKey) {

@@ -100,10 +100,24 @@ TEST_F(Models, SamplesOneKeyPerPairOfLeaves) {
   EXPECT_TRUE(models_.WantsSamples(Key("h1", "h3")));
 }
 
-TEST_F(Models, AContradictedModelIsNotUsedUntilTheFabricChanges) {
+// One host may answer falsely.
+TEST_F(Models, AHostContradictsAModelForItsOwnPortsOnly) {
+  const PortKey key = Key("h0", "h2");
+  See(key, 1, 100);
+  const PortKey other = Key("h1", "h3");
+  See(other, 2, 1);
+  models_.Distrust(other);
+  EXPECT_EQ(CountPredicted(key, 1), 100);
+  EXPECT_EQ(CountPredicted(other, 2), 0);
+  models_.Distrust(other);  // again, for another port
+  EXPECT_EQ(CountPredicted(key, 1), 100);
+}
+
+TEST_F(Models, AModelThatTwoHostsContradictIsNotUsedUntilTheFabricChanges) {
   const PortKey key = Key("h0", "h2");
   See(key, 1, 100);
   models_.Distrust(Key("h1", "h3"));  // of the same leaves
+  models_.Distrust(key);
   EXPECT_EQ(CountPredicted(key, 1), 0);
   models_.Learn(key);
   EXPECT_EQ(CountPredicted(key, 1), 0);

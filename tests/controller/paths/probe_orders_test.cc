@@ -7,20 +7,15 @@ namespace espalier::controller {
 namespace {
 
 TEST(ProbeNumbers, IdentifyTheirOwner) {
-  for (const ProbeOwner owner : {ProbeOwner::kPathLearner, ProbeOwner::kLinkRecovery,
-                                 ProbeOwner::kLinkFailure, ProbeOwner::kOperator}) {
+  for (const ProbeOwner owner : {ProbeOwner::kPathLearner, ProbeOwner::kOperator}) {
     ProbeNumbers numbers(owner);
     const std::uint64_t first = numbers.Next();
     EXPECT_EQ(OwnerOfOrder(first), owner);
     EXPECT_EQ(numbers.Next(), first + 1);
     EXPECT_EQ(OwnerOfOrder(first + 1'000'000), owner);
   }
-  EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kLinkRecovery) - 1),
-            ProbeOwner::kPathLearner);
-  EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kLinkFailure) - 1),
-            ProbeOwner::kLinkRecovery);
   EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kOperator) - 1),
-            ProbeOwner::kLinkFailure);
+            ProbeOwner::kPathLearner);
 }
 
 }  // namespace

@@ -153,7 +153,8 @@ TEST(PortVerifierTest, LearnsOneSwitchAgain) {
 
 // 16,384 flows are verified within five minutes at the default pace.
 TEST(PortVerifierTest, VerifiesManyFlowsInTime) {
-  Cluster cluster({.spines = 8, .leaves = 8, .hosts_per_leaf = 4}, {.heartbeat_interval = 10s});
+  Cluster cluster({.spines = 8, .leaves = 8, .hosts_per_leaf = 4},
+                  {.heartbeat = {.interval = 10s}});
   cluster.ConnectAll();
   OpenMany(cluster, 512, 4);
   cluster.Advance(20s);

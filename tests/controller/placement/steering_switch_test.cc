@@ -36,7 +36,7 @@ class Steering : public testing::Test {
     return steered;
   }
   std::vector<std::string> Reasons() {
-    return HealthOf(cluster_.state(), CountReach(cluster_.state()), 0).Reasons();
+    return HealthOf(cluster_.state(), CountReach(cluster_.state()), 0, {}).Reasons();
   }
   Result<ActionOutcome> Change(bool on, std::vector<std::string> hosts = {},
                                std::vector<std::string> jobs = {},

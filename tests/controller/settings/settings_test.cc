@@ -46,9 +46,10 @@ TEST(Settings, AReloadedConfigurationTakesEffectWithTheNextApply) {
 }
 
 TEST(Settings, ReloadTakesOnlyFieldsThatNeedNoRestart) {
-  Settings settings({.heartbeat_interval = 1s, .lease = 1min, .verification = {.interval = 1s}});
+  Settings settings(
+      {.heartbeat = {.interval = 1s}, .lease = 1min, .verification = {.interval = 1s}});
   ControllerOptions read{.instance = 5,
-                         .heartbeat_interval = 2s,
+                         .heartbeat = {.interval = 2s},
                          .lease = 2min,
                          .verification = {.interval = 2s},
                          .algorithm = Algorithm::kGreedy,
@@ -61,7 +62,7 @@ TEST(Settings, ReloadTakesOnlyFieldsThatNeedNoRestart) {
   EXPECT_EQ(now.verification.interval, 2s);
   EXPECT_EQ(now.agent_limits.bytes_per_second, 123U);
   EXPECT_EQ(now.algorithm, Algorithm::kGreedy);
-  EXPECT_EQ(now.heartbeat_interval, 1s);
+  EXPECT_EQ(now.heartbeat.interval, 1s);
   EXPECT_EQ(now.instance, 0U);
   EXPECT_EQ(now.max_flows_per_agent, ControllerOptions{}.max_flows_per_agent);
 }

@@ -81,9 +81,10 @@ TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
   const FailureFigures failure = RunOnce({"hosts", Detection::kHosts}, 3);
   fmt::print("{}: {} flows moved in {:.3f} s\n", failure.link, failure.flows_moved,
              failure.seconds_to_move);
-  // The affected host reroutes locally, other hosts probe the link, and it is detected.
+  // The affected host reroutes locally, hosts test the links of the path, and the dead one is
+  // found.
   EXPECT_GE(Events("flow_locally_rerouted", "").size(), 1U);
-  EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=hosts").size(), 1U);
+  EXPECT_EQ(Events("link_detected_down", "link=" + failure.link + " why=tests").size(), 1U);
   EXPECT_EQ(Events("link_detected_down", "").size(), 1U);
 }
 

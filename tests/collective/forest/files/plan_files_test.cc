@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "collective/forest/files/exact_text.h"
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_json.h"
+#include "collective/forest/model/exact_text.h"
 #include "collective/forest/planner/planner.h"
 #include "tests/collective/forest/reference_cases.h"
 

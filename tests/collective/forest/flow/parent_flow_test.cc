@@ -48,6 +48,15 @@ bool IsPossible(const std::vector<Group>& groups, const std::vector<std::int64_t
   return true;
 }
 
+// Checks that the arcs have less room than the groups need that may take no others.
+void ExpectTooFew(std::uint64_t arcs, const std::vector<Group>& groups,
+                  const std::vector<std::int64_t>& capacity) {
+  std::int64_t room = 0;
+  for (std::size_t a = 0; a < capacity.size(); ++a) room += (arcs >> a & 1) != 0 ? capacity[a] : 0;
+  for (const Group& group : groups) room -= (group.allowed & ~arcs) == 0 ? group.units : 0;
+  EXPECT_LT(room, 0);
+}
+
 TEST(ParentFlow, PlacesAllUnitsWhereverThatIsPossible) {
   ParentFlow flow;  // solves many problems in turn
   int possible = 0;
@@ -69,6 +78,7 @@ TEST(ParentFlow, PlacesAllUnitsWhereverThatIsPossible) {
     ++(expected ? possible : impossible);
     ASSERT_EQ(flow.Solve(groups, capacity), expected);
     if (expected) ExpectPlaced(flow, groups, capacity);
+    if (!expected) ExpectTooFew(flow.blocked(), groups, capacity);
   }
   if (possible + impossible > 1) {
     EXPECT_GT(possible, 300);

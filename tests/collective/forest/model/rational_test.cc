@@ -52,6 +52,15 @@ TEST(Rational, MultipliesAndDividesExactlyOrNotAtAll) {
   EXPECT_EQ(Rational::Product(Rational(1, large), Rational(1, 3)), std::nullopt);
 }
 
+TEST(Rational, SumsExactlyOrNotAtAll) {
+  EXPECT_EQ(Rational::Sum(Rational(1, 6), Rational(1, 3)), Rational(1, 2));
+  EXPECT_EQ(Rational::Sum(Rational(), Rational(2, 7)), Rational(2, 7));
+  const Int128 large = Int128{kLargest} * kLargest;
+  EXPECT_EQ(Rational::Sum(Rational(large, 1), Rational(1, large)), std::nullopt);
+  EXPECT_EQ(Rational::Sum(Rational(1, large), Rational(1, 3)), std::nullopt);
+  EXPECT_EQ(Rational::Sum(Rational(1, large), Rational(1, large)), Rational(2, large));
+}
+
 TEST(CheckedNumbers, GiveNothingPastTheirBits) {
   EXPECT_EQ(ToInt64(Int128{kLargest}), kLargest);
   EXPECT_EQ(ToInt64(Int128{kLargest} + 1), std::nullopt);

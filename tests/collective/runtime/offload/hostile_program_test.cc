@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,12 +24,14 @@
 #include "collective/runtime/offload/offload_service.h"
 #include "common/base/unique_fd.h"
 #include "tests/attack/engine_program.h"
+#include "tests/attack/raw_tcp.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::runtime {
 namespace {
 
 using attack::EngineProgram;
+using attack::RawTcp;
 using Request = EngineProgram::Request;
 
 constexpr int kInvalid = 1 + static_cast<int>(ErrorCode::kInvalidArgument);
@@ -122,10 +125,10 @@ TEST_F(HostileProgram, CannotChooseWhereTheEngineListensAndConnects) {
 TEST_F(HostileProgram, CannotTakePartInJobsOfOthers) {
   class OneJob : public JobDirectory {
    public:
-    Result<JobPlace> Find(const JobRank& rank, uid_t user,
+    Result<JobPlace> Find(const JobRank& rank, const JobProgram& program,
                           std::chrono::milliseconds /*patience*/) override {
       if (rank.job != "mine") return Fail(ErrorCode::kNotFound, "no such job");
-      if (user != ::getuid()) return Fail(ErrorCode::kPermissionDenied, "another user's");
+      if (program.user != ::getuid()) return Fail(ErrorCode::kPermissionDenied, "another user's");
       return JobPlace{.join = {.store = "tcp://127.0.0.1:7990",
                                .name = "mine/0",
                                .options = {.medium = Medium::kTcp, .address = "127.0.0.1"}},
@@ -274,6 +277,149 @@ TEST_F(HostileProgram, CannotTakeTheRanksOfOtherUsers) {
   EXPECT_TRUE(AsUser(kOther, [&] {
     return EngineProgram(path_).Join(EngineProgram::GroupOfOne(store)).code == 0;
   }));
+}
+
+// Two user ids once took all ranks, and kept them without joining anything.
+TEST_F(HostileProgram, CannotTakeTheRanksOfAThirdUserWithASecondId) {
+  if (::getuid() != 0) GTEST_SKIP() << "needs root to become other users";
+  Start({.max_sessions = 8, .max_sessions_per_user = 4});
+  std::vector<std::unique_ptr<EngineProgram>> ranks;
+  const auto add = [&](uid_t user, bool joins) {
+    EXPECT_EQ(::seteuid(user), 0);
+    ranks.push_back(std::make_unique<EngineProgram>(path_));
+    EXPECT_EQ(::seteuid(0), 0);
+    const auto reply = joins ? ranks.back()->Join(EngineProgram::GroupOfOne(FreeStore()))
+                             : ranks.back()->Ask({.kind = EngineProgram::kRelease});
+    return reply.code;
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(add(kOther, i % 2 == 0), i % 2 == 0 ? 0 : kInvalid) << i;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(add(kOther + 1, true), 0) << i;
+  const std::string first = FreeStore();
+  const std::string second = FreeStore();
+  EXPECT_TRUE(AsUser(kOther + 2, [&] {
+    EngineProgram one(path_);
+    if (one.Join(EngineProgram::GroupOfOne(first)).code != 0) return false;
+    return EngineProgram(path_).Join(EngineProgram::GroupOfOne(second)).code == 0;
+  }));
+  EXPECT_FALSE(ranks[1]->IsHungUp() && ranks[3]->IsHungUp())
+      << "each user that had most gave way once";
+  EXPECT_TRUE(ranks[1]->IsHungUp()) << "a rank that had not joined a group";
+  for (const int kept : {0, 2, 4, 5, 6}) {
+    EXPECT_FALSE(ranks[static_cast<std::size_t>(kept)]->IsHungUp()) << kept;
+  }
+  EXPECT_LE(engine_->counts().sessions, 8U);
+}
+
+// Regression: after one refused request a session waited for another one without limit.
+TEST_F(HostileProgram, MustJoinAGroupInTime) {
+  Start({.identification_timeout = std::chrono::milliseconds(300)});
+  EngineProgram late(path_);
+  EXPECT_EQ(late.Ask({.kind = EngineProgram::kRelease}).code, kInvalid);
+  EngineProgram busy(path_);
+  EngineProgram joined(path_);
+  EXPECT_EQ(joined.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+  // More requests gain no time.
+  while (!busy.IsHungUp()) busy.Ask({.kind = EngineProgram::kRelease});
+  while (!late.IsHungUp()) std::this_thread::yield();
+  while (engine_->counts().sessions > 1) std::this_thread::yield();
+  EXPECT_FALSE(joined.IsHungUp());
+  ExpectServes();
+}
+
+// Regression: values and answers that a group's members do not read were nobody's, and each member
+// had a copy of its own.
+TEST_F(HostileProgram, PaysForWhatItsStoreKeepsAndOwes) {
+  constexpr std::size_t kValue = 64 << 10;
+  constexpr std::size_t kOwed = 4 << 20;
+  constexpr std::size_t kMore = 1 << 20;  // of all members themselves
+  Start();
+  const std::string store = FreeStore();
+  const auto port = static_cast<std::uint16_t>(std::stoi(store.substr(store.rfind(':') + 1)));
+  EngineProgram rank(path_);
+  ASSERT_EQ(rank.Join(EngineProgram::GroupOfOne(store)).code, 0);
+  const std::size_t before = engine_->counts().memory_bytes;
+  const auto ask = [&](RawTcp& member, const std::string& bytes) {
+    ASSERT_TRUE(member.Receive(attack::kStoreGreetingBytes));
+    ASSERT_TRUE(member.Send(bytes));
+  };
+  const auto set = [&] {
+    RawTcp setter(port);
+    ask(setter, attack::StoreRequest('s', "attack/value", std::string(kValue, 'v')));
+    ASSERT_TRUE(setter.Receive(attack::kStoreAnswerBytes));
+  };
+  std::vector<std::unique_ptr<RawTcp>> members;
+  const auto add = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      members.push_back(std::make_unique<RawTcp>(port, 2'048));
+      ask(*members.back(), attack::StoreRequest('g', "attack/value"));
+    }
+  };
+  set();
+  EXPECT_GE(engine_->counts().memory_bytes, before + kValue) << "the value";
+  add(300);
+  EXPECT_LE(engine_->counts().memory_bytes, before + kValue + kMore) << "one value for all";
+  EXPECT_TRUE(members[7]->Receive(attack::kStoreAnswerBytes + kValue)) << "who reads gets it";
+  for (int i = 0; i < 200; ++i) {
+    add(1);
+    set();
+    EXPECT_LE(engine_->counts().memory_bytes, before + kValue + kOwed + kMore) << i;
+  }
+  EXPECT_GE(engine_->counts().memory_bytes, before + kOwed / 2) << "the debts";
+  std::size_t bytes = 0;
+  EXPECT_TRUE(members[0]->IsHungUpOn(&bytes)) << "the one that has owed longest";
+  EXPECT_LT(bytes, kValue);
+  EXPECT_TRUE(members.back()->Receive(attack::kStoreAnswerBytes + kValue));
+  RawTcp honest(port);
+  ask(honest, attack::StoreRequest('g', "attack/value"));
+  EXPECT_TRUE(honest.Receive(attack::kStoreAnswerBytes + kValue)) << "others are served";
+  members.clear();
+  ExpectServes();
+}
+
+TEST_F(HostileProgram, CannotStoreMoreThanItsMemory) {
+  Start({.max_memory_per_session = 1 << 20});
+  const std::string store = FreeStore();
+  const auto port = static_cast<std::uint16_t>(std::stoi(store.substr(store.rfind(':') + 1)));
+  EngineProgram rank(path_);
+  ASSERT_EQ(rank.Join(EngineProgram::GroupOfOne(store)).code, 0);
+  int stored = 0;
+  for (int i = 0; i < 64; ++i) {
+    RawTcp member(port);
+    ASSERT_TRUE(member.Receive(attack::kStoreGreetingBytes));
+    member.Send(
+        attack::StoreRequest('s', "attack/" + std::to_string(i), std::string(64 << 10, 'v')));
+    stored += member.Receive(attack::kStoreAnswerBytes) ? 1 : 0;
+    EXPECT_LE(engine_->counts().memory_bytes, std::size_t{1} << 20);
+  }
+  EXPECT_GT(stored, 4);
+  EXPECT_LT(stored, 16);
+  ExpectServes();
+}
+
+// Regression: 16 MiB of a plan were copied before anybody paid; and a plan in a file of a file
+// system whose reads never return kept its session for good.
+TEST_F(HostileProgram, PaysForItsPlansAndKeepsThemInMemoryFiles) {
+  constexpr std::size_t kPlan = 1 << 20;
+  Start({.max_memory_per_session = 16 * kPlan + kPlan / 2});
+  EngineProgram program(path_);
+  ASSERT_EQ(program.Join(EngineProgram::GroupOfOne(FreeStore())).code, 0);
+  const auto use = [&](int file) {
+    const UniqueFd owned(file);
+    return program.Ask({.kind = EngineProgram::kUse}, owned.get());
+  };
+  EXPECT_EQ(use(EngineProgram::MakeFile(kPlan)).code, kExhausted) << "the copy is not free";
+  EXPECT_EQ(use(EngineProgram::MakeFile(kPlan / 2)).code, kInvalid) << "a plan of zeros";
+  const std::string path = folder_.path() + "/plan";
+  const UniqueFd on_disk(::open(path.c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_EQ(::ftruncate(on_disk.get(), 4096), 0);
+  const auto refused = use(::dup(on_disk.get()));
+  EXPECT_EQ(refused.code, kInvalid);
+  if (::fcntl(on_disk.get(), F_GET_SEALS) < 0) {
+    EXPECT_TRUE(std::strstr(refused.words, "memory file") != nullptr) << refused.words;
+  }
+  EXPECT_EQ(use(::open("/dev/zero", O_RDWR)).code, kInvalid);
+  EXPECT_EQ(use(-1).code, kInvalid);
+  EXPECT_TRUE(std::strstr(use(::eventfd(0, 0)).words, "memory file") != nullptr);
 }
 
 TEST_F(HostileProgram, IsWaitedForWhereTheEngineHasNoDescriptorsLeft) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -206,8 +208,110 @@ TEST_F(HttpGuardTest, CookiesAreForThisServerAndWithTlsForNoPlainConnection) {
     EXPECT_NE(cookie().find(part), std::string::npos) << part;
   }
   EXPECT_EQ(cookie().find("Secure"), std::string::npos);
-  guard_.UseSecureCookies();
+  const auto is_strict = [&](const char* method, const char* path) {
+    const auto headers = Ask(method, path).headers;
+    return std::ranges::count(headers, std::pair<std::string, std::string>(
+                                           "Strict-Transport-Security", "max-age=86400")) == 1;
+  };
+  EXPECT_FALSE(is_strict("GET", "/"));
+  guard_.UseTls();
   EXPECT_TRUE(cookie().ends_with("; Secure"));
+  for (const auto& [method, path] : {std::pair("GET", "/"), std::pair("GET", "/api/v1/flows"),
+                                     std::pair("POST", "/api/v1/login")}) {
+    EXPECT_TRUE(is_strict(method, path)) << path;
+  }
+}
+
+// Regression: a page on another port of this host could log an operator in or out.
+TEST_F(HttpGuardTest, PagesOfOtherServersCannotLogInOrOut) {
+  const std::string cookie = LogIn("esp_vi");
+  const auto post = [&](const char* path, const std::string& origin) {
+    return Ask("POST", path, {{"cookie", cookie}, {"host", "fabric:9180"}, {"origin", origin}},
+               "esp_op");
+  };
+  for (const char* origin : {"http://fabric:3000", "https://evil", "null"}) {
+    const io::HttpResponse login = post("/api/v1/login", origin);
+    EXPECT_EQ(login.status, 403) << origin;
+    EXPECT_EQ(CookieOf(login), "") << origin;
+    EXPECT_EQ(post("/api/v1/logout", origin).status, 403) << origin;
+  }
+  EXPECT_EQ(StatusWithCookie(cookie), 200);
+  EXPECT_EQ(refusals_.size(), 6U);
+  EXPECT_EQ(post("/api/v1/login", "http://fabric:9180").status, 200);
+  EXPECT_EQ(post("/api/v1/logout", "http://fabric:9180").status, 200);
+  EXPECT_EQ(StatusWithCookie(cookie), 401);
+}
+
+TEST_F(HttpGuardTest, SaysWhoseCallerIsKnown) {
+  EXPECT_FALSE(Ask("GET", "/").is_to_known_caller);
+  EXPECT_FALSE(Ask("GET", "/api/v1/flows", Bearer("wrong")).is_to_known_caller);
+  EXPECT_FALSE(Ask("POST", "/api/v1/login", {}, "wrong").is_to_known_caller);
+  EXPECT_TRUE(Ask("GET", "/", Bearer("esp_vi")).is_to_known_caller);
+  EXPECT_TRUE(Ask("POST", "/api/v1/recompute", Bearer("esp_vi")).is_to_known_caller) << "403";
+  EXPECT_TRUE(Ask("POST", "/api/v1/login", {}, "esp_vi").is_to_known_caller);
+}
+
+// A stream that always has a piece.
+class Endless : public io::HttpStream {
+ public:
+  std::shared_ptr<const std::string> Next() override {
+    return std::make_shared<const std::string>("piece");
+  }
+};
+
+// A guard before an API whose answers are streams without end.
+class GuardedStreamTest : public HttpGuardTest {
+ protected:
+  struct Reader {
+    std::shared_ptr<io::HttpStream> stream;
+    std::shared_ptr<bool> has_ended = std::make_shared<bool>(false);
+  };
+  Reader Read(Headers headers) {
+    Reader reader;
+    streaming_.Handle({.method = "GET", .path = "/api/v1/stream", .headers = std::move(headers)},
+                      [&](io::HttpResponse answer) { reader.stream = std::move(answer.stream); });
+    reader.stream->end = [has_ended = reader.has_ended] { *has_ended = true; };
+    return reader;
+  }
+
+  HttpGuard streaming_{tokens_, [this] { return now_; }, [](const auto&, const auto&) {},
+                       [](const io::HttpRequest&, const io::HttpServer::Respond& respond) {
+                         respond({.stream = std::make_shared<Endless>()});
+                       }};
+};
+
+// Regression: a revoked token kept its live stream.
+TEST_F(GuardedStreamTest, EndsBeforeTheNextPieceOnceItsTokenIsRevoked) {
+  const Reader revoked = Read(Bearer("esp_vi"));
+  const Reader other = Read(Bearer("esp_op"));
+  EXPECT_NE(revoked.stream->Next(), nullptr);
+  ASSERT_TRUE(tokens_.Remove("vi"));
+  EXPECT_EQ(revoked.stream->Next(), nullptr);
+  EXPECT_TRUE(*revoked.has_ended);
+  EXPECT_NE(other.stream->Next(), nullptr);
+  EXPECT_FALSE(*other.has_ended);
+}
+
+TEST_F(GuardedStreamTest, EndsWithoutAPieceWhenItIsRechecked) {
+  const Reader expires = Read(Bearer("esp_vi"));
+  streaming_.RecheckStreams();
+  EXPECT_FALSE(*expires.has_ended);
+  now_ += std::chrono::hours(24 * 31);
+  streaming_.RecheckStreams();
+  EXPECT_TRUE(*expires.has_ended);
+}
+
+TEST_F(GuardedStreamTest, EndsWithTheLogin) {
+  std::string cookie;
+  streaming_.Handle({.method = "POST", .path = "/api/v1/login", .body = "esp_vi"},
+                    [&](const io::HttpResponse& answer) { cookie = CookieOf(answer); });
+  const Headers headers = {{"cookie", cookie.substr(0, cookie.find(';'))}};
+  const Reader reader = Read(headers);
+  EXPECT_NE(reader.stream->Next(), nullptr);
+  streaming_.Handle({.method = "POST", .path = "/api/v1/logout", .headers = headers},
+                    [](const io::HttpResponse&) {});
+  EXPECT_EQ(reader.stream->Next(), nullptr);
+  EXPECT_TRUE(*reader.has_ended);
 }
 
 }  // namespace

@@ -120,6 +120,23 @@ TEST_F(ListCommandsTest, FlowsOfALinkAreThoseOfItsPathsAndNics) {
   EXPECT_NE(unknown.err.find("there is no link \"nowhere\""), std::string::npos) << unknown.err;
 }
 
+TEST_F(ListCommandsTest, LossyLinksHaveWhatTestsCounted) {
+  const fabric::LinkId id = *cluster_.state().topology.FindLink("leaf1--spine1");
+  cluster_.state().link_faults[id] = {.direction = {id, false},
+                                      .test = {.lost = 31, .sent = 400},
+                                      .siblings = {.lost = 0, .sent = 1'600},
+                                      .senders = 4,
+                                      .receivers = 9};
+  ASSERT_EQ(Run({"drain", "link", "leaf0--spine1"}).exit_code, 0);  // applies all states
+  const std::string lossy = Run({"links", "--state", "LOSSY"}).out;
+  EXPECT_NE(lossy.find("spine1>leaf1 lost 31 of 400 probes, its siblings 0 of 1,600; 4 senders and "
+                       "9 receivers agree\n"),
+            std::string::npos)
+      << lossy;
+  EXPECT_EQ(FirstColumn({"links", "--state", "LOSSY"}), std::vector<std::string>{"leaf1--spine1"});
+  EXPECT_EQ(Run({"links", "--state", "DRAINED"}).out.find("probes"), std::string::npos);
+}
+
 TEST_F(ListCommandsTest, LinksOfHostsComeLastAlsoWithoutFlows) {
   cluster_.End(0, 5);
   cluster_.Settle();

@@ -79,6 +79,7 @@ TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
                                "--bytes", "1000000", "--offload"});
   EXPECT_EQ(started.exit_code, 0) << started.err;
   EXPECT_EQ(started.out, "job train started: 2 ranks\n");
+  EXPECT_NE(started.err.find("name its user with --user"), std::string::npos) << started.err;
   EXPECT_NE(Run({"job", "list"}).out.find("train"), std::string::npos);
   EXPECT_TRUE(io::ParseJson(Run({"job", "list", "--json"}).out, "list").has_value());
   EXPECT_NE(Run({"intents"}).out.find("train"), std::string::npos);
@@ -95,7 +96,9 @@ TEST_F(OperatorCommandsTest, StartsListsAndStopsJobs) {
   EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 0);
   EXPECT_EQ(Run({"job", "stop", "train"}).exit_code, 1);
 
-  EXPECT_EQ(Run({"job", "start", "own", "--ranks", "h0,h3", "--user", "alice"}).exit_code, 0);
+  const Outcome own = Run({"job", "start", "own", "--ranks", "h0,h3", "--user", "alice"});
+  EXPECT_EQ(own.exit_code, 0);
+  EXPECT_EQ(own.err.find("--user"), std::string::npos) << own.err;
   EXPECT_NE(Run({"job", "list"}).out.find("alice"), std::string::npos);
   EXPECT_EQ(Run({"job", "start", "own", "--ranks", "h0,h3", "--user", "bob"}).exit_code, 1);
   EXPECT_EQ(Run({"job", "start", "--ranks", "h0,h1", "--user", ""}).exit_code, 2);

@@ -56,7 +56,7 @@ class Controller(http.server.BaseHTTPRequestHandler):
         since = int(query.get("since", ["0"])[0])
         Controller.events += Controller.step
         since = max(since, Controller.events - Controller.kept)
-        entries = [{"sequence": number, "time": "2026-11-26T12:00:00Z", "kind": "link_slow", "text": f"number={number}"}
+        entries = [{"sequence": number, "time": "2026-11-26T12:00:00Z", "kind": "link_lossy", "text": f"number={number}"}
                    for number in range(since + 1, Controller.events + 1)]
         return self.answer({"events": entries, "last_sequence": Controller.events})
 

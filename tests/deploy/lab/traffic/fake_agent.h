@@ -37,7 +37,8 @@ class FakeAgent {
 
  private:
   void Run(const std::string& path, std::promise<void>& listening) {
-    auto server = agent::LocalServer::Listen(loop_, {.path = path}, metrics_);
+    auto server = agent::LocalServer::Listen(
+        loop_, {.path = path, .has_flows = [](const IpAddress&) { return true; }}, metrics_);
     ASSERT_TRUE(server.has_value()) << server.error().message;
     server_ = std::move(*server);
     TimerPtr watch = loop_.WatchReadable(server_->fd(), [this] { server_->HandleReady(); });

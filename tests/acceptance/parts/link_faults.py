@@ -1,0 +1,285 @@
+"""Links of live fabrics that lose packets, links that are dead, and links without any fault under all kinds of load.
+
+Each case runs in a lab of its own, with the real controller and a real agent in each host, and is driven by the
+command line only, so that it can also run the programs of another release (--old FOLDER)."""
+
+import contextlib
+import json
+import pathlib
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TARGETS = ["espalier", "espalier-controller", "espalier-agent", "espalier-traffic"]
+
+MBPS = 20
+HOSTS = 16
+PORT = 7400
+
+
+class Lab:
+    """A lab with its daemons. Ends with the context."""
+
+    def __init__(self, folder, name, shape=(), seed=1, old=False):
+        self.bin = pathlib.Path(folder)
+        self.name = name
+        self.shape = list(shape) or ["--spines", "4", "--leaves", "4", "--hosts-per-leaf", "4"]
+        self.seed = seed
+        self.old = old
+        self.processes = []
+        self.files = None
+
+    def espalier(self, *arguments, check=True):
+        done = subprocess.run([str(self.bin / "espalier"), *arguments], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL)
+        if check and done.returncode != 0:
+            sys.exit(f"espalier {' '.join(arguments)}: {done.stderr}{done.stdout}")
+        return done.stdout
+
+    def run(self, node, *command, check=True):
+        return self.espalier("lab", "exec", "--name", self.name, node, "--", *command, check=check)
+
+    def start(self, node, *command, log="log"):
+        with open(self.files / log, "a", encoding="utf-8") as output:
+            self.processes.append(subprocess.Popen(
+                [str(self.bin / "espalier"), "lab", "exec", "--name", self.name, node, "--", *command],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
+        return self.processes[-1]
+
+    def __enter__(self):
+        self.files = pathlib.Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
+        self.espalier("lab", "down", "--name", self.name, check=False)
+        up = json.loads(self.espalier("lab", "up", "--name", self.name, *self.shape, "--link-mbps", str(MBPS),
+                                      "--seed", str(self.seed), "--json"))
+        self.topology = json.loads(pathlib.Path(up["topology"]).read_text(encoding="utf-8"))
+        self.hosts = sorted({node["host"] if "host" in node else node["id"] for node in self.topology["nodes"]
+                             if node["kind"] != "SWITCH"}, key=lambda name: int(name[1:]))
+        (self.files / "controller.conf").write_text(
+            f'topology_file: "{up["topology"]}"\nlisten: "tcp://{up["controller_address"]}:{PORT}"\n'
+            f'state_file: "{self.files}/store.db"\nhttp: "unix:{self.files}/http"\ninsecure_plaintext: true\n'
+            f'hash_ignores_protocol: true\nlog_level: "info"\n' +
+            ("" if self.old else "full_queue_us: 50000\n"), encoding="utf-8")
+        for host in self.hosts:
+            local = self.run(host, "sh", "-c", "echo $ESPALIER_AGENT_SOCKET").strip()
+            (self.files / f"{host}.conf").write_text(
+                f'name: "{host}"\ncontroller: "tcp://{up["controller_address"]}:{PORT}"\n'
+                f'insecure_plaintext: true\nlocal_socket: "{local}"\nnic: "eth0"\n'
+                f'http: "unix:{self.files}/{host}.http"\nlog_level: "info"\n', encoding="utf-8")
+            self.start(host, str(self.bin / "espalier-agent"), "--config", str(self.files / f"{host}.conf"),
+                       log=f"{host}.log")
+        self.start("controller", str(self.bin / "espalier-controller"), "--config",
+                   str(self.files / "controller.conf"), log="controller.log")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError):
+                if len([one for one in self.get("agents")["agents"] if one["connected"]]) == len(self.hosts):
+                    return self
+            time.sleep(0.1)
+        sys.exit(f"{self.name}: not all agents have connected: {self.files}")
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.terminate()
+        self.espalier("lab", "down", "--name", self.name, check=False)
+        for process in self.processes:
+            process.wait()
+        shutil.rmtree(self.files, ignore_errors=True)
+
+    def get(self, path):
+        with socket.socket(socket.AF_UNIX) as http:
+            http.settimeout(5)
+            http.connect(f"{self.files}/http")
+            http.sendall(f"GET /api/v1/{path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+            answer = b""
+            while piece := http.recv(65536):
+                answer += piece
+        return json.loads(answer.split(b"\r\n\r\n", 1)[1])
+
+    def counters(self):
+        """What the controller has counted of its tests."""
+        with socket.socket(socket.AF_UNIX) as http:
+            http.settimeout(5)
+            http.connect(f"{self.files}/http")
+            http.sendall(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n")
+            answer = b""
+            while piece := http.recv(65536):
+                answer += piece
+        found = re.findall(r"^espalier_controller_(test_\w+|links_in_focus) ([\d.]+)$", answer.decode(), re.M)
+        return {name: float(value) for name, value in found}
+
+    def links(self):
+        return {link["id"]: link for link in self.get("links")["links"]}
+
+    def out_of_use(self):
+        """The links between switches that are not UP, with their states."""
+        return {name: link["state"] for name, link in self.links().items()
+                if link["state"] != "UP" and not name.startswith("h")}
+
+    def events(self, *kinds):
+        return [event for event in self.get("events")["events"] if event["kind"] in kinds]
+
+    def port(self, source, target):
+        """The name of the interface of a switch towards another one, and the link between them."""
+        for link in self.topology["links"]:
+            for ends in (("a", "b"), ("b", "a")):
+                if link[ends[0]] == source and link[ends[1]] == target:
+                    return link[ends[0] + "_port"], link.get("id", f"{link['a']}--{link['b']}")
+        sys.exit(f"no link from {source} to {target}")
+
+    def lose(self, source, target, percent, match=""):
+        """Lets a switch drop a part of what it forwards over a link."""
+        port, link = self.port(source, target)
+        self.run(source, "nft", "add table inet loss; add chain inet loss forward { type filter hook forward "
+                 f"priority 0; }}; add rule inet loss forward oifname {port} {match} " +
+                 ("drop" if percent >= 100 else f"numgen random mod 10000 < {int(percent * 100)} drop"))
+        return link
+
+    def heal(self, node):
+        self.run(node, "nft", "delete table inet loss", check=False)
+
+    def traffic(self, workload, agents=True, seconds=86400):
+        path = self.files / f"work-{len(self.processes)}.json"
+        path.write_text(json.dumps(workload), encoding="utf-8")
+        with open(self.files / f"{path.stem}.out", "w", encoding="utf-8") as output:
+            self.processes.append(subprocess.Popen(
+                [str(self.bin / "espalier"), "lab", "traffic", "--name", self.name, "--workload", str(path),
+                 "--time-limit", str(seconds), "--seed", str(self.seed)] + (["--agents"] if agents else []),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
+        time.sleep(1)
+        if self.processes[-1].poll() is not None:
+            sys.exit(f"{self.name}: the traffic has ended: {(self.files / (path.stem + '.out')).read_text()}")
+        return self.processes[-1]
+
+
+def jobs(hosts):
+    """Two jobs whose bursts alternate with computing: shifts by one and by two leaves."""
+    def job(name, distance, compute):
+        bursts = [{"source": hosts[i], "destination": hosts[(i + distance) % len(hosts)], "bytes": 500_000}
+                  for i in range(0 if name == "A" else 1, len(hosts), 2)]
+        return {"id": name, "iterations": 1_000_000, "phases": [
+            {"name": "exchange", "compute_seconds": compute, "bursts": bursts}]}
+    quarter = max(1, len(hosts) // 4)
+    return {"segment_bytes": 50_000, "phased_jobs": [job("A", quarter, 0.3), job("B", 2 * quarter, 0.4)]}
+
+
+def flood(hosts, seed):
+    """Endless flows that nobody steers, two from each host."""
+    chance = random.Random(seed)
+    flows = []
+    for i, host in enumerate(hosts):
+        for k in range(2):
+            other = chance.choice([one for j, one in enumerate(hosts) if j // 4 != i // 4])
+            flows.append({"id": f"flood{i}-{k}", "source": host, "destination": other, "bytes": 10**12,
+                          "announced": False})
+    return {"segment_bytes": 100_000, "flows": flows}
+
+
+LOADS = ("idle", "jobs", "full")
+
+
+def load(lab, kind):
+    if kind == "jobs":
+        lab.traffic(jobs(lab.hosts))
+    if kind == "full":
+        lab.traffic({**jobs(lab.hosts), **flood(lab.hosts, lab.seed)})
+
+
+def wait(condition, seconds):
+    """Seconds until the condition holds; None: it does not within that time."""
+    start = time.monotonic()
+    while time.monotonic() - start < seconds:
+        with contextlib.suppress(OSError, ValueError):
+            if condition():
+                return time.monotonic() - start
+        time.sleep(0.05)
+    return None
+
+
+def learn(lab):
+    """Lets the controller learn the paths of its probes."""
+    time.sleep(8)
+
+
+def fault(folder, name, source, target, percent, match="", kind="jobs", limit=60, seed=1, old=False, shape=(),
+          heals=False):
+    """One lossy direction: seconds until flows have left the link, and links that left service wrongly."""
+    with Lab(folder, name, shape, seed, old) as lab:
+        load(lab, kind)
+        learn(lab)
+        before = lab.out_of_use()
+        link = lab.lose(source, target, percent, match)
+        seconds = wait(lambda: lab.links()[link]["state"] in ("LOSSY", "SLOW", "DOWN"), limit)
+        wrong = {name: state for name, state in {**before, **lab.out_of_use()}.items() if name != link}
+        words = lab.links()[link].get("why", {}).get("words", "")
+        back = None
+        if heals and seconds is not None:
+            lab.heal(source)
+            back = wait(lambda: lab.links()[link]["state"] == "UP", 240)
+            time.sleep(20)
+            wrong.update({name: state for name, state in lab.out_of_use().items()})
+        return {"counters": lab.counters(), "link": link, "seconds": seconds, "wrong": wrong, "words": words, "back": back,
+                "events": lab.events("link_lossy", "link_slow", "link_detected_down", "nic_lossy", "links_undecided")}
+
+
+def sound(folder, name, kind, minutes, seed=1, old=False, shape=(), dead=None):
+    """A fabric without a fault (or with one dead spine): links that left service wrongly."""
+    with Lab(folder, name, shape, seed, old) as lab:
+        load(lab, kind)
+        learn(lab)
+        if dead is not None:
+            for leaf in range(4):
+                lab.lose(dead, f"leaf{leaf}", 100)
+                lab.lose(f"leaf{leaf}", dead, 100)
+        time.sleep(60 * minutes)
+        events = lab.events("link_lossy", "link_slow", "link_detected_down", "nic_lossy", "links_undecided")
+        return {"counters": lab.counters(), "events": [event for event in events if dead is None or f"--{dead} " not in event["text"]],
+                "all": events}
+
+
+# Percent lost, of which packets, under which load, and the seconds within which flows must have left the link.
+TCP = "meta l4proto tcp"
+FAULTS = [
+    (10, "", "jobs", 10), (5, "", "jobs", 10), (2, "", "jobs", 15), (1, "", "jobs", 30),
+    (10, TCP, "jobs", 10), (5, TCP, "jobs", 10), (2, TCP, "jobs", 15), (1, TCP, "jobs", 30),
+    (5, "ip dscp 26", "jobs", 10), (100, "", "jobs", 1),
+    (10, "", "full", 15), (5, "", "full", 15), (2, "", "full", 60), (1, "", "full", 120),
+]
+THREE_TIERS = ["--pods", "2", "--leaves", "2", "--spines", "2", "--cores", "4", "--hosts-per-leaf", "4"]
+SOUND = [("idle", ()), ("jobs", ()), ("full", ()), ("full", THREE_TIERS)]
+
+
+def direction(seed):
+    """An uplink and a downlink in turn, of another leaf and spine each time."""
+    leaf, spine = f"leaf{seed % 4}", f"spine{(seed * 3 + 1) % 4}"
+    return (spine, leaf) if seed % 2 == 0 else (leaf, spine)
+
+
+def check(name, value, aim, ok):
+    return {"name": f"links, {name}", "value": value, "aim": aim, "ok": bool(ok)}
+
+
+def checks(folder, seeds, minutes):
+    for percent, match, kind, most in FAULTS:
+        of = {"": "everything", TCP: "TCP"}.get(match, match)
+        found = [fault(folder, f"fault{seed}", *direction(seed), percent, match, kind, 4 * most + 20, seed)
+                 for seed in range(1, seeds + 1)]
+        seconds = [None if one["seconds"] is None else round(one["seconds"], 1) for one in found]
+        in_time = all(one is not None and one <= most for one in seconds)
+        yield check(f"{percent} % of {of} lost, {kind}: seconds until flows have left", seconds,
+                    f"at most {most}", in_time)
+        wrong = sum(len(one["wrong"]) for one in found)
+        yield check(f"{percent} % of {of} lost, {kind}: other links out of use", wrong, 0, wrong == 0)
+    healed = fault(folder, "heals", *direction(2), 10, seed=2, heals=True)
+    yield check("seconds from healing until the link is used again, once",
+                None if healed["back"] is None else round(healed["back"], 1), "at most 60",
+                healed["back"] is not None and healed["back"] <= 60 and not healed["wrong"])
+    for kind, shape in SOUND:
+        found = [sound(folder, f"sound{seed}", kind, minutes, seed, shape=shape) for seed in range(1, seeds + 1)]
+        events = sum(len(one["events"]) for one in found)
+        yield check(f"sound fabric, {'three tiers, ' if shape else ''}{kind}, {seeds} times {minutes:g} minutes: "
+                    "links out of use", events, 0, events == 0)

@@ -58,6 +58,11 @@ void WriteWhy(JsonWriter& json, const State& state, LinkId id) {
   json.Key("suspected_by").BeginArray();
   for (const std::string& name : fault.suspected_by) json.String(name);
   json.EndArray();
+  json.Key("alternatives").BeginArray();
+  for (const fabric::DirectedLink other : fault.alternatives) {
+    json.String(ArrowOf(state.topology, other));
+  }
+  json.EndArray();
   json.Key("words").String(DescribeFault(state.topology, fault));
   json.EndObject();
 }

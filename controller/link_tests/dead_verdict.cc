@@ -91,8 +91,13 @@ DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& kno
   }
   for (const auto& [index, count] : crossed) {
     const DirectedLink other = DirectedLink::FromIndex(index);
-    if (other == link || count < silent.size() || are_series_(link, other)) continue;
-    if (!HasPassed(other, first)) answer.rivals.insert(index);
+    const bool is_rival = other != link && count == silent.size() && !HasPassed(other, first);
+    if (!is_rival) continue;
+    if (!are_series_(link, other)) {
+      answer.rivals.insert(index);
+    } else if (are_series_(other, link)) {
+      fault.alternatives.push_back(other);
+    }
   }
   const bool is_enough = silent.size() >= kLeastTrains && last - first >= kLeastSpan &&
                          senders.size() >= LinkVerdict::kLeastHosts &&

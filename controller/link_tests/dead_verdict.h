@@ -17,9 +17,10 @@ namespace espalier::controller {
 // to several hosts, while other paths between the same hosts delivered. kLeastLeft of these trains
 // must be left without any one host, and without the f hosts with most of them, so that f hosts
 // that hide what they send or receive take no link down. Another link that all these trains cross
-// and that nothing passed either is another explanation. The link is dead only if trains have told
-// them apart, or if none ever can, as all paths over this one cross the other one, too: then
-// nothing is lost by leaving both.
+// and that nothing passed either is another explanation. The link is dead only if trains have
+// distinguished the two, or if none ever can, as all paths over this one cross the other one, too.
+// If all paths over the other one also cross this one, either may be the dead one: the fault names
+// the other one as an alternative, and nothing is lost by leaving both.
 // What would prove it wrong: one train that passes.
 //
 // Deterministic. Complexity: O(trains of the link in kMemory x links). Thread safety: none.

@@ -211,6 +211,11 @@ void LinkTester::JudgeDead(DirectedLink link) {
     });
   }
   callbacks_.on_fault(fault);
+  for (DirectedLink& other : fault.alternatives) {
+    std::swap(fault.direction, other);
+    callbacks_.on_fault(fault);
+    std::swap(fault.direction, other);
+  }
 }
 
 std::vector<std::string> LinkTester::SuspectedBy(DirectedLink link) const {

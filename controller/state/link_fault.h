@@ -27,9 +27,12 @@ struct LinkFault {
   std::size_t senders = 0;
   std::size_t receivers = 0;
   std::vector<std::string> suspected_by;  // what had drawn attention to it, such as "sweep", "h3"
+  // Directions that explain the same losses, and that no path distinguishes from this one.
+  std::vector<fabric::DirectedLink> alternatives;
 };
 
-// "leaf1>spine1 lost 31 of 400 probes, its siblings 0 of 1,600; 4 senders and 9 receivers agree".
+// "leaf1>spine1 lost 31 of 400 probes, its siblings 0 of 1,600; 4 senders and 9 receivers agree";
+// with alternatives it begins "leaf1>spine1 or spine1>leaf2 (no path distinguishes them) lost".
 std::string DescribeFault(const fabric::Topology& topology, const LinkFault& fault);
 // "leaf1>spine1": from where the direction leads to where.
 std::string ArrowOf(const fabric::Topology& topology, fabric::DirectedLink direction);

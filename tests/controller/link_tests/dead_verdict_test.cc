@@ -1,5 +1,6 @@
 #include "controller/link_tests/dead_verdict.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/controller/link_tests/verdict_fixture.h"
@@ -114,8 +115,25 @@ TEST_F(Dead, ALinkThatAllItsTrainsCrossAsWellIsARivalUntilSomeTrainPassesIt) {
 TEST_F(Dead, LinksThatNoPathTellsApartAreBothLeft) {
   are_series_ = true;
   AddSilent({{0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 5}, {1, 6}});
-  EXPECT_TRUE(Judge().fault);
-  EXPECT_TRUE(Judge("leaf0>spine1").fault);
+  const auto first = Judge("leaf0>spine1").fault;
+  const auto second = Judge().fault;
+  ASSERT_TRUE(first && second);
+  EXPECT_THAT(first->alternatives, testing::ElementsAre(Direction("spine1>leaf1")));
+  EXPECT_THAT(second->alternatives, testing::ElementsAre(Direction("leaf0>spine1")));
+  EXPECT_THAT(DescribeFault(topology_, *first),
+              testing::StartsWith("leaf0>spine1 or spine1>leaf1 (no path distinguishes them) "
+                                  "lost 48 of 48 probes"));
+}
+
+TEST_F(Dead, ALinkThatOtherTrainsHavePassedIsNoAlternative) {
+  are_series_ = true;
+  now_ += 50ms;
+  Add(0, 8, 1, true);  // over leaf0>spine1
+  now_ -= 50ms;
+  AddSilent({{0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 5}, {1, 6}});
+  const auto fault = Judge().fault;
+  ASSERT_TRUE(fault);
+  EXPECT_THAT(fault->alternatives, testing::IsEmpty());
 }
 
 TEST_F(Dead, OneLiarTakesNoLinkDown) {

@@ -98,7 +98,16 @@ TEST(LinkTester, OneDirectionThatIsDeadIsFoundAsSuch) {
   EXPECT_THAT(tested.Faulty(), ElementsAre("spine1>leaf1"));
 }
 
-// Three of its four links: the last one leads nowhere, so nothing can test it.
+// In a fabric of two leaves all paths over a link to a spine also cross its other link.
+TEST(LinkTester, OfTwoLeavesBothLinksOfASpineAreNamed) {
+  TestedCluster tested(1, {.spines = 4, .leaves = 2, .hosts_per_leaf = 2});
+  tested.Lose("leaf1>spine2", {.probability = 1});
+  EXPECT_LT(tested.SecondsUntil([&] { return !tested.OutOfUse().empty(); }, 20s), 10);
+  EXPECT_THAT(tested.OutOfUse(), ElementsAre("leaf0--spine2 DOWN", "leaf1--spine2 DOWN"));
+  EXPECT_THAT(tested.LastOf("link_detected_down"), HasSubstr("no path distinguishes them) lost "));
+}
+
+// If all of its links but two are out of use, these two lead only to each other.
 TEST(LinkTester, ADeadSpineIsLeftWithinTwoSecondsAndNothingElse) {
   for (const bool is_reported : {true, false}) {
     SCOPED_TRACE(is_reported);
@@ -111,10 +120,10 @@ TEST(LinkTester, ADeadSpineIsLeftWithinTwoSecondsAndNothingElse) {
     if (is_reported) {
       for (const int host : {0, 5, 10, 15}) tested.ReportDead(host, 1, wire::PathBasis::kProbed);
     }
-    const auto all = [&] { return tested.OutOfUse().size() == 3; };
+    const auto all = [&] { return tested.OutOfUse().size() == 4; };
     EXPECT_LT(tested.SecondsUntil(all, 20s), is_reported ? 2 : 6);
     tested.cluster().Advance(20s);
-    EXPECT_EQ(tested.OutOfUse().size(), 3U);
+    EXPECT_EQ(tested.OutOfUse().size(), 4U);
     for (const std::string& link : tested.OutOfUse()) EXPECT_THAT(link, HasSubstr("--spine1 DOWN"));
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace espalier::controller {
@@ -24,6 +25,8 @@ constexpr double kTestsOfHostPerSecond = 4;
 constexpr Duration kLatelyPassed = std::chrono::milliseconds(1'500);
 constexpr Duration kConfirmation = std::chrono::milliseconds(600);
 constexpr std::size_t kMostConfirmed = 16;  // ports
+// Trains that the verdicts of a turn inspect, at about 20 ns each; the last step may exceed it.
+constexpr std::uint64_t kVisitsOfTurn = 50'000;
 constexpr Duration kQueueMemory = std::chrono::seconds(5);
 constexpr Duration kNicMemory = std::chrono::minutes(1);
 constexpr Duration kDoubtAfter = std::chrono::seconds(10);
@@ -229,15 +232,44 @@ std::vector<std::string> LinkTester::SuspectedBy(DirectedLink link) const {
   return {by.begin(), by.end()};
 }
 
-void LinkTester::JudgeLosses() {
+void LinkTester::JudgeNext(const KnownFaults& known) {
+  Judging& judging = judging_.front();
+  const DirectedLink link = judging.link;
   const TimePoint now = loop_.Now();
-  const KnownFaults known = Known();
-  for (const DirectedLink link : evidence_.Doubtful(now - LossEvidence::kMemory)) {
-    if (!state_.topology.IsSwitchToSwitch(link.link) || out_of_use_.contains(link.link)) continue;
-    const TimePoint since = doubts_.EvidenceSince(link);
-    doubts_.SetSuspicion(link, verdict_.Suspicion(link, known, now, since), now);
-    if (const auto finding = verdict_.Judge(link, known, now)) Conclude(*finding);
+  if (!judging.has_steps) {
+    judging.has_steps = true;
+    doubts_.SetSuspicion(link, verdict_.Suspicion(link, known, now, doubts_.EvidenceSince(link)),
+                         now);
+    std::ranges::copy(verdict_.StepsFor(link, known, now), std::back_inserter(judging.steps));
+  } else if (!judging.steps.empty()) {
+    const auto finding = verdict_.JudgeStep(link, judging.steps.front(), known, now);
+    judging.steps.pop_front();
+    if (finding) judging.steps.clear();
+    if (finding) Conclude(*finding);
   }
+  if (judging.steps.empty()) judging_.pop_front();
+}
+
+void LinkTester::JudgeLosses() {
+  const std::uint64_t limit = evidence_.visits() + kVisitsOfTurn;
+  const TimePoint now = loop_.Now();
+  if (judging_.empty() && now >= next_round_) {
+    next_round_ = now + TrainPlanner::kFocusPeriod;
+    for (const DirectedLink link : evidence_.Doubtful()) {
+      if (state_.topology.IsSwitchToSwitch(link.link)) judging_.push_back({.link = link});
+    }
+  }
+  while (!judging_.empty() && evidence_.visits() < limit) {
+    if (out_of_use_.contains(judging_.front().link.link)) {
+      judging_.pop_front();
+    } else {
+      JudgeNext(Known());
+    }
+  }
+}
+
+void LinkTester::UpdateDoubts() {
+  const TimePoint now = loop_.Now();
   EndFocus();
   doubts_.Update(now);
   counters_.in_focus.Set(static_cast<double>(doubts_.focus().size()));
@@ -330,9 +362,9 @@ void LinkTester::Conclude(const LossFinding& finding) {
 void LinkTester::HandleFindings(const PathLearner::Findings& findings) {
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
     if (mismatch.key.destination_port != TestRoutes::kDestinationPort) continue;
-    for (const std::uint32_t route : routes_.RoutesOf(mismatch.key)) {
-      evidence_.Forget(route, mismatch.port);
-    }
+    const auto attachment = state_.paths.FindAttachment(mismatch.key.source);
+    if (!attachment) continue;
+    evidence_.Forget(attachment->uplink, routes_.RoutesOf(mismatch.key), mismatch.port);
   }
 }
 
@@ -343,9 +375,10 @@ void LinkTester::Tick() {
     callbacks_.request_turn();
   book_.Expire(now);
   evidence_.Expire(now);
-  if (now >= next_judgement_) {
-    next_judgement_ = now + TrainPlanner::kFocusPeriod;
-    JudgeLosses();
+  JudgeLosses();
+  if (now >= next_focus_) {
+    next_focus_ = now + TrainPlanner::kFocusPeriod;
+    UpdateDoubts();
     std::vector<TrainPlanner::Focus> focus;
     double most = 0;
     for (const LinkDoubts::Focus& of : doubts_.focus()) most = std::max(most, of.suspicion);

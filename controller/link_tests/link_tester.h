@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -87,7 +88,12 @@ class LinkTester {
   void TestNow(fabric::DirectedLink link);
   void Take(const TrainOutcome& outcome);
   void JudgeDead(fabric::DirectedLink link);
+  // Judges doubtful links, as far as a turn allows. The next round begins when all were judged.
   void JudgeLosses();
+  // Judges a step of the link, which may end it.
+  void JudgeNext(const KnownFaults& known);
+  // Ends what is over, and chooses the links in focus.
+  void UpdateDoubts();
   void Conclude(const LossFinding& finding);
   void NoteLossySwitch(fabric::NodeId node);
   // Whether probes have confirmed the paths of the ports on which the finding rests, or had time
@@ -119,8 +125,16 @@ class LinkTester {
   std::map<std::size_t, TimePoint> confirming_;              // since when, by DirectedLink::Index
   std::map<fabric::NodeId, TimePoint> lossy_nodes_;          // NICs and leaves, and when found last
   std::map<std::string, TimePoint> undecided_;  // links of which one is faulty, and the same
+  // A doubtful link, and the steps of its verdict that are left.
+  struct Judging {
+    fabric::DirectedLink link;
+    bool has_steps = false;
+    std::deque<std::size_t> steps;
+  };
+  std::deque<Judging> judging_;
+  TimePoint next_round_{};
   TimePoint next_period_{};
-  TimePoint next_judgement_{};
+  TimePoint next_focus_{};
   Counters counters_;
 };
 

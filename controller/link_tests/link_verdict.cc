@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "controller/link_tests/loss_likelihood.h"
+#include "controller/link_tests/loss_trial.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -25,92 +27,31 @@ constexpr double kFloor = 2.5e-4;  // of packets that every path may lose
 constexpr std::size_t kMostSecond = 3;  // links that are tried as the first of two without the link
 constexpr std::size_t kMostRemoved = 4;  // hosts that are removed one at a time
 
-// Which trains are judged.
-struct Window {
-  TimePoint since;
-  std::uint8_t protocol = 0;  // 0: all
-  const KnownFaults* known;
-  std::set<AgentId> removed;
+// Every path loses kFloor.
+const LossLikelihood& Floor() {
+  static const LossLikelihood floor(kFloor);
+  return floor;
+}
 
-  bool Accepts(const TrainOutcome& outcome) const {
-    if (outcome.counted == 0 || (protocol != 0 && outcome.protocol != protocol)) return false;
-    if (removed.contains(outcome.sender) || removed.contains(outcome.receiver)) return false;
-    return !known->Explains(outcome);
-  }
-};
+// The trains over a link that known faults do not explain, by kWindows and kKinds.
+using WindowCounts = std::array<std::array<TrainCounts, kKinds.size()>, kWindows.size()>;
 
-// The trains of a window, and how well hypotheses explain them.
-class Trial {
- public:
-  Trial(const LossEvidence& evidence, Window window, double q)
-      : evidence_(evidence), window_(std::move(window)), likelihood_(q) {}
-
-  void Remove(std::set<AgentId> hosts) {
-    window_.removed = std::move(hosts);
-    one_.clear();
-  }
-
-  template <typename Visit>
-  void ForEach(DirectedLink link, Visit visit) const {
-    evidence_.ForEach(link, window_.since, [&](const TrainOutcome& outcome) {
-      if (window_.Accepts(outcome)) visit(outcome);
-    });
-  }
-  double OfOne(DirectedLink link) {
-    const auto [known, is_new] = one_.try_emplace(link.Index());
-    if (is_new) known->second = OfAll({&link, 1});
-    return known->second;
-  }
-  // That a switch loses packets of all trains over these links to it.
-  double OfAll(std::span<const DirectedLink> links) const {
-    TrainCounts counts;
-    for (const DirectedLink link : links) {
-      ForEach(link, [&](const TrainOutcome& outcome) {
-        counts.Add(TrainCounts::kFirst, outcome.counted, outcome.IsBad());
-      });
+WindowCounts CountWindows(const LossEvidence& evidence, DirectedLink link, const KnownFaults& known,
+                          TimePoint now, TimePoint since) {
+  WindowCounts counts;
+  const LossTrial::Window all{.since = since, .known = &known};
+  evidence.ForEach(link, since, [&](const TrainOutcome& outcome) {
+    if (!all.Accepts(outcome)) return;
+    for (std::size_t window = 0; window < kWindows.size(); ++window) {
+      if (outcome.at < now - kWindows[window]) continue;
+      for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+        if (kKinds[kind] != 0 && kKinds[kind] != outcome.protocol) continue;
+        counts[window][kind].Add(outcome.counted, outcome.IsBad());
+      }
     }
-    return likelihood_.OfOne(counts);
-  }
-  double OfTwo(DirectedLink first, DirectedLink second) const {
-    return likelihood_.OfTwo(CountsOf(first, second));
-  }
-  // Whether every train over one of the links crosses the other one, too.
-  bool AreTwins(DirectedLink first, DirectedLink second) const {
-    const auto crosses = [&](DirectedLink link, DirectedLink other) {
-      bool all = true;
-      ForEach(link, [&](const TrainOutcome& outcome) { all = all && outcome.Crosses(other); });
-      return all;
-    };
-    return crosses(first, second) && crosses(second, first);
-  }
-  LossCount Count(DirectedLink link) const {
-    LossCount count;
-    ForEach(link, [&](const TrainOutcome& outcome) {
-      count.lost += outcome.lost;
-      count.sent += outcome.counted;
-    });
-    return count;
-  }
-
- private:
-  TrainCounts CountsOf(DirectedLink first, DirectedLink second) const {
-    TrainCounts counts;
-    ForEach(first, [&](const TrainOutcome& outcome) {
-      const auto crossed = outcome.Crosses(second) ? TrainCounts::kBoth : TrainCounts::kFirst;
-      counts.Add(crossed, outcome.counted, outcome.IsBad());
-    });
-    ForEach(second, [&](const TrainOutcome& outcome) {
-      if (outcome.Crosses(first)) return;
-      counts.Add(TrainCounts::kSecond, outcome.counted, outcome.IsBad());
-    });
-    return counts;
-  }
-
-  const LossEvidence& evidence_;
-  Window window_;
-  LossLikelihood likelihood_;
-  std::map<std::size_t, double> one_;  // by DirectedLink::Index
-};
+  });
+  return counts;
+}
 
 // The bad trains over a link.
 struct BadTrains {
@@ -154,7 +95,7 @@ struct BadTrains {
 // The competing explanations of the bad trains over one link.
 class Contest {
  public:
-  Contest(const fabric::Topology& topology, Trial& trial, const BadTrains& bad)
+  Contest(const fabric::Topology& topology, LossTrial& trial, const BadTrains& bad)
       : topology_(topology), trial_(trial) {
     for (const std::size_t index : bad.links) links_.push_back(DirectedLink::FromIndex(index));
   }
@@ -247,7 +188,7 @@ class Contest {
   }
 
   const fabric::Topology& topology_;
-  Trial& trial_;
+  LossTrial& trial_;
   std::vector<DirectedLink> links_;
 };
 
@@ -260,7 +201,7 @@ double MedianOf(std::vector<double> values) {
 
 // Whether `difference` stays above kCertain without any one host and without the `liars` worst.
 template <typename Difference>
-bool HoldsWithout(Trial& trial, const BadTrains& bad, std::size_t liars,
+bool HoldsWithout(LossTrial& trial, const BadTrains& bad, std::size_t liars,
                   const std::set<AgentId>& accused, const Difference& difference) {
   std::vector<AgentId> worst = bad.Worst();
   std::erase_if(worst, [&](AgentId host) { return accused.contains(host); });
@@ -323,7 +264,7 @@ std::vector<DirectedLink> LinkVerdict::SiblingsOf(DirectedLink link) const {
 
 double LinkVerdict::BaselineOf(DirectedLink link, TimePoint since, std::uint8_t protocol,
                                const KnownFaults& known, LossCount& siblings) const {
-  const Trial trial(evidence_, {since, protocol, &known, {}}, kFloor);
+  LossTrial trial(evidence_, {.since = since, .protocol = protocol, .known = &known}, Floor());
   std::vector<double> losses;
   for (const DirectedLink sibling : SiblingsOf(link)) {
     const LossCount count = trial.Count(sibling);
@@ -335,13 +276,14 @@ double LinkVerdict::BaselineOf(DirectedLink link, TimePoint since, std::uint8_t 
   return std::clamp(2 * MedianOf(losses), kFloor, 0.9 * LossLikelihood::kParts[0]);
 }
 
-std::optional<LossFinding> LinkVerdict::JudgeWindow(DirectedLink link, TimePoint since,
-                                                    std::uint8_t protocol,
-                                                    const KnownFaults& known) const {
+std::optional<LossFinding> LinkVerdict::JudgeStep(DirectedLink link, std::size_t step,
+                                                  const KnownFaults& known, TimePoint now) const {
+  const TimePoint since = now - kWindows[step / kKinds.size()];
+  const std::uint8_t protocol = kKinds[step % kKinds.size()];
   LossFinding finding{.links = {link}};
   LinkFault& fault = finding.fault;
-  const double q = BaselineOf(link, since, protocol, known, fault.siblings);
-  Trial trial(evidence_, {since, protocol, &known, {}}, q);
+  const LossLikelihood likelihood(BaselineOf(link, since, protocol, known, fault.siblings));
+  LossTrial trial(evidence_, {.since = since, .protocol = protocol, .known = &known}, likelihood);
   BadTrains bad;
   trial.ForEach(link, [&](const TrainOutcome& outcome) {
     if (outcome.IsBad()) bad.Add(outcome);
@@ -394,13 +336,21 @@ std::optional<LossFinding> LinkVerdict::JudgeWindow(DirectedLink link, TimePoint
   return finding;
 }
 
+std::vector<std::size_t> LinkVerdict::StepsFor(DirectedLink link, const KnownFaults& known,
+                                               TimePoint now) const {
+  const WindowCounts counts = CountWindows(evidence_, link, known, now, now - kWindows.back());
+  std::vector<std::size_t> steps;
+  for (std::size_t step = 0; step < kWindows.size() * kKinds.size(); ++step) {
+    const TrainCounts& trains = counts[step / kKinds.size()][step % kKinds.size()];
+    if (trains.bad() >= kLeastBadTrains) steps.push_back(step);
+  }
+  return steps;
+}
+
 std::optional<LossFinding> LinkVerdict::Judge(DirectedLink link, const KnownFaults& known,
                                               TimePoint now) const {
-  for (const Duration span : kWindows) {
-    for (const std::uint8_t protocol : kKinds) {
-      auto finding = JudgeWindow(link, now - span, protocol, known);
-      if (finding) return finding;
-    }
+  for (const std::size_t step : StepsFor(link, known, now)) {
+    if (auto finding = JudgeStep(link, step, known, now)) return finding;
   }
   return std::nullopt;
 }
@@ -408,33 +358,28 @@ std::optional<LossFinding> LinkVerdict::Judge(DirectedLink link, const KnownFaul
 double LinkVerdict::Suspicion(DirectedLink link, const KnownFaults& known, TimePoint now,
                               TimePoint since) const {
   double most = 0;
-  for (const Duration span : kWindows) {
-    for (const std::uint8_t protocol : kKinds) {
-      const Window window{std::max(now - span, since), protocol, &known, {}};
-      most = std::max(most, Trial(evidence_, window, kFloor).OfOne(link));
-    }
+  for (const auto& window : CountWindows(evidence_, link, known, now, since)) {
+    for (const TrainCounts& counts : window) most = std::max(most, Floor().OfOne(counts));
   }
   return most;
 }
 
 std::uint8_t LinkVerdict::SuspectProtocol(DirectedLink link, const KnownFaults& known,
                                           TimePoint now, TimePoint since) const {
-  const auto most_of = [&](std::uint8_t protocol) {
-    double most = 0;
-    for (const Duration span : kWindows) {
-      const Window window{std::max(now - span, since), protocol, &known, {}};
-      most = std::max(most, Trial(evidence_, window, kFloor).OfOne(link));
+  double udp = 0;
+  double tcp = 0;
+  for (const auto& window : CountWindows(evidence_, link, known, now, since)) {
+    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+      const double score = Floor().OfOne(window[kind]);
+      if (kKinds[kind] == wire::kProtocolUdp) udp = std::max(udp, score);
+      if (kKinds[kind] == wire::kProtocolTcp) tcp = std::max(tcp, score);
     }
-    return most;
-  };
-  const double udp = most_of(wire::kProtocolUdp);
-  const double tcp = most_of(wire::kProtocolTcp);
+  }
   if (std::abs(udp - tcp) < kClearly) return 0;
   return tcp > udp ? wire::kProtocolTcp : wire::kProtocolUdp;
 }
 
 LinkVerdict::Acquittal LinkVerdict::AcquittalOf(DirectedLink link, TimePoint since) const {
-  static const LossLikelihood likelihood(kFloor);
   TimePoint last_bad = since;
   evidence_.ForEach(link, since, [&](const TrainOutcome& outcome) {
     if (outcome.IsBad() || outcome.IsSilent()) last_bad = std::max(last_bad, outcome.at);
@@ -448,9 +393,9 @@ LinkVerdict::Acquittal LinkVerdict::AcquittalOf(DirectedLink link, TimePoint sin
     ++acquittal.trains;
     senders.insert(outcome.sender);
     receivers.insert(outcome.receiver);
-    counts.Add(TrainCounts::kFirst, outcome.counted, false);
+    counts.Add(outcome.counted, false);
   });
-  acquittal.one_percent = likelihood.OfOne(counts, 0);
+  acquittal.one_percent = Floor().OfOne(counts, 0);
   acquittal.senders = senders.size();
   acquittal.receivers = receivers.size();
   return acquittal;

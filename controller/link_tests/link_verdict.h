@@ -12,27 +12,11 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/paths.h"
+#include "controller/link_tests/known_faults.h"
 #include "controller/link_tests/loss_evidence.h"
 #include "controller/state/link_fault.h"
 
 namespace espalier::controller {
-
-// What is known to be faulty, or was. Trains over these links until then, and from or to these
-// hosts, are left out of further verdicts: what they show is explained.
-struct KnownFaults {
-  std::map<std::size_t, TimePoint> links;  // by DirectedLink::Index
-  std::set<AgentId> hosts;
-
-  bool Explains(const TrainOutcome& outcome) const {
-    bool explains = hosts.contains(outcome.sender) || hosts.contains(outcome.receiver);
-    if (links.empty()) return explains;
-    outcome.ForEachLink([&](fabric::DirectedLink link) {
-      const auto known = links.find(link.Index());
-      explains = explains || (known != links.end() && outcome.at <= known->second);
-    });
-    return explains;
-  }
-};
 
 struct LossFinding {
   // kLink: links.front(). kSwitch: `node`, whose links between switches are `links`. kNic: `node`.
@@ -63,8 +47,9 @@ struct LossFinding {
 // named instead. What would prove a verdict wrong: siblings that lose as much, or trains of other
 // hosts that pass.
 //
-// Deterministic. Complexity: 0 without bad trains; else O(links of the bad trains of a link x
-// trains of a link) for each window. Thread safety: none; reads `evidence`.
+// Deterministic. Complexity: O(trains of the link), unless at least kLeastBadTrains of a window are
+// bad; then O(trains of the links that the bad trains crossed) for each window and each removed
+// set of hosts. Thread safety: none; reads `evidence`.
 class LinkVerdict {
  public:
   static constexpr double kLeastLoss = 0.005;  // a link that loses less is not named
@@ -82,6 +67,12 @@ class LinkVerdict {
   // switch or a NIC that explains the losses on the link.
   std::optional<LossFinding> Judge(fabric::DirectedLink link, const KnownFaults& known,
                                    TimePoint now) const;
+  // The same in steps, of which the first one with a finding counts: each judges the trains of one
+  // window and kind. StepsFor returns those that have enough bad trains, ascending.
+  std::vector<std::size_t> StepsFor(fabric::DirectedLink link, const KnownFaults& known,
+                                    TimePoint now) const;
+  std::optional<LossFinding> JudgeStep(fabric::DirectedLink link, std::size_t step,
+                                       const KnownFaults& known, TimePoint now) const;
   // How strongly the trains over this link since then alone speak for losses on it; the greatest
   // logarithm over windows and kinds. It draws attention to a link and proves nothing.
   double Suspicion(fabric::DirectedLink link, const KnownFaults& known, TimePoint now,
@@ -105,9 +96,6 @@ class LinkVerdict {
   // The part of its packets that every path may lose. Adds up what the link's siblings have lost.
   double BaselineOf(fabric::DirectedLink link, TimePoint since, std::uint8_t protocol,
                     const KnownFaults& known, LossCount& siblings) const;
-  // By the trains since then of one protocol (0: of all).
-  std::optional<LossFinding> JudgeWindow(fabric::DirectedLink link, TimePoint since,
-                                         std::uint8_t protocol, const KnownFaults& known) const;
 
   const fabric::Topology& topology_;
   const fabric::PathTable& paths_;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <span>
 #include <vector>
 
 #include "common/base/event_loop.h"
@@ -21,13 +21,15 @@ class LossEvidence {
   // More trains than this are forgotten early, the oldest first.
   static constexpr std::size_t kMostTrains = std::size_t{1} << 20U;
 
-  explicit LossEvidence(std::size_t links) : by_link_(2 * links) {}
+  explicit LossEvidence(std::size_t links) : by_link_(2 * links), doubtful_(2 * links) {}
 
   // The times of outcomes may be out of order by seconds.
   void Add(const TrainOutcome& outcome);
   void Expire(TimePoint now);
-  // Forgets the trains of a route that were sent from this port, as it takes another path.
-  void Forget(std::uint32_t route, std::uint16_t port);
+  // Forgets the trains from this port over any of these routes, as the port takes another path.
+  // `uplink`: of their sender. O(its trains).
+  void Forget(fabric::DirectedLink uplink, std::span<const std::uint32_t> routes,
+              std::uint16_t port);
 
   // Calls visit(outcome) for each train over the link that was sent at `since` or later.
   template <typename Visit>
@@ -35,22 +37,29 @@ class LossEvidence {
     const std::deque<std::uint64_t>& ids = by_link_[link.Index()];
     for (auto id = ids.rbegin(); id != ids.rend() && *id >= first_; ++id) {
       const TrainOutcome& outcome = outcomes_[*id - first_];
+      ++visits_;
       if (outcome.at + kDisorder < since) break;
       if (outcome.at >= since && !IsForgotten(outcome)) visit(outcome);
     }
   }
-  // Links with at least one bad or silent train since then, ascending by index. O(bad trains).
-  std::vector<fabric::DirectedLink> Doubtful(TimePoint since) const;
+  // Links with at least one bad or silent train, ascending by index. O(links).
+  std::vector<fabric::DirectedLink> Doubtful() const;
   std::size_t size() const { return outcomes_.size(); }
+  // How many trains ForEach has inspected in all: a measure of work that repeats in simulations.
+  std::uint64_t visits() const { return visits_; }
 
  private:
   static constexpr Duration kDisorder = std::chrono::seconds(3);
   static bool IsForgotten(const TrainOutcome& outcome) { return outcome.sent == 0; }
+  // Counts a train that is bad or silent, or no longer counts it.
+  void CountDoubt(const TrainOutcome& outcome, bool is_new);
 
   std::deque<TrainOutcome> outcomes_;
-  std::uint64_t first_ = 0;                         // the id of the front
-  std::deque<std::uint64_t> doubtful_;              // ids of bad and silent trains
-  std::vector<std::deque<std::uint64_t>> by_link_;  // ids, by DirectedLink::Index
+  std::uint64_t first_ = 0;  // the id of the front
+  // By DirectedLink::Index: the ids of its trains; the number of bad and silent ones.
+  std::vector<std::deque<std::uint64_t>> by_link_;
+  std::vector<std::uint32_t> doubtful_;
+  mutable std::uint64_t visits_ = 0;
 };
 
 }  // namespace espalier::controller

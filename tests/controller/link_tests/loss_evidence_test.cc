@@ -51,7 +51,7 @@ TEST_F(Evidence, IsForgottenAfterTwoMinutes) {
   EXPECT_EQ(evidence_.size(), 1U);
   EXPECT_EQ(CountOf("spine1>leaf1"), 0U);
   EXPECT_EQ(CountOf("leaf0>spine1"), 1U);
-  EXPECT_TRUE(evidence_.Doubtful(TimePoint{}).empty());
+  EXPECT_TRUE(evidence_.Doubtful().empty());
   evidence_.Add(Bad(0, 4, 1));
   EXPECT_EQ(CountOf("leaf0>spine1"), 2U);
 }
@@ -68,25 +68,31 @@ TEST_F(Evidence, OfAPortThatTakesAnotherPathIsForgotten) {
   TrainOutcome other = Bad(0, 4, 1);
   other.port = 60'000;
   evidence_.Add(other);
-  evidence_.Forget(other.route, 60'000);
+  const fabric::DirectedLink uplink = Direction("h0>leaf0");
+  const std::vector<std::uint32_t> routes = {other.route};
+  evidence_.Forget(uplink, routes, 60'000);
   EXPECT_EQ(CountOf("leaf0>spine1"), 1U);
-  evidence_.Forget(other.route + 1, other.port);
+  evidence_.Forget(uplink, std::vector{other.route + 1}, 50'001);
   EXPECT_EQ(CountOf("leaf0>spine1"), 1U);
-  evidence_.Forget(other.route, 50'001);
+  evidence_.Forget(Direction("h1>leaf0"), routes, 50'001);
+  EXPECT_EQ(CountOf("leaf0>spine1"), 1U);
+  evidence_.Forget(uplink, routes, 50'001);
   EXPECT_EQ(CountOf("leaf0>spine1"), 0U);
-  EXPECT_TRUE(evidence_.Doubtful(TimePoint{}).empty());
+  EXPECT_TRUE(evidence_.Doubtful().empty());
 }
 
 TEST_F(Evidence, BadAndSilentTrainsMakeTheirLinksDoubtful) {
   evidence_.Add(Train(0, 8, 2, now_));
-  EXPECT_TRUE(evidence_.Doubtful(TimePoint{}).empty());
+  EXPECT_TRUE(evidence_.Doubtful().empty());
   evidence_.Add(Bad(0, 4, 1));
   now_ += 1s;
   TrainOutcome silent = Train(0, 4, 3, now_);
   silent.arrived = 0;
   evidence_.Add(silent);
-  EXPECT_EQ(evidence_.Doubtful(TimePoint{}).size(), 6U);
-  EXPECT_THAT(evidence_.Doubtful(now_),
+  EXPECT_EQ(evidence_.Doubtful().size(), 6U);
+  now_ += LossEvidence::kMemory;
+  evidence_.Expire(now_);
+  EXPECT_THAT(evidence_.Doubtful(),
               testing::UnorderedElementsAre(Direction("h0>leaf0"), Direction("leaf0>spine3"),
                                             Direction("spine3>leaf1"), Direction("leaf1>h4")));
 }

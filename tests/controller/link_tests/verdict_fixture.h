@@ -102,7 +102,7 @@ class VerdictFixture : public testing::Test {
   // switches and NICs by their names, undecided links as "a|b".
   std::map<std::string, LossFinding> Judge(const KnownFaults& known = {}) const {
     std::map<std::string, LossFinding> found;
-    for (const fabric::DirectedLink link : evidence_.Doubtful(TimePoint{})) {
+    for (const fabric::DirectedLink link : evidence_.Doubtful()) {
       if (!topology_.IsSwitchToSwitch(link.link) || known.links.contains(link.Index())) continue;
       if (auto finding = verdict_.Judge(link, known, now_))
         found.emplace(NameOf(*finding), *finding);

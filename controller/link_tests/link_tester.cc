@@ -50,6 +50,8 @@ LinkTester::Counters::Counters(Metrics& metrics)
           "Probe trains whose receiver claimed packets that it cannot have received")),
       lost_reports(metrics.MakeCounter("espalier_controller_test_trains_unreported_total",
                                        "Probe trains that at most one end has reported")),
+      inspected(metrics.MakeCounter("espalier_controller_test_trains_inspected_total",
+                                    "Probe trains that verdicts inspected, each time")),
       in_focus(metrics.MakeGauge("espalier_controller_links_in_focus",
                                  "Directions of links that are tested with more probe trains, as "
                                  "they are in doubt")) {}
@@ -402,6 +404,7 @@ void LinkTester::Tick() {
   counters_.trains.Add(difference(planner_.planned(), counters_.trains));
   counters_.forged.Add(difference(book_.forged(), counters_.forged));
   counters_.lost_reports.Add(difference(book_.lost_reports(), counters_.lost_reports));
+  counters_.inspected.Add(difference(evidence_.visits(), counters_.inspected));
 }
 
 std::vector<std::string> LinkTester::Doubts() const {

@@ -81,6 +81,7 @@ class LinkTester {
     Counter& bad;
     Counter& forged;
     Counter& lost_reports;
+    Counter& inspected;
     Gauge& in_focus;
   };
 

@@ -250,7 +250,8 @@ FAULTS = [
     (10, "", "full", 15), (5, "", "full", 15), (2, "", "full", 60), (1, "", "full", 120),
 ]
 THREE_TIERS = ["--pods", "2", "--leaves", "2", "--spines", "2", "--cores", "4", "--hosts-per-leaf", "4"]
-SOUND = [("idle", ()), ("jobs", ()), ("full", ()), ("full", THREE_TIERS)]
+# The load, the shape of the fabric, and a spine that is dead.
+SOUND = [("idle", (), None), ("jobs", (), None), ("full", (), None), ("full", THREE_TIERS, None), ("jobs", (), "spine2")]
 
 
 def direction(seed):
@@ -264,6 +265,11 @@ def check(name, value, aim, ok):
 
 
 def checks(folder, seeds, minutes):
+    yield from fault_checks(folder, seeds)
+    yield from sound_checks(folder, seeds, minutes)
+
+
+def fault_checks(folder, seeds):
     for percent, match, kind, most in FAULTS:
         of = {"": "everything", TCP: "TCP"}.get(match, match)
         found = [fault(folder, f"fault{seed}", *direction(seed), percent, match, kind, 4 * most + 20, seed)
@@ -278,8 +284,13 @@ def checks(folder, seeds, minutes):
     yield check("seconds from healing until the link is used again, once",
                 None if healed["back"] is None else round(healed["back"], 1), "at most 60",
                 healed["back"] is not None and healed["back"] <= 60 and not healed["wrong"])
-    for kind, shape in SOUND:
-        found = [sound(folder, f"sound{seed}", kind, minutes, seed, shape=shape) for seed in range(1, seeds + 1)]
+
+
+def sound_checks(folder, seeds, minutes):
+    for kind, shape, dead in SOUND:
+        found = [sound(folder, f"sound{seed}", kind, minutes, seed, shape=shape, dead=dead)
+                 for seed in range(1, seeds + 1)]
         events = sum(len(one["events"]) for one in found)
-        yield check(f"sound fabric, {'three tiers, ' if shape else ''}{kind}, {seeds} times {minutes:g} minutes: "
-                    "links out of use", events, 0, events == 0)
+        where = ("three tiers, " if shape else "") + (f"{dead} is dead, " if dead else "")
+        yield check(f"sound fabric, {where}{kind}, {seeds} times {minutes:g} minutes: links out of use", events, 0,
+                    events == 0)

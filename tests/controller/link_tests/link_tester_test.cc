@@ -190,6 +190,26 @@ TEST(LinkTester, TwoLiarsOfFourReachLinksOfTheirLeafOnly) {
   for (const std::string& link : tested.OutOfUse()) EXPECT_THAT(link, HasSubstr("leaf1--"));
 }
 
+// A turn inspects some 50,000 trains, a step of a verdict may exceed that, and each report of a bad
+// train inspects those over its links.
+TEST(LinkTester, LiarsMakeNoTurnLong) {
+  TestedCluster tested;
+  tested.denied = [](const TestedCluster::Known& train) {
+    return (train.to == 4 || train.to == 5) && train.spine < 2 ? 0.4 : 0.0;
+  };
+  std::int64_t inspected = 0;
+  std::int64_t most = 0;
+  for (int turn = 0; turn < 600; ++turn) {
+    tested.cluster().Advance(100ms);
+    const std::int64_t now =
+        tested.cluster().CounterValue("espalier_controller_test_trains_inspected_total");
+    most = std::max(most, now - inspected);
+    inspected = now;
+  }
+  EXPECT_GT(most, 10'000) << "the liars made no work";
+  EXPECT_LT(most, 200'000);
+}
+
 TEST(LinkTester, AHealedLinkReturnsWithoutFlapping) {
   TestedCluster tested;
   tested.Lose("spine1>leaf1", {.probability = 0.1});

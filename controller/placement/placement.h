@@ -16,8 +16,9 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/return_path_watch.h"
+#include "controller/placement/return_paths.h"
 #include "controller/placement/revisits.h"
-#include "controller/placement/rotation.h"
 #include "controller/placement/split_balancer.h"
 #include "controller/placement/standbys.h"
 #include "controller/placement/steering_switch.h"
@@ -34,7 +35,7 @@ namespace espalier::controller {
 // flows and flows with a broken path are placed one at a time on top of the present assignment.
 // WhatIf::Recompute assigns all flows from scratch when an operator asks for it.
 //
-// All decisions are written to State (status, paths, ports, push queue); nothing is sent here.
+// All decisions are transitions of FlowDecisions; nothing is sent here.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Placement {
  public:
@@ -70,10 +71,9 @@ class Placement {
                                         const std::function<void(AgentId)>& decided) {
     return rerouter_.TakeFailurePlan(plans, domain, affected, decided);
   }
-  std::vector<Rerouted> HandleLinkChange() {
-    steering_.HandleLinkChange();
-    return rerouter_.HandleLinkChange();
-  }
+  // Rerouter::HandleLinkChange. Then TCP flows whose acknowledgements come over a dead link get
+  // other ports (ReturnPathWatch).
+  std::vector<Rerouted> HandleLinkChange();
   // Operators have changed what is steered.
   std::vector<Rerouted> ApplySteering() { return steering_.Apply(); }
   // Marks unroutable flows between known leaves as new, after a link has become usable.
@@ -105,15 +105,12 @@ class Placement {
     if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);
   }
 
-  // Lets jobs take turns on links that slow them (Rotation). Returns how many flows have moved. To
-  // be called ten times a second.
-  std::size_t RotatePaths(TimePoint now, PhasePlan& plan) { return rotation_.Tick(now, plan); }
-
-  // Goes on with TCP flows whose acknowledgements may come over dead links (PortBinder). To be
+  // Goes on with TCP flows whose acknowledgements may come over dead links (ReturnPathWatch). To be
   // called periodically.
-  void LeaveDeadReturns() { ports_.LeaveDeadReturns(); }
+  void RerouteDeadReturns() { return_watch_.RerouteDeadReturns(); }
 
-  const ReturnPaths& returns() const { return ports_.returns(); }
+  const ReturnPaths& returns() const { return returns_; }
+  PortBinder& ports() { return ports_; }
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   Standbys& standbys() { return standbys_; }
   const Standbys& standbys() const { return standbys_; }
@@ -122,15 +119,17 @@ class Placement {
  private:
   void Revisit(FlowSlot slot);
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  ReturnPaths returns_;
   PortBinder ports_;
+  ReturnPathWatch return_watch_;
   Admission admission_;
   ArrivalPlacer starts_;
   Rerouter rerouter_;
   LocalReroutes local_reroutes_;
   Standbys standbys_;
   SplitBalancer splits_;
-  Rotation rotation_;
   SteeringSwitch steering_;
   WhatIf what_if_;
   Revisits revisits_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "controller/routing/path_exchange.h"
+#include "controller/offline/damage/path_exchange.h"
 
 namespace espalier::offline {
 
@@ -109,10 +109,10 @@ bool PathRotation::Swap(std::uint32_t behind, std::uint32_t ahead, const Shared&
   for (std::uint32_t f = 0; f < flows_.size(); ++f) {
     if (IsOf(f, side)) stay.push_back(*ids_[f]);
   }
-  const auto moves = controller::ExchangeSpines(view_, assigner_, *ids_[behind], *ids_[ahead], stay,
+  const auto moves = ExchangeSpines(view_, assigner_, *ids_[behind], *ids_[ahead], stay,
                                                 {.max_moves = kLongestChain});
   if (CountShared() <= shared) return !moves.empty();
-  controller::TakeBack(assigner_, moves);
+  TakeBack(assigner_, moves);
   return false;
 }
 

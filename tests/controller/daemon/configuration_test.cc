@@ -77,7 +77,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
       "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n"
-      "plan_ahead: false shares: \"halves\"\n");
+      "plan_ahead: false shares: \"equal\"\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
   EXPECT_EQ(config->options.heartbeat.interval, 250ms);
@@ -88,7 +88,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
   EXPECT_EQ(config->options.moves_per_start, 0U);
   EXPECT_EQ(config->options.moved_bytes_per_start, 9);
   EXPECT_EQ(config->options.limit_rates, RateLimits::kOn);
-  EXPECT_EQ(config->options.shares, Shares::kHalves);
+  EXPECT_EQ(config->options.shares, Shares::kEqual);
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
@@ -123,7 +123,6 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"shares", Quoted(FormatPolicy(options.shares))},
       {"moves_per_start", text(options.moves_per_start)},
       {"plan_ahead", Written(options.plan_ahead)},
-      {"rotate_paths_seconds", text(options.rotate_paths_every.count())},
       {"confirm_moves_above", text(options.confirm_moves_above)},
       {"lease_seconds", text(options.lease / 1s)},
       {"verify_interval_ms", text(options.verification.interval / 1ms)},
@@ -178,7 +177,7 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
       "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
       "balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
-      "max_messages_per_second: 3 rotate_paths_seconds: 0");
+      "max_messages_per_second: 3");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
   const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
   EXPECT_EQ(NeedRestart(*running, *other),
@@ -196,9 +195,7 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
             std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("quarters or eighths"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" rotate_paths_seconds: 1").find("from 2 to 3600"),
+  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("equal or exact"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_udp_dscp: 64").find("64 is not in 0..63"),
             std::string::npos);

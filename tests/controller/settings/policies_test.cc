@@ -15,12 +15,11 @@ Intent Saying(const IntentValue& value) {
 
 TEST(Policies, AreSetAsTheyAreRead) {
   const ControllerOptions other{.algorithm = Algorithm::kGreedy,
-                                .shares = Shares::kQuarters,
+                                .shares = Shares::kEqual,
                                 .moves_per_start = 3,
                                 .moved_bytes_per_start = 65'536,
                                 .limit_rates = RateLimits::kOn,
-                                .plan_ahead = false,
-                                .rotate_paths_every = std::chrono::seconds(60)};
+                                .plan_ahead = false};
   ControllerOptions options;
   for (const std::string_view name : PolicyNames()) {
     const PolicyValue value = PolicyOf(other, name);
@@ -33,9 +32,8 @@ TEST(Policies, AreSetAsTheyAreRead) {
   EXPECT_EQ(options.moves_per_start, 3U);
   EXPECT_EQ(options.moved_bytes_per_start, 65'536);
   EXPECT_EQ(options.limit_rates, RateLimits::kOn);
-  EXPECT_EQ(options.shares, Shares::kQuarters);
+  EXPECT_EQ(options.shares, Shares::kEqual);
   EXPECT_FALSE(options.plan_ahead);
-  EXPECT_EQ(options.rotate_paths_every, std::chrono::seconds(60));
 }
 
 TEST(Policies, OverrideTheConfigurationWhereTheyAreValid) {

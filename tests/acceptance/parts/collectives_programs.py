@@ -1,10 +1,13 @@
 """From the network to checked data: for 17 networks and three collectives, the schedule is made, verified and
 lowered to a program, the program is verified by itself, and run between processes that check their results.
+Execution plans of MSCCL++ are written, read, verified and run the same way, and refused without any one of
+their operations.
 """
 
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 TARGETS = ["espalier"]
@@ -14,6 +17,9 @@ NETWORKS = ["Complete(2)", "Complete(5)", "Bipartite(3)", "BiRing(2, 6)", "UniRi
             "Torus(3, 2, 2)", "DistanceRegular(10)", "Line(Complete(3))", "Degree(UniRing(1, 4), 2)",
             "Power(UniRing(1, 3), 2)", "Bidirectional(Line(Bipartite(2)))"]
 COLLECTIVES = ["allgather", "reduce-scatter", "allreduce"]
+ALGORITHMS = ["allreduce-ring", "allreduce-halving-doubling", "allreduce-doubling", "allgather-ring",
+              "reduce-scatter-ring", "alltoall-direct", "broadcast-binomial"]
+RANKS_PER_NODE = [0, 2]  # of 4 ranks: all memory channels, or port channels between two nodes
 BYTES = 720720  # which all of these numbers of ranks divide into whole elements
 
 
@@ -61,7 +67,47 @@ def pairs(espalier, scratch):
     yield check("pairs of network and collective with right data", right, "at least 50", right >= 50)
 
 
+def plans(espalier, scratch):
+    plan = scratch / "plan.json"
+    right = 0
+    for algorithm in ALGORITHMS:
+        for per_node in RANKS_PER_NODE:
+            done, text = attempt(espalier, "program", "make", algorithm, "--ranks", 4, "--ranks-per-node",
+                                 per_node, "--to", "mscclpp-json", "-o", plan)
+            if done:
+                done, text = attempt(espalier, "program", "run", plan, "-b", BYTES, "-n", "1", "--json")
+            if not done:
+                print(f"{algorithm}, {per_node} ranks a node: {text}", file=sys.stderr)
+            right += done and json.loads(text)["errors"] == 0
+    count = len(ALGORITHMS) * len(RANKS_PER_NODE)
+    yield check("execution plans written, read, proved and run", right, count, right == count)
+
+
+def broken_plans(espalier, scratch, quick):
+    """Plans without one operation: which of them are refused, by kind of violation."""
+    plan, broken = scratch / "plan.json", scratch / "broken.json"
+    attempt(espalier, "program", "make", "allreduce-ring", "--ranks", 2 if quick else 4, "--to", "mscclpp-json",
+            "-o", plan)
+    whole = json.loads(plan.read_text())
+    kinds = {}
+    for rank, gpu in enumerate(whole["gpus"]):
+        for block, content in enumerate(gpu["threadblocks"]):
+            for number, operation in enumerate(content["ops"]):
+                if operation["name"] == "nop":
+                    continue
+                changed = json.loads(plan.read_text())
+                del changed["gpus"][rank]["threadblocks"][block]["ops"][number]
+                broken.write_text(json.dumps(changed))
+                done = subprocess.run([str(espalier), "program", "verify", str(broken), "--json"],
+                                      capture_output=True, text=True, stdin=subprocess.DEVNULL)
+                kind = json.loads(done.stdout)["violation"]["kind"] or "accepted"
+                kinds[kind] = kinds.get(kind, 0) + 1
+    yield check("plans without one of their operations, by violation", kinds, "none accepted",
+                kinds and "accepted" not in kinds)
+
+
 def checks(folder, quick):
-    del quick
     with tempfile.TemporaryDirectory() as name:
         yield from pairs(folder / "espalier", pathlib.Path(name))
+        yield from plans(folder / "espalier", pathlib.Path(name))
+        yield from broken_plans(folder / "espalier", pathlib.Path(name), quick)

@@ -76,6 +76,8 @@ class JsonFields {
   void AddError(std::string_view key, std::string message);
   // Returns the first error, or one for an unknown field.
   Result<void> Finish();
+  // As Finish, but accepts unknown fields, for formats that others extend.
+  Result<void> FinishKnown() const;
 
  private:
   // Marks the member as known and returns it; null with an error if it is of another kind.

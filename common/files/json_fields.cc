@@ -125,6 +125,11 @@ void JsonFields::AddError(std::string_view key, std::string message) {
   error_ = Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", At(key), message)};
 }
 
+Result<void> JsonFields::FinishKnown() const {
+  if (error_) return tl::unexpected<Error>(*error_);
+  return {};
+}
+
 Result<void> JsonFields::Finish() {
   if (error_) return tl::unexpected<Error>(*error_);
   for (const auto& [key, value] : object_.members) {

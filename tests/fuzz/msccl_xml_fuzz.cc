@@ -13,12 +13,13 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace program = espalier::program;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto read = program::ParseProgram(text, "f");
+  const auto read = text.starts_with('{') ? program::ParseProgramJson(text, "f")
+                                          : program::ParseMscclXml(text, "f");
   if (!read) {
     ESPALIER_CHECK(read.error().message.starts_with("f:"), "{}", read.error().message);
     return 0;
   }
-  const auto again = program::ParseProgram(program::FormatProgramJson(*read), "again");
+  const auto again = program::ParseProgramJson(program::FormatProgramJson(*read), "again");
   // Names may contain bytes that JSON cannot represent.
   ESPALIER_CHECK(!again || *again == *read);
   const program::Verdict verdict = program::Verify(*read, {.fifo_slots = 2, .budget = 1 << 20});

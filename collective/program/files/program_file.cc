@@ -9,6 +9,9 @@
 
 #include "collective/program/files/msccl_names.h"
 #include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/mscclpp_json.h"
+#include "collective/program/mscclpp/plan_program.h"
+#include "collective/program/mscclpp/plan_run.h"
 #include "common/files/json.h"
 
 namespace espalier::program {
@@ -238,16 +241,41 @@ Result<Program> ParseProgramJson(std::string_view text, std::string_view name) {
   return Reader(name).Read(*json);
 }
 
-Result<Program> ParseProgram(std::string_view text, std::string_view name) {
+Result<VerifiedProgram> ParseAndVerify(std::string_view text, std::string_view name,
+                                       const VerifyOptions& options) {
+  const auto verify = [&](Result<Program> program) -> Result<VerifiedProgram> {
+    if (!program) return Propagate(program);
+    Verdict verdict = Verify(*program, options);
+    return VerifiedProgram{std::move(*program), std::move(verdict)};
+  };
   const auto first = text.find_first_not_of(" \t\r\n");
-  const bool is_xml = first != std::string_view::npos && text[first] == '<';
-  return is_xml ? ParseMscclXml(text, name) : ParseProgramJson(text, name);
+  if (first != std::string_view::npos && text[first] == '<') {
+    return verify(ParseMscclXml(text, name));
+  }
+  auto json = io::ParseJson(text, name);
+  if (!json) return Propagate(json);
+  if (!IsMscclppPlan(*json)) return verify(Reader(name).Read(*json));
+  auto plan = ParseMscclppJson(*json, name);
+  if (!plan) return Propagate(plan);
+  PlanRunResult run = RunPlan(*plan, options.budget);
+  if (run.violation) {
+    VerifiedProgram refused;
+    refused.program.name = plan->name;
+    refused.program.collective = plan->collective;
+    refused.verdict.violation = std::move(run.violation);
+    return refused;
+  }
+  auto program = MakePlanProgram(*plan, run);
+  if (!program) {
+    return Fail(program.error().code, fmt::format("{}: {}", name, program.error().message));
+  }
+  return verify(std::move(program));
 }
 
-Result<Program> ReadProgramFile(const std::string& path) {
+Result<VerifiedProgram> ReadAndVerify(const std::string& path, const VerifyOptions& options) {
   auto text = io::ReadFile(path);
   if (!text) return Propagate(text);
-  return ParseProgram(*text, path);
+  return ParseAndVerify(*text, path, options);
 }
 
 }  // namespace espalier::program

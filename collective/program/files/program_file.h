@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "collective/program/program.h"
+#include "collective/program/verifier/verifier.h"
 #include "common/base/result.h"
 
 namespace espalier::program {
@@ -16,9 +17,20 @@ std::string FormatProgramJson(const Program& program);
 // type or out of range, and an invalid collective.
 Result<Program> ParseProgramJson(std::string_view text, std::string_view name);
 
-// Parses a program in the project's JSON or in MSCCL's XML, which its first character tells.
-Result<Program> ParseProgram(std::string_view text, std::string_view name);
-// As ParseProgram, from a file. Errors: also those of io::ReadFile.
-Result<Program> ReadProgramFile(const std::string& path);
+struct VerifiedProgram {
+  // Without ranks if the file is an execution plan of MSCCL++ with a violation.
+  Program program;
+  Verdict verdict;
+};
+
+// Parses and verifies a program in the project's JSON, in MSCCL's XML or as an execution plan of
+// MSCCL++, which its beginning shows. An execution plan is verified as it is, then lowered
+// (plan_program.h) and verified again; so its signals and the results are both checked.
+// Errors: those of the parsers; "NAME: what" with the code of ProgramBuilder and Lower for a plan
+// that cannot be lowered.
+Result<VerifiedProgram> ParseAndVerify(std::string_view text, std::string_view name,
+                                       const VerifyOptions& options = {});
+// As ParseAndVerify, from a file. Errors: also those of io::ReadFile.
+Result<VerifiedProgram> ReadAndVerify(const std::string& path, const VerifyOptions& options = {});
 
 }  // namespace espalier::program

@@ -24,14 +24,18 @@ struct Arguments {
 };
 
 Result<program::Program> ReadRightProgram(const std::string& file) {
-  auto read = program::ReadProgramFile(file);
-  if (!read) return read;
-  const auto ranks = static_cast<int>(read->ranks.size());
-  auto plan =
-      CheckCollectivePlan({.program = std::make_shared<const program::Program>(std::move(*read)),
-                           .generation = 1,
-                           .source_ports = {}},
-                          ranks);
+  auto read = program::ReadAndVerify(file);
+  if (!read) return Propagate(read);
+  if (read->verdict.violation) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                fmt::format("{}: {}", file, read->verdict.violation->message));
+  }
+  const auto ranks = static_cast<int>(read->program.ranks.size());
+  auto plan = CheckCollectivePlan(
+      {.program = std::make_shared<const program::Program>(std::move(read->program)),
+       .generation = 1,
+       .source_ports = {}},
+      ranks);
   if (plan) return *plan->program;
   return Fail(ErrorCode::kFailedPrecondition, fmt::format("{}: {}", file, plan.error().message));
 }
@@ -104,7 +108,8 @@ void AddProgramRunCommand(CLI::App& app, int& exit_code) {
       "run", "Run a program between processes of this machine and check its results");
   auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("FILE", arguments->request.file, "Program file: JSON, or XML of MSCCL or RCCL")
+      ->add_option("FILE", arguments->request.file,
+                   "Program file: JSON, XML of MSCCL or RCCL, or an execution plan of MSCCL++")
       ->required();
   command
       ->add_option("-b,--bytes", arguments->request.bytes,

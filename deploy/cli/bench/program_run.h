@@ -22,7 +22,7 @@ struct ProgramRunRequest {
 
 // Verifies the program of a file, runs it between processes of this machine, one for each rank, and
 // checks the results. Forks, as RunBench does.
-// Errors: those of ReadProgramFile; kFailedPrecondition for an incorrect program; kUnsupported for
+// Errors: those of ReadAndVerify; kFailedPrecondition for an incorrect program; kUnsupported for
 // a custom collective (there is no known result to compare with) or a program that does not serve
 // calls of this size; those of RunBench.
 Result<BenchRow> RunProgramFile(const ProgramRunRequest& request);

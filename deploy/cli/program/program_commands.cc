@@ -171,13 +171,13 @@ void WriteVerdict(const Program& program, const Verdict& verdict, io::JsonWriter
 }
 
 int VerifyFile(const FileRequest& request) {
-  const auto program = ReadProgramFile(request.file);
-  if (!program) return io::ReportError(program.error());
-  const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
+  const auto read = ReadAndVerify(request.file, {.fifo_slots = request.fifo_slots});
+  if (!read) return io::ReportError(read.error());
+  const auto& [program, verdict] = *read;
   if (request.json) {
     io::JsonWriter writer;
     writer.BeginObject();
-    WriteVerdict(*program, verdict, writer);
+    WriteVerdict(program, verdict, writer);
     writer.EndObject();
     fmt::print("{}\n", writer.Text());
     return verdict.violation ? io::kExitFailed : 0;
@@ -185,7 +185,7 @@ int VerifyFile(const FileRequest& request) {
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
   fmt::print(
       "{}: correct: {} of {} ranks, FIFO depth {} suffices{}{}\n", request.file,
-      CollectiveKindName(program->collective.kind), program->collective.ranks, verdict.needed_slots,
+      CollectiveKindName(program.collective.kind), program.collective.ranks, verdict.needed_slots,
       verdict.same_bits ? "" : ", results are not bit-identical on all ranks",
       verdict.has_postcondition ? ""
                                 : "; the file does not specify the result, which was not checked");
@@ -219,22 +219,22 @@ void ShowText(const Program& program, const Verdict& verdict) {
 }
 
 int ShowFile(const FileRequest& request) {
-  const auto program = ReadProgramFile(request.file);
-  if (!program) return io::ReportError(program.error());
-  const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
+  const auto read = ReadAndVerify(request.file, {.fifo_slots = request.fifo_slots});
+  if (!read) return io::ReportError(read.error());
+  const auto& [program, verdict] = *read;
   if (!request.json) {
-    ShowText(*program, verdict);
+    ShowText(program, verdict);
     return 0;
   }
-  const Cost cost = verdict.violation ? Cost() : MeasureCost(*program);
+  const Cost cost = verdict.violation ? Cost() : MeasureCost(program);
   io::JsonWriter writer;
   writer.BeginObject();
-  WriteVerdict(*program, verdict, writer);
-  writer.Key("chunks").Integer(program->collective.chunks);
-  writer.Key("in_place").Bool(program->placement.in_place);
-  writer.Key("out_of_place").Bool(program->placement.out_of_place);
-  writer.Key("channels").Integer(CountChannels(*program));
-  writer.Key("program_steps").Integer(CountSteps(*program));
+  WriteVerdict(program, verdict, writer);
+  writer.Key("chunks").Integer(program.collective.chunks);
+  writer.Key("in_place").Bool(program.placement.in_place);
+  writer.Key("out_of_place").Bool(program.placement.out_of_place);
+  writer.Key("channels").Integer(CountChannels(program));
+  writer.Key("program_steps").Integer(CountSteps(program));
   writer.Key("communication_steps").Integer(cost.steps);
   writer.Key("messages").Integer(cost.messages);
   writer.Key("most_chunks_sent").Integer(cost.most_chunks_sent);
@@ -244,11 +244,11 @@ int ShowFile(const FileRequest& request) {
 }
 
 int ConvertFile(const FileRequest& request) {
-  const auto program = ReadProgramFile(request.file);
-  if (!program) return io::ReportError(program.error());
-  const Verdict verdict = Verify(*program, {.fifo_slots = request.fifo_slots});
+  const auto read = ReadAndVerify(request.file, {.fifo_slots = request.fifo_slots});
+  if (!read) return io::ReportError(read.error());
+  const auto& [program, verdict] = *read;
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
-  const auto text = Format(*program, request.form, request.ranks_per_node);
+  const auto text = Format(program, request.form, request.ranks_per_node);
   if (!text)
     return io::ReportError({text.error().code, request.file + ": " + text.error().message});
   return io::WriteOutput(*text, request.output);
@@ -257,7 +257,9 @@ int ConvertFile(const FileRequest& request) {
 CLI::App* AddFileCommand(CLI::App& group, const char* name, const char* help,
                          const std::shared_ptr<FileRequest>& request) {
   auto* command = group.add_subcommand(name, help);
-  command->add_option("FILE", request->file, "Program file: JSON, or XML of MSCCL or RCCL")
+  command
+      ->add_option("FILE", request->file,
+                   "Program file: JSON, XML of MSCCL or RCCL, or an execution plan of MSCCL++")
       ->required();
   command
       ->add_option("--fifo-depth", request->fifo_slots,

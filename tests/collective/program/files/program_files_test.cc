@@ -56,12 +56,13 @@ TEST(MscclXml, ImportsProgramsOfOthers) {
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.file);
-    const auto program = ReadProgramFile(std::string(ESPALIER_PROGRAMS) + "/" + one.file + ".xml");
-    ASSERT_TRUE(program.has_value()) << program.error().message;
+    const auto read = ReadAndVerify(std::string(ESPALIER_PROGRAMS) + "/" + one.file + ".xml");
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+    const auto* program = &read->program;
     EXPECT_EQ(program->name, one.file);
     EXPECT_EQ(program->collective.kind, one.kind);
     EXPECT_EQ(program->placement, one.placement);
-    const Verdict verdict = Verify(*program);
+    const Verdict& verdict = read->verdict;
     ASSERT_FALSE(verdict.violation) << verdict.violation->message;
     EXPECT_EQ(verdict.needed_slots, one.needed_slots);
     if (one.kind == CollectiveKind::kBroadcast) {
@@ -76,8 +77,9 @@ TEST(MscclXml, ImportsProgramsOfOthers) {
 }
 
 TEST(MscclXml, ExplainsADeadlockOnOneSlot) {
-  const auto ring = ReadProgramFile(std::string(ESPALIER_PROGRAMS) + "/allreduce_ring.xml");
-  const Verdict verdict = Verify(*ring, {.fifo_slots = 1});
+  const auto ring =
+      ReadAndVerify(std::string(ESPALIER_PROGRAMS) + "/allreduce_ring.xml", {.fifo_slots = 1});
+  const Verdict& verdict = ring->verdict;
   ASSERT_TRUE(verdict.violation.has_value());
   EXPECT_EQ(verdict.violation->kind, ViolationKind::kDeadlock);
 }
@@ -189,7 +191,7 @@ TEST(ProgramJson, KeepsEveryProgram) {
       *algorithms::MakeAlgorithm("reduce-scatter-ring", {.ranks = 3, .counts = {0, 5, 2}}));
   for (int i = 0; i < 50; ++i) programs.push_back(*MakeRandomProgram(random));
   for (const Program& program : programs) {
-    const auto read = ParseProgram(FormatProgramJson(program), "p");
+    const auto read = ParseProgramJson(FormatProgramJson(program), "p");
     ASSERT_TRUE(read.has_value()) << read.error().message;
     EXPECT_EQ(*read, program) << program.name;
   }
@@ -204,7 +206,7 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
     {"op": "rrc", "source": "i0", "destination": "o0", "after": [{"block": 0, "step": 0}]}]}]},
   {"blocks": [{"send": 0, "receive": 0, "steps": [
     {"op": "s", "source": "i0"}, {"op": "rrc", "source": "i0", "destination": "o0"}]}]}]})";
-  const auto program = ParseProgram(good, "good");
+  const auto program = ParseProgramJson(good, "good");
   ASSERT_TRUE(program.has_value()) << program.error().message;
   EXPECT_FALSE(Verify(*program).violation);
   const struct {
@@ -224,15 +226,15 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
       {"\"block\": 0", "\"blok\": 0", "f:6:", "blok"},
   };
   for (const auto& one : cases) {
-    const auto refused = ParseProgram(ReplaceOnce(good, one.from, one.to), "f");
+    const auto refused = ParseProgramJson(ReplaceOnce(good, one.from, one.to), "f");
     ASSERT_FALSE(refused.has_value()) << one.to;
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(refused.error().message, StartsWith(std::string(one.place)));
     EXPECT_THAT(refused.error().message, HasSubstr(std::string(one.message)));
   }
-  EXPECT_FALSE(ParseProgram("", "f").has_value());
-  EXPECT_FALSE(ParseProgram("{}", "f").has_value());
-  EXPECT_FALSE(ReadProgramFile("/nowhere/program.json").has_value());
+  EXPECT_FALSE(ParseProgramJson("", "f").has_value());
+  EXPECT_FALSE(ParseProgramJson("{}", "f").has_value());
+  EXPECT_FALSE(ReadAndVerify("/nowhere/program.json").has_value());
 }
 
 }  // namespace

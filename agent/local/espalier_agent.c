@@ -41,11 +41,17 @@ struct espalier_agent {
    * is shorter; the end is then private memory that nobody reads. */
   struct espalier_local_memory* memory;
   pthread_mutex_t mutex; /* guards what follows */
-  int socket;            /* -1: the agent is away */
+  int socket;            /* while the agent is away: of the one that has gone */
   int caller;            /* while it is away: socket without an answer yet; -1: none */
   int timer;             /* while it is away: fires when to look for it; -1: none */
   int64_t away_until_ms; /* while it is away: end of the grace time */
-  int gone;              /* 1: the grace time has passed */
+  int away;              /* 1: the agent has hung up */
+  int gone;              /* 1: the grace time has passed, or the descriptors are lost */
+  /* A program may close descriptors that are not its own, as daemons do when they start, and open
+   * others with the same numbers. `socket` is then another file than this, and no descriptor of
+   * this library may be used or closed any more (lost: 1). */
+  struct espalier_open_file file;
+  int lost;
   uint32_t last_serial;
   uint32_t slots_used;
   uint32_t free_count;
@@ -100,13 +106,21 @@ static void unwatch(const espalier_agent* agent, int* fd) {
   *fd = -1;
 }
 
+/* Returns whether the descriptors are still those that this library has opened. */
+static int has_descriptors(espalier_agent* agent) {
+  if (agent->socket >= 0 && !espalier_is_behind(agent->socket, &agent->file)) agent->lost = 1;
+  return !agent->lost;
+}
+
 /* Frees the agent without its flows. After a fork the epoll is also the parent's, so it is left
  * unchanged. */
 static void free_agent(espalier_agent* agent) {
-  if (agent->socket >= 0) close(agent->socket);
-  if (agent->caller >= 0) close(agent->caller);
-  if (agent->timer >= 0) close(agent->timer);
-  if (agent->ready >= 0) close(agent->ready);
+  if (has_descriptors(agent)) {
+    if (agent->socket >= 0) close(agent->socket);
+    if (agent->caller >= 0) close(agent->caller);
+    if (agent->timer >= 0) close(agent->timer);
+    if (agent->ready >= 0) close(agent->ready);
+  }
   if (agent->memory != MAP_FAILED) munmap(agent->memory, sizeof(*agent->memory));
   pthread_mutex_destroy(&agent->mutex);
   free(agent);
@@ -143,6 +157,7 @@ int espalier_agent_connect(const char* socket_path, espalier_agent** agent) {
   int status = 0;
   if (made == NULL) return -ENOMEM;
   made->socket = espalier_call_agent(made->path, 0, kConnectTimeoutMs);
+  made->file = espalier_file_behind(made->socket);
   left_ms = end_ms - now_ms();
   memory = made->socket < 0
                ? made->socket
@@ -176,9 +191,9 @@ void espalier_agent_close(espalier_agent* agent) {
 int espalier_agent_fd(const espalier_agent* agent) { return agent->ready; }
 
 /* Makes the agent look at the memory; the caller holds the mutex. */
-static void wake_agent(const espalier_agent* agent) {
+static void wake_agent(espalier_agent* agent) {
   const uint32_t wake = ESPALIER_LOCAL_WAKE;
-  if (agent->socket < 0) return; /* the agent looks when it is back */
+  if (agent->away || !has_descriptors(agent)) return; /* the agent looks when it is back */
   /* EAGAIN: an earlier wake-up is still unread. EPIPE: dispatch will notice it. */
   (void)send(agent->socket, &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -186,31 +201,12 @@ static void wake_agent(const espalier_agent* agent) {
 /* Copies a flow to its slot in another agent's memory, which no other thread uses yet. */
 static void carry_over(const espalier_flow* flow, struct espalier_local_memory* to, size_t bytes) {
   const struct espalier_local_memory* const from = flow->agent->memory;
-  const struct espalier_local_slot* const old = &from->slots[flow->index];
-  struct espalier_local_slot* const slot = &to->slots[flow->index];
-  union espalier_local_paths paths;
-  uint64_t version;
   int i;
-  slot->flow = old->flow;
-  slot->source_port = __atomic_load_n(&old->source_port, __ATOMIC_RELAXED);
-  slot->flow.source_port = (uint16_t)slot->source_port;
-  slot->remaining_bytes = __atomic_load_n(&old->remaining_bytes, __ATOMIC_RELAXED);
-  slot->outstanding_bytes = __atomic_load_n(&old->outstanding_bytes, __ATOMIC_RELAXED);
-  slot->sent_bytes = __atomic_load_n(&old->sent_bytes, __ATOMIC_RELAXED);
-  slot->retries = __atomic_load_n(&old->retries, __ATOMIC_RELAXED);
-  slot->rtt_us = __atomic_load_n(&old->rtt_us, __ATOMIC_RELAXED);
-  slot->timeout_us = __atomic_load_n(&old->timeout_us, __ATOMIC_RELAXED);
-  slot->repetitions = __atomic_load_n(&old->repetitions, __ATOMIC_RELAXED);
-  slot->edges = __atomic_load_n(&old->edges, __ATOMIC_RELAXED);
-  slot->between_edges_us = __atomic_load_n(&old->between_edges_us, __ATOMIC_RELAXED);
-  slot->last_edge_ns = __atomic_load_n(&old->last_edge_ns, __ATOMIC_RELAXED);
-  if (espalier_local_read_paths(old, &paths, &version) && paths.set.serial == flow->serial)
-    slot->paths = paths;
-  slot->first_sequence = (uint64_t)0 - 2 * version; /* the flow keeps its version */
+  espalier_copy_slot(&from->slots[flow->index], flow->serial, &to->slots[flow->index]);
   for (i = 0; i < ESPALIER_MAX_PATHS && bytes == sizeof(*to); ++i) {
     to->paths[flow->index][i] = from->paths[flow->index][i];
   }
-  slot->owner = flow->serial;
+  to->slots[flow->index].owner = flow->serial;
 }
 
 /* Replaces the memory by that of an agent that has returned. Returns a negative errno on failure.
@@ -270,8 +266,9 @@ static void lose_agent(espalier_agent* agent) {
     give_up(agent);
     return;
   }
-  unwatch(agent, &agent->socket);
+  epoll_ctl(agent->ready, EPOLL_CTL_DEL, agent->socket, NULL);
   lift_rates(agent);
+  agent->away = 1;
   agent->away_until_ms = now_ms() + agent->grace_ms;
 }
 
@@ -299,8 +296,11 @@ static void seek_agent(espalier_agent* agent) {
     unwatch(agent, &agent->caller);
   } else {
     __atomic_store_n(&agent->client, welcome.client, __ATOMIC_RELAXED);
+    close(agent->socket);
     agent->socket = agent->caller;
+    agent->file = espalier_file_behind(agent->socket);
     agent->caller = -1;
+    agent->away = 0;
     unwatch(agent, &agent->timer);
     wake_agent(agent);
   }
@@ -320,8 +320,9 @@ static int read_wakes(const espalier_agent* agent) {
 int espalier_agent_dispatch(espalier_agent* agent) {
   int gone;
   pthread_mutex_lock(&agent->mutex);
-  if (!agent->gone && agent->socket >= 0 && !read_wakes(agent)) lose_agent(agent);
-  if (!agent->gone && agent->socket < 0) seek_agent(agent);
+  if (!agent->gone && !has_descriptors(agent)) give_up(agent);
+  if (!agent->gone && !agent->away && !read_wakes(agent)) lose_agent(agent);
+  if (!agent->gone && agent->away) seek_agent(agent);
   gone = agent->gone;
   pthread_mutex_unlock(&agent->mutex);
   return gone ? -EPIPE : 0;

@@ -31,12 +31,14 @@ Profiler& TheProfiler() {
   return profiler;
 }
 
-// Finds the shim of this process, whether it was preloaded or NCCL loaded it.
+// Finds the shim of this process, whether its front was preloaded or NCCL loaded it, by whatever
+// name.
 Expect* FindShim() {
   constexpr const char* kSymbol = "espalier_verbs_expect";
   void* found = dlsym(RTLD_DEFAULT, kSymbol);
-  if (found == nullptr) {
-    void* const library = dlopen("libespalier-verbs.so", RTLD_LAZY | RTLD_NOLOAD);
+  for (const char* const file : {"libespalier-verbs.so", "libespalier-engine.so"}) {
+    if (found != nullptr) break;
+    void* const library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
     if (library != nullptr) found = dlsym(library, kSymbol);
   }
   return reinterpret_cast<Expect*>(found);

@@ -20,14 +20,11 @@ std::optional<espalier_flow_desc> DescribeFlow(const RealVerbs& real, const ibv_
   const bool is_connection =
       pair.qp_type == IBV_QPT_RC || pair.qp_type == IBV_QPT_UC || pair.qp_type == IBV_QPT_XRC_SEND;
   if (!is_connection || path.is_global == 0) return std::nullopt;
-  ibv_gid_entry source = {};
-  if (real.query_gid(pair.context, path.port_num, path.grh.sgid_index, &source, 0,
-                     sizeof(source)) != 0 ||
-      source.gid_type != IBV_GID_TYPE_ROCE_V2) {
-    return std::nullopt;
-  }
+  const std::optional<ibv_gid> source =
+      QueryRoceV2(real, *pair.context, path.port_num, path.grh.sgid_index);
+  if (!source) return std::nullopt;
   espalier_flow_desc description = {};
-  std::memcpy(description.source, source.gid.raw, sizeof(description.source));
+  std::memcpy(description.source, source->raw, sizeof(description.source));
   std::memcpy(description.destination, path.grh.dgid.raw, sizeof(description.destination));
   description.protocol = IPPROTO_UDP;
   description.max_paths = 1;

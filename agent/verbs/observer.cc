@@ -328,16 +328,17 @@ void Observer::ForgetExtended(ibv_qp& pair) {
 }
 
 // A device has few kinds of queue pairs, and all pairs of one kind share their functions.
+// Copies only what every version of libibverbs has: in an older one, data of the driver follow.
 const ibv_qp_ex& Observer::FunctionsOf(const ibv_qp_ex& pair) {
-  ibv_qp_ex functions = pair;
-  functions.qp_base = {};
-  functions.comp_mask = functions.wr_id = functions.wr_flags = 0;
+  constexpr std::size_t kFirst = offsetof(ibv_qp_ex, wr_atomic_cmp_swp);
+  constexpr std::size_t kBytes = offsetof(ibv_qp_ex, wr_abort) + sizeof(pair.wr_abort) - kFirst;
+  const auto functions = [](const auto& of) { return reinterpret_cast<const char*>(&of) + kFirst; };
   for (const auto& known : functions_) {
-    constexpr std::size_t kFirst = offsetof(ibv_qp_ex, wr_atomic_cmp_swp);
-    const auto at = [](const ibv_qp_ex& of) { return reinterpret_cast<const char*>(&of) + kFirst; };
-    if (std::memcmp(at(*known), at(functions), sizeof(functions) - kFirst) == 0) return *known;
+    if (std::memcmp(functions(*known), functions(pair), kBytes) == 0) return *known;
   }
-  functions_.push_back(std::make_unique<const ibv_qp_ex>(functions));
+  auto copy = std::make_unique<ibv_qp_ex>();
+  std::memcpy(reinterpret_cast<char*>(copy.get()) + kFirst, functions(pair), kBytes);
+  functions_.push_back(std::move(copy));
   return *functions_.back();
 }
 

@@ -454,23 +454,21 @@ void QueuePairSteering::AwaitChange(Lock& lock, const ibv_qp* pair) {
 void QueuePairSteering::BeforeFork() {
   mutex_.lock();
   expected_mutex_.lock();
-  observer_.mutex().lock();
 }
 
 void QueuePairSteering::AfterForkInParent() {
-  observer_.mutex().unlock();
   expected_mutex_.unlock();
   mutex_.unlock();
 }
 
 void QueuePairSteering::AfterForkInChild() {
-  observer_.mutex().unlock();
   expected_mutex_.unlock();
   // The memory shared with the agent is the parent's; this only releases the child's mapping.
   DropAgent();
   pairs_.clear();
   started_ = false;
   agent_is_known_ = false;
+  next_connect_ = {};
   mutex_.unlock();
 }
 

@@ -65,7 +65,8 @@ class QueuePairSteering {
   // device. Ignores unknown numbers, and numbers of queue pairs of two devices.
   void Expect(std::uint32_t number, std::int64_t bytes);
 
-  // To be called around fork. The child has no thread, no agent and no queue pairs.
+  // To be called around fork, with the observer's mutex held between them. The child has no thread,
+  // no agent and no queue pairs.
   void BeforeFork();
   void AfterForkInParent();
   void AfterForkInChild();

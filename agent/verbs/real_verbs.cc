@@ -1,27 +1,13 @@
 #include "agent/verbs/real_verbs.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 namespace espalier::shim {
 namespace {
-
-void* Open(const char* file) { return dlopen(file, RTLD_LAZY | RTLD_LOCAL); }
-
-template <typename Function>
-void Load(void* library, const char* name, const char* version, Function& function) {
-  function = reinterpret_cast<Function>(dlvsym(library, name, version));
-  if (function != nullptr) return;
-  std::fprintf(stderr, "espalier-verbs: function %s is missing in %s\n", name,
-               ESPALIER_REAL_IBVERBS);
-  std::abort();
-}
 
 std::string DriverOf(const std::string& folder) {
   std::array<char, 512> target{};
@@ -40,34 +26,31 @@ bool IsOfDriver(const ibv_context& context, const char* driver) {
 
 }  // namespace
 
-RealVerbs LoadRealVerbs() {
-  // Opens it by path, as a library with its usual name may be this one.
-  void* const library = Open(ESPALIER_REAL_IBVERBS);
-  if (library == nullptr) {
-    std::fprintf(stderr, "espalier-verbs: %s\n", dlerror());
-    std::abort();
-  }
+RealVerbs MakeRealVerbs(const espalier_real_verbs& functions) {
   RealVerbs real;
-  Load(library, "ibv_open_device", "IBVERBS_1.1", real.open_device);
-  Load(library, "ibv_import_device", "IBVERBS_1.10", real.import_device);
-  Load(library, "ibv_close_device", "IBVERBS_1.1", real.close_device);
-  Load(library, "ibv_modify_qp", "IBVERBS_1.1", real.modify_qp);
-  Load(library, "ibv_query_qp", "IBVERBS_1.1", real.query_qp);
-  Load(library, "ibv_destroy_qp", "IBVERBS_1.1", real.destroy_qp);
-  Load(library, "ibv_destroy_cq", "IBVERBS_1.1", real.destroy_cq);
-  Load(library, "ibv_qp_to_qp_ex", "IBVERBS_1.6", real.qp_to_qp_ex);
-  Load(library, "_ibv_query_gid_ex", "IBVERBS_1.11", real.query_gid);
-  Load(library, "ibv_get_async_event", "IBVERBS_1.1", real.get_async_event);
-  Load(library, "ibv_ack_async_event", "IBVERBS_1.1", real.ack_async_event);
-  // Only some versions have these functions.
-  real.ring_doorbell =
-      reinterpret_cast<decltype(real.ring_doorbell)>(dlsym(library, "ibv_cmd_post_send"));
-  if (void* const mlx5 = Open("libmlx5.so.1"); mlx5 != nullptr) {
-    real.set_udp_port =
-        reinterpret_cast<decltype(real.set_udp_port)>(dlsym(mlx5, "mlx5dv_modify_qp_udp_sport"));
-  }
+  static_cast<espalier_real_verbs&>(real) = functions;
   real.is_of_driver = &IsOfDriver;
   return real;
+}
+
+std::optional<ibv_gid> QueryRoceV2(const RealVerbs& real, ibv_context& context, std::uint8_t port,
+                                   std::uint8_t index) {
+  if (real.query_gid_ex != nullptr) {
+    ibv_gid_entry entry = {};
+    if (real.query_gid_ex(&context, port, index, &entry, 0, sizeof(entry)) != 0 ||
+        entry.gid_type != IBV_GID_TYPE_ROCE_V2) {
+      return std::nullopt;
+    }
+    return entry.gid;
+  }
+  constexpr int kRoceV2 = 1;
+  ibv_gid address = {};
+  int type = 0;
+  if (real.query_gid_type == nullptr || real.query_gid_type(&context, port, index, &type) != 0 ||
+      type != kRoceV2 || real.query_gid(&context, port, index, &address) != 0) {
+    return std::nullopt;
+  }
+  return address;
 }
 
 }  // namespace espalier::shim

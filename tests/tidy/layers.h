@@ -224,6 +224,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/sim/",
        {"common/base/", "common/fabric/", "common/sim/", "agent/probe/", "agent/flows/"}},
       {"agent/verbs/", {"common/verbs/", "agent/local/"}},
+      {"agent/verbs/front/", {"agent/verbs/"}},
       {"agent/nccl/", {}},
       {"agent/daemon/",
        {"common/base/", "common/net/", "common/bus/", "common/daemon/", "common/identity/",

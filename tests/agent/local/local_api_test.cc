@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -409,8 +410,9 @@ TEST(LocalApiOfAnOldAgent, GetsNoProgressOfSubflows) {
   EXPECT_EQ(hello.version, ESPALIER_LOCAL_VERSION);
 
   constexpr std::size_t kOldBytes = offsetof(espalier_local_memory, paths);
-  const UniqueFd file(memfd_create("old", 0));
+  const UniqueFd file(memfd_create("old", MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(file.get(), kOldBytes), 0);
+  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   espalier_local_welcome welcome{ESPALIER_LOCAL_VERSION, 0, 1, ESPALIER_LOCAL_SLOTS};
   iovec part{&welcome, sizeof(welcome)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

@@ -1,5 +1,5 @@
-// Tests the exported functions of the libraries if memory or threads run out: no exception may
-// reach the program or NCCL.
+// Tests the engine and the profiler plugin if memory or threads run out: no exception may reach the
+// program or NCCL.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "agent/nccl/profiler_abi.h"
+#include "agent/verbs/engine_interface.h"
 #include "agent/verbs/real_verbs.h"
 #include "tests/agent/verbs/failing_memory.h"
 #include "tests/agent/verbs/fake_device.h"
@@ -24,37 +25,34 @@ FakeDevice& TheDevice() {
   return device;
 }
 
-}  // namespace
-
-// Replaces the function that opens libibverbs.
-RealVerbs LoadRealVerbs() {
-  RealVerbs real = TheDevice().Library();
-  real.open_device = [](ibv_device*) { return &TheDevice().context(); };
-  real.close_device = [](ibv_context*) { return 0; };
-  real.qp_to_qp_ex = [](ibv_qp* pair) { return reinterpret_cast<ibv_qp_ex*>(pair); };
-  return real;
-}
-
-namespace {
-
 constexpr std::uint16_t kNoPrivileges = 65'534;  // the user "nobody"
+
+// Modifies a queue pair as the front does.
+int Modify(const espalier_engine& engine, ibv_qp& pair, ibv_qp_attr& attributes, int mask) {
+  espalier_steering* const steering = engine.find(pair.context);
+  return steering == nullptr ? TheDevice().Library().modify_qp(&pair, &attributes, mask)
+                             : engine.modify_qp(steering, &pair, &attributes, mask);
+}
 
 // Uses a queue pair from opening its device to its end, and checks what the device was asked.
 void UseQueuePair() {
-  ASSERT_NE(ibv_open_device(nullptr), nullptr);
+  const espalier_engine& engine = *espalier_verbs_engine(ESPALIER_ENGINE_VERSION);
+  const RealVerbs real = TheDevice().Library();
+  engine.watch(&TheDevice().context(), &real);
   FakePair made(TheDevice(), 17);
   ibv_qp& pair = made.pair();
-  ASSERT_EQ(ibv_qp_to_qp_ex(&pair), &made.extended);
+  engine.watch_extended(&made.extended);
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.dest_qp_num = 18;
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.grh.dgid.raw[15] = 1;
-  ASSERT_EQ(ibv_modify_qp(&pair, &attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), 0);
+  constexpr int kConnect = IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN;
+  ASSERT_EQ(Modify(engine, pair, attributes, kConnect), 0);
   EXPECT_EQ(pair.state, IBV_QPS_RTR);
   ibv_qp_attr sending = {};
   sending.qp_state = IBV_QPS_RTS;
-  ASSERT_EQ(ibv_modify_qp(&pair, &sending, IBV_QP_STATE), 0);
+  ASSERT_EQ(Modify(engine, pair, sending, IBV_QP_STATE), 0);
   // Posts two requests at once, of which only the second needs memory.
   ibv_wr_start(&made.extended);
   for (int i = 0; i < 3; ++i) {
@@ -62,8 +60,10 @@ void UseQueuePair() {
     ibv_wr_set_sge(&made.extended, 0, 0, 64);
   }
   EXPECT_EQ(ibv_wr_complete(&made.extended), 0);
-  EXPECT_EQ(ibv_destroy_qp(&pair), 0);
-  EXPECT_EQ(ibv_close_device(&TheDevice().context()), 0);
+  if (espalier_steering* const steering = engine.find(pair.context); steering != nullptr) {
+    EXPECT_EQ(engine.destroy_qp(steering, &pair), 0);
+  }
+  engine.forget_context(&TheDevice().context());
 }
 
 void UsePlugin(const nccl::Calls& calls, void* context) {

@@ -66,7 +66,7 @@ class FakeDevice {
     real.modify_qp = &Modify;
     real.query_qp = &Query;
     real.destroy_qp = [](ibv_qp*) { return 0; };
-    real.query_gid = &QueryGid;
+    real.query_gid_ex = &QueryGid;
     real.get_async_event = &GetEvent;
     real.ack_async_event = [](ibv_async_event*) { ++current_->acknowledged; };
     real.ring_doorbell = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) {

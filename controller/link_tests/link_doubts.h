@@ -9,7 +9,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
-#include "controller/link_tests/loss_evidence.h"
+#include "controller/link_tests/verdicts/loss_evidence.h"
 
 namespace espalier::controller {
 

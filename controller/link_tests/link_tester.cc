@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 namespace espalier::controller {
@@ -25,8 +24,6 @@ constexpr double kTestsOfHostPerSecond = 4;
 constexpr Duration kLatelyPassed = std::chrono::milliseconds(1'500);
 constexpr Duration kConfirmation = std::chrono::milliseconds(600);
 constexpr std::size_t kMostConfirmed = 16;  // ports
-// Trains that the verdicts of a turn inspect, at about 20 ns each; the last step may exceed it.
-constexpr std::uint64_t kVisitsOfTurn = 50'000;
 constexpr Duration kQueueMemory = std::chrono::seconds(5);
 constexpr Duration kNicMemory = std::chrono::minutes(1);
 constexpr Duration kDoubtAfter = std::chrono::seconds(10);
@@ -71,6 +68,20 @@ LinkTester::LinkTester(State& state, EventLoop& loop, PathLearner& learner,
       evidence_(state.topology.links().size()),
       verdict_(state.topology, state.paths, evidence_,
                [this](DirectedLink link) { return LiarsAt(link); }),
+      rounds_(evidence_, verdict_,
+              {.is_due =
+                   [this](DirectedLink link) {
+                     return state_.topology.IsSwitchToSwitch(link.link) &&
+                            !out_of_use_.contains(link.link);
+                   },
+               .known = [this] { return Known(); },
+               .on_begin =
+                   [this](DirectedLink link, const KnownFaults& known) {
+                     const TimePoint since = doubts_.EvidenceSince(link);
+                     doubts_.SetSuspicion(link, verdict_.Suspicion(link, known, loop_.Now(), since),
+                                          loop_.Now());
+                   },
+               .on_finding = [this](const LossFinding& finding) { Conclude(finding); }}),
       dead_(
           evidence_, [this](DirectedLink link) { return LiarsAt(link); },
           [this](DirectedLink a, DirectedLink b) {
@@ -234,42 +245,6 @@ std::vector<std::string> LinkTester::SuspectedBy(DirectedLink link) const {
   return {by.begin(), by.end()};
 }
 
-void LinkTester::JudgeNext(const KnownFaults& known) {
-  Judging& judging = judging_.front();
-  const DirectedLink link = judging.link;
-  const TimePoint now = loop_.Now();
-  if (!judging.has_steps) {
-    judging.has_steps = true;
-    doubts_.SetSuspicion(link, verdict_.Suspicion(link, known, now, doubts_.EvidenceSince(link)),
-                         now);
-    std::ranges::copy(verdict_.StepsFor(link, known, now), std::back_inserter(judging.steps));
-  } else if (!judging.steps.empty()) {
-    const auto finding = verdict_.JudgeStep(link, judging.steps.front(), known, now);
-    judging.steps.pop_front();
-    if (finding) judging.steps.clear();
-    if (finding) Conclude(*finding);
-  }
-  if (judging.steps.empty()) judging_.pop_front();
-}
-
-void LinkTester::JudgeLosses() {
-  const std::uint64_t limit = evidence_.visits() + kVisitsOfTurn;
-  const TimePoint now = loop_.Now();
-  if (judging_.empty() && now >= next_round_) {
-    next_round_ = now + TrainPlanner::kFocusPeriod;
-    for (const DirectedLink link : evidence_.Doubtful()) {
-      if (state_.topology.IsSwitchToSwitch(link.link)) judging_.push_back({.link = link});
-    }
-  }
-  while (!judging_.empty() && evidence_.visits() < limit) {
-    if (out_of_use_.contains(judging_.front().link.link)) {
-      judging_.pop_front();
-    } else {
-      JudgeNext(Known());
-    }
-  }
-}
-
 void LinkTester::UpdateDoubts() {
   const TimePoint now = loop_.Now();
   EndFocus();
@@ -377,7 +352,7 @@ void LinkTester::Tick() {
     callbacks_.request_turn();
   book_.Expire(now);
   evidence_.Expire(now);
-  JudgeLosses();
+  rounds_.Judge(now);
   if (now >= next_focus_) {
     next_focus_ = now + TrainPlanner::kFocusPeriod;
     UpdateDoubts();

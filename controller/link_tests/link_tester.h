@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -13,13 +12,14 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/token_bucket.h"
-#include "controller/link_tests/dead_verdict.h"
 #include "controller/link_tests/link_doubts.h"
-#include "controller/link_tests/link_verdict.h"
-#include "controller/link_tests/loss_evidence.h"
-#include "controller/link_tests/test_routes.h"
-#include "controller/link_tests/train_book.h"
-#include "controller/link_tests/train_planner.h"
+#include "controller/link_tests/trains/test_routes.h"
+#include "controller/link_tests/trains/train_book.h"
+#include "controller/link_tests/trains/train_planner.h"
+#include "controller/link_tests/verdicts/dead_verdict.h"
+#include "controller/link_tests/verdicts/link_verdict.h"
+#include "controller/link_tests/verdicts/loss_evidence.h"
+#include "controller/link_tests/verdicts/verdict_rounds.h"
 #include "controller/paths/path_learner.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
@@ -89,10 +89,6 @@ class LinkTester {
   void TestNow(fabric::DirectedLink link);
   void Take(const TrainOutcome& outcome);
   void JudgeDead(fabric::DirectedLink link);
-  // Judges doubtful links, as far as a turn allows. The next round begins when all were judged.
-  void JudgeLosses();
-  // Judges a step of the link, which may end it.
-  void JudgeNext(const KnownFaults& known);
   // Ends what is over, and chooses the links in focus.
   void UpdateDoubts();
   void Conclude(const LossFinding& finding);
@@ -115,6 +111,7 @@ class LinkTester {
   TrainPlanner planner_;
   LossEvidence evidence_;
   LinkVerdict verdict_;
+  VerdictRounds rounds_;
   DeadVerdict dead_;
   LinkDoubts doubts_;
   std::vector<std::size_t> hosts_;  // NICs under each switch, by node
@@ -126,14 +123,6 @@ class LinkTester {
   std::map<std::size_t, TimePoint> confirming_;              // since when, by DirectedLink::Index
   std::map<fabric::NodeId, TimePoint> lossy_nodes_;          // NICs and leaves, and when found last
   std::map<std::string, TimePoint> undecided_;  // links of which one is faulty, and the same
-  // A doubtful link, and the steps of its verdict that are left.
-  struct Judging {
-    fabric::DirectedLink link;
-    bool has_steps = false;
-    std::deque<std::size_t> steps;
-  };
-  std::deque<Judging> judging_;
-  TimePoint next_round_{};
   TimePoint next_period_{};
   TimePoint next_focus_{};
   Counters counters_;

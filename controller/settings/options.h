@@ -8,7 +8,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/wall_time.h"
 #include "controller/intents/policy.h"
-#include "controller/link_tests/link_tester.h"
+#include "controller/link_tests/trains/train_planner.h"
 #include "controller/links/link_monitor.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/verification_schedule.h"

@@ -1,4 +1,4 @@
-#include "controller/link_tests/link_verdict.h"
+#include "controller/link_tests/verdicts/link_verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

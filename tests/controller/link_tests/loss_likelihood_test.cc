@@ -1,4 +1,4 @@
-#include "controller/link_tests/loss_likelihood.h"
+#include "controller/link_tests/verdicts/loss_likelihood.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "controller/link_tests/train_orders.h"
+#include "controller/link_tests/trains/train_orders.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "controller/link_tests/train_secrets.h"
+#include "controller/link_tests/trains/train_secrets.h"
 
 namespace espalier::controller {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/base/random.h"
 #include "common/fabric/builders.h"
-#include "controller/link_tests/link_verdict.h"
+#include "controller/link_tests/verdicts/link_verdict.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {

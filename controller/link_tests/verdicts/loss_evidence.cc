@@ -1,4 +1,4 @@
-#include "controller/link_tests/loss_evidence.h"
+#include "controller/link_tests/verdicts/loss_evidence.h"
 
 #include <algorithm>
 

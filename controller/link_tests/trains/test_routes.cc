@@ -1,4 +1,4 @@
-#include "controller/link_tests/test_routes.h"
+#include "controller/link_tests/trains/test_routes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "controller/link_tests/train_book.h"
+#include "controller/link_tests/trains/train_book.h"
 
 #include <algorithm>
 #include <bit>

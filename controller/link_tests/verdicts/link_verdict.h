@@ -12,8 +12,8 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/paths.h"
-#include "controller/link_tests/known_faults.h"
-#include "controller/link_tests/loss_evidence.h"
+#include "controller/link_tests/verdicts/known_faults.h"
+#include "controller/link_tests/verdicts/loss_evidence.h"
 #include "controller/state/link_fault.h"
 
 namespace espalier::controller {

@@ -1,4 +1,4 @@
-#include "controller/link_tests/dead_verdict.h"
+#include "controller/link_tests/verdicts/dead_verdict.h"
 
 #include <algorithm>
 #include <map>

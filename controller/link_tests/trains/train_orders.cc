@@ -1,4 +1,4 @@
-#include "controller/link_tests/train_orders.h"
+#include "controller/link_tests/trains/train_orders.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "controller/link_tests/train_planner.h"
+#include "controller/link_tests/trains/train_planner.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "controller/link_tests/link_verdict.h"
+#include "controller/link_tests/verdicts/link_verdict.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "controller/link_tests/loss_likelihood.h"
-#include "controller/link_tests/loss_trial.h"
+#include "controller/link_tests/verdicts/loss_likelihood.h"
+#include "controller/link_tests/verdicts/loss_trial.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {

@@ -1,4 +1,4 @@
-#include "controller/link_tests/train_secrets.h"
+#include "controller/link_tests/trains/train_secrets.h"
 
 #include <array>
 #include <cstring>

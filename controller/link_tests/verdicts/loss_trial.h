@@ -9,9 +9,9 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
-#include "controller/link_tests/known_faults.h"
-#include "controller/link_tests/loss_evidence.h"
-#include "controller/link_tests/loss_likelihood.h"
+#include "controller/link_tests/verdicts/known_faults.h"
+#include "controller/link_tests/verdicts/loss_evidence.h"
+#include "controller/link_tests/verdicts/loss_likelihood.h"
 #include "controller/state/link_fault.h"
 
 namespace espalier::controller {

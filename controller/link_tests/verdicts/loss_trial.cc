@@ -1,4 +1,4 @@
-#include "controller/link_tests/loss_trial.h"
+#include "controller/link_tests/verdicts/loss_trial.h"
 
 #include <utility>
 

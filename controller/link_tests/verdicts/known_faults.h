@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/base/event_loop.h"
-#include "controller/link_tests/train_outcome.h"
+#include "controller/link_tests/trains/train_outcome.h"
 
 namespace espalier::controller {
 

@@ -8,7 +8,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
-#include "controller/link_tests/train_outcome.h"
+#include "controller/link_tests/trains/train_outcome.h"
 
 namespace espalier::controller {
 

@@ -10,10 +10,10 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/random.h"
-#include "controller/link_tests/test_routes.h"
-#include "controller/link_tests/train_book.h"
-#include "controller/link_tests/train_orders.h"
-#include "controller/link_tests/train_secrets.h"
+#include "controller/link_tests/trains/test_routes.h"
+#include "controller/link_tests/trains/train_book.h"
+#include "controller/link_tests/trains/train_orders.h"
+#include "controller/link_tests/trains/train_secrets.h"
 #include "controller/state/link_fault.h"
 #include "controller/state/state.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "controller/link_tests/link_verdict.h"
-#include "controller/link_tests/loss_evidence.h"
+#include "controller/link_tests/verdicts/link_verdict.h"
+#include "controller/link_tests/verdicts/loss_evidence.h"
 
 namespace espalier::controller {
 

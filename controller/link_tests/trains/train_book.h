@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
-#include "controller/link_tests/test_routes.h"
-#include "controller/link_tests/train_outcome.h"
+#include "controller/link_tests/trains/test_routes.h"
+#include "controller/link_tests/trains/train_outcome.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {

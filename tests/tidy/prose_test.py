@@ -64,6 +64,12 @@ class CommandsTest(Folder):
         return [f"{place} {fault.splitlines()[0][:40]}" for place, fault in
                 commands.Check(self.root, "/nowhere/espalier", tested, fewest).faults()]
 
+    def test_names_sources_that_do_not_exist(self):
+        self.write("common/base/x.h", "")
+        self.write("docs/a.md", "`common/base/x`, `common/base/` and `common/base/y.cc`\n```\n`common/z`\n```\n")
+        self.assertEqual(list(links.find_lost_sources(self.root, ["docs/a.md"])),
+                         ["docs/a.md:1: common/base/y.cc does not exist"])
+
     def test_wants_every_block_executed_or_tested_or_marked(self):
         self.write("a.md", "```\nls -l\n```\n<!-- not executed: needs root -->\n```\nreboot\n```\n"
                            "<!-- not executed: not above -->\n\n```\nhalt\n```\n```text\nNAME\n```\n")

@@ -121,7 +121,8 @@ TEST_F(BurstAttacks, AFlowThatCollidesOffItsPlannedPathGetsAnotherPath) {
   const int other = path_of(2) == path_of(0) ? 3 : 2;
   ASSERT_NE(path_of(other), path_of(0));
   ASSERT_TRUE(cluster_.FlowOf(other, 1).is_parked);
-  cluster_.state().decisions.Place(*paths.pairs().at(cluster_.FlowOf(other, 1).key).begin(), 0,
+  const Flow& moved = cluster_.FlowOf(other, 1);
+  cluster_.state().decisions.Place(*cluster_.state().flows.Find(moved.agent, moved.local), 0,
                                    path_of(0)->value());
   const std::int64_t decided = cluster_.CounterValue(kDecided);
   Toggle(0);

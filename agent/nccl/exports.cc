@@ -36,7 +36,8 @@ Profiler& TheProfiler() {
 Expect* FindShim() {
   constexpr const char* kSymbol = "espalier_verbs_expect";
   void* found = dlsym(RTLD_DEFAULT, kSymbol);
-  for (const char* const file : {"libespalier-verbs.so", "libespalier-engine.so"}) {
+  for (const char* const file :
+       {"libespalier-verbs.so", "libibverbs.so", "libespalier-engine.so"}) {
     if (found != nullptr) break;
     void* const library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
     if (library != nullptr) found = dlsym(library, kSymbol);

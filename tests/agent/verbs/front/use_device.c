@@ -27,7 +27,8 @@ int use_device(const struct verbs_functions* verbs) {
   struct ibv_cq queue;
   struct ibv_send_wr request;
   struct ibv_send_wr* failed = NULL;
-  struct ibv_context* const context = list == NULL ? NULL : verbs->open_device(list[0]);
+  struct ibv_context* const context =
+      list == NULL || list[0] == NULL ? NULL : verbs->open_device(list[0]);
   if (context == NULL) return 1;
   memset(&description, 0, sizeof(description));
   memset(&queue, 0, sizeof(queue));

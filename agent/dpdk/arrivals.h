@@ -10,15 +10,13 @@
 
 namespace espalier::dpdk {
 
-// The data that come to the queue pairs of the host, of which it is to be found out which queue
-// pair their acknowledgements go to.
+// Incoming data whose acknowledgement stream is not yet known.
 //
-// Cores look at all data that arrive only while there is something to find out: for kLook at a time
-// and then not for kRest. Only data that are an elephant's count; what brings less within kLook, or
-// pauses for kIdle before, is forgotten.
+// Cores inspect all data that arrive only while there is something to find: for kLook at a time and
+// then not for kRest. Only elephants count: a stream that brings fewer than kEnough bytes within
+// kLook, or pauses for kIdle before, is forgotten.
 //
-// Strangers choose how many there are. The table is bounded, and full it takes no more until some
-// have ended.
+// Peers control the number of entries, so the table is bounded and drops new ones when full.
 // Thread safety: one thread. Complexity: linear in the arrivals.
 class Arrivals {
  public:

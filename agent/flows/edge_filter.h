@@ -11,11 +11,12 @@ struct EdgeFilterOptions {
   // A flow is idle when it has had nothing to send for this long. Shorter pauses are part of its
   // busy phase.
   Duration idle_after = std::chrono::milliseconds(10);
-  // A flow with more edges in a second is told as a duty cycle, until it has at most half as many.
+  // A flow with more edges in a second is reported as a duty cycle, until it has at most half as
+  // many.
   std::uint32_t max_edges_per_second = 20;
 };
 
-// When a flow is busy, as the controller is told.
+// The busy periods of a flow, as they are reported to the controller.
 struct Activity {
   std::uint32_t edges = 0;  // since the flow was first seen, never 0 then; odd: busy, even: idle
   TimePoint last_edge;

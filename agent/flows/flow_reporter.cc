@@ -149,7 +149,7 @@ bool FlowReporter::MayWait(TimePoint now, const Reported& before, const FlowMeas
   const Activity& activity = flow.activity;
   const bool is_idle = before.edges % 2 == 1 && activity.edges == before.edges + 1;
   return is_idle && before.duty_permille == 0 && activity.duty_permille == 0 &&
-         now - activity.last_edge < options_.idle_told_within;
+         now - activity.last_edge < options_.max_idle_report_delay;
 }
 
 FlowReporter::Due FlowReporter::DueAt(TimePoint now, const Reported& before,

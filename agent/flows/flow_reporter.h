@@ -19,11 +19,11 @@ struct FlowReporterOptions {
   std::uint64_t remaining_change = 16;
   // Edges are reported in this part of the time between two reports of progress.
   int edge_reports = 5;
-  // A flow that has become idle is reported this long after its edge, or with an earlier report of
-  // anything else. No flow waits for it: a planned path is kept, and other paths are looked for
-  // when flows become busy. It must be below the pauses that end a round of a job (JobRounds::kGap)
-  // by what a message takes.
-  Duration idle_told_within = std::chrono::milliseconds(40);
+  // A flow that has become idle is reported this long after its edge, or earlier with another
+  // report. No flow waits for it: a planned path is kept, and other paths are sought when flows
+  // become busy. It must be shorter than the pauses that end a round of a job (JobRounds::kGap), by
+  // the time that a message needs.
+  Duration max_idle_report_delay = std::chrono::milliseconds(40);
   // A flow that progresses or changes its rate is reported at least this often.
   Duration refresh_interval = std::chrono::seconds(1);
   std::size_t max_flows_per_message = 1024;
@@ -39,10 +39,11 @@ struct PortInUse {
 
 // Turns measures into reports of the flows that have opened or ended since the last report and of
 // those that have changed enough. Becoming busy is enough, and does not wait for the next report of
-// progress. Becoming idle waits for a report of something else, for idle_told_within at most, as it
-// has its time with it. If the flow becomes busy meanwhile, a report of the idle edge goes ahead of
-// that of the busy one. Edges of one flow that come faster than reports are one row, and an edge
-// that could not be reported is part of the next report. The caller assigns sequence numbers.
+// progress. Becoming idle waits for a report of something else, for max_idle_report_delay at most,
+// as it has its time with it. If the flow becomes busy meanwhile, a report of the idle edge goes
+// ahead of that of the busy one. Edges of one flow that come faster than reports are one row, and
+// an edge that could not be reported is part of the next report. The caller assigns sequence
+// numbers.
 //
 // A full report is one message of any size, as its rest cannot follow later. Reports of changes
 // have at most max_flows_per_message rows each.

@@ -131,9 +131,10 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   const double planned = plan != nullptr ? static_cast<double>(plan->max_rate_bps) : 0;
   const Duration patience = Patience(sample);
   std::vector<PortMeasure> stuck_ports = StuckPorts(flow, patience);
-  const bool is_unheard =
+  const bool only_acknowledges =
       repeats_.MayBeUnheard(sample, loop_.Now()) && ports_.HasStandby(sample.id);
-  const bool is_stuck = flow.without_progress >= patience || !stuck_ports.empty() || is_unheard;
+  const bool is_stuck =
+      flow.without_progress >= patience || !stuck_ports.empty() || only_acknowledges;
   if (!is_stuck) stuck_ports = SuspectPorts(flow);
   const bool is_suspect = !stuck_ports.empty() && !is_stuck;
   const bool stuck = is_stuck || is_suspect;
@@ -148,7 +149,7 @@ void PathGuard::EvaluateFlow(const FlowMeasure& flow) {
   watch.sample = sample;
   watch.achieved_bps = flow.achieved_bps;
   watch.stuck = stuck;
-  watch.is_unheard = is_unheard;
+  watch.only_acknowledges = only_acknowledges;
   if (std::exchange(watch.is_suspect, is_suspect) && is_stuck) {  // it need not wait for others
     watch.interval = options_.local_reroute_interval;
     watch.next_check = loop_.Now();
@@ -275,7 +276,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
   for (const PortMeasure& port : watch.stuck_ports) {
     if (Contains(ports, port.source_port)) longest = std::max(longest, port.without_progress);
   }
-  watch.is_short = longest < options_.dead_after || watch.is_unheard;
+  watch.is_short = longest < options_.dead_after || watch.only_acknowledges;
   watch.own_ports = std::move(ports);
   watch.answered.clear();
   std::vector<std::uint16_t> probed = watch.own_ports;
@@ -395,7 +396,7 @@ std::vector<std::uint16_t> PathGuard::EndShortCheck(Watch& watch) const {
     }
     must_repeat = must_repeat || misses > 0;
   }
-  if ((watch.is_unheard || watch.is_suspect) && !must_repeat) {
+  if ((watch.only_acknowledges || watch.is_suspect) && !must_repeat) {
     BackOff(watch);
     watch.next_check = loop_.Now() + watch.interval;
   } else {

@@ -111,9 +111,9 @@ class PathGuard {
     FlowSample sample;  // as last seen
     std::uint64_t achieved_bps = 0;
     bool stuck = false;
-    bool is_unheard = false;  // it only answers, and its acknowledgements may not arrive
-    bool is_suspect = false;  // it is not stuck but for the evidence of other flows
-    PortMeasure whole;        // of the flow as a whole
+    bool only_acknowledges = false;        // and its acknowledgements may not arrive
+    bool is_suspect = false;               // it is not stuck but for the evidence of other flows
+    PortMeasure whole;                     // of the flow as a whole
     std::vector<PortMeasure> stuck_ports;  // subflows without progress, if they are known
     bool checking = false;
     bool is_short = false;                    // the current check probes only standbys

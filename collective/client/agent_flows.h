@@ -9,14 +9,13 @@
 
 namespace espalier::client {
 
-// Tells the agent of this host when the connections of a job's rank plan are busy: each connection
-// to another host is a flow with a fixed path (ESPALIER_FLOW_PATH_FIXED), which has the time of
-// every change between busy and idle, to the clock's resolution. A connection is busy from the time
-// when a message waits until the kernel has taken the last one.
+// Reports to the agent of this host when the connections of a job's rank plan are busy: each
+// connection to another host is a flow with a fixed path (ESPALIER_FLOW_PATH_FIXED), with the exact
+// time of each change between busy and idle. A connection is busy from the time when a message
+// waits until the kernel has accepted the last one.
 //
-// A message costs a few stores to memory shared with the agent, and a change also a look at the
-// clock, without a lock or system call. Without an agent, and with one that goes for good, nothing
-// is told. Thread safety: any thread for Watch; each watch, one thread at a time; one thread for
+// A message costs a few stores to memory shared with the agent, and a change also a reading of the
+// clock, without a lock or system call. Does nothing without an agent. Thread safety: any thread for Watch; each watch, one thread at a time; one thread for
 // Dispatch.
 class AgentFlows : public transport::SendObserver {
  public:

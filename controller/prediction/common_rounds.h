@@ -25,9 +25,10 @@ namespace espalier::controller {
 // agree. Places that are spread may also belong to a flow that starts several times in a round.
 // Such flows are not apart if one starts a whole number of times for each start of the other one.
 //
-// Not told apart: rounds whose lengths are, to about 1%, a multiple of each other, and rounds that
-// differ by less than about one part in the number of starts known. Taken for apart: flows of one
-// job that start two and three times in a round; RoundGroups then needs a flow that starts once.
+// Limits: rounds whose lengths are, to about 1%, a multiple of each other are not distinguished,
+// nor are rounds that differ by less than about one part in the number of known starts. Flows of
+// one job that start two and three times in a round are wrongly separated; RoundGroups then needs a
+// flow that starts once.
 enum class Rounds {
   kCommon,
   kApart,

@@ -43,10 +43,10 @@ struct CycleOptions {
 // starts with some of its members and with others in turn, the flows are in several phases, or
 // belong to two jobs: each such group becomes a set of its own, and a flow may then be a member of
 // several sets. If some members of a set always start after the others have ended, they are another
-// phase, and become a set of their own (StartOrder). A job whose flows came all at once at first,
-// as after a pause of the network, may have sets of which always others start: if the phases stay
-// unknown, such sets are learned anew. The next start is predicted from the last one plus a gap, or
-// from the last start of the preceding set plus an offset, whichever has varied less. Gaps may
+// phase, and become a set of their own (StartOrder). If all flows of a job first arrived together,
+// for example after a pause of the network, the learned sets can be wrong. If no phases emerge,
+// they are discarded and learned again. The next start is predicted from the last one plus a gap,
+// or from the last start of the preceding set plus an offset, whichever has varied less. Gaps may
 // repeat with a lag, if a set starts several times per iteration (StartTimes). Checkpoint pauses,
 // jitter and drift of the iteration time thus do little harm.
 //

@@ -29,7 +29,7 @@ constexpr int kNoPhase = -1;
 constexpr Duration kHeartbeat = 1s;
 constexpr std::uint32_t kReportedAfterUs = 1'000;  // agents look every 2 ms
 // An idle edge is known once the flow has been idle for EdgeFilterOptions::idle_after. Its report
-// waits for that of a busy edge, for FlowReporterOptions::idle_told_within at most.
+// waits for that of a busy edge, for FlowReporterOptions::max_idle_report_delay at most.
 constexpr Duration kIdleKnownAfter = 11ms;
 
 }  // namespace
@@ -172,7 +172,7 @@ void BurstLoad::EndPhase(Agent& agent, int phase) {
 void BurstLoad::ReportOverdue() {
   while (!waiting_.empty()) {
     const auto [since, agent] = waiting_.front();
-    if (loop_.Now() - since < agent::FlowReporterOptions{}.idle_told_within) return;
+    if (loop_.Now() - since < agent::FlowReporterOptions{}.max_idle_report_delay) return;
     waiting_.pop_front();
     const bool waits = std::ranges::find(agent->idle_since, since) != agent->idle_since.end();
     if (waits) ReportEdges(*agent, kNoPhase);

@@ -33,8 +33,7 @@ static_assert(sizeof(ArrivalLine) == 64);
 // so far is none. Queue pairs of one program often have the same PSNs, but they are hardly ever
 // equally far for long.
 //
-// In the same way, requests of data that are to be read precede the data, so a candidate that has
-// come further than a request is none.
+// A read request precedes its data, so a stream that is ahead of the request is not a match.
 struct alignas(64) AckMatch {
   static constexpr std::uint32_t kMostCandidates = 32;
   // Maximum numbers of packets between data that pass and their acknowledgement, and of those that

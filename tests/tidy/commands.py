@@ -44,7 +44,6 @@ TESTED = [
     ("docs/evaluation.md", "simulate prediction", ["tests/deploy/cli/planning/simulate_commands_test.cc"]),
     ("docs/evaluation.md", "simulate cluster", ["tests/deploy/cli/planning/cluster_commands_test.cc",
                                                 "tests/deploy/simulation/run_test.cc"]),
-    ("docs/evaluation.md", "simulate damage", ["tests/deploy/cli/planning/damage_commands_test.cc"]),
     ("docs/evaluation.md", "espalier-figures", ["tests/controller/offline/evaluation/figures_test.py"]),
     ("docs/lab.md", "espalier lab traffic", ["tests/deploy/cli/lab/lab_commands_test.cc"]),
     ("docs/operating.md", "espalier token make", ["tests/deploy/cli/setup/key_commands_test.cc",

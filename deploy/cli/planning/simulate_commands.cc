@@ -25,7 +25,6 @@
 #include "controller/offline/files/job_file.h"
 #include "controller/offline/simulation/model_jobs.h"
 #include "deploy/cli/planning/cluster_commands.h"
-#include "deploy/cli/planning/damage_commands.h"
 #include "deploy/cli/planning/prediction_commands.h"
 #include "deploy/cli/planning/replay_export.h"
 
@@ -353,7 +352,6 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
   AddPaper(*command, exit_code);
   AddPredictionReplay(*command, exit_code);
   AddClusterSimulation(*command, exit_code);
-  AddDamageSimulation(*command, exit_code);
   // After the subcommands, as they would take it over.
   command->footer(
       "Examples:\n"

@@ -37,7 +37,6 @@ struct Arguments {
   std::vector<int> mice_percents = {0};
   std::vector<std::string> schemes = {"ecmp", "espalier", "alone"};
   int ring_epochs = 0;
-  std::vector<int> rotations = {10};  // seconds; 0: never
   bool json = false;
 };
 
@@ -47,7 +46,6 @@ struct Row {
   std::string scheme;
   int tiers = 2;
   DamageCase what;
-  int rotation = 0;                 // seconds between exchanges of paths
   std::vector<DamageFigures> runs;  // by seed
 };
 
@@ -78,8 +76,7 @@ Result<Row> RunRow(Row row, int seeds) {
     if (!folder) return tl::unexpected<Error>(folder.error());
     std::optional<LabDaemons> daemons;
     if (row.scheme != "ecmp") {
-      auto started = LabDaemons::Start(*lab, programs, folder->path(),
-                                       fmt::format("rotate_paths_seconds: {}\n", row.rotation));
+      auto started = LabDaemons::Start(*lab, programs, folder->path());
       if (!started) return Propagate(started);
       daemons.emplace(std::move(*started));
     }
@@ -115,9 +112,7 @@ std::vector<Row> Rows(const Arguments& arguments) {
         if (what.kills_controller && !HappensLater(what.damage)) continue;
         for (const int paths : arguments.paths) {
           what.paths = paths;
-          for (const int rotation : arguments.rotations) {
-            rows.push_back({.scheme = scheme, .tiers = tiers, .what = what, .rotation = rotation});
-          }
+          rows.push_back({.scheme = scheme, .tiers = tiers, .what = what});
         }
       }
     }
@@ -142,7 +137,6 @@ void WriteRow(io::JsonWriter& json, const Row& row) {
   json.Key("damage").String(NameOf(row.what.damage));
   json.Key("scheme").String(row.scheme);
   json.Key("paths").Integer(row.what.paths);
-  json.Key("rotate_seconds").Integer(row.rotation);
   json.Key("flows").Integer(row.runs.front().flows);
   json.Key("unknown_percent").Integer(row.what.unknown_percent);
   json.Key("unknown_flows").Integer(row.runs.front().unknown_flows);
@@ -188,12 +182,11 @@ void PrintRings(const Row& row) {
     slowest.push_back(run.slowest_job);
     means.push_back(run.mean_job);
   }
-  fmt::print(
-      stderr,
-      "lost: {:<17} {:<9} exchanges every {:>2} s: slowest job {:.2f} of the ideal ({:.2f} to "
-      "{:.2f}), mean {:.2f}\n",
-      NameOf(row.what.damage), row.scheme, row.rotation, Median(slowest), std::ranges::min(slowest),
-      std::ranges::max(slowest), Median(means));
+  fmt::print(stderr,
+             "lost: {:<17} {:<9} slowest job {:.2f} of the ideal ({:.2f} to "
+             "{:.2f}), mean {:.2f}\n",
+             NameOf(row.what.damage), row.scheme, Median(slowest), std::ranges::min(slowest),
+             std::ranges::max(slowest), Median(means));
 }
 
 void PrintRow(const Row& row) {
@@ -282,11 +275,6 @@ int main(int argc, char** argv) {
          "host of a leaf, each a job of its own; the figures are mean times of the first "
          "half of each job's all-reduces")
       ->check(CLI::Range(2, 1'000));
-  app.add_option("--rotate", arguments.rotations,
-                 "Seconds after which jobs exchange paths (rotate_paths_seconds); 0: never")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(0, 3'600));
   app.add_flag("--json", arguments.json, "Print one JSON object on standard output");
   try {
     app.parse(argc, argv);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "controller/routing/path_exchange.h"
+#include "controller/offline/damage/path_exchange.h"
 
 namespace espalier::offline {
 

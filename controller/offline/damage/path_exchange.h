@@ -5,7 +5,7 @@
 
 #include "controller/routing/online_assigner.h"
 
-namespace espalier::controller {
+namespace espalier::offline {
 
 // Lets two subflows that send from one leaf, or to one, exchange their spines. So one of them takes
 // the place of the other on the leaf's links, all of which carry what they carried before.
@@ -20,11 +20,12 @@ namespace espalier::controller {
 // Makes the exchange and the moves that make room for it. Returns all moves in order; none, without
 // any change, if one of the two has no usable path over the other's spine, or both have the same
 // one. Both must have a path. `stay`: not pinned before, and not afterwards.
-std::vector<OnlineAssigner::Move> ExchangeSpines(const FabricView& view, OnlineAssigner& assigner,
-                                                 SubflowId a, SubflowId b,
-                                                 std::span<const SubflowId> stay,
-                                                 const OnlineAssigner::Options& options);
+std::vector<controller::OnlineAssigner::Move> ExchangeSpines(
+    const controller::FabricView& view, controller::OnlineAssigner& assigner,
+    controller::SubflowId a, controller::SubflowId b, std::span<const controller::SubflowId> stay,
+    const controller::OnlineAssigner::Options& options);
 // Takes these moves back, which must be the last ones.
-void TakeBack(OnlineAssigner& assigner, std::span<const OnlineAssigner::Move> moves);
+void TakeBack(controller::OnlineAssigner& assigner,
+              std::span<const controller::OnlineAssigner::Move> moves);
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

@@ -1,9 +1,17 @@
-#include "controller/routing/path_exchange.h"
+#include "controller/offline/damage/path_exchange.h"
 
 #include <cstdint>
 #include <map>
 
-namespace espalier::controller {
+namespace espalier::offline {
+
+using controller::Clos;
+using controller::FabricView;
+using controller::kNoLink;
+using controller::kNoPath;
+using controller::OnlineAssigner;
+using controller::SubflowId;
+
 namespace {
 
 // The path of a subflow over the spine of another one; kNoPath: no usable one.
@@ -46,4 +54,4 @@ void TakeBack(OnlineAssigner& assigner, std::span<const OnlineAssigner::Move> mo
   for (const auto& [subflow, path] : before) assigner.Place(subflow, path);
 }
 
-}  // namespace espalier::controller
+}  // namespace espalier::offline

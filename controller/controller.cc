@@ -320,11 +320,7 @@ void Controller::Tick() {
   links_.background.Tick(now);
   MakeRoom();
   placement_.LeaveDeadReturns();
-  if (!turns_.is_late()) {
-    placement_.BalanceSplits(now);
-    metrics_.flows_moved.Add(
-        static_cast<std::int64_t>(placement_.RotatePaths(now, bursts_.plan())));
-  }
+  if (!turns_.is_late()) placement_.BalanceSplits(now);
   if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();
   verifier_.Tick();

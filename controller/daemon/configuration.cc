@@ -81,12 +81,8 @@ Result<void> SetLinkTests(const ControllerConfig& file, const std::string& path,
 // The policies whose values are to be checked.
 Result<void> SetPolicies(const ControllerConfig& file, const std::string& path,
                          ControllerOptions& options) {
-  const std::string rotation = file.has_rotate_paths_seconds()
-                                   ? std::to_string(file.rotate_paths_seconds())
-                                   : FormatPolicy(PolicyOf(options, kRotatePathsSeconds));
-  for (const auto& [name, text] :
-       {std::pair(kAlgorithm, Or(file.algorithm(), "optimal")),
-        std::pair(kShares, Or(file.shares(), "exact")), std::pair(kRotatePathsSeconds, rotation)}) {
+  for (const auto& [name, text] : {std::pair(kAlgorithm, Or(file.algorithm(), "optimal")),
+                                   std::pair(kShares, Or(file.shares(), "exact"))}) {
     const auto value = ParsePolicy(name, text);
     if (!value) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, value.error().message));

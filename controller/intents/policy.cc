@@ -45,12 +45,6 @@ std::optional<PolicyValue> ParseCount(std::string_view text) {
   return static_cast<std::int64_t>(*number);
 }
 
-std::optional<PolicyValue> ParsePeriod(std::string_view text) {
-  const std::optional<std::uint32_t> seconds = ParseNumber<std::uint32_t>(text);
-  if (!seconds || !IsRotationPeriod(*seconds)) return std::nullopt;
-  return std::int64_t{*seconds};
-}
-
 struct Policy {
   std::string_view name;
   std::string_view values;
@@ -63,7 +57,6 @@ constexpr std::array kPolicies = {
     Policy{kLimitRates, "true, false or automatic", ParseRateLimits},
     Policy{kPlanAhead, "true or false", ParseSwitch},
     Policy{kShares, "equal, exact, halves, quarters or eighths", ParseShares},
-    Policy{kRotatePathsSeconds, "0, or a number of seconds from 2 to 3600", ParsePeriod},
 };
 constexpr auto kNames = [] {
   std::array<std::string_view, kPolicies.size()> names;

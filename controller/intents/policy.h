@@ -25,8 +25,7 @@ enum class RateLimits {
 };
 
 // The value of a policy, an option that operators can set while the controller runs: an algorithm,
-// how flows are divided, on or off, or
-// a number.
+// how flows are divided, on or off, or a number.
 using PolicyValue = std::variant<Algorithm, RateLimits, Shares, bool, std::int64_t>;
 
 // The options that are policies, by their names in the configuration file.
@@ -36,13 +35,7 @@ constexpr std::string_view kMovedBytesPerStart = "moved_bytes_per_start";
 constexpr std::string_view kLimitRates = "limit_rates";
 constexpr std::string_view kPlanAhead = "plan_ahead";
 constexpr std::string_view kShares = "shares";
-constexpr std::string_view kRotatePathsSeconds = "rotate_paths_seconds";
 std::span<const std::string_view> PolicyNames();
-
-// What rotate_paths_seconds may be: moves need time to take effect, so the least is 2; 0: never.
-constexpr bool IsRotationPeriod(std::uint32_t seconds) {
-  return seconds == 0 || (seconds >= 2 && seconds <= 3'600);
-}
 
 // Errors: kNotFound (unknown policy), kInvalidArgument (invalid value); both list what is valid.
 Result<PolicyValue> ParsePolicy(std::string_view name, std::string_view text);

@@ -50,7 +50,6 @@ class Bursts {
   // and may share links that the plan gave to them at different times.
   std::size_t RefreshPlan(TimePoint now);
   const PhasePlan& plan() const { return plan_; }
-  PhasePlan& plan() { return plan_; }
 
  private:
   bool IsTracked(FlowSlot slot) const;

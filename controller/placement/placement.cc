@@ -15,7 +15,6 @@ Placement::Placement(State& state, PathLearner& learner, const ControllerOptions
       local_reroutes_(state, learner, admission_, starts_, ports_),
       standbys_(state, learner, metrics),
       splits_(state, options, local_reroutes_, metrics),
-      rotation_(state, ports_, options, metrics),
       steering_(state, learner, starts_, ports_, local_reroutes_),
       what_if_(state, ports_, options) {}
 

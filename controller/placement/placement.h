@@ -17,7 +17,6 @@
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
 #include "controller/placement/revisits.h"
-#include "controller/placement/rotation.h"
 #include "controller/placement/split_balancer.h"
 #include "controller/placement/standbys.h"
 #include "controller/placement/steering_switch.h"
@@ -105,10 +104,6 @@ class Placement {
     if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);
   }
 
-  // Lets jobs take turns on links that slow them (Rotation). Returns how many flows have moved. To
-  // be called ten times a second.
-  std::size_t RotatePaths(TimePoint now, PhasePlan& plan) { return rotation_.Tick(now, plan); }
-
   // Goes on with TCP flows whose acknowledgements may come over dead links (PortBinder). To be
   // called periodically.
   void LeaveDeadReturns() { ports_.LeaveDeadReturns(); }
@@ -130,7 +125,6 @@ class Placement {
   LocalReroutes local_reroutes_;
   Standbys standbys_;
   SplitBalancer splits_;
-  Rotation rotation_;
   SteeringSwitch steering_;
   WhatIf what_if_;
   Revisits revisits_;

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/check.h"
 #include "common/base/random.h"
 #include "controller/routing/phase_assignment.h"
 
@@ -271,13 +270,11 @@ bool PhasePlan::TakeMade(TimePoint now) {
   has_dropped_ = !are_links_as_then && !has_dropped_ && !flows_.empty();
   if (has_dropped_) return false;
   std::ranges::sort(made->closed);
-  PutInForce(made);
+  PutInForce(*made);
   return true;
 }
 
-void PhasePlan::PutInForce(const std::shared_ptr<const Making>& in_force) {
-  const Making& made = *in_force;
-  in_force_ = in_force;
+void PhasePlan::PutInForce(const Making& made) {
   for (const FlowSlot slot : flows_) planned_[slot.Index()] = {};
   flows_.clear();
   planned_.resize(std::max(planned_.size(), state_.flows.slot_count()));
@@ -321,47 +318,6 @@ bool PhasePlan::IsOnPlan(FlowSlot slot) const {
     if (!path || path->value() != planned[i]) return false;
   }
   return true;
-}
-
-std::vector<std::int64_t> PhasePlan::WorstLoads() const {
-  const std::size_t links = state_.view.capacities().size();
-  std::vector<std::int64_t> worst(links);
-  if (!in_force_) return worst;
-  const Input& input = in_force_->input;
-  std::vector<std::int64_t> of_job(links);
-  std::vector<std::int64_t> of_phase(links);
-  std::vector<std::uint32_t> hops;
-  for (const PhasedJob& job : input.jobs) {
-    std::vector<std::uint32_t> links_of_job;
-    for (const std::vector<std::uint32_t>& phase : job.phases) {
-      hops.clear();
-      for (const std::uint32_t index : phase) {
-        if (PathsOf(input.slots[index]).empty() || paths_[index] == kNoPath) continue;
-        const PhaseFlow& flow = input.flows[index];
-        const std::size_t first = hops.size();
-        state_.view.AppendHops(flow.source, flow.destination, paths_[index], hops);
-        for (std::size_t i = first; i < hops.size(); ++i) of_phase[hops[i]] += flow.share;
-      }
-      for (const std::uint32_t link : hops) {
-        of_job[link] = std::max(of_job[link], std::exchange(of_phase[link], 0));
-      }
-      links_of_job.insert(links_of_job.end(), hops.begin(), hops.end());
-    }
-    for (const std::uint32_t link : links_of_job) worst[link] += std::exchange(of_job[link], 0);
-  }
-  return worst;
-}
-
-void PhasePlan::TakePresentPaths(std::span<const FlowSlot> slots) {
-  ESPALIER_CHECK(making_ == nullptr);
-  for (const FlowSlot slot : slots) {
-    if (PathsOf(slot).empty()) continue;
-    const std::vector<Subflow>& subflows = state_.flows.At(slot).subflows;
-    for (std::size_t i = 0; i < planned_[slot.Index()].count; ++i) {
-      const auto path = state_.flow_paths.PathOf(subflows[i]);
-      paths_[planned_[slot.Index()].first + i] = path ? path->value() : kNoPath;
-    }
-  }
 }
 
 void PhasePlan::Forget(FlowSlot slot) {

@@ -43,20 +43,11 @@ class PhasePlan {
   // links) at most once every kMinInterval, and once every kMostInterval while nothing changes and
   // the plan is up to date; without ControllerOptions::background also the cost of AssignPhases.
   bool Refresh(TimePoint now);
-  // Whether a plan is being computed.
-  bool IsBeingMade() const { return making_ != nullptr; }
   // The planned path of each of the flow's subflows, which may be unusable by now; empty: it has
   // none. Valid until Refresh.
   std::span<const std::int32_t> PathsOf(FlowSlot slot) const;
   // Whether the flow is on its planned paths.
   bool IsOnPlan(FlowSlot slot) const;
-  // The load of each directed link in the worst meeting of phases, by the planned flows alone, in 1
-  // / kLoadUnit of a flow. O(links + flows of all phases).
-  std::vector<std::int64_t> WorstLoads() const;
-  // Takes the present paths of these flows as their planned ones, so that the plan follows moves
-  // that others have decided; flows that are not planned do not count. The caller sees to it that
-  // WorstLoads gets no worse. Not to be called while a plan is being computed: it would not know.
-  void TakePresentPaths(std::span<const FlowSlot> slots);
   // How long the flow is usually busy, in its longest phase; zero: not known.
   Duration DurationOf(FlowSlot slot) const {
     return slot.Index() < planned_.size() ? planned_[slot.Index()].duration : Duration{};
@@ -87,7 +78,7 @@ class PhasePlan {
   void BeginToMake(Input input, TimePoint now);
   // Takes the plan that has been made, if there is one. True: it is in force now.
   bool TakeMade(TimePoint now);
-  void PutInForce(const std::shared_ptr<const Making>& made);
+  void PutInForce(const Making& made);
 
   const State& state_;
   const StartPredictor& predictor_;
@@ -100,7 +91,6 @@ class PhasePlan {
 
   std::vector<Planned> planned_;  // by slot
   std::vector<std::int32_t> paths_;
-  std::shared_ptr<const Making> in_force_;  // what paths_ was made for; null: no plan yet
   std::vector<FlowSlot> flows_;
   std::int64_t seen_version_ = -1;  // of the topology at the last refresh
   std::shared_ptr<Fabric> fabric_;  // a copy for AssignPhases, to which making_ has the only access

@@ -68,8 +68,6 @@ struct ControllerOptions {
   LinkTestOptions link_tests;
   // Whether flows that send by weights are divided again where equal parts load links unevenly.
   bool balance_splits = true;
-  // How often jobs that share a link exchange paths with jobs that have one alone; 0: never.
-  std::chrono::seconds rotate_paths_every{0};
   // Upper bound on the progress reports that all agents together send in a second. With more than a
   // hundredth as many agents, each is told to report less often than every 10 ms. The control loop
   // can take several times as many (tests/bench/control_loop_bench).

@@ -16,9 +16,6 @@ void SetPolicy(ControllerOptions& options, std::string_view name, const PolicyVa
   if (name == kMovesPerStart) {
     options.moves_per_start = static_cast<std::size_t>(std::get<std::int64_t>(value));
   }
-  if (name == kRotatePathsSeconds) {
-    options.rotate_paths_every = std::chrono::seconds(std::get<std::int64_t>(value));
-  }
   if (name == kMovedBytesPerStart) options.moved_bytes_per_start = std::get<std::int64_t>(value);
 }
 
@@ -28,7 +25,6 @@ PolicyValue PolicyOf(const ControllerOptions& options, std::string_view name) {
   if (name == kPlanAhead) return options.plan_ahead;
   if (name == kShares) return options.shares;
   if (name == kMovesPerStart) return static_cast<std::int64_t>(options.moves_per_start);
-  if (name == kRotatePathsSeconds) return std::int64_t{options.rotate_paths_every.count()};
   ESPALIER_CHECK(name == kMovedBytesPerStart);
   return options.moved_bytes_per_start;
 }

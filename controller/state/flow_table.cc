@@ -66,7 +66,6 @@ std::string_view DecisionOriginName(DecisionOrigin origin) {
       {DecisionOrigin::kPredicted, "PREDICTED"},
       {DecisionOrigin::kFailure, "FAILURE"},
       {DecisionOrigin::kManual, "MANUAL"},
-      {DecisionOrigin::kRotation, "ROTATION"},
   });
   return kDecisionOriginNames.NameOf(origin);
 }

@@ -38,7 +38,6 @@ enum class DecisionOrigin : std::uint8_t {
   kPredicted,  // precomputed for a predicted start
   kFailure,    // the backup path for a failure of a link or switch on its path
   kManual,     // an operator's action
-  kRotation,   // an exchange with a flow of another job, or room for one
 };
 std::string_view DecisionOriginName(DecisionOrigin origin);  // "REACTIVE", ...
 

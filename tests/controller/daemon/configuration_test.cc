@@ -123,7 +123,6 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"shares", Quoted(FormatPolicy(options.shares))},
       {"moves_per_start", text(options.moves_per_start)},
       {"plan_ahead", Written(options.plan_ahead)},
-      {"rotate_paths_seconds", text(options.rotate_paths_every.count())},
       {"confirm_moves_above", text(options.confirm_moves_above)},
       {"lease_seconds", text(options.lease / 1s)},
       {"verify_interval_ms", text(options.verification.interval / 1ms)},
@@ -178,7 +177,7 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
       "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
       "balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
-      "max_messages_per_second: 3 rotate_paths_seconds: 0");
+      "max_messages_per_second: 3");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
   const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
   EXPECT_EQ(NeedRestart(*running, *other),
@@ -197,8 +196,6 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("quarters or eighths"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" rotate_paths_seconds: 1").find("from 2 to 3600"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_udp_dscp: 64").find("64 is not in 0..63"),
             std::string::npos);

@@ -22,8 +22,6 @@ TEST(PolicyText, IsReadAsItIsWrittenUpToTheEndsOfItsRange) {
                          {"limit_rates", "true", RateLimits::kOn},
                          {"plan_ahead", "false", false},
                          {"shares", "eighths", Shares::kEighths},
-                         {"rotate_paths_seconds", "0", 0},
-                         {"rotate_paths_seconds", "3600", 3'600},
                          {"moves_per_start", "0", 0},
                          {"moves_per_start", "4294967295", 4'294'967'295},
                          {"moved_bytes_per_start", "0", 0},
@@ -48,9 +46,6 @@ TEST(PolicyText, ErrorsListValidValues) {
            {"plan_ahead", "True", "plan_ahead: invalid value \"True\" (give true or false)"},
            {"shares", "1/4",
             "shares: invalid value \"1/4\" (give equal, exact, halves, quarters or eighths)"},
-           {"rotate_paths_seconds", "1",
-            "rotate_paths_seconds: invalid value \"1\" (give 0, or a number of seconds from 2 to "
-            "3600)"},
            {"moves_per_start", "-1",
             "moves_per_start: invalid value \"-1\" (give a number of flows, 0 or more)"},
            {"moves_per_start", "4294967296",
@@ -74,8 +69,7 @@ TEST(PolicyText, ErrorsListThePolicies) {
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(refused.error().message,
             "there is no policy \"lease\" (choose one of: algorithm, moves_per_start, "
-            "moved_bytes_per_start, limit_rates, plan_ahead, shares, "
-            "rotate_paths_seconds)");
+            "moved_bytes_per_start, limit_rates, plan_ahead, shares)");
 }
 
 }  // namespace

@@ -214,7 +214,7 @@ TEST_F(IntentEdits, AskingAgainChangesWhatIsGivenAndNothingElse) {
 TEST_F(IntentEdits, PoliciesAreThoseOfTheConfiguration) {
   const std::string names =
       " (choose one of: algorithm, moves_per_start, moved_bytes_per_start, limit_rates, "
-      "plan_ahead, shares, rotate_paths_seconds)";
+      "plan_ahead, shares)";
   ExpectRefused(Policy("listen", "x"), ErrorCode::kNotFound,
                 "there is no policy \"listen\"" + names);
   ExpectRefused(Policy("listen", std::nullopt), ErrorCode::kNotFound,

@@ -19,8 +19,7 @@ TEST(Policies, AreSetAsTheyAreRead) {
                                 .moves_per_start = 3,
                                 .moved_bytes_per_start = 65'536,
                                 .limit_rates = RateLimits::kOn,
-                                .plan_ahead = false,
-                                .rotate_paths_every = std::chrono::seconds(60)};
+                                .plan_ahead = false};
   ControllerOptions options;
   for (const std::string_view name : PolicyNames()) {
     const PolicyValue value = PolicyOf(other, name);
@@ -35,7 +34,6 @@ TEST(Policies, AreSetAsTheyAreRead) {
   EXPECT_EQ(options.limit_rates, RateLimits::kOn);
   EXPECT_EQ(options.shares, Shares::kQuarters);
   EXPECT_FALSE(options.plan_ahead);
-  EXPECT_EQ(options.rotate_paths_every, std::chrono::seconds(60));
 }
 
 TEST(Policies, OverrideTheConfigurationWhereTheyAreValid) {

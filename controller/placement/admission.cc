@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::controller {
 

@@ -10,10 +10,10 @@
 #include "controller/offline/comparators/comparators.h"
 #include "controller/offline/comparators/ilp.h"
 #include "controller/offline/evaluation/solver.h"
-#include "controller/routing/load_bounds.h"
-#include "controller/routing/online_assigner.h"
-#include "controller/routing/rates.h"
-#include "controller/routing/tier_loads.h"
+#include "controller/routing/bounds/load_bounds.h"
+#include "controller/routing/bounds/tier_loads.h"
+#include "controller/routing/model/rates.h"
+#include "controller/routing/online/online_assigner.h"
 
 namespace espalier::offline {
 namespace {

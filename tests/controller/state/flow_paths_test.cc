@@ -11,7 +11,7 @@
 
 #include "common/fabric/builders.h"
 #include "controller/prediction/start_assignment.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 #include "tests/seeds.h"
 
 namespace espalier::controller {

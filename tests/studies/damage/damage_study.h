@@ -9,7 +9,7 @@
 
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 #include "tests/studies/damage/damaged_fabric.h"
 
 namespace espalier::offline {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/offline/files/job_file.h"
+#include "controller/offline/files/floodns_job.h"
 #include "tests/controller/offline/files/job_fabric.h"
 
 namespace espalier::offline {

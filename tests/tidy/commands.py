@@ -48,7 +48,7 @@ TESTED = [
     ("docs/lab.md", "espalier lab traffic", ["tests/deploy/cli/lab/lab_commands_test.cc"]),
     ("docs/operating.md", "espalier token make", ["tests/deploy/cli/setup/key_commands_test.cc",
                                                   "tests/deploy/cli/operator/operator_commands_test.cc"]),
-    ("docs/operating.md", "espalier links --down", ["tests/deploy/cli/operator/list_commands_test.cc"]),
+    ("docs/operating.md", "espalier links --down", ["tests/deploy/cli/lists/list_commands_test.cc"]),
     ("docs/operating.md", "espalier job start", ["tests/deploy/cli/operator/operator_commands_test.cc"]),
     ("docs/rdma.md", "ib_write_bw -d rxe0 -x 1 10.1.0.1", ["tests/rdma/shim_test.cc"]),
     ("docs/rdma.md", "espalier lab rdma --host h2", ["tests/rdma/two_machines_test.cc",

@@ -23,6 +23,9 @@
 namespace espalier::offline {
 namespace {
 
+using cli::Interrupt;
+using cli::Progress;
+
 using fabric::Topology;
 
 constexpr Damage kDamages[] = {Damage::kDead, Damage::kHalfRate};

@@ -10,6 +10,10 @@
 namespace espalier::offline {
 namespace {
 
+using cli::Column;
+using cli::MakeRow;
+using cli::PrintTable;
+
 void Write(io::JsonWriter& json, std::size_t hosts, const KnownDamage& row) {
   json.BeginObject().Key("hosts").Integer(static_cast<std::int64_t>(hosts));
   json.Key("traffic").String(TrafficName(row.traffic));

@@ -1,4 +1,4 @@
-#include "deploy/cli/operator/list_commands.h"
+#include "deploy/cli/lists/list_commands.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -21,8 +21,8 @@
 #include "common/files/json.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"
-#include "deploy/cli/operator/list_specs.h"
-#include "deploy/cli/operator/list_view.h"
+#include "deploy/cli/lists/list_specs.h"
+#include "deploy/cli/lists/list_view.h"
 
 namespace espalier::cli {
 namespace {

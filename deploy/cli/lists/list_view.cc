@@ -1,4 +1,4 @@
-#include "deploy/cli/operator/list_view.h"
+#include "deploy/cli/lists/list_view.h"
 
 #include <fnmatch.h>
 

@@ -1,4 +1,4 @@
-#include "deploy/cli/operator/top_command.h"
+#include "deploy/cli/lists/top_command.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@
 #include "common/files/json.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"
-#include "deploy/cli/operator/list_view.h"
+#include "deploy/cli/lists/list_view.h"
 
 namespace espalier::cli {
 namespace {

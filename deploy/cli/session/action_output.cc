@@ -1,4 +1,4 @@
-#include "deploy/cli/operator/action_output.h"
+#include "deploy/cli/session/action_output.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

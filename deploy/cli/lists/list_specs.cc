@@ -1,4 +1,4 @@
-#include "deploy/cli/operator/list_specs.h"
+#include "deploy/cli/lists/list_specs.h"
 
 namespace espalier::cli {
 namespace {

@@ -1,8 +1,9 @@
-#include "deploy/cli/reference/documents.h"
+#include "deploy/cli/reference/man_pages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "deploy/cli/reference/markdown.h"
 #include "tests/deploy/cli/reference/small_tool.h"
 
 namespace espalier::cli {

@@ -1,4 +1,4 @@
-#include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/session/operator_session.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 #include "common/files/trusted_files.h"
 #include "common/http/http.h"
 #include "common/terminal/table.h"
-#include "deploy/cli/operator/action_output.h"
+#include "deploy/cli/session/action_output.h"
 
 namespace espalier::cli {
 namespace {

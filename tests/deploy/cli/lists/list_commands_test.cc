@@ -1,5 +1,5 @@
 // The lists: filters, order, forms of output, and what they show of the state.
-#include "deploy/cli/operator/list_commands.h"
+#include "deploy/cli/lists/list_commands.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/files/json.h"
-#include "deploy/cli/operator/list_specs.h"
+#include "deploy/cli/lists/list_specs.h"
 #include "tests/deploy/cli/operator/operator_commands_fixture.h"
 
 namespace espalier::cli {

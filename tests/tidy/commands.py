@@ -41,7 +41,6 @@ TESTED = [
     ("CONTRIBUTING.md", "deploy/setup", ["tests/run"]),
     ("docs/evaluation.md", "simulate --topology paper.json", ["tests/deploy/cli/offline_golden.py"]),
     ("docs/evaluation.md", "simulate paper", ["tests/deploy/cli/planning/simulate_commands_test.cc"]),
-    ("docs/evaluation.md", "simulate prediction", ["tests/deploy/cli/planning/simulate_commands_test.cc"]),
     ("docs/evaluation.md", "simulate cluster", ["tests/deploy/cli/planning/cluster_commands_test.cc",
                                                 "tests/deploy/simulation/run_test.cc"]),
     ("docs/evaluation.md", "espalier-figures", ["tests/controller/offline/evaluation/figures_test.py"]),

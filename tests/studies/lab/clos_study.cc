@@ -204,8 +204,7 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs) {
                     });
     if (!ran) return ran;
   }
-  if (arguments.json) fmt::print("{}
-", FormatRows(rows, failures));
+  if (arguments.json) fmt::print("{}\n", FormatRows(rows, failures));
   return {};
 }
 

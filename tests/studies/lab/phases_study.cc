@@ -62,12 +62,8 @@ Result<void> RunSeed(const lab::Lab& lab, int seed, const Arguments& arguments,
                          fmt::format("{}/{}", folder, name), result);
     if (!ran) return ran;
     const double busiest = result.runs.back().max_link_flows;
-    fmt::print(stderr,
-               "seed {}: {:<11} slowest burst {:.3f} s, worst link {:g} flow{}
-               ", seed, name,
-               result.runs.back()
-                   .slowest_flow_seconds,
-               busiest, busiest == 1 ? "" : "s");
+    fmt::print(stderr, "seed {}: {:<11} slowest burst {:.3f} s, worst link {:g} flow{}\n", seed,
+               name, result.runs.back().slowest_flow_seconds, busiest, busiest == 1 ? "" : "s");
   }
   return {};
 }
@@ -84,8 +80,7 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs) {
                     });
     if (!ran) return ran;
   }
-  fmt::print("{}
-", arguments.json ? PhasesJson(comparison) : PhasesTable(comparison));
+  fmt::print("{}\n", arguments.json ? PhasesJson(comparison) : PhasesTable(comparison));
   return {};
 }
 

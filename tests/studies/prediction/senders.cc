@@ -1,4 +1,4 @@
-#include "controller/offline/replay/senders.h"
+#include "tests/studies/prediction/senders.h"
 
 #include <algorithm>
 #include <utility>

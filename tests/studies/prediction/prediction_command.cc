@@ -1,4 +1,4 @@
-#include "deploy/cli/planning/prediction_commands.h"
+#include "tests/studies/prediction/prediction_command.h"
 
 #include <fmt/format.h>
 
@@ -18,19 +18,16 @@
 #include "common/terminal/table.h"
 #include "controller/offline/evaluation/paper_evaluation.h"
 #include "controller/offline/files/job_file.h"
-#include "controller/offline/replay/replay.h"
+#include "tests/studies/prediction/replay.h"
 
-namespace espalier::cli {
+namespace espalier::offline {
 namespace {
 
+using cli::Interrupt;
+using cli::MakeRow;
+using cli::PrintTable;
+using cli::Progress;
 using fabric::Topology;
-using offline::BuildPaperFabric;
-using offline::Disturbance;
-using offline::FindPaperScenarios;
-using offline::Job;
-using offline::PaperScenario;
-using offline::ReplayOptions;
-using offline::ReplayOutcome;
 
 struct Request {
   std::string jobs;
@@ -109,11 +106,11 @@ std::vector<Job> GenerateJobs(const Topology& topology, int count, std::uint64_t
   for (int j = 0; j < count; ++j) {
     Job& job = jobs.emplace_back();
     job.id = fmt::format("job{}", j);
-    offline::Phase& phase = job.phases.emplace_back();
+    Phase& phase = job.phases.emplace_back();
     phase.compute_ns = 600'000'000;
     for (int r = 0; r < 4; ++r) {
       const auto first = hosts.begin() + static_cast<std::ptrdiff_t>(next);
-      phase.exchanges.push_back(offline::MakeRing({first, first + 4}, 1'666'666'668));
+      phase.exchanges.push_back(MakeRing({first, first + 4}, 1'666'666'668));
       next += 4;
     }
   }
@@ -142,7 +139,7 @@ Result<Row> Run(const Scenario& scenario, std::uint64_t seed, const Request& req
   if (is_generated) {
     jobs = GenerateJobs(*topology, scenario.jobs, seed);
   } else {
-    auto read = offline::ReadJobs(scenario.folder, *topology);
+    auto read = ReadJobs(scenario.folder, *topology);
     if (!read) return Propagate(read);
     jobs = std::move(*read);
   }
@@ -151,10 +148,10 @@ Result<Row> Run(const Scenario& scenario, std::uint64_t seed, const Request& req
                         .later_collective_ns = is_generated ? 100'000'000 : 0,
                         .seed = seed,
                         .is_cancelled = is_cancelled};
-  auto with = offline::Replay(*topology, jobs, options);
+  auto with = Replay(*topology, jobs, options);
   if (!with) return Propagate(with);
   options.plan_ahead = false;
-  auto without = offline::Replay(*topology, std::move(jobs), options);
+  auto without = Replay(*topology, std::move(jobs), options);
   if (!without) return Propagate(without);
   return Row{scenario.name, 1, std::move(*with), std::move(*without)};
 }
@@ -290,40 +287,28 @@ int RunPrediction(const Request& request) {
   return 0;
 }
 
-CLI::App* AddReplay(CLI::App& simulate, const std::string& name, const std::string& help,
-                    int& exit_code) {
+}  // namespace
+
+void AddPredictionOptions(CLI::App& command, int& exit_code) {
   auto request = std::make_shared<Request>();
-  CLI::App* command = simulate.add_subcommand(name, help);
-  command->add_option("--jobs", request->jobs,
-                      "Folder of more jobs: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt");
+  command.add_option("--jobs", request->jobs,
+                     "Folder of more jobs: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt");
   command
-      ->add_option("--iterations", request->iterations,
-                   "Iterations of each job; the first 3 are warm-up")
+      .add_option("--iterations", request->iterations,
+                  "Iterations of each job; the first 3 are warm-up")
       ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(4, 1'000));
   command
-      ->add_option("--seeds", request->seeds,
-                   "Number of random seeds, whose runs make one row; scenarios with half the "
-                   "spines are run with ten times as many")
+      .add_option("--seeds", request->seeds,
+                  "Number of random seeds, whose runs make one row; scenarios with half the "
+                  "spines are run with ten times as many")
       ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000}));
-  command->add_option("--only", request->only, "Run only the scenarios with this text in the name");
-  command->add_flag("--json", request->json, "Print one JSON object on standard output");
-  command->callback([request, &exit_code] { exit_code = RunPrediction(*request); });
-  return command;
+  command.add_option("--only", request->only, "Run only the scenarios with this text in the name");
+  command.add_flag("--json", request->json, "Print one JSON object on standard output");
+  command.callback([request, &exit_code] { exit_code = RunPrediction(*request); });
 }
 
-}  // namespace
-
-void AddPredictionReplay(CLI::App& simulate, int& exit_code) {
-  AddReplay(simulate, "prediction",
-            "Measure prediction on many kinds of jobs: precomputed starts, their quality, and the "
-            "errors of predictions",
-            exit_code);
-  AddReplay(simulate, "foresight", "Deprecated spelling of `simulate prediction`", exit_code)
-      ->group("");
-}
-
-}  // namespace espalier::cli
+}  // namespace espalier::offline

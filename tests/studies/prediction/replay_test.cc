@@ -1,4 +1,4 @@
-#include "controller/offline/replay/replay.h"
+#include "tests/studies/prediction/replay.h"
 
 #include <gtest/gtest.h>
 

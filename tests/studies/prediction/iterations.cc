@@ -1,4 +1,4 @@
-#include "controller/offline/replay/iterations.h"
+#include "tests/studies/prediction/iterations.h"
 
 #include <utility>
 

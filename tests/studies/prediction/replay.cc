@@ -1,4 +1,4 @@
-#include "controller/offline/replay/replay.h"
+#include "tests/studies/prediction/replay.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/offline/replay/iterations.h"
-#include "controller/offline/replay/senders.h"
-#include "controller/offline/replay/steered_flows.h"
 #include "controller/offline/simulation/simulator.h"
+#include "tests/studies/prediction/iterations.h"
+#include "tests/studies/prediction/senders.h"
+#include "tests/studies/prediction/steered_flows.h"
 
 namespace espalier::offline {
 namespace {

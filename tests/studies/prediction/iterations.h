@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "controller/offline/replay/replay.h"
 #include "controller/offline/simulation/simulator.h"
+#include "tests/studies/prediction/replay.h"
 
 namespace espalier::offline {
 

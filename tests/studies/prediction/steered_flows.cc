@@ -1,4 +1,4 @@
-#include "controller/offline/replay/steered_flows.h"
+#include "tests/studies/prediction/steered_flows.h"
 
 #include <utility>
 

@@ -19,10 +19,10 @@ __extension__ using Wide = __int128;
 // gives at once, so that "is this link too full?" needs no global view. An arrival raises the
 // counters of its two leaves, then takes a path whose links stay at or below their even shares.
 // Occupancy finds it: an idle spine, a path with room, a Kempe chain or a rearrangement chain.
-// Departures lower even shares and may leave links above them; these are noted in full_, and
+// Departures lower even shares and may leave links above them; these are noted in above_limit_, and
 // Rebalance relieves them.
 // Invariant: side_loads_ holds the sums of the shares of all subflows with a path, and of those
-// that PlaceArrivals is about to place. Every usable link above its limit is in full_.
+// that PlaceArrivals is about to place. Every usable link above its limit is in above_limit_.
 // Cost: O(1) to count a subflow, as the limits of a side change only when its load leaves [least,
 // most], or when the smallest or greatest share changes. Occupancy's search for a path comes on
 // top.
@@ -36,7 +36,7 @@ OnlineAssigner::OnlineAssigner(FabricView& view, Occupancy::BytesInFlight bytes_
       side_loads_(sides_.size()),
       narrow_blocks_(view),
       capacities_(view.capacities().begin(), view.capacities().end()),
-      is_in_full_(capacities_.size()) {
+      is_queued_(capacities_.size()) {
   std::vector<bool> is_leaf_link(capacities_.size());
   view.ForEachLeafLink([&](std::uint32_t leaf, std::uint32_t link, bool leaves_it) {
     sides_[leaves_it ? leaf : view_.leaf_count() + leaf].links.push_back(link);
@@ -69,6 +69,9 @@ void OnlineAssigner::Remove(SubflowId subflow) {
   occupancy_.Remove(subflow);
 }
 
+// Only the smallest and the greatest share of all subflows decide limits. Most subflows have the
+// same share, so the count of the most recent one is kept at hand: while it stays above 0, and was
+// there before, neither of the two can have changed.
 void OnlineAssigner::CountShare(std::int64_t share, int sign) {
   const bool is_recent = recent_share_ != nullptr && recent_share_->first == share;
   if (!is_recent) recent_share_ = &*share_counts_.try_emplace(share, 0).first;
@@ -99,7 +102,7 @@ void OnlineAssigner::Place(SubflowId subflow, std::int32_t path) {
     SetInnerLimits();
     return;
   }
-  for (const std::uint32_t link : occupancy_.LinksOf(subflow)) NoteIfFull(link);
+  for (const std::uint32_t link : occupancy_.LinksOf(subflow)) QueueIfAboveLimit(link);
 }
 
 void OnlineAssigner::Count(SubflowId subflow, int sign) {
@@ -178,7 +181,7 @@ void OnlineAssigner::SetLimits(std::size_t index) {
     const bool has_side_limit = side.equal_rates && capacity > 0;
     const std::int64_t limit = has_side_limit ? side.limit : LimitOf(index, capacity);
     occupancy_.SetLinkLimit(link, std::max(limit, occupancy_.BaseOf(link)));
-    NoteIfFull(link);
+    QueueIfAboveLimit(link);
   }
 }
 
@@ -203,13 +206,13 @@ void OnlineAssigner::SetLevel(std::size_t index) {
     const std::int64_t limit = LimitOf(index, view_.capacities()[link]);
     // A base load alone is no reason to relieve a link.
     occupancy_.SetLinkLimit(link, std::max(limit, occupancy_.BaseOf(link)));
-    NoteIfFull(link);
+    QueueIfAboveLimit(link);
   }
 }
 
 void OnlineAssigner::SetAllLimits() {
   for (std::size_t side = 0; side < sides_.size(); ++side) SetLimits(side);
-  SetInnerLimitsAnew();
+  RecomputeInnerLimits();
 }
 
 std::int64_t OnlineAssigner::UnitLimitOf(std::size_t index) const {
@@ -234,20 +237,20 @@ void OnlineAssigner::SetInnerLimits() {
     const Wide limit = Wide{highest} * view_.capacities()[link] / view_.unit_bps();
     occupancy_.SetLinkLimit(link,
                             std::max(static_cast<std::int64_t>(limit), occupancy_.BaseOf(link)));
-    NoteIfFull(link);
+    QueueIfAboveLimit(link);
   }
 }
 
-void OnlineAssigner::SetInnerLimitsAnew() {
+void OnlineAssigner::RecomputeInnerLimits() {
   is_limit_changed_ = true;
   highest_limit_ = -1;
   SetInnerLimits();
 }
 
-void OnlineAssigner::NoteIfFull(std::uint32_t link) {
-  if (view_.capacities()[link] == 0 || !occupancy_.IsAboveLimit(link) || is_in_full_[link]) return;
-  is_in_full_[link] = true;
-  full_.push_back(link);
+void OnlineAssigner::QueueIfAboveLimit(std::uint32_t link) {
+  if (view_.capacities()[link] == 0 || !occupancy_.IsAboveLimit(link) || is_queued_[link]) return;
+  is_queued_[link] = true;
+  above_limit_.push_back(link);
 }
 
 std::span<const OnlineAssigner::Move> OnlineAssigner::Start(SubflowId subflow,
@@ -331,7 +334,7 @@ std::int64_t OnlineAssigner::StartOne(SubflowId subflow, std::int32_t before,
       return options.step_budget - steps;
     }
     occupancy_.Place(subflow, path);
-    for (const std::uint32_t link : occupancy_.LinksOf(subflow)) NoteIfFull(link);
+    for (const std::uint32_t link : occupancy_.LinksOf(subflow)) QueueIfAboveLimit(link);
     moves_.push_back({subflow, kNoPath, path});
   }
   moves_.back().from = before;
@@ -345,8 +348,8 @@ std::span<const OnlineAssigner::Move> OnlineAssigner::Rebalance(const Options& o
   Occupancy::MoveBudget budget{options.max_moves, options.max_in_progress_moves,
                                options.max_moved_bytes};
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < full_.size(); ++i) {
-    const std::uint32_t link = full_[i];
+  for (std::size_t i = 0; i < above_limit_.size(); ++i) {
+    const std::uint32_t link = above_limit_[i];
     const auto is_full = [&] {
       return view_.capacities()[link] > 0 && occupancy_.IsAboveLimit(link);
     };
@@ -356,10 +359,10 @@ std::span<const OnlineAssigner::Move> OnlineAssigner::Rebalance(const Options& o
       for (const Move& move : chain) occupancy_.Charge(move.subflow, budget);
       moves_.insert(moves_.end(), chain.rbegin(), chain.rend());
     }
-    is_in_full_[link] = is_full();
-    if (is_in_full_[link]) full_[kept++] = link;
+    is_queued_[link] = is_full();
+    if (is_queued_[link]) above_limit_[kept++] = link;
   }
-  full_.resize(kept);
+  above_limit_.resize(kept);
   return moves_;
 }
 
@@ -382,7 +385,7 @@ std::span<const SubflowId> OnlineAssigner::HandleLinkChange() {
     if (has_changed) CountCapacity(side);
   }
   narrow_blocks_.HandleLinkChange();
-  SetInnerLimitsAnew();
+  RecomputeInnerLimits();
   capacities_.assign(now.begin(), now.end());
   return affected_;
 }
@@ -398,7 +401,7 @@ void OnlineAssigner::SetBaseLoads(std::span<const std::int64_t> units) {
     });
     if (has_changed) CountCapacity(side);
   }
-  SetInnerLimitsAnew();
+  RecomputeInnerLimits();
 }
 
 Load OnlineAssigner::MaxLoad() const {

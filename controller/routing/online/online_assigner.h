@@ -166,10 +166,10 @@ class OnlineAssigner {
   // has.
   void SetInnerLimits();
   // The same after base loads, capacities or shares have changed.
-  void SetInnerLimitsAnew();
+  void RecomputeInnerLimits();
   // The even share of a link of the side with the unit's capacity.
   std::int64_t UnitLimitOf(std::size_t side) const;
-  void NoteIfFull(std::uint32_t link);
+  void QueueIfAboveLimit(std::uint32_t link);
 
   FabricView& view_;
   Occupancy occupancy_;
@@ -183,9 +183,9 @@ class OnlineAssigner {
   std::pair<const std::int64_t, std::size_t>* recent_share_ = nullptr;  // an entry, or none
   std::int64_t smallest_share_ = 0;                                     // of these; 0: none
   std::int64_t greatest_share_ = 0;
-  std::vector<std::int64_t> capacities_;  // as of the last link change
-  std::vector<std::uint32_t> full_;       // all links above their limits, and maybe others
-  std::vector<bool> is_in_full_;          // by link
+  std::vector<std::int64_t> capacities_;    // as of the last link change
+  std::vector<std::uint32_t> above_limit_;  // all links above their limits, and maybe others
+  std::vector<bool> is_queued_;             // by link
   std::vector<SubflowId> affected_;
   std::vector<Move> moves_;
 };

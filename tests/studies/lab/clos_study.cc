@@ -137,10 +137,10 @@ Result<void> RunFailures(const lab::Lab& lab, int seed, const LabDaemons& daemon
     fmt::print(
         stderr,
         "seed {}: {} {} fails: {} of {} flows moved after {:.3f} s, {} dead, shared in {} of "
-        "{} looks, {:.2f} s in all\n",
+        "{} polls, {:.2f} s in all\n",
         seed, name, figures->link, figures->flows_moved, figures->flows_on_link,
-        figures->seconds_to_move, figures->dead_flows, figures->looks_shared, figures->looks,
-        figures->seconds);
+        figures->seconds_to_move, figures->dead_flows, figures->polls_with_shared_link,
+        figures->polls, figures->seconds);
     rows.push_back({name, std::move(*figures)});
   }
   return {};
@@ -172,8 +172,8 @@ std::string FormatRows(const std::vector<Row>& rows, const std::vector<FailureRo
     json.Key("flows_moved").Integer(row.figures.flows_moved);
     json.Key("dead_flows").Integer(row.figures.dead_flows);
     json.Key("seconds_to_move").Double(row.figures.seconds_to_move);
-    json.Key("looks").Integer(row.figures.looks);
-    json.Key("looks_shared").Integer(row.figures.looks_shared);
+    json.Key("polls").Integer(row.figures.polls);
+    json.Key("polls_with_shared_link").Integer(row.figures.polls_with_shared_link);
     json.Key("completed").Bool(row.figures.job_completed);
     json.EndObject();
   }

@@ -204,7 +204,7 @@ Result<void> RunAll(const Arguments& arguments, const std::string& programs) {
   json.Key("link_mbps").Double(static_cast<double>(kLinkRate.value) / 1e6);
   json.Key("rows").BeginArray();
   for (const Row& row : Rows(arguments)) {
-    const Result<Row> ran = RunRow(row, arguments.seeds, programs);
+    Result<Row> ran = RunRow(row, arguments.seeds, programs);
     if (!ran) return Propagate(ran);
     PrintRow(*ran);
     WriteRow(json, *ran);

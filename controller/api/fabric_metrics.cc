@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "controller/api/flow_statistics.h"
-#include "controller/api/job_view.h"
-#include "controller/api/link_view.h"
+#include "controller/api/views/flow_statistics.h"
+#include "controller/api/views/job_view.h"
+#include "controller/api/views/link_view.h"
 
 namespace espalier::controller {
 

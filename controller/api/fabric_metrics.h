@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/base/metrics.h"
-#include "controller/api/flow_statistics.h"
+#include "controller/api/views/flow_statistics.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {

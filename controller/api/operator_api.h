@@ -10,30 +10,16 @@
 #include "common/base/metrics.h"
 #include "common/http/http.h"
 #include "controller/api/fabric_metrics.h"
-#include "controller/api/history_recorder.h"
+#include "controller/api/history/history_recorder.h"
 #include "controller/api/http/route.h"
-#include "controller/api/live_feed.h"
+#include "controller/api/live/live_feed.h"
 #include "controller/controller.h"
 #include "controller/operations/topology_keeper.h"
 
 namespace espalier::controller {
 
-// The operator's API (docs/operating.md): /metrics, /healthz, /readyz, the page at /, and under
-// /api/v1/
-//   GET  status, topology, flows, flows/ended?since=N, flows/explain?flow=NAME, jobs, links,
-//   agents, intents, steering, maintenance,
-//        path-map?source=NIC, plans?since=N, events?since=N, audit?since=N,
-//        each of topology, flows, jobs, links, agents, path-map, plans and events with
-//        &limit=N and &after=NAME ("next" of the page before),
-//        stream (server-sent events, live_feed.h), openapi.json (all this, for machines)
-//        forests, forests/plan?job=NAME, history?from=TIME&to=TIME&resolution=N,
-//        history/link?id=ID, history/job?id=NAME, history/moment?time=TIME
-//   POST probe?source=NIC&destination=NIC with &port=P or &ports=N,
-//   jobs/start (body: docs/formats.md), jobs/stop?id=NAME,
-//   {links|nodes}/{fail|restore|drain|undrain}?id=ID, steering/{on|off}?host=LIST&job=LIST
-//        or &percent=P, recompute, rollback?to=REVISION,
-//        maintenance/add?kind={link|node}&id=ID&from=TIME, maintenance/cancel?id=WINDOW;
-//        each with &dry_run=true, &force=true and &reason=TEXT, some with &until=TIME
+// The operator's API over HTTP: /metrics, /healthz, /readyz, the page at /, and what openapi.json
+// describes under /api/v1/ (docs/api.md, Routes()).
 // Answers are JSON objects; errors are {"error": {"code", "message"}} with status 400, 404, 409,
 // 429 or 500. An action is answered when it is durable and done. A request from a page of another
 // site is refused (403).

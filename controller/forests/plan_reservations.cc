@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "controller/forests/plan_delivery.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::controller {
 namespace {

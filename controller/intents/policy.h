@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "common/base/result.h"
-#include "controller/routing/shares.h"
+#include "controller/routing/model/shares.h"
 
 namespace espalier::controller {
 

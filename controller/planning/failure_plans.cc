@@ -6,7 +6,7 @@
 
 #include "controller/paths/path_reach.h"
 #include "controller/paths/port_chooser.h"
-#include "controller/routing/label_search.h"
+#include "controller/routing/model/label_search.h"
 
 namespace espalier::controller {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/random.h"
-#include "controller/routing/phase_assignment.h"
+#include "controller/routing/phases/phase_assignment.h"
 
 namespace espalier::controller {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/online/online_assigner.h"
 
 namespace espalier::controller {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "controller/routing/load_bounds.h"
-#include "controller/routing/tier_loads.h"
+#include "controller/routing/bounds/load_bounds.h"
+#include "controller/routing/bounds/tier_loads.h"
 
 namespace espalier::controller {
 namespace {

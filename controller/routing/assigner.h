@@ -4,15 +4,15 @@
 #include <span>
 #include <vector>
 
-#include "controller/routing/assignment.h"
-#include "controller/routing/ejection_search.h"
-#include "controller/routing/equitable_paths.h"
-#include "controller/routing/label_search.h"
+#include "controller/routing/exact/equitable_paths.h"
+#include "controller/routing/exact/staged_paths.h"
+#include "controller/routing/exact/uneven_paths.h"
+#include "controller/routing/model/assignment.h"
+#include "controller/routing/model/label_search.h"
+#include "controller/routing/model/rates.h"
+#include "controller/routing/model/shares.h"
 #include "controller/routing/occupancy/occupancy.h"
-#include "controller/routing/rates.h"
-#include "controller/routing/shares.h"
-#include "controller/routing/staged_paths.h"
-#include "controller/routing/uneven_paths.h"
+#include "controller/routing/repair/ejection_search.h"
 
 namespace espalier::controller {
 

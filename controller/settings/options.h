@@ -12,7 +12,7 @@
 #include "controller/links/link_monitor.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/verification_schedule.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/online/online_assigner.h"
 #include "proto/message_cost.h"
 
 namespace espalier::controller {

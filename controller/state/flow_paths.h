@@ -11,9 +11,9 @@
 #include "common/fabric/path_map.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/prediction/start_assignment.h"
-#include "controller/routing/assignment.h"
 #include "controller/routing/fabric/fabric_view.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/model/assignment.h"
+#include "controller/routing/online/online_assigner.h"
 #include "controller/state/flow_table.h"
 
 namespace espalier::controller {

@@ -11,7 +11,7 @@
 #include "common/base/strong_id.h"
 #include "common/fabric/path_map.h"
 #include "controller/prediction/flow_slot.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/online/online_assigner.h"
 #include "controller/state/edge_budget.h"
 #include "controller/state/job_names.h"
 #include "proto/messages.h"

@@ -16,7 +16,7 @@
 #include "controller/intents/intent.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/routing/fabric/fabric_view.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/online/online_assigner.h"
 #include "controller/state/agent_registry.h"
 #include "controller/state/connections.h"
 #include "controller/state/edge_reservations.h"

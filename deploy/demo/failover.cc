@@ -172,8 +172,8 @@ Result<FailureFigures> RunWithFailure(const lab::Lab& lab, const Experiment& exp
     if (elapsed < kFailureAt) return;
     if (tried) {
       const std::optional<bool> shares = broken ? SharesALink(daemons) : std::nullopt;
-      if (shares) ++failure.looks;
-      if (shares.value_or(false)) ++failure.looks_shared;
+      if (shares) ++failure.polls;
+      if (shares.value_or(false)) ++failure.polls_with_shared_link;
       return;
     }
     tried = true;

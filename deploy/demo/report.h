@@ -16,8 +16,8 @@ struct RunFigures {
   double slowest_flow_seconds = 0;
   double median_flow_seconds = 0;
   double max_link_flows = 0;  // maximum number of flows on one direction of a switch link
-  double throughput_mbps =
-      0;  // bytes of all flows, divided by the time from the first start to the last end
+  // The bytes of all flows, divided by the time from the first start to the last end.
+  double throughput_mbps = 0;
   std::map<std::string, double> allreduce_seconds;  // by job
   double ports_changed_per_iteration = 0;           // of phased jobs
 };
@@ -38,8 +38,8 @@ struct FailureFigures {
   // before.
   std::optional<int> moved_by_operator{};
   int dead_flows = 0;  // flows that did not complete
-  double seconds_to_move =
-      0;  // from the operator's command, or else the failure, until the agents have new ports
+  // From the operator's command, or else the failure, until the agents have new ports.
+  double seconds_to_move = 0;
   // Flows that stood still when they were moved, also those whose acknowledgements came over the
   // link and that their hosts rerouted, and the longest time from the move until their
   // bytes were acknowledged again, as their agents saw it.
@@ -48,8 +48,8 @@ struct FailureFigures {
   double seconds = 0;  // of the whole run
   // From the moves until the end of the job: how often the controller was polled, and in how many
   // polls two flows shared a direction of a link between switches.
-  int looks = 0;
-  int looks_shared = 0;
+  int polls = 0;
+  int polls_with_shared_link = 0;
   bool job_completed = false;
 };
 

@@ -15,6 +15,7 @@
 #include "common/files/topology_file.h"
 #include "deploy/lab/frr.h"
 #include "deploy/lab/lab_holder.h"
+#include "deploy/lab/lab_scripts.h"
 
 namespace espalier::lab {
 namespace {
@@ -44,13 +45,13 @@ Result<void> Apply(const NamespaceContext& door, const std::string& node,
 
 Result<void> BuildFabric(const LabLayout& layout, const NamespaceContext& door) {
   const bool has_daemons = layout.options().routing == Routing::kFrr;
-  Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, layout.LinkScript());
+  Result<void> done = Apply(door, "", {"ip", "-batch", "-"}, LinkScript(layout));
   for (const LabNode& node : layout.nodes()) {
     if (!done) return done;
-    done = Apply(door, node.name, {"ip", "-batch", "-"}, layout.NodeScript(node));
-    if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, layout.ShaperScript(node));
+    done = Apply(door, node.name, {"ip", "-batch", "-"}, NodeScript(layout, node));
+    if (done) done = Apply(door, node.name, {"tc", "-batch", "-"}, ShaperScript(layout, node));
     if (done && node.role >= Role::kSpine) {
-      done = Apply(door, node.name, {"nft", "-f", "-"}, LabLayout::CounterRules());
+      done = Apply(door, node.name, {"nft", "-f", "-"}, CounterRules());
     }
   }
   return done && has_daemons ? StartFrr(layout, door) : done;

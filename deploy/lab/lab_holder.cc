@@ -21,6 +21,7 @@
 
 #include "common/os/os_error.h"
 #include "deploy/lab/frr.h"
+#include "deploy/lab/lab_scripts.h"
 #include "deploy/lab/namespaces.h"
 
 namespace espalier::lab {
@@ -99,7 +100,7 @@ Result<void> MakeNodes(const LabLayout& layout) {
   if (!home) return FailErrno("/proc/self/ns/net", errno);
   for (const LabNode& node : layout.nodes()) {
     if (Result<void> made = CreateNetworkNamespace(node.name); !made) return made;
-    for (const Sysctl& sysctl : layout.Sysctls(node)) {
+    for (const Sysctl& sysctl : SysctlsOf(layout, node)) {
       if (Result<void> set = WriteSysctl(sysctl.key, sysctl.value); !set) return set;
     }
   }

@@ -302,4 +302,47 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
   return spec;
 }
 
+std::vector<LabLayout::Neighbour> LabLayout::NeighboursOf(const LabNode& node) const {
+  const int position = PositionOf(node.role, node.index);
+  std::vector<Neighbour> neighbours;
+  for (const LabLink& link : links_) {
+    if (link.lower.node == position) neighbours.push_back({&link.lower, &link.upper});
+    if (link.upper.node == position) neighbours.push_back({&link.upper, &link.lower});
+  }
+  return neighbours;
+}
+
+bool LabLayout::IsInPlaneOf(int leaf, const LabNode& node) const {
+  if (options_.planes == 1) return true;
+  return PlaneOfLeaf(leaf) ==
+         (node.role == Role::kLeaf ? PlaneOfLeaf(node.index) : PlaneOfSpine(node.index));
+}
+
+bool LabLayout::IsBelow(int leaf, const LabNode& node) const {
+  switch (node.role) {
+    case Role::kHost:
+      return false;
+    case Role::kLeaf:
+      return node.index == leaf;
+    case Role::kSpine:
+      return options_.pods == 0 || node.index / options_.spines == leaf / options_.leaves;
+    case Role::kCore:
+      return true;
+  }
+  return false;
+}
+
+std::vector<LabLayout::NextHop> LabLayout::NextHops(const LabNode& node, int leaf) const {
+  std::vector<NextHop> hops;
+  if (node.role == Role::kHost || !IsInPlaneOf(leaf, node)) return hops;
+  const bool is_below = IsBelow(leaf, node);
+  for (const Neighbour& neighbour : NeighboursOf(node)) {
+    const LabNode& other = NodeAt(neighbour.other->node);
+    const bool leads_there =
+        is_below ? other.role < node.role && IsBelow(leaf, other) : other.role > node.role;
+    if (leads_there) hops.push_back({neighbour.other->address, neighbour.own->interface});
+  }
+  return hops;
+}
+
 }  // namespace espalier::lab

@@ -74,13 +74,8 @@ struct LabLink {
   LabPort upper;  // in the next tier
 };
 
-struct Sysctl {
-  std::string key;  // "net/ipv4/ip_forward"
-  std::string value;
-};
-
-// The layout of one lab, decided before anything is created: names, addresses, seeds and scripts.
-// Pure; the scripts are input for `ip -batch`, `tc -batch` and `nft -f`.
+// The layout of one lab, decided before anything is created: names, addresses and seeds. Pure;
+// lab_scripts.h makes of it what a lab runs.
 //
 // NIC k of leaf l (both from 0) has 10.l.k.1/31, its leaf's end 10.l.k.0; uplink s of leaf l has
 // 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine), and uplink c of aggregation switch g 172.17.g.2c
@@ -110,6 +105,7 @@ class LabLayout {
   int NicCount() const { return options_.LeafCount() * options_.hosts_per_leaf; }
   int HostCount() const { return NicCount() / options_.rails; }
 
+  int NicOf(int host, int rail) const;
   // A NIC's name in the topology: "h0", or "h0/nic1" with several rails.
   std::string NicName(int nic) const;
   std::string NicAddress(int nic) const;
@@ -130,12 +126,12 @@ class LabLayout {
   // The fabric as a topology.
   Result<fabric::TopologySpec> MakeTopology() const;
 
-  // The settings to write in a node's namespace before it has any link.
-  std::vector<Sysctl> Sysctls(const LabNode& node) const;
-  // Creates all links; runs in the controller's namespace. Node names are those of `ip netns`.
-  std::string LinkScript() const;
-  // Sets up the addresses, links and routes of one node.
-  std::string NodeScript(const LabNode& node) const;
+  // A link as one of its nodes sees it.
+  struct Neighbour {
+    const LabPort* own;
+    const LabPort* other;
+  };
+  std::vector<Neighbour> NeighboursOf(const LabNode& node) const;
   struct NextHop {
     std::string address;
     std::string interface;
@@ -143,32 +139,16 @@ class LabLayout {
   // Where a switch sends what is for a leaf: the neighbours below through which a way descends to
   // it, else those above. None for its own hosts, and for what is out of its reach.
   std::vector<NextHop> NextHops(const LabNode& node, int leaf) const;
-  // Sets these routes, without next hops over the interfaces in `down`; empty if daemons do it.
-  std::string RouteScript(const LabNode& node, const std::vector<std::string>& down) const;
-  // Sets a host's routes, without those over the interfaces in `down`.
-  std::string HostRouteScript(const LabNode& node, const std::vector<std::string>& down) const;
-  // Sets the rate limits of one switch; empty if there are none.
-  std::string ShaperScript(const LabNode& node) const;
-  // The rules that count a switch's packets: the ground truth (docs/lab.md).
-  static std::string CounterRules();
 
  private:
-  // A link as one of its nodes sees it.
-  struct Neighbour {
-    const LabPort* own;
-    const LabPort* other;
-  };
-
   explicit LabLayout(LabOptions options);
 
   int HostOf(int nic) const;
   int RailOf(int nic) const { return nic / options_.hosts_per_leaf % options_.rails; }
-  int NicOf(int host, int rail) const;
   int PlaneOfLeaf(int leaf) const;
   int PlaneOfSpine(int spine) const { return spine * options_.planes / options_.spines; }
   std::string FabricAddress(int network, int switch_index, int uplink, bool upper) const;
   int PositionOf(Role role, int index) const;
-  std::vector<Neighbour> NeighboursOf(const LabNode& node) const;
   // Whether any way leads from this switch to a leaf.
   bool IsInPlaneOf(int leaf, const LabNode& node) const;
   // Whether the way from this node to a leaf only descends.
@@ -182,8 +162,5 @@ class LabLayout {
   std::vector<LabLink> links_;        // from below
   std::vector<std::uint32_t> seeds_;  // of the leaves, then of the spines
 };
-
-// The input for `tc -batch` that limits what an interface sends, in place of any limit before.
-std::string ShaperCommand(const std::string& interface, BitsPerSecond rate);
 
 }  // namespace espalier::lab

@@ -8,6 +8,8 @@
 #include <optional>
 #include <sstream>
 
+#include "deploy/lab/lab_scripts.h"
+
 namespace espalier::lab {
 namespace {
 
@@ -107,8 +109,8 @@ Result<void> RestoreRoutes(const Lab& lab, const std::string& node) {
   Result<std::vector<std::string>> down = DownInterfaces(lab, node);
   if (!down) return Propagate(down);
   const std::string script = found->role == Role::kHost
-                                 ? lab.layout().HostRouteScript(*found, *down)
-                                 : lab.layout().RouteScript(*found, *down);
+                                 ? HostRouteScript(lab.layout(), *found, *down)
+                                 : RouteScript(lab.layout(), *found, *down);
   if (script.empty()) return {};
   const Result<std::string> done = lab.Run(node, {"ip", "-batch", "-"}, script);
   if (!done) return tl::unexpected(done.error());

@@ -19,7 +19,7 @@
 #include "common/graph/edge_coloring.h"
 #include "common/graph/max_min.h"
 #include "controller/routing/assigner.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/online/online_assigner.h"
 #include "tests/bench/clos_fabrics.h"
 #include "tests/bench/flat_greedy.h"
 

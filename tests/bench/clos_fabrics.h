@@ -9,7 +9,7 @@
 
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 // Fabrics, flows and times of the benchmarks of assignments.
 namespace espalier::bench {

@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/builders.h"
-#include "controller/routing/phase_assignment.h"
+#include "controller/routing/phases/phase_assignment.h"
 
 namespace {
 

@@ -1,3 +1,5 @@
+#include "collective/program/files/format_mscclpp_json.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "collective/program/files/mscclpp_json.h"
 #include "common/files/json.h"
 
 namespace espalier::program {

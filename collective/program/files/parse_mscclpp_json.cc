@@ -1,3 +1,5 @@
+#include "collective/program/files/parse_mscclpp_json.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "collective/program/files/mscclpp_json.h"
 #include "collective/program/files/mscclpp_tables.h"
 
 namespace espalier::program {

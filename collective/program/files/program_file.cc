@@ -9,7 +9,7 @@
 
 #include "collective/program/files/msccl_names.h"
 #include "collective/program/files/msccl_xml.h"
-#include "collective/program/files/mscclpp_json.h"
+#include "collective/program/files/parse_mscclpp_json.h"
 #include "collective/program/mscclpp/plan_program.h"
 #include "collective/program/mscclpp/plan_run.h"
 #include "common/files/json.h"

@@ -10,7 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/random.h"
-#include "controller/routing/load_bounds.h"
+#include "controller/routing/bounds/load_bounds.h"
 
 namespace espalier::offline {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::offline {
 

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/routing/load_bounds.h"
+#include "controller/routing/bounds/load_bounds.h"
 
 namespace espalier::offline {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::offline {
 

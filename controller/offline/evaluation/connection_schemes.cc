@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/routing/phase_assignment.h"
+#include "controller/routing/phases/phase_assignment.h"
 
 namespace espalier::offline {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "controller/offline/simulation/simulator.h"
-#include "controller/routing/assignment.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/model/assignment.h"
+#include "controller/routing/online/online_assigner.h"
 
 namespace espalier::offline {
 

@@ -10,10 +10,10 @@
 #include "controller/offline/comparators/comparators.h"
 #include "controller/offline/comparators/ilp.h"
 #include "controller/offline/evaluation/solver.h"
-#include "controller/routing/load_bounds.h"
-#include "controller/routing/online_assigner.h"
-#include "controller/routing/rates.h"
-#include "controller/routing/tier_loads.h"
+#include "controller/routing/bounds/load_bounds.h"
+#include "controller/routing/bounds/tier_loads.h"
+#include "controller/routing/model/rates.h"
+#include "controller/routing/online/online_assigner.h"
 
 namespace espalier::offline {
 namespace {
@@ -60,10 +60,10 @@ Result<AssignmentResult> FlowSetAssigner::Assign(Algorithm algorithm, std::uint6
   auto assignment = RunAlgorithm(algorithm, seed, shares);
   const auto end = std::chrono::steady_clock::now();
   if (!assignment) return Propagate(assignment);
-  AssignmentResult plan = MakePlan(*assignment, shares == controller::Shares::kEqual ? 0 : 1);
-  plan.algorithm = AlgorithmName(algorithm);
-  plan.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
-  return plan;
+  AssignmentResult result = MakeResult(*assignment, shares == controller::Shares::kEqual ? 0 : 1);
+  result.algorithm = AlgorithmName(algorithm);
+  result.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
+  return result;
 }
 
 Result<Assignment> FlowSetAssigner::RunAlgorithm(Algorithm algorithm, std::uint64_t seed,
@@ -132,10 +132,10 @@ AssignmentResult FlowSetAssigner::Repair(const PreviousAssignment& previous,
   assignment.max_load = live.MaxLoad();
   const auto end = std::chrono::steady_clock::now();
   assignment.lower_bound = controller::ComputeLowerBound(view_, commodities_);
-  AssignmentResult plan = MakePlan(assignment);
-  plan.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
-  CountMoves(previous, plan);
-  return plan;
+  AssignmentResult result = MakeResult(assignment);
+  result.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
+  CountMoves(previous, result);
+  return result;
 }
 
 std::vector<std::int32_t> FlowSetAssigner::KeptPaths(std::size_t commodity,
@@ -185,17 +185,18 @@ std::int32_t FlowSetAssigner::FindPath(const Commodity& commodity,
   return controller::kNoPath;
 }
 
-void FlowSetAssigner::CountMoves(const PreviousAssignment& previous, AssignmentResult& plan) const {
-  for (std::size_t i = 0; i < plan.flows.size(); ++i) {
+void FlowSetAssigner::CountMoves(const PreviousAssignment& previous,
+                                 AssignmentResult& result) const {
+  for (std::size_t i = 0; i < result.flows.size(); ++i) {
     const auto known = previous.find(flows_.flows[i].id);
-    if (known == previous.end() || known->second.empty() || plan.flows[i].paths.empty()) continue;
+    if (known == previous.end() || known->second.empty() || result.flows[i].paths.empty()) continue;
     // The links from NIC to NIC with their part of the flow, sorted.
     std::vector<std::pair<std::vector<std::string>, double>> before;
     for (const PreviousPath& path : known->second) {
       before.emplace_back(path.links, path.share.Value());
     }
     std::vector<std::pair<std::vector<std::string>, double>> now;
-    for (const AssignedPath& path : plan.flows[i].paths) {
+    for (const AssignedPath& path : result.flows[i].paths) {
       auto& entry = now.emplace_back();
       for (const std::uint32_t link : path.links) {
         entry.first.push_back(topology_.link(fabric::DirectedLink::FromIndex(link).link).id);
@@ -205,29 +206,29 @@ void FlowSetAssigner::CountMoves(const PreviousAssignment& previous, AssignmentR
     std::ranges::sort(before);
     std::ranges::sort(now);
     if (before == now) continue;
-    ++plan.moved_flows;
-    plan.moved_bytes += flows_.flows[i].bytes.value_or(0);
+    ++result.moved_flows;
+    result.moved_bytes += flows_.flows[i].bytes.value_or(0);
   }
 }
 
-AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment, std::int64_t portion) {
-  AssignmentResult plan;
-  plan.max_load = assignment.max_load;
-  plan.lower_bound = assignment.lower_bound;
-  plan.proof = assignment.proof;
+AssignmentResult FlowSetAssigner::MakeResult(const Assignment& assignment, std::int64_t portion) {
+  AssignmentResult result;
+  result.max_load = assignment.max_load;
+  result.lower_bound = assignment.lower_bound;
+  result.proof = assignment.proof;
   if (view_.folded_clos()) {
     const auto bounds = controller::ComputeTierBounds(view_, commodities_, {}, portion).tiers;
     const auto loads = controller::ComputeTierLoads(view_, commodities_, assignment);
     for (std::size_t tier = 0; tier < loads.size(); ++tier) {
-      plan.tiers.push_back({loads[tier], bounds[tier]});
+      result.tiers.push_back({loads[tier], bounds[tier]});
     }
   }
-  plan.flows.resize(flows_.flows.size(), {.subflows = split_});
+  result.flows.resize(flows_.flows.size(), {.subflows = split_});
   std::vector<double> rates(flows_.flows.size());  // 0 for flows without a path
   controller::RatePredictor predictor(view_);
   const std::span<const double> predicted = predictor.Predict(commodities_, assignment);
   for (std::size_t i = 0; i < commodities_.size(); ++i) {
-    AssignedFlow& flow = plan.flows[flow_of_[i]];
+    AssignedFlow& flow = result.flows[flow_of_[i]];
     rates[flow_of_[i]] = predicted[i];
     const bool is_local = commodities_[i].source == commodities_[i].destination;
     if (is_local) flow.state = AssignmentState::kLocal;
@@ -235,12 +236,12 @@ AssignmentResult FlowSetAssigner::MakePlan(const Assignment& assignment, std::in
     flow.state = AssignmentState::kRouted;
     flow.paths = PathsOf(i, assignment);
   }
-  plan.job_rates_bps.assign(flows_.jobs.size(), std::numeric_limits<double>::infinity());
+  result.job_rates_bps.assign(flows_.jobs.size(), std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i < rates.size(); ++i) {
-    double& slowest = plan.job_rates_bps[flows_.flows[i].job];
+    double& slowest = result.job_rates_bps[flows_.flows[i].job];
     slowest = std::min(slowest, rates[i]);
   }
-  return plan;
+  return result;
 }
 
 std::vector<AssignedPath> FlowSetAssigner::PathsOf(std::size_t index,

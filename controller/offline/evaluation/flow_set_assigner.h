@@ -44,9 +44,9 @@ class FlowSetAssigner {
   std::vector<std::int32_t> KeptPaths(std::size_t commodity, const PreviousAssignment& previous);
   std::int32_t FindPath(const controller::Commodity& commodity,
                         const std::vector<std::string>& links);
-  void CountMoves(const PreviousAssignment& previous, AssignmentResult& plan) const;
+  void CountMoves(const PreviousAssignment& previous, AssignmentResult& result) const;
   // `portion`: of the lower bounds (ComputeLowerBound).
-  AssignmentResult MakePlan(const controller::Assignment& assignment, std::int64_t portion = 0);
+  AssignmentResult MakeResult(const controller::Assignment& assignment, std::int64_t portion = 0);
   std::vector<AssignedPath> PathsOf(std::size_t commodity,
                                     const controller::Assignment& assignment);
 

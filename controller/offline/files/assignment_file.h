@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "controller/offline/files/flow_file.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::offline {
 

@@ -1,3 +1,5 @@
+#include "controller/offline/files/floodns_job.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 #include <utility>
 
 #include "common/fabric/paths.h"
-#include "controller/offline/files/job_file.h"
+#include "controller/offline/files/limits.h"
 #include "controller/offline/files/record_reader.h"
 
 namespace espalier::offline {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "controller/offline/files/floodns_job.h"
 #include "controller/offline/files/phase_reader.h"
 
 namespace espalier::offline {

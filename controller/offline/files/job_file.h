@@ -13,13 +13,6 @@ namespace espalier::offline {
 
 // Reads job files (docs/formats.md). Every error has the form "FILE:LINE:COL: what (remedy)".
 
-// Parses a job of floodns's traffic_pairs: columns src dst src_tor dst_tor start_time flow_size
-// compute_time stage_index. Host number n is node "h<n - s>" for a topology of s switches, and ToR
-// number t is the t-th switch of role LEAF. The file's name gives the job's id and model,
-// "job_0-BLOOM.txt".
-Result<Job> ParseFloodnsJob(std::string_view text, std::string_view file_name,
-                            const fabric::Topology& topology);
-
 // Parses Espalier's own format: {"jobs": [{"id", "model", "start_seconds", "epochs", "phases":
 // [{"name", "compute_seconds", "exchanges": [{"kind", "hosts": [...], "bytes": N}]}]}]}. A job of
 // one phase of rings may have "compute_seconds" and "rings": [{"hosts", "bytes"}] in place of

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "controller/offline/simulation/simulator.h"
-#include "controller/routing/assignment.h"
 #include "controller/routing/fabric/fabric_view.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::offline {
 

@@ -1,11 +1,11 @@
+#include "controller/offline/simulation/workload.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
-
-#include "controller/offline/simulation/simulator.h"
 
 namespace espalier::offline {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::controller {
 

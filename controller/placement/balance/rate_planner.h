@@ -8,7 +8,7 @@
 
 #include "common/base/event_loop.h"
 #include "controller/placement/loads/load_summary.h"
-#include "controller/routing/rates.h"
+#include "controller/routing/model/rates.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/online/online_assigner.h"
 
 namespace espalier::controller {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "controller/placement/loads/load_summary.h"
 #include "controller/routing/assigner.h"
-#include "controller/routing/rates.h"
+#include "controller/routing/model/rates.h"
 #include "controller/settings/options.h"
 
 namespace espalier::controller {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/routing/share_balancer.h"
+#include "controller/routing/exact/share_balancer.h"
 
 namespace espalier::controller {
 

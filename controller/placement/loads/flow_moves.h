@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "controller/routing/load_bounds.h"
-#include "controller/routing/share_balancer.h"
-#include "controller/routing/standing_proof.h"
+#include "controller/routing/bounds/load_bounds.h"
+#include "controller/routing/bounds/standing_proof.h"
+#include "controller/routing/exact/share_balancer.h"
 
 namespace espalier::controller {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 #include "controller/state/reach.h"
 #include "controller/state/state.h"
 

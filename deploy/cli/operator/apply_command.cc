@@ -10,7 +10,7 @@
 #include "common/files/command_result.h"
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
-#include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 namespace {

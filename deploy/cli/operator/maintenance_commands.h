@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 

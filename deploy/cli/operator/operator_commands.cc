@@ -13,14 +13,14 @@
 #include "common/base/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
+#include "deploy/cli/lists/list_commands.h"
+#include "deploy/cli/lists/top_command.h"
 #include "deploy/cli/operator/flow_text.h"
-#include "deploy/cli/operator/list_commands.h"
 #include "deploy/cli/operator/maintenance_commands.h"
-#include "deploy/cli/operator/operator_session.h"
 #include "deploy/cli/operator/probe_command.h"
 #include "deploy/cli/operator/spread_text.h"
 #include "deploy/cli/operator/steering_commands.h"
-#include "deploy/cli/operator/top_command.h"
+#include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 namespace {

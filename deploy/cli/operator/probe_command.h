@@ -1,6 +1,6 @@
 #pragma once
 
-#include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "deploy/cli/operator/operator_session.h"
+#include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 namespace {

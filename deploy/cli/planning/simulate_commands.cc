@@ -25,8 +25,6 @@
 #include "controller/offline/files/job_file.h"
 #include "controller/offline/simulation/model_jobs.h"
 #include "deploy/cli/planning/cluster_commands.h"
-#include "deploy/cli/planning/damage_commands.h"
-#include "deploy/cli/planning/prediction_commands.h"
 #include "deploy/cli/planning/replay_export.h"
 
 namespace espalier::cli {
@@ -351,9 +349,7 @@ void AddSimulateCommands(CLI::App& app, int& exit_code) {
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->require_subcommand(0, 1);
   AddPaper(*command, exit_code);
-  AddPredictionReplay(*command, exit_code);
   AddClusterSimulation(*command, exit_code);
-  AddDamageSimulation(*command, exit_code);
   // After the subcommands, as they would take it over.
   command->footer(
       "Examples:\n"

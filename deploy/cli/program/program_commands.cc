@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
+#include "collective/program/files/format_mscclpp_json.h"
 #include "collective/program/files/msccl_xml.h"
-#include "collective/program/files/mscclpp_json.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"

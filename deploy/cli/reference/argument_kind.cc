@@ -32,7 +32,6 @@ std::span<const KindEntry> KindTable() {
 
       {"simulate paper", "--jobs", ArgumentKind::kFolder},
       {"simulate paper", "--output", ArgumentKind::kFolder},
-      {"simulate prediction", "--jobs", ArgumentKind::kFolder},
       {"topology diff", "A", ArgumentKind::kFile},
       {"topology diff", "B", ArgumentKind::kFile},
       {"reference", "--output", ArgumentKind::kFolder},

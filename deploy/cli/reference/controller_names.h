@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/event_loop.h"
-#include "deploy/cli/operator/operator_session.h"
 #include "deploy/cli/reference/argument_kind.h"
+#include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 

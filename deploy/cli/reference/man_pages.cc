@@ -1,9 +1,10 @@
+#include "deploy/cli/reference/man_pages.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "deploy/cli/reference/common_facts.h"
-#include "deploy/cli/reference/documents.h"
 
 namespace espalier::cli {
 namespace {

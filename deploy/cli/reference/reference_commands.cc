@@ -17,7 +17,8 @@
 #include "common/files/command_result.h"
 #include "deploy/cli/reference/completion.h"
 #include "deploy/cli/reference/controller_names.h"
-#include "deploy/cli/reference/documents.h"
+#include "deploy/cli/reference/man_pages.h"
+#include "deploy/cli/reference/markdown.h"
 #include "deploy/cli/reference/shell_scripts.h"
 
 namespace espalier::cli {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "collective/program/files/format_mscclpp_json.h"
 #include "collective/program/files/msccl_xml.h"
-#include "collective/program/files/mscclpp_json.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
 #include "collective/synthesis/all_to_all.h"

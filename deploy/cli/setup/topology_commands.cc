@@ -23,8 +23,8 @@
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
 #include "controller/offline/files/floodns_topology.h"
+#include "controller/routing/bounds/standing_proof.h"
 #include "controller/routing/fabric/fabric_view.h"
-#include "controller/routing/standing_proof.h"
 #include "deploy/cli/setup/steering_gaps.h"
 
 namespace espalier::cli {

@@ -1,5 +1,5 @@
 """A live fabric of three tiers: ECMP beside Espalier, links that fail, and switches that hash alike. Then
-hosts with four NICs, of which one dies, and switches that route by BGP. espalier-clos measures it, and the
+hosts with four NICs, of which one dies, and switches that route by BGP. `lab_study clos` measures it, and the
 switches' own counters judge it.
 """
 
@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 
-TARGETS = ["espalier-clos"]
+TARGETS = ["lab_study"]
 
 # The fabric has room for every flow alone on its links, so flows can take the ideal time, up to this
 # factor.
@@ -20,7 +20,7 @@ def check(name, value, aim, ok):
 
 
 def measure(folder, seeds, *options):
-    command = [str(folder / "espalier-clos"), "--seeds", str(seeds), "--json", *options]
+    command = [str(folder / "lab_study"), "clos", "--seeds", str(seeds), "--json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         sys.exit(f"tests/acceptance/clos: {' '.join(command)} failed")

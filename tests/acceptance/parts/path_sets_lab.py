@@ -1,4 +1,4 @@
-"""A permutation of flows in a lab (espalier-damage): a link is down or at half its rate from the start, or loses
+"""A permutation of flows in a lab (`lab_study damage`): a link is down or at half its rate from the start, or loses
 data, acknowledgements or both in the middle; or flows that are not steered run beside it."""
 
 import json
@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 
-TARGETS = ["espalier-damage"]
+TARGETS = ["lab_study"]
 
 MOST_HEALTHY = 1.10        # of the ideal: a flow alone on its links
 MOST_IF_KNOWN = 1.25       # of an even share of the links that are left, with 8 connections or more
@@ -20,7 +20,7 @@ def check(name, value, aim, ok):
 
 
 def measure(folder, seeds, paths, schemes, **options):
-    command = [str(folder / "espalier-damage"), "--seeds", str(seeds), "--paths", paths, "--schemes", schemes, "--json"]
+    command = [str(folder / "lab_study"), "damage", "--seeds", str(seeds), "--paths", paths, "--schemes", schemes, "--json"]
     for name, value in options.items():
         command += [f"--{name}", value]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)

@@ -27,7 +27,7 @@ EXAMPLES = [
      "Polling a line too early steals it from the peer that is about to write it, and costs two more transfers."),
     ("How many bytes in flight these live flows may have in all", "controller/daemon/config.proto",
      "How many bytes in flight the flows that one start moves may have in all. 0 moves only flows that have none."),
-    ("Whom to believe over https", "deploy/cli/operator/operator_session.cc",
+    ("Whom to believe over https", "deploy/cli/session/operator_session.cc",
      "CA bundle (PEM) that verifies the server's certificate over https"),
     ("How fast a job is to be beside others", "deploy/cli/operator/operator_commands.cc",
      "Set a job's bandwidth weight relative to other jobs"),

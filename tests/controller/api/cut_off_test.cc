@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "controller/api/views.h"
+#include "controller/api/views/views.h"
 #include "controller/state/fabric_health.h"
 #include "tests/controller/four_flows.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/files/json.h"
-#include "controller/api/list_writer.h"
+#include "controller/api/lists/list_writer.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/cluster.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "controller/routing/load_bounds.h"
+#include "controller/routing/bounds/load_bounds.h"
 #include "tests/controller/routing/test_fabric.h"
 
 namespace espalier::controller {

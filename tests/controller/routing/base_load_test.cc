@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "controller/routing/assigner.h"
-#include "controller/routing/load_bounds.h"
-#include "controller/routing/online_assigner.h"
+#include "controller/routing/bounds/load_bounds.h"
+#include "controller/routing/online/online_assigner.h"
 #include "tests/controller/routing/test_fabric.h"
 #include "tests/seeds.h"
 

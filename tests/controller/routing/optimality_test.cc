@@ -7,7 +7,7 @@
 #include "controller/offline/comparators/ilp.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/routing/assigner.h"
-#include "controller/routing/load_bounds.h"
+#include "controller/routing/bounds/load_bounds.h"
 #include "tests/controller/routing/load_oracle.h"
 
 namespace espalier::controller {

@@ -10,7 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/builders.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::controller {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 
 namespace espalier::controller {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/fabric/builders.h"
 #include "controller/prediction/start_assignment.h"
-#include "controller/routing/assignment.h"
+#include "controller/routing/model/assignment.h"
 #include "controller/state/flow_decisions.h"
 #include "tests/seeds.h"
 

@@ -50,8 +50,8 @@ class FailoverTest : public LiveLabTest {
     EXPECT_TRUE(failure->job_completed);
     // A host may reroute locally (acknowledgements come back over the dead link) onto the path of
     // another flow. There is a path for each, so the controller must make room.
-    EXPECT_GT(failure->looks, 0);
-    EXPECT_LE(2 * failure->looks_shared, failure->looks)
+    EXPECT_GT(failure->polls, 0);
+    EXPECT_LE(2 * failure->polls_with_shared_link, failure->polls)
         << setting.name << ": two flows share a link, and nobody makes room" << Events();
     return *failure;
   }
@@ -109,7 +109,7 @@ TEST_F(LongFailoverTest, TellsWhatAJobLoses) {
       const FailureFigures figures = RunOnce(cases[i], 3);
       seconds[i].push_back(figures.seconds);
       to_move[i].push_back(figures.seconds_to_move);
-      shared[i].push_back(figures.looks_shared / std::max(1.0, 1.0 * figures.looks));
+      shared[i].push_back(figures.polls_with_shared_link / std::max(1.0, 1.0 * figures.polls));
     }
   }
   const auto median = [](std::vector<double> values) {

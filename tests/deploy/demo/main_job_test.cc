@@ -5,9 +5,9 @@
 
 #include <thread>
 
-#include "deploy/demo/damage.h"
 #include "deploy/lab/run_traffic.h"
 #include "tests/deploy/demo/live_lab.h"
+#include "tests/studies/lab/damaged_run.h"
 
 namespace espalier::demo {
 namespace {
@@ -148,7 +148,7 @@ TEST_F(MainJobOverIpv6Test, SteersCollidingFlowsApart) {
   EXPECT_EQ(steered->mismatches, 0);
 }
 
-// All of espalier-damage that is not silent loss, in one run.
+// All of `lab_study damage` that is not silent loss, in one run.
 TEST_F(MainJobTest, EndsBesideUnknownFlowsAndMiceWithALinkAtHalfRate) {
   StartDaemons();
   const auto figures = RunWithDamage(*lab_,

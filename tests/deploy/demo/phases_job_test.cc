@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "deploy/demo/phases_report.h"
+#include "tests/studies/lab/phases_report.h"
 
 namespace espalier::demo {
 namespace {

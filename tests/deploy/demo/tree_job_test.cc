@@ -1,4 +1,4 @@
-#include "deploy/demo/tree_job.h"
+#include "tests/studies/lab/tree_job.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

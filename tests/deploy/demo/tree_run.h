@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/demo/tree_job.h"
+#include "tests/studies/lab/tree_job.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "deploy/lab/frr_files.h"
+#include "deploy/lab/lab_scripts.h"
 
 namespace espalier::lab {
 namespace {
@@ -36,7 +37,7 @@ LabOptions PodShape() {
 
 bool HasSysctl(const LabLayout& plan, const std::string& node, const std::string& key,
                const std::string& value) {
-  const std::vector<Sysctl> sysctls = plan.Sysctls(*plan.FindNode(node));
+  const std::vector<Sysctl> sysctls = SysctlsOf(plan, *plan.FindNode(node));
   return std::any_of(sysctls.begin(), sysctls.end(), [&](const Sysctl& sysctl) {
     return sysctl.key == key && sysctl.value == value;
   });
@@ -160,13 +161,13 @@ TEST(LabLayout, GivesHostsANicOnEachOfTheirRails) {
   EXPECT_EQ(link.upper.interface, "h2");
   // Each NIC has a routing table of its own; what names no address takes the first that is up.
   const LabNode& host = *plan.FindNode("h5");
-  const std::string script = plan.NodeScript(host);
+  const std::string script = NodeScript(plan, host);
   EXPECT_THAT(script, HasSubstr("rule add from 10.3.2.1 lookup 101\n"));
   EXPECT_THAT(script, HasSubstr("route replace default via 10.3.2.0 dev eth1 table 101\n"));
   EXPECT_THAT(script, HasSubstr("route replace default via 10.2.2.0 dev eth0 metric 1\n"));
   EXPECT_THAT(script, HasSubstr("route replace 10.1.0.0/16 via 10.3.2.0 dev eth1 src 10.3.2.1\n"));
-  EXPECT_THAT(plan.HostRouteScript(host, {"eth0"}), Not(HasSubstr("eth0")));
-  EXPECT_THAT(plan.HostRouteScript(host, {"eth0"}),
+  EXPECT_THAT(HostRouteScript(plan, host, {"eth0"}), Not(HasSubstr("eth0")));
+  EXPECT_THAT(HostRouteScript(plan, host, {"eth0"}),
               HasSubstr("route replace unreachable default metric 9999 table 100\n"));
   const auto spec = plan.MakeTopology();
   ASSERT_TRUE(spec.has_value()) << spec.error().message;
@@ -193,7 +194,7 @@ TEST(FrrFiles, GiveEveryTierItsNumbers) {
   EXPECT_THAT(bgp("leaf3"), HasSubstr("router bgp 64803\n"));
   EXPECT_THAT(bgp("leaf3"), HasSubstr("  network 10.3.0.0/16\n"));
   EXPECT_THAT(bgp("leaf3"), Not(HasSubstr("neighbor 10.")));
-  EXPECT_EQ(MakePlan(options).RouteScript(*plan.FindNode("leaf3"), {}), "");
+  EXPECT_EQ(RouteScript(MakePlan(options), *plan.FindNode("leaf3"), {}), "");
   EXPECT_EQ(plan.NextHops(*plan.FindNode("leaf0"), 3).size(), 2U);
   EXPECT_EQ(plan.NextHops(*plan.FindNode("core0"), 3).size(), 1U);
   EXPECT_TRUE(plan.NextHops(*plan.FindNode("leaf0"), 0).empty());
@@ -209,7 +210,7 @@ TEST(LabLayout, LinksAndRoutesWithinAPlaneOnly) {
   }
   EXPECT_EQ(FindLink(plan, "leaf5", "spine1").lower.interface, "s1");
   EXPECT_EQ(FindLink(plan, "leaf6", "spine2").upper.interface, "l6");
-  const std::string routes = plan.RouteScript(*plan.FindNode("leaf5"), {});
+  const std::string routes = RouteScript(plan, *plan.FindNode("leaf5"), {});
   EXPECT_THAT(routes, HasSubstr("route replace 10.1.0.0/16 nexthop via"));
   EXPECT_THAT(routes, HasSubstr("route replace 10.0.0.0/16 nexthop via"));
   EXPECT_THAT(routes, Not(HasSubstr("10.2.0.0/16")));
@@ -259,11 +260,11 @@ TEST(LabLayout, SetsTheKernelUpForEcmpByPorts) {
 
 TEST(LabLayout, LeavesOutTheRoutesOverDownLinks) {
   const LabLayout plan = MakePlan({.spines = 3, .leaves = 2});
-  const std::string leaf = plan.RouteScript(*plan.FindNode("leaf0"), {"s1"});
+  const std::string leaf = RouteScript(plan, *plan.FindNode("leaf0"), {"s1"});
   EXPECT_THAT(leaf, HasSubstr("10.1.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.5"));
   EXPECT_THAT(leaf, Not(HasSubstr("dev s1")));
-  EXPECT_EQ(plan.RouteScript(*plan.FindNode("leaf0"), {"s0", "s1", "s2"}), "");
-  const std::string spine = plan.RouteScript(*plan.FindNode("spine2"), {"l0"});
+  EXPECT_EQ(RouteScript(plan, *plan.FindNode("leaf0"), {"s0", "s1", "s2"}), "");
+  const std::string spine = RouteScript(plan, *plan.FindNode("spine2"), {"l0"});
   EXPECT_EQ(spine, "route replace 10.1.0.0/16 via 172.16.1.4 dev l1\n");
 }
 
@@ -297,16 +298,16 @@ TEST(LabLayout, JoinsPodsByPlanesOfCores) {
 TEST(LabLayout, RoutesUpThenDownThroughPods) {
   const LabLayout plan = MakePlan(PodShape());
   EXPECT_EQ(
-      plan.RouteScript(*plan.FindNode("leaf0"), {}),
+      RouteScript(plan, *plan.FindNode("leaf0"), {}),
       "route replace 10.1.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.3 dev s1\n"
       "route replace 10.2.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.3 dev s1\n"
       "route replace 10.3.0.0/16 nexthop via 172.16.0.1 dev s0 nexthop via 172.16.0.3 dev s1\n");
   EXPECT_EQ(
-      plan.RouteScript(*plan.FindNode("agg1"), {"l0"}),
+      RouteScript(plan, *plan.FindNode("agg1"), {"l0"}),
       "route replace 10.1.0.0/16 via 172.16.1.2 dev l1\n"
       "route replace 10.2.0.0/16 nexthop via 172.17.1.1 dev c0 nexthop via 172.17.1.3 dev c1\n"
       "route replace 10.3.0.0/16 nexthop via 172.17.1.1 dev c0 nexthop via 172.17.1.3 dev c1\n");
-  EXPECT_EQ(plan.RouteScript(*plan.FindNode("core3"), {"p0"}),
+  EXPECT_EQ(RouteScript(plan, *plan.FindNode("core3"), {"p0"}),
             "route replace 10.2.0.0/16 via 172.17.3.2 dev p1\n"
             "route replace 10.3.0.0/16 via 172.17.3.2 dev p1\n");
 }
@@ -331,12 +332,12 @@ TEST(LabLayout, SharesSeedsAsAsked) {
 TEST(LabLayout, LimitsOnlyLinksBetweenSwitches) {
   const LabLayout plan =
       MakePlan({.spines = 2, .leaves = 3, .link_rate = BitsPerSecond{20'000'000}});
-  EXPECT_EQ(plan.ShaperScript(*plan.FindNode("h0")), "");
-  const std::string leaf = plan.ShaperScript(*plan.FindNode("leaf2"));
+  EXPECT_EQ(ShaperScript(plan, *plan.FindNode("h0")), "");
+  const std::string leaf = ShaperScript(plan, *plan.FindNode("leaf2"));
   EXPECT_THAT(leaf, HasSubstr("dev s1 root tbf rate 20000000bit"));
   EXPECT_THAT(leaf, Not(HasSubstr("dev h")));
-  EXPECT_THAT(plan.ShaperScript(*plan.FindNode("spine0")), HasSubstr("dev l2 root tbf"));
-  EXPECT_EQ(MakePlan({}).ShaperScript(*plan.FindNode("leaf0")), "");
+  EXPECT_THAT(ShaperScript(plan, *plan.FindNode("spine0")), HasSubstr("dev l2 root tbf"));
+  EXPECT_EQ(ShaperScript(MakePlan({}), *plan.FindNode("leaf0")), "");
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "collective/program/files/mscclpp_json.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
+#include "collective/program/files/format_mscclpp_json.h"
 #include "collective/program/files/program_file.h"
 #include "common/files/json.h"
 #include "tests/collective/program/random_program.h"

@@ -1,10 +1,12 @@
+#include "controller/offline/files/floodns_job.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
-#include "controller/offline/files/job_file.h"
+#include "controller/offline/files/limits.h"
 #include "tests/controller/offline/files/job_fabric.h"
 
 namespace espalier::offline {

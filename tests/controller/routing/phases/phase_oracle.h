@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "controller/routing/phase_assignment.h"
+#include "controller/routing/phases/phase_assignment.h"
 #include "controller/routing/phases/phase_bounds.h"
 #include "tests/controller/routing/test_fabric.h"
 

@@ -1,0 +1,78 @@
+#include "controller/api/views/flow_statistics.h"
+
+#include <algorithm>
+
+namespace espalier::controller {
+namespace {
+
+using fabric::DirectedLink;
+
+void AddHostLinks(const State& state, const ShownFlow& flow, std::uint64_t bps,
+                  LinkTraffic& traffic) {
+  const auto add = [&](const IpAddress& address, bool sends) {
+    const auto nic = state.topology.FindNic(address);
+    const auto attachment = nic ? state.paths.FindAttachment(*nic) : std::nullopt;
+    if (!attachment) return;
+    DirectedLink link = attachment->uplink;
+    if (!sends) link.forward = !link.forward;
+    traffic.achieved_bps[link.Index()] += bps;
+  };
+  add(flow.source_address, true);
+  add(flow.destination_address, false);
+}
+
+}  // namespace
+
+std::int64_t JobStatistics::MaxLinkFlows(const LinkTraffic& traffic) const {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < directions.size(); ++i) {
+    if (directions[i]) most = std::max(most, traffic.paths[i]);
+  }
+  return most;
+}
+
+FlowStatistics::FlowStatistics(const State& state) {
+  const std::size_t directions = 2 * state.topology.links().size();
+  traffic_.paths.resize(directions);
+  traffic_.achieved_bps.resize(directions);
+}
+
+FlowStatistics FlowStatistics::Take(const State& state) {
+  FlowStatistics statistics(state);
+  for (const FlowSlot slot : state.flows.All()) statistics.Count(state, Show(state, slot));
+  for (const auto& [name, edge] : state.edges.all())
+    statistics.Count(state, Show(state, name, edge));
+  return statistics;
+}
+
+void FlowStatistics::Count(const State& state, const ShownFlow& flow) {
+  const std::uint64_t bps = flow.activity.achieved_bps;
+  ++flows_;
+  ++by_status_[static_cast<std::size_t>(flow.status)];
+  unacknowledged_ += flow.is_acknowledged ? 0 : 1;
+  JobStatistics& job = jobs_[flow.job];
+  // An edge of the job's plan, which is counted too, stands for a flow with a fixed path.
+  if (flow.status != FlowStatus::kFixed) ++job.flows;
+  job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;
+  job.unroutable += flow.status == FlowStatus::kUnroutable ? 1 : 0;
+  job.achieved_bps += bps;
+  if (flow.activity.IsBusy()) job.slowest_bps = std::min(job.slowest_bps.value_or(bps), bps);
+  job.directions.resize(traffic_.paths.size());
+  if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
+  for (const ShownFlow::Subflow& subflow : flow.subflows) {
+    if (!subflow.path) continue;
+    const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
+    for (const DirectedLink hop : paths[subflow.path->Index()].hops) {
+      ++traffic_.paths[hop.Index()];
+      traffic_.achieved_bps[hop.Index()] +=
+          bps * static_cast<std::uint64_t>(subflow.share) / std::uint64_t{kLoadUnit};
+      job.directions[hop.Index()] = true;
+    }
+  }
+}
+
+std::int64_t FlowStatistics::max_link_flows() const {
+  return traffic_.paths.empty() ? 0 : std::ranges::max(traffic_.paths);
+}
+
+}  // namespace espalier::controller

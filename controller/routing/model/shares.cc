@@ -1,0 +1,19 @@
+#include "controller/routing/model/shares.h"
+
+#include "common/base/enum_names.h"
+
+namespace espalier::controller {
+namespace {
+
+constexpr EnumNames<Shares> kNames({
+    {Shares::kEqual, "equal"},
+    {Shares::kExact, "exact"},
+});
+
+}  // namespace
+
+std::string_view SharesName(Shares shares) { return kNames.NameOf(shares); }
+
+std::optional<Shares> FindShares(std::string_view name) { return kNames.Find(name); }
+
+}  // namespace espalier::controller

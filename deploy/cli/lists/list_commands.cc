@@ -1,0 +1,341 @@
+#include "deploy/cli/lists/list_commands.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/files/json.h"
+#include "common/terminal/interrupt.h"
+#include "common/terminal/table.h"
+#include "deploy/cli/lists/list_specs.h"
+#include "deploy/cli/lists/list_view.h"
+
+namespace espalier::cli {
+namespace {
+
+// What the options of one list command say.
+struct ListOptions {
+  std::vector<std::string> patterns;  // by filter of the list
+  bool only_down = false;
+  std::string sort;
+  std::size_t limit = 0;  // 0: all
+  std::string since;
+  std::string output = "table";
+  double watch = 0;  // seconds; 0: print once
+  bool follow = false;
+  bool ended = false;
+};
+
+std::vector<Column> ColumnsOf(const ListSpec& spec, const ListOptions& options) {
+  std::vector<Column> columns = spec.columns;
+  if (options.output != "table") {
+    columns.insert(columns.end(), spec.wide_columns.begin(), spec.wide_columns.end());
+  }
+  return columns;
+}
+
+// The member to sort by, which the option names by the title of its column or by its key.
+std::optional<std::string> SortKey(const ListSpec& spec, std::string_view wanted) {
+  std::vector<Column> columns = spec.columns;
+  columns.insert(columns.end(), spec.wide_columns.begin(), spec.wide_columns.end());
+  for (const Column& column : columns) {
+    const auto is_same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+    if (std::ranges::equal(column.title, wanted, is_same) || column.key == wanted) {
+      return column.key;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string TargetOf(const ListSpec& spec, const ListOptions& options) {
+  std::string target = "/api/v1/" + (spec.path.empty() ? spec.name : spec.path);
+  char sign = '?';
+  for (std::size_t i = 0; i < spec.filters.size(); ++i) {
+    if (spec.filters[i].query.empty() || options.patterns[i].empty()) continue;
+    target += fmt::format("{}{}={}", std::exchange(sign, '&'), spec.filters[i].query,
+                          UrlEncode(options.patterns[i]));
+  }
+  return target;
+}
+
+bool IsChosen(const ListSpec& spec, const ListOptions& options, const std::string& since,
+              const io::JsonValue& row) {
+  for (std::size_t i = 0; i < spec.filters.size(); ++i) {
+    const ListFilter& filter = spec.filters[i];
+    if (options.patterns[i].empty() || filter.keys.empty()) continue;
+    if (!Matches(row, filter.keys, options.patterns[i])) return false;
+  }
+  if (options.only_down && RawText(row, spec.down_key) == spec.up_value) return false;
+  return since.empty() || RawText(row, "time") >= since;
+}
+
+// Links that are not up first, and links of hosts last; the rest by the number of flows. A node
+// with one link is a host's NIC.
+void SortLinks(std::vector<io::JsonValue>& rows) {
+  std::map<std::string, int> degrees;
+  for (const io::JsonValue& row : rows) {
+    for (const char* end : {"a", "b"}) ++degrees[RawText(row, end)];
+  }
+  const auto rank = [&](const io::JsonValue& row) {
+    const bool is_host = degrees.at(RawText(row, "a")) == 1 || degrees.at(RawText(row, "b")) == 1;
+    const long flows = std::max(std::strtol(RawText(row, "flows_a_to_b").c_str(), nullptr, 10),
+                                std::strtol(RawText(row, "flows_b_to_a").c_str(), nullptr, 10));
+    return std::tuple(RawText(row, "state") == "UP", is_host, -flows);
+  };
+  SortRows(rows, "id", false);
+  std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+void Sort(const ListSpec& spec, const ListOptions& options, std::vector<io::JsonValue>& rows) {
+  std::string_view wanted = options.sort.empty() ? std::string_view(spec.order) : options.sort;
+  const bool descending = wanted.starts_with('-');
+  wanted.remove_prefix(descending ? 1 : 0);
+  if (options.sort.empty()) {
+    if (spec.name == "links") return SortLinks(rows);
+    if (!wanted.empty()) SortRows(rows, std::string(wanted), descending);
+    return;
+  }
+  SortRows(rows, *SortKey(spec, wanted), descending);
+}
+
+// The lines that the text takes on a terminal, which wraps long ones.
+std::size_t LinesOn(const winsize& terminal, const std::string& text) {
+  const std::size_t columns = std::max<std::size_t>(terminal.ws_col, 1);
+  std::size_t lines = 0;
+  std::size_t width = 0;
+  for (const char c : text) {
+    if (c != '\n') {
+      ++width;
+      continue;
+    }
+    lines += std::max<std::size_t>((width + columns - 1) / columns, 1);
+    width = 0;
+  }
+  return lines;
+}
+
+// Prints through a pager if the text does not fit on the terminal.
+void PrintPaged(const std::string& text) {
+  winsize size{};
+  const bool fits = ::isatty(STDOUT_FILENO) != 1 ||
+                    ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+                    LinesOn(size, text) < size.ws_row;
+  const char* const chosen = std::getenv("PAGER");
+  std::FILE* const pager = fits ? nullptr : ::popen(chosen != nullptr ? chosen : "less -FRSX", "w");
+  std::fputs(text.c_str(), pager != nullptr ? pager : stdout);
+  if (pager != nullptr) ::pclose(pager);
+}
+
+// The rows of the list that the options choose, in the order to show, as the array of the answer.
+std::optional<io::JsonValue> Fetch(Session& session, const ListSpec& spec,
+                                   const ListOptions& options, const std::string& since) {
+  const std::string target = TargetOf(spec, options);
+  auto answer = spec.is_long ? AskPages(session, target, spec.name, /*print_json=*/false)
+                             : Ask(session, "GET", target, /*print_json=*/false);
+  if (!answer) return std::nullopt;
+  io::JsonValue* const rows = FindMember(*answer, spec.name);
+  if (rows == nullptr) return answer;
+  std::erase_if(rows->items, [&](const auto& row) { return !IsChosen(spec, options, since, row); });
+  if (!session.json || !options.sort.empty()) Sort(spec, options, rows->items);
+  if (options.limit > 0 && rows->items.size() > options.limit) rows->items.resize(options.limit);
+  return answer;
+}
+
+// Makes the rows of a table readable, as the list says.
+void MakeReadable(const ListSpec& spec, std::vector<io::JsonValue>& rows) {
+  for (io::JsonValue& row : rows) {
+    const std::string known = spec.known_by.empty() ? "yes" : RawText(row, spec.known_by);
+    if (known == "no" || known == "0") {
+      std::erase_if(row.members, [&](const auto& member) {
+        return std::ranges::find(spec.known_keys, member.first) != spec.known_keys.end();
+      });
+    }
+    for (const std::string& key : spec.percent_keys) {
+      io::JsonValue* const value = FindMember(row, key);
+      if (value == nullptr) continue;
+      value->text = fmt::format("{:.3g} %", 100 * std::strtod(value->text.c_str(), nullptr));
+    }
+  }
+}
+
+// Says on standard error how many hosts of the topology have no agent.
+void TellMissingAgents(Session& session) {
+  const auto status = Ask(session, "GET", "/api/v1/status", /*print_json=*/false);
+  const std::string missing = status ? RawText(*status, "hosts_without_agent") : "-";
+  if (missing == "-" || missing == "0") return;
+  fmt::print(stderr,
+             "without an agent: {} of {} hosts (`espalier nodes --agent missing` lists them)\n",
+             missing, RawText(*status, "hosts"));
+}
+
+void Show(Session& session, const ListSpec& spec, const ListOptions& options,
+          const std::string& since) {
+  auto answer = Fetch(session, spec, options, since);
+  if (!answer) return;
+  if (session.json) {
+    fmt::print("{}\n", io::JsonWriter().Value(*answer).Text());
+    return;
+  }
+  io::JsonValue* const rows = FindMember(*answer, spec.name);
+  if (rows == nullptr) return;
+  if (spec.name == "agents" && options.watch <= 0) TellMissingAgents(session);
+  const std::vector<Column> columns = ColumnsOf(spec, options);
+  if (options.output == "csv") {
+    fmt::print("{}", FormatCsv(columns, rows->items));
+    return;
+  }
+  MakeReadable(spec, rows->items);
+  if (options.watch > 0) {
+    fmt::print("{}", OnScreen(FormatTable(columns, rows->items, UsesColours())));
+    std::fflush(stdout);
+  } else {
+    PrintPaged(FormatTable(columns, rows->items, UsesColours()));
+  }
+}
+
+// Says on standard error how many entries lie between the last one that was read and the next: the
+// controller forgets old ones.
+void TellGap(const std::string& last, const io::JsonValue& next) {
+  const std::uint64_t read = std::strtoull(last.c_str(), nullptr, 10);
+  const std::uint64_t first = std::strtoull(RawText(next, "sequence").c_str(), nullptr, 10);
+  if (read == 0 || first <= read + 1) return;
+  fmt::print(stderr, "espalier: {} entries came and went too fast to be read\n", first - read - 1);
+}
+
+// Prints the entries that come from now on, oldest first, and before them the chosen ones.
+void Follow(Session& session, const ListSpec& spec, const ListOptions& options,
+            const std::string& since) {
+  const Interrupt interrupt;
+  std::string last = "0";
+  bool is_first = true;
+  while (!interrupt.IsRequested()) {
+    const std::string target = fmt::format("/api/v1/{}?since={}", spec.name, last);
+    const auto answer = AskPages(session, target, spec.name, /*print_json=*/false);
+    if (!answer) return;
+    std::vector<io::JsonValue> rows = answer->Find(spec.name)->items;
+    if (!rows.empty()) {
+      TellGap(std::exchange(last, RawText(rows.back(), "sequence")), rows.front());
+    }
+    std::erase_if(rows, [&](const auto& row) { return !IsChosen(spec, options, since, row); });
+    // Of the history, only what was asked for.
+    if (std::exchange(is_first, false) && since.empty() && rows.size() > options.limit) {
+      rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(options.limit));
+    }
+    for (const io::JsonValue& row : rows) {
+      if (session.json) {
+        fmt::print("{}\n", io::JsonWriter().Value(row).Text());
+        continue;
+      }
+      std::string line;
+      for (const Column& column : spec.columns) line += CellText(row, column) + "  ";
+      fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+    }
+    std::fflush(stdout);
+    if (!interrupt.Wait(std::chrono::milliseconds(200))) return;
+  }
+}
+
+void Run(Session& session, const ListSpec& spec, const ListOptions& options) {
+  std::string since;
+  const auto refuse = [&](const std::string& message) {
+    Report(session, ErrorCodeName(ErrorCode::kInvalidArgument), message, 2);
+  };
+  if (!options.since.empty()) {
+    const Result<WallTime> time = ParseSince(options.since, SystemWallTime());
+    if (!time) return refuse("--since: " + time.error().message);
+    since = FormatWallTime(*time);
+  }
+  const std::string_view wanted = options.sort;
+  if (!wanted.empty() && !SortKey(spec, wanted.substr(wanted.starts_with('-') ? 1 : 0))) {
+    std::string titles;
+    for (const Column& column : spec.columns) {
+      titles += (titles.empty() ? "" : ", ") + column.title;
+    }
+    return refuse(
+        fmt::format("--sort: there is no column \"{}\" (the columns are {})", wanted, titles));
+  }
+  if (options.follow) return Follow(session, spec, options, since);
+  if (options.watch <= 0) return Show(session, spec, options, since);
+  const Interrupt interrupt;
+  do {
+    Show(session, spec, options, since);
+  } while (
+      interrupt.Wait(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.watch))));
+}
+
+void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
+  CLI::App* command = AddCommand(app, session, spec.name, spec.help);
+  const auto options = std::make_shared<ListOptions>();
+  options->patterns.resize(spec.filters.size());
+  for (std::size_t i = 0; i < spec.filters.size(); ++i) {
+    const bool is_exact = spec.filters[i].keys.empty();
+    command
+        ->add_option(spec.filters[i].option, options->patterns[i],
+                     spec.filters[i].help + (is_exact ? "" : "; * and ? stand for any text"))
+        ->type_name(is_exact ? "ID" : "PATTERN");
+  }
+  if (!spec.down_key.empty()) {
+    command->add_flag("--down", options->only_down, "Only rows that are not up, or not fine");
+  }
+  command
+      ->add_option("--sort", options->sort,
+                   "Sort by this column; -COLUMN sorts in descending order")
+      ->type_name("COLUMN");
+  command->add_option("--limit,-n", options->limit, "Show only so many rows (default: all)")
+      ->type_name("COUNT")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31U));
+  command->add_option("--output,-o", options->output, "Form of the output; wide has more columns")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"table", "wide", "csv", "json"}));
+  CLI::Option* watch =
+      command
+          ->add_option("--watch", options->watch,
+                       "Show the list again after every so many seconds, until Ctrl-C")
+          ->type_name("SECONDS")
+          ->check(CLI::Range(0.1, 86'400.0));
+  if (spec.has_times) {
+    command
+        ->add_option("--since", options->since,
+                     "Only entries from this time on: 30m, 2h or 3d ago, or 2026-11-21T18:00Z")
+        ->type_name("TIME");
+    command
+        ->add_flag("--follow", options->follow,
+                   "Keep printing entries as they happen, until Ctrl-C, after the last ones (as "
+                   "--limit and --since say; default: none)")
+        ->excludes(watch);
+  }
+  if (spec.name == EndedFlowsSpec().name) {
+    command
+        ->add_flag("--ended", options->ended,
+                   "List the flows that ended last, the newest first, in place of open ones")
+        ->excludes(command->get_option("--leaf"))
+        ->excludes(command->get_option("--link"))
+        ->excludes(command->get_option("--down"));
+  }
+  command->callback([session, &spec, options] {
+    session->json |= options->output == "json";
+    Run(*session, options->ended ? EndedFlowsSpec() : spec, *options);
+  });
+}
+
+}  // namespace
+
+void AddListCommands(CLI::App& app, const SessionPtr& session) {
+  for (const ListSpec& spec : ListSpecs()) AddList(app, session, spec);
+}
+
+}  // namespace espalier::cli

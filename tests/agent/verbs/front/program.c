@@ -37,7 +37,9 @@ static int use_opened(const char* const* names, int versioned) {
   *(void**)&verbs.destroy_cq = function(handle, "ibv_destroy_cq", versioned);
   *(void**)&verbs.get_async_event = function(handle, "ibv_get_async_event", versioned);
   *(void**)&verbs.get_device_list = function(handle, "ibv_get_device_list", versioned);
-  return use_device(&verbs);
+  const int failed = use_device(&verbs);
+  dlclose(handle);
+  return failed;
 }
 
 /* As NCCL does. */

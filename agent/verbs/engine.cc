@@ -50,8 +50,6 @@ class Engine {
     {
       const std::lock_guard lock(mutex_);
       steering = &SteeringOf(real);
-      // Of an earlier device at that address, which was closed unseen.
-      Observer::OfThisProcess().Forget(context);
       Observer::OfThisProcess().Watch(context);
       steering_of_[&context] = steering;
     }

@@ -269,6 +269,12 @@ Observer& Observer::OfThisProcess() { return Hooks::Us(); }
 
 void Observer::Watch(ibv_context& context) {
   const std::lock_guard lock(mutex_);
+  ObservedDevice* const known = devices_.Find(KeyOf(&context));
+  // A device at that address was closed unseen, if the functions are the driver's again.
+  if (known != nullptr && context.ops.post_send != &Hooks::PostSend) {
+    devices_.Erase(*known);
+    Retire(old_devices_, *known);
+  }
   Device(context);
 }
 

@@ -19,8 +19,8 @@ namespace espalier::verbs {
 namespace {
 
 // The Linux drivers that derive the source port from the flow label.
-constexpr std::array<std::string_view, 6> kLabelDrivers = {"mlx5_core", "rdma_rxe", "irdma",
-                                                           "hns3",      "hns_roce", "mana"};
+constexpr std::array<std::string_view, 8> kLabelDrivers = {
+    "mlx5_core", "rdma_rxe", "irdma", "hns3", "hns_roce", "mana", "ionic", "erdma"};
 constexpr std::uint16_t kTrialPort = 0xC123;
 
 std::string DriverOf(const std::string& device) {

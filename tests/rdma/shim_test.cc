@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <map>
@@ -106,10 +108,11 @@ class Programs {
     const auto words = [&](int host, const std::string& program) {
       const auto address = rdma::RoceAddressOf(host, false);
       const std::string device = fmt::format(fmt::runtime(at_), address.device, address.gid_index);
-      return fmt::format(
+      const std::string command = fmt::format(
           "{}={} ESPALIER_AGENT_SOCKET={} ESPALIER_VERBS_ANNOUNCE_BYTES=1048576 "
           "ESPALIER_VERBS_WAIT_MS=60000 {} 2>&1",
           way_.first, way_.second, Agent::kSocket, fmt::format(fmt::runtime(program), device));
+      return fmt::format(fmt::runtime(within_), command);
     };
     auto serving =
         std::async(std::launch::async, [&] { return rdma::Shell(words(kServer, server)); });
@@ -125,11 +128,20 @@ class Programs {
   }
 
   void Load(const char* variable, const std::string& value) { way_ = {variable, value}; }
+  // Lets programs see another root, with the folder of the shim as /opt/espalier/reach.
+  void RunIn(const std::string& root, const std::string& reach) {
+    within_ = fmt::format(
+        "unshare -m sh -c 'for f in dev sys run; do mount --rbind /$f {0}/$f; done; "
+        "mount --bind {1} {0}/opt/espalier/reach; exec chroot {0} sh -c \"{{}}\"'",
+        root, reach);
+    Load("LD_PRELOAD", "/opt/espalier/reach/libespalier-verbs.so");
+  }
 
   std::string output;
 
  private:
   std::string at_;
+  std::string within_ = "{}";
   std::pair<std::string, std::string> way_ = {"LD_PRELOAD", ESPALIER_VERBS_SHIM};
 };
 
@@ -256,6 +268,30 @@ TEST(RdmaShim, OutlivesADeviceThatVanishes) {
   agent.on_turn = nullptr;
   programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", AwaitListener(18606));
   EXPECT_EQ(agent.seen(kClient).flows.size(), 2U) << programs.output;
+}
+
+// The roots of tests/acceptance/reach, whose programs and libraries are of other releases.
+TEST(RdmaShim, LongSteersIbWriteBwInRootsOfOtherReleases) {
+  namespace fs = std::filesystem;
+  const char* const cache = std::getenv("ESPALIER_REACH_ROOTS");
+  const fs::path roots = cache != nullptr ? cache : "/root/.cache/espalier/reach-roots";
+  const bool portable = fs::exists(ESPALIER_PORTABLE_REACH "/libespalier-engine.so");
+  int tried = 0;
+  for (const char* const release : {"bullseye", "bookworm", "trixie", "sid"}) {
+    const bool is_old = std::string(release) == "bullseye";  // the release build's engine is not
+    if (!fs::exists(roots / release / "opt/espalier/reach") || (is_old && !portable)) continue;
+    SCOPED_TRACE(release);
+    ++tried;
+    rdma::Capture capture("", "h0");
+    Agent agent;
+    Programs programs("-d {} -x {} -F -t 4 -s 8192 -n 300 -p 18610");
+    programs.RunIn(roots / release, portable ? ESPALIER_PORTABLE_REACH : ESPALIER_REACH);
+    programs.Run(agent, "ib_write_bw {}", "ib_write_bw {} 127.0.0.1", AwaitListener(18610));
+    EXPECT_THAT(PortsOf(capture.Take(), kClient, kServer),
+                ::testing::AllOf(SizeIs(Ge(300U * 2)), Each(agent.first_port(kClient))))
+        << programs.output;
+  }
+  if (tried == 0) GTEST_SKIP() << "there are no roots (tests/acceptance/reach makes them)";
 }
 
 // The program finds the shim by the name of the real library, and waits for completions by events.

@@ -23,19 +23,6 @@ struct noted_context {
 };
 static struct noted_context noted[kMostContexts];
 
-void front_note_context(const void* context, const void* opened_by) {
-  int i;
-  for (i = 0; i < kMostContexts; ++i) {
-    const void* none = NULL;
-    if (!__atomic_compare_exchange_n(&noted[i].context, &none, context, 0, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE)) {
-      continue;
-    }
-    __atomic_store_n(&noted[i].opened_by, opened_by, __ATOMIC_RELEASE);
-    return;
-  }
-}
-
 static struct noted_context* find_noted(const void* context) {
   int i;
   for (i = 0; i < kMostContexts && context != NULL; ++i) {
@@ -49,6 +36,20 @@ void front_forget_context(const void* context) {
   if (known == NULL) return;
   __atomic_store_n(&known->opened_by, NULL, __ATOMIC_RELEASE);
   __atomic_store_n(&known->context, NULL, __ATOMIC_RELEASE);
+}
+
+void front_note_context(const void* context, const void* opened_by) {
+  int i;
+  front_forget_context(context); /* of an earlier device at that address, which was closed unseen */
+  for (i = 0; i < kMostContexts; ++i) {
+    const void* none = NULL;
+    if (!__atomic_compare_exchange_n(&noted[i].context, &none, context, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+      continue;
+    }
+    __atomic_store_n(&noted[i].opened_by, opened_by, __ATOMIC_RELEASE);
+    return;
+  }
 }
 
 static int is_copy(const struct front_object* object) {

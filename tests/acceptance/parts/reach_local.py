@@ -2,8 +2,8 @@
 
 import os
 import re
+import resource
 import subprocess
-import time
 
 TARGETS = ["shim_front_test", "shim_bench", "espalier_verbs_shim"]
 
@@ -29,11 +29,13 @@ def situations(folder):
         yield {"name": "situations", "value": "no test ran", "aim": "all passed", "ok": False}
 
 
-def seconds_of_starts(environment):
-    begin = time.monotonic()
+def processor_ms_of_a_start(environment):
+    """Of the child, as time by the clock depends on what else runs on this machine."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for _ in range(STARTS):
         os.waitpid(os.posix_spawn("/bin/true", ["true"], environment), 0)
-    return time.monotonic() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000 / STARTS
 
 
 def cost(folder):
@@ -41,12 +43,12 @@ def cost(folder):
     loaded = plain | {"LD_PRELOAD": str(folder.parent / "lib/reach/libespalier-verbs.so")}
     without = with_front = float("inf")
     for _ in range(ROUNDS):
-        without = min(without, seconds_of_starts(plain))
-        with_front = min(with_front, seconds_of_starts(loaded))
-    added_ms = (with_front - without) * 1000 / STARTS
-    yield {"name": f"cost, start of /bin/true (least of {ROUNDS} rounds of {STARTS})",
-           "value": f"{without * 1000 / STARTS:.2f} ms, with the front {added_ms:+.3f} ms",
-           "aim": f"at most +{START_AIM_MS} ms", "ok": added_ms <= START_AIM_MS}
+        without = min(without, processor_ms_of_a_start(plain))
+        with_front = min(with_front, processor_ms_of_a_start(loaded))
+    added = with_front - without
+    yield {"name": f"cost, start of /bin/true (processor time, least of {ROUNDS} rounds of {STARTS})",
+           "value": f"{without:.3f} ms, with the front {added:+.3f} ms",
+           "aim": f"at most +{START_AIM_MS} ms", "ok": added <= START_AIM_MS}
     for line in output_of([str(folder / "shim_bench")]).splitlines():
         found = re.match(r"(post.*?)\s+(\d+)\s+[\d.]+\s+[\d.]+\s+(-?[\d.]+)$", line)
         if found is None:

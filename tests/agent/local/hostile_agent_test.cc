@@ -131,7 +131,7 @@ TEST_F(ProgramThatClosesDescriptors, KeepsItsOwnDescriptors) {
   espalier_agent* agent = ConnectAbove();
   espalier_flow* first = Open(agent, Desc("a"));
   espalier_flow* second = Open(agent, Desc("b"));
-  server_.release();  // NOLINT: its descriptors are closed next
+  server_.reset();  // whose descriptors would be closed next
   const ClosingProgram program(kFirst);
   espalier_flow_close(first);
   EXPECT_EQ(espalier_flow_set_local_qpn(second, 7), 0);

@@ -247,6 +247,21 @@ TEST_F(ObserverTest, ForgetsOneQueuePairAndKnowsTheNextOfItsNumber) {
   EXPECT_EQ(Posted(), 7U);
 }
 
+TEST_F(ObserverTest, WatchesADeviceAtTheAddressOfOneThatWasClosedUnseen) {
+  static int posted = 0;
+  ibv_context_ops& functions = device_.context().ops;
+  const auto hook = functions.post_send;
+  functions.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ++posted, 0; };
+  functions.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+  observer_.Watch(device_.context());
+  EXPECT_EQ(functions.post_send, hook);
+  FakePair other(device_, 99);
+  ibv_send_wr request = {};
+  ibv_send_wr* failed = nullptr;
+  EXPECT_EQ(ibv_post_send(&other.pair(), &request, &failed), 0);
+  EXPECT_EQ(posted, 1);
+}
+
 TEST_F(ObserverTest, CountsExtendedQueuePairs) {
   ibv_qp_ex& extended = pair_.extended;
   observer_.WatchExtended(extended);

@@ -52,6 +52,14 @@ TEST(PathControl, TakesTheBestMethodThatWorked) {
   EXPECT_EQ(descriptions.size(), 3U);
 }
 
+TEST(PathControl, CountsOnTheFlowLabelOfDriversWhoseSourceUsesIt) {
+  for (const char* const driver : {"irdma", "mana", "ionic", "erdma"}) {
+    const PathTrial trial = {
+        .driver = driver, .set_udp_port_error = EOPNOTSUPP, .drain_error = EINVAL};
+    EXPECT_TRUE(JudgePathControl(trial).at_connect) << driver;
+  }
+}
+
 TEST(PathControl, SaysWhetherTheDeviceLimitsRates) {
   EXPECT_THAT(DescribeRateControl({}), HasSubstr("not limited: "));
   EXPECT_EQ(DescribeRateControl({.highest_paced_bps = 5'000}),

@@ -103,6 +103,11 @@ TEST_P(Front, SteersProgramsThatOpenTheLibrary) {
   }
 }
 
+TEST_P(Front, SteersProgramsThatUnloadTheLibraryAndOpenItAgain) {
+  EXPECT_THAT(Run(kPreload, "unlinked nccl nvshmem nccl"), Not(HasSubstr(kUnsteered)));
+  EXPECT_THAT(Run("A=b", "unlinked nccl nccl nccl", kReach + ":"), Not(HasSubstr(kUnsteered)));
+}
+
 // Also with LD_PRELOAD, so that there are two fronts in the program.
 TEST_P(Front, SteersByTheFolderAndByNcclsVariable) {
   const std::string nccl = "NCCL_IBVERBS_LIB=" + kReach + "/libibverbs.so";
@@ -221,6 +226,20 @@ TEST(FrontFiles, NeedNothingThatAProcessMayLack) {
   EXPECT_THAT(needed("libibverbs.so"),
               ::testing::MatchesRegex("NEEDED.*.libibverbs.so.1.\nexit 0\n"));
   EXPECT_FALSE(std::filesystem::exists(kReach + "/libibverbs.so.1"));
+}
+
+// The front for this distribution has the real libibverbs behind it, in the ways of the first
+// releases.
+TEST(FrontOfTheHost, HasAllFunctionsOfTheRealLibrary) {
+  const std::string front = kReach + "/../libespalier-verbs.so";
+  const std::string program = " " + kFakes + "/front_program_unlinked nccl nvshmem";
+  const std::string plain = OutputOf("env" + program);
+  EXPECT_THAT(plain, Not(HasSubstr("missing")));
+  EXPECT_EQ(OutputOf("env NCCL_IBVERBS_LIB=" + front + program), plain);
+  const std::string folder = "env LD_LIBRARY_PATH=" + kReach + "/../espalier-verbs";
+  EXPECT_EQ(OutputOf(folder + program), plain);
+  EXPECT_EQ(OutputOf(folder + " ibv_devices"), OutputOf("ibv_devices"));
+  EXPECT_EQ(OutputOf("env LD_PRELOAD=" + front + " ibv_devices"), OutputOf("ibv_devices"));
 }
 
 // A preloaded library without libibverbs: nothing of the program may change.

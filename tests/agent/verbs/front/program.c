@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +37,9 @@ static int use_opened(const char* const* names, int versioned) {
   *(void**)&verbs.destroy_cq = function(handle, "ibv_destroy_cq", versioned);
   *(void**)&verbs.get_async_event = function(handle, "ibv_get_async_event", versioned);
   *(void**)&verbs.get_device_list = function(handle, "ibv_get_device_list", versioned);
-  return use_device(&verbs);
+  const int failed = use_device(&verbs);
+  dlclose(handle);
+  return failed;
 }
 
 /* As NCCL does. */
@@ -129,7 +132,7 @@ static int do_one(const char* what) {
   if (strcmp(what, "threads") == 0) return open_from_threads();
   if (strcmp(what, "fork") == 0) return use_in_child();
   if (strcmp(what, "missing") == 0) return open_missing();
-  if (strcmp(what, "closeall") == 0) return close_range(3, ~0U, 0);
+  if (strcmp(what, "closeall") == 0) return (int)syscall(SYS_close_range, 3, ~0U, 0);
   if (strcmp(what, "own-copy") == 0) return use_own_copy_of("liblinked-user.so");
   if (strcmp(what, "own-file") == 0) return open_by("libopening-user.so", "libown.so");
   if (strcmp(what, "private") == 0) return open_by("libopening-user.so", "libibverbs.so.1");

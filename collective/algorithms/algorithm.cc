@@ -22,6 +22,8 @@ constexpr program::BufferPlacement kOutOfPlace{.in_place = false, .out_of_place 
 constexpr std::array kAlgorithms = {
     Algorithm{"allgather-bruck", "Exchanges through scratch memory in lg P steps", "", kAnywhere,
               DescribeAllGather, BuildAllGatherBruck},
+    Algorithm{"allgather-hierarchical", "Rings between nodes, then within them", "--ranks-per-node",
+              kAnywhere, DescribeAllGatherHierarchical, BuildAllGatherHierarchical},
     Algorithm{"allgather-ring", "P - 1 steps around a ring", "", kAnywhere, DescribeAllGather,
               BuildAllGatherRing},
     Algorithm{"allreduce-all-pairs", "Two steps between all pairs", "", kAnywhere,
@@ -62,6 +64,9 @@ constexpr std::array kAlgorithms = {
               BuildReduceBinomial},
     Algorithm{"reduce-scatter-halving-doubling", "Recursive halving, then the distribution",
               "--counts", kAnywhere, DescribeReduceScatter, BuildReduceScatterHalvingDoubling},
+    Algorithm{"reduce-scatter-hierarchical", "Rings within nodes, then between them",
+              "--ranks-per-node", kAnywhere, DescribeReduceScatterHierarchical,
+              BuildReduceScatterHierarchical},
     Algorithm{"reduce-scatter-ring", "P - 1 steps around a ring", "--counts", kAnywhere,
               DescribeReduceScatter, BuildReduceScatterRing},
 };

@@ -56,6 +56,30 @@ void GatherAround(ProgramBuilder& builder, const std::vector<int>& ranks, RingSh
   }
 }
 
+// Ranks by node: those of a node, and those of equal place in their nodes.
+struct Nodes {
+  explicit Nodes(const AlgorithmOptions& options)
+      : count(*CountNodes(options)), per_node(options.ranks / count) {}
+  std::vector<int> Local(int node) const {
+    std::vector<int> ranks;
+    for (int i = 0; i < per_node; ++i) ranks.push_back(node * per_node + i);
+    return ranks;
+  }
+  std::vector<int> Cross(int place) const {
+    std::vector<int> ranks;
+    for (int node = 0; node < count; ++node) ranks.push_back(node * per_node + place);
+    return ranks;
+  }
+
+  int count;
+  int per_node;
+};
+
+// Parts that run at the same time on other links use other channels, as in GC3.
+constexpr int kLocalReduce = 0;
+constexpr int kCross = 1;
+constexpr int kLocalGather = 2;
+
 }  // namespace
 
 Result<CollectiveSpec> DescribeAllReduceRing(const AlgorithmOptions& options) {
@@ -188,34 +212,84 @@ Result<CollectiveSpec> DescribeAllReduceHierarchical(const AlgorithmOptions& opt
 
 void BuildAllReduceHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options) {
   if (options.ranks == 1) return CopyOwn(builder, 1);
-  const int nodes = *CountNodes(options);
-  const int per_node = options.ranks / nodes;
-  const auto local_ranks = [&](int node) {
-    std::vector<int> ranks;
-    for (int i = 0; i < per_node; ++i) ranks.push_back(node * per_node + i);
-    return ranks;
-  };
-  const auto cross_ranks = [&](int place) {
-    std::vector<int> ranks;
-    for (int node = 0; node < nodes; ++node) ranks.push_back(node * per_node + place);
-    return ranks;
-  };
-  const RingShare local_share{.begin = 0, .stride = nodes, .count = nodes};
-  // Parts that run at the same time on other links use other channels, as in GC3.
-  constexpr int kLocalReduce = 0;
-  constexpr int kCross = 1;
-  constexpr int kLocalGather = 2;
-  for (int node = 0; per_node > 1 && node < nodes; ++node) {
-    ReduceAround(builder, local_ranks(node), local_share, Buffer::kInput, kLocalReduce);
+  const Nodes nodes(options);
+  const int per_node = nodes.per_node;
+  const RingShare local_share{.begin = 0, .stride = nodes.count, .count = nodes.count};
+  for (int node = 0; per_node > 1 && node < nodes.count; ++node) {
+    ReduceAround(builder, nodes.Local(node), local_share, Buffer::kInput, kLocalReduce);
   }
-  for (int place = 0; nodes > 1 && place < per_node; ++place) {
-    const RingShare share{.begin = place * nodes};
-    ReduceAround(builder, cross_ranks(place), share,
+  for (int place = 0; nodes.count > 1 && place < per_node; ++place) {
+    const RingShare share{.begin = place * nodes.count};
+    ReduceAround(builder, nodes.Cross(place), share,
                  per_node > 1 ? Buffer::kOutput : Buffer::kInput, kCross);
-    GatherAround(builder, cross_ranks(place), share, kCross);
+    GatherAround(builder, nodes.Cross(place), share, kCross);
   }
-  for (int node = 0; per_node > 1 && node < nodes; ++node) {
-    GatherAround(builder, local_ranks(node), local_share, kLocalGather);
+  for (int node = 0; per_node > 1 && node < nodes.count; ++node) {
+    GatherAround(builder, nodes.Local(node), local_share, kLocalGather);
+  }
+}
+
+Result<CollectiveSpec> DescribeAllGatherHierarchical(const AlgorithmOptions& options) {
+  auto nodes = CountNodes(options);
+  if (!nodes) return Propagate(nodes);
+  return DescribeAllGather(options);
+}
+
+void BuildAllGatherHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options) {
+  const Nodes nodes(options);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    builder.Chunk(rank, Buffer::kInput, 0).Copy(rank, Buffer::kOutput, rank);
+  }
+  for (int place = 0; place < nodes.per_node; ++place) {
+    GatherAround(builder, nodes.Cross(place), {.begin = place, .stride = nodes.per_node}, kCross);
+  }
+  for (int node = 0; node < nodes.count; ++node) {
+    for (int owner = 0; owner < nodes.count; ++owner) {
+      GatherAround(builder, nodes.Local(node), {.begin = owner * nodes.per_node}, kLocalGather);
+    }
+  }
+}
+
+Result<CollectiveSpec> DescribeReduceScatterHierarchical(const AlgorithmOptions& options) {
+  auto nodes = CountNodes(options);
+  if (!nodes) return Propagate(nodes);
+  AlgorithmOptions equal = options;
+  equal.counts.clear();
+  return DescribeReduceScatter(equal);
+}
+
+void BuildReduceScatterHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options) {
+  const Nodes nodes(options);
+  if (nodes.count == 1 || nodes.per_node == 1) {
+    AlgorithmOptions flat = options;
+    flat.counts.clear();
+    return BuildReduceScatterRing(builder, flat);
+  }
+  const auto at = [](const std::vector<int>& ranks, int member) {
+    return ranks[static_cast<std::size_t>(member) % ranks.size()];
+  };
+  // The sum of a node's chunks ends at the rank with the place of the chunk's owner.
+  for (int node = 0; node < nodes.count; ++node) {
+    const std::vector<int> ranks = nodes.Local(node);
+    for (int owner = 0; owner < options.ranks; ++owner) {
+      const int place = owner % nodes.per_node;
+      ChunkRef chunk = builder.Chunk(at(ranks, place + 1), Buffer::kInput, owner);
+      for (int hops = 2; hops <= nodes.per_node; ++hops) {
+        chunk = builder.Chunk(at(ranks, place + hops), Buffer::kInput, owner)
+                    .ReduceTo(chunk, Buffer::kScratch, owner, kLocalReduce);
+      }
+    }
+  }
+  for (int owner = 0; owner < options.ranks; ++owner) {
+    const int node = owner / nodes.per_node;
+    const std::vector<int> ranks = nodes.Cross(owner % nodes.per_node);
+    ChunkRef chunk = builder.Chunk(at(ranks, node + 1), Buffer::kScratch, owner);
+    for (int hops = 2; hops <= nodes.count; ++hops) {
+      const bool is_last = hops == nodes.count;
+      chunk = builder.Chunk(at(ranks, node + hops), Buffer::kScratch, owner)
+                  .ReduceTo(chunk, is_last ? Buffer::kOutput : Buffer::kScratch,
+                            is_last ? 0 : owner, kCross);
+    }
   }
 }
 

@@ -37,4 +37,13 @@ void BuildBroadcastPipelined(ProgramBuilder& builder, const AlgorithmOptions& op
 Result<CollectiveSpec> DescribeAllReduceHierarchical(const AlgorithmOptions& options);
 void BuildAllReduceHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options);
 
+// Hierarchical allgather: rings between ranks of equal index in their nodes, then within the nodes.
+// (N - 1) + (G - 1) steps; S (N - 1) / (N G) bytes between nodes by a rank, S (G - 1) / G within.
+Result<CollectiveSpec> DescribeAllGatherHierarchical(const AlgorithmOptions& options);
+void BuildAllGatherHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options);
+
+// Hierarchical reduce_scatter: the reverse of the allgather.
+Result<CollectiveSpec> DescribeReduceScatterHierarchical(const AlgorithmOptions& options);
+void BuildReduceScatterHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options);
+
 }  // namespace espalier::algorithms

@@ -182,7 +182,7 @@ int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
 }
 
 Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
-  if (from.medium > ESPALIER_VERBS || from.plan_port > UINT16_MAX) {
+  if (from.medium > ESPALIER_HOSTS || from.plan_port > UINT16_MAX) {
     return tl::unexpected(Refuse("medium or plan_port is out of range (another version?)"));
   }
   if (from.agent != nullptr && from.offload != nullptr) {
@@ -194,6 +194,10 @@ Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
   const bool meets_over_tcp = from.medium == ESPALIER_SHARED_MEMORY && from.offload != nullptr;
   if (from.medium == ESPALIER_TCP || meets_over_tcp) chosen.medium = Medium::kTcp;
   if (from.medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
+  if (from.medium == ESPALIER_HOSTS) {
+    chosen.medium = Medium::kHosts;
+    if (from.host != nullptr) chosen.host = from.host;
+  }
   if (from.timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(from.timeout_ms);
   if (from.address != nullptr) chosen.address = from.address;
   if (from.costs != nullptr) chosen.costs_file = from.costs;

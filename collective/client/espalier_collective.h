@@ -61,7 +61,13 @@ enum espalier_op {
   ESPALIER_AVG = 4
 };
 
-enum espalier_medium { ESPALIER_SHARED_MEMORY = 0, ESPALIER_TCP = 1, ESPALIER_VERBS = 2 };
+/* Hosts: shared memory between the ranks of a host, and TCP between hosts. */
+enum espalier_medium {
+  ESPALIER_SHARED_MEMORY = 0,
+  ESPALIER_TCP = 1,
+  ESPALIER_VERBS = 2,
+  ESPALIER_HOSTS = 3
+};
 
 /* Zero in every field selects the defaults. */
 struct espalier_comm_options {
@@ -76,6 +82,8 @@ struct espalier_comm_options {
                            algorithms for sizes; NULL: costs of a typical machine */
   const char* agent;    /* socket of the agent on this host, which may have plans for the group
                            ("": $ESPALIER_AGENT_SOCKET, else the default); NULL: no agent */
+  const char* host;     /* hosts: ranks that give the same text share a host (read with this medium
+                           only); NULL: ranks of the same address do */
 };
 
 /* Joins the group `name` of `size` ranks. They find one another through `store`: an existing folder
@@ -148,7 +156,7 @@ enum espalier_collective {
   ESPALIER_REDUCE = 3,
   ESPALIER_BROADCAST = 4,
   ESPALIER_ALLTOALL = 5,
-  ESPALIER_ALLTONEXT = 6, /* by plans alone */
+  ESPALIER_ALLTONEXT = 6, /* in shared memory by plans alone */
   ESPALIER_BARRIER = 7,
   ESPALIER_CUSTOM = 8 /* by plans alone */
 };

@@ -70,12 +70,18 @@ Verdict Verify(const Program& program, const VerifyOptions& options) {
   return verdict;
 }
 
-Cost MeasureCost(const Program& program) {
+Cost MeasureCost(const Program& program, int ranks_per_host) {
   const StructureResult structure = CheckStructure(program);
   ESPALIER_CHECK(!structure.violation, "{}", structure.violation->message);
   const ProgramIndex& index = structure.index;
   const Execution run = Execute(index, std::numeric_limits<int>::max());
   ESPALIER_CHECK(!run.violation, "{}", run.violation->message);
+  // Chains are compared by their steps between hosts first.
+  constexpr int kCrossBits = 32;
+  const auto weight = [&](std::int32_t from, std::int32_t to) {
+    const bool is_cross = ranks_per_host > 0 && from / ranks_per_host != to / ranks_per_host;
+    return is_cross ? std::int64_t{1} << kCrossBits : std::int64_t{1};
+  };
   Cost cost;
   std::vector<std::int64_t> sent_by(program.ranks.size(), 0);
   std::vector<std::int64_t> last_on(index.connections.size(), 0);
@@ -93,13 +99,15 @@ Cost MeasureCost(const Program& program) {
     known_at[At(node)] = known;
     if (!Sends(step.op)) continue;
     std::int64_t& last = last_on[At(block.send_connection)];
-    last = std::max(last, known) + 1;
+    last = std::max(last, known) + weight(block.rank, block.program->send_peer);
     arrives[At(node)] = last;
     cost.steps = std::max(cost.steps, last);
     sent_by[At(block.rank)] += step.count;
     cost.total_chunks_sent += step.count;
     ++cost.messages;
   }
+  cost.cross_steps = cost.steps >> kCrossBits;
+  cost.steps -= (cost.cross_steps << kCrossBits) - cost.cross_steps;
   cost.most_chunks_sent = *std::ranges::max_element(sent_by);
   return cost;
 }

@@ -42,8 +42,12 @@ struct Cost {
   std::int64_t most_chunks_sent = 0;   // by one rank; times the chunk size: bytes on the wire
   std::int64_t total_chunks_sent = 0;  // by all
   std::int64_t messages = 0;           // over all ranks
+  // Of `steps`, those between hosts; see MeasureCost.
+  std::int64_t cross_steps = 0;
 };
 // Precondition: Verify accepts the program.
-Cost MeasureCost(const Program& program);
+// With `ranks_per_host`, `steps` are those of the chain with the most messages between hosts, where
+// ranks 0, 1, ... belong to the first host.
+Cost MeasureCost(const Program& program, int ranks_per_host = 0);
 
 }  // namespace espalier::program

@@ -9,6 +9,7 @@ constexpr EnumNames<Medium> kNames({
     {Medium::kShared, "shm"},
     {Medium::kTcp, "tcp"},
     {Medium::kVerbs, "verbs"},
+    {Medium::kHosts, "hosts"},
 });
 
 }  // namespace

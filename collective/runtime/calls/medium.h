@@ -6,9 +6,10 @@
 
 namespace espalier::runtime {
 
-enum class Medium : std::uint8_t { kShared, kTcp, kVerbs };
+// kHosts: shared memory between ranks of a host, and TCP between hosts.
+enum class Medium : std::uint8_t { kShared, kTcp, kVerbs, kHosts };
 
-// "shm", "tcp", "verbs".
+// "shm", "tcp", "verbs", "hosts".
 std::string_view MediumName(Medium medium);
 std::optional<Medium> FindMedium(std::string_view name);
 

@@ -3,18 +3,27 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <span>
 #include <string_view>
 #include <vector>
 
+#include "collective/algorithms/algorithm.h"
 #include "collective/program/collective_spec.h"
 #include "collective/runtime/choice/cost_model.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
 
-// The algorithms among which a group of `ranks` ranks chooses for a collective over a transport.
-std::span<const std::string_view> CandidatesOf(program::CollectiveKind kind, int ranks);
+// How the ranks of a group are spread over hosts, if they share memory within hosts.
+struct HostLayout {
+  // Ranks 0, 1, ... share the first host, and so on. 0: hosts do not matter, or differ.
+  int ranks_per_host = 0;
+  Costs within;  // in shared memory
+};
+
+// The algorithms among which a group of `ranks` ranks chooses for a collective over a transport;
+// with `ranks_per_host`, also hierarchical ones.
+std::vector<std::string_view> CandidatesOf(program::CollectiveKind kind, int ranks,
+                                           int ranks_per_host = 0);
 
 struct Prediction {
   std::string_view algorithm;
@@ -28,8 +37,13 @@ class AlgorithmChoice {
  public:
   // A round includes a message, so its cost is raised to that of a message. A fit can give less:
   // with two ranks, rounds and messages are proportional, and a fit may attribute all to messages.
-  AlgorithmChoice(const Costs& costs, int ranks, int fifo_slots, std::size_t message_bytes)
-      : costs_(costs), ranks_(ranks), fifo_slots_(fifo_slots), message_bytes_(message_bytes) {
+  AlgorithmChoice(const Costs& costs, int ranks, int fifo_slots, std::size_t message_bytes,
+                  const HostLayout& hosts = {})
+      : costs_(costs),
+        hosts_(hosts),
+        ranks_(ranks),
+        fifo_slots_(fifo_slots),
+        message_bytes_(message_bytes) {
     costs_.round = std::max(costs_.round, costs_.message);
   }
 
@@ -39,15 +53,20 @@ class AlgorithmChoice {
   // Predicts the time of every candidate. `bytes`: all ranks' parts together. The first call for a
   // collective makes its programs, which takes milliseconds for tens of ranks.
   Result<std::vector<Prediction>> PredictAll(program::CollectiveKind kind, std::size_t bytes);
+  // The options with which the group makes a candidate, apart from what a call decides.
+  algorithms::AlgorithmOptions OptionsOf() const;
+  int ranks_per_host() const { return hosts_.ranks_per_host; }
   // The fastest candidate; of equal ones, the first in the order of CandidatesOf.
   Result<std::string_view> Choose(program::CollectiveKind kind, std::size_t bytes);
 
  private:
   struct Candidate {
     std::string_view algorithm;
-    ProgramWork work;
+    // Without hosts, all is between them.
+    HostsWork work;
   };
-  Costs costs_;
+  Costs costs_;  // with hosts, between them
+  HostLayout hosts_;
   int ranks_;
   int fifo_slots_;
   std::size_t message_bytes_;

@@ -68,21 +68,41 @@ Terms Reweighted(const std::vector<Terms>& rows) {
 
 using Amount = ProgramWork::Amount;
 
-Amount CountRank(const program::RankProgram& rank) {
+// What a rank sends or receives.
+struct Traffic {
   Amount sent;
   Amount received;
+
+  void Add(const Traffic& more) {
+    sent.chunks += more.sent.chunks;
+    received.chunks += more.received.chunks;
+  }
+};
+
+// Counts the messages with peers for which `counts` holds.
+template <typename Counts>
+Traffic CountTraffic(const program::RankProgram& rank, const Counts& counts) {
+  Traffic traffic;
+  for (const program::ThreadBlock& block : rank.blocks) {
+    for (const program::Step& step : block.steps) {
+      if (program::Sends(step.op) && counts(block.send_peer)) {
+        traffic.sent.messages += 1;
+        traffic.sent.chunks += step.count;
+      }
+      if (program::Receives(step.op) && counts(block.receive_peer)) {
+        traffic.received.messages += 1;
+        traffic.received.chunks += step.count;
+      }
+    }
+  }
+  return traffic;
+}
+
+double CountReduced(const program::RankProgram& rank) {
   double reduced = 0;
   for (const program::ThreadBlock& block : rank.blocks) {
     for (const program::Step& step : block.steps) {
       const double count = step.count;
-      if (program::Sends(step.op)) {
-        sent.messages += 1;
-        sent.chunks += count;
-      }
-      if (program::Receives(step.op)) {
-        received.messages += 1;
-        received.chunks += count;
-      }
       // A copy to or from scratch is a pass over memory, too; data that is sent on without being
       // stored is half a pass.
       const bool passes = step.op == program::OpCode::kReceiveReduceCopy ||
@@ -92,9 +112,30 @@ Amount CountRank(const program::RankProgram& rank) {
       if (step.op == program::OpCode::kReceiveReduceSend) reduced += count / 2;
     }
   }
-  return {.messages = std::max(sent.messages, received.messages),
-          .chunks = std::max(sent.chunks, received.chunks),
+  return reduced;
+}
+
+Amount BusierOf(const Traffic& traffic, double reduced) {
+  return {.messages = std::max(traffic.sent.messages, traffic.received.messages),
+          .chunks = std::max(traffic.sent.chunks, traffic.received.chunks),
           .reduced_chunks = reduced};
+}
+
+ProgramWork WorkWithoutAmounts(const program::Program& program) {
+  ProgramWork work;
+  work.all_chunks = program.collective.chunks;
+  work.mean_count = program::CountMessages(program).mean;
+  work.ranks = static_cast<double>(program.ranks.size());
+  return work;
+}
+
+void AddRank(ProgramWork& work, const Amount& own) {
+  work.busiest = {.messages = std::max(work.busiest.messages, own.messages),
+                  .chunks = std::max(work.busiest.chunks, own.chunks),
+                  .reduced_chunks = std::max(work.busiest.reduced_chunks, own.reduced_chunks)};
+  work.mean.messages += own.messages / work.ranks;
+  work.mean.chunks += own.chunks / work.ranks;
+  work.mean.reduced_chunks += own.reduced_chunks / work.ranks;
 }
 
 }  // namespace
@@ -126,21 +167,35 @@ Costs FitCosts(std::span<const CostSample> samples, int lanes) {
 }
 
 ProgramWork MeasureWork(const program::Program& program) {
-  ProgramWork work;
-  const program::Cost cost = program::MeasureCost(program);
-  work.rounds = static_cast<double>(cost.steps);
-  work.all_chunks = program.collective.chunks;
-  work.mean_count = program::CountMessages(program).mean;
-  work.ranks = static_cast<double>(program.ranks.size());
+  ProgramWork work = WorkWithoutAmounts(program);
+  work.rounds = static_cast<double>(program::MeasureCost(program).steps);
   for (const program::RankProgram& rank : program.ranks) {
-    const Amount own = CountRank(rank);
-    work.busiest = {.messages = std::max(work.busiest.messages, own.messages),
-                    .chunks = std::max(work.busiest.chunks, own.chunks),
-                    .reduced_chunks = std::max(work.busiest.reduced_chunks, own.reduced_chunks)};
-    work.mean.messages += own.messages / work.ranks;
-    work.mean.chunks += own.chunks / work.ranks;
-    work.mean.reduced_chunks += own.reduced_chunks / work.ranks;
+    AddRank(work,
+            BusierOf(CountTraffic(rank, [](std::int32_t) { return true; }), CountReduced(rank)));
   }
+  return work;
+}
+
+HostsWork MeasureWork(const program::Program& program, int ranks_per_host) {
+  HostsWork work{WorkWithoutAmounts(program), WorkWithoutAmounts(program)};
+  const program::Cost cost = program::MeasureCost(program, ranks_per_host);
+  work.within.rounds = static_cast<double>(cost.steps - cost.cross_steps);
+  work.between.rounds = static_cast<double>(cost.cross_steps);
+  Traffic of_host;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const program::RankProgram& code = program.ranks[rank];
+    const int host = static_cast<int>(rank) / ranks_per_host;
+    const auto is_within = [&](std::int32_t peer) { return peer / ranks_per_host == host; };
+    AddRank(work.within, BusierOf(CountTraffic(code, is_within), CountReduced(code)));
+    Traffic across = CountTraffic(code, [&](std::int32_t peer) { return !is_within(peer); });
+    if (static_cast<int>(rank) % ranks_per_host == 0) of_host = {};
+    of_host.Add(across);
+    across.sent.chunks = of_host.sent.chunks;
+    across.received.chunks = of_host.received.chunks;
+    AddRank(work.between, BusierOf(across, 0));
+  }
+  work.within.ranks = ranks_per_host;  // those that share cores
+  work.between.mean = {};
   return work;
 }
 

@@ -59,6 +59,14 @@ struct ProgramWork {
 };
 ProgramWork MeasureWork(const program::Program& program);
 
+// The work of a program whose ranks 0, 1, ... share the first host, and so on. Between hosts,
+// chunks are those of the busiest host, whose ranks share its link.
+struct HostsWork {
+  ProgramWork within;
+  ProgramWork between;
+};
+HostsWork MeasureWork(const program::Program& program, int ranks_per_host);
+
 // Scales a program's work to `bytes` bytes of data (all ranks together if each has a part), in
 // messages of message_bytes on average. Larger data is cut into tiles that pass through the rounds
 // as a pipeline.

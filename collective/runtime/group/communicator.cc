@@ -13,6 +13,7 @@
 #include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/program/program_collectives.h"
 #include "collective/runtime/shared/shared_collectives.h"
+#include "collective/transport/hosts/hosts_transport.h"
 #include "collective/transport/rendezvous/rendezvous.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/shm/shared_group.h"
@@ -25,6 +26,9 @@ namespace {
 using program::CollectiveKind;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+// The channels of programs between two ranks of a host, for each connection.
+constexpr int kHostChannels = 8;
 
 tl::unexpected<Error> Refuse(std::string message) {
   return Fail(ErrorCode::kInvalidArgument, std::move(message));
@@ -39,10 +43,12 @@ Operands Between(const void* input, void* output, std::size_t count, reduce::Dat
           .op = op};
 }
 
+// Whether it may be a candidate; hosts are not known yet.
 bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
   if (medium == Medium::kShared) return FindSharedProtocol(name).has_value();
   for (int kind = 0; kind <= static_cast<int>(CollectiveKind::kBarrier); ++kind) {
-    const auto candidates = CandidatesOf(static_cast<CollectiveKind>(kind), ranks);
+    const auto candidates = CandidatesOf(static_cast<CollectiveKind>(kind), ranks,
+                                         medium == Medium::kHosts ? ranks - 1 : 0);
     if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) return true;
   }
   return false;
@@ -51,7 +57,17 @@ bool IsAlgorithm(Medium medium, const std::string& name, int ranks) {
 Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::RendezvousStore& store,
                                                             const std::string& name, int rank,
                                                             int size,
-                                                            const CommunicatorOptions& options) {
+                                                            const CommunicatorOptions& options,
+                                                            const transport::HostMap& hosts) {
+  if (options.medium == Medium::kHosts) {
+    transport::HostsOptions both;
+    both.channels = kHostChannels * options.connections;
+    both.tcp.address = options.address;
+    both.tcp.members = options.members;
+    both.tcp.memory = options.memory;
+    return transport::JoinHosts(store, name, rank, hosts, both,
+                                steady_clock::now() + options.timeout);
+  }
   if (options.medium == Medium::kVerbs) {
     return transport::JoinVerbs(store, name, rank, size,
                                 {.address = options.address, .members = options.members});
@@ -63,7 +79,8 @@ Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Rendezvou
 
 Result<std::unique_ptr<Backend>> MakeBackend(transport::RendezvousStore& store,
                                              const std::string& name, int rank, int size,
-                                             const CommunicatorOptions& options) {
+                                             const CommunicatorOptions& options,
+                                             const transport::HostMap& hosts) {
   const auto deadline = steady_clock::now() + options.timeout;
   if (options.medium == Medium::kShared) {
     auto group = transport::SharedGroup::Join(store, name, rank, size,
@@ -75,12 +92,22 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::RendezvousStore& store,
     return std::make_unique<SharedCollectives>(std::move(*group), *costs,
                                                FindSharedProtocol(options.algorithm));
   }
-  auto transport = JoinTransport(store, name, rank, size, options);
+  auto transport = JoinTransport(store, name, rank, size, options, hosts);
   if (!transport) return Propagate(transport);
-  auto costs = AgreeOnCosts(store, name, rank, size, options.medium, options.costs_file, deadline);
+  const bool has_hosts = options.medium == Medium::kHosts;
+  auto costs = AgreeOnCosts(store, name, rank, size, has_hosts ? Medium::kTcp : options.medium,
+                            options.costs_file, deadline);
   if (!costs) return Propagate(costs);
+  HostLayout layout;
+  if (has_hosts) {
+    layout.ranks_per_host = hosts.RanksPerHost();
+    auto within = AgreeOnCosts(store, name + "/within", rank, size, Medium::kShared,
+                               options.costs_file, deadline);
+    if (!within) return Propagate(within);
+    layout.within = *within;
+  }
   return std::make_unique<ProgramCollectives>(std::move(*transport), options.connections, *costs,
-                                              options.algorithm, options.memory);
+                                              options.algorithm, options.memory, layout);
 }
 
 // Turns a lack of memory into an error of the call, so that the process goes on.
@@ -123,13 +150,14 @@ Error TellWhy(transport::RendezvousStore& store, const std::string& name, int ra
 
 Communicator::Communicator(transport::RendezvousStore& store, std::string name,
                            std::unique_ptr<Backend> backend, int rank, int size,
-                           const CommunicatorOptions& options)
+                           const CommunicatorOptions& options, transport::HostMap hosts)
     : store_(store),
       name_(std::move(name)),
       backend_(std::move(backend)),
       rank_(rank),
       size_(size),
-      options_(options) {}
+      options_(options),
+      hosts_(std::move(hosts)) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::Join(transport::RendezvousStore& store,
                                                          const std::string& name, int rank,
@@ -143,10 +171,18 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::RendezvousSt
     return Refuse(fmt::format("algorithm \"{}\" is not available over {}", options.algorithm,
                               MediumName(options.medium)));
   }
-  auto backend = MakeBackend(store, name, rank, size, options);
+  transport::HostMap hosts;
+  if (options.medium == Medium::kHosts) {
+    auto agreed = transport::AgreeOnHosts(store, name, rank, size,
+                                          options.host.empty() ? options.address : options.host,
+                                          steady_clock::now() + options.timeout);
+    if (!agreed) return tl::unexpected(TellWhy(store, name, rank, std::move(agreed.error())));
+    hosts = std::move(*agreed);
+  }
+  auto backend = MakeBackend(store, name, rank, size, options, hosts);
   if (!backend) return tl::unexpected(TellWhy(store, name, rank, std::move(backend.error())));
   std::unique_ptr<Communicator> made(
-      new Communicator(store, name, std::move(*backend), rank, size, options));
+      new Communicator(store, name, std::move(*backend), rank, size, options, std::move(hosts)));
   // Returns when all ranks have joined; else the error names a missing rank.
   auto met = made->Barrier();
   if (!met) return tl::unexpected(TellWhy(store, name, rank, std::move(met.error())));
@@ -167,7 +203,8 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
       .count = operands.elements,
       .bounds = operands.HasUnequalParts() ? FingerprintOfBounds(operands.bounds) : 0};
   ActivePlan* const plan = operands.HasUnequalParts() ? nullptr : FindPlan(call);
-  const bool needs_plan = kind == CollectiveKind::kCustom || kind == CollectiveKind::kAllToNext;
+  const bool needs_plan = kind == CollectiveKind::kCustom || (kind == CollectiveKind::kAllToNext &&
+                                                              options_.medium == Medium::kShared);
   if (needs_plan && plan == nullptr) {
     return Refuse(fmt::format("no plan for a {} call of that size (put one in force first)",
                               program::CollectiveKindName(kind)));
@@ -262,7 +299,7 @@ Result<void> Communicator::Prepare(CollectivePlan plan) {
       std::remove_if(plans_.begin(), plans_.end(),
                      [&](const auto& old) { return old->plan().program->collective.kind == kind; }),
       plans_.end());
-  if (options_.medium == Medium::kTcp) {
+  if (options_.medium == Medium::kTcp || options_.medium == Medium::kHosts) {
     auto listens = ListenFor(plan);
     if (!listens) return listens;
   }
@@ -274,6 +311,7 @@ Result<void> Communicator::Prepare(CollectivePlan plan) {
                                        .rank = rank_,
                                        .size = size_,
                                        .medium = options_.medium,
+                                       .hosts = hosts_,
                                        .address = options_.address,
                                        .members = options_.members,
                                        .listener = plan_listener_,

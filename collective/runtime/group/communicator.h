@@ -22,6 +22,7 @@
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
+#include "collective/transport/hosts/host_map.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
@@ -34,6 +35,8 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{30'000};
   // TCP: the address at which other ranks reach this one; verbs: that of its RoCEv2 device.
   std::string address = "127.0.0.1";
+  // Hosts: by what ranks of the same host recognise each other. Empty: by their address.
+  std::string host;
   // TCP and verbs: connections to each peer for large data.
   int connections = 1;
   // TCP and verbs: by what the ranks recognise each other. Without a key the address must be a
@@ -119,7 +122,7 @@ class Communicator : public Group {
  private:
   Communicator(transport::RendezvousStore& store, std::string name,
                std::unique_ptr<Backend> backend, int rank, int size,
-               const CommunicatorOptions& options);
+               const CommunicatorOptions& options, transport::HostMap hosts);
 
   Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
   Result<void> Prepare(CollectivePlan plan);
@@ -135,6 +138,7 @@ class Communicator : public Group {
   int rank_;
   int size_;
   CommunicatorOptions options_;
+  transport::HostMap hosts_;
   std::shared_ptr<const UniqueFd> plan_listener_;
   std::map<IpAddress, std::shared_ptr<const UniqueFd>> more_listeners_;  // of plans, same port
   std::vector<std::unique_ptr<ActivePlan>> plans_;  // at most one for each collective

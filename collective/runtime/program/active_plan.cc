@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collective/program/verifier/verifier.h"
+#include "collective/transport/hosts/hosts_transport.h"
 #include "collective/transport/shm/shm_transport.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "collective/transport/verbs/verbs_transport.h"
@@ -83,18 +84,23 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                  .patience = kPlannedRetryPolicy,
                                  .check = place.check});
   }
-  return transport::JoinTcp(place.store, name, place.rank, place.size,
-                            {.slots = kSlots,
-                             .slot_bytes = kPlannedSlotBytes,
-                             .message_bytes = kPlannedMessageBytes,
-                             .address = place.address,
-                             .members = place.members,
-                             .listener = place.listener,
-                             .more_listeners = place.more_listeners,
-                             .memory = place.memory,
-                             .check = place.check,
-                             .observer = place.observer,
-                             .planned = ConnectionsOf(plan, place.rank)});
+  const transport::TcpOptions tcp = {.slots = kSlots,
+                                     .slot_bytes = kPlannedSlotBytes,
+                                     .message_bytes = kPlannedMessageBytes,
+                                     .address = place.address,
+                                     .members = place.members,
+                                     .listener = place.listener,
+                                     .more_listeners = place.more_listeners,
+                                     .memory = place.memory,
+                                     .check = place.check,
+                                     .observer = place.observer,
+                                     .planned = ConnectionsOf(plan, place.rank)};
+  if (place.medium == Medium::kHosts) {
+    return transport::JoinHosts(
+        place.store, name, place.rank, place.hosts,
+        {.channels = std::max(1, program::CountChannels(*plan.program)), .tcp = tcp}, deadline);
+  }
+  return transport::JoinTcp(place.store, name, place.rank, place.size, tcp);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
+#include "collective/transport/hosts/host_map.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
 #include "common/base/result.h"
@@ -39,6 +40,7 @@ class ActivePlan {
     int rank = 0;
     int size = 1;
     Medium medium = Medium::kShared;
+    transport::HostMap hosts;                                     // of kHosts
     std::string address;                                          // TCP and verbs
     transport::GroupCredentials members;                          // TCP and verbs
     std::shared_ptr<const UniqueFd> listener;                     // TCP

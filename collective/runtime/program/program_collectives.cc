@@ -24,7 +24,7 @@ std::string_view RingOf(CollectiveKind kind) {
 
 Result<std::string_view> ProgramCollectives::Choose(CollectiveKind kind, const Operands& operands) {
   if (operands.HasUnequalParts()) return RingOf(kind);
-  const auto candidates = CandidatesOf(kind, transport_->size());
+  const auto candidates = CandidatesOf(kind, transport_->size(), choice_.ranks_per_host());
   const auto wanted = std::find(candidates.begin(), candidates.end(), algorithm_);
   if (wanted != candidates.end()) return *wanted;
   const Shares shares = SharesOf(kind, transport_->size());
@@ -37,10 +37,10 @@ Result<Interpreter*> ProgramCollectives::Find(std::string_view algorithm, int ro
   std::unique_ptr<Interpreter>& found =
       interpreters_[{fmt::format("{}/{}", algorithm, instances), root}];
   if (found != nullptr) return found.get();
-  auto program = algorithms::MakeAlgorithm(algorithm, {.ranks = transport_->size(),
-                                                       .root = std::max(root, 0),
-                                                       .instances = instances,
-                                                       .fifo_slots = transport_->slots()});
+  algorithms::AlgorithmOptions options = choice_.OptionsOf();
+  options.root = std::max(root, 0);
+  options.instances = instances;
+  auto program = algorithms::MakeAlgorithm(algorithm, options);
   if (!program) return Propagate(program);
   const program::Verdict verdict = program::Verify(*program, {.fifo_slots = transport_->slots()});
   if (verdict.violation) {

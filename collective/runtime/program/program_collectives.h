@@ -20,13 +20,15 @@ namespace espalier::runtime {
 class ProgramCollectives : public Backend {
  public:
   // `connections`: parallel connections to each peer for large data. `algorithm`: forced for its
-  // collective at every size; empty: none. `memory`: source of the memory that calls need.
+  // collective at every size; empty: none. `memory`: source of the memory that calls need. `hosts`:
+  // over which hosts the ranks are spread, if they share memory within them.
   ProgramCollectives(std::unique_ptr<transport::Transport> transport, int connections,
                      const Costs& costs, std::string algorithm,
-                     std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+                     std::pmr::memory_resource* memory = std::pmr::get_default_resource(),
+                     const HostLayout& hosts = {})
       : transport_(std::move(transport)),
         connections_(connections),
-        choice_(costs, transport_->size(), transport_->slots(), transport_->message_bytes()),
+        choice_(costs, transport_->size(), transport_->slots(), transport_->message_bytes(), hosts),
         algorithm_(std::move(algorithm)),
         memory_(memory) {}
 

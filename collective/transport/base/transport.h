@@ -128,6 +128,9 @@ class Transport {
   // Waits until an outbox that had no free slot or an inbox that had no message may have one. May
   // return early.
   virtual Result<void> Wait(Deadline deadline) = 0;
+  // As Wait, but waits for `patience` at most. Returns whether there may be something new. A
+  // transport that cannot tell always says so.
+  virtual Result<bool> TryWait(std::chrono::microseconds /*patience*/) { return true; }
   // Waits until all committed messages have left this process.
   virtual Result<void> Flush(Deadline deadline) = 0;
   // Reports the failure of a connected peer that is already known, without waiting.

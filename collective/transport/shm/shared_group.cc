@@ -190,14 +190,15 @@ Result<UniqueFd> OpenMemoryFile(std::int64_t process, int file, std::size_t byte
 
 Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(RendezvousStore& store,
                                                        const std::string& name, int rank, int size,
-                                                       std::size_t bytes, Deadline deadline) {
+                                                       std::size_t bytes, Deadline deadline,
+                                                       std::vector<int> names) {
   static_assert(sizeof(Header) <= kHeaderBytes);
   if (size < 1 || size > kMaxRanks || rank < 0 || rank >= size) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("rank {} of {}: a group has 1 to {} ranks, counted from 0", rank, size,
                             kMaxRanks));
   }
-  std::unique_ptr<SharedGroup> group(new SharedGroup(rank, size));
+  std::unique_ptr<SharedGroup> group(new SharedGroup(rank, size, std::move(names)));
   const std::string key = name + "/memory";
   auto ready =
       rank == 0 ? group->Create(store, key, bytes) : group->Open(store, key, bytes, deadline);
@@ -237,8 +238,9 @@ Result<void> SharedGroup::TakeLock() {
   guard_.emplace(lock_.get());
   struct flock lock = LockOf(rank_);
   if (::fcntl(lock_.get(), F_OFD_SETLK, &lock) == 0) return {};
-  return Fail(ErrorCode::kAlreadyExists,
-              fmt::format("rank {} has already joined from another process or thread", rank_));
+  return Fail(
+      ErrorCode::kAlreadyExists,
+      fmt::format("rank {} has already joined from another process or thread", NameOf(rank_)));
 }
 
 Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key,
@@ -262,7 +264,7 @@ Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, s
   auto place = store.Get(key, deadline);
   if (!place) {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("rank 0 did not join in time: {}", place.error().message));
+                fmt::format("rank {} did not join in time: {}", NameOf(0), place.error().message));
   }
   long process = 0;
   int file = 0;
@@ -272,11 +274,12 @@ Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, s
                 fmt::format("cannot read \"{}\" as the place of rank 0's memory", *place));
   }
   if (*host != '\0' && HostName() != host) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("rank 0 and rank {} run on different hosts, but shared memory connects "
-                            "ranks of one host only (choose TCP or verbs as the medium, and give "
-                            "each rank the address at which others reach it)",
-                            rank_));
+    return Fail(
+        ErrorCode::kUnavailable,
+        fmt::format("rank {} and rank {} run on different hosts, but shared memory connects "
+                    "ranks of one host only (choose TCP or verbs as the medium, and give "
+                    "each rank the address at which others reach it)",
+                    NameOf(0), NameOf(rank_)));
   }
   auto opened = OpenMemoryFile(process, file, kHeaderBytes + bytes);
   if (!opened) return Propagate(opened);
@@ -315,7 +318,7 @@ Result<void> SharedGroup::AwaitAll(RendezvousStore& store, const std::string& fa
     if (steady_clock::now() < deadline) continue;
     std::string missing;
     for (int peer = 0; peer < size_; ++peer) {
-      if (header().presence[peer] == Header::kAbsent) missing += fmt::format(" {}", peer);
+      if (header().presence[peer] == Header::kAbsent) missing += fmt::format(" {}", NameOf(peer));
     }
     return Fail(ErrorCode::kUnavailable, "ranks that did not join in time:" + missing);
   }
@@ -369,7 +372,7 @@ std::string SharedGroup::DescribeLeavers() const {
   std::string leavers;
   for (int peer = 0; peer < size_; ++peer) {
     if (header().presence[peer] == Header::kLeft)
-      leavers += fmt::format("; rank {} has left", peer);
+      leavers += fmt::format("; rank {} has left", NameOf(peer));
   }
   return leavers;
 }
@@ -389,7 +392,7 @@ Result<void> SharedGroup::CheckPeers() {
   if (!abort) return abort;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_ && HasDied(peer)) {
-      return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has died", peer));
+      return Fail(ErrorCode::kUnavailable, fmt::format("rank {} has died", NameOf(peer)));
     }
   }
   return {};

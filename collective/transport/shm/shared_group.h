@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "collective/transport/base/fork_guard.h"
 #include "collective/transport/base/rendezvous_store.h"
@@ -58,13 +60,14 @@ bool SleepOn(Counter& signal, std::uint32_t seen, Deadline deadline);
 // for its end. Cost: two stores and a load for each call. Thread safety: one thread at a time.
 class SharedGroup {
  public:
-  // Waits until all ranks have joined. `name` tells the groups of one store apart.
+  // Waits until all ranks have joined. `name` tells the groups of one store apart. `names`: the
+  // numbers by which errors name the ranks; empty: their own.
   // Errors: kUnavailable if ranks are missing at the deadline (it names them) or memory cannot be
   // allocated; kFailedPrecondition if a rank has other sizes or another version; kAlreadyExists if
   // the rank has joined already.
   static Result<std::unique_ptr<SharedGroup>> Join(RendezvousStore& store, const std::string& name,
                                                    int rank, int size, std::size_t bytes,
-                                                   Deadline deadline);
+                                                   Deadline deadline, std::vector<int> names = {});
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
   ~SharedGroup();
@@ -100,7 +103,11 @@ class SharedGroup {
 
  private:
   struct Header;
-  SharedGroup(int rank, int size) : rank_(rank), size_(size) {}
+  SharedGroup(int rank, int size, std::vector<int> names)
+      : rank_(rank), size_(size), names_(std::move(names)) {}
+  int NameOf(int rank) const {
+    return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)];
+  }
 
   Result<void> Create(RendezvousStore& store, const std::string& key, std::size_t bytes);
   Result<void> Open(RendezvousStore& store, const std::string& key, std::size_t bytes,
@@ -117,6 +124,7 @@ class SharedGroup {
 
   int rank_;
   int size_;
+  std::vector<int> names_;
   UniqueFd file_;
   // The file, opened again for the lock that proves that this rank lives. A lock lasts as long as
   // its open file is mapped, and forked children inherit the mapping of file_.

@@ -133,6 +133,14 @@ class ShmTransport : public Transport {
     seen_ = signal(rank()).value.load(std::memory_order_acquire);
     return changed;
   }
+  Result<bool> TryWait(std::chrono::microseconds patience) override {
+    bool changed = group_->Spin(signal(rank()), seen_);
+    if (!changed && patience.count() > 0) {
+      changed = SleepOn(signal(rank()), seen_, std::chrono::steady_clock::now() + patience);
+    }
+    if (changed) seen_ = signal(rank()).value.load(std::memory_order_acquire);
+    return changed;
+  }
   Result<void> Check() override { return group_->CheckPeers(); }
   // Committed messages lie in memory that outlives this rank as long as a peer lives.
   Result<void> Flush(Deadline /*deadline*/) override { return {}; }
@@ -180,7 +188,7 @@ Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::st
                             options.channels, options.slots, options.slot_bytes, kMaxSlots, kPage));
   }
   auto group = SharedGroup::Join(store, name, rank, size, ShmTransport::MemoryBytes(size, options),
-                                 deadline);
+                                 deadline, options.names);
   if (!group) return Propagate(group);
   return std::make_unique<ShmTransport>(std::move(*group), options);
 }

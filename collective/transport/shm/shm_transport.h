@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
@@ -15,6 +16,8 @@ struct ShmOptions {
   int channels = 8;
   int slots = 4;
   std::size_t slot_bytes = 256 << 10;  // a multiple of 4096
+  // The numbers by which messages name the ranks, if the group is a part of another one.
+  std::vector<int> names = {};
 };
 
 // Joins a transport in memory that the ranks of one host share. Each connection is a ring of slots

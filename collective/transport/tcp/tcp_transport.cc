@@ -99,6 +99,7 @@ class TcpTransport : public Transport {
     return Find({endpoint, options_.planned ? Direction::kIn : Direction::kBoth}).receiver();
   }
   Result<void> Wait(Deadline deadline) override;
+  Result<bool> TryWait(std::chrono::microseconds patience) override;
   Result<void> Flush(Deadline deadline) override;
   Result<void> Check() override;
   void Abort(const Error& cause) override {
@@ -397,6 +398,18 @@ Result<void> TcpTransport::Wait(Deadline deadline) {
       return Fail(ErrorCode::kUnavailable, "timed out");
     }
   }
+}
+
+Result<bool> TcpTransport::TryWait(std::chrono::microseconds patience) {
+  auto well = CheckConnections();
+  if (!well) return Propagate(well);
+  if (patience.count() > 0 && token_.PassOn()) return true;
+  const bool moved = Poll(
+      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count()));
+  NotifyPeers();
+  well = CheckConnections();
+  if (!well) return Propagate(well);
+  return moved;
 }
 
 Result<void> TcpTransport::Flush(Deadline deadline) {

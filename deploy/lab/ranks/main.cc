@@ -23,6 +23,7 @@ struct Arguments {
   std::string job;    // empty: a ring
   std::string store;  // rendezvous of a ring, and of a job without plans
   std::string address;
+  std::string medium = "tcp";
   int rank = 0;
   int ranks = 0;
   std::size_t bytes = 4'000'000;
@@ -33,7 +34,8 @@ struct Arguments {
 Collective Join(const Arguments& arguments) {
   return Collective(arguments.store, arguments.job.empty() ? "ring" : arguments.job, arguments.rank,
                     arguments.ranks,
-                    {.medium = ESPALIER_TCP,
+                    {.medium = static_cast<std::uint32_t>(
+                         arguments.medium == "hosts" ? ESPALIER_HOSTS : ESPALIER_TCP),
                      .timeout_ms = arguments.timeout_ms,
                      .address = arguments.address.c_str(),
                      .connections = 1,
@@ -93,7 +95,7 @@ bool Call(Collective& group, const Arguments& arguments, int call) {
 int Run(const Arguments& arguments) {
   try {
     Collective group = Join(arguments);
-    if (arguments.job.empty()) UseRing(group, arguments.ranks);
+    if (arguments.job.empty() && arguments.medium == "tcp") UseRing(group, arguments.ranks);
     int failed = 0;
     for (int call = 0; call < arguments.calls; ++call) {
       if (!Call(group, arguments, call)) ++failed;
@@ -116,6 +118,11 @@ int main(int argc, char** argv) {
   app.add_option("--store", arguments.store,
                  "Rendezvous store of the ranks, if they do not meet through their agents");
   app.add_option("--address", arguments.address, "Address of this rank, if it has no plan");
+  app.add_option("--medium", arguments.medium,
+                 "Medium without a job: tcp as a ring, tcp-chosen by costs, or hosts, which is "
+                 "shared memory within hosts and TCP between them")
+      ->check(CLI::IsMember({"tcp", "tcp-chosen", "hosts"}))
+      ->capture_default_str();
   app.add_option("--rank", arguments.rank, "Number of this rank, from 0")->required();
   app.add_option("--ranks", arguments.ranks, "Number of ranks in the group")->required();
   app.add_option("--bytes", arguments.bytes, "Bytes per call")->capture_default_str();

@@ -22,7 +22,11 @@ class RanksTest : public ::testing::TestWithParam<Medium> {
   Result<std::unique_ptr<Communicator>> Join(
       int rank, int size, std::chrono::milliseconds timeout = std::chrono::seconds(100)) {
     return Communicator::Join(store_, group_name_, rank, size,
-                              {.medium = GetParam(), .timeout = timeout, .connections = 2});
+                              {.medium = GetParam(),
+                               .timeout = timeout,
+                               .host = std::to_string(rank / ranks_per_host_),
+                               .connections = 2,
+                               .algorithm = algorithm_});
   }
 
   void RunRanks(int size, const std::function<void(Communicator&)>& body,
@@ -42,6 +46,8 @@ class RanksTest : public ::testing::TestWithParam<Medium> {
   }
 
   std::string group_name_ = "g";
+  int ranks_per_host_ = 2;  // of Medium::kHosts
+  std::string algorithm_;
   TemporaryFolder folder_;
   transport::FileStore store_{folder_.path()};
 };

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
+#include "collective/transport/hosts/hosts_transport.h"
 #include "collective/transport/shm/shm_transport.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "tests/collective/transport/transport_contract.h"
@@ -17,10 +19,22 @@ std::vector<Kind> Kinds() {
              return JoinShm(store, "g", rank, size,
                             {.channels = 3, .slots = kSlots, .slot_bytes = kSlotBytes}, deadline);
            }},
-          {"tcp", [](RendezvousStore& store, int rank, int size, Deadline /*deadline*/) {
+          {"tcp",
+           [](RendezvousStore& store, int rank, int size, Deadline /*deadline*/) {
              static const GroupCredentials members = {.key = JobKey::Draw()};
              return JoinTcp(store, "g", rank, size,
                             {.slots = kSlots, .slot_bytes = kSlotBytes, .members = members});
+           }},
+          {"hosts", [](RendezvousStore& store, int rank, int size, Deadline deadline) {
+             static const GroupCredentials members = {.key = JobKey::Draw()};
+             // Hosts of two ranks; the last one may be alone.
+             std::vector<std::string> names;
+             for (int i = 0; i < size; ++i) names.push_back(std::to_string(i / 2));
+             return JoinHosts(
+                 store, "g", rank, MapHosts(names),
+                 {.channels = 3,
+                  .tcp = {.slots = kSlots, .slot_bytes = kSlotBytes, .members = members}},
+                 deadline);
            }}};
 }
 

@@ -264,6 +264,49 @@ TEST(Choice, RefusesAnAlgorithmThatIsNoCandidate) {
 
 // A fit between two ranks may attribute the whole cost of rounds to messages. Of otherwise equal
 // algorithms the one with the fewest rounds must then be taken.
+// Two hosts of four ranks: what crosses the link of a host, for S bytes.
+TEST(AlgorithmChoice, CountsTheBytesOfAHostsLink) {
+  const auto across = [](const char* name) {
+    const auto program =
+        algorithms::MakeAlgorithm(name, {.ranks = 8, .base = 4, .ranks_per_node = 4});
+    EXPECT_TRUE(program) << program.error().message;
+    const HostsWork work = MeasureWork(*program, 4);
+    return work.between.busiest.chunks / work.between.all_chunks;
+  };
+  EXPECT_DOUBLE_EQ(across("allreduce-hierarchical"), 1);     // 2 S (H - 1) / H
+  EXPECT_DOUBLE_EQ(across("allreduce-ring-chunked"), 1.75);  // 2 S (P - 1) / P
+  EXPECT_DOUBLE_EQ(across("allgather-hierarchical"), 0.5);
+  EXPECT_DOUBLE_EQ(across("reduce-scatter-hierarchical"), 0.5);
+  EXPECT_DOUBLE_EQ(across("allreduce-halving-doubling"), 1);  // near ranks exchange most
+  EXPECT_DOUBLE_EQ(across("allreduce-bcube"), 1);
+}
+
+TEST(AlgorithmChoice, TakesHierarchyWhereTheLinkBetweenHostsIsSlow) {
+  const Costs within{.round = 1e-6, .message = 1e-7, .byte = 1e-10, .reduced_byte = 1e-11};
+  const Costs slow{.round = 1e-5, .message = 1e-6, .byte = 1e-8};
+  AlgorithmChoice choice(slow, 8, 4, kSlot, {.ranks_per_host = 4, .within = within});
+  EXPECT_EQ(*choice.Choose(CollectiveKind::kAllReduce, 16 << 20), "allreduce-hierarchical");
+  EXPECT_EQ(*choice.Choose(CollectiveKind::kAllGather, 16 << 20), "allgather-hierarchical");
+  EXPECT_EQ(*choice.Choose(CollectiveKind::kReduceScatter, 16 << 20),
+            "reduce-scatter-hierarchical");
+  EXPECT_NE(*choice.Choose(CollectiveKind::kAllReduce, 64), "allreduce-hierarchical");
+  // Hosts of one rank, or one host, have nothing to gain.
+  EXPECT_EQ(CandidatesOf(CollectiveKind::kAllReduce, 8, 8),
+            CandidatesOf(CollectiveKind::kAllReduce, 8));
+  EXPECT_EQ(CandidatesOf(CollectiveKind::kAllReduce, 8, 1),
+            CandidatesOf(CollectiveKind::kAllReduce, 8));
+}
+
+TEST(AlgorithmChoice, CountsStepsBetweenHosts) {
+  const auto program =
+      algorithms::MakeAlgorithm("allreduce-hierarchical", {.ranks = 6, .ranks_per_node = 3});
+  const program::Cost cost = program::MeasureCost(*program, 3);
+  EXPECT_EQ(cost.cross_steps, 2);          // 2 (H - 1)
+  EXPECT_EQ(cost.steps, 2 + 2 * (3 - 1));  // and 2 (G - 1) within
+  EXPECT_EQ(program::MeasureCost(*program).cross_steps, 0);
+  EXPECT_EQ(program::MeasureCost(*program).steps, cost.steps);
+}
+
 TEST(AlgorithmChoice, RoundsCostAMessageAtLeast) {
   const Costs costs{
       .round = 0, .message = 17e-6, .byte = 0.23e-9, .reduced_byte = 0.26e-9, .lanes = 2};

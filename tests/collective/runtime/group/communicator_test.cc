@@ -301,10 +301,41 @@ TEST_P(CommunicatorTest, RefusesProgramsThatAreWrongAndGoesOn) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest, ::testing::Values(Medium::kShared, Medium::kTcp),
-                         [](const auto& test) {
-                           return test.param == Medium::kShared ? "Shared" : "Tcp";
-                         });
+INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
+                         ::testing::Values(Medium::kShared, Medium::kTcp, Medium::kHosts),
+                         [](const auto& test) { return std::string(MediumName(test.param)); });
+
+class HostsTest : public RanksTest {};
+INSTANTIATE_TEST_SUITE_P(All, HostsTest, ::testing::Values(Medium::kHosts),
+                         [](const auto& /*test*/) { return "hosts"; });
+
+TEST_P(HostsTest, RunsHierarchicalAlgorithms) {
+  ranks_per_host_ = 3;
+  for (const char* name : {"allreduce-hierarchical", "allreduce-bcube", "allgather-hierarchical",
+                           "reduce-scatter-hierarchical", "alltoall-two-step"}) {
+    ranks_per_host_ = 5 - ranks_per_host_;  // 2 and 3 in turns
+    algorithm_ = name;
+    group_name_ = name;
+    RunRanks(6, [](Communicator& group) { ExpectEveryCollective(group, false); });
+  }
+}
+
+TEST_P(HostsTest, RunsWithoutHierarchyOnUnequalHosts) {
+  algorithm_ = "allreduce-hierarchical";
+  ranks_per_host_ = 3;
+  RunRanks(5, [](Communicator& group) { ExpectEveryCollective(group, false); });
+}
+
+TEST_P(HostsTest, SendsToTheNextRankWithoutAPlan) {
+  RunRanks(4, [](Communicator& group) {
+    const std::int32_t mine = group.rank() + 10;
+    std::int32_t from_the_one_before = -1;
+    ExpectDone(group.Run(program::CollectiveKind::kAllToNext, &mine, &from_the_one_before, 1,
+                         DataType::kI32, ReduceOp::kSum));
+    if (group.rank() == 0) return;  // what it gets is undefined
+    EXPECT_EQ(from_the_one_before, group.rank() + 9);
+  });
+}
 
 class PlannedPortTest : public CommunicatorTest {
  protected:

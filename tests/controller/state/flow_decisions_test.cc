@@ -14,7 +14,7 @@
 namespace espalier::controller {
 namespace {
 
-constexpr std::uint16_t kPort = 0xC000;
+constexpr std::uint16_t kFirstPort = 0xC000;
 
 // Four leaves of two hosts and three spines.
 class Decided {
@@ -43,7 +43,8 @@ class Decided {
     const FlowSlot slot = Open(from, to, paths.size());
     for (std::uint32_t i = 0; i < paths.size(); ++i) {
       decisions().Place(slot, i, paths[i]);
-      decisions().ports().Set(slot, i, static_cast<std::uint16_t>(kPort + 16 * slot.value() + i),
+      decisions().ports().Set(slot, i,
+                              static_cast<std::uint16_t>(kFirstPort + 16 * slot.value() + i),
                               fabric::PathIndex(paths[i]));
     }
     decisions().FinishPorts(slot, wire::PathReason::kAssigned, true);
@@ -78,7 +79,7 @@ class Decided {
 class FlowDecisionsTest : public testing::Test, protected Decided {};
 
 TEST_F(FlowDecisionsTest, AFlowThatWasSteeredIsAdopted) {
-  const FlowSlot slot = Open(0, 2, 2, {kPort, 0});
+  const FlowSlot slot = Open(0, 2, 2, {kFirstPort, 0});
   EXPECT_EQ(At(slot).status, FlowStatus::kAdopting);
   EXPECT_TRUE(At(slot).subflows[0].adopting);
   decisions().AdoptPath(slot, 0, fabric::PathIndex(2));
@@ -86,27 +87,27 @@ TEST_F(FlowDecisionsTest, AFlowThatWasSteeredIsAdopted) {
   decisions().FinishAdoption(slot);
   EXPECT_EQ(At(slot).status, FlowStatus::kNew) << "the second subflow has no path";
   EXPECT_TRUE(TakePush(slot));
-  EXPECT_TRUE(state_.flow_paths.ports().IsTaken(At(slot).key, kPort));
+  EXPECT_TRUE(state_.flow_paths.ports().IsTaken(At(slot).key, kFirstPort));
 }
 
 TEST_F(FlowDecisionsTest, APortOfADeadPathIsNotAdopted) {
   SetLink("leaf1--spine2", fabric::LinkState::kDown);
-  const FlowSlot slot = Open(0, 2, 1, {kPort});
+  const FlowSlot slot = Open(0, 2, 1, {kFirstPort});
   decisions().AdoptPath(slot, 0, fabric::PathIndex(2));
   EXPECT_EQ(At(slot).subflows[0].port, 0);
   EXPECT_TRUE(At(slot).subflows[0].urgent);
   EXPECT_EQ(PathOf(slot), std::nullopt);
-  EXPECT_FALSE(state_.flow_paths.ports().IsTaken(At(slot).key, kPort));
+  EXPECT_FALSE(state_.flow_paths.ports().IsTaken(At(slot).key, kFirstPort));
 }
 
 TEST_F(FlowDecisionsTest, AbandonedAdoptionFreesUnknownPorts) {
-  const FlowSlot slot = Open(0, 2, 2, {kPort, kPort + 1});
+  const FlowSlot slot = Open(0, 2, 2, {kFirstPort, kFirstPort + 1});
   decisions().AdoptPath(slot, 0, fabric::PathIndex(0));
   decisions().AbandonAdoption(slot);
   EXPECT_EQ(At(slot).status, FlowStatus::kNew);
-  EXPECT_EQ(At(slot).subflows[0].port, kPort);
+  EXPECT_EQ(At(slot).subflows[0].port, kFirstPort);
   EXPECT_EQ(At(slot).subflows[1].port, 0);
-  EXPECT_FALSE(state_.flow_paths.ports().IsTaken(At(slot).key, kPort + 1));
+  EXPECT_FALSE(state_.flow_paths.ports().IsTaken(At(slot).key, kFirstPort + 1));
 }
 
 TEST_F(FlowDecisionsTest, AnUnsteeredFlowLosesItsPathsAndPorts) {
@@ -162,7 +163,7 @@ TEST_F(FlowDecisionsTest, ALocalRerouteKeepsThePortThatWasLeftTaken) {
   const FlowSlot other = OpenRouted(0, 2, {1});
   EXPECT_FALSE(decisions().RerouteLocally(slot, 0, At(other).subflows[0].port));
   EXPECT_EQ(At(slot).status, FlowStatus::kRouted);
-  EXPECT_TRUE(decisions().RerouteLocally(slot, 0, kPort + 9));
+  EXPECT_TRUE(decisions().RerouteLocally(slot, 0, kFirstPort + 9));
   EXPECT_EQ(At(slot).status, FlowStatus::kAdopting);
   EXPECT_FALSE(decisions().MayMove(slot, Mover::kPlan));
   EXPECT_TRUE(state_.flow_paths.ports().IsTaken(At(slot).key, left));
@@ -213,11 +214,11 @@ TEST_F(FlowDecisionsTest, ABackupPathIsUrgentOnlyIfThePathInUseIsDead) {
 TEST_F(FlowDecisionsTest, StandbyPortsAreTakenAndFreed) {
   const FlowSlot slot = OpenRouted(0, 2, {0});
   decisions().ports().SetStandby(slot, 0, 1);
-  decisions().ports().SetStandbyPort(slot, 0, kPort + 5);
-  EXPECT_TRUE(state_.flow_paths.ports().IsTaken(At(slot).key, kPort + 5));
+  decisions().ports().SetStandbyPort(slot, 0, kFirstPort + 5);
+  EXPECT_TRUE(state_.flow_paths.ports().IsTaken(At(slot).key, kFirstPort + 5));
   decisions().ports().SetStandby(slot, 0, 2);
   EXPECT_EQ(At(slot).subflows[0].standby_port, 0);
-  EXPECT_FALSE(state_.flow_paths.ports().IsTaken(At(slot).key, kPort + 5));
+  EXPECT_FALSE(state_.flow_paths.ports().IsTaken(At(slot).key, kFirstPort + 5));
 }
 
 // Random transitions; after each, what belongs together agrees.
@@ -230,7 +231,7 @@ class DecisionStorm : private Decided {
     const FlowSlot slot = open_[Draw(open_.size())];
     const auto index = static_cast<std::uint32_t>(Draw(At(slot).subflows.size()));
     const auto path = static_cast<std::int32_t>(Draw(3));
-    const auto port = static_cast<std::uint16_t>(kPort + Draw(64));
+    const auto port = static_cast<std::uint16_t>(kFirstPort + Draw(64));
     switch (Draw(14)) {
       case 0:
         std::erase(open_, slot);
@@ -282,7 +283,7 @@ class DecisionStorm : private Decided {
     const int to = static_cast<int>(Draw(8));
     if (from / 2 == to / 2) return;
     std::vector<std::uint16_t> ports;
-    if (Draw(3) == 0) ports.push_back(static_cast<std::uint16_t>(kPort + Draw(64)));
+    if (Draw(3) == 0) ports.push_back(static_cast<std::uint16_t>(kFirstPort + Draw(64)));
     const std::size_t subflows = 1 + Draw(3);
     open_.push_back(Open(from, to, subflows, ports, Draw(4) > 0));
   }

@@ -184,8 +184,9 @@ int Run(const Request& request) {
   const auto levels = FindLevels(*topology, *ranks);
   if (!levels) return bad({levels.error().code, request.file + ": " + levels.error().message});
   const auto program = algorithms::MakeAlgorithm(
-      request.algorithm,
-      {.ranks = static_cast<int>(ranks->size()), .ranks_per_node = request.ranks_per_node});
+      request.algorithm, {.ranks = static_cast<int>(ranks->size()),
+                          .ranks_per_node = request.ranks_per_node,
+                          .pieces = 1});  // they do not change who sends how much
   if (!program) return bad(program.error());
   const RankTraffic traffic = MeasureTraffic(*program);
   const OrderAdvice advice = AdviseOrder(traffic, *levels);

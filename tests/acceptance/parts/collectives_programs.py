@@ -106,8 +106,25 @@ def broken_plans(espalier, scratch, quick):
                 kinds and "accepted" not in kinds)
 
 
+def orders(espalier, scratch):
+    """Ranks of a fat-tree in an order that leaves the leaf at every step of a ring."""
+    topology, ranks = scratch / "fabric.json", scratch / "ranks.json"
+    attempt(espalier, "topology", "make", "fat-tree", "--k", 8, "-o", topology)
+    ranks.write_text(json.dumps([f"h{host}" for place in range(4) for host in range(place, 128, 4)]))
+    for algorithm, per_node in (("allreduce-ring-chunked", 0), ("allreduce-hierarchical", 4)):
+        done, text = attempt(espalier, "job", "advise", ranks, "--topology", topology, "--algorithm", algorithm,
+                             "--ranks-per-node", per_node, "--json")
+        found = json.loads(text) if done else {"levels": [], "optimal": False}
+        levels = {row["level"]: row for row in found["levels"]}
+        row = levels.get("leaf", {"present_bytes": 0, "best_bytes": 1, "least_bytes": 0})
+        yield check(f"order of 128 ranks, {algorithm}: bytes that leave a leaf, present / best", round(
+            row["present_bytes"] / row["best_bytes"], 2), "above 1, with the best proved to be optimal",
+            row["present_bytes"] > row["best_bytes"] == row["least_bytes"] and found["optimal"])
+
+
 def checks(folder, quick):
     with tempfile.TemporaryDirectory() as name:
         yield from pairs(folder / "espalier", pathlib.Path(name))
         yield from plans(folder / "espalier", pathlib.Path(name))
         yield from broken_plans(folder / "espalier", pathlib.Path(name), quick)
+        yield from orders(folder / "espalier", pathlib.Path(name))

@@ -35,7 +35,7 @@ void RunRanks(int size, const espalier_comm_options& options,
 }
 
 TEST(CollectiveClient, DoesEveryCollective) {
-  for (const std::uint32_t medium : {ESPALIER_SHARED_MEMORY, ESPALIER_TCP}) {
+  for (const std::uint32_t medium : {ESPALIER_SHARED_MEMORY, ESPALIER_TCP, ESPALIER_HOSTS}) {
     RunRanks(2, {.medium = medium}, [](Collective& group, int rank) {
       const std::vector<float> mine = {1.0F + static_cast<float>(rank), 10};
       std::vector<float> result(2);
@@ -61,6 +61,26 @@ TEST(CollectiveClient, DoesEveryCollective) {
       group.Barrier();
     });
   }
+}
+
+// Two hosts of two ranks by their names.
+TEST(CollectiveClient, SharesMemoryWithinHosts) {
+  TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Collective group(folder.path(), "g", rank, 4,
+                         {.medium = ESPALIER_HOSTS, .host = rank < 2 ? "a" : "b"});
+        std::vector<float> data(100'000, static_cast<float>(rank));
+        group.AllReduce(data.data(), data.data(), data.size());
+        EXPECT_EQ(data, std::vector<float>(100'000, 6.0F));
+      } catch (const CollectiveError& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // The ranks join through rank 0's port, and the plan's program does the work.

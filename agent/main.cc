@@ -107,10 +107,6 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int signal) {
     return signal == SIGHUP ? Reload(daemon.config_file(), **bus) : loop.Stop();
   });
-  if (!config.collective_costs.empty()) {
-    Log(LogLevel::kWarning,
-        "event=field_has_moved field=collective_costs what=\"move the field to engine.conf\"");
-  }
   LogDevices();
   const UnobservedWatch unobserved(loop, **local, metrics);
   agent.Start();

@@ -64,7 +64,6 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
                       "rank_nics", "all_rank_nics", "standby", "path_links"};
   config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
-  config.collective_costs = file.collective_costs();
   config.engine_user = UserOf(Or(file.engine_user(), "espalier-engine"));
   if (!file.engine_user().empty() && !config.engine_user) {
     return fail("engine_user",
@@ -87,8 +86,6 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Set<std::chrono::seconds>(options.lease, file.lease_seconds());
   Set<std::chrono::milliseconds>(options.guard.dead_after, file.dead_after_ms());
   Set<std::chrono::milliseconds>(options.guard.standby_after, file.standby_after_ms());
-  Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
-                                 file.redraw_interval_ms());  // deprecated
   Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
                                  file.local_reroute_interval_ms());
   Set<std::chrono::milliseconds>(options.meter.edges.idle_after, file.idle_after_ms());

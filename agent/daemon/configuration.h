@@ -20,7 +20,6 @@ struct Configuration {
   AgentOptions options;
   std::string controller;
   std::string local_socket;
-  std::string collective_costs;
   std::optional<uid_t> engine_user;
   std::vector<std::string> nics;
   std::string http;

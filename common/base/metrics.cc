@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/deprecated_metrics.h"
-
 namespace espalier {
 namespace {
 
@@ -130,18 +128,7 @@ LatencyHistogram& Metrics::MakeLatency(const std::string& name, const std::strin
 }
 
 std::string Metrics::Text() const {
-  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
-  const std::size_t count = families.size();
-  for (const auto& [name, old_name] : kRenamedMetrics) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (families[i].name != name) continue;
-      prometheus::MetricFamily copy = families[i];
-      copy.name = old_name;
-      copy.help = "Deprecated: use " + families[i].name + ".";
-      families.push_back(std::move(copy));
-    }
-  }
-  return prometheus::TextSerializer().Serialize(families);
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }
 
 }  // namespace espalier

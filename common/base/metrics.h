@@ -66,9 +66,9 @@ class GaugeFamily {
 };
 
 // The metrics of one daemon (or of one simulated agent), named
-// espalier_<module>_<what>_<unit>. Text() is the body of /metrics (Prometheus text format 0.0.4);
-// it repeats renamed metrics under their deprecated names. A second request for a name returns
-// the same metric. The references stay valid as long as this object.
+// espalier_<module>_<what>_<unit>. Text() is the body of /metrics (Prometheus text format 0.0.4).
+// A second request for a name returns the same metric. The references stay valid as long as this
+// object.
 class Metrics {
  public:
   Metrics();

@@ -8,7 +8,7 @@ namespace espalier::controller {
 namespace {
 
 // A host may report each path of a flow as failed once in this time. An agent checks again after
-// twice as long at the earliest (PathGuardOptions::redraw_interval).
+// twice as long at the earliest (PathGuardOptions::local_reroute_interval).
 constexpr Duration kVerdictInterval = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -91,7 +91,6 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.BeginObject();
   WriteIdentity(json, state, flow);
   json.Key("origin").String(DecisionOriginName(flow.origin));
-  json.Key("plan").String(DecisionOriginName(flow.origin));  // deprecated: use origin
   json.Key("source_address").String(flow.source_address.ToString());
   json.Key("destination_address").String(flow.destination_address.ToString());
   json.Key("reach").String(ReachName(flow.reach));

@@ -130,7 +130,7 @@ Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path, EventLoo
   Result<UniqueFd> lock = LockStore(path);
   if (!lock) return Propagate(lock);
   const bool is_large = IsTooLargeToCheckAtStart(path);
-  Result<StoreFile> file = OpenStore(path, clock());
+  Result<StoreFile> file = OpenStore(path);
   if (!file) return Propagate(file);
   auto store =
       std::make_unique<SqliteStore>(std::move(*lock), std::move(*file), loop, clock, limits);

@@ -11,13 +11,11 @@
 namespace espalier::controller {
 
 // Opens a store in one SQLite file (docs/formats.md). It works on a thread of its own, so that the
-// loop never waits for the disk. A missing file is created; the file of version 0.1 is imported
-// (store_tools.h). The store belongs to this process until it is destroyed, which waits for all
-// pending calls. Data beyond the limits is deleted in small steps, after and between changes. A
-// file of more than 64 MiB is checked for damage after the start, on another thread, which logs the
-// result.
-// The loop must outlive it.
-// Errors: those of the file, each with its remedy; nothing has changed then.
+// loop never waits for the disk. A missing file is created. The store belongs to this process until
+// it is destroyed, which waits for all pending calls. Data beyond the limits is deleted in small
+// steps, after and between changes. A file of more than 64 MiB is checked for damage after the
+// start, on another thread, which logs the result. The loop must outlive it. Errors: those of the
+// file, each with its remedy; nothing has changed then.
 Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path, EventLoop& loop,
                                                const WallClock& clock, StoreLimits limits = {});
 

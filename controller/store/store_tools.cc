@@ -10,9 +10,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/files/json.h"
-#include "controller/store/legacy_file.h"
-
 namespace espalier::controller {
 namespace {
 
@@ -54,61 +51,6 @@ Result<void> RenameDurably(const std::string& from, const std::string& to) {
   return SyncPath(FolderOf(to), O_DIRECTORY);
 }
 
-bool LooksLikeJson(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char first = 0;
-  return file.get() >= 0 && ::read(file.get(), &first, 1) == 1 && first == '{';
-}
-
-// The file of version 0.1 that is to be imported; "" for none.
-std::string FindLegacyFile(const std::string& path) {
-  if (LooksLikeJson(path)) return path;
-  const std::string beside = (fs::path(FolderOf(path)) / "intents.json").string();
-  return !Exists(path) && Exists(beside) ? beside : "";
-}
-
-// Imports a JSON file into a store. A crash leaves either the unchanged JSON file or the store.
-Result<void> ImportLegacyFile(const std::string& legacy_path, const std::string& path,
-                              WallTime now) {
-  Result<std::string> text = io::ReadFile(legacy_path);
-  if (!text) return Propagate(text);
-  Result<LegacyIntents> legacy = ParseLegacyIntents(*text, legacy_path);
-  if (!legacy) return Propagate(legacy);
-  for (const auto member : {&Intents::failed_links, &Intents::failed_nodes, &Intents::drained_links,
-                            &Intents::restored_links}) {
-    for (auto& [id, intent] : legacy->intents.*member) {
-      intent.actor = "import";
-      intent.since = now;
-    }
-  }
-  const std::string beside = path + ".importing";
-  RemoveWithWal(beside);
-  const auto write = [&]() -> Result<void> {
-    Result<Database> database = Database::Open(beside);
-    if (!database) return Propagate(database);
-    Result<StoreFile> file = StoreFile::Open(std::move(*database));
-    if (!file) return Propagate(file);
-    StoreChange change;
-    change.epoch = legacy->epoch;
-    change.intents = legacy->intents;
-    Result<Committed> committed = file->Commit(change, now);
-    if (!committed) return Propagate(committed);
-    return file->database().Execute("PRAGMA wal_checkpoint(TRUNCATE)");
-  };
-  if (Result<void> written = write(); !written) {
-    RemoveWithWal(beside);
-    return written;
-  }
-  const std::string kept = legacy_path + ".imported";
-  if (legacy_path == path) {
-    ::unlink(kept.c_str());
-    if (::link(path.c_str(), kept.c_str()) != 0) return SystemError(kept, "keep the file", errno);
-    return RenameDurably(beside, path);
-  }
-  if (Result<void> renamed = RenameDurably(beside, path); !renamed) return renamed;
-  return RenameDurably(legacy_path, kept);
-}
-
 Result<StoreFile> OpenExisting(const std::string& path) {
   if (!Exists(path)) return Fail(ErrorCode::kNotFound, fmt::format("{}: no such store", path));
   Result<Database> database = Database::Open(path, {.read_only = true});
@@ -145,12 +87,7 @@ bool IsTooLargeToCheckAtStart(const std::string& path) {
   return !error && size > kMost;
 }
 
-Result<StoreFile> OpenStore(const std::string& path, WallTime now) {
-  if (const std::string legacy = FindLegacyFile(path); !legacy.empty()) {
-    if (Result<void> imported = ImportLegacyFile(legacy, path, now); !imported) {
-      return Propagate(imported);
-    }
-  }
+Result<StoreFile> OpenStore(const std::string& path) {
   Result<Database> database = Database::Open(path);
   if (!database) return Propagate(database);
   if (!IsTooLargeToCheckAtStart(path)) {

@@ -16,11 +16,9 @@ Result<UniqueFd> LockStore(const std::string& path);
 bool IsTooLargeToCheckAtStart(const std::string& path);
 
 // Opens or creates the store, migrates it to this program's schema, and checks its structure unless
-// it is too large for that. If `path` is the JSON file of version 0.1, or is missing beside an
-// "intents.json", that file's epoch and intents are imported once and the file is kept as
-// "….imported". The caller holds the store's lock. Errors: as LockStore, StoreFile::Open and
-// ParseLegacyIntents; nothing has changed then.
-Result<StoreFile> OpenStore(const std::string& path, WallTime now);
+// it is too large for that. The caller holds the store's lock. Errors: as LockStore and
+// StoreFile::Open; nothing has changed then.
+Result<StoreFile> OpenStore(const std::string& path);
 
 // Checks the store and returns its summary without changing it (except its WAL). Safe while a
 // controller runs. Errors: kNotFound; those of the file.

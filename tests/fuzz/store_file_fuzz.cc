@@ -22,7 +22,7 @@ const WallTime kNow{std::chrono::microseconds(1'795'253'938'907'654)};
 
 // Makes the file of a store that a controller has used for some days.
 std::string MakeStore(const std::string& path) {
-  StoreFile file = OpenStore(path, kNow).value();
+  StoreFile file = OpenStore(path).value();
   file.Begin(kNow).value();
   for (int i = 0; i < 3; ++i) {
     Intents intents;
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string path = folder.path() + "/store.db";
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
   ESPALIER_CHECK(espalier::io::WriteFileDurably(path, bytes).has_value());
-  auto file = OpenStore(path, kNow);
+  auto file = OpenStore(path);
   if (!file) return 0;
   const auto state = file->Begin(kNow);
   if (!state) return 0;

@@ -20,12 +20,7 @@ std::string_view SharedProtocolName(SharedProtocolKind protocol) {
   return kProtocolNames.NameOf(protocol);
 }
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name) {
-  if (const auto found = kProtocolNames.Find(name)) return found;
-  // Deprecated spellings, accepted for one release.
-  if (name == "slots") return SharedProtocolKind::kStaged;
-  if (name == "streamed") return SharedProtocolKind::kStagedStreaming;
-  if (name == "read") return SharedProtocolKind::kSingleCopy;
-  return std::nullopt;
+  return kProtocolNames.Find(name);
 }
 
 // Rounds are barriers of all ranks; messages are the flags of peers that a rank reads in them.

@@ -15,8 +15,7 @@ enum class SharedProtocolKind : std::uint8_t { kSmall, kStaged, kStagedStreaming
 constexpr std::size_t kMaxSmallBytes = 256 << 10;
 constexpr std::size_t kSlotBytes = 1 << 20;
 
-// "small", "staged", "staged-streaming", "single-copy". Find also accepts the deprecated "slots",
-// "streamed" and "read".
+// "small", "staged", "staged-streaming", "single-copy".
 std::string_view SharedProtocolName(SharedProtocolKind protocol);
 std::optional<SharedProtocolKind> FindSharedProtocol(std::string_view name);
 // The work of an allreduce of `bytes` bytes with kSmall or kStaged, for the cost model.

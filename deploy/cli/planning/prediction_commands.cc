@@ -290,10 +290,14 @@ int RunPrediction(const Request& request) {
   return 0;
 }
 
-CLI::App* AddReplay(CLI::App& simulate, const std::string& name, const std::string& help,
-                    int& exit_code) {
+}  // namespace
+
+void AddPredictionReplay(CLI::App& simulate, int& exit_code) {
   auto request = std::make_shared<Request>();
-  CLI::App* command = simulate.add_subcommand(name, help);
+  CLI::App* command =
+      simulate.add_subcommand("prediction",
+                              "Measure prediction on many kinds of jobs: precomputed starts, their "
+                              "quality, and the errors of predictions");
   command->add_option("--jobs", request->jobs,
                       "Folder of more jobs: concurrent_jobs_J/ring_size_R/job_N-MODEL.txt");
   command
@@ -312,18 +316,6 @@ CLI::App* AddReplay(CLI::App& simulate, const std::string& name, const std::stri
   command->add_option("--only", request->only, "Run only the scenarios with this text in the name");
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->callback([request, &exit_code] { exit_code = RunPrediction(*request); });
-  return command;
-}
-
-}  // namespace
-
-void AddPredictionReplay(CLI::App& simulate, int& exit_code) {
-  AddReplay(simulate, "prediction",
-            "Measure prediction on many kinds of jobs: precomputed starts, their quality, and the "
-            "errors of predictions",
-            exit_code);
-  AddReplay(simulate, "foresight", "Deprecated spelling of `simulate prediction`", exit_code)
-      ->group("");
 }
 
 }  // namespace espalier::cli

@@ -7,8 +7,7 @@ class App;
 namespace espalier::cli {
 
 // Adds `prediction` to the command `simulate`: replays many kinds of jobs with precomputed starts
-// and without, and prints one table. `foresight` is its deprecated spelling. Contract: as
-// AddSimulateCommands.
+// and without, and prints one table. Contract: as AddSimulateCommands.
 void AddPredictionReplay(CLI::App& simulate, int& exit_code);
 
 }  // namespace espalier::cli

@@ -104,20 +104,9 @@ TEST_F(ConfigurationTest, MetricsAreForThisHostUnlessToldOtherwise) {
   }
 }
 
-// The field's name of the release before, which is deprecated.
-TEST_F(ConfigurationTest, AcceptsTheFormerNameOfTheRerouteInterval) {
-  const auto interval = [&](const std::string& text) {
-    return Read(text)->options.guard.local_reroute_interval;
-  };
-  EXPECT_EQ(interval("redraw_interval_ms: 70"), std::chrono::milliseconds(70));
-  EXPECT_EQ(interval("redraw_interval_ms: 70 local_reroute_interval_ms: 80"),
-            std::chrono::milliseconds(80));
-}
-
 TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   const Result<Configuration> config = Read(R"(
       name: "h3" controller: "ipc:///run/c" local_socket: "/run/a" nic: "eth0" nic: "10.0.0.1"
-      collective_costs: "/etc/costs"
       http: "unix:/run/h" log_level: "debug" elephant_bytes: 5 report_interval_ms: 20
       idle_after_ms: 15
       lease_seconds: 30 dead_after_ms: 40 standby_after_ms: 20 local_reroute_interval_ms: 50 probe_ttl: 5
@@ -127,7 +116,6 @@ TEST_F(ConfigurationTest, EveryFieldIsTaken) {
   EXPECT_EQ(config->options.name, "h3");
   EXPECT_EQ(config->controller, "ipc:///run/c");
   EXPECT_EQ(config->local_socket, "/run/a");
-  EXPECT_EQ(config->collective_costs, "/etc/costs");
   EXPECT_THAT(config->nics, ElementsAre("eth0", "10.0.0.1"));
   EXPECT_EQ(config->http, "unix:/run/h");
   EXPECT_EQ(config->log_level, LogLevel::kDebug);

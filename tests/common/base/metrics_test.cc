@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
-
-#include "common/base/deprecated_metrics.h"
 
 namespace espalier {
 namespace {
 
-TEST(Metrics, RepeatsARenamedMetricUnderItsDeprecatedName) {
+TEST(Metrics, TextShowsWhatWasCreated) {
   Metrics metrics;
   metrics.MakeCounter("espalier_agent_local_reroutes_total", "Local reroutes.").Add(3);
   metrics.MakeGauge("espalier_agent_other", "Something else.").Set(1);
@@ -18,10 +15,6 @@ TEST(Metrics, RepeatsARenamedMetricUnderItsDeprecatedName) {
   EXPECT_NE(text.find("# HELP espalier_agent_local_reroutes_total Local reroutes.\n"),
             std::string::npos);
   EXPECT_NE(text.find("espalier_agent_local_reroutes_total 3\n"), std::string::npos);
-  EXPECT_NE(text.find("# HELP espalier_agent_redraws_total Deprecated: use "
-                      "espalier_agent_local_reroutes_total.\n"),
-            std::string::npos);
-  EXPECT_NE(text.find("espalier_agent_redraws_total 3\n"), std::string::npos);
   EXPECT_EQ(text.find("espalier_prediction_jobs"), std::string::npos);  // it was not created
 }
 
@@ -42,14 +35,6 @@ TEST(Metrics, AFamilyHasTheGaugesOfTheLastRoundUpToItsLimit) {
   EXPECT_EQ(metrics.Text().find("say"), std::string::npos);
   EXPECT_TRUE(links.Set({{"link", "c"}}, 3));
   EXPECT_EQ(&links, &metrics.MakeGauges("espalier_link_load", "Load of a link", 2));
-}
-
-TEST(Metrics, NoDeprecatedNameIsInUseAgain) {
-  std::set<std::string_view> names;
-  for (const auto& [name, old_name] : kRenamedMetrics) {
-    EXPECT_TRUE(names.insert(name).second) << name;
-    EXPECT_TRUE(names.insert(old_name).second) << old_name;
-  }
 }
 
 }  // namespace

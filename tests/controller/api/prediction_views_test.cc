@@ -30,7 +30,7 @@ TEST_F(PredictionViewsTest, ShowsPredictedStarts) {
   EXPECT_EQ(answer.Find("failure_plans")->Find("fresh")->text,
             answer.Find("failure_plans")->Find("loaded")->text);
   const auto explained = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h0:7"}}));
-  EXPECT_EQ(explained.Find("flow")->Find("plan")->text, "PREDICTED");
+  EXPECT_EQ(explained.Find("flow")->Find("origin")->text, "PREDICTED");
 }
 
 TEST_F(PredictionViewsTest, AcceptsATelemetryFeed) {

@@ -61,7 +61,7 @@ TEST_F(SchemaTest, ReadsAStoreOfTheFirstSchema) {
                              "NULL, 1, NULL)")
                     .has_value());
   }
-  StoreFile file = OpenStore(path_, kNow).value();
+  StoreFile file = OpenStore(path_).value();
   const StoredState state = file.Begin(kNow).value();
   EXPECT_EQ(state.intents.failed_links.at("l1").reason, "optics");
   EXPECT_EQ(state.intents.failed_links.at("l1").value, IntentValue());

@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Disk, StoreFaults,
 
 // The child commits as fast as it can and reports each acknowledged revision.
 [[noreturn]] void CommitForEver(const std::string& path, int acknowledgements) {
-  Result<StoreFile> file = OpenStore(path, kNow);
+  Result<StoreFile> file = OpenStore(path);
   if (!file) _exit(1);
   Result<StoredState> begun = file->Begin(kNow);
   if (!begun) _exit(1);
@@ -240,7 +240,7 @@ TEST(StoreKilled, LosesNothingAcknowledgedAndStaysConsistent) {
     SCOPED_TRACE(kill);
     last = std::max(last, KillAfter(path, random() % 6, random() % 500'000));
     if (kill % 10 != 0) continue;  // most are found by the next child
-    Result<StoreFile> file = OpenStore(path, kNow);
+    Result<StoreFile> file = OpenStore(path);
     ASSERT_TRUE(file.has_value()) << file.error().message;
     const std::uint64_t found = CheckedRevision(*file);
     EXPECT_TRUE(found == last || found == last + 1) << found << " after " << last;

@@ -17,7 +17,7 @@ class StoreFileTest : public StoreFolder {};
 // The clock was a year ahead once, for one action.
 TEST_F(StoreFileTest, AClockThatWasAheadDoesNotPreventAStart) {
   Commit(path_, Failed("l1"));  // at kNow
-  StoreFile file = OpenStore(path_, kNow).value();
+  StoreFile file = OpenStore(path_).value();
   const WallTime earlier = kNow - std::chrono::hours(24 * 365);
   const auto state = file.Begin(earlier);
   ASSERT_TRUE(state.has_value()) << state.error().message;
@@ -131,7 +131,7 @@ TEST_F(StoreFileTest, AnOlderSchemaStaysIfItIsOnlyRead) {
 
 TEST_F(StoreFileTest, RefusesUnknownKinds) {
   Commit(path_, Failed("l1"));
-  StoreFile file = OpenStore(path_, kNow).value();
+  StoreFile file = OpenStore(path_).value();
   ASSERT_TRUE(file.database().Execute("UPDATE intent SET kind = 'wish'").has_value());
   const auto begun = file.Begin(kNow);
   ASSERT_FALSE(begun.has_value());

@@ -22,13 +22,13 @@ class StoreFolder : public testing::Test {
   }
   // The state as a starting controller gets it.
   static StoredState Begin(const std::string& path) {
-    Result<StoreFile> file = OpenStore(path, kNow);
+    Result<StoreFile> file = OpenStore(path);
     EXPECT_TRUE(file.has_value()) << file.error().message;
     return file->Begin(kNow).value();
   }
   // Commits as a running controller does.
   static StoreFile OpenAndBegin(const std::string& path) {
-    StoreFile file = OpenStore(path, kNow).value();
+    StoreFile file = OpenStore(path).value();
     file.Begin(kNow).value();
     return file;
   }

@@ -20,7 +20,7 @@ class StoreToolsTest : public StoreFolder {
   }
   static std::string Read(const std::string& path) { return io::ReadFile(path).value(); }
   static std::string ErrorOf(const std::string& path) {
-    const auto file = OpenStore(path, kNow);
+    const auto file = OpenStore(path);
     return file ? "no error" : file.error().message;
   }
 };
@@ -44,7 +44,7 @@ TEST_F(StoreToolsTest, IsForItsOwnerAlone) {
 TEST_F(StoreToolsTest, BacksUpAndRestores) {
   const std::string backup = folder_.path() + "/backup.db";
   Commit(path_, Failed("l1"));
-  StoreFile running = OpenStore(path_, kNow).value();
+  StoreFile running = OpenStore(path_).value();
   running.Begin(kNow).value();
   ASSERT_TRUE(running.Commit({.intents = Failed("l2")}, kNow).has_value());
   const auto saved = BackUpStore(path_, backup);  // while it is open
@@ -122,7 +122,7 @@ TEST_F(StoreToolsTest, RefusesANewerOrForeignDatabase) {
 
 // Changes keep values that another version wrote and this one cannot read.
 TEST_F(StoreToolsTest, KeepsUnreadableValues) {
-  StoreFile file = OpenStore(path_, kNow).value();
+  StoreFile file = OpenStore(path_).value();
   file.Begin(kNow).value();
   Intents intents = Failed("l1");
   intents.jobs["train"].value = UnreadableValue{"telepathy 0 inline\n"};
@@ -140,37 +140,6 @@ TEST_F(StoreToolsTest, KeepsUnreadableValues) {
                              "char(10))")
                 .value(),
             3);
-}
-
-constexpr const char* kLegacy =
-    "{\"epoch\": 7, \"failed_links\": {\"l1\": \"optics\"}, \"failed_nodes\": {},\n"
-    " \"drained_links\": {\"l2\": \"\"}, \"restored_links\": {}}\n";
-
-TEST_F(StoreToolsTest, ImportsTheLegacyFileOnce) {
-  for (const std::string& legacy : {path_, folder_.path() + "/sub/intents.json"}) {
-    SCOPED_TRACE(legacy);
-    std::filesystem::create_directory(folder_.path() + "/sub");
-    const std::string store = legacy == path_ ? path_ : folder_.path() + "/sub/store.db";
-    Write(legacy, kLegacy);
-    const StoredState state = Begin(store);
-    EXPECT_EQ(state.epoch, 8U);
-    EXPECT_EQ(state.intents.failed_links.at("l1"),
-              (Intent{"optics", "import", kNow, std::nullopt}));
-    EXPECT_TRUE(state.intents.drained_links.contains("l2"));
-    EXPECT_EQ(Read(legacy + ".imported"), kLegacy);
-    Commit(store, Failed("l3"));
-    if (legacy != store) Write(legacy, kLegacy);  // is not looked at again
-    EXPECT_EQ(Begin(store).intents, Failed("l3"));
-  }
-}
-
-TEST_F(StoreToolsTest, NamesThePlaceOfAnImportError) {
-  Write(path_, "{\"epoch\": 1,\n \"failed_links\": [1]}");
-  EXPECT_NE(ErrorOf(path_).find(path_ + ":2:"), std::string::npos) << ErrorOf(path_);
-  Write(path_, "{\"epoch\": 1, \"unknown\": {}}");
-  EXPECT_NE(ErrorOf(path_).find("unknown"), std::string::npos);
-  EXPECT_EQ(Read(path_), "{\"epoch\": 1, \"unknown\": {}}");
-  EXPECT_FALSE(std::filesystem::exists(path_ + ".imported"));
 }
 
 TEST_F(StoreToolsTest, RefusesTwoControllersAndAMissingFolder) {

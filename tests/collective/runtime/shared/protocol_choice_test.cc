@@ -102,14 +102,11 @@ TEST_F(ProtocolChoiceTest, UsesSingleCopyOnlyIfAllRanksCan) {
             SharedProtocolKind::kSingleCopy);  // rank 1 chooses
 }
 
-// Those of the release before, which are deprecated.
-TEST(SharedProtocol, FormerNamesAreAcceptedBesideTheNewOnes) {
-  for (const auto& [name, former] :
-       {std::pair("staged", "slots"), {"staged-streaming", "streamed"}, {"single-copy", "read"}}) {
+TEST(SharedProtocol, IsFoundByItsName) {
+  for (const char* name : {"small", "staged", "staged-streaming", "single-copy"}) {
     const auto kind = FindSharedProtocol(name);
     ASSERT_TRUE(kind) << name;
     EXPECT_EQ(SharedProtocolName(*kind), name);
-    EXPECT_EQ(FindSharedProtocol(former), kind);
   }
   EXPECT_FALSE(FindSharedProtocol("direct"));
 }

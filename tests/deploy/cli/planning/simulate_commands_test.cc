@@ -238,17 +238,6 @@ TEST(SimulatePrediction, PrintsEveryFieldOfEveryScenario) {
   EXPECT_NE(table.output.find("jobs 4, phase change"), std::string::npos);
 }
 
-TEST(SimulatePrediction, AcceptsTheDeprecatedSpellingAndHidesIt) {
-  const std::string options = " --iterations 5 --seeds 1 --only 'jobs 1, jitter 0' --json";
-  const Outcome old =
-      RunCommand(AddSimulateCommands, "simulate foresight" + options);  // deprecated
-  EXPECT_EQ(old.code, 0) << old.errors;
-  EXPECT_EQ(old.output, RunCommand(AddSimulateCommands, "simulate prediction" + options).output);
-  const Outcome help = RunCommand(AddSimulateCommands, "simulate --help");
-  EXPECT_NE(help.output.find("prediction"), std::string::npos) << help.output;
-  EXPECT_EQ(help.output.find("foresight"), std::string::npos) << help.output;  // deprecated
-}
-
 TEST(SimulatePrediction, RefusesWhatIsNotThere) {
   EXPECT_NE(RunCommand(AddSimulateCommands, "simulate prediction --only nothing").code, 0);
   EXPECT_NE(RunCommand(AddSimulateCommands, "simulate prediction --jobs /nowhere").code, 0);

@@ -18,8 +18,7 @@ using testing::HasSubstr;
 class StoreCommands : public testing::Test {
  protected:
   StoreCommands() {
-    Result<controller::StoreFile> store =
-        controller::OpenStore(path_, ParseWallTime("2026-11-21T12:00Z", {}).value());
+    Result<controller::StoreFile> store = controller::OpenStore(path_);
     EXPECT_TRUE(store) << store.error().message;
     controller::StoreChange change;
     change.epoch = 7;

@@ -269,7 +269,6 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
   }
   state.ordered = true;
   ++source.open_orders;
-  probes_ordered_ += probes;
   probes_metric_.Add(static_cast<std::int64_t>(probes));
   return order;
 }
@@ -413,14 +412,6 @@ PathLearner::Findings PathLearner::ExpireOrders(TimePoint now) {
     order = next;
   }
   return findings;
-}
-
-std::optional<TimePoint> PathLearner::NextExpiry() const {
-  std::optional<TimePoint> earliest;
-  for (const auto& [id, order] : orders_) {
-    if (!earliest || order.deadline < *earliest) earliest = order.deadline;
-  }
-  return earliest;
 }
 
 void PathLearner::ForgetUnused(const std::function<bool(const PortKey&)>& is_used) {

@@ -115,8 +115,6 @@ class PathLearner {
                         const std::function<bool(fabric::NodeId)>& is_own);
   // Ends orders that were not reported in time.
   Findings ExpireOrders(TimePoint now);
-  // The time of the next order to expire.
-  std::optional<TimePoint> NextExpiry() const;
 
   // If a source has too many keys, forgets those for which `is_used` is false, the oldest first.
   // O(sources), and O(keys) for such a source.
@@ -130,7 +128,6 @@ class PathLearner {
   // known must be verified, and models are forgotten. As HandleLinkChange.
   void LearnAgain(const RehashScope& scope);
 
-  std::uint64_t probes_ordered() const { return probes_ordered_; }
   // Probes at operators' request, from which nothing is learned.
   OperatorProbes& operator_probes() { return operator_probes_; }
 
@@ -213,7 +210,6 @@ class PathLearner {
   std::map<std::uint64_t, OpenOrder> orders_;
   ProbeNumbers numbers_{ProbeOwner::kPathLearner};
   OperatorProbes operator_probes_{topology_, paths_};
-  std::uint64_t probes_ordered_ = 0;
 };
 
 }  // namespace espalier::controller

@@ -185,7 +185,7 @@ bool Reassigner::IsWorthMoving(const Elephants& elephants,
   const auto score = [&](const Assignment& assignment) {
     return ComputeScore(elephants.commodities,
                         rates_.Predict(elephants.commodities, assignment, elephants.base_loads),
-                        job_weights, false);
+                        job_weights);
   };
   const Score present = score(from);
   return IsBetter(score(to), present);

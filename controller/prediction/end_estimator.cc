@@ -25,8 +25,8 @@ TimePoint After(TimePoint from, double seconds) {
 // Problem: the expected ends of all flows change with every report, but only the earliest few are
 // ever needed. Keeping them sorted would cost O(log flows) per report.
 // Idea: a binary heap with lazy keys. If a flow's expected end moves away, its key stays as it is,
-// too early. Only when the flow surfaces, at the root or in a search up to a time, its key is
-// corrected and it sinks. If the end moves closer, the key is lowered at once.
+// too early. Only when a search up to a time finds the flow, its key is corrected and it
+// sinks. If the end moves closer, the key is lowered at once.
 // Invariant: key <= expected for each flow in the heap, and keys are in heap order, so no flow with
 // an end by `until` lies below one with a later key. At(heap_[p].flow).place == p.
 // Rates: `correction` and `measured_bps` are exponential moving averages of what reports show. The
@@ -162,14 +162,6 @@ std::optional<EndEstimator::Forecast> EndEstimator::Of(FlowSlot flow) const {
                   .earliest = After(entry.reported, seconds / (1 + spread)),
                   .latest = After(entry.reported, seconds / std::max(kSlowest, 1 - spread)),
                   .rate_bps = rate};
-}
-
-std::optional<FlowSlot> EndEstimator::Soonest() {
-  while (!heap_.empty() && heap_.front().key != At(heap_.front().flow).expected) {
-    MoveToExpected(0);
-  }
-  if (heap_.empty()) return std::nullopt;
-  return heap_.front().flow;
 }
 
 std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {

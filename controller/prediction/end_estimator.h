@@ -63,8 +63,6 @@ class EndEstimator {
     if (flow.Index() >= flows_.size() || At(flow).place < 0) return std::nullopt;
     return At(flow).expected;
   }
-  // The flow with the earliest expected end; the lowest slot among equals.
-  std::optional<FlowSlot> Soonest();
   // The flows expected to end by `until`, ascending by slot. O(result), and O(log flows) for each
   // flow whose expected end has moved beyond `until` since the last call.
   std::vector<FlowSlot> EndingBy(TimePoint until);

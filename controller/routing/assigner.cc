@@ -31,18 +31,18 @@ Load NextLoad(const FabricView& view, const Load& load, std::int64_t share) {
   return next;
 }
 
-// The commodities of each job, or phase. Groups of greater weight come first, as sharing a link
+// The commodities of each job. Groups of greater weight come first, as sharing a link
 // slows them more relative to their weight; then smaller groups, which are cheaper to shield.
 std::vector<std::vector<std::uint32_t>> GroupsToShield(std::span<const Commodity> commodities,
                                                        const AssignOptions& options) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> by_key;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> by_job;
   for (std::uint32_t i = 0; i < commodities.size(); ++i) {
     const Commodity& commodity = commodities[i];
     if (commodity.source == commodity.destination) continue;
-    by_key[{commodity.job, options.fair_phases ? commodity.phase : 0}].push_back(i);
+    by_job[commodity.job].push_back(i);
   }
   std::vector<std::vector<std::uint32_t>> groups;
-  for (auto& [key, group] : by_key) groups.push_back(std::move(group));
+  for (auto& [job, group] : by_job) groups.push_back(std::move(group));
   const auto weight_of = [&](const std::vector<std::uint32_t>& group) {
     const std::uint32_t job = commodities[group.front()].job;
     return options.job_weights.empty() ? 1U : options.job_weights[job];
@@ -55,11 +55,10 @@ std::vector<std::vector<std::uint32_t>> GroupsToShield(std::span<const Commodity
   return groups;
 }
 
-// Whether the second layer of fairness has something to weigh: several jobs or phases.
-bool HasSeveralGroups(std::span<const Commodity> commodities, const AssignOptions& options) {
+// Whether the second layer of fairness has something to weigh.
+bool HasSeveralJobs(std::span<const Commodity> commodities) {
   return std::ranges::any_of(commodities, [&](const Commodity& commodity) {
-    const Commodity& first = commodities.front();
-    return commodity.job != first.job || (options.fair_phases && commodity.phase != first.phase);
+    return commodity.job != commodities.front().job;
   });
 }
 
@@ -238,7 +237,7 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   const auto looks = 2 * static_cast<std::int64_t>(commodities.size());
   // Where a repair has met the bound, the slowest flow of a single job cannot be faster.
   const bool is_repaired = !is_staged && result_.max_load <= result_.lower_bound;
-  const bool can_be_fairer = !is_repaired || HasSeveralGroups(commodities, options);
+  const bool can_be_fairer = !is_repaired || HasSeveralJobs(commodities);
   if (result_.max_load > Load{1, 1} && steps > looks && can_be_fairer) {
     ChooseFairest(commodities, options, steps);
   }
@@ -409,7 +408,7 @@ void Assigner::ChooseFairest(std::span<const Commodity> commodities, const Assig
   const auto score = [&] {
     steps -= static_cast<std::int64_t>(commodities.size());
     return ComputeScore(commodities, rates_.Predict(commodities, result_, options.base_loads),
-                        options.job_weights, options.fair_phases);
+                        options.job_weights);
   };
   const Load most = result_.max_load;
   const Load bound = result_.lower_bound;

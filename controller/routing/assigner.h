@@ -19,9 +19,6 @@ namespace espalier::controller {
 struct AssignOptions {
   // By job; empty: 1 for all. A job of weight 2 should be twice as fast as one of weight 1.
   std::span<const std::uint32_t> job_weights;
-  // Compares equally fast jobs by their slowest phase (Commodity::phase), then by the next slower
-  // one: the third fairness layer (section 8). Otherwise only a job's slowest flow counts.
-  bool fair_phases = false;
   // How long Optimal may improve its result, in steps of about 100 ns: by local search if no
   // theorem gives the optimum, and among assignments of equal maximum load. 0: no improvement.
   // Repairs around the dead links of a folded Clos may take 40 times as long.

@@ -15,7 +15,6 @@ struct Commodity {
   std::uint32_t source = 0;       // leaf
   std::uint32_t destination = 0;  // leaf; the same one: LOCAL, takes no path
   std::uint32_t job = 0;          // dense
-  std::uint32_t phase = 0;        // of its job (its ring), for the third layer of fairness
   // Into how many subflows it is split (1 to kMaxSubflows); they carry equal shares, if the
   // assignment does not say otherwise.
   std::uint32_t subflows = 1;

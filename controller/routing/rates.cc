@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <utility>
 
 namespace espalier::controller {
@@ -173,13 +172,12 @@ std::span<const double> RatePredictor::PredictLimits(std::span<const Commodity> 
 }
 
 Score ComputeScore(std::span<const Commodity> commodities, std::span<const double> rates,
-                   std::span<const std::uint32_t> job_weights, bool with_phases) {
+                   std::span<const std::uint32_t> job_weights) {
   constexpr double kNothing = std::numeric_limits<double>::infinity();
   Score score;
   std::uint32_t jobs = 0;
   for (const Commodity& commodity : commodities) jobs = std::max(jobs, commodity.job + 1);
   score.job_rates.assign(jobs, kNothing);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double> phases;
   for (std::size_t i = 0; i < commodities.size(); ++i) {
     if (rates[i] <= 0) continue;  // unroutable in every assignment
     const Commodity& commodity = commodities[i];
@@ -187,18 +185,12 @@ Score ComputeScore(std::span<const Commodity> commodities, std::span<const doubl
     const double rate = rates[i] / weight;
     double& slowest = score.job_rates[commodity.job];
     slowest = std::min(slowest, rate);
-    if (with_phases) {
-      auto [entry, is_new] = phases.try_emplace({commodity.job, commodity.phase}, rate);
-      entry->second = std::min(entry->second, rate);
-    }
     score.total_rate += rates[i];
   }
   std::sort(score.job_rates.begin(), score.job_rates.end());
   while (!score.job_rates.empty() && score.job_rates.back() == kNothing) {
     score.job_rates.pop_back();  // job numbers without flows
   }
-  for (const auto& [phase, rate] : phases) score.phase_rates.push_back(rate);
-  std::sort(score.phase_rates.begin(), score.phase_rates.end());
   return score;
 }
 
@@ -222,7 +214,6 @@ int Compare(const std::vector<double>& a, const std::vector<double>& b) {
 
 bool IsBetter(const Score& score, const Score& than) {
   if (const int order = Compare(score.job_rates, than.job_rates); order != 0) return order > 0;
-  if (const int order = Compare(score.phase_rates, than.phase_rates); order != 0) return order > 0;
   return Compare(score.total_rate, than.total_rate) > 0;
 }
 

@@ -74,15 +74,13 @@ class RatePredictor {
 
 // How good an assignment is for the jobs, by the fairness layers of Routing for Large ML Models
 // (section 3.3). A job is as fast as its slowest flow; the slowest jobs are compared first, then
-// the next slower ones. With phases, ties are broken by the slowest phases (section 8). Remaining
-// ties are broken by the sum of the flows' rates.
+// the next slower ones. Ties are broken by the sum of the flows' rates.
 struct Score {
-  std::vector<double> job_rates;    // each job's slowest rate / weight, ascending
-  std::vector<double> phase_rates;  // the same for each phase of each job; empty without phases
+  std::vector<double> job_rates;  // each job's slowest rate / weight, ascending
   double total_rate = 0;
 };
 Score ComputeScore(std::span<const Commodity> commodities, std::span<const double> rates,
-                   std::span<const std::uint32_t> job_weights, bool with_phases);
+                   std::span<const std::uint32_t> job_weights);
 // Rates that differ by at most a factor of 1e-9 are equal.
 bool IsBetter(const Score& score, const Score& than);
 

@@ -89,8 +89,8 @@ SteeredFlows::Comparison SteeredFlows::CompareWithFromScratch() {
   const Assignment& fresh = assigner_.Optimal(elephants.commodities);
   if (fresh.max_load < present.max_load) return {};
   const auto score = [&](const Assignment& assignment) {
-    Score of = ComputeScore(elephants.commodities,
-                            rates_.Predict(elephants.commodities, assignment), {}, false);
+    Score of =
+        ComputeScore(elephants.commodities, rates_.Predict(elephants.commodities, assignment), {});
     of.total_rate = 0;
     return of;
   };

@@ -25,7 +25,6 @@ AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view,
         {.source = *source,
          .destination = *destination,
          .job = flow.job,
-         .phase = flow.exchange,
          .subflows = subflows,
          .source_link = static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()),
          .destination_link = static_cast<std::uint32_t>(downlink.Index())});

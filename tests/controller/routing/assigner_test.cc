@@ -276,7 +276,7 @@ Score BestScore(Fabric& fabric, const Commodities& flows, const AssignOptions& o
     if (ComputeMaxLoad(fabric.view, loads) > least) return;
     if (i == flows.size()) {
       const auto rates = predictor.Predict(flows, assignment);
-      Score score = ComputeScore(flows, rates, options.job_weights, options.fair_phases);
+      Score score = ComputeScore(flows, rates, options.job_weights);
       if (!any || IsBetter(score, best)) best = std::move(score);
       any = true;
       return;
@@ -300,8 +300,8 @@ Score WithoutTotal(Score score) {
   return score;
 }
 
-// In how many of `rounds` small cases jobs, and phases if asked for, are as fast as by brute force.
-int CountAsGoodAsBruteForce(int rounds, bool fair_phases) {
+// In how many of `rounds` small cases jobs are as fast as by brute force.
+int CountAsGoodAsBruteForce(int rounds) {
   std::mt19937 random(9);
   int equal = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -309,15 +309,14 @@ int CountAsGoodAsBruteForce(int rounds, bool fair_phases) {
     Commodities flows = RandomFlows(random, 3, 3, 1, 3);
     const std::vector<std::uint32_t> weights = {1, 1 + static_cast<std::uint32_t>(random() % 2),
                                                 1 + static_cast<std::uint32_t>(random() % 3)};
-    for (Commodity& flow : flows) flow.phase = static_cast<std::uint32_t>(random() % 2);
-    const AssignOptions options{.job_weights = weights, .fair_phases = fair_phases};
+    const AssignOptions options{.job_weights = weights};
     Assigner assigner(fabric->view);
     const Assignment result = assigner.Optimal(flows, options);
     SCOPED_TRACE(round);
     ExpectValid(*fabric, flows, result);
     RatePredictor predictor(fabric->view);
     const auto score_of = [&](const Assignment& assignment) {
-      return ComputeScore(flows, predictor.Predict(flows, assignment), weights, fair_phases);
+      return ComputeScore(flows, predictor.Predict(flows, assignment), weights);
     };
     const Score score = score_of(result);
     const Score best = BestScore(*fabric, flows, options);
@@ -332,11 +331,7 @@ int CountAsGoodAsBruteForce(int rounds, bool fair_phases) {
 }
 
 TEST(AssignerOptimal, MakesJobsAsFastAsBruteForceDoes) {
-  EXPECT_GE(CountAsGoodAsBruteForce(60, false), 54);
-}
-
-TEST(AssignerOptimal, MakesPhasesAsFastAsBruteForceDoesIfAsked) {
-  EXPECT_GE(CountAsGoodAsBruteForce(60, true), 48);
+  EXPECT_GE(CountAsGoodAsBruteForce(60), 54);
 }
 
 TEST(AssignerGreedy, KeepsItsOrderAndTakesTheLowestSpine) {

@@ -71,31 +71,24 @@ TEST_F(Rates, AFlowIsAsFastAsItsSlowestSubflow) {
 }
 
 TEST(RateScore, AJobIsAsFastAsItsSlowestFlowForItsWeight) {
-  const Commodities flows = {{.job = 0, .phase = 0},
-                             {.job = 0, .phase = 1},
-                             {.job = 2, .phase = 0},
-                             {.job = 2, .phase = 0},
-                             {.job = 2, .phase = 3}};
+  const Commodities flows = {{.job = 0}, {.job = 0}, {.job = 2}, {.job = 2}, {.job = 2}};
   const std::vector<double> rates = {4, 2, 6, 8, 0};  // the last is unroutable
-  const Score plain = ComputeScore(flows, rates, {}, false);
+  const Score plain = ComputeScore(flows, rates, {});
   EXPECT_EQ(plain.job_rates, (std::vector<double>{2, 6}));
-  EXPECT_TRUE(plain.phase_rates.empty());
   EXPECT_EQ(plain.total_rate, 20);
   const std::vector<std::uint32_t> weights = {1, 1, 4};
-  const Score weighted = ComputeScore(flows, rates, weights, true);
+  const Score weighted = ComputeScore(flows, rates, weights);
   EXPECT_EQ(weighted.job_rates, (std::vector<double>{1.5, 2}));
-  EXPECT_EQ(weighted.phase_rates, (std::vector<double>{1.5, 2, 4}));
 }
 
-TEST(RateScore, TheSlowestJobCountsFirstThenPhasesThenTheSum) {
+TEST(RateScore, TheSlowestJobCountsFirstThenTheSum) {
   const auto better = [](const Score& x, const Score& y) {
     EXPECT_TRUE(IsBetter(x, y));
     EXPECT_FALSE(IsBetter(y, x));
     EXPECT_FALSE(IsBetter(x, x));
   };
-  better({.job_rates = {2, 2}}, {.job_rates = {1, 9}, .phase_rates = {5}, .total_rate = 99});
+  better({.job_rates = {2, 2}}, {.job_rates = {1, 9}, .total_rate = 99});
   better({.job_rates = {1, 3}}, {.job_rates = {1, 2}});
-  better({.job_rates = {1}, .phase_rates = {2}}, {.job_rates = {1}, .phase_rates = {1, 9}});
   better({.job_rates = {1}, .total_rate = 3}, {.job_rates = {1}, .total_rate = 2});
   const Score one{.job_rates = {1e9}, .total_rate = 1e9};
   const Score nearly{.job_rates = {1e9 + 0.5}, .total_rate = 1e9 + 0.5};

@@ -39,8 +39,9 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
              .background = BackgroundLoads(
                  state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); })},
       placement_(state_, learner_, settings_.now(), metrics),
-      bursts_(state_, learner_, predictor_, settings_.now(), metrics),
-      rate_planner_(state_, settings_.now(), loop, [this] { turns_.Request(); }),
+      bursts_(state_, state_.decisions, placement_.ports(), predictor_, settings_.now(), metrics),
+      rate_planner_(state_, state_.view, state_.decisions, settings_.now(), loop,
+                    [this] { turns_.Request(); }),
       publisher_(
           state_, settings_.now(),
           [this](AgentId id, wire::Body body) { return sessions_.Send(id, std::move(body)); },
@@ -319,7 +320,7 @@ void Controller::Tick() {
   links_.health.Tick();
   links_.background.Tick(now);
   MakeRoom();
-  placement_.LeaveDeadReturns();
+  placement_.RerouteDeadReturns();
   if (!turns_.is_late()) placement_.BalanceSplits(now);
   if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();

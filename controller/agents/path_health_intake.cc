@@ -19,7 +19,7 @@ PathHealthIntake::PathHealthIntake(State& state, Placement& placement, LinkHealt
       placement_(placement),
       link_health_(link_health),
       loop_(loop),
-      weights_(state, loop, metrics),
+      weights_(state, state.decisions, state.history, loop, metrics),
       ignored_(metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
                                    "Path failure reports ignored because they came too soon "
                                    "after the previous one")),

@@ -1,7 +1,6 @@
 #include "controller/placement/answering_ends.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace espalier::controller {
 
@@ -19,9 +18,11 @@ constexpr std::uint64_t kElephantBytes = 1 << 20;
 
 }  // namespace
 
-AnsweringEnds::AnsweringEnds(State& state, PathLearner& learner, Metrics& metrics)
+AnsweringEnds::AnsweringEnds(const State& state, FlowDecisions& decisions, PortBinder& ports,
+                             Metrics& metrics)
     : state_(state),
-      ports_(state, learner),
+      decisions_(decisions),
+      ports_(ports),
       count_gauge_(metrics.MakeGauge(
           "espalier_answering_flows",
           "Flows that carry only the acknowledgements of another flow, and take its path back")),
@@ -55,30 +56,17 @@ void AnsweringEnds::HandleOpened(std::span<const FlowSlot> slots) {
 }
 
 void AnsweringEnds::Begin(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
-  state_.flows.At(*flow.opposite).other_end = OtherEnd::kAnswers;
-  flow.other_end = OtherEnd::kSends;
-  flow.is_answering = true;
-  flow.is_parked = true;
-  flow.is_on_plan = false;
-  state_.flow_paths.Park(flow);
+  decisions_.Answer(slot);
   count_gauge_.Set(++count_);
   Follow(slot);
 }
 
 void AnsweringEnds::End(FlowSlot slot) {
-  Forget(slot);
-  const auto opposite = state_.flows.At(slot).opposite;
-  if (opposite) state_.flows.At(*opposite).other_end = OtherEnd::kSends;
-}
-
-void AnsweringEnds::Forget(FlowSlot slot) {
-  if (!std::exchange(state_.flows.At(slot).is_answering, false)) return;
-  count_gauge_.Set(--count_);
+  if (decisions_.StopAnswering(slot)) count_gauge_.Set(--count_);
 }
 
 void AnsweringEnds::FollowMoves() {
-  for (const FlowSlot slot : state_.flow_paths.TakeMoved()) {
+  for (const FlowSlot slot : decisions_.TakeMoved()) {
     if (!state_.flows.IsOpen(slot)) continue;
     const Flow& flow = state_.flows.At(slot);
     if (flow.other_end == OtherEnd::kAnswers) Follow(*flow.opposite);
@@ -86,25 +74,22 @@ void AnsweringEnds::FollowMoves() {
 }
 
 void AnsweringEnds::Follow(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   const Flow& sending = state_.flows.At(*flow.opposite);
-  const bool is_ours = flow.status != FlowStatus::kAdopting && flow.CanMove();
-  if (!is_ours || !state_.HasPaths(sending)) return;
+  if (!decisions_.MayMove(slot, Mover::kAnswer) || !state_.HasPaths(sending)) return;
   bool has_moved = false;
   for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
     const Subflow& data = sending.subflows[i % sending.subflows.size()];
     const auto back = state_.paths.Opposite(sending.source_leaf, sending.destination_leaf,
                                             *state_.flow_paths.PathOf(data));
-    Subflow& subflow = flow.subflows[i];
-    if (!back || back == state_.flow_paths.PathOf(subflow)) continue;
+    if (!back || back == state_.flow_paths.PathOf(flow.subflows[i])) continue;
     if (!fabric::IsUsable(state_.topology, state_.PathsOf(flow)[back->Index()])) continue;
-    if (!subflow.id) state_.flow_paths.Add(slot, i);
-    state_.flow_paths.Place(subflow, back->value());
+    decisions_.Place(slot, i, back->value());
     has_moved = true;
   }
   if (!has_moved || !state_.HasPaths(flow)) return;
-  state_.flow_paths.Park(flow);
-  flow.origin = sending.origin;
+  decisions_.Park(slot);
+  decisions_.SetOrigin(slot, sending.origin);
   ports_.ChoosePorts(slot, sending.reason);
   moved_.Add();
 }

@@ -22,15 +22,15 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class AnsweringEnds {
  public:
-  AnsweringEnds(State& state, PathLearner& learner, Metrics& metrics);
+  AnsweringEnds(const State& state, FlowDecisions& decisions, PortBinder& ports, Metrics& metrics);
 
   // The flow has become busy or idle, or has more to send. O(1), unless it becomes known now that
   // an end is answering, or that it is not any more.
   void HandleProgress(FlowSlot slot);
   // These flows have just been opened, and their first progress is known.
   void HandleOpened(std::span<const FlowSlot> slots);
-  // Must be called before the flow is closed.
-  void Forget(FlowSlot slot);
+  // The flow does not answer any more. Must be called before the flow is closed.
+  void End(FlowSlot slot);
   // Moves answering ends to the opposite directions of the paths of flows that have moved since the
   // last call. O(moved flows x paths of a pair).
   void FollowMoves();
@@ -39,12 +39,12 @@ class AnsweringEnds {
   // Whether the flow sends little beside the one at the other end.
   bool Answers(FlowSlot slot, FlowSlot opposite) const;
   void Begin(FlowSlot slot);
-  void End(FlowSlot slot);
   // Puts the flow on the opposite direction of the path of the one at the other end.
   void Follow(FlowSlot slot);
 
-  State& state_;
-  PortBinder ports_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  PortBinder& ports_;
   Gauge& count_gauge_;
   Counter& moved_;
   int count_ = 0;  // answering ends

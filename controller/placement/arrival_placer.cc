@@ -43,13 +43,8 @@ std::vector<FlowSlot> InOrder(const State& state, std::vector<FlowSlot> slots) {
 
 std::set<FlowSlot> ArrivalPlacer::FindPaths(std::span<const FlowSlot> slots,
                                             std::size_t move_limit) {
-  FlowPaths& paths = state_.flow_paths;
-  for (const FlowSlot slot : slots) {
-    const std::vector<Subflow>& subflows = state_.flows.At(slot).subflows;
-    for (std::uint32_t i = 0; i < subflows.size(); ++i) {
-      if (!subflows[i].id && !subflows[i].adopting) paths.Add(slot, i);
-    }
-  }
+  const FlowPaths& paths = state_.flow_paths;
+  for (const FlowSlot slot : slots) decisions_.AddSubflows(slot);
   std::vector<SubflowId> to_place;
   for (const FlowSlot slot : slots) {
     for (const Subflow& subflow : state_.flows.At(slot).subflows) {
@@ -58,36 +53,34 @@ std::set<FlowSlot> ArrivalPlacer::FindPaths(std::span<const FlowSlot> slots,
   }
   std::map<SubflowId, std::int32_t> before;  // the first path of each subflow that moved
   for (const OnlineAssigner::Move& move :
-       paths.PlaceArrivals(to_place, ChainOptions(options_, move_limit))) {
+       decisions_.PlaceArrivals(to_place, ChainOptions(options_, move_limit))) {
     if (move.from != kNoPath) before.try_emplace(move.subflow, move.from);
   }
   for (const SubflowId arrival : to_place) before.erase(arrival);
   std::set<FlowSlot> others;
   for (const auto& [subflow, path] : before) {
     const FlowPaths::Owner owner = paths.OwnerOf(subflow);
-    const Flow& flow = state_.flows.At(*owner.slot);
-    if (IsUnreachable(state_, flow, paths.PathOf(subflow))) {
-      paths.Place(flow.subflows[owner.index], path);
+    if (IsUnreachable(state_, state_.flows.At(*owner.slot), paths.PathOf(subflow))) {
+      decisions_.Place(*owner.slot, owner.index, path);
     } else {
       others.insert(*owner.slot);
     }
   }
   for (const SubflowId subflow : to_place) {
     const FlowPaths::Owner owner = paths.OwnerOf(subflow);
-    Subflow& placed = state_.flows.At(*owner.slot).subflows[owner.index];
-    if (!paths.PathOf(placed)) paths.Remove(placed);
+    if (paths.PathOf(subflow) < 0) decisions_.Remove(*owner.slot, owner.index);
   }
   for (const FlowSlot slot : slots) others.erase(slot);
   return others;
 }
 
 std::optional<std::set<FlowSlot>> ArrivalPlacer::Relieve(std::size_t move_limit) {
-  const auto made = state_.flow_paths.Rebalance(ChainOptions(options_, move_limit));
+  const auto made = decisions_.Rebalance(ChainOptions(options_, move_limit));
   std::vector<OnlineAssigner::Move> moves(made.begin(), made.end());
   if (HasUnreachablePath(state_, moves)) {
     std::ranges::reverse(moves);
     for (OnlineAssigner::Move& move : moves) std::swap(move.from, move.to);
-    state_.flow_paths.Take(moves);
+    decisions_.Take(moves);
     return std::nullopt;
   }
   std::set<FlowSlot> moved;
@@ -105,12 +98,12 @@ std::set<FlowSlot> ArrivalPlacer::RelieveOneByOne(std::size_t move_limit) {
   for (std::size_t before = move_limit + 1; moves != before;) {
     before = moves;
     for (const FlowSlot slot : slots) {
+      if (!decisions_.MayMove(slot, Mover::kRelief)) continue;
       const Flow& flow = state_.flows.At(slot);
-      if (!flow.CanMove() || flow.is_on_plan || flow.status != FlowStatus::kRouted) continue;
-      for (const Subflow& subflow : flow.subflows) {
+      for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
         if (moves == move_limit) return moved;
-        if (IsWithinLimits(state_.flow_paths, subflow)) continue;
-        if (!MoveToReachablePath(state_, flow, subflow)) continue;
+        if (IsWithinLimits(state_.flow_paths, flow.subflows[i])) continue;
+        if (!MoveToReachablePath(state_, decisions_, slot, i)) continue;
         moved.insert(slot);
         ++moves;
       }
@@ -121,21 +114,20 @@ std::set<FlowSlot> ArrivalPlacer::RelieveOneByOne(std::size_t move_limit) {
 
 bool ArrivalPlacer::TakePlanned(FlowSlot slot, const StartPredictor::Planned& planned,
                                 std::set<FlowSlot>& others) {
-  FlowPaths& paths = state_.flow_paths;
+  const FlowPaths& paths = state_.flow_paths;
   for (const OnlineAssigner::Move& move : planned.moves) others.insert(paths.FlowOf(move.subflow));
-  paths.Take(planned.moves);
-  Flow& flow = state_.flows.At(slot);
+  decisions_.Take(planned.moves);
+  const Flow& flow = state_.flows.At(slot);
   bool is_within = true;
   for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
-    paths.Add(slot, i);
-    paths.Place(flow.subflows[i], planned.paths[i]);
+    decisions_.Place(slot, i, planned.paths[i]);
     is_within = is_within && (planned.holds || IsWithinLimits(paths, flow.subflows[i]));
   }
   if (is_within) {
-    flow.origin = DecisionOrigin::kPredicted;
+    decisions_.SetOrigin(slot, DecisionOrigin::kPredicted);
     return true;
   }
-  for (Subflow& subflow : flow.subflows) paths.Remove(subflow);
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) decisions_.Remove(slot, i);
   return false;
 }
 
@@ -164,7 +156,7 @@ std::vector<FlowSlot> ArrivalPlacer::TakeFairly(std::size_t most) {
 }
 
 std::vector<FlowSlot> ArrivalPlacer::TakeNew(std::size_t most) {
-  for (const FlowSlot slot : state_.flows.TakeNew()) {
+  for (const FlowSlot slot : decisions_.TakeNew()) {
     if (!state_.flows.IsOpen(slot)) continue;
     const Flow& flow = state_.flows.At(slot);
     waiting_.push_back({slot, flow.agent, flow.local});
@@ -202,9 +194,9 @@ void ArrivalPlacer::SettleSome(const TimeBudget& budget) {
       const Arrival arrival = waiting.front();
       waiting.pop_front();
       if (!IsOpen(arrival)) continue;
-      Flow& flow = state_.flows.At(arrival.slot);
-      if (flow.status == FlowStatus::kNew) ports_.Settle(arrival.slot, PathReason::kAssigned);
-      state_.flow_paths.SetInProgress(flow);
+      const bool is_new = state_.flows.At(arrival.slot).status == FlowStatus::kNew;
+      if (is_new) ports_.Settle(arrival.slot, PathReason::kAssigned);
+      decisions_.SetInProgress(arrival.slot);
     }
     if (!waiting.empty()) to_settle_.push_back(agent);
     if (budget.IsSpent()) return;
@@ -232,7 +224,7 @@ ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::si
   }
   for (const FlowSlot slot : unplanned) {
     predictor.CountMiss(slot);
-    state_.flows.At(slot).origin = DecisionOrigin::kReactive;
+    decisions_.SetOrigin(slot, DecisionOrigin::kReactive);
   }
   others.merge(FindPaths(unplanned, move_limit));
   const std::size_t changes = slots.size() + std::min(std::exchange(ends_, 0), kMaxEndsRepaired);

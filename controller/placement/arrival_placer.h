@@ -21,8 +21,9 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class ArrivalPlacer {
  public:
-  ArrivalPlacer(State& state, PortBinder& ports, const ControllerOptions& options)
-      : state_(state), ports_(ports), options_(options) {}
+  ArrivalPlacer(const State& state, FlowDecisions& decisions, PortBinder& ports,
+                const ControllerOptions& options)
+      : state_(state), decisions_(decisions), ports_(ports), options_(options) {}
 
   struct Placed {
     std::size_t flows = 0;    // new flows
@@ -72,7 +73,8 @@ class ArrivalPlacer {
   bool TakePlanned(FlowSlot slot, const StartPredictor::Planned& planned,
                    std::set<FlowSlot>& others);
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
   PortBinder& ports_;
   const ControllerOptions& options_;
   std::size_t ends_ = 0;          // departures since the last PlaceNew

@@ -1,7 +1,6 @@
 #include "controller/placement/bursts.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace espalier::controller {
 namespace {
@@ -12,12 +11,13 @@ constexpr Duration kMoveTakes = std::chrono::milliseconds(10);
 
 }  // namespace
 
-Bursts::Bursts(State& state, PathLearner& learner, const StartPredictor& predictor,
-               const ControllerOptions& options, Metrics& metrics)
+Bursts::Bursts(const State& state, FlowDecisions& decisions, PortBinder& ports,
+               const StartPredictor& predictor, const ControllerOptions& options, Metrics& metrics)
     : state_(state),
-      ports_(state, learner),
+      decisions_(decisions),
+      ports_(ports),
       plan_(state, predictor, options, metrics),
-      answering_(state, learner, metrics),
+      answering_(state, decisions, ports, metrics),
       options_(options),
       undecided_(metrics.MakeCounter(
           "espalier_bursts_without_decision_total",
@@ -46,28 +46,26 @@ void Bursts::HandleProgress(FlowSlot slot) {
 }
 
 bool Bursts::HandleBusy(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   if (!flow.is_parked) return false;
-  FlowPaths& paths = state_.flow_paths;
-  flow.is_parked = false;
-  flow.is_on_plan = plan_.IsOnPlan(slot);
-  paths.Wake(flow);
+  const FlowPaths& paths = state_.flow_paths;
+  decisions_.Wake(slot, plan_.IsOnPlan(slot));
   const bool is_usable = std::ranges::all_of(
       flow.subflows, [&](const Subflow& subflow) { return paths.IsOnUsablePath(subflow); });
   const auto collides = [&](const Subflow& subflow) { return !IsWithinLimits(paths, subflow); };
-  const bool may_stay =
-      is_usable && (flow.is_on_plan || IsTooShortToMove(slot) || !flow.CanMove() ||
-                    std::ranges::none_of(flow.subflows, collides));
+  const bool may_stay = is_usable && (flow.is_on_plan || IsTooShortToMove(slot) ||
+                                      !decisions_.MayMove(slot, Mover::kBurst) ||
+                                      std::ranges::none_of(flow.subflows, collides));
   if (may_stay || flow.status == FlowStatus::kAdopting) {
-    paths.SetInProgress(flow);
+    decisions_.SetInProgress(slot);
     undecided_.Add();
     return false;
   }
-  for (Subflow& subflow : flow.subflows) {
-    if (!subflow.adopting && collides(subflow)) paths.Remove(subflow);
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    if (!flow.subflows[i].adopting && collides(flow.subflows[i])) decisions_.Remove(slot, i);
   }
   decided_.Add();
-  state_.flows.SetStatus(slot, FlowStatus::kNew);
+  decisions_.PlaceAgain(slot);
   return true;
 }
 
@@ -76,21 +74,17 @@ void Bursts::HandleIdle(FlowSlot slot) {
 }
 
 void Bursts::Park(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   const bool has_paths = flow.status == FlowStatus::kRouted || flow.status == FlowStatus::kLearning;
   if (!has_paths || !state_.HasPaths(flow)) return;
-  flow.is_parked = true;
-  state_.flow_paths.Park(flow);
-  if (!flow.CanMove() || plan_.IsOnPlan(slot)) return;
+  decisions_.Park(slot);
+  if (!decisions_.MayMove(slot, Mover::kPlan) || plan_.IsOnPlan(slot)) return;
   const auto planned = plan_.PathsOf(slot);
   const auto is_usable = [&](std::int32_t path) {
     return fabric::IsUsable(state_.topology, state_.PathsOf(flow)[static_cast<std::size_t>(path)]);
   };
   if (planned.size() != flow.subflows.size() || !std::ranges::all_of(planned, is_usable)) return;
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    state_.flow_paths.Place(flow.subflows[i], planned[i]);
-  }
-  flow.origin = DecisionOrigin::kPredicted;
+  decisions_.FollowPlan(slot, planned);
   ports_.ChoosePorts(slot, wire::PathReason::kPredicted);
   moved_idle_.Add();
 }
@@ -99,7 +93,7 @@ std::size_t Bursts::RefreshPlan(TimePoint now) {
   if (options_.activity != Activity::kBursts || !plan_.Refresh(now)) return 0;
   std::size_t lost = 0;
   for (const FlowSlot slot : state_.flows.All()) {
-    Flow& flow = state_.flows.At(slot);
+    const Flow& flow = state_.flows.At(slot);
     const bool is_planned = !plan_.PathsOf(slot).empty();
     if (is_planned && IsTracked(slot) && !state_.flows.ActivityOf(slot).IsBusy()) {
       Park(slot);
@@ -107,11 +101,9 @@ std::size_t Bursts::RefreshPlan(TimePoint now) {
       ++lost;
     }
     if (!is_planned && flow.is_parked && !flow.is_answering) {
-      flow.is_parked = false;
-      state_.flow_paths.Wake(flow);
+      decisions_.Wake(slot, flow.is_on_plan);
     }
-    const bool was_on_plan = std::exchange(flow.is_on_plan, is_planned && plan_.IsOnPlan(slot));
-    if (was_on_plan != flow.is_on_plan) state_.flow_paths.SetInProgress(flow);
+    decisions_.SetOnPlan(slot, is_planned && plan_.IsOnPlan(slot));
   }
   return lost;
 }

@@ -24,8 +24,8 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Bursts {
  public:
-  Bursts(State& state, PathLearner& learner, const StartPredictor& predictor,
-         const ControllerOptions& options, Metrics& metrics);
+  Bursts(const State& state, FlowDecisions& decisions, PortBinder& ports,
+         const StartPredictor& predictor, const ControllerOptions& options, Metrics& metrics);
 
   // These flows have just been opened, and their first progress is known.
   void HandleOpened(std::span<const FlowSlot> slots);
@@ -40,7 +40,7 @@ class Bursts {
   // Must be called before the flow is closed.
   void Forget(FlowSlot slot) {
     plan_.Forget(slot);
-    answering_.Forget(slot);
+    answering_.End(slot);
   }
   // Gives acknowledgements the paths back of flows that have moved: AnsweringEnds. To be called
   // before decisions are pushed.
@@ -57,8 +57,9 @@ class Bursts {
   // Whether a collision of this flow would be over before it had moved.
   bool IsTooShortToMove(FlowSlot slot) const;
 
-  State& state_;
-  PortBinder ports_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  PortBinder& ports_;
   PhasePlan plan_;
   AnsweringEnds answering_;
   const ControllerOptions& options_;

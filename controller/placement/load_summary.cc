@@ -49,7 +49,7 @@ Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots)
     const Flow& flow = state.flows.At(slot);
     if (flow.subflows.empty()) continue;
     elephants.slots.push_back(slot);
-    elephants.can_move.push_back(flow.CanMove());
+    elephants.can_move.push_back(state.decisions.MayMove(slot, Mover::kOperator));
     elephants.is_rigid.push_back(flow.KeepsWeights() && flow.subflows.size() > 1 ? 0 : 1);
     elephants.commodities.push_back({.source = *state.view.LeafOf(flow.source_leaf),
                                      .destination = *state.view.LeafOf(flow.destination_leaf),

@@ -36,47 +36,46 @@ constexpr Duration kUntilPlanned = std::chrono::minutes(1);
 // Cost: O(rerouted flows) per call, and O(flows) if room has to be made.
 
 // Several subflows may be on one path, so the port tells more than the path.
-Subflow* LocalReroutes::FindLeft(Flow& flow, const wire::FlowHealth& report) {
+std::optional<std::uint32_t> LocalReroutes::FindLeft(const Flow& flow,
+                                                     const wire::FlowHealth& report) {
   const auto is_left = [&](const Subflow& subflow) {
     if (report.left_port != 0) return subflow.port == report.left_port;
     return !subflow.adopting && subflow.port != 0 &&
            static_cast<std::uint32_t>(subflow.port_path.value()) == report.path_id;
   };
   const auto left = std::ranges::find_if(flow.subflows, is_left);
-  if (left != flow.subflows.end()) return &*left;
+  if (left != flow.subflows.end()) {
+    return static_cast<std::uint32_t>(left - flow.subflows.begin());
+  }
   // A single path may have changed since. Of several ones it is not known which one was left.
   const bool is_single = flow.subflows.size() == 1 && !flow.subflows.front().adopting;
-  return is_single ? &flow.subflows.front() : nullptr;
+  return is_single ? std::optional<std::uint32_t>(0) : std::nullopt;
 }
 
 void LocalReroutes::Handle(FlowSlot slot, const wire::FlowHealth& report, TimePoint now) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   const std::uint16_t port = report.source_port;
-  Subflow* const left = FindLeft(flow, report);
+  const auto index = FindLeft(flow, report);
   const bool has_paths = flow.status == FlowStatus::kRouted ||
                          flow.status == FlowStatus::kLearning ||
                          flow.status == FlowStatus::kAdopting;
   // The host has gone to a standby path.
-  for (Subflow& subflow : flow.subflows) {
-    if (port != 0 && subflow.standby_port == port) ports_.ReleaseStandby(slot, subflow);
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    const bool is_taken = port != 0 && flow.subflows[i].standby_port == port;
+    if (is_taken) decisions_.ports().SetStandby(slot, i, kNoPath);
   }
-  if (!has_paths || left == nullptr || !state_.flow_paths.TakePort(flow.key, port)) return;
+  if (!has_paths || !index) return;
+  Left left = WhatIsLeft(flow, flow.subflows[*index], !report.answered);
+  if (!decisions_.RerouteLocally(slot, *index, port)) return;
   ++count_;
-  Subflow& subflow = *left;
-  Left what = WhatIsLeft(flow, subflow, !report.answered);
-  state_.flow_paths.Remove(subflow);
-  flow.rerouted_in = state_.topology.version();
   Rerouted& rerouted = rerouted_[slot];
   rerouted.since = now;
   rerouted.times = 0;
-  if (what.port != 0) rerouted.left.push_back(std::move(what));
+  if (left.port != 0) rerouted.left.push_back(std::move(left));
   if (rerouted.left.size() > kMaxLeftPorts) {
-    state_.flow_paths.ReleasePort(flow.key, rerouted.left.front().port);
+    decisions_.ports().Release(slot, rerouted.left.front().port);
     rerouted.left.pop_front();
   }
-  subflow.port = port;
-  subflow.adopting = true;
-  state_.flows.SetStatus(slot, FlowStatus::kAdopting);
   if (!admission_.Adopt(slot)) learner_.Verify(flow.key, port);
 }
 
@@ -97,7 +96,7 @@ void LocalReroutes::Forget(FlowSlot slot) {
   const auto found = rerouted_.find(slot);
   if (found == rerouted_.end()) return;
   for (const Left& left : found->second.left) {
-    state_.flow_paths.ReleasePort(state_.flows.At(slot).key, left.port);
+    decisions_.ports().Release(slot, left.port);
   }
   rerouted_.erase(found);
 }
@@ -132,9 +131,9 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
   const Duration pause = is_any_down ? kUntilRoomIsMade : kUntilProbesEnd;
   std::vector<FlowSlot> tight;
   for (auto& [slot, rerouted] : rerouted_) {
-    Flow& flow = state_.flows.At(slot);
+    const Flow& flow = state_.flows.At(slot);
     const auto left = static_cast<std::int64_t>(rerouted.left.size());
-    if (now - rerouted.since >= left * kUntilPlanned) flow.rerouted_in = -1;
+    if (now - rerouted.since >= left * kUntilPlanned) decisions_.EndLocalReroute(slot);
     const bool is_due = now - rerouted.since >= pause && rerouted.times < kMostTimes;
     if (!is_due || flow.status == FlowStatus::kAdopting || !IsTight(flow)) continue;
     ++rerouted.times;
@@ -144,19 +143,14 @@ std::vector<FlowSlot> LocalReroutes::TakeTight(TimePoint now) {
 }
 
 void LocalReroutes::LeavePlan() {
-  for (const FlowSlot slot : state_.flows.All()) {
-    Flow& flow = state_.flows.At(slot);
-    if (std::exchange(flow.is_on_plan, false)) state_.flow_paths.SetInProgress(flow);
-  }
+  for (const FlowSlot slot : state_.flows.All()) decisions_.SetOnPlan(slot, false);
 }
 
 std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
   if (rerouted_.empty()) return 0;
   const std::vector<FlowSlot> tight = TakeTight(now);
   if (tight.empty()) return 0;
-  const auto hold = [&](FlowSlot slot, bool holds) {
-    state_.flow_paths.Hold(state_.flows.At(slot), holds);
-  };
+  const auto hold = [&](FlowSlot slot, bool holds) { decisions_.Hold(slot, holds); };
   LeavePlan();
   for (const auto& [slot, rerouted] : rerouted_) hold(slot, true);
   std::set<FlowSlot> moved =

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -22,9 +23,14 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class LocalReroutes {
  public:
-  LocalReroutes(State& state, PathLearner& learner, Admission& admission, ArrivalPlacer& placer,
-                PortBinder& ports)
-      : state_(state), learner_(learner), admission_(admission), placer_(placer), ports_(ports) {}
+  LocalReroutes(const State& state, FlowDecisions& decisions, PathLearner& learner,
+                Admission& admission, ArrivalPlacer& placer, PortBinder& ports)
+      : state_(state),
+        decisions_(decisions),
+        learner_(learner),
+        admission_(admission),
+        placer_(placer),
+        ports_(ports) {}
 
   // The agent has rerouted a path of its flow (kLocallyRerouted). The flow's last kMaxLeftPorts
   // left ports are not chosen for it again: the fault may lie on the return path, which depends on
@@ -60,8 +66,8 @@ class LocalReroutes {
     std::deque<Left> left{};  // the last kMaxLeftPorts
   };
 
-  // The subflow that the report is about; null: none, or it is not known which one.
-  static Subflow* FindLeft(Flow& flow, const wire::FlowHealth& report);
+  // The index of the subflow that the report is about; none: it is not known which one.
+  static std::optional<std::uint32_t> FindLeft(const Flow& flow, const wire::FlowHealth& report);
   // What a flow leaves with this subflow.
   Left WhatIsLeft(const Flow& flow, const Subflow& subflow, bool is_dead) const;
   bool IsInForce(FlowSlot slot) const;
@@ -72,7 +78,8 @@ class LocalReroutes {
   // Unpins the flows that are on planned paths.
   void LeavePlan();
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
   PathLearner& learner_;
   Admission& admission_;
   ArrivalPlacer& placer_;

@@ -8,15 +8,18 @@ namespace espalier::controller {
 Placement::Placement(State& state, PathLearner& learner, const ControllerOptions& options,
                      Metrics& metrics)
     : state_(state),
-      ports_(state, learner),
-      admission_(state, learner, ports_, options),
-      starts_(state, ports_, options),
-      rerouter_(state, starts_, ports_),
-      local_reroutes_(state, learner, admission_, starts_, ports_),
-      standbys_(state, learner, metrics),
-      splits_(state, options, local_reroutes_, metrics),
-      steering_(state, learner, starts_, ports_, local_reroutes_),
-      what_if_(state, ports_, options) {}
+      decisions_(state.decisions),
+      returns_(state, learner),
+      ports_(state, decisions_, learner, returns_),
+      return_watch_(state, decisions_, ports_),
+      admission_(state, decisions_, learner, options),
+      starts_(state, decisions_, ports_, options),
+      rerouter_(state, decisions_, starts_, ports_),
+      local_reroutes_(state, decisions_, learner, admission_, starts_, ports_),
+      standbys_(state, decisions_, ports_, metrics),
+      splits_(state, decisions_, state.history, options, local_reroutes_, metrics),
+      steering_(state, decisions_, learner, starts_, ports_, local_reroutes_),
+      what_if_(state, state.view, decisions_, ports_, options) {}
 
 void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
   if (steering_.IsSteered(state_.flows.At(slot))) return admission_.Admit(slot, steered_ports);
@@ -29,7 +32,15 @@ void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_port
 void Placement::Release(FlowSlot slot) {
   starts_.HandleEnd();
   local_reroutes_.Forget(slot);
-  admission_.Release(slot);
+  decisions_.Release(slot);
+}
+
+std::vector<Rerouted> Placement::HandleLinkChange() {
+  steering_.HandleLinkChange();
+  std::vector<Rerouted> rerouted = rerouter_.HandleLinkChange();
+  return_watch_.HandleLinkChange();
+  return_watch_.RerouteDeadReturns();
+  return rerouted;
 }
 
 void Placement::Revisit(FlowSlot slot) {
@@ -49,7 +60,7 @@ void Placement::RevisitSome(const TimeBudget& budget) {
     if (const auto slot = revisits_.Next(state_)) {
       Revisit(*slot);
     } else {
-      ports_.HandleReturn(revisits_.key());
+      return_watch_.HandleReturnPathChange(revisits_.key());
     }
     if (visits % kBetweenLooks == 0 && budget.IsSpent()) return;
   }
@@ -74,7 +85,7 @@ void Placement::PlaceUnroutable() {
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     if (flow.status == FlowStatus::kUnroutable && !flow.subflows.empty()) {
-      state_.flows.SetStatus(slot, FlowStatus::kNew);
+      decisions_.PlaceAgain(slot);
     }
   }
 }

@@ -16,6 +16,8 @@
 #include "controller/placement/local_reroutes.h"
 #include "controller/placement/port_binder.h"
 #include "controller/placement/rerouter.h"
+#include "controller/placement/return_path_watch.h"
+#include "controller/placement/return_paths.h"
 #include "controller/placement/revisits.h"
 #include "controller/placement/split_balancer.h"
 #include "controller/placement/standbys.h"
@@ -33,7 +35,7 @@ namespace espalier::controller {
 // flows and flows with a broken path are placed one at a time on top of the present assignment.
 // WhatIf::Recompute assigns all flows from scratch when an operator asks for it.
 //
-// All decisions are written to State (status, paths, ports, push queue); nothing is sent here.
+// All decisions are transitions of FlowDecisions; nothing is sent here.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Placement {
  public:
@@ -69,10 +71,9 @@ class Placement {
                                         const std::function<void(AgentId)>& decided) {
     return rerouter_.TakeFailurePlan(plans, domain, affected, decided);
   }
-  std::vector<Rerouted> HandleLinkChange() {
-    steering_.HandleLinkChange();
-    return rerouter_.HandleLinkChange();
-  }
+  // Rerouter::HandleLinkChange. Then TCP flows whose acknowledgements come over a dead link get
+  // other ports (ReturnPathWatch).
+  std::vector<Rerouted> HandleLinkChange();
   // Operators have changed what is steered.
   std::vector<Rerouted> ApplySteering() { return steering_.Apply(); }
   // Marks unroutable flows between known leaves as new, after a link has become usable.
@@ -104,11 +105,12 @@ class Placement {
     if (splits_.Tick(now) == SplitBalancer::Outcome::kEqual) HandleReturnedLinks(now);
   }
 
-  // Goes on with TCP flows whose acknowledgements may come over dead links (PortBinder). To be
+  // Goes on with TCP flows whose acknowledgements may come over dead links (ReturnPathWatch). To be
   // called periodically.
-  void LeaveDeadReturns() { ports_.LeaveDeadReturns(); }
+  void RerouteDeadReturns() { return_watch_.RerouteDeadReturns(); }
 
-  const ReturnPaths& returns() const { return ports_.returns(); }
+  const ReturnPaths& returns() const { return returns_; }
+  PortBinder& ports() { return ports_; }
   LocalReroutes& local_reroutes() { return local_reroutes_; }
   Standbys& standbys() { return standbys_; }
   const Standbys& standbys() const { return standbys_; }
@@ -117,8 +119,11 @@ class Placement {
  private:
   void Revisit(FlowSlot slot);
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  ReturnPaths returns_;
   PortBinder ports_;
+  ReturnPathWatch return_watch_;
   Admission admission_;
   ArrivalPlacer starts_;
   Rerouter rerouter_;

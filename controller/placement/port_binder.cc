@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/paths/return_key.h"
 #include "controller/placement/reachable_paths.h"
 
 namespace espalier::controller {
@@ -15,13 +14,6 @@ namespace {
 
 // Ports of one path that are tried for one whose acknowledgements come back alive.
 constexpr int kMostPortsForReturn = 8;
-
-// Whether a subflow whose path no port takes has got another one. Parked subflows keep their path.
-bool LeaveUnreachablePath(State& state, const Flow& flow, const Subflow& subflow) {
-  const bool stays = state.flow_paths.IsParked(subflow) ||
-                     !IsUnreachable(state, flow, state.flow_paths.PathOf(*subflow.id));
-  return !stays && MoveToReachablePath(state, flow, subflow);
-}
 
 }  // namespace
 
@@ -35,61 +27,36 @@ bool LeaveUnreachablePath(State& state, const Flow& flow, const Subflow& subflow
 // port, which may differ from the decided path while the flow is kLearning.
 // Cost: O(ports that the map knows for the key) per subflow.
 
-void PortBinder::SetPort(FlowSlot slot, Subflow& subflow, std::uint16_t port) {
-  const fabric::PortKey& key = state_.flows.At(slot).key;
-  if (subflow.port != 0) state_.flow_paths.ReleasePort(key, subflow.port);
-  if (port != 0) state_.flow_paths.TakePort(key, port);
-  subflow.port = port;
-  state_.pushes.MarkFlow(slot);
-}
-
 bool PortBinder::LeadsToItsPath(const Flow& flow, const Subflow& subflow) const {
   if (subflow.port == 0) return false;
   const auto entry = state_.path_map.Find(flow.key, subflow.port);
   return entry && entry->path == state_.flow_paths.PathOf(subflow);
 }
 
-bool PortBinder::HasDeadLink() {
-  if (std::exchange(seen_version_, state_.topology.version()) != state_.topology.version()) {
-    has_dead_link_ = std::ranges::any_of(state_.topology.links(), [](const fabric::Link& link) {
-      return link.state == fabric::LinkState::kDown;
-    });
-  }
-  return has_dead_link_;
-}
-
-bool PortBinder::HasDeadReturn(const Flow& flow, std::uint16_t port) {
-  if (flow.protocol != wire::kProtocolTcp || port == 0 || !HasDeadLink()) return false;
-  return returns_.FateOf(flow.key, port) == ReturnPaths::Fate::kDead;
-}
-
-int PortBinder::DoubtOf(const Flow& flow, std::uint16_t port, std::span<const PathIndex> avoided) {
-  if (flow.protocol != wire::kProtocolTcp) return 0;
-  int doubt = 0;
-  if (HasDeadLink()) {
+PortBinder::ReturnPathRisk PortBinder::RiskOf(const Flow& flow, std::uint16_t port,
+                                              std::span<const PathIndex> avoided) const {
+  if (flow.protocol != wire::kProtocolTcp) return ReturnPathRisk::kNone;
+  ReturnPathRisk risk = ReturnPathRisk::kNone;
+  if (returns_.HasDeadLink()) {
     const auto fate = returns_.FateOf(flow.key, port);
-    if (fate >= ReturnPaths::Fate::kUnknown) doubt = fate == ReturnPaths::Fate::kDead ? 2 : 1;
+    if (fate == ReturnPaths::Fate::kDead) return ReturnPathRisk::kHigh;
+    if (fate == ReturnPaths::Fate::kUnknown) risk = ReturnPathRisk::kUnknown;
   }
-  if (avoided.empty() || doubt == 2) return doubt;
+  if (avoided.empty()) return risk;
   const auto back = returns_.PathOf(flow.key, port);
-  if (!back) return 1;
-  return std::ranges::find(avoided, *back) != avoided.end() ? 2 : doubt;
+  if (!back) return ReturnPathRisk::kUnknown;
+  return std::ranges::find(avoided, *back) != avoided.end() ? ReturnPathRisk::kHigh : risk;
 }
 
 std::vector<PathIndex> PortBinder::ReturnsAtRisk(const Flow& flow, const Subflow& subflow) const {
   std::vector<PathIndex> returns;
-  const auto own = ReturnOf(flow, subflow.port);
+  const auto own = returns_.Of(flow, subflow.port);
   if (!own) return returns;
   returns.push_back(*own);
   const auto reverse =
       state_.paths.Opposite(flow.source_leaf, flow.destination_leaf, subflow.port_path);
   if (reverse) returns.push_back(*reverse);
   return returns;
-}
-
-std::optional<PathIndex> PortBinder::ReturnOf(const Flow& flow, std::uint16_t port) const {
-  if (flow.protocol != wire::kProtocolTcp || port == 0) return std::nullopt;
-  return returns_.PathOf(flow.key, port);
 }
 
 void PortBinder::AskReturns(FlowSlot slot) {
@@ -102,15 +69,12 @@ void PortBinder::AskReturns(FlowSlot slot) {
   returns_.AskSpares(flow.key);
 }
 
-void PortBinder::AskReturn(const Flow& flow, std::uint16_t port) {
-  if (flow.protocol == wire::kProtocolTcp) returns_.Ask(flow.key, port);
-}
-
-std::optional<fabric::PortEntry> PortBinder::FindKnownPort(const Flow& flow, PathIndex path,
-                                                           PortNeed need, std::uint16_t preferred,
-                                                           std::span<const PathIndex> avoided) {
-  return ChoosePort(state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred,
-                    [&](std::uint16_t port) { return DoubtOf(flow, port, avoided); });
+std::optional<fabric::PortEntry> PortBinder::FindKnownPort(
+    const Flow& flow, PathIndex path, PortNeed need, std::uint16_t preferred,
+    std::span<const PathIndex> avoided) const {
+  return controller::ChoosePort(
+      state_.path_map, flow.key, path, state_.flow_paths.ports(), need, preferred,
+      [&](std::uint16_t port) { return static_cast<int>(RiskOf(flow, port, avoided)); });
 }
 
 std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathIndex path,
@@ -120,11 +84,11 @@ std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathInde
   auto entry = choose();
   // Each request makes one more port known, if a model predicts any.
   for (int left = kMostPortsForReturn; left > 0; --left) {
-    const bool is_enough = entry && DoubtOf(flow, entry->port, avoided) < 2;
+    const bool is_enough = entry && RiskOf(flow, entry->port, avoided) < ReturnPathRisk::kHigh;
     const auto port = is_enough ? std::nullopt : learner_.RequestPort(flow.key, path);
     if (!port) break;
     const bool is_taken = state_.flow_paths.ports().IsTaken(flow.key, *port);
-    if (!entry && !is_taken && DoubtOf(flow, *port, avoided) == 0) {
+    if (!entry && !is_taken && RiskOf(flow, *port, avoided) == ReturnPathRisk::kNone) {
       // It is the only free one, and is about to be taken.
       state_.flow_paths.ports().RememberNone(state_.path_map, flow.key, path, need);
       entry = state_.path_map.Find(flow.key, *port);
@@ -132,186 +96,141 @@ std::optional<fabric::PortEntry> PortBinder::FindPort(const Flow& flow, PathInde
     }
     entry = choose();
   }
-  if (entry) AskReturn(flow, entry->port);
+  if (entry) returns_.AskFor(flow, entry->port);
   return entry;
 }
 
-void PortBinder::HandleLinkChange() {
-  to_look_at_ = state_.flows.All();
-  std::erase_if(to_look_at_, [&](FlowSlot slot) {
-    return state_.flows.At(slot).protocol != wire::kProtocolTcp;
-  });
-}
-
-void PortBinder::HandleReturn(const fabric::PortKey& back) {
-  if (!HasDeadLink()) return;
-  for (const fabric::PortEntry& entry : state_.path_map.Ports(back)) {
-    const auto flows = state_.flow_paths.pairs().find(ReturnKeyOf(back, entry.port));
-    if (flows == state_.flow_paths.pairs().end()) continue;
-    for (const FlowSlot slot : flows->second) {
-      const Flow& flow = state_.flows.At(slot);
-      const bool has_port = std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
-        return subflow.port == back.destination_port;
-      });
-      if (has_port && flow.protocol == wire::kProtocolTcp) to_look_at_.push_back(slot);
-    }
-  }
-  LeaveDeadReturns();
-}
-
-void PortBinder::LeaveDeadReturns() {
-  for (std::size_t left = kReturnsAtOnce; left > 0 && !to_look_at_.empty(); --left) {
-    const FlowSlot slot = to_look_at_.back();
-    to_look_at_.pop_back();
-    if (!state_.flows.IsOpen(slot)) continue;
-    Flow& flow = state_.flows.At(slot);
-    if (flow.status != FlowStatus::kRouted || !flow.CanMove()) continue;
-    bool is_dead = false;
-    for (Subflow& subflow : flow.subflows) {
-      AskReturn(flow, subflow.port);
-      if (!HasDeadReturn(flow, subflow.port)) continue;
-      subflow.urgent = is_dead = true;
-    }
-    if (is_dead) ChoosePorts(slot, PathReason::kPathDead);
-  }
-}
-
 void PortBinder::ChoosePorts(FlowSlot slot, PathReason reason) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   const bool has_none =
       std::ranges::none_of(flow.subflows, [](const Subflow& subflow) { return subflow.port != 0; });
-  bool complete = true;
-  flow.reason = reason;
-  for (Subflow& subflow : flow.subflows) {
-    const bool leads_there = LeadsToItsPath(flow, subflow);
-    if (leads_there && !HasDeadReturn(flow, subflow.port)) {
-      subflow.urgent = false;
-      continue;
-    }
-    const bool may_keep_its_own = has_none && &subflow == &flow.subflows.front();
-    const std::uint16_t own_port = may_keep_its_own ? flow.own_port : std::uint16_t{0};
-    const auto find = [&] {
-      const std::uint16_t standby = TakeOverStandby(slot, subflow);
-      return FindPort(flow, *state_.flow_paths.PathOf(subflow),
-                      subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure,
-                      standby != 0 ? standby : own_port);
-    };
-    auto entry = find();
-    if (leads_there && (!entry || HasDeadReturn(flow, entry->port))) {
-      subflow.urgent = false;  // no port of the path is better
-      continue;
-    }
-    if (!entry && LeaveUnreachablePath(state_, flow, subflow)) {
-      if (LeadsToItsPath(flow, subflow)) {  // an assignment had moved it off its path
-        subflow.urgent = false;
-        continue;
-      }
-      entry = find();
-    }
-    if (entry) {
-      SetPort(slot, subflow, entry->port);
-      subflow.port_path = entry->path;
-      subflow.urgent = false;
-      if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
-      continue;
-    }
-    complete = false;
-    // ECMP is better than a dead path.
-    if (subflow.urgent && subflow.port != 0) SetPort(slot, subflow, 0);
+  bool is_complete = true;
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    if (!ChoosePort(slot, i, has_none)) is_complete = false;
   }
-  state_.flows.SetStatus(slot, complete ? FlowStatus::kRouted : FlowStatus::kLearning);
+  decisions_.FinishPorts(slot, reason, is_complete);
 }
 
-std::uint16_t PortBinder::TakeOverStandby(FlowSlot slot, Subflow& subflow) {
+bool PortBinder::ChoosePort(FlowSlot slot, std::uint32_t index, bool has_none) {
+  const Flow& flow = state_.flows.At(slot);
+  const Subflow& subflow = flow.subflows[index];
+  PortDecisions& ports = decisions_.ports();
+  const auto keep = [&] {
+    ports.SetUrgent(slot, index, false);
+    return true;
+  };
+  const bool leads_there = LeadsToItsPath(flow, subflow);
+  if (leads_there && !returns_.IsDead(flow, subflow.port)) return keep();
+  const std::uint16_t own_port = has_none && index == 0 ? flow.own_port : std::uint16_t{0};
+  const auto find = [&] {
+    const std::uint16_t standby = TakeOverStandby(slot, index);
+    return FindPort(flow, *state_.flow_paths.PathOf(subflow),
+                    subflow.urgent ? PortNeed::kUrgent : PortNeed::kSure,
+                    standby != 0 ? standby : own_port);
+  };
+  auto entry = find();
+  // No port of the path is better.
+  if (leads_there && (!entry || returns_.IsDead(flow, entry->port))) return keep();
+  if (!entry && LeaveUnreachablePath(slot, index)) {
+    if (LeadsToItsPath(flow, subflow)) return keep();  // an assignment had moved it off its path
+    entry = find();
+  }
+  if (!entry) {
+    // ECMP is better than a dead path.
+    if (subflow.urgent && subflow.port != 0) ports.Drop(slot, index);
+    return false;
+  }
+  ports.Set(slot, index, entry->port, entry->path);
+  if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
+  return true;
+}
+
+bool PortBinder::LeaveUnreachablePath(FlowSlot slot, std::uint32_t index) {
+  const Flow& flow = state_.flows.At(slot);
+  const Subflow& subflow = flow.subflows[index];
+  const bool stays = state_.flow_paths.IsParked(subflow) ||
+                     !IsUnreachable(state_, flow, state_.flow_paths.PathOf(*subflow.id));
+  return !stays && MoveToReachablePath(state_, decisions_, slot, index);
+}
+
+std::uint16_t PortBinder::TakeOverStandby(FlowSlot slot, std::uint32_t index) {
+  const Subflow& subflow = state_.flows.At(slot).subflows[index];
   const std::uint16_t port = subflow.standby_port;
   if (port == 0 || state_.flow_paths.PathOf(subflow) != PathIndex(subflow.standby_path)) return 0;
-  ReleaseStandby(slot, subflow);
+  decisions_.ports().SetStandby(slot, index, kNoPath);
   return port;
 }
 
 bool PortBinder::BindStandby(FlowSlot slot, std::uint32_t index) {
   const Flow& flow = state_.flows.At(slot);
-  Subflow& subflow = state_.flows.At(slot).subflows[index];
+  const Subflow& subflow = flow.subflows[index];
   const PathIndex path(subflow.standby_path);
   const std::vector<PathIndex> avoided = ReturnsAtRisk(flow, subflow);
-  if (subflow.standby_port != 0) {
-    const auto entry = state_.path_map.Find(flow.key, subflow.standby_port);
+  const std::uint16_t before = subflow.standby_port;
+  if (before != 0) {
+    const auto entry = state_.path_map.Find(flow.key, before);
     const bool leads_there = entry && entry->path == path;
-    if (leads_there && !learner_.IsQuarantined(flow.key, subflow.standby_port)) {
-      if (DoubtOf(flow, subflow.standby_port, avoided) < 2) return false;
+    if (leads_there && !learner_.IsQuarantined(flow.key, before)) {
+      if (RiskOf(flow, before, avoided) < ReturnPathRisk::kHigh) return false;
       const auto better = FindKnownPort(flow, path, PortNeed::kSure, 0, avoided);
-      if (!better || DoubtOf(flow, better->port, avoided) == 2) {
+      if (!better || RiskOf(flow, better->port, avoided) == ReturnPathRisk::kHigh) {
         const auto known =
             std::ranges::count(state_.path_map.Ports(flow.key), path, &fabric::PortEntry::path);
         if (known < kMostPortsForReturn) learner_.RequestPort(flow.key, path);
         return false;
       }
     }
-    state_.flow_paths.ReleasePort(flow.key, subflow.standby_port);
+    decisions_.ports().SetStandbyPort(slot, index, 0);
   }
-  const std::uint16_t before = std::exchange(subflow.standby_port, 0);
   if (const auto entry = FindPort(flow, path, PortNeed::kSure, 0, avoided)) {
-    subflow.standby_port = entry->port;
-    state_.flow_paths.TakePort(flow.key, entry->port);
+    decisions_.ports().SetStandbyPort(slot, index, entry->port);
     if (entry->trust != fabric::PortTrust::kVerified) learner_.Verify(flow.key, entry->port);
   }
   return subflow.standby_port != before;
 }
 
-void PortBinder::ReleaseStandby(FlowSlot slot, Subflow& subflow) {
-  if (subflow.standby_port != 0) {
-    state_.flow_paths.ReleasePort(state_.flows.At(slot).key, subflow.standby_port);
-  }
-  subflow.standby_port = 0;
-  subflow.standby_path = kNoPath;
-}
-
 void PortBinder::Settle(FlowSlot slot, PathReason reason) {
-  Flow& flow = state_.flows.At(slot);
-  if (state_.flow_paths.PathOf(flow.subflows.front())) return ChoosePorts(slot, reason);
-  for (Subflow& subflow : flow.subflows) {
-    if (subflow.port != 0) SetPort(slot, subflow, 0);
-  }
-  flow.reason = reason;
-  state_.flows.SetStatus(slot, FlowStatus::kUnroutable);
+  const Subflow& first = state_.flows.At(slot).subflows.front();
+  if (state_.flow_paths.PathOf(first)) return ChoosePorts(slot, reason);
+  decisions_.MarkUnroutable(slot, reason);
 }
 
-bool PortBinder::LeaveQuarantinedPorts(Flow& flow) {
+bool PortBinder::LeaveQuarantinedPorts(FlowSlot slot) {
+  const Flow& flow = state_.flows.At(slot);
   bool has_one = false;
-  for (Subflow& subflow : flow.subflows) {
-    if (subflow.port == 0 || !learner_.IsQuarantined(flow.key, subflow.port)) continue;
-    subflow.urgent = true;  // treat its path as dead
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    const std::uint16_t port = flow.subflows[i].port;
+    if (port == 0 || !learner_.IsQuarantined(flow.key, port)) continue;
+    decisions_.ports().SetUrgent(slot, i, true);  // treat its path as dead
     has_one = true;
   }
   return has_one;
 }
 
 void PortBinder::Revisit(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
-  bool leads_elsewhere = LeaveQuarantinedPorts(flow);
+  const Flow& flow = state_.flows.At(slot);
+  bool leads_elsewhere = LeaveQuarantinedPorts(slot);
   if (flow.status == FlowStatus::kLearning) return ChoosePorts(slot, flow.reason);
-  for (Subflow& subflow : flow.subflows) {
-    const auto entry = state_.path_map.Find(flow.key, subflow.port);
-    if (!entry || entry->path == subflow.port_path) continue;
-    subflow.port_path = entry->path;
+  for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+    const auto entry = state_.path_map.Find(flow.key, flow.subflows[i].port);
+    if (!entry || entry->path == flow.subflows[i].port_path) continue;
+    decisions_.ports().Correct(slot, i, entry->path);
     leads_elsewhere = true;
   }
   if (leads_elsewhere) ChoosePorts(slot, PathReason::kRemapped);
 }
 
-bool PortBinder::TakePort(Flow& flow, Subflow& subflow, const FailurePlans::BackupPath& backup) {
+bool PortBinder::TakePort(FlowSlot slot, std::uint32_t index,
+                          const FailurePlans::BackupPath& backup) {
+  const Flow& flow = state_.flows.At(slot);
   const PathIndex path(backup.path);
   if (backup.port == 0) return false;
   if (!backup.leads_there) {
     const auto entry = state_.path_map.Find(flow.key, backup.port);
     if (!entry || entry->path != path) return false;
   }
-  if (HasDeadReturn(flow, backup.port)) return false;
-  if (!state_.flow_paths.ExchangePort(flow.key, subflow.port, backup.port)) return false;
-  subflow.port = backup.port;
-  subflow.port_path = path;
-  subflow.urgent = false;
-  return true;
+  if (returns_.IsDead(flow, backup.port)) return false;
+  return decisions_.ports().Exchange(slot, index, backup.port, path);
 }
 
 void PortBinder::Verify(FlowSlot slot) {

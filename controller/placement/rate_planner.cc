@@ -135,13 +135,12 @@ bool RatePlanner::SetLimits() {
                                           DemandsOf(elephants), keeps_weights);
   bool has_changed = false;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    Flow& flow = state_.flows.At(elephants.slots[i]);
+    const Flow& flow = state_.flows.At(elephants.slots[i]);
     if (flow.status == FlowStatus::kUnsteered) continue;
     const bool gets_one = flow.keeps_rate || options_.limit_rates == RateLimits::kOn;
     const auto rate = gets_one ? static_cast<std::uint64_t>(rates[i]) : 0;
     if (!IsWorthTelling(flow.max_rate_bps, rate)) continue;
-    flow.max_rate_bps = rate;
-    state_.pushes.MarkFlow(elephants.slots[i]);
+    decisions_.LimitRate(elephants.slots[i], rate);
     has_changed = true;
   }
   has_limits_ = has_limits_ || has_changed;
@@ -151,9 +150,8 @@ bool RatePlanner::SetLimits() {
 bool RatePlanner::LiftLimits() {
   bool has_changed = false;
   for (const FlowSlot slot : state_.flows.All()) {
-    Flow& flow = state_.flows.At(slot);
-    if (std::exchange(flow.max_rate_bps, 0) == 0) continue;
-    state_.pushes.MarkFlow(slot);
+    if (state_.flows.At(slot).max_rate_bps == 0) continue;
+    decisions_.LimitRate(slot, 0);
     has_changed = true;
   }
   seen_ = {};

@@ -39,13 +39,15 @@ bool HasRateLimits(const State& state, const ControllerOptions& options);
 // Thread safety: the controller's loop thread. The references must outlive it.
 class RatePlanner {
  public:
-  RatePlanner(State& state, const ControllerOptions& options, EventLoop& loop,
-              std::function<void()> request_turn)
+  // `view`: that of the state.
+  RatePlanner(const State& state, FabricView& view, FlowDecisions& decisions,
+              const ControllerOptions& options, EventLoop& loop, std::function<void()> request_turn)
       : state_(state),
+        decisions_(decisions),
         options_(options),
         loop_(loop),
         request_turn_(std::move(request_turn)),
-        rates_(state.view) {}
+        rates_(view) {}
 
   // If paths, what is busy, demands, or the options have changed since the last call, predicts all
   // rates, marks the flows whose limit changes by more than a sixteenth, and calls `push` if there
@@ -78,7 +80,8 @@ class RatePlanner {
   Sender& SenderOf(FlowSlot slot);
   std::vector<RatePredictor::Demand> DemandsOf(const Elephants& elephants);
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
   const ControllerOptions& options_;
   EventLoop& loop_;
   std::function<void()> request_turn_;

@@ -23,9 +23,11 @@ bool HasUnreachablePath(const State& state, std::span<const FlowPaths::Move> mov
   });
 }
 
-bool MoveToReachablePath(State& state, const Flow& flow, const Subflow& subflow) {
-  FlowPaths& flow_paths = state.flow_paths;
-  const OnlineAssigner& assigner = flow_paths.assigner();
+bool MoveToReachablePath(const State& state, FlowDecisions& decisions, FlowSlot slot,
+                         std::uint32_t index) {
+  const Flow& flow = state.flows.At(slot);
+  const Subflow& subflow = flow.subflows[index];
+  const OnlineAssigner& assigner = state.flow_paths.assigner();
   const auto paths = state.PathsOf(flow);
   const auto unreachable = FindUnreachable(state.path_map, flow.key, paths);
   const std::int32_t before = assigner.PathOf(*subflow.id);
@@ -55,7 +57,7 @@ bool MoveToReachablePath(State& state, const Flow& flow, const Subflow& subflow)
     if (path != before) consider(path);
   }
   if (best == kNoPath || best == before) return false;
-  flow_paths.Place(subflow, best);
+  decisions.Place(slot, index, best);
   return true;
 }
 

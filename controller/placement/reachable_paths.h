@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "controller/state/flow_decisions.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -18,7 +19,8 @@ bool IsUnreachable(const State& state, const Flow& flow, std::int32_t path);
 // among equals, the one whose second most loaded link has, and so on. So the leaves' links stay
 // even although fewer links above them can be reached. It keeps its path if that is such a path and
 // no other is better, and if there is none. Returns whether it has moved. O(paths x known ports).
-bool MoveToReachablePath(State& state, const Flow& flow, const Subflow& subflow);
+bool MoveToReachablePath(const State& state, FlowDecisions& decisions, FlowSlot slot,
+                         std::uint32_t index);
 
 // Whether one of these moves leads to a path that no port of its flow takes.
 bool HasUnreachablePath(const State& state, std::span<const FlowPaths::Move> moves);

@@ -17,27 +17,16 @@ using wire::PathReason;
 // Invariant: subflows that are being adopted are left alone, as their real path is unknown.
 // Cost: O(affected log affected) for the first stage, O(flows) and the placing for the second.
 
-bool Rerouter::IsOnBrokenPath(const Flow& flow) const {
-  if (flow.subflows.empty() || flow.status == FlowStatus::kUnsteered) return false;
-  return std::any_of(flow.subflows.begin(), flow.subflows.end(), [&](const Subflow& subflow) {
+bool Rerouter::IsOnBrokenPath(FlowSlot slot) const {
+  if (!decisions_.MayMove(slot, Mover::kFailure)) return false;
+  const Flow& flow = state_.flows.At(slot);
+  return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
     const auto path = state_.flow_paths.PathOf(subflow);
     if (path && !state_.flow_paths.IsOnUsablePath(subflow)) return true;
     if (subflow.port == 0 || path == subflow.port_path) return false;
     return !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[subflow.port_path.Index()]);
   });
-}
-
-void Rerouter::DropUnusablePaths(Flow& flow) {
-  const auto paths = state_.PathsOf(flow);
-  for (Subflow& subflow : flow.subflows) {
-    if (subflow.adopting) continue;
-    const auto path = state_.flow_paths.PathOf(subflow);
-    const bool usable = path && fabric::IsUsable(state_.topology, paths[path->Index()]);
-    const auto in_use = subflow.port != 0 ? std::optional(subflow.port_path) : path;
-    subflow.urgent = in_use && !fabric::IsAlive(state_.topology, paths[in_use->Index()]);
-    if (!usable) state_.flow_paths.Remove(subflow);
-  }
 }
 
 std::vector<Rerouter::Leaving> Rerouter::FindBackupPaths(
@@ -50,7 +39,7 @@ std::vector<Rerouter::Leaving> Rerouter::FindBackupPaths(
     const Flow& flow = state_.flows.At(*owner.slot);
     const auto backup = plans.BackupPathFor(domain, subflow);
     if (!backup || flow.subflows[owner.index].adopting) continue;
-    if (flow.status == FlowStatus::kUnsteered) continue;
+    if (!decisions_.MayMove(*owner.slot, Mover::kFailure)) continue;
     leaving.push_back({flow.agent, *owner.slot, owner.index, *backup});
   }
   std::sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
@@ -80,39 +69,31 @@ std::vector<Rerouted> Rerouter::TakeFailurePlan(FailurePlans& plans, LinkOrSwitc
 
 Rerouted Rerouter::TakeBackupPaths(FlowSlot slot,
                                    std::span<const FailurePlans::BackupPath> backups) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   Rerouted moved = BeginMove(state_, slot);
+  const bool is_adopting = flow.status == FlowStatus::kAdopting;
   bool is_urgent = false;
   bool needs_ports = flow.status != FlowStatus::kRouted;
-  for (std::size_t i = 0; i < backups.size(); ++i) {
+  for (std::uint32_t i = 0; i < backups.size(); ++i) {
     if (backups[i].path == kNoPath) continue;
-    Subflow& subflow = flow.subflows[i];
-    const fabric::PathIndex in_use =
-        subflow.port != 0 ? subflow.port_path : *state_.flow_paths.PathOf(subflow);
-    subflow.urgent = !fabric::IsAlive(state_.topology, state_.PathsOf(flow)[in_use.Index()]);
-    is_urgent |= subflow.urgent;
-    state_.flow_paths.Place(subflow, backups[i].path);
-    if (flow.status == FlowStatus::kAdopting) continue;
-    needs_ports |= !ports_.TakePort(flow, subflow, backups[i]);
+    is_urgent |= decisions_.TakeBackupPath(slot, i, backups[i].path);
+    if (!is_adopting) needs_ports |= !ports_.TakePort(slot, i, backups[i]);
   }
   EndMove(state_, moved);
-  flow.origin = DecisionOrigin::kFailure;
-  if (flow.status == FlowStatus::kAdopting) return moved;
-  flow.reason = is_urgent ? PathReason::kPathDead : PathReason::kRecomputed;
-  state_.pushes.MarkFlow(slot);
-  if (needs_ports) ports_.ChoosePorts(slot, flow.reason);
+  decisions_.FinishFailover(slot, is_urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+  if (needs_ports && !is_adopting) ports_.ChoosePorts(slot, flow.reason);
   return moved;
 }
 
 std::vector<Rerouted> Rerouter::HandleLinkChange() {
   std::vector<FlowSlot> broken = state_.flows.All();
-  std::erase_if(broken, [&](FlowSlot slot) { return !IsOnBrokenPath(state_.flows.At(slot)); });
+  std::erase_if(broken, [&](FlowSlot slot) { return !IsOnBrokenPath(slot); });
   broken = InOrder(state_, std::move(broken));
   std::vector<Rerouted> moves;
   moves.reserve(broken.size());
   for (const FlowSlot slot : broken) {
     moves.push_back(BeginMove(state_, slot));
-    DropUnusablePaths(state_.flows.At(slot));
+    decisions_.DropBrokenPaths(slot);
   }
   // If a flow is being adopted, its other subflows wait for that.
   std::vector<FlowSlot> to_place = broken;
@@ -121,15 +102,12 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
   });
   placer_.FindPaths(to_place, 0);
   for (const FlowSlot slot : to_place) {
-    Flow& flow = state_.flows.At(slot);
-    flow.origin = DecisionOrigin::kReactive;
-    const bool urgent = std::ranges::any_of(flow.subflows, &Subflow::urgent);
+    decisions_.SetOrigin(slot, DecisionOrigin::kReactive);
+    const bool urgent = std::ranges::any_of(state_.flows.At(slot).subflows, &Subflow::urgent);
     ports_.Settle(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
-    state_.flow_paths.SetInProgress(flow);
+    decisions_.SetInProgress(slot);
   }
   for (Rerouted& moved : moves) EndMove(state_, moved);
-  ports_.HandleLinkChange();
-  ports_.LeaveDeadReturns();
   return moves;
 }
 

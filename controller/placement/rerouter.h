@@ -18,8 +18,8 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Rerouter {
  public:
-  Rerouter(State& state, ArrivalPlacer& placer, PortBinder& ports)
-      : state_(state), placer_(placer), ports_(ports) {}
+  Rerouter(const State& state, FlowDecisions& decisions, ArrivalPlacer& placer, PortBinder& ports)
+      : state_(state), decisions_(decisions), placer_(placer), ports_(ports) {}
 
   // The failure domain has just failed, and these subflows are affected. Those with a backup path
   // take it; HandleLinkChange places the others. Proceeds agent by agent and calls `decided` after
@@ -28,9 +28,7 @@ class Rerouter {
                                         std::span<const SubflowId> affected,
                                         const std::function<void(AgentId)>& decided);
   // Links have changed (State::topology, State::view). Drops unusable paths and places their flows
-  // again. Flows on dead paths move at once, those on drained paths at a message boundary. TCP
-  // flows whose acknowledgements come over a dead link get other ports
-  // (PortBinder::LeaveDeadReturns).
+  // again. Flows on dead paths move at once, those on drained paths at a message boundary.
   std::vector<Rerouted> HandleLinkChange();
 
  private:
@@ -47,10 +45,10 @@ class Rerouter {
   // `backups` are by subflow; subflows whose entry has no path stay where they are.
   Rerouted TakeBackupPaths(FlowSlot slot, std::span<const FailurePlans::BackupPath> backups);
   // By the link states in State::view and State::topology.
-  bool IsOnBrokenPath(const Flow& flow) const;
-  void DropUnusablePaths(Flow& flow);
+  bool IsOnBrokenPath(FlowSlot slot) const;
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
   ArrivalPlacer& placer_;
   PortBinder& ports_;
 };

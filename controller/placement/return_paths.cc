@@ -2,10 +2,30 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "controller/paths/return_key.h"
 
 namespace espalier::controller {
+
+bool ReturnPaths::HasDeadLink() {
+  if (std::exchange(seen_version_, state_.topology.version()) != state_.topology.version()) {
+    has_dead_link_ = std::ranges::any_of(state_.topology.links(), [](const fabric::Link& link) {
+      return link.state == fabric::LinkState::kDown;
+    });
+  }
+  return has_dead_link_;
+}
+
+bool ReturnPaths::IsDead(const Flow& flow, std::uint16_t port) {
+  if (flow.protocol != wire::kProtocolTcp || port == 0 || !HasDeadLink()) return false;
+  return FateOf(flow.key, port) == Fate::kDead;
+}
+
+std::optional<fabric::PathIndex> ReturnPaths::Of(const Flow& flow, std::uint16_t port) const {
+  if (flow.protocol != wire::kProtocolTcp || port == 0) return std::nullopt;
+  return PathOf(flow.key, port);
+}
 
 std::optional<fabric::PathIndex> ReturnPaths::PathOf(const fabric::PortKey& key,
                                                      std::uint16_t port) const {

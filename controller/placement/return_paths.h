@@ -22,6 +22,18 @@ class ReturnPaths {
  public:
   ReturnPaths(const State& state, PathLearner& learner) : state_(state), learner_(learner) {}
 
+  // Whether any link is down. O(1), but O(links) after a change of the topology.
+  bool HasDeadLink();
+  // Whether the acknowledgements of this flow, if it is of TCP, would come over a link that is
+  // down, if the flow had this port.
+  bool IsDead(const Flow& flow, std::uint16_t port);
+  // The return path of a TCP flow's port, if it is known; none but for TCP.
+  std::optional<fabric::PathIndex> Of(const Flow& flow, std::uint16_t port) const;
+  // As Ask, if the flow is of TCP.
+  void AskFor(const Flow& flow, std::uint16_t port) {
+    if (flow.protocol == wire::kProtocolTcp) Ask(flow.key, port);
+  }
+
   // The return path of this port as it is known, perhaps from before the last change of links.
   std::optional<fabric::PathIndex> PathOf(const fabric::PortKey& key, std::uint16_t port) const;
   // What becomes of packets on the return path, from best to worst.
@@ -49,6 +61,8 @@ class ReturnPaths {
  private:
   const State& state_;
   PathLearner& learner_;
+  std::int64_t seen_version_ = -1;  // version of the topology for which has_dead_link_ was computed
+  bool has_dead_link_ = false;
 };
 
 }  // namespace espalier::controller

@@ -31,9 +31,12 @@ bool HasMixedRates(const fabric::Topology& topology) {
 
 }  // namespace
 
-SplitBalancer::SplitBalancer(State& state, const ControllerOptions& options,
-                             const LocalReroutes& reroutes, Metrics& metrics)
+SplitBalancer::SplitBalancer(const State& state, FlowDecisions& decisions, EventHistory& history,
+                             const ControllerOptions& options, const LocalReroutes& reroutes,
+                             Metrics& metrics)
     : state_(state),
+      decisions_(decisions),
+      history_(history),
       options_(options),
       reroutes_(reroutes),
       has_mixed_rates_(HasMixedRates(state.topology)),
@@ -123,9 +126,8 @@ std::vector<std::uint8_t> SplitBalancer::FindRigid(const Elephants& elephants,
   std::vector<std::uint8_t> is_rigid = elephants.is_rigid;
   std::vector<std::uint32_t> hops;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    const Flow& flow = state_.flows.At(elephants.slots[i]);
-    // The phases of jobs were planned with equal parts.
-    if (!flow.CanMove() || flow.is_on_plan) is_rigid[i] = 1;
+    // The phases of jobs were planned with equal parts, so flows on the plan keep them.
+    if (!decisions_.MayMove(elephants.slots[i], Mover::kSplit)) is_rigid[i] = 1;
     if (is_rigid[i] != 0 || left_links.empty()) continue;
     hops.clear();
     for (const std::int32_t path : present.PathsOf(i)) {
@@ -152,15 +154,14 @@ SplitBalancer::Outcome SplitBalancer::Divide(TimePoint now) {
   std::int64_t changed = 0;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     if (HasSameShares(elephants.commodities[i], i, present, divided)) continue;
-    Give(elephants.slots[i], divided.SharesOf(i));
-    state_.flows.At(elephants.slots[i]).is_balanced = true;
+    decisions_.Divide(elephants.slots[i], divided.SharesOf(i), true);
     ++changed;
   }
   has_divided_ = true;
   flows_.Add(changed);
-  state_.history.RecordOf("controller", now, "flows_divided",
-                          fmt::format("flows={} max_load_before={:.3f} max_load={:.3f}", changed,
-                                      present.max_load.Value(), divided.max_load.Value()));
+  history_.RecordOf("controller", now, "flows_divided",
+                    fmt::format("flows={} max_load_before={:.3f} max_load={:.3f}", changed,
+                                present.max_load.Value(), divided.max_load.Value()));
   return Outcome::kDivided;
 }
 
@@ -169,23 +170,14 @@ SplitBalancer::Outcome SplitBalancer::MakeEqual(TimePoint now) {
   has_divided_ = false;
   std::int64_t changed = 0;
   for (const FlowSlot slot : state_.flows.All()) {
-    Flow& flow = state_.flows.At(slot);
-    if (!flow.is_balanced) continue;
-    flow.is_balanced = false;
-    Give(slot, {});
+    if (!state_.flows.At(slot).is_balanced) continue;
+    decisions_.Divide(slot, {}, false);
     ++changed;
   }
   if (changed == 0) return Outcome::kNothing;
   flows_.Add(changed);
-  state_.history.RecordOf("controller", now, "flows_equal_again", fmt::format("flows={}", changed));
+  history_.RecordOf("controller", now, "flows_equal_again", fmt::format("flows={}", changed));
   return Outcome::kEqual;
-}
-
-void SplitBalancer::Give(FlowSlot slot, std::span<const std::int64_t> shares) {
-  Flow& flow = state_.flows.At(slot);
-  state_.flow_paths.Divide(flow, shares);
-  flow.reason = wire::PathReason::kRecomputed;
-  state_.pushes.MarkFlow(slot);
 }
 
 }  // namespace espalier::controller

@@ -45,8 +45,8 @@ class SplitBalancer {
   static constexpr Duration kCalm = std::chrono::minutes(1);
   static constexpr Duration kLongestHold = std::chrono::minutes(5);
 
-  SplitBalancer(State& state, const ControllerOptions& options, const LocalReroutes& reroutes,
-                Metrics& metrics);
+  SplitBalancer(const State& state, FlowDecisions& decisions, EventHistory& history,
+                const ControllerOptions& options, const LocalReroutes& reroutes, Metrics& metrics);
 
   enum class Outcome {
     kNothing,
@@ -81,10 +81,10 @@ class SplitBalancer {
   // The flows whose parts must stay as they are, as in Elephants::is_rigid.
   std::vector<std::uint8_t> FindRigid(const Elephants& elephants, const Assignment& present) const;
   Outcome MakeEqual(TimePoint now);
-  // Gives the flow these shares (empty: equal ones), and has them pushed.
-  void Give(FlowSlot slot, std::span<const std::int64_t> shares);
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  EventHistory& history_;
   const ControllerOptions& options_;
   const LocalReroutes& reroutes_;
   const bool has_mixed_rates_;  // links of one tier differ in rate

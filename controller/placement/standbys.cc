@@ -28,9 +28,11 @@ constexpr std::size_t kMostPaths = 64;     // that one choice compares
 
 }  // namespace
 
-Standbys::Standbys(State& state, PathLearner& learner, Metrics& metrics)
+Standbys::Standbys(const State& state, FlowDecisions& decisions, PortBinder& ports,
+                   Metrics& metrics)
     : state_(state),
-      ports_(state, learner),
+      decisions_(decisions),
+      ports_(ports),
       shifts_(state.topology),
       chosen_(metrics.MakeCounter("espalier_standby_paths_chosen_total",
                                   "Standby paths chosen for paths of flows")) {}
@@ -50,9 +52,10 @@ std::int64_t Standbys::ShiftedBy(const Flow& flow, const Subflow& subflow) {
   return flow.is_answering ? 0 : ShareOf(flow, subflow);
 }
 
-bool Standbys::MayHaveStandbys(const Flow& flow) const {
-  return flow.status == FlowStatus::kRouted && flow.CanMove() &&
-         state_.agents.At(flow.agent).Has("standby") && state_.HasPaths(flow);
+bool Standbys::MayHaveStandbys(FlowSlot slot) const {
+  const Flow& flow = state_.flows.At(slot);
+  return decisions_.MayMove(slot, Mover::kStandby) && state_.agents.At(flow.agent).Has("standby") &&
+         state_.HasPaths(flow);
 }
 
 void Standbys::Visit(FlowSlot slot) {
@@ -61,7 +64,7 @@ void Standbys::Visit(FlowSlot slot) {
   const Flow* const flow = is_open ? &state_.flows.At(slot) : nullptr;
   const bool is_same = flow != nullptr && !counted.empty() &&
                        counted.front().agent == flow->agent && counted.front().local == flow->local;
-  const bool may_have = flow != nullptr && MayHaveStandbys(*flow);
+  const bool may_have = flow != nullptr && MayHaveStandbys(slot);
   if (!is_same || !may_have) {
     for (Counted& one : counted) TakeOut(one);
     counted.clear();
@@ -77,7 +80,7 @@ void Standbys::Visit(FlowSlot slot) {
     const Subflow& subflow = flow->subflows[i];
     if (Fits(*flow, subflow, counted[i])) {
       // Its port may not have been known before, or may take another path by now.
-      if (ports_.BindStandby(slot, i)) state_.pushes.MarkStandbys(slot);
+      if (ports_.BindStandby(slot, i)) decisions_.ports().PushStandbys(slot);
       continue;
     }
     TakeOut(counted[i]);
@@ -110,7 +113,7 @@ bool Standbys::Fits(const Flow& flow, const Subflow& subflow, const Counted& cou
 }
 
 std::int32_t Standbys::ReturnOf(const Flow& flow, const Subflow& subflow) const {
-  const auto back = ports_.ReturnOf(flow, subflow.port);
+  const auto back = ports_.returns().Of(flow, subflow.port);
   return back ? back->value() : kNoPath;
 }
 
@@ -149,12 +152,11 @@ std::int32_t Standbys::Choose(const Flow& flow, const Counted& counted, std::siz
 }
 
 void Standbys::Take(FlowSlot slot, std::uint32_t index, std::int32_t standby) {
-  Subflow& subflow = state_.flows.At(slot).subflows[index];
-  if (subflow.standby_path == kNoPath && standby == kNoPath) return;
-  ports_.ReleaseStandby(slot, subflow);
-  subflow.standby_path = standby;
+  const std::int32_t present = state_.flows.At(slot).subflows[index].standby_path;
+  if (present == kNoPath && standby == kNoPath) return;
+  decisions_.ports().SetStandby(slot, index, standby);
   if (standby != kNoPath) ports_.BindStandby(slot, index);
-  state_.pushes.MarkStandbys(slot);
+  decisions_.ports().PushStandbys(slot);
 }
 
 void Standbys::TakeOut(Counted& counted) {

@@ -35,7 +35,7 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Standbys {
  public:
-  Standbys(State& state, PathLearner& learner, Metrics& metrics);
+  Standbys(const State& state, FlowDecisions& decisions, PortBinder& ports, Metrics& metrics);
 
   // Looks at a tenth of the flows, or at 64 if these are more, and chooses the standbys that are
   // missing or do not fit any more, at most 512. To be called ten times a second. A choice takes
@@ -69,7 +69,7 @@ class Standbys {
   };
 
   void Visit(FlowSlot slot);
-  bool MayHaveStandbys(const Flow& flow) const;
+  bool MayHaveStandbys(FlowSlot slot) const;
   // What the subflow would put on the links of its standby path.
   static std::int64_t ShiftedBy(const Flow& flow, const Subflow& subflow);
   // Whether the subflow's standby was chosen for its present path and can still be used.
@@ -94,8 +94,9 @@ class Standbys {
   void CompareLinks(const std::vector<std::vector<fabric::NodeId>>& switches, Worst& worst) const;
   double Loaded(std::uint32_t link, std::int64_t units) const;
 
-  State& state_;
-  PortBinder ports_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  PortBinder& ports_;
   ShiftLoads shifts_;
   std::vector<std::vector<Counted>> counted_;  // by slot and subflow
   std::size_t next_ = 0;                       // slot, modulo the number of slots

@@ -24,40 +24,21 @@ bool SteeringSwitch::IsSteered(const Flow& flow) const {
 }
 
 void SteeringSwitch::TurnOff(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
-  if (!IsSteerable(flow)) return;
+  if (!IsSteerable(state_.flows.At(slot))) return;
   local_reroutes_.Forget(slot);
-  for (Subflow& subflow : flow.subflows) {
-    if (subflow.id) state_.flow_paths.Remove(subflow);
-    if (subflow.port != 0) ports_.SetPort(slot, subflow, 0);
-    subflow.urgent = false;
-    subflow.adopting = false;
-  }
-  flow.is_parked = flow.is_answering;
-  flow.is_on_plan = false;
-  flow.rerouted_in = -1;
-  flow.max_rate_bps = 0;
-  flow.reason = PathReason::kAssigned;
-  state_.flows.SetStatus(slot, FlowStatus::kUnsteered);
-  state_.pushes.MarkFlow(slot);
+  decisions_.Unsteer(slot);
 }
 
 void SteeringSwitch::Observe(FlowSlot slot) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   if (flow.subflows.size() != 1 || flow.own_port == 0) return;
-  Subflow& subflow = flow.subflows.front();
   const auto path = OwnPathOf(state_, flow, state_.topology);
-  if (!path) {
-    if (subflow.id) state_.flow_paths.Remove(subflow);
-    const auto entry = state_.path_map.Find(flow.key, flow.own_port);
-    // Its path may be known, but drained; to probe it again would show the same.
-    const bool is_known = entry && entry->trust != fabric::PortTrust::kReverify;
-    if (!is_known) learner_.Verify(flow.key, flow.own_port);
-    return;
-  }
-  if (!subflow.id) state_.flow_paths.Add(slot, 0);
-  if (state_.flow_paths.PathOf(subflow) != path) state_.flow_paths.Place(subflow, path->value());
-  state_.flow_paths.SetInProgress(flow);
+  decisions_.Observe(slot, path);
+  if (path) return;
+  const auto entry = state_.path_map.Find(flow.key, flow.own_port);
+  // Its path may be known, but drained; to probe it again would show the same.
+  const bool is_known = entry && entry->trust != fabric::PortTrust::kReverify;
+  if (!is_known) learner_.Verify(flow.key, flow.own_port);
 }
 
 std::vector<Rerouted> SteeringSwitch::Apply() {
@@ -81,16 +62,14 @@ std::vector<Rerouted> SteeringSwitch::Apply() {
   std::vector<Rerouted> placed;
   for (const FlowSlot slot : turned_on) {
     placed.push_back(BeginMove(state_, slot));
-    for (Subflow& subflow : state_.flows.At(slot).subflows) {
-      if (subflow.id) state_.flow_paths.Remove(subflow);
-    }
+    const std::size_t subflows = state_.flows.At(slot).subflows.size();
+    for (std::uint32_t i = 0; i < subflows; ++i) decisions_.Remove(slot, i);
   }
   placer_.FindPaths(turned_on, 0);
   for (const FlowSlot slot : turned_on) {
-    state_.flows.At(slot).origin = DecisionOrigin::kManual;
+    decisions_.SetOrigin(slot, DecisionOrigin::kManual);
     ports_.Settle(slot, PathReason::kAssigned);
-    state_.flow_paths.SetInProgress(state_.flows.At(slot));
-    state_.pushes.MarkFlow(slot);
+    decisions_.SetInProgress(slot);
   }
   for (Rerouted& moved : placed) EndMove(state_, moved);
   moves.insert(moves.end(), placed.begin(), placed.end());

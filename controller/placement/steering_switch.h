@@ -19,9 +19,10 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class SteeringSwitch {
  public:
-  SteeringSwitch(State& state, PathLearner& learner, ArrivalPlacer& placer, PortBinder& ports,
-                 LocalReroutes& local_reroutes)
+  SteeringSwitch(const State& state, FlowDecisions& decisions, PathLearner& learner,
+                 ArrivalPlacer& placer, PortBinder& ports, LocalReroutes& local_reroutes)
       : state_(state),
+        decisions_(decisions),
         learner_(learner),
         placer_(placer),
         ports_(ports),
@@ -40,7 +41,8 @@ class SteeringSwitch {
   void HandleLinkChange();
 
  private:
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
   PathLearner& learner_;
   ArrivalPlacer& placer_;
   PortBinder& ports_;

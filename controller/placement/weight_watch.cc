@@ -24,8 +24,11 @@ bool IsDivided(const Flow& flow) {
 
 }  // namespace
 
-WeightWatch::WeightWatch(State& state, EventLoop& loop, Metrics& metrics)
+WeightWatch::WeightWatch(const State& state, FlowDecisions& decisions, EventHistory& history,
+                         EventLoop& loop, Metrics& metrics)
     : state_(state),
+      decisions_(decisions),
+      history_(history),
       loop_(loop),
       found_(metrics.MakeCounter(
           "espalier_controller_flows_ignoring_weights_total",
@@ -63,7 +66,7 @@ bool WeightWatch::IsIgnored(const Watched& watched) const {
 }
 
 bool WeightWatch::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& health) {
-  Flow& flow = state_.flows.At(slot);
+  const Flow& flow = state_.flows.At(slot);
   if (!flow.KeepsWeights() || !IsDivided(flow)) {
     watched_.erase(slot);
     return false;
@@ -80,12 +83,10 @@ bool WeightWatch::HandleMeasurement(FlowSlot slot, const wire::FlowHealth& healt
   const bool is_ignored = IsIgnored(watched);
   watched_.erase(slot);  // measured again, if it keeps them
   if (!is_ignored) return false;
-  flow.ignores_weights = true;
-  state_.flow_paths.Divide(flow, {});
-  state_.pushes.MarkFlow(slot);
+  decisions_.IgnoreWeights(slot);
   found_.Add();
-  state_.history.RecordOf(state_.agents.At(flow.agent).name, loop_.Now(), "weights_ignored",
-                          fmt::format("flow={}", state_.FlowName(flow)));
+  history_.RecordOf(state_.agents.At(flow.agent).name, loop_.Now(), "weights_ignored",
+                    fmt::format("flow={}", state_.FlowName(flow)));
   return true;
 }
 

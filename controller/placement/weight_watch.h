@@ -22,7 +22,8 @@ namespace espalier::controller {
 // outlive it.
 class WeightWatch {
  public:
-  WeightWatch(State& state, EventLoop& loop, Metrics& metrics);
+  WeightWatch(const State& state, FlowDecisions& decisions, EventHistory& history, EventLoop& loop,
+              Metrics& metrics);
 
   // A host measured a path of this flow. Returns whether a push is pending.
   bool HandleMeasurement(FlowSlot slot, const wire::FlowHealth& health);
@@ -44,7 +45,9 @@ class WeightWatch {
   Watched& Watch(FlowSlot slot, const Flow& flow);
   bool IsIgnored(const Watched& watched) const;
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
+  EventHistory& history_;
   EventLoop& loop_;
   std::map<FlowSlot, Watched> watched_;
   Counter& found_;

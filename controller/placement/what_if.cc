@@ -27,8 +27,9 @@ std::optional<bool> ChangeOf(const std::map<FlowSlot, bool>& steering, FlowSlot 
 // assignments by value. Invariant: IsOnBrokenPath, the order and the placing must stay the same as
 // in Rerouter. Cost: O(flows x subflows + links) besides placing.
 
-bool WhatIf::IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const {
-  if (flow.subflows.empty() || flow.status == FlowStatus::kUnsteered) return false;
+bool WhatIf::IsOnBrokenPath(FlowSlot slot, const fabric::Topology& topology) const {
+  if (!decisions_.MayMove(slot, Mover::kFailure)) return false;
+  const Flow& flow = state_.flows.At(slot);
   const auto paths = state_.PathsOf(flow);
   return std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
     if (subflow.adopting) return false;
@@ -82,7 +83,7 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
       const SubflowId placed = add(flow, subflow);
       live.Place(placed, path->value());
       live.SetInProgress(placed);
-      live.Pin(placed, !flow.CanMove() || flow.is_on_plan || change_of(slot) == false);
+      live.Pin(placed, !decisions_.MayMove(slot, Mover::kChain) || change_of(slot) == false);
     }
   }
   for (const auto& [name, edge] : state_.edges.all()) {
@@ -94,9 +95,8 @@ WhatIf::PathsBySlot WhatIf::PathsAfter(const fabric::Topology& trial, FabricView
     live.Pin(placed, true);
   }
   std::vector<FlowSlot> broken = state_.flows.All();
-  std::erase_if(broken, [&](FlowSlot slot) {
-    return !change_of(slot) && !IsOnBrokenPath(state_.flows.At(slot), trial);
-  });
+  std::erase_if(broken,
+                [&](FlowSlot slot) { return !change_of(slot) && !IsOnBrokenPath(slot, trial); });
   broken = InOrder(state_, std::move(broken));
   const auto is_to_place = [&](FlowSlot slot, const Subflow& subflow) {
     if (const auto change = change_of(slot)) return *change;
@@ -234,7 +234,7 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
     const bool keeps_paths = std::ranges::equal(present.PathsOf(i), from_scratch->PathsOf(i));
     if (keeps_paths && HasSameShares(elephants.commodities[i], i, present, *from_scratch)) continue;
     const FlowSlot slot = elephants.slots[i];
-    Flow& flow = state_.flows.At(slot);
+    const Flow& flow = state_.flows.At(slot);
     if (!keeps_paths) {
       FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
       move.to = state_.Via(flow, from_scratch->PathsOf(i));
@@ -242,13 +242,11 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
       result.moves.push_back(std::move(move));
     }
     if (dry_run) continue;
-    state_.flow_paths.Divide(flow, from_scratch->SharesOf(i));
-    flow.is_balanced = false;
-    for (std::size_t subflow = 0; subflow < flow.subflows.size(); ++subflow) {
-      state_.flow_paths.Place(flow.subflows[subflow], from_scratch->PathsOf(i)[subflow]);
+    decisions_.Divide(slot, from_scratch->SharesOf(i), false);
+    for (std::uint32_t subflow = 0; subflow < flow.subflows.size(); ++subflow) {
+      decisions_.Place(slot, subflow, from_scratch->PathsOf(i)[subflow]);
     }
-    flow.origin = DecisionOrigin::kManual;
-    state_.pushes.MarkFlow(slot);
+    decisions_.SetOrigin(slot, DecisionOrigin::kManual);
     ports_.ChoosePorts(slot, PathReason::kRecomputed);
   }
   return result;

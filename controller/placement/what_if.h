@@ -23,8 +23,14 @@ struct Recomputation {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class WhatIf {
  public:
-  WhatIf(State& state, PortBinder& ports, const ControllerOptions& options)
-      : state_(state), ports_(ports), options_(options), reassigner_(state, state.view, options) {}
+  // `view`: that of the state.
+  WhatIf(const State& state, FabricView& view, FlowDecisions& decisions, PortBinder& ports,
+         const ControllerOptions& options)
+      : state_(state),
+        decisions_(decisions),
+        ports_(ports),
+        options_(options),
+        reassigner_(state, view, options) {}
 
   // Assigns all flows from scratch and moves those whose path differs, if Reassigner::FindBetter
   // finds an improvement by these weights that moves at most `max_moved_bytes` in flight; else
@@ -52,11 +58,12 @@ class WhatIf {
   // What flows would reach with the link states of `trial` and these paths.
   ReachCounts ReachAfter(const fabric::Topology& trial, const PathsBySlot& after,
                          const SteeringBySlot& steering) const;
-  bool IsOnBrokenPath(const Flow& flow, const fabric::Topology& topology) const;
+  bool IsOnBrokenPath(FlowSlot slot, const fabric::Topology& topology) const;
   std::vector<FlowMove> DescribeMoves(const PathsBySlot& after,
                                       const SteeringBySlot& steering) const;
 
-  State& state_;
+  const State& state_;
+  FlowDecisions& decisions_;
   PortBinder& ports_;
   const ControllerOptions& options_;
   Reassigner reassigner_;

@@ -143,7 +143,6 @@ PhasePlan::PhasePlan(const State& state, const StartPredictor& predictor,
 
 PhasePlan::Input PhasePlan::Describe() const {
   Input input;
-  const std::int64_t version = state_.topology.version();
   constexpr std::uint32_t kNone = 0xFFFF'FFFF;
   std::vector<std::uint32_t> first(state_.flows.slot_count(), kNone);  // subflow of each flow
   const auto index_of = [&](FlowSlot slot) {
@@ -159,7 +158,7 @@ PhasePlan::Input PhasePlan::Describe() const {
                              .destination = *state_.view.LeafOf(flow.destination_leaf),
                              .share = ShareOf(flow, subflow),
                              .path = path ? path->value() : kNoPath,
-                             .movable = flow.CanMove() && flow.rerouted_in != version});
+                             .movable = state_.decisions.MayMove(slot, Mover::kPlan)});
     }
     return at;
   };

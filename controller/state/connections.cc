@@ -43,33 +43,33 @@ void Connections::SetPaired(FlowSlot slot) {
   if (at_host->second.flows.empty()) unpaired_.erase(at_host);
 }
 
-void Connections::Open(FlowSlot slot) {
-  Flow& flow = flows_.At(slot);
-  if (flow.local_qpn == 0 || flow.remote_qpn == 0) return;
+std::optional<FlowSlot> Connections::Open(FlowSlot slot) {
+  const Flow& flow = flows_.At(slot);
+  if (flow.local_qpn == 0 || flow.remote_qpn == 0) return std::nullopt;
   End end = EndOf(flow);
-  if (!ends_.try_emplace(end, slot).second) return;
+  if (!ends_.try_emplace(end, slot).second) return std::nullopt;
   std::swap(end.source, end.destination);
   std::swap(end.local_qpn, end.remote_qpn);
   const auto found = ends_.find(end);
-  if (found == ends_.end() || found->second == slot) return SetUnpaired(slot);
-  Flow& opposite = flows_.At(found->second);
-  flow.opposite = found->second;
-  opposite.opposite = slot;
-  flow.other_end = opposite.other_end = OtherEnd::kQuiet;
+  if (found == ends_.end() || found->second == slot) {
+    SetUnpaired(slot);
+    return std::nullopt;
+  }
   SetPaired(found->second);
+  return found->second;
 }
 
-void Connections::Close(FlowSlot slot) {
-  Flow& flow = flows_.At(slot);
+std::optional<FlowSlot> Connections::Close(FlowSlot slot) {
+  const Flow& flow = flows_.At(slot);
   const auto found = ends_.find(EndOf(flow));
-  if (found == ends_.end() || found->second != slot) return;
+  if (found == ends_.end() || found->second != slot) return std::nullopt;
   ends_.erase(found);
-  if (!flow.opposite) return SetPaired(slot);
-  Flow& opposite = flows_.At(*flow.opposite);
-  opposite.opposite.reset();
-  opposite.other_end = OtherEnd::kUnknown;
-  SetUnpaired(*flow.opposite);
-  flow.opposite.reset();
+  if (!flow.opposite) {
+    SetPaired(slot);
+  } else {
+    SetUnpaired(*flow.opposite);
+  }
+  return flow.opposite;
 }
 
 std::vector<wire::QueuePair> Connections::TakeWanted(const std::string& host) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -28,17 +29,19 @@ namespace espalier::controller {
 // for addresses of its own host, so it deceives nobody but the hosts that it talks to. Of several
 // flows with the same numbers the first one counts while it is open.
 //
-// Writes Flow::opposite and Flow::other_end of both flows: kQuiet when they are paired, kUnknown
-// when one closes. Thread safety: the controller's loop thread. O(log flows).
+// FlowDecisions records the pairs (Flow::opposite). Thread safety: the controller's loop thread.
+// O(log flows).
 class Connections {
  public:
   // The references must outlive it.
-  Connections(const fabric::Topology& topology, FlowTable& flows)
+  Connections(const fabric::Topology& topology, const FlowTable& flows)
       : topology_(topology), flows_(flows) {}
 
-  // The flow's NICs are known, so that its source address is one of its agent's host.
-  void Open(FlowSlot slot);
-  void Close(FlowSlot slot);
+  // The flow's NICs are known, so that its source address is one of its agent's host. Returns the
+  // flow at the other end, if it is open.
+  std::optional<FlowSlot> Open(FlowSlot slot);
+  // Returns the flow that was at the other end (Flow::opposite), which is alone now.
+  std::optional<FlowSlot> Close(FlowSlot slot);
 
   // The queue pairs of this host that are the other ends of reported flows and are not reported
   // themselves. To be called regularly, such as once a second: a queue pair that stays unknown is
@@ -72,7 +75,7 @@ class Connections {
   void SetPaired(FlowSlot slot);
 
   const fabric::Topology& topology_;
-  FlowTable& flows_;
+  const FlowTable& flows_;
   std::unordered_map<End, FlowSlot, HashEnd> ends_;
   std::map<std::string, Unpaired> unpaired_;  // by the host of their other end
 };

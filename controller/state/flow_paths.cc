@@ -34,7 +34,7 @@ void AppendMoved(const FlowTable& flows, const FlowPaths::Owner& owner,
 
 }  // namespace
 
-FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
+FlowPaths::FlowPaths(FabricView& view, const FlowTable& flows)
     : view_(view),
       flows_(flows),
       assigner_(view,
@@ -48,59 +48,53 @@ FlowPaths::FlowPaths(FabricView& view, FlowTable& flows)
                 }),
       parked_loads_(view.capacities().size()) {}
 
-void FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
-  Flow& flow = flows_.At(slot);
+SubflowId FlowPaths::Add(FlowSlot slot, std::uint32_t index) {
+  const Flow& flow = flows_.At(slot);
   const std::uint32_t source = *view_.LeafOf(flow.source_leaf);
   const std::uint32_t destination = *view_.LeafOf(flow.destination_leaf);
   const std::int64_t share = ShareOf(flow, flow.subflows[index]);
   const SubflowId subflow = assigner_.Add(source, destination, share);
   EntryAt(owners_, subflow) = {{slot, index}, source, destination, share};
-  flow.subflows[index].id = subflow;
+  return subflow;
 }
 
-void FlowPaths::Place(const Subflow& subflow, std::int32_t path) {
-  const SubflowId id = *subflow.id;
+void FlowPaths::Place(SubflowId subflow, std::int32_t path) {
   ++path_changes_;
   if (IsParked(subflow)) {
     ++changes_;
-    Entry& entry = owners_[id.Index()];
+    Entry& entry = owners_[subflow.Index()];
     AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
     entry.parked = path;
     if (path != kNoPath) AddParkedLoad(view_, entry, 1, hops_, parked_loads_);
   } else {
-    Note(id, assigner_.PathOf(id), path);
-    assigner_.Place(id, path);
+    Note(subflow, assigner_.PathOf(subflow), path);
+    assigner_.Place(subflow, path);
   }
-  AppendMoved(flows_, OwnerOf(id), moved_);
+  AppendMoved(flows_, OwnerOf(subflow), moved_);
 }
 
-void FlowPaths::Divide(Flow& flow, std::span<const std::int64_t> shares) {
-  for (std::size_t i = 0; i < flow.subflows.size(); ++i) {
-    Subflow& subflow = flow.subflows[i];
-    const std::int64_t before = ShareOf(flow, subflow);
-    subflow.share = shares.empty() ? 0 : shares[i];
-    const std::int64_t share = ShareOf(flow, subflow);
-    if (share == before || !subflow.id) continue;
-    Entry& entry = owners_[subflow.id->Index()];
-    const std::int32_t path = assigner_.PathOf(*subflow.id);
-    ++path_changes_;
-    Note(*subflow.id, path, kNoPath);
-    if (entry.parked != kNoPath) AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
-    entry.load = share;
-    assigner_.SetShare(*subflow.id, share);
-    if (entry.parked != kNoPath) AddParkedLoad(view_, entry, 1, hops_, parked_loads_);
-    Note(*subflow.id, kNoPath, path);
-  }
+void FlowPaths::SetShare(SubflowId subflow, std::int64_t share) {
+  Entry& entry = owners_[subflow.Index()];
+  const std::int32_t path = assigner_.PathOf(subflow);
+  ++path_changes_;
+  Note(subflow, path, kNoPath);
+  if (entry.parked != kNoPath) AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
+  entry.load = share;
+  assigner_.SetShare(subflow, share);
+  if (entry.parked != kNoPath) AddParkedLoad(view_, entry, 1, hops_, parked_loads_);
+  Note(subflow, kNoPath, path);
 }
 
-void FlowPaths::Remove(Subflow& subflow) {
-  if (!subflow.id) return;
-  Entry& entry = owners_[subflow.id->Index()];
+void FlowPaths::Remove(SubflowId subflow) {
+  Entry& entry = owners_[subflow.Index()];
   if (entry.parked != kNoPath) AddParkedLoad(view_, entry, -1, hops_, parked_loads_);
   entry.parked = kNoPath;
-  flows_.At(*entry.owner.slot).is_on_plan = false;
-  Unreserve(*subflow.id);
-  subflow.id.reset();
+  Unreserve(subflow);
+}
+
+void FlowPaths::SetInProgress(SubflowId subflow, bool is_pinned) {
+  assigner_.Pin(subflow, is_pinned);
+  assigner_.SetInProgress(subflow);
 }
 
 void FlowPaths::Park(const Flow& flow) {
@@ -132,23 +126,6 @@ bool FlowPaths::IsOnUsablePath(const Subflow& subflow) const {
   std::vector<std::uint32_t> hops;
   view_.AppendHops(entry.source, entry.destination, entry.parked, hops);
   return view_.IsUsable(hops);
-}
-
-void FlowPaths::SetInProgress(const Flow& flow) {
-  for (const Subflow& subflow : flow.subflows) {
-    if (!subflow.id) continue;
-    assigner_.Pin(*subflow.id, !flow.CanMove() || flow.is_on_plan);
-    assigner_.SetInProgress(*subflow.id);
-  }
-  if (flow.is_parked) Park(flow);
-}
-
-void FlowPaths::Hold(const Flow& flow, bool holds) {
-  for (const Subflow& subflow : flow.subflows) {
-    if (subflow.id) {
-      assigner_.Pin(*subflow.id, holds || !flow.CanMove() || flow.is_on_plan);
-    }
-  }
 }
 
 std::span<const FlowPaths::Move> FlowPaths::PlaceArrivals(std::span<const SubflowId> subflows,

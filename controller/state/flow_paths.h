@@ -35,22 +35,20 @@ class FlowPaths {
  public:
   using Move = OnlineAssigner::Move;
 
-  FlowPaths(FabricView& view, FlowTable& flows);
+  FlowPaths(FabricView& view, const FlowTable& flows);
 
-  // Subflows. A subflow has an id in OnlineAssigner from Add to Remove, with a path or with none
-  // yet. Add requires that the flow's leaves are known and that its number of subflows is final.
-  void Add(FlowSlot slot, std::uint32_t index);
-  void Place(const Subflow& subflow, std::int32_t path);
-  // Divides the flow so (in 1 / kLoadUnit, which they add up to; empty: equally). Its subflows keep
-  // their paths; one without an id takes its share with its next id.
-  void Divide(Flow& flow, std::span<const std::int64_t> shares);
-  void Remove(Subflow& subflow);
-  // Marks the flow as in progress, so that moves of its subflows count against move limits. A flow
-  // that cannot be moved, or that is on its planned paths, is pinned. A parked flow is parked again
-  // if some of its subflows have got another path.
-  void SetInProgress(const Flow& flow);
-  // Pins the flow's subflows; false: unpins them if the flow can be moved.
-  void Hold(const Flow& flow, bool holds);
+  // Subflows: FlowDecisions calls these and records their ids. A subflow has an id in
+  // OnlineAssigner from Add to Remove, with a path or with none yet. Add requires that the flow's
+  // leaves are known and that its number of subflows is final.
+  SubflowId Add(FlowSlot slot, std::uint32_t index);
+  void Place(SubflowId subflow, std::int32_t path);
+  // Its part of the flow, in 1 / kLoadUnit. It keeps its path.
+  void SetShare(SubflowId subflow, std::int64_t share);
+  void Remove(SubflowId subflow);
+  // Marks the subflow as in progress, so that moves of it count against move limits. One that is
+  // pinned does not move.
+  void SetInProgress(SubflowId subflow, bool is_pinned);
+  void Pin(SubflowId subflow, bool is_pinned) { assigner_.Pin(subflow, is_pinned); }
   // Parks the subflows that have a path, or takes their load back on the links of these paths,
   // whatever load that makes. O(hops).
   void Park(const Flow& flow);
@@ -59,9 +57,8 @@ class FlowPaths {
   // without those that were parked or woken on the paths that they had. A flow may occur twice, and
   // may have been closed since.
   std::vector<FlowSlot> TakeMoved() { return std::exchange(moved_, {}); }
-  bool IsParked(const Subflow& subflow) const {
-    return subflow.id && owners_[subflow.id->Index()].parked != kNoPath;
-  }
+  bool IsParked(SubflowId subflow) const { return owners_[subflow.Index()].parked != kNoPath; }
+  bool IsParked(const Subflow& subflow) const { return subflow.id && IsParked(*subflow.id); }
   // As in OnlineAssigner. The moves are valid until the next call.
   std::span<const Move> PlaceArrivals(std::span<const SubflowId> subflows,
                                       const OnlineAssigner::Options& options);
@@ -156,7 +153,7 @@ class FlowPaths {
   void Note(SubflowId subflow, std::int32_t from, std::int32_t to);
 
   FabricView& view_;
-  FlowTable& flows_;
+  const FlowTable& flows_;
   OnlineAssigner assigner_;
   std::vector<Entry> owners_;  // by SubflowId
   std::vector<FlowSlot> moved_;

@@ -108,14 +108,14 @@ FlowSlot FlowTable::Open(Flow flow) {
 }
 
 void FlowTable::SetStatus(FlowSlot slot, FlowStatus status) {
-  Flow& flow = At(slot);
+  Flow& flow = Mutable(slot);
   if (flow.status == status && status != FlowStatus::kNew) return;
   if (status == FlowStatus::kNew) new_.push_back(slot);
   flow.status = status;
 }
 
 void FlowTable::SetJob(FlowSlot slot, std::uint32_t job) {
-  Flow& flow = At(slot);
+  Flow& flow = Mutable(slot);
   jobs_.Begin(job);
   jobs_.End(flow.job);
   flow.job = job;

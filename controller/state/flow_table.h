@@ -90,8 +90,8 @@ struct ReportedFlow {
   TimePoint reported;  // when its first report reached the controller
 };
 
-// The decision for a flow. Placement writes it, and RatePlanner the rate. `key` is valid if both
-// ends are known.
+// The decision for a flow. Only FlowDecisions writes it, once the flow is open. `key` is valid if
+// both ends are known.
 struct FlowDecision {
   FlowStatus status = FlowStatus::kNew;
   fabric::PortKey key;
@@ -112,13 +112,11 @@ struct FlowDecision {
   // The version of the topology in which its agent rerouted it locally; -1: not lately. Until the
   // topology changes, no plan moves it: the path that it left may be dead, and this one works.
   std::int64_t rerouted_in = -1;
-  // Its program does not send in proportion to weights, whatever it said. WeightWatch writes it.
+  // Its program does not send in proportion to weights, whatever it said (WeightWatch).
   bool ignores_weights = false;
 };
 
 struct Flow : ReportedFlow, FlowDecision {
-  // Whether decisions may give it other paths.
-  bool CanMove() const { return movable && status != FlowStatus::kUnsteered; }
   // Whether it may be divided unequally.
   bool KeepsWeights() const { return keeps_weights && !ignores_weights; }
 };
@@ -190,12 +188,10 @@ class FlowTable {
 
   bool IsOpen(FlowSlot slot) const { return slots_[slot.Index()].has_value(); }
   std::optional<FlowSlot> Find(AgentId agent, wire::LocalFlowId local) const;
-  Flow& At(FlowSlot slot) { return *slots_[slot.Index()]; }
   const Flow& At(FlowSlot slot) const { return *slots_[slot.Index()]; }
   const FlowActivity& ActivityOf(FlowSlot slot) const { return activity_[slot.Index()]; }
   const PushState& PushOf(FlowSlot slot) const { return pushes_[slot.Index()]; }
   PushState& PushOf(FlowSlot slot) { return pushes_[slot.Index()]; }
-  void SetStatus(FlowSlot slot, FlowStatus status);
   void SetJob(FlowSlot slot, std::uint32_t job);
   // Whether a flow may have become kNew since the last TakeNew.
   bool HasNew() const { return !new_.empty(); }
@@ -253,6 +249,12 @@ class FlowTable {
   std::vector<std::uint32_t> TakeForgottenJobs() { return jobs_.TakeForgotten(); }
 
  private:
+  friend class FlowDecisions;  // the only writer of decisions, with its part PortDecisions
+  friend class PortDecisions;
+
+  Flow& Mutable(FlowSlot slot) { return *slots_[slot.Index()]; }
+  void SetStatus(FlowSlot slot, FlowStatus status);
+
   struct Entry {
     wire::LocalFlowId local;
     FlowSlot slot;

@@ -22,6 +22,7 @@
 #include "controller/state/edge_reservations.h"
 #include "controller/state/ended_flows.h"
 #include "controller/state/event_history.h"
+#include "controller/state/flow_decisions.h"
 #include "controller/state/flow_paths.h"
 #include "controller/state/flow_table.h"
 #include "controller/state/job_rounds.h"
@@ -42,7 +43,8 @@ struct State {
         connections(topology, flows),
         edges(flow_paths, flows),
         rounds(topology),
-        pushes(flows) {}
+        pushes(flows),
+        decisions(topology, paths, flows, flow_paths, connections, pushes) {}
   State(const State&) = delete;  // its members refer to each other
   State& operator=(const State&) = delete;
 
@@ -57,6 +59,7 @@ struct State {
   JobRounds rounds;
   AgentRegistry agents;
   PushQueue pushes;
+  FlowDecisions decisions;
   EventHistory history;
   PushLog push_log;
   EndedFlows ended_flows;

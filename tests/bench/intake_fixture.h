@@ -24,7 +24,7 @@ class IntakeFixture {
         learner_(state_.topology, state_.paths, state_.path_map, {}, metrics_),
         placement_(state_, learner_, options_, metrics_),
         predictor_(state_, learner_, options_, metrics_),
-        bursts_(state_, learner_, predictor_, options_, metrics_),
+        bursts_(state_, state_.decisions, placement_.ports(), predictor_, options_, metrics_),
         intake_(state_, placement_, bursts_, predictor_, options_, *loop_) {
     SetLogLevel(LogLevel::kError);
     world_.RunFor(std::chrono::hours(1));

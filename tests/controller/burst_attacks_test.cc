@@ -116,12 +116,14 @@ class BurstAttacks : public testing::Test {
 TEST_F(BurstAttacks, AFlowThatCollidesOffItsPlannedPathGetsAnotherPath) {
   OpenTraining();
   Train(12);
-  FlowPaths& paths = cluster_.state().flow_paths;
+  const FlowPaths& paths = cluster_.state().flow_paths;
   const auto path_of = [&](int host) { return paths.PathOf(cluster_.FlowOf(host, 1).subflows[0]); };
   const int other = path_of(2) == path_of(0) ? 3 : 2;
   ASSERT_NE(path_of(other), path_of(0));
   ASSERT_TRUE(cluster_.FlowOf(other, 1).is_parked);
-  paths.Place(cluster_.FlowOf(other, 1).subflows[0], path_of(0)->value());
+  const Flow& moved = cluster_.FlowOf(other, 1);
+  cluster_.state().decisions.Place(*cluster_.state().flows.Find(moved.agent, moved.local), 0,
+                                   path_of(0)->value());
   const std::int64_t decided = cluster_.CounterValue(kDecided);
   Toggle(0);
   cluster_.Settle();

@@ -69,8 +69,8 @@ void SteeredSets::Open(const SimulatedFlow& simulated, const Options& options) {
 
 void SteeredSets::CompleteRouting() {
   for (const FlowSlot slot : slots_) {
-    if (state_.flows.At(slot).status != FlowStatus::kLearning) continue;
-    state_.flows.SetStatus(slot, FlowStatus::kRouted);
+    const Flow& flow = state_.flows.At(slot);
+    if (flow.status == FlowStatus::kLearning) state_.decisions.FinishPorts(slot, flow.reason, true);
   }
 }
 
@@ -137,14 +137,15 @@ std::size_t SteeredSets::GoToStandbys(fabric::LinkId link) {
   std::vector<std::uint32_t> hops;
   for (const FlowSlot slot : slots_) {
     const Flow& flow = state_.flows.At(slot);
-    for (const Subflow& subflow : flow.subflows) {
+    for (std::uint32_t i = 0; i < flow.subflows.size(); ++i) {
+      const Subflow& subflow = flow.subflows[i];
       const auto path = state_.flow_paths.PathOf(subflow);
       if (!path || subflow.standby_path == kNoPath) continue;
       const bool is_over =
           std::ranges::any_of(state_.PathsOf(flow)[path->Index()].hops,
                               [link](fabric::DirectedLink hop) { return hop.link == link; });
       if (!is_over) continue;
-      state_.flow_paths.Place(subflow, subflow.standby_path);
+      state_.decisions.Place(slot, i, subflow.standby_path);
       ++moved;
     }
   }

@@ -45,7 +45,7 @@ class FlowFixture : public LinkFixture {
     }
     return ids;
   }
-  Flow& FlowOf(const std::string& agent, std::uint64_t id) {
+  const Flow& FlowOf(const std::string& agent, std::uint64_t id) {
     return state_.flows.At(*state_.flows.Find(Agent(agent), wire::LocalFlowId(id)));
   }
 
@@ -53,7 +53,8 @@ class FlowFixture : public LinkFixture {
   Metrics flow_metrics_;
   Placement placement_{state_, learner_, controller_options_, flow_metrics_};
   StartPredictor predictor_{state_, learner_, controller_options_, flow_metrics_};
-  Bursts bursts_{state_, learner_, predictor_, controller_options_, flow_metrics_};
+  Bursts bursts_{state_,     state_.decisions,    placement_.ports(),
+                 predictor_, controller_options_, flow_metrics_};
 };
 
 }  // namespace espalier::controller

@@ -29,12 +29,10 @@ class PathHealthIntakeTest : public FlowFixture {
     flow.max_paths = paths;
     const FlowSlot slot = state_.flows.Open(std::move(flow));
     placement_.Admit(slot, {});
-    state_.flows.SetStatus(slot, FlowStatus::kRouted);
     for (std::uint32_t subflow = 0; subflow < paths; ++subflow) {
-      state_.flow_paths.Add(slot, subflow);
-      state_.flow_paths.Place(state_.flows.At(slot).subflows[subflow],
-                              static_cast<std::int32_t>(subflow));
+      state_.decisions.Place(slot, subflow, static_cast<std::int32_t>(subflow));
     }
+    state_.decisions.FinishPorts(slot, wire::PathReason::kAssigned, true);
   }
   bool Say(const std::string& host, PathVerdict verdict, std::uint32_t path = 0,
            std::uint64_t id = 1, PathBasis basis = PathBasis::kProbed) {

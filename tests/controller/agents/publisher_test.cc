@@ -28,17 +28,16 @@ class Publishing : public testing::Test {
   }
   Agent& agent() { return state_.agents.At(id_); }
   // A flow with this port.
-  FlowSlot Open(std::uint64_t local, std::uint16_t port) {
+  FlowSlot Open(std::uint64_t local, std::uint16_t port, FlowStatus status = FlowStatus::kRouted) {
     Flow flow;
     flow.agent = id_;
     flow.local = wire::LocalFlowId(local);
-    flow.status = FlowStatus::kRouted;
+    flow.status = status;
     flow.subflows.resize(1);
     flow.subflows[0].port = port;
     flow.subflows[0].port_path = fabric::PathIndex(1);
     return state_.flows.Open(std::move(flow));
   }
-  Flow& At(FlowSlot flow) { return state_.flows.At(flow); }
   void Decide(FlowSlot flow) { state_.pushes.MarkFlow(flow); }
   void QueuePush(AgentId id) { state_.pushes.agents().insert(id); }
   void SetPlan(const wire::RankPlan& plan) {
@@ -116,21 +115,20 @@ TEST_F(Publishing, BeginsWithAFullPushAndContinuesWithDifferences) {
 }
 
 TEST_F(Publishing, WaitsForTheFirstReportAndForFlowsThatAreBeingAdopted) {
-  const FlowSlot flow = Open(1, 0xC001);
-  At(flow).status = FlowStatus::kAdopting;
+  const FlowSlot flow = Open(1, 0xC001, FlowStatus::kAdopting);
   agent().reported = false;
   QueuePush(id_);
   EXPECT_TRUE(Push().empty());
   agent().reported = true;
   EXPECT_TRUE(Push().empty());  // it would lose its port
-  At(flow).status = FlowStatus::kRouted;
+  state_.decisions.FinishPorts(flow, wire::PathReason::kAssigned, true);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_EQ(SetsOf(pushes_[0]), Locals{1});
 }
 
 TEST_F(Publishing, AnAgentInStepIsNotHeldByFlowsThatAreBeingAdopted) {
   BringIntoStep();
-  At(Open(1, 0xC001)).status = FlowStatus::kAdopting;
+  Open(1, 0xC001, FlowStatus::kAdopting);
   Decide(Open(2, 0xC002));
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_EQ(SetsOf(pushes_[0]), Locals{2});
@@ -148,7 +146,7 @@ TEST_F(Publishing, NothingIsPushedToAnAgentThatIsGone) {
 TEST_F(Publishing, AFlowThatLostItsPortsIsWithdrawnOnce) {
   const FlowSlot flow = Open(1, 0xC001);
   BringIntoStep();
-  At(flow).subflows[0].port = 0;
+  state_.decisions.ports().Drop(flow, 0);
   Decide(flow);
   ASSERT_EQ(Push().size(), 1U);
   EXPECT_TRUE(pushes_[0].sets.empty());

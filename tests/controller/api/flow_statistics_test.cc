@@ -31,11 +31,10 @@ class FlowStatisticsTest : public testing::Test {
     flow.source_leaf = *state_.topology.FindNode("leaf0");
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
     flow.subflows.resize(shape.paths.size());
+    flow.status = shape.status;
     const FlowSlot slot = state_.flows.Open(std::move(flow));
-    state_.flows.SetStatus(slot, shape.status);
     for (std::uint32_t i = 0; i < shape.paths.size(); ++i) {
-      state_.flow_paths.Add(slot, i);
-      state_.flow_paths.Place(state_.flows.At(slot).subflows[i], shape.paths[i]);
+      state_.decisions.Place(slot, i, shape.paths[i]);
     }
     const wire::FlowProgress progress{.id = wire::LocalFlowId(next_++),
                                       .remaining_bytes = shape.is_busy ? 1U : 0U,

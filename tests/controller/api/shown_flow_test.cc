@@ -34,14 +34,11 @@ TEST_F(Shown, AFlowHasItsReportedAndDecidedFields) {
   flow.max_rate_bps = 9;
   flow.status = FlowStatus::kLearning;
   flow.subflows.resize(3);
+  flow.subflows[0].port_path = fabric::PathIndex(1);
+  flow.subflows[0].port = flow.subflows[1].port = kPort;
   const FlowSlot slot = state_.flows.Open(std::move(flow));
-  Flow& open = state_.flows.At(slot);
-  for (std::uint32_t i = 0; i < 2; ++i) {  // the third has no path
-    state_.flow_paths.Add(slot, i);
-    state_.flow_paths.Place(open.subflows[i], 1);
-    open.subflows[i].port = kPort;
-  }
-  open.subflows[0].port_path = fabric::PathIndex(1);
+  for (std::uint32_t i = 0; i < 2; ++i)
+    state_.decisions.Place(slot, i, 1);  // the third has no path
   state_.flows.PushOf(slot).generation = 1;
   ShownFlow shown = Show(state_, slot);
   EXPECT_EQ(shown.agent, h0_);

@@ -56,8 +56,7 @@ TEST(ResidualCapacity, IsAsIfTheJobWereOneMoreFlowOnEachLink) {
   flow.destination_leaf = *state.topology.FindNode("leaf1");
   flow.subflows.resize(1);
   const FlowSlot slot = state.flows.Open(std::move(flow));
-  state.flow_paths.Add(slot, 0);
-  state.flow_paths.Place(state.flows.At(slot).subflows[0], 1);
+  state.decisions.Place(slot, 0, 1);
   const auto left = ResidualCapacity(state, plans, nullptr);
   const auto on = [&](const char* link, bool forward) {
     return left[fabric::DirectedLink{*state.topology.FindLink(link), forward}.Index()].value;

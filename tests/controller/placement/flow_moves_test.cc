@@ -23,16 +23,16 @@ class Moves : public testing::Test {
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
     flow.subflows.resize(2);
     const FlowSlot slot = state_.flows.Open(std::move(flow));
-    for (std::uint32_t i = 0; i < 2; ++i) state_.flow_paths.Add(slot, i);
+    state_.decisions.AddSubflows(slot);
     return slot;
   }
   void Close() {
-    for (Subflow& subflow : state_.flows.At(slot_).subflows) state_.flow_paths.Remove(subflow);
+    for (std::uint32_t i = 0; i < 2; ++i) state_.decisions.Remove(slot_, i);
     state_.flows.Close(slot_);
   }
   void Place(std::int32_t first, std::int32_t second) {
-    state_.flow_paths.Place(state_.flows.At(slot_).subflows[0], first);
-    state_.flow_paths.Place(state_.flows.At(slot_).subflows[1], second);
+    state_.decisions.Place(slot_, 0, first);
+    state_.decisions.Place(slot_, 1, second);
   }
   // All its bytes in flight.
   void InFlight(std::uint64_t bytes) {

@@ -108,7 +108,7 @@ TEST_F(TcpReturns, LeaveADeadLinkWithTheData) {
 
 TEST_F(TcpReturns, OfManyFlowsTakeSeveralTurns) {
   constexpr int kRounds = 40;
-  static_assert(16 * kRounds > 2 * PortBinder::kReturnsAtOnce);
+  static_assert(16 * kRounds > 2 * ReturnPathWatch::kReturnsAtOnce);
   Open(kRounds);
   ASSERT_TRUE(cluster_.ChangeLink("leaf0--spine1", IntentAction::kFail).has_value());
   cluster_.Settle();

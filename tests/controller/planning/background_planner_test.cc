@@ -25,14 +25,11 @@ class Planner : public testing::Test {
     flow.source_leaf = *state_.topology.FindNode("leaf0");
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
     flow.subflows.resize(1);
+    flow.status = FlowStatus::kRouted;
     slot_ = state_.flows.Open(std::move(flow));
-    state_.flows.SetStatus(slot_, FlowStatus::kRouted);
-    state_.flow_paths.Add(slot_, 0);
     Move(0);
   }
-  void Move(std::int32_t path) {
-    state_.flow_paths.Place(state_.flows.At(slot_).subflows[0], path);
-  }
+  void Move(std::int32_t path) { state_.decisions.Place(slot_, 0, path); }
   bool HasPlans() const {
     return failures_.loaded() > 0 && failures_.fresh() == failures_.loaded();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
+#include "controller/state/state.h"
 
 namespace espalier::controller {
 namespace {
@@ -23,31 +24,31 @@ class ConnectionsTest : public testing::Test {
     flow.local = wire::LocalFlowId(++last_);
     flow.source_address = *IpAddress::Parse(from);
     flow.destination_address = *IpAddress::Parse(to);
-    flow.key.source = *topology_.FindNic(flow.source_address);
-    flow.key.destination = *topology_.FindNic(flow.destination_address);
+    flow.key.source = *state_.topology.FindNic(flow.source_address);
+    flow.key.destination = *state_.topology.FindNic(flow.destination_address);
     flow.local_qpn = local;
     flow.remote_qpn = remote;
-    const FlowSlot slot = flows_.Open(std::move(flow));
-    connections_.Open(slot);
+    flow.source_leaf = state_.paths.FindAttachment(flow.key.source)->leaf;
+    flow.destination_leaf = state_.paths.FindAttachment(flow.key.destination)->leaf;
+    const FlowSlot slot = state_.flows.Open(std::move(flow));
+    state_.decisions.Admit(slot, 1, {});
     return slot;
   }
   void Close(FlowSlot slot) {
-    connections_.Close(slot);
-    flows_.Close(slot);
+    state_.decisions.Release(slot);
+    state_.flows.Close(slot);
   }
-  std::optional<FlowSlot> Opposite(FlowSlot slot) { return flows_.At(slot).opposite; }
+  std::optional<FlowSlot> Opposite(FlowSlot slot) { return state_.flows.At(slot).opposite; }
   std::vector<std::uint32_t> Wanted(const std::string& host) {
     std::vector<std::uint32_t> numbers;
-    for (const wire::QueuePair& pair : connections_.TakeWanted(host)) {
+    for (const wire::QueuePair& pair : state_.connections.TakeWanted(host)) {
       numbers.push_back(pair.number);
     }
     return numbers;
   }
 
-  const fabric::Topology topology_ = *fabric::Topology::Build(
-      *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}));
-  FlowTable flows_;
-  Connections connections_{topology_, flows_};
+  State state_{*fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 2}))};
   std::uint64_t last_ = 0;
 };
 
@@ -61,7 +62,7 @@ TEST_F(ConnectionsTest, PairsFlowsWhoseAddressesAndNumbersAreExchanged) {
   EXPECT_EQ(Opposite(back), there);
   EXPECT_FALSE(Opposite(stranger));
   EXPECT_FALSE(Opposite(elsewhere));
-  EXPECT_EQ(flows_.At(there).other_end, OtherEnd::kQuiet);
+  EXPECT_EQ(state_.flows.At(there).other_end, OtherEnd::kQuiet);
 }
 
 TEST_F(ConnectionsTest, FlowsWithoutNumbersAreNotPaired) {
@@ -69,7 +70,7 @@ TEST_F(ConnectionsTest, FlowsWithoutNumbersAreNotPaired) {
   const FlowSlot back = Open("10.1.0.1", "10.0.0.1", 0, 0);
   EXPECT_FALSE(Opposite(there));
   EXPECT_FALSE(Opposite(back));
-  EXPECT_EQ(connections_.size(), 0U);
+  EXPECT_EQ(state_.connections.size(), 0U);
   EXPECT_THAT(Wanted("h2"), IsEmpty());
 }
 
@@ -82,7 +83,7 @@ TEST_F(ConnectionsTest, TheFirstOfTwoFlowsWithTheSameNumbersCounts) {
   EXPECT_EQ(Opposite(back), first);
   Close(first);
   EXPECT_FALSE(Opposite(back));
-  EXPECT_EQ(flows_.At(back).other_end, OtherEnd::kUnknown);
+  EXPECT_EQ(state_.flows.At(back).other_end, OtherEnd::kUnknown);
   const FlowSlot third = Open("10.0.0.1", "10.1.0.1", 17, 18);
   EXPECT_EQ(Opposite(back), third);
 }

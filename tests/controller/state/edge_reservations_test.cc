@@ -104,10 +104,9 @@ TEST_F(Edges, AreNotMovedByOthers) {
     flow.destination_leaf = Node("leaf1");
     flow.subflows.resize(1);
     const FlowSlot slot = flows_.Open(std::move(flow));
-    flow_paths_.Add(slot, 0);
-    const std::vector<SubflowId> subflows{*flows_.At(slot).subflows[0].id};
+    const std::vector<SubflowId> subflows{flow_paths_.Add(slot, 0)};
     flow_paths_.PlaceArrivals(subflows, {.max_moves = 64});
-    EXPECT_EQ(flow_paths_.PathOf(flows_.At(slot).subflows[0]), fabric::PathIndex(1));
+    EXPECT_EQ(flow_paths_.PathOf(subflows.front()), 1);
   }
   flow_paths_.Rebalance({.max_moves = 64});
   EXPECT_EQ(flow_paths_.assigner().PathOf(edges_.Find(edge)->subflow), 0);

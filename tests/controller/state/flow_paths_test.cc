@@ -12,6 +12,7 @@
 #include "common/fabric/builders.h"
 #include "controller/prediction/start_assignment.h"
 #include "controller/routing/assignment.h"
+#include "controller/state/flow_decisions.h"
 #include "tests/seeds.h"
 
 namespace espalier::controller {
@@ -25,9 +26,11 @@ constexpr std::uint16_t kPort = 0xC000;
 // A fabric of four leaves of two hosts and three spines, and flows of one agent.
 class Places {
  public:
-  FlowSlot Open(int from, int to, std::size_t subflows) {
+  FlowSlot Open(int from, int to, std::size_t subflows, bool movable = true) {
     Flow flow;
+    flow.agent = AgentId(0);
     flow.local = wire::LocalFlowId(next_++);
+    flow.movable = movable;
     flow.key.source = Node("h" + std::to_string(from));
     flow.key.destination = Node("h" + std::to_string(to));
     flow.source_leaf = Node("leaf" + std::to_string(from / 2));
@@ -35,16 +38,11 @@ class Places {
     flow.subflows.resize(subflows);
     const FlowSlot slot = flows_.Open(std::move(flow));
     flow_paths_.Register(slot);
-    for (std::uint32_t i = 0; i < subflows; ++i) flow_paths_.Add(slot, i);
+    decisions_.AddSubflows(slot);
     return slot;
   }
   void Close(FlowSlot slot) {
-    Flow& flow = flows_.At(slot);
-    for (Subflow& subflow : flow.subflows) {
-      flow_paths_.Remove(subflow);
-      if (subflow.port != 0) flow_paths_.ReleasePort(flow.key, subflow.port);
-    }
-    flow_paths_.Unregister(slot);
+    decisions_.Release(slot);
     flows_.Close(slot);
   }
   const Subflow& SubflowAt(FlowSlot slot, std::size_t index = 0) {
@@ -58,6 +56,9 @@ class Places {
   FabricView view_{topology_, paths_};
   FlowTable flows_;
   FlowPaths flow_paths_{view_, flows_};
+  Connections connections_{topology_, flows_};
+  PushQueue pushes_{flows_};
+  FlowDecisions decisions_{topology_, paths_, flows_, flow_paths_, connections_, pushes_};
 
  private:
   std::uint64_t next_ = 1;
@@ -68,13 +69,13 @@ TEST(FlowPaths, ASubflowHasAnIdFromAddToRemoveAndAPathInBetween) {
   const FlowSlot slot = places.Open(0, 2, 2);
   FlowPaths& paths = places.flow_paths_;
   EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), std::nullopt);
-  paths.Place(places.SubflowAt(slot), 2);
+  places.decisions_.Place(slot, 0, 2);
   EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), fabric::PathIndex(2));
   EXPECT_EQ(paths.PathOf(places.SubflowAt(slot, 1)), std::nullopt);
-  paths.Remove(places.flows_.At(slot).subflows[0]);
+  places.decisions_.Remove(slot, 0);
   EXPECT_EQ(places.SubflowAt(slot).id, std::nullopt);
   EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), std::nullopt);
-  paths.Remove(places.flows_.At(slot).subflows[0]);  // it has no id: no effect
+  places.decisions_.Remove(slot, 0);  // it has no id: no effect
   paths.CheckInvariants();
 }
 
@@ -93,7 +94,7 @@ TEST(FlowPaths, KnowsTheOwnerOfEachSubflow) {
 TEST(FlowPaths, ASubflowPutsItsShareOnEachLinkOfItsPath) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 3);
-  places.flow_paths_.Place(places.SubflowAt(slot), 1);
+  places.decisions_.Place(slot, 0, 1);
   const auto link = fabric::DirectedLink{*places.topology_.FindLink("leaf0--spine1"), true};
   EXPECT_EQ(places.flow_paths_.assigner().LoadOf(link.Index()), kLoadUnit / 3);
   places.flow_paths_.Reserve(places.Node("leaf0"), places.Node("leaf3"), 1, 5);
@@ -104,7 +105,7 @@ TEST(FlowPaths, FingerprintsDoNotDependOnTheOrder) {
   Places one;
   Places other;
   const auto place = [](Places& places, FlowSlot slot, std::int32_t path) {
-    places.flow_paths_.Place(places.SubflowAt(slot), path);
+    places.decisions_.Place(slot, 0, path);
   };
   place(one, one.Open(0, 2, 1), 0);
   place(one, one.Open(0, 4, 1), 1);
@@ -120,17 +121,15 @@ TEST(FlowPaths, FingerprintsDoNotDependOnTheOrder) {
 
 // Parks or wakes all subflows of a flow, as Bursts does.
 void SetParked(Places& places, FlowSlot slot, bool parked) {
-  Flow& flow = places.flows_.At(slot);
-  flow.is_parked = parked;
-  parked ? places.flow_paths_.Park(flow) : places.flow_paths_.Wake(flow);
+  parked ? places.decisions_.Park(slot) : places.decisions_.Wake(slot, false);
 }
 
 TEST(FlowPaths, AParkedFlowKeepsItsPathAndAddsNoLoad) {
   Places places;
   FlowPaths& paths = places.flow_paths_;
   const FlowSlot slot = places.Open(0, 2, 2);
-  paths.Place(places.SubflowAt(slot), 1);
-  paths.Place(places.SubflowAt(slot, 1), 2);
+  places.decisions_.Place(slot, 0, 1);
+  places.decisions_.Place(slot, 1, 2);
   const std::uint64_t fingerprint = paths.fingerprint();
   SetParked(places, slot, true);
   paths.CheckInvariants();
@@ -138,10 +137,10 @@ TEST(FlowPaths, AParkedFlowKeepsItsPathAndAddsNoLoad) {
   EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), fabric::PathIndex(1));
   EXPECT_EQ(paths.fingerprint(), 0U);
   EXPECT_TRUE(std::ranges::all_of(paths.assigner().Loads(), [](auto load) { return load == 0; }));
-  paths.Place(places.SubflowAt(slot), 0);  // moves while it is parked
+  places.decisions_.Place(slot, 0, 0);  // moves while it is parked
   EXPECT_EQ(paths.fingerprint(), 0U);
   EXPECT_EQ(paths.PathOf(places.SubflowAt(slot)), fabric::PathIndex(0));
-  paths.Place(places.SubflowAt(slot), 1);
+  places.decisions_.Place(slot, 0, 1);
   SetParked(places, slot, false);
   EXPECT_EQ(paths.fingerprint(), fingerprint);
   paths.CheckInvariants();
@@ -156,11 +155,13 @@ TEST(FlowPaths, DividedFlowsLoadTheirPathsByTheirShares) {
     Places places;
     FlowPaths& paths = places.flow_paths_;
     const FlowSlot slot = places.Open(0, 2, 2);
-    Flow& flow = places.flows_.At(slot);
-    for (std::int32_t i = 0; i < 2; ++i) paths.Place(flow.subflows[static_cast<std::size_t>(i)], i);
+    const Flow& flow = places.flows_.At(slot);
+    for (const std::uint32_t i : {0U, 1U}) {
+      places.decisions_.Place(slot, i, static_cast<std::int32_t>(i));
+    }
     if (parked) SetParked(places, slot, true);
     const std::vector<std::int64_t> shares = {kLoadUnit / 3, 2 * kLoadUnit / 3};
-    paths.Divide(flow, shares);
+    places.decisions_.Divide(slot, shares, false);
     paths.CheckInvariants();
     const auto load_on = [&](const char* link) {
       const fabric::DirectedLink up{.link = *places.topology_.FindLink(link)};
@@ -170,7 +171,7 @@ TEST(FlowPaths, DividedFlowsLoadTheirPathsByTheirShares) {
     EXPECT_EQ(load_on("leaf0--spine1"), shares[1]);
     EXPECT_EQ(paths.IsParked(flow.subflows[0]), parked);
     if (parked) SetParked(places, slot, false);
-    paths.Divide(flow, {});
+    places.decisions_.Divide(slot, {}, false);
     EXPECT_EQ(load_on("leaf0--spine0"), kLoadUnit / 2);
     paths.CheckInvariants();
   }
@@ -180,7 +181,7 @@ TEST(FlowPaths, ArrivalsTakeThePlacesOfParkedFlowsWithoutMovingThem) {
   Places places;
   FlowPaths& paths = places.flow_paths_;
   const FlowSlot parked = places.Open(0, 2, 1);
-  paths.Place(places.SubflowAt(parked), 0);
+  places.decisions_.Place(parked, 0, 0);
   SetParked(places, parked, true);
   const FlowSlot arrival = places.Open(1, 3, 1);
   const std::vector<SubflowId> subflows{*places.SubflowAt(arrival).id};
@@ -196,7 +197,7 @@ TEST(FlowPaths, AParkedFlowKnowsWhetherItsPathIsUsable) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
   EXPECT_FALSE(places.flow_paths_.IsOnUsablePath(places.SubflowAt(slot)));
-  places.flow_paths_.Place(places.SubflowAt(slot), 1);
+  places.decisions_.Place(slot, 0, 1);
   SetParked(places, slot, true);
   EXPECT_TRUE(places.flow_paths_.IsOnUsablePath(places.SubflowAt(slot)));
   places.topology_.SetLinkState(*places.topology_.FindLink("leaf1--spine1"),
@@ -211,16 +212,15 @@ TEST(FlowPaths, HeldFlowsStayWhereTheyAre) {
   for (const bool movable : {true, false}) {
     Places places;
     FlowPaths& paths = places.flow_paths_;
-    const FlowSlot first = places.Open(0, 2, 1);
-    const FlowSlot second = places.Open(0, 4, 1);
+    const FlowSlot first = places.Open(0, 2, 1, movable);
+    const FlowSlot second = places.Open(0, 4, 1, movable);
     for (const FlowSlot slot : {first, second}) {
-      places.flows_.At(slot).movable = movable;
-      paths.Place(places.SubflowAt(slot), 0);
-      paths.SetInProgress(places.flows_.At(slot));
-      paths.Hold(places.flows_.At(slot), true);
+      places.decisions_.Place(slot, 0, 0);
+      places.decisions_.SetInProgress(slot);
+      places.decisions_.Hold(slot, true);
     }
     EXPECT_TRUE(paths.Rebalance(kChains).empty());
-    for (const FlowSlot slot : {first, second}) paths.Hold(places.flows_.At(slot), false);
+    for (const FlowSlot slot : {first, second}) places.decisions_.Hold(slot, false);
     EXPECT_EQ(paths.Rebalance(kChains).size(), movable ? 1U : 0U);
     paths.CheckInvariants();
   }
@@ -257,14 +257,14 @@ TEST(FlowPaths, NoTwoFlowsOfAKeyShareAPort) {
 TEST(FlowPathsDeathTest, ChecksThatPortsOfSubflowsAreTaken) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
-  places.flows_.At(slot).subflows[0].port = kPort;
+  places.decisions_.ports().Set(slot, 0, kPort, fabric::PathIndex(0));
+  places.flow_paths_.ReleasePort(places.flows_.At(slot).key, kPort);
   EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "port 49152 is free");
 }
 TEST(FlowPathsDeathTest, ChecksThatSubflowsBelongToTheirOwners) {
   Places places;
   const FlowSlot slot = places.Open(0, 2, 1);
-  places.flow_paths_.Place(places.SubflowAt(slot), 0);
-  places.flows_.At(slot).subflows[0].id.reset();
+  places.flow_paths_.Place(places.flow_paths_.Add(slot, 0), 0);  // it has another id
   EXPECT_DEATH(places.flow_paths_.CheckInvariants(), "is not recorded in its flow");
 }
 
@@ -360,9 +360,9 @@ class Storm {
     const int from = static_cast<int>(Draw(8));
     const int to = static_cast<int>(Draw(8));
     if (from / 2 == to / 2) return;
-    open_.push_back(places_.Open(from, to, 1 + Draw(3)));
-    places_.flows_.At(open_.back()).movable = Draw(4) > 0;
-    if (Draw(2) == 0) flow_paths().SetInProgress(places_.flows_.At(open_.back()));
+    const std::size_t subflows = 1 + Draw(3);
+    open_.push_back(places_.Open(from, to, subflows, Draw(4) > 0));
+    if (Draw(2) == 0) places_.decisions_.SetInProgress(open_.back());
   }
   void Close() {
     if (open_.empty()) return;
@@ -373,15 +373,17 @@ class Storm {
   }
   void PlaceOne() {
     if (open_.empty()) return;
-    const Flow& flow = places_.flows_.At(AnyFlow());
-    const Subflow& subflow = flow.subflows[Draw(flow.subflows.size())];
+    const FlowSlot slot = AnyFlow();
+    const Flow& flow = places_.flows_.At(slot);
+    const auto index = static_cast<std::uint32_t>(Draw(flow.subflows.size()));
     const auto path = static_cast<std::int32_t>(Draw(4)) - 1;
-    flow_paths().Place(subflow, path);
-    Set(*subflow.id, path);
+    places_.decisions_.Place(slot, index, path);
+    Set(*flow.subflows[index].id, path);
   }
   void Divide() {
     if (open_.empty()) return;
-    Flow& flow = places_.flows_.At(AnyFlow());
+    const FlowSlot slot = AnyFlow();
+    const Flow& flow = places_.flows_.At(slot);
     std::vector<std::int64_t> shares(flow.subflows.size(), 1);
     std::int64_t left = kLoadUnit - static_cast<std::int64_t>(shares.size());
     for (std::int64_t& share : shares) {
@@ -391,7 +393,7 @@ class Storm {
     }
     shares.back() += left;
     const bool are_equal = Draw(3) == 0;
-    flow_paths().Divide(flow, are_equal ? std::span<const std::int64_t>() : shares);
+    places_.decisions_.Divide(slot, are_equal ? std::span<const std::int64_t>() : shares, false);
     const auto each = kLoadUnit / static_cast<std::int64_t>(shares.size());
     for (std::size_t i = 0; i < shares.size(); ++i) {
       EXPECT_EQ(ShareOf(flow, flow.subflows[i]), are_equal ? each : shares[i]);
@@ -449,13 +451,15 @@ class Storm {
   }
   void ChangePort() {
     if (open_.empty()) return;
-    Flow& flow = places_.flows_.At(AnyFlow());
-    Subflow& subflow = flow.subflows[Draw(flow.subflows.size())];
+    const FlowSlot slot = AnyFlow();
+    const Flow& flow = places_.flows_.At(slot);
+    const auto index = static_cast<std::uint32_t>(Draw(flow.subflows.size()));
+    const std::uint16_t before = flow.subflows[index].port;
     const auto port = static_cast<std::uint16_t>(kPort + Draw(4));
     const bool was_free = !flow_paths().ports().IsTaken(flow.key, port);
-    const bool taken = flow_paths().ExchangePort(flow.key, subflow.port, port);
-    EXPECT_TRUE(taken == was_free || port == subflow.port);
-    if (taken) subflow.port = port;
+    const bool taken = places_.decisions_.ports().Exchange(slot, index, port, fabric::PathIndex(0));
+    EXPECT_TRUE(taken == was_free || port == before);
+    EXPECT_EQ(flow.subflows[index].port, taken ? port : before);
   }
 
   std::mt19937_64 random_;

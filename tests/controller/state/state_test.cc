@@ -23,11 +23,11 @@ class StateOfFlows : public testing::Test {
     flow.destination_leaf = *state_.topology.FindNode("leaf1");
     flow.subflows.resize(2);
     slot_ = state_.flows.Open(std::move(flow));
-    for (std::uint32_t i = 0; i < 2; ++i) state_.flow_paths.Add(slot_, i);
+    state_.decisions.AddSubflows(slot_);
   }
-  Flow& flow() { return state_.flows.At(slot_); }
-  void Place(std::size_t subflow, std::int32_t path) {
-    state_.flow_paths.Place(flow().subflows[subflow], path);
+  const Flow& flow() { return state_.flows.At(slot_); }
+  void Place(std::uint32_t subflow, std::int32_t path) {
+    state_.decisions.Place(slot_, subflow, path);
   }
   std::int64_t CountOn(const std::string& link, bool forward) const {
     return state_
@@ -55,8 +55,7 @@ TEST_F(StateOfFlows, KnowsWhichHaveAllTheirPaths) {
   EXPECT_FALSE(state_.HasPaths(flow()));
   Place(1, 1);
   EXPECT_TRUE(state_.HasPaths(flow()));
-  for (Subflow& subflow : flow().subflows) state_.flow_paths.Remove(subflow);
-  flow().subflows.clear();
+  state_.decisions.Release(slot_);
   EXPECT_FALSE(state_.HasPaths(flow()));
 }
 

@@ -56,7 +56,7 @@ constexpr std::array kPolicies = {
     Policy{kMovedBytesPerStart, "a number of bytes, 0 or more", ParseCount<std::int64_t>},
     Policy{kLimitRates, "true, false or automatic", ParseRateLimits},
     Policy{kPlanAhead, "true or false", ParseSwitch},
-    Policy{kShares, "equal, exact, halves, quarters or eighths", ParseShares},
+    Policy{kShares, "equal or exact", ParseShares},
 };
 constexpr auto kNames = [] {
   std::array<std::string_view, kPolicies.size()> names;

@@ -250,9 +250,8 @@ bool Assigner::DivideUnevenly(std::span<const Commodity> commodities,
   divided_.Clear(commodities);
   const bool is_divided =
       !has_base_ && fixed_.empty() &&
-      uneven_.Assign(commodities, options.shares, options.is_rigid, divided_) &&
-      (divided_.max_load < result_.max_load ||
-       (divided_.max_load == result_.max_load && options.shares != Shares::kExact));
+      uneven_.Assign(commodities, UnevenPaths::Rule::kExact, options.is_rigid, divided_) &&
+      divided_.max_load < result_.max_load;
   // Where the wrap-around rule applies, no pair of leaves is narrower than its blocks.
   const Load bound =
       is_divided ? ComputeTierBounds(view_, commodities, {}, 1).fabric : LowerBound(commodities, 1);

@@ -8,9 +8,6 @@ namespace {
 constexpr EnumNames<Shares> kNames({
     {Shares::kEqual, "equal"},
     {Shares::kExact, "exact"},
-    {Shares::kHalves, "halves"},
-    {Shares::kQuarters, "quarters"},
-    {Shares::kEighths, "eighths"},
 });
 
 }  // namespace

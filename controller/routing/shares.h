@@ -7,13 +7,10 @@ namespace espalier::controller {
 
 // How flows are divided over their subflows.
 enum class Shares {
-  kEqual,     // equally
-  kExact,     // as the least maximum load needs it
-  kHalves,    // the load is at most 1/2 above a whole number, with as few parts as that needs
-  kQuarters,  // 1/4
-  kEighths,   // 1/8
+  kEqual,  // equally
+  kExact,  // as the least maximum load needs it
 };
-std::string_view SharesName(Shares shares);  // "equal", "exact", "halves", ...
+std::string_view SharesName(Shares shares);  // "equal", "exact"
 std::optional<Shares> FindShares(std::string_view name);
 
 }  // namespace espalier::controller

@@ -10,16 +10,15 @@ namespace {
 using fabric::FoldedClos;
 
 // By how much of a flow a link may carry more than a whole number of them: 1 / this; 0: no limit.
-std::uint32_t PartsAbove(Shares shares) {
-  switch (shares) {
-    case Shares::kHalves:
+std::uint32_t PartsAbove(UnevenPaths::Rule rule) {
+  switch (rule) {
+    case UnevenPaths::Rule::kHalves:
       return 2;
-    case Shares::kQuarters:
+    case UnevenPaths::Rule::kQuarters:
       return 4;
-    case Shares::kEighths:
+    case UnevenPaths::Rule::kEighths:
       return 8;
-    case Shares::kEqual:
-    case Shares::kExact:
+    case UnevenPaths::Rule::kExact:
       break;
   }
   return 0;
@@ -27,9 +26,8 @@ std::uint32_t PartsAbove(Shares shares) {
 
 }  // namespace
 
-bool UnevenPaths::Assign(std::span<const Commodity> commodities, Shares shares,
+bool UnevenPaths::Assign(std::span<const Commodity> commodities, Rule rule,
                          std::span<const std::uint8_t> is_rigid, Assignment& assignment) {
-  if (shares == Shares::kEqual) return false;
   is_rigid_.assign(is_rigid.begin(), is_rigid.end());
   is_rigid_.resize(commodities.size());
   has_rigid_ = false;
@@ -45,13 +43,13 @@ bool UnevenPaths::Assign(std::span<const Commodity> commodities, Shares shares,
     least_subflows_ = std::min(least_subflows_, commodity.subflows);
   }
   if (!has_divisible || !stages_.Build(commodities, false)) return false;
-  pieces_per_flow_ = shares == Shares::kExact && !has_rigid_ ? least_subflows_ / 2 : 1;
-  if (!AssignBy(shares, commodities, assignment)) return false;
-  if (!has_rigid_ || shares != Shares::kExact) return true;
+  pieces_per_flow_ = rule == Rule::kExact && !has_rigid_ ? least_subflows_ / 2 : 1;
+  if (!AssignBy(rule, commodities, assignment)) return false;
+  if (!has_rigid_ || rule != Rule::kExact) return true;
   // A rigid flow on a colour that two tops share costs more than a load a little above the least.
   Assignment other;
   other.first = assignment.first;
-  for (const Shares fewer : {Shares::kEighths, Shares::kQuarters, Shares::kHalves}) {
+  for (const Rule fewer : {Rule::kEighths, Rule::kQuarters, Rule::kHalves}) {
     other.paths.assign(assignment.paths.size(), kNoPath);
     if (!AssignBy(fewer, commodities, other) || other.max_load >= assignment.max_load) continue;
     assignment.paths.swap(other.paths);
@@ -61,7 +59,7 @@ bool UnevenPaths::Assign(std::span<const Commodity> commodities, Shares shares,
   return true;
 }
 
-bool UnevenPaths::AssignBy(Shares shares, std::span<const Commodity> commodities,
+bool UnevenPaths::AssignBy(Rule rule, std::span<const Commodity> commodities,
                            Assignment& assignment) {
   Assignment found;
   found.first = assignment.first;
@@ -74,7 +72,7 @@ bool UnevenPaths::AssignBy(Shares shares, std::span<const Commodity> commodities
     const std::uint32_t degree = CollectPieces(part, commodities);
     if (pieces_.empty()) continue;
     if (degree > graph::EdgeColoring::kMaxColors) return false;
-    if (!LayOut(degree, stages_.parts()[part].tiers.front().tops_above(), shares)) return false;
+    if (!LayOut(degree, stages_.parts()[part].tiers.front().tops_above(), rule)) return false;
     Color(part, commodities, degree);
     for (std::size_t piece = 0; piece < pieces_.size(); piece += pieces_per_flow_) {
       const std::uint32_t i = pieces_[piece].commodity;
@@ -129,7 +127,7 @@ std::uint32_t UnevenPaths::CollectPieces(std::uint32_t index,
   return std::max(std::ranges::max(sent), std::ranges::max(received));
 }
 
-bool UnevenPaths::LayOut(std::uint32_t degree, std::uint32_t tops, Shares shares) {
+bool UnevenPaths::LayOut(std::uint32_t degree, std::uint32_t tops, Rule rule) {
   const std::uint32_t whole = degree / tops;
   const std::uint32_t rest = degree % tops;
   if (whole == 0) return false;
@@ -143,7 +141,7 @@ bool UnevenPaths::LayOut(std::uint32_t degree, std::uint32_t tops, Shares shares
                          .colors = colors});
     }
   };
-  const std::uint32_t parts = PartsAbove(shares);
+  const std::uint32_t parts = PartsAbove(rule);
   if (parts > 0 && std::uint64_t{rest} * parts <= tops) {
     add(rest, parts, whole * parts + 1);
     add(tops - rest * parts, 1, whole);

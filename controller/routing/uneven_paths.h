@@ -9,7 +9,6 @@
 #include "common/graph/preferred_colors.h"
 #include "controller/routing/assignment.h"
 #include "controller/routing/live_stages.h"
-#include "controller/routing/shares.h"
 
 namespace espalier::controller {
 
@@ -44,12 +43,15 @@ namespace espalier::controller {
 // / S is rounded up. It is a workspace. Thread safety: one thread.
 class UnevenPaths {
  public:
+  // How the tops share the colours.
+  enum class Rule { kExact, kHalves, kQuarters, kEighths };
+
   explicit UnevenPaths(const FabricView& view) : view_(view), stages_(view) {}
 
   // Fills assignment.paths, shares and max_load; `first` must be set. False, without any change, if
   // it does not apply. `is_rigid`: by commodity, 1 if it cannot be divided unequally; empty: all
   // can. Those with one subflow cannot in any case. O(subflows) besides the colourings.
-  bool Assign(std::span<const Commodity> commodities, Shares shares,
+  bool Assign(std::span<const Commodity> commodities, Rule rule,
               std::span<const std::uint8_t> is_rigid, Assignment& assignment);
 
  private:
@@ -77,11 +79,11 @@ class UnevenPaths {
   };
 
   // Assign by one of the rules, on the stages that are built.
-  bool AssignBy(Shares shares, std::span<const Commodity> commodities, Assignment& assignment);
+  bool AssignBy(Rule rule, std::span<const Commodity> commodities, Assignment& assignment);
   // Fills pieces_ with those of the part, and returns how many a leaf sends or receives at most.
   std::uint32_t CollectPieces(std::uint32_t part, std::span<const Commodity> commodities);
   // Lets the tops share the colours; false if that is no better than equal shares.
-  bool LayOut(std::uint32_t degree, std::uint32_t tops, Shares shares);
+  bool LayOut(std::uint32_t degree, std::uint32_t tops, Rule rule);
   // Moves rigid pieces to colours that lie on one top.
   void PreferWholeColors(std::uint32_t leaves, std::uint32_t degree);
   bool LiesOnOneTop(std::uint32_t color) const;

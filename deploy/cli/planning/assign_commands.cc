@@ -178,11 +178,10 @@ void AddSplit(CLI::App& command, Request& request) {
   command
       .add_option("--shares", request.shares,
                   "Division of flows over their subflows (only with --algorithm optimal and "
-                  "--split). equal: in equal parts; exact: for the least load; halves, quarters, "
-                  "eighths: for a load at most that part of a flow above a whole number, with few "
-                  "divided flows. Where equal parts do as well, they stay")
+                  "--split). equal: in equal parts; exact: for the least load. Where "
+                  "equal parts do as well, they stay")
       ->capture_default_str()
-      ->check(CLI::IsMember({"equal", "exact", "halves", "quarters", "eighths"}));
+      ->check(CLI::IsMember({"equal", "exact"}));
 }
 
 void CheckShares(const Request& request) {

@@ -23,8 +23,7 @@ MOST_US_START = {"k=16, 90 % busy": 3, "k=16, 98 % busy": 20, "k=32, 90 % busy":
 # flows that may take several paths, in percent.
 SHARES = {"1 of 32 spines dead, exact of 2": (32 / 31, 94), "4 of 32 spines dead, exact of 2": (8 / 7, 75),
           "8 of 32 spines dead, exact of 2": (4 / 3, 50), "8 of 32 spines dead, exact of 8": (4 / 3, 100),
-          "1 of 32 spines dead, quarters of 2": (5 / 4, 9.4), "1 of 32 spines dead, eighths of 2": (9 / 8, 21.9),
-          "4 of 32 spines dead, quarters of 2": (5 / 4, 37.5), "k=16, a plane dead, exact of 2": (8 / 7, 86)}
+          "k=16, a plane dead, exact of 2": (8 / 7, 86)}
 # Flows within pods beside flows between them, where pods are narrower upwards: to find the least maximum
 # is NP-complete, and one flow more on leaf links is allowed.
 MAY_MISS_BY_ONE = "2:1, 16 pods, permutation (some within)"

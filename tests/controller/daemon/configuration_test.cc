@@ -77,7 +77,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
       "topology_file: \"t.json\" http: \"127.0.0.1:1\" http: \"unix:/x\" heartbeat_ms: 250\n"
       "hash_ignores_protocol: true log_level: \"error\" max_probes_per_second: 10\n"
       "algorithm: \"greedy\" moves_per_start: 0 moved_bytes_per_start: 9 limit_rates: true\n"
-      "plan_ahead: false shares: \"halves\"\n");
+      "plan_ahead: false shares: \"equal\"\n");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->http.size(), 2U);
   EXPECT_EQ(config->options.heartbeat.interval, 250ms);
@@ -88,7 +88,7 @@ TEST_F(ConfigurationTest, ReadsAllFields) {
   EXPECT_EQ(config->options.moves_per_start, 0U);
   EXPECT_EQ(config->options.moved_bytes_per_start, 9);
   EXPECT_EQ(config->options.limit_rates, RateLimits::kOn);
-  EXPECT_EQ(config->options.shares, Shares::kHalves);
+  EXPECT_EQ(config->options.shares, Shares::kEqual);
   EXPECT_FALSE(config->options.plan_ahead);
 }
 
@@ -195,7 +195,7 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
             std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("quarters or eighths"),
+  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("equal or exact"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_udp_dscp: 64").find("64 is not in 0..63"),
             std::string::npos);

@@ -65,10 +65,12 @@ Commodities RandomCircles(std::mt19937& random, std::uint32_t leaves, std::uint3
   return flows;
 }
 
-bool Divide(Fabric& fabric, const Commodities& flows, Shares shares, Assignment& assignment,
+using Rule = UnevenPaths::Rule;
+
+bool Divide(Fabric& fabric, const Commodities& flows, Rule rule, Assignment& assignment,
             const std::vector<std::uint8_t>& is_rigid = {}) {
   assignment.Clear(flows);
-  return UnevenPaths(fabric.view).Assign(flows, shares, is_rigid, assignment);
+  return UnevenPaths(fabric.view).Assign(flows, rule, is_rigid, assignment);
 }
 
 std::int64_t RoundedUp(std::int64_t units, std::int64_t by) { return (units + by - 1) / by; }
@@ -94,7 +96,7 @@ TEST(UnevenPaths, MeetTheFractionWithTheFewestParts) {
     const Commodities flows = RandomCircles(random, leaves, degree, 2);
     Assignment assignment;
     const bool is_equal_enough = degree < live || 2 * degree % live == 0;
-    ASSERT_EQ(Divide(*fabric, flows, Shares::kExact, assignment), !is_equal_enough);
+    ASSERT_EQ(Divide(*fabric, flows, Rule::kExact, assignment), !is_equal_enough);
     if (is_equal_enough) continue;
     ++divided;
     const Recount count = CountAll(*fabric, flows, assignment);
@@ -111,11 +113,11 @@ TEST(UnevenPaths, MeetTheFractionWithTheFewestParts) {
 }
 
 TEST(UnevenPaths, SplitFewFlowsForALoadCloseToTheLeast) {
-  const std::vector<std::pair<Shares, std::uint32_t>> rules = {
-      {Shares::kHalves, 2}, {Shares::kQuarters, 4}, {Shares::kEighths, 8}};
+  const std::vector<std::pair<Rule, std::uint32_t>> rules = {
+      {Rule::kHalves, 2}, {Rule::kQuarters, 4}, {Rule::kEighths, 8}};
   for (const auto& [rule, parts] : rules) {
     for (const std::uint32_t dead : {1U, 3U, 4U, 8U, 15U}) {
-      SCOPED_TRACE(std::string(SharesName(rule)) + ", dead spines: " + std::to_string(dead));
+      SCOPED_TRACE("1 / " + std::to_string(parts) + ", dead spines: " + std::to_string(dead));
       constexpr std::uint32_t kSpines = 32;
       auto fabric = Fabric::LeafSpine(kSpines, 6);
       for (std::uint32_t spine = 0; spine < dead; ++spine) {
@@ -164,7 +166,7 @@ TEST(UnevenPaths, DivideOverPlanesAndCoresOfThreeTiers) {
     for (const std::uint32_t subflows : {2U, 4U, 8U}) {
       const Commodities flows = RandomCircles(random, 32, 4, subflows);
       Assignment assignment;
-      ASSERT_TRUE(Divide(fabric, flows, Shares::kExact, assignment));
+      ASSERT_TRUE(Divide(fabric, flows, Rule::kExact, assignment));
       const Recount count = CountAll(fabric, flows, assignment);
       EXPECT_EQ(std::ranges::max(count.units), 4 * kLoadUnit / 3);
       EXPECT_LE(count.most_paths, subflows);
@@ -191,7 +193,7 @@ TEST(UnevenPaths, LeaveRigidFlowsWhole) {
       if (is_rigid[i] != 0) flows[i].subflows = 1 + static_cast<std::uint32_t>(random() % 3);
     }
     Assignment assignment;
-    ASSERT_TRUE(Divide(*fabric, flows, Shares::kExact, assignment, is_rigid));
+    ASSERT_TRUE(Divide(*fabric, flows, Rule::kExact, assignment, is_rigid));
     const Recount count = CountAll(*fabric, flows, assignment);
     for (std::size_t i = 0; i < flows.size(); ++i) {
       if (is_rigid[i] == 0) continue;
@@ -225,16 +227,16 @@ TEST(UnevenPaths, ApplyOnlyIfTheyCanAndGain) {
   std::mt19937 random(1);
   Assignment assignment;
   const Commodities whole = RandomCircles(random, 6, 4, 1);
-  EXPECT_FALSE(Divide(*fabric, whole, Shares::kExact, assignment)) << "they have one subflow";
+  EXPECT_FALSE(Divide(*fabric, whole, Rule::kExact, assignment)) << "they have one subflow";
   const Commodities flows = RandomCircles(random, 6, 4, 2);
-  EXPECT_FALSE(Divide(*fabric, flows, Shares::kEqual, assignment));
+  assignment.Clear(flows);
   EXPECT_TRUE(assignment.shares.empty());
   EXPECT_EQ(assignment.paths, std::vector<std::int32_t>(2 * flows.size(), kNoPath));
-  EXPECT_TRUE(Divide(*fabric, flows, Shares::kExact, assignment));
-  EXPECT_FALSE(Divide(*fabric, RandomCircles(random, 6, 3, 2), Shares::kExact, assignment))
+  EXPECT_TRUE(Divide(*fabric, flows, Rule::kExact, assignment));
+  EXPECT_FALSE(Divide(*fabric, RandomCircles(random, 6, 3, 2), Rule::kExact, assignment))
       << "whole flows fill the spines";
   fabric->Fail("leaf2--spine1");
-  EXPECT_FALSE(Divide(*fabric, flows, Shares::kExact, assignment)) << "leaves differ";
+  EXPECT_FALSE(Divide(*fabric, flows, Rule::kExact, assignment)) << "leaves differ";
 }
 
 TEST(UnevenPaths, AreTakenByTheOptimumWhereTheyAreBetter) {

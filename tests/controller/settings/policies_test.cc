@@ -15,7 +15,7 @@ Intent Saying(const IntentValue& value) {
 
 TEST(Policies, AreSetAsTheyAreRead) {
   const ControllerOptions other{.algorithm = Algorithm::kGreedy,
-                                .shares = Shares::kQuarters,
+                                .shares = Shares::kEqual,
                                 .moves_per_start = 3,
                                 .moved_bytes_per_start = 65'536,
                                 .limit_rates = RateLimits::kOn,
@@ -32,7 +32,7 @@ TEST(Policies, AreSetAsTheyAreRead) {
   EXPECT_EQ(options.moves_per_start, 3U);
   EXPECT_EQ(options.moved_bytes_per_start, 65'536);
   EXPECT_EQ(options.limit_rates, RateLimits::kOn);
-  EXPECT_EQ(options.shares, Shares::kQuarters);
+  EXPECT_EQ(options.shares, Shares::kEqual);
   EXPECT_FALSE(options.plan_ahead);
 }
 

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <variant>
 
-#include "controller/placement/rate_planner.h"
+#include "controller/placement/balance/rate_planner.h"
 
 namespace espalier::controller {
 namespace {

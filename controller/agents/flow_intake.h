@@ -5,7 +5,7 @@
 
 #include "common/base/event_loop.h"
 #include "controller/agents/unnamed_jobs.h"
-#include "controller/placement/bursts.h"
+#include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"

@@ -6,9 +6,9 @@
 
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "controller/agents/weight_watch.h"
 #include "controller/links/link_health.h"
 #include "controller/placement/placement.h"
-#include "controller/placement/weight_watch.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 

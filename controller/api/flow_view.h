@@ -5,7 +5,7 @@
 
 #include "common/files/json.h"
 #include "controller/api/shown_flow.h"
-#include "controller/placement/return_paths.h"
+#include "controller/placement/ports/return_paths.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

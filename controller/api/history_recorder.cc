@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "controller/api/link_view.h"
-#include "controller/placement/load_summary.h"
+#include "controller/placement/loads/load_summary.h"
 #include "controller/state/fabric_health.h"
 
 namespace espalier::controller {

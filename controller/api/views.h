@@ -7,7 +7,7 @@
 #include "common/base/result.h"
 #include "controller/api/flow_statistics.h"
 #include "controller/controller.h"
-#include "controller/placement/load_summary.h"
+#include "controller/placement/loads/load_summary.h"
 
 namespace espalier::controller {
 

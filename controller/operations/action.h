@@ -14,7 +14,7 @@
 #include "common/fabric/topology.h"
 #include "controller/intents/intent.h"
 #include "controller/intents/intent_changes.h"
-#include "controller/placement/load_summary.h"
+#include "controller/placement/loads/load_summary.h"
 #include "controller/placement/placement.h"
 
 namespace espalier::controller {

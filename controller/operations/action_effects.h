@@ -13,7 +13,7 @@
 #include "controller/operations/action.h"
 #include "controller/paths/path_learner.h"
 #include "controller/placement/placement.h"
-#include "controller/placement/port_verifier.h"
+#include "controller/placement/verify/port_verifier.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"

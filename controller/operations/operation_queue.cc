@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "controller/operations/intent_edits.h"
 #include "controller/operations/maintenance_edits.h"
-#include "controller/placement/port_verifier.h"
+#include "controller/placement/verify/port_verifier.h"
 
 namespace espalier::controller {
 namespace {

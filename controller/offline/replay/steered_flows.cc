@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/placement/load_summary.h"
+#include "controller/placement/loads/load_summary.h"
 
 namespace espalier::offline {
 

@@ -6,7 +6,7 @@ import subprocess
 
 # (former text, file, a part of the present text)
 EXAMPLES = [
-    ("Bytes in flight decide among what is as good", "controller/placement/reassigner.cc",
+    ("Bytes in flight decide among what is as good", "controller/placement/balance/reassigner.cc",
      "find a better assignment of all flows, but move few bytes in flight"),
     ("Of every link at a leaf of a 2-layer Clos that bears nothing or one whole flow: which, and the leaf",
      "controller/routing/occupancy/single_flow_links.h",
@@ -19,7 +19,7 @@ EXAMPLES = [
      "An action that has been applied. Its outcome is computed after the agents have acknowledged their pushes"),
     ("by a word that may be old", "controller/links/link_monitor.h",
      "A feed reported to an earlier controller that the link is down."),
-    ("A drawn port leads anywhere", "controller/placement/local_reroutes.h",
+    ("A drawn port leads anywhere", "controller/placement/failures/local_reroutes.h",
      "An agent that leaves a dead path on its own picks a port at random, so the flow may land on a loaded path."),
     ("It takes us for a controller that knows it", "controller/agents/agent_sessions.cc",
      "The agent still believes it is registered: we restarted, or its session timed out."),

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/placement/bursts.h"
+#include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/placement/load_summary.h"
+#include "controller/placement/loads/load_summary.h"
 #include "controller/state/fabric_health.h"
 #include "tests/controller/cluster.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "tests/controller/placement/bursts_fixture.h"
+#include "tests/controller/placement/arrivals/bursts_fixture.h"
 
 namespace espalier::controller {
 namespace {

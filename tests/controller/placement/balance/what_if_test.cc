@@ -1,0 +1,79 @@
+// Dry runs.
+#include "controller/placement/balance/what_if.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/controller/cluster.h"
+
+namespace espalier::controller {
+namespace {
+
+// Flows go where the dry run has said, in any state of the fabric.
+TEST(WhatIfTest, DryRunsPredictWhereFlowsGo) {
+  Cluster cluster({.spines = 4, .leaves = 6, .hosts_per_leaf = 4},
+                  {.moves_per_start = 0, .plan_ahead = false});
+  cluster.ConnectAll();
+  std::uint64_t random = 1;
+  const auto draw = [&random](std::uint64_t bound) {
+    random = random * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+    return (random >> 33) % bound;
+  };
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    const int from = static_cast<int>(draw(24));
+    const int to = static_cast<int>(draw(24));
+    const auto paths = static_cast<std::uint8_t>(1 + draw(2));
+    if (from != to) cluster.Open(from, {{.id = id, .to = to, .max_paths = paths}});
+  }
+  cluster.Settle();
+  std::size_t moved = 0;
+  for (int round = 0; round < 12; ++round) {
+    const std::string link = "leaf" + std::to_string(draw(6)) + "--spine" + std::to_string(draw(4));
+    const auto action = round % 2 == 0 ? IntentAction::kFail : IntentAction::kDrain;
+    const auto dry_run = cluster.ChangeLink(link, action, {.dry_run = true});
+    const auto real = cluster.ChangeLink(link, action);
+    ASSERT_EQ(dry_run.has_value(), real.has_value());
+    if (!real) continue;
+    ASSERT_EQ(dry_run->moves.size(), real->moves.size()) << link;
+    for (std::size_t i = 0; i < real->moves.size(); ++i) {
+      EXPECT_EQ(dry_run->moves[i].flow, real->moves[i].flow);
+      EXPECT_EQ(dry_run->moves[i].from, real->moves[i].from);
+      EXPECT_EQ(dry_run->moves[i].to, real->moves[i].to) << link << " " << real->moves[i].flow;
+    }
+    moved += real->moves.size();
+    cluster.Settle();
+  }
+  EXPECT_GT(moved, 10U);
+  const auto dry_run = cluster.RollBack(0, {.dry_run = true});
+  ASSERT_TRUE(dry_run) << dry_run.error().message;
+  EXPECT_TRUE(dry_run->moves.empty());  // all links come back: nothing has to move
+}
+
+// In a dry run, too, edges of forests do not move for others.
+TEST(WhatIfTest, EdgesOfForestsCountInADryRun) {
+  Cluster cluster({.spines = 4, .leaves = 3, .hosts_per_leaf = 2},
+                  {.fabric_hashes_protocol = false, .moves_per_start = 0, .plan_ahead = false});
+  cluster.ConnectAll();
+  ASSERT_TRUE(cluster.StartJob({.name = "train", .ranks = {"h0", "h2"}}).has_value());
+  cluster.Settle();
+  ASSERT_FALSE(cluster.state().edges.all().empty());
+  for (std::uint64_t id = 1; id <= 8; ++id) cluster.Open(1, {{.id = id, .to = 3}});
+  cluster.Settle();
+  std::size_t moved = 0;
+  for (const char* link : {"leaf2--spine0", "leaf1--spine1", "leaf0--spine3"}) {
+    const auto dry_run = cluster.ChangeLink(link, IntentAction::kFail, {.dry_run = true});
+    const auto real = cluster.ChangeLink(link, IntentAction::kFail);
+    ASSERT_TRUE(dry_run.has_value() && real.has_value());
+    ASSERT_EQ(dry_run->moves.size(), real->moves.size()) << link;
+    for (std::size_t i = 0; i < real->moves.size(); ++i) {
+      EXPECT_EQ(dry_run->moves[i].to, real->moves[i].to) << link << " " << real->moves[i].flow;
+    }
+    moved += real->moves.size();
+    cluster.Advance(std::chrono::seconds(1));
+  }
+  EXPECT_GE(moved, 2U);
+}
+
+}  // namespace
+}  // namespace espalier::controller

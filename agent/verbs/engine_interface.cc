@@ -1,4 +1,6 @@
 // libespalier-engine: what the front needs of the shim.
+#include "agent/verbs/engine_interface.h"
+
 #include <pthread.h>
 
 #include <charconv>
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "agent/verbs/attempt.h"
-#include "agent/verbs/engine_interface.h"
 #include "agent/verbs/observer.h"
 #include "agent/verbs/queue_pair_steering.h"
 #include "agent/verbs/real_verbs.h"

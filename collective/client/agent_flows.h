@@ -15,8 +15,8 @@ namespace espalier::client {
 // waits until the kernel has accepted the last one.
 //
 // A message costs a few stores to memory shared with the agent, and a change also a reading of the
-// clock, without a lock or system call. Does nothing without an agent. Thread safety: any thread for Watch; each watch, one thread at a time; one thread for
-// Dispatch.
+// clock, without a lock or system call. Does nothing without an agent. Thread safety: any thread
+// for Watch; each watch, one thread at a time; one thread for Dispatch.
 class AgentFlows : public transport::SendObserver {
  public:
   // `socket`: the agent's, "" for the default. Waits for the agent for at most 5 s.

@@ -8,9 +8,9 @@
 #include "common/base/check.h"
 #include "common/fabric/builders.h"
 #include "controller/offline/files/assignment_file.h"
+#include "controller/offline/files/floodns_job.h"
 #include "controller/offline/files/floodns_topology.h"
 #include "controller/offline/files/flow_file.h"
-#include "controller/offline/files/floodns_job.h"
 #include "controller/offline/files/job_file.h"
 #include "controller/offline/simulation/simulator.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/studies/lab/tree_job.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
+#include "tests/studies/lab/tree_job.h"
 
 namespace espalier::demo {
 

@@ -1,6 +1,7 @@
 #include "controller/link_tests/verdicts/dead_verdict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace {
 
 // Trains between the same hosts that were sent within this time compare with each other.
 constexpr Duration kSameTime = std::chrono::milliseconds(1'500);
+// Trains that were sent within this time of silent ones show how busy their hosts were.
+constexpr Duration kMeanwhile = std::chrono::milliseconds(250);
 
 std::size_t LeftWithout(const std::vector<const TrainOutcome*>& trains,
                         const std::set<AgentId>& hosts) {
@@ -58,6 +61,47 @@ bool DeadVerdict::HasPassed(DirectedLink link, TimePoint since) const {
   return has_passed;
 }
 
+bool DeadVerdict::IsBeyondChance(DirectedLink link, const std::vector<const TrainOutcome*>& silent,
+                                 const KnownFaults& known) const {
+  std::set<std::size_t> uplinks;
+  std::set<std::size_t> downlinks;
+  TimePoint first = TimePoint::max();
+  TimePoint last = TimePoint::min();
+  for (const TrainOutcome* train : silent) {
+    uplinks.insert(train->uplink.Index());
+    downlinks.insert(train->downlink.Index());
+    first = std::min(first, train->at);
+    last = std::max(last, train->at);
+  }
+  std::map<std::size_t, bool> passed;  // by DirectedLink::Index; silent ones may be dead, too
+  const auto may_be_dead = [&](DirectedLink hop) {
+    const auto [known_of, is_new] = passed.try_emplace(hop.Index());
+    if (is_new) known_of->second = HasPassed(hop, first - kMeanwhile);
+    return !known_of->second;
+  };
+  std::size_t all = 0;
+  std::size_t lost = 0;
+  const auto count = [&](const TrainOutcome& other) {
+    const bool compares = other.at <= last + kMeanwhile && !other.Crosses(link) &&
+                          !known.Explains(other) && std::ranges::none_of(other.hops, may_be_dead);
+    if (!compares) return;
+    ++all;
+    lost += other.IsSilent() ? 1 : 0;
+  };
+  for (const std::size_t index : uplinks) {
+    evidence_.ForEach(DirectedLink::FromIndex(index), first - kMeanwhile, count);
+  }
+  for (const std::size_t index : downlinks) {
+    evidence_.ForEach(DirectedLink::FromIndex(index), first - kMeanwhile,
+                      [&](const TrainOutcome& other) {
+                        if (!uplinks.contains(other.uplink.Index())) count(other);
+                      });
+  }
+  const double part = static_cast<double>(lost + 1) / static_cast<double>(all + 2);
+  const double certain = std::log(1e6 * static_cast<double>(evidence_.directions()));
+  return -std::log(part) * static_cast<double>(silent.size()) >= certain;
+}
+
 DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& known,
                                        TimePoint now) const {
   TimePoint passed = now - kMemory;
@@ -99,10 +143,10 @@ DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& kno
       fault.alternatives.push_back(other);
     }
   }
-  const bool is_enough = silent.size() >= kLeastTrains && last - first >= kLeastSpan &&
-                         senders.size() >= LinkVerdict::kLeastHosts &&
-                         receivers.size() >= LinkVerdict::kLeastHosts &&
-                         LeastLeft(silent, liars_(link)) >= kLeastLeft;
+  const bool is_enough =
+      silent.size() >= kLeastTrains && last - first >= kLeastSpan &&
+      senders.size() >= LinkVerdict::kLeastHosts && receivers.size() >= LinkVerdict::kLeastHosts &&
+      LeastLeft(silent, liars_(link)) >= kLeastLeft && IsBeyondChance(link, silent, known);
   if (!is_enough || !answer.rivals.empty()) return answer;
   fault.senders = senders.size();
   fault.receivers = receivers.size();

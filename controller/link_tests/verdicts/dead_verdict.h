@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "controller/link_tests/verdicts/link_verdict.h"
 #include "controller/link_tests/verdicts/loss_evidence.h"
@@ -16,12 +17,14 @@ namespace espalier::controller {
 // trains over it were all silent: at least kLeastTrains in kLeastSpan or longer, from several hosts
 // to several hosts, while other paths between the same hosts delivered. kLeastLeft of these trains
 // must be left without any one host, and without the f hosts with most of them, so that f hosts
-// that hide what they send or receive take no link down. Another link that all these trains cross
-// and that nothing passed either is another explanation. The link is dead only if trains have
-// distinguished the two, or if none ever can, as all paths over this one cross the other one, too.
-// If all paths over the other one also cross this one, either may be the dead one: the fault names
-// the other one as an alternative, and nothing is lost by leaving both.
-// What would prove it wrong: one train that passes.
+// that hide what they send or receive take no link down. On busy hosts trains are silent for no
+// fault of the fabric: if a part s of the trains of the same hosts over other links was silent at
+// the same time, n silent trains count only if s^n is below 10^-6 for all links together. Another
+// link that all these trains cross and that nothing passed either is another explanation. The link
+// is dead only if trains have distinguished the two, or if none ever can, as all paths over this
+// one cross the other one, too. If all paths over the other one also cross this one, either may be
+// the dead one: the fault names the other one as an alternative, and nothing is lost by leaving
+// both. What would prove it wrong: one train that passes.
 //
 // Deterministic. Complexity: O(trains of the link in kMemory x links). Thread safety: none.
 class DeadVerdict {
@@ -47,6 +50,9 @@ class DeadVerdict {
 
  private:
   bool HasPassedElsewhere(const TrainOutcome& silent) const;
+  // Whether hosts that are busy, or cut off for a moment, are too unlikely to explain this silence.
+  bool IsBeyondChance(fabric::DirectedLink link, const std::vector<const TrainOutcome*>& silent,
+                      const KnownFaults& known) const;
   bool HasPassed(fabric::DirectedLink link, TimePoint since) const;
 
   const LossEvidence& evidence_;

@@ -45,6 +45,7 @@ class LossEvidence {
   // Links with at least one bad or silent train, ascending by index. O(links).
   std::vector<fabric::DirectedLink> Doubtful() const;
   std::size_t size() const { return outcomes_.size(); }
+  std::size_t directions() const { return by_link_.size(); }  // of all links
   // How many trains ForEach has inspected in all: a measure of work that repeats in simulations.
   std::uint64_t visits() const { return visits_; }
 

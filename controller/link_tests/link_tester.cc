@@ -107,7 +107,7 @@ std::size_t LinkTester::LiarsAt(DirectedLink link) const {
 
 KnownFaults LinkTester::Known() const {
   KnownFaults known;
-  for (const auto& [link, kind] : out_of_use_) {
+  for (const auto& [link, may_return] : out_of_use_) {
     for (const bool forward : {true, false})
       known.links.emplace(DirectedLink{link, forward}.Index(), TimePoint::max());
   }
@@ -123,11 +123,11 @@ KnownFaults LinkTester::Known() const {
   return known;
 }
 
-void LinkTester::SetOutOfUse(std::map<LinkId, LinkFault::Kind> links) {
-  for (const auto& [link, kind] : links) {
+void LinkTester::SetOutOfUse(TrainPlanner::Links links) {
+  for (const auto& [link, may_return] : links) {
     for (const bool forward : {true, false}) doubts_.Accuse({link, forward});
   }
-  for (const auto& [link, kind] : out_of_use_) {
+  for (const auto& [link, may_return] : out_of_use_) {
     if (!links.contains(link)) returned_[link] = loop_.Now();
   }
   out_of_use_ = std::move(links);

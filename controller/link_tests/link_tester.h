@@ -60,8 +60,9 @@ class LinkTester {
   // To be called every 100 ms.
   void Tick();
 
-  // Links that are out of use and may return, which are tested on.
-  void SetOutOfUse(std::map<fabric::LinkId, LinkFault::Kind> links);
+  // Links that are out of use. Those that may return are tested on. What trains show of the others,
+  // such as links that an operator has failed, counts only from their return on.
+  void SetOutOfUse(TrainPlanner::Links links);
   // Whether trains show that the link, which was taken out of use since then, is healthy: none of a
   // thousand or more packets was lost (kLossy), or some trains of several hosts passed in both
   // directions (kDead).
@@ -115,7 +116,7 @@ class LinkTester {
   DeadVerdict dead_;
   LinkDoubts doubts_;
   std::vector<std::size_t> hosts_;  // NICs under each switch, by node
-  std::map<fabric::LinkId, LinkFault::Kind> out_of_use_;
+  TrainPlanner::Links out_of_use_;
   std::map<fabric::LinkId, TimePoint> returned_;  // links that were out of use, and until when
   std::map<AgentId, TokenBucket> may_ask_;        // for urgent tests
   std::map<std::size_t, TimePoint> tested_now_;   // by DirectedLink::Index

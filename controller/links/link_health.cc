@@ -143,7 +143,13 @@ const fabric::Path* LinkHealth::ReturnPath(const Flow& flow, std::uint16_t port)
   return path->Index() < paths.size() ? &paths[path->Index()] : nullptr;
 }
 
+bool LinkHealth::IsDownOtherwise(fabric::LinkId link) const {
+  return state_.topology.link(link).state == fabric::LinkState::kDown && !IsDown(link);
+}
+
 void LinkHealth::HandleFault(const LinkFault& fault) {
+  // Its return then waits for nothing but the operator.
+  if (IsDownOtherwise(fault.direction.link)) return;
   found_.insert_or_assign(fault.direction.link, fault);
   monitor_.HandleFault(fault.direction.link, fault.kind, loop_.Now());
   Update();
@@ -225,15 +231,21 @@ void LinkHealth::RecordChange(const LinkMonitor::Change& change) {
 }
 
 void LinkHealth::AskTests() {
-  std::map<fabric::LinkId, LinkFault::Kind> links;
+  asked_version_ = state_.topology.version();
+  TrainPlanner::Links links;
   for (const LinkMonitor::Question& question : monitor_.Questions()) {
-    links.emplace(question.link, question.kind);
+    links.emplace(question.link, true);
+  }
+  for (std::size_t i = 0; i < state_.topology.links().size(); ++i) {
+    const fabric::LinkId link(static_cast<std::int32_t>(i));
+    if (IsDownOtherwise(link)) links.emplace(link, false);
   }
   tester_.SetOutOfUse(std::move(links));
 }
 
 void LinkHealth::Tick() {
   StoreFeedReports();
+  if (state_.topology.version() != asked_version_) AskTests();
   tester_.Tick();
   for (const LinkMonitor::Question& question : monitor_.Questions()) {
     if (!tester_.IsHealthy(question.link, question.kind, question.since)) continue;

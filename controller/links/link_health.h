@@ -78,6 +78,8 @@ class LinkHealth {
  private:
   void HandleFault(const LinkFault& fault);
   void AskTests();
+  // Whether the link is down by an operator's word or the topology file alone.
+  bool IsDownOtherwise(fabric::LinkId link) const;
   // Applies what follows from all reports so far.
   void Update();
   void RecordChange(const LinkMonitor::Change& change);
@@ -97,6 +99,7 @@ class LinkHealth {
   LinkTester tester_;
   std::map<fabric::LinkId, LinkFault> found_;  // by tests, as last reported
   std::set<fabric::LinkId> nics_down_;
+  std::int64_t asked_version_ = -1;  // of the topology for which tests know what is out of use
   std::set<fabric::LinkId> awaiting_operator_;
   ReportedLinks feed_down_;
   bool feed_changed_ = false;

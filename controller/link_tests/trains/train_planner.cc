@@ -173,14 +173,13 @@ void TrainPlanner::PlanPeriod(const Links& out_of_use, std::size_t in_focus_coun
   if (all == 0) return;
   TrainOrders orders(ShapeOf(kPatience, all <= kFewTrains));
   const double in_focus = FocusTrains(all, in_focus_count);
-  const double recovering =
-      out_of_use.empty()
-          ? 0
-          : std::min(all / 4, kRecoveryTrains * static_cast<double>(out_of_use.size()));
-  for (const auto& [link, kind] : out_of_use) {
+  const auto returning =
+      static_cast<double>(std::ranges::count(out_of_use, true, &Links::value_type::second));
+  const double recovering = std::min(all / 4, kRecoveryTrains * returning);
+  for (const auto& [link, may_return] : out_of_use) {
+    if (!may_return) continue;
     for (const bool forward : {true, false}) {
-      PlanOver(orders, {{link, forward}}, recovering / 2 / static_cast<double>(out_of_use.size()),
-               kPeriod, out_of_use);
+      PlanOver(orders, {{link, forward}}, recovering / 2 / returning, kPeriod, out_of_use);
     }
   }
   const double per_nic = static_cast<double>(options_.probes_per_second) / kPackets;

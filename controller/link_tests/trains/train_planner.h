@@ -14,7 +14,6 @@
 #include "controller/link_tests/trains/train_book.h"
 #include "controller/link_tests/trains/train_orders.h"
 #include "controller/link_tests/trains/train_secrets.h"
-#include "controller/state/link_fault.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -63,7 +62,8 @@ class TrainPlanner {
   // Whether trains can be sent over the link in both directions.
   bool CanTest(fabric::LinkId link) const;
 
-  using Links = std::map<fabric::LinkId, LinkFault::Kind>;
+  // Links that are out of use, and whether they may return once trains pass them.
+  using Links = std::map<fabric::LinkId, bool>;
   // To be called every kPeriod; `in_focus`: the number of links in focus.
   void PlanPeriod(const Links& out_of_use, std::size_t in_focus);
   // A link in focus, the protocol of which most of its trains are to be (0: of both alike), and

@@ -237,6 +237,31 @@ TEST(LinkTester, ALinkThatWasDeadReturnsOnceTrainsPassIt) {
   EXPECT_EQ(tested.CountEvents("link_detected_down"), 1);
 }
 
+// Trains do not hold back a link that an operator has failed, and returns.
+TEST(LinkTester, ALinkThatAnOperatorRestoresIsUsedAtOnce) {
+  TestedCluster tested;
+  const auto change = [&](IntentAction action) {
+    EXPECT_TRUE(tested.cluster().ChangeLink("leaf1--spine1", action));
+  };
+  change(IntentAction::kFail);
+  tested.Kill("leaf1--spine1");
+  tested.cluster().Advance(20s);
+  EXPECT_THAT(tested.OutOfUse(), ElementsAre("leaf1--spine1 DOWN"));
+  EXPECT_EQ(tested.CountEvents("link_detected_down"), 0);
+  tested.Kill("leaf1--spine1", 0);
+  change(IntentAction::kRestore);
+  EXPECT_THAT(tested.OutOfUse(), IsEmpty());
+  tested.cluster().Advance(20s);
+  EXPECT_THAT(tested.OutOfUse(), IsEmpty());
+  change(IntentAction::kFail);
+  tested.Kill("leaf1--spine1");
+  tested.cluster().Advance(20s);
+  change(IntentAction::kRestore);
+  EXPECT_LT(tested.SecondsUntil([&] { return !tested.OutOfUse().empty(); }, 20s), 5)
+      << "it is dead still";
+  EXPECT_EQ(tested.CountEvents("link_detected_down"), 1);
+}
+
 TEST(LinkTester, WhatProgramsClaimTestsNothing) {
   TestedCluster tested;
   for (int host = 0; host < 16; ++host) {

@@ -132,7 +132,7 @@ FLOWS = [
     ("full pushes", "an agent asks for full pushes without end",
      "controller_modules_test", "Publishing.AnAgentThatAsksForFullPushesWithoutEnd*:Models.AHostContradicts*"),
     ("long requests", "27,000 link reports in one request",
-     "controller_api_test", "PredictionViewsTest.ManyLinkReports*"),
+     "controller_api_test", "LinkReportsTest.ManyLinkReports*"),
 ]
 
 # Answers to probes.

@@ -79,14 +79,19 @@ TEST(Http, StrangersWhoDoNotReadKeepNobodyOut) {
     const std::string source = "127.0.0." + std::to_string(2 + i / 8);
     silent.push_back(std::make_unique<RawConnection>(serving.address(), source));
     silent.back()->Send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_EQ(serving.Fetch("GET", "/healthz").body, "GET /healthz []") << i;
+    const auto health = HttpFetch(serving.address(), "GET", "/healthz", "", kPatience);
+    ASSERT_TRUE(health) << i << ": " << health.error().message;
+    EXPECT_EQ(health->body, "GET /healthz []") << i;
   }
-  // The slowest readers give way when they are behind.
-  int attempts = 0;
-  while (serving.Fetch("GET", "/other").status != 200 && ++attempts < 10'000) {
+  // The slowest readers give way when they are behind. Until then a stranger may be sent away.
+  const auto ask = [&] { return HttpFetch(serving.address(), "GET", "/other", "", kPatience); };
+  auto answer = ask();
+  for (int i = 0; (!answer || answer->status != 200) && i < 10'000; ++i) {
     std::this_thread::sleep_for(5ms);
+    answer = ask();
   }
-  EXPECT_EQ(serving.Fetch("GET", "/other").body, "GET /other []");
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->body, "GET /other []");
 }
 
 TEST(Http, AnAnswerThatIsReadTooSlowlyEnds) {

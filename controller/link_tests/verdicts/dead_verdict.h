@@ -45,7 +45,6 @@ class DeadVerdict {
     // them would tell.
     std::set<std::size_t> rivals;  // DirectedLink::Index
   };
-  // `packets`: of a train.
   Answer Judge(fabric::DirectedLink link, const KnownFaults& known, TimePoint now) const;
 
  private:

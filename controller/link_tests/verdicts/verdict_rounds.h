@@ -13,8 +13,8 @@
 namespace espalier::controller {
 
 // Judges all doubtful links in rounds, each turn as much as it allows, so that hosts with many bad
-// trains cannot keep the controller's loop. A round begins half a second after the one before, or
-// when that one ends.
+// trains cannot keep the controller's loop. A round begins once the one before has ended, and not
+// earlier than half a second after its beginning.
 // Deterministic: work is measured in trains that are inspected. Thread safety: none.
 class VerdictRounds {
  public:

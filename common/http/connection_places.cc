@@ -12,6 +12,8 @@ constexpr Duration kSlow = std::chrono::milliseconds(500);
 
 bool IsReserve(const Connection& one) { return one.is_reserve; }
 bool IsNormal(const Connection& one) { return !one.is_reserve; }
+bool IsAny(const Connection&) { return true; }
+bool HasAsked(const Connection& one) { return !one.is_new; }
 
 }  // namespace
 
@@ -22,23 +24,26 @@ std::size_t ConnectionPlaces::Count(const IsMeant& is_meant) const {
 }
 
 ConnectionPlaces::Place ConnectionPlaces::MakeRoom(const std::string& source, TimePoint now) {
-  if (FindPlace(source, now)) return Place::kNormal;
+  if (FindPlace(source, now, IsAny)) return Place::kNormal;
   const bool has_reserve = Count(IsReserve) < limits_.reserve || CloseOne(IsReserve, now);
   return has_reserve ? Place::kReserve : Place::kNone;
 }
 
 bool ConnectionPlaces::LeaveReserve(Connection& connection, TimePoint now) {
-  connection.is_reserve = !FindPlace(connection.source, now);
+  connection.is_reserve = !FindPlace(connection.source, now, HasAsked);
   return !connection.is_reserve;
 }
 
-bool ConnectionPlaces::FindPlace(const std::string& source, TimePoint now) {
+template <typename MayGo>
+bool ConnectionPlaces::FindPlace(const std::string& source, TimePoint now, const MayGo& may_go) {
   const auto is_rival = [&](const Connection& one) {
     return !one.is_reserve && !one.is_known && one.source == source;
   };
-  const bool is_within_source =
-      source.empty() || Count(is_rival) < limits_.strangers_of_source || CloseOne(is_rival, now);
-  return is_within_source && (Count(IsNormal) < limits_.connections || CloseOne(IsNormal, now));
+  const auto may_give_way = [&](const Connection& one) { return is_rival(one) && may_go(one); };
+  const bool is_within_source = source.empty() || Count(is_rival) < limits_.strangers_of_source ||
+                                CloseOne(may_give_way, now);
+  const auto may_leave = [&](const Connection& one) { return IsNormal(one) && may_go(one); };
+  return is_within_source && (Count(IsNormal) < limits_.connections || CloseOne(may_leave, now));
 }
 
 template <typename IsMeant>

@@ -19,6 +19,7 @@ class Connection {
 
   std::string source;       // SourceOf its address; "": a unix socket
   bool is_known = false;    // its caller has proved who it is
+  bool is_new = true;       // its first request has not arrived
   bool is_reserve = false;  // may only ask for the liveness, or wait for another place
   // When it began to wait for its next request, as a number in the order of all waits; none while
   // a request is being answered.
@@ -42,7 +43,8 @@ struct PlaceLimits {
 // waits, then the slowest reader, if it is behind by half a second. If all are being answered, the
 // further connection gets a place of the reserve. Connections there give way to one another only,
 // and are answered nothing but whether the process lives, unless another place becomes free in
-// time. So nobody who holds all other places keeps the liveness from those who restart processes.
+// time; those who have just come, and have yet to send their first request, do not give way to
+// them. So nobody who holds all other places keeps the liveness from those who restart processes.
 //
 // Thread safety: none. Complexity: O(connections) for each further connection.
 class ConnectionPlaces {
@@ -66,7 +68,8 @@ class ConnectionPlaces {
   void CountWritten(Connection& connection, std::size_t bytes, TimePoint now) const;
 
  private:
-  bool FindPlace(const std::string& source, TimePoint now);
+  template <typename MayGo>
+  bool FindPlace(const std::string& source, TimePoint now, const MayGo& may_go);
   template <typename IsMeant>
   std::size_t Count(const IsMeant& is_meant) const;
   template <typename IsMeant>

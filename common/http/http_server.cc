@@ -158,6 +158,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
 
   void HandleRead(const error_code& error) {
     waits_since.reset();
+    is_new = false;
     if (closed_ || error == http::error::end_of_stream || error == beast::error::timeout) return;
     if (error == http::error::body_limit) {
       Write(PlainError(http::status::payload_too_large), false);

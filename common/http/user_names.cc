@@ -22,8 +22,11 @@ struct UserNames::Answers {
   UserNames* taker = nullptr;  // guarded by the mutex; null once it is destroyed
 };
 
-UserNames::UserNames(EventLoop& loop, LookUp look_up)
-    : loop_(loop), look_up_(std::move(look_up)), answers_(std::make_shared<Answers>()) {
+UserNames::UserNames(EventLoop& loop, LookUp look_up, Duration patience)
+    : loop_(loop),
+      look_up_(std::move(look_up)),
+      patience_(patience),
+      answers_(std::make_shared<Answers>()) {
   answers_->taker = this;
 }
 
@@ -52,7 +55,7 @@ void UserNames::Find(uid_t uid, std::function<void(const std::string&)> use) {
   Wanted& wanted = wanted_[uid];
   wanted.uses.push_back(std::move(use));
   if (wanted.patience) return;
-  wanted.patience = loop_.After(kPatience, [this, uid] { Answer(uid, fmt::format("{}", uid)); });
+  wanted.patience = loop_.After(patience_, [this, uid] { Answer(uid, fmt::format("{}", uid)); });
 }
 
 void UserNames::Start(uid_t uid) {

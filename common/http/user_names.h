@@ -17,7 +17,7 @@ namespace espalier::io {
 
 // Looks up the names of users by their ids. The system may ask a directory server, which can take
 // forever, so each look-up runs on its own thread, at most kMaxLookUps at a time. A caller that has
-// waited for kPatience gets the id as text. Names are cached for kKept. Thread safety: the loop's
+// waited for `patience` gets the id as text. Names are cached for kKept. Thread safety: the loop's
 // thread.
 class UserNames {
  public:
@@ -26,7 +26,7 @@ class UserNames {
   static constexpr Duration kPatience = std::chrono::seconds(1);
   static constexpr Duration kKept = std::chrono::minutes(10);
 
-  explicit UserNames(EventLoop& loop, LookUp look_up = AskSystem);
+  explicit UserNames(EventLoop& loop, LookUp look_up = AskSystem, Duration patience = kPatience);
   // Does not wait for look-ups in progress.
   ~UserNames();
   UserNames(const UserNames&) = delete;
@@ -54,6 +54,7 @@ class UserNames {
 
   EventLoop& loop_;
   const LookUp look_up_;
+  const Duration patience_;
   std::unordered_map<uid_t, Known> known_;
   std::unordered_map<uid_t, Wanted> wanted_;
   std::shared_ptr<Answers> answers_;  // shared with the threads, which may outlive this

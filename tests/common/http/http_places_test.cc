@@ -110,7 +110,10 @@ TEST(Http, AnAnswerThatIsReadTooSlowlyEnds) {
   std::thread reader([&] {
     slow.ReadUntil("HTTP/1.1 200");
     // Its place is free again when its connection has ended.
-    while (HttpFetch(server->address(), "GET", "/", "", kPatience)->status != 200) continue;
+    for (int status = 0; status != 200;) {
+      const auto answer = HttpFetch(server->address(), "GET", "/", "", kPatience);
+      status = answer ? answer->status : 0;
+    }
     got = slow.ReadAll().size();
     loop.Stop();
   });
@@ -234,6 +237,22 @@ TEST(ConnectionPlaces, StrangersGiveWayBeforeThoseWhoAreKnown) {
   EXPECT_TRUE(stranger.is_closed);
   EXPECT_EQ(places.MakeRoom("a", {}), ConnectionPlaces::Place::kNormal);
   EXPECT_FALSE(known.is_closed);
+}
+
+TEST(ConnectionPlaces, WhoeverHasJustComeGivesWayToNobodyInTheReserve) {
+  ConnectionPlaces places({.connections = 1, .reserve = 1});
+  FakeConnection comer;
+  FakeConnection spare;
+  spare.is_reserve = true;
+  for (FakeConnection* one : {&comer, &spare}) {
+    places.Add(*one);
+    places.Wait(*one);
+  }
+  EXPECT_FALSE(places.LeaveReserve(spare, {}));
+  EXPECT_FALSE(comer.is_closed);
+  comer.is_new = false;
+  EXPECT_TRUE(places.LeaveReserve(spare, {}));
+  EXPECT_TRUE(comer.is_closed);
 }
 
 TEST(ConnectionPlaces, ThoseInTheReserveGiveWayToOneAnotherOnly) {

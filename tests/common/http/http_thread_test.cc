@@ -1,6 +1,7 @@
 // HTTP on a separate thread, in front of a loop that the test blocks and releases.
 #include "common/http/http_thread.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 
 #include "common/http/user_names.h"
 #include "common/net/socket_address.h"
+#include "tests/common/http/http_harness.h"
 #include "tests/common/loop/asio_harness.h"
 
 namespace espalier::io {
@@ -130,7 +132,9 @@ TEST(HttpThread, CarriesAStreamThatStaysAtHomeUntilItsClientGoes) {
   http.Start();
   std::atomic<bool> has_all = false;
   std::thread client([&] {
-    const auto answer = HttpFetch(address, "GET", "/", "", 2s);  // no end: it gives up
+    RawConnection connection(address);
+    connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(connection.ReadUntil("123"), testing::EndsWith("\r\n\r\n123"));
     has_all = true;
   });
   ASSERT_TRUE(RunUntil(home, [&] {
@@ -165,11 +169,13 @@ TEST(UserNames, ALookUpThatHangsHoldsNobodyElseUp) {
   std::mutex hang;
   std::unique_lock held(hang);
   std::atomic<int> ended = 0;
-  UserNames names(loop, [&](uid_t uid) {
+  const auto look_up = [&](uid_t uid) {
     if (uid == 7) const std::lock_guard wait(hang);
     ++ended;
     return uid == 8 ? std::string("eve") : std::string();
-  });
+  };
+  UserNames names(loop, look_up, 60s);
+  UserNames impatient(loop, look_up, 1ms);
   std::vector<std::string> found;
   const auto take = [&](const std::string& name) { found.push_back(name); };
   loop.Post([&] {
@@ -178,12 +184,13 @@ TEST(UserNames, ALookUpThatHangsHoldsNobodyElseUp) {
   });
   ASSERT_TRUE(RunUntil(loop, [&] { return !found.empty(); }));
   EXPECT_EQ(found.front(), "eve");
+  impatient.Find(7, take);
   ASSERT_TRUE(RunUntil(loop, [&] { return found.size() == 2; }));
   EXPECT_EQ(found.back(), "7");  // the id replaces the missing name
   names.Find(8, take);
   EXPECT_EQ(found.back(), "eve");  // at once
   held.unlock();
-  ASSERT_TRUE(RunUntil(loop, [&] { return ended == 2; }));
+  ASSERT_TRUE(RunUntil(loop, [&] { return ended == 3; }));
 }
 
 }  // namespace

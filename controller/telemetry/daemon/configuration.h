@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/fabric/topology.h"
+#include "controller/telemetry/controller_feed.h"
+#include "controller/telemetry/exporters.h"
+
+namespace espalier::telemetry {
+
+struct Configuration {
+  fabric::Topology topology;
+  std::vector<Exporter> exporters;
+  std::string listen;
+  std::size_t receive_buffer_bytes = 0;
+  std::size_t most_flows = 0;
+  ControllerFeed::Options feed;
+  std::string http;
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+// Reads the configuration and the topology file and token that it names.
+// Errors: kInvalidArgument with file and field or line; those of the files.
+Result<Configuration> ReadConfiguration(const std::string& path);
+
+}  // namespace espalier::telemetry

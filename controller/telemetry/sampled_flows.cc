@@ -43,7 +43,7 @@ void SampledFlows::Add(const SampledPacket& packet, DirectedLink link, double we
     ++left_out_;
     return;
   }
-  const double bytes = weight * packet.frame_bytes;
+  const auto bytes = static_cast<float>(weight * packet.frame_bytes);
   room->link = index;
   ++room->samples;
   room->bytes += bytes;

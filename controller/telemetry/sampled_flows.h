@@ -14,7 +14,7 @@ namespace espalier::telemetry {
 // The flows of which packets were sampled in the last five to ten seconds, and the links that
 // carried them.
 //
-// Memory: at most `most_flows` flows of some 200 bytes; further ones are counted and left out until
+// Memory: some 500 bytes for each of `most_flows` flows, twice that while windows change; further ones are counted and left out until
 // earlier ones have ended. Complexity: O(1) for a sample, O(most_flows) each five seconds. Thread
 // safety: none.
 class SampledFlows {
@@ -51,8 +51,8 @@ class SampledFlows {
   struct Counts {
     std::uint32_t link = 0;  // DirectedLink::Index
     std::uint32_t samples = 0;
-    double bytes = 0;
-    double squared_bytes = 0;
+    float bytes = 0;
+    float squared_bytes = 0;
   };
   struct Slot {
     PacketKey key;

@@ -10,6 +10,7 @@ import re
 # In the order of the document: schema, daemon, where packages install the file.
 SCHEMAS = (
     ("controller/daemon/config.proto", "espalier-controller", "/etc/espalier/controller.conf"),
+    ("controller/telemetry/daemon/config.proto", "espalier-telemetry", "/etc/espalier/telemetry.conf"),
     ("agent/daemon/config.proto", "espalier-agent", "/etc/espalier/agent.conf"),
     ("agent/engine/config.proto", "espalier-engine", "/etc/espalier/engine.conf"),
     ("agent/dpdk/config.proto", "espalier-dpdk", "/etc/espalier/dpdk.conf"),

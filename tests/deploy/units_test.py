@@ -16,9 +16,9 @@ import unittest
 
 # The maximum exposure. The remaining privileges: the agent sends raw packets; the datapath uses devices,
 # the host's network and locked memory.
-MOST_EXPOSED = {"controller": 2.0, "engine": 2.0, "agent": 2.3, "dpdk": 2.7}
+MOST_EXPOSED = {"controller": 2.0, "engine": 2.0, "agent": 2.3, "dpdk": 2.7, "telemetry": 1.9}
 CAPABILITIES = {"controller": {"CAP_NET_BIND_SERVICE"}, "engine": set(), "agent": {"CAP_NET_RAW"},
-                "dpdk": {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_IPC_LOCK"}}
+                "dpdk": {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_IPC_LOCK"}, "telemetry": set()}
 UNITS = pathlib.Path(sys.argv.pop(1)) / "deploy" / "systemd"
 
 

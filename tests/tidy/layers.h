@@ -252,6 +252,14 @@ inline const std::vector<Layer>& Layers() {
         "common/http/", "common/daemon/", "common/identity/", "controller/settings/",
         "controller/operations/", "controller/"}},
 
+      // The collector of sFlow, a daemon of its own.
+      {"controller/telemetry/",
+       {"common/base/", "common/fabric/", "common/files/", "common/net/", "common/loop/",
+        "common/http/"}},
+      {"controller/telemetry/daemon/",
+       {"common/base/", "common/fabric/", "common/files/", "common/net/", "common/daemon/",
+        "controller/telemetry/"}},
+
       // Work without a live fabric; the controller does not include it.
       {"controller/offline/simulation/",
        {"common/base/", "common/fabric/", "controller/routing/fabric/",

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
-#include <map>
-#include <set>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/daemon/config_file.h"
 #include "common/files/topology_file.h"
@@ -31,39 +35,52 @@ std::optional<DirectedLink> OutOf(const fabric::Topology& topology, fabric::Node
   return std::nullopt;
 }
 
-// Errors: what is wrong with the field, in words.
+// The words of a field's value.
+std::vector<std::string> WordsOf(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// Errors of these two: what is wrong with the field, in words.
 tl::expected<Exporter, std::string> ReadExporter(const fabric::Topology& topology,
-                                                 const ExporterConfig& file) {
-  Exporter exporter;
-  const auto node = topology.FindNode(file.node());
+                                                 const std::string& text) {
+  const std::vector<std::string> words = WordsOf(text);
+  if (words.size() < 2 || words.size() > 3) {
+    return tl::unexpected(fmt::format("\"{}\" is not \"SWITCH AGENT [SOURCE]\"", text));
+  }
+  const auto node = topology.FindNode(words[0]);
   if (!node || topology.node(*node).kind != fabric::NodeKind::kSwitch) {
     return tl::unexpected(
-        fmt::format("the topology file has no switch \"{}\" (give its id)", file.node()));
+        fmt::format("the topology file has no switch \"{}\" (give its id)", words[0]));
   }
-  exporter.node = *node;
-  const Result<IpAddress> agent = IpAddress::Parse(file.agent());
-  if (!agent)
-    return tl::unexpected(fmt::format("agent of {}: {}", file.node(), agent.error().message));
-  const Result<IpAddress> source = IpAddress::Parse(Or(file.source(), file.agent()));
-  if (!source) {
-    return tl::unexpected(fmt::format("source of {}: {}", file.node(), source.error().message));
+  const Result<IpAddress> agent = IpAddress::Parse(words[1]);
+  if (!agent) return tl::unexpected(fmt::format("{}: {}", text, agent.error().message));
+  const Result<IpAddress> source = IpAddress::Parse(words.back());
+  if (!source) return tl::unexpected(fmt::format("{}: {}", text, source.error().message));
+  return Exporter{.node = *node, .agent = *agent, .source = *source, .ports = {}};
+}
+
+tl::expected<void, std::string> AddPort(const fabric::Topology& topology,
+                                        std::vector<Exporter>& exporters, const std::string& text) {
+  const std::vector<std::string> words = WordsOf(text);
+  std::uint32_t index = 0;
+  if (words.size() == 3) std::from_chars(words[1].data(), words[1].data() + words[1].size(), index);
+  if (index == 0 || std::to_string(index) != words[1]) {
+    return tl::unexpected(fmt::format("\"{}\" is not \"SWITCH NUMBER LINK\"", text));
   }
-  exporter.agent = *agent;
-  exporter.source = *source;
-  std::set<std::uint32_t> indices;
-  for (const PortConfig& port : file.port()) {
-    const auto out = OutOf(topology, *node, port.link());
-    if (!out) {
-      return tl::unexpected(fmt::format("{} has no link \"{}\" (espalier links lists them)",
-                                        file.node(), port.link()));
-    }
-    if (port.index() == 0 || !indices.insert(port.index()).second) {
-      return tl::unexpected(
-          fmt::format("port {} of {} must be above 0 and occur once", port.index(), file.node()));
-    }
-    exporter.ports.push_back({port.index(), *out});
+  const auto exporter = std::ranges::find_if(
+      exporters, [&](const Exporter& one) { return topology.node(one.node).id == words[0]; });
+  if (exporter == exporters.end()) {
+    return tl::unexpected(fmt::format("{}: {} is no exporter (list it as one)", text, words[0]));
   }
-  return exporter;
+  const auto out = OutOf(topology, exporter->node, words[2]);
+  if (!out) return tl::unexpected(fmt::format("{}: {} has no such link", text, words[0]));
+  const bool is_taken = std::ranges::any_of(exporter->ports, [&](const Exporter::Port& port) {
+    return port.index == index || port.out == *out;
+  });
+  if (is_taken) return tl::unexpected(fmt::format("{}: this number or link occurs twice", text));
+  exporter->ports.push_back({index, *out});
+  return {};
 }
 
 }  // namespace
@@ -81,22 +98,22 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   if (!level) return fail("log_level", level.error().message);
   config.log_level = *level;
   if (file.exporter().empty()) {
-    return fail("exporter", "no switch is listed (add exporter { node: \"…\" agent: \"…\" })");
+    return fail("exporter", "no switch is listed (add exporter: \"SWITCH AGENT\" for each)");
   }
-  std::set<IpAddress> agents;
-  std::set<std::string> nodes;
-  for (const ExporterConfig& of : file.exporter()) {
-    auto exporter = ReadExporter(config.topology, of);
+  for (const std::string& text : file.exporter()) {
+    auto exporter = ReadExporter(config.topology, text);
     if (!exporter) return fail("exporter", exporter.error());
-    if (!agents.insert(exporter->agent).second) {
-      return fail("exporter", fmt::format("two switches have the agent address {} (each must have "
-                                          "one of its own)",
-                                          of.agent()));
-    }
-    if (!nodes.insert(of.node()).second) {
-      return fail("exporter", fmt::format("{} is listed twice", of.node()));
+    for (const Exporter& other : config.exporters) {
+      if (other.agent != exporter->agent && other.node != exporter->node) continue;
+      return fail("exporter", fmt::format("{}: another one has this switch or agent address (each "
+                                          "must have its own)",
+                                          text));
     }
     config.exporters.push_back(std::move(*exporter));
+  }
+  for (const std::string& text : file.port()) {
+    const auto added = AddPort(config.topology, config.exporters, text);
+    if (!added) return fail("port", added.error());
   }
   config.listen = Or(file.listen(), "0.0.0.0:6343");
   const Result<io::SocketAddress> listen = io::ParseSocketAddress(config.listen);
@@ -113,7 +130,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   config.most_flows = file.most_flows() == 0 ? 131'072 : file.most_flows();
   config.receive_buffer_bytes =
       file.receive_buffer_bytes() == 0 ? 64U << 20U : file.receive_buffer_bytes();
-  config.feed.controller = Or(file.controller(), "unix:/run/espalier-controller/controller.sock");
+  config.feed.controller = Or(file.controller(), "127.0.0.1:9180");
   config.feed.access.ca_file = file.ca_file();
   if (!file.token_file().empty()) {
     Result<std::string> token = io::ReadSecretFile(file.token_file());
@@ -121,7 +138,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     token->erase(token->find_last_not_of(" \t\r\n") + 1);
     config.feed.access.headers.emplace_back("Authorization", "Bearer " + *token);
   }
-  config.http = Or(file.http(), "127.0.0.1:9182");
+  config.http = Or(file.http(), "127.0.0.1:9184");
   if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
     return fail("http", checked.error().message);
   }

@@ -50,13 +50,12 @@ class SampledLab(link_faults.Lab):
         (self.files / "topology.json").write_text(json.dumps(self.topology), encoding="utf-8")
         for number, switch in enumerate(self.switches):
             self.connect(number, switch)
-            config.append(f'exporter {{ node: "{switch}" agent: "10.254.{number}.2"')
+            config.append(f'exporter: "{switch} 10.254.{number}.2"')
             for link in self.topology["links"]:
                 for end, port in (("a", "a_port"), ("b", "b_port")):
                     if link[end] == switch:
                         index = self.run(switch, "ip", "-o", "link", "show", "dev", link[port]).split(":")[0]
-                        config.append(f'  port {{ index: {index} link: "{link.get("id", link["a"] + "--" + link["b"])}" }}')
-            config.append("}")
+                        config.append(f'port: "{switch} {index} {link.get("id", link["a"] + "--" + link["b"])}"')
         (self.files / "telemetry.conf").write_text("\n".join(config) + "\n", encoding="utf-8")
         self.start("controller", str(self.bin / "espalier-telemetry"), "--config",
                    str(self.files / "telemetry.conf"), log="telemetry.log")

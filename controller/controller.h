@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
@@ -27,6 +28,7 @@
 #include "controller/planning/failure_plans.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/settings.h"
+#include "controller/sightings/sightings.h"
 #include "controller/state/event_persister.h"
 #include "controller/state/fabric_health.h"
 #include "controller/state/state.h"
@@ -68,6 +70,10 @@ class Controller {
   Result<void> HandleLinkLoads(const LinkLoadReport& report) {
     return links_.background.HandleReport(report, loop_.Now());
   }
+  // A telemetry feed reports which links switches saw flows on: Sightings::HandleReport.
+  Result<void> HandleSightings(const SightingReport& report) {
+    return sightings_.HandleReport(report, loop_.Now());
+  }
   // A job's scheduler or profiler declares the flows it will start: StartPredictor::Declare.
   Result<std::size_t> DeclareStarts(const StartPredictor::Schedule& schedule);
   // Asks a host which path its source ports take now: OperatorProbes::Begin.
@@ -91,6 +97,9 @@ class Controller {
   const Standbys& standbys() const { return placement_.standbys(); }
   const ReturnPaths& returns() const { return placement_.returns(); }
   const BackgroundLoads& background_loads() const { return links_.background; }
+  const Sightings& sightings() const { return sightings_; }
+  // Why health is in doubt, as sentences without a full stop.
+  std::vector<std::string> Doubts() const;
   const Settings& settings() const { return settings_; }
   TimePoint Now() const { return loop_.Now(); }
   WallTime WallNow() const { return settings_.now().wall_clock(); }
@@ -130,6 +139,7 @@ class Controller {
   StartPredictor predictor_;
   FailurePlans failure_plans_;
   Links links_;
+  Sightings sightings_;
   Placement placement_;
   Bursts bursts_;
   RatePlanner rate_planner_;

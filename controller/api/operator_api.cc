@@ -15,6 +15,7 @@
 #include "controller/api/actions/link_reports.h"
 #include "controller/api/actions/probe_action.h"
 #include "controller/api/actions/schedule_request.h"
+#include "controller/api/actions/sighting_report.h"
 #include "controller/api/actions/topology_action.h"
 #include "controller/api/history/history_views.h"
 #include "controller/api/http/page_files.h"
@@ -22,6 +23,7 @@
 #include "controller/api/lists/ended_flow_list.h"
 #include "controller/api/lists/lists.h"
 #include "controller/api/lists/path_map_list.h"
+#include "controller/api/views/attestation_view.h"
 #include "controller/api/views/explain_view.h"
 #include "controller/api/views/forest_view.h"
 #include "controller/api/views/maintenance_view.h"
@@ -275,6 +277,7 @@ constexpr HistoryRoute kHistories[] = {{"/api/v1/history", ListFabricHistory},
 constexpr std::string_view kAudit = "/api/v1/audit";
 constexpr std::string_view kLinkReports = "/api/v1/links/report";
 constexpr std::string_view kLinkLoads = "/api/v1/links/load";
+constexpr std::string_view kSightings = "/api/v1/flows/seen";
 constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
 constexpr std::string_view kApplyTopology = "/api/v1/topology/apply";
@@ -339,6 +342,8 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/stream", [](Api& api, const Request& request) { return api.OpenStream(request); }},
       {"/api/v1/openapi.json",
        [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
+      {"/api/v1/flows/unannounced",
+       [](Api& api, const Request&) { return Ok(UnannouncedView(api.controller_)); }},
       {"/api/v1/predict",
        [](Api& api, const Request&) { return Ok(PredictionsView(api.controller_)); }},
       {"/api/v1/policies",
@@ -380,8 +385,9 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 
 std::vector<Route> OperatorApi::Routes() {
   std::vector<Route> routes = {
-      {"GET", "/"},         {"GET", kAudit},   {"POST", kLinkReports},   {"POST", kLinkLoads},
-      {"POST", kSchedules}, {"POST", kReload}, {"POST", kApplyTopology}, {"POST", kProbe}};
+      {"GET", "/"},         {"GET", kAudit},          {"POST", kLinkReports},
+      {"POST", kLinkLoads}, {"POST", kSightings},     {"POST", kSchedules},
+      {"POST", kReload},    {"POST", kApplyTopology}, {"POST", kProbe}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const HistoryRoute& one : kHistories) routes.push_back({"GET", one.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
@@ -469,6 +475,9 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   }
   if (request.path == kLinkLoads) {
     return respond(OkOrFailed(HandleLinkLoads(controller_, request.body)));
+  }
+  if (request.path == kSightings) {
+    return respond(OkOrFailed(HandleSightingReport(controller_, request.body)));
   }
   if (request.path == kSchedules) {
     return respond(OkOrFailed(DeclareSchedule(controller_, request.body)));

@@ -22,13 +22,12 @@ ControllerFeed::ControllerFeed(EventLoop& loop, const fabric::Topology& topology
     : topology_(topology),
       options_(std::move(options)),
       reports_(metrics.MakeCounter("espalier_telemetry_reports_total",
-                                   "Reports of link loads that the controller took")),
+                                   "Reports that the controller took")),
       refused_(metrics.MakeCounter("espalier_telemetry_reports_failed_total",
-                                   "Reports of link loads that the controller refused, or did not "
-                                   "answer")),
+                                   "Reports that the controller refused or did not answer")),
       background_(loop) {}
 
-std::string ControllerFeed::TakeBody() {
+std::string ControllerFeed::TakeLoads() {
   io::JsonWriter json;
   json.BeginObject().Key("source").String(options_.source);
   json.Key("max_age_seconds").Double(SecondsOf(options_.max_age));
@@ -42,20 +41,53 @@ std::string ControllerFeed::TakeBody() {
   return json.Text();
 }
 
-void ControllerFeed::Send(const std::vector<Collector::Load>& loads) {
-  for (const Collector::Load& load : loads) waiting_.insert_or_assign(load.link.Index(), load);
-  if (is_sending_ || waiting_.empty()) return;
-  is_sending_ = true;
+void ControllerFeed::Post(const char* path, std::string body, bool& is_sending) {
+  is_sending = true;
   auto answer = std::make_shared<Result<io::HttpResponse>>();
   background_.Run(
-      [answer, body = TakeBody(), address = options_.controller, access = options_.access] {
-        *answer = io::HttpFetch(address, "POST", "/api/v1/links/load", body, kTimeout, access);
+      [answer, path, body = std::move(body), address = options_.controller,
+       access = options_.access] {
+        *answer = io::HttpFetch(address, "POST", path, body, kTimeout, access);
       },
-      [this, answer] { HandleAnswer(*answer); });
+      [this, answer, &is_sending] {
+        is_sending = false;
+        HandleAnswer(*answer);
+      });
+}
+
+void ControllerFeed::SendLoads(const std::vector<Collector::Load>& loads) {
+  for (const Collector::Load& load : loads) waiting_.insert_or_assign(load.link.Index(), load);
+  if (is_sending_loads_ || waiting_.empty()) return;
+  Post("/api/v1/links/load", TakeLoads(), is_sending_loads_);
+}
+
+void ControllerFeed::SendFlows(const std::vector<SampledFlows::Flow>& flows, Duration window) {
+  if (is_sending_flows_) return;
+  io::JsonWriter json;
+  json.BeginObject().Key("source").String(options_.source);
+  json.Key("window_seconds").Double(SecondsOf(window));
+  json.Key("flows").BeginArray();
+  for (const SampledFlows::Flow& flow : flows) {
+    json.BeginObject().Key("source").String(flow.key.source.ToString());
+    json.Key("destination").String(flow.key.destination.ToString());
+    json.Key("protocol").Integer(flow.key.protocol);
+    json.Key("source_port").Integer(flow.key.source_port);
+    json.Key("destination_port").Integer(flow.key.destination_port);
+    json.Key("queue_pair").Integer(flow.key.queue_pair);
+    json.Key("bps").Integer(std::llround(flow.bps));
+    json.Key("error").Double(flow.error);
+    json.Key("links").BeginArray();
+    for (const SampledFlows::OnLink& on : flow.links) {
+      json.BeginObject().Key("link").String(topology_.DirectionName(on.link));
+      json.Key("samples").Integer(on.samples).EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  json.EndArray().EndObject();
+  Post("/api/v1/flows/seen", json.Text(), is_sending_flows_);
 }
 
 void ControllerFeed::HandleAnswer(const Result<io::HttpResponse>& answer) {
-  is_sending_ = false;
   std::string problem;
   if (!answer) {
     problem = answer.error().message;

@@ -14,10 +14,10 @@
 
 namespace espalier::telemetry {
 
-// Hands loads of links to the controller, as a feed of link loads (docs/formats.md, Reports of
-// feeds). A report that the controller does not take is lost, and the next one follows; while the
-// controller is away nothing piles up. Thread safety: the loop's thread; requests block on another
-// one. The loop must outlive it.
+// Hands loads of links, and the flows that switches saw, to the controller (docs/formats.md,
+// Reports of feeds). A report that the controller does not take is lost, and the next one follows;
+// while the controller is away nothing piles up. Thread safety: the loop's thread; requests block
+// on another one. The loop must outlive it.
 class ControllerFeed {
  public:
   struct Options {
@@ -31,19 +31,23 @@ class ControllerFeed {
 
   // Sends the loads, if there are any, unless the report before is still on its way: then they wait
   // for the next call, a later load of a link in place of an earlier one.
-  void Send(const std::vector<Collector::Load>& loads);
+  void SendLoads(const std::vector<Collector::Load>& loads);
+  // Sends the flows, which were sampled within this time, unless the report before is on its way.
+  void SendFlows(const std::vector<SampledFlows::Flow>& flows, Duration window);
 
   // What went wrong with the last report, in words; "" if the controller took it.
   const std::string& problem() const { return problem_; }
 
  private:
-  std::string TakeBody();
+  void Post(const char* path, std::string body, bool& is_sending);
+  std::string TakeLoads();
   void HandleAnswer(const Result<io::HttpResponse>& answer);
 
   const fabric::Topology& topology_;
   const Options options_;
   std::map<std::size_t, Collector::Load> waiting_;  // by DirectedLink::Index
-  bool is_sending_ = false;
+  bool is_sending_loads_ = false;
+  bool is_sending_flows_ = false;
   std::string problem_;
   Counter& reports_;
   Counter& refused_;

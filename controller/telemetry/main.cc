@@ -26,6 +26,9 @@ namespace espalier::telemetry {
 namespace {
 
 constexpr Duration kReportInterval = std::chrono::milliseconds(500);
+constexpr int kReportsOfFlows = 4;  // one in so many reports also tells the flows that were seen
+constexpr std::size_t kMostTold = 2'000;    // flows in a report
+constexpr std::uint32_t kLeastSamples = 3;  // of a flow that is told
 constexpr std::size_t kBatchesOfTurn = 64;
 constexpr std::size_t kMostShown = 10'000;  // flows in an answer
 
@@ -90,9 +93,15 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
     });
   });
   TimerPtr report_timer;
+  int reports = 0;
   const std::function<void()> report = [&] {
-    collector.Tick(loop.Now());
-    feed.Send(collector.TakeLoads(loop.Now()));
+    const TimePoint now = loop.Now();
+    collector.Tick(now);
+    feed.SendLoads(collector.TakeLoads(now));
+    if (++reports % kReportsOfFlows == 0) {
+      const SampledFlows& flows = collector.flows();
+      feed.SendFlows(flows.Top(kMostTold, kLeastSamples, now), flows.WindowAt(now));
+    }
     report_timer = loop.After(kReportInterval, report);
   };
   report();

@@ -11,15 +11,15 @@
 
 namespace espalier::telemetry {
 
-// The flows of which packets were sampled in the last five to ten seconds, and the links that
+// The flows of which packets were sampled in the last three to six seconds, and the links that
 // carried them.
 //
-// Memory: some 500 bytes for each of `most_flows` flows, twice that while windows change; further ones are counted and left out until
-// earlier ones have ended. Complexity: O(1) for a sample, O(most_flows) each five seconds. Thread
-// safety: none.
+// Memory: some 500 bytes for each of `most_flows` flows, twice that while windows change; further
+// ones are counted and left out until earlier ones have ended. Complexity: O(1) for a sample,
+// O(most_flows) each three seconds. Thread safety: none.
 class SampledFlows {
  public:
-  static constexpr Duration kWindow = std::chrono::seconds(5);
+  static constexpr Duration kWindow = std::chrono::seconds(3);
   static constexpr std::size_t kMostLinks = 6;  // of a flow; a path has fewer
 
   SampledFlows(std::size_t most_flows, std::uint64_t seed);
@@ -44,6 +44,8 @@ class SampledFlows {
   // The flows with at least this many samples on some link, the fastest first. O(flows log flows).
   std::vector<Flow> Top(std::size_t most, std::uint32_t least_samples, TimePoint now) const;
 
+  // The time in which the packets were sampled that Top counts.
+  Duration WindowAt(TimePoint now) const { return now - first_; }
   std::size_t size() const { return used_; }
   std::uint64_t left_out() const { return left_out_; }  // samples of flows without room
 

@@ -238,7 +238,7 @@ void HistoryRecorder::RecordHealth(FabricRecord& fabric) const {
   const State& state = controller_.state();
   const FabricHealth health =
       HealthOf(state, scan_->reach, controller_.link_health().awaiting_operator().size(),
-               controller_.link_health().tester().Doubts());
+               controller_.Doubts());
   fabric.health = static_cast<std::uint8_t>(health.word());
   fabric.flows = static_cast<std::uint32_t>(scan_->statistics.flows());
   fabric.without_path = static_cast<std::uint32_t>(scan_->reach.without_path);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "controller/api/views/attestation_view.h"
 #include "controller/api/views/flow_statistics.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/job_view.h"
@@ -83,7 +84,7 @@ class FlowItems : public Items {
     while (flow && link_ && !UsesLink(state, *flow, *link_)) flow = walk_.Next();
     if (!flow) return std::nullopt;
     io::JsonWriter json;
-    WriteFlow(json, state, *flow, controller_.Now());
+    WriteFlow(json, state, *flow, AttestationOf(controller_, *flow), controller_.Now());
     return Item{state.FlowName(flow->agent, flow->local), json.Text()};
   }
 

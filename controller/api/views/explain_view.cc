@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "controller/api/views/attestation_view.h"
 #include "controller/api/views/ended_flow_view.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/link_view.h"
@@ -130,7 +131,7 @@ Result<std::string> ExplainView(const Controller& controller, const std::string&
   JsonWriter json;
   json.BeginObject();
   json.Key("flow");
-  WriteFlow(json, state, flow, controller.Now());
+  WriteFlow(json, state, flow, AttestationOf(controller, flow), controller.Now());
   const std::uint16_t port = flow.first_port();
   const auto entry = port != 0 ? state.path_map.Find(flow.key, port) : std::nullopt;
   const auto end = named->slot ? controller.predictor().EndOf(*named->slot) : std::nullopt;

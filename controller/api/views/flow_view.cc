@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
+#include "controller/api/views/attestation_view.h"
 
 namespace espalier::controller {
 
@@ -95,7 +96,8 @@ void WriteIdentity(JsonWriter& json, const State& state, const ShownFlow& flow) 
 
 }  // namespace
 
-void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, TimePoint now) {
+void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow,
+               const Attestation& attestation, TimePoint now) {
   const FlowActivity& activity = flow.activity;
   json.BeginObject();
   WriteIdentity(json, state, flow);
@@ -123,6 +125,7 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow, Time
   json.Key("other_end").String(OtherEndName(flow.connection.other_end));
   json.Key("opposite").String(flow.connection.opposite);
   json.Key("answering").Bool(flow.connection.is_answering);
+  WriteAttestation(json, state, attestation, now);
   json.Key("remaining_bytes").Integer(static_cast<std::int64_t>(activity.remaining_bytes));
   json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));

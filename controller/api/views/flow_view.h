@@ -6,6 +6,7 @@
 #include "common/files/json.h"
 #include "controller/api/views/shown_flow.h"
 #include "controller/placement/ports/return_paths.h"
+#include "controller/sightings/sightings.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -17,7 +18,8 @@ std::string_view TrustName(fabric::PortTrust trust);                // "VERIFIED
 std::string NicName(const State& state, const IpAddress& address);  // the address if it is unknown
 
 // Writes one flow with all its fields as a JSON object.
-void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow, TimePoint now);
+void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow,
+               const Attestation& attestation, TimePoint now);
 // For a flow of TCP, writes the field "returns": which way the acknowledgements of each of its
 // paths come back, and whether another source port of the path is known to be better.
 void WriteReturns(io::JsonWriter& json, const State& state, const ReturnPaths& returns,

@@ -40,8 +40,7 @@ void WriteWorstFailure(JsonWriter& json, const Controller& controller) {
 
 FabricHealth HealthOf(const Controller& controller, const LoadSummary& loads) {
   return HealthOf(controller.state(), loads.reach,
-                  controller.link_health().awaiting_operator().size(),
-                  controller.link_health().tester().Doubts());
+                  controller.link_health().awaiting_operator().size(), controller.Doubts());
 }
 
 void WriteHealth(JsonWriter& json, const FabricHealth& health) {
@@ -124,7 +123,7 @@ void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
 std::string HealthView(const Controller& controller) {
   const FabricHealth health = HealthOf(controller.state(), CountReach(controller.state()),
                                        controller.link_health().awaiting_operator().size(),
-                                       controller.link_health().tester().Doubts());
+                                       controller.Doubts());
   return std::string(HealthName(health.word()));
 }
 

@@ -19,13 +19,11 @@ TEST_F(LiveApiTest, EveryRouteOfTheDescriptionAnswersAsItSays) {
           query[parameter.Find("name")->text] = example->text;
         }
       }
-      // (An empty feed of link states is one without reports; loads need a body.)
-      const std::string body = path == "/api/v1/links/load" ? operation.Find("requestBody")
-                                                                  ->Find("content")
-                                                                  ->members[0]
-                                                                  .second.Find("example")
-                                                                  ->text
-                                                            : "";
+      // (An empty feed of link states is one without reports; the other feeds need a body.)
+      const bool needs_body = path == "/api/v1/links/load" || path == "/api/v1/flows/seen";
+      const JsonValue* const request = needs_body ? operation.Find("requestBody") : nullptr;
+      const std::string body =
+          needs_body ? request->Find("content")->members[0].second.Find("example")->text : "";
       const io::HttpResponse answer = Call(method == "get" ? "GET" : "POST", path, query, {}, body);
       const JsonValue* const stated =
           operation.Find("responses")->Find(std::to_string(answer.status));

@@ -49,13 +49,13 @@ TEST_F(FeedTest, ReportsLoadsAsTheControllerReadsThem) {
                        .access = {.headers = {{"Authorization", "Bearer x"}}},
                        .max_age = 7s},
                       metrics_);
-  feed.Send({});
-  feed.Send({Load(20, true, 1e9), Load(20, false, 2.4)});
+  feed.SendLoads({});
+  feed.SendLoads({Load(20, true, 1e9), Load(20, false, 2.4)});
   // While a report is on its way, others wait, and the latest load of a link counts.
-  feed.Send({Load(21, true, 5)});
-  feed.Send({Load(21, true, 6)});
+  feed.SendLoads({Load(21, true, 5)});
+  feed.SendLoads({Load(21, true, 6)});
   ASSERT_TRUE(io::RunUntil(loop_, [&] {
-    feed.Send({});
+    feed.SendLoads({});
     return requests_.size() == 2;
   }));
   EXPECT_EQ(requests_[0].method, "POST");
@@ -73,15 +73,41 @@ TEST_F(FeedTest, ReportsLoadsAsTheControllerReadsThem) {
   EXPECT_EQ(feed.problem(), "");
 }
 
+TEST_F(FeedTest, ReportsTheFlowsThatSwitchesSaw) {
+  Serve(200);
+  ControllerFeed feed(loop_, topology_, {.controller = server_->address()}, metrics_);
+  SampledFlows::Flow flow{.key = {.source = IpAddress::FromV4(0x0A000001),
+                                  .destination = IpAddress::FromV4(0x0A020001),
+                                  .source_port = 50'000,
+                                  .destination_port = 4'791,
+                                  .queue_pair = 17,
+                                  .protocol = 17},
+                          .links = {{.link = {fabric::LinkId(20), true}, .samples = 9}},
+                          .bps = 1e9,
+                          .error = 0.5};
+  feed.SendFlows({flow}, 4s);
+  feed.SendFlows({flow}, 5s);  // the one before is on its way
+  ASSERT_TRUE(io::RunUntil(loop_, [&] { return !requests_.empty(); }));
+  EXPECT_EQ(requests_[0].path, "/api/v1/flows/seen");
+  const auto body = io::ParseJson(requests_[0].body, "body");
+  ASSERT_TRUE(body);
+  EXPECT_EQ(body->Find("window_seconds")->text, "4.0");
+  const io::JsonValue& seen = body->Find("flows")->items.at(0);
+  EXPECT_EQ(seen.Find("source")->text, "10.0.0.1");
+  EXPECT_EQ(seen.Find("queue_pair")->text, "17");
+  EXPECT_EQ(seen.Find("bps")->text, "1000000000");
+  EXPECT_EQ(seen.Find("links")->items.at(0).Find("samples")->text, "9");
+}
+
 TEST_F(FeedTest, SaysWhyTheControllerDoesNotTakeReports) {
   Serve(404);
   ControllerFeed feed(loop_, topology_, {.controller = server_->address()}, metrics_);
-  feed.Send({Load(20, true, 1)});
+  feed.SendLoads({Load(20, true, 1)});
   ASSERT_TRUE(io::RunUntil(loop_, [&] { return !feed.problem().empty(); }));
   EXPECT_THAT(feed.problem(), HasSubstr("404"));
   const std::string gone = server_->address();
   server_.reset();
-  feed.Send({Load(20, true, 1)});
+  feed.SendLoads({Load(20, true, 1)});
   ASSERT_TRUE(io::RunUntil(loop_, [&] { return !feed.problem().ends_with("{}"); }));
   EXPECT_THAT(feed.problem(), HasSubstr(gone));
 }

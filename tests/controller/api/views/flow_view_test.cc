@@ -27,7 +27,8 @@ class FlowViewTest : public OperatorApiFixture {
   }
   io::JsonValue Whole(FlowSlot slot) {
     io::JsonWriter json;
-    WriteFlow(json, cluster_.state(), Show(cluster_.state(), slot), cluster_.controller().Now());
+    WriteFlow(json, cluster_.state(), Show(cluster_.state(), slot), {},
+              cluster_.controller().Now());
     return Json({.status = 200, .body = json.Text()});
   }
 };

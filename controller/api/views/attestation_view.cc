@@ -1,0 +1,59 @@
+#include "controller/api/views/attestation_view.h"
+
+#include "controller/api/views/flow_view.h"
+
+namespace espalier::controller {
+
+using io::JsonWriter;
+
+Attestation AttestationOf(const Controller& controller, const ShownFlow& flow) {
+  const auto slot = controller.state().flows.Find(flow.agent, flow.local);
+  return slot ? controller.sightings().Of(*slot) : Attestation{};
+}
+
+void WriteAttestation(JsonWriter& json, const State& state, const Attestation& attestation,
+                      TimePoint now) {
+  const bool is_seen = attestation.state != Attestation::State::kNotSeen;
+  json.Key("attested").BeginObject();
+  json.Key("state").String(AttestationName(attestation.state));
+  json.Key("samples").Integer(attestation.samples);
+  json.Key("via").BeginArray();
+  for (const fabric::DirectedLink link : attestation.links)
+    json.String(state.topology.DirectionName(link));
+  json.EndArray();
+  json.Key("age_seconds").Double(is_seen ? SecondsOf(now - attestation.at) : 0);
+  json.EndObject();
+}
+
+std::string UnannouncedView(const Controller& controller) {
+  const State& state = controller.state();
+  JsonWriter json;
+  json.BeginObject().Key("flows").BeginArray();
+  for (const Sightings::Unannounced* of : controller.sightings().ListUnannounced()) {
+    const SightingReport::Seen& seen = of->seen;
+    json.BeginObject();
+    json.Key("source").String(NicName(state, seen.source));
+    json.Key("destination").String(NicName(state, seen.destination));
+    json.Key("source_address").String(seen.source.ToString());
+    json.Key("destination_address").String(seen.destination.ToString());
+    json.Key("protocol").Integer(seen.protocol);
+    json.Key("source_port").Integer(seen.source_port);
+    json.Key("destination_port").Integer(seen.destination_port);
+    json.Key("queue_pair").Integer(seen.queue_pair);
+    json.Key("bps").Integer(seen.bps);
+    json.Key("error").Double(seen.error);
+    std::string via;
+    for (const SightingReport::OnLink& on : seen.links) {
+      if (!state.topology.IsSwitchToSwitch(on.link.link)) continue;
+      via += (via.empty() ? "" : " ") + state.topology.DirectionName(on.link);
+    }
+    json.Key("via").String(via);
+    json.Key("age_seconds").Double(SecondsOf(controller.Now() - of->last));
+    json.Key("seen_for_seconds").Double(SecondsOf(of->last - of->first));
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return json.Text();
+}
+
+}  // namespace espalier::controller

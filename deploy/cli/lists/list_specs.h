@@ -14,6 +14,7 @@ struct ListFilter {
   std::string help;
   std::vector<std::string> keys;  // members of a row; empty: the controller chooses, by this query
   std::string query;
+  std::vector<std::string> values = {};  // all that the members may have, if they are few
 };
 
 // One list of the controller's API, and how it is shown.

@@ -28,6 +28,7 @@
 #include "controller/daemon/applied_topology.h"
 #include "controller/daemon/bus_options.h"
 #include "controller/daemon/configuration.h"
+#include "controller/daemon/listen_addresses.h"
 #include "controller/daemon/reloader.h"
 #include "controller/store/sqlite_store.h"
 
@@ -84,6 +85,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
         api.Handle(request, std::move(respond));
       });
   if (!config.http_options.tls_certificate_file.empty()) the_guard.UseTls();
+  the_guard.KeepLogins(config.state_file + ".logins");
   guard = &the_guard;
   http.Start();
   const std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
@@ -94,7 +96,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
   TimerPtr recheck;  // finds keys and tokens that have expired or are gone
   const std::function<void()> recheck_keys = [&] {
     (*bus)->RecheckKeys();
-    the_guard.RecheckStreams();
+    the_guard.Recheck();
     recheck = loop.After(kRecheckKeysInterval, recheck_keys);
   };
   recheck_keys();
@@ -102,6 +104,7 @@ int Run(const io::Daemon& daemon, const Configuration& config, Keys keys,
       addresses->empty() ? "none" : fmt::format("{}", fmt::join(*addresses, ",")));
   io::ServiceNotifier notifier(loop);
   loop.Run();
+  the_guard.Recheck();
   if (applied.has_committed()) notifier.StartAgain();
   Log(LogLevel::kInfo, "event=stopped");
   return 0;
@@ -115,6 +118,8 @@ int Main(int argc, char** argv) {
   while (true) {
     const Result<Configuration> config = ReadConfiguration(daemon.config_file());
     if (!config) return daemon.ReportError(config.error());
+    const Result<void> can_listen = CheckListenAddresses(*config, daemon.config_file());
+    if (!can_listen) return daemon.ReportError(can_listen.error());
     AppliedTopology applied(config->topology_file, config->state_file);
     Result<AppliedTopology::Loaded> loaded = applied.Load();
     if (!loaded) return daemon.ReportError(loaded.error());

@@ -18,6 +18,7 @@
 #include "controller/api/actions/sighting_report.h"
 #include "controller/api/actions/topology_action.h"
 #include "controller/api/history/history_views.h"
+#include "controller/api/http/json_answer.h"
 #include "controller/api/http/page_files.h"
 #include "controller/api/http/page_safety.h"
 #include "controller/api/lists/ended_flow_list.h"
@@ -37,35 +38,6 @@ namespace {
 
 using io::HttpRequest;
 using io::HttpResponse;
-
-HttpResponse Ok(std::string body) { return {200, "application/json", std::move(body), {}, {}}; }
-
-int StatusOf(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return 400;
-    case ErrorCode::kNotFound:
-      return 404;
-    case ErrorCode::kAlreadyExists:
-    case ErrorCode::kFailedPrecondition:
-      return 409;
-    case ErrorCode::kPermissionDenied:
-      return 403;
-    case ErrorCode::kResourceExhausted:
-      return 429;
-    default:
-      return 500;
-  }
-}
-
-HttpResponse Failed(const Error& error) {
-  io::JsonWriter json;
-  json.BeginObject().Key("error").BeginObject();
-  json.Key("code").String(ErrorCodeName(error.code));
-  json.Key("message").String(error.message);
-  json.EndObject().EndObject();
-  return {StatusOf(error.code), "application/json", json.Text(), {}, {}};
-}
 
 HttpResponse NoSuchPath(const HttpRequest& request) {
   return Failed({ErrorCode::kNotFound,
@@ -235,6 +207,11 @@ void CancelMaintenance(Controller& controller, const HttpRequest& request,
 
 HttpResponse Alive(OperatorApi&, const HttpRequest&) { return {200, "text/plain", "ok\n", {}, {}}; }
 
+// The embedded file of the path's last word.
+HttpResponse ShowFile(OperatorApi&, const HttpRequest& request) {
+  return Ok(std::string(FindPageFile(request.path.substr(request.path.rfind('/')))->text));
+}
+
 HttpResponse OkOrFailed(Result<std::string> body) {
   return body ? Ok(std::move(*body)) : Failed(body.error());
 }
@@ -340,8 +317,8 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
          return OkOrFailed(ForestPlanView(api.controller_, Query(request, "job")));
        }},
       {"/api/v1/stream", [](Api& api, const Request& request) { return api.OpenStream(request); }},
-      {"/api/v1/openapi.json",
-       [](Api&, const Request&) { return Ok(std::string(FindPageFile("/openapi.json")->text)); }},
+      {"/api/v1/openapi.json", ShowFile},
+      {"/api/v1/event-kinds.json", ShowFile},
       {"/api/v1/flows/unannounced",
        [](Api& api, const Request&) { return Ok(UnannouncedView(api.controller_)); }},
       {"/api/v1/predict",

@@ -4,6 +4,7 @@
 #include "controller/offline/evaluation/solver.h"
 #include "deploy/cli/bench/bench_commands.h"
 #include "deploy/cli/bench/program_run.h"
+#include "deploy/cli/command_line/command_groups.h"
 #include "deploy/cli/command_line/parse.h"
 #include "deploy/cli/forest/forest_commands.h"
 #include "deploy/cli/job/job_advise.h"
@@ -24,7 +25,8 @@
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Steer the elephant flows of training clusters, and plan their paths and collectives");
+      "Steer the elephant flows of training clusters, and plan their paths and collectives",
+      "espalier");
   app.get_formatter()->column_width(40);
   app.require_subcommand(1);
   app.set_version_flag("--version", ESPALIER_VERSION);
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
   espalier::runtime::AddBenchCommands(app, exit_code);
   espalier::lab::AddLabCommands(app, exit_code);
   espalier::cli::AddReferenceCommands(app, exit_code);
+  espalier::cli::GroupCommands(app);
   espalier::cli::NameValues(app, "espalier");
   return espalier::cli::ParseAndRun(app, argc, argv, exit_code);
 }

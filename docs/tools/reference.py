@@ -5,6 +5,7 @@ usage: docs/tools/reference.py [--check] [--root DIR]
 
   docs/configuration.md  from the comments of the configuration files' schemas (*/config.proto)
   docs/api.md            from controller/api/openapi.json
+  docs/events.md         from controller/api/event-kinds.json
   --check  writes nothing; exit code 1, with what is wrong, where a document is not what it would be made
            to, a description is missing, or an example file does not show each field with its default
   --root   the project's folder (default: the one that this program is in)
@@ -19,8 +20,10 @@ sys.dont_write_bytecode = True  # nothing is left beside the sources
 
 import api_reference  # noqa: E402
 import configuration_reference  # noqa: E402
+import event_reference  # noqa: E402
 
-DOCUMENTS = {"docs/configuration.md": configuration_reference, "docs/api.md": api_reference}
+DOCUMENTS = {"docs/configuration.md": configuration_reference, "docs/api.md": api_reference,
+             "docs/events.md": event_reference}
 
 
 def main():

@@ -6,12 +6,18 @@ usage: page_test.py CONTROLLER SIMULATED_HOSTS [unittest arguments]; exit code 7
 """
 
 import json
+import re
 import urllib.parse
 
 from cluster import BINARIES, HOSTILE_JOB, HOSTILE_SPINE, Cluster, PageCase, main
 
 HOSTILE_TREES = "<b onclick=alert(1)>trees"
 LINK = "leaf1--spine2"
+
+
+def channels(colour):
+    """Red, green and blue of "rgb(1, 2, 3)" or "rgba(1, 2, 3, 0.5)"."""
+    return [int(number) for number in re.findall(r"\d+", colour)[:3]]
 
 
 class PageTest(PageCase):
@@ -270,14 +276,37 @@ class PageTest(PageCase):
                                ".filter(name => !name.startsWith('/api/')).sort()")
         self.assertEqual(loaded, ["/app.js", "/icon.svg", "/page.css"])
 
+    def test_shows_no_fractions(self):
+        self.open_panel("links")
+        texts = self.page.run("[...document.querySelectorAll('#figure-load, #details .row, .table [role=cell]')]"
+                              ".map(one => one.textContent)")
+        self.assertGreater(len(texts), 3)
+        self.assertEqual([text for text in texts if re.search(r"\d/\d", text)], [])
+
+    def test_the_chosen_view_is_visible_in_both_themes(self):
+        colours = ("[...document.querySelectorAll('.choice button')].map(one => "
+                   "[one.getAttribute('aria-checked'), getComputedStyle(one).backgroundColor, "
+                   "getComputedStyle(one.parentElement).backgroundColor])")
+        for _ in range(2):
+            for checked, own, behind in self.page.run(colours):
+                apart = sum(abs(a - b) for a, b in zip(channels(own), channels(behind)))
+                self.assertEqual(apart > 25 and own != "rgba(0, 0, 0, 0)", checked == "true", (own, behind))
+            self.page.key("t")
+        self.page.run("localStorage.clear()")
+
+    def test_names_break_between_their_parts_only(self):
+        self.pick_link(LINK)
+        self.page.wait("document.querySelector('#details h2 wbr') !== null")
+        self.assertEqual(self.page.text("#details h2"), LINK)
+
     def test_says_that_the_controller_is_gone_and_comes_back(self):
-        self.cluster.kill_controller()
+        self.cluster.process.terminate()  # writes the log-ins that it has not written yet
+        self.cluster.process.wait()
         self.page.wait("!document.getElementById('trouble').hidden")
         self.assertIn("does not answer", self.page.text("#trouble"))
         self.assertTrue(self.page.run("document.getElementById('recompute').disabled"))
         self.cluster.start_controller()
-        self.log_in()  # who was logged in is known to the process alone
-        self.await_live()
+        self.await_live()  # without another log-in
         self.page.wait("document.getElementById('trouble').hidden")
         self.page.wait("document.getElementById('figure-agents').textContent.startsWith('16')")
 

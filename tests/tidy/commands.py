@@ -31,7 +31,7 @@ OURS = re.compile(r"(?<![\w/.-])((?:deploy|tests)/[\w/-]+(?:\.json)?)(?![\w/.-]*
 # What a test must name of a command, beside commands of espalier.
 PROGRAM = re.compile(r"(?<![\w./-])(espalier-[a-z]+|ib_\w+|deploy/[\w/-]+)(?![\w/])")
 # Commands of espalier that need nothing but files, and programs that prepare these.
-EXECUTED = {"topology", "forest", "schedule", "program", "assign"}
+EXECUTED = {"topology", "forest", "schedule", "program", "assign", "simulate"}
 PREPARING = {"printf", "sed"}
 # History, and what the program itself writes.
 LEFT_OUT = ("CHANGELOG.md", "docs/decisions.md", "docs/cli.md")
@@ -73,7 +73,7 @@ class Commands:
             names, options = set(), set()
             for section, items in sections.items():
                 for name, _ in items:
-                    if section.lower().startswith("subcommand"):
+                    if section.lower().startswith(("subcommand", "command")):
                         names.add(name.split()[0])
                     options |= set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", name))
             self.known[path] = names, options

@@ -21,9 +21,6 @@ constexpr Route kLogOut = {"POST", "/api/v1/logout"};
 constexpr Route kSession = {"GET", "/api/v1/session"};
 constexpr std::string_view kCookie = "espalier=";
 constexpr std::string_view kBearer = "Bearer ";
-constexpr std::size_t kMaxLogins = 1'024;
-// Limit for one token, so that its logins do not displace those of others.
-constexpr std::size_t kMaxLoginsOfToken = 32;
 constexpr auto kLoginLasts = std::chrono::hours(12);
 
 bool Asks(const HttpRequest& request, const Route& route) {
@@ -127,9 +124,9 @@ std::optional<HttpGuard::Caller> HttpGuard::CallerOf(const HttpRequest& request)
   }
   const std::string_view cookie = CookieOf(request);
   if (cookie.empty()) return std::nullopt;
-  const auto login = logins_.find(identity::HashToken(cookie));
-  if (login == logins_.end() || login->second.until <= clock_()) return std::nullopt;
-  std::optional<Caller> caller = CallerWith(login->second.token_hash);
+  const std::optional<std::string> token_hash = logins_.Find(cookie, clock_());
+  if (!token_hash) return std::nullopt;
+  std::optional<Caller> caller = CallerWith(*token_hash);
   if (caller) caller->by_cookie = true;
   return caller;
 }
@@ -173,9 +170,9 @@ HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
     on_refusal_(request.peer, "wrong token");
     return Failure(401, "unauthenticated", "the token is unknown, expired or revoked");
   }
-  DropOldLogins(hash);
   const std::string cookie = identity::MakeToken();
-  logins_[identity::HashToken(cookie)] = {hash, clock_() + kLoginLasts};
+  logins_.Add(cookie, hash, clock_() + kLoginLasts, clock_());
+  logins_.SaveIfDue(clock_());
   HttpResponse response{.body = fmt::format("{{\"role\": \"{}\"}}\n", RoleName(caller->role)),
                         .is_to_known_caller = true};
   response.headers.emplace_back(
@@ -186,29 +183,12 @@ HttpResponse HttpGuard::LogIn(const HttpRequest& request) {
 }
 
 HttpResponse HttpGuard::LogOut(const HttpRequest& request) {
-  logins_.erase(identity::HashToken(CookieOf(request)));
+  logins_.Remove(CookieOf(request));
+  logins_.SaveIfDue(clock_());
   HttpResponse response{.body = "{}\n"};
   response.headers.emplace_back("Set-Cookie",
                                 fmt::format("{}; Path=/; HttpOnly; Max-Age=0", kCookie));
   return response;
-}
-
-void HttpGuard::DropOldLogins(const std::string& token_hash) {
-  const WallTime now = clock_();
-  std::erase_if(logins_, [&](const auto& login) { return login.second.until <= now; });
-  const auto end_oldest = [&](const auto& is_meant) {
-    auto oldest = logins_.end();
-    for (auto login = logins_.begin(); login != logins_.end(); ++login) {
-      if (!is_meant(login->second)) continue;
-      if (oldest == logins_.end() || login->second.until < oldest->second.until) oldest = login;
-    }
-    logins_.erase(oldest);
-  };
-  const auto is_of_token = [&](const Login& login) { return login.token_hash == token_hash; };
-  const auto of_token =
-      std::ranges::count_if(logins_, [&](const auto& login) { return is_of_token(login.second); });
-  if (static_cast<std::size_t>(of_token) >= kMaxLoginsOfToken) return end_oldest(is_of_token);
-  if (logins_.size() >= kMaxLogins) end_oldest([](const Login&) { return true; });
 }
 
 }  // namespace espalier::controller

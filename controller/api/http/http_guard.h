@@ -3,13 +3,14 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/wall_time.h"
 #include "common/http/http.h"
 #include "common/identity/access_tokens.h"
 #include "controller/api/http/guarded_streams.h"
+#include "controller/api/http/logins.h"
 #include "controller/api/http/route.h"
 
 namespace espalier::controller {
@@ -22,7 +23,7 @@ namespace espalier::controller {
 // the page do not. GET requires the role viewer, POST operator, and POST /api/v1/reload admin. A
 // POST with a cookie must come from a page of this server, and so must a login or logout that a
 // browser sends. A stream ends when its caller may no longer read it: before the next piece, or at
-// the next RecheckStreams.
+// the next Recheck.
 //
 // Adds POST /api/v1/login, POST /api/v1/logout, GET /api/v1/session.
 // Thread safety: the loop's thread.
@@ -47,8 +48,14 @@ class HttpGuard {
   // For servers with TLS: tells browsers to send the cookie over TLS only, and to use TLS for a
   // day.
   void UseTls() { has_tls_ = true; }
-  // Ends the streams of callers whose token or login is no longer valid.
-  void RecheckStreams() { streams_.Recheck(); }
+  // Keeps logins in this file, so that they survive a restart; see Logins.
+  void KeepLogins(std::string file) { logins_.KeepIn(std::move(file), clock_()); }
+  // Ends the streams of callers whose token or login is no longer valid, and writes logins that
+  // have changed to their file. Call it now and then, and at the end.
+  void Recheck() {
+    streams_.Recheck();
+    logins_.Save();
+  }
 
  private:
   struct Caller {
@@ -56,11 +63,6 @@ class HttpGuard {
     identity::Role role = identity::Role::kViewer;
     bool by_cookie = false;
   };
-  struct Login {
-    std::string token_hash;
-    WallTime until;
-  };
-
   std::optional<Caller> CallerOf(const io::HttpRequest& request) const;
   std::optional<Caller> CallerWith(const std::string& token_hash) const;
   // The response that refuses this request of this caller; none: it is allowed.
@@ -70,14 +72,12 @@ class HttpGuard {
   io::HttpResponse RefusePage(const io::HttpRequest& request);
   io::HttpResponse LogIn(const io::HttpRequest& request);
   io::HttpResponse LogOut(const io::HttpRequest& request);
-  // Drops old logins to make room for another one with this token.
-  void DropOldLogins(const std::string& token_hash);
 
   const identity::AccessTokens& tokens_;
   const WallClock clock_;
   const OnRefusal on_refusal_;
   const io::HttpServer::LateHandler api_;
-  std::unordered_map<std::string, Login> logins_;  // by the hash of the cookie's value
+  Logins logins_;
   bool has_tls_ = false;
   GuardedStreams streams_;
 };

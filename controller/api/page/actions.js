@@ -1,5 +1,5 @@
 // Operators' actions: a dialog shows what would move and asks for confirmation before it acts.
-import { byId, count, h } from "./dom.js";
+import { breakable, byId, count, decimal, h } from "./dom.js";
 import { ask } from "./model.js";
 
 const words = {
@@ -74,7 +74,7 @@ export function open(action) {
       const [path, query, body] = action.request(values());
       const done = await ask("POST", path, { ...query, ...view.carried }, body);
       dialog.close();
-      toast(action.done?.(done) ?? `${action.title}: done, ${count(done.moved, "flow")} moved, maximum load ${done.max_load}.`);
+      toast(action.done?.(done) ?? `${action.title}: done, ${count(done.moved, "flow")} moved, maximum load ${decimal(done.max_load)}.`);
       action.after?.();
     } catch (error) {
       confirm.disabled = false;
@@ -134,9 +134,9 @@ async function preview(view) {
 function showMoves(would) {
   const sums = h("div", { class: "sum" },
     h("div", {}, h("b", {}, String(would.moved)), h("span", {}, would.moved === 1 ? "flow would move" : "flows would move")),
-    h("div", {}, h("b", {}, would.max_load_before), h("span", {}, "load of the most loaded link now")),
+    h("div", {}, h("b", {}, decimal(would.max_load_before)), h("span", {}, "load of the most loaded link now")),
     would.max_load === would.max_load_before ? null
-      : h("div", {}, h("b", {}, would.max_load), h("span", {}, would.optimal ? "afterwards (no assignment has less)" : "afterwards")));
+      : h("div", {}, h("b", {}, decimal(would.max_load)), h("span", {}, would.optimal ? "afterwards (no assignment has less)" : "afterwards")));
   const question = would.question ? [h("p", { class: "tag warn" }, would.question)] : [];
   const top = [sums, ...question, ...cutOff(would), ...intents(would)];
   if (would.moves.length === 0) return top;
@@ -144,8 +144,8 @@ function showMoves(would) {
   const table = h("table", { class: "diff" },
     h("thead", {}, h("tr", {}, ["Flow", "Job", "From", "To"].map((name) => h("th", {}, name)))),
     h("tbody", {}, would.moves.slice(0, most).map((move) => h("tr", {},
-      h("td", { class: "mono" }, move.flow), h("td", {}, move.job),
-      h("td", {}, h("del", {}, move.from || "ECMP")), h("td", {}, h("ins", {}, move.to || "decided at the move"))))));
+      h("td", { class: "mono" }, breakable(move.flow)), h("td", {}, breakable(move.job)),
+      h("td", {}, h("del", {}, breakable(move.from || "ECMP"))), h("td", {}, h("ins", {}, breakable(move.to || "decided at the move")))))));
   const rest = would.moves.length - most;
   return rest > 0 ? [...top, table, h("p", { class: "muted" }, `and ${rest} more`)] : [...top, table];
 }

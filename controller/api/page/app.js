@@ -1,5 +1,5 @@
 // The operator's page: follows the live feed of the controller and draws its state.
-import { byId, clock, h, ratio, setText } from "./dom.js";
+import { byId, clock, decimal, exact, h, ratio, setText } from "./dom.js";
 import { logIn, recompute, toast } from "./actions.js";
 import { applyTheme, showHelp, showLegend, toggleTheme } from "./chrome.js";
 import { describe } from "./describe.js";
@@ -130,7 +130,7 @@ class App {
     const figure = (id, value, note = "") => byId(id).replaceChildren(value, note ? h("small", {}, ` ${note}`) : "");
     figure("figure-flows", status.flows.toLocaleString("en"));
     figure("figure-routed", crossing ? `${Math.floor((100 * fine) / crossing)} %` : "–");
-    figure("figure-load", String(status.max_load), status.optimal ? "optimal" : `lower bound ${status.lower_bound}`);
+    figure("figure-load", exact(status.max_load), status.optimal ? "optimal" : `lower bound ${decimal(status.lower_bound)}`);
     figure("figure-agents", status.agents_connected.toLocaleString("en"), `of ${status.hosts.toLocaleString("en")}`);
     const down = links.filter((link) => link.state === "DOWN").length;
     const drained = links.filter((link) => link.state === "DRAINED").length;
@@ -199,10 +199,11 @@ class App {
     document.body.classList.toggle("stale", !this.live);
     const pill = byId("connection");
     pill.className = `pill ${state}`;
-    setText(pill, this.live ? "live" : `no connection since ${clock(this.heard)} UTC`);
-    byId("trouble").hidden = this.live;
+    const words = { live: "live", login: "waits for a log-in" };
+    setText(pill, words[state] ?? `no connection since ${clock(this.heard)} UTC`);
+    byId("trouble").hidden = state !== "lost";
     this.#allowActions();
-    if (!this.live) {
+    if (state === "lost") {
       this.asked = null;
       setText(byId("trouble"), `The controller does not answer (${why}). Flows keep their ports meanwhile. Next attempt in ${Math.round(wait / 100) / 10} s; the page shows the state of ${clock(this.heard)} UTC.`);
     }

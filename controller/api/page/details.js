@@ -1,5 +1,5 @@
 // The details of the selection beside the picture: a link, node, flow, job, forest, or the fabric.
-import { clock, count, h, rate, row, seconds, stateTag, statusKind, tag, why } from "./dom.js";
+import { breakable, clock, count, decimal, exact, h, rate, row, seconds, stateTag, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
 import { eventsOf, healthReasons, linkButton, lostLinks, notUp } from "./causes.js";
 import { addWindow, steerPart } from "./operations.js";
@@ -58,7 +58,7 @@ function ofLink(app, link) {
   const load = (at) => (link.from.uplink === link || link.to.uplink === link ? "" : ` · load ${link.loadText?.[at] ?? "0"}`);
   const direction = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
   return [
-    h("h2", {}, link.id), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
+    h("h2", {}, breakable(link.id)), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
     h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
     actions(app, "link", link.id, link.state), ...happened(app, link.id), ...past(app, "link", link.id),
     ...flowsOf(app, () => app.model.flowsOver(link)),
@@ -72,7 +72,7 @@ function ofNode(app, node) {
   const agent = app.model.agents.get(node.host || node.id);
   const busiest = [...node.links].sort((a, b) => Math.max(...b.load) - Math.max(...a.load))[0];
   return [
-    h("h2", {}, node.id), stateTag(state), " ", tag((node.role || node.kind).toLowerCase()),
+    h("h2", {}, breakable(node.id)), stateTag(state), " ", tag((node.role || node.kind).toLowerCase()),
     h("h3", {}, "Links"), row("Total", String(node.links.length)),
     down ? row("Failed", String(down)) : null, drained ? row("Drained", String(drained)) : null,
     busiest && !node.uplink ? row("Most loaded", h("button", { type: "button", class: "link", onclick: () => app.pick("link", busiest) }, busiest.id)) : null,
@@ -126,7 +126,7 @@ function ofFlow(app, told) {
     explain(flow.flow, app.explained.element);
   }
   return [
-    h("h2", {}, flow.flow), tag(flow.status.toLowerCase(), statusKind(flow.status)), " ", flow.acknowledged ? null : tag("not acknowledged", "warn"),
+    h("h2", {}, breakable(flow.flow)), tag(flow.status.toLowerCase(), statusKind(flow.status)), " ", flow.acknowledged ? null : tag("not acknowledged", "warn"),
     h("h3", {}, "Why"), h("p", {}, why(flow)),
     h("h3", {}, "Flow"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
     h("h3", {}, "Paths of its pair"), app.explained.element,
@@ -136,7 +136,7 @@ function ofFlow(app, told) {
 // What the history keeps of a flow: where it was, and how fast.
 function ofPastFlow(app, flow) {
   return [
-    h("h2", {}, flow.flow), tag(flow.status.toLowerCase(), statusKind(flow.status)),
+    h("h2", {}, breakable(flow.flow)), tag(flow.status.toLowerCase(), statusKind(flow.status)),
     h("h3", {}, "Then"), row("Job", flow.job), row("From", flow.source), row("To", flow.destination), row("Rate", rate(flow.rate)), row("Source port", flow.ports || "its own"),
     h("h3", {}, "Its links"), ...[...app.model.linksOf(flow)].map((link) => linkButton(app, link)),
   ];
@@ -156,7 +156,7 @@ function ofJob(app, told) {
   const job = app.model.jobs.find((one) => one.job === told.job) ?? told;
   const flows = [...app.model.shownFlows.values()].filter((flow) => flow.job === job.job);
   return [
-    h("h2", {}, job.job), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
+    h("h2", {}, breakable(job.job)), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
     h("h3", {}, "All-reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
     h("h3", {}, app.model.past ? "Then" : "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), app.model.past ? null : row("Flows on its busiest link", String(job.max_link_flows)),
     ...(app.model.past ? [] : lost(app, flows)),
@@ -194,9 +194,9 @@ function ofAll(app) {
   return [
     h("h2", {}, "The whole fabric"),
     ...(app.model.past ? ofMoment(app.model.past) : []),
-    status.optimal ? tag("no assignment has less load", "good") : tag(`lower bound ${status.lower_bound}`, "warn"),
+    status.optimal ? tag("no assignment has less load", "good") : tag(`load ${decimal(status.max_load)}, where the lower bound is ${decimal(status.lower_bound)}`, "warn"),
     h("h3", {}, "Health"), tag(status.health, { ok: "good", degraded: "warn", failing: "bad" }[status.health]), ...healthReasons(app, status),
-    h("h3", {}, "Load"), row("Most loaded link", String(status.max_load)), row("Lower bound", String(status.lower_bound)), app.model.past ? null : row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
+    h("h3", {}, "Load"), row("Most loaded link", exact(status.max_load)), row("Lower bound", exact(status.lower_bound)), app.model.past ? null : row("Not acknowledged", count(status.unacknowledged_flows, "flow")),
     ...(app.model.past ? [] : [h("h3", {}, "Flows")]), ...(app.model.past ? [] : states.length ? states.map(([name, number]) => row(name.toLowerCase(), number.toLocaleString("en"))) : [h("p", { class: "muted" }, "No flow is open.")]),
     h("h3", {}, "Not up"), ...(off.length ? off.slice(0, 10).map((link) => linkButton(app, link)) : [h("p", { class: "muted" }, "All links are up.")]),
     off.length > 10 ? moreLinks(app, off.length - 10) : null,

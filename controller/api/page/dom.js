@@ -27,6 +27,9 @@ function setAttributes(element, attributes) {
 // A name and its value on one line.
 export const row = (name, value) => h("div", { class: "row" }, h("span", { class: "muted" }, name), h("span", {}, value));
 
+// A name that may break between its parts only: "spine1+" "spine3", "leaf0--" "spine1".
+export const breakable = (name) => String(name).split(/(?<=\+|--|:|,|>|→ )/).flatMap((part, at) => (at ? [h("wbr"), part] : [part]));
+
 export const byId = (id) => document.getElementById(id);
 
 export function setText(element, text) {
@@ -38,6 +41,11 @@ export function ratio(text) {
   const [above, below] = String(text).split("/");
   return Number(above) / Number(below ?? 1);
 }
+
+// A fraction such as "5087/5040" as people read it: "1.01".
+export const decimal = (text) => ratio(text).toFixed(2).replace(/\.?0+$/, "");
+// The same with the exact fraction in its tip.
+export const exact = (text) => h("span", { title: String(text).includes("/") ? `exactly ${text}` : false }, decimal(text));
 
 export function rate(bps) {
   const value = Number(bps);

@@ -1,5 +1,5 @@
 // The state of the controller on the page, and the live feed: a snapshot, then updates.
-import { ratio } from "./dom.js";
+import { decimal, ratio } from "./dom.js";
 
 export class Model {
   constructor() {
@@ -97,18 +97,19 @@ export class Model {
     into.state = told.state;
     into.reason = [told.reason, told.why?.words].filter(Boolean).join("; ");
     into.flows = [told.flows_a_to_b, told.flows_b_to_a];
-    into.loadText = [told.load_a_to_b, told.load_b_to_a];
+    into.loadExact = [told.load_a_to_b, told.load_b_to_a];
+    into.loadText = into.loadExact.map(decimal);
     into.load = [ratio(told.load_a_to_b), ratio(told.load_b_to_a)];
     into.achieved = [Number(told.bps_a_to_b), Number(told.bps_b_to_a)];
   }
 
   // Shows the fabric as it was at a moment (/api/v1/history/moment).
   showPast(moment) {
-    const idle = () => ({ state: "UP", reason: "", flows: [0, 0], loadText: ["0", "0"], load: [0, 0], achieved: [0, 0] });
+    const idle = () => ({ state: "UP", reason: "", flows: [0, 0], loadText: ["0", "0"], loadExact: ["0", "0"], load: [0, 0], achieved: [0, 0] });
     for (const link of this.links) {
       if (!this.past) {
-        const { state, reason, flows, loadText, load, achieved } = link;
-        link.now = { state, reason, flows, loadText, load, achieved };
+        const { state, reason, flows, loadText, loadExact, load, achieved } = link;
+        link.now = { state, reason, flows, loadText, loadExact, load, achieved };
       }
       Object.assign(link, idle());
     }
@@ -178,6 +179,7 @@ export async function follow(onUpdate, onConnection, logIn) {
     try {
       const response = await fetch("/api/v1/stream", { cache: "no-store" });
       if (response.status === 401) {
+        onConnection("login");  // the controller has answered
         await logIn();
         continue;
       }

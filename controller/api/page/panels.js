@@ -9,6 +9,9 @@ import { PredictionsPanel } from "./predictions.js";
 import { Table } from "./table.js";
 import { TreesPanel } from "./trees.js";
 
+// From so many times its ideal on, a round is long.
+const longFactor = 1.15;
+
 class JobsPanel {
   constructor(app) {
     Object.assign(this, { app, title: "Jobs", parts: ["jobs"], hasPast: true });
@@ -31,7 +34,7 @@ class JobsPanel {
     const slow = job.ideal_seconds > 0 ? job.allreduce_seconds / job.ideal_seconds : 0;
     // Orange stands for load that could be avoided; time over the ideal has other causes, too.
     const isContended = job.max_link_flows > 0 && this.app.model.status && ratio(this.app.model.status.max_load) > Math.max(1, ratio(this.app.model.status.lower_bound));
-    const kind = slow < 1.15 ? "" : isContended ? "avoidable" : "";
+    const kind = slow < longFactor ? "" : isContended ? "avoidable" : "warn";
     const figure = (label, value, note) => h("div", {}, h("div", { class: "label" }, label), h("div", { class: "value" }, value), note ? h("div", { class: "label" }, note) : null);
     const row = h("button", {
       type: "button", class: "job", "aria-pressed": this.app.picked?.kind === "job" && this.app.picked.item.job === job.job,
@@ -48,6 +51,7 @@ class JobsPanel {
   }
 
   // Draws bars of the last rounds; the part above the ideal time is lost to contention, to starting up and to the transport.
+  // A round well above its ideal has no blue in it.
   #history(job) {
     const rounds = job.history.slice(-40);
     const picture = svg("svg", { viewBox: "0 0 320 42", preserveAspectRatio: "none", role: "img", "aria-label": `Last ${rounds.length} rounds beside the ideal time` });
@@ -56,9 +60,10 @@ class JobsPanel {
       const tall = (value) => (value / most) * 38;
       const ideal = Math.min(round.seconds, round.ideal_seconds);
       const x = 320 - (rounds.length - at) * 8;
-      picture.append(svg("rect", { x, width: 6, y: 40 - tall(ideal), height: tall(ideal), rx: 1, fill: "var(--load-one)" }));
+      const isLong = round.ideal_seconds > 0 && round.seconds >= longFactor * round.ideal_seconds;
+      picture.append(svg("rect", { x, width: 6, y: 40 - tall(ideal), height: tall(ideal), rx: 1, fill: isLong ? "var(--over)" : "var(--load-one)" }));
       if (round.seconds > ideal) {
-        picture.append(svg("rect", { x, width: 6, y: 40 - tall(round.seconds), height: tall(round.seconds - ideal), rx: 1, fill: "var(--over)" }));
+        picture.append(svg("rect", { x, width: 6, y: 40 - tall(round.seconds), height: tall(round.seconds - ideal), rx: 1, fill: isLong ? "var(--warn)" : "var(--over)" }));
       }
     });
     return picture;

@@ -4,7 +4,7 @@ import { byName, h } from "./dom.js";
 const rowHeight = 29;
 
 export class Table {
-  // columns: {title, width, text(row), sort?(row), node?(row), right?}; options: {label, empty,
+  // columns: {title, width, text(row), tip?(row), sort?(row), node?(row), right?}; options: {label, empty,
   // key(row), onPick?(row)}.
   constructor(columns, options) {
     this.columns = columns;
@@ -96,7 +96,7 @@ export class Table {
         const text = String(column.text(row));
         if (cell.textContent !== text) {
           cell.textContent = text;
-          cell.title = text;
+          cell.title = column.tip?.(row) ?? text;
         }
       }
     });

@@ -8,33 +8,17 @@
 #include <cstddef>
 #include <cstdio>
 #include <initializer_list>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/files/command_result.h"
+#include "common/terminal/closest_name.h"
 
 namespace espalier::cli {
 namespace {
-
-// The number of insertions, deletions and replacements of characters that turn one text into the
-// other (Levenshtein).
-std::size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
 
 CLI::App* FindCommand(const CLI::App& group, const std::string& name) {
   try {
@@ -46,17 +30,19 @@ CLI::App* FindCommand(const CLI::App& group, const std::string& name) {
 
 // The command of the group that is most like the word; "": none is alike.
 std::string Alike(const CLI::App& group, std::string_view word) {
-  std::string best;
-  std::size_t least = 3;  // so many changes are too many
+  std::vector<std::string> names;
   for (const CLI::App* command : group.get_subcommands([](const CLI::App*) { return true; })) {
-    const std::string& name = command->get_name();
-    const bool is_beginning = word.size() >= 3 && name.starts_with(word);
-    const std::size_t distance = is_beginning ? 1 : Distance(word, name);
-    if (distance >= std::min(least, word.size())) continue;
-    least = distance;
-    best = name;
+    names.push_back(command->get_name());
   }
-  return best;
+  return ClosestName(word, names);
+}
+
+// A complete command instead of one that lacks the kind of what it acts on: "fail leaf0--spine1".
+std::string WithKind(const CLI::App& group, const std::string& path, std::string_view word) {
+  const auto has = [&](const char* kind) { return FindCommand(group, kind) != nullptr; };
+  if (!has("link") || !has("node") || word.starts_with('-')) return "";
+  const bool is_link = word.find("--") != std::string_view::npos;
+  return fmt::format("{} {} {}", path, is_link ? "link" : "node", word);
 }
 
 struct Complaint {
@@ -87,9 +73,11 @@ std::optional<Complaint> FindUnknownCommand(CLI::App& app, const std::vector<std
       continue;
     }
     const std::string alike = Alike(*group, word);
+    const std::string meant =
+        alike.empty() ? WithKind(*group, path, word) : fmt::format("{} {}", path, alike);
     return Complaint{fmt::format("there is no command \"{} {}\"", path, word),
-                     alike.empty() ? fmt::format("`{} --help` lists the commands", path)
-                                   : fmt::format("did you mean `{} {}`?", path, alike)};
+                     meant.empty() ? fmt::format("`{} --help` lists the commands", path)
+                                   : fmt::format("did you mean `{}`?", meant)};
   }
   if (is_help || group->get_require_subcommand_min() == 0) return std::nullopt;
   return Complaint{fmt::format("`{}` needs a command", path),

@@ -1,6 +1,7 @@
 #include "deploy/cli/lists/list_commands.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,13 +21,24 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/terminal/closest_name.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"
+#include "common/terminal/units.h"
+#include "deploy/cli/lists/empty_list.h"
 #include "deploy/cli/lists/list_specs.h"
 #include "deploy/cli/lists/list_view.h"
+#include "deploy/cli/session/controller_names.h"
+#include "deploy/cli/session/intent_words.h"
+#include "deploy/cli/session/patience.h"
 
 namespace espalier::cli {
 namespace {
+
+// Ends the key of a column that is made here of members of the row.
+constexpr std::string_view kWordsSuffix = "_words";
+// Between two attempts at a controller that does not answer.
+constexpr std::chrono::milliseconds kRetryInterval(1'000);
 
 // What the options of one list command say.
 struct ListOptions {
@@ -38,12 +51,16 @@ struct ListOptions {
   double watch = 0;  // seconds; 0: print once
   bool follow = false;
   bool ended = false;
+  bool unannounced = false;
 };
 
 std::vector<Column> ColumnsOf(const ListSpec& spec, const ListOptions& options) {
   std::vector<Column> columns = spec.columns;
   if (options.output != "table") {
     columns.insert(columns.end(), spec.wide_columns.begin(), spec.wide_columns.end());
+  }
+  if (options.output == "csv") {  // has members of the answer only
+    std::erase_if(columns, [](const Column& one) { return one.key.ends_with(kWordsSuffix); });
   }
   return columns;
 }
@@ -149,15 +166,59 @@ std::optional<io::JsonValue> Fetch(Session& session, const ListSpec& spec,
   if (!answer) return std::nullopt;
   io::JsonValue* const rows = FindMember(*answer, spec.name);
   if (rows == nullptr) return answer;
-  std::erase_if(rows->items, [&](const auto& row) { return !IsChosen(spec, options, since, row); });
+  std::vector<io::JsonValue> chosen;
+  std::ranges::copy_if(rows->items, std::back_inserter(chosen),
+                       [&](const auto& row) { return IsChosen(spec, options, since, row); });
+  if (chosen.empty() && options.watch <= 0) {
+    const std::string why = WhyEmpty(spec, options.patterns, options.only_down, rows->items);
+    fmt::print(stderr, "espalier: {}\n", why);
+  }
+  rows->items = std::move(chosen);
   if (!session.json || !options.sort.empty()) Sort(spec, options, rows->items);
   if (options.limit > 0 && rows->items.size() > options.limit) rows->items.resize(options.limit);
   return answer;
 }
 
+void AddText(io::JsonValue& row, std::string key, std::string text) {
+  io::JsonValue value;
+  value.kind = io::JsonValue::Kind::kString;
+  value.text = std::move(text);
+  row.members.emplace_back(std::move(key), std::move(value));
+}
+
+double NumberIn(const io::JsonValue& row, const std::string& key) {
+  return std::strtod(RawText(row, key).c_str(), nullptr);
+}
+
+// Says in words what is predicted for a job.
+void DescribePrediction(io::JsonValue& row) {
+  const double next = NumberIn(row, "next_in_seconds");
+  const std::string flows =
+      RawText(row, "next_flows") + (RawText(row, "next_flows") == "1" ? " flow" : " flows");
+  const bool is_known = RawText(row, "next_known") == "yes";
+  AddText(row, "next_words",
+          !is_known   ? "not known: no rhythm was found"
+          : next >= 0 ? fmt::format("{} in {}, give or take {}", flows, FormatSeconds(next),
+                                    FormatSeconds(NumberIn(row, "uncertainty_seconds")))
+                      : fmt::format("{}, late by {}", flows, FormatSeconds(-next)));
+  AddText(row, "paths_words",
+          RawText(row, "on") != "yes" ? "computed at the start: predictions were wrong too often"
+          : RawText(row, "planned") == "yes" ? "computed in advance"
+                                             : "computed at the start");
+  const double right = NumberIn(row, "expected_starts");
+  const double all = right + NumberIn(row, "unexpected_starts");
+  AddText(row, "starts_words",
+          all > 0 ? fmt::format("{:.1f} % of {:.0f} were expected", 100 * right / all, all)
+                  : "none yet");
+}
+
 // Makes the rows of a table readable, as the list says.
 void MakeReadable(const ListSpec& spec, std::vector<io::JsonValue>& rows) {
   for (io::JsonValue& row : rows) {
+    if (spec.name == "predict") DescribePrediction(row);
+    if (spec.name == "intents") {
+      if (io::JsonValue* const value = FindMember(row, "value")) value->text = IntentWords(row);
+    }
     const std::string known = spec.known_by.empty() ? "yes" : RawText(row, spec.known_by);
     if (known == "no" || known == "0") {
       std::erase_if(row.members, [&](const auto& member) {
@@ -182,21 +243,24 @@ void TellMissingAgents(Session& session) {
              missing, RawText(*status, "hosts"));
 }
 
-void Show(Session& session, const ListSpec& spec, const ListOptions& options,
+// Whether the controller has answered.
+bool Show(Session& session, const ListSpec& spec, const ListOptions& options,
           const std::string& since) {
   auto answer = Fetch(session, spec, options, since);
-  if (!answer) return;
+  if (!answer) return false;
   if (session.json) {
     fmt::print("{}\n", io::JsonWriter().Value(*answer).Text());
-    return;
+    std::fflush(stdout);
+    return true;
   }
   io::JsonValue* const rows = FindMember(*answer, spec.name);
-  if (rows == nullptr) return;
+  if (rows == nullptr) return true;
   if (spec.name == "agents" && options.watch <= 0) TellMissingAgents(session);
   const std::vector<Column> columns = ColumnsOf(spec, options);
   if (options.output == "csv") {
     fmt::print("{}", FormatCsv(columns, rows->items));
-    return;
+    std::fflush(stdout);
+    return true;
   }
   MakeReadable(spec, rows->items);
   if (options.watch > 0) {
@@ -205,6 +269,7 @@ void Show(Session& session, const ListSpec& spec, const ListOptions& options,
   } else {
     PrintPaged(FormatTable(columns, rows->items, UsesColours()));
   }
+  return true;
 }
 
 // Says on standard error how many entries lie between the last one that was read and the next: the
@@ -220,12 +285,26 @@ void TellGap(const std::string& last, const io::JsonValue& next) {
 void Follow(Session& session, const ListSpec& spec, const ListOptions& options,
             const std::string& since) {
   const Interrupt interrupt;
+  Patience patience(session);
   std::string last = "0";
   bool is_first = true;
   while (!interrupt.IsRequested()) {
     const std::string target = fmt::format("/api/v1/{}?since={}", spec.name, last);
-    const auto answer = AskPages(session, target, spec.name, /*print_json=*/false);
-    if (!answer) return;
+    const auto answer =
+        patience.Try([&] { return AskPages(session, target, spec.name, /*print_json=*/false); });
+    if (!answer) {
+      if (!patience.has_been_answered() || !interrupt.Wait(kRetryInterval)) return;
+      continue;
+    }
+    // A controller that has started again counts from the beginning.
+    const std::string newest = RawText(*answer, "last_sequence");
+    const auto number = [](const std::string& text) {
+      return std::strtoull(text.c_str(), nullptr, 10);
+    };
+    if (newest != "-" && number(newest) < number(last)) {
+      last = "0";
+      continue;
+    }
     std::vector<io::JsonValue> rows = answer->Find(spec.name)->items;
     if (!rows.empty()) {
       TellGap(std::exchange(last, RawText(rows.back(), "sequence")), rows.front());
@@ -249,6 +328,17 @@ void Follow(Session& session, const ListSpec& spec, const ListOptions& options,
   }
 }
 
+// What is wrong with a pattern for the kind of events; "": nothing, or the controller is of a
+// release that does not tell its kinds.
+std::string CheckEventKind(const Session& session, const std::string& pattern) {
+  const auto kinds = AskNames(session, NameKind::kEventKind, "", std::chrono::seconds(2));
+  if (kinds.empty() || CheckPattern(pattern, kinds).empty()) return "";
+  const std::string meant = ClosestName(pattern, kinds);
+  return fmt::format(
+      "there is no kind of event \"{}\" ({})", EscapeControls(pattern),
+      meant.empty() ? "docs/events.md lists them" : fmt::format("did you mean {}?", meant));
+}
+
 void Run(Session& session, const ListSpec& spec, const ListOptions& options) {
   std::string since;
   const auto refuse = [&](const std::string& message) {
@@ -268,11 +358,20 @@ void Run(Session& session, const ListSpec& spec, const ListOptions& options) {
     return refuse(
         fmt::format("--sort: there is no column \"{}\" (the columns are {})", wanted, titles));
   }
+  if (spec.name == "events" && !options.patterns.front().empty()) {
+    const std::string wrong = CheckEventKind(session, options.patterns.front());
+    if (!wrong.empty()) return refuse("--kind: " + wrong);
+  }
   if (options.follow) return Follow(session, spec, options, since);
-  if (options.watch <= 0) return Show(session, spec, options, since);
-  const Interrupt interrupt;
-  do {
+  if (options.watch <= 0) {
     Show(session, spec, options, since);
+    return;
+  }
+  const Interrupt interrupt;
+  Patience patience(session);
+  do {
+    patience.Try([&] { return Show(session, spec, options, since); });
+    if (!patience.has_been_answered()) return;
   } while (
       interrupt.Wait(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.watch))));
 }
@@ -282,11 +381,19 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
   const auto options = std::make_shared<ListOptions>();
   options->patterns.resize(spec.filters.size());
   for (std::size_t i = 0; i < spec.filters.size(); ++i) {
-    const bool is_exact = spec.filters[i].keys.empty();
-    command
-        ->add_option(spec.filters[i].option, options->patterns[i],
-                     spec.filters[i].help + (is_exact ? "" : "; * and ? stand for any text"))
-        ->type_name(is_exact ? "ID" : "PATTERN");
+    const ListFilter& filter = spec.filters[i];
+    const bool is_exact = filter.keys.empty();
+    CLI::Option* option =
+        command
+            ->add_option(filter.option, options->patterns[i],
+                         filter.help + (is_exact ? "" : "; * and ? stand for any text"))
+            ->type_name(is_exact                ? "ID"
+                        : filter.values.empty() ? "PATTERN"
+                                                : "VALUE");
+    if (filter.values.empty()) continue;
+    option->check(CLI::Validator(
+        [&filter](const std::string& pattern) { return CheckPattern(pattern, filter.values); },
+        fmt::format("{{{}}}", fmt::join(filter.values, ","))));
   }
   if (!spec.down_key.empty()) {
     command->add_flag("--down", options->only_down, "Only rows that are not up, or not fine");
@@ -324,11 +431,26 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
                    "List the flows that ended last, the newest first, in place of open ones")
         ->excludes(command->get_option("--leaf"))
         ->excludes(command->get_option("--link"))
+        ->excludes(command->get_option("--attested"))
         ->excludes(command->get_option("--down"));
+    CLI::Option* const unannounced =
+        command->add_flag("--unannounced", options->unannounced,
+                          "List large flows that switches saw and no agent reports "
+                          "(espalier-telemetry), in place of those that agents report");
+    for (const char* const other :
+         {"--job", "--leaf", "--state", "--attested", "--link", "--down", "--ended"})
+      unannounced->excludes(command->get_option(other));
   }
-  command->callback([session, &spec, options] {
+  if (spec.name == "intents") {  // as `policy list`, `keys list`, ... have it
+    command->require_subcommand(0, 1);
+    CLI::App* list = AddCommand(*command, session, "list", spec.help);
+    list->callback([session, &spec, options] { Run(*session, spec, *options); });
+  }
+  command->callback([session, &spec, options, command] {
+    if (!command->get_subcommands().empty()) return;
     session->json |= options->output == "json";
-    Run(*session, options->ended ? EndedFlowsSpec() : spec, *options);
+    const ListSpec& others = options->unannounced ? UnannouncedFlowsSpec() : spec;
+    Run(*session, options->ended ? EndedFlowsSpec() : others, *options);
   });
 }
 

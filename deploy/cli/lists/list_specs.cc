@@ -21,6 +21,7 @@ ListSpec Flows() {
                            {"SOURCE LEAF", "source_leaf"},
                            {"DESTINATION LEAF", "destination_leaf"},
                            {"ORIGIN", "origin"},
+                           {"ATTESTED", "attested.state", CellFormat::kState},
                            {"BUSY", "busy"},
                            {"IN FLIGHT", "outstanding_bytes", CellFormat::kBytes},
                            {"AGE", "age_seconds", CellFormat::kSeconds}},
@@ -30,7 +31,17 @@ ListSpec Flows() {
                        "Only flows from or to NICs at this switch",
                        {"source_leaf", "destination_leaf"},
                        ""},
-                      {"--state", "Only flows in this state, such as UNROUTABLE", {"status"}, ""},
+                      {"--state",
+                       "Only flows in this state",
+                       {"status"},
+                       "",
+                       {"NEW", "ADOPTING", "LEARNING", "ROUTED", "LOCAL", "FIXED", "UNSTEERED",
+                        "UNROUTABLE"}},
+                      {"--attested",
+                       "Only flows of which switches say this",
+                       {"attested.state"},
+                       "",
+                       {"NOT_SEEN", "AS_DECIDED", "ELSEWHERE"}},
                       {"--link", "Only flows whose path has this link", {}, "link"}},
           .order = "flow",
           .down_key = "reach",
@@ -55,6 +66,23 @@ ListSpec EndedFlows() {
           .filters = Flows().filters,
           .order = "-sequence",
           .path = "flows/ended"};
+}
+
+ListSpec UnannouncedFlows() {
+  return {.name = "flows",
+          .help = "",
+          .columns = {{"SOURCE", "source"},
+                      {"DESTINATION", "destination"},
+                      {"PROTOCOL", "protocol"},
+                      {"PORT", "source_port"},
+                      {"TO PORT", "destination_port"},
+                      {"QUEUE PAIR", "queue_pair"},
+                      {"RATE", "bps", CellFormat::kRate},
+                      {"SEEN ON", "via"},
+                      {"SEEN FOR", "seen_for_seconds", CellFormat::kSeconds}},
+          .filters = Flows().filters,
+          .order = "-bps",
+          .path = "flows/unannounced"};
 }
 
 ListSpec Jobs() {
@@ -105,33 +133,40 @@ ListSpec Links() {
           .filters = {{"--link", "Only links with this id", {"id"}, ""},
                       {"--host", "Only links of this node", {"a", "b"}, ""},
                       {"--leaf", "Only links of this switch", {"a", "b"}, ""},
-                      {"--state", "Only links in this state, such as DRAINED", {"state"}, ""}},
+                      {"--state",
+                       "Only links in this state",
+                       {"state"},
+                       "",
+                       {"UP", "DOWN", "DRAINED", "LOSSY"}}},
           .down_key = "state",
           .up_value = "UP"};
 }
 
 ListSpec Nodes() {
-  return {.name = "nodes",
-          .help = "List the hosts and switches of the topology, with their links and agents",
-          .is_long = true,
-          .columns = {{"NODE", "id"},
-                      {"KIND", "kind"},
-                      {"ROLE", "role"},
-                      {"HOST", "host"},
-                      {"STATE", "state", CellFormat::kState},
-                      {"LINKS", "links"},
-                      {"UP", "links_up"},
-                      {"AGENT", "agent"},
-                      {"REASON", "reason"}},
-          .filters = {{"--host", "Only this node, or the nodes of this host", {"id", "host"}, ""},
-                      {"--kind", "Only nodes of this kind, such as SWITCH", {"kind"}, ""},
-                      {"--state", "Only nodes in this state, such as DRAINED", {"state"}, ""},
-                      {"--agent",
-                       "Only nodes whose agent is: connected, missing or - (it needs none)",
-                       {"agent"},
-                       ""}},
-          .down_key = "state",
-          .up_value = "UP"};
+  return {
+      .name = "nodes",
+      .help = "List the hosts and switches of the topology, with their links and agents",
+      .is_long = true,
+      .columns = {{"NODE", "id"},
+                  {"KIND", "kind"},
+                  {"ROLE", "role"},
+                  {"HOST", "host"},
+                  {"STATE", "state", CellFormat::kState},
+                  {"LINKS", "links"},
+                  {"UP", "links_up"},
+                  {"AGENT", "agent"},
+                  {"REASON", "reason"}},
+      .filters = {{"--host", "Only this node, or the nodes of this host", {"id", "host"}, ""},
+                  {"--kind", "Only nodes of this kind", {"kind"}, "", {"COMPUTE", "NIC", "SWITCH"}},
+                  {"--state", "Only nodes in this state", {"state"}, "", {"UP", "DOWN", "DRAINED"}},
+                  {"--agent",
+                   "Only nodes whose agent is connected or missing; - stands for nodes "
+                   "that need none",
+                   {"agent"},
+                   "",
+                   {"connected", "missing", "-"}}},
+      .down_key = "state",
+      .up_value = "UP"};
 }
 
 ListSpec Agents() {
@@ -173,20 +208,21 @@ ListSpec Plans() {
 
 ListSpec Predictions() {
   return {.name = "predict",
-          .help =
-              "List what each job is predicted to start next, and how often predictions were "
-              "right",
+          .help = "List when the next flows of each job are expected, and how often that was right",
           .columns = {{"JOB", "job"},
-                      {"ON", "on"},
-                      {"PERIOD", "period_seconds", CellFormat::kSeconds},
-                      {"NEXT IN", "next_in_seconds", CellFormat::kSeconds},
-                      {"+-", "uncertainty_seconds", CellFormat::kSeconds},
-                      {"CONFIDENCE", "confidence"},
-                      {"FLOWS", "next_flows"},
-                      {"PLANNED", "planned"},
-                      {"EXPECTED", "expected_starts"},
-                      {"UNEXPECTED", "unexpected_starts"},
-                      {"HIT RATE", "hit_rate"}},
+                      {"NEXT FLOWS", "next_words"},
+                      {"PATHS", "paths_words"},
+                      {"STARTS", "starts_words"}},
+          .wide_columns = {{"ON", "on"},
+                           {"PERIOD", "period_seconds", CellFormat::kSeconds},
+                           {"NEXT IN", "next_in_seconds", CellFormat::kSeconds},
+                           {"+-", "uncertainty_seconds", CellFormat::kSeconds},
+                           {"CONFIDENCE", "confidence"},
+                           {"FLOWS", "next_flows"},
+                           {"PLANNED", "planned"},
+                           {"EXPECTED", "expected_starts"},
+                           {"UNEXPECTED", "unexpected_starts"},
+                           {"HIT RATE", "hit_rate"}},
           .filters = {{"--job", "Only this job", {"job"}, ""}},
           .order = "job",
           .known_by = "next_known",
@@ -245,6 +281,11 @@ const std::vector<ListSpec>& ListSpecs() {
 
 const ListSpec& EndedFlowsSpec() {
   static const ListSpec spec = EndedFlows();
+  return spec;
+}
+
+const ListSpec& UnannouncedFlowsSpec() {
+  static const ListSpec spec = UnannouncedFlows();
   return spec;
 }
 

@@ -14,6 +14,7 @@ struct ListFilter {
   std::string help;
   std::vector<std::string> keys;  // members of a row; empty: the controller chooses, by this query
   std::string query;
+  std::vector<std::string> values = {};  // all that the members may have, if they are few
 };
 
 // One list of the controller's API, and how it is shown.
@@ -40,5 +41,8 @@ const std::vector<ListSpec>& ListSpecs();
 // `espalier flows --ended`. Its filters are those of `flows`, in the same
 // order, of which it takes those that exclude nothing (--job, --host, --state).
 const ListSpec& EndedFlowsSpec();
+// `espalier flows --unannounced`: large flows that switches saw and no agent reports. Of the
+// filters of `flows` it takes --host.
+const ListSpec& UnannouncedFlowsSpec();
 
 }  // namespace espalier::cli

@@ -1,6 +1,7 @@
 #include "deploy/cli/lists/list_view.h"
 
 #include <fnmatch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -80,7 +81,8 @@ Result<WallTime> ParseSince(std::string_view text, WallTime now) {
 }
 
 std::string OnScreen(const std::string& text) {
-  return "\x1b[H\x1b[2J\x1b[?7l" + text + "\x1b[?7h";  // without automatic margins (DECAWM)
+  if (::isatty(STDOUT_FILENO) != 1) return text + "\n";  // into a file, one after the other
+  return "\x1b[H\x1b[2J\x1b[?7l" + text + "\x1b[?7h";    // without automatic margins (DECAWM)
 }
 
 }  // namespace espalier::cli

@@ -27,7 +27,8 @@ void SortRows(std::vector<io::JsonValue>& rows, const std::string& key, bool des
 // The time that "30m", "2h" or "3d" ago was, or that a date gives. Errors: those of ParseWallTime.
 Result<WallTime> ParseSince(std::string_view text, WallTime now);
 
-// The text as the whole content of a terminal: its lines end at the right edge instead of wrapping.
+// The text as the whole content of a terminal, whose lines end at the right edge instead of
+// wrapping. If standard output is no terminal: the text and an empty line.
 std::string OnScreen(const std::string& text);
 
 }  // namespace espalier::cli

@@ -18,6 +18,7 @@
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/lists/list_view.h"
+#include "deploy/cli/session/patience.h"
 
 namespace espalier::cli {
 namespace {
@@ -151,9 +152,11 @@ std::string AsText(const Picture& picture) {
 void Run(Session& session, const TopOptions& options) {
   const Interrupt interrupt;
   const std::chrono::milliseconds pause(static_cast<std::int64_t>(1000 * options.interval));
+  Patience patience(session);
   do {
-    const auto picture = Take(session, options.rows);
-    if (!picture) return;
+    const auto picture = patience.Try([&] { return Take(session, options.rows); });
+    if (!picture && !patience.has_been_answered()) return;
+    if (!picture) continue;
     if (session.json) {
       fmt::print("{}", AsJson(*picture));
     } else {

@@ -84,6 +84,8 @@ void AddMaintenance(CLI::App& app, const SessionPtr& session) {
                                "List, add and cancel maintenance windows, which drain links and "
                                "nodes for some time");
   group->require_subcommand(0, 1);
+  CLI::App* list = AddCommand(*group, session, "list", "List maintenance windows");
+  list->callback([session] { ListWindows(*session); });
   AddAdd(*group, session);
   AddCancel(*group, session);
   group->callback([session, group] {

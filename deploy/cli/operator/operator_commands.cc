@@ -15,60 +15,19 @@
 #include "common/terminal/table.h"
 #include "deploy/cli/lists/list_commands.h"
 #include "deploy/cli/lists/top_command.h"
-#include "deploy/cli/operator/flow_text.h"
+#include "deploy/cli/operator/bundle_command.h"
+#include "deploy/cli/operator/context_commands.h"
+#include "deploy/cli/operator/describe_command.h"
+#include "deploy/cli/operator/explain_command.h"
 #include "deploy/cli/operator/maintenance_commands.h"
-#include "deploy/cli/operator/probe_command.h"
-#include "deploy/cli/operator/spread_text.h"
+#include "deploy/cli/operator/status_command.h"
 #include "deploy/cli/operator/steering_commands.h"
+#include "deploy/cli/probe/probe_command.h"
+#include "deploy/cli/session/name_hints.h"
 #include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {
 namespace {
-
-// Names what operators failed or drained, by whom and why. It is no reason of the health word:
-// nothing suffers where every flow has another path.
-void PrintOutOfService(Session& session) {
-  constexpr std::size_t kMostNamed = 8;
-  const auto answer = Ask(session, "GET", "/api/v1/intents", /*print_json=*/false);
-  const io::JsonValue* const intents = answer ? answer->Find("intents") : nullptr;
-  if (intents == nullptr) return;
-  std::size_t count = 0;
-  for (const io::JsonValue& intent : intents->items) {
-    const std::string what = RawText(intent, "what");
-    const bool is_failed = what.starts_with("failed ");
-    if (!is_failed && !what.starts_with("drained ")) continue;
-    if (++count > kMostNamed) continue;
-    const std::string reason = RawText(intent, "reason");
-    fmt::print("{:24} {} is {}: by {}{}\n", count == 1 ? "out_of_service" : "",
-               RawText(intent, "id"), is_failed ? "failed" : "drained", RawText(intent, "actor"),
-               reason == "-" ? "" : ", " + reason);
-  }
-  if (count > kMostNamed) {
-    fmt::print("{:24} and {} more (`espalier intents` lists them)\n", "", count - kMostNamed);
-  }
-}
-
-void AddStatus(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command =
-      AddCommand(app, session, "status", "Show a summary of the controller's state");
-  command->callback([session] {
-    const auto answer = Ask(*session, "GET", "/api/v1/status");
-    if (!answer || session->json) return;
-    for (const auto& [key, value] : answer->members) {
-      if (value.kind == io::JsonValue::Kind::kBool) {
-        fmt::print("{:24} {}\n", key, value.boolean ? "true" : "false");
-      } else if (value.kind == io::JsonValue::Kind::kArray) {
-        for (const io::JsonValue& item : value.items) fmt::print("{:24} {}\n", "", item.text);
-        if (key == "health_reasons") PrintOutOfService(*session);
-      } else if (value.kind != io::JsonValue::Kind::kObject) {
-        fmt::print("{:24} {}\n", key, value.text);
-      }
-      for (const auto& [name, count] : value.members) {
-        fmt::print("{:24} {}\n", "  " + name, count.text);
-      }
-    }
-  });
-}
 
 constexpr const char* kDryRunHelp = "Print the flows that would move, and change nothing";
 constexpr const char* kForceHelp =
@@ -142,62 +101,6 @@ void AddRollBack(CLI::App& app, const SessionPtr& session) {
   command->add_option("--reason", session->reason, kReasonHelp);
   command->add_flag("--force", session->force, kForceHelp);
   command->callback([session] { Act(*session, "rollback", Confirmation::kIfCutOff); });
-}
-
-void PrintExplanation(const io::JsonValue& answer) {
-  if (const io::JsonValue* ended = answer.Find("ended")) {
-    fmt::print("the flow has ended; this is how it was then:\n");
-    for (const auto& [key, value] : ended->members) fmt::print("{:20} {}\n", key, value.text);
-    return;
-  }
-  if (const io::JsonValue* flow = answer.Find("flow")) {
-    fmt::print("{}{}", FlowText(*flow), ReturnText(answer));
-  }
-  const io::JsonValue* const ends_known = answer.Find("ends_known");
-  const bool has_end = ends_known == nullptr || ends_known->boolean;
-  for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {
-    const io::JsonValue* const value = answer.Find(key);
-    if (value == nullptr) continue;
-    const bool is_unknown = !has_end && std::string_view(key) == "ends_in_seconds";
-    fmt::print("{:20} {}\n", key, is_unknown ? "unknown" : value->text);
-  }
-  if (const io::JsonValue* paths = answer.Find("paths")) {
-    fmt::print("{}{}candidate paths, with the number of flows on the busiest link of each:\n",
-               DescribeSpread(answer), DescribeUnreachable(answer));
-    PrintTable({{"VIA", "via"},
-                {"USABLE", "usable"},
-                {"CHOSEN", "chosen"},
-                {"FLOWS", "busiest_link_flows"}},
-               paths->items);
-    std::vector<io::JsonValue> loaded;
-    for (const io::JsonValue& path : paths->items) {
-      for (const io::JsonValue& link : path.Find("links")->items) {
-        if (link.Find("background") != nullptr) loaded.push_back(link);
-      }
-    }
-    if (loaded.empty()) return;
-    fmt::print("background traffic on their links, in bits per second, and its age in seconds:\n");
-    PrintTable({{"LINK", "direction"},
-                {"BPS", "background.bps"},
-                {"REPORTED", "background.reported_bps"},
-                {"SOURCE", "background.source"},
-                {"AGE", "background.age_seconds"}},
-               loaded);
-  }
-}
-
-void AddExplain(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command = AddCommand(app, session, "explain", "Explain why a flow is on its path");
-  command
-      ->add_option("FLOW", session->id,
-                   "Flow as `espalier flows` names it, such as h0:5; or its ends, 'h0>h4', with #2 "
-                   "for the second flow between them")
-      ->required();
-  command->callback([session] {
-    const auto answer =
-        Ask(*session, "GET", "/api/v1/flows/explain?flow=" + UrlEncode(session->id));
-    if (answer && !session->json) PrintExplanation(*answer);
-  });
 }
 
 // The options of `job start`.
@@ -337,6 +240,7 @@ void AddWeight(CLI::App& app, const SessionPtr& session) {
   AddActionOptions(*command, session, true);
   command->add_flag("--force", session->force, kForceHelp);
   command->callback([session, weight] {
+    WarnOfUnknownJob(*session, session->id);
     Act(*session, "jobs/weight?weight=" + UrlEncode(*weight), Confirmation::kIfCutOff);
   });
 }
@@ -429,6 +333,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddStatus(app, session);
   AddListCommands(app, session);
   AddTop(app, session);
+  AddDescribe(app, session);
   AddExplain(app, session);
   AddProbe(app, session);
   AddPaths(app, session);
@@ -444,6 +349,8 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddJobs(app, session);
   AddRollBack(app, session);
   AddReload(app, session);
+  AddBundle(app, session);
+  AddContexts(app, session);
 }
 
 }  // namespace espalier::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/terminal/table.h"
+#include "deploy/cli/session/name_hints.h"
 
 namespace espalier::cli {
 namespace {
@@ -89,6 +90,7 @@ void AddSwitch(CLI::App& group, const SessionPtr& session, bool on) {
                      : "Examples:\n  espalier steering off --until 2h --reason \"switch upgrade\" "
                        "--dry-run");
   command->callback([session, scope, verb] {
+    for (const std::string& job : scope->jobs) WarnOfUnknownJob(*session, job);
     std::string action = "steering/" + verb + "?";
     if (!scope->hosts.empty()) action += "host=" + UrlEncode(Joined(scope->hosts)) + "&";
     if (!scope->jobs.empty()) action += "job=" + UrlEncode(Joined(scope->jobs)) + "&";

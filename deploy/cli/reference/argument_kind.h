@@ -18,6 +18,8 @@ enum class ArgumentKind {
   kTreeJob,  // a job that `job start` started
   kPolicy,
   kAgent,
+  kWindow,
+  kEventKind,
 };
 
 // Says that the values of an argument ("--topology", "FILE") are of a kind.

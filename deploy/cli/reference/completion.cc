@@ -7,8 +7,6 @@
 namespace espalier::cli {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 255;
-
 // The state after some words of a command line.
 class Reader {
  public:
@@ -128,16 +126,6 @@ Completion Complete(const Command& root, const std::vector<std::string>& words) 
   Reader reader(root);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) reader.Read(words[i]);
   return reader.Offer(words.back());
-}
-
-bool IsSafeName(std::string_view name) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  if (name.empty() || name.size() > kMaxNameBytes || !is_plain(name.front())) return false;
-  return std::ranges::all_of(name, [&](char c) {
-    return is_plain(c) || std::string_view("._:/@+-").find(c) != std::string_view::npos;
-  });
 }
 
 }  // namespace espalier::cli

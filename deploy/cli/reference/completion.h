@@ -29,9 +29,4 @@ struct Completion {
 // that no definition matches are skipped.
 Completion Complete(const Command& root, const std::vector<std::string>& words);
 
-// Returns whether a name is safe to offer to a shell. Names come from hosts and from other users,
-// so that a safe name begins with a letter or a digit and has no character that is special to a
-// shell or a terminal.
-bool IsSafeName(std::string_view name);
-
 }  // namespace espalier::cli

@@ -10,16 +10,18 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/files/command_result.h"
 #include "deploy/cli/reference/completion.h"
-#include "deploy/cli/reference/controller_names.h"
 #include "deploy/cli/reference/man_pages.h"
 #include "deploy/cli/reference/markdown.h"
 #include "deploy/cli/reference/shell_scripts.h"
+#include "deploy/cli/session/controller_names.h"
 
 namespace espalier::cli {
 namespace {
@@ -89,22 +91,35 @@ class WholeLimit {
   void (*before_)(int);
 };
 
+// What the controller has names of, for values of this kind; none: it knows none of them.
+std::optional<NameKind> NamesFor(ArgumentKind kind) {
+  static const std::map<ArgumentKind, NameKind> kKinds = {
+      {ArgumentKind::kLink, NameKind::kLink},          {ArgumentKind::kNode, NameKind::kNode},
+      {ArgumentKind::kFlow, NameKind::kFlow},          {ArgumentKind::kJob, NameKind::kJob},
+      {ArgumentKind::kTreeJob, NameKind::kTreeJob},    {ArgumentKind::kPolicy, NameKind::kPolicy},
+      {ArgumentKind::kAgent, NameKind::kAgent},        {ArgumentKind::kWindow, NameKind::kWindow},
+      {ArgumentKind::kEventKind, NameKind::kEventKind}};
+  const auto found = kKinds.find(kind);
+  return found == kKinds.end() ? std::nullopt : std::optional(found->second);
+}
+
 void PrintCompletion(const CLI::App& app, const std::vector<std::string>& words) {
   const WholeLimit limit;
   Completion completion = Complete(ReadCommands(app, kTool), words);
   for (const Candidate& candidate : completion.candidates) {
     fmt::print("{}{}{}\n", candidate.word, candidate.help.empty() ? "" : "\t", candidate.help);
   }
-  if (completion.kind == ArgumentKind::kText) return;
   if (completion.kind == ArgumentKind::kFile) return fmt::print(":file\n");
   if (completion.kind == ArgumentKind::kFolder) return fmt::print(":folder\n");
+  const auto kind = NamesFor(completion.kind);
+  if (!kind) return;
   int ignored = 0;
   Session session(ignored);
   session.controller = completion.given["--controller"];
+  session.context = completion.given["--context"];
   session.token_file = completion.given["--token-file"];
   session.ca_file = completion.given["--ca"];
-  for (const std::string& name :
-       AskNames(session, completion.kind, completion.partial, kNameLimit)) {
+  for (const std::string& name : AskNames(session, *kind, completion.partial, kNameLimit)) {
     fmt::print("{}{}\n", completion.before, name);
   }
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/terminal/table.h"
+#include "deploy/cli/session/intent_words.h"
 
 namespace espalier::cli {
 namespace {
@@ -45,7 +46,9 @@ void PrintIntents(const io::JsonValue& answer, bool is_dry_run) {
       const std::string text = TextIn(intent, key);
       if (!text.empty()) details += fmt::format("{}{} {}", details.empty() ? "" : ", ", name, text);
     };
-    add("value", "value");
+    const std::string value = IntentWords(intent);
+    const bool has_label = TextIn(intent, "what") != "maintenance";
+    if (!value.empty()) details = (has_label ? "value " : "") + value;
     add("until", "until");
     add("by", "actor");
     add("reason:", "reason");

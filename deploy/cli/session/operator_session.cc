@@ -10,6 +10,7 @@
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "common/http/http.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/session/action_output.h"
+#include "deploy/cli/session/contexts.h"
+#include "deploy/cli/session/name_hints.h"
 
 namespace espalier::cli {
 namespace {
@@ -27,6 +30,8 @@ constexpr const char* kDefaultController = "unix:/run/espalier-controller/contro
 // The socket of controllers of the first release.
 constexpr const char* kEarlierController = "unix:/run/espalier/controller.sock";
 constexpr std::string_view kUnixScheme = "unix:";
+// The title of the connection's options in --help, below those of the command itself.
+constexpr const char* kConnection = "Controller";
 
 // The option if it was given, else the environment variable, else the fallback.
 std::string Choose(const std::string& option, const char* variable, const std::string& fallback) {
@@ -35,27 +40,66 @@ std::string Choose(const std::string& option, const char* variable, const std::s
   return value != nullptr && *value != '\0' ? value : fallback;
 }
 
-std::string ControllerAddress(const Session& session) {
+std::string DefaultController() {
   const bool is_at_default = ::access(kDefaultController + kUnixScheme.size(), F_OK) == 0;
   const bool is_earlier =
       !is_at_default && ::access(kEarlierController + kUnixScheme.size(), F_OK) == 0;
-  return Choose(session.controller, "ESPALIER_CONTROLLER",
-                is_earlier ? kEarlierController : kDefaultController);
+  return is_earlier ? kEarlierController : kDefaultController;
 }
 
-// The access token for TCP, and the CA bundle for TLS.
-Result<io::HttpAccess> AccessOf(const Session& session) {
-  io::HttpAccess access{.ca_file = Choose(session.ca_file, "ESPALIER_CA_FILE", "")};
-  std::string token = Choose("", "ESPALIER_TOKEN", "");
-  const std::string file = Choose(session.token_file, "ESPALIER_TOKEN_FILE", "");
+// The context that a session works with; none: it names its controller otherwise. Its token is for
+// its controller alone.
+Result<std::optional<Context>> ContextOf(const Session& session) {
+  if (!session.controller.empty()) return std::nullopt;
+  const char* const controller = std::getenv("ESPALIER_CONTROLLER");
+  const bool is_named = controller != nullptr && *controller != '\0';
+  if (is_named && session.context.empty()) return std::nullopt;
+  Result<Contexts> contexts = ReadContexts();
+  if (!contexts) return Propagate(contexts);
+  const std::string name = Choose(session.context, "ESPALIER_CONTEXT", contexts->current);
+  if (name.empty()) return std::nullopt;
+  const Context* const found = contexts->Find(name);
+  if (found != nullptr) return *found;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("there is no context \"{}\" in {} (`espalier context list` lists them)",
+                          name, ContextsFile()));
+}
+
+// Where a session's controller is, with the access token for TCP and the CA bundle for TLS.
+struct Connection {
+  std::string address;
+  io::HttpAccess access;
+};
+
+Result<Connection> ConnectionOf(const Session& session) {
+  auto context = ContextOf(session);
+  if (!context) return Propagate(context);
+  const bool has_context = context->has_value();
+  Connection connection;
+  connection.address = has_context
+                           ? (*context)->controller
+                           : Choose(session.controller, "ESPALIER_CONTROLLER", DefaultController());
+  connection.access.ca_file = has_context && session.ca_file.empty()
+                                  ? (*context)->ca_file
+                                  : Choose(session.ca_file, "ESPALIER_CA_FILE", "");
+  std::string token = has_context ? "" : Choose("", "ESPALIER_TOKEN", "");
+  const std::string file = has_context && session.token_file.empty()
+                               ? (*context)->token_file
+                               : Choose(session.token_file, "ESPALIER_TOKEN_FILE", "");
   if (!session.token_file.empty() || token.empty()) {
-    if (file.empty()) return access;
+    if (file.empty()) return connection;
     Result<std::string> read = io::ReadSecretFile(file);
     if (!read) return Propagate(read);
     token = read->substr(0, read->find_first_of("\r\n"));
   }
-  access.headers.emplace_back("Authorization", "Bearer " + token);
-  return access;
+  connection.access.headers.emplace_back("Authorization", "Bearer " + token);
+  return connection;
+}
+
+// The address of the session's controller, for messages.
+std::string ControllerAddress(const Session& session) {
+  const auto connection = ConnectionOf(session);
+  return connection ? connection->address : "the controller";
 }
 
 // Reports an answer other than 200. The exit code is 0 for a state that holds already.
@@ -69,7 +113,10 @@ void ReportRefusal(Session& session, const io::JsonValue& answer, int status,
     return Report(session, ErrorCodeName(ErrorCode::kInternal), text, 1);
   }
   const bool holds_already = code->text == ErrorCodeName(ErrorCode::kAlreadyExists);
-  Report(session, code->text, message->text, holds_already ? 0 : status == 400 ? 2 : 1);
+  Report(session, code->text, AddNameHint(session, message->text),
+         holds_already   ? 0
+         : status == 400 ? 2
+                         : 1);
 }
 
 // Removes the name of the next page from a page and returns it; "" on the last page.
@@ -88,18 +135,32 @@ std::string TakeNext(io::JsonValue& page) {
 CLI::App* AddCommand(CLI::App& app, const SessionPtr& session, const std::string& name,
                      const std::string& help) {
   CLI::App* command = app.add_subcommand(name, help);
+  CLI::Option* controller =
+      command
+          ->add_option(
+              "--controller", session->controller,
+              "Address of the controller's API: unix:/PATH, HOST:PORT or https://HOST:PORT "
+              "(default: $ESPALIER_CONTROLLER, else " +
+                  std::string(kDefaultController) + ")")
+          ->type_name("ADDRESS")
+          ->group(kConnection);
   command
-      ->add_option("--controller", session->controller,
-                   "Address of the controller's API: unix:/PATH, HOST:PORT or https://HOST:PORT "
-                   "(default: $ESPALIER_CONTROLLER, else " +
-                       std::string(kDefaultController) + ")")
-      ->type_name("ADDRESS");
-  command->add_option("--token-file", session->token_file,
-                      "File with the access token for HOST:PORT (default: the token in "
-                      "$ESPALIER_TOKEN, else the file $ESPALIER_TOKEN_FILE)");
-  command->add_option("--ca", session->ca_file,
-                      "CA bundle (PEM) that verifies the server's certificate over https (default: "
-                      "$ESPALIER_CA_FILE, else the system's)");
+      ->add_option("--context", session->context,
+                   "Controller as `espalier context list` names it (default: $ESPALIER_CONTEXT, "
+                   "else, without $ESPALIER_CONTROLLER, the one in use)")
+      ->type_name("CONTEXT")
+      ->excludes(controller)
+      ->group(kConnection);
+  command
+      ->add_option("--token-file", session->token_file,
+                   "File with the access token for HOST:PORT (default: the token in "
+                   "$ESPALIER_TOKEN, else the file $ESPALIER_TOKEN_FILE)")
+      ->group(kConnection);
+  command
+      ->add_option("--ca", session->ca_file,
+                   "CA bundle (PEM) that verifies the server's certificate over https (default: "
+                   "$ESPALIER_CA_FILE, else the system's)")
+      ->group(kConnection);
   command->add_flag("--json", session->json, "Print one JSON object on standard output");
   return command;
 }
@@ -132,15 +193,18 @@ int ReportError(const std::string& message, int code) {
 }
 
 void Report(Session& session, std::string_view code, const std::string& message, int exit_code) {
-  session.exit_code = ReportError(message, exit_code);
+  session.exit_code = exit_code;
+  if (session.is_silent) return;
+  ReportError(message, exit_code);
   if (session.json) io::PrintErrorJson(code, message);
 }
 
 Result<io::HttpResponse> Send(const Session& session, const std::string& method,
                               const std::string& target, const std::string& body, Duration limit) {
-  const Result<io::HttpAccess> access = AccessOf(session);
-  if (!access) return Fail(ErrorCode::kInvalidArgument, access.error().message);
-  auto response = io::HttpFetch(ControllerAddress(session), method, target, body, limit, *access);
+  const Result<Connection> connection = ConnectionOf(session);
+  if (!connection) return Fail(ErrorCode::kInvalidArgument, connection.error().message);
+  auto response =
+      io::HttpFetch(connection->address, method, target, body, limit, connection->access);
   // Only then is it a question whether the controller runs.
   if (response || response.error().code != ErrorCode::kUnavailable) return response;
   return Fail(response.error().code,

@@ -23,9 +23,11 @@ struct Session {
   explicit Session(int& code) : exit_code(code) {}
 
   std::string controller;
+  std::string context;
   std::string token_file;
   std::string ca_file;
   bool json = false;
+  bool is_silent = false;  // failures set the exit code, and nothing is printed of them
   bool dry_run = false;
   bool force = false;
   std::string reason;
@@ -45,9 +47,9 @@ std::string UrlEncode(std::string_view text);
 io::JsonValue* FindMember(io::JsonValue& object, std::string_view key);
 // Prints "espalier: MESSAGE" on standard error and returns `code`.
 int ReportError(const std::string& message, int code);
-// The same, and sets the session's exit code. With --json, also prints the error on standard output
-// as {"error": {"code", "message", "remedy"}}; the remedy is what a message has in parentheses at
-// its end.
+// The same, and sets the session's exit code; a silent session prints nothing. With --json, also
+// prints the error on standard output as {"error": {"code", "message", "remedy"}}; the remedy is
+// what a message has in parentheses at its end.
 void Report(Session& session, std::string_view code, const std::string& message, int exit_code);
 
 // Sends one request to the controller. Errors: kInvalidArgument if a file of the session cannot be

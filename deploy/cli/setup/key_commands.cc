@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -16,6 +17,7 @@
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "common/identity/key_folder.h"
+#include "common/terminal/closest_name.h"
 #include "common/terminal/table.h"
 
 namespace espalier::cli {
@@ -97,6 +99,13 @@ Result<void> MakeKeys(KeyFolder& folder, const Arguments& arguments) {
   if (!arguments.topology.empty()) {
     Result<std::vector<std::string>> hosts = HostsOf(arguments.topology);
     if (!hosts) return Propagate(hosts);
+    for (const std::string& name : names) {
+      if (std::ranges::find(*hosts, name) != hosts->end()) continue;
+      const std::string meant = ClosestName(name, *hosts);
+      fmt::print(
+          stderr, "warning: {} is no host of {}, so that the controller refuses its agent{}\n",
+          name, arguments.topology, meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant));
+    }
     for (std::string& host : *hosts) {
       if (!folder.ring().HasGoodKey(host, SystemWallTime())) names.push_back(std::move(host));
     }

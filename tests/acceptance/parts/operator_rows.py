@@ -43,7 +43,7 @@ READING = [
         code(0, "JOB", "ALL-REDUCE", "SLOWEST FLOW")),
     Row("quickstart's job names mean something", "process_api/fb99f6c5...", "espalier jobs",
         lambda got: got.code == 0 and "process_api" not in got.out),
-    Row("status has a health word", "21 zeros, no word", "espalier status", code(0, "health", "links_down")),
+    Row("status has a health word", "21 zeros, no word", "espalier status --verbose", code(0, "health", "links_down")),
     Row("flows are sorted", "in order of arrival", "espalier flows",
         lambda got: [line.split(":")[0] for line in got.out.splitlines()[1:]] ==
         sorted((line.split(":")[0] for line in got.out.splitlines()[1:]), key=lambda host: int(host[1:]))),

@@ -1,5 +1,7 @@
 // Tests the controller's process against mistakes and attacks, with real processes and sockets on
 // loopback.
+#include <array>
+
 #include "tests/controller/daemon/daemon_fixture.h"
 
 namespace espalier::controller {
@@ -73,6 +75,38 @@ TEST_F(Daemon, ChecksWithoutStarting) {
   std::ofstream(Path("c.conf")) << config;
   std::filesystem::remove(Path("keys/controller.key"));
   EXPECT_EQ(RunCommand(Program({"--check"})).value().exit_code, 2);
+}
+
+// What the start refuses, the check refuses with the remedy, and a running controller does not.
+TEST_F(Daemon, ChecksTheAddressesOnWhichItListens) {
+  const std::string config = io::ReadFile(Path("c.conf")).value();
+  const auto with = [&](const std::string& field, const std::string& value) {
+    const std::string begin = field + ": \"";
+    std::string text = config;
+    const std::size_t at = text.find(begin) + begin.size();
+    text.replace(at, text.find('"', at) - at, value);
+    std::ofstream(Path("c.conf")) << text;
+    return RunCommand(Program({"--check"})).value();
+  };
+  for (const auto& [field, value, words] : std::vector<std::array<std::string, 3>>{
+           {"listen", "10.255.0.1:7400", "(write \"tcp://10.255.0.1:7400\")"},
+           {"listen", "tcp://192.0.2.1:7400", "is no address of this machine"},
+           {"listen", "tcp://127.0.0.1", "has no port"},
+           {"listen", "udp://127.0.0.1:7400", "another scheme"},
+           {"listen", "tcp://127.0.0.1:74000", "74000"},
+           {"http", "192.0.2.1:9180", "is no address of this machine"},
+           {"http", "9180", "9180"}}) {
+    const auto checked = with(field, value);
+    EXPECT_EQ(checked.exit_code, 2) << value;
+    EXPECT_THAT(checked.err, HasSubstr(words)) << value;
+    EXPECT_THAT(checked.err, HasSubstr("c.conf: " + field)) << value;
+  }
+  EXPECT_EQ(with("listen", "tcp://*:7400").exit_code, 0);
+  EXPECT_EQ(with("listen", "tcp://127.0.0.1:*").exit_code, 0);
+  EXPECT_EQ(with("listen", "ipc:///run/x").exit_code, 0);
+  BoundPort taken;
+  taken.Listen();
+  EXPECT_EQ(with("listen", "tcp://127.0.0.1:" + std::to_string(taken.number())).exit_code, 0);
 }
 
 TEST_F(Daemon, GivesEachRoleItsPart) {

@@ -1,9 +1,11 @@
 #include "controller/api/http/http_guard.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/files/json.h"
+#include "common/files/trusted_files.h"
 #include "tests/controller/api/live_api_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::controller {
 namespace {
@@ -170,6 +175,54 @@ TEST_F(HttpGuardTest, ALoginLastsTwelveHoursAndUntilItIsEnded) {
 }
 
 // Regression: 1,024 logins with one token once ended all others.
+TEST_F(HttpGuardTest, ALoginSurvivesARestartButNotItsToken) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/store.db.logins";
+  guard_.KeepLogins(file);
+  const std::string cookie = LogIn("esp_op");
+  guard_.Recheck();
+  const std::string kept = *io::ReadFile(file);
+  EXPECT_EQ(kept.find(cookie.substr(cookie.find('=') + 1)), std::string::npos)
+      << "the file must not have the cookie itself";
+  EXPECT_TRUE(io::ReadSecretFile(file).has_value()) << "only its owner may read it";
+
+  const auto status = [&] {
+    HttpGuard again(
+        tokens_, [this] { return now_; }, [](const auto&, const auto&) {},
+        [](const io::HttpRequest&, const io::HttpServer::Respond& respond) { respond({}); });
+    again.KeepLogins(file);
+    int code = 0;
+    again.Handle({.method = "GET", .path = "/api/v1/status", .headers = {{"cookie", cookie}}},
+                 [&](const io::HttpResponse& answer) { code = answer.status; });
+    return code;
+  };
+  EXPECT_EQ(status(), 200);
+  now_ += std::chrono::hours(13);
+  EXPECT_EQ(status(), 401);
+  now_ -= std::chrono::hours(13);
+  ::chmod(file.c_str(), 0666);
+  EXPECT_EQ(status(), 401) << "others could have written it";
+  ::chmod(file.c_str(), 0600);
+  ASSERT_TRUE(tokens_.Remove("op"));
+  EXPECT_EQ(status(), 401);
+
+  Ask("POST", "/api/v1/logout", {{"cookie", cookie}});
+  guard_.Recheck();
+  EXPECT_EQ(*io::ReadFile(file), "");
+}
+
+TEST_F(HttpGuardTest, AFileThatIsNoListOfLoginsCountsAsEmpty) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/store.db.logins";
+  std::ofstream(file) << "a b c\n"
+                      << std::string(64, 'f') << " " << std::string(64, '0') << " soon\n";
+  ::chmod(file.c_str(), 0600);
+  guard_.KeepLogins(file);
+  EXPECT_EQ(Ask("GET", "/api/v1/status", {{"cookie", "espalier=a"}}).status, 401);
+  guard_.KeepLogins(folder.path() + "/none");
+  EXPECT_NE(LogIn("esp_op"), "");
+}
+
 TEST_F(HttpGuardTest, ManyLoginsWithOneTokenEndNoOthers) {
   const std::string others = LogIn("esp_op");
   std::vector<std::string> cookies;
@@ -294,10 +347,10 @@ TEST_F(GuardedStreamTest, EndsBeforeTheNextPieceOnceItsTokenIsRevoked) {
 
 TEST_F(GuardedStreamTest, EndsWithoutAPieceWhenItIsRechecked) {
   const Reader expires = Read(Bearer("esp_vi"));
-  streaming_.RecheckStreams();
+  streaming_.Recheck();
   EXPECT_FALSE(*expires.has_ended);
   now_ += std::chrono::hours(24 * 31);
-  streaming_.RecheckStreams();
+  streaming_.Recheck();
   EXPECT_TRUE(*expires.has_ended);
 }
 

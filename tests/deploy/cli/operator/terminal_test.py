@@ -37,6 +37,7 @@ class Controller(http.server.BaseHTTPRequestHandler):
     events = 0
     step = 1  # events that happen between two requests
     kept = 1 << 30  # so many events are not forgotten yet
+    is_dead = False  # closes connections without an answer
 
     def log_message(self, *_):
         pass
@@ -49,10 +50,16 @@ class Controller(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
+        if Controller.is_dead:
+            self.close_connection = True
+            return None
         url = urllib.parse.urlparse(self.path)
         query = urllib.parse.parse_qs(url.query)
         if url.path.endswith("/links"):
             return self.answer({"links": LINKS})
+        if url.path.endswith(("/status", "/jobs")):
+            return self.answer({"jobs": [], "topology": "t", "health": "ok", "health_reasons": [], "flows": 0,
+                                "max_load": "0", "lower_bound": "0"})
         since = int(query.get("since", ["0"])[0])
         Controller.events += Controller.step
         since = max(since, Controller.events - Controller.kept)
@@ -260,9 +267,45 @@ class Terminal(unittest.TestCase):
         shown.type("\x03")
         shown.finish()
 
+    def test_a_watched_list_in_a_file_has_no_escape_sequences(self):
+        watching = subprocess.Popen([PROGRAM, "links", "--watch", "0.1", "--controller", self.address],
+                                    stdout=subprocess.PIPE, text=True)
+        self.addCleanup(watching.stdout.close)
+        seen = [watching.stdout.readline() for _ in range(130)]  # two pictures of 60 links
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=PATIENCE)
+        self.assertGreaterEqual(sum("LINK" in line for line in seen), 2)
+        self.assertEqual([line for line in seen if "\x1b" in line], [])
+
+    def test_commands_that_go_on_survive_the_death_of_the_controller(self):
+        for words, sign in ((("events", "--follow"), "number="), (("links", "--watch", "0.1"), "leaf59--spine0"),
+                            (("top", "--interval", "0.1"), "USED %")):
+            with self.subTest(words):
+                Controller.is_dead = False
+                self.addCleanup(setattr, Controller, "is_dead", False)
+                shown = self.open(*words, rows=80, columns=200)
+                shown.wait_for(sign, times=2)
+                Controller.is_dead = True
+                shown.wait_for("espalier: ")
+                Controller.is_dead = False
+                Controller.events = 0  # a controller that starts again counts from 1 on
+                shown.wait_for("the controller answers again")
+                before = shown.seen.count(sign)
+                shown.wait_for(sign, times=before + 2)
+                shown.type("\x03")
+                shown.finish()
+                self.assertEqual(shown.seen.count("answers again"), 1)
+
+    def test_commands_that_go_on_end_where_the_first_question_fails(self):
+        Controller.is_dead = True
+        self.addCleanup(setattr, Controller, "is_dead", False)
+        for words in ("events --follow", "links --watch 0.1", "top"):
+            self.assertEqual(self.piped(f'"$E" {words}').returncode, 1, words)
+
     def test_filters_that_match_nothing(self):
         empty = self.piped('"$E" links --link "nowhere*"')
-        self.assertEqual((empty.returncode, empty.stderr), (0, ""))
+        self.assertEqual(empty.returncode, 0)
+        self.assertIn("--link nowhere* matches nothing (there are: leaf0--spine0, leaf1--spine0", empty.stderr)
         self.assertEqual(len(empty.stdout.splitlines()), 1, "the titles")
         self.assertEqual(json.loads(self.piped('"$E" links --link nowhere --json').stdout)["links"], [])
         unknown = self.piped('"$E" links --sort beauty')

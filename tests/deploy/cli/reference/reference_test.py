@@ -31,6 +31,10 @@ def run(*words, **more):
                           timeout=HANG_SECONDS, **more).stdout
 
 
+GROUPS = ("Commands that look", "Commands that act", "Commands that plan and measure", "Commands for keys and the store",
+          "Commands for labs", "Commands for documents")  # in `espalier --help`
+
+
 @functools.cache
 def commands():
     """Every command (its words) with the names of its commands and its flags, from the helps."""
@@ -44,9 +48,9 @@ def commands():
             name = re.match(r"  (\S+)", line)
             if heading:
                 section = heading.group(1)
-            elif name and section == "Subcommands":
+            elif name and section in ("Subcommands", *GROUPS):
                 below.append(name.group(1))
-            elif name and section == "Options":
+            elif name and section in ("Options", "Controller"):
                 flags += [flag for flag in name.group(1).split(",") if flag.startswith("-")]
         found[words] = below, [flag for flag in flags if flag not in ("-h", "--help")]
         waiting += [(*words, name) for name in below]
@@ -57,6 +61,15 @@ class Documents(unittest.TestCase):
     def test_the_helps_were_understood(self):
         self.assertGreater(len(commands()), 50)
         self.assertIn("--dry-run", commands()["job", "start"][1])
+
+    def test_every_command_has_a_group(self):
+        self.assertNotIn("Subcommands:", run("--help"))
+        self.assertEqual([line[:-1] for line in run("--help").splitlines() if line[:-1] in GROUPS], list(GROUPS))
+
+    def test_usage_begins_with_the_name_of_the_program(self):
+        for words in commands():
+            usage = next(line for line in run(*words, "--help").splitlines() if line.startswith("Usage:"))
+            self.assertTrue(usage.startswith(" ".join(("Usage: espalier", *words))), usage)
 
     def test_docs_cli_is_what_the_tool_writes(self):
         if os.cpu_count() == 1:

@@ -4,7 +4,8 @@
 
 namespace espalier::cli {
 
-// Adds `espalier probe A B`, which shows the path that a source port takes now.
+// Adds `espalier probe A B`, which shows the path that a source port takes now, and `espalier probe
+// --sweep`, which looks for links behind which probes get no answer.
 void AddProbe(CLI::App& app, const SessionPtr& session);
 
 // Adds `espalier paths export A B`, which prints source ports with weights for a sender that

@@ -1,4 +1,4 @@
-#include "deploy/cli/reference/controller_names.h"
+#include "deploy/cli/session/controller_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class ControllerNamesTest : public testing::Test {
       cluster_.Settle();
     });
   }
-  std::vector<std::string> Ask(ArgumentKind kind, std::string_view partial = "") const {
+  std::vector<std::string> Ask(NameKind kind, std::string_view partial = "") const {
     return AskNames(session_, kind, partial, kPatience);
   }
 
@@ -68,18 +68,19 @@ class ControllerNamesTest : public testing::Test {
 TEST_F(ControllerNamesTest, AreThoseOfTheRunningController) {
   cluster_.Open(0, {{.id = 5, .to = 2, .job = "train"}});
   ServeCluster();
-  EXPECT_THAT(Ask(ArgumentKind::kLink, "leaf1--"), ElementsAre("leaf1--spine0", "leaf1--spine1"));
-  EXPECT_THAT(Ask(ArgumentKind::kNode, "spine"), ElementsAre("spine0", "spine1"));
-  EXPECT_THAT(Ask(ArgumentKind::kAgent), ElementsAre("h0", "h1", "h2", "h3"));
-  EXPECT_THAT(Ask(ArgumentKind::kFlow), ElementsAre("h0:5"));
-  EXPECT_THAT(Ask(ArgumentKind::kJob), ElementsAre("train"));
-  EXPECT_THAT(Ask(ArgumentKind::kPolicy), Contains("algorithm"));
-  EXPECT_THAT(Ask(ArgumentKind::kTreeJob), IsEmpty());
-  EXPECT_THAT(Ask(ArgumentKind::kFile), IsEmpty());
+  EXPECT_THAT(Ask(NameKind::kLink, "leaf1--"), ElementsAre("leaf1--spine0", "leaf1--spine1"));
+  EXPECT_THAT(Ask(NameKind::kNode, "spine"), ElementsAre("spine0", "spine1"));
+  EXPECT_THAT(Ask(NameKind::kAgent), ElementsAre("h0", "h1", "h2", "h3"));
+  EXPECT_THAT(Ask(NameKind::kFlow), ElementsAre("h0:5"));
+  EXPECT_THAT(Ask(NameKind::kJob), ElementsAre("train"));
+  EXPECT_THAT(Ask(NameKind::kPolicy), Contains("algorithm"));
+  EXPECT_THAT(Ask(NameKind::kTreeJob), IsEmpty());
+  EXPECT_THAT(Ask(NameKind::kWindow), IsEmpty());
+  EXPECT_THAT(Ask(NameKind::kEventKind, "agent_"), Contains("agent_up"));
   const auto started =
       Send(session_, "POST", "/api/v1/jobs/start", R"({"name": "trees", "ranks": ["h0", "h2"]})");
   ASSERT_TRUE(started.has_value());
-  EXPECT_THAT(Ask(ArgumentKind::kTreeJob), ElementsAre("trees")) << started->body;
+  EXPECT_THAT(Ask(NameKind::kTreeJob), ElementsAre("trees")) << started->body;
 }
 
 TEST_F(ControllerNamesTest, LeaveOutThoseThatAShellMightRun) {
@@ -88,21 +89,21 @@ TEST_F(ControllerNamesTest, LeaveOutThoseThatAShellMightRun) {
                     {.id = 7, .to = 3, .job = "a b"},
                     {.id = 8, .to = 3, .job = "good"}});
   ServeCluster();
-  EXPECT_THAT(Ask(ArgumentKind::kJob), ElementsAre("good"));
+  EXPECT_THAT(Ask(NameKind::kJob), ElementsAre("good"));
 }
 
 TEST_F(ControllerNamesTest, ComeFromAllPages) {
   for (std::uint64_t id = 0; id < 2'500; ++id) cluster_.Open(0, {{.id = id, .to = 2}});
   ServeCluster();
-  EXPECT_EQ(Ask(ArgumentKind::kFlow).size(), 2'500U);
-  EXPECT_THAT(Ask(ArgumentKind::kFlow, "h0:249"), testing::SizeIs(11));
+  EXPECT_EQ(Ask(NameKind::kFlow).size(), 2'500U);
+  EXPECT_THAT(Ask(NameKind::kFlow, "h0:249"), testing::SizeIs(11));
 }
 
 TEST_F(ControllerNamesTest, AreNoneWhereNobodyAnswers) {
   testing::internal::CaptureStderr();
-  EXPECT_THAT(Ask(ArgumentKind::kLink), IsEmpty());
+  EXPECT_THAT(Ask(NameKind::kLink), IsEmpty());
   session_.token_file = folder_.path() + "/none";
-  EXPECT_THAT(Ask(ArgumentKind::kLink), IsEmpty());
+  EXPECT_THAT(Ask(NameKind::kLink), IsEmpty());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
@@ -114,15 +115,27 @@ TEST_F(ControllerNamesTest, AreNoneWhereTheAnswerIsNoList) {
   for (const char* answer : {"", "[", "7", "[]", "{}", R"({"links": 7})", R"({"links": [7, {}]})",
                              R"({"links": [{"id": ["x"]}], "next": ""})"}) {
     body = answer;
-    EXPECT_THAT(Ask(ArgumentKind::kLink), IsEmpty()) << answer;
+    EXPECT_THAT(Ask(NameKind::kLink), IsEmpty()) << answer;
   }
 }
 
 // A controller that takes the request and never answers.
 TEST_F(ControllerNamesTest, EndWithTheLimit) {
   Serve([](const io::HttpRequest&, const io::HttpServer::Respond&) {});
-  EXPECT_THAT(AskNames(session_, ArgumentKind::kLink, "", std::chrono::milliseconds(20)),
-              IsEmpty());
+  EXPECT_THAT(AskNames(session_, NameKind::kLink, "", std::chrono::milliseconds(20)), IsEmpty());
+}
+
+TEST(ControllerNames, TakesNoNameForSafeThatAShellMightRun) {
+  for (const char* safe : {"leaf0--spine0", "h0:5", "job_1.b", "rack/7@east+2"}) {
+    EXPECT_TRUE(IsSafeName(safe)) << safe;
+  }
+  for (const char* unsafe :
+       {"",      "-rf", "$(id)", "`id`", "a b", "a;b",   "a\nb",     "a\tb",
+        "a|b",   "a'b", "a\"b",  "a\\b", "*",   "~root", "\x1b[31m", "h\xc3\xa9",
+        ":file", "a,b", "a=b",   "!!",   "{a}", "#x"}) {
+    EXPECT_FALSE(IsSafeName(unsafe)) << unsafe;
+  }
+  EXPECT_FALSE(IsSafeName(std::string(256, 'a')));
 }
 
 }  // namespace

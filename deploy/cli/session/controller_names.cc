@@ -1,37 +1,38 @@
-#include "deploy/cli/reference/controller_names.h"
+#include "deploy/cli/session/controller_names.h"
 
 #include <algorithm>
 #include <chrono>
-
-#include "deploy/cli/reference/completion.h"
 
 namespace espalier::cli {
 namespace {
 
 constexpr std::size_t kMaxNames = 10'000;
+constexpr std::size_t kMaxNameBytes = 255;
 
 // Where the API has the names of a kind: the member `key` of the items of `array` of GET `target`.
 struct NameSource {
-  ArgumentKind kind;
+  NameKind kind;
   std::string_view target;
   std::string_view array;
   std::string_view key;
 };
 
 constexpr NameSource kSources[] = {
-    {ArgumentKind::kLink, "/api/v1/links", "links", "id"},
-    {ArgumentKind::kNode, "/api/v1/topology", "nodes", "id"},
-    {ArgumentKind::kFlow, "/api/v1/flows", "flows", "flow"},
-    {ArgumentKind::kJob, "/api/v1/jobs", "jobs", "job"},
-    {ArgumentKind::kTreeJob, "/api/v1/forests", "forests", "job"},
-    {ArgumentKind::kPolicy, "/api/v1/policies", "policies", "policy"},
-    {ArgumentKind::kAgent, "/api/v1/agents", "agents", "name"},
+    {NameKind::kLink, "/api/v1/links", "links", "id"},
+    {NameKind::kNode, "/api/v1/topology", "nodes", "id"},
+    {NameKind::kFlow, "/api/v1/flows", "flows", "flow"},
+    {NameKind::kJob, "/api/v1/jobs", "jobs", "job"},
+    {NameKind::kTreeJob, "/api/v1/forests", "forests", "job"},
+    {NameKind::kPolicy, "/api/v1/policies", "policies", "policy"},
+    {NameKind::kAgent, "/api/v1/agents", "agents", "name"},
+    {NameKind::kWindow, "/api/v1/maintenance", "windows", "window"},
+    {NameKind::kEventKind, "/api/v1/event-kinds.json", "kinds", "kind"},
 };
 
 }  // namespace
 
-std::vector<std::string> AskNames(const Session& session, ArgumentKind kind,
-                                  std::string_view partial, Duration limit) {
+std::vector<std::string> AskNames(const Session& session, NameKind kind, std::string_view partial,
+                                  Duration limit) {
   std::vector<std::string> names;
   const auto* const source = std::ranges::find(kSources, kind, &NameSource::kind);
   if (source == std::end(kSources)) return names;
@@ -58,6 +59,16 @@ std::vector<std::string> AskNames(const Session& session, ArgumentKind kind,
     after = next->text;
   }
   return names;
+}
+
+bool IsSafeName(std::string_view name) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  if (name.empty() || name.size() > kMaxNameBytes || !is_plain(name.front())) return false;
+  return std::ranges::all_of(name, [&](char c) {
+    return is_plain(c) || std::string_view("._:/@+-").find(c) != std::string_view::npos;
+  });
 }
 
 }  // namespace espalier::cli

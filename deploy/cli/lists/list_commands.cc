@@ -202,6 +202,7 @@ void DescribePrediction(io::JsonValue& row) {
                       : fmt::format("{}, late by {}", flows, FormatSeconds(-next)));
   AddText(row, "paths_words",
           RawText(row, "on") != "yes" ? "computed at the start: predictions were wrong too often"
+          : !is_known                 ? ""
           : RawText(row, "planned") == "yes" ? "computed in advance"
                                              : "computed at the start");
   const double right = NumberIn(row, "expected_starts");
@@ -386,7 +387,9 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
         command
             ->add_option(filter.option, options->patterns[i],
                          filter.help + (is_exact ? "" : "; * and ? stand for any text"))
-            ->type_name(is_exact ? "ID" : filter.values.empty() ? "PATTERN" : "VALUE");
+            ->type_name(is_exact                ? "ID"
+                        : filter.values.empty() ? "PATTERN"
+                                                : "VALUE");
     if (filter.values.empty()) continue;
     option->check(CLI::Validator(
         [&filter](const std::string& pattern) { return CheckPattern(pattern, filter.values); },

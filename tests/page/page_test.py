@@ -6,6 +6,7 @@ usage: page_test.py CONTROLLER SIMULATED_HOSTS [unittest arguments]; exit code 7
 """
 
 import json
+import os
 import re
 import urllib.parse
 
@@ -309,6 +310,18 @@ class PageTest(PageCase):
         self.await_live()  # without another log-in
         self.page.wait("document.getElementById('trouble').hidden")
         self.page.wait("document.getElementById('figure-agents').textContent.startsWith('16')")
+
+    def test_does_not_say_behind_a_log_in_that_the_controller_is_gone(self):
+        self.cluster.process.terminate()
+        self.cluster.process.wait()
+        os.remove(os.path.join(self.cluster.folder, "store.db.logins"))
+        self.page.wait("!document.getElementById('trouble').hidden")
+        self.cluster.start_controller()
+        self.page.wait("document.getElementById('dialog').open")
+        self.assertTrue(self.page.run("document.getElementById('trouble').hidden"))
+        self.assertEqual(self.page.text("#connection"), "waits for a log-in")
+        self.log_in()
+        self.await_live()
 
 
 if __name__ == "__main__":

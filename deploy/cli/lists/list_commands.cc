@@ -203,6 +203,7 @@ void DescribePrediction(io::JsonValue& row) {
                       : fmt::format("{}, late by {}", flows, FormatSeconds(-next)));
   AddText(row, "paths_words",
           RawText(row, "on") != "yes" ? "computed at the start: predictions were wrong too often"
+          : !is_known                 ? ""
           : RawText(row, "planned") == "yes" ? "computed in advance"
                                              : "computed at the start");
   const double right = NumberIn(row, "expected_starts");

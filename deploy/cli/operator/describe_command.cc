@@ -233,26 +233,25 @@ void PrintSome(std::string_view title, const std::vector<Column>& columns, Rows 
   if (all > kMostPrinted) fmt::print("  and {} more (--json has them)\n", all - kMostPrinted);
 }
 
+// The value of a member as people read it; "-" for one that says nothing.
+std::string ShownMember(const io::JsonValue& state, const std::string& key) {
+  const io::JsonValue& value = *state.Find(key);
+  if (value.kind == io::JsonValue::Kind::kObject) return RawText(value, "words");
+  const std::string text = RawText(state, key);
+  const double number = std::strtod(value.text.c_str(), nullptr);
+  if (key == "gbps") return text + " Gbit/s";
+  if (key.ends_with("_bps") || key.starts_with("bps_")) return FormatRate(number);
+  return key.ends_with("_seconds") ? FormatSeconds(number) : text;
+}
+
 void PrintState(const Subject& subject, const io::JsonValue& state) {
   fmt::print("{} {}\n", subject.kind, EscapeControls(subject.id));
   if (subject.kind == "flow") return PrintExplanation(state);
   for (const auto& [key, value] : state.members) {
-    if (key == "id" || key == subject.kind || key == "name" ||
-        value.kind == io::JsonValue::Kind::kArray)
-      continue;
-    if (value.kind == io::JsonValue::Kind::kObject) {
-      const std::string words = RawText(value, "words");
-      if (words != "-") fmt::print("  {:22} {}\n", key, words);
-      continue;
-    }
-    const bool is_rate = key.ends_with("bps") || key.starts_with("bps_");
-    const bool is_time = key.ends_with("_seconds");
-    const double number = std::strtod(value.text.c_str(), nullptr);
-    const std::string text = RawText(state, key);
-    fmt::print("  {:22} {}\n", key,
-               is_rate   ? FormatRate(number)
-               : is_time ? FormatSeconds(number)
-                         : text);
+    const bool is_name = key == "id" || key == subject.kind || key == "name";
+    if (is_name || value.kind == io::JsonValue::Kind::kArray) continue;
+    const std::string text = ShownMember(state, key);
+    if (text != "-") fmt::print("  {:24} {}\n", key, text);
   }
 }
 
@@ -260,7 +259,10 @@ void Print(const Subject& subject, const Description& about) {
   PrintState(subject, about.state);
   if (subject.kind == "node") {
     PrintSome("Links",
-              {{"LINK", "id"}, {"STATE", "state", CellFormat::kState}, {"REASON", "reason"}},
+              {{"LINK", "id"},
+               {"STATE", "state", CellFormat::kState},
+               {"REASON", "reason"},
+               {"TEST", "why.words"}},
               about.links, "none");
   }
   if (subject.kind != "flow") {

@@ -118,12 +118,8 @@ void PrintShort(Session& session, const io::JsonValue& status) {
          fmt::format("if {} fails, {} carries {:.3g} flows until hosts are told new paths", failure,
                      RawText(status, "worst_failure_link"), ValueOf(load)));
   }
-  for (const auto& [key, noun] : {std::pair("failed_links", "link"),
-                                  {"failed_nodes", "node"},
-                                  {"drained_links", "link"},
-                                  {"drained_nodes", "node"},
-                                  {"links_awaiting_operator", "link"},
-                                  {"unacknowledged_flows", "flow"}}) {
+  for (const auto& [key, noun] :
+       {std::pair("links_awaiting_operator", "link"), {"unacknowledged_flows", "flow"}}) {
     const std::string count = RawText(status, key);
     if (!IsZero(count)) Line(key, Count(count, noun));
   }

@@ -33,6 +33,7 @@ std::vector<ProbeCount> SummarizeProbe(const io::JsonValue& answer) {
     const std::string silent_from = RawText(port, "silent_from");
     if (silent_from != "-") ++path->lost_behind[silent_from];
   }
+  std::ranges::stable_partition(paths, [](const ProbeCount& path) { return path.name != "-"; });
   return paths;
 }
 
@@ -60,12 +61,14 @@ SweepCounts::SweepCounts(const std::vector<io::JsonValue>& links) {
   }
 }
 
-void SweepCounts::Add(const io::JsonValue& answer, const std::string& leaf) {
+std::size_t SweepCounts::Add(const io::JsonValue& answer, const std::string& leaf) {
+  std::size_t silent = 0;
   for (const io::JsonValue& port : PortsOf(answer)) {
     ++sent_;
     const io::JsonValue* const links = port.Find("links");
     if (links == nullptr || links->items.empty()) {
       ++silent_;
+      ++silent;
       continue;
     }
     const std::string silent_from = RawText(port, "silent_from");
@@ -82,6 +85,7 @@ void SweepCounts::Add(const io::JsonValue& answer, const std::string& leaf) {
       ++direction.answered;
     }
   }
+  return silent;
 }
 
 std::vector<ProbeCount> SweepCounts::Suspects() const {

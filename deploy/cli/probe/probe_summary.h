@@ -31,8 +31,8 @@ class SweepCounts {
   explicit SweepCounts(const std::vector<io::JsonValue>& links);
 
   // Adds the answer of a probe whose packets start at the switch `leaf`. Ports without a known path
-  // count as silent.
-  void Add(const io::JsonValue& answer, const std::string& leaf);
+  // count as silent; returns how many these are.
+  std::size_t Add(const io::JsonValue& answer, const std::string& leaf);
 
   std::size_t sent() const { return sent_; }
   std::size_t silent() const { return silent_; }

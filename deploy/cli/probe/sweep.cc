@@ -39,12 +39,19 @@ std::map<std::string, std::vector<std::string>> HostsByLeaf(
   return by_leaf;
 }
 
+// A pair with ports of which no path is known.
+struct SilentPair {
+  LeafPair pair;
+  std::size_t ports = 0;
+};
+
 // What a sweep has found.
 struct Findings {
   std::size_t pairs = 0;     // probed
   std::size_t left_out = 0;  // pairs that could not be probed
   std::string why;           // of the first of these
   SweepCounts counts;
+  std::vector<SilentPair> silent;
 };
 
 void Print(const Findings& found) {
@@ -53,6 +60,15 @@ void Print(const Findings& found) {
   if (found.counts.silent() > 0) {
     fmt::print("{} ports have no path that is known: no switch answered, or several paths fit\n",
                found.counts.silent());
+  }
+  constexpr std::size_t kMostPairs = 12;
+  for (std::size_t i = 0; i < std::min(found.silent.size(), kMostPairs); ++i) {
+    const SilentPair& one = found.silent[i];
+    fmt::print("  {} to {} ({} to {}): {}\n", one.pair.leaf, one.pair.destination_leaf,
+               one.pair.source, one.pair.destination, one.ports);
+  }
+  if (found.silent.size() > kMostPairs) {
+    fmt::print("  and {} more pairs (--json has them)\n", found.silent.size() - kMostPairs);
   }
   if (suspects.empty()) {
     return fmt::print("{}\n", found.counts.silent() < found.counts.sent()
@@ -80,6 +96,17 @@ void PrintJson(const Findings& found, std::size_t all) {
   json.Key("why_left_out").String(found.why);
   json.Key("ports").Integer(static_cast<std::int64_t>(found.counts.sent()));
   json.Key("ports_silent").Integer(static_cast<std::int64_t>(found.counts.silent()));
+  json.Key("silent").BeginArray();
+  for (const SilentPair& one : found.silent) {
+    json.BeginObject();
+    json.Key("leaf").String(one.pair.leaf);
+    json.Key("source").String(one.pair.source);
+    json.Key("destination_leaf").String(one.pair.destination_leaf);
+    json.Key("destination").String(one.pair.destination);
+    json.Key("ports").Integer(static_cast<std::int64_t>(one.ports));
+    json.EndObject();
+  }
+  json.EndArray();
   json.Key("suspects").BeginArray();
   for (const ProbeCount& one : found.counts.Suspects()) {
     json.BeginObject();
@@ -117,7 +144,8 @@ Findings ProbeAll(Session& session, const std::vector<LeafPair>& pairs, unsigned
       continue;
     }
     ++found.pairs;
-    found.counts.Add(*answer, pair.leaf);
+    const std::size_t silent = found.counts.Add(*answer, pair.leaf);
+    if (silent > 0) found.silent.push_back({pair, silent});
   }
   return found;
 }

@@ -85,7 +85,7 @@ TEST_F(Daemon, ChecksTheAddressesOnWhichItListens) {
     std::string text = config;
     const std::size_t at = text.find(begin) + begin.size();
     text.replace(at, text.find('"', at) - at, value);
-    std::ofstream(Path("c.conf")) << text;
+    std::ofstream(Path("c.conf")) << text << "insecure_http: true\n";
     return RunCommand(Program({"--check"})).value();
   };
   for (const auto& [field, value, words] : std::vector<std::array<std::string, 3>>{

@@ -260,6 +260,14 @@ TEST_F(ListCommandsTest, UnknownStatesAndKindsAreRefused) {
   EXPECT_EQ(Run({"events", "--kind", "link_lossy"}).exit_code, 0);
 }
 
+TEST_F(ListCommandsTest, PredictionsAreSentences) {
+  const Outcome outcome = Run({"predict"});
+  EXPECT_NE(outcome.out.find("NEXT FLOWS"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("not known: no rhythm was found"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("in advance"), std::string::npos) << "of what nobody expects";
+  EXPECT_EQ(Run({"predict", "-o", "csv"}).out.find("job,on,period_seconds,next_in_seconds"), 0U);
+}
+
 TEST_F(ListCommandsTest, WindowsAndIntentsAreShownInWords) {
   const Outcome added = Run({"maintenance", "add", "node", "spine1", "--until", "2h"});
   EXPECT_NE(added.out.find("maintenance m1 (drain node spine1 from 20"), std::string::npos)

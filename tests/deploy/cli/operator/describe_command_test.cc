@@ -46,6 +46,8 @@ TEST_F(DescribeTest, ShowsALinkWithItsFlowsEventsAndActions) {
   EXPECT_EQ(outcome.out.find("link leaf0--spine0\n"), 0U) << outcome.out;
   EXPECT_NE(outcome.out.find("DRAINED"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("new optics"), std::string::npos);
+  EXPECT_NE(outcome.out.find("gbps                     100 Gbit/s\n"), std::string::npos);
+  EXPECT_EQ(outcome.out.find(" -\n  "), std::string::npos) << "members that say nothing";
   EXPECT_NE(outcome.out.find("link_drained"), std::string::npos);
   EXPECT_NE(outcome.out.find("drain link"), std::string::npos);
   EXPECT_EQ(outcome.out.find("leaf1--spine0"), std::string::npos) << outcome.out;

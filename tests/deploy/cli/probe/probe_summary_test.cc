@@ -56,7 +56,7 @@ TEST(SweepCounts, CountTheDirectionsThatProbesCross) {
                     {"id": "leaf3--spine2", "a": "leaf3", "b": "spine2"}]})",
       "links");
   SweepCounts counts(links->Find("links")->items);
-  counts.Add(Lossy(), "leaf0");
+  EXPECT_EQ(counts.Add(Lossy(), "leaf0"), 2U);
   EXPECT_EQ(counts.sent(), 6U);
   EXPECT_EQ(counts.silent(), 2U);
   const auto suspects = counts.Suspects();

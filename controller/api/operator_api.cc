@@ -24,7 +24,7 @@
 #include "controller/api/lists/ended_flow_list.h"
 #include "controller/api/lists/lists.h"
 #include "controller/api/lists/path_map_list.h"
-#include "controller/api/views/attestation_view.h"
+#include "controller/api/lists/unannounced_list.h"
 #include "controller/api/views/explain_view.h"
 #include "controller/api/views/forest_view.h"
 #include "controller/api/views/maintenance_view.h"
@@ -320,7 +320,7 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/openapi.json", ShowFile},
       {"/api/v1/event-kinds.json", ShowFile},
       {"/api/v1/flows/unannounced",
-       [](Api& api, const Request&) { return Ok(UnannouncedView(api.controller_)); }},
+       [](Api& api, const Request&) { return Ok(UnannouncedFlows(api.controller_)); }},
       {"/api/v1/predict",
        [](Api& api, const Request&) { return Ok(PredictionsView(api.controller_)); }},
       {"/api/v1/policies",

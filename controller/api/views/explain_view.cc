@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/files/json.h"
-#include "controller/api/views/attestation_view.h"
 #include "controller/api/views/ended_flow_view.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/link_view.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
-#include "controller/api/views/attestation_view.h"
 
 namespace espalier::controller {
 
@@ -92,6 +91,29 @@ void WriteIdentity(JsonWriter& json, const State& state, const ShownFlow& flow) 
   json.Key("status").String(FlowStatusName(flow.status));
   json.Key("reason").String(ReasonName(flow.reason));
   json.Key("acknowledged").Bool(flow.is_acknowledged);
+}
+
+}  // namespace
+
+Attestation AttestationOf(const Controller& controller, const ShownFlow& flow) {
+  const auto slot = controller.state().flows.Find(flow.agent, flow.local);
+  return slot ? controller.sightings().Of(*slot) : Attestation{};
+}
+
+namespace {
+
+void WriteAttestation(JsonWriter& json, const State& state, const Attestation& attestation,
+                      TimePoint now) {
+  const bool is_seen = attestation.state != Attestation::State::kNotSeen;
+  json.Key("attested").BeginObject();
+  json.Key("state").String(AttestationName(attestation.state));
+  json.Key("samples").Integer(attestation.samples);
+  json.Key("via").BeginArray();
+  for (const fabric::DirectedLink link : attestation.links)
+    json.String(state.topology.DirectionName(link));
+  json.EndArray();
+  json.Key("age_seconds").Double(is_seen ? SecondsOf(now - attestation.at) : 0);
+  json.EndObject();
 }
 
 }  // namespace

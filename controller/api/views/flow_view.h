@@ -5,6 +5,7 @@
 
 #include "common/files/json.h"
 #include "controller/api/views/shown_flow.h"
+#include "controller/controller.h"
 #include "controller/placement/ports/return_paths.h"
 #include "controller/sightings/sightings.h"
 #include "controller/state/state.h"
@@ -16,6 +17,9 @@ std::string_view ReasonName(wire::PathReason reason);               // "ASSIGNED
 std::string_view ActivityName(wire::FlowState state);               // "ACTIVE", ...
 std::string_view TrustName(fabric::PortTrust trust);                // "VERIFIED", ...
 std::string NicName(const State& state, const IpAddress& address);  // the address if it is unknown
+
+// What switches say of a flow; of the edge of a forest nothing. O(log flows of the agent).
+Attestation AttestationOf(const Controller& controller, const ShownFlow& flow);
 
 // Writes one flow with all its fields as a JSON object.
 void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow,

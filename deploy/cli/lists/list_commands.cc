@@ -377,6 +377,24 @@ void Run(Session& session, const ListSpec& spec, const ListOptions& options) {
       interrupt.Wait(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.watch))));
 }
 
+// Lists of flows other than those that are open and reported.
+void AddOtherFlows(CLI::App& command, ListOptions& options) {
+  command
+      .add_flag("--ended", options.ended,
+                "List the flows that ended last, the newest first, in place of open ones")
+      ->excludes(command.get_option("--leaf"))
+      ->excludes(command.get_option("--link"))
+      ->excludes(command.get_option("--attested"))
+      ->excludes(command.get_option("--down"));
+  CLI::Option* const unannounced =
+      command.add_flag("--unannounced", options.unannounced,
+                       "List large flows that switches saw and no agent reports "
+                       "(espalier-telemetry), in place of those that agents report");
+  for (const char* const other :
+       {"--job", "--leaf", "--state", "--attested", "--link", "--down", "--ended"})
+    unannounced->excludes(command.get_option(other));
+}
+
 void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
   CLI::App* command = AddCommand(app, session, spec.name, spec.help);
   const auto options = std::make_shared<ListOptions>();
@@ -427,20 +445,7 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
         ->excludes(watch);
   }
   if (spec.name == EndedFlowsSpec().name) {
-    command
-        ->add_flag("--ended", options->ended,
-                   "List the flows that ended last, the newest first, in place of open ones")
-        ->excludes(command->get_option("--leaf"))
-        ->excludes(command->get_option("--link"))
-        ->excludes(command->get_option("--attested"))
-        ->excludes(command->get_option("--down"));
-    CLI::Option* const unannounced =
-        command->add_flag("--unannounced", options->unannounced,
-                          "List large flows that switches saw and no agent reports "
-                          "(espalier-telemetry), in place of those that agents report");
-    for (const char* const other :
-         {"--job", "--leaf", "--state", "--attested", "--link", "--down", "--ended"})
-      unannounced->excludes(command->get_option(other));
+    AddOtherFlows(*command, *options);
   }
   if (spec.name == "intents") {  // as `policy list`, `keys list`, ... have it
     command->require_subcommand(0, 1);

@@ -1,33 +1,13 @@
-#include "controller/api/views/attestation_view.h"
+#include "controller/api/lists/unannounced_list.h"
 
+#include "common/files/json.h"
 #include "controller/api/views/flow_view.h"
 
 namespace espalier::controller {
 
-using io::JsonWriter;
-
-Attestation AttestationOf(const Controller& controller, const ShownFlow& flow) {
-  const auto slot = controller.state().flows.Find(flow.agent, flow.local);
-  return slot ? controller.sightings().Of(*slot) : Attestation{};
-}
-
-void WriteAttestation(JsonWriter& json, const State& state, const Attestation& attestation,
-                      TimePoint now) {
-  const bool is_seen = attestation.state != Attestation::State::kNotSeen;
-  json.Key("attested").BeginObject();
-  json.Key("state").String(AttestationName(attestation.state));
-  json.Key("samples").Integer(attestation.samples);
-  json.Key("via").BeginArray();
-  for (const fabric::DirectedLink link : attestation.links)
-    json.String(state.topology.DirectionName(link));
-  json.EndArray();
-  json.Key("age_seconds").Double(is_seen ? SecondsOf(now - attestation.at) : 0);
-  json.EndObject();
-}
-
-std::string UnannouncedView(const Controller& controller) {
+std::string UnannouncedFlows(const Controller& controller) {
   const State& state = controller.state();
-  JsonWriter json;
+  io::JsonWriter json;
   json.BeginObject().Key("flows").BeginArray();
   for (const Sightings::Unannounced* of : controller.sightings().ListUnannounced()) {
     const SightingReport::Seen& seen = of->seen;

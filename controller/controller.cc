@@ -65,6 +65,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                 {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
                  .request_turn = [this] { turns_.Request(); }},
                 metrics),
+      spread_watch_(state_, placement_, loop),
       effects_({state_, links_.states, learner_, failure_plans_, placement_, publisher_, verifier_,
                 jobs_},
                settings_.now(), loop, MakeEffectsCallbacks(), metrics),
@@ -201,6 +202,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
                                         state_.topology.node(key.destination).id, port));
   };
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
+    if (verifier_.IsSprayed(mismatch.key)) continue;
     record("path_map_mismatch", mismatch.key, mismatch.port);
   }
   for (const PathLearner::QuarantinedPort& quarantined : findings.quarantined) {
@@ -333,6 +335,7 @@ void Controller::Tick() {
   if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();
   verifier_.Tick();
+  if (!turns_.is_late()) spread_watch_.Tick();
   sessions_.SendHeartbeats();
   turns_.Request();
 }

@@ -24,6 +24,7 @@
 #include "controller/placement/placement.h"
 #include "controller/placement/ports/return_paths.h"
 #include "controller/placement/verify/port_verifier.h"
+#include "controller/placement/verify/spread_watch.h"
 #include "controller/planning/background_planner.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/planning/start_predictor.h"
@@ -152,6 +153,7 @@ class Controller {
   };
   PathReports path_reports_;
   PortVerifier verifier_;
+  SpreadWatch spread_watch_;
   ActionEffects effects_;
   OperationQueue operations_;
   OperatorActions actions_;

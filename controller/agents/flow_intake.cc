@@ -154,7 +154,9 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
     senders_.resize(std::max(senders_.size(), slots.back().Index() + 1));
-    senders_[slots.back().Index()] = {EndsOf(state_, state_.flows.At(slots.back()))};
+    JobRounds::Sender& sender = senders_[slots.back().Index()];
+    sender = {EndsOf(state_, state_.flows.At(slots.back()))};
+    state_.rounds.Join(state_.flows.At(slots.back()).job, sender);
     if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.HandleOpened();
     WarnOfTimeout(state_.flows.At(slots.back()));
   }
@@ -231,7 +233,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
     bursts_.HandleProgress(change.slot);
     const bool follows = FollowsBursts(change.slot) && !flow.is_answering;
     if (change.is_busy && !change.was_busy) {
-      state_.rounds.Begin(flow.job, change.at);
+      state_.rounds.Begin(flow.job, senders_[change.slot.Index()], change.at);
       if (!flow.has_job_name && learns) unnamed_jobs_.HandleBusy(change.slot, change.at);
       if (follows && learns) predictor_.HandleBusy(change.slot, change.at);
       if (follows && bursts_.HandleBusy(change.slot)) result.needs_turn = true;
@@ -240,7 +242,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
       state_.rounds.AddBytes(flow.job, senders_[change.slot.Index()], change.new_bytes);
     }
     if (change.was_busy && !change.is_busy) {
-      state_.rounds.End(flow.job, change.at);
+      state_.rounds.End(flow.job, senders_[change.slot.Index()], change.at);
       if (!follows) continue;
       predictor_.HandleIdle(change.slot, change.at);
       bursts_.HandleIdle(change.slot);
@@ -252,7 +254,7 @@ FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
 void FlowIntake::Close(FlowSlot slot) {
   predictor_.HandleClosed(slot, loop_.Now());
   if (state_.flows.ActivityOf(slot).IsBusy()) {
-    state_.rounds.End(state_.flows.At(slot).job, loop_.Now());
+    state_.rounds.End(state_.flows.At(slot).job, senders_[slot.Index()], loop_.Now());
   }
   bursts_.Forget(slot);
   RecordEnd(slot);
@@ -284,9 +286,11 @@ void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {
   const bool is_busy = state_.flows.ActivityOf(slot).IsBusy();
   const std::vector<FlowSlot> renamed{slot};
   predictor_.HandleClosed(slot, now);
-  if (is_busy) state_.rounds.End(state_.flows.At(slot).job, now);
+  JobRounds::Sender& sender = senders_[slot.Index()];
+  if (is_busy) state_.rounds.End(state_.flows.At(slot).job, sender, now);
   state_.flows.SetJob(slot, job);
-  if (is_busy) state_.rounds.Begin(job, now);
+  state_.rounds.Join(job, sender);
+  if (is_busy) state_.rounds.Begin(job, sender, now);
   predictor_.HandleOpened(renamed);
   ForgetJobs();
 }

@@ -99,7 +99,7 @@ void FabricMetrics::RefreshJobs(const Controller& controller, const FlowStatisti
   }
   for (const auto& [flows, job] : jobs) {
     const JobStatistics& counted = statistics.StatisticsOf(job);
-    const auto [allreduce, ideal] = MeanRound(state, job, controller.Now());
+    const auto [allreduce, ideal] = MedianRound(state, job, controller.Now());
     const GaugeFamily::Labels labels = {{"job", state.flows.JobName(job)}};
     Set(job_flows_, labels, static_cast<double>(counted.flows));
     Set(job_unroutable_, labels, static_cast<double>(counted.unroutable));

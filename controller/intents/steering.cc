@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace espalier::controller {
@@ -24,14 +26,32 @@ std::string Joined(const std::vector<std::string>& parts) {
 std::string SteeringKeyOfHost(std::string_view host) { return fmt::format("{}{}", kHost, host); }
 std::string SteeringKeyOfJob(std::string_view job) { return fmt::format("{}{}", kJob, job); }
 
-std::uint32_t SteeringBucket(std::string_view host) {
+namespace {
+
+std::uint64_t HashOf(std::string_view host) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, then the finalizer of MurmurHash3
   for (const char c : host) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
   hash = (hash ^ (hash >> 33U)) * 0xff51afd7ed558ccd;
   hash = (hash ^ (hash >> 33U)) * 0xc4ceb9fe1a85ec53;
-  return static_cast<std::uint32_t>((hash ^ (hash >> 33U)) % 100);
+  return hash ^ (hash >> 33U);
+}
+
+}  // namespace
+
+HostRanks::HostRanks(const std::set<std::string>& hosts) {
+  std::vector<std::pair<std::uint64_t, std::string>> ordered;
+  for (const std::string& host : hosts) ordered.emplace_back(HashOf(host), host);
+  std::ranges::sort(ordered);
+  for (std::size_t rank = 0; rank < ordered.size(); ++rank) {
+    ranks_.emplace(ordered[rank].second, rank);
+  }
+}
+
+bool HostRanks::IsWithin(std::string_view host, std::uint32_t percent) const {
+  const auto found = ranks_.find(host);
+  return found != ranks_.end() && found->second < (ranks_.size() * percent + 50) / 100;
 }
 
 std::optional<bool> SteeringRules::Set(std::string_view key) const {
@@ -56,7 +76,7 @@ bool SteeringRules::IsSteered(std::string_view host, std::string_view job) const
   const auto of_job = Set(SteeringKeyOfJob(job));
   if (of_host == false || of_job == false) return false;
   if (of_host == true || of_job == true) return true;
-  return SteeringBucket(host) < percent();
+  return percent() >= 100 || ranks_.IsWithin(host, percent());
 }
 
 std::string SteeringRules::Describe() const {

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,14 +27,25 @@ constexpr std::string_view kSteeringPercent = "percent";
 std::string SteeringKeyOfHost(std::string_view host);  // "host h0"
 std::string SteeringKeyOfJob(std::string_view job);    // "job train"
 
-// The number of a host from 0 to 99 that decides to which percentages it belongs. It depends on the
-// name alone, so that a growing percentage only adds hosts.
-std::uint32_t SteeringBucket(std::string_view host);
+// Which hosts belong to a percentage: those whose names have the smallest hashes, as many as come
+// nearest to it. A growing percentage only adds hosts.
+class HostRanks {
+ public:
+  // `hosts`: all hosts of the fabric. O(hosts log hosts).
+  HostRanks() = default;
+  explicit HostRanks(const std::set<std::string>& hosts);
+  // False for a host that is not among them. O(log hosts).
+  bool IsWithin(std::string_view host, std::uint32_t percent) const;
 
-// Answers for one set of intents, which must outlive it.
+ private:
+  std::map<std::string, std::size_t, std::less<>> ranks_;
+};
+
+// Answers for one set of intents. Both must outlive it.
 class SteeringRules {
  public:
-  explicit SteeringRules(const IntentById& steering) : steering_(steering) {}
+  SteeringRules(const IntentById& steering, const HostRanks& ranks)
+      : steering_(steering), ranks_(ranks) {}
 
   // O(log intents) and, without intents, O(1).
   bool IsSteered(std::string_view host, std::string_view job) const;
@@ -45,6 +60,7 @@ class SteeringRules {
   bool IsOff(std::string_view key) const { return Set(key) == false; }
 
   const IntentById& steering_;
+  const HostRanks& ranks_;
 };
 
 // What a change of steering is for. With nothing given, it is the switch.

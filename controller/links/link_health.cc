@@ -1,12 +1,14 @@
 #include "controller/links/link_health.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/wall_time.h"
 #include "controller/links/link_tiers.h"
 
 namespace espalier::controller {
@@ -104,6 +106,25 @@ bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
       fmt::format("agent={} link={}", state_.agents.At(id).name, state_.topology.link(link).id));
   callbacks_.on_change();
   return true;
+}
+
+std::string LinkHealth::WhyDown(fabric::LinkId link) const {
+  const fabric::Link& of = state_.topology.link(link);
+  const auto reported = feed_down_.find(of.id);
+  if (reported != feed_down_.end()) {
+    return fmt::format("the feed {} reports it down since {}", reported->second.source,
+                       FormatWallTime(reported->second.since));
+  }
+  if (nics_down_.contains(link)) {
+    const bool is_a = state_.topology.IsFlowEndpoint(of.a);
+    return fmt::format("the agent of {} reports that its NIC has no link",
+                       fabric::HostOf(state_.topology.node(is_a ? of.a : of.b)));
+  }
+  const auto found = found_.find(link);
+  if (found == found_.end()) return "";
+  const std::string words = DescribeFault(state_.topology, found->second);
+  if (found->second.suspected_by.empty()) return words;
+  return fmt::format("{}; suspected by {}", words, fmt::join(found->second.suspected_by, ", "));
 }
 
 void LinkHealth::HandlePathFailure(AgentId id, const Flow& flow, std::uint32_t path) {

@@ -71,6 +71,8 @@ class LinkHealth {
   bool IsDown(fabric::LinkId link) const {
     return nics_down_.contains(link) || monitor_.UseOf(link) == LinkMonitor::Use::kDown;
   }
+  // Who has found the link down and since when, or what tests counted, in words; "" if nobody has.
+  std::string WhyDown(fabric::LinkId link) const;
   // Links that are reported as dead and stay in use until an operator fails them, because a budget
   // is spent.
   const std::set<fabric::LinkId>& awaiting_operator() const { return awaiting_operator_; }

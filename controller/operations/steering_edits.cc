@@ -79,7 +79,8 @@ Result<Intents> ChangeSteeringIntent(const Intents& intents, const fabric::Topol
   }
   Intents changed = intents;
   IntentById& steering = changed.steering;
-  const SteeringRules present(intents.steering);
+  const HostRanks no_hosts;  // whether a host is steered is not asked here
+  const SteeringRules present(intents.steering, no_hosts);
   const bool is_narrow = scope.percent || !scope.hosts.empty() || !scope.jobs.empty();
   if (is_narrow && present.IsSwitchedOff() && !(on && scope.percent)) {
     return Fail(

@@ -22,8 +22,10 @@ Placement::Placement(State& state, PathLearner& learner, const ControllerOptions
       what_if_(state, state.view, decisions_, ports_, options) {}
 
 void Placement::Admit(FlowSlot slot, std::span<const std::uint16_t> steered_ports) {
-  if (steering_.IsSteered(state_.flows.At(slot))) return admission_.Admit(slot, steered_ports);
-  admission_.Admit(slot, {});
+  const bool is_steered = steering_.IsSteered(state_.flows.At(slot));
+  admission_.Admit(slot, is_steered ? steered_ports : std::span<const std::uint16_t>());
+  // Only now its ends are known, and whether its packets are sprayed.
+  if (steering_.IsSteered(state_.flows.At(slot))) return;
   if (!IsSteerable(state_.flows.At(slot))) return;
   steering_.TurnOff(slot);
   steering_.Observe(slot);
@@ -69,7 +71,7 @@ void Placement::RevisitSome(const TimeBudget& budget) {
 std::size_t Placement::Relieve(std::size_t move_limit) {
   const auto relieved = starts_.Relieve(move_limit);
   const auto moved = relieved ? *relieved : starts_.RelieveOneByOne(move_limit);
-  for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, wire::PathReason::kRecomputed);
+  for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, wire::PathReason::kAssigned);
   return moved.size();
 }
 

@@ -89,6 +89,10 @@ class Placement {
   void HandleLostPlan(TimePoint now) {
     if (!relief_) relief_ = {now, "lost_plan"};
   }
+  // Some path may have become reachable, without any word about its links.
+  void HandleReachablePaths(TimePoint now) {
+    if (!relief_) relief_ = {now + kReliefInterval, "reachable_paths"};
+  }
   // Relieves links after these changes, once an interval until nothing moves any more. To be called
   // periodically.
   struct Relief {

@@ -295,6 +295,17 @@ void PhasePlan::PutInForce(const Making& made) {
     planned = {};
     return true;
   });
+  phases_.clear();
+  for (const PhasedJob& job : made.input.jobs) {
+    FlowPhases::Job& phases = phases_.emplace_back();
+    for (const std::vector<std::uint32_t>& indices : job.phases) {
+      std::vector<FlowSlot>& phase = phases.emplace_back();
+      for (const std::uint32_t index : indices) phase.push_back(made.input.slots[index]);
+      std::ranges::sort(phase);
+      phase.erase(std::ranges::unique(phase).begin(), phase.end());
+      std::erase_if(phase, [&](FlowSlot slot) { return PathsOf(slot).empty(); });
+    }
+  }
   max_load_ = made.assigned.max_load;
   lower_bound_ = made.assigned.lower_bound;
   plans_.Add();

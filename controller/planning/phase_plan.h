@@ -61,6 +61,9 @@ class PhasePlan {
   // The flows that have planned paths, ascending.
   std::span<const FlowSlot> flows() const { return flows_; }
 
+  // Their phases, by job.
+  std::span<const FlowPhases::Job> phases() const { return phases_; }
+
   // Load of the most loaded link in the worst meeting of phases, and a lower bound of it.
   const Load& max_load() const { return max_load_; }
   const Load& lower_bound() const { return lower_bound_; }
@@ -92,6 +95,7 @@ class PhasePlan {
   std::vector<Planned> planned_;  // by slot
   std::vector<std::int32_t> paths_;
   std::vector<FlowSlot> flows_;
+  std::vector<FlowPhases::Job> phases_;
   std::int64_t seen_version_ = -1;  // of the topology at the last refresh
   std::shared_ptr<Fabric> fabric_;  // a copy for AssignPhases, to which making_ has the only access
   std::shared_ptr<Making> making_;  // the plan that is being computed

@@ -1,8 +1,10 @@
 #include "controller/state/fabric_health.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "common/base/enum_names.h"
@@ -34,8 +36,18 @@ std::vector<std::string> FabricHealth::Reasons() const {
       "links are found dead or lossy and stay in use until an operator fails or drains them");
   add(reach.on_drained_link, "flow is on a drained link", "flows are on drained links");
   add(links_down, "link is down", "links are down");
+  reasons.insert(reasons.end(), dead_switches.begin(), dead_switches.end());
   add(links_lossy, "link loses packets", "links lose packets");
   reasons.insert(reasons.end(), doubts.begin(), doubts.end());
+  if (flows_late > 0) {
+    reasons.push_back(fmt::format(
+        "{} {} for a source port for more than {} s (`espalier explain '{}'` says why)", flows_late,
+        flows_late == 1 ? "flow has waited" : "flows have waited",
+        std::chrono::duration_cast<std::chrono::seconds>(WaitingFlows::kPatience).count(),
+        late_flow));
+  }
+  if (!spraying.empty()) reasons.push_back(spraying);
+  if (!poor_spread.empty()) reasons.push_back(poor_spread);
   add(silent_feeds, "feed of link loads is silent, so that background traffic is unknown",
       "feeds of link loads are silent, so that background traffic is unknown");
   add(windows_held, "maintenance window waits, as it would cut off flows",
@@ -50,6 +62,49 @@ std::vector<std::string> FabricHealth::Reasons() const {
   return reasons;
 }
 
+namespace {
+
+std::string DescribeSpraying(const State& state) {
+  if (state.sprayed_hosts.empty()) return "";
+  std::set<std::string> switches;
+  std::set<std::string> hosts;
+  for (const auto& [sender, at] : state.sprayed_hosts) {
+    switches.insert(state.topology.node(at).id);
+    hosts.insert(sender.second);
+  }
+  return fmt::format(
+      "{} {} packets over several paths, not by their source port, so that flows from {} are not "
+      "steered",
+      fmt::join(switches, ", "), switches.size() == 1 ? "sprays" : "spray",
+      fmt::join(hosts, ", "));
+}
+
+// Switches most of whose links are down, by detection and not by an operator.
+std::vector<std::string> DescribeDeadSwitches(const State& state) {
+  std::vector<std::string> words;
+  const auto& nodes = state.topology.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const fabric::NodeId node(static_cast<std::int32_t>(i));
+    const bool is_out = state.intents.failed_nodes.contains(nodes[i].id);
+    if (nodes[i].kind != fabric::NodeKind::kSwitch || is_out) continue;
+    std::size_t links = 0;
+    std::size_t down = 0;
+    for (const fabric::DirectedLink direction : state.topology.Outgoing(node)) {
+      const fabric::Link& link = state.topology.link(direction.link);
+      ++links;
+      const bool is_down = link.state == fabric::LinkState::kDown;
+      down += is_down && !state.intents.failed_links.contains(link.id) ? 1 : 0;
+    }
+    if (down < 2 || 4 * down < 3 * links) continue;
+    words.push_back(fmt::format(
+        "{} looks dead: {} of its {} links are down (`espalier fail node {}` takes it out)",
+        nodes[i].id, down, links, nodes[i].id));
+  }
+  return words;
+}
+
+}  // namespace
+
 FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                       std::size_t links_awaiting_operator, std::vector<std::string> doubts) {
   FabricHealth health{.reach = reach,
@@ -62,12 +117,27 @@ FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                       .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
                       .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
                       .doubts = std::move(doubts),
-                      .steering = SteeringRules(state.intents.steering).Describe()};
-  if (!state.intents.steering.empty()) {
+                      .steering = SteeringRules(state.intents.steering, state.host_ranks).Describe()};
+  if (!state.intents.steering.empty() || !state.sprayed_hosts.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();
     health.flows_unsteered = std::ranges::count_if(slots, [&](FlowSlot slot) {
       return state.flows.At(slot).status == FlowStatus::kUnsteered;
     });
+  }
+  health.flows_late = static_cast<std::int64_t>(state.waiting.late());
+  if (const auto late = state.waiting.first_late(); late && state.flows.IsOpen(*late)) {
+    health.late_flow = state.FlowName(state.flows.At(*late));
+  } else {
+    health.flows_late = 0;
+  }
+  health.dead_switches = DescribeDeadSwitches(state);
+  health.spraying = DescribeSpraying(state);
+  for (const auto& [sender, at] : state.sprayed_hosts) health.sprayed_hosts.insert(sender.second);
+  if (state.poor_spread) {
+    health.poor_spread = fmt::format(
+        "the most loaded link carries {} flows, where {} are possible (`espalier recompute` "
+        "reaches it)",
+        state.poor_spread->load.ToString(), state.poor_spread->possible.ToString());
   }
   std::set<std::string_view> hosts;
   const auto& nodes = state.topology.nodes();

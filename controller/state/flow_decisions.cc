@@ -264,7 +264,7 @@ void FlowDecisions::Divide(FlowSlot slot, std::span<const std::int64_t> shares, 
   Flow& flow = flows_.Mutable(slot);
   SetShares(paths_, flow, shares);
   flow.is_balanced = is_balanced;
-  flow.reason = wire::PathReason::kRecomputed;
+  flow.reason = wire::PathReason::kAssigned;
   pushes_.MarkFlow(slot);
 }
 

@@ -1,10 +1,61 @@
 #include "controller/state/job_rounds.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 
 namespace espalier::controller {
+namespace {
+
+using fabric::DirectedLink;
+
+constexpr std::size_t kNoNic = ~std::size_t{0};
+
+double Seconds(std::uint64_t bytes, std::int64_t bps) {
+  return bps == 0 ? 0 : 8 * static_cast<double>(bytes) / static_cast<double>(bps);
+}
+
+std::uint64_t LeafKey(fabric::NodeId leaf, bool sends) {
+  return std::uint64_t{leaf.Index()} << 1U | (sends ? 1U : 0U);
+}
+
+Duration Median(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
+  std::vector<Duration> values;
+  for (const JobRound& round : rounds) values.push_back(round.*what);
+  if (values.empty()) return {};
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// Leaves out rounds that are several in one: their ideal is a multiple of the usual one. A job that
+// has rounds of several sizes has more of them than a third.
+void DropMerged(std::deque<JobRound>& rounds) {
+  constexpr double kNear = 0.15;
+  const auto usual = static_cast<double>(Median(rounds, &JobRound::ideal).count());
+  const auto is_merged = [&](const JobRound& round) {
+    if (usual <= 0) return false;
+    const double times = static_cast<double>(round.ideal.count()) / usual;
+    return times > 2 - kNear && std::abs(times - std::round(times)) < kNear;
+  };
+  const auto merged = std::ranges::count_if(rounds, is_merged);
+  if (3 * static_cast<std::size_t>(merged) <= rounds.size()) std::erase_if(rounds, is_merged);
+}
+
+// The part of the span from `began` to `ended` in which another one lies, of the other one's length.
+double PartWithin(TimePoint began, TimePoint ended, TimePoint other_began, TimePoint other_ended) {
+  const Duration common = std::min(ended, other_ended) - std::max(began, other_began);
+  const Duration length = other_ended - other_began;
+  if (common <= Duration{} || length <= Duration{}) return 0;
+  return static_cast<double>(common.count()) / static_cast<double>(length.count());
+}
+
+}  // namespace
 
 JobRounds::Job& JobRounds::At(std::uint32_t job) {
   if (job >= jobs_.size()) jobs_.resize(job + 1);
@@ -15,47 +66,190 @@ std::uint64_t JobRounds::PairKey(const Ends& ends) {
   return (std::uint64_t{ends.source->Index()} << 32U) | ends.destination->Index();
 }
 
-bool JobRounds::IsOver(const Job& job, TimePoint now) {
-  return job.began && job.busy == 0 && now - job.ended >= kGap;
+bool JobRounds::IsOver(const Group& group, TimePoint now) {
+  return group.began && group.busy == 0 && now - group.ended >= kGap;
 }
 
-JobRound JobRounds::RoundOf(const Job& job) const {
-  double longest = 0;
-  const auto add = [&](std::uint64_t bytes, std::int64_t bps) {
-    longest = std::max(longest, 8 * static_cast<double>(bytes) / static_cast<double>(bps));
+std::uint32_t JobRounds::Root(const Job& job, std::uint32_t group) {
+  while (job.groups[group].merged_into != group) group = job.groups[group].merged_into;
+  return group;
+}
+
+void JobRounds::Merge(Job& job, std::uint32_t from_index, std::uint32_t into_index) {
+  Group& from = job.groups[from_index];
+  Group& into = job.groups[into_index];
+  into.busy += from.busy;
+  if (from.began) into.began = into.began ? std::min(*into.began, *from.began) : *from.began;
+  into.ended = std::max(into.ended, from.ended);
+  for (const auto& [nic, bytes] : from.nic_bytes) into.nic_bytes[nic] += bytes;
+  for (const auto& [key, pair] : from.pairs) {
+    Pair& sum = into.pairs[key];
+    sum.bytes += pair.bytes;
+    sum.largest = std::max(sum.largest, pair.largest);
+    sum.flows += pair.flows;
+    sum.path_bps = pair.path_bps;
+  }
+  into.round = ++last_round_;  // senders look their pairs up again
+  if (into.finished.empty()) into.finished = std::move(from.finished);
+  into.count = std::max(into.count, from.count);
+  from = {.merged_into = into_index};
+  --job.live;
+}
+
+void JobRounds::Join(std::uint32_t index, Sender& sender) {
+  Job& job = At(index);
+  std::optional<std::uint32_t> group;
+  std::vector<std::size_t> nics;
+  for (const auto& end : {sender.ends.source, sender.ends.destination}) {
+    if (end) nics.push_back(end->link.Index());
+  }
+  if (nics.empty()) nics.push_back(kNoNic);
+  for (const std::size_t nic : nics) {
+    const auto found = job.group_of.find(nic);
+    if (found == job.group_of.end() && !job.is_one) continue;
+    const std::uint32_t root = Root(job, job.is_one ? 0 : found->second);
+    if (group && *group != root) Merge(job, root, *group);
+    if (!group) group = root;
+  }
+  if (!group) {
+    group = static_cast<std::uint32_t>(job.groups.size());
+    job.groups.push_back({.merged_into = *group});
+    ++job.live;
+  }
+  for (const std::size_t nic : nics) job.group_of[nic] = *group;
+  if (job.live > kMaxGroups) {
+    for (std::uint32_t other = 0; other < job.groups.size(); ++other) {
+      if (other != *group && Root(job, other) == other) Merge(job, other, *group);
+    }
+    job.is_one = true;
+  }
+  sender.group = *group;
+  sender.pair = nullptr;
+}
+
+JobRounds::LeafBytes JobRounds::BytesOfLeaves(const Group& group) const {
+  LeafBytes bytes;
+  for (const auto& [key, pair] : group.pairs) {
+    bytes[LeafKey(topology_.To(DirectedLink::FromIndex(key >> 32U)), true)] += pair.bytes;
+    bytes[LeafKey(topology_.From(DirectedLink::FromIndex(key & 0xFFFF'FFFF)), false)] += pair.bytes;
+  }
+  return bytes;
+}
+
+std::int64_t JobRounds::UplinkBps(fabric::NodeId leaf) const {
+  std::int64_t bps = 0;
+  for (const DirectedLink link : topology_.Outgoing(leaf)) {
+    const bool is_fabric = topology_.node(topology_.To(link)).kind == fabric::NodeKind::kSwitch;
+    const fabric::Link& of = topology_.link(link.link);
+    if (is_fabric && of.state != fabric::LinkState::kDown) bps += of.rate.value;
+  }
+  return bps;
+}
+
+double JobRounds::SecondsOfLeaves(const Job& job, const Group& group) const {
+  LeafBytes bytes = BytesOfLeaves(group);
+  const auto add = [&](const LeafBytes& others, double part) {
+    for (auto& [leaf, sum] : bytes) {
+      const auto found = others.find(leaf);
+      if (found == others.end()) continue;
+      sum += static_cast<std::uint64_t>(part * static_cast<double>(found->second));
+    }
   };
-  std::unordered_map<std::size_t, std::uint64_t> nic_bytes = job.nic_bytes;
-  for (const auto& [key, pair] : job.pairs) {
-    add(pair.bytes, pair.path_bps);
+  for (const Group& other : job.groups) {
+    if (&other == &group) continue;
+    const double part =
+        PartWithin(*group.began, group.ended, other.last_began, other.last_ended);
+    if (part > 0) add(other.last_bytes, part);
+    if (!other.began || other.pairs.empty()) continue;
+    const TimePoint ended = other.busy > 0 ? std::max(group.ended, *other.began) : other.ended;
+    const double now = PartWithin(*group.began, group.ended, *other.began, ended);
+    if (now > 0) add(BytesOfLeaves(other), now);
+  }
+  double longest = 0;
+  for (const auto& [leaf, sum] : bytes) {
+    const fabric::NodeId node(static_cast<std::int32_t>(leaf >> 1U));
+    longest = std::max(longest, Seconds(sum, UplinkBps(node)));
+  }
+  return longest;
+}
+
+// Flows of one path cannot be divided. Of the jk + 1 largest that leave a leaf with k equal links,
+// some link has j + 1, so that it takes at least as long as the smallest j + 1 of them.
+double JobRounds::SecondsOfWholeFlows(const Group& group) const {
+  std::map<std::uint64_t, std::vector<std::uint64_t>> flows;  // by leaf and direction
+  const auto links_of = [&](fabric::NodeId leaf) -> std::pair<std::size_t, std::int64_t> {
+    std::size_t links = 0;
+    std::int64_t bps = 0;
+    for (const DirectedLink link : topology_.Outgoing(leaf)) {
+      const fabric::Link& of = topology_.link(link.link);
+      const bool is_fabric = topology_.node(topology_.To(link)).kind == fabric::NodeKind::kSwitch;
+      if (!is_fabric || of.state == fabric::LinkState::kDown) continue;
+      if (bps != 0 && bps != of.rate.value) return {0, 0};  // only equal links are known to count
+      bps = of.rate.value;
+      ++links;
+    }
+    return {links, bps};
+  };
+  for (const auto& [key, pair] : group.pairs) {
+    const fabric::NodeId from = topology_.To(DirectedLink::FromIndex(key >> 32U));
+    const fabric::NodeId to = topology_.From(DirectedLink::FromIndex(key & 0xFFFF'FFFF));
+    if (pair.flows != 1) continue;
+    if (pair.path_bps <= links_of(from).second) flows[LeafKey(from, true)].push_back(pair.bytes);
+    if (pair.path_bps <= links_of(to).second) flows[LeafKey(to, false)].push_back(pair.bytes);
+  }
+  double longest = 0;
+  for (auto& [leaf, bytes] : flows) {
+    const auto [links, bps] = links_of(fabric::NodeId(static_cast<std::int32_t>(leaf >> 1U)));
+    std::ranges::sort(bytes, std::greater());
+    for (std::size_t j = 1; links > 0 && j * links < bytes.size(); ++j) {
+      std::uint64_t smallest = 0;
+      for (std::size_t i = j * links - j; i <= j * links; ++i) smallest += bytes[i];
+      longest = std::max(longest, Seconds(smallest, bps));
+    }
+  }
+  return longest;
+}
+
+JobRound JobRounds::RoundOf(const Job& job, const Group& group) const {
+  double longest = std::max(SecondsOfLeaves(job, group), SecondsOfWholeFlows(group));
+  std::unordered_map<std::size_t, std::uint64_t> nic_bytes = group.nic_bytes;
+  for (const auto& [key, pair] : group.pairs) {
+    longest = std::max(longest, Seconds(pair.largest, pair.path_bps));
     nic_bytes[key >> 32U] += pair.bytes;
     nic_bytes[key & 0xFFFF'FFFF] += pair.bytes;
   }
   for (const auto& [index, bytes] : nic_bytes) {
-    add(bytes, topology_.link(fabric::DirectedLink::FromIndex(index).link).rate.value);
+    const fabric::Link& link = topology_.link(DirectedLink::FromIndex(index).link);
+    longest = std::max(longest, Seconds(bytes, link.rate.value));
   }
   const auto ideal = std::chrono::duration<double>(std::min(longest, 1e9));
-  return {job.ended, job.ended - *job.began, std::chrono::duration_cast<Duration>(ideal)};
+  return {group.ended, group.ended - *group.began, std::chrono::duration_cast<Duration>(ideal)};
 }
 
-void JobRounds::Begin(std::uint32_t index, TimePoint now) {
+void JobRounds::Begin(std::uint32_t index, const Sender& sender, TimePoint now) {
   Job& job = At(index);
-  if (IsOver(job, now)) {
-    job.finished.push_back(RoundOf(job));
-    if (job.finished.size() > kMaxKept) job.finished.pop_front();
-    ++job.count;
-    job.began.reset();
-    job.nic_bytes.clear();
-    job.pairs.clear();
-    job.round = 0;
+  Group& group = job.groups[Root(job, sender.group)];
+  if (IsOver(group, now)) {
+    group.finished.push_back(RoundOf(job, group));
+    if (group.finished.size() > kMaxKept) group.finished.pop_front();
+    ++group.count;
+    group.last_began = *group.began;
+    group.last_ended = group.ended;
+    group.last_bytes = BytesOfLeaves(group);
+    group.began.reset();
+    group.nic_bytes.clear();
+    group.pairs.clear();
+    group.round = 0;
   }
-  if (!job.began) job.began = now;
-  ++job.busy;
+  if (!group.began) group.began = now;
+  ++group.busy;
 }
 
-void JobRounds::End(std::uint32_t index, TimePoint now) {
+void JobRounds::End(std::uint32_t index, const Sender& sender, TimePoint now) {
   Job& job = At(index);
-  ESPALIER_CHECK(job.busy > 0, "job={}", index);
-  if (--job.busy == 0) job.ended = now;
+  Group& group = job.groups[Root(job, sender.group)];
+  ESPALIER_CHECK(group.busy > 0, "job={}", index);
+  if (--group.busy == 0) group.ended = now;
 }
 
 void JobRounds::Forget(std::uint32_t index) {
@@ -64,39 +258,75 @@ void JobRounds::Forget(std::uint32_t index) {
 
 void JobRounds::AddBytes(std::uint32_t index, Sender& sender, std::uint64_t bytes) {
   Job& job = At(index);
-  if (sender.pair != nullptr && sender.round == job.round) {
-    sender.pair->bytes += bytes;
-    return;
-  }
-  const Ends& ends = sender.ends;
-  if (!ends.source || !ends.destination || ends.path_bps == 0) {
-    for (const auto& end : {ends.source, ends.destination}) {
-      if (end) job.nic_bytes[end->Index()] += bytes;
+  Group& group = job.groups[Root(job, sender.group)];
+  if (sender.pair == nullptr || sender.round != group.round) {
+    const Ends& ends = sender.ends;
+    if (!ends.source || !ends.destination || ends.path_bps == 0) {
+      for (const auto& end : {ends.source, ends.destination}) {
+        if (end) group.nic_bytes[end->Index()] += bytes;
+      }
+      return;
     }
-    return;
+    if (group.round == 0) group.round = ++last_round_;
+    sender.pair = &group.pairs[PairKey(ends)];
+    sender.round = group.round;
+    sender.bytes = 0;
+    sender.pair->path_bps = ends.path_bps;
+    ++sender.pair->flows;
   }
-  if (job.round == 0) job.round = ++last_round_;
-  sender.pair = &job.pairs[PairKey(ends)];
-  sender.round = job.round;
   sender.pair->bytes += bytes;
-  sender.pair->path_bps = ends.path_bps;
+  sender.bytes += bytes;
+  sender.pair->largest = std::max(sender.pair->largest, sender.bytes);
+}
+
+std::deque<JobRound> JobRounds::RoundsOf(const Job& job, const Group& group, TimePoint now) const {
+  std::deque<JobRound> rounds = group.finished;
+  if (IsOver(group, now)) rounds.push_back(RoundOf(job, group));
+  DropMerged(rounds);
+  return rounds;
+}
+
+const JobRounds::Group* JobRounds::Leading(const Job& job, TimePoint now) const {
+  const Group* leading = nullptr;
+  Duration slowest{};
+  for (const Group& group : job.groups) {
+    const std::deque<JobRound> rounds = RoundsOf(job, group, now);
+    const Duration usual = Median(rounds, &JobRound::duration);
+    if (rounds.empty() || (leading != nullptr && usual <= slowest)) continue;
+    leading = &group;
+    slowest = usual;
+  }
+  return leading;
 }
 
 std::deque<JobRound> JobRounds::Finished(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return {};
-  std::deque<JobRound> finished = jobs_[index].finished;
-  if (IsOver(jobs_[index], now)) finished.push_back(RoundOf(jobs_[index]));
-  return finished;
+  const Group* const leading = Leading(jobs_[index], now);
+  return leading == nullptr ? std::deque<JobRound>() : RoundsOf(jobs_[index], *leading, now);
 }
 
 std::optional<TimePoint> JobRounds::Begun(std::uint32_t index, TimePoint now) const {
-  if (index >= jobs_.size() || IsOver(jobs_[index], now)) return std::nullopt;
-  return jobs_[index].began;
+  std::optional<TimePoint> begun;
+  if (index >= jobs_.size()) return begun;
+  for (const Group& group : jobs_[index].groups) {
+    if (!group.began || IsOver(group, now)) continue;
+    begun = begun ? std::min(*begun, *group.began) : *group.began;
+  }
+  return begun;
 }
 
 std::uint64_t JobRounds::Count(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
-  return jobs_[index].count + (IsOver(jobs_[index], now) ? 1 : 0);
+  const Group* const leading = Leading(jobs_[index], now);
+  return leading == nullptr ? 0 : leading->count + (IsOver(*leading, now) ? 1 : 0);
+}
+
+std::size_t JobRounds::Groups(std::uint32_t index, TimePoint now) const {
+  if (index >= jobs_.size()) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(jobs_[index].groups, [&](const Group& group) {
+        return group.count > 0 || IsOver(group, now);
+      }));
 }
 
 }  // namespace espalier::controller

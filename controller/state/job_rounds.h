@@ -14,24 +14,37 @@ namespace espalier::controller {
 struct JobRound {
   TimePoint ended;
   Duration duration{};
-  Duration ideal{};  // without contention in the fabric: set by the slowest NIC or pair of NICs
+  // What the round would take if the job had the fabric for itself: the greatest time that a NIC, a
+  // flow, or what a leaf sends or receives over its links to other switches needs for its bytes.
+  Duration ideal{};
 };
 
-// Records when each job communicates and for how long. A round begins when a flow of the job has
-// bytes to send after kGap in which none had. It ends when no flow has bytes to send for kGap;
-// shorter pauses, such as those between the steps of a ring, belong to the round. Times are those
-// of the agents' reports: exact to their interval (10 ms).
+// Records when each job communicates and for how long, for each of its groups: the flows of a job
+// that have NICs in common, directly or by way of others, such as those of one ring. Groups need not
+// be in step with each other, so each has rounds of its own. A round begins when a flow of the group
+// has bytes to send after kGap in which none had. It ends when no flow has bytes to send for kGap;
+// shorter pauses, such as those between the steps of a ring, belong to the round. Times are those of
+// the agents' reports: exact to their interval (10 ms).
 //
-// Thread safety: the controller's loop thread. O(1) a change.
+// The ideal counts what the job's other groups send meanwhile, as they share links between switches
+// even if the job is alone.
+//
+// Limits: flows that have a NIC in common and are not in step never pause together. Their rounds
+// melt into one another; one whose ideal is a multiple of the usual one is recognised and left out.
+// A job of more than kMaxGroups groups counts as one group.
+//
+// Thread safety: the controller's loop thread. O(1) a change; O(groups x leaves + pairs) at the end
+// of a round.
 class JobRounds {
  public:
   static constexpr Duration kGap = std::chrono::milliseconds(50);
-  static constexpr std::size_t kMaxKept = 64;  // rounds of each job
+  static constexpr std::size_t kMaxKept = 64;  // rounds of each group
+  static constexpr std::size_t kMaxGroups = 32;
 
   explicit JobRounds(const fabric::Topology& topology) : topology_(topology) {}
 
   // The links of a flow's two NICs (none: unknown end), and the rate of the fastest path between
-  // them (0: no path, or both on one switch).
+  // them, times its subflows (0: no path, or both on one switch).
   struct Ends {
     std::optional<fabric::DirectedLink> source;
     std::optional<fabric::DirectedLink> destination;
@@ -40,31 +53,45 @@ class JobRounds {
   // The bytes of a round between two NICs.
   struct Pair {
     std::uint64_t bytes = 0;
-    std::int64_t path_bps = 0;
+    std::uint64_t largest = 0;  // of one flow
+    std::uint32_t flows = 0;
+    std::int64_t path_bps = 0;  // of one flow
   };
-  // A flow's ends, and where its bytes were counted last, which saves looking it up again.
+  // A flow's ends, its group, and where its bytes were counted last, which saves looking it up
+  // again.
   struct Sender {
     Ends ends;
+    std::uint32_t group = 0;
     Pair* pair = nullptr;  // of this round
     std::uint64_t round = 0;
+    std::uint64_t bytes = 0;  // in this round
   };
-  // A flow of the job that had nothing to send has bytes to send.
-  void Begin(std::uint32_t job, TimePoint now);
-  // A flow of the job has sent everything, or has ended.
-  void End(std::uint32_t job, TimePoint now);
+  // Finds the group of a flow of this job. To be called before all others, and again if the flow
+  // gets another job.
+  void Join(std::uint32_t job, Sender& sender);
+  // The flow, which had nothing to send, has bytes to send.
+  void Begin(std::uint32_t job, const Sender& sender, TimePoint now);
+  // The flow has sent everything, or has ended.
+  void End(std::uint32_t job, const Sender& sender, TimePoint now);
   // The number will name another job. No flow of this one may have bytes to send.
   void Forget(std::uint32_t job);
-  // Adds bytes that a flow with these ends sends in this round.
+  // Adds bytes that the flow sends in this round.
   void AddBytes(std::uint32_t job, Sender& sender, std::uint64_t bytes);
 
-  // The latest finished rounds, oldest first; when the current round began; how many have finished.
+  // The latest finished rounds of the job's slowest group by the median, oldest first, without those
+  // that are several in one; how many it has finished; when the earliest present round began.
   std::deque<JobRound> Finished(std::uint32_t job, TimePoint now) const;
-  std::optional<TimePoint> Begun(std::uint32_t job, TimePoint now) const;
   std::uint64_t Count(std::uint32_t job, TimePoint now) const;
+  std::optional<TimePoint> Begun(std::uint32_t job, TimePoint now) const;
+  // How many groups have finished a round.
+  std::size_t Groups(std::uint32_t job, TimePoint now) const;
 
  private:
-  struct Job {
-    std::uint32_t busy = 0;  // flows that have bytes to send
+  // What the links of leaves to other switches carried in a round, by leaf and direction.
+  using LeafBytes = std::unordered_map<std::uint64_t, std::uint64_t>;
+  struct Group {
+    std::uint32_t merged_into = 0;  // itself: not merged
+    std::uint32_t busy = 0;         // flows that have bytes to send
     std::optional<TimePoint> began;
     TimePoint ended;  // if busy is 0: since when
     // Of flows of which only one end or no path is known, by DirectedLink::Index.
@@ -73,10 +100,28 @@ class JobRounds {
     std::uint64_t round = 0;                        // identifies the round of `pairs`; 0: none
     std::deque<JobRound> finished;
     std::uint64_t count = 0;
+    // The round before the present one.
+    TimePoint last_began{};
+    TimePoint last_ended{};
+    LeafBytes last_bytes;
+  };
+  struct Job {
+    std::deque<Group> groups;
+    std::unordered_map<std::size_t, std::uint32_t> group_of;  // by link of a NIC
+    std::size_t live = 0;                                     // groups that are not merged
+    bool is_one = false;                                      // it had too many groups
   };
   static std::uint64_t PairKey(const Ends& ends);
-  static bool IsOver(const Job& job, TimePoint now);
-  JobRound RoundOf(const Job& job) const;
+  static bool IsOver(const Group& group, TimePoint now);
+  static std::uint32_t Root(const Job& job, std::uint32_t group);
+  const Group* Leading(const Job& job, TimePoint now) const;
+  void Merge(Job& job, std::uint32_t from, std::uint32_t into);
+  LeafBytes BytesOfLeaves(const Group& group) const;
+  double SecondsOfLeaves(const Job& job, const Group& group) const;
+  double SecondsOfWholeFlows(const Group& group) const;
+  std::int64_t UplinkBps(fabric::NodeId leaf) const;
+  JobRound RoundOf(const Job& job, const Group& group) const;
+  std::deque<JobRound> RoundsOf(const Job& job, const Group& group, TimePoint now) const;
   Job& At(std::uint32_t job);
 
   const fabric::Topology& topology_;

@@ -2,6 +2,18 @@
 
 namespace espalier::controller {
 
+std::set<std::string> HostsWithNics(const fabric::Topology& topology,
+                                    const fabric::PathTable& paths) {
+  std::set<std::string> hosts;
+  const auto& nodes = topology.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (paths.FindAttachment(fabric::NodeId(static_cast<std::int32_t>(i)))) {
+      hosts.insert(fabric::HostOf(nodes[i]));
+    }
+  }
+  return hosts;
+}
+
 std::string State::Via(const Flow& flow) const {
   std::vector<std::int32_t> indices;
   for (const Subflow& subflow : flow.subflows) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/job_key.h"
@@ -14,8 +16,10 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "controller/intents/intent.h"
+#include "controller/intents/steering.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/routing/fabric/fabric_view.h"
+#include "controller/routing/fabric/load.h"
 #include "controller/routing/online/online_assigner.h"
 #include "controller/state/agent_registry.h"
 #include "controller/state/connections.h"
@@ -29,8 +33,13 @@
 #include "controller/state/link_fault.h"
 #include "controller/state/push_log.h"
 #include "controller/state/push_queue.h"
+#include "controller/state/waiting_flows.h"
 
 namespace espalier::controller {
+
+// The hosts with a NIC at a switch.
+std::set<std::string> HostsWithNics(const fabric::Topology& topology,
+                                    const fabric::PathTable& paths);
 
 // The state that the parts of the controller share: topology, flows, paths, ports, agents, events
 // and intents. The controller's loop thread alone owns and changes it.
@@ -44,7 +53,8 @@ struct State {
         edges(flow_paths, flows),
         rounds(topology),
         pushes(flows),
-        decisions(topology, paths, flows, flow_paths, connections, pushes) {}
+        decisions(topology, paths, flows, flow_paths, connections, pushes),
+        host_ranks(HostsWithNics(topology, paths)) {}
   State(const State&) = delete;  // its members refer to each other
   State& operator=(const State&) = delete;
 
@@ -60,6 +70,7 @@ struct State {
   AgentRegistry agents;
   PushQueue pushes;
   FlowDecisions decisions;
+  const HostRanks host_ranks;
   EventHistory history;
   PushLog push_log;
   EndedFlows ended_flows;
@@ -68,6 +79,17 @@ struct State {
   std::map<fabric::LinkId, LinkFault> link_faults;
   // Feeds of link loads that have stopped reporting, and since when. BackgroundLoads writes it.
   std::map<std::string, TimePoint> silent_feeds;
+  // Hosts that see a switch spray their packets, by source leaf and host, and that switch: their
+  // flows are not steered. PortVerifier writes it.
+  std::map<std::pair<fabric::NodeId, std::string>, fabric::NodeId> sprayed_hosts;
+  WaitingFlows waiting;
+  // A load that is higher than it need be, and for how long. SpreadWatch writes it.
+  struct PoorSpread {
+    Load load;
+    Load possible;  // by a recomputation
+    TimePoint since{};
+  };
+  std::optional<PoorSpread> poor_spread;
   // Maintenance windows whose beginning would cut off flows. OperationQueue writes it.
   std::set<std::string> held_windows;
   std::uint64_t epoch = 0;             // of this controller
@@ -80,6 +102,11 @@ struct State {
   }
   const fabric::Path& PathOf(const EdgeReservation& edge) const {
     return paths.Between(edge.source_leaf, edge.destination_leaf)[edge.path.Index()];
+  }
+  // Whether a switch sprays the packets of this flow, whose ends are known.
+  bool IsSprayed(const Flow& flow) const {
+    return !sprayed_hosts.empty() &&
+           sprayed_hosts.contains({flow.source_leaf, fabric::HostOf(topology.node(flow.key.source))});
   }
   // By the last report.
   std::int64_t BytesInFlight(FlowSlot slot) const {

@@ -72,8 +72,23 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                                      const std::string& folder,
                                      const std::string& controller_fields) {
   LabDaemons daemons(lab, programs, folder);
+  if (Result<void> started = daemons.StartAll(controller_fields); !started) {
+    return Propagate(started);
+  }
+  return daemons;
+}
+
+Result<std::string> LabDaemons::StartAndLeave(const lab::Lab& lab, const std::string& programs,
+                                              const std::string& folder) {
+  LabDaemons daemons(lab, programs, folder);
+  daemons.leaves_ = true;
+  if (Result<void> started = daemons.StartAll(""); !started) return Propagate(started);
+  return daemons.api_address();
+}
+
+Result<void> LabDaemons::StartAll(const std::string& controller_fields) {
   Result<void> started =
-      WriteText(folder + "/controller.conf",
+      WriteText(folder_ + "/controller.conf",
                 fmt::format("topology_file: \"{}\"\n"
                             "listen: \"tcp://{}:{}\"\n"
                             "state_file: \"{}/store.db\"\n"
@@ -83,28 +98,35 @@ Result<LabDaemons> LabDaemons::Start(const lab::Lab& lab, const std::string& pro
                             "hash_ignores_protocol: true  # TCP stands in for RoCEv2 in a lab\n"
                             "full_queue_us: 50000  # the lab's queues take 50 ms\n"
                             "{}",
-                            lab.topology_file(), lab::LabLayout::ControllerAddress(),
-                            kControllerPort, folder, folder, folder, controller_fields));
-  if (started) started = MakeKeys(lab, folder + "/keys");
-  if (!started) return Propagate(started);
-  for (int host = 0; host < lab.layout().HostCount(); ++host) {
-    started = daemons.StartAgent(host);
-    if (!started) return Propagate(started);
+                            lab_->topology_file(), lab::LabLayout::ControllerAddress(),
+                            kControllerPort, folder_, folder_, folder_, controller_fields));
+  if (started) started = MakeKeys(*lab_, folder_ + "/keys");
+  for (int host = 0; started && host < lab_->layout().HostCount(); ++host) {
+    started = StartAgent(host);
   }
-  started = daemons.StartController();
-  if (!started) return Propagate(started);
-  return daemons;
+  return started ? StartController() : started;
 }
 
-Result<ChildProcess> LabDaemons::StartProgram(const std::string& node, const std::string& program,
-                                              const std::string& name) {
-  // In a separate session, so that Ctrl-C reaches only this program, which ends them.
-  Result<Command> command = lab_->MakeCommand(
-      node, {"setsid", "sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
+Result<std::optional<ChildProcess>> LabDaemons::StartProgram(const std::string& node,
+                                                             const std::string& program,
+                                                             const std::string& name) {
+  // In a separate session, so that Ctrl-C reaches only this program, which ends them. Those that
+  // are left running are children of a process that ends at once.
+  std::vector<std::string> argv{"setsid"};
+  if (leaves_) argv.emplace_back("--fork");
+  argv.insert(argv.end(), {"sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
              programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
              fmt::format("{}/{}.log", folder_, name)});
-  if (!command) return Propagate(command);
-  return ChildProcess::Start(*command);
+  const Result<Command> command = lab_->MakeCommand(node, std::move(argv));
+  if (!command) return tl::unexpected<Error>(command.error());
+  if (leaves_) {
+    const Result<std::string> started = RunOrFail(*command);
+    if (!started) return tl::unexpected<Error>(started.error());
+    return std::nullopt;
+  }
+  Result<ChildProcess> child = ChildProcess::Start(*command);
+  if (!child) return Propagate(child);
+  return std::move(*child);
 }
 
 Result<void> LabDaemons::StartAgent(int host) {
@@ -139,7 +161,7 @@ Result<void> LabDaemons::StartAgent(int host) {
   // Starts the offload service first: an agent reports at once whether its host has one.
   for (const auto& [program, of] :
        {std::pair("espalier-engine", engine_name), std::pair("espalier-agent", name)}) {
-    Result<ChildProcess> started = StartProgram(name, program, of);
+    Result<std::optional<ChildProcess>> started = StartProgram(name, program, of);
     if (!started) return Propagate(started);
     host_processes_.push_back({name, program, of, std::move(*started), {}});
   }
@@ -158,7 +180,8 @@ Result<std::vector<std::string>> LabDaemons::LookAfterHosts() {
                       "host go over plain ECMP meanwhile.",
                       one.program, one.host, kRestartDelay / 1s));
     } else if (!one.process && now >= one.restart) {
-      Result<ChildProcess> started = StartProgram(one.host, one.program, one.name);
+      Result<std::optional<ChildProcess>> started =
+          StartProgram(one.host, one.program, one.name);
       if (!started) return Propagate(started);
       one.process = std::move(*started);
       news.push_back(fmt::format("{} of {} was started again.", one.program, one.host));
@@ -175,7 +198,7 @@ void LabDaemons::KillController() {
 }
 
 Result<void> LabDaemons::StartController() {
-  Result<ChildProcess> controller =
+  Result<std::optional<ChildProcess>> controller =
       StartProgram(lab::kControllerNode, "espalier-controller", "controller");
   if (!controller) return Propagate(controller);
   controller_ = std::move(*controller);

@@ -29,6 +29,10 @@ class LabDaemons {
   static Result<LabDaemons> Start(const lab::Lab& lab, const std::string& programs,
                                   const std::string& folder,
                                   const std::string& controller_fields = "");
+  // The same, but they run on until the lab is stopped. Returns the address of the controller's
+  // API.
+  static Result<std::string> StartAndLeave(const lab::Lab& lab, const std::string& programs,
+                                           const std::string& folder);
 
   // The address of the controller's API, "unix:...", for --controller.
   std::string api_address() const { return "unix:" + folder_ + "/controller.sock"; }
@@ -69,8 +73,11 @@ class LabDaemons {
   LabDaemons(const lab::Lab& lab, std::string programs, std::string folder)
       : lab_(&lab), programs_(std::move(programs)), folder_(std::move(folder)) {}
 
-  Result<ChildProcess> StartProgram(const std::string& node, const std::string& program,
-                                    const std::string& name);
+  Result<void> StartAll(const std::string& controller_fields);
+  // None if the program is left running.
+  Result<std::optional<ChildProcess>> StartProgram(const std::string& node,
+                                                   const std::string& program,
+                                                   const std::string& name);
   Result<void> StartAgent(int host);
   Result<void> AwaitAgents(int count) const;
   Result<io::JsonValue> Ask(const std::string& method, const std::string& target,
@@ -79,6 +86,7 @@ class LabDaemons {
   const lab::Lab* lab_;
   std::string programs_;
   std::string folder_;
+  bool leaves_ = false;  // the programs running
   std::optional<ChildProcess> controller_;
   std::vector<HostProcess> host_processes_;
 };

@@ -362,7 +362,7 @@ inline const std::vector<Layer>& Layers() {
         "collective/program/files/", "collective/transport/stores/", "collective/runtime/calls/",
         "collective/runtime/choice/", "collective/runtime/program/", "collective/runtime/shared/",
         "collective/runtime/group/"}},
-      {"deploy/cli/lab/", {"common/files/", "deploy/lab/"}},
+      {"deploy/cli/lab/", {"common/files/", "deploy/lab/", "deploy/demo/"}},
   };
   return layers;
 }

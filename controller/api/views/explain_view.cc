@@ -70,7 +70,7 @@ std::optional<NamedFlow> FindFlow(const State& state, const std::string& name) {
 
 // Writes the links of a path with their states, flows and background loads.
 void WriteHops(JsonWriter& json, const Controller& controller, const fabric::Path& path,
-               std::span<const std::int64_t> counts) {
+               std::span<const std::int64_t> counts, std::span<const std::int64_t> loads) {
   const fabric::Topology& topology = controller.state().topology;
   json.Key("links").BeginArray();
   for (const DirectedLink hop : path.hops) {
@@ -78,6 +78,7 @@ void WriteHops(JsonWriter& json, const Controller& controller, const fabric::Pat
     json.Key("direction").String(topology.DirectionName(hop));
     json.Key("state").String(LinkStateName(topology.link(hop.link).state));
     json.Key("flows").Integer(counts[hop.Index()]);
+    json.Key("load").String(LoadText(controller.state(), loads, hop));
     WriteBackground(json, "background", controller, hop);
     json.EndObject();
   }
@@ -91,6 +92,7 @@ void WriteCandidates(JsonWriter& json, const Controller& controller, const Shown
   if (flow.source_leaf != flow.destination_leaf) {
     const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
     const std::vector<std::int64_t> counts = state.CountPaths();
+    const std::vector<std::int64_t> loads = BusiestLoads(state);
     for (std::size_t i = 0; i < paths.size(); ++i) {
       const fabric::PathIndex index(static_cast<std::int32_t>(i));
       json.BeginObject();
@@ -106,7 +108,7 @@ void WriteCandidates(JsonWriter& json, const Controller& controller, const Shown
         busiest = std::max(busiest, counts[hop.Index()]);
       }
       json.Key("busiest_link_flows").Integer(busiest);
-      WriteHops(json, controller, paths[i], counts);
+      WriteHops(json, controller, paths[i], counts, loads);
       json.EndObject();
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "controller/placement/loads/load_summary.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -35,6 +37,7 @@ FlowStatistics::FlowStatistics(const State& state) {
   const std::size_t directions = 2 * state.topology.links().size();
   traffic_.paths.resize(directions);
   traffic_.achieved_bps.resize(directions);
+  traffic_.loads = BusiestLoads(state);
 }
 
 FlowStatistics FlowStatistics::Take(const State& state) {

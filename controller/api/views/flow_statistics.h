@@ -17,6 +17,7 @@ namespace espalier::controller {
 struct LinkTraffic {
   std::vector<std::int64_t> paths;          // paths of flows
   std::vector<std::uint64_t> achieved_bps;  // of flows, over their paths by shares
+  std::vector<std::int64_t> loads;          // BusiestLoads
 };
 
 // Statistics of the flows of a job.

@@ -1,11 +1,14 @@
 #include "controller/api/views/flow_view.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <span>
 #include <vector>
 
 #include "common/base/enum_names.h"
+#include "controller/api/views/flow_wait.h"
+#include "controller/api/views/link_view.h"
 
 namespace espalier::controller {
 
@@ -152,8 +155,23 @@ void WriteFlow(JsonWriter& json, const State& state, const ShownFlow& flow,
   json.Key("outstanding_bytes").Integer(static_cast<std::int64_t>(activity.outstanding_bytes));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(activity.achieved_bps));
   json.Key("age_seconds").Double(SecondsOf(now - flow.started));
+  const FlowWait wait = ExplainWait(state, flow);
+  json.Key("cause").String(wait.cause);
+  json.Key("remedy").String(wait.remedy);
   json.EndObject();
 }
+
+namespace {
+
+// Whether flows avoid this return path only because links of it lose packets: none is drained.
+bool IsOnlyLossy(const State& state, const ShownFlow& flow, std::size_t index) {
+  const auto paths = state.paths.Between(flow.destination_leaf, flow.source_leaf);
+  return std::ranges::none_of(paths[index].hops, [&](DirectedLink hop) {
+    return ShownState(state, hop.link) == ShownLinkState::kDrained;
+  });
+}
+
+}  // namespace
 
 void WriteReturns(JsonWriter& json, const State& state, const ReturnPaths& returns,
                   const ShownFlow& flow) {
@@ -171,6 +189,8 @@ void WriteReturns(JsonWriter& json, const State& state, const ReturnPaths& retur
     const std::int32_t back = path ? path->value() : kNoPath;
     const auto fate =
         has_port ? returns.FateOf(flow.key, subflow.port) : ReturnPaths::Fate::kUnknown;
+    const bool is_lossy = fate == ReturnPaths::Fate::kDrained && path &&
+                          IsOnlyLossy(state, flow, path->Index());
     const bool is_better_known =
         has_port && returns.IsBetterPortKnown(flow.key, *subflow.path, subflow.port);
     json.BeginObject();
@@ -179,7 +199,7 @@ void WriteReturns(JsonWriter& json, const State& state, const ReturnPaths& retur
     json.Key("return_via")
         .String(state.Via(flow.destination_leaf, flow.source_leaf,
                           std::span(&back, path ? std::size_t{1} : std::size_t{0})));
-    json.Key("return_state").String(kFateNames.NameOf(fate));
+    json.Key("return_state").String(is_lossy ? "LOSSY" : kFateNames.NameOf(fate));
     json.Key("better_port_known").Bool(is_better_known);
     json.EndObject();
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <numeric>
+#include <vector>
 
 #include "common/files/json.h"
 #include "controller/api/views/flow_view.h"
@@ -16,18 +16,21 @@ using io::JsonWriter;
 
 constexpr Duration kRemembered = std::chrono::minutes(10);
 
-double MeanSeconds(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
-  const Duration sum =
-      std::accumulate(rounds.begin(), rounds.end(), Duration::zero(),
-                      [&](Duration so_far, const JobRound& round) { return so_far + round.*what; });
-  return rounds.empty() ? 0 : SecondsOf(sum) / static_cast<double>(rounds.size());
+double MedianSeconds(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
+  std::vector<Duration> values;
+  for (const JobRound& round : rounds) values.push_back(round.*what);
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return SecondsOf(*middle);
 }
 
 void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePoint now) {
   const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
   json.Key("in_round").Bool(state.rounds.Begun(job, now).has_value());
   json.Key("rounds").Integer(static_cast<std::int64_t>(state.rounds.Count(job, now)));
-  const auto [allreduce, ideal] = MeanRound(state, job, now);
+  const auto [allreduce, ideal] = MedianRound(state, job, now);
+  json.Key("round_groups").Integer(static_cast<std::int64_t>(state.rounds.Groups(job, now)));
   json.Key("allreduce_seconds").Double(allreduce);
   json.Key("ideal_seconds").Double(ideal);
   json.Key("history").BeginArray();
@@ -64,9 +67,9 @@ void WriteJob(JsonWriter& json, const State& state, TimePoint now, std::uint32_t
 
 }  // namespace
 
-std::pair<double, double> MeanRound(const State& state, std::uint32_t job, TimePoint now) {
+std::pair<double, double> MedianRound(const State& state, std::uint32_t job, TimePoint now) {
   const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
-  return {MeanSeconds(rounds, &JobRound::duration), MeanSeconds(rounds, &JobRound::ideal)};
+  return {MedianSeconds(rounds, &JobRound::duration), MedianSeconds(rounds, &JobRound::ideal)};
 }
 
 bool ShowsJob(const State& state, TimePoint now, std::uint32_t job,

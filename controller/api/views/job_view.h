@@ -13,7 +13,7 @@ namespace espalier::controller {
 bool ShowsJob(const State& state, TimePoint now, std::uint32_t job,
               const FlowStatistics& statistics);
 // The mean duration of its latest rounds and of their ideals, in seconds; zeros without rounds.
-std::pair<double, double> MeanRound(const State& state, std::uint32_t job, TimePoint now);
+std::pair<double, double> MedianRound(const State& state, std::uint32_t job, TimePoint now);
 // Such a job as JSON: its flows, their rates, and the times of its rounds (all-reduces) beside the
 // ideal time (docs/operating.md).
 std::string JobView(const State& state, TimePoint now, std::uint32_t job,

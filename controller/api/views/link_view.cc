@@ -1,5 +1,7 @@
 #include "controller/api/views/link_view.h"
 
+#include <algorithm>
+
 #include "controller/api/views/flow_view.h"
 #include "controller/intents/maintenance.h"
 
@@ -14,14 +16,6 @@ using io::JsonWriter;
 namespace {
 
 std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
-// The load as a rational number, such as "3/2" if flows are split or link rates differ.
-std::string LoadOf(const State& state, DirectedLink link) {
-  const std::int64_t capacity = state.view.capacities()[link.Index()];
-  if (capacity == 0) return "0";
-  return MakeLoad(state.view, state.flow_paths.assigner().LoadOf(link.Index()), capacity)
-      .ToString();
-}
 
 // Writes what the topology says of a node.
 void WriteBuiltNode(JsonWriter& json, const fabric::Node& node) {
@@ -81,6 +75,12 @@ std::string MaintenanceReason(const State& state, const fabric::Link& link) {
 }
 
 }  // namespace
+
+std::string LoadText(const State& state, std::span<const std::int64_t> loads, DirectedLink link) {
+  const std::int64_t capacity = state.view.capacities()[link.Index()];
+  if (capacity == 0) return "0";
+  return MakeLoad(state.view, loads[link.Index()], capacity).ToString();
+}
 
 ShownLinkState ShownState(const State& state, LinkId id) {
   if (IsShownLossy(state, id)) return ShownLinkState::kLossy;
@@ -182,16 +182,22 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   const bool is_lossy = IsShownLossy(state, id);
   json.Key("state").String(is_lossy ? "LOSSY" : LinkStateName(link.state));
   json.Key("failed_by_operator").Bool(state.intents.failed_links.contains(link.id));
-  json.Key("reason").String(reason(state.intents.failed_links, state.intents.failed_nodes) +
-                            reason(state.intents.drained_links, state.intents.drained_nodes) +
-                            MaintenanceReason(state, link));
+  std::string why = reason(state.intents.failed_links, state.intents.failed_nodes) +
+                    reason(state.intents.drained_links, state.intents.drained_nodes) +
+                    MaintenanceReason(state, link);
+  if (why.empty() && link.state != LinkState::kUp) why = controller.link_health().WhyDown(id);
+  json.Key("reason").String(why);
   WriteWhy(json, state, id);
   json.Key("flows_a_to_b").Integer(traffic.paths[ab.Index()]);
   json.Key("flows_b_to_a").Integer(traffic.paths[ba.Index()]);
-  json.Key("load_a_to_b").String(LoadOf(state, ab));
-  json.Key("load_b_to_a").String(LoadOf(state, ba));
-  json.Key("bps_a_to_b").Integer(Signed(traffic.achieved_bps[ab.Index()]));
-  json.Key("bps_b_to_a").Integer(Signed(traffic.achieved_bps[ba.Index()]));
+  json.Key("load_a_to_b").String(LoadText(state, traffic.loads, ab));
+  json.Key("load_b_to_a").String(LoadText(state, traffic.loads, ba));
+  // Flows measure over spans of their own, so that their sum may exceed what a link can carry.
+  const auto bps = [&](DirectedLink direction) {
+    return std::min(Signed(traffic.achieved_bps[direction.Index()]), link.rate.value);
+  };
+  json.Key("bps_a_to_b").Integer(bps(ab));
+  json.Key("bps_b_to_a").Integer(bps(ba));
   WriteBackground(json, "background_a_to_b", controller, ab);
   WriteBackground(json, "background_b_to_a", controller, ba);
   json.EndObject();
@@ -204,7 +210,7 @@ std::uint64_t LinkDigest(const State& state, LinkId id, const LinkTraffic& traff
   for (const bool forward : {true, false}) {
     const std::size_t index = DirectedLink{id, forward}.Index();
     Mix(digest, static_cast<std::uint64_t>(traffic.paths[index]));
-    Mix(digest, static_cast<std::uint64_t>(state.flow_paths.assigner().LoadOf(index)));
+    Mix(digest, static_cast<std::uint64_t>(traffic.loads[index]));
     Mix(digest, CoarseRate(traffic.achieved_bps[index]));
   }
   return digest;

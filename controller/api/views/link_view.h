@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,10 @@ std::string NodeStateView(const State& state, fabric::NodeId id);
 // Writes a link with its state, traffic and background load as a JSON object.
 void WriteLink(io::JsonWriter& json, const Controller& controller, fabric::LinkId id,
                const LinkTraffic& traffic);
+// The load of a directed link as a rational number, such as "3/2" if flows are split or link rates
+// differ; "0" if it takes no flow. `loads`: BusiestLoads.
+std::string LoadText(const State& state, std::span<const std::int64_t> loads,
+                     fabric::DirectedLink link);
 // Writes the background load of a directed link as a member of an object; nothing if it is unknown.
 void WriteBackground(io::JsonWriter& json, std::string_view key, const Controller& controller,
                      fabric::DirectedLink link);

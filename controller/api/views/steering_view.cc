@@ -2,31 +2,17 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 #include "common/files/json.h"
 #include "controller/intents/intent_text.h"
 #include "controller/intents/steering.h"
 
 namespace espalier::controller {
-namespace {
-
-std::set<std::string_view> HostsOf(const State& state) {
-  std::set<std::string_view> hosts;
-  const auto& nodes = state.topology.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (state.paths.FindAttachment(fabric::NodeId(static_cast<std::int32_t>(i)))) {
-      hosts.insert(fabric::HostOf(nodes[i]));
-    }
-  }
-  return hosts;
-}
-
-}  // namespace
-
 std::string SteeringView(const Controller& controller) {
   const State& state = controller.state();
-  const SteeringRules rules(state.intents.steering);
-  const std::set<std::string_view> hosts = HostsOf(state);
+  const SteeringRules rules(state.intents.steering, state.host_ranks);
+  const std::set<std::string> hosts = HostsWithNics(state.topology, state.paths);
   // A job without a name stands for jobs that nothing is set for.
   const auto steered = std::ranges::count_if(
       hosts, [&](std::string_view host) { return rules.IsSteered(host, ""); });

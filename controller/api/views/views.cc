@@ -53,6 +53,10 @@ void WriteHealth(JsonWriter& json, const FabricHealth& health) {
   json.Key("flows_on_drained_links").Integer(health.reach.on_drained_link);
   json.Key("flows_with_unknown_ends").Integer(health.reach.unknown_end);
   json.Key("flows_unsteered").Integer(health.flows_unsteered);
+  json.Key("flows_late").Integer(health.flows_late);
+  json.Key("sprayed_hosts").BeginArray();
+  for (const std::string& host : health.sprayed_hosts) json.String(host);
+  json.EndArray();
   json.Key("links_down").Integer(health.links_down);
   json.Key("links_lossy").Integer(health.links_lossy);
   json.Key("hosts").Integer(health.hosts);
@@ -118,6 +122,10 @@ void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
   json.Key("max_load").String(loads.max_load.ToString());
   json.Key("lower_bound").String(loads.lower_bound.ToString());
   json.Key("optimal").Bool(loads.IsOptimal());
+  json.Key("load_of").String(loads.are_phases_known ? "BUSIEST_PHASES" : "OPEN_FLOWS");
+  json.Key("flows_compared").Integer(loads.compared);
+  json.Key("flows_left_out").Integer(loads.left_out.unsteered + loads.left_out.waiting);
+  json.Key("paths_unreachable").Bool(loads.left_out.unreachable);
 }
 
 std::string HealthView(const Controller& controller) {

@@ -237,7 +237,7 @@ ArrivalPlacer::Placed ArrivalPlacer::PlaceNew(StartPredictor& predictor, std::si
     QueueToSettle(slot);
   }
   SettleSome(budget);
-  for (const FlowSlot slot : others) ports_.ChoosePorts(slot, PathReason::kRecomputed);
+  for (const FlowSlot slot : others) ports_.ChoosePorts(slot, PathReason::kAssigned);
   placed.moved = others.size();
   return placed;
 }

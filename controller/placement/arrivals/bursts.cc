@@ -91,6 +91,7 @@ void Bursts::Park(FlowSlot slot) {
 
 std::size_t Bursts::RefreshPlan(TimePoint now) {
   if (options_.activity != Activity::kBursts || !plan_.Refresh(now)) return 0;
+  decisions_.SetPhases(plan_.phases());
   std::size_t lost = 0;
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);

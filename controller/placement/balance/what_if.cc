@@ -45,12 +45,13 @@ bool WhatIf::IsOnBrokenPath(FlowSlot slot, const fabric::Topology& topology) con
 WhatIf::SteeringBySlot WhatIf::SteeringChanges(const IntentById& steering) const {
   SteeringBySlot changes;
   if (steering == state_.intents.steering) return changes;
-  const SteeringRules rules(steering);
+  const SteeringRules rules(steering, state_.host_ranks);
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     if (!IsSteerable(flow)) continue;
     const bool will_be =
-        rules.IsSteered(state_.agents.At(flow.agent).name, state_.flows.JobName(flow.job));
+        rules.IsSteered(state_.agents.At(flow.agent).name, state_.flows.JobName(flow.job)) &&
+        !state_.IsSprayed(flow);
     if (will_be != (flow.status != FlowStatus::kUnsteered)) changes.emplace(slot, will_be);
   }
   return changes;
@@ -159,13 +160,18 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
   const SteeringBySlot steering_changes = SteeringChanges(steering);
   PathsBySlot after = PathsAfter(trial, view, steering_changes);
   const auto has_paths = [&](FlowSlot slot) {
-    if (state_.flows.At(slot).is_parked && !steering_changes.contains(slot)) return false;
     const auto moved = after.find(slot);
     if (moved == after.end()) return state_.HasPaths(state_.flows.At(slot));
     return std::ranges::find(moved->second, kNoPath) == moved->second.end();
   };
+  const auto counts = [&](FlowSlot slot) {
+    const Flow& flow = state_.flows.At(slot);
+    const bool pauses = flow.is_answering ||
+                        (flow.is_parked && state_.flows.phases().Of(slot).empty());
+    return (!pauses || steering_changes.contains(slot)) && has_paths(slot);
+  };
   std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !has_paths(slot); });
+  std::erase_if(slots, [&](FlowSlot slot) { return !counts(slot); });
   Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const auto change = steering_changes.find(elephants.slots[i]);
@@ -179,8 +185,6 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
       std::ranges::copy(moved->second, paths.paths.begin() + paths.first[i]);
   }
   paths.max_load = MaxLoadOf(view, elephants, paths);
-  const Load bound = LowerBoundOf(view, elephants, paths);
-  const ReachCounts reach = ReachAfter(trial, after, steering_changes);
   if (new_weights != nullptr) {
     Reassigner reassigner(state_, view, options_);
     const auto better =
@@ -191,11 +195,17 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
         after[elephants.slots[i]].assign(subflows.begin(), subflows.end());
       }
     }
-    if (better) paths.max_load = better->max_load;
+    if (better) paths = *better;
+  }
+  LoadSummary summary = SummarizePaths(state_, view, elephants, paths);
+  summary.reach = ReachAfter(trial, after, steering_changes);
+  summary.left_out = CountLeftOut(state_);
+  for (const auto& [slot, is_steered] : steering_changes) {
+    summary.left_out.unsteered += is_steered ? -1 : 1;
   }
   return {.moves = DescribeMoves(after, steering_changes),
           .before = Summarize(state_),
-          .after = {paths.max_load, bound, reach}};
+          .after = summary};
 }
 
 std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after,
@@ -216,20 +226,45 @@ std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after,
   return moves;
 }
 
+Load WhatIf::LoadWith(const Elephants& elephants, const Assignment& paths) const {
+  std::vector<FlowSlot> slots = state_.flows.All();
+  std::erase_if(slots, [&](FlowSlot slot) {
+    return !CountsInSummary(state_, state_.flows.At(slot), slot);
+  });
+  const Elephants all = DescribeElephants(state_, slots);
+  Assignment merged = CurrentPaths(state_, all);
+  std::map<FlowSlot, std::size_t> given;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) given.emplace(elephants.slots[i], i);
+  merged.shares.clear();
+  for (std::size_t i = 0; i < all.slots.size(); ++i) {
+    const Flow& flow = state_.flows.At(all.slots[i]);
+    const auto at = given.find(all.slots[i]);
+    for (std::size_t k = 0; k < flow.subflows.size(); ++k) {
+      if (at == given.end()) {
+        merged.shares.push_back(ShareOf(flow, flow.subflows[k]));
+        continue;
+      }
+      const std::size_t entry = paths.first[at->second] + k;
+      merged.paths[merged.first[i] + k] = paths.paths[entry];
+      merged.shares.push_back(paths.ShareOf(elephants.commodities[at->second], entry));
+    }
+  }
+  return ComputeMaxLoad(state_.view, BusiestLoads(state_, state_.view, all, merged));
+}
+
 Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
                                 std::int64_t max_moved_bytes) {
   std::vector<FlowSlot> slots = state_.flows.All();
   std::erase_if(slots, [&](FlowSlot slot) { return !state_.CountsAsLoad(state_.flows.At(slot)); });
   const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
   const Assignment present = CurrentPaths(state_, elephants);
-  const Load bound = LowerBoundOf(state_.view, elephants, present);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
-  const LoadSummary before{present.max_load, bound, CountReach(state_)};
+  const LoadSummary before = Summarize(state_);
   Recomputation result{.moves = {}, .before = before, .after = before};
   const auto from_scratch =
       reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
   if (!from_scratch) return result;
-  result.after.max_load = from_scratch->max_load;
+  result.after.max_load = LoadWith(elephants, *from_scratch);
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const bool keeps_paths = std::ranges::equal(present.PathsOf(i), from_scratch->PathsOf(i));
     if (keeps_paths && HasSameShares(elephants.commodities[i], i, present, *from_scratch)) continue;

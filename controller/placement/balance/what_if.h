@@ -58,6 +58,8 @@ class WhatIf {
   // What flows would reach with the link states of `trial` and these paths.
   ReachCounts ReachAfter(const fabric::Topology& trial, const PathsBySlot& after,
                          const SteeringBySlot& steering) const;
+  // LoadSummary::max_load, if these elephants took these paths and all others theirs.
+  Load LoadWith(const Elephants& elephants, const Assignment& paths) const;
   bool IsOnBrokenPath(FlowSlot slot, const fabric::Topology& topology) const;
   std::vector<FlowMove> DescribeMoves(const PathsBySlot& after,
                                       const SteeringBySlot& steering) const;

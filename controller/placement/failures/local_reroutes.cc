@@ -164,7 +164,7 @@ std::size_t LocalReroutes::MakeRoom(TimePoint now, std::size_t move_limit) {
     if (relieved) moved.merge(*relieved);
     hold(slot, false);
   }
-  for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, PathReason::kRecomputed);
+  for (const FlowSlot slot : moved) ports_.ChoosePorts(slot, PathReason::kAssigned);
   return moved.size();
 }
 

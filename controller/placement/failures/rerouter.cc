@@ -80,7 +80,7 @@ Rerouted Rerouter::TakeBackupPaths(FlowSlot slot,
     if (!is_adopting) needs_ports |= !ports_.TakePort(slot, i, backups[i]);
   }
   EndMove(state_, moved);
-  decisions_.FinishFailover(slot, is_urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+  decisions_.FinishFailover(slot, is_urgent ? PathReason::kPathDead : PathReason::kAssigned);
   if (needs_ports && !is_adopting) ports_.ChoosePorts(slot, flow.reason);
   return moved;
 }
@@ -104,7 +104,7 @@ std::vector<Rerouted> Rerouter::HandleLinkChange() {
   for (const FlowSlot slot : to_place) {
     decisions_.SetOrigin(slot, DecisionOrigin::kReactive);
     const bool urgent = std::ranges::any_of(state_.flows.At(slot).subflows, &Subflow::urgent);
-    ports_.Settle(slot, urgent ? PathReason::kPathDead : PathReason::kRecomputed);
+    ports_.Settle(slot, urgent ? PathReason::kPathDead : PathReason::kAssigned);
     decisions_.SetInProgress(slot);
   }
   for (Rerouted& moved : moves) EndMove(state_, moved);
@@ -147,7 +147,7 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
     const Flow& flow = state.flows.At(slot);
     const Rerouted* const moved = had_others[slot.Index()];
     reach.Add(ReachBefore(state, topology, flow, moved));
-    if (flow.is_parked) continue;
+    if (flow.is_answering || (flow.is_parked && state.flows.phases().Of(slot).empty())) continue;
     if (moved != nullptr ? moved->left != flow.subflows.size() : !state.HasPaths(flow)) continue;
     const std::size_t first = paths.paths.size();
     hops.clear();
@@ -167,7 +167,10 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
   }
   paths.first.push_back(static_cast<std::uint32_t>(paths.paths.size()));
   const Elephants elephants = DescribeElephants(state, slots);
-  return {MaxLoadOf(view, elephants, paths), LowerBoundOf(view, elephants, paths), reach};
+  LoadSummary summary = SummarizePaths(state, view, elephants, paths);
+  summary.reach = reach;
+  summary.left_out = CountLeftOut(state);
+  return summary;
 }
 
 }  // namespace espalier::controller

@@ -18,8 +18,9 @@ std::optional<fabric::PathIndex> OwnPathOf(const State& state, const Flow& flow,
 }
 
 bool SteeringSwitch::IsSteered(const Flow& flow) const {
+  if (IsSteerable(flow) && state_.IsSprayed(flow)) return false;
   if (state_.intents.steering.empty()) return true;
-  return SteeringRules(state_.intents.steering)
+  return SteeringRules(state_.intents.steering, state_.host_ranks)
       .IsSteered(state_.agents.At(flow.agent).name, state_.flows.JobName(flow.job));
 }
 
@@ -32,6 +33,7 @@ void SteeringSwitch::TurnOff(FlowSlot slot) {
 void SteeringSwitch::Observe(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
   if (flow.subflows.size() != 1 || flow.own_port == 0) return;
+  if (state_.IsSprayed(flow)) return decisions_.Observe(slot, std::nullopt);
   const auto path = OwnPathOf(state_, flow, state_.topology);
   decisions_.Observe(slot, path);
   if (path) return;

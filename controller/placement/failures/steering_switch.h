@@ -12,8 +12,8 @@
 
 namespace espalier::controller {
 
-// Takes flows that operators do not want steered (Intents::steering) off their ports, and steers
-// them again. A flow that is not steered is kUnsteered and has no port of ours. If it has one path
+// Takes flows that operators do not want steered (Intents::steering), or whose packets a switch
+// sprays (State::sprayed_hosts), off their ports, and steers them again. A flow that is not steered is kUnsteered and has no port of ours. If it has one path
 // and the path map knows the path of its own port, it counts as load there, where nothing moves it.
 // Otherwise a probe is requested; until its answer the flow adds no load.
 // Thread safety: the controller's loop thread. The references must outlive it.
@@ -32,7 +32,7 @@ class SteeringSwitch {
   bool IsSteered(const Flow& flow) const;
   // Makes a flow that was just admitted kUnsteered, if it would get paths.
   void TurnOff(FlowSlot slot);
-  // The intents have changed: turns flows off and places those that are steered again, which moves
+  // The intents, or what is sprayed, have changed: turns flows off and places those that are steered again, which moves
   // no other flow. Returns the moves; a flow that is turned off moves to ECMP. O(flows).
   std::vector<Rerouted> Apply();
   // The path map has changed for a key of this flow, which is kUnsteered.

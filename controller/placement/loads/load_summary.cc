@@ -1,7 +1,10 @@
 #include "controller/placement/loads/load_summary.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "controller/paths/path_reach.h"
 #include "controller/routing/bounds/load_bounds.h"
 #include "controller/routing/bounds/standing_proof.h"
 #include "controller/routing/exact/share_balancer.h"
@@ -28,11 +31,96 @@ std::vector<std::int64_t> UsableBaseLoads(const FabricView& view, const Elephant
   return loads;
 }
 
-// The flows that have paths.
 Elephants DescribeLoad(const State& state) {
   std::vector<FlowSlot> slots = state.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state.CountsAsLoad(state.flows.At(slot)); });
+  std::erase_if(slots, [&](FlowSlot slot) {
+    return !CountsInSummary(state, state.flows.At(slot), slot);
+  });
   return DescribeElephants(state, slots);
+}
+
+// Adds what the elephant puts on the links of its paths.
+void AddLoads(const FabricView& view, const Elephants& elephants, const Assignment& paths,
+              std::size_t index, std::vector<std::int64_t>& loads) {
+  const Commodity& commodity = elephants.commodities[index];
+  std::vector<std::uint32_t> hops;
+  for (std::size_t entry = paths.first[index]; entry < paths.first[index + 1]; ++entry) {
+    if (paths.paths[entry] == kNoPath) continue;
+    hops.clear();
+    view.AppendHops(commodity.source, commodity.destination, paths.paths[entry], hops);
+    for (const std::uint32_t link : hops) loads[link] += paths.ShareOf(commodity, entry);
+  }
+}
+
+// The elephants of each phase of each job, and those that are in none.
+struct Phased {
+  std::vector<std::vector<std::vector<std::size_t>>> jobs;
+  std::vector<std::size_t> others;
+};
+
+Phased GroupByPhases(const State& state, const Elephants& elephants) {
+  Phased phased;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    const auto places = state.flows.phases().Of(elephants.slots[i]);
+    if (places.empty()) phased.others.push_back(i);
+    for (const FlowPhases::Place& place : places) {
+      if (place.job >= phased.jobs.size()) phased.jobs.resize(place.job + 1);
+      auto& phases = phased.jobs[place.job];
+      if (place.phase >= phases.size()) phases.resize(place.phase + 1);
+      phases[place.phase].push_back(i);
+    }
+  }
+  return phased;
+}
+
+// The elephants at these places alone, and their paths.
+std::pair<Elephants, Assignment> Select(const Elephants& elephants, const Assignment& paths,
+                                        std::span<const std::size_t> places) {
+  Elephants some;
+  Assignment of_some;
+  some.base_loads = elephants.base_loads;
+  of_some.first.push_back(0);
+  for (const std::size_t i : places) {
+    some.slots.push_back(elephants.slots[i]);
+    some.commodities.push_back(elephants.commodities[i]);
+    some.can_move.push_back(elephants.can_move[i]);
+    some.is_rigid.push_back(elephants.is_rigid[i]);
+    for (std::size_t entry = paths.first[i]; entry < paths.first[i + 1]; ++entry) {
+      of_some.paths.push_back(paths.paths[entry]);
+      if (!paths.shares.empty()) of_some.shares.push_back(paths.shares[entry]);
+    }
+    of_some.first.push_back(static_cast<std::uint32_t>(of_some.paths.size()));
+  }
+  return {std::move(some), std::move(of_some)};
+}
+
+// Any phases of different jobs may meet, so what bounds one meeting bounds the busiest load. Tries
+// for each job the phase with the most flows, and each phase of all jobs in turn.
+Load BusiestBound(const State& state, const FabricView& view, const Elephants& elephants,
+                  const Assignment& paths) {
+  if (state.flows.phases().IsEmpty()) return LowerBoundOf(view, elephants, paths);
+  const Phased phased = GroupByPhases(state, elephants);
+  std::vector<std::size_t> largest;  // phase of each job
+  std::size_t most = 1;
+  for (const auto& phases : phased.jobs) {
+    const auto at = std::ranges::max_element(phases, {}, &std::vector<std::size_t>::size);
+    largest.push_back(static_cast<std::size_t>(at - phases.begin()));
+    most = std::max(most, phases.size());
+  }
+  constexpr std::size_t kMostTried = 16;
+  Load bound;
+  for (std::size_t phase = 0; phase <= std::min(most, kMostTried); ++phase) {
+    std::vector<std::size_t> meeting = phased.others;
+    for (std::size_t job = 0; job < phased.jobs.size(); ++job) {
+      const auto& phases = phased.jobs[job];
+      if (phases.empty()) continue;
+      const std::size_t chosen = phase == 0 || phase > phases.size() ? largest[job] : phase - 1;
+      meeting.insert(meeting.end(), phases[chosen].begin(), phases[chosen].end());
+    }
+    const auto [some, of_some] = Select(elephants, paths, meeting);
+    bound = std::max(bound, LowerBoundOf(view, some, of_some));
+  }
+  return bound;
 }
 
 }  // namespace
@@ -119,10 +207,73 @@ std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignm
   return fixed;
 }
 
+bool CountsInSummary(const State& state, const Flow& flow, FlowSlot slot) {
+  const bool is_counted = !flow.is_parked || !state.flows.phases().Of(slot).empty();
+  return is_counted && !flow.is_answering && state.HasPaths(flow);
+}
+
+std::vector<std::int64_t> BusiestLoads(const State& state, const FabricView& view,
+                                       const Elephants& elephants, const Assignment& paths) {
+  const Phased phased = GroupByPhases(state, elephants);
+  std::vector<std::int64_t> loads = UsableBaseLoads(view, elephants);
+  for (const std::size_t i : phased.others) AddLoads(view, elephants, paths, i, loads);
+  for (const auto& phases : phased.jobs) {
+    std::vector<std::int64_t> peaks(loads.size());
+    for (const std::vector<std::size_t>& phase : phases) {
+      std::vector<std::int64_t> alone(loads.size());
+      for (const std::size_t i : phase) AddLoads(view, elephants, paths, i, alone);
+      for (std::size_t link = 0; link < peaks.size(); ++link) {
+        peaks[link] = std::max(peaks[link], alone[link]);
+      }
+    }
+    for (std::size_t link = 0; link < peaks.size(); ++link) loads[link] += peaks[link];
+  }
+  for (std::size_t link = 0; link < loads.size(); ++link) {
+    if (view.capacities()[link] == 0) loads[link] = 0;
+  }
+  return loads;
+}
+
+std::vector<std::int64_t> BusiestLoads(const State& state) {
+  const Elephants elephants = DescribeLoad(state);
+  return BusiestLoads(state, state.view, elephants, CurrentPaths(state, elephants));
+}
+
+LoadSummary SummarizePaths(const State& state, const FabricView& view, const Elephants& elephants,
+                           const Assignment& paths) {
+  LoadSummary summary;
+  summary.max_load = ComputeMaxLoad(view, BusiestLoads(state, view, elephants, paths));
+  summary.lower_bound = BusiestBound(state, view, elephants, paths);
+  summary.compared = static_cast<std::int64_t>(elephants.slots.size());
+  summary.are_phases_known = !state.flows.phases().IsEmpty();
+  return summary;
+}
+
+LeftOut CountLeftOut(const State& state) {
+  LeftOut left_out;
+  std::set<std::pair<fabric::NodeId, fabric::NodeId>> seen;  // pairs of leaves
+  for (const FlowSlot slot : state.flows.All()) {
+    const Flow& flow = state.flows.At(slot);
+    if (flow.status == FlowStatus::kUnsteered) ++left_out.unsteered;
+    if (flow.status == FlowStatus::kLearning) ++left_out.waiting;
+    const bool crosses = !flow.subflows.empty();
+    if (!crosses || !seen.emplace(flow.source_leaf, flow.destination_leaf).second) continue;
+    const auto paths = state.PathsOf(flow);
+    left_out.unreachable |= std::ranges::any_of(
+        FindUnreachable(state.path_map, flow.key, paths), [&](fabric::PathIndex path) {
+          return fabric::IsUsable(state.topology, paths[path.Index()]);
+        });
+  }
+  return left_out;
+}
+
 LoadSummary Summarize(const State& state) {
   const Elephants elephants = DescribeLoad(state);
-  const Assignment paths = CurrentPaths(state, elephants);
-  return {paths.max_load, LowerBoundOf(state.view, elephants, paths), CountReach(state)};
+  LoadSummary summary =
+      SummarizePaths(state, state.view, elephants, CurrentPaths(state, elephants));
+  summary.reach = CountReach(state);
+  summary.left_out = CountLeftOut(state);
+  return summary;
 }
 
 Proof FindTheorem(const State& state) {

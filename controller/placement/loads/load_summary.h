@@ -38,18 +38,49 @@ Load LowerBoundOf(const FabricView& view, const Elephants& elephants, const Assi
 // The paths of the flows that cannot move: AssignOptions::fixed_paths.
 std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignment& paths);
 
-// How well flows are spread over the links, and how many do not get through.
+// The flows that operators' figures count: all open flows with paths, also those that pause between
+// bursts, but not those that only acknowledge.
+bool CountsInSummary(const State& state, const Flow& flow, FlowSlot slot);
+// What each directed link carries at its busiest, in 1 / kLoadUnit of a flow: what is always there,
+// plus for each job whose phases are known what its busiest phase puts on the link. Flows without
+// known phases count all the time. `paths`: of the elephants. O(flows x phases x hops + links).
+std::vector<std::int64_t> BusiestLoads(const State& state, const FabricView& view,
+                                       const Elephants& elephants, const Assignment& paths);
+// The same for the present paths.
+std::vector<std::int64_t> BusiestLoads(const State& state);
+
+// Which flows the figures leave out, so that they are no verdict on all of them.
+struct LeftOut {
+  std::int64_t unsteered = 0;  // they stay where ECMP has put them
+  std::int64_t waiting = 0;    // their port for the decided path is not known yet
+  bool unreachable = false;    // some flow has a candidate path that no source port takes
+
+  bool IsNothing() const { return unsteered + waiting == 0 && !unreachable; }
+};
+
+// How well flows are spread over the links, and how many do not get through. The figures are those
+// of BusiestLoads, so that they do not follow every burst.
 struct LoadSummary {
   Load max_load;      // of the most loaded direction of a link between switches
   Load lower_bound;   // no assignment of the flows that can move has a smaller maximum load
   ReachCounts reach;  // of all flows and forest edges
+  LeftOut left_out;
+  std::int64_t compared = 0;    // flows with paths
+  bool are_phases_known = false;  // of some of them; else all count as sending at once
 
-  // No assignment is better. False if a flow is cut off: then the loads leave it out.
-  bool IsOptimal() const { return max_load <= lower_bound && reach.CutOff() == 0; }
+  // No assignment is better. False if a flow is cut off, or left out: then this is not known.
+  bool IsOptimal() const {
+    return max_load <= lower_bound && reach.CutOff() == 0 && left_out.IsNothing();
+  }
 };
+// The summary of these elephants on these paths, but for `reach` and `left_out`.
+LoadSummary SummarizePaths(const State& state, const FabricView& view, const Elephants& elephants,
+                           const Assignment& paths);
 // Summarises all flows that have paths, with background traffic and what tree edges reserve.
 // O(flows x hops + links): for views and operators, not to be called for every arrival.
 LoadSummary Summarize(const State& state);
+// Of all flows. O(flows).
+LeftOut CountLeftOut(const State& state);
 // The theorem by which a recomputation of these flows is sure to reach the lower bound of
 // Summarize: that of the fabric (StandingProof), if all flows have equally many subflows of equal
 // shares and can move, and there is no other traffic. O(flows + links): for operators.

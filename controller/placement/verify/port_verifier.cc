@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -115,7 +116,10 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
   for (const PathLearner::AnsweredPort& answered : findings.answered) {
     schedule_.HandleAnswer({answered.key, answered.port}, options_.verification, now);
   }
+  FollowSpraying(findings);
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
+    if (IsSprayed(mismatch.key)) continue;
+    placement_.HandleReachablePaths(now);
     const auto from = state_.paths.FindAttachment(mismatch.key.source);
     const auto to = state_.paths.FindAttachment(mismatch.key.destination);
     if (!from || !to) continue;
@@ -128,6 +132,65 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
     schedule_.Hurry({.pairs = {{from->leaf, to->leaf}}}, now);
   }
   for (const fabric::PortKey& key : findings.changed) NoteUnreachable(key);
+}
+
+SprayDetector::Sender PortVerifier::SenderOf(const fabric::PortKey& key) const {
+  const auto from = state_.paths.FindAttachment(key.source);
+  return {from ? from->leaf : key.source, fabric::HostOf(state_.topology.node(key.source))};
+}
+
+bool PortVerifier::IsSprayed(const fabric::PortKey& key) const {
+  return !state_.sprayed_hosts.empty() && state_.sprayed_hosts.contains(SenderOf(key));
+}
+
+void PortVerifier::FollowSpraying(const PathLearner::Findings& findings) {
+  for (const PathLearner::AnsweredPort& answered : findings.answered) {
+    const auto known = state_.path_map.Find(answered.key, answered.port);
+    if (!known) continue;
+    std::optional<fabric::PathIndex> before;
+    for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
+      const bool is_same = mismatch.key == answered.key && mismatch.port == answered.port;
+      if (is_same && mismatch.was_verified) before = mismatch.expected;
+    }
+    if (spray_detector_.HandleSighting(SenderOf(answered.key), {answered.key, answered.port},
+                                       known->path, before, loop_.Now())) {
+      learner_.Verify(answered.key, answered.port);
+      callbacks_.request_turn();
+    }
+  }
+  for (const SprayDetector::Verdict& verdict : spray_detector_.TakeVerdicts()) {
+    HandleSprayVerdict(verdict);
+  }
+}
+
+void PortVerifier::HandleSprayVerdict(const SprayDetector::Verdict& verdict) {
+  const fabric::PortKey& key = verdict.port.key;
+  const auto to = state_.paths.FindAttachment(key.destination);
+  if (!to) return;
+  const auto& [leaf, host] = verdict.sender;
+  const auto paths = state_.paths.Between(leaf, to->leaf);
+  const auto& hops = paths[verdict.path.Index()].hops;
+  const auto divides =
+      std::ranges::mismatch(hops, paths[verdict.other.Index()].hops).in1;
+  const fabric::NodeId at = divides == hops.end() ? leaf : state_.topology.From(*divides);
+  if (verdict.sprays) {
+    state_.sprayed_hosts[verdict.sender] = at;
+    state_.history.RecordOf(
+        "paths", loop_.Now(), "switch_sprays",
+        fmt::format("switch={} host={} toward={} port={} remedy=\"let the switch hash flows, or leave "
+                    "them to it\"",
+                    state_.topology.node(at).id, host, state_.topology.node(to->leaf).id,
+                    verdict.port.port));
+  } else {
+    const auto found = state_.sprayed_hosts.find(verdict.sender);
+    if (found == state_.sprayed_hosts.end()) return;
+    state_.history.RecordOf(
+        "paths", loop_.Now(), "switch_sprays_no_longer",
+        fmt::format("switch={} host={}", state_.topology.node(found->second).id, host));
+    state_.sprayed_hosts.erase(found);
+  }
+  placement_.ApplySteering();
+  callbacks_.request_turn();
 }
 
 void PortVerifier::NoteUnreachable(const fabric::PortKey& key) {
@@ -178,6 +241,12 @@ void PortVerifier::Tick() {
   if (options_.verification.interval == Duration::zero()) return;
   NoteSome();
   RecheckUnreachable();
+  for (const SprayDetector::Port& due : spray_detector_.TakeDue(loop_.Now())) {
+    learner_.Verify(due.key, due.port);
+  }
+  for (const SprayDetector::Verdict& verdict : spray_detector_.TakeVerdicts()) {
+    HandleSprayVerdict(verdict);
+  }
   const RehashScope scope = detector_.Take(loop_.Now());
   if (!scope.IsEmpty()) LearnAgain(scope);
   for (const UsedPort& used : schedule_.Take(options_.verification, loop_.Now())) {
@@ -210,7 +279,7 @@ void PortVerifier::NoteSome() {
 }
 
 void PortVerifier::Note(const fabric::PortKey& key, std::uint16_t port) {
-  if (port == 0 || !learner_.CanProbe(key)) return;
+  if (port == 0 || !learner_.CanProbe(key) || IsSprayed(key)) return;
   const auto from = state_.paths.FindAttachment(key.source);
   const auto to = state_.paths.FindAttachment(key.destination);
   if (!from || !to) return;

@@ -10,6 +10,7 @@
 #include "controller/paths/leaf_hosts.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/rehash_detector.h"
+#include "controller/paths/spray_detector.h"
 #include "controller/paths/unreachable_pairs.h"
 #include "controller/paths/verification_schedule.h"
 #include "controller/placement/placement.h"
@@ -28,6 +29,8 @@ namespace espalier::controller {
 // is known about its ports is then learned again; for one host's ports alone, if only that host of
 // the leaf says so. Flows keep their ports until others are known to
 // take their paths.
+// If it takes another path again and again, a switch sprays (SprayDetector): the flows of that host
+// are not steered, and its ports are not verified, but for a row of probes a minute.
 // Thread safety: the controller's loop thread. The references must outlive it.
 class PortVerifier {
  public:
@@ -55,6 +58,9 @@ class PortVerifier {
   // Verifies the ports whose turn it is. To be called ten times a second.
   void Tick();
 
+  // Whether a switch sprays what the source of this key sends.
+  bool IsSprayed(const fabric::PortKey& key) const;
+
   // The longest time since a port in use was verified, or taken into use if it never was.
   Duration OldestAge() const { return schedule_.OldestAge(loop_.Now()); }
 
@@ -67,6 +73,10 @@ class PortVerifier {
   void NoteSome();
   void Note(const fabric::PortKey& key, std::uint16_t port);
   void LearnAgain(const RehashScope& scope);
+  // Follows suspects of spraying, and does what their verdicts ask for.
+  void FollowSpraying(const PathLearner::Findings& findings);
+  void HandleSprayVerdict(const SprayDetector::Verdict& verdict);
+  SprayDetector::Sender SenderOf(const fabric::PortKey& key) const;
   // Notes whether learning has shown that no port takes some paths of this key, and records an
   // event: once for each source leaf, until its hash changes. O(paths + known ports) until it has
   // shown so for the pair of leaves, then O(log pairs).
@@ -91,6 +101,7 @@ class PortVerifier {
   VerificationSchedule schedule_;
   LeafHosts hosts_;
   RehashDetector detector_;
+  SprayDetector spray_detector_;
   std::set<fabric::NodeId> told_unreachable_;  // source leaves
   UnreachablePairs unreachable_;
   Counter& verified_;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "common/files/json.h"
 #include "deploy/cli/lab/link_feed.h"
 #include "deploy/cli/lab/rdma_command.h"
+#include "deploy/demo/lab_daemons.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
@@ -41,7 +43,9 @@ CLI::Option* AddNumber(CLI::App* command, const std::string& name, int& number, 
   return command->add_option(name, number, help)->type_name(type)->capture_default_str();
 }
 
-void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& topology_file) {
+// `api`: the address of the controller's API; empty if this is not known to run.
+void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& topology_file,
+              const std::string& api) {
   const LabOptions& options = record.options;
   json.BeginObject();
   json.Key("name").String(options.name);
@@ -63,6 +67,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("seed").String(fmt::format("{}", options.seed));
   json.Key("topology").String(topology_file);
   json.Key("controller_address").String(LabLayout::ControllerAddress());
+  json.Key("controller_api").String(api);
   json.EndObject();
 }
 
@@ -79,8 +84,22 @@ struct UpArguments {
   std::string icmp_limits = "off";
   std::string hash_seeds = "distinct";
   std::string routing = "static";
+  bool is_steered = false;
   bool json = false;
 };
+
+// Starts the controller and the agents of a lab, which run until it is stopped. Returns the address
+// of the controller's API. If that fails, the lab is stopped.
+Result<std::string> Steer(const Lab& lab) {
+  const std::filesystem::path programs =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path folder =
+      std::filesystem::path(lab.topology_file()).parent_path() / "espalier";
+  std::filesystem::create_directory(folder);
+  Result<std::string> address = demo::LabDaemons::StartAndLeave(lab, programs, folder);
+  if (!address) static_cast<void>(Lab::Stop(lab.record().options.name));
+  return address;
+}
 
 Result<void> Up(const UpArguments& arguments) {
   LabOptions options = arguments.lab;
@@ -94,10 +113,16 @@ Result<void> Up(const UpArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const Result<Lab> lab = Lab::Start(options);
   if (!lab) return tl::unexpected(lab.error());
+  std::string api;
+  if (arguments.is_steered) {
+    Result<std::string> address = Steer(*lab);
+    if (!address) return tl::unexpected(address.error());
+    api = *address;
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (arguments.json) {
     io::JsonWriter json;
-    WriteLab(json, lab->record(), lab->topology_file());
+    WriteLab(json, lab->record(), lab->topology_file(), api);
     fmt::print("{}\n", json.Text());
     return {};
   }
@@ -107,6 +132,13 @@ Result<void> Up(const UpArguments& arguments) {
       "look around with: espalier lab exec --name {} leaf0 -- ip route\n",
       options.name, took.count(), DescribeSwitches(options), lab->layout().HostCount(),
       lab->topology_file(), options.name);
+  if (!api.empty()) {
+    fmt::print(
+        "the controller and {} agents run until the lab is stopped:\n"
+        "  export ESPALIER_CONTROLLER={}\n"
+        "  espalier status\n",
+        lab->layout().HostCount(), api);
+  }
   return {};
 }
 
@@ -159,9 +191,12 @@ void AddUp(CLI::App& lab, int& exit_code) {
       "--hash-hint", options.hash_hint,
       "Write the switches' hash and seed into the topology file, so that the controller need "
       "not learn them by probing");
+  up->add_flag("--steered", arguments->is_steered,
+               "Start a controller and an agent of each host in the lab, too");
   AddJson(up, arguments->json);
   up->footer(
-      "Examples:\n  espalier lab up --spines 4 --leaves 4 --hosts-per-leaf 4 --link-mbps 50\n"
+      "Examples:\n  espalier lab up --steered --link-mbps 50\n"
+      "  espalier lab up --spines 4 --leaves 4 --hosts-per-leaf 4 --link-mbps 50\n"
       "  espalier lab up --pods 4 --leaves 2 --spines 2 --cores 4 --hosts-per-leaf 2");
   Run(up, exit_code, [arguments] { return Up(*arguments); });
 }
@@ -181,7 +216,11 @@ Result<void> List(bool as_json) {
     io::JsonWriter json;
     json.BeginObject().Key("labs").BeginArray();
     for (const LabRecord& record : records) {
-      WriteLab(json, record, registry->TopologyFile(record.options.name));
+      const std::string topology = registry->TopologyFile(record.options.name);
+      const std::filesystem::path socket =
+          std::filesystem::path(topology).parent_path() / "espalier/controller.sock";
+      const bool is_steered = record.alive && std::filesystem::exists(socket);
+      WriteLab(json, record, topology, is_steered ? "unix:" + socket.string() : "");
     }
     json.EndArray().EndObject();
     fmt::print("{}\n", json.Text());

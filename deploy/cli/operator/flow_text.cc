@@ -84,7 +84,7 @@ std::string ReturnOfPath(const io::JsonValue& path) {
   if (state == "UNKNOWN") return subject + " come back over a path that is not known.\n";
   std::string text = back.empty() ? subject + " come to a switch whose links back are all down"
                                   : fmt::format("{} come back over {}, where a link is {}", subject,
-                                                back, state == "DOWN" ? "down" : "drained");
+                                                back, state == "DOWN" ? "down" : state == "LOSSY" ? "lossy" : "drained");
   const bool is_down = state == "DOWN";
   if (path.Find("better_port_known")->boolean) {
     return text + ".\nA port with a better return path is known: the flow takes it " +

@@ -3,8 +3,23 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <string_view>
 
 namespace espalier::cli {
+
+namespace {
+
+std::string FieldIn(const io::JsonValue& answer, std::string_view key) {
+  const io::JsonValue* const value = answer.Find(key);
+  return value == nullptr ? "" : value->text;
+}
+
+bool HoldsIn(const io::JsonValue& answer, std::string_view key) {
+  const io::JsonValue* const value = answer.Find(key);
+  return value != nullptr && value->boolean;
+}
+
+}  // namespace
 
 std::string DescribeSpread(const io::JsonValue& answer) {
   const io::JsonValue* const most = answer.Find("max_load");
@@ -12,13 +27,24 @@ std::string DescribeSpread(const io::JsonValue& answer) {
   const io::JsonValue* const theorem = answer.Find("theorem");
   if (most == nullptr || bound == nullptr || theorem == nullptr) return "";
   const bool has_theorem = !theorem->text.empty();
-  if (most->text == bound->text) {
-    return fmt::format("The busiest link of the fabric carries {}. No assignment has less{}.\n",
-                       most->text, has_theorem ? " (" + theorem->text + ")" : "");
+  const bool are_phases_known = FieldIn(answer, "load_of") == "BUSIEST_PHASES";
+  const std::string carries =
+      fmt::format("The busiest link of the fabric carries {} {}", most->text,
+                  are_phases_known ? "in the busiest phases of the jobs"
+                                   : "when all open flows send at once");
+  if (HoldsIn(answer, "optimal")) {
+    return fmt::format("{}. No assignment of these {} flows has less{}.\n", carries,
+                       FieldIn(answer, "flows_compared"),
+                       has_theorem ? " (" + theorem->text + ")" : "");
   }
-  const std::string gap =
-      fmt::format("The busiest link of the fabric carries {}, and the lower bound is {}.\n",
-                  most->text, bound->text);
+  if (most->text == bound->text) {
+    return fmt::format("{}. That is no verdict on all flows: {}.\n", carries,
+                       HoldsIn(answer, "paths_unreachable")
+                           ? "no source port takes some paths"
+                           : FieldIn(answer, "flows_left_out") +
+                                 " of them are not steered, wait for a port, or are cut off");
+  }
+  const std::string gap = fmt::format("{}, and the lower bound is {}.\n", carries, bound->text);
   if (has_theorem) {
     return fmt::format("{}`espalier recompute` is sure to reach it: this is {}.\n", gap,
                        theorem->text);

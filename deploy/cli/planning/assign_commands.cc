@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/fabric/unreached_paths.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
@@ -119,6 +120,15 @@ void Warn(const AssignmentResult& result, const Request& request) {
   }
 }
 
+// An assignment chooses among all paths, also where no source port takes some of them.
+void WarnOfUnreached(const fabric::Topology& topology, fabric::PathTable& paths) {
+  const auto unreached = fabric::FindUnreachedPaths(topology, paths);
+  const std::string text = unreached ? fabric::DescribeUnreached(topology, *unreached) : "";
+  if (text.empty()) return;
+  fmt::print(stderr,
+             "espalier: this assignment may need paths that flows cannot take: {}\n", text);
+}
+
 Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algorithm,
                                         FlowSetAssigner& assigner) {
   if (request.previous.empty())
@@ -165,6 +175,7 @@ int RunAssign(const Request& request) {
     PrintSummary(*result, *flows);
   }
   Warn(*result, request);
+  WarnOfUnreached(*topology, paths);
   return 0;
 }
 

@@ -74,12 +74,46 @@ Counts Count(const Topology& topology, const fabric::PathTable& paths) {
   return counts;
 }
 
+// NICs with links to several switches, which have no leaf, so that nothing steers them.
+std::vector<std::string> FindSeveralUplinks(const Topology& topology,
+                                            const fabric::PathTable& paths) {
+  constexpr std::size_t kMostNamed = 16;
+  std::string named;
+  std::size_t count = 0;
+  std::size_t most_links = 0;
+  for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
+    const NodeId node(static_cast<std::int32_t>(i));
+    if (topology.node(node).kind == NodeKind::kSwitch || paths.FindAttachment(node)) continue;
+    std::string switches;
+    std::size_t links = 0;
+    for (const fabric::DirectedLink link : topology.Outgoing(node)) {
+      const fabric::Node& other = topology.node(topology.To(link));
+      const bool is_fabric = other.kind == NodeKind::kSwitch && other.host.empty();
+      if (!is_fabric) continue;
+      switches += (switches.empty() ? "" : " and ") + other.id;
+      ++links;
+    }
+    if (links < 2) continue;
+    most_links = std::max(most_links, links);
+    if (++count > kMostNamed) continue;
+    named += fmt::format("{}{} to {}", named.empty() ? "" : ", ", topology.node(node).id, switches);
+  }
+  if (count == 0) return {};
+  if (count > kMostNamed) named += fmt::format(", and {} more", count - kMostNamed);
+  return {fmt::format(
+      "{} NIC{} with several uplinks ({}): the host or its bond chooses the first hop, which a "
+      "source port does not, so their flows are not steered and one may have 1 of {} links only "
+      "(give each port a NIC node and an address of its own, if flows can choose it)",
+      count, count == 1 ? "" : "s", named, most_links)};
+}
+
 }  // namespace
 
 std::vector<std::string> FindSteeringGaps(const Topology& topology,
                                           const fabric::PathTable& paths) {
   const Counts counts = Count(topology, paths);
-  std::vector<std::string> gaps;
+  std::vector<std::string> gaps = FindSeveralUplinks(topology, paths);
+  if (counts.endpoints == 0 && !gaps.empty()) return gaps;
   if (counts.endpoints == 0) {
     gaps.emplace_back("no NIC or host is at a switch, so that there is nothing to steer");
     return gaps;

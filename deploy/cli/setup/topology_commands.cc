@@ -18,6 +18,7 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/tier_text.h"
 #include "common/fabric/topology_diff.h"
+#include "common/fabric/unreached_paths.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
@@ -292,18 +293,27 @@ Summary Summarise(const Topology& topology, const fabric::PathTable& paths) {
 int Check(const std::string& file, bool json) {
   const auto topology = io::ReadTopologyFile(file);
   if (!topology) return io::ReportError(topology.error());
-  const fabric::PathTable paths(*topology);
+  fabric::PathTable paths(*topology);
   const Summary summary = Summarise(*topology, paths);
   const auto clos = fabric::RecognizeFoldedClos(*topology, paths);
   const std::string tiers = fabric::DescribeTiers(*topology, clos);
+  const auto unreached = fabric::FindUnreachedPaths(*topology, paths);
+  if (!unreached) return io::ReportError(unreached.error());
+  std::vector<std::string> gaps = FindSteeringGaps(*topology, paths);
+  const std::string polarised = fabric::DescribeUnreached(*topology, *unreached);
+  if (!polarised.empty()) gaps.push_back(polarised);
+  // Theorems are about fabrics whose paths can all be taken.
   const std::string_view theorem =
-      controller::ProofText(controller::StandingProof(controller::FabricView(*topology, paths)));
-  const std::vector<std::string> gaps = FindSteeringGaps(*topology, paths);
+      polarised.empty() ? controller::ProofText(controller::StandingProof(
+                              controller::FabricView(*topology, paths)))
+                        : std::string_view();
   if (json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
     for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
     writer.Key("tiers").Integer(clos ? clos->tiers : 0).Key("fabric").String(tiers);
+    writer.Key("paths_tried").Integer(static_cast<std::int64_t>(unreached->paths));
+    writer.Key("paths_unreached").Integer(static_cast<std::int64_t>(unreached->unreached));
     writer.Key("theorem").String(theorem).Key("steering_gaps").BeginArray();
     for (const std::string& gap : gaps) writer.String(gap);
     writer.EndArray().EndObject();
@@ -319,7 +329,8 @@ int Check(const std::string& file, bool json) {
   }
   fmt::print("  {:<21} {}\n", "fabric", tiers);
   fmt::print("  {:<21} {}\n", "theorem",
-             theorem.empty()
+             !polarised.empty() ? "none, as no source port takes some paths"
+             : theorem.empty()
                  ? "none for all flows: what `recompute` reaches depends on them"
                  : fmt::format("{}: `recompute` reaches the least maximum load", theorem));
   for (const std::string& gap : gaps) fmt::print("  {:<21} {}\n", "lacks for steering", gap);

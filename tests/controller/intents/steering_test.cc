@@ -15,13 +15,15 @@ Intent Setting(std::uint32_t percent) {
   return intent;
 }
 
-std::set<std::string> HostsAt(std::uint32_t percent) {
+std::set<std::string> HostsAt(std::uint32_t percent, int count = 2'000) {
   IntentById steering;
   if (percent < 100) steering["percent"] = Setting(percent);
-  const SteeringRules rules(steering);
+  std::set<std::string> hosts;
+  for (int i = 0; i < count; ++i) hosts.insert("gpu-" + std::to_string(i));
+  const HostRanks ranks(hosts);
+  const SteeringRules rules(steering, ranks);
   std::set<std::string> steered;
-  for (int i = 0; i < 2'000; ++i) {
-    const std::string host = "gpu-" + std::to_string(i);
+  for (const std::string& host : hosts) {
     if (rules.IsSteered(host, "job")) steered.insert(host);
   }
   return steered;
@@ -32,16 +34,18 @@ TEST(SteeringRules, OnlyAddHostsAsThePercentageGrows) {
   for (const std::uint32_t percent : {0U, 1U, 5U, 10U, 25U, 50U, 99U, 100U}) {
     const std::set<std::string> now = HostsAt(percent);
     EXPECT_TRUE(std::includes(now.begin(), now.end(), before.begin(), before.end())) << percent;
-    EXPECT_NEAR(static_cast<double>(now.size()), 20.0 * percent, 60) << percent;
+    EXPECT_EQ(now.size(), 20U * percent);
     before = now;
   }
   EXPECT_EQ(before.size(), 2'000U);
   EXPECT_TRUE(HostsAt(0).empty());
 }
 
-TEST(SteeringRules, KeepTheBucketsOfHostsFromReleaseToRelease) {
-  EXPECT_EQ(SteeringBucket("h0"), SteeringBucket("h0"));
-  EXPECT_NE(SteeringBucket("h0"), SteeringBucket("h1"));
+TEST(SteeringRules, ComeAsNearToThePercentageAsHostsAllow) {
+  EXPECT_EQ(HostsAt(50, 16).size(), 8U);
+  EXPECT_EQ(HostsAt(10, 16).size(), 2U);
+  EXPECT_EQ(HostsAt(1, 16).size(), 0U);
+  EXPECT_EQ(HostsAt(99, 3).size(), 3U);
 }
 
 TEST(SteeringRules, LetOffWinOverOnAndNamesOverThePercentage) {
@@ -50,7 +54,8 @@ TEST(SteeringRules, LetOffWinOverOnAndNamesOverThePercentage) {
                       {"host h1", Setting(0)},
                       {"job train", Setting(100)},
                       {"job bad", Setting(0)}};
-  const SteeringRules rules(steering);
+  const HostRanks ranks({"h0", "h1", "h5"});
+  const SteeringRules rules(steering, ranks);
   EXPECT_FALSE(rules.IsSteered("h5", "other"));
   EXPECT_TRUE(rules.IsSteered("h0", "other"));
   EXPECT_TRUE(rules.IsSteered("h5", "train"));
@@ -65,8 +70,9 @@ TEST(SteeringRules, LetOffWinOverOnAndNamesOverThePercentage) {
 
 TEST(SteeringRules, SteerEverythingWithoutIntents) {
   const IntentById none;
-  EXPECT_TRUE(SteeringRules(none).IsSteered("h0", ""));
-  EXPECT_EQ(SteeringRules(none).Describe(), "");
+  const HostRanks ranks;
+  EXPECT_TRUE(SteeringRules(none, ranks).IsSteered("h0", ""));
+  EXPECT_EQ(SteeringRules(none, ranks).Describe(), "");
 }
 
 }  // namespace

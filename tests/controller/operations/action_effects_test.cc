@@ -89,7 +89,7 @@ TEST(ActionEffects, DrainsAtAMessageBoundary) {
   ASSERT_TRUE(
       cluster.ChangeLink("leaf0--spine3", IntentAction::kDrain, {.reason = "optics"}).has_value());
   cluster.Settle();
-  EXPECT_EQ(cluster.host(3).pushes.back().sets[0].reason, wire::PathReason::kRecomputed);
+  EXPECT_EQ(cluster.host(3).pushes.back().sets[0].reason, wire::PathReason::kAssigned);
   EXPECT_FALSE(SpinesOfFourFlows(cluster).contains(3));
 }
 

@@ -67,7 +67,8 @@ TEST_F(SteeringEdits, LetOnWithAPercentageReplaceTheSwitch) {
 
 TEST_F(SteeringEdits, CountAPercentageThatIsOffFromTheOtherEnd) {
   Do(false, {}, {}, 30);
-  EXPECT_EQ(SteeringRules(intents_.steering).percent(), 70U);
+  const HostRanks ranks;
+  EXPECT_EQ(SteeringRules(intents_.steering, ranks).percent(), 70U);
 }
 
 TEST_F(SteeringEdits, TakeBackWhatIsOffWithoutAPercentage) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "common/fabric/builders.h"
 
 namespace espalier::controller {
@@ -19,14 +23,22 @@ class Rounds : public testing::Test {
   fabric::DirectedLink Link(const std::string& id, bool forward) const {
     return {*topology_.FindLink(id), forward};
   }
+  // All flows of these tests belong to one group.
+  void SetUp() override { Join(); }
+  void Join() {
+    flow_ = {};
+    rounds_.Join(kJob, flow_);
+  }
+  void Begin(TimePoint at) { rounds_.Begin(kJob, flow_, at); }
+  void End(TimePoint at) { rounds_.End(kJob, flow_, at); }
   void Add(const JobRounds::Ends& ends, std::uint64_t bytes) {
-    JobRounds::Sender sender{ends};
+    JobRounds::Sender sender{.ends = ends, .group = flow_.group};
     rounds_.AddBytes(kJob, sender, bytes);
   }
   // One flow of the job has bytes to send for this long.
   void Busy(TimePoint from, Duration duration) {
-    rounds_.Begin(kJob, from);
-    rounds_.End(kJob, from + duration);
+    Begin(from);
+    End(from + duration);
   }
 
   fabric::Topology topology_ = *fabric::Topology::Build(
@@ -36,13 +48,14 @@ class Rounds : public testing::Test {
                                .host_rate = BitsPerSecond{8'000'000'000},
                                .fabric_rate = BitsPerSecond{8'000'000'000}}));
   JobRounds rounds_{topology_};
+  JobRounds::Sender flow_;
 };
 
 TEST_F(Rounds, ARoundLastsFromTheFirstFlowToTheLast) {
-  rounds_.Begin(kJob, kStart);
-  rounds_.Begin(kJob, kStart + 1ms);
-  rounds_.End(kJob, kStart + 2ms);
-  rounds_.End(kJob, kStart + 5ms);
+  Begin(kStart);
+  Begin(kStart + 1ms);
+  End(kStart + 2ms);
+  End(kStart + 5ms);
   const TimePoint now = kStart + 5ms + kGap;
   const auto finished = rounds_.Finished(kJob, now);
   ASSERT_EQ(finished.size(), 1U);
@@ -56,10 +69,10 @@ TEST_F(Rounds, ASenderIsCountedInTheRoundInWhichItSends) {
   JobRounds::Sender sender{{Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000}};
   for (int round = 1; round <= 3; ++round) {
     const TimePoint begin = kStart + round * 1s;
-    rounds_.Begin(kJob, begin);
+    Begin(begin);
     rounds_.AddBytes(kJob, sender, static_cast<std::uint64_t>(round) * 1'000'000);
     rounds_.AddBytes(kJob, sender, static_cast<std::uint64_t>(round) * 1'000'000);
-    rounds_.End(kJob, begin + 20ms);
+    End(begin + 20ms);
   }
   const auto finished = rounds_.Finished(kJob, kStart + 10s);
   ASSERT_EQ(finished.size(), 3U);
@@ -67,11 +80,16 @@ TEST_F(Rounds, ASenderIsCountedInTheRoundInWhichItSends) {
     EXPECT_EQ(finished[static_cast<std::size_t>(round) - 1].ideal, round * 2ms);
   }
   rounds_.Forget(kJob);
-  rounds_.Begin(kJob, kStart + 20s);
+  Join();
+  Begin(kStart + 20s);
   rounds_.AddBytes(kJob, sender, 1'000'000);
-  for (std::uint32_t other = 0; other < 100; ++other) rounds_.Begin(kJob + 1 + other, kStart);
+  for (std::uint32_t other = 0; other < 100; ++other) {
+    JobRounds::Sender stranger;
+    rounds_.Join(kJob + 1 + other, stranger);
+    rounds_.Begin(kJob + 1 + other, stranger, kStart);
+  }
   rounds_.AddBytes(kJob, sender, 1'000'000);
-  rounds_.End(kJob, kStart + 20s + 5ms);
+  End(kStart + 20s + 5ms);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 30s).at(0).ideal, 2ms);
 }
 
@@ -88,43 +106,44 @@ TEST_F(Rounds, APauseShorterThanTheGapIsPartOfTheRound) {
 }
 
 TEST_F(Rounds, ARoundIsNotOverWhileAnyFlowHasSomethingToSend) {
-  rounds_.Begin(kJob, kStart);
+  Begin(kStart);
   EXPECT_EQ(rounds_.Begun(kJob, kStart + 1h), kStart);
   EXPECT_TRUE(rounds_.Finished(kJob, kStart + 1h).empty());
 }
 
 TEST_F(Rounds, TheIdealIsThatOfTheNicWithTheMostBytes) {
-  rounds_.Begin(kJob, kStart);
+  Begin(kStart);
   const auto from = Link("h0--leaf0", true);
   Add({from, Link("h2--leaf1", false), 8'000'000'000}, 1'000'000);
   Add({from, Link("h3--leaf1", false), 8'000'000'000}, 2'000'000);
-  rounds_.End(kJob, kStart + 10ms);
+  End(kStart + 10ms);
   const auto finished = rounds_.Finished(kJob, kStart + 1s);
   ASSERT_EQ(finished.size(), 1U);
   EXPECT_EQ(finished[0].ideal, 3ms);  // 3 MB out of h0 at 1 GB/s
 }
 
 TEST_F(Rounds, TheIdealIsThatOfThePairIfItsFastestPathIsSlower) {
-  rounds_.Begin(kJob, kStart);
+  Begin(kStart);
   const JobRounds::Ends pair{Link("h0--leaf0", true), Link("h2--leaf1", false), 800'000'000};
-  Add(pair, 1'000'000);
-  Add(pair, 1'000'000);
+  JobRounds::Sender sender{.ends = pair, .group = flow_.group};
+  rounds_.AddBytes(kJob, sender, 1'000'000);
+  rounds_.AddBytes(kJob, sender, 1'000'000);
   Add({Link("h1--leaf0", true), Link("h3--leaf1", false), 800'000'000}, 1);
-  rounds_.End(kJob, kStart + 10ms);
+  End(kStart + 10ms);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 20ms);
 }
 
 TEST_F(Rounds, BytesWithOneUnknownEndCountAtTheOther) {
-  rounds_.Begin(kJob, kStart);
+  Begin(kStart);
   Add({std::nullopt, Link("h2--leaf1", false), 0}, 4'000'000);
-  rounds_.End(kJob, kStart + 10ms);
+  End(kStart + 10ms);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 4ms);
 }
 
 TEST_F(Rounds, BytesOfOneRoundDoNotCountInTheNext) {
-  rounds_.Begin(kJob, kStart);
+  Begin(kStart);
   Add({Link("h0--leaf0", true), Link("h2--leaf1", false), 1'000'000}, 1'000'000);
-  rounds_.End(kJob, kStart + 10ms);
+  End(kStart + 10ms);
   Busy(kStart + 1s, 1ms);
   const auto finished = rounds_.Finished(kJob, kStart + 2s);
   ASSERT_EQ(finished.size(), 2U);
@@ -147,6 +166,7 @@ TEST_F(Rounds, AForgottenNumberStartsWithoutRounds) {
   rounds_.Forget(999);
   EXPECT_EQ(rounds_.Count(kJob, kStart + 1s), 0U);
   EXPECT_TRUE(rounds_.Finished(kJob, kStart + 1s).empty());
+  Join();
   Busy(kStart + 2s, 1ms);
   EXPECT_EQ(rounds_.Count(kJob, kStart + 3s), 1U);
 }
@@ -155,6 +175,146 @@ TEST_F(Rounds, AnUnknownJobHasNoRounds) {
   EXPECT_TRUE(rounds_.Finished(999, kStart).empty());
   EXPECT_EQ(rounds_.Begun(999, kStart), std::nullopt);
   EXPECT_EQ(rounds_.Count(999, kStart), 0U);
+}
+
+// A training job of several rings that are not in step, and the log of its generator: how long each
+// round of each ring took. Ring g has host g of each of four leaves.
+class SeveralRings : public testing::TestWithParam<int> {
+ protected:
+  static constexpr int kLeaves = 4;
+  static constexpr std::int64_t kRate = 8'000'000'000;  // 1 GB/s, of every link
+
+  struct Ring {
+    std::vector<JobRounds::Sender> flows;
+    Duration duration{};  // of each round
+    Duration pause{};
+  };
+  JobRounds::Ends Ends(int group, int from) const {
+    const auto nic = [&](int leaf) {
+      return *topology_.FindLink("h" + std::to_string(leaf * GetParam() + group) + "--leaf" +
+                                 std::to_string(leaf));
+    };
+    return {fabric::DirectedLink{nic(from), true},
+            fabric::DirectedLink{nic((from + 1) % kLeaves), false}, kRate};
+  }
+  // Plays the rounds of all rings for a minute, in the order of time.
+  void Play(std::vector<Ring>& rings) {
+    struct Step {
+      TimePoint at;
+      std::size_t ring = 0;
+      bool begins = true;
+    };
+    std::vector<Step> steps;
+    for (std::size_t g = 0; g < rings.size(); ++g) {
+      for (TimePoint at = kStart; at < kStart + 60s; at += rings[g].duration + rings[g].pause) {
+        steps.push_back({at, g, true});
+        steps.push_back({at + rings[g].duration, g, false});
+      }
+    }
+    std::ranges::stable_sort(steps, {}, &Step::at);
+    for (const Step& step : steps) {
+      for (JobRounds::Sender& flow : rings[step.ring].flows) {
+        if (step.begins) {
+          rounds_.Begin(kJob, flow, step.at);
+          rounds_.AddBytes(kJob, flow, kBytes);
+        } else {
+          rounds_.End(kJob, flow, step.at);
+        }
+      }
+    }
+  }
+  std::vector<Ring> MakeRings() {
+    std::vector<Ring> rings(static_cast<std::size_t>(GetParam()));
+    for (int g = 0; g < GetParam(); ++g) {
+      Ring& ring = rings[static_cast<std::size_t>(g)];
+      ring.duration = 400ms + g * 30ms;
+      ring.pause = 700ms + g * 170ms;
+      for (int leaf = 0; leaf < kLeaves; ++leaf) {
+        ring.flows.push_back({.ends = Ends(g, leaf)});
+        rounds_.Join(kJob, ring.flows.back());
+      }
+    }
+    return rings;
+  }
+
+  static constexpr std::uint64_t kBytes = 300'000'000;  // 300 ms of a link
+  fabric::Topology topology_ = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = GetParam(),
+                               .leaves = kLeaves,
+                               .hosts_per_leaf = GetParam(),
+                               .host_rate = BitsPerSecond{kRate},
+                               .fabric_rate = BitsPerSecond{kRate}}));
+  JobRounds rounds_{topology_};
+};
+
+Duration MedianOf(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
+  std::vector<Duration> values;
+  for (const JobRound& round : rounds) values.push_back(round.*what);
+  std::ranges::sort(values);
+  return values.at(values.size() / 2);
+}
+
+TEST_P(SeveralRings, HaveRoundsOfTheirOwnAndTheSlowestStandsForTheJob) {
+  std::vector<Ring> rings = MakeRings();
+  Play(rings);
+  const TimePoint now = kStart + 70s;
+  const auto rounds = rounds_.Finished(kJob, now);
+  ASSERT_GE(rounds.size(), 20U);
+  const double logged = SecondsOf(rings.back().duration);
+  EXPECT_NEAR(SecondsOf(MedianOf(rounds, &JobRound::duration)), logged, 0.05 * logged);
+  EXPECT_NEAR(SecondsOf(MedianOf(rounds, &JobRound::ideal)), 0.3, 0.05 * 0.3);
+  EXPECT_EQ(rounds_.Groups(kJob, now), static_cast<std::size_t>(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rings, SeveralRings, testing::Values(1, 2, 6));
+
+TEST_F(Rounds, TwoFlowsOfAPairMayTakeTwoPaths) {
+  Begin(kStart);
+  const JobRounds::Ends pair{Link("h0--leaf0", true), Link("h2--leaf1", false), 800'000'000};
+  Add(pair, 1'000'000);
+  Add(pair, 1'000'000);
+  End(kStart + 10ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 10ms);
+}
+
+// Two hosts of one leaf that send over four of its uplinks each share them, also alone.
+TEST_F(Rounds, TheIdealIsThatOfTheLeafIfItsUplinksAreNarrower) {
+  // One uplink of 1 GB/s for two hosts of 1 GB/s.
+  Begin(kStart);
+  Add({Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000}, 1'000'000);
+  Add({Link("h1--leaf0", true), Link("h3--leaf1", false), 8'000'000'000}, 1'000'000);
+  End(kStart + 10ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 1s)[0].ideal, 2ms);
+}
+
+TEST_F(Rounds, ARoundThatIsSeveralInOneIsLeftOut) {
+  for (int i = 0; i < 10; ++i) {
+    const int rounds = i == 4 ? 3 : 1;
+    Begin(kStart + i * 1s);
+    Add({Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000},
+        static_cast<std::uint64_t>(rounds) * 1'000'000);
+    End(kStart + i * 1s + rounds * 10ms);
+  }
+  const auto finished = rounds_.Finished(kJob, kStart + 20s);
+  EXPECT_EQ(finished.size(), 9U);
+  for (const JobRound& round : finished) EXPECT_EQ(round.duration, 10ms);
+}
+
+TEST(JobOfManyGroups, CountsAsOneGroup) {
+  const int hosts = static_cast<int>(JobRounds::kMaxGroups) + 4;
+  const fabric::Topology topology = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = hosts}));
+  JobRounds rounds(topology);
+  std::vector<JobRounds::Sender> flows;
+  for (int i = 0; i < hosts; ++i) {
+    const fabric::LinkId nic = *topology.FindLink("h" + std::to_string(i) + "--leaf0");
+    flows.push_back({.ends = {fabric::DirectedLink{nic, true}, std::nullopt, 0}});
+    rounds.Join(kJob, flows.back());
+  }
+  for (JobRounds::Sender& flow : flows) rounds.Begin(kJob, flow, kStart);
+  for (JobRounds::Sender& flow : flows) rounds.End(kJob, flow, kStart + 5ms);
+  EXPECT_EQ(rounds.Groups(kJob, kStart + 1s), 1U);
+  EXPECT_EQ(rounds.Finished(kJob, kStart + 1s).size(), 1U);
 }
 
 }  // namespace

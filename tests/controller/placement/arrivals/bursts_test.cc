@@ -28,6 +28,27 @@ TEST_F(BurstsTest, ThePhasesOfAJobFitThoughItsConnectionsTogetherDoNot) {
   EXPECT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{}));  // all are idle
 }
 
+// What operators read does not follow each burst.
+TEST_F(BurstsTest, TheSummaryCountsTheBusiestPhasesAlsoBetweenBursts) {
+  OpenConnections();
+  RunPeriods(12);
+  ASSERT_EQ(cluster_.state().flow_paths.assigner().MaxLoad(), (Load{}));  // all are idle
+  const LoadSummary loads = Summarize(cluster_.state());
+  EXPECT_EQ(loads.max_load, (Load{1, 1}));
+  EXPECT_EQ(loads.lower_bound, (Load{1, 1}));
+  EXPECT_TRUE(loads.are_phases_known);
+  EXPECT_TRUE(loads.IsOptimal());
+  Toggle(0);
+  cluster_.Settle();
+  EXPECT_EQ(Summarize(cluster_.state()).max_load, loads.max_load);
+  Toggle(0);
+  cluster_.Settle();
+  const auto tried = cluster_.ChangeLink("leaf0--spine0", IntentAction::kFail, {.dry_run = true});
+  ASSERT_TRUE(tried.has_value());
+  EXPECT_EQ(tried->before.max_load, loads.max_load);
+  EXPECT_EQ(tried->after.max_load, (Load{2, 1}));  // both flows of a phase over the other spine
+}
+
 TEST_F(BurstsTest, PhasesStayPlannedWhileTheirStartsAreIrregular) {
   OpenConnections();
   RunPeriods(12);

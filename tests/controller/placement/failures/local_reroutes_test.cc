@@ -29,7 +29,7 @@ TEST_F(LocalReroutesTest, OthersMakeRoomForAReroutedFlow) {
   EXPECT_EQ(MaxLoad(), (Load{1, 1}));
   EXPECT_EQ(PortOf(0), port);  // it has found a path that works
   EXPECT_EQ(SpineOf(1), left);
-  EXPECT_EQ(cluster_.host(1).sets.at(1).reason, wire::PathReason::kRecomputed);
+  EXPECT_EQ(cluster_.host(1).sets.at(1).reason, wire::PathReason::kAssigned);
   EXPECT_EQ(cluster_.CounterValue(kMoved), 1);
   const auto events = cluster_.state().history.Since(0, 1'000);
   EXPECT_EQ(std::ranges::count(events, "made_room", &HistoryEvent::kind), 1);

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/event_loop.h"
+#include "controller/placement/placement.h"
+#include "controller/state/state.h"
+
+namespace espalier::controller {
+
+// Notices what stays other than it could be, although nothing was reported: flows that wait
+// (WaitingFlows), and a maximum load above the lower bound. The latter is first answered by relief,
+// as some path may have become reachable. If it lasts, and a recomputation would lower it, it is
+// recorded as State::poor_spread. A load above a bound that nobody can reach is no fault, so a
+// recomputation on trial can prove this verdict wrong; without one there is none. Flows with known
+// phases are left to their plan.
+// Thread safety: the controller's loop thread. The references must outlive it.
+class SpreadWatch {
+ public:
+  static constexpr Duration kInterval = std::chrono::seconds(1);
+  static constexpr Duration kLasts = std::chrono::seconds(8);
+  // Between trials that have found nothing better.
+  static constexpr Duration kTrialInterval = std::chrono::seconds(30);
+
+  SpreadWatch(State& state, Placement& placement, EventLoop& loop)
+      : state_(state), placement_(placement), loop_(loop) {}
+
+  // O(flows x hops) once a second, or less often if this takes more than a hundredth of the time.
+  void Tick();
+
+ private:
+  void LookAtLoads(TimePoint now);
+
+  State& state_;
+  Placement& placement_;
+  EventLoop& loop_;
+  TimePoint next_{};
+  std::optional<TimePoint> above_since_;  // of the bound
+  TimePoint next_trial_{};
+};
+
+}  // namespace espalier::controller

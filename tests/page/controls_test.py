@@ -125,6 +125,7 @@ class ControlsTest(PageCase):
         self.page.run("document.getElementById('until').value = ''")
         self.fill("until", "+3h")
         self.await_preview()
+        self.assertRegex(self.page.text(".outcome"), rf"adds: maintenance m\d+: drains link {LINK} from 20")
         self.fill("reason", "optics")
         self.confirm()
         window, = self.cluster.get("maintenance")["windows"]

@@ -1,5 +1,5 @@
 // Operators' actions: a dialog shows what would move and asks for confirmation before it acts.
-import { breakable, byId, count, decimal, h } from "./dom.js";
+import { breakable, byId, count, decimal, h, minute } from "./dom.js";
 import { ask } from "./model.js";
 
 const words = {
@@ -163,7 +163,14 @@ function cutOff(would) {
   return lines;
 }
 
+// The value of an intent: a maintenance window is a record of the store, "TIME node waiting checked spine1".
+function intentWords({ what, value }) {
+  const [from, kind, , , ...id] = value.split(" ");
+  if (what === "maintenance" && id.length > 0) return `: drains ${kind} ${id.join(" ")} from ${minute(from)}`;
+  return value ? ` = ${value}` : "";
+}
+
 function intents(would) {
   const words = { ADDED: "adds", REMOVED: "removes", CHANGED: "changes" };
-  return would.intents.map((intent) => h("p", { class: "muted" }, `${words[intent.change]}: ${intent.what} ${intent.id}${intent.value ? ` = ${intent.value}` : ""}${intent.until ? ` until ${intent.until}` : ""}`));
+  return would.intents.map((intent) => h("p", { class: "muted" }, `${words[intent.change]}: ${intent.what} ${intent.id}${intentWords(intent)}${intent.until ? ` until ${intent.until}` : ""}`));
 }

@@ -408,7 +408,7 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
                          filter.help + (is_exact ? "" : "; * and ? stand for any text"))
             ->type_name(is_exact                ? "ID"
                         : filter.values.empty() ? "PATTERN"
-                                                : "VALUE");
+                                                : "WORD");
     if (filter.values.empty()) continue;
     option->check(CLI::Validator(
         [&filter](const std::string& pattern) { return CheckPattern(pattern, filter.values); },

@@ -44,12 +44,12 @@ void PrintExplanation(const io::JsonValue& answer) {
       }
     }
     if (loaded.empty()) return;
-    fmt::print("background traffic on their links, in bits per second, and its age in seconds:\n");
+    fmt::print("background traffic on their links:\n");
     PrintTable({{"LINK", "direction"},
-                {"BPS", "background.bps"},
-                {"REPORTED", "background.reported_bps"},
+                {"RATE", "background.bps", CellFormat::kRate},
+                {"REPORTED", "background.reported_bps", CellFormat::kRate},
                 {"SOURCE", "background.source"},
-                {"AGE", "background.age_seconds"}},
+                {"AGE", "background.age_seconds", CellFormat::kSeconds}},
                loaded);
   }
 }

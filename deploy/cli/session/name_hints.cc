@@ -97,18 +97,29 @@ std::string AddNameHint(const Session& session, const std::string& message) {
                      text.substr(remedy + 2));
 }
 
-void WarnOfUnknownJob(const Session& session, const std::string& job) {
+void WarnOfUnknownJob(Session& session, const std::string& job) {
   constexpr std::size_t kMostNamed = 8;
-  std::vector<std::string> jobs = AskNames(session, NameKind::kJob, "", kAskLimit);
-  const auto started = AskNames(session, NameKind::kTreeJob, "", kAskLimit);
-  jobs.insert(jobs.end(), started.begin(), started.end());
-  if (std::ranges::find(jobs, job) != jobs.end()) return;
-  const std::string meant = ClosestName(job, jobs);
-  std::string known;
-  for (std::size_t i = 0; i < std::min(jobs.size(), kMostNamed); ++i) {
-    known += (i == 0 ? "" : ", ") + jobs[i];
+  session.is_silent = true;
+  const auto jobs = AskPages(session, "/api/v1/jobs", "jobs", /*print_json=*/false);
+  const auto started = Ask(session, "GET", "/api/v1/forests", /*print_json=*/false);
+  session.is_silent = false;
+  if (!jobs || !started) return;  // the action says what is wrong
+  std::vector<std::string> names;
+  for (const auto& [answer, list] : {std::pair(&*jobs, "jobs"), {&*started, "forests"}}) {
+    const io::JsonValue* const rows = answer->Find(list);
+    for (const io::JsonValue& row : rows == nullptr ? std::vector<io::JsonValue>{} : rows->items) {
+      const io::JsonValue* const name = row.Find("job");
+      if (name == nullptr) continue;
+      if (name->text == job) return;
+      if (IsSafeName(name->text)) names.push_back(name->text);
+    }
   }
-  if (jobs.size() > kMostNamed) known += ", ...";
+  const std::string meant = ClosestName(job, names);
+  std::string known;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
+    known += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMostNamed) known += ", ...";
   fmt::print(stderr, "warning: no job is named \"{}\" now ({}there are: {})\n", EscapeControls(job),
              meant.empty() ? "" : fmt::format("did you mean {}? ", meant),
              known.empty() ? "none" : known);

@@ -18,8 +18,9 @@ std::string MeantName(std::string_view word, std::span<const std::string> names)
 // of another form, and one whose name is like no other, stays as it is.
 std::string AddNameHint(const Session& session, const std::string& message);
 
-// Warns on standard error if the controller has no flow of this job now, and names those that it
-// has: an action may be meant for a job that starts later, or the name is mistyped.
-void WarnOfUnknownJob(const Session& session, const std::string& job);
+// Warns on standard error if the controller has no job of this name now, and names those that it
+// has: an action may be meant for a job that starts later, or the name is mistyped. Prints nothing
+// if the controller does not answer.
+void WarnOfUnknownJob(Session& session, const std::string& job);
 
 }  // namespace espalier::cli

@@ -35,7 +35,9 @@ class CommandLineTest : public testing::Test {
     flows->add_flag("--json", json, "Print JSON");
     CLI::App* fail = app.add_subcommand("fail", "Fail something");
     fail->require_subcommand(1);
-    fail->add_subcommand("link", "Fail a link")->add_option("ID", id, "The link")->required();
+    for (const char* kind : {"link", "node"}) {
+      fail->add_subcommand(kind, "Fail it")->add_option("ID", id, "The link or node")->required();
+    }
     words.insert(words.begin(), "espalier");
     CLI::App* check = app.add_subcommand("check", "Check a file");
     check->add_flag("--json", json, "Print JSON");
@@ -68,6 +70,13 @@ TEST_F(CommandLineTest, SuggestsTheCommandThatMayBeMeant) {
   EXPECT_EQ(Run({"fail", "lnk", "x"}).err,
             "espalier: there is no command \"espalier fail lnk\" (did you mean `espalier fail "
             "link`?)\n");
+  // What the command acts on shows which one is meant.
+  EXPECT_EQ(Run({"fail", "leaf0--spine1"}).err,
+            "espalier: there is no command \"espalier fail leaf0--spine1\" (did you mean `espalier "
+            "fail link leaf0--spine1`?)\n");
+  EXPECT_EQ(Run({"fail", "spine1"}).err,
+            "espalier: there is no command \"espalier fail spine1\" (did you mean `espalier fail "
+            "node spine1`?)\n");
   EXPECT_EQ(Run({"banana"}).err,
             "espalier: there is no command \"espalier banana\" (`espalier --help` lists the "
             "commands)\n");

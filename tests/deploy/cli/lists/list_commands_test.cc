@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/files/json.h"
@@ -281,6 +282,12 @@ TEST_F(ListCommandsTest, WindowsAndIntentsAreShownInWords) {
 }
 
 TEST_F(ListCommandsTest, ActionsOnUnknownJobsWarn) {
+  cluster_.Open(1, {{.id = 30, .to = 2, .job = "two words"}});
+  cluster_.Settle();
+  EXPECT_EQ(Run({"weight", "two words", "2"}).err.find("warning"), std::string::npos);
+  const std::string controller = std::exchange(address_, "unix:" + folder_.path() + "/none.sock");
+  EXPECT_EQ(Run({"weight", "B", "2"}).err.find("warning"), std::string::npos) << "nobody knows";
+  address_ = controller;
   const Outcome weight = Run({"weight", "B", "2"});
   EXPECT_EQ(weight.exit_code, 0);
   EXPECT_EQ(weight.err.find("warning: no job is named \"B\" now (there are: A)\n"), 0U)

@@ -51,6 +51,10 @@ TEST_F(KeyCommands, MakeKeysForAllHostsOfATopology) {
   const Outcome made = Run("keys make --topology " + file);
   EXPECT_EQ(made.code, 0) << made.errors;
   EXPECT_EQ(made.output, path_ + "/agents/b.key\n");
+  EXPECT_EQ(made.errors.find("warning"), std::string::npos) << made.errors;
+  const Outcome typo = Run("keys make leag --topology " + file);
+  EXPECT_EQ(typo.code, 0) << typo.errors;
+  EXPECT_THAT(typo.errors, HasSubstr("warning: leag is no host of " + file));
 }
 
 TEST_F(KeyCommands, RotateAndRevoke) {

@@ -1,5 +1,6 @@
 #include "collective/client/espalier_collective.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -39,6 +40,7 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
               static_cast<int>(CollectiveKind::kCustom) == ESPALIER_CUSTOM);
 
 struct espalier_comm {
+  std::atomic<bool> is_in_call = false;  // of some thread
   std::unique_ptr<espalier::transport::FolderMeeting> meeting;
   std::unique_ptr<espalier::transport::RendezvousStore> store;
   std::unique_ptr<Group> group;
@@ -73,6 +75,9 @@ int ErrnoOf(ErrorCode code) {
 
 Error Refuse(const char* what) { return {ErrorCode::kInvalidArgument, what}; }
 
+// The communicator that refused this thread's last call because another thread was in a call.
+thread_local const espalier_comm* refused_by = nullptr;
+
 int Keep(espalier_comm& comm, Error&& error) {
   comm.error = std::move(error.message);
   return ErrnoOf(error.code);
@@ -91,10 +96,25 @@ int Shield(const espalier_comm* comm, const Work& work) {
   }
 }
 
+// Runs the body of a C function that no two threads may run for a communicator. The thread that
+// comes second is refused before it touches anything.
+template <typename Work>
+int Alone(espalier_comm* comm, const Work& work) {
+  if (comm == nullptr) return -EINVAL;
+  refused_by = nullptr;
+  if (comm->is_in_call.exchange(true, std::memory_order_acquire)) {
+    refused_by = comm;
+    return -EBUSY;
+  }
+  const int done = Shield(comm, work);
+  comm->is_in_call.store(false, std::memory_order_release);
+  return done;
+}
+
 // Runs a call after all posted ones and keeps its error message.
 template <typename Call>
 int Guard(espalier_comm* comm, const Call& call) {
-  return Shield(comm, [&] {
+  return Alone(comm, [&] {
     comm->posted->WaitForAll();
     Result<void> done = call(*comm->group);
     return done ? 0 : Keep(*comm, std::move(done.error()));
@@ -170,15 +190,17 @@ int RunUnequal(espalier_comm* comm, CollectiveKind kind, const void* input, void
 // Posts the call that `make` returns.
 template <typename MakeFunction>
 int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
-  if (comm == nullptr || request == nullptr) return -EINVAL;
-  try {
-    Result<CallOfGroup> call = make();
-    if (!call) return Keep(*comm, std::move(call.error()));
-    *request = comm->posted->Post(std::move(*call));
-    return 0;
-  } catch (...) {
-    return -ENOMEM;
-  }
+  if (request == nullptr) return -EINVAL;
+  return Alone(comm, [&] {
+    try {
+      Result<CallOfGroup> call = make();
+      if (!call) return Keep(*comm, std::move(call.error()));
+      *request = comm->posted->Post(std::move(*call));
+      return 0;
+    } catch (...) {
+      return -ENOMEM;
+    }
+  });
 }
 
 Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
@@ -200,6 +222,7 @@ Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
   }
   if (from.timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(from.timeout_ms);
   if (from.address != nullptr) chosen.address = from.address;
+  chosen.join_by = std::chrono::steady_clock::now() + chosen.timeout;
   if (from.costs != nullptr) chosen.costs_file = from.costs;
   if (from.connections != 0) chosen.connections = static_cast<int>(from.connections);
   chosen.plan_port = static_cast<std::uint16_t>(from.plan_port);
@@ -244,13 +267,12 @@ Result<MeetingPlace> Meet(const char* store, const char* name, int rank, int siz
   options.members = std::move(*members);
   MeetingPlace place;
   if (IsFolder(store)) {
-    auto met = espalier::transport::FolderMeeting::Join(
-        store, name, rank, size, std::chrono::steady_clock::now() + options.timeout);
+    auto met = espalier::transport::FolderMeeting::Join(store, name, rank, size, *options.join_by);
     if (!met) return espalier::Propagate(met);
     place.meeting = std::move(*met);
     return place;
   }
-  auto opened = espalier::transport::OpenStore(store, rank, options.timeout, options.members);
+  auto opened = espalier::transport::OpenStore(store, rank, options.members);
   if (!opened) return espalier::Propagate(opened);
   place.network = std::move(*opened);
   return place;
@@ -285,6 +307,11 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   auto chosen = ToOptions(options);
   if (!chosen) return espalier::Propagate(chosen);
+  if (options.address == nullptr && store != nullptr && !IsFolder(store)) {
+    auto own = espalier::transport::AddressTowardsStore(store);
+    if (!own) return espalier::Propagate(own);
+    chosen->address = own->ToString();
+  }
   if (options.offload != nullptr) return JoinOffloaded(store, name, rank, size, options, *chosen);
   JobOptions job = {.job = name, .rank = rank, .size = size, .timeout = chosen->timeout};
   if (has_agent) {
@@ -330,6 +357,7 @@ template <typename JoinFunction>
 int Make(const JoinFunction& join, espalier_comm** comm, char* error, size_t error_bytes) {
   if (comm == nullptr) return -EINVAL;
   *comm = nullptr;
+  refused_by = nullptr;
   try {
     auto made = join();
     if (made) {
@@ -373,7 +401,12 @@ int espalier_comm_join_job(const char* agent, const char* job, int rank, uint32_
 void espalier_comm_destroy(espalier_comm* comm) { delete comm; }
 
 const char* espalier_comm_error(const espalier_comm* comm) {
-  return comm == nullptr ? "no communicator" : comm->error.c_str();
+  if (comm == nullptr) return "no communicator";
+  if (refused_by == comm) {
+    return "another thread is in a call of this communicator, and this call did nothing (make the "
+           "calls from one thread at a time, or give each thread a communicator of its own)";
+  }
+  return comm->error.c_str();
 }
 
 int espalier_allreduce(espalier_comm* comm, const void* input, void* output, size_t count, int type,
@@ -459,7 +492,7 @@ int espalier_post_reduce_scatterv(espalier_comm* comm, const void* input, void* 
 }
 
 int espalier_test(espalier_comm* comm, uint64_t request) {
-  return Shield(comm, [&] {
+  return Alone(comm, [&] {
     auto result = comm->posted->Test(request);
     if (!result) return 0;
     return *result ? 1 : Keep(*comm, std::move(result->error()));
@@ -467,7 +500,7 @@ int espalier_test(espalier_comm* comm, uint64_t request) {
 }
 
 int espalier_wait(espalier_comm* comm, uint64_t request) {
-  return Shield(comm, [&] {
+  return Alone(comm, [&] {
     auto result = comm->posted->Wait(request);
     return result ? 0 : Keep(*comm, std::move(result.error()));
   });

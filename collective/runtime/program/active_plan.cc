@@ -82,6 +82,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                  .source_ports = PlannedPortsOf(plan),
                                  .device_of = DevicesOf(plan),
                                  .patience = kPlannedRetryPolicy,
+                                 .deadline = deadline,
                                  .check = place.check});
   }
   const transport::TcpOptions tcp = {.slots = kSlots,
@@ -92,6 +93,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                      .listener = place.listener,
                                      .more_listeners = place.more_listeners,
                                      .memory = place.memory,
+                                     .deadline = deadline,
                                      .check = place.check,
                                      .observer = place.observer,
                                      .planned = ConnectionsOf(plan, place.rank)};

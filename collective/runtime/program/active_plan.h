@@ -64,6 +64,7 @@ class ActivePlan {
   // As Interpreter::Run.
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::WaitLimit& limit) {
+    EnterCall(*transport_, call);
     return interpreter_->Run(operands, call, limit);
   }
 

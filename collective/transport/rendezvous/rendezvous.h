@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
@@ -40,11 +41,13 @@ class Rendezvous {
   int rank() const { return rank_; }
   int size() const { return size_; }
   // Publishes the address where this rank listens. Errors: those of the store.
-  Result<void> Publish(const IpAddress& address, std::uint16_t port);
+  Result<void> Publish(const IpAddress& address, std::uint16_t port, Deadline deadline);
   // Waits until a peer has published its address. `check` is called periodically meanwhile; an
   // error ends the wait. Errors: those of the store and the check; kFailedPrecondition for a peer
   // of another version; kPermissionDenied for a peer at an address where it may not be.
   Result<PublishedEndpoint> FindPeer(int peer, Deadline deadline, const WaitCheck& check = {});
+  // The first ranks that have published nothing yet, for error messages: a glance of half a second.
+  std::vector<int> FindMissing();
   // Errors: kInvalidArgument for a peer that is not another rank, or a negative channel.
   Result<void> CheckEndpoint(Endpoint endpoint) const;
   // The hello to a peer that has published the number `group`.

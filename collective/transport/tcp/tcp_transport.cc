@@ -1,6 +1,7 @@
 #include "collective/transport/tcp/tcp_transport.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
@@ -33,12 +34,15 @@ using std::chrono::steady_clock;
 constexpr int kMaxSlots = 64;
 constexpr std::uint32_t kMagic = 0x45535448;
 constexpr std::uint32_t kVersion = 4;
-// A rank that waits this long tells its peers in which call it is.
+// A rank that waits this long tells its peers in which call it is, and later for whom it waits.
 constexpr std::chrono::milliseconds kNotifyAfter{100};
+constexpr std::chrono::milliseconds kNameAfter{250};
+constexpr std::chrono::milliseconds kNameEvery{10};
 // How long a peer that cannot be reached is tried again, and how often.
 constexpr std::chrono::milliseconds kStalePatience{1'000};
 constexpr std::chrono::milliseconds kStalePause{20};
 constexpr std::chrono::microseconds kYieldFor{50};
+constexpr int kNoRank = -1;
 // The direction of messages on a connection, seen from this rank.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
 
@@ -74,7 +78,7 @@ class TcpTransport : public Transport {
     }
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
-    return rendezvous_.Publish(*address, *port);
+    return rendezvous_.Publish(*address, *port, options_.deadline);
   }
 
   int rank() const override { return rendezvous_.rank(); }
@@ -89,7 +93,9 @@ class TcpTransport : public Transport {
     call_ = call;
     call_check_ = check;
     notified_.clear();
-    notify_from_ = steady_clock::now() + kNotifyAfter;
+    named_ = kNoRank;
+    entered_ = steady_clock::now();
+    notify_from_ = entered_ + kNotifyAfter;
   }
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
   Outbox& outbox(Endpoint endpoint) override {
@@ -117,6 +123,7 @@ class TcpTransport : public Transport {
   Result<void> StartHandshake(const Key& key, Deadline deadline);
   Result<void> TryHandshake(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
+  Result<void> NameMissing(Result<void> met, Deadline deadline);
   void AwaitActivity(Deadline deadline);
   Result<void> AdvanceHandshakes();
   bool IsExpected(const Hello& hello) const;
@@ -125,6 +132,9 @@ class TcpTransport : public Transport {
   Result<void> CheckConnections();
   Result<void> CheckNotice(TcpConnection& connection, int peer);
   void NotifyPeers();
+  int FindLateRank();
+  bool HasEntered(int peer, const std::optional<MessageTag>& theirs) const;
+  Error TimedOut();
   bool Poll(int milliseconds);
   bool RanksShareCores() const;
 
@@ -155,7 +165,10 @@ class TcpTransport : public Transport {
   std::vector<TcpConnection*> ready_;  // the connections in polled_
   MessageTag call_ = {};
   CallCheck call_check_;
-  std::set<int> notified_;  // peers that have been told the current call
+  std::map<int, int> notified_;  // peers that have been told the current call, and what rank
+  int named_ = kNoRank;          // the last result of FindLateRank
+  int met_ = kNoRank;            // the peer for whose connection Connect waits
+  steady_clock::time_point entered_;
   steady_clock::time_point notify_from_;
 };
 
@@ -194,10 +207,23 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
   for (const Key& key : keys) {
     if (!Dials(key) || connections_.contains(key) || handshakes_.contains(key)) continue;
     auto reached = StartHandshake(key, deadline);
-    if (!reached) return reached;
+    if (!reached) return NameMissing(std::move(reached), deadline);
   }
-  auto met = AwaitPeers(keys, deadline);
+  auto met = NameMissing(AwaitPeers(keys, deadline), deadline);
+  met_ = kNoRank;
   token_.is_kept = RanksShareCores();
+  return met;
+}
+
+// Adds to the error of ranks that did not meet in time who has not joined at all.
+Result<void> TcpTransport::NameMissing(Result<void> met, Deadline deadline) {
+  if (met || met.error().code != ErrorCode::kUnavailable || steady_clock::now() < deadline) {
+    return met;
+  }
+  const std::vector<int> missing = rendezvous_.FindMissing();
+  if (!missing.empty()) {
+    met.error().message += fmt::format("; not joined: rank {}", fmt::join(missing, ", "));
+  }
   return met;
 }
 
@@ -261,8 +287,9 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
     if (!well) return well;
     if (steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable,
-                  fmt::format("rank {} did not connect in time (channel {})",
-                              missing->endpoint.peer, missing->endpoint.channel));
+                  fmt::format("rank {} did not connect in time (channel {}) to {}, where this rank "
+                              "listens",
+                              missing->endpoint.peer, missing->endpoint.channel, options_.address));
     }
     AwaitActivity(deadline);
   }
@@ -301,6 +328,7 @@ Result<void> TcpTransport::AdvanceHandshakes() {
 
 // Checks during a wait for a peer whether it has aborted or gone.
 Result<void> TcpTransport::CheckWait(int peer) {
+  met_ = peer;
   auto moved = Move();
   if (!moved) return moved;
   NotifyPeers();
@@ -346,16 +374,66 @@ Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
   if (!call_check_) return {};
   auto judged = call_check_(peer, *connection.receiver().notice());
   if (!judged) return Propagate(judged);
-  if (*judged) connection.receiver().ForgetNotice();
+  // A peer in a later call waits until this rank reaches it.
+  if (*judged != PeerCall::kLater) connection.receiver().ForgetNotice();
   return {};
 }
 
 void TcpTransport::NotifyPeers() {
-  if (!call_check_ || steady_clock::now() < notify_from_) return;
+  const auto now = steady_clock::now();
+  if (!call_check_ || now < notify_from_) return;
+  notify_from_ = now + kNameEvery;
+  if (now >= entered_ + kNameAfter) named_ = FindLateRank();
   for (auto& [key, connection] : connections_) {
-    if (key.direction == Direction::kIn || notified_.contains(key.endpoint.peer)) continue;
-    if (connection->sender().SendNotice(call_)) notified_.insert(key.endpoint.peer);
+    const auto told = notified_.find(key.endpoint.peer);
+    if (told != notified_.end() && told->second == named_) continue;
+    if (connection->sender().SendNotice(call_, named_)) notified_[key.endpoint.peer] = named_;
   }
+}
+
+bool TcpTransport::HasEntered(int peer, const std::optional<MessageTag>& theirs) const {
+  if (!theirs) return false;
+  const auto call = call_check_(peer, *theirs);
+  return !call || *call != PeerCall::kEarlier;
+}
+
+// Finds the rank for which this one waits in the end.
+//
+// Problem: if a rank does not enter a call, most ranks wait for ranks that wait themselves. Idea:
+// ranks that wait tell their peers for which rank they wait in the end: a peer from which nothing
+// of this call has come, or else the rank that a peer in the call has named. So the name travels
+// against the waits to all ranks. Of several it is the least, so that all name the same one. A name
+// is dropped when this rank has heard from its bearer in this call. Cost: a pass over the
+// connections every 10 ms of a long wait.
+int TcpTransport::FindLateRank() {
+  std::set<int> present{rank()};
+  std::set<int> awaited;
+  std::map<int, int> named;  // by the peers in the call
+  if (met_ != kNoRank) awaited.insert(met_);
+  for (const auto& [key, connection] : connections_) {
+    const int peer = key.endpoint.peer;
+    const TcpReceiver& receiver = connection->receiver();
+    if (HasEntered(peer, receiver.last_call())) present.insert(peer);
+    const auto& notice = receiver.last_notice();
+    if (notice && notice->awaited != 0 && HasEntered(peer, notice->tag)) {
+      named[peer] = static_cast<int>(notice->awaited - 1);
+    }
+    if (receiver.NeedsMessage() || connection->sender().NeedsSlot()) awaited.insert(peer);
+  }
+  std::set<int> late;
+  for (const int peer : awaited) {
+    const auto other = named.find(peer);
+    const int one = !present.contains(peer) ? peer : other != named.end() ? other->second : kNoRank;
+    if (one >= 0 && one < size() && !present.contains(one)) late.insert(one);
+  }
+  return late.empty() ? kNoRank : *late.begin();
+}
+
+Error TcpTransport::TimedOut() {
+  const int late = call_check_ ? FindLateRank() : kNoRank;
+  return {ErrorCode::kUnavailable,
+          late == kNoRank ? "timed out"
+                          : fmt::format("timed out: rank {} has not entered the call", late)};
 }
 
 // Polls all connections, then sends and receives on those that are ready. Returns whether any was.
@@ -395,7 +473,7 @@ Result<void> TcpTransport::Wait(Deadline deadline) {
     if (!sleeps) {
       ::sched_yield();
     } else if (steady_clock::now() >= deadline) {
-      return Fail(ErrorCode::kUnavailable, "timed out");
+      return tl::unexpected(TimedOut());
     }
   }
 }

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "collective/client/c_structs.h"
 #include "collective/client/group_key.h"
 #include "collective/client/job_group.h"
-#include "collective/program/program_bytes.h"
 #include "collective/runtime/group/async_calls.h"
 #include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
@@ -25,14 +25,15 @@ using espalier::ErrorCode;
 using espalier::Result;
 using espalier::client::JobGroup;
 using espalier::client::JobOptions;
+using espalier::client::Refuse;
+using espalier::client::ToOptions;
+using espalier::client::ToPlan;
 using espalier::program::CollectiveKind;
 using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
-using espalier::runtime::CollectivePlan;
 using espalier::runtime::Communicator;
 using espalier::runtime::CommunicatorOptions;
 using espalier::runtime::Group;
-using espalier::runtime::Medium;
 using espalier::runtime::OffloadedGroup;
 
 static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER &&
@@ -72,8 +73,6 @@ int ErrnoOf(ErrorCode code) {
       return -EIO;
   }
 }
-
-Error Refuse(const char* what) { return {ErrorCode::kInvalidArgument, what}; }
 
 // The communicator that refused this thread's last call because another thread was in a call.
 thread_local const espalier_comm* refused_by = nullptr;
@@ -203,32 +202,6 @@ int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
   });
 }
 
-Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
-  if (from.medium > ESPALIER_HOSTS || from.plan_port > UINT16_MAX) {
-    return tl::unexpected(Refuse("medium or plan_port is out of range (another version?)"));
-  }
-  if (from.agent != nullptr && from.offload != nullptr) {
-    return tl::unexpected(
-        Refuse("agent and offload exclude each other (the job decides where its calls are done)"));
-  }
-  CommunicatorOptions chosen;
-  // Offload services connect over the network, even if the programs could share memory.
-  const bool meets_over_tcp = from.medium == ESPALIER_SHARED_MEMORY && from.offload != nullptr;
-  if (from.medium == ESPALIER_TCP || meets_over_tcp) chosen.medium = Medium::kTcp;
-  if (from.medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
-  if (from.medium == ESPALIER_HOSTS) {
-    chosen.medium = Medium::kHosts;
-    if (from.host != nullptr) chosen.host = from.host;
-  }
-  if (from.timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(from.timeout_ms);
-  if (from.address != nullptr) chosen.address = from.address;
-  chosen.join_by = std::chrono::steady_clock::now() + chosen.timeout;
-  if (from.costs != nullptr) chosen.costs_file = from.costs;
-  if (from.connections != 0) chosen.connections = static_cast<int>(from.connections);
-  chosen.plan_port = static_cast<std::uint16_t>(from.plan_port);
-  return chosen;
-}
-
 // Where the ranks of a group find each other.
 struct MeetingPlace {
   std::unique_ptr<espalier::transport::FolderMeeting> meeting;    // in a folder
@@ -329,27 +302,6 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   auto group = Communicator::Join(place->store(), name, rank, size, *chosen);
   if (!group) return espalier::Propagate(group);
   return Wrap(std::move(*group), std::move(*place));
-}
-
-Result<CollectivePlan> ToPlan(const espalier_plan& from) {
-  if (from.program == nullptr || (from.source_ports == nullptr && from.source_port_count > 0)) {
-    return tl::unexpected(Refuse("program or source_ports of the plan is null"));
-  }
-  auto program = espalier::program::DecodeProgram(
-      {static_cast<const char*>(from.program), from.program_bytes});
-  if (!program) return espalier::Propagate(program);
-  CollectivePlan plan = {
-      .program = std::make_shared<const espalier::program::Program>(std::move(*program)),
-      .generation = from.generation};
-  for (size_t i = 0; i < from.source_port_count; ++i) {
-    const espalier_source_port& one = from.source_ports[i];
-    if (one.port > UINT16_MAX || one.peer > INT32_MAX || one.channel > INT32_MAX) {
-      return tl::unexpected(Refuse("a source port, its peer or its channel is out of range"));
-    }
-    plan.source_ports[{static_cast<int>(one.peer), static_cast<int>(one.channel)}] =
-        static_cast<std::uint16_t>(one.port);
-  }
-  return plan;
 }
 
 // Hands out the communicator that `join` returns, or its error message; no exception leaves it.

@@ -87,6 +87,9 @@ bool IsAlive(const State& state, const JobPlan& plan);  // none is DOWN
 // Whether each rank of a job must use a single NIC, as some agent supports no more. Older ones did
 // not over verbs or with the offload service.
 bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabric::NodeId> ranks);
+// Whether the agent of a rank is known to take whole programs only, as older ones do.
+bool TakesWholePrograms(const State& state, fabric::NodeId rank);
+bool TakeWholePrograms(const State& state, std::span<const fabric::NodeId> ranks);  // any of them
 // A job plan on this forest with these listen ports, without source ports yet.
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,
                     std::vector<std::uint16_t> listen_ports, DecisionOrigin origin);

@@ -270,7 +270,7 @@ ActivePlan* Communicator::FindPlan(const CallSignature& call) const {
 
 Result<void> Communicator::Use(CollectivePlan plan) {
   if (failure_) return tl::unexpected(*failure_);
-  auto checked = CheckCollectivePlan(std::move(plan), size_, options_.verification_budget);
+  auto checked = CheckCollectivePlan(std::move(plan), rank_, size_, options_.verification_budget);
   if (!checked) return Propagate(checked);
   auto prepared = WithinMemory(rank_, [&] { return Prepare(std::move(*checked)); });
   // Ranks that wait for this one's connections learn of a failure at their next CheckWait.

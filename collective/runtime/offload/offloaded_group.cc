@@ -193,7 +193,7 @@ Result<void> OffloadedGroup::Release(void* memory) {
 }
 
 Result<void> OffloadedGroup::Use(CollectivePlan plan) {
-  auto checked = CheckCollectivePlan(std::move(plan), size_);
+  auto checked = CheckCollectivePlan(std::move(plan), rank_, size_);
   if (!checked) return Propagate(checked);
   const std::string bytes = EncodePlan(*checked);
   auto file = MappedFile::Make(bytes.size());

@@ -23,6 +23,7 @@
 #include "collective/transport/rendezvous/handshake.h"
 #include "collective/transport/rendezvous/rendezvous.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "collective/transport/tcp/late_rank.h"
 #include "collective/transport/tcp/tcp_connection.h"
 #include "common/base/check.h"
 
@@ -42,7 +43,6 @@ constexpr std::chrono::milliseconds kNameEvery{10};
 constexpr std::chrono::milliseconds kStalePatience{1'000};
 constexpr std::chrono::milliseconds kStalePause{20};
 constexpr std::chrono::microseconds kYieldFor{50};
-constexpr int kNoRank = -1;
 // The direction of messages on a connection, seen from this rank.
 enum class Direction : std::uint8_t { kBoth, kOut, kIn };
 
@@ -93,7 +93,8 @@ class TcpTransport : public Transport {
     call_ = call;
     call_check_ = check;
     notified_.clear();
-    named_ = kNoRank;
+    named_.reset();
+    met_.reset();
     entered_ = steady_clock::now();
     notify_from_ = entered_ + kNotifyAfter;
   }
@@ -132,9 +133,9 @@ class TcpTransport : public Transport {
   Result<void> CheckConnections();
   Result<void> CheckNotice(TcpConnection& connection, int peer);
   void NotifyPeers();
-  int FindLateRank();
+  std::optional<int> FindLateRank() const;
   bool HasEntered(int peer, const std::optional<MessageTag>& theirs) const;
-  Error TimedOut();
+  Error TimedOut() const;
   bool Poll(int milliseconds);
   bool RanksShareCores() const;
 
@@ -165,9 +166,9 @@ class TcpTransport : public Transport {
   std::vector<TcpConnection*> ready_;  // the connections in polled_
   MessageTag call_ = {};
   CallCheck call_check_;
-  std::map<int, int> notified_;  // peers that have been told the current call, and what rank
-  int named_ = kNoRank;          // the last result of FindLateRank
-  int met_ = kNoRank;            // the peer for whose connection Connect waits
+  std::map<int, std::optional<int>> notified_;  // by peer: the rank that it was told of last
+  std::optional<int> named_;                    // the last result of FindLateRank
+  std::optional<int> met_;                      // the peer for whose connection Connect waits
   steady_clock::time_point entered_;
   steady_clock::time_point notify_from_;
 };
@@ -210,7 +211,7 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
     if (!reached) return NameMissing(std::move(reached), deadline);
   }
   auto met = NameMissing(AwaitPeers(keys, deadline), deadline);
-  met_ = kNoRank;
+  met_.reset();
   token_.is_kept = RanksShareCores();
   return met;
 }
@@ -387,7 +388,8 @@ void TcpTransport::NotifyPeers() {
   for (auto& [key, connection] : connections_) {
     const auto told = notified_.find(key.endpoint.peer);
     if (told != notified_.end() && told->second == named_) continue;
-    if (connection->sender().SendNotice(call_, named_)) notified_[key.endpoint.peer] = named_;
+    if (connection->sender().SendNotice(call_, named_.value_or(-1)))
+      notified_[key.endpoint.peer] = named_;
   }
 }
 
@@ -397,43 +399,31 @@ bool TcpTransport::HasEntered(int peer, const std::optional<MessageTag>& theirs)
   return !call || *call != PeerCall::kEarlier;
 }
 
-// Finds the rank for which this one waits in the end.
-//
-// Problem: if a rank does not enter a call, most ranks wait for ranks that wait themselves. Idea:
-// ranks that wait tell their peers for which rank they wait in the end: a peer from which nothing
-// of this call has come, or else the rank that a peer in the call has named. So the name travels
-// against the waits to all ranks. Of several it is the least, so that all name the same one. A name
-// is dropped when this rank has heard from its bearer in this call. Cost: a pass over the
-// connections every 10 ms of a long wait.
-int TcpTransport::FindLateRank() {
-  std::set<int> present{rank()};
-  std::set<int> awaited;
-  std::map<int, int> named;  // by the peers in the call
-  if (met_ != kNoRank) awaited.insert(met_);
+std::optional<int> TcpTransport::FindLateRank() const {
+  std::map<int, PeerInCall> peers;
+  const auto at = [&](int peer) -> PeerInCall& {
+    return peers.try_emplace(peer, PeerInCall{.peer = peer}).first->second;
+  };
+  if (met_) at(*met_).is_awaited = true;
   for (const auto& [key, connection] : connections_) {
-    const int peer = key.endpoint.peer;
+    PeerInCall& peer = at(key.endpoint.peer);
     const TcpReceiver& receiver = connection->receiver();
-    if (HasEntered(peer, receiver.last_call())) present.insert(peer);
+    peer.is_awaited |= receiver.NeedsMessage() || connection->sender().NeedsSlot();
+    peer.has_entered |= HasEntered(peer.peer, receiver.last_call());
     const auto& notice = receiver.last_notice();
-    if (notice && notice->awaited != 0 && HasEntered(peer, notice->tag)) {
-      named[peer] = static_cast<int>(notice->awaited - 1);
+    if (notice && notice->awaited != 0 && HasEntered(peer.peer, notice->tag)) {
+      peer.named = static_cast<int>(notice->awaited - 1);
     }
-    if (receiver.NeedsMessage() || connection->sender().NeedsSlot()) awaited.insert(peer);
   }
-  std::set<int> late;
-  for (const int peer : awaited) {
-    const auto other = named.find(peer);
-    const int one = !present.contains(peer) ? peer : other != named.end() ? other->second : kNoRank;
-    if (one >= 0 && one < size() && !present.contains(one)) late.insert(one);
-  }
-  return late.empty() ? kNoRank : *late.begin();
+  std::vector<PeerInCall> known;
+  for (const auto& [number, peer] : peers) known.push_back(peer);
+  return transport::FindLateRank(rank(), size(), known);
 }
 
-Error TcpTransport::TimedOut() {
-  const int late = call_check_ ? FindLateRank() : kNoRank;
+Error TcpTransport::TimedOut() const {
+  const std::optional<int> late = call_check_ ? FindLateRank() : std::nullopt;
   return {ErrorCode::kUnavailable,
-          late == kNoRank ? "timed out"
-                          : fmt::format("timed out: rank {} has not entered the call", late)};
+          late ? fmt::format("timed out: rank {} has not entered the call", *late) : "timed out"};
 }
 
 // Polls all connections, then sends and receives on those that are ready. Returns whether any was.

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
+#include "collective/program/program_bytes.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "tests/collective/runtime/collective_cases.h"
 #include "tests/collective/runtime/ranks_test.h"
@@ -337,78 +338,45 @@ TEST_P(HostsTest, SendsToTheNextRankWithoutAPlan) {
   });
 }
 
-// Of ranks in a ring, most wait for ranks that wait themselves.
-class LateRankTest : public CommunicatorTest {
- protected:
-  void ExpectNamedByAll(int late, const std::function<void(Communicator&)>& prepare) {
-    constexpr int kSize = 7;
-    std::barrier over(kSize);
-    RunRanks(
-        kSize,
-        [&](Communicator& group) {
-          prepare(group);
-          std::vector<float> data(70, 1);
-          const auto reduce = [&] {
-            return group.AllReduce(data.data(), data.data(), 70, DataType::kF32, ReduceOp::kSum);
-          };
-          ExpectDone(reduce());
-          const auto done = group.rank() == late ? Result<void>() : reduce();
-          over.arrive_and_wait();
-          if (group.rank() == late) return;
-          ASSERT_FALSE(done);
-          EXPECT_EQ(done.error().code, ErrorCode::kUnavailable);
-          const std::string name = fmt::format("rank {} has not entered the call", late);
-          EXPECT_NE(done.error().message.find(name), std::string::npos) << done.error().message;
-        },
-        seconds(2));
-  }
-};
-INSTANTIATE_TEST_SUITE_P(All, LateRankTest, ::testing::Values(Medium::kTcp),
-                         [](const auto& /*test*/) { return "Tcp"; });
-
-TEST_P(LateRankTest, IsNamedByAllRanks) {
-  algorithm_ = "allreduce-ring-chunked";
-  ExpectNamedByAll(4, [](Communicator&) {});
-}
-
-TEST_P(LateRankTest, IsNamedByAllRanksOfAPlan) {
-  ExpectNamedByAll(5, [](Communicator& group) {
-    ExpectDone(group.Use({.program = MakeProgram("allreduce-ring", 7), .generation = 1}));
+TEST_P(CommunicatorTest, RunsPlansOfWhichEachRankHasItsPart) {
+  const program::EncodedProgram whole(*MakeProgram("allreduce-ring-chunked", 4));
+  const program::EncodedProgram other(*MakeProgram("allreduce-halving-doubling", 4));
+  const auto part_of = [](const program::EncodedProgram& encoded, int rank) {
+    return std::make_shared<const program::Program>(
+        *program::DecodeProgram(encoded.PartOf(static_cast<std::size_t>(rank))));
+  };
+  RunRanks(4, [&](Communicator& group) {
+    const int rank = group.rank();
+    const auto refused = group.Use({.program = part_of(whole, (rank + 1) % 4), .generation = 1});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().message;
+    ExpectDone(group.Use({.program = part_of(whole, rank), .generation = 2}));
+    EXPECT_EQ(group.GenerationOf(program::CollectiveKind::kAllReduce), 2U);
+    ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 100'003, false});
+    ExpectAllReduce(group, {DataType::kI32, ReduceOp::kAvg, 1, true});
   });
 }
 
-// A rank that was late, and has entered, is not blamed for one that comes after it.
-TEST_P(LateRankTest, IsNotTheOneThatHasEntered) {
-  algorithm_ = "allreduce-ring-chunked";
-  std::barrier over(4);
-  RunRanks(
-      4,
-      [&](Communicator& group) {
-        float word = 1;
-        ExpectDone(group.AllReduce(&word, &word, 1, DataType::kF32, ReduceOp::kSum));
-        if (group.rank() == 1) std::this_thread::sleep_for(milliseconds(600));  // named meanwhile
-        const auto done = group.rank() == 3
-                              ? Result<void>()
-                              : group.AllReduce(&word, &word, 1, DataType::kF32, ReduceOp::kSum);
-        over.arrive_and_wait();
-        if (group.rank() == 3) return;
-        ASSERT_FALSE(done);
-        EXPECT_NE(done.error().message.find("rank 3 has not entered"), std::string::npos)
-            << done.error().message;
-      },
-      seconds(2));
-}
-
-TEST_P(LateRankTest, IsNamedByAllRanksIfItDoesNotJoin) {
-  std::vector<std::thread> threads;
-  for (const int rank : {0, 1, 2, 4, 5}) {
-    threads.emplace_back([&, rank] {
-      const auto group = Join(rank, 6, seconds(2));
-      ASSERT_FALSE(group);
-      EXPECT_NE(group.error().message.find("rank 3"), std::string::npos) << group.error().message;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+// The digests of the wholes tell parts of different programs apart.
+TEST_P(CommunicatorTest, RefusesToMixPartsOfTwoPrograms) {
+  program::Program changed = *MakeProgram("allreduce-ring-chunked", 3);
+  changed.name = "another one";
+  const std::vector<program::EncodedProgram> wholes = {
+      program::EncodedProgram(*MakeProgram("allreduce-ring-chunked", 3)),
+      program::EncodedProgram(changed)};
+  std::atomic<int> found = 0;
+  RunRanks(3, [&](Communicator& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const auto part = program::DecodeProgram(wholes[rank == 1 ? 1 : 0].PartOf(rank));
+    // A rank may learn of the end while it still puts the plan in force.
+    auto done =
+        group.Use({.program = std::make_shared<const program::Program>(*part), .generation = 1});
+    float word = 1;
+    if (done) done = group.AllReduce(&word, &word, 1, DataType::kF32, ReduceOp::kSum);
+    ASSERT_FALSE(done);
+    if (done.error().message.find("must make the same calls") != std::string::npos) ++found;
+  });
+  EXPECT_GT(found, 0);
 }
 
 class PlannedPortTest : public CommunicatorTest {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,7 @@ struct JobPlan {
   std::shared_ptr<const JobForest> forest;
   std::vector<std::uint16_t> listen_ports;  // by rank: the port where its peers connect
   std::vector<std::uint16_t> ports;         // of edge(i); 0: it needs none, or has none yet
+  std::deque<std::size_t> open_edges;       // still without a suitable port (EdgePorts::Choose)
   // By edge: how many ports were given up because their return path had a dead link.
   std::vector<std::uint8_t> rejected_ports;
   bool replaces_dead = false;  // a forward or return path of the plan before it is dead

@@ -1,6 +1,7 @@
 #include "collective/transport/rendezvous/rendezvous.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -68,6 +69,18 @@ std::vector<int> Rendezvous::FindMissing() {
     if (peer != rank_ && !store_.Get(KeyOf(peer), now + kGlance)) missing.push_back(peer);
   }
   return missing;
+}
+
+Result<void> Rendezvous::NameMissing(Result<void> met, Deadline deadline) {
+  if (met || met.error().code != ErrorCode::kUnavailable ||
+      std::chrono::steady_clock::now() < deadline) {
+    return met;
+  }
+  const std::vector<int> missing = FindMissing();
+  if (!missing.empty()) {
+    met.error().message += fmt::format("; not joined: rank {}", fmt::join(missing, ", "));
+  }
+  return met;
 }
 
 Result<void> Rendezvous::CheckEndpoint(Endpoint endpoint) const {

@@ -46,8 +46,9 @@ class Rendezvous {
   // error ends the wait. Errors: those of the store and the check; kFailedPrecondition for a peer
   // of another version; kPermissionDenied for a peer at an address where it may not be.
   Result<PublishedEndpoint> FindPeer(int peer, Deadline deadline, const WaitCheck& check = {});
-  // The first ranks that have published nothing yet, for error messages: a glance of half a second.
-  std::vector<int> FindMissing();
+  // Returns the result of meeting the peers. If they did not meet by the deadline, its error also
+  // names the first ranks that have published nothing, after a glance of at most half a second.
+  Result<void> NameMissing(Result<void> met, Deadline deadline);
   // Errors: kInvalidArgument for a peer that is not another rank, or a negative channel.
   Result<void> CheckEndpoint(Endpoint endpoint) const;
   // The hello to a peer that has published the number `group`.
@@ -56,6 +57,7 @@ class Rendezvous {
   bool IsExpected(const Hello& hello) const;
 
  private:
+  std::vector<int> FindMissing();
   std::string KeyOf(int rank) const;
   Result<std::string> AwaitKeyOf(int peer, Deadline deadline, const WaitCheck& check);
   Hello MakeHello(int from, int to, int channel, std::uint64_t group) const;

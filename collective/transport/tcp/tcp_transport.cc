@@ -1,7 +1,6 @@
 #include "collective/transport/tcp/tcp_transport.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
@@ -124,7 +123,6 @@ class TcpTransport : public Transport {
   Result<void> StartHandshake(const Key& key, Deadline deadline);
   Result<void> TryHandshake(const Key& key, Deadline deadline);
   Result<void> AwaitPeers(std::span<const Key> keys, Deadline deadline);
-  Result<void> NameMissing(Result<void> met, Deadline deadline);
   void AwaitActivity(Deadline deadline);
   Result<void> AdvanceHandshakes();
   bool IsExpected(const Hello& hello) const;
@@ -134,7 +132,6 @@ class TcpTransport : public Transport {
   Result<void> CheckNotice(TcpConnection& connection, int peer);
   void NotifyPeers();
   std::optional<int> FindLateRank() const;
-  bool HasEntered(int peer, const std::optional<MessageTag>& theirs) const;
   Error TimedOut() const;
   bool Poll(int milliseconds);
   bool RanksShareCores() const;
@@ -208,23 +205,11 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
   for (const Key& key : keys) {
     if (!Dials(key) || connections_.contains(key) || handshakes_.contains(key)) continue;
     auto reached = StartHandshake(key, deadline);
-    if (!reached) return NameMissing(std::move(reached), deadline);
+    if (!reached) return rendezvous_.NameMissing(reached, deadline);
   }
-  auto met = NameMissing(AwaitPeers(keys, deadline), deadline);
+  auto met = rendezvous_.NameMissing(AwaitPeers(keys, deadline), deadline);
   met_.reset();
   token_.is_kept = RanksShareCores();
-  return met;
-}
-
-// Adds to the error of ranks that did not meet in time who has not joined at all.
-Result<void> TcpTransport::NameMissing(Result<void> met, Deadline deadline) {
-  if (met || met.error().code != ErrorCode::kUnavailable || steady_clock::now() < deadline) {
-    return met;
-  }
-  const std::vector<int> missing = rendezvous_.FindMissing();
-  if (!missing.empty()) {
-    met.error().message += fmt::format("; not joined: rank {}", fmt::join(missing, ", "));
-  }
   return met;
 }
 
@@ -388,30 +373,27 @@ void TcpTransport::NotifyPeers() {
   for (auto& [key, connection] : connections_) {
     const auto told = notified_.find(key.endpoint.peer);
     if (told != notified_.end() && told->second == named_) continue;
-    if (connection->sender().SendNotice(call_, named_.value_or(-1)))
-      notified_[key.endpoint.peer] = named_;
+    const bool sent = connection->sender().SendNotice(call_, named_.value_or(-1));
+    if (sent) notified_[key.endpoint.peer] = named_;
   }
-}
-
-bool TcpTransport::HasEntered(int peer, const std::optional<MessageTag>& theirs) const {
-  if (!theirs) return false;
-  const auto call = call_check_(peer, *theirs);
-  return !call || *call != PeerCall::kEarlier;
 }
 
 std::optional<int> TcpTransport::FindLateRank() const {
   std::map<int, PeerInCall> peers;
-  const auto at = [&](int peer) -> PeerInCall& {
-    return peers.try_emplace(peer, PeerInCall{.peer = peer}).first->second;
+  const auto is_present = [&](int peer, const MessageTag& theirs) {
+    const auto call = call_check_(peer, theirs);
+    return !call || *call != PeerCall::kEarlier;
   };
-  if (met_) at(*met_).is_awaited = true;
+  if (met_) peers[*met_] = {.peer = *met_, .is_awaited = true};
   for (const auto& [key, connection] : connections_) {
-    PeerInCall& peer = at(key.endpoint.peer);
+    PeerInCall& peer = peers[key.endpoint.peer];
+    peer.peer = key.endpoint.peer;
     const TcpReceiver& receiver = connection->receiver();
     peer.is_awaited |= receiver.NeedsMessage() || connection->sender().NeedsSlot();
-    peer.has_entered |= HasEntered(peer.peer, receiver.last_call());
+    const auto& call = receiver.last_call();
+    peer.has_entered |= call && is_present(peer.peer, *call);
     const auto& notice = receiver.last_notice();
-    if (notice && notice->awaited != 0 && HasEntered(peer.peer, notice->tag)) {
+    if (notice && notice->awaited != 0 && is_present(peer.peer, notice->tag)) {
       peer.named = static_cast<int>(notice->awaited - 1);
     }
   }

@@ -60,8 +60,8 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     return fail("name", fmt::format("must be 1 to {} visible ASCII characters without spaces",
                                     wire::kMaxNameBytes));
   }
-  options.features = {"local",     "collective",    "verbs",   "job_user",
-                      "rank_nics", "all_rank_nics", "standby", "path_links"};
+  options.features = {"local",         "collective", "verbs",      "job_user",     "rank_nics",
+                      "all_rank_nics", "standby",    "path_links", "rank_programs"};
   config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
   config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
   config.engine_user = UserOf(Or(file.engine_user(), "espalier-engine"));

@@ -1,5 +1,6 @@
 #include "collective/client/espalier_collective.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -9,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "collective/client/c_structs.h"
 #include "collective/client/group_key.h"
 #include "collective/client/job_group.h"
-#include "collective/program/program_bytes.h"
 #include "collective/runtime/group/async_calls.h"
 #include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
@@ -24,14 +25,15 @@ using espalier::ErrorCode;
 using espalier::Result;
 using espalier::client::JobGroup;
 using espalier::client::JobOptions;
+using espalier::client::Refuse;
+using espalier::client::ToOptions;
+using espalier::client::ToPlan;
 using espalier::program::CollectiveKind;
 using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
-using espalier::runtime::CollectivePlan;
 using espalier::runtime::Communicator;
 using espalier::runtime::CommunicatorOptions;
 using espalier::runtime::Group;
-using espalier::runtime::Medium;
 using espalier::runtime::OffloadedGroup;
 
 static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER &&
@@ -39,6 +41,7 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
               static_cast<int>(CollectiveKind::kCustom) == ESPALIER_CUSTOM);
 
 struct espalier_comm {
+  std::atomic<bool> is_in_call = false;  // of some thread
   std::unique_ptr<espalier::transport::FolderMeeting> meeting;
   std::unique_ptr<espalier::transport::RendezvousStore> store;
   std::unique_ptr<Group> group;
@@ -71,7 +74,8 @@ int ErrnoOf(ErrorCode code) {
   }
 }
 
-Error Refuse(const char* what) { return {ErrorCode::kInvalidArgument, what}; }
+// The communicator that refused this thread's last call because another thread was in a call.
+thread_local const espalier_comm* refused_by = nullptr;
 
 int Keep(espalier_comm& comm, Error&& error) {
   comm.error = std::move(error.message);
@@ -91,10 +95,25 @@ int Shield(const espalier_comm* comm, const Work& work) {
   }
 }
 
+// Runs the body of a C function that no two threads may run for a communicator. The thread that
+// comes second is refused before it touches anything.
+template <typename Work>
+int Alone(espalier_comm* comm, const Work& work) {
+  if (comm == nullptr) return -EINVAL;
+  refused_by = nullptr;
+  if (comm->is_in_call.exchange(true, std::memory_order_acquire)) {
+    refused_by = comm;
+    return -EBUSY;
+  }
+  const int done = Shield(comm, work);
+  comm->is_in_call.store(false, std::memory_order_release);
+  return done;
+}
+
 // Runs a call after all posted ones and keeps its error message.
 template <typename Call>
 int Guard(espalier_comm* comm, const Call& call) {
-  return Shield(comm, [&] {
+  return Alone(comm, [&] {
     comm->posted->WaitForAll();
     Result<void> done = call(*comm->group);
     return done ? 0 : Keep(*comm, std::move(done.error()));
@@ -170,40 +189,17 @@ int RunUnequal(espalier_comm* comm, CollectiveKind kind, const void* input, void
 // Posts the call that `make` returns.
 template <typename MakeFunction>
 int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
-  if (comm == nullptr || request == nullptr) return -EINVAL;
-  try {
-    Result<CallOfGroup> call = make();
-    if (!call) return Keep(*comm, std::move(call.error()));
-    *request = comm->posted->Post(std::move(*call));
-    return 0;
-  } catch (...) {
-    return -ENOMEM;
-  }
-}
-
-Result<CommunicatorOptions> ToOptions(const espalier_comm_options& from) {
-  if (from.medium > ESPALIER_HOSTS || from.plan_port > UINT16_MAX) {
-    return tl::unexpected(Refuse("medium or plan_port is out of range (another version?)"));
-  }
-  if (from.agent != nullptr && from.offload != nullptr) {
-    return tl::unexpected(
-        Refuse("agent and offload exclude each other (the job decides where its calls are done)"));
-  }
-  CommunicatorOptions chosen;
-  // Offload services connect over the network, even if the programs could share memory.
-  const bool meets_over_tcp = from.medium == ESPALIER_SHARED_MEMORY && from.offload != nullptr;
-  if (from.medium == ESPALIER_TCP || meets_over_tcp) chosen.medium = Medium::kTcp;
-  if (from.medium == ESPALIER_VERBS) chosen.medium = Medium::kVerbs;
-  if (from.medium == ESPALIER_HOSTS) {
-    chosen.medium = Medium::kHosts;
-    if (from.host != nullptr) chosen.host = from.host;
-  }
-  if (from.timeout_ms != 0) chosen.timeout = std::chrono::milliseconds(from.timeout_ms);
-  if (from.address != nullptr) chosen.address = from.address;
-  if (from.costs != nullptr) chosen.costs_file = from.costs;
-  if (from.connections != 0) chosen.connections = static_cast<int>(from.connections);
-  chosen.plan_port = static_cast<std::uint16_t>(from.plan_port);
-  return chosen;
+  if (request == nullptr) return -EINVAL;
+  return Alone(comm, [&] {
+    try {
+      Result<CallOfGroup> call = make();
+      if (!call) return Keep(*comm, std::move(call.error()));
+      *request = comm->posted->Post(std::move(*call));
+      return 0;
+    } catch (...) {
+      return -ENOMEM;
+    }
+  });
 }
 
 // Where the ranks of a group find each other.
@@ -244,13 +240,12 @@ Result<MeetingPlace> Meet(const char* store, const char* name, int rank, int siz
   options.members = std::move(*members);
   MeetingPlace place;
   if (IsFolder(store)) {
-    auto met = espalier::transport::FolderMeeting::Join(
-        store, name, rank, size, std::chrono::steady_clock::now() + options.timeout);
+    auto met = espalier::transport::FolderMeeting::Join(store, name, rank, size, *options.join_by);
     if (!met) return espalier::Propagate(met);
     place.meeting = std::move(*met);
     return place;
   }
-  auto opened = espalier::transport::OpenStore(store, rank, options.timeout, options.members);
+  auto opened = espalier::transport::OpenStore(store, rank, options.members);
   if (!opened) return espalier::Propagate(opened);
   place.network = std::move(*opened);
   return place;
@@ -285,6 +280,11 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   auto chosen = ToOptions(options);
   if (!chosen) return espalier::Propagate(chosen);
+  if (options.address == nullptr && store != nullptr && !IsFolder(store)) {
+    auto own = espalier::transport::AddressTowardsStore(store);
+    if (!own) return espalier::Propagate(own);
+    chosen->address = own->ToString();
+  }
   if (options.offload != nullptr) return JoinOffloaded(store, name, rank, size, options, *chosen);
   JobOptions job = {.job = name, .rank = rank, .size = size, .timeout = chosen->timeout};
   if (has_agent) {
@@ -304,32 +304,12 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   return Wrap(std::move(*group), std::move(*place));
 }
 
-Result<CollectivePlan> ToPlan(const espalier_plan& from) {
-  if (from.program == nullptr || (from.source_ports == nullptr && from.source_port_count > 0)) {
-    return tl::unexpected(Refuse("program or source_ports of the plan is null"));
-  }
-  auto program = espalier::program::DecodeProgram(
-      {static_cast<const char*>(from.program), from.program_bytes});
-  if (!program) return espalier::Propagate(program);
-  CollectivePlan plan = {
-      .program = std::make_shared<const espalier::program::Program>(std::move(*program)),
-      .generation = from.generation};
-  for (size_t i = 0; i < from.source_port_count; ++i) {
-    const espalier_source_port& one = from.source_ports[i];
-    if (one.port > UINT16_MAX || one.peer > INT32_MAX || one.channel > INT32_MAX) {
-      return tl::unexpected(Refuse("a source port, its peer or its channel is out of range"));
-    }
-    plan.source_ports[{static_cast<int>(one.peer), static_cast<int>(one.channel)}] =
-        static_cast<std::uint16_t>(one.port);
-  }
-  return plan;
-}
-
 // Hands out the communicator that `join` returns, or its error message; no exception leaves it.
 template <typename JoinFunction>
 int Make(const JoinFunction& join, espalier_comm** comm, char* error, size_t error_bytes) {
   if (comm == nullptr) return -EINVAL;
   *comm = nullptr;
+  refused_by = nullptr;
   try {
     auto made = join();
     if (made) {
@@ -373,7 +353,12 @@ int espalier_comm_join_job(const char* agent, const char* job, int rank, uint32_
 void espalier_comm_destroy(espalier_comm* comm) { delete comm; }
 
 const char* espalier_comm_error(const espalier_comm* comm) {
-  return comm == nullptr ? "no communicator" : comm->error.c_str();
+  if (comm == nullptr) return "no communicator";
+  if (refused_by == comm) {
+    return "another thread is in a call of this communicator, and this call did nothing (make the "
+           "calls from one thread at a time, or give each thread a communicator of its own)";
+  }
+  return comm->error.c_str();
 }
 
 int espalier_allreduce(espalier_comm* comm, const void* input, void* output, size_t count, int type,
@@ -459,7 +444,7 @@ int espalier_post_reduce_scatterv(espalier_comm* comm, const void* input, void* 
 }
 
 int espalier_test(espalier_comm* comm, uint64_t request) {
-  return Shield(comm, [&] {
+  return Alone(comm, [&] {
     auto result = comm->posted->Test(request);
     if (!result) return 0;
     return *result ? 1 : Keep(*comm, std::move(result->error()));
@@ -467,7 +452,7 @@ int espalier_test(espalier_comm* comm, uint64_t request) {
 }
 
 int espalier_wait(espalier_comm* comm, uint64_t request) {
-  return Shield(comm, [&] {
+  return Alone(comm, [&] {
     auto result = comm->posted->Wait(request);
     return result ? 0 : Keep(*comm, std::move(result.error()));
   });

@@ -17,12 +17,15 @@
  *   -EACCES        the rank belongs to another user; the offload service may not join groups at
  *                  that address; a rank has another job key, or the group needs a key and has none
  *                  (espalier_comm_create)
+ *   -EBUSY         another thread is in a call of this communicator; nothing was done
  *   -EOPNOTSUPP, -ENOMEM, -ENOENT, -EIO
  * After -EPROTO, -ECONNABORTED or -EADDRINUSE the group has ended for every rank, and later calls
  * return the same error: destroy the communicator and create another one under another name.
  * Outputs are then undefined, but memory outside of them is never written.
  *
- * Thread safety: one thread at a time for one communicator; communicators are independent. */
+ * Thread safety: one thread at a time for one communicator, also to test and wait for posted calls
+ * (a thread that comes while another one is in a function gets -EBUSY); communicators are
+ * independent. */
 #ifndef ESPALIER_COLLECTIVE_H
 #define ESPALIER_COLLECTIVE_H
 
@@ -72,9 +75,9 @@ enum espalier_medium {
 /* Zero in every field selects the defaults. */
 struct espalier_comm_options {
   uint32_t medium;      /* enum espalier_medium */
-  uint32_t timeout_ms;  /* limit for joining and for every call; 0: 30,000 */
+  uint32_t timeout_ms;  /* limit for the whole join, and for every call; 0: 30,000 */
   const char* address;  /* TCP: where other ranks reach this one; verbs: its RoCEv2 address;
-                           NULL: 127.0.0.1 */
+                           NULL: the address on the route to a tcp:// store, else 127.0.0.1 */
   uint32_t connections; /* TCP, verbs: connections to each peer for large data; 0: 1 */
   uint32_t plan_port;   /* TCP: where this rank accepts the connections of plans; 0: any */
   const char* offload;  /* socket of the offload service that does the work; NULL: this process */
@@ -120,7 +123,8 @@ ESPALIER_COLLECTIVE_API int espalier_comm_join_job(const char* agent, const char
                                                    uint32_t timeout_ms, espalier_comm** comm,
                                                    char* error, size_t error_bytes);
 ESPALIER_COLLECTIVE_API void espalier_comm_destroy(espalier_comm* comm); /* NULL is ignored */
-/* The message of the last error; "" before the first one. Valid until the next call. */
+/* The message of the last error, of this thread's -EBUSY if its last call got that; "" before the
+ * first one. Valid until the next call. */
 ESPALIER_COLLECTIVE_API const char* espalier_comm_error(const espalier_comm* comm);
 
 /* count: elements in each buffer. */

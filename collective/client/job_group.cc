@@ -58,9 +58,10 @@ Result<std::unique_ptr<JobGroup>> JobGroup::AskAgent(const JobOptions& options,
 }
 
 Result<std::unique_ptr<JobGroup>> JobGroup::Join(const JobOptions& options) {
+  const auto end = steady_clock::now() + options.timeout;
   auto job = AskAgent(options, options.timeout);
   if (!job) return job;
-  auto met = (*job)->Meet();
+  auto met = (*job)->Meet(end);
   if (!met) return Propagate(met);
   return job;
 }
@@ -72,7 +73,7 @@ Result<std::unique_ptr<JobGroup>> JobGroup::JoinIfAllHavePlans(const JobOptions&
   const bool has_none = !job && job.error().code == ErrorCode::kUnavailable;
   if (!job && !has_none) return job;
   const auto key_of = [&](int rank) { return fmt::format("{}/has-plan.{}", options.job, rank); };
-  auto told = store.Set(key_of(options.rank), has_none ? "no" : "yes");
+  auto told = store.Set(key_of(options.rank), has_none ? "no" : "yes", end);
   if (!told) return Propagate(told);
   bool all_have = true;
   for (int rank = 0; rank < options.size; ++rank) {
@@ -81,23 +82,26 @@ Result<std::unique_ptr<JobGroup>> JobGroup::JoinIfAllHavePlans(const JobOptions&
     all_have = all_have && *has == "yes";
   }
   if (!all_have) return nullptr;
-  auto met = (*job)->Meet();
+  auto met = (*job)->Meet(end);
   if (!met) return Propagate(met);
   return job;
 }
 
 // Forms the first group; all ranks join it and agree on their first plan.
-Result<void> JobGroup::Meet() {
+Result<void> JobGroup::Meet(transport::Deadline end) {
   auto plan = ToPlan(first_);
   if (!plan) return Propagate(plan);
   auto group = runtime::RetryingGroup::Make(
-      [this](std::uint32_t number) { return JoinNumber(number); }, options_.timeout);
+      [this, end](std::uint32_t number) {
+        return JoinNumber(number, number == 0 ? end : steady_clock::now() + options_.timeout);
+      },
+      options_.timeout);
   if (!group) return Propagate(group);
   group_ = std::move(*group);
   const CollectiveKind kind = plan->program->collective.kind;
   group_->Offer(std::move(*plan), false);
   listener_ = std::thread([this] { Listen(); });
-  return AgreeOnFirstPlan(kind);
+  return AgreeOnFirstPlan(kind, end);
 }
 
 JobGroup::~JobGroup() {
@@ -106,25 +110,27 @@ JobGroup::~JobGroup() {
   if (listener_.joinable()) listener_.join();
 }
 
-Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t number) {
+Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t number,
+                                                             transport::Deadline end) {
   const agent::LocalRankPlan& plan = first_;
   if (plan.offload) {
     auto joined = runtime::OffloadedGroup::JoinJob(
         agent::AgentSocket(options_.agent) + agent::kOffloadSocketSuffix,
-        {.job = options_.job, .rank = plan.rank, .number = number}, plan.ranks, options_.timeout);
+        {.job = options_.job, .rank = plan.rank, .number = number}, plan.ranks, options_.timeout,
+        end);
     if (!joined) return Propagate(joined);
     return std::move(*joined);
   }
   runtime::GroupJoinInfo place = MakeGroupJoinInfo(plan, options_.job, number);
   place.options.timeout = options_.timeout;
+  place.options.join_by = end;
   place.options.members.trusts_network = TrustsNetwork();
   if (flows_ == nullptr && !plan.verbs) {
     flows_ = std::make_unique<AgentFlows>(options_.agent, options_.job);
   }
   place.options.observer = flows_.get();
   if (store_ == nullptr) {
-    auto store =
-        transport::OpenStore(place.store, plan.rank, options_.timeout, place.options.members);
+    auto store = transport::OpenStore(place.store, plan.rank, place.options.members);
     if (!store) return Propagate(store);
     store_ = std::move(*store);
   }
@@ -137,8 +143,7 @@ Result<std::unique_ptr<runtime::Group>> JobGroup::JoinNumber(std::uint32_t numbe
 // Ranks may hold different plans at first, until the controller's pushes have reached all agents.
 // Each barrier ends with an agreement whose result is the same everywhere, so all ranks make the
 // same number of attempts.
-Result<void> JobGroup::AgreeOnFirstPlan(CollectiveKind kind) {
-  const auto end = steady_clock::now() + options_.timeout;
+Result<void> JobGroup::AgreeOnFirstPlan(CollectiveKind kind, transport::Deadline end) {
   while (group_->GenerationOf(kind) == 0) {
     if (steady_clock::now() >= end) {
       return Fail(ErrorCode::kUnavailable,

@@ -71,9 +71,10 @@ class JobGroup : public runtime::Group {
 
   static Result<std::unique_ptr<JobGroup>> AskAgent(const JobOptions& options,
                                                     std::chrono::milliseconds patience);
-  Result<void> Meet();
-  Result<std::unique_ptr<runtime::Group>> JoinNumber(std::uint32_t number);
-  Result<void> AgreeOnFirstPlan(program::CollectiveKind kind);
+  // `end` limits the join.
+  Result<void> Meet(transport::Deadline end);
+  Result<std::unique_ptr<runtime::Group>> JoinNumber(std::uint32_t number, transport::Deadline end);
+  Result<void> AgreeOnFirstPlan(program::CollectiveKind kind, transport::Deadline end);
   void Listen();
   void Report(program::CollectiveKind kind, std::size_t bytes,
               std::chrono::steady_clock::time_point start, const Result<void>& done);

@@ -54,6 +54,7 @@ bool WritesDestination(OpCode op) {
 }
 
 int CountChannels(const Program& program) {
+  if (program.part) return program.part->channels;
   int channels = 0;
   for (const RankProgram& rank : program.ranks) {
     for (const ThreadBlock& block : rank.blocks) channels = std::max(channels, block.channel + 1);
@@ -72,20 +73,18 @@ std::int64_t CountSteps(const Program& program) {
 }
 
 MessageCounts CountMessages(const Program& program) {
+  if (program.part) return program.part->messages;
   MessageCounts counts;
-  std::int64_t messages = 0;
-  std::int64_t chunks = 0;
   for (const RankProgram& rank : program.ranks) {
     for (const ThreadBlock& block : rank.blocks) {
       for (const Step& step : block.steps) {
         if (!Sends(step.op)) continue;
         counts.largest = std::max(counts.largest, step.count);
-        chunks += step.count;
-        ++messages;
+        counts.chunks += step.count;
+        ++counts.messages;
       }
     }
   }
-  if (messages > 0) counts.mean = static_cast<double>(chunks) / static_cast<double>(messages);
   return counts;
 }
 

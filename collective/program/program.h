@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collective/program/collective_spec.h"
+#include "collective/program/program_digest.h"
 
 namespace espalier::program {
 
@@ -100,6 +101,29 @@ struct BufferPlacement {
   bool operator==(const BufferPlacement&) const = default;
 };
 
+// The chunks of messages; of a program that sends nothing: 1 at most and in the mean.
+struct MessageCounts {
+  std::int32_t largest = 1;
+  std::int64_t messages = 0;
+  std::int64_t chunks = 0;  // in all messages
+  double mean() const {
+    return messages == 0 ? 1 : static_cast<double>(chunks) / static_cast<double>(messages);
+  }
+  bool operator==(const MessageCounts&) const = default;
+};
+
+// What a rank knows of the whole program if it holds only its own part: the blocks of the other
+// ranks are missing. The digest covers everything, so ranks whose digests are equal hold parts of
+// one program.
+struct ProgramPart {
+  std::int32_t rank = 0;
+  std::int32_t channels = 0;  // of the whole program, as are the messages
+  MessageCounts messages;
+  ProgramDigest digest = {};
+  std::vector<ProgramDigest> path;  // from the part's own digest to that of the whole
+  bool operator==(const ProgramPart&) const = default;
+};
+
 struct Program {
   std::string name;
   CollectiveSpec collective;
@@ -109,17 +133,15 @@ struct Program {
   std::int64_t min_bytes = 0;
   std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max();
   std::vector<RankProgram> ranks;
+  std::optional<ProgramPart> part;  // none: the whole program is here
   bool operator==(const Program&) const = default;
 };
 
-// Returns the number of channels: the highest channel plus one.
+// Returns the number of channels, the highest channel plus one; of a part, that of the whole.
 int CountChannels(const Program& program);
+// Of the blocks that are here.
 std::int64_t CountSteps(const Program& program);
-// The chunks in one message; 1 if the program sends nothing.
-struct MessageCounts {
-  std::int32_t largest = 1;
-  double mean = 1;
-};
+// Of a part, those of the whole program.
 MessageCounts CountMessages(const Program& program);
 
 }  // namespace espalier::program

@@ -1,5 +1,8 @@
 #include "collective/program/program_bytes.h"
 
+#include <fmt/format.h>
+
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -23,6 +26,8 @@ class Writer {
     Number(text.size());
     bytes_ += text;
   }
+  void Raw(std::string_view bytes) { bytes_ += bytes; }
+  std::size_t size() const { return bytes_.size(); }
   std::string Take() { return std::move(bytes_); }
 
  private:
@@ -60,6 +65,16 @@ class Reader {
     std::string text(bytes_.substr(0, length));
     bytes_.remove_prefix(text.size());
     return text;
+  }
+  ProgramDigest Digest() {
+    ProgramDigest digest = {};
+    if (bytes_.size() < digest.size()) {
+      Break();
+      return digest;
+    }
+    std::memcpy(digest.data(), bytes_.data(), digest.size());
+    bytes_.remove_prefix(digest.size());
+    return digest;
   }
   template <typename Enum>
   Enum OneOf(Enum last) {
@@ -166,11 +181,8 @@ ThreadBlock ReadBlock(Reader& reader) {
   return block;
 }
 
-}  // namespace
-
-std::string EncodeProgram(const Program& program) {
-  Writer writer;
-  writer.Number(kProgramBytesVersion);
+// What comes before the ranks, but the version.
+void WriteHead(Writer& writer, const Program& program) {
   writer.Text(program.name);
   WriteCollective(writer, program.collective);
   writer.Number((program.placement.in_place ? 1U : 0U) |
@@ -179,23 +191,16 @@ std::string EncodeProgram(const Program& program) {
   writer.Count(program.min_bytes);
   writer.Count(program.max_bytes);
   writer.Number(program.ranks.size());
-  for (const RankProgram& rank : program.ranks) {
-    writer.Count(rank.input_chunks);
-    writer.Count(rank.output_chunks);
-    writer.Count(rank.scratch_chunks);
-    writer.Number(rank.blocks.size());
-    for (const ThreadBlock& block : rank.blocks) WriteBlock(writer, block);
-  }
+}
+
+std::string HeadOf(const Program& program) {
+  Writer writer;
+  WriteHead(writer, program);
   return writer.Take();
 }
 
-Result<Program> DecodeProgram(std::string_view bytes) {
+void ReadHead(Reader& reader, Program& program) {
   constexpr auto kMaxBytes = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  Reader reader(bytes);
-  if (reader.Number(kMaxBytes) != kProgramBytesVersion) {
-    return Fail(ErrorCode::kInvalidArgument, "not a program, or a program of another version");
-  }
-  Program program;
   program.name = reader.Text();
   program.collective = ReadCollective(reader);
   const std::uint64_t placement = reader.Number(3);
@@ -203,18 +208,186 @@ Result<Program> DecodeProgram(std::string_view bytes) {
   program.protocol = reader.OneOf(Protocol::kLl128);
   program.min_bytes = static_cast<std::int64_t>(reader.Number(kMaxBytes));
   program.max_bytes = static_cast<std::int64_t>(reader.Number(kMaxBytes));
-  program.ranks.resize(reader.Length());
-  for (RankProgram& rank : program.ranks) {
-    rank.input_chunks = reader.Count();
-    rank.output_chunks = reader.Count();
-    rank.scratch_chunks = reader.Count();
-    const std::size_t blocks = reader.Length();
-    for (std::size_t i = 0; i < blocks; ++i) rank.blocks.push_back(ReadBlock(reader));
+}
+
+void WriteRank(Writer& writer, const RankProgram& rank) {
+  writer.Count(rank.input_chunks);
+  writer.Count(rank.output_chunks);
+  writer.Count(rank.scratch_chunks);
+  writer.Number(rank.blocks.size());
+  for (const ThreadBlock& block : rank.blocks) WriteBlock(writer, block);
+}
+
+std::string BytesOf(const RankProgram& rank) {
+  Writer writer;
+  WriteRank(writer, rank);
+  return writer.Take();
+}
+
+void ReadRank(Reader& reader, RankProgram& rank) {
+  rank.input_chunks = reader.Count();
+  rank.output_chunks = reader.Count();
+  rank.scratch_chunks = reader.Count();
+  const std::size_t blocks = reader.Length();
+  for (std::size_t i = 0; i < blocks; ++i) rank.blocks.push_back(ReadBlock(reader));
+}
+
+std::string CountsOf(std::int32_t channels, const MessageCounts& messages) {
+  Writer writer;
+  writer.Count(channels);
+  writer.Count(messages.largest);
+  writer.Count(messages.messages);
+  writer.Count(messages.chunks);
+  return writer.Take();
+}
+
+std::string_view TextOf(const ProgramDigest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+std::string PartBytes(std::string_view head, std::size_t rank, std::string_view counts,
+                      const ProgramDigest& digest, const std::vector<ProgramDigest>& path,
+                      std::string_view blocks) {
+  Writer writer;
+  writer.Number(kProgramPartVersion);
+  writer.Raw(head);
+  writer.Number(rank);
+  writer.Raw(counts);
+  writer.Raw(TextOf(digest));
+  for (const ProgramDigest& one : path) writer.Raw(TextOf(one));
+  writer.Raw(blocks);
+  return writer.Take();
+}
+
+// Whether the digest of the whole covers this part and what all ranks share.
+bool IsCovered(const Program& program) {
+  const ProgramPart& part = *program.part;
+  const auto rank = static_cast<std::size_t>(part.rank);
+  const ProgramDigest root = DigestTree::Climb(DigestOfPart(rank, BytesOf(program.ranks[rank])),
+                                               rank, program.ranks.size(), part.path);
+  return DigestOfWhole(HeadOf(program) + CountsOf(part.channels, part.messages), root) ==
+         part.digest;
+}
+
+tl::unexpected<Error> FailAsDamaged() {
+  return Fail(ErrorCode::kInvalidArgument, "the encoded program is damaged");
+}
+
+Result<Program> ReadPart(Reader& reader) {
+  // Their blocks are not here, so that the bytes do not bound their number.
+  constexpr std::uint64_t kMaxRanks = 1 << 16;
+  constexpr auto kMaxCount = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  Program program;
+  ReadHead(reader, program);
+  const auto ranks = static_cast<std::size_t>(reader.Number(kMaxRanks));
+  ProgramPart& part = program.part.emplace();
+  part.rank = reader.Count();
+  part.channels = reader.Count();
+  part.messages.largest = reader.Count();
+  part.messages.messages = static_cast<std::int64_t>(reader.Number(kMaxCount));
+  part.messages.chunks = static_cast<std::int64_t>(reader.Number(kMaxCount));
+  part.digest = reader.Digest();
+  const auto rank = static_cast<std::size_t>(part.rank);
+  if (rank >= ranks) return FailAsDamaged();
+  for (std::size_t i = DigestTree::LengthOfPath(rank, ranks); i > 0; --i) {
+    part.path.push_back(reader.Digest());
   }
-  if (!reader.IsWhole()) {
-    return Fail(ErrorCode::kInvalidArgument, "the encoded program is damaged");
+  program.ranks.resize(ranks);
+  ReadRank(reader, program.ranks[rank]);
+  if (!reader.IsWhole()) return FailAsDamaged();
+  if (!IsCovered(program)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the part of rank {} does not belong to the program whose digest it "
+                            "names (get the plan again)",
+                            rank));
   }
   return program;
+}
+
+}  // namespace
+
+std::string EncodeProgram(const Program& program) {
+  if (program.part) {
+    const ProgramPart& part = *program.part;
+    const auto rank = static_cast<std::size_t>(part.rank);
+    return PartBytes(HeadOf(program), rank, CountsOf(part.channels, part.messages), part.digest,
+                     part.path, BytesOf(program.ranks[rank]));
+  }
+  Writer writer;
+  writer.Number(kProgramBytesVersion);
+  WriteHead(writer, program);
+  for (const RankProgram& rank : program.ranks) WriteRank(writer, rank);
+  return writer.Take();
+}
+
+Result<Program> DecodeProgram(std::string_view bytes) {
+  Reader reader(bytes);
+  const std::uint64_t version = reader.Number(std::numeric_limits<std::uint32_t>::max());
+  if (version == kProgramPartVersion) return ReadPart(reader);
+  if (version != kProgramBytesVersion) {
+    return Fail(ErrorCode::kInvalidArgument, "not a program, or a program of another version");
+  }
+  Program program;
+  ReadHead(reader, program);
+  program.ranks.resize(reader.Length());
+  for (RankProgram& rank : program.ranks) ReadRank(reader, rank);
+  if (!reader.IsWhole()) return FailAsDamaged();
+  return program;
+}
+
+namespace {
+
+std::vector<ProgramDigest> DigestsOf(std::string_view blocks,
+                                     const std::vector<std::size_t>& ends) {
+  std::vector<ProgramDigest> digests;
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    digests.push_back(DigestOfPart(digests.size(), blocks.substr(begin, end - begin)));
+    begin = end;
+  }
+  return digests;
+}
+
+std::string EncodeRanks(const Program& whole, std::vector<std::size_t>& ends) {
+  Writer writer;
+  for (const RankProgram& rank : whole.ranks) {
+    WriteRank(writer, rank);
+    ends.push_back(writer.size());
+  }
+  return writer.Take();
+}
+
+}  // namespace
+
+EncodedProgram::EncodedProgram(const Program& whole)
+    : head_(HeadOf(whole)),
+      blocks_(EncodeRanks(whole, ends_)),
+      counts_(CountsOf(CountChannels(whole), CountMessages(whole))),
+      tree_(DigestsOf(blocks_, ends_)),
+      digest_(DigestOfWhole(head_ + counts_, tree_.root())) {}
+
+std::string EncodedProgram::Whole() const {
+  Writer writer;
+  writer.Number(kProgramBytesVersion);
+  writer.Raw(head_);
+  writer.Raw(blocks_);
+  return writer.Take();
+}
+
+std::size_t EncodedProgram::WholeBytes() const { return 1 + head_.size() + blocks_.size(); }
+
+std::string_view EncodedProgram::BytesOf(std::size_t rank) const {
+  const std::size_t begin = rank == 0 ? 0 : ends_[rank - 1];
+  return std::string_view(blocks_).substr(begin, ends_[rank] - begin);
+}
+
+std::string EncodedProgram::PartOf(std::size_t rank) const {
+  return PartBytes(head_, rank, counts_, digest_, tree_.PathOf(rank), BytesOf(rank));
+}
+
+std::size_t EncodedProgram::MemoryBytes() const {
+  return head_.size() + blocks_.size() +
+         ends_.size() * (sizeof(std::size_t) + 2 * sizeof(ProgramDigest));
 }
 
 }  // namespace espalier::program

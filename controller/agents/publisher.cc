@@ -13,6 +13,8 @@
 namespace espalier::controller {
 namespace {
 
+constexpr std::uint32_t kPartOfProgram = 2;  // RankPlan.program_version
+
 // The shares of a flow's subflows as small whole numbers: exactly, or, where these would not fit 16
 // bits, rounded to a ten-thousandth of the flow.
 class Weights {
@@ -150,10 +152,13 @@ std::uint32_t Publisher::SendPlans(AgentId id, bool full, std::set<RankOfJob>& c
   };
   for (auto& [rank, held] : agent.plans) {
     if (!full && !changed.contains(rank)) continue;
-    // An agent that does not know users of jobs would give the plan to any program, and one that
-    // does not know NICs of connections would not let the rank listen at its second one.
-    const bool is_withheld = (!held.plan->user.empty() && !agent.Has("job_user")) ||
-                             (!held.plan->listen_addresses.empty() && !agent.Has("rank_nics"));
+    // An agent that does not know users of jobs would give the plan to any program, one that does
+    // not know NICs of connections would not let the rank listen at its second one, and programs
+    // beside one of an older release do not know parts of programs.
+    const bool is_withheld =
+        (!held.plan->user.empty() && !agent.Has("job_user")) ||
+        (!held.plan->listen_addresses.empty() && !agent.Has("rank_nics")) ||
+        (held.plan->program_version == kPartOfProgram && !agent.Has("rank_programs"));
     held.generation = is_withheld ? 0 : agent.generation;
     if (!is_withheld) send(*held.plan);
   }

@@ -82,7 +82,8 @@ ForestRequest BackupForestPlanner::MakeRequestWithout(const TreeJob& job,
           .name = job.spec.name,
           .collective = job.spec.collective,
           .ranks = job.ranks,
-          .one_nic = MustUseOneNic(state_, job.spec, job.ranks)};
+          .one_nic = MustUseOneNic(state_, job.spec, job.ranks),
+          .whole_program = TakeWholePrograms(state_, job.ranks)};
 }
 
 void BackupForestPlanner::Request() {

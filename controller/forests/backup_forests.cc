@@ -7,14 +7,7 @@ namespace espalier::controller {
 
 std::size_t MemoryOf(const JobForest& forest) {
   std::size_t bytes = sizeof(JobForest);
-  for (const program::RankProgram& rank : forest.program.ranks) {
-    for (const program::ThreadBlock& block : rank.blocks) {
-      bytes += sizeof(block);
-      for (const program::Step& step : block.steps) {
-        bytes += sizeof(step) + step.after.size() * sizeof(program::Dependency);
-      }
-    }
-  }
+  bytes += forest.program.MemoryBytes();
   bytes += forest.edges.size() * sizeof(TreeEdge);
   for (const algorithms::TreeConnections& tree : forest.tree_classes) {
     bytes += sizeof(tree) + tree.connections.size() * sizeof(std::int32_t);

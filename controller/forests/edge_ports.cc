@@ -9,6 +9,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
+constexpr std::size_t kEdgesAtOnce = 128;
 constexpr std::uint8_t kMaxRejectedPorts = 16;  // ports of an edge that dead return paths may cost
 
 }  // namespace
@@ -22,13 +23,26 @@ fabric::PortKey EdgePorts::KeyOf(const JobPlan& plan, const TreeEdge& edge) cons
           .destination_qpn = 0};
 }
 
+// Probes answer one by one, and each answer leads here, so looking at all edges each time costs
+// their square. Idea: look at some of the edges without a suitable port, in turns. When none is
+// left, look at all once more, as later answers may have made a port unsuitable. Cost: a look is at
+// most kEdgesAtOnce edges, but for few looks.
 bool EdgePorts::Choose(JobPlan& plan) {
   plan.rejected_ports.resize(plan.ports.size());
-  bool complete = true;
-  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
-    if (plan.edge(i).crossing) complete = ChoosePort(plan, i) && complete;
+  if (plan.open_edges.size() > kEdgesAtOnce) {
+    for (std::size_t i = 0; i < kEdgesAtOnce; ++i) {
+      const std::size_t edge = plan.open_edges.front();
+      plan.open_edges.pop_front();
+      if (!ChoosePort(plan, edge)) plan.open_edges.push_back(edge);
+    }
+    return false;
   }
-  return complete;
+  std::erase_if(plan.open_edges, [&](std::size_t edge) { return ChoosePort(plan, edge); });
+  if (!plan.open_edges.empty()) return false;
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (plan.edge(i).crossing && !ChoosePort(plan, i)) plan.open_edges.push_back(i);
+  }
+  return plan.open_edges.empty();
 }
 
 // Returns whether the edge has a suitable port. A port whose return path is not known yet is kept,

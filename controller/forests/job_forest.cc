@@ -10,9 +10,7 @@
 #include <utility>
 
 #include "collective/forest/planner/planner.h"
-#include "collective/program/program_bytes.h"
 #include "collective/program/verifier/verifier.h"
-#include "proto/convert.h"
 
 namespace espalier::controller {
 namespace {
@@ -23,8 +21,6 @@ using fabric::NodeId;
 constexpr int kSlots = 2;  // FIFO slots that every interpreter has
 constexpr std::int64_t kMaxTrees =
     8;  // for each rank: more would make the pieces of data too small
-// Leaves room in a message for the ports of a rank's connections.
-constexpr std::size_t kMaxProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
 // The part of a route between two leaves: where it enters the fabric and where it leaves it.
 struct Leg {
@@ -75,18 +71,11 @@ class Builder {
     forest_.trees = made->schedule.trees_per_weight;
     forest_.algbw_gbps = made->schedule.AlgorithmGbps(made->schedule.inverse_rate).ToDouble();
     forest_.bound_gbps = made->schedule.AlgorithmGbps(made->schedule.bound_inverse_rate).ToDouble();
-    const std::size_t bytes = program::EncodeProgram(program->program).size();
-    if (bytes > kMaxProgramBytes) {
-      return Fail(
-          ErrorCode::kResourceExhausted,
-          fmt::format(
-              "the program of this forest has {} bytes, more than the {} that fit a message "
-              "(start the job with fewer ranks)",
-              bytes, kMaxProgramBytes));
-    }
-    forest_.program = std::move(program->program);
+    forest_.program = program::EncodedProgram(program->program);
+    if (auto fits = CheckSize(); !fits) return Propagate(fits);
+    forest_.chunks = program->program.collective.chunks;
     forest_.tree_classes = std::move(program->trees);
-    if (auto added = AddEdges(program->paths); !added) return Propagate(added);
+    if (auto added = AddEdges(program->program, program->paths); !added) return Propagate(added);
     if (auto found = FindNics(); !found) return Propagate(found);
     return std::move(forest_);
   }
@@ -112,10 +101,30 @@ class Builder {
                 fmt::format("no forest can be built for these ranks: {}", made.error().message));
   }
 
-  Result<void> AddEdges(const std::vector<ConnectionPath>& connections) {
+  Result<void> CheckSize() const {
+    std::size_t bytes = forest_.program.WholeBytes();
+    if (!request_.whole_program) {
+      bytes = 0;
+      for (std::size_t rank = 0; rank < forest_.program.ranks(); ++rank) {
+        bytes = std::max(bytes, forest_.program.PartOf(rank).size());
+      }
+    }
+    if (bytes <= kMaxProgramBytes) return {};
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("the program of this forest has {} bytes{}, more than the {} that fit "
+                            "a message ({}start the job with fewer ranks)",
+                            bytes, request_.whole_program ? "" : " for one rank", kMaxProgramBytes,
+                            request_.whole_program
+                                ? "upgrade the agents of an older release that take whole programs "
+                                  "only, or "
+                                : ""));
+  }
+
+  Result<void> AddEdges(const program::Program& program,
+                        const std::vector<ConnectionPath>& connections) {
     std::map<std::tuple<int, int, int>, std::int64_t> chunks;
-    for (std::size_t rank = 0; rank < forest_.program.ranks.size(); ++rank) {
-      for (const program::ThreadBlock& block : forest_.program.ranks[rank].blocks) {
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+      for (const program::ThreadBlock& block : program.ranks[rank].blocks) {
         for (const program::Step& step : block.steps) {
           if (!program::Sends(step.op)) continue;
           chunks[{static_cast<int>(rank), block.send_peer, block.channel}] += step.count;
@@ -173,7 +182,7 @@ class Builder {
     edge.crossing = TreeEdge::Crossing{leg->switches.front(), leg->switches.back(),
                                        fabric::PathIndex(static_cast<std::int32_t>(*best)),
                                        forest_.algbw_gbps * static_cast<double>(edge.chunks) /
-                                           static_cast<double>(forest_.program.collective.chunks)};
+                                           static_cast<double>(forest_.chunks)};
     return {};
   }
 

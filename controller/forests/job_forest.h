@@ -9,13 +9,18 @@
 #include "collective/algorithms/forest_program.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/tree_schedule.h"
-#include "collective/program/program.h"
+#include "collective/program/program_bytes.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
+#include "proto/convert.h"
 
 namespace espalier::controller {
+
+// The most bytes of a program, or of a rank's part of it, in a rank plan: leaves room in a message
+// for the ports of the rank's connections.
+inline constexpr std::size_t kMaxProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
 // The input from which a forest is computed; it is immutable.
 struct ForestRequest {
@@ -26,6 +31,8 @@ struct ForestRequest {
   forest::Collective collective = forest::Collective::kAllreduce;
   std::vector<fabric::NodeId> ranks;
   bool one_nic = false;  // each rank must use one NIC
+  // Some agent takes whole programs only, which must fit a message.
+  bool whole_program = false;
 };
 
 // One connection of the program, from rank to rank over one channel.
@@ -52,7 +59,8 @@ struct TreeEdge {
 
 // A forest, its verified program, and the connections of the program on the fabric.
 struct JobForest {
-  program::Program program;
+  program::EncodedProgram program;
+  std::int64_t chunks = 0;      // of the program's collective
   std::vector<TreeEdge> edges;  // by (from, to, channel)
   // The trees that the edges carry, each with its part of the data; `connections` index edges.
   std::vector<algorithms::TreeConnections> tree_classes;
@@ -71,8 +79,8 @@ struct JobForest {
 // without these (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps is that of the result.
 // Ranks use several NICs only if that makes the forest faster. Errors:
 // kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach each other over ECMP
-// paths or a rank without an address; kResourceExhausted for a program that is too large to be sent
-// or verified.
+// paths or a rank without an address; kResourceExhausted for a program that is too large to be
+// verified, or to be sent: the part of a rank, or the whole program if an agent needs that.
 Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control = {});
 
 }  // namespace espalier::controller

@@ -113,14 +113,16 @@ void DeliverPlans(State& state, const TreeJob& job) {
   for (std::size_t rank = 0; rank < plans.size(); ++rank)
     addresses.push_back(AddressOf(state, plan, rank));
   const std::string key(job.key.bytes().begin(), job.key.bytes().end());
-  const std::string program = program::EncodeProgram(plan.forest->program);
   const auto further_nics = FindFurtherNics(plan);
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     wire::RankPlan& own = plans[rank];
     own.job = job.spec.name;
     own.rank = static_cast<std::uint32_t>(rank);
-    own.program = program;
-    own.program_version = program::kProgramBytesVersion;
+    const program::EncodedProgram& program = plan.forest->program;
+    const bool is_whole =
+        TakesWholePrograms(state, job.ranks[rank]) && program.WholeBytes() <= kMaxProgramBytes;
+    own.program = is_whole ? program.Whole() : program.PartOf(rank);
+    own.program_version = is_whole ? program::kProgramBytesVersion : program::kProgramPartVersion;
     own.ranks = static_cast<std::uint32_t>(plans.size());
     own.version = plan.version;
     own.address = AddressOf(state, plan, rank);

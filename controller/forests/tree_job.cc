@@ -99,6 +99,18 @@ bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabr
   });
 }
 
+bool TakesWholePrograms(const State& state, fabric::NodeId rank) {
+  const auto agent = state.agents.FindByName(fabric::HostOf(state.topology.node(rank)));
+  if (!agent) return false;
+  const Agent& known = state.agents.At(*agent);
+  return known.instance != 0 && !known.Has("rank_programs");
+}
+
+bool TakeWholePrograms(const State& state, std::span<const fabric::NodeId> ranks) {
+  return std::ranges::any_of(ranks,
+                             [&](fabric::NodeId rank) { return TakesWholePrograms(state, rank); });
+}
+
 bool IsUsable(const State& state, const JobPlan& plan) {
   return IsUsable(state, state.topology, plan);
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,7 @@ struct JobPlan {
   std::shared_ptr<const JobForest> forest;
   std::vector<std::uint16_t> listen_ports;  // by rank: the port where its peers connect
   std::vector<std::uint16_t> ports;         // of edge(i); 0: it needs none, or has none yet
+  std::deque<std::size_t> open_edges;       // still without a suitable port (EdgePorts::Choose)
   // By edge: how many ports were given up because their return path had a dead link.
   std::vector<std::uint8_t> rejected_ports;
   bool replaces_dead = false;  // a forward or return path of the plan before it is dead
@@ -87,6 +89,9 @@ bool IsAlive(const State& state, const JobPlan& plan);  // none is DOWN
 // Whether each rank of a job must use a single NIC, as some agent supports no more. Older ones did
 // not over verbs or with the offload service.
 bool MustUseOneNic(const State& state, const JobSpec& spec, std::span<const fabric::NodeId> ranks);
+// Whether the agent of a rank is known to take whole programs only, as older ones do.
+bool TakesWholePrograms(const State& state, fabric::NodeId rank);
+bool TakeWholePrograms(const State& state, std::span<const fabric::NodeId> ranks);  // any of them
 // A job plan on this forest with these listen ports, without source ports yet.
 JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<const JobForest> forest,
                     std::vector<std::uint16_t> listen_ports, DecisionOrigin origin);

@@ -160,12 +160,14 @@ void TreeJobs::Start(const std::string& name, const Intent& intent) {
 ForestRequest TreeJobs::MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
                                     const TreeJob* job) const {
   const bool one_nic = MustUseOneNic(state_, spec, ranks);
+  const bool whole_program = TakeWholePrograms(state_, ranks);
   return {.topology = std::make_shared<const fabric::Topology>(state_.topology),
           .available = ResidualCapacity(state_, failure_plans_, job),
           .name = spec.name,
           .collective = spec.collective,
           .ranks = std::move(ranks),
-          .one_nic = one_nic};
+          .one_nic = one_nic,
+          .whole_program = whole_program};
 }
 
 void TreeJobs::Plan(TreeJob& job) {

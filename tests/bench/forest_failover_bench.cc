@@ -1,10 +1,13 @@
-// Measures the failure of a link under a job with a forest: from the operator's command until all
-// agents have put the new plan in force, with a backup forest (1) and without (0). Controller and
-// agents share one thread, and probes are answered at once. The time is therefore that of the
-// controller's work and of the agents' messages, which are the same in both cases.
+// Measures jobs with a forest, from the operator's command until all agents have put the plan in
+// force: the start of a job, and the failure of a link under one, with a backup forest (1) and
+// without (0). Controller and agents share one thread, and probes are answered at once. The time is
+// therefore that of the controller's work and of the agents' messages.
 #include <benchmark/benchmark.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
@@ -30,6 +33,60 @@ void AwaitBackupForests(Cluster& cluster) {
   }
 }
 
+fabric::LeafSpineOptions ShapeOf(const benchmark::State& bench) {
+  return {.spines = static_cast<int>(bench.range(0)),
+          .leaves = static_cast<int>(bench.range(1)),
+          .hosts_per_leaf = static_cast<int>(bench.range(2)),
+          .host_rate = BitsPerSecond{800'000'000'000},
+          .fabric_rate = BitsPerSecond{100'000'000'000}};
+}
+
+JobSpec JobOfAll(const Cluster& cluster) {
+  JobSpec spec{.name = "train", .ranks = {}};
+  for (int i = 0; i < cluster.hosts(); ++i) spec.ranks.push_back("h" + std::to_string(i));
+  return spec;
+}
+
+// `part_bytes`: the largest program of a rank plan; `whole_bytes`: of all ranks; `peak_MB`: the
+// most memory of this process, with the agents and their plans.
+void BM_AJobStarts(benchmark::State& bench) {
+  SetLogLevel(LogLevel::kError);
+  ControllerOptions options;
+  options.fabric_hashes_protocol = false;
+  options.verification.interval = {};
+  options.plan_ahead = false;
+  for ([[maybe_unused]] auto _ : bench) {
+    Cluster cluster(ShapeOf(bench), options);
+    for (int i = 0; i < cluster.hosts(); ++i) cluster.host(i).features.push_back("rank_programs");
+    cluster.ConnectAll();
+    const auto start = Clock::now();
+    ESPALIER_CHECK(cluster.StartJob(JobOfAll(cluster)).has_value());
+    cluster.Settle();
+    bench.SetIterationTime(SecondsSince(start));
+    ESPALIER_CHECK(cluster.controller().jobs().StatusOf(JobIn(cluster)) == JobStatus::kReady);
+    std::size_t largest = 0;
+    for (int i = 0; i < cluster.hosts(); ++i) {
+      for (const auto& [rank, plan] : cluster.host(i).plans) {
+        largest = std::max(largest, plan.program.size());
+      }
+    }
+    bench.counters["part_bytes"] = static_cast<double>(largest);
+    bench.counters["whole_bytes"] =
+        static_cast<double>(JobIn(cluster).active->forest->program.WholeBytes());
+  }
+  rusage used = {};
+  ::getrusage(RUSAGE_SELF, &used);
+  bench.counters["peak_MB"] = static_cast<double>(used.ru_maxrss) / 1024;
+}
+BENCHMARK(BM_AJobStarts)
+    ->Args({4, 4, 4})
+    ->Args({8, 8, 16})
+    ->Args({8, 16, 16})
+    ->Args({16, 32, 32})
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond)
+    ->Iterations(1);
+
 void BM_AForestsLinkFails(benchmark::State& bench) {
   SetLogLevel(LogLevel::kError);
   const bool is_ready = bench.range(3) != 0;
@@ -37,16 +94,9 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
   options.fabric_hashes_protocol = false;
   options.verification.interval = {};
   options.plan_ahead = is_ready;
-  Cluster cluster({.spines = static_cast<int>(bench.range(0)),
-                   .leaves = static_cast<int>(bench.range(1)),
-                   .hosts_per_leaf = static_cast<int>(bench.range(2)),
-                   .host_rate = BitsPerSecond{800'000'000'000},
-                   .fabric_rate = BitsPerSecond{100'000'000'000}},
-                  options);
+  Cluster cluster(ShapeOf(bench), options);
   cluster.ConnectAll();
-  JobSpec spec{.name = "train", .ranks = {}};
-  for (int i = 0; i < cluster.hosts(); ++i) spec.ranks.push_back("h" + std::to_string(i));
-  ESPALIER_CHECK(cluster.StartJob(spec).has_value());
+  ESPALIER_CHECK(cluster.StartJob(JobOfAll(cluster)).has_value());
   cluster.Settle();
   int leaf = 0;
   for ([[maybe_unused]] auto _ : bench) {

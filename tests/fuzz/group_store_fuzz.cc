@@ -55,8 +55,7 @@ void TryServer(const std::string& said) {
 
 void TryClient(const std::string& said) {
   static const UniqueFd listener = std::move(*Listen(*ParseAddress("127.0.0.1", 0)));
-  static const auto store =
-      *TcpStore::At("127.0.0.1", *LocalPort(listener.get()), std::chrono::seconds(20), {});
+  static const auto store = *TcpStore::At("127.0.0.1", *LocalPort(listener.get()), {});
   std::thread server([&] {
     if (!AwaitSocket(listener.get(), POLLIN, Soon())) return;
     const UniqueFd caller = Accept(listener.get());

@@ -24,12 +24,13 @@ Program MakeProgram(const InstructionDag& dag, const std::vector<std::int32_t>& 
 
 Result<Program> Lower(const ChunkDag& chunks, const LowerOptions& options) {
   ESPALIER_CHECK(options.fifo_slots >= 1, "fifo_slots={}", options.fifo_slots);
-  auto expanded = Expand(chunks);
-  if (!expanded) return Propagate(expanded);
-  FindDependencies(*expanded);
   for (const bool fuse : {true, false}) {
     if (fuse && !options.fuse) continue;
-    InstructionDag dag = *expanded;
+    // A large program is expanded again in the rare second round rather than kept twice.
+    auto expanded = Expand(chunks);
+    if (!expanded) return Propagate(expanded);
+    InstructionDag& dag = *expanded;
+    FindDependencies(dag);
     if (fuse) ChooseFusions(dag);
     if (auto assigned = AssignChannels(dag); !assigned) return Propagate(assigned);
     ApplyFusions(dag);

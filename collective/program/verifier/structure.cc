@@ -26,6 +26,24 @@ class Checker {
     return {ProgramIndex(), std::move(violation_)};
   }
 
+  std::optional<Violation> RunOnPart() {
+    const ProgramPart& part = *program_.part;
+    rank_ = part.rank;
+    if (!CheckWhole() || !CheckClaims(part)) return std::move(violation_);
+    const RankProgram& rank = program_.ranks[static_cast<std::size_t>(rank_)];
+    // The blocks of other ranks are none, so the index has this rank's alone.
+    index_.first_block.push_back(0);
+    if (!CheckBuffers(rank)) return std::move(violation_);
+    for (std::size_t b = 0; b < rank.blocks.size(); ++b) {
+      if (!CheckBlock(rank, static_cast<std::int32_t>(b))) return std::move(violation_);
+    }
+    for (const ThreadBlock& block : rank.blocks) {
+      if (!CheckAgainst(part, block)) return std::move(violation_);
+    }
+    if (!NumberConnections()) return std::move(violation_);
+    return std::nullopt;
+  }
+
  private:
   bool Refuse(std::int32_t rank, std::int32_t block, std::int32_t step, std::string_view what) {
     violation_ = MakeViolation(ViolationKind::kStructure, rank, block, step, what);
@@ -46,6 +64,41 @@ class Checker {
     if (spec.chunks > kMaxChunks || CountSteps(program_) > kMaxSteps) {
       violation_ = MakeViolation(ViolationKind::kTooLarge, -1, -1, -1, "too many chunks or steps");
       return false;
+    }
+    return true;
+  }
+
+  // What a rank must take on trust, as far as it can be wrong by itself.
+  bool CheckClaims(const ProgramPart& part) {
+    const CollectiveKind kind = program_.collective.kind;
+    const bool needs_root = kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+    if (needs_root && program_.collective.root == kNoRoot) {
+      return Refuse(rank_, -1, -1, "is a part of a program without a root");
+    }
+    const MessageCounts& counts = part.messages;
+    if (counts.largest < 1 || counts.largest > kMaxChunks || counts.messages < 0 ||
+        counts.chunks < counts.messages || part.channels < 0) {
+      return Refuse(rank_, -1, -1, "is a part of a program with impossible messages");
+    }
+    return true;
+  }
+
+  // A message must fit the slots that are sized for the largest one of the whole program.
+  bool CheckAgainst(const ProgramPart& part, const ThreadBlock& block) {
+    const bool communicates = block.send_peer != kNoPeer || block.receive_peer != kNoPeer;
+    if (communicates && block.channel >= part.channels) {
+      return Refuse(
+          rank_, -1, -1,
+          fmt::format("uses channel {} of a program of {}", block.channel, part.channels));
+    }
+    for (const Step& step : block.steps) {
+      const bool is_message = Sends(step.op) || Receives(step.op);
+      if (is_message && step.count > part.messages.largest) {
+        return Refuse(
+            rank_, -1, -1,
+            fmt::format("has a message of {} chunks in a program whose largest one has {}",
+                        step.count, part.messages.largest));
+      }
     }
     return true;
   }
@@ -158,9 +211,10 @@ class Checker {
   }
 
   // Numbers the connections that steps use and finds both ends of each.
-  bool CheckConnections() {
-    using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;
-    std::map<Key, std::int32_t> numbers;
+  bool CheckConnections() { return NumberConnections() && CheckBothEnds(); }
+
+  // Numbers the connections that steps use and finds the ends that are here.
+  bool NumberConnections() {
     for (std::size_t i = 0; i < index_.blocks.size(); ++i) {
       ProgramIndex::Block& block = index_.blocks[i];
       for (const bool sends : {true, false}) {
@@ -169,7 +223,7 @@ class Checker {
                             ? Key(block.rank, block.program->send_peer, block.program->channel)
                             : Key(block.program->receive_peer, block.rank, block.program->channel);
         const auto [found, is_new] =
-            numbers.try_emplace(key, static_cast<std::int32_t>(index_.connections.size()));
+            numbers_.try_emplace(key, static_cast<std::int32_t>(index_.connections.size()));
         if (is_new) index_.connections.emplace_back();
         auto& connection = index_.connections[static_cast<std::size_t>(found->second)];
         std::int32_t& end = sends ? connection.sender : connection.receiver;
@@ -184,7 +238,11 @@ class Checker {
         (sends ? block.send_connection : block.receive_connection) = found->second;
       }
     }
-    for (const auto& [key, number] : numbers) {
+    return true;
+  }
+
+  bool CheckBothEnds() {
+    for (const auto& [key, number] : numbers_) {
       const auto& connection = index_.connections[static_cast<std::size_t>(number)];
       if (connection.sender != -1 && connection.receiver != -1) continue;
       const bool unsent = connection.sender == -1;
@@ -206,8 +264,11 @@ class Checker {
     return false;
   }
 
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  // sender, receiver, channel
+
   const Program& program_;
   ProgramIndex index_;
+  std::map<Key, std::int32_t> numbers_;  // of connections
   std::optional<Violation> violation_;
   std::int32_t rank_ = 0;
 };
@@ -247,6 +308,13 @@ Violation ProgramIndex::ViolationAt(ViolationKind kind, std::int32_t node,
   return MakeViolation(kind, block.rank, block.number, node - block.first_node, what);
 }
 
-StructureResult CheckStructure(const Program& program) { return Checker(program).Run(); }
+StructureResult CheckStructure(const Program& program) {
+  if (!program.part) return Checker(program).Run();
+  return {ProgramIndex(),
+          MakeViolation(ViolationKind::kStructure, program.part->rank, -1, -1,
+                        "only the part of this rank is here, and the proof needs all of them")};
+}
+
+std::optional<Violation> CheckPart(const Program& program) { return Checker(program).RunOnPart(); }
 
 }  // namespace espalier::program

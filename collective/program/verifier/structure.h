@@ -75,4 +75,10 @@ struct StructureResult {
 // connection has one sending and one receiving block. The program must outlive the index.
 StructureResult CheckStructure(const Program& program);
 
+// Checks what a rank can check of its own part of a program: that all steps stay within its buffers
+// and slots, refer to steps and ranks that exist, and share no connection. So a wrong part cannot
+// read or write anywhere else. That the parts fit together, end, and give the collective's result
+// only the verifier of the whole program can show. Precondition: program.part is set.
+std::optional<Violation> CheckPart(const Program& program);
+
 }  // namespace espalier::program

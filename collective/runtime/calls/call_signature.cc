@@ -42,6 +42,24 @@ CallSignature FromTag(const transport::MessageTag& tag) {
           .bounds = static_cast<std::uint32_t>(tag[0] >> 32)};
 }
 
+void EnterCall(transport::Transport& transport, const CallSignature& call) {
+  CallSignature own = call;
+  own.program = 0;
+  transport.Enter(ToTag(own),
+                  [rank = transport.rank(), own](
+                      int peer, const transport::MessageTag& tag) -> Result<transport::PeerCall> {
+                    CallSignature theirs = FromTag(tag);
+                    theirs.program = 0;
+                    if (theirs.sequence == own.sequence && !(theirs == own)) {
+                      return tl::unexpected(MismatchError(peer, theirs, rank, own));
+                    }
+                    const auto ahead = static_cast<std::int32_t>(theirs.sequence - own.sequence);
+                    return ahead < 0    ? transport::PeerCall::kEarlier
+                           : ahead == 0 ? transport::PeerCall::kSame
+                                        : transport::PeerCall::kLater;
+                  });
+}
+
 std::string Describe(const CallSignature& call) {
   if (call.kind > program::CollectiveKind::kCustom ||
       static_cast<int>(call.type) >= reduce::kDataTypes ||

@@ -40,6 +40,10 @@ std::uint32_t FingerprintOfBounds(std::span<const std::size_t> bounds);
 transport::MessageTag ToTag(const CallSignature& call);
 CallSignature FromTag(const transport::MessageTag& tag);
 
+// Announces the call to the transport, which compares peers' calls with it. The programs of both
+// are left to the check of each message.
+void EnterCall(transport::Transport& transport, const CallSignature& call);
+
 // For error messages: "allreduce of 1024 f32 (sum), call 17". Accepts signatures of any content,
 // because they come from peers.
 std::string Describe(const CallSignature& call);

@@ -124,7 +124,7 @@ Amount BusierOf(const Traffic& traffic, double reduced) {
 ProgramWork WorkWithoutAmounts(const program::Program& program) {
   ProgramWork work;
   work.all_chunks = program.collective.chunks;
-  work.mean_count = program::CountMessages(program).mean;
+  work.mean_count = program::CountMessages(program).mean();
   work.ranks = static_cast<double>(program.ranks.size());
   return work;
 }

@@ -145,7 +145,7 @@ Result<Costs> AgreeOnCosts(transport::RendezvousStore& store, const std::string&
     auto costs = ReadCosts(file, medium, size);
     const std::string text =
         costs ? FormatEntry({medium, size, *costs}) : std::string(kFailed) + costs.error().message;
-    auto told = store.Set(key, text);
+    auto told = store.Set(key, text, deadline);
     if (!told) return Propagate(told);
     return costs;
   }

@@ -58,30 +58,33 @@ Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Rendezvou
                                                             const std::string& name, int rank,
                                                             int size,
                                                             const CommunicatorOptions& options,
-                                                            const transport::HostMap& hosts) {
+                                                            const transport::HostMap& hosts,
+                                                            transport::Deadline deadline) {
   if (options.medium == Medium::kHosts) {
     transport::HostsOptions both;
     both.channels = kHostChannels * options.connections;
     both.tcp.address = options.address;
     both.tcp.members = options.members;
     both.tcp.memory = options.memory;
-    return transport::JoinHosts(store, name, rank, hosts, both,
-                                steady_clock::now() + options.timeout);
+    return transport::JoinHosts(store, name, rank, hosts, both, deadline);
   }
   if (options.medium == Medium::kVerbs) {
-    return transport::JoinVerbs(store, name, rank, size,
-                                {.address = options.address, .members = options.members});
+    return transport::JoinVerbs(
+        store, name, rank, size,
+        {.address = options.address, .members = options.members, .deadline = deadline});
   }
-  return transport::JoinTcp(
-      store, name, rank, size,
-      {.address = options.address, .members = options.members, .memory = options.memory});
+  return transport::JoinTcp(store, name, rank, size,
+                            {.address = options.address,
+                             .members = options.members,
+                             .memory = options.memory,
+                             .deadline = deadline});
 }
 
 Result<std::unique_ptr<Backend>> MakeBackend(transport::RendezvousStore& store,
                                              const std::string& name, int rank, int size,
                                              const CommunicatorOptions& options,
-                                             const transport::HostMap& hosts) {
-  const auto deadline = steady_clock::now() + options.timeout;
+                                             const transport::HostMap& hosts,
+                                             transport::Deadline deadline) {
   if (options.medium == Medium::kShared) {
     auto group = transport::SharedGroup::Join(store, name, rank, size,
                                               SharedCollectives::MemoryOf(size), deadline);
@@ -92,7 +95,7 @@ Result<std::unique_ptr<Backend>> MakeBackend(transport::RendezvousStore& store,
     return std::make_unique<SharedCollectives>(std::move(*group), *costs,
                                                FindSharedProtocol(options.algorithm));
   }
-  auto transport = JoinTransport(store, name, rank, size, options, hosts);
+  auto transport = JoinTransport(store, name, rank, size, options, hosts, deadline);
   if (!transport) return Propagate(transport);
   const bool has_hosts = options.medium == Medium::kHosts;
   auto costs = AgreeOnCosts(store, name, rank, size, has_hosts ? Medium::kTcp : options.medium,
@@ -134,14 +137,16 @@ Result<void> WithinMemory(int rank, const Work& work) {
 Error TellWhy(transport::RendezvousStore& store, const std::string& name, int rank, Error error) {
   constexpr milliseconds kPatience{50};
   const std::string key = transport::JoinFailureKey(name);
-  const auto before = store.Get(key, steady_clock::now() + kPatience);
+  const auto end = steady_clock::now() + kPatience;
+  const auto before = store.Get(key, end);
   if (before) {
     if (error.message.find(*before) == std::string::npos) {
       error.message += fmt::format("; earlier failure: {}", *before);
     }
   } else {
     // Best effort: the store may be what failed.
-    static_cast<void>(store.Set(key, fmt::format("rank {}: {}", rank, error.message)));
+    static_cast<void>(
+        store.Set(key, fmt::format("rank {}: {}", rank, error.message), end + kPatience));
   }
   return error;
 }
@@ -171,25 +176,27 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(transport::RendezvousSt
     return Refuse(fmt::format("algorithm \"{}\" is not available over {}", options.algorithm,
                               MediumName(options.medium)));
   }
+  const transport::Deadline deadline =
+      options.join_by.value_or(steady_clock::now() + options.timeout);
   transport::HostMap hosts;
   if (options.medium == Medium::kHosts) {
-    auto agreed = transport::AgreeOnHosts(store, name, rank, size,
-                                          options.host.empty() ? options.address : options.host,
-                                          steady_clock::now() + options.timeout);
+    auto agreed = transport::AgreeOnHosts(
+        store, name, rank, size, options.host.empty() ? options.address : options.host, deadline);
     if (!agreed) return tl::unexpected(TellWhy(store, name, rank, std::move(agreed.error())));
     hosts = std::move(*agreed);
   }
-  auto backend = MakeBackend(store, name, rank, size, options, hosts);
+  auto backend = MakeBackend(store, name, rank, size, options, hosts, deadline);
   if (!backend) return tl::unexpected(TellWhy(store, name, rank, std::move(backend.error())));
   std::unique_ptr<Communicator> made(
       new Communicator(store, name, std::move(*backend), rank, size, options, std::move(hosts)));
   // Returns when all ranks have joined; else the error names a missing rank.
-  auto met = made->Barrier();
+  auto met = made->Call(CollectiveKind::kBarrier, {}, program::kNoRoot, deadline);
   if (!met) return tl::unexpected(TellWhy(store, name, rank, std::move(met.error())));
   return made;
 }
 
-Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, int root) {
+Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, int root,
+                                std::optional<transport::Deadline> deadline) {
   if (failure_) return tl::unexpected(*failure_);
   if (is_interrupted_) return tl::unexpected(GiveUp({}));
   auto checked = CheckOperands(kind, operands, root, rank_, size_);
@@ -210,7 +217,8 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
                               program::CollectiveKindName(kind)));
   }
   ++calls_;
-  const transport::WaitLimit limit = OfOneCall();
+  transport::WaitLimit limit = OfOneCall();
+  if (deadline) limit.deadline = *deadline;
   auto done = WithinMemory(rank_, [&] {
     return plan != nullptr ? plan->Run(operands, call, limit)
                            : backend_->Run(operands, call, limit);
@@ -262,7 +270,7 @@ ActivePlan* Communicator::FindPlan(const CallSignature& call) const {
 
 Result<void> Communicator::Use(CollectivePlan plan) {
   if (failure_) return tl::unexpected(*failure_);
-  auto checked = CheckCollectivePlan(std::move(plan), size_, options_.verification_budget);
+  auto checked = CheckCollectivePlan(std::move(plan), rank_, size_, options_.verification_budget);
   if (!checked) return Propagate(checked);
   auto prepared = WithinMemory(rank_, [&] { return Prepare(std::move(*checked)); });
   // Ranks that wait for this one's connections learn of a failure at their next CheckWait.

@@ -33,6 +33,8 @@ struct CommunicatorOptions {
   Medium medium = Medium::kShared;
   // Limits joining, and each call from its begin.
   std::chrono::milliseconds timeout{30'000};
+  // Limits joining instead, for a join that is a part of another one.
+  std::optional<transport::Deadline> join_by;
   // TCP: the address at which other ranks reach this one; verbs: that of its RoCEv2 device.
   std::string address = "127.0.0.1";
   // Hosts: by what ranks of the same host recognise each other. Empty: by their address.
@@ -124,7 +126,9 @@ class Communicator : public Group {
                std::unique_ptr<Backend> backend, int rank, int size,
                const CommunicatorOptions& options, transport::HostMap hosts);
 
-  Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root);
+  // `deadline`: none: the timeout from now.
+  Result<void> Call(program::CollectiveKind kind, const Operands& operands, int root,
+                    std::optional<transport::Deadline> deadline = {});
   Result<void> Prepare(CollectivePlan plan);
   Result<void> ListenFor(const CollectivePlan& plan);
   ActivePlan* FindPlan(const CallSignature& call) const;

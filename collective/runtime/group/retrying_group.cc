@@ -64,7 +64,7 @@ std::uint64_t RetryingGroup::GenerationOf(CollectiveKind kind) const {
 
 // Offers the plan and makes a call without data, after which all ranks agree on plans.
 Result<void> RetryingGroup::Use(CollectivePlan plan) {
-  auto checked = CheckCollectivePlan(std::move(plan), size_);
+  auto checked = CheckCollectivePlan(std::move(plan), rank_, size_);
   if (!checked) return Propagate(checked);
   const CollectiveKind kind = checked->program->collective.kind;
   const std::uint64_t generation = checked->generation;

@@ -57,7 +57,7 @@ struct OffloadRequest {
   std::uint32_t version = kOffloadVersion;
   OffloadRequestKind kind = OffloadRequestKind::kJoin;
   std::uint32_t reserved = 0;
-  std::uint64_t value = 0;
+  std::uint64_t value = 0;  // of a join: its limit in ms, if less than the timeout; 0: the timeout
   OffloadGroup group = {};
   OffloadJob job = {};
 };

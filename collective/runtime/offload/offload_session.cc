@@ -83,13 +83,20 @@ std::optional<IpAddress> AddressOfStore(std::string_view place) {
   return AddressOf(place);
 }
 
+// When a join must have ended.
+transport::Deadline JoinBy(const OffloadRequest& request, std::uint64_t timeout_ms) {
+  const std::uint64_t limit = request.value == 0 ? timeout_ms : std::min(request.value, timeout_ms);
+  return steady_clock::now() + milliseconds(limit);
+}
+
 // A store whose waits end when the session does.
 class SessionStore : public transport::RendezvousStore {
  public:
   SessionStore(std::unique_ptr<transport::RendezvousStore> store, const std::atomic<bool>& is_over)
       : store_(std::move(store)), is_over_(is_over) {}
-  Result<void> Set(const std::string& key, const std::string& value) override {
-    return store_->Set(key, value);
+  Result<void> Set(const std::string& key, const std::string& value,
+                   transport::Deadline deadline) override {
+    return store_->Set(key, value, deadline);
   }
   Result<std::string> Get(const std::string& key, transport::Deadline deadline) override {
     std::string value;
@@ -221,8 +228,8 @@ Result<std::uint64_t> OffloadSession::AnswerWithinMemory(const OffloadRequest& r
 }
 
 Result<std::uint64_t> OffloadSession::Answer(const OffloadRequest& request, UniqueFd file) {
-  if (request.kind == OffloadRequestKind::kJoin) return JoinNamed(request.group, std::move(file));
-  if (request.kind == OffloadRequestKind::kJoinJob) return JoinJob(request.job, std::move(file));
+  if (request.kind == OffloadRequestKind::kJoin) return JoinNamed(request, std::move(file));
+  if (request.kind == OffloadRequestKind::kJoinJob) return JoinJob(request, std::move(file));
   if (communicator_ == nullptr) return Refuse("the first request must be to join a group");
   switch (request.kind) {
     case OffloadRequestKind::kRegister:
@@ -238,7 +245,8 @@ Result<std::uint64_t> OffloadSession::Answer(const OffloadRequest& request, Uniq
 }
 
 // Everything but the rank's name comes from the job directory.
-Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ring) {
+Result<std::uint64_t> OffloadSession::JoinJob(const OffloadRequest& request, UniqueFd ring) {
+  const OffloadJob& job = request.job;
   if (options_.authority == nullptr) {
     return Fail(ErrorCode::kUnsupported, "this offload service does not serve jobs");
   }
@@ -246,17 +254,20 @@ Result<std::uint64_t> OffloadSession::JoinJob(const OffloadJob& job, UniqueFd ri
     return Refuse("the rank or the timeout of the job is out of range");
   }
   const milliseconds timeout(job.timeout_ms);
+  const transport::Deadline join_by = JoinBy(request, job.timeout_ms);
   auto place = options_.authority->Find({TextOf(job.name), job.rank, job.number}, program_,
                                         std::min(timeout, kLongestSearch));
   if (!place) return Propagate(place);
   place->join.options.timeout = timeout;
+  place->join.options.join_by = join_by;
   auto joined = Join(job.rank, std::move(place->join), std::move(ring));
   if (joined) directory_ = std::move(place->plans);
   return joined;
 }
 
 // Joins a group that the program names, in a network where that is allowed.
-Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, UniqueFd ring) {
+Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadRequest& request, UniqueFd ring) {
+  const OffloadGroup& group = request.group;
   GroupJoinInfo place = {.store = TextOf(group.store), .name = TextOf(group.name)};
   const std::string address = TextOf(group.address);
   for (const auto& [text, found] : {std::pair(place.store, AddressOfStore(place.store)),
@@ -280,6 +291,7 @@ Result<std::uint64_t> OffloadSession::JoinNamed(const OffloadGroup& group, Uniqu
   place.size = group.size;
   place.options.medium = static_cast<Medium>(group.medium);
   place.options.timeout = milliseconds(group.timeout_ms);
+  place.options.join_by = JoinBy(request, group.timeout_ms);
   place.options.address = address;
   place.options.connections = static_cast<int>(group.connections);
   place.options.plan_port = static_cast<std::uint16_t>(group.plan_port);
@@ -312,7 +324,7 @@ Result<std::uint64_t> OffloadSession::Join(int rank, GroupJoinInfo place, Unique
   options.verification_budget = kVerificationBudget;
   // Ranks that are ahead of rank 0 find the store of its last group, and must wait for the next.
   const auto open = [&] {
-    return transport::OpenStore(place.store, rank, options.timeout, options.members,
+    return transport::OpenStore(place.store, rank, options.members,
                                 {.prefix = place.name + "/", .memory = &memory_});
   };
   auto store = open();

@@ -66,8 +66,8 @@ class OffloadSession {
   bool WaitForRequest() const;
   Result<std::uint64_t> AnswerWithinMemory(const OffloadRequest& request, UniqueFd file);
   Result<std::uint64_t> Answer(const OffloadRequest& request, UniqueFd file);
-  Result<std::uint64_t> JoinJob(const OffloadJob& job, UniqueFd ring);
-  Result<std::uint64_t> JoinNamed(const OffloadGroup& group, UniqueFd ring);
+  Result<std::uint64_t> JoinJob(const OffloadRequest& request, UniqueFd ring);
+  Result<std::uint64_t> JoinNamed(const OffloadRequest& request, UniqueFd ring);
   Result<std::uint64_t> Join(int rank, GroupJoinInfo place, UniqueFd ring);
   Result<std::uint64_t> Register(UniqueFd file);
   Result<std::uint64_t> Use(UniqueFd file);

@@ -36,6 +36,12 @@ std::uint32_t ToWire(milliseconds timeout) {
       std::clamp<std::int64_t>(timeout.count(), 0, std::numeric_limits<int>::max()));
 }
 
+// Of a join, on the wire.
+std::uint64_t LimitOf(transport::Deadline join_by) {
+  const auto left = std::chrono::ceil<milliseconds>(join_by - steady_clock::now());
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1));
+}
+
 // Restores an error of the offload service from its code and message.
 Error ErrorOf(std::int32_t code, const char* words, std::size_t most_words) {
   constexpr auto kLast = static_cast<std::int32_t>(ErrorCode::kInternal);
@@ -82,8 +88,9 @@ Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Begin(const std::string&
 
 Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::JoinJob(const std::string& engine,
                                                                 const JobRank& rank, int size,
-                                                                milliseconds timeout) {
-  OffloadRequest request = {.kind = OffloadRequestKind::kJoinJob};
+                                                                milliseconds timeout,
+                                                                transport::Deadline join_by) {
+  OffloadRequest request = {.kind = OffloadRequestKind::kJoinJob, .value = LimitOf(join_by)};
   if (!Put(rank.job, request.job.name)) {
     return espalier::Fail(ErrorCode::kInvalidArgument, "the job's name is too long");
   }
@@ -116,6 +123,7 @@ Result<std::unique_ptr<OffloadedGroup>> OffloadedGroup::Join(const std::string& 
     std::ranges::copy(options.members.key->bytes(), group.key);
     group.has_key = 1;
   }
+  if (options.join_by) request.value = LimitOf(*options.join_by);
   group.trusts_network = options.members.trusts_network ? 1 : 0;
   return Begin(engine, request, rank, size, options.timeout);
 }
@@ -185,7 +193,7 @@ Result<void> OffloadedGroup::Release(void* memory) {
 }
 
 Result<void> OffloadedGroup::Use(CollectivePlan plan) {
-  auto checked = CheckCollectivePlan(std::move(plan), size_);
+  auto checked = CheckCollectivePlan(std::move(plan), rank_, size_);
   if (!checked) return Propagate(checked);
   const std::string bytes = EncodePlan(*checked);
   auto file = MappedFile::Make(bytes.size());

@@ -33,7 +33,8 @@ class OffloadedGroup : public Group {
   // agent tells it. `size`: the number of ranks in the rank's plan.
   static Result<std::unique_ptr<OffloadedGroup>> JoinJob(const std::string& engine,
                                                          const JobRank& rank, int size,
-                                                         std::chrono::milliseconds timeout);
+                                                         std::chrono::milliseconds timeout,
+                                                         transport::Deadline join_by);
   // Joins a group without a job, over TCP or verbs, if the service's configuration allows its
   // addresses. The service opens the store, "tcp://ADDRESS:PORT".
   static Result<std::unique_ptr<OffloadedGroup>> Join(const std::string& engine,

@@ -82,6 +82,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                  .source_ports = PlannedPortsOf(plan),
                                  .device_of = DevicesOf(plan),
                                  .patience = kPlannedRetryPolicy,
+                                 .deadline = deadline,
                                  .check = place.check});
   }
   const transport::TcpOptions tcp = {.slots = kSlots,
@@ -92,6 +93,7 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
                                      .listener = place.listener,
                                      .more_listeners = place.more_listeners,
                                      .memory = place.memory,
+                                     .deadline = deadline,
                                      .check = place.check,
                                      .observer = place.observer,
                                      .planned = ConnectionsOf(plan, place.rank)};
@@ -105,13 +107,26 @@ Result<std::unique_ptr<transport::Transport>> Open(const CollectivePlan& plan,
 
 }  // namespace
 
-Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int size, std::int64_t budget) {
+Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int rank, int size,
+                                           std::int64_t budget) {
   if (plan.program == nullptr) return Fail(ErrorCode::kInvalidArgument, "the plan has no program");
   const program::Program& program = *plan.program;
   if (program.ranks.size() != static_cast<std::size_t>(size)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("program {} is for {} ranks, but the group has {}", program.name,
                             program.ranks.size(), size));
+  }
+  if (program.part) {
+    if (program.part->rank != rank) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("program {} is the part of rank {}, but this is rank {}",
+                              program.name, program.part->rank, rank));
+    }
+    if (const auto violation = program::CheckPart(program)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("program {} is incorrect: {}", program.name, violation->message));
+    }
+    return plan;
   }
   const program::Verdict verdict =
       program::Verify(program, {.fifo_slots = kSlots, .budget = budget});

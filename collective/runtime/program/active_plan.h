@@ -25,10 +25,12 @@
 namespace espalier::runtime {
 
 // Verifies a plan's program for `size` ranks with the number of slots that transports have, and
-// fills in the root if the program's file does not name it.
-// Errors: kInvalidArgument if there is no program, if it is for another number of ranks, if it is
-// incorrect (with the verifier's message), or if its verification exceeds `budget`.
-Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int size,
+// fills in the root if the program's file does not name it. Of a program of which only the part of
+// `rank` is here, it checks what concerns this rank (program::CheckPart).
+// Errors: kInvalidArgument if there is no program, if it is for another number of ranks or the part
+// of another rank, if it is incorrect (with the verifier's message), or if its verification exceeds
+// `budget`.
+Result<CollectivePlan> CheckCollectivePlan(CollectivePlan plan, int rank, int size,
                                            std::int64_t budget = program::VerifyOptions().budget);
 
 // A collective plan in force: its program, with open connections of its own.
@@ -64,6 +66,7 @@ class ActivePlan {
   // As Interpreter::Run.
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::WaitLimit& limit) {
+    EnterCall(*transport_, call);
     return interpreter_->Run(operands, call, limit);
   }
 

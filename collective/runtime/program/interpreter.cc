@@ -32,6 +32,10 @@ class Fingerprint {
 
 std::uint64_t FingerprintOf(const program::Program& program) {
   Fingerprint print;
+  if (program.part) {
+    for (const std::uint8_t byte : program.part->digest) print.Add(byte);
+    return print.hash();
+  }
   print.Add(program.collective.chunks);
   for (const program::RankProgram& rank : program.ranks) {
     print.Add(static_cast<std::int64_t>(rank.blocks.size()));

@@ -59,16 +59,7 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
                                      const transport::WaitLimit& limit) {
   const std::size_t bytes = operands.elements * reduce::SizeOf(operands.type);
   const int instances = bytes > kLargeBytes && !operands.HasUnequalParts() ? connections_ : 1;
-  transport_->Enter(ToTag(call),
-                    [rank = transport_->rank(), call](
-                        int peer, const transport::MessageTag& tag) -> Result<bool> {
-                      const CallSignature theirs = FromTag(tag);
-                      if (theirs.sequence == call.sequence && !(theirs == call)) {
-                        return tl::unexpected(MismatchError(peer, theirs, rank, call));
-                      }
-                      // A peer in a later call waits until this rank reaches it.
-                      return static_cast<std::int32_t>(theirs.sequence - call.sequence) <= 0;
-                    });
+  EnterCall(*transport_, call);
   const auto algorithm = Choose(call.kind, operands);
   if (!algorithm) return tl::unexpected(algorithm.error());
   auto interpreter = Find(*algorithm, call.root, instances, limit.deadline);

@@ -19,7 +19,7 @@ constexpr std::size_t kTileGranularity = 64;
 std::size_t TileBytesOf(const program::Program& program, const transport::Transport& transport) {
   const program::MessageCounts counts = program::CountMessages(program);
   const auto wanted =
-      static_cast<std::size_t>(static_cast<double>(transport.message_bytes()) / counts.mean);
+      static_cast<std::size_t>(static_cast<double>(transport.message_bytes()) / counts.mean());
   const std::size_t most = transport.slot_bytes() / static_cast<std::size_t>(counts.largest);
   return std::min(std::max(wanted, kTileGranularity), most);
 }

@@ -8,12 +8,13 @@
 namespace espalier::transport {
 
 // A key-value store by which the ranks of a group find each other. Keys and values are short
-// strings, and a key is set once. Thread safety: any thread.
+// strings, and a key is set once. Errors: kUnavailable past the deadline. Thread safety: any
+// thread.
 class RendezvousStore {
  public:
   virtual ~RendezvousStore() = default;
-  virtual Result<void> Set(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is set. Errors: kUnavailable past the deadline.
+  virtual Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) = 0;
+  // Waits until the key is set.
   virtual Result<std::string> Get(const std::string& key, Deadline deadline) = 0;
 };
 

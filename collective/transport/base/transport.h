@@ -16,9 +16,10 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Identifies the call to which a message belongs; the transport does not interpret it.
 using MessageTag = std::array<std::uint64_t, 4>;
 
-// Checks the call in which a peer says that it is. True: it is compatible for good; false: check
-// again in this rank's next call. An error: the calls are incompatible.
-using CallCheck = std::function<Result<bool>(int peer, const MessageTag& theirs)>;
+// The call in which a peer says that it is, beside that of this rank.
+enum class PeerCall : std::uint8_t { kEarlier, kSame, kLater };
+// Compares them. An error: they are incompatible.
+using CallCheck = std::function<Result<PeerCall>(int peer, const MessageTag& theirs)>;
 
 struct Message {
   std::span<const std::byte> bytes;
@@ -115,8 +116,10 @@ class Transport {
   virtual int slots() const = 0;
 
   // Announces the call that this rank enters. While the rank waits for long, the transport tells
-  // its peers the call, and passes what peers tell to `check`. Ranks that wait for each other in
-  // different calls detect the mismatch that way. Transports need not support this.
+  // its peers the call and the rank for which all wait in the end, and passes what peers tell to
+  // `check`. Ranks that wait for each other in different calls detect the mismatch that way, and
+  // every rank whose Wait times out names the rank that has not entered the call. Transports need
+  // not support this.
   virtual void Enter(const MessageTag& /*call*/, const CallCheck& /*check*/) {}
 
   // Opens those of the connections that are not open yet. Both ends must call it, in any order.

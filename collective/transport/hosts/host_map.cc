@@ -23,7 +23,7 @@ Result<HostMap> Collect(RendezvousStore& store, const std::string& key, int size
   HostMap map = MapHosts(names);
   std::string text;
   for (const int host : map.host_of) text += fmt::format("{} ", host);
-  auto told = store.Set(key, text);
+  auto told = store.Set(key, text, deadline);
   if (!told) return Propagate(told);
   return map;
 }
@@ -66,7 +66,7 @@ Result<HostMap> AgreeOnHosts(RendezvousStore& store, const std::string& group, i
                              const std::string& host, Deadline deadline) {
   const std::string key = group + "/hosts";
   if (rank == 0) return Collect(store, key, size, host, deadline);
-  auto told = store.Set(fmt::format("{}.{}", key, rank), host);
+  auto told = store.Set(fmt::format("{}.{}", key, rank), host, deadline);
   if (!told) return Propagate(told);
   auto text = store.Get(key, deadline);
   if (!text) {

@@ -91,7 +91,7 @@ class HostsTransport : public Transport {
         if (!well) return well;
         check_at = now + kCheckEvery;
       }
-      if (now >= deadline) return Fail(ErrorCode::kUnavailable, "timed out");
+      if (now >= deadline) return network_->Wait(deadline);  // names a late rank
       if (!sleeps) ::sched_yield();
     }
   }
@@ -132,7 +132,9 @@ Result<std::unique_ptr<Transport>> JoinHosts(RendezvousStore& store, const std::
                                              int rank, const HostMap& hosts,
                                              const HostsOptions& options, Deadline deadline) {
   const int size = static_cast<int>(hosts.host_of.size());
-  auto network = JoinTcp(store, name, rank, size, options.tcp);
+  TcpOptions tcp = options.tcp;
+  tcp.deadline = deadline;
+  auto network = JoinTcp(store, name, rank, size, tcp);
   if (!network) return network;
   const int own = hosts.host_of[static_cast<std::size_t>(rank)];
   const std::vector<int> ranks = hosts.RanksOf(own);

@@ -1,6 +1,7 @@
 #include "collective/transport/rendezvous/rendezvous.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,9 +30,9 @@ std::string Rendezvous::KeyOf(int rank) const {
   return fmt::format("{}/{}.{}", name_, terms_.medium, rank);
 }
 
-Result<void> Rendezvous::Publish(const IpAddress& address, std::uint16_t port) {
-  return store_.Set(KeyOf(rank_),
-                    PublishedEndpoint{address, port, group_, terms_.version}.ToText());
+Result<void> Rendezvous::Publish(const IpAddress& address, std::uint16_t port, Deadline deadline) {
+  return store_.Set(KeyOf(rank_), PublishedEndpoint{address, port, group_, terms_.version}.ToText(),
+                    deadline);
 }
 
 Result<std::string> Rendezvous::AwaitKeyOf(int peer, Deadline deadline, const WaitCheck& check) {
@@ -55,6 +56,31 @@ Result<PublishedEndpoint> Rendezvous::FindPeer(int peer, Deadline deadline,
   auto allowed = members_.CheckIsAt(peer, place->address);
   if (!allowed) return Propagate(allowed);
   return place;
+}
+
+std::vector<int> Rendezvous::FindMissing() {
+  constexpr std::size_t kMost = 8;
+  constexpr std::chrono::milliseconds kGlance{50};
+  std::vector<int> missing;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  for (int peer = 0; peer < size_ && missing.size() < kMost; ++peer) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= end) break;
+    if (peer != rank_ && !store_.Get(KeyOf(peer), now + kGlance)) missing.push_back(peer);
+  }
+  return missing;
+}
+
+Result<void> Rendezvous::NameMissing(Result<void> met, Deadline deadline) {
+  if (met || met.error().code != ErrorCode::kUnavailable ||
+      std::chrono::steady_clock::now() < deadline) {
+    return met;
+  }
+  const std::vector<int> missing = FindMissing();
+  if (!missing.empty()) {
+    met.error().message += fmt::format("; not joined: rank {}", fmt::join(missing, ", "));
+  }
+  return met;
 }
 
 Result<void> Rendezvous::CheckEndpoint(Endpoint endpoint) const {

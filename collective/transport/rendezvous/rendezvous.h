@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/transport.h"
@@ -40,11 +41,14 @@ class Rendezvous {
   int rank() const { return rank_; }
   int size() const { return size_; }
   // Publishes the address where this rank listens. Errors: those of the store.
-  Result<void> Publish(const IpAddress& address, std::uint16_t port);
+  Result<void> Publish(const IpAddress& address, std::uint16_t port, Deadline deadline);
   // Waits until a peer has published its address. `check` is called periodically meanwhile; an
   // error ends the wait. Errors: those of the store and the check; kFailedPrecondition for a peer
   // of another version; kPermissionDenied for a peer at an address where it may not be.
   Result<PublishedEndpoint> FindPeer(int peer, Deadline deadline, const WaitCheck& check = {});
+  // Returns the result of meeting the peers. If they did not meet by the deadline, its error also
+  // names the first ranks that have published nothing, after a glance of at most half a second.
+  Result<void> NameMissing(Result<void> met, Deadline deadline);
   // Errors: kInvalidArgument for a peer that is not another rank, or a negative channel.
   Result<void> CheckEndpoint(Endpoint endpoint) const;
   // The hello to a peer that has published the number `group`.
@@ -53,6 +57,7 @@ class Rendezvous {
   bool IsExpected(const Hello& hello) const;
 
  private:
+  std::vector<int> FindMissing();
   std::string KeyOf(int rank) const;
   Result<std::string> AwaitKeyOf(int peer, Deadline deadline, const WaitCheck& check);
   Hello MakeHello(int from, int to, int channel, std::uint64_t group) const;

@@ -26,6 +26,8 @@ tl::unexpected<Error> FailWithReason(const std::string& what) {
   return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
+std::string DescribeEnd(const SocketAddress& address);
+
 std::uint16_t PortOf(const SocketAddress& address) {
   // The port has the same offset in both address families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
@@ -81,6 +83,14 @@ IpAddress AddressOf(const SocketAddress& address) {
   std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr,
               bytes.size());
   return IpAddress(bytes);
+}
+
+// "10.0.0.1:80" or "[fd00::1]:80".
+std::string DescribeEnd(const SocketAddress& address) {
+  const std::string digits = AddressOf(address).ToString();
+  const bool is_v4 = address.storage.ss_family == AF_INET;
+  return is_v4 ? fmt::format("{}:{}", digits, PortOf(address))
+               : fmt::format("[{}]:{}", digits, PortOf(address));
 }
 
 }  // namespace
@@ -151,7 +161,7 @@ Result<UniqueFd> Listen(const SocketAddress& address) {
   if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (!socket || ::bind(socket.get(), Raw(address), address.length) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
-    return FailToTake(fmt::format("cannot listen on port {}", PortOf(address)), EADDRINUSE);
+    return FailToTake(fmt::format("cannot listen at {}", DescribeEnd(address)), EADDRINUSE);
   }
   return socket;
 }
@@ -176,7 +186,9 @@ Result<void> Connect(int socket, const SocketAddress& from, const SocketAddress&
     if (errno == EINPROGRESS) return AwaitSocket(socket, POLLOUT, deadline, check);
     const bool may_pass = errno == EADDRNOTAVAIL && PortOf(from) != 0;
     if (!may_pass || steady_clock::now() >= deadline) {
-      return FailToTake(fmt::format("cannot connect from port {}", PortOf(from)), EADDRNOTAVAIL);
+      return FailToTake(
+          fmt::format("cannot connect from {} to {}", DescribeEnd(from), DescribeEnd(to)),
+          EADDRNOTAVAIL);
     }
     auto well = check ? check() : Result<void>();
     if (!well) return well;
@@ -200,7 +212,7 @@ Attempt DialOnce(const SocketAddress& from, const SocketAddress& to, Deadline de
   // Without a chosen port, lets the kernel choose it at connect, when it knows the other end.
   ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
   if (::bind(socket.get(), Raw(from), from.length) != 0) {
-    return {FailToTake(fmt::format("cannot send from port {}", PortOf(from)), EADDRINUSE)};
+    return {FailToTake(fmt::format("cannot send from {}", DescribeEnd(from)), EADDRINUSE)};
   }
   auto connected = Connect(socket.get(), from, to, deadline, check);
   if (!connected) return {Propagate(connected)};
@@ -209,13 +221,25 @@ Attempt DialOnce(const SocketAddress& from, const SocketAddress& to, Deadline de
   ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) {
     errno = error;
-    return {FailWithReason("cannot connect"), error == EHOSTUNREACH || error == ENETUNREACH};
+    return {FailWithReason("cannot connect to " + DescribeEnd(to)),
+            error == EHOSTUNREACH || error == ENETUNREACH};
   }
   Tune(socket.get());
   return {std::move(socket)};
 }
 
 }  // namespace
+
+Result<IpAddress> AddressTowards(const SocketAddress& to) {
+  const UniqueFd socket(::socket(to.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SocketAddress own;
+  own.length = sizeof(own.storage);
+  if (!socket || ::connect(socket.get(), Raw(to), to.length) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0) {
+    return FailWithReason("no route to " + DescribeEnd(to));
+  }
+  return AddressOf(own);
+}
 
 Result<UniqueFd> Dial(const SocketAddress& from, const SocketAddress& to, Deadline deadline,
                       const WaitCheck& check) {

@@ -8,6 +8,7 @@
 
 #include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
+#include "common/base/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -27,6 +28,8 @@ Result<UniqueFd> Listen(const SocketAddress& address);
 Result<std::uint16_t> LocalPort(int socket);
 // The addresses and ports of a connected socket.
 Result<ConnectionEnds> EndsOf(int socket);
+// This host's own address on the route to another one. Sends nothing.
+Result<IpAddress> AddressTowards(const SocketAddress& to);
 // Called periodically during a wait; its error ends the wait.
 using WaitCheck = std::function<Result<void>()>;
 // Connects. If `from` names no port, several ports are tried, as each may take another path. If it

@@ -200,8 +200,8 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Join(RendezvousStore& store,
   }
   std::unique_ptr<SharedGroup> group(new SharedGroup(rank, size, std::move(names)));
   const std::string key = name + "/memory";
-  auto ready =
-      rank == 0 ? group->Create(store, key, bytes) : group->Open(store, key, bytes, deadline);
+  auto ready = rank == 0 ? group->Create(store, key, bytes, deadline)
+                         : group->Open(store, key, bytes, deadline);
   if (ready) ready = group->AwaitAll(store, JoinFailureKey(name), deadline);
   if (!ready) return Propagate(ready);
   const int cores = std::max(group->header().CountCores(), 1);
@@ -243,8 +243,8 @@ Result<void> SharedGroup::TakeLock() {
       fmt::format("rank {} has already joined from another process or thread", NameOf(rank_)));
 }
 
-Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key,
-                                 std::size_t bytes) {
+Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key, std::size_t bytes,
+                                 Deadline deadline) {
   auto made = MakeMemoryFile("espalier-collective", kHeaderBytes + bytes);
   if (!made) return Propagate(made);
   file_ = std::move(*made);
@@ -256,7 +256,7 @@ Result<void> SharedGroup::Create(RendezvousStore& store, const std::string& key,
   header().bytes = bytes;
   done = TakeLock();
   if (!done) return done;
-  return store.Set(key, fmt::format("{} {} {}", ::getpid(), file_.get(), HostName()));
+  return store.Set(key, fmt::format("{} {} {}", ::getpid(), file_.get(), HostName()), deadline);
 }
 
 Result<void> SharedGroup::Open(RendezvousStore& store, const std::string& key, std::size_t bytes,

@@ -109,7 +109,8 @@ class SharedGroup {
     return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)];
   }
 
-  Result<void> Create(RendezvousStore& store, const std::string& key, std::size_t bytes);
+  Result<void> Create(RendezvousStore& store, const std::string& key, std::size_t bytes,
+                      Deadline deadline);
   Result<void> Open(RendezvousStore& store, const std::string& key, std::size_t bytes,
                     Deadline deadline);
   Result<void> Map(std::size_t bytes);

@@ -28,7 +28,8 @@ std::string FileName(const std::string& key) {
 
 }  // namespace
 
-Result<void> FileStore::Set(const std::string& key, const std::string& value) {
+Result<void> FileStore::Set(const std::string& key, const std::string& value,
+                            Deadline /*deadline*/) {
   std::error_code code;
   const fs::path path = folder_ / FileName(key);
   const fs::path fresh = fmt::format("{}.{}.{}", path.string(), ::getpid(), ::gettid());

@@ -15,7 +15,7 @@ namespace espalier::transport {
 class FileStore : public RendezvousStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  Result<void> Set(const std::string& key, const std::string& value) override;
+  Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) override;
   Result<std::string> Get(const std::string& key, Deadline deadline) override;
 
  private:

@@ -70,8 +70,8 @@ std::optional<Run> ParseRun(const std::string& text) {
 class RunStore : public RendezvousStore {
  public:
   RunStore(FileStore& store, std::string run) : store_(store), run_(std::move(run)) {}
-  Result<void> Set(const std::string& key, const std::string& value) override {
-    return store_.Set(run_ + '/' + key, value);
+  Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) override {
+    return store_.Set(run_ + '/' + key, value, deadline);
   }
   Result<std::string> Get(const std::string& key, Deadline deadline) override {
     return store_.Get(run_ + '/' + key, deadline);
@@ -114,7 +114,7 @@ class Meeting : public FolderMeeting {
     return fmt::format("{}/{}.{}", name_, what, rank);
   }
   Result<void> Say(const char* what, const std::string& text) {
-    return files_.Set(KeyOf(what, rank_), text);
+    return files_.Set(KeyOf(what, rank_), text, deadline_);
   }
   std::string ReadNow(const std::string& key) {
     return files_.Get(key, steady_clock::time_point()).value_or(std::string());
@@ -160,7 +160,8 @@ class Meeting : public FolderMeeting {
       auto changed = Propose(run, missing);
       if (!changed) return Propagate(changed);
       if (*changed) pause = milliseconds(1);
-      if (!run.name.empty() && missing.empty()) return files_.Set(name_ + "/meeting.go", run_);
+      if (!run.name.empty() && missing.empty())
+        return files_.Set(name_ + "/meeting.go", run_, deadline_);
       if (steady_clock::now() >= deadline_) {
         return Fail(ErrorCode::kUnavailable,
                     fmt::format("ranks that did not join in time: {} (they look for the group "
@@ -198,7 +199,7 @@ class Meeting : public FolderMeeting {
     if (!is_first) RemoveFilesOf(run.name);
     run = {.name = DrawName(), .size = self_.size, .numbers = std::move(numbers)};
     TakeLock(run.name, O_CREAT);
-    auto told = files_.Set(name_ + "/meeting.all", run.ToText());
+    auto told = files_.Set(name_ + "/meeting.all", run.ToText(), deadline_);
     if (!told) return Propagate(told);
     missing.clear();
     for (int rank = 1; rank < self_.size; ++rank) missing.insert(rank);

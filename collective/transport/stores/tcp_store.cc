@@ -63,8 +63,8 @@ class ServedStore : public RendezvousStore {
  public:
   ServedStore(std::unique_ptr<TcpStoreServer> server, std::unique_ptr<RendezvousStore> store)
       : server_(std::move(server)), store_(std::move(store)) {}
-  Result<void> Set(const std::string& key, const std::string& value) override {
-    return store_->Set(key, value);
+  Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) override {
+    return store_->Set(key, value, deadline);
   }
   Result<std::string> Get(const std::string& key, Deadline deadline) override {
     return store_->Get(key, deadline);
@@ -78,13 +78,12 @@ class ServedStore : public RendezvousStore {
 }  // namespace
 
 Result<std::unique_ptr<TcpStore>> TcpStore::At(const std::string& address, std::uint16_t port,
-                                               milliseconds patience,
                                                const GroupCredentials& members) {
   if (auto allowed = CheckStoreAt(address, members); !allowed) return Propagate(allowed);
   const auto server = ParseAddress(address, port);
   if (!server) return tl::unexpected(server.error());
   return std::unique_ptr<TcpStore>(
-      new TcpStore(*server, fmt::format("{}:{}", address, port), patience, members.key));
+      new TcpStore(*server, fmt::format("{}:{}", address, port), members.key));
 }
 
 Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::string& value,
@@ -169,8 +168,8 @@ Result<std::optional<std::string>> TcpStore::AskOn(int socket, char kind, const 
               "the process that answered does not have this job's key");
 }
 
-Result<void> TcpStore::Set(const std::string& key, const std::string& value) {
-  auto answer = Ask(kSetValue, key, value, steady_clock::now() + patience_);
+Result<void> TcpStore::Set(const std::string& key, const std::string& value, Deadline deadline) {
+  auto answer = Ask(kSetValue, key, value, deadline);
   if (!answer) return Propagate(answer);
   return {};
 }
@@ -179,8 +178,15 @@ Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
   return Ask(kGetValue, key, {}, deadline);
 }
 
+Result<IpAddress> AddressTowardsStore(const std::string& place) {
+  auto parsed = ParsePlace(place);
+  if (!parsed) return Propagate(parsed);
+  auto server = ParseAddress(parsed->address, parsed->port);
+  if (!server) return Propagate(server);
+  return AddressTowards(*server);
+}
+
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
-                                                   milliseconds patience,
                                                    const GroupCredentials& members,
                                                    const TcpStoreLimits& limits) {
   if (!place.starts_with(kScheme)) {
@@ -190,7 +196,7 @@ Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int
   }
   auto parsed = ParsePlace(place);
   if (!parsed) return Propagate(parsed);
-  auto store = TcpStore::At(parsed->address, parsed->port, patience, members);
+  auto store = TcpStore::At(parsed->address, parsed->port, members);
   if (!store) return Propagate(store);
   if (rank != 0) return std::move(*store);
   auto server = TcpStoreServer::Listen(parsed->address, parsed->port, members, limits);

@@ -8,6 +8,7 @@
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "common/base/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::transport {
@@ -56,17 +57,14 @@ class TcpStoreServer {
 // with another job key or none; kUnavailable.
 class TcpStore : public RendezvousStore {
  public:
-  // `patience`: how long Set waits for the server.
   static Result<std::unique_ptr<TcpStore>> At(const std::string& address, std::uint16_t port,
-                                              std::chrono::milliseconds patience,
                                               const GroupCredentials& members);
-  Result<void> Set(const std::string& key, const std::string& value) override;
+  Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) override;
   Result<std::string> Get(const std::string& key, Deadline deadline) override;
 
  private:
-  TcpStore(const SocketAddress& server, std::string name, std::chrono::milliseconds patience,
-           const std::optional<JobKey>& key)
-      : server_(server), name_(std::move(name)), patience_(patience), key_(key) {}
+  TcpStore(const SocketAddress& server, std::string name, const std::optional<JobKey>& key)
+      : server_(server), name_(std::move(name)), key_(key) {}
   Result<std::string> Ask(char kind, const std::string& key, const std::string& value,
                           Deadline deadline);
   // None: the server serves another group.
@@ -75,16 +73,18 @@ class TcpStore : public RendezvousStore {
 
   SocketAddress server_;
   std::string name_;
-  std::chrono::milliseconds patience_;
   std::optional<JobKey> key_;
 };
+
+// This host's own address on the route to the store "tcp://ADDRESS:PORT".
+// Errors: kInvalidArgument for another text; kUnavailable without a route.
+Result<IpAddress> AddressTowardsStore(const std::string& place);
 
 // Opens a store by its name: "tcp://ADDRESS:PORT" (ADDRESS in digits, IPv6 in brackets), which rank
 // 0 serves as long as it has the store open, within the limits, or else an existing folder.
 // Errors: kInvalidArgument for an invalid address; kNotFound for an unknown folder; those of
 // TcpStoreServer.
 Result<std::unique_ptr<RendezvousStore>> OpenStore(const std::string& place, int rank,
-                                                   std::chrono::milliseconds patience,
                                                    const GroupCredentials& members,
                                                    const TcpStoreLimits& limits = {});
 

@@ -16,7 +16,8 @@ enum : std::uint32_t {
 
 struct FrameHeader {
   std::uint32_t kind = 0;
-  std::uint32_t reserved = 0;
+  // Of a notice: one more than the rank for which the sender waits in the end; 0: none.
+  std::uint32_t awaited = 0;
   std::uint64_t bytes = 0;
   MessageTag tag = {};
 };

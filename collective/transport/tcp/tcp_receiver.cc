@@ -44,12 +44,16 @@ bool TcpReceiver::AcceptHeader(Incoming& message) {
 bool TcpReceiver::AcceptMessage(Incoming& message) {
   received_bytes_ = 0;
   const FrameHeader& header = message.header;
+  if (header.kind != kAbortFrame) last_call_ = header.tag;
   if (header.kind == kMessageFrame) {
     ++received_;
     needs_message_ = false;
     return true;
   }
-  if (header.kind == kNoticeFrame) notice_ = header.tag;
+  if (header.kind == kNoticeFrame) {
+    notice_ = header.tag;
+    last_notice_ = header;
+  }
   if (header.kind == kAbortFrame) {
     abort_.emplace(reinterpret_cast<const char*>(message.data), header.bytes);
   }

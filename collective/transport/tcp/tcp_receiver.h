@@ -51,9 +51,13 @@ class TcpReceiver : public Inbox {
   void BreakAfterLastWords(const std::string& why);
   // The reason of the peer's abort.
   const std::optional<std::string>& abort() const { return abort_; }
-  // The last notice of the peer, until ForgetNotice.
+  // The call of the peer's last notice, until ForgetNotice.
   const std::optional<MessageTag>& notice() const { return notice_; }
   void ForgetNotice() { notice_.reset(); }
+  // The call of the peer's last message or notice.
+  const std::optional<MessageTag>& last_call() const { return last_call_; }
+  // The peer's last notice, for good.
+  const std::optional<FrameHeader>& last_notice() const { return last_notice_; }
 
  private:
   struct Incoming {
@@ -98,6 +102,8 @@ class TcpReceiver : public Inbox {
   bool needs_message_ = false;
   std::optional<std::string> abort_;
   std::optional<MessageTag> notice_;
+  std::optional<MessageTag> last_call_;
+  std::optional<FrameHeader> last_notice_;
 };
 
 }  // namespace espalier::transport

@@ -99,9 +99,10 @@ bool TcpSender::Send() {
   return moved;
 }
 
-bool TcpSender::SendNotice(const MessageTag& call) {
+bool TcpSender::SendNotice(const MessageTag& call, int awaited) {
   if (link_.is_broken() || sent_bytes_ != 0) return link_.is_broken();
-  const FrameHeader header = {.kind = kNoticeFrame, .tag = call};
+  const FrameHeader header = {
+      .kind = kNoticeFrame, .awaited = static_cast<std::uint32_t>(awaited + 1), .tag = call};
   const ssize_t sent = ::send(link_.socket(), &header, sizeof(header), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0 && sent != sizeof(header)) link_.Break("a notice was only partly sent");
   return sent > 0;

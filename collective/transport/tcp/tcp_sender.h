@@ -79,8 +79,9 @@ class TcpSender : public Outbox {
   // tried again before MarkReady.
   bool Send();
   void MarkReady() { is_full_ = false; }
-  // Tells the peer in which call this rank is. Returns false while a frame is only partly sent.
-  bool SendNotice(const MessageTag& call);
+  // Tells the peer in which call this rank is, and for which rank it waits in the end (-1: none).
+  // Returns false while a frame is only partly sent.
+  bool SendNotice(const MessageTag& call, int awaited);
   // Tells the peer the reason of an abort, on a best-effort basis, and ends the connection.
   void SendAbort(const std::string& reason);
 

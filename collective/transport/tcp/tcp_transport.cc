@@ -22,6 +22,7 @@
 #include "collective/transport/rendezvous/handshake.h"
 #include "collective/transport/rendezvous/rendezvous.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "collective/transport/tcp/late_rank.h"
 #include "collective/transport/tcp/tcp_connection.h"
 #include "common/base/check.h"
 
@@ -33,8 +34,10 @@ using std::chrono::steady_clock;
 constexpr int kMaxSlots = 64;
 constexpr std::uint32_t kMagic = 0x45535448;
 constexpr std::uint32_t kVersion = 4;
-// A rank that waits this long tells its peers in which call it is.
+// A rank that waits this long tells its peers in which call it is, and later for whom it waits.
 constexpr std::chrono::milliseconds kNotifyAfter{100};
+constexpr std::chrono::milliseconds kNameAfter{250};
+constexpr std::chrono::milliseconds kNameEvery{10};
 // How long a peer that cannot be reached is tried again, and how often.
 constexpr std::chrono::milliseconds kStalePatience{1'000};
 constexpr std::chrono::milliseconds kStalePause{20};
@@ -74,7 +77,7 @@ class TcpTransport : public Transport {
     }
     const auto port = LocalPort(options_.listener->get());
     if (!port) return tl::unexpected<Error>(port.error());
-    return rendezvous_.Publish(*address, *port);
+    return rendezvous_.Publish(*address, *port, options_.deadline);
   }
 
   int rank() const override { return rendezvous_.rank(); }
@@ -89,7 +92,10 @@ class TcpTransport : public Transport {
     call_ = call;
     call_check_ = check;
     notified_.clear();
-    notify_from_ = steady_clock::now() + kNotifyAfter;
+    named_.reset();
+    met_.reset();
+    entered_ = steady_clock::now();
+    notify_from_ = entered_ + kNotifyAfter;
   }
   Result<void> Connect(std::span<const Endpoint> endpoints, Deadline deadline) override;
   Outbox& outbox(Endpoint endpoint) override {
@@ -125,6 +131,8 @@ class TcpTransport : public Transport {
   Result<void> CheckConnections();
   Result<void> CheckNotice(TcpConnection& connection, int peer);
   void NotifyPeers();
+  std::optional<int> FindLateRank() const;
+  Error TimedOut() const;
   bool Poll(int milliseconds);
   bool RanksShareCores() const;
 
@@ -155,7 +163,10 @@ class TcpTransport : public Transport {
   std::vector<TcpConnection*> ready_;  // the connections in polled_
   MessageTag call_ = {};
   CallCheck call_check_;
-  std::set<int> notified_;  // peers that have been told the current call
+  std::map<int, std::optional<int>> notified_;  // by peer: the rank that it was told of last
+  std::optional<int> named_;                    // the last result of FindLateRank
+  std::optional<int> met_;                      // the peer for whose connection Connect waits
+  steady_clock::time_point entered_;
   steady_clock::time_point notify_from_;
 };
 
@@ -194,9 +205,10 @@ Result<void> TcpTransport::Connect(std::span<const Endpoint> endpoints, Deadline
   for (const Key& key : keys) {
     if (!Dials(key) || connections_.contains(key) || handshakes_.contains(key)) continue;
     auto reached = StartHandshake(key, deadline);
-    if (!reached) return reached;
+    if (!reached) return rendezvous_.NameMissing(reached, deadline);
   }
-  auto met = AwaitPeers(keys, deadline);
+  auto met = rendezvous_.NameMissing(AwaitPeers(keys, deadline), deadline);
+  met_.reset();
   token_.is_kept = RanksShareCores();
   return met;
 }
@@ -261,8 +273,9 @@ Result<void> TcpTransport::AwaitPeers(std::span<const Key> keys, Deadline deadli
     if (!well) return well;
     if (steady_clock::now() >= deadline) {
       return Fail(ErrorCode::kUnavailable,
-                  fmt::format("rank {} did not connect in time (channel {})",
-                              missing->endpoint.peer, missing->endpoint.channel));
+                  fmt::format("rank {} did not connect in time (channel {}) to {}, where this rank "
+                              "listens",
+                              missing->endpoint.peer, missing->endpoint.channel, options_.address));
     }
     AwaitActivity(deadline);
   }
@@ -301,6 +314,7 @@ Result<void> TcpTransport::AdvanceHandshakes() {
 
 // Checks during a wait for a peer whether it has aborted or gone.
 Result<void> TcpTransport::CheckWait(int peer) {
+  met_ = peer;
   auto moved = Move();
   if (!moved) return moved;
   NotifyPeers();
@@ -346,16 +360,52 @@ Result<void> TcpTransport::CheckNotice(TcpConnection& connection, int peer) {
   if (!call_check_) return {};
   auto judged = call_check_(peer, *connection.receiver().notice());
   if (!judged) return Propagate(judged);
-  if (*judged) connection.receiver().ForgetNotice();
+  // A peer in a later call waits until this rank reaches it.
+  if (*judged != PeerCall::kLater) connection.receiver().ForgetNotice();
   return {};
 }
 
 void TcpTransport::NotifyPeers() {
-  if (!call_check_ || steady_clock::now() < notify_from_) return;
+  const auto now = steady_clock::now();
+  if (!call_check_ || now < notify_from_) return;
+  notify_from_ = now + kNameEvery;
+  if (now >= entered_ + kNameAfter) named_ = FindLateRank();
   for (auto& [key, connection] : connections_) {
-    if (key.direction == Direction::kIn || notified_.contains(key.endpoint.peer)) continue;
-    if (connection->sender().SendNotice(call_)) notified_.insert(key.endpoint.peer);
+    const auto told = notified_.find(key.endpoint.peer);
+    if (told != notified_.end() && told->second == named_) continue;
+    const bool sent = connection->sender().SendNotice(call_, named_.value_or(-1));
+    if (sent) notified_[key.endpoint.peer] = named_;
   }
+}
+
+std::optional<int> TcpTransport::FindLateRank() const {
+  std::map<int, PeerInCall> peers;
+  const auto is_present = [&](int peer, const MessageTag& theirs) {
+    const auto call = call_check_(peer, theirs);
+    return !call || *call != PeerCall::kEarlier;
+  };
+  if (met_) peers[*met_] = {.peer = *met_, .is_awaited = true};
+  for (const auto& [key, connection] : connections_) {
+    PeerInCall& peer = peers[key.endpoint.peer];
+    peer.peer = key.endpoint.peer;
+    const TcpReceiver& receiver = connection->receiver();
+    peer.is_awaited |= receiver.NeedsMessage() || connection->sender().NeedsSlot();
+    const auto& call = receiver.last_call();
+    peer.has_entered |= call && is_present(peer.peer, *call);
+    const auto& notice = receiver.last_notice();
+    if (notice && notice->awaited != 0 && is_present(peer.peer, notice->tag)) {
+      peer.named = static_cast<int>(notice->awaited - 1);
+    }
+  }
+  std::vector<PeerInCall> known;
+  for (const auto& [number, peer] : peers) known.push_back(peer);
+  return transport::FindLateRank(rank(), size(), known);
+}
+
+Error TcpTransport::TimedOut() const {
+  const std::optional<int> late = call_check_ ? FindLateRank() : std::nullopt;
+  return {ErrorCode::kUnavailable,
+          late ? fmt::format("timed out: rank {} has not entered the call", *late) : "timed out"};
 }
 
 // Polls all connections, then sends and receives on those that are ready. Returns whether any was.
@@ -395,7 +445,7 @@ Result<void> TcpTransport::Wait(Deadline deadline) {
     if (!sleeps) {
       ::sched_yield();
     } else if (steady_clock::now() >= deadline) {
-      return Fail(ErrorCode::kUnavailable, "timed out");
+      return tl::unexpected(TimedOut());
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -54,6 +55,8 @@ struct TcpOptions {
   int cores = 0;
   // The source of slots; must outlive the transport.
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+  // Limits the join.
+  Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   // Called periodically while Connect waits; an error ends the wait.
   WaitCheck check;
   // Is told of the connections over which this rank sends; must outlive the transport. Null:

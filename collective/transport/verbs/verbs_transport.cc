@@ -116,7 +116,7 @@ Result<void> VerbsTransportImpl::Start() {
   const auto port = LocalPort(listener->get());
   if (!port) return tl::unexpected(port.error());
   acceptor_.emplace(std::make_shared<const UniqueFd>(std::move(*listener)), options_.members.key);
-  return rendezvous_.Publish(*control, *port);
+  return rendezvous_.Publish(*control, *port, options_.deadline);
 }
 
 Result<VerbsDevice*> VerbsTransportImpl::Device(const IpAddress& address) {

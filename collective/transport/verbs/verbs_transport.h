@@ -40,6 +40,8 @@ struct VerbsOptions {
   // none: `address`. Unset: all connections use `address`.
   std::function<std::optional<IpAddress>(Endpoint)> device_of;
   verbs::RetryPolicy patience;  // doubled with each failure of a queue pair, up to 16 times as long
+  // Limits the join.
+  Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   // Called periodically while Connect waits; an error ends the wait.
   WaitCheck check;
 };

@@ -133,7 +133,7 @@ Result<std::string> ForestPlanView(const Controller& controller, const std::stri
   json.BeginObject();
   json.Key("job").String(name);
   json.Key("plan").String(std::to_string(job.active ? job.active->version : 0));
-  json.Key("chunks").Integer(job.active ? job.active->forest->program.collective.chunks : 0);
+  json.Key("chunks").Integer(job.active ? job.active->forest->chunks : 0);
   json.Key("edges").BeginArray();
   for (std::size_t i = 0; job.active && i < job.active->ports.size(); ++i) {
     WriteEdge(json, controller.state(), *job.active, i);

@@ -35,7 +35,7 @@ Result<program::Program> ReadRightProgram(const std::string& file) {
       {.program = std::make_shared<const program::Program>(std::move(read->program)),
        .generation = 1,
        .source_ports = {}},
-      ranks);
+      0, ranks);
   if (plan) return *plan->program;
   return Fail(ErrorCode::kFailedPrecondition, fmt::format("{}: {}", file, plan.error().message));
 }

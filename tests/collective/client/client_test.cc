@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "collective/client/collective.h"
 #include "collective/program/program_bytes.h"
 #include "collective/runtime/offload/offload_service.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier {
@@ -61,6 +63,71 @@ TEST(CollectiveClient, DoesEveryCollective) {
       group.Barrier();
     });
   }
+}
+
+// The second thread is refused at once, and the first one's call goes on.
+TEST(CollectiveClient, RefusesASecondThread) {
+  TemporaryFolder folder;
+  std::vector<espalier_comm*> ranks(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ASSERT_EQ(espalier_comm_create(folder.path().c_str(), "g", rank, 2, nullptr,
+                                     &ranks[static_cast<std::size_t>(rank)], nullptr, 0),
+                0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  threads.clear();
+  std::vector<float> sums(10, 1);
+  threads.emplace_back([&] {
+    int done = -EBUSY;  // until the other thread's test, below, is not in the way
+    while (done == -EBUSY) {
+      done = espalier_allreduce(ranks[0], sums.data(), sums.data(), 10, ESPALIER_F32, ESPALIER_SUM);
+    }
+    EXPECT_EQ(done, 0) << espalier_comm_error(ranks[0]);
+  });
+  while (espalier_test(ranks[0], 1) != -EBUSY) std::this_thread::yield();
+  std::vector<float> others(10, 7);
+  std::uint64_t request = 0;
+  EXPECT_EQ(
+      espalier_allreduce(ranks[0], others.data(), others.data(), 10, ESPALIER_F32, ESPALIER_SUM),
+      -EBUSY);
+  EXPECT_NE(std::string(espalier_comm_error(ranks[0])).find("another thread"), std::string::npos);
+  EXPECT_EQ(espalier_barrier(ranks[0]), -EBUSY);
+  EXPECT_EQ(espalier_post(ranks[0], ESPALIER_BARRIER, nullptr, nullptr, 0, ESPALIER_U8,
+                          ESPALIER_SUM, ESPALIER_NO_ROOT, &request),
+            -EBUSY);
+  EXPECT_EQ(others, std::vector<float>(10, 7));
+  std::vector<float> input(10, 2);
+  EXPECT_EQ(
+      espalier_allreduce(ranks[1], input.data(), input.data(), 10, ESPALIER_F32, ESPALIER_SUM), 0);
+  threads[0].join();
+  EXPECT_EQ(sums, std::vector<float>(10, 3));
+  EXPECT_EQ(input, sums);
+  EXPECT_EQ(espalier_test(ranks[0], 1), -ENOENT) << "the communicator is free again";
+  EXPECT_EQ(std::string(espalier_comm_error(ranks[0])).find("another thread"), std::string::npos);
+  for (espalier_comm* rank : ranks) espalier_comm_destroy(rank);
+}
+
+// Something that accepts connections and is silent has the store's port.
+TEST(CollectiveClient, JoinsWithinItsLimit) {
+  const auto place = transport::ParseAddress("127.0.0.1", 0);
+  const auto silent = transport::Listen(*place);
+  ASSERT_TRUE(silent) << silent.error().message;
+  const std::string store =
+      "tcp://127.0.0.1:" + std::to_string(*transport::LocalPort(silent->get()));
+  const espalier_comm_options options = {.medium = ESPALIER_TCP, .timeout_ms = 4'000};
+  espalier_comm* comm = nullptr;
+  char error[512] = "";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(espalier_comm_create(store.c_str(), "g", 1, 2, &options, &comm, error, sizeof(error)),
+            -ECONNABORTED)
+      << error;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(7'500));
+  EXPECT_EQ(espalier_comm_create(store.c_str(), "g", 0, 2, &options, &comm, error, sizeof(error)),
+            -EADDRINUSE);
+  EXPECT_NE(std::string(error).find(store.substr(6)), std::string::npos) << error;
 }
 
 // Two hosts of two ranks by their names.

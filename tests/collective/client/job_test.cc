@@ -222,6 +222,24 @@ TEST_F(JobTest, APlanThatDoesNotFitTheProgramIsToldToEveryRank) {
   ExpectAll(Run(Options(), "", never), "is incorrect");
 }
 
+TEST_F(JobTest, RunsByThePartThatEachRankGets) {
+  LocalAgent agent(socket_);
+  const program::EncodedProgram whole(
+      *algorithms::MakeAlgorithm("allreduce-ring-chunked", {.ranks = kRanks}));
+  auto plans = MakePlans(0, {});
+  for (wire::RankPlan& plan : plans) plan.program = whole.PartOf(plan.rank);
+  agent.Give(plans);
+  const auto check = [](Collective& group, int rank) { CheckSum(group, rank); };
+  EXPECT_EQ(Run(Options(), "", check), std::vector<std::string>(kRanks));
+  // The part of another rank.
+  plans[1].program = whole.PartOf(2);
+  for (wire::RankPlan& plan : plans) ++plan.version;
+  agent.Give(plans);
+  const auto failures = Run(Options(3'000), "", check);
+  EXPECT_NE(failures[1].find("is the part of rank 2"), std::string::npos) << failures[1];
+  for (const std::string& failure : failures) EXPECT_NE(failure, "");
+}
+
 TEST_F(JobTest, OptionsThatContradictOneAnotherAreRefused) {
   espalier_comm* comm = nullptr;
   char words[200] = "";

@@ -305,6 +305,20 @@ TEST_F(Publishing, NoPlanOfSeveralNicsGoesToAnAgentThatDoesNotKnowThem) {
   EXPECT_EQ(plans_.size(), 1U);
 }
 
+TEST_F(Publishing, NoPartOfAProgramGoesToAnAgentThatTakesWholeOnes) {
+  wire::RankPlan plan;
+  plan.job = "train";
+  plan.program_version = 2;
+  agent().features = {"collective"};
+  SetPlan(plan);
+  ASSERT_EQ(Push().size(), 1U);
+  EXPECT_TRUE(plans_.empty());
+  agent().features = {"collective", "rank_programs"};
+  SetPlan(plan);
+  ASSERT_EQ(Push().size(), 1U);
+  EXPECT_EQ(plans_.size(), 1U);
+}
+
 TEST_F(Publishing, AnAgentWithoutCollectivesGetsNoPlan) {
   BringIntoStep();
   agent().features = {};

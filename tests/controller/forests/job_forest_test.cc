@@ -85,7 +85,8 @@ TEST(JobForest, AvoidsALinkThatIsDown) {
   for (const auto& [link, count] : ChunksByLink(*topology, *forest)) {
     EXPECT_FALSE(link.starts_with("leaf1--spine2")) << link;
   }
-  EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
+  EXPECT_FALSE(
+      program::Verify(*program::DecodeProgram(forest->program.Whole())).violation.has_value());
 }
 
 TEST(JobForest, UsesTheResidualCapacity) {
@@ -115,7 +116,8 @@ TEST(JobForest, OfEveryCollective) {
     request.collective = collective;
     const auto forest = BuildJobForest(request);
     ASSERT_TRUE(forest.has_value()) << forest.error().message;
-    EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
+    EXPECT_FALSE(
+        program::Verify(*program::DecodeProgram(forest->program.Whole())).violation.has_value());
     EXPECT_GT(forest->algbw_gbps, 0);
   }
 }
@@ -172,7 +174,8 @@ TEST(JobForest, RelaysOverRanksIfTheBestForestNeedsADetour) {
     for (const TreeEdge& edge : forest->edges) {
       EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
     }
-    EXPECT_FALSE(program::Verify(forest->program).violation.has_value());
+    EXPECT_FALSE(
+        program::Verify(*program::DecodeProgram(forest->program.Whole())).violation.has_value());
   }
   // Without leaf 2 there is no relay.
   ForestRequest request = MakeRequest(topology);

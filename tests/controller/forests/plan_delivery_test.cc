@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collective/program/program_bytes.h"
+#include "collective/program/verifier/structure.h"
 #include "tests/controller/forests/running_jobs.h"
 
 namespace espalier::controller {
@@ -25,9 +26,31 @@ TEST_F(PlanDeliveryTest, GivesEveryRankItsPlanWithPortsThatTakeTheForestsPaths) 
   EXPECT_EQ(plan.address, cluster_.Address(3));
   EXPECT_EQ(plan.listen_port, wire::kRoceV2Port);
   EXPECT_TRUE(plan.offload);
-  const auto program = program::DecodeProgram(plan.program);
-  ASSERT_TRUE(program.has_value());
-  EXPECT_TRUE(*program == JobOf().active->forest->program);
+  EXPECT_EQ(plan.program, JobOf().active->forest->program.Whole()) << "as of an older agent";
+}
+
+TEST_F(PlanDeliveryTest, EachRankGetsItsOwnPartOfTheProgram) {
+  for (int host = 0; host < 8; ++host) {
+    if (host != 5) cluster_.host(host).features.push_back("rank_programs");
+    cluster_.Connect(host);
+  }
+  Start(Spec());
+  const program::EncodedProgram& whole = JobOf().active->forest->program;
+  for (int host = 0; host < 8; ++host) {
+    const wire::RankPlan& plan =
+        cluster_.host(host).plans.at({"train", static_cast<std::uint32_t>(host)});
+    const auto program = program::DecodeProgram(plan.program);
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    EXPECT_EQ(program->part.has_value(), host != 5);
+    EXPECT_EQ(plan.program_version,
+              host != 5 ? program::kProgramPartVersion : program::kProgramBytesVersion);
+    if (host == 5) continue;
+    EXPECT_EQ(program->part->rank, host);
+    EXPECT_EQ(program->part->digest, whole.digest());
+    EXPECT_EQ(program::CheckPart(*program), std::nullopt);
+    EXPECT_LT(plan.program.size(), whole.WholeBytes() / 2);
+  }
+  ExpectPlannedSpines();
 }
 
 TEST_F(PlanDeliveryTest, AnAgentThatComesBackGetsItsPlansAndNoOthers) {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
+#include "collective/program/program_bytes.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "tests/collective/runtime/collective_cases.h"
 #include "tests/collective/runtime/ranks_test.h"
@@ -150,7 +151,7 @@ TEST_P(CommunicatorTest, NamesARankThatMakesNoCall) {
         ASSERT_FALSE(done);
         EXPECT_NE(done.error().message.find("rank 1"), std::string::npos) << done.error().message;
       },
-      seconds(4));
+      seconds(2));
 }
 
 // SIGKILL during large allreduces: every other rank gets an error that names the killed rank.
@@ -337,6 +338,47 @@ TEST_P(HostsTest, SendsToTheNextRankWithoutAPlan) {
   });
 }
 
+TEST_P(CommunicatorTest, RunsPlansOfWhichEachRankHasItsPart) {
+  const program::EncodedProgram whole(*MakeProgram("allreduce-ring-chunked", 4));
+  const program::EncodedProgram other(*MakeProgram("allreduce-halving-doubling", 4));
+  const auto part_of = [](const program::EncodedProgram& encoded, int rank) {
+    return std::make_shared<const program::Program>(
+        *program::DecodeProgram(encoded.PartOf(static_cast<std::size_t>(rank))));
+  };
+  RunRanks(4, [&](Communicator& group) {
+    const int rank = group.rank();
+    const auto refused = group.Use({.program = part_of(whole, (rank + 1) % 4), .generation = 1});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().message;
+    ExpectDone(group.Use({.program = part_of(whole, rank), .generation = 2}));
+    EXPECT_EQ(group.GenerationOf(program::CollectiveKind::kAllReduce), 2U);
+    ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 100'003, false});
+    ExpectAllReduce(group, {DataType::kI32, ReduceOp::kAvg, 1, true});
+  });
+}
+
+// The digests of the wholes tell parts of different programs apart.
+TEST_P(CommunicatorTest, RefusesToMixPartsOfTwoPrograms) {
+  program::Program changed = *MakeProgram("allreduce-ring-chunked", 3);
+  changed.name = "another one";
+  const std::vector<program::EncodedProgram> wholes = {
+      program::EncodedProgram(*MakeProgram("allreduce-ring-chunked", 3)),
+      program::EncodedProgram(changed)};
+  std::atomic<int> found = 0;
+  RunRanks(3, [&](Communicator& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const auto part = program::DecodeProgram(wholes[rank == 1 ? 1 : 0].PartOf(rank));
+    // A rank may learn of the end while it still puts the plan in force.
+    auto done =
+        group.Use({.program = std::make_shared<const program::Program>(*part), .generation = 1});
+    float word = 1;
+    if (done) done = group.AllReduce(&word, &word, 1, DataType::kF32, ReduceOp::kSum);
+    ASSERT_FALSE(done);
+    if (done.error().message.find("must make the same calls") != std::string::npos) ++found;
+  });
+  EXPECT_GT(found, 0);
+}
+
 class PlannedPortTest : public CommunicatorTest {
  protected:
   // Whether this machine has a connection between the two ports.
@@ -392,7 +434,7 @@ TEST_P(PlannedPortTest, SaysWhichPortIsTaken) {
     ASSERT_FALSE(used);
     if (group.rank() == 0) {
       EXPECT_EQ(used.error().code, ErrorCode::kAlreadyExists);
-      EXPECT_NE(used.error().message.find(fmt::format("port {}", port)), std::string::npos)
+      EXPECT_NE(used.error().message.find(fmt::format("127.0.0.1:{}", port)), std::string::npos)
           << used.error().message;
     }
     ASSERT_FALSE(group.Barrier());

@@ -54,7 +54,7 @@ TEST(HostMap, NamesARankThatDoesNotComeAndRefusesAnotherVersion) {
   const auto alone = AgreeOnHosts(store, "g", 0, 2, "x", In(std::chrono::milliseconds(20)));
   ASSERT_FALSE(alone);
   EXPECT_NE(alone.error().message.find("rank 1 did not join in time"), std::string::npos);
-  ASSERT_TRUE(store.Set("h/hosts", "0 7"));
+  ASSERT_TRUE(store.Set("h/hosts", "0 7", In(std::chrono::seconds(60))));
   const auto strange = AgreeOnHosts(store, "h", 1, 2, "x", In(std::chrono::seconds(60)));
   ASSERT_FALSE(strange);
   EXPECT_EQ(strange.error().code, ErrorCode::kFailedPrecondition);

@@ -35,9 +35,9 @@ class HostileStranger : public testing::Test {
     server_ = std::move(*server);
   }
   void ExpectServes() {
-    auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), members_);
+    auto store = TcpStore::At("127.0.0.1", server_->port(), members_);
     ASSERT_TRUE(store);
-    const auto set = (*store)->Set("honest", "value");
+    const auto set = (*store)->Set("honest", "value", InAWhile());
     EXPECT_TRUE(set) << set.error().message;
     const auto got = (*store)->Get("honest", InAWhile());
     ASSERT_TRUE(got) << got.error().message;
@@ -81,8 +81,8 @@ TEST_F(HostileStranger, CannotFillTheStoresMemory) {
   // 16 MiB, not the 4 GiB of all keys.
   EXPECT_EQ(taken, (16 << 20) / 60'003);
   // Existing keys can be changed, and an honest client is told at once that the store is full.
-  auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), members_);
-  EXPECT_TRUE((*store)->Set("0", "small"));
+  auto store = TcpStore::At("127.0.0.1", server_->port(), members_);
+  EXPECT_TRUE((*store)->Set("0", "small", InAWhile()));
   ExpectServes();
 }
 
@@ -112,8 +112,8 @@ TEST_F(HostileStranger, WhoStaysSilentLongestGivesWay) {
   for (int i = 0; i < 600 - 512; ++i) {
     EXPECT_TRUE(silent[static_cast<std::size_t>(i)]->HasHungUp()) << i;  // not after a while
   }
-  auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), members_);
-  EXPECT_TRUE((*store)->Set("later", "value"));
+  auto store = TcpStore::At("127.0.0.1", server_->port(), members_);
+  EXPECT_TRUE((*store)->Set("later", "value", InAWhile()));
   EXPECT_TRUE(waiting.Receive(attack::kStoreGreetingBytes + attack::kStoreAnswerBytes));
 }
 
@@ -158,14 +158,14 @@ TEST_F(StrangerWithoutKey, NeitherReadsNorWritesTheStore) {
     EXPECT_TRUE(stranger.IsHungUpOn(&got));
     EXPECT_EQ(got, attack::kStoreGreetingBytes);
   }
-  auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), members_);
+  auto store = TcpStore::At("127.0.0.1", server_->port(), members_);
   EXPECT_EQ(*(*store)->Get("honest", InAWhile()), "value");
 }
 
 TEST_F(StrangerWithoutKey, IsToldWhyWhereItIsOneOfUs) {
   for (const auto& key : {std::optional<JobKey>(), std::optional(JobKey::Draw())}) {
-    auto store = TcpStore::At("127.0.0.1", server_->port(), seconds(60), {.key = key});
-    const auto set = (*store)->Set("honest", "other");
+    auto store = TcpStore::At("127.0.0.1", server_->port(), {.key = key});
+    const auto set = (*store)->Set("honest", "other", InAWhile());
     ASSERT_FALSE(set);
     EXPECT_NE(set.error().message.find("job key"), std::string::npos) << set.error().message;
   }
@@ -188,7 +188,7 @@ TEST_F(StrangerWithoutKey, CannotStandInForTheStore) {
     request.copy(answer.data() + 16, 32, 16);
     ASSERT_TRUE(SendWhole(caller.get(), answer.data(), answer.size(), InAWhile()));
   });
-  auto store = TcpStore::At("127.0.0.1", *LocalPort(listener->get()), seconds(60), members_);
+  auto store = TcpStore::At("127.0.0.1", *LocalPort(listener->get()), members_);
   const auto got = (*store)->Get("g/tcp0", InAWhile());
   stand_in.join();
   ASSERT_FALSE(got);
@@ -244,8 +244,8 @@ TEST_F(StrangerWithoutKey, CannotStandInForARank) {
   TemporaryFolder folder;
   FileStore store(folder.path());
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));
-  ASSERT_TRUE(
-      store.Set("g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7 4"));
+  ASSERT_TRUE(store.Set(
+      "g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7 4", InAWhile()));
   std::thread stand_in([&] {
     ASSERT_TRUE(AwaitSocket(listener->get(), POLLIN, InAWhile()));
     const UniqueFd caller = Accept(listener->get());
@@ -271,8 +271,8 @@ TEST_F(StrangerWithoutKey, SendsNobodyWhereThePlanDoesNot) {
   TemporaryFolder folder;
   FileStore store(folder.path());
   const auto elsewhere = Listen(*ParseAddress("127.0.0.2", 0));
-  ASSERT_TRUE(
-      store.Set("g/tcp.0", "127.0.0.2 " + std::to_string(*LocalPort(elsewhere->get())) + " 7 4"));
+  ASSERT_TRUE(store.Set(
+      "g/tcp.0", "127.0.0.2 " + std::to_string(*LocalPort(elsewhere->get())) + " 7 4", InAWhile()));
   const IpAddress planned = IpAddress::Parse("127.0.0.1").value();
   const Endpoint to_first = {.peer = 0, .channel = 0};
   // Refused by the plan's addresses, or by the networks that an operator allows.
@@ -300,9 +300,9 @@ TEST(GroupWithoutKey, MeetsAtLoopbackAddressesOnly) {
     const auto server = TcpStoreServer::Listen(address, 0, {});
     ASSERT_FALSE(server);
     EXPECT_EQ(server.error().code, ErrorCode::kPermissionDenied) << address;
-    EXPECT_FALSE(TcpStore::At(address, 1, seconds(1), {}));
-    EXPECT_TRUE(TcpStore::At(address, 1, seconds(1), {.key = JobKey::Draw()}));
-    EXPECT_TRUE(TcpStore::At(address, 1, seconds(1), {.trusts_network = true}));
+    EXPECT_FALSE(TcpStore::At(address, 1, {}));
+    EXPECT_TRUE(TcpStore::At(address, 1, {.key = JobKey::Draw()}));
+    EXPECT_TRUE(TcpStore::At(address, 1, {.trusts_network = true}));
   }
 }
 

@@ -25,7 +25,7 @@ class RendezvousTest : public testing::Test {
   }
   // The group number that a rank has published.
   std::uint64_t Publish(Rendezvous& rendezvous) {
-    ExpectDone(rendezvous.Publish(*IpAddress::Parse("127.0.0.1"), 80));
+    ExpectDone(rendezvous.Publish(*IpAddress::Parse("127.0.0.1"), 80, InAWhile()));
     return PublishedEndpoint::Parse(
                *store_.Get("g/test." + std::to_string(rendezvous.rank()), InAWhile()), 3)
         ->group;
@@ -50,7 +50,7 @@ TEST_F(RendezvousTest, RefusesPeersOfAnotherVersionOrAtAForbiddenAddress) {
   Rendezvous::Terms older = Usual();
   older.version = 2;
   Rendezvous two = RankOf(2, older);
-  ExpectDone(two.Publish(*IpAddress::Parse("127.0.0.1"), 80));
+  ExpectDone(two.Publish(*IpAddress::Parse("127.0.0.1"), 80, InAWhile()));
   const auto of_another = RankOf(1).FindPeer(2, InAWhile());
   ASSERT_FALSE(of_another);
   EXPECT_EQ(of_another.error().code, ErrorCode::kFailedPrecondition);
@@ -87,7 +87,7 @@ TEST_F(RendezvousTest, CallsTheCheckPeriodically) {
 // Waiting does not repair a broken store.
 TEST_F(RendezvousTest, ReturnsAnErrorOfTheStoreAtOnce) {
   class Broken : public RendezvousStore {
-    Result<void> Set(const std::string&, const std::string&) override { return {}; }
+    Result<void> Set(const std::string&, const std::string&, Deadline) override { return {}; }
     Result<std::string> Get(const std::string&, Deadline) override {
       return Fail(ErrorCode::kPermissionDenied, "no key");
     }

@@ -18,6 +18,28 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+TEST(TcpSocket, FindsTheOwnAddressOnARoute) {
+  for (const char* address : {"127.0.0.1", "::1"}) {
+    const auto own = AddressTowards(*ParseAddress(address, 80));
+    ASSERT_TRUE(own) << own.error().message;
+    EXPECT_EQ(own->ToString(), address);
+  }
+  const auto none = AddressTowards(*ParseAddress("255.255.255.255", 80));
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("255.255.255.255:80"), std::string::npos);
+}
+
+TEST(TcpSocket, NamesTheEndThatRefuses) {
+  const auto listener = Listen(*ParseAddress("::1", 0));
+  ASSERT_TRUE(listener) << listener.error().message;
+  const std::uint16_t port = *LocalPort(listener->get());
+  ::shutdown(listener->get(), SHUT_RDWR);
+  const auto refused = Dial(*ParseAddress("::1", 0), *ParseAddress("::1", port), InAWhile());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("[::1]:" + std::to_string(port)), std::string::npos)
+      << refused.error().message;
+}
+
 TEST(MillisecondsUntil, WaitsToTheDeadlineAndNotShorter) {
   EXPECT_EQ(MillisecondsUntil(steady_clock::now() - milliseconds(1)), 0);
   EXPECT_EQ(MillisecondsUntil(steady_clock::now() - std::chrono::hours(1'000)), 0);

@@ -182,7 +182,7 @@ TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
             std::string::npos);
   TemporaryFolder folder;
   FileStore store(folder.path());
-  ExpectDone(store.Set("g/memory", "nowhere"));
+  ExpectDone(store.Set("g/memory", "nowhere", InAWhile()));
   const auto joined = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().code, ErrorCode::kFailedPrecondition);
@@ -193,7 +193,7 @@ TEST(SharedGroup, OpensOnlyMemoryThatRanksShare) {
 TEST(SharedGroup, SaysThatRanksAreOnDifferentHosts) {
   TemporaryFolder folder;
   FileStore store(folder.path());
-  ExpectDone(store.Set("g/memory", "1 3 00000000-0000-0000-0000-000000000000"));
+  ExpectDone(store.Set("g/memory", "1 3 00000000-0000-0000-0000-000000000000", InAWhile()));
   const auto joined = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().code, ErrorCode::kUnavailable);
@@ -205,7 +205,7 @@ TEST(SharedGroup, SaysThatRanksAreOnDifferentHosts) {
 TEST(SharedGroup, LearnsWhyAnotherRankCannotJoin) {
   TemporaryFolder folder;
   FileStore store(folder.path());
-  ExpectDone(store.Set(JoinFailureKey("g"), "rank 1: it has no memory"));
+  ExpectDone(store.Set(JoinFailureKey("g"), "rank 1: it has no memory", InAWhile()));
   const auto joined = SharedGroup::Join(store, "g", 0, 2, 64, In(std::chrono::hours(1)));
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().message, "rank 1: it has no memory");
@@ -261,7 +261,7 @@ TEST(SharedGroup, DoesNotWaitForRemoteAccessOfADeadRank) {
   if (child == 0) {
     auto group = SharedGroup::Join(store, "g", 1, 2, 64, InAWhile());
     if (group && (*group)->BeginRemoteAccess()) {
-      static_cast<void>(store.Set("reaches", "1"));
+      static_cast<void>(store.Set("reaches", "1", InAWhile()));
       ::pause();
     }
     ::_exit(1);

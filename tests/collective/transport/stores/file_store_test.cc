@@ -23,7 +23,7 @@ TEST(FileStore, GivesWhatWasSetAndWaitsForTheRest) {
   const auto early = store.Get("a/b", In(milliseconds(20)));
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
-  std::thread later([&] { ExpectDone(store.Set("a/b", std::string(100'000, 'v'))); });
+  std::thread later([&] { ExpectDone(store.Set("a/b", std::string(100'000, 'v'), InAWhile())); });
   const auto value = store.Get("a/b", InAWhile());
   later.join();
   ASSERT_TRUE(value);
@@ -33,9 +33,9 @@ TEST(FileStore, GivesWhatWasSetAndWaitsForTheRest) {
 TEST(FileStore, KeepsKeysApartAndTheLastValueOfEach) {
   TemporaryFolder folder;
   FileStore store(folder.path());
-  ExpectDone(store.Set("g/1", "one"));
-  ExpectDone(store.Set("g/2", ""));
-  ExpectDone(store.Set("g/1", std::string("a\0b\n", 4)));
+  ExpectDone(store.Set("g/1", "one", InAWhile()));
+  ExpectDone(store.Set("g/2", "", InAWhile()));
+  ExpectDone(store.Set("g/1", std::string("a\0b\n", 4), InAWhile()));
   EXPECT_EQ(*store.Get("g/1", InAWhile()), std::string("a\0b\n", 4));
   EXPECT_EQ(*store.Get("g/2", InAWhile()), "");
   // No temporary files are left.
@@ -47,7 +47,7 @@ TEST(FileStore, NamesTheFileThatItCannotWriteOrFind) {
   const std::string file = folder.path() + "/file";
   std::ofstream(file) << "no folder";
   FileStore store(file);
-  const auto set = store.Set("a/b", "value");
+  const auto set = store.Set("a/b", "value", InAWhile());
   ASSERT_FALSE(set);
   EXPECT_EQ(set.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(set.error().message.find(file), std::string::npos) << set.error().message;

@@ -47,7 +47,7 @@ std::size_t CountFiles(const std::string& folder, const std::string& begin) {
 TEST(FolderMeeting, GivesAllRanksOfARunOneStore) {
   TemporaryFolder folder;
   const Meetings meetings = MeetAll(folder.path(), 4);
-  ExpectDone(meetings[0]->store().Set("world/costs", "one"));
+  ExpectDone(meetings[0]->store().Set("world/costs", "one", InAWhile()));
   for (const auto& meeting : meetings) {
     ASSERT_NE(meeting, nullptr);
     EXPECT_EQ(meeting->run_name(), meetings[0]->run_name());
@@ -65,7 +65,7 @@ TEST(FolderMeeting, StartsAnewInEveryRun) {
     EXPECT_NE(meetings[2]->run_name(), earlier);
     earlier = meetings[2]->run_name();
     EXPECT_FALSE(meetings[1]->store().Get("world/memory", In(milliseconds(0))));
-    ExpectDone(meetings[1]->store().Set("world/memory", "of this run"));
+    ExpectDone(meetings[1]->store().Set("world/memory", "of this run", InAWhile()));
   }
   // The numbers and agreements of three ranks, the run and its start.
   EXPECT_LE(CountFiles(folder.path(), "world."), 8U);
@@ -93,7 +93,7 @@ TEST(FolderMeeting, IgnoresAndRemovesWhatAKilledRunLeft) {
 TEST(FolderMeeting, LeavesTheFilesOfARunThatGoesOn) {
   TemporaryFolder folder;
   const Meetings first = MeetAll(folder.path(), 2);
-  ExpectDone(first[0]->store().Set("key", "of the first"));
+  ExpectDone(first[0]->store().Set("key", "of the first", InAWhile()));
   const Meetings second = MeetAll(folder.path(), 2);
   EXPECT_NE(first[0]->run_name(), second[0]->run_name());
   EXPECT_EQ(*first[1]->store().Get("key", InAWhile()), "of the first");

@@ -30,7 +30,7 @@ std::uint16_t FreePort() {
 TEST(TcpStore, GivesWhatWasSetAndWaitsForTheRest) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
   ASSERT_TRUE(server) << server.error().message;
-  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
   ASSERT_TRUE(store);
   const auto early = (*store)->Get("a/b", In(milliseconds(20)));
   ASSERT_FALSE(early);
@@ -44,8 +44,8 @@ TEST(TcpStore, GivesWhatWasSetAndWaitsForTheRest) {
       EXPECT_EQ(*value, long_value);
     });
   }
-  ExpectDone((*store)->Set("other", "1"));
-  ExpectDone((*store)->Set("a/b", long_value));
+  ExpectDone((*store)->Set("other", "1", InAWhile()));
+  ExpectDone((*store)->Set("a/b", long_value, InAWhile()));
   for (std::thread& waiter : waiters) waiter.join();
   EXPECT_EQ(*(*store)->Get("other", InAWhile()), "1");
 }
@@ -61,13 +61,13 @@ TEST(TcpStore, SurvivesClientsThatSendNonsense) {
     // If the server has closed the connection already, sending the rest fails.
     static_cast<void>(SendWhole(stranger->get(), nonsense.data(), bytes, In(milliseconds(100))));
   }
-  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
   ASSERT_TRUE(store);
-  ExpectDone((*store)->Set("key", "value"));
+  ExpectDone((*store)->Set("key", "value", InAWhile()));
   EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
   for (const auto& [key, value] : {std::pair(std::string(2000, 'k'), std::string("v")),
                                    std::pair(std::string("k"), std::string(70'000, 'v'))}) {
-    const auto refused = (*store)->Set(key, value);
+    const auto refused = (*store)->Set(key, value, InAWhile());
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   }
@@ -76,24 +76,24 @@ TEST(TcpStore, SurvivesClientsThatSendNonsense) {
 TEST(TcpStore, IsOpenedByItsName) {
   for (const char* name : {"tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:0",
                            "tcp://127.0.0.1:70000", "tcp://127.0.0.1:1x", "tcp://localhost:80"}) {
-    const auto opened = OpenStore(name, 0, seconds(1), {});
+    const auto opened = OpenStore(name, 0, {});
     ASSERT_FALSE(opened) << name;
     EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument) << name;
   }
   const std::string port = std::to_string(FreePort());
   // The client waits before the server listens.
   std::thread other([&] {
-    auto store = OpenStore("tcp://[::1]:" + port, 1, seconds(60), {});
+    auto store = OpenStore("tcp://[::1]:" + port, 1, {});
     ASSERT_TRUE(store);
     EXPECT_EQ(*(*store)->Get("key", InAWhile()), "value");
-    ExpectDone((*store)->Set("answer", "seen"));
+    ExpectDone((*store)->Set("answer", "seen", InAWhile()));
   });
-  auto store = OpenStore("tcp://[::1]:" + port, 0, seconds(60), {});
+  auto store = OpenStore("tcp://[::1]:" + port, 0, {});
   ASSERT_TRUE(store) << store.error().message;
-  const auto second = OpenStore("tcp://[::1]:" + port, 0, seconds(60), {});
+  const auto second = OpenStore("tcp://[::1]:" + port, 0, {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kAlreadyExists);
-  ExpectDone((*store)->Set("key", "value"));
+  ExpectDone((*store)->Set("key", "value", InAWhile()));
   EXPECT_EQ(*(*store)->Get("answer", InAWhile()), "seen");
   other.join();
 }
@@ -103,15 +103,15 @@ TEST(TcpStore, WaitsForTheServerOfItsGroup) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {}, {.prefix = "job/0/"});
   ASSERT_TRUE(server) << server.error().message;
   const std::uint16_t port = (*server)->port();
-  auto store = TcpStore::At("127.0.0.1", port, seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", port, {});
   ASSERT_TRUE(store);
-  ExpectDone((*store)->Set("job/0/key", "old"));
+  ExpectDone((*store)->Set("job/0/key", "old", InAWhile()));
   const auto soon = In(milliseconds(50));
   const auto early = (*store)->Get("job/1/key", soon);
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(early.error().message, testing::HasSubstr("it has served another group"));
-  std::thread other([&] { ExpectDone((*store)->Set("job/1/key", "new")); });
+  std::thread other([&] { ExpectDone((*store)->Set("job/1/key", "new", InAWhile())); });
   server->reset();
   auto next = TcpStoreServer::Listen("127.0.0.1", port, {}, {.prefix = "job/1/"});
   ASSERT_TRUE(next) << next.error().message;
@@ -126,10 +126,10 @@ TEST(TcpStore, TriesAgainForAWhileIfItIsCutOff) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {.key = JobKey::Draw()});
   ASSERT_TRUE(server) << server.error().message;
   const std::uint16_t port = (*server)->port();
-  auto store = TcpStore::At("127.0.0.1", port, seconds(60), own);
+  auto store = TcpStore::At("127.0.0.1", port, own);
   ASSERT_TRUE(store);
   const auto start = std::chrono::steady_clock::now();
-  const auto refused = (*store)->Set("key", "value");
+  const auto refused = (*store)->Set("key", "value", InAWhile());
   ASSERT_FALSE(refused);
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(900));  // it has tried again
   EXPECT_THAT(refused.error().message, testing::HasSubstr("another job key"));
@@ -137,7 +137,8 @@ TEST(TcpStore, TriesAgainForAWhileIfItIsCutOff) {
   auto ending = Listen(*ParseAddress("127.0.0.1", port));
   ASSERT_TRUE(ending) << ending.error().message;
   std::thread other([&] {
-    while (!(*store)->Set("key", "value")) {  // on a slow machine a while may be too short
+    while (
+        !(*store)->Set("key", "value", InAWhile())) {  // on a slow machine a while may be too short
     }
   });
   while (!Accept(ending->get())) std::this_thread::yield();  // and hangs up
@@ -152,11 +153,11 @@ TEST(TcpStore, TriesAgainForAWhileIfItIsCutOff) {
 TEST(TcpStore, ReplacesAValueAsOftenAsOneLikes) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
   ASSERT_TRUE(server) << server.error().message;
-  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
   ASSERT_TRUE(store);
   const std::string most(64 << 10, 'v');
   for (int i = 0; i < 300; ++i) {
-    const auto set = (*store)->Set("key", most.substr(static_cast<std::size_t>(i)));
+    const auto set = (*store)->Set("key", most.substr(static_cast<std::size_t>(i)), InAWhile());
     ASSERT_TRUE(set) << i << " " << set.error().message;
   }
   EXPECT_EQ(*(*store)->Get("key", InAWhile()), most.substr(299));
@@ -175,9 +176,9 @@ TEST(TcpStore, DropsClientsThatStaySilentButNotThoseThatWait) {
     ASSERT_TRUE(silent.Send(request.substr(0, bytes)));
     EXPECT_TRUE(silent.IsHungUpOn()) << bytes;
   }
-  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
   ASSERT_TRUE(store);
-  while (!(*store)->Set("later", "value")) {  // a slow client may seem silent
+  while (!(*store)->Set("later", "value", InAWhile())) {  // a slow client may seem silent
   }
   EXPECT_TRUE(waiting.Receive(attack::kStoreAnswerBytes + 5));
 }
@@ -185,11 +186,11 @@ TEST(TcpStore, DropsClientsThatStaySilentButNotThoseThatWait) {
 TEST(TcpStore, TakesOnlySoManyKeysButReplacesValues) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {}, {.keys = 3});
   ASSERT_TRUE(server);
-  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
   ASSERT_TRUE(store);
-  for (const char* key : {"a", "b", "c"}) ExpectDone((*store)->Set(key, "old"));
-  EXPECT_FALSE((*store)->Set("d", "old"));
-  for (const char* key : {"a", "b", "c"}) ExpectDone((*store)->Set(key, "new"));
+  for (const char* key : {"a", "b", "c"}) ExpectDone((*store)->Set(key, "old", InAWhile()));
+  EXPECT_FALSE((*store)->Set("d", "old", InAWhile()));
+  for (const char* key : {"a", "b", "c"}) ExpectDone((*store)->Set(key, "new", InAWhile()));
   for (const char* key : {"a", "b", "c"}) EXPECT_EQ(*(*store)->Get(key, InAWhile()), "new");
 }
 
@@ -206,9 +207,9 @@ TEST(TcpStore, CutsOffClientsThatGoOnAfterTheirRequest) {
     }
     ASSERT_TRUE(client.Send("x"));
     EXPECT_TRUE(client.IsHungUpOn()) << kind;
-    auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+    auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
     ASSERT_TRUE(store);
-    ExpectDone((*store)->Set("other", "value"));
+    ExpectDone((*store)->Set("other", "value", InAWhile()));
   }
 }
 
@@ -219,11 +220,11 @@ TEST(TcpStore, AnswersAClientThatWaitsOnce) {
   attack::RawTcp waiting((*server)->port());
   ASSERT_TRUE(waiting.Send(attack::StoreRequest('g', "key")));
   ASSERT_TRUE(waiting.Receive(attack::kStoreGreetingBytes));
-  auto store = TcpStore::At("127.0.0.1", (*server)->port(), seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
   ASSERT_TRUE(store);
-  ExpectDone((*store)->Set("key", "first"));
+  ExpectDone((*store)->Set("key", "first", InAWhile()));
   ASSERT_TRUE(waiting.Receive(attack::kStoreAnswerBytes + 5));
-  ExpectDone((*store)->Set("key", "second"));
+  ExpectDone((*store)->Set("key", "second", InAWhile()));
   ASSERT_TRUE(waiting.Send("x"));  // ends the connection
   std::size_t more = 0;
   EXPECT_TRUE(waiting.IsHungUpOn(&more));
@@ -264,7 +265,7 @@ TEST(TcpStore, RefusesAnswersToOtherRequests) {
     std::fill(answer.end() - 32, answer.end(), '\0');
     ExpectDone(SendWhole(client.get(), answer.data(), answer.size(), InAWhile()));
   });
-  auto store = TcpStore::At("127.0.0.1", port, seconds(60), {});
+  auto store = TcpStore::At("127.0.0.1", port, {});
   ASSERT_TRUE(store);
   const auto got = (*store)->Get("key", InAWhile());
   impostor.join();

@@ -178,14 +178,14 @@ TEST_F(TcpConnectionWithPartSent, PutsNoNoticeIntoItsMiddle) {
   std::string all;
   while (connection_->sender().HasUnsent()) {
     all += Drain();  // there is room for a notice again
-    EXPECT_FALSE(connection_->sender().SendNotice({7}));
+    EXPECT_FALSE(connection_->sender().SendNotice({7}, 4));
     connection_->MarkReady(POLLOUT);
     connection_->sender().Send();
   }
   all += Drain();
   EXPECT_EQ(all.size(), sizeof(FrameHeader) + kLarge);
   EXPECT_EQ(all.find_first_not_of('m', sizeof(FrameHeader)), std::string::npos);
-  EXPECT_TRUE(connection_->sender().SendNotice({7}));
+  EXPECT_TRUE(connection_->sender().SendNotice({7}, 4));
   EXPECT_EQ(Drain().size(), sizeof(FrameHeader));
 }
 

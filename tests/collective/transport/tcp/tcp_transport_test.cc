@@ -35,7 +35,7 @@ TEST(TcpTransport, SaysThatAPeerIsOfAnotherVersion) {
   for (const char* const place : {"127.0.0.1 1 5", "127.0.0.1 1 5 999", "something else", ""}) {
     TemporaryFolder folder;
     FileStore store(folder.path());
-    ExpectDone(store.Set("g/tcp.0", place));
+    ExpectDone(store.Set("g/tcp.0", place, InAWhile()));
     auto transport = JoinTcp(store, "g", 1, 2, {});
     ASSERT_TRUE(transport);
     const Endpoint endpoint = {0, 0};
@@ -100,7 +100,7 @@ TEST(TcpTransport, ConnectsTheChosenNics) {
 TEST(TcpTransport, RefusesANicThatAGroupWithoutAKeyMayNotReach) {
   TemporaryFolder folder;
   FileStore store(folder.path());
-  ExpectDone(store.Set("g/tcp.0", "127.0.0.1 1 7 4"));
+  ExpectDone(store.Set("g/tcp.0", "127.0.0.1 1 7 4", InAWhile()));
   PlannedConnections planned;
   planned.sends[{0, 0}] = {
       .port = 0, .source = std::nullopt, .destination = *IpAddress::Parse("10.0.0.1")};
@@ -136,8 +136,8 @@ TEST(TcpTransport, ConnectsFromTheChosenSourcePort) {
   });
   // Stands in for rank 0 and checks the source port of the connection.
   const auto listener = Listen(*ParseAddress("127.0.0.1", 0));
-  ASSERT_TRUE(
-      store.Set("g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7 4"));
+  ASSERT_TRUE(store.Set(
+      "g/tcp.0", "127.0.0.1 " + std::to_string(*LocalPort(listener->get())) + " 7 4", InAWhile()));
   ASSERT_TRUE(AwaitSocket(listener->get(), POLLIN, InAWhile()));
   sockaddr_in peer = {};
   socklen_t length = sizeof(peer);
@@ -345,7 +345,9 @@ TEST(TcpTransport, IgnoresStrangers) {
   const auto connected = (*transport)->Connect({&endpoint, 1}, In(milliseconds(300)));
   ASSERT_FALSE(connected);
   EXPECT_EQ(connected.error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(connected.error().message, "rank 1 did not connect in time (channel 0)");
+  EXPECT_EQ(connected.error().message,
+            "rank 1 did not connect in time (channel 0) to 127.0.0.1, where this rank listens; not "
+            "joined: rank 1");
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ RANKS = 6
 LATE = 4
 LIMIT_MS = 3000
 MOST_OVER_LIMIT = 1.5
-JOBS = {True: "8/8/16", False: "16/32/32"}  # by --quick: spines, leaves, hosts of a leaf
+JOBS = {True: "8/8/16", False: "8/16/16"}  # by --quick: spines, leaves, hosts of a leaf
 MOST_PART_BYTES = 64 << 10
-MOST_SECONDS = {True: 30, False: 300}
+MOST_SECONDS = {True: 30, False: 120}
 TCP, FLOAT, SUM = 1, 0, 0
 
 

@@ -5,8 +5,7 @@ namespace espalier::controller {
 bool SprayDetector::HandleSighting(const Sender& sender, const Port& port, fabric::PathIndex path,
                                    std::optional<fabric::PathIndex> before, TimePoint now) {
   auto found = suspects_.find(sender);
-  if (found != suspects_.end() && !found->second.sprays &&
-      now - found->second.began > kPatience) {
+  if (found != suspects_.end() && !found->second.sprays && now - found->second.began > kPatience) {
     suspects_.erase(found);  // its answers are lost
     found = suspects_.end();
   }

@@ -75,8 +75,7 @@ std::string DescribeSpraying(const State& state) {
   return fmt::format(
       "{} {} packets over several paths, not by their source port, so that flows from {} are not "
       "steered",
-      fmt::join(switches, ", "), switches.size() == 1 ? "sprays" : "spray",
-      fmt::join(hosts, ", "));
+      fmt::join(switches, ", "), switches.size() == 1 ? "sprays" : "spray", fmt::join(hosts, ", "));
 }
 
 // Switches most of whose links are down, by detection and not by an operator.
@@ -107,17 +106,18 @@ std::vector<std::string> DescribeDeadSwitches(const State& state) {
 
 FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                       std::size_t links_awaiting_operator, std::vector<std::string> doubts) {
-  FabricHealth health{.reach = reach,
-                      .links_down = std::ranges::count(
-                          state.topology.links(), fabric::LinkState::kDown, &fabric::Link::state),
-                      .links_lossy = std::ranges::count_if(
-                          state.link_faults,
-                          [](const auto& of) { return of.second.kind == LinkFault::Kind::kLossy; }),
-                      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
-                      .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
-                      .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
-                      .doubts = std::move(doubts),
-                      .steering = SteeringRules(state.intents.steering, state.host_ranks).Describe()};
+  FabricHealth health{
+      .reach = reach,
+      .links_down = std::ranges::count(state.topology.links(), fabric::LinkState::kDown,
+                                       &fabric::Link::state),
+      .links_lossy = std::ranges::count_if(
+          state.link_faults,
+          [](const auto& of) { return of.second.kind == LinkFault::Kind::kLossy; }),
+      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
+      .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
+      .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
+      .doubts = std::move(doubts),
+      .steering = SteeringRules(state.intents.steering, state.host_ranks).Describe()};
   if (!state.intents.steering.empty() || !state.sprayed_hosts.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();
     health.flows_unsteered = std::ranges::count_if(slots, [&](FlowSlot slot) {

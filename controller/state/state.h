@@ -106,7 +106,8 @@ struct State {
   // Whether a switch sprays the packets of this flow, whose ends are known.
   bool IsSprayed(const Flow& flow) const {
     return !sprayed_hosts.empty() &&
-           sprayed_hosts.contains({flow.source_leaf, fabric::HostOf(topology.node(flow.key.source))});
+           sprayed_hosts.contains(
+               {flow.source_leaf, fabric::HostOf(topology.node(flow.key.source))});
   }
   // By the last report.
   std::int64_t BytesInFlight(FlowSlot slot) const {

@@ -18,9 +18,9 @@ FlowWait ExplainUnroutable(const State& state, const ShownFlow& flow) {
   for (const IpAddress& address : {flow.source_address, flow.destination_address}) {
     const auto nic = state.topology.FindNic(address);
     if (nic && state.paths.FindAttachment(*nic)) continue;
-    return {fmt::format("the topology has no NIC with the address {} at a switch",
-                        address.ToString()),
-            "add the NIC to the topology file and apply it (`espalier topology apply`)"};
+    return {
+        fmt::format("the topology has no NIC with the address {} at a switch", address.ToString()),
+        "add the NIC to the topology file and apply it (`espalier topology apply`)"};
   }
   const std::string& agent = state.agents.At(flow.agent).name;
   const std::string& host =
@@ -68,11 +68,12 @@ FlowWait ExplainLearning(const State& state, const ShownFlow& flow) {
             "that they do not use"};
   }
   if (!PathLearner::CanProbe(flow.key) && state.path_map.Ports(flow.key).empty()) {
-    return {"probes are UDP and show nothing of the ports of this TCP flow, as the switches are "
-            "taken to hash the protocol number",
-            "set hash_ignores_protocol: true in the controller's configuration and restart it if "
-            "the switches leave the protocol number out of their hash, or name their hashes in the "
-            "topology file (ecmp)"};
+    return {
+        "probes are UDP and show nothing of the ports of this TCP flow, as the switches are "
+        "taken to hash the protocol number",
+        "set hash_ignores_protocol: true in the controller's configuration and restart it if "
+        "the switches leave the protocol number out of their hash, or name their hashes in the "
+        "topology file (ecmp)"};
   }
   if (state.path_map.Ports(flow.key).empty() && !state.path_map.SilentPorts(flow.key).empty()) {
     return {"no switch on the way has answered a probe yet",

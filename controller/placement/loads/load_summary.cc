@@ -33,9 +33,8 @@ std::vector<std::int64_t> UsableBaseLoads(const FabricView& view, const Elephant
 
 Elephants DescribeLoad(const State& state) {
   std::vector<FlowSlot> slots = state.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) {
-    return !CountsInSummary(state, state.flows.At(slot), slot);
-  });
+  std::erase_if(slots,
+                [&](FlowSlot slot) { return !CountsInSummary(state, state.flows.At(slot), slot); });
   return DescribeElephants(state, slots);
 }
 

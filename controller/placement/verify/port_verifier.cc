@@ -170,17 +170,17 @@ void PortVerifier::HandleSprayVerdict(const SprayDetector::Verdict& verdict) {
   const auto& [leaf, host] = verdict.sender;
   const auto paths = state_.paths.Between(leaf, to->leaf);
   const auto& hops = paths[verdict.path.Index()].hops;
-  const auto divides =
-      std::ranges::mismatch(hops, paths[verdict.other.Index()].hops).in1;
+  const auto divides = std::ranges::mismatch(hops, paths[verdict.other.Index()].hops).in1;
   const fabric::NodeId at = divides == hops.end() ? leaf : state_.topology.From(*divides);
   if (verdict.sprays) {
     state_.sprayed_hosts[verdict.sender] = at;
     state_.history.RecordOf(
         "paths", loop_.Now(), "switch_sprays",
-        fmt::format("switch={} host={} toward={} port={} remedy=\"let the switch hash flows, or leave "
-                    "them to it\"",
-                    state_.topology.node(at).id, host, state_.topology.node(to->leaf).id,
-                    verdict.port.port));
+        fmt::format(
+            "switch={} host={} toward={} port={} remedy=\"let the switch hash flows, or leave "
+            "them to it\"",
+            state_.topology.node(at).id, host, state_.topology.node(to->leaf).id,
+            verdict.port.port));
   } else {
     const auto found = state_.sprayed_hosts.find(verdict.sender);
     if (found == state_.sprayed_hosts.end()) return;

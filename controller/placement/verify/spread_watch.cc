@@ -37,10 +37,9 @@ void SpreadWatch::LookAtLoads(TimePoint now) {
   }
   state_.poor_spread = {loads.max_load, trial.after.max_load, *above_since_};
   if (was_poor) return;
-  state_.history.Record(
-      now, "load_above_possible",
-      fmt::format("max_load={} possible={} remedy=\"espalier recompute\"",
-                  loads.max_load.ToString(), trial.after.max_load.ToString()));
+  state_.history.Record(now, "load_above_possible",
+                        fmt::format("max_load={} possible={} remedy=\"espalier recompute\"",
+                                    loads.max_load.ToString(), trial.after.max_load.ToString()));
 }
 
 }  // namespace espalier::controller

@@ -125,8 +125,7 @@ void WarnOfUnreached(const fabric::Topology& topology, fabric::PathTable& paths)
   const auto unreached = fabric::FindUnreachedPaths(topology, paths);
   const std::string text = unreached ? fabric::DescribeUnreached(topology, *unreached) : "";
   if (text.empty()) return;
-  fmt::print(stderr,
-             "espalier: this assignment may need paths that flows cannot take: {}\n", text);
+  fmt::print(stderr, "espalier: this assignment may need paths that flows cannot take: {}\n", text);
 }
 
 Result<AssignmentResult> MakeAssignment(const Request& request, Algorithm algorithm,

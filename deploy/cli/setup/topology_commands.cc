@@ -304,8 +304,8 @@ int Check(const std::string& file, bool json) {
   if (!polarised.empty()) gaps.push_back(polarised);
   // Theorems are about fabrics whose paths can all be taken.
   const std::string_view theorem =
-      polarised.empty() ? controller::ProofText(controller::StandingProof(
-                              controller::FabricView(*topology, paths)))
+      polarised.empty() ? controller::ProofText(
+                              controller::StandingProof(controller::FabricView(*topology, paths)))
                         : std::string_view();
   if (json) {
     io::JsonWriter writer;

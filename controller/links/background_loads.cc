@@ -81,13 +81,15 @@ void BackgroundLoads::SampleOwnTraffic(TimePoint now) {
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     const auto achieved = static_cast<double>(state_.flows.ActivityOf(slot).achieved_bps);
-    if (achieved == 0 || flow.subflows.empty()) continue;
+    if (flow.subflows.empty()) continue;
     const auto paths = state_.PathsOf(flow);
     for (const Subflow& subflow : flow.subflows) {
       // Where its packets go, not where they are to go; without a port, the hash decides.
       if (subflow.port == 0 || subflow.adopting) continue;
+      // A flow that pauses may have sent what the first report counts: its links have own traffic.
+      const double bps = std::max(1.0, kHeaders * achieved * PartOf(flow, subflow));
       for (const DirectedLink hop : paths[subflow.port_path.Index()].hops)
-        own_bps_[hop.Index()] += kHeaders * achieved * PartOf(flow, subflow);
+        own_bps_[hop.Index()] += bps;
     }
   }
   const double unit = static_cast<double>(state_.view.unit_bps()) / static_cast<double>(kLoadUnit);

@@ -1,6 +1,7 @@
 #include "controller/placement/placement.h"
 
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace espalier::controller {
@@ -78,6 +79,9 @@ std::size_t Placement::Relieve(std::size_t move_limit) {
 Placement::Relief Placement::RelieveLater(TimePoint now, std::size_t move_limit) {
   if (!relief_ || now < relief_->at) return {};
   Relief relief = *std::exchange(relief_, std::nullopt);
+  // While hosts have left paths that they found dead, what looks free may be dead for all.
+  const bool is_guess = std::string_view(relief.why) == "reachable_paths";
+  if (is_guess && local_reroutes_.AreInForce()) return {};
   relief.moved = Relieve(move_limit);
   if (relief.moved > 0) relief_ = {now + kReliefInterval, relief.why};
   return relief;

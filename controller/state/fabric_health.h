@@ -21,16 +21,16 @@ struct FabricHealth {
   std::int64_t hosts = 0;  // of the topology, with a NIC at a switch
   std::int64_t hosts_without_agent = 0;
   std::int64_t flows_unsteered = 0;  // because operators do not want them steered
-  std::int64_t flows_late = 0;       // WaitingFlows::late
+  std::int64_t flows_late = 0;       // State::Notices
   std::string late_flow;             // one of them
   std::string spraying;              // which switches do, in words
   std::set<std::string> sprayed_hosts;
-  std::string poor_spread;           // State::poor_spread, in words
-  std::int64_t silent_feeds = 0;     // of link loads
-  std::int64_t windows_held = 0;     // maintenance windows that would cut off flows
-  std::vector<std::string> doubts;   // LinkTester::Doubts
+  std::string poor_spread;                 // State::poor_spread, in words
+  std::int64_t silent_feeds = 0;           // of link loads
+  std::int64_t windows_held = 0;           // maintenance windows that would cut off flows
+  std::vector<std::string> doubts;         // LinkTester::Doubts
   std::vector<std::string> dead_switches;  // that look dead, in words
-  std::string steering;              // SteeringRules::Describe
+  std::string steering;                    // SteeringRules::Describe
 
   enum class Word : std::uint8_t { kOk, kDegraded, kFailing };
   // Failing: packets of some flow do not get through. Degraded: something else is not as it should.

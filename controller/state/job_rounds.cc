@@ -47,7 +47,8 @@ void DropMerged(std::deque<JobRound>& rounds) {
   if (3 * static_cast<std::size_t>(merged) <= rounds.size()) std::erase_if(rounds, is_merged);
 }
 
-// The part of the span from `began` to `ended` in which another one lies, of the other one's length.
+// The part of the span from `began` to `ended` in which another one lies, of the other one's
+// length.
 double PartWithin(TimePoint began, TimePoint ended, TimePoint other_began, TimePoint other_ended) {
   const Duration common = std::min(ended, other_ended) - std::max(began, other_began);
   const Duration length = other_ended - other_began;
@@ -157,8 +158,7 @@ double JobRounds::SecondsOfLeaves(const Job& job, const Group& group) const {
   };
   for (const Group& other : job.groups) {
     if (&other == &group) continue;
-    const double part =
-        PartWithin(*group.began, group.ended, other.last_began, other.last_ended);
+    const double part = PartWithin(*group.began, group.ended, other.last_began, other.last_ended);
     if (part > 0) add(other.last_bytes, part);
     if (!other.began || other.pairs.empty()) continue;
     const TimePoint ended = other.busy > 0 ? std::max(group.ended, *other.began) : other.ended;
@@ -323,10 +323,9 @@ std::uint64_t JobRounds::Count(std::uint32_t index, TimePoint now) const {
 
 std::size_t JobRounds::Groups(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(jobs_[index].groups, [&](const Group& group) {
-        return group.count > 0 || IsOver(group, now);
-      }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      jobs_[index].groups,
+      [&](const Group& group) { return group.count > 0 || IsOver(group, now); }));
 }
 
 }  // namespace espalier::controller

@@ -20,11 +20,11 @@ struct JobRound {
 };
 
 // Records when each job communicates and for how long, for each of its groups: the flows of a job
-// that have NICs in common, directly or by way of others, such as those of one ring. Groups need not
-// be in step with each other, so each has rounds of its own. A round begins when a flow of the group
-// has bytes to send after kGap in which none had. It ends when no flow has bytes to send for kGap;
-// shorter pauses, such as those between the steps of a ring, belong to the round. Times are those of
-// the agents' reports: exact to their interval (10 ms).
+// that have NICs in common, directly or by way of others, such as those of one ring. Groups need
+// not be in step with each other, so each has rounds of its own. A round begins when a flow of the
+// group has bytes to send after kGap in which none had. It ends when no flow has bytes to send for
+// kGap; shorter pauses, such as those between the steps of a ring, belong to the round. Times are
+// those of the agents' reports: exact to their interval (10 ms).
 //
 // The ideal counts what the job's other groups send meanwhile, as they share links between switches
 // even if the job is alone.
@@ -78,8 +78,8 @@ class JobRounds {
   // Adds bytes that the flow sends in this round.
   void AddBytes(std::uint32_t job, Sender& sender, std::uint64_t bytes);
 
-  // The latest finished rounds of the job's slowest group by the median, oldest first, without those
-  // that are several in one; how many it has finished; when the earliest present round began.
+  // The latest finished rounds of the job's slowest group by the median, oldest first, without
+  // those that are several in one; how many it has finished; when the earliest present round began.
   std::deque<JobRound> Finished(std::uint32_t job, TimePoint now) const;
   std::uint64_t Count(std::uint32_t job, TimePoint now) const;
   std::optional<TimePoint> Begun(std::uint32_t job, TimePoint now) const;

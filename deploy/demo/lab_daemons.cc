@@ -115,8 +115,8 @@ Result<std::optional<ChildProcess>> LabDaemons::StartProgram(const std::string& 
   std::vector<std::string> argv{"setsid"};
   if (leaves_) argv.emplace_back("--fork");
   argv.insert(argv.end(), {"sh", "-c", "exec \"$0\" --config \"$1\" </dev/null >>\"$2\" 2>&1",
-             programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
-             fmt::format("{}/{}.log", folder_, name)});
+                           programs_ + "/" + program, fmt::format("{}/{}.conf", folder_, name),
+                           fmt::format("{}/{}.log", folder_, name)});
   const Result<Command> command = lab_->MakeCommand(node, std::move(argv));
   if (!command) return tl::unexpected<Error>(command.error());
   if (leaves_) {
@@ -180,8 +180,7 @@ Result<std::vector<std::string>> LabDaemons::LookAfterHosts() {
                       "host go over plain ECMP meanwhile.",
                       one.program, one.host, kRestartDelay / 1s));
     } else if (!one.process && now >= one.restart) {
-      Result<std::optional<ChildProcess>> started =
-          StartProgram(one.host, one.program, one.name);
+      Result<std::optional<ChildProcess>> started = StartProgram(one.host, one.program, one.name);
       if (!started) return Propagate(started);
       one.process = std::move(*started);
       news.push_back(fmt::format("{} of {} was started again.", one.program, one.host));

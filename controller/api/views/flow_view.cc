@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
-#include "controller/api/views/flow_wait.h"
 #include "controller/api/views/link_view.h"
 
 namespace espalier::controller {
@@ -189,8 +188,8 @@ void WriteReturns(JsonWriter& json, const State& state, const ReturnPaths& retur
     const std::int32_t back = path ? path->value() : kNoPath;
     const auto fate =
         has_port ? returns.FateOf(flow.key, subflow.port) : ReturnPaths::Fate::kUnknown;
-    const bool is_lossy = fate == ReturnPaths::Fate::kDrained && path &&
-                          IsOnlyLossy(state, flow, path->Index());
+    const bool is_lossy =
+        fate == ReturnPaths::Fate::kDrained && path && IsOnlyLossy(state, flow, path->Index());
     const bool is_better_known =
         has_port && returns.IsBetterPortKnown(flow.key, *subflow.path, subflow.port);
     json.BeginObject();

@@ -166,8 +166,7 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
   };
   const auto counts = [&](FlowSlot slot) {
     const Flow& flow = state_.flows.At(slot);
-    const bool pauses = flow.is_answering ||
-                        (flow.is_parked && state_.flows.phases().Of(slot).empty());
+    const bool pauses = flow.is_answering || (flow.is_parked && state_.phases.Of(slot).empty());
     return (!pauses || steering_changes.contains(slot)) && has_paths(slot);
   };
   std::vector<FlowSlot> slots = state_.flows.All();
@@ -228,9 +227,8 @@ std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after,
 
 Load WhatIf::LoadWith(const Elephants& elephants, const Assignment& paths) const {
   std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) {
-    return !CountsInSummary(state_, state_.flows.At(slot), slot);
-  });
+  std::erase_if(
+      slots, [&](FlowSlot slot) { return !CountsInSummary(state_, state_.flows.At(slot), slot); });
   const Elephants all = DescribeElephants(state_, slots);
   Assignment merged = CurrentPaths(state_, all);
   std::map<FlowSlot, std::size_t> given;

@@ -13,10 +13,11 @@
 namespace espalier::controller {
 
 // Takes flows that operators do not want steered (Intents::steering), or whose packets a switch
-// sprays (State::sprayed_hosts), off their ports, and steers them again. A flow that is not steered is kUnsteered and has no port of ours. If it has one path
-// and the path map knows the path of its own port, it counts as load there, where nothing moves it.
-// Otherwise a probe is requested; until its answer the flow adds no load.
-// Thread safety: the controller's loop thread. The references must outlive it.
+// sprays (State::IsSprayed), off their ports, and steers them again. A flow that is not steered
+// is kUnsteered and has no port of ours. If it has one path and the path map knows the path of its
+// own port, it counts as load there, where nothing moves it. Otherwise a probe is requested; until
+// its answer the flow adds no load. Thread safety: the controller's loop thread. The references
+// must outlive it.
 class SteeringSwitch {
  public:
   SteeringSwitch(const State& state, FlowDecisions& decisions, PathLearner& learner,
@@ -32,8 +33,9 @@ class SteeringSwitch {
   bool IsSteered(const Flow& flow) const;
   // Makes a flow that was just admitted kUnsteered, if it would get paths.
   void TurnOff(FlowSlot slot);
-  // The intents, or what is sprayed, have changed: turns flows off and places those that are steered again, which moves
-  // no other flow. Returns the moves; a flow that is turned off moves to ECMP. O(flows).
+  // The intents, or what is sprayed, have changed: turns flows off and places those that are
+  // steered again, which moves no other flow. Returns the moves; a flow that is turned off moves to
+  // ECMP. O(flows).
   std::vector<Rerouted> Apply();
   // The path map has changed for a key of this flow, which is kUnsteered.
   void Observe(FlowSlot slot);

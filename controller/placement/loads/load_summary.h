@@ -65,7 +65,7 @@ struct LoadSummary {
   Load lower_bound;   // no assignment of the flows that can move has a smaller maximum load
   ReachCounts reach;  // of all flows and forest edges
   LeftOut left_out;
-  std::int64_t compared = 0;    // flows with paths
+  std::int64_t compared = 0;      // flows with paths
   bool are_phases_known = false;  // of some of them; else all count as sending at once
 
   // No assignment is better. False if a flow is cut off, or left out: then this is not known.

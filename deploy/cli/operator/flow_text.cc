@@ -82,9 +82,12 @@ std::string ReturnOfPath(const io::JsonValue& path) {
                                           path.Find("via")->text, path.Find("source_port")->text);
   if (state == "UP") return fmt::format("{} come back over {}.\n", subject, back);
   if (state == "UNKNOWN") return subject + " come back over a path that is not known.\n";
-  std::string text = back.empty() ? subject + " come to a switch whose links back are all down"
-                                  : fmt::format("{} come back over {}, where a link is {}", subject,
-                                                back, state == "DOWN" ? "down" : state == "LOSSY" ? "lossy" : "drained");
+  std::string text = back.empty()
+                         ? subject + " come to a switch whose links back are all down"
+                         : fmt::format("{} come back over {}, where a link is {}", subject, back,
+                                       state == "DOWN"    ? "down"
+                                       : state == "LOSSY" ? "lossy"
+                                                          : "drained");
   const bool is_down = state == "DOWN";
   if (path.Find("better_port_known")->boolean) {
     return text + ".\nA port with a better return path is known: the flow takes it " +

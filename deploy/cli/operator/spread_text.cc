@@ -28,10 +28,9 @@ std::string DescribeSpread(const io::JsonValue& answer) {
   if (most == nullptr || bound == nullptr || theorem == nullptr) return "";
   const bool has_theorem = !theorem->text.empty();
   const bool are_phases_known = FieldIn(answer, "load_of") == "BUSIEST_PHASES";
-  const std::string carries =
-      fmt::format("The busiest link of the fabric carries {} {}", most->text,
-                  are_phases_known ? "in the busiest phases of the jobs"
-                                   : "when all open flows send at once");
+  const std::string carries = fmt::format(
+      "The busiest link of the fabric carries {} {}", most->text,
+      are_phases_known ? "in the busiest phases of the jobs" : "when all open flows send at once");
   if (HoldsIn(answer, "optimal")) {
     return fmt::format("{}. No assignment of these {} flows has less{}.\n", carries,
                        FieldIn(answer, "flows_compared"),

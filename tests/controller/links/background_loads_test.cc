@@ -225,6 +225,23 @@ TEST_F(BackgroundLoadsTest, TakesNoStartOfAnOwnFlowForBackground) {
   EXPECT_NEAR(Base(spine), 0.47, 0.07);
 }
 
+// The feed begins while an own flow pauses; what it counts was sent before.
+TEST_F(BackgroundLoadsTest, DoNotBelieveAFirstReportOnALinkOfAnOwnFlow) {
+  cluster_.Open(0, {{.id = 1, .to = 2}});
+  cluster_.Advance(seconds(1));
+  const auto path = cluster_.state().flow_paths.PathOf(cluster_.FlowOf(0, 1).subflows[0]);
+  const int spine = static_cast<int>(path->Index());
+  Achieve(1, 0);
+  ASSERT_TRUE(Report(spine, 0.9 * kRate, false));
+  EXPECT_EQ(Base(spine), 0);
+  Achieve(1, 0.9 * kRate);
+  for (int i = 0; i < 5; ++i) {
+    cluster_.Advance(milliseconds(500));
+    ASSERT_TRUE(Report(spine, 0.95 * kRate, false));
+    EXPECT_EQ(Base(spine), 0) << i;
+  }
+}
+
 TEST_F(BackgroundLoadsTest, CountInRecomputationsAndDryRuns) {
   cluster_.Open(0, {{.id = 1, .to = 2}, {.id = 2, .to = 3}});
   cluster_.Advance(seconds(1));

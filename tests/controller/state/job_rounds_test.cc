@@ -238,12 +238,12 @@ class SeveralRings : public testing::TestWithParam<int> {
   }
 
   static constexpr std::uint64_t kBytes = 300'000'000;  // 300 ms of a link
-  fabric::Topology topology_ = *fabric::Topology::Build(
-      *fabric::BuildLeafSpine({.spines = GetParam(),
-                               .leaves = kLeaves,
-                               .hosts_per_leaf = GetParam(),
-                               .host_rate = BitsPerSecond{kRate},
-                               .fabric_rate = BitsPerSecond{kRate}}));
+  fabric::Topology topology_ =
+      *fabric::Topology::Build(*fabric::BuildLeafSpine({.spines = GetParam(),
+                                                        .leaves = kLeaves,
+                                                        .hosts_per_leaf = GetParam(),
+                                                        .host_rate = BitsPerSecond{kRate},
+                                                        .fabric_rate = BitsPerSecond{kRate}}));
   JobRounds rounds_{topology_};
 };
 

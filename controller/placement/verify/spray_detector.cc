@@ -1,12 +1,11 @@
-#include "controller/paths/spray_detector.h"
+#include "controller/placement/verify/spray_detector.h"
 
 namespace espalier::controller {
 
 bool SprayDetector::HandleSighting(const Sender& sender, const Port& port, fabric::PathIndex path,
                                    std::optional<fabric::PathIndex> before, TimePoint now) {
   auto found = suspects_.find(sender);
-  if (found != suspects_.end() && !found->second.sprays &&
-      now - found->second.began > kPatience) {
+  if (found != suspects_.end() && !found->second.sprays && now - found->second.began > kPatience) {
     suspects_.erase(found);  // its answers are lost
     found = suspects_.end();
   }

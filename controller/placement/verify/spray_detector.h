@@ -19,11 +19,12 @@ namespace espalier::controller {
 // but anew for each packet or group of packets, as adaptive routing does. A port has no path there,
 // and to steer means to change ports without end.
 //
-// A verified port that a probe sees elsewhere is a suspect, and is probed again, up to kProbes times
-// in a row. It is sprayed if it changes its path kChanges times in this row. A hash that has changed
-// shows one change, and a route that is lost and comes back shows two; neither gives a verdict.
-// What can prove the verdict wrong is such a row without any change: while the verdict stands, a row
-// is probed once a minute. A route that flaps twice within one row is taken for spraying until then.
+// A verified port that a probe sees elsewhere is a suspect, and is probed again, up to kProbes
+// times in a row. It is sprayed if it changes its path kChanges times in this row. A hash that has
+// changed shows one change, and a route that is lost and comes back shows two; neither gives a
+// verdict. What can prove the verdict wrong is such a row without any change: while the verdict
+// stands, a row is probed once a minute. A route that flaps twice within one row is taken for
+// spraying until then.
 //
 // A host may answer probes falsely, so its verdict counts for its own flows alone. One port of each
 // host and source leaf is followed at a time, so that a change of hash costs few probes.

@@ -1,5 +1,5 @@
 // Which changes of a port's path are told to be spraying.
-#include "controller/paths/spray_detector.h"
+#include "controller/placement/verify/spray_detector.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr TimePoint kStart{std::chrono::hours(1)};
+constexpr TimePoint kFirstLook{std::chrono::hours(1)};
 
 class Spraying : public testing::Test {
  protected:
@@ -41,7 +41,7 @@ class Spraying : public testing::Test {
                                   50'000};
   SprayDetector detector_;
   std::map<std::string, int> last_;
-  TimePoint now_ = kStart;
+  TimePoint now_ = kFirstLook;
 };
 
 TEST_F(Spraying, APortThatChangesItsPathAgainAndAgainIsSprayed) {

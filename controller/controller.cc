@@ -37,14 +37,9 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                                   MakeLinkCallbacks(), metrics),
              .states = LinkStates(state_, links_.health),
              .background = BackgroundLoads(
-                 state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); })},
-      sightings_(state_,
-                 {.verify =
-                      [this](const fabric::PortKey& key, std::uint16_t port) {
-                        learner_.Verify(key, port);
-                        turns_.Request();
-                      }},
-                 metrics),
+                 state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); }),
+             .sightings = Sightings(
+                 state_, [this](const auto& key, auto port) { VerifyNow(key, port); }, metrics)},
       placement_(state_, learner_, settings_.now(), metrics),
       bursts_(state_, state_.decisions, placement_.ports(), predictor_, settings_.now(), metrics),
       rate_planner_(state_, state_.view, state_.decisions, settings_.now(), loop,
@@ -330,7 +325,7 @@ void Controller::Tick() {
   if (bursts_.RefreshPlan(now) > 0) placement_.HandleLostPlan(now);
   links_.health.Tick();
   links_.background.Tick(now);
-  sightings_.Tick(now);
+  links_.sightings.Tick(now);
   MakeRoom();
   placement_.RerouteDeadReturns();
   if (!turns_.is_late()) placement_.BalanceSplits(now);
@@ -342,10 +337,9 @@ void Controller::Tick() {
   turns_.Request();
 }
 
-std::vector<std::string> Controller::Doubts() const {
-  std::vector<std::string> doubts = links_.health.tester().Doubts();
-  for (std::string& doubt : sightings_.Doubts()) doubts.push_back(std::move(doubt));
-  return doubts;
+void Controller::VerifyNow(const fabric::PortKey& key, std::uint16_t port) {
+  learner_.Verify(key, port);
+  turns_.Request();
 }
 
 void Controller::RefreshMetrics() {
@@ -356,7 +350,7 @@ void Controller::RefreshMetrics() {
   metrics_.flows_unroutable.Set(static_cast<double>(std::ranges::count_if(slots, is_unroutable)));
   const LoadSummary loads = Summarize(state_);
   const FabricHealth health =
-      HealthOf(state_, loads.reach, links_.health.awaiting_operator().size(), Doubts());
+      HealthOf(state_, loads.reach, links_.health.awaiting_operator().size(), links_.Doubts());
   metrics_.flows_unsteered.Set(static_cast<double>(health.flows_unsteered));
   metrics_.flows_without_path.Set(static_cast<double>(health.reach.without_path));
   metrics_.flows_on_dead_links.Set(static_cast<double>(health.reach.on_dead_link));

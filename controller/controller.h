@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
@@ -29,7 +28,6 @@
 #include "controller/planning/failure_plans.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/settings.h"
-#include "controller/sightings/sightings.h"
 #include "controller/state/event_persister.h"
 #include "controller/state/fabric_health.h"
 #include "controller/state/state.h"
@@ -63,18 +61,8 @@ class Controller {
   void HandleRefusal(const std::string& who, const std::string& reason) {
     sessions_.HandleRefusal(who, reason);
   }
-  // A telemetry feed reports that a link is down or up: LinkHealth::HandleFeedReport.
-  void HandleLinkReport(fabric::LinkId link, bool up, const std::string& source) {
-    links_.health.HandleFeedReport(link, up, source);
-  }
-  // A telemetry feed reports how loaded links are: BackgroundLoads::HandleReport.
-  Result<void> HandleLinkLoads(const LinkLoadReport& report) {
-    return links_.background.HandleReport(report, loop_.Now());
-  }
-  // A telemetry feed reports which links switches saw flows on: Sightings::HandleReport.
-  Result<void> HandleSightings(const SightingReport& report) {
-    return sightings_.HandleReport(report, loop_.Now());
-  }
+  // Where telemetry feeds report.
+  Links& links() { return links_; }
   // A job's scheduler or profiler declares the flows it will start: StartPredictor::Declare.
   Result<std::size_t> DeclareStarts(const StartPredictor::Schedule& schedule);
   // Asks a host which path its source ports take now: OperatorProbes::Begin.
@@ -93,14 +81,10 @@ class Controller {
   const StartPredictor& predictor() const { return predictor_; }
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
-  const LinkHealth& link_health() const { return links_.health; }
+  const Links& links() const { return links_; }
   const PortVerifier& port_verifier() const { return verification_.ports; }
   const Standbys& standbys() const { return placement_.standbys(); }
   const ReturnPaths& returns() const { return placement_.returns(); }
-  const BackgroundLoads& background_loads() const { return links_.background; }
-  const Sightings& sightings() const { return sightings_; }
-  // Why health is in doubt, as sentences without a full stop.
-  std::vector<std::string> Doubts() const;
   const Settings& settings() const { return settings_; }
   TimePoint Now() const { return loop_.Now(); }
   WallTime WallNow() const { return settings_.now().wall_clock(); }
@@ -121,6 +105,7 @@ class Controller {
   void Turn();
   void PlaceNew();
   void OrderProbes();
+  void VerifyNow(const fabric::PortKey& key, std::uint16_t port);
   // Moves flows off links that background traffic fills, as far as moves are allowed.
   void HandleBackgroundChange(std::size_t links);
   // Moves flows off paths that agents' local reroutes have overloaded, and to links that returned.
@@ -140,7 +125,6 @@ class Controller {
   StartPredictor predictor_;
   FailurePlans failure_plans_;
   Links links_;
-  Sightings sightings_;
   Placement placement_;
   Bursts bursts_;
   RatePlanner rate_planner_;

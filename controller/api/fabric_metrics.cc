@@ -73,7 +73,7 @@ void FabricMetrics::RefreshLinks(const Controller& controller, const LinkTraffic
       const DirectedLink direction{id, forward};
       const GaugeFamily::Labels labels = {
           {"link", link.id}, {"to", state.topology.node(forward ? link.b : link.a).id}};
-      const auto background = controller.background_loads().Find(direction);
+      const auto background = controller.links().background.Find(direction);
       Set(link_bps_, labels,
           static_cast<double>(traffic.achieved_bps[direction.Index()]) +
               static_cast<double>(background ? background->bps : 0));

@@ -41,9 +41,9 @@ std::string_view AttestationName(Attestation::State state) {
   return kNames.NameOf(state);
 }
 
-Sightings::Sightings(State& state, Callbacks callbacks, Metrics& metrics)
+Sightings::Sightings(State& state, Verify verify, Metrics& metrics)
     : state_(state),
-      callbacks_(std::move(callbacks)),
+      verify_(std::move(verify)),
       reports_(metrics.MakeCounter("espalier_controller_sighting_reports_total",
                                    "Reports of flows whose packets switches sampled")),
       as_decided_(metrics.MakeGauge("espalier_controller_flows_seen_as_decided",
@@ -123,7 +123,7 @@ void Sightings::Announce(const Record& record, FlowSlot slot, std::uint16_t stal
   const Attestation& attestation = record.attestation;
   const Flow& flow = state_.flows.At(slot);
   if (attestation.cause == Attestation::Cause::kPathMapStale) {
-    callbacks_.verify(flow.key, stale_port);
+    verify_(flow.key, stale_port);
   }
   std::vector<std::string> names;
   for (const DirectedLink link : attestation.links)

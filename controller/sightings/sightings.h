@@ -86,10 +86,9 @@ class Sightings {
   // A flow that nobody reported counts from this part of the slowest link of the fabric.
   static constexpr double kLeastPart = 0.01;
 
-  struct Callbacks {
-    std::function<void(const fabric::PortKey& key, std::uint16_t port)> verify;
-  };
-  Sightings(State& state, Callbacks callbacks, Metrics& metrics);
+  // `verify`: has probes show which links the port takes now.
+  using Verify = std::function<void(const fabric::PortKey& key, std::uint16_t port)>;
+  Sightings(State& state, Verify verify, Metrics& metrics);
 
   // Takes a report as a whole or not at all. Errors: kInvalidArgument for a source or window out of
   // range, and for more than kMostFlows flows.
@@ -142,7 +141,7 @@ class Sightings {
   std::uint64_t DigestOf(const Flow& flow) const;
 
   State& state_;
-  const Callbacks callbacks_;
+  const Verify verify_;
   std::int64_t least_bps_ = 0;
   std::unordered_map<std::size_t, Record> records_;  // by FlowSlot::Index
   std::map<UnannouncedKey, Unannounced> unannounced_;

@@ -275,8 +275,8 @@ class Chaos {
         Act(IntentAction::kDrain, Link());
         break;
       case 6:
-        cluster_.controller().HandleLinkReport(*cluster_.state().topology.FindLink(Link()),
-                                               Draw(3) != 0, "chaos");
+        cluster_.controller().links().health.HandleFeedReport(
+            *cluster_.state().topology.FindLink(Link()), Draw(3) != 0, "chaos");
         break;
       case 7:
         if (Draw(50) == 0) Restart();

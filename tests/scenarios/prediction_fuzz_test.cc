@@ -79,7 +79,7 @@ class Fuzz {
         cluster_.fabric().SetLink(Find(link), Draw(2) == 0 ? LinkState::kDown : LinkState::kUp);
         break;
       case 4:
-        cluster_.controller().HandleLinkReport(Find(link), Draw(2) == 0, "fuzz");
+        cluster_.controller().links().health.HandleFeedReport(Find(link), Draw(2) == 0, "fuzz");
         break;
       case 5:
         cluster_.KillController();

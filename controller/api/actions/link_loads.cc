@@ -118,7 +118,9 @@ Result<std::string> HandleLinkLoads(Controller& controller, std::string_view bod
   auto loads = is_sprayed ? ReadSprayed(state, list) : ReadLoads(state.topology, list);
   if (!loads) return tl::unexpected(loads.error());
   report.loads = std::move(*loads);
-  if (const Result<void> taken = controller.HandleLinkLoads(report); !taken) {
+  if (const Result<void> taken =
+          controller.links().background.HandleReport(report, controller.Now());
+      !taken) {
     return tl::unexpected(taken.error());
   }
   return AcceptedAnswer(report.loads.size());

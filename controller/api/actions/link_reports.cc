@@ -34,7 +34,7 @@ class LinkReports : public std::enable_shared_from_this<LinkReports> {
     }
     for (std::size_t step = 1; applied_ < reports_.size(); ++step) {
       const Report& report = reports_[applied_++];
-      controller_.HandleLinkReport(report.link, report.up, report.source);
+      controller_.links().health.HandleFeedReport(report.link, report.up, report.source);
       if (step % kBetweenLooks == 0 && budget.IsSpent()) return Post();
     }
     done_(AcceptedAnswer(applied_));

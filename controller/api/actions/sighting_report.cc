@@ -97,7 +97,9 @@ Result<std::string> HandleSightingReport(Controller& controller, std::string_vie
     if (!seen) return Propagate(seen);
     report.flows.push_back(std::move(*seen));
   }
-  if (const Result<void> taken = controller.HandleSightings(report); !taken) {
+  if (const Result<void> taken =
+          controller.links().sightings.HandleReport(report, controller.Now());
+      !taken) {
     return tl::unexpected(taken.error());
   }
   return AcceptedAnswer(report.flows.size());

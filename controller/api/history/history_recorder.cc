@@ -154,7 +154,7 @@ void HistoryRecorder::RecordLinks(FabricRecord& fabric) {
     for (const bool forward : {true, false}) {
       const DirectedLink direction{id, forward};
       const std::size_t side = forward ? 0 : 1;
-      const auto background = controller_.background_loads().Find(direction);
+      const auto background = controller_.links().background.Find(direction);
       const double use = (static_cast<double>(traffic.achieved_bps[direction.Index()]) +
                           static_cast<double>(background ? background->bps : 0)) /
                          rate;
@@ -237,8 +237,8 @@ void HistoryRecorder::RecordFlows() {
 void HistoryRecorder::RecordHealth(FabricRecord& fabric) const {
   const State& state = controller_.state();
   const FabricHealth health =
-      HealthOf(state, scan_->reach, controller_.link_health().awaiting_operator().size(),
-               controller_.Doubts());
+      HealthOf(state, scan_->reach, controller_.links().health.awaiting_operator().size(),
+               controller_.links().Doubts());
   fabric.health = static_cast<std::uint8_t>(health.word());
   fabric.flows = static_cast<std::uint32_t>(scan_->statistics.flows());
   fabric.without_path = static_cast<std::uint32_t>(scan_->reach.without_path);

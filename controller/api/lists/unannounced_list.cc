@@ -9,7 +9,7 @@ std::string UnannouncedFlows(const Controller& controller) {
   const State& state = controller.state();
   io::JsonWriter json;
   json.BeginObject().Key("flows").BeginArray();
-  for (const Sightings::Unannounced* of : controller.sightings().ListUnannounced()) {
+  for (const Sightings::Unannounced* of : controller.links().sightings.ListUnannounced()) {
     const SightingReport::Seen& seen = of->seen;
     json.BeginObject();
     json.Key("source").String(NicName(state, seen.source));

@@ -99,7 +99,7 @@ void WriteIdentity(JsonWriter& json, const State& state, const ShownFlow& flow) 
 
 Attestation AttestationOf(const Controller& controller, const ShownFlow& flow) {
   const auto slot = controller.state().flows.Find(flow.agent, flow.local);
-  return slot ? controller.sightings().Of(*slot) : Attestation{};
+  return slot ? controller.links().sightings.Of(*slot) : Attestation{};
 }
 
 namespace {

@@ -185,7 +185,7 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   std::string why = reason(state.intents.failed_links, state.intents.failed_nodes) +
                     reason(state.intents.drained_links, state.intents.drained_nodes) +
                     MaintenanceReason(state, link);
-  if (why.empty() && link.state != LinkState::kUp) why = controller.link_health().WhyDown(id);
+  if (why.empty() && link.state != LinkState::kUp) why = controller.links().health.WhyDown(id);
   json.Key("reason").String(why);
   WriteWhy(json, state, id);
   json.Key("flows_a_to_b").Integer(traffic.paths[ab.Index()]);
@@ -218,7 +218,7 @@ std::uint64_t LinkDigest(const State& state, LinkId id, const LinkTraffic& traff
 
 void WriteBackground(io::JsonWriter& json, std::string_view key, const Controller& controller,
                      fabric::DirectedLink link) {
-  const auto background = controller.background_loads().Find(link);
+  const auto background = controller.links().background.Find(link);
   if (!background) return;
   json.Key(key).BeginObject();
   json.Key("bps").Integer(background->bps);

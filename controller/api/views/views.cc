@@ -40,7 +40,8 @@ void WriteWorstFailure(JsonWriter& json, const Controller& controller) {
 
 FabricHealth HealthOf(const Controller& controller, const LoadSummary& loads) {
   return HealthOf(controller.state(), loads.reach,
-                  controller.link_health().awaiting_operator().size(), controller.Doubts());
+                  controller.links().health.awaiting_operator().size(),
+                  controller.links().Doubts());
 }
 
 void WriteHealth(JsonWriter& json, const FabricHealth& health) {
@@ -129,9 +130,9 @@ void WriteLoads(JsonWriter& json, const LoadSummary& loads) {
 }
 
 std::string HealthView(const Controller& controller) {
-  const FabricHealth health = HealthOf(controller.state(), CountReach(controller.state()),
-                                       controller.link_health().awaiting_operator().size(),
-                                       controller.Doubts());
+  const FabricHealth health =
+      HealthOf(controller.state(), CountReach(controller.state()),
+               controller.links().health.awaiting_operator().size(), controller.links().Doubts());
   return std::string(HealthName(health.word()));
 }
 
@@ -174,7 +175,7 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
   json.Key("failed_nodes").Integer(static_cast<std::int64_t>(state.intents.failed_nodes.size()));
   json.Key("drained_nodes").Integer(static_cast<std::int64_t>(state.intents.drained_nodes.size()));
   json.Key("links_awaiting_operator")
-      .Integer(static_cast<std::int64_t>(controller.link_health().awaiting_operator().size()));
+      .Integer(static_cast<std::int64_t>(controller.links().health.awaiting_operator().size()));
   json.EndObject();
   return json.Text();
 }

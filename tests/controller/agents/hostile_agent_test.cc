@@ -30,7 +30,7 @@ class HostileAgent : public testing::Test {
     std::vector<fabric::LinkId> down;
     for (std::size_t i = 0; i < cluster_.state().topology.links().size(); ++i) {
       const fabric::LinkId link(static_cast<std::int32_t>(i));
-      if (cluster_.controller().link_health().IsDown(link)) down.push_back(link);
+      if (cluster_.controller().links().health.IsDown(link)) down.push_back(link);
     }
     return down;
   }
@@ -243,12 +243,13 @@ TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
     }
   }
   for (const std::string& link : links) {
-    cluster_.controller().HandleLinkReport(topology.FindLink(link).value(), false, "feed");
+    cluster_.controller().links().health.HandleFeedReport(topology.FindLink(link).value(), false,
+                                                          "feed");
   }
   EXPECT_EQ(DetectedDown().size(), 4U);
-  EXPECT_EQ(cluster_.controller().link_health().awaiting_operator().size(), 12U);
+  EXPECT_EQ(cluster_.controller().links().health.awaiting_operator().size(), 12U);
   EXPECT_EQ(CountEvents("detection_budget_exceeded"), 1);
-  EXPECT_EQ(cluster_.controller().link_health().awaiting_operator().count(
+  EXPECT_EQ(cluster_.controller().links().health.awaiting_operator().count(
                 *topology.FindLink("leaf3--spine3")),
             1U);
   for (int i = 0; i < 60; ++i) {
@@ -270,10 +271,10 @@ TEST_F(HostileAgent, AFeedTakesDownNoMoreLinksThanTheBudgetButTheOperatorCan) {
   EXPECT_LE(DetectedDown().size(), 8U);
   // The feed withdraws its reports on the others, and detection continues.
   for (const std::string& link : links) {
-    cluster_.controller().HandleLinkReport(cluster_.state().topology.FindLink(link).value(), true,
-                                           "feed");
+    cluster_.controller().links().health.HandleFeedReport(
+        cluster_.state().topology.FindLink(link).value(), true, "feed");
   }
-  EXPECT_TRUE(cluster_.controller().link_health().awaiting_operator().empty());
+  EXPECT_TRUE(cluster_.controller().links().health.awaiting_operator().empty());
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST(LinkTester, FindsNothingOnASoundFabric) {
   EXPECT_GT(outcomes, 180 * 50);
   EXPECT_LT(outcomes, 180 * 70);
   EXPECT_THAT(tested.OutOfUse(), IsEmpty());
-  EXPECT_THAT(tested.cluster().controller().link_health().tester().Doubts(), IsEmpty());
+  EXPECT_THAT(tested.cluster().controller().links().health.tester().Doubts(), IsEmpty());
   EXPECT_EQ(tested.cluster().CounterValue(kForged), 0);
   EXPECT_EQ(tested.cluster().CounterValue("espalier_controller_test_trains_unreported_total"), 0);
   EXPECT_EQ(tested.urgent_orders(), 0);
@@ -143,7 +143,7 @@ TEST(LinkTester, ALossyNicIsNamedAndNoLink) {
   tested.cluster().Advance(1min);
   EXPECT_THAT(tested.OutOfUse(), IsEmpty());
   EXPECT_THAT(tested.LastOf("nic_lossy"), HasSubstr("nic=h5"));
-  EXPECT_THAT(tested.cluster().controller().link_health().tester().Doubts(),
+  EXPECT_THAT(tested.cluster().controller().links().health.tester().Doubts(),
               testing::Contains(HasSubstr("NIC h5")));
 }
 
@@ -277,7 +277,7 @@ TEST(LinkTester, WhatProgramsClaimTestsNothing) {
   }
   EXPECT_EQ(tested.urgent_orders(), 0);
   EXPECT_THAT(tested.OutOfUse(), IsEmpty());
-  EXPECT_THAT(tested.cluster().controller().link_health().tester().Doubts(), IsEmpty());
+  EXPECT_THAT(tested.cluster().controller().links().health.tester().Doubts(), IsEmpty());
 }
 
 TEST(LinkTester, WhatAllHostsReportTakesNothingOutOfUseIfTrainsPass) {
@@ -299,7 +299,9 @@ TEST(LinkTester, RepetitionsThatNothingExplainsAreADoubtAfterTenSeconds) {
   TestedCluster tested;
   tested.cluster().Open(0, {{.id = 1, .to = 4}});
   tested.cluster().Settle();
-  const auto doubts = [&] { return tested.cluster().controller().link_health().tester().Doubts(); };
+  const auto doubts = [&] {
+    return tested.cluster().controller().links().health.tester().Doubts();
+  };
   const auto repeat = [&](int seconds) {
     for (int i = 0; i < seconds; ++i) {
       tested.Report(0, {.flow = wire::LocalFlowId(1),

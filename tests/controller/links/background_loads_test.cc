@@ -29,10 +29,12 @@ class BackgroundLoadsTest : public testing::Test {
     return {*link, true};
   }
   Result<void> Report(int spine, double bps, bool only_background = true) {
-    return cluster_.controller().HandleLinkLoads({.source = "feed",
-                                                  .loads = {{Up(spine), bps}},
-                                                  .only_background = only_background,
-                                                  .max_age = seconds(10)});
+    return cluster_.controller().links().background.HandleReport(
+        {.source = "feed",
+         .loads = {{Up(spine), bps}},
+         .only_background = only_background,
+         .max_age = seconds(10)},
+        cluster_.controller().Now());
   }
   // Of a flow, in force.
   double Base(int spine) {
@@ -69,12 +71,12 @@ TEST_F(BackgroundLoadsTest, CountsInSixteenthsOfTheRate) {
   ASSERT_TRUE(Report(0, 0.52 * kRate));
   EXPECT_DOUBLE_EQ(Base(0), 0.5);
   EXPECT_EQ(Base(1), 0);
-  const auto known = cluster_.controller().background_loads().Find(Up(0));
+  const auto known = cluster_.controller().links().background.Find(Up(0));
   ASSERT_TRUE(known);
   EXPECT_EQ(known->bps, 50'000'000'000);
   EXPECT_EQ(known->reported_bps, 52'000'000'000);
   EXPECT_EQ(known->source, "feed");
-  EXPECT_FALSE(cluster_.controller().background_loads().Find(Up(1)));
+  EXPECT_FALSE(cluster_.controller().links().background.Find(Up(1)));
   EXPECT_EQ(Events("background_feed_started"), 1);
   cluster_.state().flow_paths.CheckInvariants();
 }
@@ -107,7 +109,7 @@ TEST_F(BackgroundLoadsTest, ForgetsAFeedThatGoesSilent) {
   EXPECT_EQ(Base(0), 1);
   cluster_.Advance(seconds(2));
   EXPECT_EQ(Base(0), 0);
-  EXPECT_FALSE(cluster_.controller().background_loads().Find(Up(0)));
+  EXPECT_FALSE(cluster_.controller().links().background.Find(Up(0)));
   EXPECT_EQ(Events("background_feed_silent"), 1);
   const auto silent_feeds = [&] { return HealthOf(cluster_.state(), {}, 0, {}).silent_feeds; };
   EXPECT_EQ(silent_feeds(), 1);
@@ -127,12 +129,13 @@ TEST_F(BackgroundLoadsTest, RefusesLiesAsAWhole) {
       .source = "feed", .loads = {{Up(0), kRate}}, .only_background = true, .max_age = seconds(10)};
   const auto refuses = [&](LinkLoadReport report) {
     report.loads.insert(report.loads.begin(), {Up(1), kRate / 2});
-    const Result<void> taken = cluster_.controller().HandleLinkLoads(report);
+    const Result<void> taken =
+        cluster_.controller().links().background.HandleReport(report, cluster_.controller().Now());
     ASSERT_FALSE(taken.has_value());
     EXPECT_EQ(taken.error().code, ErrorCode::kInvalidArgument);
     EXPECT_EQ(Base(0), 0);
     EXPECT_EQ(Base(1), 0);
-    EXPECT_FALSE(cluster_.controller().background_loads().Find(Up(1)));
+    EXPECT_FALSE(cluster_.controller().links().background.Find(Up(1)));
   };
   for (const double bps :
        {-1.0, 1.2 * kRate, std::nan(""), 1e308, std::numeric_limits<double>::infinity()}) {

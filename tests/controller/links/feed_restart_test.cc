@@ -23,7 +23,7 @@ class FeedRestart : public testing::Test {
     return cluster_.state().topology.link(Link(id)).state == fabric::LinkState::kUp;
   }
   void Say(bool up, const std::string& id = kLink) {
-    cluster_.controller().HandleLinkReport(Link(id), up, "gnmi");
+    cluster_.controller().links().health.HandleFeedReport(Link(id), up, "gnmi");
     cluster_.Settle();
   }
   void Restart() {

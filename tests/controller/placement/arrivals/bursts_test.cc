@@ -95,7 +95,7 @@ TEST_F(BurstsTest, AParkedFlowLeavesADeadPathAndIsParkedOnAnother) {
   const std::uint16_t port = cluster_.host(0).ports.at(1);
   const int spine = cluster_.SpineOf(0, 4, port);
   cluster_.state().flow_paths.CheckInvariants();
-  cluster_.controller().HandleLinkReport(
+  cluster_.controller().links().health.HandleFeedReport(
       *cluster_.state().topology.FindLink("leaf0--spine" + std::to_string(spine)), false, "test");
   cluster_.Settle();
   cluster_.Advance(1s);

@@ -145,7 +145,8 @@ class SplitBalancerTest : public ::testing::Test {
     for (const fabric::DirectedLink link : topology.Outgoing(*topology.FindNode(leaf))) {
       if (topology.To(link) == *topology.FindNode(spine)) report.loads.push_back({link, bps});
     }
-    ASSERT_TRUE(cluster_->controller().HandleLinkLoads(report));
+    ASSERT_TRUE(cluster_->controller().links().background.HandleReport(
+        report, cluster_->controller().Now()));
   }
   std::int64_t Divisions() { return cluster_->CounterValue(kDivisions); }
   std::size_t CountEvents(const std::string& kind) {

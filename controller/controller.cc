@@ -54,13 +54,15 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
                     .queue = HealthQueue([this](AgentId id, const wire::PathHealth& health) {
                       if (path_reports_.intake.Handle(id, health)) turns_.Request();
                     })},
-      verifier_(state_, learner_, placement_, settings_.now(), loop,
-                {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
-                 .request_turn = [this] { turns_.Request(); }},
-                metrics),
-      spread_watch_(state_, placement_, loop),
-      effects_({state_, links_.states, learner_, failure_plans_, placement_, publisher_, verifier_,
-                jobs_},
+      verification_{
+          .ports = PortVerifier(
+              state_, learner_, placement_, settings_.now(), loop,
+              {.awaits_acknowledgements = [this] { return publisher_.AwaitsAcknowledgements(); },
+               .request_turn = [this] { turns_.Request(); }},
+              metrics),
+          .spread = SpreadWatch(state_, placement_, loop)},
+      effects_({state_, links_.states, learner_, failure_plans_, placement_, publisher_,
+                verification_.ports, jobs_},
                settings_.now(), loop, MakeEffectsCallbacks(), metrics),
       operations_(
           state_, effects_, settings_.now(), loop, store, [this] { planner_.Request(); }, metrics),
@@ -195,13 +197,13 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
                                         state_.topology.node(key.destination).id, port));
   };
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
-    if (verifier_.IsSprayed(mismatch.key)) continue;
+    if (verification_.ports.IsSprayed(mismatch.key)) continue;
     record("path_map_mismatch", mismatch.key, mismatch.port);
   }
   for (const PathLearner::QuarantinedPort& quarantined : findings.quarantined) {
     record("port_quarantined", quarantined.key, quarantined.port);
   }
-  verifier_.HandleFindings(findings);
+  verification_.ports.HandleFindings(findings);
   links_.health.tester().HandleFindings(findings);
   for (const fabric::PortKey& key : findings.changed) placement_.HandleFindings(key);
   if (findings.changed.empty()) return;
@@ -326,8 +328,8 @@ void Controller::Tick() {
   if (!turns_.is_late()) placement_.BalanceSplits(now);
   if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
   planner_.Request();
-  verifier_.Tick();
-  if (!turns_.is_late()) spread_watch_.Tick();
+  verification_.ports.Tick();
+  if (!turns_.is_late()) verification_.spread.Tick();
   sessions_.SendHeartbeats();
   turns_.Request();
 }

@@ -88,7 +88,7 @@ class Controller {
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const LinkHealth& link_health() const { return links_.health; }
-  const PortVerifier& port_verifier() const { return verifier_; }
+  const PortVerifier& port_verifier() const { return verification_.ports; }
   const Standbys& standbys() const { return placement_.standbys(); }
   const ReturnPaths& returns() const { return placement_.returns(); }
   const BackgroundLoads& background_loads() const { return links_.background; }
@@ -142,8 +142,11 @@ class Controller {
     HealthQueue queue;
   };
   PathReports path_reports_;
-  PortVerifier verifier_;
-  SpreadWatch spread_watch_;
+  struct Verification {
+    PortVerifier ports;
+    SpreadWatch spread;
+  };
+  Verification verification_;
   ActionEffects effects_;
   OperationQueue operations_;
   OperatorActions actions_;

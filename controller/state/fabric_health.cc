@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "common/base/enum_names.h"
@@ -41,10 +40,8 @@ std::vector<std::string> FabricHealth::Reasons() const {
   reasons.insert(reasons.end(), doubts.begin(), doubts.end());
   if (flows_late > 0) {
     reasons.push_back(fmt::format(
-        "{} {} for a source port for more than {} s (`espalier explain '{}'` says why)", flows_late,
-        flows_late == 1 ? "flow has waited" : "flows have waited",
-        std::chrono::duration_cast<std::chrono::seconds>(WaitingFlows::kPatience).count(),
-        late_flow));
+        "{} {} for a source port for more than 5 s (`espalier explain '{}'` says why)", flows_late,
+        flows_late == 1 ? "flow has waited" : "flows have waited", late_flow));
   }
   if (!spraying.empty()) reasons.push_back(spraying);
   if (!poor_spread.empty()) reasons.push_back(poor_spread);
@@ -65,10 +62,10 @@ std::vector<std::string> FabricHealth::Reasons() const {
 namespace {
 
 std::string DescribeSpraying(const State& state) {
-  if (state.sprayed_hosts.empty()) return "";
+  if (state.notices.sprayed_hosts.empty()) return "";
   std::set<std::string> switches;
   std::set<std::string> hosts;
-  for (const auto& [sender, at] : state.sprayed_hosts) {
+  for (const auto& [sender, at] : state.notices.sprayed_hosts) {
     switches.insert(state.topology.node(at).id);
     hosts.insert(sender.second);
   }
@@ -118,26 +115,23 @@ FabricHealth HealthOf(const State& state, const ReachCounts& reach,
       .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
       .doubts = std::move(doubts),
       .steering = SteeringRules(state.intents.steering, state.host_ranks).Describe()};
-  if (!state.intents.steering.empty() || !state.sprayed_hosts.empty()) {
+  if (!state.intents.steering.empty() || !state.notices.sprayed_hosts.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();
     health.flows_unsteered = std::ranges::count_if(slots, [&](FlowSlot slot) {
       return state.flows.At(slot).status == FlowStatus::kUnsteered;
     });
   }
-  health.flows_late = static_cast<std::int64_t>(state.waiting.late());
-  if (const auto late = state.waiting.first_late(); late && state.flows.IsOpen(*late)) {
-    health.late_flow = state.FlowName(state.flows.At(*late));
-  } else {
-    health.flows_late = 0;
-  }
+  health.flows_late = static_cast<std::int64_t>(state.notices.late_flows);
+  health.late_flow = state.notices.late_flow;
   health.dead_switches = DescribeDeadSwitches(state);
   health.spraying = DescribeSpraying(state);
-  for (const auto& [sender, at] : state.sprayed_hosts) health.sprayed_hosts.insert(sender.second);
-  if (state.poor_spread) {
+  for (const auto& [sender, at] : state.notices.sprayed_hosts)
+    health.sprayed_hosts.insert(sender.second);
+  if (state.notices.poor_spread) {
     health.poor_spread = fmt::format(
         "the most loaded link carries {} flows, where {} are possible (`espalier recompute` "
         "reaches it)",
-        state.poor_spread->load.ToString(), state.poor_spread->possible.ToString());
+        state.notices.poor_spread->load.ToString(), state.notices.poor_spread->possible.ToString());
   }
   std::set<std::string_view> hosts;
   const auto& nodes = state.topology.nodes();

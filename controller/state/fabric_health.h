@@ -21,7 +21,7 @@ struct FabricHealth {
   std::int64_t hosts = 0;  // of the topology, with a NIC at a switch
   std::int64_t hosts_without_agent = 0;
   std::int64_t flows_unsteered = 0;  // because operators do not want them steered
-  std::int64_t flows_late = 0;       // WaitingFlows::late
+  std::int64_t flows_late = 0;       // State::Notices
   std::string late_flow;             // one of them
   std::string spraying;              // which switches do, in words
   std::set<std::string> sprayed_hosts;

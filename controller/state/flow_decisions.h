@@ -70,8 +70,6 @@ class FlowDecisions {
   // Hosts. The flow's host has rerouted a subflow to this port: kAdopting. False, without any
   // change, if the port is taken. The earlier port stays taken: PortDecisions::Release.
   bool RerouteLocally(FlowSlot slot, std::uint32_t index, std::uint16_t port);
-  // Jobs repeat these phases, for which their flows are planned. O(flows).
-  void SetPhases(std::span<const FlowPhases::Job> jobs) { flows_.phases_.Set(jobs); }
   // Plans may move it again. O(1).
   void EndLocalReroute(FlowSlot slot) { flows_.Mutable(slot).rerouted_in = -1; }
 

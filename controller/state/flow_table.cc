@@ -127,7 +127,6 @@ void FlowTable::Close(FlowSlot slot) {
   own.erase(LowerBound(own, flow.local));
   jobs_.End(flow.job);
   if (flow.keeps_rate) --rate_keepers_;
-  phases_.Forget(slot);
   slots_[slot.Index()].reset();
   free_.push_back(slot);
   --size_;

@@ -13,7 +13,6 @@
 #include "controller/prediction/flow_slot.h"
 #include "controller/routing/online/online_assigner.h"
 #include "controller/state/edge_budget.h"
-#include "controller/state/flow_phases.h"
 #include "controller/state/job_names.h"
 #include "proto/messages.h"
 
@@ -235,9 +234,6 @@ class FlowTable {
   // Grows with each change of a flow between busy and idle.
   std::uint64_t busy_changes() const { return busy_changes_; }
 
-  // The phases for which flows are planned. Closing a flow takes it out of them.
-  const FlowPhases& phases() const { return phases_; }
-
   // Jobs that have open flows or are kept (KeepJob), and some whose flows are closed.
   const JobNames& jobs() const { return jobs_; }
   // Returns the index of this name. Until the job's first flow is open, closing another flow may
@@ -282,7 +278,6 @@ class FlowTable {
   std::vector<AgentFlows> by_agent_;
   std::vector<EdgeBudget> budgets_;  // by agent
   JobNames jobs_;
-  FlowPhases phases_;
   std::size_t size_ = 0;
   std::size_t rate_keepers_ = 0;
   std::uint64_t busy_changes_ = 0;

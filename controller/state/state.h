@@ -18,6 +18,7 @@
 #include "controller/intents/intent.h"
 #include "controller/intents/steering.h"
 #include "controller/paths/port_chooser.h"
+#include "controller/prediction/flow_phases.h"
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/fabric/load.h"
 #include "controller/routing/online/online_assigner.h"
@@ -33,7 +34,6 @@
 #include "controller/state/link_fault.h"
 #include "controller/state/push_log.h"
 #include "controller/state/push_queue.h"
-#include "controller/state/waiting_flows.h"
 
 namespace espalier::controller {
 
@@ -79,17 +79,25 @@ struct State {
   std::map<fabric::LinkId, LinkFault> link_faults;
   // Feeds of link loads that have stopped reporting, and since when. BackgroundLoads writes it.
   std::map<std::string, TimePoint> silent_feeds;
-  // Hosts that see a switch spray their packets, by source leaf and host, and that switch: their
-  // flows are not steered. PortVerifier writes it.
-  std::map<std::pair<fabric::NodeId, std::string>, fabric::NodeId> sprayed_hosts;
-  WaitingFlows waiting;
-  // A load that is higher than it need be, and for how long. SpreadWatch writes it.
-  struct PoorSpread {
-    Load load;
-    Load possible;  // by a recomputation
-    TimePoint since{};
+  // What is not as it should be, although nothing was reported. The modules of placement/verify
+  // write it.
+  struct Notices {
+    // Hosts that see a switch spray their packets, by source leaf and host, and that switch: their
+    // flows are not steered.
+    std::map<std::pair<fabric::NodeId, std::string>, fabric::NodeId> sprayed_hosts;
+    // Flows that have waited too long (WaitingFlows), and one of them, by name.
+    std::size_t late_flows = 0;
+    std::string late_flow;
+    // A load that is higher than it need be, and what a recomputation reaches.
+    struct PoorSpread {
+      Load load;
+      Load possible;
+    };
+    std::optional<PoorSpread> poor_spread;
   };
-  std::optional<PoorSpread> poor_spread;
+  Notices notices;
+  // The phases for which flows are planned. Bursts writes it.
+  FlowPhases phases;
   // Maintenance windows whose beginning would cut off flows. OperationQueue writes it.
   std::set<std::string> held_windows;
   std::uint64_t epoch = 0;             // of this controller
@@ -105,9 +113,9 @@ struct State {
   }
   // Whether a switch sprays the packets of this flow, whose ends are known.
   bool IsSprayed(const Flow& flow) const {
-    return !sprayed_hosts.empty() &&
-           sprayed_hosts.contains(
-               {flow.source_leaf, fabric::HostOf(topology.node(flow.key.source))});
+    const auto& hosts = notices.sprayed_hosts;
+    return !hosts.empty() &&
+           hosts.contains({flow.source_leaf, fabric::HostOf(topology.node(flow.key.source))});
   }
   // By the last report.
   std::int64_t BytesInFlight(FlowSlot slot) const {

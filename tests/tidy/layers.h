@@ -326,7 +326,7 @@ inline const std::vector<Layer>& Layers() {
         "controller/offline/files/"}},
       {"deploy/cli/planning/",
        {"common/base/", "common/fabric/", "common/files/", "common/terminal/",
-        "controller/offline/files/", "controller/offline/simulation/",
+        "controller/routing/fabric/", "controller/offline/files/", "controller/offline/simulation/",
         "controller/offline/evaluation/", "deploy/simulation/"}},
       {"deploy/cli/forest/",
        {"common/base/", "common/fabric/", "common/files/", "common/terminal/",

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
-#include "controller/api/views/flow_wait.h"
 #include "controller/api/views/link_view.h"
 
 namespace espalier::controller {

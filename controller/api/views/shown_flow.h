@@ -64,4 +64,13 @@ bool UsesLink(const State& state, const ShownFlow& flow, fabric::LinkId link);
 ShownFlow Show(const State& state, FlowSlot slot);
 ShownFlow Show(const State& state, const EdgeName& name, const EdgeReservation& edge);
 
+// Why a flow is not steered to a path and port that are known to fit, and what an operator can do
+// about it, as sentences without a full stop. Both are empty for a flow that is as it should be.
+struct FlowWait {
+  std::string cause;
+  std::string remedy;
+};
+// O(log flows + known ports of the flow's key).
+FlowWait ExplainWait(const State& state, const ShownFlow& flow);
+
 }  // namespace espalier::controller

@@ -11,9 +11,10 @@ constexpr Duration kMoveTakes = std::chrono::milliseconds(10);
 
 }  // namespace
 
-Bursts::Bursts(const State& state, FlowDecisions& decisions, PortBinder& ports,
+Bursts::Bursts(State& state, FlowDecisions& decisions, PortBinder& ports,
                const StartPredictor& predictor, const ControllerOptions& options, Metrics& metrics)
     : state_(state),
+      phases_(state.phases),
       decisions_(decisions),
       ports_(ports),
       plan_(state, predictor, options, metrics),
@@ -91,7 +92,7 @@ void Bursts::Park(FlowSlot slot) {
 
 std::size_t Bursts::RefreshPlan(TimePoint now) {
   if (options_.activity != Activity::kBursts || !plan_.Refresh(now)) return 0;
-  decisions_.SetPhases(plan_.phases());
+  phases_.Set(plan_.phases());
   std::size_t lost = 0;
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);

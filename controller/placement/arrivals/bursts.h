@@ -24,8 +24,8 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class Bursts {
  public:
-  Bursts(const State& state, FlowDecisions& decisions, PortBinder& ports,
-         const StartPredictor& predictor, const ControllerOptions& options, Metrics& metrics);
+  Bursts(State& state, FlowDecisions& decisions, PortBinder& ports, const StartPredictor& predictor,
+         const ControllerOptions& options, Metrics& metrics);
 
   // These flows have just been opened, and their first progress is known.
   void HandleOpened(std::span<const FlowSlot> slots);
@@ -40,6 +40,7 @@ class Bursts {
   // Must be called before the flow is closed.
   void Forget(FlowSlot slot) {
     plan_.Forget(slot);
+    phases_.Forget(slot);
     answering_.End(slot);
   }
   // Gives acknowledgements the paths back of flows that have moved: AnsweringEnds. To be called
@@ -58,6 +59,7 @@ class Bursts {
   bool IsTooShortToMove(FlowSlot slot) const;
 
   const State& state_;
+  FlowPhases& phases_;  // State::phases
   FlowDecisions& decisions_;
   PortBinder& ports_;
   PhasePlan plan_;

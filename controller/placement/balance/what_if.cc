@@ -166,8 +166,7 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
   };
   const auto counts = [&](FlowSlot slot) {
     const Flow& flow = state_.flows.At(slot);
-    const bool pauses =
-        flow.is_answering || (flow.is_parked && state_.flows.phases().Of(slot).empty());
+    const bool pauses = flow.is_answering || (flow.is_parked && state_.phases.Of(slot).empty());
     return (!pauses || steering_changes.contains(slot)) && has_paths(slot);
   };
   std::vector<FlowSlot> slots = state_.flows.All();

@@ -147,7 +147,7 @@ LoadSummary SummarizeBefore(const State& state, const fabric::Topology& topology
     const Flow& flow = state.flows.At(slot);
     const Rerouted* const moved = had_others[slot.Index()];
     reach.Add(ReachBefore(state, topology, flow, moved));
-    if (flow.is_answering || (flow.is_parked && state.flows.phases().Of(slot).empty())) continue;
+    if (flow.is_answering || (flow.is_parked && state.phases.Of(slot).empty())) continue;
     if (moved != nullptr ? moved->left != flow.subflows.size() : !state.HasPaths(flow)) continue;
     const std::size_t first = paths.paths.size();
     hops.clear();

@@ -13,7 +13,7 @@
 namespace espalier::controller {
 
 // Takes flows that operators do not want steered (Intents::steering), or whose packets a switch
-// sprays (State::sprayed_hosts), off their ports, and steers them again. A flow that is not steered
+// sprays (State::IsSprayed), off their ports, and steers them again. A flow that is not steered
 // is kUnsteered and has no port of ours. If it has one path and the path map knows the path of its
 // own port, it counts as load there, where nothing moves it. Otherwise a probe is requested; until
 // its answer the flow adds no load. Thread safety: the controller's loop thread. The references

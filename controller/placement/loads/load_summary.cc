@@ -60,7 +60,7 @@ struct Phased {
 Phased GroupByPhases(const State& state, const Elephants& elephants) {
   Phased phased;
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
-    const auto places = state.flows.phases().Of(elephants.slots[i]);
+    const auto places = state.phases.Of(elephants.slots[i]);
     if (places.empty()) phased.others.push_back(i);
     for (const FlowPhases::Place& place : places) {
       if (place.job >= phased.jobs.size()) phased.jobs.resize(place.job + 1);
@@ -97,7 +97,7 @@ std::pair<Elephants, Assignment> Select(const Elephants& elephants, const Assign
 // for each job the phase with the most flows, and each phase of all jobs in turn.
 Load BusiestBound(const State& state, const FabricView& view, const Elephants& elephants,
                   const Assignment& paths) {
-  if (state.flows.phases().IsEmpty()) return LowerBoundOf(view, elephants, paths);
+  if (state.phases.IsEmpty()) return LowerBoundOf(view, elephants, paths);
   const Phased phased = GroupByPhases(state, elephants);
   std::vector<std::size_t> largest;  // phase of each job
   std::size_t most = 1;
@@ -207,7 +207,7 @@ std::vector<std::int32_t> FixedPathsOf(const Elephants& elephants, const Assignm
 }
 
 bool CountsInSummary(const State& state, const Flow& flow, FlowSlot slot) {
-  const bool is_counted = !flow.is_parked || !state.flows.phases().Of(slot).empty();
+  const bool is_counted = !flow.is_parked || !state.phases.Of(slot).empty();
   return is_counted && !flow.is_answering && state.HasPaths(flow);
 }
 
@@ -244,7 +244,7 @@ LoadSummary SummarizePaths(const State& state, const FabricView& view, const Ele
   summary.max_load = ComputeMaxLoad(view, BusiestLoads(state, view, elephants, paths));
   summary.lower_bound = BusiestBound(state, view, elephants, paths);
   summary.compared = static_cast<std::int64_t>(elephants.slots.size());
-  summary.are_phases_known = !state.flows.phases().IsEmpty();
+  summary.are_phases_known = !state.phases.IsEmpty();
   return summary;
 }
 

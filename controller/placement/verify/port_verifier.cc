@@ -140,7 +140,8 @@ SprayDetector::Sender PortVerifier::SenderOf(const fabric::PortKey& key) const {
 }
 
 bool PortVerifier::IsSprayed(const fabric::PortKey& key) const {
-  return !state_.sprayed_hosts.empty() && state_.sprayed_hosts.contains(SenderOf(key));
+  return !state_.notices.sprayed_hosts.empty() &&
+         state_.notices.sprayed_hosts.contains(SenderOf(key));
 }
 
 void PortVerifier::FollowSpraying(const PathLearner::Findings& findings) {
@@ -173,7 +174,7 @@ void PortVerifier::HandleSprayVerdict(const SprayDetector::Verdict& verdict) {
   const auto divides = std::ranges::mismatch(hops, paths[verdict.other.Index()].hops).in1;
   const fabric::NodeId at = divides == hops.end() ? leaf : state_.topology.From(*divides);
   if (verdict.sprays) {
-    state_.sprayed_hosts[verdict.sender] = at;
+    state_.notices.sprayed_hosts[verdict.sender] = at;
     state_.history.RecordOf(
         "paths", loop_.Now(), "switch_sprays",
         fmt::format(
@@ -182,12 +183,12 @@ void PortVerifier::HandleSprayVerdict(const SprayDetector::Verdict& verdict) {
             state_.topology.node(at).id, host, state_.topology.node(to->leaf).id,
             verdict.port.port));
   } else {
-    const auto found = state_.sprayed_hosts.find(verdict.sender);
-    if (found == state_.sprayed_hosts.end()) return;
+    const auto found = state_.notices.sprayed_hosts.find(verdict.sender);
+    if (found == state_.notices.sprayed_hosts.end()) return;
     state_.history.RecordOf(
         "paths", loop_.Now(), "switch_sprays_no_longer",
         fmt::format("switch={} host={}", state_.topology.node(found->second).id, host));
-    state_.sprayed_hosts.erase(found);
+    state_.notices.sprayed_hosts.erase(found);
   }
   placement_.ApplySteering();
   callbacks_.request_turn();

@@ -10,11 +10,11 @@
 #include "controller/paths/leaf_hosts.h"
 #include "controller/paths/path_learner.h"
 #include "controller/paths/rehash_detector.h"
-#include "controller/paths/spray_detector.h"
 #include "controller/paths/unreachable_pairs.h"
 #include "controller/paths/verification_schedule.h"
 #include "controller/placement/placement.h"
 #include "controller/placement/verify/port_sweep.h"
+#include "controller/placement/verify/spray_detector.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 

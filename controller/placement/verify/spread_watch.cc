@@ -10,17 +10,20 @@ void SpreadWatch::Tick() {
   constexpr int kPartOfTime = 100;
   const TimePoint now = loop_.Now();
   if (now < next_) return;
-  state_.waiting.Look(state_.flows, now);
+  waiting_.Look(state_.flows, now);
+  state_.notices.late_flows = waiting_.late();
+  state_.notices.late_flow =
+      waiting_.first_late() ? state_.FlowName(state_.flows.At(*waiting_.first_late())) : "";
   LookAtLoads(now);
   next_ = now + std::max(kInterval, kPartOfTime * (loop_.Now() - now));
 }
 
 void SpreadWatch::LookAtLoads(TimePoint now) {
-  const bool was_poor = state_.poor_spread.has_value();
+  const bool was_poor = state_.notices.poor_spread.has_value();
   const LoadSummary loads = Summarize(state_);
   if (loads.max_load <= loads.lower_bound || loads.are_phases_known) {
     above_since_.reset();
-    state_.poor_spread.reset();
+    state_.notices.poor_spread.reset();
     next_trial_ = {};
     if (was_poor) state_.history.Record(now, "load_as_possible", "");
     return;
@@ -31,11 +34,11 @@ void SpreadWatch::LookAtLoads(TimePoint now) {
   const Recomputation trial =
       placement_.what_if().Recompute(state_.intents.weights, /*dry_run=*/true);
   if (trial.after.max_load >= loads.max_load) {
-    state_.poor_spread.reset();
+    state_.notices.poor_spread.reset();
     next_trial_ = now + kTrialInterval;
     return;
   }
-  state_.poor_spread = {loads.max_load, trial.after.max_load, *above_since_};
+  state_.notices.poor_spread = {loads.max_load, trial.after.max_load};
   if (was_poor) return;
   state_.history.Record(now, "load_above_possible",
                         fmt::format("max_load={} possible={} remedy=\"espalier recompute\"",

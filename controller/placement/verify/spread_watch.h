@@ -6,6 +6,7 @@
 
 #include "common/base/event_loop.h"
 #include "controller/placement/placement.h"
+#include "controller/placement/verify/waiting_flows.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
@@ -13,7 +14,7 @@ namespace espalier::controller {
 // Notices what stays other than it could be, although nothing was reported: flows that wait
 // (WaitingFlows), and a maximum load above the lower bound. The latter is first answered by relief,
 // as some path may have become reachable. If it lasts, and a recomputation would lower it, it is
-// recorded as State::poor_spread. A load above a bound that nobody can reach is no fault, so a
+// recorded as State::Notices. A load above a bound that nobody can reach is no fault, so a
 // recomputation on trial can prove this verdict wrong; without one there is none. Flows with known
 // phases are left to their plan.
 // Thread safety: the controller's loop thread. The references must outlive it.
@@ -36,6 +37,7 @@ class SpreadWatch {
   State& state_;
   Placement& placement_;
   EventLoop& loop_;
+  WaitingFlows waiting_;
   TimePoint next_{};
   std::optional<TimePoint> above_since_;  // of the bound
   TimePoint next_trial_{};

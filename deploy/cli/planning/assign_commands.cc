@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "common/fabric/unreached_paths.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/evaluation/flow_set_assigner.h"
 #include "controller/offline/files/flow_file.h"
 #include "controller/offline/files/replay_files.h"
+#include "controller/routing/fabric/unreached_paths.h"
 #include "deploy/cli/planning/replay_export.h"
 
 namespace espalier::cli {
@@ -122,8 +122,8 @@ void Warn(const AssignmentResult& result, const Request& request) {
 
 // An assignment chooses among all paths, also where no source port takes some of them.
 void WarnOfUnreached(const fabric::Topology& topology, fabric::PathTable& paths) {
-  const auto unreached = fabric::FindUnreachedPaths(topology, paths);
-  const std::string text = unreached ? fabric::DescribeUnreached(topology, *unreached) : "";
+  const auto unreached = controller::FindUnreachedPaths(topology, paths);
+  const std::string text = unreached ? controller::DescribeUnreached(topology, *unreached) : "";
   if (text.empty()) return;
   fmt::print(stderr, "espalier: this assignment may need paths that flows cannot take: {}\n", text);
 }

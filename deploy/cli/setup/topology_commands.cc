@@ -18,7 +18,6 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/tier_text.h"
 #include "common/fabric/topology_diff.h"
-#include "common/fabric/unreached_paths.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
@@ -26,6 +25,7 @@
 #include "controller/offline/files/floodns_topology.h"
 #include "controller/routing/bounds/standing_proof.h"
 #include "controller/routing/fabric/fabric_view.h"
+#include "controller/routing/fabric/unreached_paths.h"
 #include "deploy/cli/setup/steering_gaps.h"
 
 namespace espalier::cli {
@@ -297,10 +297,10 @@ int Check(const std::string& file, bool json) {
   const Summary summary = Summarise(*topology, paths);
   const auto clos = fabric::RecognizeFoldedClos(*topology, paths);
   const std::string tiers = fabric::DescribeTiers(*topology, clos);
-  const auto unreached = fabric::FindUnreachedPaths(*topology, paths);
+  const auto unreached = controller::FindUnreachedPaths(*topology, paths);
   if (!unreached) return io::ReportError(unreached.error());
   std::vector<std::string> gaps = FindSteeringGaps(*topology, paths);
-  const std::string polarised = fabric::DescribeUnreached(*topology, *unreached);
+  const std::string polarised = controller::DescribeUnreached(*topology, *unreached);
   if (!polarised.empty()) gaps.push_back(polarised);
   // Theorems are about fabrics whose paths can all be taken.
   const std::string_view theorem =

@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 
-TARGETS = ["controller_test", "controller_modules_test", "fabric_test"]
+TARGETS = ["controller_test", "controller_modules_test", "routing_test"]
 
 # Tests of the controller's figures and verdicts in a simulated cluster, by binary and what they show.
 TESTS = [
@@ -22,7 +22,7 @@ TESTS = [
     ("controller_modules_test", "*SeveralRings*:Rounds.*:JobOfManyGroups.*",
      "jobs of 1, 2 and 6 rings: rounds and ideals within 5 % of the generator's log"),
     ("controller_modules_test", "SteeringRules.*", "a percentage of hosts is as near as hosts allow"),
-    ("fabric_test", "UnreachedPaths.*", "paths without ports are counted"),
+    ("routing_test", "UnreachedPaths.*", "paths without ports are counted"),
 ]
 
 

@@ -1,4 +1,4 @@
-#include "controller/paths/spray_detector.h"
+#include "controller/placement/verify/spray_detector.h"
 
 namespace espalier::controller {
 

@@ -1,11 +1,20 @@
 // Paths that no source port takes, by the hashes that the topology names.
-#include "common/fabric/unreached_paths.h"
+#include "controller/routing/fabric/unreached_paths.h"
 
 #include <gtest/gtest.h>
 
 #include "common/fabric/builders.h"
 
-namespace espalier::fabric {
+namespace espalier::controller {
+using fabric::BuildFatTree;
+using fabric::EcmpSpec;
+using fabric::Node;
+using fabric::NodeKind;
+using fabric::PathTable;
+using fabric::SwitchRole;
+using fabric::Topology;
+using fabric::TopologySpec;
+
 namespace {
 
 // A fat tree of k = 4 whose switches hash by this function; `seed_of` gives the seed of a switch.
@@ -55,4 +64,4 @@ TEST(UnreachedPaths, NothingIsSaidWhereHashesAreUnknown) {
 }
 
 }  // namespace
-}  // namespace espalier::fabric
+}  // namespace espalier::controller

@@ -1,4 +1,4 @@
-#include "controller/state/flow_phases.h"
+#include "controller/prediction/flow_phases.h"
 
 namespace espalier::controller {
 

@@ -1,4 +1,4 @@
-#include "common/fabric/unreached_paths.h"
+#include "controller/routing/fabric/unreached_paths.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,13 @@
 
 #include "common/fabric/path_predictor.h"
 
-namespace espalier::fabric {
+namespace espalier::controller {
+using fabric::FlowTuple;
+using fabric::NodeId;
+using fabric::PathPredictor;
+using fabric::PathTable;
+using fabric::Topology;
+
 namespace {
 
 // One addressed NIC of each leaf, by leaf.
@@ -37,8 +43,8 @@ std::size_t CountReached(PathPredictor& predictor, const FlowTuple& tuple, NodeI
   if (!ports) return 0;
   std::vector<bool> is_reached(path_count);
   std::size_t reached = 0;
-  for (std::uint32_t n = 0; n < kRocePortCount && reached < path_count; ++n) {
-    const auto path = ports->Predict(static_cast<std::uint16_t>(kFirstRocePort + n));
+  for (std::uint32_t n = 0; n < fabric::kRocePortCount && reached < path_count; ++n) {
+    const auto path = ports->Predict(static_cast<std::uint16_t>(fabric::kFirstRocePort + n));
     if (!path) return 0;
     if (is_reached[path->Index()]) continue;
     is_reached[path->Index()] = true;
@@ -91,4 +97,4 @@ std::string DescribeUnreached(const Topology& topology, const UnreachedPaths& fo
       100 * static_cast<double>(found.unreached) / static_cast<double>(found.paths));
 }
 
-}  // namespace espalier::fabric
+}  // namespace espalier::controller

@@ -1,5 +1,5 @@
 // Which changes of a port's path are told to be spraying.
-#include "controller/paths/spray_detector.h"
+#include "controller/placement/verify/spray_detector.h"
 
 #include <gtest/gtest.h>
 

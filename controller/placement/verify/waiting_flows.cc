@@ -1,4 +1,4 @@
-#include "controller/state/waiting_flows.h"
+#include "controller/placement/verify/waiting_flows.h"
 
 #include <utility>
 

@@ -29,8 +29,7 @@ void SpreadWatch::LookAtLoads(TimePoint now) {
     return;
   }
   if (!above_since_) above_since_ = now;
-  if (now - *above_since_ < kLasts) return placement_.HandleReachablePaths(now);
-  if (now < next_trial_) return;
+  if (now - *above_since_ < kLasts || now < next_trial_) return;
   const Recomputation trial =
       placement_.what_if().Recompute(state_.intents.weights, /*dry_run=*/true);
   if (trial.after.max_load >= loads.max_load) {

@@ -390,8 +390,7 @@ void AddOtherFlows(CLI::App& command, ListOptions& options) {
       command.add_flag("--unannounced", options.unannounced,
                        "List large flows that switches saw and no agent reports "
                        "(espalier-telemetry), in place of those that agents report");
-  for (const char* const other :
-       {"--job", "--leaf", "--state", "--attested", "--link", "--down", "--ended"})
+  for (const char* const other : {"--leaf", "--state", "--attested", "--link", "--down", "--ended"})
     unannounced->excludes(command.get_option(other));
 }
 
@@ -455,6 +454,9 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
   command->callback([session, &spec, options, command] {
     if (!command->get_subcommands().empty()) return;
     session->json |= options->output == "json";
+    // (Written by CLI11, this would leave no room for the help of --job.)
+    if (options->unannounced && command->count("--job") > 0)
+      throw CLI::ExcludesError("--job", "--unannounced");
     const ListSpec& others = options->unannounced ? UnannouncedFlowsSpec() : spec;
     Run(*session, options->ended ? EndedFlowsSpec() : others, *options);
   });

@@ -41,7 +41,8 @@ constexpr std::chrono::milliseconds kPatience(5);
 
 class OneProcessStore : public transport::RendezvousStore {
  public:
-  Result<void> Set(const std::string& key, const std::string& value) override {
+  Result<void> Set(const std::string& key, const std::string& value,
+                   transport::Deadline /*deadline*/) override {
     const std::lock_guard lock(mutex_);
     values_[key] = value;
     return {};

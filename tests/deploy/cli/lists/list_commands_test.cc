@@ -56,6 +56,29 @@ TEST_F(ListCommandsTest, FlowsAreSortedFilteredAndLimited) {
   EXPECT_EQ(json->Find("flows")->items.size(), 4U);
 }
 
+TEST_F(ListCommandsTest, FlowsThatSwitchesSawAndNobodyReportsAreListed) {
+  controller::SightingReport report{.source = "sflow", .window = std::chrono::seconds(4)};
+  for (const int from : {0, 1}) {
+    report.flows.push_back({.source = cluster_.Address(from),
+                            .destination = cluster_.Address(3),
+                            .protocol = 17,
+                            .source_port = 51'234,
+                            .destination_port = 4'791,
+                            .queue_pair = 99,
+                            .bps = 10'000'000'000});
+  }
+  ASSERT_TRUE(
+      cluster_.controller().links().sightings.HandleReport(report, cluster_.controller().Now()));
+  EXPECT_EQ(FirstColumn({"flows", "--unannounced"}), (std::vector<std::string>{"h0", "h1"}));
+  EXPECT_EQ(FirstColumn({"flows", "--unannounced", "--host", "h1"}),
+            (std::vector<std::string>{"h1"}));
+  EXPECT_NE(Run({"flows", "--unannounced"}).out.find("10.0 Gbit/s"), std::string::npos);
+  EXPECT_EQ(Run({"flows", "--unannounced", "--job", "big"}).exit_code, 2);
+  EXPECT_EQ(Run({"flows", "--unannounced", "--ended"}).exit_code, 2);
+  EXPECT_TRUE(FirstColumn({"flows", "--attested", "elsewhere"}).empty());
+  EXPECT_EQ(FirstColumn({"flows", "--attested", "not_seen"}), FirstColumn({"flows"}));
+}
+
 TEST_F(ListCommandsTest, FlowsThatHaveEndedAreFoundAgain) {
   EXPECT_TRUE(FirstColumn({"flows", "--ended"}).empty());
   OpenFlows();

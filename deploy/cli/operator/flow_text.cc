@@ -8,8 +8,21 @@
 namespace espalier::cli {
 namespace {
 
+// What switches say of the flow.
+std::string AttestedValue(const io::JsonValue& attested) {
+  const io::JsonValue* const state = attested.Find("state");
+  const io::JsonValue* const samples = attested.Find("samples");
+  const io::JsonValue* const via = attested.Find("via");
+  if (state == nullptr || samples == nullptr || via == nullptr) return "";
+  std::string links;
+  for (const io::JsonValue& link : via->items) links += (links.empty() ? "" : ", ") + link.text;
+  if (links.empty()) return state->text;
+  return fmt::format("{} ({} packets sampled on {})", state->text, samples->text, links);
+}
+
 // The value of a flow's field as people read it.
 std::string ShownValue(const std::string& key, const io::JsonValue& value) {
+  if (key == "attested") return AttestedValue(value);
   if (value.kind == io::JsonValue::Kind::kBool) return value.boolean ? "true" : "false";
   if (key == "protocol") return value.text == "17" ? "UDP" : value.text == "6" ? "TCP" : value.text;
   if (key == "max_rate_bps") return value.text == "0" ? "no limit" : value.text;
@@ -124,6 +137,7 @@ std::string ReturnText(const io::JsonValue& explanation) {
 std::string FlowText(const io::JsonValue& flow) {
   std::string text;
   for (const auto& [key, value] : flow.members) {
+    if ((key == "cause" || key == "remedy") && value.text.empty()) continue;
     if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths have lines of their own
     text += fmt::format("{:20} {}\n", key, ShownValue(key, value));
   }

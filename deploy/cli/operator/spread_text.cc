@@ -32,8 +32,9 @@ std::string DescribeSpread(const io::JsonValue& answer) {
       "The busiest link of the fabric carries {} {}", most->text,
       are_phases_known ? "in the busiest phases of the jobs" : "when all open flows send at once");
   if (HoldsIn(answer, "optimal")) {
-    return fmt::format("{}. No assignment of these {} flows has less{}.\n", carries,
-                       FieldIn(answer, "flows_compared"),
+    const std::string count = FieldIn(answer, "flows_compared");
+    return fmt::format("{}. No assignment of {} has less{}.\n", carries,
+                       count == "1" ? "this flow" : "these " + count + " flows",
                        has_theorem ? " (" + theorem->text + ")" : "");
   }
   if (most->text == bound->text) {

@@ -26,6 +26,15 @@ TEST(FlowText, HasALineForEachFieldThatIsNoList) {
             "max_rate_bps         no limit\n");
 }
 
+TEST(FlowText, SaysWhereSwitchesSawTheFlow) {
+  EXPECT_EQ(TextOf(R"({"attested": {"state": "NOT_SEEN", "samples": 0, "via": []}})"),
+            "attested             NOT_SEEN\n");
+  EXPECT_EQ(TextOf(R"({"attested": {"state": "ELSEWHERE", "samples": 7,
+                                     "via": ["leaf0--spine1>spine1", "leaf1--spine1>leaf1"]}})"),
+            "attested             ELSEWHERE (7 packets sampled on leaf0--spine1>spine1, "
+            "leaf1--spine1>leaf1)\n");
+}
+
 TEST(FlowText, TellsUnequalPartsOnly) {
   const std::string paths = R"({"paths": [{"via": "spine0", "share": 0.25},)";
   EXPECT_EQ(TextOf(paths + R"({"via": "spine1", "share": 0.75}]})"),

@@ -119,12 +119,12 @@ void PortVerifier::HandleFindings(const PathLearner::Findings& findings) {
   FollowSpraying(findings);
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
     if (IsSprayed(mismatch.key)) continue;
-    placement_.HandleReachablePaths(now);
     const auto from = state_.paths.FindAttachment(mismatch.key.source);
     const auto to = state_.paths.FindAttachment(mismatch.key.destination);
     if (!from || !to) continue;
     // A wrong prediction says nothing about ports that probes have seen.
     if (mismatch.was_verified) {
+      placement_.HandleReachablePaths(now);
       detector_.HandleMismatch(from->leaf, to->leaf,
                                fabric::HostOf(state_.topology.node(mismatch.key.source)),
                                hosts_.VoicesNeeded(from->leaf), now);

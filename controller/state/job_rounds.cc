@@ -92,7 +92,6 @@ void JobRounds::Merge(Job& job, std::uint32_t from_index, std::uint32_t into_ind
   }
   into.round = ++last_round_;  // senders look their pairs up again
   if (into.finished.empty()) into.finished = std::move(from.finished);
-  into.count = std::max(into.count, from.count);
   from = {.merged_into = into_index};
   --job.live;
 }
@@ -232,7 +231,7 @@ void JobRounds::Begin(std::uint32_t index, const Sender& sender, TimePoint now) 
   if (IsOver(group, now)) {
     group.finished.push_back(RoundOf(job, group));
     if (group.finished.size() > kMaxKept) group.finished.pop_front();
-    ++group.count;
+    ++job.count;
     group.last_began = *group.began;
     group.last_ended = group.ended;
     group.last_bytes = BytesOfLeaves(group);
@@ -287,12 +286,17 @@ std::deque<JobRound> JobRounds::RoundsOf(const Job& job, const Group& group, Tim
 }
 
 const JobRounds::Group* JobRounds::Leading(const Job& job, TimePoint now) const {
+  TimePoint latest{};
+  for (const Group& group : job.groups) {
+    if (group.began || !group.finished.empty()) latest = std::max(latest, group.ended);
+  }
   const Group* leading = nullptr;
   Duration slowest{};
   for (const Group& group : job.groups) {
+    const bool is_past = group.busy == 0 && latest - group.ended > kPast;
     const std::deque<JobRound> rounds = RoundsOf(job, group, now);
     const Duration usual = Median(rounds, &JobRound::duration);
-    if (rounds.empty() || (leading != nullptr && usual <= slowest)) continue;
+    if (rounds.empty() || is_past || (leading != nullptr && usual <= slowest)) continue;
     leading = &group;
     slowest = usual;
   }
@@ -317,15 +321,17 @@ std::optional<TimePoint> JobRounds::Begun(std::uint32_t index, TimePoint now) co
 
 std::uint64_t JobRounds::Count(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
-  const Group* const leading = Leading(jobs_[index], now);
-  return leading == nullptr ? 0 : leading->count + (IsOver(*leading, now) ? 1 : 0);
+  const Job& job = jobs_[index];
+  const auto over =
+      std::ranges::count_if(job.groups, [&](const Group& group) { return IsOver(group, now); });
+  return job.count + static_cast<std::uint64_t>(over);
 }
 
 std::size_t JobRounds::Groups(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
   return static_cast<std::size_t>(std::ranges::count_if(
       jobs_[index].groups,
-      [&](const Group& group) { return group.count > 0 || IsOver(group, now); }));
+      [&](const Group& group) { return !group.finished.empty() || IsOver(group, now); }));
 }
 
 }  // namespace espalier::controller

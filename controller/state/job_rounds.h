@@ -40,6 +40,7 @@ class JobRounds {
   static constexpr Duration kGap = std::chrono::milliseconds(50);
   static constexpr std::size_t kMaxKept = 64;  // rounds of each group
   static constexpr std::size_t kMaxGroups = 32;
+  static constexpr Duration kPast = std::chrono::minutes(1);
 
   explicit JobRounds(const fabric::Topology& topology) : topology_(topology) {}
 
@@ -79,7 +80,9 @@ class JobRounds {
   void AddBytes(std::uint32_t job, Sender& sender, std::uint64_t bytes);
 
   // The latest finished rounds of the job's slowest group by the median, oldest first, without
-  // those that are several in one; how many it has finished; when the earliest present round began.
+  // those that are several in one (groups that have been silent for kPast while others were not are
+  // left out); how many the job's groups have finished in all; when the earliest present round
+  // began.
   std::deque<JobRound> Finished(std::uint32_t job, TimePoint now) const;
   std::uint64_t Count(std::uint32_t job, TimePoint now) const;
   std::optional<TimePoint> Begun(std::uint32_t job, TimePoint now) const;
@@ -99,7 +102,6 @@ class JobRounds {
     std::unordered_map<std::uint64_t, Pair> pairs;  // by PairKey
     std::uint64_t round = 0;                        // identifies the round of `pairs`; 0: none
     std::deque<JobRound> finished;
-    std::uint64_t count = 0;
     // The round before the present one.
     TimePoint last_began{};
     TimePoint last_ended{};
@@ -109,6 +111,7 @@ class JobRounds {
     std::deque<Group> groups;
     std::unordered_map<std::size_t, std::uint32_t> group_of;  // by link of a NIC
     std::size_t live = 0;                                     // groups that are not merged
+    std::uint64_t count = 0;                                  // rounds that have finished
     bool is_one = false;                                      // it had too many groups
   };
   static std::uint64_t PairKey(const Ends& ends);

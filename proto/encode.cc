@@ -316,6 +316,12 @@ void EncodeBody(const TrainOrder& from, v1::TrainOrder& to) {
   FillColumn(from.trains, &Train::start_us, to.mutable_start_us());
   FillColumn(from.expected, &ExpectedTrain::number, to.mutable_expected());
   FillColumn(from.expected, &ExpectedTrain::until_us, to.mutable_expected_until_us());
+  const bool is_known = std::ranges::all_of(
+      from.expected, [](const ExpectedTrain& train) { return train.source_port != 0; });
+  if (!is_known) return;
+  FillColumn(from.expected, &ExpectedTrain::source, to.mutable_expected_source());
+  FillColumn(from.expected, &ExpectedTrain::source_port, to.mutable_expected_source_port());
+  FillColumn(from.expected, &ExpectedTrain::protocol, to.mutable_expected_protocol());
 }
 
 void EncodeBody(const TrainReport& from, v1::TrainReport& to) {

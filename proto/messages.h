@@ -311,6 +311,10 @@ struct Train {
 struct ExpectedTrain {
   std::uint64_t number = 0;
   std::uint64_t until_us = 0;  // after the order arrives
+  // What decides the path of its packets. `source` indexes the order's addresses.
+  std::uint32_t source = 0;
+  std::uint16_t source_port = 0;  // 0: all three are unknown
+  std::uint8_t protocol = kProtocolUdp;
   bool operator==(const ExpectedTrain&) const = default;
 };
 

@@ -85,6 +85,7 @@ struct Datagram {
   std::size_t size = 0;
   IpAddress source;
   IpAddress destination;
+  std::uint16_t source_port = 0;  // of UDP
   std::uint8_t traffic_class = 0;
   std::int64_t arrived_ns = 0;
 
@@ -142,22 +143,25 @@ bool ReceiveDatagram(int fd, Datagram& to) {
     sockaddr_in v4;
     std::memcpy(&v4, &from, sizeof(v4));
     to.source = IpAddress::FromV4(ntohl(v4.sin_addr.s_addr));
+    to.source_port = ntohs(v4.sin_port);
   } else {
     sockaddr_in6 v6;
     std::memcpy(&v6, &from, sizeof(v6));
     to.source = FromV6(v6.sin6_addr);
+    to.source_port = ntohs(v6.sin6_port);
   }
   ReadDetails(header, to);
   return true;
 }
 
-std::optional<TrainPayload> ParseTcp(const Datagram& datagram, int family, std::uint16_t port) {
+std::optional<TrainPayload> ParseTcp(Datagram& datagram, int family, std::uint16_t port) {
   const std::optional<TrainSegment> segment =
       family == AF_INET
           ? ParseTrainSegmentV4(datagram.bytes())
           : ParseTrainSegmentV6(datagram.source, datagram.destination, datagram.bytes());
   // Segments that came before the filter may have another port.
   if (!segment || segment->destination_port != port) return std::nullopt;
+  datagram.source_port = segment->source_port;
   return segment->payload;
 }
 
@@ -241,6 +245,7 @@ void RawTrainSocket::Receive(const Listener& listener) {
                  .is_marked = (datagram.traffic_class & kEcnMask) == kEcnExperienced,
                  .source = datagram.source,
                  .destination = datagram.destination,
+                 .source_port = datagram.source_port,
                  .protocol = listener.protocol});
   }
 }

@@ -131,6 +131,7 @@ std::optional<TrainSegment> ParseTrainSegmentV6(const IpAddress& source,
   return TrainSegment{.payload = *payload,
                       .source = source,
                       .destination = destination,
+                      .source_port = Read<std::uint16_t>(segment, 0),
                       .destination_port = Read<std::uint16_t>(segment, 2)};
 }
 

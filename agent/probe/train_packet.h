@@ -56,6 +56,7 @@ struct TrainSegment {
   TrainPayload payload;
   IpAddress source;
   IpAddress destination;
+  std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;
   std::uint8_t traffic_class = 0;  // over IPv4 only
 };

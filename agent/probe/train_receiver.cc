@@ -25,9 +25,10 @@ TrainReceiver::TrainReceiver(const TrainReceiverOptions& options, EventLoop& loo
       on_received_(std::move(on_received)),
       arrived_(metrics.MakeCounter("espalier_agent_train_packets_arrived_total",
                                    "Packets of expected probe trains that arrived")),
-      unexpected_(metrics.MakeCounter("espalier_agent_train_packets_unexpected_total",
-                                      "Packets that arrived late, repeatedly, or for a probe train "
-                                      "that is not expected")) {
+      unexpected_(
+          metrics.MakeCounter("espalier_agent_train_packets_unexpected_total",
+                              "Packets of probe trains that arrived late, repeatedly, from "
+                              "another port than ordered, or for no train that is expected")) {
   socket_.OnArrival([this](const TrainArrival& arrival) { HandleArrival(arrival); });
 }
 
@@ -63,9 +64,12 @@ void TrainReceiver::Expect(const wire::TrainOrder& order) {
     const TimePoint until = now + std::chrono::microseconds(std::min(expected.until_us, max_us));
     Waiting waiting{.packets = order.packets,
                     .urgent = order.urgent,
+                    .source_port = expected.source_port,
+                    .protocol = expected.protocol,
                     .dropped_before = dropped,
                     .train = {.number = expected.number},
                     .deadline = deadlines_.emplace(until, expected.number)};
+    if (waiting.source_port != 0) waiting.source = order.addresses[expected.source];
     trains_.emplace(expected.number, std::move(waiting));
   }
   Arm();
@@ -83,6 +87,7 @@ void TrainReceiver::HandleArrival(const TrainArrival& arrival) {
   const std::uint8_t index = arrival.payload.index;
   if (found == trains_.end() || index >= found->second.packets) return unexpected_.Add();
   Waiting& waiting = found->second;
+  if (!waiting.MayBe(arrival)) return unexpected_.Add();
   wire::ReceivedTrain& train = waiting.train;
   const std::uint32_t bit = 1U << index;
   if ((train.arrived_mask & bit) != 0) return unexpected_.Add();

@@ -21,7 +21,9 @@ struct TrainReceiverOptions {
 };
 
 // Counts the packets of expected probe trains. The numbers of trains are random, so packets of
-// strangers match none, and only count as unexpected. Each packet counts once. A train is reported
+// strangers match none, and only count as unexpected. So do packets from another address or port,
+// or of another protocol, than the order says: they would show that another path works. Each packet
+// counts once. A train is reported
 // when all its packets have arrived or its time is over, also if nothing came. It is reported as
 // overflowed, so that its losses mean nothing, if the socket dropped packets meanwhile, if nothing
 // can be received at its port, or if too many trains are expected already.
@@ -50,7 +52,15 @@ class TrainReceiver {
   struct Waiting {
     std::uint8_t packets = 0;
     bool urgent = false;
+    IpAddress source;
+    std::uint16_t source_port = 0;  // 0: what its packets come from is not known
+    std::uint8_t protocol = 0;
     std::uint64_t dropped_before = 0;
+
+    bool MayBe(const TrainArrival& arrival) const {
+      return source_port == 0 || (arrival.source == source && arrival.source_port == source_port &&
+                                  arrival.protocol == protocol);
+    }
     wire::ReceivedTrain train;
     std::array<std::int64_t, wire::kMaxTrainPackets> delays_us{};  // by index
     Deadlines::iterator deadline;

@@ -16,6 +16,7 @@ struct TrainArrival {
   bool is_marked = false;       // congestion experienced (CE)
   IpAddress source;
   IpAddress destination;
+  std::uint16_t source_port = 0;
   std::uint8_t protocol = 17;
 };
 

@@ -27,6 +27,7 @@ void SimTrains::Carry(const agent::TrainPacket& packet, Duration sender_clock) {
       .is_marked = can_be_marked && transit.is_marked,
       .source = packet.source,
       .destination = packet.destination,
+      .source_port = packet.source_port,
       .protocol = packet.protocol};
   in_flight_.emplace(now + transit.delay, InFlight{arrival, packet.destination_port});
   timer_ = loop_.After(in_flight_.begin()->first - now, [this] { Deliver(); });

@@ -163,7 +163,11 @@ TrainOrder MakeTrainOrder() {
                       .protocol = kProtocolTcp,
                       .dscp = 26,
                       .start_us = 250'000}},
-          .expected = {{.number = 0x0123'4567'89AB'CDEF, .until_us = 1'600'000}}};
+          .expected = {{.number = 0x0123'4567'89AB'CDEF,
+                        .until_us = 1'600'000,
+                        .source = 1,
+                        .source_port = 50'000,
+                        .protocol = kProtocolTcp}}};
 }
 
 TrainReport MakeTrainReport() {

@@ -235,7 +235,11 @@ void Generator::Fill(TrainOrder& to) {
                          .start_us = Number(0, kYearUs)});
   }
   for (const LocalFlowId id : Ids(Count())) {
-    to.expected.push_back({.number = id.value(), .until_us = Number(0, kYearUs)});
+    to.expected.push_back({.number = id.value(),
+                           .until_us = Number(0, kYearUs),
+                           .source = index(),
+                           .source_port = Port(),
+                           .protocol = Bool() ? kProtocolTcp : kProtocolUdp});
   }
 }
 

@@ -306,7 +306,15 @@ TEST(Rules, OfTrainOrder) {
        {"train_order.dscp[0]: 64", [](Pb& m) { m.set_dscp(0, 64); }},
        {"train_order.start_us[0]: 92", [](Pb& m) { m.set_start_us(0, kHuge); }},
        {"train_order.expected: 1025", [](Pb& m) { m.mutable_expected()->Resize(1025, 1); }},
-       {"train_order.expected_until_us: 0 entries", [](Pb& m) { m.clear_expected_until_us(); }}});
+       {"train_order.expected_until_us: 0 entries", [](Pb& m) { m.clear_expected_until_us(); }},
+       {"train_order.expected_source: 2 entries", [](Pb& m) { m.add_expected_source(0); }},
+       {"train_order.expected_source_port: 1 entries, but train_order.expected_source has 0",
+        [](Pb& m) { m.clear_expected_source(); }},
+       {"train_order.expected_source[0]: index 2 beyond 2 addresses",
+        [](Pb& m) { m.set_expected_source(0, 2); }},
+       {"train_order.expected_source_port[0]: 0", [](Pb& m) { m.set_expected_source_port(0, 0); }},
+       {"train_order.expected_protocol[0]: is neither",
+        [](Pb& m) { m.set_expected_protocol(0, 1); }}});
 }
 
 TEST(Rules, OfTrainReport) {

@@ -32,7 +32,13 @@ void TrainOrders::Add(const Ends& ends, wire::Train train) {
   const std::uint64_t until =
       train.start_us +
       static_cast<std::uint64_t>(MicrosecondsOf(shape_.gap * shape_.packets + shape_.patience));
-  OrderOf(ends.receiver).expected.push_back({.number = train.number, .until_us = until});
+  const std::uint32_t source = IndexOf(ends.receiver, ends.source);
+  OrderOf(ends.receiver)
+      .expected.push_back({.number = train.number,
+                           .until_us = until,
+                           .source = source,
+                           .source_port = train.source_port,
+                           .protocol = train.protocol});
 }
 
 std::map<AgentId, wire::TrainOrder> TrainOrders::Take() {

@@ -68,6 +68,32 @@ TEST_F(TrainReceiverTest, PacketsOfStrangersChangeNothing) {
   EXPECT_EQ(Only(), (wire::ReceivedTrain{.number = 9}));
 }
 
+// A sender that takes another path than ordered would show that a dead link works.
+TEST_F(TrainReceiverTest, PacketsFromAnotherPortOrAddressOrOfAnotherProtocolDoNotCount) {
+  wire::TrainOrder order = Expecting(9, 1);
+  order.addresses = {Address("10.9.0.1"), Address("10.1.0.1")};
+  order.expected[0].source = 1;
+  order.expected[0].source_port = 50'000;
+  order.expected[0].protocol = wire::kProtocolTcp;
+  Give(order);
+  TrainArrival right = Arrival(9, 0);
+  right.source_port = 50'000;
+  right.protocol = wire::kProtocolTcp;
+  TrainArrival wrong = right;
+  wrong.source_port = 50'001;
+  trains_.Arrive(wrong);
+  wrong = right;
+  wrong.source = Address("10.1.0.2");
+  trains_.Arrive(wrong);
+  wrong = right;
+  wrong.protocol = wire::kProtocolUdp;
+  trains_.Arrive(wrong);
+  EXPECT_EQ(Count("unexpected"), 3);
+  right.payload.index = 1;
+  trains_.Arrive(right);
+  EXPECT_EQ(Only().arrived_mask, 0b10);
+}
+
 TEST_F(TrainReceiverTest, ReplaysAfterTheReportChangeNothing) {
   Give(Expecting(9, 1));
   for (std::uint8_t i = 0; i < 4; ++i) Arrive(9, i);

@@ -22,7 +22,10 @@ TEST(TrainOrders, TellEachAgentOnceWhatToSendAndWhatToExpect) {
                 .source = Address(from),
                 .destination = Address(to),
                 .key = key},
-               {.number = number, .source_port = 50'000, .start_us = 1'000 * number});
+               {.number = number,
+                .source_port = 50'000,
+                .protocol = wire::kProtocolTcp,
+                .start_us = 1'000 * number});
   };
   add(1, 2, 10);
   add(1, 3, 11);
@@ -41,6 +44,9 @@ TEST(TrainOrders, TellEachAgentOnceWhatToSendAndWhatToExpect) {
   ASSERT_EQ(of_1.expected.size(), 1U);
   EXPECT_EQ(of_1.expected[0].number, 13U);
   EXPECT_EQ(of_1.expected[0].until_us, 13'000U + 8'000 + 400'000);
+  EXPECT_EQ(of_1.addresses[of_1.expected[0].source], Address(2));
+  EXPECT_EQ(of_1.expected[0].source_port, 50'000);
+  EXPECT_EQ(of_1.expected[0].protocol, wire::kProtocolTcp);
   EXPECT_EQ(taken.at(AgentId(3)).expected[0].number, 11U);
   EXPECT_NE(taken.at(AgentId(3)).key, key) << "a receiver does not learn it";
   EXPECT_TRUE(orders.Take().empty());

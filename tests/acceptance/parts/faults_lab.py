@@ -20,6 +20,7 @@ class Lab:
     """A steered lab of its own; use it in a `with` statement."""
 
     def __init__(self, folder, hosts_per_leaf, leaves=LEAVES, spines=SPINES):
+        self.name = NAME
         self.program = str(folder / "espalier")
         self.shape = ["--spines", str(spines), "--leaves", str(leaves), "--hosts-per-leaf", str(hosts_per_leaf)]
 

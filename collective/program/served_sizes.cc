@@ -48,9 +48,8 @@ ServedSizes SizesServedBy(const Program& program) {
   // No call is within `unit` of the greatest number of bytes.
   const bool is_beyond = program.min_bytes > kNoLimit - sizes.unit;
   sizes.least = program.min_bytes + (short_of == 0 || is_beyond ? 0 : sizes.unit - short_of);
-  sizes.greatest = program.max_bytes == kNoLimit
-                       ? kNoLimit
-                       : program.max_bytes - program.max_bytes % sizes.unit;
+  sizes.greatest =
+      program.max_bytes == kNoLimit ? kNoLimit : program.max_bytes - program.max_bytes % sizes.unit;
   if (is_barrier && program.min_bytes <= 0) sizes.greatest = 0;
   if (sizes.least > sizes.greatest || (is_barrier && program.min_bytes > 0)) {
     sizes.calls = ServedSizes::Calls::kNone;

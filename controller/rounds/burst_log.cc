@@ -18,7 +18,8 @@ Duration Length(const Burst& burst) {
 }  // namespace
 
 bool BurstLog::Begin(TimePoint at) {
-  if (!bursts_.empty() && (bursts_.back().ended == kLasts || at - bursts_.back().ended < kBurstGap)) {
+  if (!bursts_.empty() &&
+      (bursts_.back().ended == kLasts || at - bursts_.back().ended < kBurstGap)) {
     bursts_.back().ended = kLasts;
     return false;
   }
@@ -48,7 +49,8 @@ std::optional<BurstLog::Place> BurstLog::PlaceOf(const Burst& burst) const {
   }
   Duration period = Duration::max();
   if (nearest != bursts_.begin()) period = nearest->began - (nearest - 1)->began;
-  if (nearest + 1 != bursts_.end()) period = std::min(period, (nearest + 1)->began - nearest->began);
+  if (nearest + 1 != bursts_.end())
+    period = std::min(period, (nearest + 1)->began - nearest->began);
   const Duration shorter = std::min(Length(burst), Length(*nearest));
   Place place{.age = static_cast<std::size_t>(bursts_.end() - nearest) - 1,
               .offset = burst.began - nearest->began};
@@ -56,8 +58,7 @@ std::optional<BurstLog::Place> BurstLog::PlaceOf(const Burst& burst) const {
   place.is_beside = std::chrono::abs(place.offset) <= std::max(place.tolerance, shorter / 2);
   // It may begin in the second half of a burst, nearer to the next one.
   const auto next = std::ranges::upper_bound(bursts_, burst.began, {}, &Burst::began);
-  place.is_within =
-      next != bursts_.begin() && burst.ended - place.tolerance <= (next - 1)->ended;
+  place.is_within = next != bursts_.begin() && burst.ended - place.tolerance <= (next - 1)->ended;
   return place;
 }
 

@@ -164,9 +164,8 @@ double JobRounds::SecondsOfShared(const Job& job, const Group& group) const {
   double longest = 0;
   for (const auto& [key, sum] : bytes) {
     const std::int64_t bps =
-        (key & kIsNic) != 0
-            ? topology_.link(DirectedLink::FromIndex(key & ~kIsNic).link).rate.value
-            : UplinkBps(fabric::NodeId(static_cast<std::int32_t>(key >> 1U)));
+        (key & kIsNic) != 0 ? topology_.link(DirectedLink::FromIndex(key & ~kIsNic).link).rate.value
+                            : UplinkBps(fabric::NodeId(static_cast<std::int32_t>(key >> 1U)));
     longest = std::max(longest, Seconds(sum, bps));
   }
   return longest;
@@ -342,16 +341,15 @@ std::optional<TimePoint> JobRounds::Begun(std::uint32_t index, TimePoint now) co
 std::uint64_t JobRounds::Count(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
   const Job& job = jobs_[index];
-  const auto over =
-      std::ranges::count_if(job.groups, [&](const Group& group) { return IsOver(group, now) && !group.is_mixed; });
+  const auto over = std::ranges::count_if(
+      job.groups, [&](const Group& group) { return IsOver(group, now) && !group.is_mixed; });
   return job.count + static_cast<std::uint64_t>(over);
 }
 
 std::size_t JobRounds::Groups(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
-  return static_cast<std::size_t>(std::ranges::count_if(
-      jobs_[index].groups,
-      [&](const Group& group) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(jobs_[index].groups, [&](const Group& group) {
         return !group.finished.empty() || (IsOver(group, now) && !group.is_mixed);
       }));
 }

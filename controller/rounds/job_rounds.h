@@ -23,8 +23,8 @@ struct JobRound {
 // Records when each job communicates and for how long, for each of its groups: the flows that send
 // together (SenderGroups), such as those of one ring. A round begins when a flow of the group has
 // bytes to send after kGap in which none had. It ends when no flow has bytes to send for kGap;
-// shorter pauses, such as those between the steps of a ring, belong to the round. Times are those of
-// the agents' reports: exact to their interval (10 ms).
+// shorter pauses, such as those between the steps of a ring, belong to the round. Times are those
+// of the agents' reports: exact to their interval (10 ms).
 //
 // The ideal counts what the job's other groups send meanwhile, as they share NICs and links between
 // switches even if the job is alone.
@@ -110,8 +110,8 @@ class JobRounds {
   };
   struct Job {
     SenderGroups senders;
-    std::deque<Group> groups;       // by number
-    std::uint64_t count = 0;        // rounds that have finished
+    std::deque<Group> groups;        // by number
+    std::uint64_t count = 0;         // rounds that have finished
     std::uint32_t busy_outside = 0;  // flows that have bytes to send, but no group
     TimePoint outside_began{};       // since when
   };

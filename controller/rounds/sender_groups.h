@@ -18,15 +18,15 @@ namespace espalier::controller {
 //
 // Flows that have NICs in common, directly or by way of others, are a component and one group at
 // first. Each group has a leader, one of its flows. A flow whose burst begins together with one of
-// its leader's, or as long after it as the burst before did, is in step; one whose bursts lie within
-// those of the leader is not out of step. After kMisses bursts out of step in a row the flow is
-// outside: it belongs to no group. It joins the group with which its last bursts are in step, the
-// nearest if there are several; if there is none, it founds a group, which it leads. A flow that
-// opens in a component of several groups is outside at first. A group whose leader is in step with
-// another group's for kBurstsToUnite bursts joins that one.
+// its leader's, or as long after it as the burst before did, is in step; one whose bursts lie
+// within those of the leader is not out of step. After kMisses bursts out of step in a row the flow
+// is outside: it belongs to no group. It joins the group with which its last bursts are in step,
+// the nearest if there are several; if there is none, it founds a group, which it leads. A flow
+// that opens in a component of several groups is outside at first. A group whose leader is in step
+// with another group's for kBurstsToUnite bursts joins that one.
 //
-// What could prove it wrong: two groups of one period whose bursts begin within half a burst of each
-// other, always by the same time, count as one. Irregular flows found groups of their own.
+// What could prove it wrong: two groups of one period whose bursts begin within half a burst of
+// each other, always by the same time, count as one. Irregular flows found groups of their own.
 //
 // Bounds: kMaxGroups groups; when there are no more, flows that are in step with none stay outside;
 // a job with more components counts as one group, for good. O(1) a burst of a flow in a group,
@@ -83,12 +83,12 @@ class SenderGroups {
  private:
   struct Known {
     Group merged_into = 0;
-    Group component = 0;     // the group that its flows were in at first
+    Group component = 0;  // the group that its flows were in at first
     std::uint32_t flows = 0;
-    std::uint64_t leader = 0;  // 0: none
+    std::uint64_t leader = 0;    // 0: none
     BurstLog bursts{kOfLeader};  // the leader's
     bool is_free = false;
-    Group beside = 0;  // a group with whose leader this one's is in step,
+    Group beside = 0;           // a group with whose leader this one's is in step,
     std::uint32_t in_step = 0;  // for so many bursts,
     Duration offset{};          // with this offset at first
   };

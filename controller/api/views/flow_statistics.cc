@@ -31,7 +31,7 @@ void AddAtHosts(const State& state, const ShownFlow& flow, JobStatistics& job,
     AddUpToRate(state, *link, bps, traffic.achieved_bps[link->Index()]);
     job.achieved_bps += AddUpToRate(state, *link, bps, job.sent_bps[link->Index()]);
   } else {
-    }
+  }
   if (auto link = link_of(flow.destination_address)) {
     link->forward = !link->forward;
     AddUpToRate(state, *link, bps, traffic.achieved_bps[link->Index()]);

@@ -40,11 +40,11 @@ void SpreadWatch::LookAtLoads(TimePoint now) {
   }
   state_.notices.poor_spread = {loads.max_load, trial.after.max_load};
   if (was_poor) return;
-  state_.history.Record(now, "load_above_possible",
-                        fmt::format("max_load={} possible={} when={} remedy=\"espalier recompute\"",
-                                    loads.max_load.ToString(), trial.after.max_load.ToString(),
-                                    loads.are_phases_known ? "in_the_busiest_phases"
-                                                           : "all_open_flows_send"));
+  state_.history.Record(
+      now, "load_above_possible",
+      fmt::format("max_load={} possible={} when={} remedy=\"espalier recompute\"",
+                  loads.max_load.ToString(), trial.after.max_load.ToString(),
+                  loads.are_phases_known ? "in_the_busiest_phases" : "all_open_flows_send"));
 }
 
 }  // namespace espalier::controller

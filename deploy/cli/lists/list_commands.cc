@@ -120,8 +120,7 @@ void SortLinks(std::vector<io::JsonValue>& rows) {
 // Jobs that run first, then those that have ended, each by name.
 void SortJobs(std::vector<io::JsonValue>& rows) {
   SortRows(rows, "job", false);
-  std::ranges::stable_partition(rows,
-                                [](const auto& row) { return RawText(row, "flows") != "0"; });
+  std::ranges::stable_partition(rows, [](const auto& row) { return RawText(row, "flows") != "0"; });
 }
 
 void Sort(const ListSpec& spec, const ListOptions& options, std::vector<io::JsonValue>& rows) {

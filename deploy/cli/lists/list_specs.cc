@@ -87,8 +87,9 @@ ListSpec UnannouncedFlows() {
 
 ListSpec Jobs() {
   return {.name = "jobs",
-          .help = "List jobs with their flows, their rates of the last 100 ms and the time of their "
-                  "all-reduces; those that have ended come last",
+          .help =
+              "List jobs with their flows, their rates of the last 100 ms and the time of their "
+              "all-reduces; those that have ended come last",
           .is_long = true,
           .columns = {{"JOB", "job"},
                       {"FLOWS", "flows"},

@@ -48,8 +48,8 @@ std::vector<io::JsonValue> BusiestDirections(const std::vector<io::JsonValue>& l
     for (const std::string direction : {"a_to_b", "b_to_a"}) {
       const double most = 1e9 * std::max(1e-9, ValueOf(link, "gbps"));
       // Flows and background traffic are measured at different times.
-      const double bps = std::min(
-          most, ValueOf(link, "bps_" + direction) + ValueOf(link, "background_" + direction + ".bps"));
+      const double bps = std::min(most, ValueOf(link, "bps_" + direction) +
+                                            ValueOf(link, "background_" + direction + ".bps"));
       const std::string flows = RawText(link, "flows_" + direction);
       if (bps <= 0 && flows == "0") continue;
       const double used = bps / most;
@@ -84,8 +84,7 @@ std::vector<io::JsonValue> SlowestJobs(std::vector<io::JsonValue> jobs, std::siz
   }
   SortRows(jobs, "times_ideal", /*descending=*/true);
   // Jobs that have ended are no news.
-  std::ranges::stable_partition(jobs,
-                                [](const auto& job) { return RawText(job, "flows") != "0"; });
+  std::ranges::stable_partition(jobs, [](const auto& job) { return RawText(job, "flows") != "0"; });
   if (jobs.size() > count) jobs.resize(count);
   for (io::JsonValue& job : jobs) {
     if (RawText(job, "rounds") != "0") continue;
@@ -149,8 +148,8 @@ std::string AsText(const Picture& picture) {
                                     {"SLOWEST FLOW", "slowest_flow_bps", CellFormat::kRate},
                                     {"ALL-REDUCE", "allreduce_seconds", CellFormat::kSeconds},
                                     {"TIMES IDEAL", "times_ideal"}};
-  return fmt::format("{}\nBusiest links, by the last 100 ms\n{}\nSlowest jobs\n{}", Headline(picture.status),
-                     FormatTable(links, picture.links, UsesColours()),
+  return fmt::format("{}\nBusiest links, by the last 100 ms\n{}\nSlowest jobs\n{}",
+                     Headline(picture.status), FormatTable(links, picture.links, UsesColours()),
                      FormatTable(jobs, picture.jobs, UsesColours()));
 }
 
@@ -174,8 +173,9 @@ void Run(Session& session, const TopOptions& options) {
 }  // namespace
 
 void AddTop(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command =
-      AddCommand(app, session, "top", "Show the busiest links (over the last 100 ms) and the slowest jobs, until Ctrl-C");
+  CLI::App* command = AddCommand(
+      app, session, "top",
+      "Show the busiest links (over the last 100 ms) and the slowest jobs, until Ctrl-C");
   const auto options = std::make_shared<TopOptions>();
   command->add_option("--interval", options->interval, "Time between two pictures")
       ->type_name("SECONDS")

@@ -163,10 +163,10 @@ std::string ReturnText(const io::JsonValue& explanation) {
 
 std::string ShortFlowText(const io::JsonValue& flow) {
   const io::JsonValue* const protocol = flow.Find("protocol");
-  std::string text = fmt::format(
-      "{} of job {} ({}, {} to {}) is {}", FieldOf(flow, "flow"), FieldOf(flow, "job"),
-      protocol == nullptr ? "" : ShownValue("protocol", *protocol), FieldOf(flow, "source"),
-      FieldOf(flow, "destination"), FieldOf(flow, "status"));
+  std::string text =
+      fmt::format("{} of job {} ({}, {} to {}) is {}", FieldOf(flow, "flow"), FieldOf(flow, "job"),
+                  protocol == nullptr ? "" : ShownValue("protocol", *protocol),
+                  FieldOf(flow, "source"), FieldOf(flow, "destination"), FieldOf(flow, "status"));
   const std::string via = FieldOf(flow, "via");
   const std::string port = FieldOf(flow, "source_port");
   if (!via.empty()) {

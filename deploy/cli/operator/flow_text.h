@@ -7,8 +7,8 @@
 namespace espalier::cli {
 
 // Describes, in sentences, why a flow of the controller's answers is where it is, and what would
-// change that: its state and path with the reason, the cause and remedy of one that waits, its rate,
-// and what its paths, its other end and its transport mean for it.
+// change that: its state and path with the reason, the cause and remedy of one that waits, its
+// rate, and what its paths, its other end and its transport mean for it.
 std::string ShortFlowText(const io::JsonValue& flow);
 
 // Describes the same with its fields, a line each, instead of the first sentences. Fields that an

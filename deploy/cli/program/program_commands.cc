@@ -189,13 +189,13 @@ int VerifyFile(const FileRequest& request) {
     return verdict.violation ? io::kExitFailed : 0;
   }
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
-  fmt::print(
-      "{}: correct: {} of {} ranks, FIFO depth {} suffices, {}{}{}\n", request.file,
-      CollectiveKindName(program.collective.kind), program.collective.ranks, verdict.needed_slots,
-      DescribeServedSizes(program),
-      verdict.same_bits ? "" : ", results are not bit-identical on all ranks",
-      verdict.has_postcondition ? ""
-                                : "; the file does not specify the result, which was not checked");
+  fmt::print("{}: correct: {} of {} ranks, FIFO depth {} suffices, {}{}{}\n", request.file,
+             CollectiveKindName(program.collective.kind), program.collective.ranks,
+             verdict.needed_slots, DescribeServedSizes(program),
+             verdict.same_bits ? "" : ", results are not bit-identical on all ranks",
+             verdict.has_postcondition
+                 ? ""
+                 : "; the file does not specify the result, which was not checked");
   return 0;
 }
 

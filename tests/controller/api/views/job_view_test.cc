@@ -66,8 +66,9 @@ TEST_F(JobViewTest, SaysWhyAJobHasNoRounds) {
   Progress(0, 5, 1'000'000, 0);
   EXPECT_EQ(note(), "");
   cluster_.Advance(JobRounds::kPast + std::chrono::seconds(1));
-  EXPECT_EQ(note(), "a group of its flows has not paused for more than a minute, so no round of it "
-                    "has ended");
+  EXPECT_EQ(note(),
+            "a group of its flows has not paused for more than a minute, so no round of it "
+            "has ended");
   Progress(0, 5, 0, 0);
   cluster_.Advance(std::chrono::seconds(1));
   EXPECT_EQ(note(), "");

@@ -83,8 +83,8 @@ class RecomputeTest : public BurstsTest {
   std::string Answer() {
     const ActionOutcome outcome = cluster_.Recompute({.dry_run = true}).value();
     std::string answer = outcome.before.max_load.ToString() + " > " +
-                         outcome.after.max_load.ToString() + " >= " +
-                         outcome.after.lower_bound.ToString();
+                         outcome.after.max_load.ToString() +
+                         " >= " + outcome.after.lower_bound.ToString();
     for (const FlowMove& move : outcome.moves) answer += " " + move.flow + ":" + move.to;
     return answer;
   }

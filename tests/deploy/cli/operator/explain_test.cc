@@ -28,10 +28,8 @@ class ExplainTest : public OperatorCommandsTest {
     const Outcome outcome = Run({"explain", flow});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     const std::string name{controller::FlowStatusName(status)};
-    EXPECT_NE(outcome.out.find(" is " + name), std::string::npos)
-        << outcome.out;
-    story_ += fmt::format("# {}: {}\n$ espalier explain {}\n{}\n", name, when, flow,
-                          outcome.out);
+    EXPECT_NE(outcome.out.find(" is " + name), std::string::npos) << outcome.out;
+    story_ += fmt::format("# {}: {}\n$ espalier explain {}\n{}\n", name, when, flow, outcome.out);
   }
 
   std::set<FlowStatus> explained_;

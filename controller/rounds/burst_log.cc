@@ -62,4 +62,9 @@ std::optional<BurstLog::Place> BurstLog::PlaceOf(const Burst& burst) const {
   return place;
 }
 
+bool BurstLog::BeginsBetween(TimePoint after, TimePoint before) const {
+  const auto first = std::ranges::upper_bound(bursts_, after, {}, &Burst::began);
+  return first != bursts_.end() && first->began < before;
+}
+
 }  // namespace espalier::controller

@@ -42,6 +42,8 @@ class BurstLog {
   };
   // None: fewer than two bursts are kept. O(log size()).
   std::optional<Place> PlaceOf(const Burst& burst) const;
+  // Whether a burst begins after the one time and before the other. O(log size()).
+  bool BeginsBetween(TimePoint after, TimePoint before) const;
 
  private:
   std::size_t kept_;

@@ -8,6 +8,13 @@ namespace {
 
 using Place = BurstLog::Place;
 
+// Whether the leader has begun to send while the flow paused before this burst.
+bool SendsAlone(const BurstLog& leader, const BurstLog& bursts, std::size_t age,
+                Duration tolerance) {
+  return age + 1 < bursts.size() && leader.BeginsBetween(bursts.At(age + 1).ended + tolerance,
+                                                         bursts.At(age).began - tolerance);
+}
+
 bool IsSteady(const Place& place, Duration offset) {
   return place.is_beside && std::chrono::abs(place.offset - offset) <= place.tolerance;
 }
@@ -17,6 +24,7 @@ struct Fit {
   std::size_t together = 0;  // of the last kBurstsToJoin, burst for burst, with one offset
   std::size_t beside = 0;    // of all: begins beside a burst
   std::size_t inside = 0;    // of all: beside a burst or within one
+  std::size_t alone = 0;     // of all: the leader sends alone before it
   std::size_t looked = 0;
   Duration offset = Duration::max();  // of the latest
 };
@@ -29,6 +37,7 @@ Fit FitOf(const BurstLog& bursts, const BurstLog& leader) {
     if (!place) return {};
     ++fit.looked;
     fit.beside += place->is_beside ? 1U : 0U;
+    fit.alone += SendsAlone(leader, bursts, age, place->tolerance) ? 1U : 0U;
     fit.inside += place->is_beside || place->is_within ? 1U : 0U;
     if (!place->is_beside || age > SenderGroups::kBurstsToJoin) continue;
     if (!latest) {
@@ -43,7 +52,8 @@ Fit FitOf(const BurstLog& bursts, const BurstLog& leader) {
 
 bool IsInStep(const Fit& fit) {
   if (fit.together + 1 >= SenderGroups::kBurstsToJoin) return true;
-  return fit.looked + 1 == SenderGroups::kOfFlow && fit.inside == fit.looked && fit.beside > 0;
+  return fit.looked + 1 == SenderGroups::kOfFlow && fit.inside == fit.looked && fit.beside > 0 &&
+         fit.alone == 0;
 }
 
 }  // namespace
@@ -55,17 +65,11 @@ SenderGroups::Group SenderGroups::RootOf(Group group) const {
 
 SenderGroups::Group SenderGroups::Add(std::optional<Group> component) {
   ++live_;
-  const auto free = std::ranges::find(groups_, true, &Known::is_free);
+  const auto free = component ? std::ranges::find(groups_, true, &Known::is_free) : groups_.end();
   const auto group = static_cast<Group>(free - groups_.begin());
-  Known made{.merged_into = group, .component = component.value_or(group)};
-  if (component && free != groups_.end()) {
-    *free = made;
-    return group;
-  }
-  made.merged_into = static_cast<Group>(groups_.size());
-  made.component = component.value_or(made.merged_into);
-  groups_.push_back(made);
-  return made.merged_into;
+  if (free == groups_.end()) groups_.emplace_back();
+  groups_[group] = {.merged_into = group, .component = component.value_or(group)};
+  return group;
 }
 
 void SenderGroups::Unite(Group from, Group into, Merged& merged) {
@@ -179,7 +183,7 @@ void SenderGroups::End(Member& member, TimePoint at) {
   if (known.leader == member.id) known.bursts.End(at);
 }
 
-// Counts the bursts out of step in a row. True: they are too many.
+// Counts bursts out of step, less those in step. True: they are too many.
 bool SenderGroups::IsOutOfStep(Member& member, const Known& group) const {
   const std::optional<Place> place = group.bursts.PlaceOf(member.bursts.At(1));
   if (!place) return false;
@@ -187,11 +191,12 @@ bool SenderGroups::IsOutOfStep(Member& member, const Known& group) const {
   const bool is_first = place->is_beside && !member.offset;
   const bool is_steady = member.offset && IsSteady(*place, *member.offset);
   if (place->is_beside) member.offset = place->offset;
-  if (is_together || is_first || is_steady) {
-    member.misses = 0;
+  const bool is_alone = SendsAlone(group.bursts, member.bursts, 1, place->tolerance);
+  if (!is_alone && (is_together || is_first || is_steady)) {
+    member.misses = std::max(0, member.misses - 1);
     return false;
   }
-  if (place->is_within) return false;
+  if (!is_alone && place->is_within) return false;
   return ++member.misses >= kMisses;
 }
 
@@ -205,7 +210,8 @@ std::optional<SenderGroups::Group> SenderGroups::Find(const Member& member, bool
   for (Group group = 0; group < groups_.size(); ++group) {
     if (!IsOneOf(group, component) || groups_[group].leader == 0) continue;
     const Fit fit = FitOf(member.bursts, groups_[group].bursts);
-    if (fit.looked > 0 && 3 * fit.inside >= 2 * fit.looked) is_apart = false;
+    const bool may_belong = 3 * fit.inside >= 2 * fit.looked && 3 * fit.alone < fit.looked;
+    if (may_belong) is_apart = false;
     if (!IsInStep(fit) || (best && offset <= fit.offset)) continue;
     best = group;
     offset = fit.offset;

@@ -18,12 +18,13 @@ namespace espalier::controller {
 //
 // Flows that have NICs in common, directly or by way of others, are a component and one group at
 // first. Each group has a leader, one of its flows. A flow whose burst begins together with one of
-// its leader's, or as long after it as the burst before did, is in step; one whose bursts lie
-// within those of the leader is not out of step. After kMisses bursts out of step in a row the flow
-// is outside: it belongs to no group. It joins the group with which its last bursts are in step,
-// the nearest if there are several; if there is none, it founds a group, which it leads. A flow
-// that opens in a component of several groups is outside at first. A group whose leader is in step
-// with another group's for kBurstsToUnite bursts joins that one.
+// its leader's, or as long after it as the burst before did, is in step, unless its leader has sent
+// alone meanwhile; one whose bursts lie within those of the leader is not out of step. After
+// kMisses bursts out of step, less those in step, the flow is outside: it belongs to no group. It
+// joins the group with which its last bursts are in step, the nearest if there are several; if
+// there is none, it founds a group, which it leads. A flow that opens in a component of several
+// groups is outside at first. A group whose leader is in step with another group's for
+// kBurstsToUnite bursts joins that one.
 //
 // What could prove it wrong: two groups of one period whose bursts begin within half a burst of
 // each other, always by the same time, count as one. Irregular flows found groups of their own.
@@ -37,7 +38,7 @@ class SenderGroups {
   using Group = std::uint32_t;
   static constexpr Group kOutside = ~Group{0};
   static constexpr std::size_t kMaxGroups = 32;
-  static constexpr int kMisses = 3;
+  static constexpr int kMisses = 4;
   static constexpr std::size_t kBurstsToJoin = 4;
   static constexpr std::uint32_t kBurstsToFound = 8;
   static constexpr std::uint32_t kBurstsToUnite = 32;
@@ -51,7 +52,7 @@ class SenderGroups {
     Group component = 0;
     BurstLog bursts{kOfFlow};
     std::optional<Duration> offset;  // to the leader's burst, at the last burst beside one
-    int misses = 0;                  // in a row
+    int misses = 0;                  // less bursts in step
     std::uint32_t outside = 0;       // bursts since it is outside
   };
   // Groups whose flows now belong to another one (from, into), in order.

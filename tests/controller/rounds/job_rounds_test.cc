@@ -288,30 +288,30 @@ TEST_P(SeveralRings, HaveRoundsOfTheirOwnOnTheSameNics) {
 
 INSTANTIATE_TEST_SUITE_P(Rings, SeveralRings, testing::Values(1, 2, 6));
 
-// Each of two groups sends half a second alone, and waits for the other one where they meet.
+// Two groups take turns until they are known to be two; then the other one sends meanwhile.
 TEST_F(Rounds, TheIdealCountsWhatOtherGroupsSendOverTheSameNic) {
   std::vector<JobRounds::Sender> flows(2);
   for (JobRounds::Sender& flow : flows) {
     flow.ends = {Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000};
     rounds_.Join(kJob, flow);
   }
-  const auto play = [&](std::size_t flow, TimePoint at) {
+  const auto begin = [&](std::size_t flow, TimePoint at, std::uint64_t bytes) {
     rounds_.Begin(kJob, flows[flow], at);
-    rounds_.AddBytes(kJob, flows[flow], 200'000'000);
-    return at + 200ms;
+    rounds_.AddBytes(kJob, flows[flow], bytes);
   };
-  // They take turns until they are known to be two groups.
   for (int i = 0; i < 20; ++i) {
-    rounds_.End(kJob, flows[0], play(0, kStart + i * 1s));
-    rounds_.End(kJob, flows[1], play(1, kStart + i * 1s + 500ms));
+    for (const std::size_t flow : {0U, 1U}) {
+      const TimePoint at = kStart + i * 1s + (flow == 0 ? 0ms : 500ms);
+      begin(flow, at, 200'000'000);
+      rounds_.End(kJob, flows[flow], at + 200ms);
+    }
   }
   EXPECT_EQ(rounds_.Groups(kJob, kStart + 20s), 2U);
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 20s).back().ideal, 200ms);
-  play(0, kStart + 20s);
-  play(1, kStart + 20s);
-  rounds_.End(kJob, flows[0], kStart + 20s + 400ms);
-  rounds_.End(kJob, flows[1], kStart + 20s + 400ms);
-  EXPECT_EQ(rounds_.Finished(kJob, kStart + 21s).back().ideal, 400ms);
+  begin(0, kStart + 20s, 200'000'000);
+  begin(1, kStart + 20s, 100'000'000);
+  for (JobRounds::Sender& flow : flows) rounds_.End(kJob, flow, kStart + 20s + 300ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 21s).back().ideal, 300ms);
 }
 
 TEST_F(Rounds, JobCommunicatesWhileAFlowOutsideAllGroupsSends) {

@@ -50,15 +50,6 @@ TEST_F(SpreadWatchTest, SpeaksOfALoadThatStaysAboveWhatIsPossibleUntilItIsLowere
   EXPECT_FALSE(IsDegraded(*cluster_));
 }
 
-// A bound that no assignment reaches is no fault.
-TEST_F(SpreadWatchTest, IsSilentWhereARecomputationReachesNothingBetter) {
-  Build({.moves_per_start = 0}, /*movable=*/false);
-  Open(0, {.id = 2, .to = 3});
-  cluster_->Advance(60s);
-  EXPECT_TRUE(TextsOf(*cluster_, "load_above_possible").empty());
-  EXPECT_FALSE(IsDegraded(*cluster_));
-}
-
 class SpreadOfPhases : public BurstsTest {
  protected:
   SpreadOfPhases() : BurstsTest({.moves_per_start = 0}) {}

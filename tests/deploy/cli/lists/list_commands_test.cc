@@ -336,7 +336,7 @@ TEST_F(ListCommandsTest, TopShowsHealthLinksAndJobs) {
   const Outcome top = Run({"top", "--once", "--rows", "3"});
   EXPECT_EQ(top.exit_code, 0) << top.err;
   EXPECT_NE(top.out.find(": ok\n"), std::string::npos) << top.out;
-  EXPECT_NE(top.out.find("Busiest links\nLINK"), std::string::npos) << top.out;
+  EXPECT_NE(top.out.find("Busiest links, by the last 100 ms\nLINK"), std::string::npos) << top.out;
   EXPECT_NE(top.out.find("big"), std::string::npos) << top.out;
   const auto json = io::ParseJson(Run({"top", "--once", "--json"}).out, "top");
   ASSERT_TRUE(json.has_value());

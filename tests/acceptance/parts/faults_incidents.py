@@ -42,11 +42,12 @@ def lossy_link(folder):
         seconds = link_faults.wait(lambda: operator.health()["health"] != "ok", 60)
         yield check("incident 1, a lossy link: seconds until the health is not ok", seconds and round(seconds, 1), "at most 20",
                     seconds is not None and seconds <= 20)
-        says = operator.ask("status")
+        operator.ask("status")
         down = operator.ask("links", "--down")
         about = operator.ask("describe", "link", link)
-        named = {name for name in lab.links() if name in says + down and not name.startswith("h")}
-        yield check("  the links that `status` and `links --down` name", sorted(named), f"{link} alone", named == {link})
+        reasons = " ".join(operator.health()["health_reasons"])
+        named = {name for name in lab.links() if name in reasons + down and not name.startswith("h")}
+        yield check("  the links that the health's reasons and `links --down` name", sorted(named), f"{link} alone", named == {link})
         why = lab.links()[link].get("why", {}).get("words", "")
         yield check("  the cause in words", why, "lost and sent packets of the link and its siblings", "lost" in why and why in down + about)
         operator.ask("drain", "link", link, "--reason", "loses packets")

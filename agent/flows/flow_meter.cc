@@ -11,7 +11,9 @@
 // Problem: sources report totals (bytes sent, retries) at irregular times, while reports need a
 // rate and path guards need to know how long a flow has stood still.
 // Idea: the rate is the bytes sent in a window of at least `rate_window`, divided by its length; it
-// stays the same until the next window is full. Progress is a total that exceeds the one at the
+// stays the same until the next window is full. All flows have the same windows, so that the rates
+// of those on one link add up to no more than it carries; a flow that comes in the middle of one
+// has sent nothing before. Progress is a total that exceeds the one at the
 // last progress. An idle flow counts as having made progress, so that the time without progress
 // starts when it has something to send. Ports of a split flow are measured in the same way, after
 // merging the subflows that share a port.
@@ -56,6 +58,8 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
   std::vector<History> kept;
   kept.reserve(elephants_.size());
   measures_.clear();
+  if (!window_start_) window_start_ = now;
+  window_ = now - *window_start_;
   if (flows.size() <= options_.max_elephants) {  // there is a place for everybody
     waiting_.clear();
     auto known = elephants_.begin();
@@ -78,6 +82,7 @@ std::span<const FlowMeasure> FlowMeter::Measure(TimePoint now, std::span<const F
   }
   elephants_ = std::move(kept);
   wanted_.clear();
+  if (window_ >= options_.rate_window) window_start_ = now;
   return measures_;
 }
 
@@ -93,8 +98,8 @@ void FlowMeter::Keep(TimePoint now, const FlowSample& sample, History* known,
   } else {
     kept.push_back({.id = sample.id,
                     .since = now,
-                    .window_start = now,
                     .window_sent = sample.sent_bytes,
+                    .window_busy = window_ == Duration::zero(),
                     .pause = {now, sample.sent_bytes, sample.retries, sample.retries, now},
                     .ports = {},
                     .edges_sent = sample.sent_bytes,
@@ -229,12 +234,11 @@ FlowMeasure FlowMeter::MeasureOne(TimePoint now, const FlowSample& sample, Histo
   // A queue whose last requests have no completions of their own keeps outstanding bytes.
   const bool backlog = HasBacklog(sample) && !idle;
   history.window_busy = history.window_busy && backlog;
-  if (now - history.window_start >= options_.rate_window) {
+  if (window_ >= options_.rate_window) {
     const std::uint64_t sent =
         sample.sent_bytes > history.window_sent ? sample.sent_bytes - history.window_sent : 0;
-    history.achieved_bps = BitsPerSecondOver(sent, now - history.window_start);
+    history.achieved_bps = BitsPerSecondOver(sent, window_);
     history.busy = history.window_busy;
-    history.window_start = now;
     history.window_sent = sample.sent_bytes;
     history.window_busy = backlog;
   }

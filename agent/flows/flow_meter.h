@@ -21,6 +21,7 @@ struct FlowMeterOptions {
   // An elephant that has sent nothing for this long is quiet: it is the first to give its place up.
   Duration quiet_after = std::chrono::seconds(5);
   Duration stalled_after = std::chrono::milliseconds(200);
+  // Of the rates of all flows: windows of equal length, so that rates of flows add up.
   Duration rate_window = std::chrono::milliseconds(100);
   EdgeFilterOptions edges;
 };
@@ -38,7 +39,7 @@ struct PortMeasure {
 struct FlowMeasure {
   const FlowSample* sample = nullptr;  // valid as long as the samples that were measured
   wire::FlowState state = wire::FlowState::kActive;  // idle if the activity is
-  std::uint64_t achieved_bps = 0;                    // over the last full window
+  std::uint64_t achieved_bps = 0;                    // over the last full window of all flows
   bool busy = false;            // it had something to send during that whole window
   Duration without_progress{};  // while it has something to send; zero if it has nothing
   bool retries_grew = false;    // since it last made progress
@@ -73,9 +74,8 @@ class FlowMeter {
   struct History {
     wire::LocalFlowId id;
     TimePoint since;  // when it got its place
-    TimePoint window_start;
     std::uint64_t window_sent = 0;
-    bool window_busy = true;
+    bool window_busy = false;
     std::uint64_t achieved_bps = 0;
     bool busy = false;
     // The time without progress, or since there was something to send.
@@ -140,6 +140,8 @@ class FlowMeter {
   std::vector<History> elephants_;  // ascending by id
   std::vector<Waiting> waiting_;    // the same
   std::vector<FlowMeasure> measures_;
+  std::optional<TimePoint> window_start_;  // of all flows; none: nothing was measured yet
+  Duration window_{};                      // since then, at the present Measure
 };
 
 }  // namespace espalier::agent

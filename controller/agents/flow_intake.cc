@@ -256,6 +256,7 @@ void FlowIntake::Close(FlowSlot slot) {
   if (state_.flows.ActivityOf(slot).IsBusy()) {
     state_.rounds.End(state_.flows.At(slot).job, senders_[slot.Index()], loop_.Now());
   }
+  state_.rounds.Leave(state_.flows.At(slot).job, senders_[slot.Index()]);
   bursts_.Forget(slot);
   RecordEnd(slot);
   if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.HandleClosed(slot);
@@ -288,6 +289,7 @@ void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {
   predictor_.HandleClosed(slot, now);
   JobRounds::Sender& sender = senders_[slot.Index()];
   if (is_busy) state_.rounds.End(state_.flows.At(slot).job, sender, now);
+  state_.rounds.Leave(state_.flows.At(slot).job, sender);
   state_.flows.SetJob(slot, job);
   state_.rounds.Join(job, sender);
   if (is_busy) state_.rounds.Begin(job, sender, now);

@@ -74,9 +74,9 @@ void FabricMetrics::RefreshLinks(const Controller& controller, const LinkTraffic
       const GaugeFamily::Labels labels = {
           {"link", link.id}, {"to", state.topology.node(forward ? link.b : link.a).id}};
       const auto background = controller.links().background.Find(direction);
-      Set(link_bps_, labels,
-          static_cast<double>(traffic.achieved_bps[direction.Index()]) +
-              static_cast<double>(background ? background->bps : 0));
+      const double bps = static_cast<double>(traffic.achieved_bps[direction.Index()]) +
+                         static_cast<double>(background ? background->bps : 0);
+      Set(link_bps_, labels, std::min(bps, static_cast<double>(link.rate.value)));
       const std::int64_t capacity = capacities[direction.Index()];
       const std::int64_t load = state.flow_paths.assigner().LoadOf(direction.Index());
       Set(link_load_, labels, capacity == 0 ? 0 : MakeLoad(state.view, load, capacity).Value());

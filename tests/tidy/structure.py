@@ -31,7 +31,7 @@ LARGER_FUNCTIONS = {"tests/tidy/layers.h"}  # a table
 # From before these rules were tests. The lists only get shorter: an entry that is not needed is an error.
 LARGER_FOLDERS = {
     "agent/flows": 20, "agent/probe": 17, "collective/runtime/shared": 14, "collective/synthesis": 16,
-    "common/base": 22, "common/fabric": 17, "controller/paths": 15, "controller/state": 20}
+    "common/base": 22, "common/fabric": 17, "controller/paths": 15, "controller/state": 19}
 DIVIDED_CLASSES = {"CycleLearner", "StartPredictor", "StoreFile"}
 WITHOUT_HEADER = {
     "collective/forest/bound/tree_count.cc", "collective/forest/files/parse_forest_json.cc",

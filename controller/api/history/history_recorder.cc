@@ -155,9 +155,10 @@ void HistoryRecorder::RecordLinks(FabricRecord& fabric) {
       const DirectedLink direction{id, forward};
       const std::size_t side = forward ? 0 : 1;
       const auto background = controller_.links().background.Find(direction);
-      const double use = (static_cast<double>(traffic.achieved_bps[direction.Index()]) +
-                          static_cast<double>(background ? background->bps : 0)) /
-                         rate;
+      const double use =
+          std::min(1.0, (static_cast<double>(traffic.achieved_bps[direction.Index()]) +
+                         static_cast<double>(background ? background->bps : 0)) /
+                            rate);
       const std::int64_t capacity = capacities[direction.Index()];
       const std::int64_t on_it = state.flow_paths.assigner().LoadOf(direction.Index());
       const double load = capacity == 0 ? 0 : MakeLoad(state.view, on_it, capacity).Value();

@@ -35,7 +35,7 @@ export function showHelp() {
   dialog.replaceChildren(h("div", { class: "sheet" },
     h("header", {}, h("h2", { id: "dialog-title" }, "Keyboard")),
     h("div", { class: "content" }, h("div", { class: "keys" }, Object.entries(keys).flatMap(([key, text]) => [h("kbd", {}, key), h("span", {}, text)])),
-      h("p", { class: "muted" }, h("br"), "The load of a link is the number of flows on it, relative to the fastest link of the fabric; at a load of 1, one flow has the link to itself. Colours mean the same everywhere: blue is load that no assignment of these flows can avoid, orange is load that one could, pink is failed, violet is drained, or avoided as it loses packets. The all-reduce time is that of the rounds of a job's traffic; the ideal is the time that its busiest NIC or pair would take alone. The bars of a job are blue where its rounds are near their ideal. All times are UTC.")),
+      h("p", { class: "muted" }, h("br"), "The load of a link is the number of flows on it, relative to the fastest link of the fabric; at a load of 1, one flow has the link to itself. Colours mean the same everywhere: blue is load that no assignment of these flows can avoid, orange is load that one could, pink is failed, violet is drained, or avoided as it loses packets. The all-reduce time is the median of the rounds of a job's slowest group of flows; the ideal is the time that the job would take with the fabric for itself. Rates are averages of the last 100 ms. The bars of a job are blue where its rounds are near their ideal. All times are UTC.")),
     h("footer", {}, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"))));
   dialog.showModal();
 }

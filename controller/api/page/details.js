@@ -59,7 +59,7 @@ function ofLink(app, link) {
   const direction = (from, to, at) => row(`${from.id} → ${to.id}`, rate(link.achieved[at]) + load(at));
   return [
     h("h2", {}, breakable(link.id)), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
-    h("h3", {}, "Traffic"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
+    h("h3", {}, app.model.past ? "Traffic" : "Traffic of the last 100 ms"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
     actions(app, "link", link.id, link.state), ...happened(app, link.id), ...past(app, "link", link.id),
     ...flowsOf(app, () => app.model.flowsOver(link)),
   ];
@@ -157,8 +157,8 @@ function ofJob(app, told) {
   const flows = [...app.model.shownFlows.values()].filter((flow) => flow.job === job.job);
   return [
     h("h2", {}, breakable(job.job)), tag(job.in_round ? "communicating" : "computing", job.in_round ? "good" : ""),
-    h("h3", {}, "All-reduce"), row("Mean", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
-    h("h3", {}, app.model.past ? "Then" : "Now"), row("Rate", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), app.model.past ? null : row("Flows on its busiest link", String(job.max_link_flows)),
+    h("h3", {}, "All-reduce"), row("Median", seconds(job.allreduce_seconds)), row("Ideal", seconds(job.ideal_seconds)), row("Rounds", String(job.rounds)),
+    h("h3", {}, app.model.past ? "Then" : "Now"), row(app.model.past ? "Rate" : "Rate, last 100 ms", rate(job.achieved_bps)), row("Slowest flow", rate(job.slowest_flow_bps)), app.model.past ? null : row("Flows on its busiest link", String(job.max_link_flows)),
     ...(app.model.past ? [] : lost(app, flows)),
     app.model.past || !app.session.canAct ? null : h("div", { class: "actions" }, steering(app, { job: job.job })),
     ...past(app, "job", job.job), ...flowsOf(app, () => flows),

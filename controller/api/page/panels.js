@@ -26,7 +26,8 @@ class JobsPanel {
       return;
     }
     const focused = document.activeElement?.dataset?.job;
-    this.element.replaceChildren(...jobs.map((job) => this.#row(job)));
+    const ended = (job) => Number(job.flows === 0);
+    this.element.replaceChildren(...[...jobs].sort((a, b) => ended(a) - ended(b)).map((job) => this.#row(job)));
     if (focused !== undefined) [...this.element.children].find((row) => row.dataset.job === focused)?.focus();
   }
 
@@ -42,7 +43,7 @@ class JobsPanel {
     },
     h("div", {}, h("div", { class: "name" }, job.job), h("div", { class: "label" }, job.in_round ? "communicating" : job.flows > 0 ? "computing" : "between rounds")),
     figure("Flows on their path", `${job.flows_routed} of ${job.flows}`, job.flows_unroutable ? `${job.flows_unroutable} unroutable` : ""),
-    figure("Rate", rate(job.achieved_bps), ""),
+    figure("Rate", rate(job.achieved_bps), this.app.model.past ? "" : "last 100 ms"),
     figure("Slowest flow", job.in_round ? rate(job.slowest_flow_bps) : "–", ""),
     h("div", {}, h("div", { class: "label" }, "All-reduce"), h("div", { class: "value" }, seconds(job.allreduce_seconds), " ", slow ? tag(`${slow.toFixed(2)}× ideal`, kind) : null), h("div", { class: "label" }, `ideal ${seconds(job.ideal_seconds)}, ${count(job.rounds, "round")}`)),
     job.history.length > 0 || !this.app.model.past ? this.#history(job) : null);
@@ -80,7 +81,7 @@ class FlowsPanel {
       { title: "To", width: "minmax(70px,1fr)", text: (flow) => flow.destination },
       { title: "Path", width: "minmax(90px,1.2fr)", text: (flow) => flow.via || "–" },
       { title: "Port", width: "minmax(60px,.7fr)", text: (flow) => flow.ports || "–" },
-      { title: "Rate", width: "100px", right: true, text: (flow) => rate(flow.rate), sort: (flow) => flow.rate },
+      { title: "Rate, 100 ms", width: "100px", right: true, text: (flow) => rate(flow.rate), sort: (flow) => flow.rate },
       { title: "Status", width: "120px", text: (flow) => flow.status, node: (flow) => tag(flow.status.toLowerCase() + (flow.acknowledged ? "" : " …"), statusKind(flow.status)) },
       { title: "Why", width: "minmax(150px,1.6fr)", text: why },
     ], {

@@ -9,18 +9,33 @@ namespace {
 
 using fabric::DirectedLink;
 
-void AddHostLinks(const State& state, const ShownFlow& flow, std::uint64_t bps,
-                  LinkTraffic& traffic) {
-  const auto add = [&](const IpAddress& address, bool sends) {
+// Adds up to what the link carries, and returns how much that was.
+std::uint64_t AddUpToRate(const State& state, DirectedLink link, std::uint64_t bps,
+                          std::uint64_t& sum) {
+  const auto rate = static_cast<std::uint64_t>(state.topology.link(link.link).rate.value);
+  const std::uint64_t added = std::min(bps, rate - std::min(rate, sum));
+  sum += added;
+  return added;
+}
+
+// Counts the flow's rate for the job and on the links of its NICs.
+void AddAtHosts(const State& state, const ShownFlow& flow, JobStatistics& job,
+                LinkTraffic& traffic) {
+  const std::uint64_t bps = flow.activity.achieved_bps;
+  const auto link_of = [&](const IpAddress& address) {
     const auto nic = state.topology.FindNic(address);
     const auto attachment = nic ? state.paths.FindAttachment(*nic) : std::nullopt;
-    if (!attachment) return;
-    DirectedLink link = attachment->uplink;
-    if (!sends) link.forward = !link.forward;
-    traffic.achieved_bps[link.Index()] += bps;
+    return attachment ? std::optional(attachment->uplink) : std::nullopt;
   };
-  add(flow.source_address, true);
-  add(flow.destination_address, false);
+  if (const auto link = link_of(flow.source_address)) {
+    AddUpToRate(state, *link, bps, traffic.achieved_bps[link->Index()]);
+    job.achieved_bps += AddUpToRate(state, *link, bps, job.sent_bps[link->Index()]);
+  } else {
+  }
+  if (auto link = link_of(flow.destination_address)) {
+    link->forward = !link->forward;
+    AddUpToRate(state, *link, bps, traffic.achieved_bps[link->Index()]);
+  }
 }
 
 }  // namespace
@@ -58,17 +73,17 @@ void FlowStatistics::Count(const State& state, const ShownFlow& flow) {
   if (flow.status != FlowStatus::kFixed) ++job.flows;
   job.routed += flow.status == FlowStatus::kRouted ? 1 : 0;
   job.unroutable += flow.status == FlowStatus::kUnroutable ? 1 : 0;
-  job.achieved_bps += bps;
   if (flow.activity.IsBusy()) job.slowest_bps = std::min(job.slowest_bps.value_or(bps), bps);
   job.directions.resize(traffic_.paths.size());
-  if (bps > 0) AddHostLinks(state, flow, bps, traffic_);
+  if (bps > 0) AddAtHosts(state, flow, job, traffic_);
   for (const ShownFlow::Subflow& subflow : flow.subflows) {
     if (!subflow.path) continue;
     const auto paths = state.paths.Between(flow.source_leaf, flow.destination_leaf);
     for (const DirectedLink hop : paths[subflow.path->Index()].hops) {
       ++traffic_.paths[hop.Index()];
-      traffic_.achieved_bps[hop.Index()] +=
-          bps * static_cast<std::uint64_t>(subflow.share) / std::uint64_t{kLoadUnit};
+      AddUpToRate(state, hop,
+                  bps * static_cast<std::uint64_t>(subflow.share) / std::uint64_t{kLoadUnit},
+                  traffic_.achieved_bps[hop.Index()]);
       job.directions[hop.Index()] = true;
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "controller/api/views/shown_flow.h"
@@ -15,9 +16,11 @@ namespace espalier::controller {
 // The present traffic of links, by DirectedLink::Index. Host links carry traffic but no paths,
 // which begin at the leaf.
 struct LinkTraffic {
-  std::vector<std::int64_t> paths;          // paths of flows
-  std::vector<std::uint64_t> achieved_bps;  // of flows, over their paths by shares
-  std::vector<std::int64_t> loads;          // BusiestLoads
+  std::vector<std::int64_t> paths;  // paths of flows
+  // Of flows, over their paths by shares; not more than the link carries. Hosts measure in windows
+  // of one length that begin at different times, so sums may exceed it.
+  std::vector<std::uint64_t> achieved_bps;
+  std::vector<std::int64_t> loads;  // BusiestLoads
 };
 
 // Statistics of the flows of a job.
@@ -25,9 +28,10 @@ struct JobStatistics {
   std::int64_t flows = 0;
   std::int64_t routed = 0;
   std::int64_t unroutable = 0;
-  std::uint64_t achieved_bps = 0;
+  std::uint64_t achieved_bps = 0;            // not more than the links of its senders carry
   std::optional<std::uint64_t> slowest_bps;  // of the flows that send
   std::vector<bool> directions;              // the directed links that they use
+  std::unordered_map<std::size_t, std::uint64_t> sent_bps;  // by directed link of a sender's NIC
 
   // The largest number of flows, of all jobs, on a link that this job uses. O(directed links).
   std::int64_t MaxLinkFlows(const LinkTraffic& traffic) const;

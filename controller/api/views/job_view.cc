@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "common/files/json.h"
@@ -27,10 +28,16 @@ double MedianSeconds(const std::deque<JobRound>& rounds, Duration JobRound::*wha
 
 void WriteRounds(JsonWriter& json, const State& state, std::uint32_t job, TimePoint now) {
   const std::deque<JobRound> rounds = state.rounds.Finished(job, now);
-  json.Key("in_round").Bool(state.rounds.Begun(job, now).has_value());
+  const std::optional<TimePoint> begun = state.rounds.Begun(job, now);
+  json.Key("in_round").Bool(begun.has_value());
   json.Key("rounds").Integer(static_cast<std::int64_t>(state.rounds.Count(job, now)));
   const auto [allreduce, ideal] = MedianRound(state, job, now);
   json.Key("round_groups").Integer(static_cast<std::int64_t>(state.rounds.Groups(job, now)));
+  json.Key("rounds_note")
+      .String(begun && now - *begun > JobRounds::kPast
+                  ? "a group of its flows has not paused for more than a minute, so no round of it "
+                    "has ended"
+                  : "");
   json.Key("allreduce_seconds").Double(allreduce);
   json.Key("ideal_seconds").Double(ideal);
   json.Key("history").BeginArray();

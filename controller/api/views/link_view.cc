@@ -192,12 +192,8 @@ void WriteLink(JsonWriter& json, const Controller& controller, LinkId id,
   json.Key("flows_b_to_a").Integer(traffic.paths[ba.Index()]);
   json.Key("load_a_to_b").String(LoadText(state, traffic.loads, ab));
   json.Key("load_b_to_a").String(LoadText(state, traffic.loads, ba));
-  // Flows measure over spans of their own, so that their sum may exceed what a link can carry.
-  const auto bps = [&](DirectedLink direction) {
-    return std::min(Signed(traffic.achieved_bps[direction.Index()]), link.rate.value);
-  };
-  json.Key("bps_a_to_b").Integer(bps(ab));
-  json.Key("bps_b_to_a").Integer(bps(ba));
+  json.Key("bps_a_to_b").Integer(Signed(traffic.achieved_bps[ab.Index()]));
+  json.Key("bps_b_to_a").Integer(Signed(traffic.achieved_bps[ba.Index()]));
   WriteBackground(json, "background_a_to_b", controller, ab);
   WriteBackground(json, "background_b_to_a", controller, ba);
   json.EndObject();

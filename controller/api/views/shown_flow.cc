@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "controller/intents/steering.h"
@@ -16,6 +17,32 @@ bool IsAcknowledged(const State& state, FlowSlot slot) {
   const PushState& push = state.flows.PushOf(slot);
   const Agent& agent = state.agents.At(state.flows.At(slot).agent);
   return !push.is_dirty && push.generation <= agent.acked_generation;
+}
+
+// What the links of a flow's NICs and its paths carry at most; the greatest number: not known.
+std::uint64_t MostBps(const State& state, const Flow& flow) {
+  constexpr auto kUnknown = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t most = kUnknown;
+  for (const IpAddress& address : {flow.source_address, flow.destination_address}) {
+    const auto nic = state.topology.FindNic(address);
+    const auto attachment = nic ? state.paths.FindAttachment(*nic) : std::nullopt;
+    if (!attachment) continue;
+    const auto rate = state.topology.link(attachment->uplink.link).rate.value;
+    most = std::min(most, static_cast<std::uint64_t>(rate));
+  }
+  std::uint64_t over_paths = 0;
+  for (const Subflow& subflow : flow.subflows) {
+    const auto path = state.flow_paths.PathOf(subflow);
+    if (!path) return most;
+    std::uint64_t slowest = kUnknown;
+    for (const fabric::DirectedLink hop : state.PathsOf(flow)[path->Index()].hops) {
+      const auto rate = static_cast<std::uint64_t>(state.topology.link(hop.link).rate.value);
+      slowest = std::min(slowest, rate);
+    }
+    if (slowest == kUnknown) return most;
+    over_paths += slowest;
+  }
+  return flow.subflows.empty() ? most : std::min(most, over_paths);
 }
 
 }  // namespace
@@ -63,6 +90,8 @@ ShownFlow Show(const State& state, FlowSlot slot) {
       .started = flow.started,
       .reach = ReachOf(state, state.topology, flow),
       .subflows = {}};
+  // Programs say what they have sent, also what waits in a queue of the host.
+  shown.activity.achieved_bps = std::min(shown.activity.achieved_bps, MostBps(state, flow));
   shown.subflows.reserve(flow.subflows.size());
   for (const Subflow& subflow : flow.subflows) {
     const auto path = state.flow_paths.PathOf(subflow);

@@ -187,7 +187,8 @@ Recomputation WhatIf::TryChange(const fabric::Topology& trial, const IntentById&
   if (new_weights != nullptr) {
     Reassigner reassigner(state_, view, options_);
     const auto better =
-        reassigner.FindBetter(elephants, paths, WeightsOf(state_.flows.jobs().All(), *new_weights));
+        FindBetter(reassigner, view, elephants, paths,
+                   WeightsOf(state_.flows.jobs().All(), *new_weights), Reassigner::kNoLimit);
     for (std::size_t i = 0; better && i < elephants.slots.size(); ++i) {
       const auto subflows = better->PathsOf(i);
       if (!std::ranges::equal(subflows, paths.PathsOf(i))) {
@@ -225,44 +226,51 @@ std::vector<FlowMove> WhatIf::DescribeMoves(const PathsBySlot& after,
   return moves;
 }
 
-Load WhatIf::LoadWith(const Elephants& elephants, const Assignment& paths) const {
-  std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(
-      slots, [&](FlowSlot slot) { return !CountsInSummary(state_, state_.flows.At(slot), slot); });
-  const Elephants all = DescribeElephants(state_, slots);
-  Assignment merged = CurrentPaths(state_, all);
-  std::map<FlowSlot, std::size_t> given;
-  for (std::size_t i = 0; i < elephants.slots.size(); ++i) given.emplace(elephants.slots[i], i);
+std::optional<Assignment> WhatIf::FindBetter(Reassigner& reassigner, const FabricView& view,
+                                             const Elephants& elephants, const Assignment& present,
+                                             std::span<const std::uint32_t> job_weights,
+                                             std::int64_t max_moved_bytes) const {
+  if (state_.phases.IsEmpty()) {
+    return reassigner.FindBetter(elephants, present, job_weights, max_moved_bytes);
+  }
+  const AroundPhases around = DescribeAroundPhases(state_, view, elephants, present);
+  const auto better =
+      reassigner.FindBetter(around.elephants, around.paths, job_weights, max_moved_bytes);
+  if (!better) return std::nullopt;
+  Assignment merged = present;
   merged.shares.clear();
-  for (std::size_t i = 0; i < all.slots.size(); ++i) {
-    const Flow& flow = state_.flows.At(all.slots[i]);
-    const auto at = given.find(all.slots[i]);
-    for (std::size_t k = 0; k < flow.subflows.size(); ++k) {
-      if (at == given.end()) {
-        merged.shares.push_back(ShareOf(flow, flow.subflows[k]));
-        continue;
-      }
-      const std::size_t entry = paths.first[at->second] + k;
-      merged.paths[merged.first[i] + k] = paths.paths[entry];
-      merged.shares.push_back(paths.ShareOf(elephants.commodities[at->second], entry));
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    for (std::size_t entry = present.first[i]; entry < present.first[i + 1]; ++entry) {
+      merged.shares.push_back(present.ShareOf(elephants.commodities[i], entry));
     }
   }
-  return ComputeMaxLoad(state_.view, BusiestLoads(state_, state_.view, all, merged));
+  for (std::size_t k = 0; k < around.places.size(); ++k) {
+    const std::size_t first = merged.first[around.places[k]];
+    for (std::size_t entry = better->first[k]; entry < better->first[k + 1]; ++entry) {
+      const std::size_t place = first + entry - better->first[k];
+      merged.paths[place] = better->paths[entry];
+      merged.shares[place] = better->ShareOf(around.elephants.commodities[k], entry);
+    }
+  }
+  merged.max_load = MaxLoadOf(view, elephants, merged);
+  return merged;
 }
 
 Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
                                 std::int64_t max_moved_bytes) {
   std::vector<FlowSlot> slots = state_.flows.All();
-  std::erase_if(slots, [&](FlowSlot slot) { return !state_.CountsAsLoad(state_.flows.At(slot)); });
+  std::erase_if(
+      slots, [&](FlowSlot slot) { return !CountsInSummary(state_, state_.flows.At(slot), slot); });
   const Elephants elephants = DescribeElephants(state_, InOrder(state_, std::move(slots)));
   const Assignment present = CurrentPaths(state_, elephants);
   const std::vector<std::uint32_t> job_weights = WeightsOf(state_.flows.jobs().All(), weights);
   const LoadSummary before = Summarize(state_);
   Recomputation result{.moves = {}, .before = before, .after = before};
   const auto from_scratch =
-      reassigner_.FindBetter(elephants, present, job_weights, max_moved_bytes);
+      FindBetter(reassigner_, state_.view, elephants, present, job_weights, max_moved_bytes);
   if (!from_scratch) return result;
-  result.after.max_load = LoadWith(elephants, *from_scratch);
+  result.after.max_load =
+      ComputeMaxLoad(state_.view, BusiestLoads(state_, state_.view, elephants, *from_scratch));
   for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
     const bool keeps_paths = std::ranges::equal(present.PathsOf(i), from_scratch->PathsOf(i));
     if (keeps_paths && HasSameShares(elephants.commodities[i], i, present, *from_scratch)) continue;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "controller/placement/balance/reassigner.h"
@@ -32,9 +34,14 @@ class WhatIf {
         options_(options),
         reassigner_(state, view, options) {}
 
-  // Assigns all flows from scratch and moves those whose path differs, if Reassigner::FindBetter
-  // finds an improvement by these weights that moves at most `max_moved_bytes` in flight; else
-  // moves nothing. With `dry_run`, only returns what it would do.
+  // Assigns all open flows from scratch and moves those whose path differs, if
+  // Reassigner::FindBetter finds an improvement by these weights that moves at most
+  // `max_moved_bytes` in flight; else moves nothing. With `dry_run`, only returns what it would do.
+  //
+  // It lowers what LoadSummary says, which does not follow bursts: flows in phases keep the paths
+  // that are planned for all of these (PhasePlan), and the others are assigned around the busiest
+  // phases. So it matters little which flows are busy at the moment: only among equally good
+  // assignments, where bytes in flight decide.
   Recomputation Recompute(const IntentById& weights, bool dry_run,
                           std::int64_t max_moved_bytes = Reassigner::kNoLimit);
 
@@ -58,8 +65,11 @@ class WhatIf {
   // What flows would reach with the link states of `trial` and these paths.
   ReachCounts ReachAfter(const fabric::Topology& trial, const PathsBySlot& after,
                          const SteeringBySlot& steering) const;
-  // LoadSummary::max_load, if these elephants took these paths and all others theirs.
-  Load LoadWith(const Elephants& elephants, const Assignment& paths) const;
+  // Reassigner::FindBetter for the elephants in no phase, around the busiest phases of the others.
+  std::optional<Assignment> FindBetter(Reassigner& reassigner, const FabricView& view,
+                                       const Elephants& elephants, const Assignment& present,
+                                       std::span<const std::uint32_t> job_weights,
+                                       std::int64_t max_moved_bytes) const;
   bool IsOnBrokenPath(FlowSlot slot, const fabric::Topology& topology) const;
   std::vector<FlowMove> DescribeMoves(const PathsBySlot& after,
                                       const SteeringBySlot& steering) const;

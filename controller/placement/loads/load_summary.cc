@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "controller/paths/path_reach.h"
@@ -238,6 +239,20 @@ std::vector<std::int64_t> BusiestLoads(const State& state) {
   return BusiestLoads(state, state.view, elephants, CurrentPaths(state, elephants));
 }
 
+AroundPhases DescribeAroundPhases(const State& state, const FabricView& view,
+                                  const Elephants& elephants, const Assignment& paths) {
+  AroundPhases around;
+  std::vector<std::size_t> phased;
+  for (std::size_t i = 0; i < elephants.slots.size(); ++i) {
+    (state.phases.Of(elephants.slots[i]).empty() ? around.places : phased).push_back(i);
+  }
+  const auto [of_phases, their_paths] = Select(elephants, paths, phased);
+  std::tie(around.elephants, around.paths) = Select(elephants, paths, around.places);
+  around.elephants.base_loads = BusiestLoads(state, view, of_phases, their_paths);
+  around.paths.max_load = MaxLoadOf(view, around.elephants, around.paths);
+  return around;
+}
+
 LoadSummary SummarizePaths(const State& state, const FabricView& view, const Elephants& elephants,
                            const Assignment& paths) {
   LoadSummary summary;
@@ -283,7 +298,7 @@ Proof FindTheorem(const State& state) {
     return commodity.subflows != elephants.commodities.front().subflows;
   };
   const bool applies =
-      !elephants.MayBeUneven() &&
+      state.phases.IsEmpty() && !elephants.MayBeUneven() &&
       std::ranges::find(elephants.can_move, false) == elephants.can_move.end() &&
       std::ranges::none_of(elephants.commodities, splits_otherwise) &&
       std::ranges::all_of(elephants.base_loads, [](std::int64_t load) { return load == 0; });

@@ -49,6 +49,18 @@ std::vector<std::int64_t> BusiestLoads(const State& state, const FabricView& vie
 // The same for the present paths.
 std::vector<std::int64_t> BusiestLoads(const State& state);
 
+// What a new assignment may choose while the phases of some jobs are known: the flows in phases
+// have one path for all of them, by the plan of phases (PhasePlan), whichever are busy at the
+// moment.
+struct AroundPhases {
+  std::vector<std::size_t> places;  // of the elephants in no phase
+  Elephants elephants;              // those; base loads: also the busiest phases of the others
+  Assignment paths;                 // of those, with their maximum load
+};
+// `paths`: of the elephants. O(flows x phases x hops + links).
+AroundPhases DescribeAroundPhases(const State& state, const FabricView& view,
+                                  const Elephants& elephants, const Assignment& paths);
+
 // Which flows the figures leave out, so that they are no verdict on all of them.
 struct LeftOut {
   std::int64_t unsteered = 0;  // they stay where ECMP has put them
@@ -83,7 +95,8 @@ LoadSummary Summarize(const State& state);
 LeftOut CountLeftOut(const State& state);
 // The theorem by which a recomputation of these flows is sure to reach the lower bound of
 // Summarize: that of the fabric (StandingProof), if all flows have equally many subflows of equal
-// shares and can move, and there is no other traffic. O(flows + links): for operators.
+// shares, can move and are in no phase, and there is no other traffic. O(flows + links): for
+// operators.
 Proof FindTheorem(const State& state);
 
 }  // namespace espalier::controller

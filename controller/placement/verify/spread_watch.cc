@@ -21,7 +21,7 @@ void SpreadWatch::Tick() {
 void SpreadWatch::LookAtLoads(TimePoint now) {
   const bool was_poor = state_.notices.poor_spread.has_value();
   const LoadSummary loads = Summarize(state_);
-  if (loads.max_load <= loads.lower_bound || loads.are_phases_known) {
+  if (loads.max_load <= loads.lower_bound) {
     above_since_.reset();
     state_.notices.poor_spread.reset();
     next_trial_ = {};
@@ -35,13 +35,16 @@ void SpreadWatch::LookAtLoads(TimePoint now) {
   if (trial.after.max_load >= loads.max_load) {
     state_.notices.poor_spread.reset();
     next_trial_ = now + kTrialInterval;
+    if (was_poor) state_.history.Record(now, "load_as_possible", "");
     return;
   }
   state_.notices.poor_spread = {loads.max_load, trial.after.max_load};
   if (was_poor) return;
-  state_.history.Record(now, "load_above_possible",
-                        fmt::format("max_load={} possible={} remedy=\"espalier recompute\"",
-                                    loads.max_load.ToString(), trial.after.max_load.ToString()));
+  state_.history.Record(
+      now, "load_above_possible",
+      fmt::format("max_load={} possible={} when={} remedy=\"espalier recompute\"",
+                  loads.max_load.ToString(), trial.after.max_load.ToString(),
+                  loads.are_phases_known ? "in_the_busiest_phases" : "all_open_flows_send"));
 }
 
 }  // namespace espalier::controller

@@ -117,12 +117,19 @@ void SortLinks(std::vector<io::JsonValue>& rows) {
   std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
+// Jobs that run first, then those that have ended, each by name.
+void SortJobs(std::vector<io::JsonValue>& rows) {
+  SortRows(rows, "job", false);
+  std::ranges::stable_partition(rows, [](const auto& row) { return RawText(row, "flows") != "0"; });
+}
+
 void Sort(const ListSpec& spec, const ListOptions& options, std::vector<io::JsonValue>& rows) {
   std::string_view wanted = options.sort.empty() ? std::string_view(spec.order) : options.sort;
   const bool descending = wanted.starts_with('-');
   wanted.remove_prefix(descending ? 1 : 0);
   if (options.sort.empty()) {
     if (spec.name == "links") return SortLinks(rows);
+    if (spec.name == "jobs") return SortJobs(rows);
     if (!wanted.empty()) SortRows(rows, std::string(wanted), descending);
     return;
   }

@@ -5,7 +5,7 @@ namespace {
 
 ListSpec Flows() {
   return {.name = "flows",
-          .help = "List elephant flows with their paths and source ports",
+          .help = "List elephant flows with their paths, source ports and rates of the last 100 ms",
           .is_long = true,
           .columns = {{"FLOW", "flow"},
                       {"JOB", "job"},
@@ -87,7 +87,9 @@ ListSpec UnannouncedFlows() {
 
 ListSpec Jobs() {
   return {.name = "jobs",
-          .help = "List jobs with their flows, their rates and the time of their all-reduces",
+          .help =
+              "List jobs with their flows, their rates of the last 100 ms and the time of their "
+              "all-reduces; those that have ended come last",
           .is_long = true,
           .columns = {{"JOB", "job"},
                       {"FLOWS", "flows"},
@@ -111,8 +113,8 @@ ListSpec Jobs() {
 ListSpec Links() {
   return {.name = "links",
           .help =
-              "List links with their states, flows, rates and background traffic; those that "
-              "are not up come first",
+              "List links with their states, flows, rates of the last 100 ms and background "
+              "traffic; those that are not up come first",
           .is_long = true,
           .columns = {{"LINK", "id"},
                       {"GBPS", "gbps"},

@@ -46,11 +46,13 @@ std::vector<io::JsonValue> BusiestDirections(const std::vector<io::JsonValue>& l
   std::vector<std::pair<double, io::JsonValue>> directions;
   for (const io::JsonValue& link : links) {
     for (const std::string direction : {"a_to_b", "b_to_a"}) {
-      const double bps =
-          ValueOf(link, "bps_" + direction) + ValueOf(link, "background_" + direction + ".bps");
+      const double most = 1e9 * std::max(1e-9, ValueOf(link, "gbps"));
+      // Flows and background traffic are measured at different times.
+      const double bps = std::min(most, ValueOf(link, "bps_" + direction) +
+                                            ValueOf(link, "background_" + direction + ".bps"));
       const std::string flows = RawText(link, "flows_" + direction);
       if (bps <= 0 && flows == "0") continue;
-      const double used = bps / (1e9 * std::max(1e-9, ValueOf(link, "gbps")));
+      const double used = bps / most;
       io::JsonValue row = link;
       AddMember(row, "flows", flows);
       AddMember(row, "bps", fmt::format("{:.0f}", bps));
@@ -81,6 +83,8 @@ std::vector<io::JsonValue> SlowestJobs(std::vector<io::JsonValue> jobs, std::siz
     AddMember(job, "times_ideal", fmt::format("{:.2f}", times));
   }
   SortRows(jobs, "times_ideal", /*descending=*/true);
+  // Jobs that have ended are no news.
+  std::ranges::stable_partition(jobs, [](const auto& job) { return RawText(job, "flows") != "0"; });
   if (jobs.size() > count) jobs.resize(count);
   for (io::JsonValue& job : jobs) {
     if (RawText(job, "rounds") != "0") continue;
@@ -144,8 +148,8 @@ std::string AsText(const Picture& picture) {
                                     {"SLOWEST FLOW", "slowest_flow_bps", CellFormat::kRate},
                                     {"ALL-REDUCE", "allreduce_seconds", CellFormat::kSeconds},
                                     {"TIMES IDEAL", "times_ideal"}};
-  return fmt::format("{}\nBusiest links\n{}\nSlowest jobs\n{}", Headline(picture.status),
-                     FormatTable(links, picture.links, UsesColours()),
+  return fmt::format("{}\nBusiest links, by the last 100 ms\n{}\nSlowest jobs\n{}",
+                     Headline(picture.status), FormatTable(links, picture.links, UsesColours()),
                      FormatTable(jobs, picture.jobs, UsesColours()));
 }
 
@@ -169,8 +173,9 @@ void Run(Session& session, const TopOptions& options) {
 }  // namespace
 
 void AddTop(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command =
-      AddCommand(app, session, "top", "Show the busiest links and the slowest jobs, until Ctrl-C");
+  CLI::App* command = AddCommand(
+      app, session, "top",
+      "Show the busiest links (over the last 100 ms) and the slowest jobs, until Ctrl-C");
   const auto options = std::make_shared<TopOptions>();
   command->add_option("--interval", options->interval, "Time between two pictures")
       ->type_name("SECONDS")

@@ -246,7 +246,7 @@ std::string ShownMember(const io::JsonValue& state, const std::string& key) {
 
 void PrintState(const Subject& subject, const io::JsonValue& state) {
   fmt::print("{} {}\n", subject.kind, EscapeControls(subject.id));
-  if (subject.kind == "flow") return PrintExplanation(state);
+  if (subject.kind == "flow") return PrintExplanation(state, /*is_verbose=*/true);
   for (const auto& [key, value] : state.members) {
     const bool is_name = key == "id" || key == subject.kind || key == "name";
     if (is_name || value.kind == io::JsonValue::Kind::kArray) continue;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -12,20 +13,20 @@
 
 namespace espalier::cli {
 
-void PrintExplanation(const io::JsonValue& answer) {
+void PrintExplanation(const io::JsonValue& answer, bool is_verbose) {
   if (const io::JsonValue* ended = answer.Find("ended")) {
     fmt::print("the flow has ended; this is how it was then:\n");
     for (const auto& [key, value] : ended->members) fmt::print("{:20} {}\n", key, value.text);
     return;
   }
   if (const io::JsonValue* flow = answer.Find("flow")) {
-    fmt::print("{}{}", FlowText(*flow), ReturnText(answer));
+    fmt::print("{}{}", is_verbose ? FlowText(*flow) : ShortFlowText(*flow), ReturnText(answer));
   }
   const io::JsonValue* const ends_known = answer.Find("ends_known");
   const bool has_end = ends_known == nullptr || ends_known->boolean;
   for (const char* key : {"ends_in_seconds", "port_trust", "known_ports"}) {
     const io::JsonValue* const value = answer.Find(key);
-    if (value == nullptr) continue;
+    if (value == nullptr || !is_verbose) continue;
     const bool is_unknown = !has_end && std::string_view(key) == "ends_in_seconds";
     fmt::print("{:20} {}\n", key, is_unknown ? "unknown" : value->text);
   }
@@ -61,10 +62,12 @@ void AddExplain(CLI::App& app, const SessionPtr& session) {
                    "Flow as `espalier flows` names it, such as h0:5; or its ends, 'h0>h4', with #2 "
                    "for the second flow between them")
       ->required();
-  command->callback([session] {
+  const auto is_verbose = std::make_shared<bool>(false);
+  command->add_flag("--verbose,-v", *is_verbose, "Show all fields of the flow");
+  command->callback([session, is_verbose] {
     const auto answer =
         Ask(*session, "GET", "/api/v1/flows/explain?flow=" + UrlEncode(session->id));
-    if (answer && !session->json) PrintExplanation(*answer);
+    if (answer && !session->json) PrintExplanation(*answer, *is_verbose);
   });
 }
 

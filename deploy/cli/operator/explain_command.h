@@ -9,6 +9,6 @@ namespace espalier::cli {
 void AddExplain(CLI::App& app, const SessionPtr& session);
 
 // Prints the controller's answer about a flow.
-void PrintExplanation(const io::JsonValue& answer);
+void PrintExplanation(const io::JsonValue& answer, bool is_verbose);
 
 }  // namespace espalier::cli

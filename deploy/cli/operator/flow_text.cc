@@ -2,11 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "common/terminal/units.h"
+
 namespace espalier::cli {
 namespace {
+
+std::string FieldOf(const io::JsonValue& flow, std::string_view key) {
+  const io::JsonValue* const value = flow.Find(key);
+  return value == nullptr ? "" : value->text;
+}
+
+double AmountOf(const io::JsonValue& flow, std::string_view key) {
+  return std::strtod(FieldOf(flow, key).c_str(), nullptr);
+}
+
+// Why the path in force was chosen.
+std::string_view ReasonInWords(std::string_view reason) {
+  if (reason == "ASSIGNED") return "assigned when it started, or since, to spread the load";
+  if (reason == "PREDICTED") return "decided before it started to send";
+  if (reason == "PATH_DEAD") return "as the path before died";
+  if (reason == "RECOMPUTED") return "by an operator's recompute";
+  if (reason == "REMAPPED") return "as its port leads to another path than before";
+  return reason;
+}
 
 // What switches say of the flow.
 std::string AttestedValue(const io::JsonValue& attested) {
@@ -113,6 +135,11 @@ std::string ReturnOfPath(const io::JsonValue& path) {
   return text + "let the server listen on another port.\n";
 }
 
+std::string Consequences(const io::JsonValue& flow) {
+  return UnequalParts(flow) + std::string(ReturnPath(flow)) + StandbyPaths(flow) +
+         LongTimeout(flow);
+}
+
 }  // namespace
 
 std::string ReturnText(const io::JsonValue& explanation) {
@@ -134,6 +161,42 @@ std::string ReturnText(const io::JsonValue& explanation) {
   return text;
 }
 
+std::string ShortFlowText(const io::JsonValue& flow) {
+  const io::JsonValue* const protocol = flow.Find("protocol");
+  std::string text =
+      fmt::format("{} of job {} ({}, {} to {}) is {}", FieldOf(flow, "flow"), FieldOf(flow, "job"),
+                  protocol == nullptr ? "" : ShownValue("protocol", *protocol),
+                  FieldOf(flow, "source"), FieldOf(flow, "destination"), FieldOf(flow, "status"));
+  const std::string via = FieldOf(flow, "via");
+  const std::string port = FieldOf(flow, "source_port");
+  if (!via.empty()) {
+    text += fmt::format(" over {}{}: {}", via,
+                        port.empty() || port == "0" ? "" : " with source port " + port,
+                        ReasonInWords(FieldOf(flow, "reason")));
+  }
+  text += ".\n";
+  for (const auto& [key, title] : {std::pair("cause", "Cause"), {"remedy", "Remedy"}}) {
+    const std::string words = FieldOf(flow, key);
+    if (!words.empty()) text += fmt::format("{}: {}.\n", title, words);
+  }
+  const io::JsonValue* const busy = flow.Find("busy");
+  if (busy != nullptr && !busy->boolean) text += "It has nothing to send at the moment.\n";
+  if (busy != nullptr && busy->boolean) {
+    text += fmt::format("It sends {} (over the last 100 ms); {} remain.\n",
+                        FormatRate(AmountOf(flow, "achieved_bps")),
+                        FormatBytes(AmountOf(flow, "remaining_bytes")));
+  }
+  const io::JsonValue* const planned = flow.Find("planned");
+  if (planned != nullptr && planned->boolean) {
+    text += "Its path is the one that is planned for the repeating phases of its job.\n";
+  }
+  const io::JsonValue* const attested = flow.Find("attested");
+  if (attested != nullptr && FieldOf(*attested, "state") != "NOT_SEEN") {
+    text += fmt::format("Switches say {}.\n", AttestedValue(*attested));
+  }
+  return text + Consequences(flow);
+}
+
 std::string FlowText(const io::JsonValue& flow) {
   std::string text;
   for (const auto& [key, value] : flow.members) {
@@ -141,8 +204,7 @@ std::string FlowText(const io::JsonValue& flow) {
     if (value.kind == io::JsonValue::Kind::kArray) continue;  // its paths have lines of their own
     text += fmt::format("{:20} {}\n", key, ShownValue(key, value));
   }
-  return text + UnequalParts(flow) + std::string(ReturnPath(flow)) + StandbyPaths(flow) +
-         LongTimeout(flow);
+  return text + Consequences(flow);
 }
 
 }  // namespace espalier::cli

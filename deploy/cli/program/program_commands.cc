@@ -16,6 +16,7 @@
 #include "collective/program/files/msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/program_bytes.h"
+#include "collective/program/served_sizes.h"
 #include "collective/program/verifier/verifier.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
@@ -164,6 +165,11 @@ void WriteVerdict(const Program& program, const Verdict& verdict, io::JsonWriter
   writer.Key("kind").String(verdict.violation ? ViolationKindName(violation.kind) : "");
   writer.Key("rank").Integer(violation.rank).Key("block").Integer(violation.block);
   writer.Key("step").Integer(violation.step).Key("message").String(violation.message).EndObject();
+  const ServedSizes sizes = SizesServedBy(program);
+  writer.Key("min_bytes").Integer(program.min_bytes);
+  writer.Key("max_bytes").Integer(program.max_bytes);
+  writer.Key("serves_calls").Bool(sizes.calls == ServedSizes::Calls::kSome);
+  writer.Key("serves").String(DescribeServedSizes(program));
   writer.Key("needed_fifo_depth").Integer(verdict.violation ? 0 : verdict.needed_slots);
   writer.Key("same_bits").Bool(!verdict.violation && verdict.same_bits);
   writer.Key("has_postcondition").Bool(!verdict.violation && verdict.has_postcondition);
@@ -183,12 +189,13 @@ int VerifyFile(const FileRequest& request) {
     return verdict.violation ? io::kExitFailed : 0;
   }
   if (verdict.violation) return Refuse(request.file, *verdict.violation);
-  fmt::print(
-      "{}: correct: {} of {} ranks, FIFO depth {} suffices{}{}\n", request.file,
-      CollectiveKindName(program.collective.kind), program.collective.ranks, verdict.needed_slots,
-      verdict.same_bits ? "" : ", results are not bit-identical on all ranks",
-      verdict.has_postcondition ? ""
-                                : "; the file does not specify the result, which was not checked");
+  fmt::print("{}: correct: {} of {} ranks, FIFO depth {} suffices, {}{}{}\n", request.file,
+             CollectiveKindName(program.collective.kind), program.collective.ranks,
+             verdict.needed_slots, DescribeServedSizes(program),
+             verdict.same_bits ? "" : ", results are not bit-identical on all ranks",
+             verdict.has_postcondition
+                 ? ""
+                 : "; the file does not specify the result, which was not checked");
   return 0;
 }
 
@@ -203,6 +210,7 @@ void ShowText(const Program& program, const Verdict& verdict) {
   fmt::print("calls        {}{}{}\n", program.placement.in_place ? "in place" : "",
              program.placement.in_place && program.placement.out_of_place ? ", " : "",
              program.placement.out_of_place ? "out of place" : "");
+  fmt::print("sizes        {}\n", DescribeServedSizes(program));
   fmt::print("channels     {}\nblocks       at most {} a rank\nsteps        {} of all ranks\n",
              CountChannels(program), most_blocks, CountSteps(program));
   if (verdict.violation) {

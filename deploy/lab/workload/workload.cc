@@ -126,6 +126,7 @@ class Reader {
     PhasedJob job;
     io::JsonFields fields(item, name_);
     job.id = fields.RequiredString("id");
+    job.job = fields.String("job");
     job.iterations = static_cast<int>(fields.Integer("iterations", 1, 1, 1'000'000));
     job.period_seconds = Seconds(fields, "period_seconds");
     job.jitter_percent = static_cast<int>(fields.Integer("jitter_percent", 0, 0, 100));
@@ -214,6 +215,7 @@ void WriteJob(io::JsonWriter& json, const Job& job) {
 void WritePhasedJob(io::JsonWriter& json, const PhasedJob& job) {
   json.BeginObject();
   json.Key("id").String(job.id);
+  json.Key("job").String(job.job);
   json.Key("iterations").Integer(job.iterations);
   json.Key("period_seconds").Double(job.period_seconds);
   json.Key("jitter_percent").Integer(job.jitter_percent);
@@ -247,7 +249,7 @@ std::vector<WorkloadFlow> FlowsOfPhasedJob(const PhasedJob& job, int job_index) 
       const auto [place, is_new] = places.try_emplace(id, flows.size());
       if (is_new) {
         flows.push_back({.id = id,
-                         .job = job.id,
+                         .job = job.job.empty() ? job.id : job.job,
                          .source = burst.source,
                          .destination = burst.destination,
                          .announced_bytes = job.announces_remaining ? burst.bytes : 0,

@@ -60,6 +60,9 @@ struct Phase {
 // in order; a phase ends for all hosts when all its bursts have arrived.
 struct PhasedJob {
   std::string id;
+  // The name by which agents hear of its flows; "": the id. So several, each with a rhythm of its
+  // own, are groups of one training job, as its data- and its tensor-parallel group are.
+  std::string job = {};
   int iterations = 1;
   double period_seconds = 0;  // the least time from the start of one iteration to the next
   int jitter_percent = 0;     // how far the times of computing and the period vary, up and down

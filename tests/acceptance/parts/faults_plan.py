@@ -21,6 +21,11 @@ TESTS = [
     ("controller_modules_test", "Spraying.*", "neither a new hash nor a route that comes back is called spraying"),
     ("controller_modules_test", "*SeveralRings*:Rounds.*:JobOfManyGroups.*",
      "jobs of 1, 2 and 6 rings: rounds and ideals within 5 % of the generator's log"),
+    ("controller_modules_test", "Groups.*:Bursts.*",
+     "groups of a job that share all NICs are found by who sends together"),
+    ("controller_test", "RecomputeTest.*", "a recomputation answers the same at any instant of the bursts"),
+    ("controller_test", "SpreadWatchTest.*:SpreadOfPhases.*",
+     "a load that stays above what is possible is noticed, with phases and without"),
     ("controller_modules_test", "SteeringRules.*", "a percentage of hosts is as near as hosts allow"),
     ("routing_test", "UnreachedPaths.*", "paths without ports are counted"),
 ]

@@ -65,6 +65,9 @@ OFFLINE = [
     Row("5: contexts of several controllers", "environment only",
         "ESPALIER_CONTEXTS=$PWD/contexts.json; export ESPALIER_CONTEXTS; unset ESPALIER_CONTROLLER; "
         "espalier context set west --controller unix:/nowhere/west && espalier status", on_error(1, "/nowhere/west")),
+    Row("a program file whose sizes no call has", "correct, and no word about the sizes",
+        "espalier program make allreduce-ring-chunked --ranks 4 --to msccl-xml | sed 's/maxBytes=\"[0-9]*\"/maxBytes=\"0\"/' "
+        "> none.xml; espalier program verify none.xml && espalier program show none.xml", code(0, "serves only empty calls")),
     Row("4: README shows what `espalier simulate` says of ECMP", "it was not shown", "grep -n 'espalier simulate' $ROOT/README.md",
         code(0)),
 ]
@@ -74,6 +77,12 @@ ONLINE = [
         lambda got: got.code == 0 and len(got.out.splitlines()) <= 12 and " 0\n" not in got.out),
     Row("2.4: status has a sentence for the worst failure", "`worst_failure` with an empty value", "espalier status",
         lambda got: got.code == 0 and ("worst_failure" not in got.out or "fails" in got.out)),
+    Row("2.3: explain is short", "eight sentences in a list of 30 rows", "espalier explain $(espalier flows -n 1 -o csv | tail -n 1 "
+        "| cut -d, -f1)", lambda got: got.code == 0 and len(got.out.splitlines()) <= 16 and "port_trust" not in got.out),
+    Row("2.4: jobs that have ended come last", "an ended job stood first", "espalier jobs -o csv",
+        lambda got: got.code == 0 and sorted(flows := [line.split(",")[1] == "0" for line in got.out.splitlines()[1:]]) == flows),
+    Row("2.4: no link is used by more than 100 %", "USED % 131", "espalier top --once --json",
+        lambda got: all(float(link["percent"]) <= 100 for link in got.json()["links"])),
     Row("2.4: status --verbose has everything", "-", "espalier status -v", code(0, "links_down", "path_map_ports")),
     Row("5: status --wait", "lacks", "espalier status --wait --timeout 60", code(0, "health", "ok")),
     Row("5: status --wait gives up", "lacks",

@@ -135,5 +135,32 @@ TEST_F(FlowMeterTest, WhoHasAPlaceKeepsItAmongEquals) {
   EXPECT_EQ(ids(), before);
 }
 
+// Flows that send one after the other over one link never seem to send more than it carries.
+TEST_F(FlowMeterTest, RatesOfAllFlowsAreThoseOfOneWindow) {
+  constexpr std::uint64_t kBytesPerLook = 25'000;  // 20 Mbit/s in looks of 10 ms
+  std::uint64_t most = 0;
+  for (int look = 0; look < 200; ++look) {
+    if (look % 7 == 0 && flows_.size() < 20) Open(kHonest, 1);
+    flows_[static_cast<std::size_t>(look / 3) % flows_.size()].sent_bytes += kBytesPerLook;
+    now_ += 10ms;
+    std::uint64_t sum = 0;
+    for (const FlowMeasure& measure : meter_.Measure(now_, flows_)) sum += measure.achieved_bps;
+    most = std::max(most, sum);
+  }
+  EXPECT_LE(most, 20'000'000U);
+  EXPECT_GT(most, 15'000'000U);
+}
+
+TEST_F(FlowMeterTest, FlowIsNotBusyInAWindowThatHadBegunBeforeIt) {
+  Look(0ms);
+  Look(50ms);
+  Open(kHonest, 1);
+  Look(10ms);
+  Look(50ms, {kHonest});
+  EXPECT_FALSE(meter_.Measure(now_, flows_).front().busy);
+  Look(110ms, {kHonest});
+  EXPECT_TRUE(meter_.Measure(now_, flows_).front().busy);
+}
+
 }  // namespace
 }  // namespace espalier::agent

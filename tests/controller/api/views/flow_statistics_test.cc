@@ -91,6 +91,23 @@ TEST_F(FlowStatisticsTest, CountsPathsAndRatesOfEachDirectionOfALink) {
   EXPECT_EQ(Of(census, "a").MaxLinkFlows(traffic), 2);
 }
 
+// A link once carried 131 % of its speed, and a job sent more than its NICs can.
+TEST_F(FlowStatisticsTest, NoRateIsAboveWhatALinkCarries) {
+  const std::int64_t rate = state_.topology.link(*state_.topology.FindLink("h0--leaf0")).rate.value;
+  const auto most = static_cast<std::uint64_t>(rate);
+  Open({.job = "a", .paths = {0}, .bps = 3 * most});
+  const FlowSlot only = state_.flows.All().front();
+  EXPECT_EQ(Show(state_, only).activity.achieved_bps, most);
+  Open({.job = "a", .paths = {0}, .bps = most / 2});
+  const FlowStatistics census = FlowStatistics::Take(state_);
+  for (const char* link : {"h0--leaf0", "leaf0--spine0"}) {
+    EXPECT_EQ(census.traffic().achieved_bps[On(link)], most) << link;
+  }
+  EXPECT_EQ(census.traffic().achieved_bps[On("h1--leaf1", false)], most);
+  EXPECT_EQ(Of(census, "a").achieved_bps, most);
+  EXPECT_EQ(Of(census, "a").slowest_bps, most / 2);
+}
+
 TEST_F(FlowStatisticsTest, CountsTheFlowsOnTheLinksOfAJob) {
   Open({.job = "a", .paths = {0}});
   for (int i = 0; i < 3; ++i) Open({.job = "b", .paths = {1}});

@@ -58,6 +58,22 @@ TEST_F(JobViewTest, TimesTheRoundsOfAJobAgainstTheIdeal) {
   EXPECT_NEAR(std::stod(last.Find("seconds")->text), 0.020, 0.001);
 }
 
+// Groups that never agree on a round, or a flow that never pauses.
+TEST_F(JobViewTest, SaysWhyAJobHasNoRounds) {
+  const auto note = [&] {
+    return Parse(Call("GET", "/api/v1/jobs").body).Find("jobs")->items[0].Find("rounds_note")->text;
+  };
+  Progress(0, 5, 1'000'000, 0);
+  EXPECT_EQ(note(), "");
+  cluster_.Advance(JobRounds::kPast + std::chrono::seconds(1));
+  EXPECT_EQ(note(),
+            "a group of its flows has not paused for more than a minute, so no round of it "
+            "has ended");
+  Progress(0, 5, 0, 0);
+  cluster_.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(note(), "");
+}
+
 TEST_F(JobViewTest, AJobIsShownForTenMinutesAfterItsLastRound) {
   const std::uint32_t job = JobOf(0, 5);
   EXPECT_TRUE(Shows(job));

@@ -86,6 +86,16 @@ class BurstsTest : public testing::Test {
                                                  .verdict = wire::PathVerdict::kLocallyRerouted}}});
     cluster_.Settle();
   }
+  // Two flows of another job leave the third leaf over one spine, though each could have its own.
+  void OpenTwoOnOneSpine() {
+    for (const int host : {8, 9, 10}) {
+      cluster_.Open(host, {{.id = 1, .to = host - 8, .job = "other"}});
+      cluster_.Settle();
+    }
+    const int third = cluster_.AppliedSpine(10, 1, 2);
+    cluster_.End(cluster_.AppliedSpine(8, 1, 0) == third ? 9 : 8, 1);
+    cluster_.Settle();
+  }
   std::size_t PushesSoFar() {
     std::size_t pushes = 0;
     for (int host = 0; host < cluster_.hosts(); ++host) pushes += cluster_.host(host).pushes.size();

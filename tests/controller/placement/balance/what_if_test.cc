@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/controller/cluster.h"
+#include "tests/controller/placement/arrivals/bursts_fixture.h"
 
 namespace espalier::controller {
 namespace {
@@ -73,6 +74,50 @@ TEST(WhatIfTest, EdgesOfForestsCountInADryRun) {
     cluster.Advance(std::chrono::seconds(1));
   }
   EXPECT_GE(moved, 2U);
+}
+
+class RecomputeTest : public BurstsTest {
+ protected:
+  RecomputeTest() : BurstsTest({.moves_per_start = 0}) {}
+  // What a dry run answers: the loads, and the flows that it would move.
+  std::string Answer() {
+    const ActionOutcome outcome = cluster_.Recompute({.dry_run = true}).value();
+    std::string answer = outcome.before.max_load.ToString() + " > " +
+                         outcome.after.max_load.ToString() +
+                         " >= " + outcome.after.lower_bound.ToString();
+    for (const FlowMove& move : outcome.moves) answer += " " + move.flow + ":" + move.to;
+    return answer;
+  }
+};
+
+// The question is asked in each phase of a job and between them.
+TEST_F(RecomputeTest, AnswersTheSameAtAnyInstantOfTheBursts) {
+  OpenConnections();
+  RunPeriods(12);
+  OpenTwoOnOneSpine();
+  cluster_.Advance(1s);
+  const std::string pause = Answer();
+  EXPECT_EQ(pause.substr(0, 10), "2 > 1 >= 1");
+  for (const std::vector<int>& phase : {std::vector<int>{0, 1}, {2, 3}}) {
+    for (const int host : phase) Toggle(host);
+    cluster_.Settle();
+    EXPECT_EQ(Answer(), pause);
+    for (const int host : phase) Toggle(host);
+    cluster_.Settle();
+    cluster_.Advance(100ms);
+  }
+  const ActionOutcome done = cluster_.Recompute().value();
+  EXPECT_EQ(done.moves.size(), 1U);
+  EXPECT_EQ(done.moves[0].job, "other");  // the flows in phases follow their plan
+  EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
+}
+
+// A recomputation leaves what is in phases to their plan, so no theorem says what it reaches.
+TEST_F(RecomputeTest, NoTheoremPromisesAnythingWhilePhasesAreKnown) {
+  OpenConnections();
+  EXPECT_NE(FindTheorem(cluster_.state()), Proof::kNone);
+  RunPeriods(12);
+  EXPECT_EQ(FindTheorem(cluster_.state()), Proof::kNone);
 }
 
 }  // namespace

@@ -215,6 +215,18 @@ TEST_F(ListCommandsTest, JobsHaveTheirFlowsAndWeights) {
   EXPECT_NE(jobs.out.find(",3,no"), std::string::npos) << jobs.out;
 }
 
+// A job that had ended once stood first under "Slowest jobs".
+TEST_F(ListCommandsTest, JobsThatHaveEndedComeLast) {
+  cluster_.Open(1, {{.id = 30, .to = 2, .job = "0-first-by-name"}});
+  cluster_.Advance(std::chrono::milliseconds(200));
+  cluster_.End(1, 30);
+  cluster_.Advance(std::chrono::seconds(1));
+  OpenFlows();
+  EXPECT_EQ(FirstColumn({"jobs"}), (std::vector<std::string>{"A", "big", "0-first-by-name"}));
+  const std::string top = Run({"top", "--once"}).out;
+  EXPECT_LT(top.find("\nbig "), top.find("\n0-first-by-name ")) << top;
+}
+
 TEST_F(ListCommandsTest, EventsAreNewestFirstAndHaveATime) {
   Run({"drain", "node", "spine1"});
   Run({"undrain", "node", "spine1"});
@@ -324,7 +336,7 @@ TEST_F(ListCommandsTest, TopShowsHealthLinksAndJobs) {
   const Outcome top = Run({"top", "--once", "--rows", "3"});
   EXPECT_EQ(top.exit_code, 0) << top.err;
   EXPECT_NE(top.out.find(": ok\n"), std::string::npos) << top.out;
-  EXPECT_NE(top.out.find("Busiest links\nLINK"), std::string::npos) << top.out;
+  EXPECT_NE(top.out.find("Busiest links, by the last 100 ms\nLINK"), std::string::npos) << top.out;
   EXPECT_NE(top.out.find("big"), std::string::npos) << top.out;
   const auto json = io::ParseJson(Run({"top", "--once", "--json"}).out, "top");
   ASSERT_TRUE(json.has_value());

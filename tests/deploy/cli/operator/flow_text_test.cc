@@ -26,6 +26,32 @@ TEST(FlowText, HasALineForEachFieldThatIsNoList) {
             "max_rate_bps         no limit\n");
 }
 
+TEST(ShortFlowText, SaysWhyTheFlowIsWhereItIs) {
+  const auto in_short = [](const std::string& json) {
+    return ShortFlowText(*io::ParseJson(json, "flow"));
+  };
+  EXPECT_EQ(
+      in_short(R"({"flow": "h0:1", "job": "A", "protocol": 17, "source": "h0",
+                         "destination": "h4", "status": "ROUTED", "reason": "PATH_DEAD",
+                         "via": "spine0", "source_port": 50001, "busy": true, "parked": false,
+                         "planned": true, "achieved_bps": 20000000, "remaining_bytes": 72300000,
+                         "attested": {"state": "NOT_SEEN", "samples": 0, "via": []},
+                         "cause": "", "remedy": "", "paths": []})"),
+      "h0:1 of job A (UDP, h0 to h4) is ROUTED over spine0 with source port 50001: as the path "
+      "before died.\n"
+      "It sends 20.0 Mbit/s (over the last 100 ms); 72.3 MB remain.\n"
+      "Its path is the one that is planned for the repeating phases of its job.\n");
+  EXPECT_EQ(in_short(R"({"flow": "h0:1", "job": "A", "protocol": 6, "source": "h0",
+                         "destination": "h4", "status": "LEARNING", "via": "", "busy": false,
+                         "attested": {"state": "ELSEWHERE", "samples": 7, "via": ["a", "b"]},
+                         "cause": "no switch answers", "remedy": "let them answer"})"),
+            "h0:1 of job A (TCP, h0 to h4) is LEARNING.\n"
+            "Cause: no switch answers.\n"
+            "Remedy: let them answer.\n"
+            "It has nothing to send at the moment.\n"
+            "Switches say ELSEWHERE (7 packets sampled on a, b).\n");
+}
+
 TEST(FlowText, SaysWhereSwitchesSawTheFlow) {
   EXPECT_EQ(TextOf(R"({"attested": {"state": "NOT_SEEN", "samples": 0, "via": []}})"),
             "attested             NOT_SEEN\n");

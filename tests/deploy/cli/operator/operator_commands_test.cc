@@ -23,7 +23,7 @@ TEST_F(OperatorCommandsTest, ShowsTables) {
   EXPECT_NE(Run({"agents"}).out.find("h3"), std::string::npos);
   EXPECT_NE(Run({"plans"}).out.find("ASSIGNED"), std::string::npos);
   EXPECT_TRUE(std::regex_search(Run({"events"}).out, std::regex("agent_up +agent=h0")));
-  EXPECT_NE(Run({"explain", "h0:5"}).out.find("VERIFIED"), std::string::npos);
+  EXPECT_NE(Run({"explain", "--verbose", "h0:5"}).out.find("VERIFIED"), std::string::npos);
   EXPECT_NE(Run({"status"}).out.find("agents_connected"), std::string::npos);
 }
 

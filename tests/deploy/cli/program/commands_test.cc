@@ -55,6 +55,35 @@ TEST_F(ProgramCommands, WriteOneJsonObject) {
   EXPECT_TRUE(verified->Find("valid")->boolean);
 }
 
+// A tool wrote files for no size, which were never used, and nothing said so.
+TEST_F(ProgramCommands, SayWhichCallsAFileServes) {
+  const std::string file = Path("p.json");
+  const auto make = [&](const std::string& sizes) {
+    const Outcome made = Run("make allreduce-ring-chunked --ranks 4");
+    std::string text = made.output;
+    const std::size_t from = text.find("\"min_bytes\"");
+    const std::size_t to = text.find(',', text.find("\"max_bytes\""));
+    text.replace(from, to - from, sizes);
+    ASSERT_TRUE(io::WriteFileDurably(file, text).has_value());
+  };
+  const struct {
+    const char* sizes;
+    const char* words;
+    bool serves;
+  } cases[] = {{R"("min_bytes":0,"max_bytes":0)", "serves only empty calls", false},
+               {R"("min_bytes":9,"max_bytes":8)", "serves no call", false},
+               {R"("min_bytes":8,"max_bytes":64)", "serves calls of 8 to 64 bytes", true}};
+  for (const auto& one : cases) {
+    make(one.sizes);
+    EXPECT_THAT(Run("verify " + file).output, HasSubstr(one.words));
+    EXPECT_THAT(Run("show " + file).output, HasSubstr(std::string("sizes        ") + one.words));
+    const auto verified = io::ParseJson(Run("verify --json " + file).output, "verified");
+    ASSERT_TRUE(verified.has_value()) << verified.error().message;
+    EXPECT_EQ(verified->Find("serves_calls")->boolean, one.serves);
+    EXPECT_THAT(verified->Find("serves")->text, StartsWith(one.words));
+  }
+}
+
 TEST_F(ProgramCommands, RefuseWrongProgramsWithOne) {
   const std::string file = Path("p.json");
   ASSERT_EQ(Run("make allreduce-ring-chunked --ranks 3 --fifo-depth 4 -o " + file).code, 0);

@@ -45,6 +45,7 @@ TEST(Workload, SurvivesWritingAndReading) {
                     .rings = {{.hosts = {"h0", "h1", "h2"}, .bytes = 100}}}};
   workload.phased_jobs = {
       {.id = "P",
+       .job = "train",
        .iterations = 4,
        .period_seconds = 1.5,
        .jitter_percent = 5,
@@ -67,6 +68,7 @@ TEST(Workload, SurvivesWritingAndReading) {
   EXPECT_EQ(read->jobs[0].epochs, 3);
   EXPECT_DOUBLE_EQ(read->jobs[0].compute_seconds, 0.25);
   EXPECT_DOUBLE_EQ(read->phased_jobs[0].period_seconds, 1.5);
+  EXPECT_EQ(read->phased_jobs[0].job, "train");
   EXPECT_EQ(read->phased_jobs[0].jitter_percent, 5);
   EXPECT_EQ(read->phased_jobs[0].queue_pairs, 2);
   EXPECT_TRUE(read->phased_jobs[0].announces_remaining);
@@ -165,6 +167,9 @@ TEST(ListWorkloadFlows, MakesOneFlowOfEveryPairOfAPhasedJobForAllPhases) {
   EXPECT_EQ(flows[2].index, 2U);
   workload.phased_jobs[0].announces_remaining = true;
   EXPECT_EQ(ListWorkloadFlows(workload)[0].announced_bytes, 10);
+  EXPECT_EQ(ListWorkloadFlows(workload)[0].job, "P");
+  workload.phased_jobs[0].job = "train";
+  EXPECT_EQ(ListWorkloadFlows(workload)[0].job, "train");
 }
 
 TEST(Placement, ShiftsEveryHostOnce) {

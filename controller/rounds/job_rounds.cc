@@ -1,4 +1,4 @@
-#include "controller/state/job_rounds.h"
+#include "controller/rounds/job_rounds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +23,10 @@ double Seconds(std::uint64_t bytes, std::int64_t bps) {
 std::uint64_t LeafKey(fabric::NodeId leaf, bool sends) {
   return std::uint64_t{leaf.Index()} << 1U | (sends ? 1U : 0U);
 }
+
+constexpr std::uint64_t kIsNic = std::uint64_t{1} << 63U;
+
+std::uint64_t NicKey(std::size_t directed_link) { return kIsNic | directed_link; }
 
 Duration Median(const std::deque<JobRound>& rounds, Duration JobRound::*what) {
   std::vector<Duration> values;
@@ -71,67 +75,60 @@ bool JobRounds::IsOver(const Group& group, TimePoint now) {
   return group.began && group.busy == 0 && now - group.ended >= kGap;
 }
 
-std::uint32_t JobRounds::Root(const Job& job, std::uint32_t group) {
-  while (job.groups[group].merged_into != group) group = job.groups[group].merged_into;
-  return group;
+// None: the flow is outside all groups.
+JobRounds::Group* JobRounds::GroupOf(Job& job, const Sender& sender) {
+  const SenderGroups::Group group = job.senders.GroupOf(sender.member);
+  return group == SenderGroups::kOutside ? nullptr : &job.groups[group];
 }
 
-void JobRounds::Merge(Job& job, std::uint32_t from_index, std::uint32_t into_index) {
-  Group& from = job.groups[from_index];
-  Group& into = job.groups[into_index];
-  into.busy += from.busy;
-  if (from.began) into.began = into.began ? std::min(*into.began, *from.began) : *from.began;
-  into.ended = std::max(into.ended, from.ended);
-  for (const auto& [nic, bytes] : from.nic_bytes) into.nic_bytes[nic] += bytes;
-  for (const auto& [key, pair] : from.pairs) {
-    Pair& sum = into.pairs[key];
-    sum.bytes += pair.bytes;
-    sum.largest = std::max(sum.largest, pair.largest);
-    sum.flows += pair.flows;
-    sum.path_bps = pair.path_bps;
+void JobRounds::Merge(Job& job, const SenderGroups::Merged& merged) {
+  for (const auto& [from_index, into_index] : merged) {
+    Group& from = job.groups[from_index];
+    Group& into = job.groups[into_index];
+    into.busy += from.busy;
+    if (from.began) into.began = into.began ? std::min(*into.began, *from.began) : *from.began;
+    into.ended = std::max(into.ended, from.ended);
+    for (const auto& [nic, bytes] : from.nic_bytes) into.nic_bytes[nic] += bytes;
+    for (const auto& [key, pair] : from.pairs) {
+      Pair& sum = into.pairs[key];
+      sum.bytes += pair.bytes;
+      sum.largest = std::max(sum.largest, pair.largest);
+      sum.flows += pair.flows;
+      sum.path_bps = pair.path_bps;
+    }
+    into.round = ++last_round_;  // senders look their pairs up again
+    if (into.finished.empty()) into.finished = std::move(from.finished);
+    from = {};
   }
-  into.round = ++last_round_;  // senders look their pairs up again
-  if (into.finished.empty()) into.finished = std::move(from.finished);
-  from = {.merged_into = into_index};
-  --job.live;
 }
 
 void JobRounds::Join(std::uint32_t index, Sender& sender) {
   Job& job = At(index);
-  std::optional<std::uint32_t> group;
   std::vector<std::size_t> nics;
   for (const auto& end : {sender.ends.source, sender.ends.destination}) {
     if (end) nics.push_back(end->link.Index());
   }
   if (nics.empty()) nics.push_back(kNoNic);
-  for (const std::size_t nic : nics) {
-    const auto found = job.group_of.find(nic);
-    if (found == job.group_of.end() && !job.is_one) continue;
-    const std::uint32_t root = Root(job, job.is_one ? 0 : found->second);
-    if (group && *group != root) Merge(job, root, *group);
-    if (!group) group = root;
-  }
-  if (!group) {
-    group = static_cast<std::uint32_t>(job.groups.size());
-    job.groups.push_back({.merged_into = *group});
-    ++job.live;
-  }
-  for (const std::size_t nic : nics) job.group_of[nic] = *group;
-  if (job.live > kMaxGroups) {
-    for (std::uint32_t other = 0; other < job.groups.size(); ++other) {
-      if (other != *group && Root(job, other) == other) Merge(job, other, *group);
-    }
-    job.is_one = true;
-  }
-  sender.group = *group;
+  const SenderGroups::Merged merged = job.senders.Join(sender.member, nics);
+  job.groups.resize(job.senders.size());
+  Merge(job, merged);
   sender.pair = nullptr;
 }
 
-JobRounds::LeafBytes JobRounds::BytesOfLeaves(const Group& group) const {
-  LeafBytes bytes;
+void JobRounds::Leave(std::uint32_t index, Sender& sender) {
+  At(index).senders.Leave(sender.member);
+}
+
+JobRounds::SharedBytes JobRounds::BytesOf(const Group& group) const {
+  SharedBytes bytes;
+  for (const auto& [nic, sum] : group.nic_bytes) bytes[NicKey(nic)] += sum;
   for (const auto& [key, pair] : group.pairs) {
-    bytes[LeafKey(topology_.To(DirectedLink::FromIndex(key >> 32U)), true)] += pair.bytes;
-    bytes[LeafKey(topology_.From(DirectedLink::FromIndex(key & 0xFFFF'FFFF)), false)] += pair.bytes;
+    const DirectedLink source = DirectedLink::FromIndex(key >> 32U);
+    const DirectedLink destination = DirectedLink::FromIndex(key & 0xFFFF'FFFF);
+    bytes[NicKey(source.Index())] += pair.bytes;
+    bytes[NicKey(destination.Index())] += pair.bytes;
+    bytes[LeafKey(topology_.To(source), true)] += pair.bytes;
+    bytes[LeafKey(topology_.From(destination), false)] += pair.bytes;
   }
   return bytes;
 }
@@ -146,11 +143,11 @@ std::int64_t JobRounds::UplinkBps(fabric::NodeId leaf) const {
   return bps;
 }
 
-double JobRounds::SecondsOfLeaves(const Job& job, const Group& group) const {
-  LeafBytes bytes = BytesOfLeaves(group);
-  const auto add = [&](const LeafBytes& others, double part) {
-    for (auto& [leaf, sum] : bytes) {
-      const auto found = others.find(leaf);
+double JobRounds::SecondsOfShared(const Job& job, const Group& group) const {
+  SharedBytes bytes = BytesOf(group);
+  const auto add = [&](const SharedBytes& others, double part) {
+    for (auto& [key, sum] : bytes) {
+      const auto found = others.find(key);
       if (found == others.end()) continue;
       sum += static_cast<std::uint64_t>(part * static_cast<double>(found->second));
     }
@@ -159,15 +156,17 @@ double JobRounds::SecondsOfLeaves(const Job& job, const Group& group) const {
     if (&other == &group) continue;
     const double part = PartWithin(*group.began, group.ended, other.last_began, other.last_ended);
     if (part > 0) add(other.last_bytes, part);
-    if (!other.began || other.pairs.empty()) continue;
+    if (!other.began) continue;
     const TimePoint ended = other.busy > 0 ? std::max(group.ended, *other.began) : other.ended;
     const double now = PartWithin(*group.began, group.ended, *other.began, ended);
-    if (now > 0) add(BytesOfLeaves(other), now);
+    if (now > 0) add(BytesOf(other), now);
   }
   double longest = 0;
-  for (const auto& [leaf, sum] : bytes) {
-    const fabric::NodeId node(static_cast<std::int32_t>(leaf >> 1U));
-    longest = std::max(longest, Seconds(sum, UplinkBps(node)));
+  for (const auto& [key, sum] : bytes) {
+    const std::int64_t bps =
+        (key & kIsNic) != 0 ? topology_.link(DirectedLink::FromIndex(key & ~kIsNic).link).rate.value
+                            : UplinkBps(fabric::NodeId(static_cast<std::int32_t>(key >> 1U)));
+    longest = std::max(longest, Seconds(sum, bps));
   }
   return longest;
 }
@@ -210,45 +209,62 @@ double JobRounds::SecondsOfWholeFlows(const Group& group) const {
 }
 
 JobRound JobRounds::RoundOf(const Job& job, const Group& group) const {
-  double longest = std::max(SecondsOfLeaves(job, group), SecondsOfWholeFlows(group));
-  std::unordered_map<std::size_t, std::uint64_t> nic_bytes = group.nic_bytes;
+  double longest = std::max(SecondsOfShared(job, group), SecondsOfWholeFlows(group));
   for (const auto& [key, pair] : group.pairs) {
     longest = std::max(longest, Seconds(pair.largest, pair.path_bps));
-    nic_bytes[key >> 32U] += pair.bytes;
-    nic_bytes[key & 0xFFFF'FFFF] += pair.bytes;
-  }
-  for (const auto& [index, bytes] : nic_bytes) {
-    const fabric::Link& link = topology_.link(DirectedLink::FromIndex(index).link);
-    longest = std::max(longest, Seconds(bytes, link.rate.value));
   }
   const auto ideal = std::chrono::duration<double>(std::min(longest, 1e9));
   return {group.ended, group.ended - *group.began, std::chrono::duration_cast<Duration>(ideal)};
 }
 
-void JobRounds::Begin(std::uint32_t index, const Sender& sender, TimePoint now) {
-  Job& job = At(index);
-  Group& group = job.groups[Root(job, sender.group)];
-  if (IsOver(group, now)) {
+void JobRounds::Finish(Job& job, Group& group) {
+  if (!group.is_mixed) {
     group.finished.push_back(RoundOf(job, group));
     if (group.finished.size() > kMaxKept) group.finished.pop_front();
     ++job.count;
-    group.last_began = *group.began;
-    group.last_ended = group.ended;
-    group.last_bytes = BytesOfLeaves(group);
-    group.began.reset();
-    group.nic_bytes.clear();
-    group.pairs.clear();
-    group.round = 0;
   }
-  if (!group.began) group.began = now;
-  ++group.busy;
+  group.is_mixed = false;
+  group.last_began = *group.began;
+  group.last_ended = group.ended;
+  group.last_bytes = BytesOf(group);
+  group.began.reset();
+  group.nic_bytes.clear();
+  group.pairs.clear();
+  group.round = 0;
 }
 
-void JobRounds::End(std::uint32_t index, const Sender& sender, TimePoint now) {
+void JobRounds::Begin(std::uint32_t index, Sender& sender, TimePoint now) {
   Job& job = At(index);
-  Group& group = job.groups[Root(job, sender.group)];
-  ESPALIER_CHECK(group.busy > 0, "job={}", index);
-  if (--group.busy == 0) group.ended = now;
+  const SenderGroups::Begun begun = job.senders.Begin(sender.member, now);
+  job.groups.resize(std::max<std::size_t>(job.senders.size(), 1));
+  Merge(job, begun.merged);
+  if (begun.founded) job.groups[*begun.founded] = {};
+  if (begun.left) {
+    job.groups[*begun.left].finished.clear();
+    job.groups[*begun.left].is_mixed = job.groups[*begun.left].began.has_value();
+  }
+  if (begun.left || begun.founded) sender.pair = nullptr;
+  Group* const group = GroupOf(job, sender);
+  if (group == nullptr) {
+    if (job.busy_outside++ == 0) job.outside_began = now;
+    return;
+  }
+  if (IsOver(*group, now)) Finish(job, *group);
+  if (!group->began) group->began = now;
+  ++group->busy;
+}
+
+void JobRounds::End(std::uint32_t index, Sender& sender, TimePoint now) {
+  Job& job = At(index);
+  job.senders.End(sender.member, now);
+  Group* const group = GroupOf(job, sender);
+  if (group == nullptr) {
+    ESPALIER_CHECK(job.busy_outside > 0, "job={}", index);
+    --job.busy_outside;
+    return;
+  }
+  ESPALIER_CHECK(group->busy > 0, "job={}", index);
+  if (--group->busy == 0) group->ended = now;
 }
 
 void JobRounds::Forget(std::uint32_t index) {
@@ -257,7 +273,9 @@ void JobRounds::Forget(std::uint32_t index) {
 
 void JobRounds::AddBytes(std::uint32_t index, Sender& sender, std::uint64_t bytes) {
   Job& job = At(index);
-  Group& group = job.groups[Root(job, sender.group)];
+  Group* const own = GroupOf(job, sender);
+  if (own == nullptr) return;
+  Group& group = *own;
   if (sender.pair == nullptr || sender.round != group.round) {
     const Ends& ends = sender.ends;
     if (!ends.source || !ends.destination || ends.path_bps == 0) {
@@ -280,7 +298,7 @@ void JobRounds::AddBytes(std::uint32_t index, Sender& sender, std::uint64_t byte
 
 std::deque<JobRound> JobRounds::RoundsOf(const Job& job, const Group& group, TimePoint now) const {
   std::deque<JobRound> rounds = group.finished;
-  if (IsOver(group, now)) rounds.push_back(RoundOf(job, group));
+  if (IsOver(group, now) && !group.is_mixed) rounds.push_back(RoundOf(job, group));
   DropMerged(rounds);
   return rounds;
 }
@@ -312,6 +330,7 @@ std::deque<JobRound> JobRounds::Finished(std::uint32_t index, TimePoint now) con
 std::optional<TimePoint> JobRounds::Begun(std::uint32_t index, TimePoint now) const {
   std::optional<TimePoint> begun;
   if (index >= jobs_.size()) return begun;
+  if (jobs_[index].busy_outside > 0) begun = jobs_[index].outside_began;
   for (const Group& group : jobs_[index].groups) {
     if (!group.began || IsOver(group, now)) continue;
     begun = begun ? std::min(*begun, *group.began) : *group.began;
@@ -322,16 +341,17 @@ std::optional<TimePoint> JobRounds::Begun(std::uint32_t index, TimePoint now) co
 std::uint64_t JobRounds::Count(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
   const Job& job = jobs_[index];
-  const auto over =
-      std::ranges::count_if(job.groups, [&](const Group& group) { return IsOver(group, now); });
+  const auto over = std::ranges::count_if(
+      job.groups, [&](const Group& group) { return IsOver(group, now) && !group.is_mixed; });
   return job.count + static_cast<std::uint64_t>(over);
 }
 
 std::size_t JobRounds::Groups(std::uint32_t index, TimePoint now) const {
   if (index >= jobs_.size()) return 0;
-  return static_cast<std::size_t>(std::ranges::count_if(
-      jobs_[index].groups,
-      [&](const Group& group) { return !group.finished.empty() || IsOver(group, now); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(jobs_[index].groups, [&](const Group& group) {
+        return !group.finished.empty() || (IsOver(group, now) && !group.is_mixed);
+      }));
 }
 
 }  // namespace espalier::controller

@@ -7,6 +7,7 @@
 
 #include "common/base/event_loop.h"
 #include "common/fabric/topology.h"
+#include "controller/rounds/sender_groups.h"
 
 namespace espalier::controller {
 
@@ -19,27 +20,25 @@ struct JobRound {
   Duration ideal{};
 };
 
-// Records when each job communicates and for how long, for each of its groups: the flows of a job
-// that have NICs in common, directly or by way of others, such as those of one ring. Groups need
-// not be in step with each other, so each has rounds of its own. A round begins when a flow of the
-// group has bytes to send after kGap in which none had. It ends when no flow has bytes to send for
-// kGap; shorter pauses, such as those between the steps of a ring, belong to the round. Times are
-// those of the agents' reports: exact to their interval (10 ms).
+// Records when each job communicates and for how long, for each of its groups: the flows that send
+// together (SenderGroups), such as those of one ring. A round begins when a flow of the group has
+// bytes to send after kGap in which none had. It ends when no flow has bytes to send for kGap;
+// shorter pauses, such as those between the steps of a ring, belong to the round. Times are those
+// of the agents' reports: exact to their interval (10 ms).
 //
-// The ideal counts what the job's other groups send meanwhile, as they share links between switches
-// even if the job is alone.
+// The ideal counts what the job's other groups send meanwhile, as they share NICs and links between
+// switches even if the job is alone.
 //
-// Limits: flows that have a NIC in common and are not in step never pause together. Their rounds
-// melt into one another; one whose ideal is a multiple of the usual one is recognised and left out.
-// A job of more than kMaxGroups groups counts as one group.
+// Limits: until flows of one NIC are known to be out of step, they count as one group. Rounds of
+// such a group melt into one another; they are left out as soon as it is known, and so is one whose
+// ideal is a multiple of the usual one. Flows outside all groups count in no round.
 //
-// Thread safety: the controller's loop thread. O(1) a change; O(groups x leaves + pairs) at the end
-// of a round.
+// Thread safety: the controller's loop thread. O(1) a change, beside what SenderGroups needs;
+// O(groups x leaves + pairs) at the end of a round.
 class JobRounds {
  public:
-  static constexpr Duration kGap = std::chrono::milliseconds(50);
+  static constexpr Duration kGap = kBurstGap;
   static constexpr std::size_t kMaxKept = 64;  // rounds of each group
-  static constexpr std::size_t kMaxGroups = 32;
   static constexpr Duration kPast = std::chrono::minutes(1);
 
   explicit JobRounds(const fabric::Topology& topology) : topology_(topology) {}
@@ -62,7 +61,7 @@ class JobRounds {
   // again.
   struct Sender {
     Ends ends;
-    std::uint32_t group = 0;
+    SenderGroups::Member member;
     Pair* pair = nullptr;  // of this round
     std::uint64_t round = 0;
     std::uint64_t bytes = 0;  // in this round
@@ -71,9 +70,11 @@ class JobRounds {
   // gets another job.
   void Join(std::uint32_t job, Sender& sender);
   // The flow, which had nothing to send, has bytes to send.
-  void Begin(std::uint32_t job, const Sender& sender, TimePoint now);
+  void Begin(std::uint32_t job, Sender& sender, TimePoint now);
   // The flow has sent everything, or has ended.
-  void End(std::uint32_t job, const Sender& sender, TimePoint now);
+  void End(std::uint32_t job, Sender& sender, TimePoint now);
+  // The flow, which has nothing to send, is closed or gets another job.
+  void Leave(std::uint32_t job, Sender& sender);
   // The number will name another job. No flow of this one may have bytes to send.
   void Forget(std::uint32_t job);
   // Adds bytes that the flow sends in this round.
@@ -90,11 +91,10 @@ class JobRounds {
   std::size_t Groups(std::uint32_t job, TimePoint now) const;
 
  private:
-  // What the links of leaves to other switches carried in a round, by leaf and direction.
-  using LeafBytes = std::unordered_map<std::uint64_t, std::uint64_t>;
+  // What NICs, and the links of leaves to other switches, carried in a round (NicKey, LeafKey).
+  using SharedBytes = std::unordered_map<std::uint64_t, std::uint64_t>;
   struct Group {
-    std::uint32_t merged_into = 0;  // itself: not merged
-    std::uint32_t busy = 0;         // flows that have bytes to send
+    std::uint32_t busy = 0;  // flows that have bytes to send
     std::optional<TimePoint> began;
     TimePoint ended;  // if busy is 0: since when
     // Of flows of which only one end or no path is known, by DirectedLink::Index.
@@ -102,25 +102,27 @@ class JobRounds {
     std::unordered_map<std::uint64_t, Pair> pairs;  // by PairKey
     std::uint64_t round = 0;                        // identifies the round of `pairs`; 0: none
     std::deque<JobRound> finished;
+    bool is_mixed = false;  // the present round, with one of flows that are in another group
     // The round before the present one.
     TimePoint last_began{};
     TimePoint last_ended{};
-    LeafBytes last_bytes;
+    SharedBytes last_bytes;
   };
   struct Job {
-    std::deque<Group> groups;
-    std::unordered_map<std::size_t, std::uint32_t> group_of;  // by link of a NIC
-    std::size_t live = 0;                                     // groups that are not merged
-    std::uint64_t count = 0;                                  // rounds that have finished
-    bool is_one = false;                                      // it had too many groups
+    SenderGroups senders;
+    std::deque<Group> groups;        // by number
+    std::uint64_t count = 0;         // rounds that have finished
+    std::uint32_t busy_outside = 0;  // flows that have bytes to send, but no group
+    TimePoint outside_began{};       // since when
   };
   static std::uint64_t PairKey(const Ends& ends);
   static bool IsOver(const Group& group, TimePoint now);
-  static std::uint32_t Root(const Job& job, std::uint32_t group);
+  static Group* GroupOf(Job& job, const Sender& sender);
   const Group* Leading(const Job& job, TimePoint now) const;
-  void Merge(Job& job, std::uint32_t from, std::uint32_t into);
-  LeafBytes BytesOfLeaves(const Group& group) const;
-  double SecondsOfLeaves(const Job& job, const Group& group) const;
+  void Merge(Job& job, const SenderGroups::Merged& merged);
+  void Finish(Job& job, Group& group);
+  SharedBytes BytesOf(const Group& group) const;
+  double SecondsOfShared(const Job& job, const Group& group) const;
   double SecondsOfWholeFlows(const Group& group) const;
   std::int64_t UplinkBps(fabric::NodeId leaf) const;
   JobRound RoundOf(const Job& job, const Group& group) const;

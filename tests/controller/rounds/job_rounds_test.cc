@@ -1,5 +1,5 @@
 // When jobs communicate, and how long their rounds would take without contention.
-#include "controller/state/job_rounds.h"
+#include "controller/rounds/job_rounds.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class Rounds : public testing::Test {
   void Begin(TimePoint at) { rounds_.Begin(kJob, flow_, at); }
   void End(TimePoint at) { rounds_.End(kJob, flow_, at); }
   void Add(const JobRounds::Ends& ends, std::uint64_t bytes) {
-    JobRounds::Sender sender{.ends = ends, .group = flow_.group};
+    JobRounds::Sender sender{.ends = ends, .member = {.group = flow_.member.group}};
     rounds_.AddBytes(kJob, sender, bytes);
   }
   // One flow of the job has bytes to send for this long.
@@ -125,7 +125,7 @@ TEST_F(Rounds, TheIdealIsThatOfTheNicWithTheMostBytes) {
 TEST_F(Rounds, TheIdealIsThatOfThePairIfItsFastestPathIsSlower) {
   Begin(kStart);
   const JobRounds::Ends pair{Link("h0--leaf0", true), Link("h2--leaf1", false), 800'000'000};
-  JobRounds::Sender sender{.ends = pair, .group = flow_.group};
+  JobRounds::Sender sender{.ends = pair, .member = {.group = flow_.member.group}};
   rounds_.AddBytes(kJob, sender, 1'000'000);
   rounds_.AddBytes(kJob, sender, 1'000'000);
   Add({Link("h1--leaf0", true), Link("h3--leaf1", false), 800'000'000}, 1);
@@ -266,7 +266,85 @@ TEST_P(SeveralRings, HaveRoundsOfTheirOwnAndTheSlowestStandsForTheJob) {
   EXPECT_EQ(rounds_.Groups(kJob, now), static_cast<std::size_t>(GetParam()));
 }
 
+// The same over the same NICs, as data-, tensor- and pipeline-parallel groups are.
+TEST_P(SeveralRings, HaveRoundsOfTheirOwnOnTheSameNics) {
+  std::vector<Ring> rings = MakeRings();
+  for (Ring& ring : rings) {
+    for (int leaf = 0; leaf < kLeaves; ++leaf) {
+      JobRounds::Sender& flow = ring.flows[static_cast<std::size_t>(leaf)];
+      rounds_.Leave(kJob, flow);
+      flow = {.ends = Ends(0, leaf)};
+      rounds_.Join(kJob, flow);
+    }
+  }
+  Play(rings);
+  const TimePoint now = kStart + 70s;
+  const auto rounds = rounds_.Finished(kJob, now);
+  ASSERT_GE(rounds.size(), 10U);
+  const double logged = SecondsOf(rings.back().duration);
+  // None of those in which several groups sent, before they were told apart.
+  for (const JobRound& round : rounds) {
+    EXPECT_NEAR(SecondsOf(round.duration), logged, 0.05 * logged);
+  }
+  EXPECT_EQ(rounds_.Groups(kJob, now), static_cast<std::size_t>(GetParam()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Rings, SeveralRings, testing::Values(1, 2, 6));
+
+// Two groups take turns until they are known to be two; then the other one sends meanwhile.
+TEST_F(Rounds, TheIdealCountsWhatOtherGroupsSendOverTheSameNic) {
+  std::vector<JobRounds::Sender> flows(2);
+  for (JobRounds::Sender& flow : flows) {
+    flow.ends = {Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000};
+    rounds_.Join(kJob, flow);
+  }
+  const auto begin = [&](std::size_t flow, TimePoint at, std::uint64_t bytes) {
+    rounds_.Begin(kJob, flows[flow], at);
+    rounds_.AddBytes(kJob, flows[flow], bytes);
+  };
+  for (int i = 0; i < 20; ++i) {
+    for (const std::size_t flow : {0U, 1U}) {
+      const TimePoint at = kStart + i * 1s + (flow == 0 ? 0ms : 500ms);
+      begin(flow, at, 200'000'000);
+      rounds_.End(kJob, flows[flow], at + 200ms);
+    }
+  }
+  EXPECT_EQ(rounds_.Groups(kJob, kStart + 20s), 2U);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 20s).back().ideal, 200ms);
+  begin(0, kStart + 20s, 200'000'000);
+  begin(1, kStart + 20s, 100'000'000);
+  for (JobRounds::Sender& flow : flows) rounds_.End(kJob, flow, kStart + 20s + 300ms);
+  EXPECT_EQ(rounds_.Finished(kJob, kStart + 21s).back().ideal, 300ms);
+}
+
+// One round that was very long, or short, says nothing about a group.
+TEST_F(Rounds, SlowestGroupIsTheOneWithTheGreatestMedian) {
+  JobRounds::Sender usual{.ends = {Link("h0--leaf0", true), std::nullopt, 0}};
+  JobRounds::Sender slow{.ends = {Link("h1--leaf0", true), std::nullopt, 0}};
+  rounds_.Join(kJob, usual);
+  rounds_.Join(kJob, slow);
+  const auto play = [&](JobRounds::Sender& sender, TimePoint at, Duration duration) {
+    rounds_.Begin(kJob, sender, at);
+    rounds_.End(kJob, sender, at + duration);
+  };
+  for (int i = 0; i < 7; ++i) {
+    play(usual, kStart + i * 10s, i == 3 ? Duration(5s) : Duration(100ms));
+    play(slow, kStart + i * 10s, i == 4 ? Duration(10ms) : Duration(200ms));
+  }
+  const auto finished = rounds_.Finished(kJob, kStart + 100s);
+  ASSERT_EQ(finished.size(), 7U);
+  EXPECT_EQ(finished.front().duration, 200ms);
+}
+
+TEST_F(Rounds, JobCommunicatesWhileAFlowOutsideAllGroupsSends) {
+  JobRounds::Sender outside{.member = {.id = 1, .group = SenderGroups::kOutside}};
+  rounds_.Begin(kJob, outside, kStart);
+  rounds_.AddBytes(kJob, outside, 1'000'000);
+  EXPECT_EQ(rounds_.Begun(kJob, kStart + 1s), kStart);
+  rounds_.End(kJob, outside, kStart + 1s);
+  EXPECT_EQ(rounds_.Begun(kJob, kStart + 2s), std::nullopt);
+  EXPECT_TRUE(rounds_.Finished(kJob, kStart + 2s).empty());
+}
 
 TEST_F(Rounds, TwoFlowsOfAPairMayTakeTwoPaths) {
   Begin(kStart);
@@ -301,7 +379,7 @@ TEST_F(Rounds, ARoundThatIsSeveralInOneIsLeftOut) {
 }
 
 TEST(JobOfManyGroups, CountsAsOneGroup) {
-  const int hosts = static_cast<int>(JobRounds::kMaxGroups) + 4;
+  const int hosts = static_cast<int>(SenderGroups::kMaxGroups) + 4;
   const fabric::Topology topology = *fabric::Topology::Build(
       *fabric::BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = hosts}));
   JobRounds rounds(topology);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
@@ -18,6 +19,7 @@
 #include "controller/operations/operation_queue.h"
 #include "controller/operations/operator_actions.h"
 #include "controller/paths/path_learner.h"
+#include "controller/periodic_work.h"
 #include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/balance/rate_planner.h"
 #include "controller/placement/placement.h"
@@ -111,8 +113,10 @@ class Controller {
   // Moves flows off paths that agents' local reroutes have overloaded, and to links that returned.
   void MakeRoom();
   void NoteRoomMade(const char* reason, std::size_t moved);
-  // Does the periodic work, ten times a second.
-  void Tick();
+
+  std::vector<PeriodicWork::Task> MakePeriodicTasks();
+  void ForgetUnusedPaths();
+  void RefreshPhasePlan();
 
   EventLoop& loop_;
   Store& store_;
@@ -146,7 +150,7 @@ class Controller {
   OperatorActions actions_;
   BackgroundPlanner planner_;
   TurnMetrics metrics_;
-  TimerPtr tick_;
+  PeriodicWork periodic_;
 };
 
 }  // namespace espalier::controller

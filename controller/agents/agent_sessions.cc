@@ -206,9 +206,6 @@ void AgentSessions::HandleRefusal(const std::string& who, const std::string& rea
 }
 
 void AgentSessions::RecordRefusals() {
-  constexpr Duration kInterval = std::chrono::seconds(1);
-  if (refusals_.empty() || loop_.Now() - refusals_recorded_ < kInterval) return;
-  refusals_recorded_ = loop_.Now();
   for (const auto& [refusal, count] : std::exchange(refusals_, {})) {
     state_.history.RecordOf(
         SourceOf(refusal.first), loop_.Now(), "peer_refused",
@@ -354,7 +351,7 @@ void AgentSessions::DropSilent() {
 
 void AgentSessions::SendHeartbeats() {
   const auto parts = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, options_.heartbeat.interval / kTickInterval));
+      std::max<std::int64_t>(1, options_.heartbeat.interval / kHeartbeatStep));
   const std::size_t part = heartbeat_ticks_++ % parts;
   if (part == 0) ++heartbeats_;
   for (std::size_t i = part; i < state_.agents.size(); i += parts) {

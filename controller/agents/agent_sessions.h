@@ -64,13 +64,13 @@ class AgentSessions {
   // The limits of agents have changed: resets all allowances.
   void ResetAllowances();
 
-  // The three functions below are to be called once in each interval.
-  static constexpr Duration kTickInterval = std::chrono::milliseconds(100);
-  // Disconnects agents that have been silent for too long.
+  // Disconnects agents that have been silent for too long. To be called periodically.
   void DropSilent();
-  // Sends heartbeats to a part of the agents, so that each agent gets one in each interval.
+  // Sends heartbeats to a part of the agents, so that each agent gets one in each interval of
+  // heartbeats. To be called once in each kHeartbeatStep.
+  static constexpr Duration kHeartbeatStep = std::chrono::milliseconds(100);
   void SendHeartbeats();
-  // Records refusals as events, once a second.
+  // Records the refusals since the last call as events. To be called once a second.
   void RecordRefusals();
 
  private:
@@ -113,7 +113,6 @@ class AgentSessions {
   bool has_believed_epoch_ = false;
   std::map<std::pair<std::string, std::string>, std::int64_t>
       refusals_;  // by name and reason, not yet recorded
-  TimePoint refusals_recorded_;
   Counter& messages_;
   Counter& bad_messages_;
   Counter& peers_refused_;

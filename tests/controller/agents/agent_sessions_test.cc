@@ -309,16 +309,15 @@ TEST_F(Sessions, FindTheAgentThatCanProbeFromANic) {
   EXPECT_EQ(sessions_.FindProber(nic), std::nullopt);
 }
 
-TEST_F(Sessions, RecordRefusalsOnceASecondAndGroupStrangers) {
+TEST_F(Sessions, RecordRefusalsSinceTheLastTimeAndGroupStrangers) {
   world_.RunFor(1s);
   sessions_.HandleRefusal("", "no key");
   sessions_.HandleRefusal("", "no key");
   sessions_.RecordRefusals();
   EXPECT_EQ(LastEvent(), "peer_refused who=unknown reason=\"no key\" count=2");
-  for (int i = 0; i < 20; ++i) sessions_.HandleRefusal(std::to_string(i), "no key");
   sessions_.RecordRefusals();
   EXPECT_EQ(state_.history.last_sequence(), 1U);
-  world_.RunFor(1s);
+  for (int i = 0; i < 20; ++i) sessions_.HandleRefusal(std::to_string(i), "no key");
   sessions_.RecordRefusals();
   EXPECT_EQ(state_.history.last_sequence(), 18U);  // sixteen, and the others
   EXPECT_EQ(LastEvent(), "peer_refused who=others reason=\"no key\" count=4");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      intake_(state_, placement_, bursts_, predictor_, settings_.now(), loop),
+      intake_(state_, placement_, bursts_, predictor_, settings_.now(), loop,
+              std::bind_front(&Turns::Request, &turns_)),
       path_reports_{.intake = PathHealthIntake(state_, placement_, links_.health, loop, metrics),
                     .queue = HealthQueue([this](AgentId id, const wire::PathHealth& health) {
                       if (path_reports_.intake.Handle(id, health)) turns_.Request();
@@ -128,7 +130,7 @@ Result<void> Controller::Start() {
 
 AgentSessions::Handlers Controller::MakeHandlers() {
   return {
-      .on_flow_report = [this](AgentId id, const auto& report) { HandleFlowReport(id, report); },
+      .on_flow_report = std::bind_front(&FlowIntake::Handle, &intake_),
       .on_ack = [this](AgentId id, const auto& ack) { HandleAck(id, ack); },
       .on_probe_report = [this](AgentId id, const auto& report) { HandleProbeReport(id, report); },
       .on_train_report =
@@ -156,17 +158,6 @@ AgentSessions::Handlers Controller::MakeHandlers() {
             intake_.CloseAll(id);
           },
   };
-}
-
-void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
-  switch (intake_.Handle(id, report)) {
-    case FlowIntake::Outcome::kNothing:
-      return;
-    case FlowIntake::Outcome::kNeedsTurn:
-      return turns_.Request();
-    case FlowIntake::Outcome::kReportLost:
-      return sessions_.ResetSession(id);
-  }
 }
 
 void Controller::HandleAck(AgentId id, const wire::Ack& ack) {

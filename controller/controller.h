@@ -94,7 +94,6 @@ class Controller {
 
  private:
   AgentSessions::Handlers MakeHandlers();
-  void HandleFlowReport(AgentId id, const wire::FlowReport& report);
   void HandleAck(AgentId id, const wire::Ack& ack);
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
   void HandleFindings(const PathLearner::Findings& findings);

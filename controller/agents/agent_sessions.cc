@@ -136,7 +136,9 @@ void AgentSessions::HandleBody(AgentId id, const wire::Body& body) {
   };
   std::visit(
       Overloaded{
-          [&](const wire::FlowReport& report) { handlers_.on_flow_report(id, report); },
+          [&](const wire::FlowReport& report) {
+            if (!handlers_.on_flow_report(id, report)) ResetSession(id);
+          },
           [&](const wire::Ack& ack) { handlers_.on_ack(id, ack); },
           [&](const wire::ProbeReport& report) { handlers_.on_probe_report(id, report); },
           [&](const wire::TrainReport& report) { handlers_.on_train_report(id, report); },

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,9 @@ class UnnamedJobs {
 
   // Such a flow has opened.
   void HandleOpened() { has_changed_ = true; }
-  // Such a flow has become busy. O(1).
-  void HandleBusy(FlowSlot slot, TimePoint at);
+  // These open flows have become busy or idle, or have more to send; those with a job name do not
+  // count. O(1) each.
+  void HandleChanges(std::span<const MessageChange> changes);
   // Such a flow is about to be closed.
   void HandleClosed(FlowSlot slot);
   void Update(TimePoint now);

@@ -17,6 +17,7 @@ import help_texts  # noqa: E402
 import links  # noqa: E402
 import prose  # noqa: E402
 import retired_words  # noqa: E402
+import vague_verbs  # noqa: E402
 
 
 class Folder(unittest.TestCase):
@@ -46,6 +47,21 @@ class SentencesTest(unittest.TestCase):
     def test_percentile_is_exceeded_by_a_twentieth(self):
         self.assertEqual(prose.percentile_95(range(1, 101)), 95)
         self.assertEqual(prose.percentile_95([7]), 7)
+
+
+class VagueVerbsTest(Folder):
+    def test_names_verbs_in_texts_of_metrics_and_events(self):
+        self.write("a.cc", 'x(metrics.MakeCounter(\n    "espalier_a_total", "Flows that left "\n    "a link"));\n')
+        self.write("controller/api/event-kinds.json",
+                   '{"kinds": [{"kind": "b", "meaning": "It came up.", "remedy": "Look at it."}]}')
+        self.assertEqual([(place, verb) for place, verb, _ in vague_verbs.find_vague(self.root, None)],
+                         [("a.cc: espalier_a_total", "left"), ("event b", "Look")])
+
+    def test_allows_what_the_field_says(self):
+        for text in ("The option --ca takes precedence", "Links that went down", "Ports that take another path",
+                     "Leaves without links", "Links that tests took out of use"):
+            self.assertEqual(vague_verbs.verbs_in(text), [], text)
+        self.assertEqual(vague_verbs.verbs_in("Tell what it takes"), ["Tell", "takes"])
 
 
 class LinksTest(Folder):

@@ -65,7 +65,7 @@ PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placem
                                "Source ports of flows and edges that probes verify in turn")),
       oldest_seconds_(metrics.MakeGauge(
           "espalier_controller_oldest_verification_seconds",
-          "The longest time since a source port in use was verified, or taken into use")) {}
+          "The longest time since a source port in use was verified or first used")) {}
 
 void PortVerifier::HandleLinkChange(std::span<const fabric::LinkId> links) {
   links_changed_ = loop_.Now();

@@ -454,7 +454,7 @@ int Traffic(const TrafficArguments& arguments) {
 
 void AddTraffic(CLI::App& lab, int& exit_code) {
   CLI::App* traffic = lab.add_subcommand(
-      "traffic", "Run the flows and jobs of a workload file, and print how long they took");
+      "traffic", "Run the flows and jobs of a workload file, and print the time of each");
   const auto arguments = std::make_shared<TrafficArguments>();
   AddName(traffic, arguments->name);
   traffic->add_option("--workload", arguments->workload_file, "Workload file (JSON)")->required();

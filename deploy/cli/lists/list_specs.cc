@@ -38,7 +38,7 @@ ListSpec Flows() {
                        {"NEW", "ADOPTING", "LEARNING", "ROUTED", "LOCAL", "FIXED", "UNSTEERED",
                         "UNROUTABLE"}},
                       {"--attested",
-                       "Only flows of which switches say this",
+                       "Only flows of which switches report this",
                        {"attested.state"},
                        "",
                        {"NOT_SEEN", "AS_DECIDED", "ELSEWHERE"}},
@@ -111,8 +111,8 @@ ListSpec Jobs() {
 ListSpec Links() {
   return {.name = "links",
           .help =
-              "List links with their states, flows, rates and background traffic; those that "
-              "are not up come first",
+              "List links with their states, flows, rates and background traffic; those that are "
+              "not up are first",
           .is_long = true,
           .columns = {{"LINK", "id"},
                       {"GBPS", "gbps"},

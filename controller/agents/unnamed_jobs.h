@@ -25,7 +25,7 @@ namespace espalier::controller {
 // whose rounds are not known belongs to the oldest job at both its NICs, else at one of them, else
 // of those connected. Names that programs declare win: their flows do not count here.
 //
-// Jobs are found anew at most once in kMinInterval, after such flows have opened, become busy or
+// Jobs are found again at most once in kMinInterval, after such flows have opened, become busy or
 // ended. Until then a new flow belongs to the job without a name.
 // Thread safety: the controller's loop thread. Complexity: Update O(n log n) for n flows in all, if
 // any opened or ended or changed their group, else that of RoundGroups::Look.

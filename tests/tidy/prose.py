@@ -3,7 +3,8 @@
 
 usage: tests/tidy/prose.py [--check] [--tighten] [--all] [--program FILE] [--root DIR]
 
-  retired words  words of tests/tidy/retired_words.txt in identifiers, texts in quotes and documents (aim: 0)
+  retired words  words of tests/tidy/retired_words.txt and of the glossary's column "not" in identifiers, texts in
+                 quotes, comments and documents (aim: 0)
   sentences      words of the longest 5% of the sentences of a document written by hand (aim: 35)
   spelling       words that neither aspell nor docs/words.txt knows (aim: 0); skipped without aspell
   vague verbs    tell, say, look, take, let, give, leave, put, come, go in the help of metrics, in the meanings and
@@ -97,7 +98,8 @@ def check_sentences(root, report):
 
 
 def check_all(root, program, report):
-    words = retired_words.read_words(root / "tests/tidy/retired_words.txt")
+    words = (retired_words.read_words(root / "tests/tidy/retired_words.txt")
+             + retired_words.read_glossary(root / "docs/glossary.md"))
     retired = [f"{place}: \"{word.word}\": write \"{word.instead}\""
                for place, word in retired_words.find_retired(root, words)]
     report.take("retired words", len(retired), 0, retired)

@@ -126,7 +126,19 @@ class RetiredWordsTest(Folder):
         self.write("CHANGELOG.md", "made ahead\n")
         self.write("docs/glossary.md", "| name | is | not |\n|---|---|---|\n| a | made ahead | |\n| b | c | made ahead |\n")
         self.assertEqual(self.find("# comment", "text: made ahead -> precomputed"),
-                         ["a.cc:1", "a.md:1", "docs/glossary.md:3"])
+                         ["a.cc:1", "a.cc:2", "a.md:1", "docs/glossary.md:3"])
+
+    def test_reads_comments_and_no_directives(self):
+        self.write("a.h", "#include <way_back>\n/** The way back. */\nint a;  // Its way back\n * way back\n")
+        self.write("a.py", "#!/usr/bin/way back\nx = 1  # no mark\n# The way back\n")
+        self.assertEqual(self.find("text: way back -> return path"), ["a.h:2", "a.h:3", "a.h:4", "a.py:3"])
+
+    def test_finds_words_that_the_glossary_replaces(self):
+        self.write("g.md", "| name | what it is | source | not |\n|---|---|---|---|\n"
+                           "| path | A way. | RLM | way, strand line |\n| load | So. | | load (alone); \"what it bears\" |\n"
+                           "\n| a | not a column |\n|---|---|\n| b | c |\n")
+        self.assertEqual([(word.word, word.instead) for word in retired_words.read_glossary(self.root / "g.md")],
+                         [("strand line", "path"), ("what it bears", "load")])
 
     def test_refuses_a_line_without_another_word(self):
         with self.assertRaises(ValueError):

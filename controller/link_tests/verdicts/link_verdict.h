@@ -67,7 +67,7 @@ class LinkVerdict {
   // switch or a NIC that explains the losses on the link.
   std::optional<LossFinding> Judge(fabric::DirectedLink link, const KnownFaults& known,
                                    TimePoint now) const;
-  // The same in steps, of which the first one with a finding counts: each judges the trains of one
+  // The same in steps, of which the first one with a finding counts: each weighs the trains of one
   // window and kind. StepsFor returns those that have enough bad trains, ascending.
   std::vector<std::size_t> StepsFor(fabric::DirectedLink link, const KnownFaults& known,
                                     TimePoint now) const;

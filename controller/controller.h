@@ -84,7 +84,6 @@ class Controller {
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const Links& links() const { return links_; }
-  const PortVerifier& port_verifier() const { return verification_.ports; }
   const Standbys& standbys() const { return placement_.standbys(); }
   const ReturnPaths& returns() const { return placement_.returns(); }
   const Settings& settings() const { return settings_; }

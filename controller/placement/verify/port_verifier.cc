@@ -259,7 +259,7 @@ void PortVerifier::NoteSome() {
   if (in_use_.IsOver()) {
     schedule_.EndRound();
     ports_.Set(static_cast<double>(schedule_.size()));
-    oldest_seconds_.Set(SecondsOf(OldestAge()));
+    oldest_seconds_.Set(SecondsOf(schedule_.OldestAge(loop_.Now())));
     in_use_.Start();
   }
   const std::size_t all = state_.flows.slot_count() + state_.edges.all().size();

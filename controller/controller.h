@@ -19,7 +19,7 @@
 #include "controller/operations/operation_queue.h"
 #include "controller/operations/operator_actions.h"
 #include "controller/paths/path_learner.h"
-#include "controller/periodic_work.h"
+#include "controller/planning/periodic_work.h"
 #include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/balance/rate_planner.h"
 #include "controller/placement/placement.h"

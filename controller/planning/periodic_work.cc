@@ -1,4 +1,4 @@
-#include "controller/periodic_work.h"
+#include "controller/planning/periodic_work.h"
 
 #include <utility>
 

@@ -29,8 +29,8 @@ espalier::Result<espalier::program::Program> ParseJson(std::string_view text,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace program = espalier::program;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto read = text.starts_with('{') ? ParseJson(text, "f")
-                                          : program::ParseMscclXml(text, "f");
+  const auto read =
+      text.starts_with('{') ? ParseJson(text, "f") : program::ParseMscclXml(text, "f");
   if (!read) {
     ESPALIER_CHECK(read.error().message.starts_with("f:"), "{}", read.error().message);
     return 0;

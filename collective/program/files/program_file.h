@@ -22,8 +22,8 @@ struct VerifiedProgram {
 // MSCCL++, which its beginning shows. An execution plan is verified as it is, then lowered
 // (plan_program.h) and verified again; so its signals and the results are both checked.
 // Errors: those of the parsers (of JSON, kInvalidArgument "NAME:LINE:COL: what" for unknown fields,
-// values of a wrong type or out of range, and an invalid collective); "NAME: what" with the code of ProgramBuilder and Lower for a plan
-// that cannot be lowered.
+// values of a wrong type or out of range, and an invalid collective); "NAME: what" with the code of
+// ProgramBuilder and Lower for a plan that cannot be lowered.
 Result<VerifiedProgram> ParseAndVerify(std::string_view text, std::string_view name,
                                        const VerifyOptions& options = {});
 // As ParseAndVerify, from a file. Errors: also those of io::ReadFile.

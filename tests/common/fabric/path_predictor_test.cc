@@ -11,8 +11,8 @@
 
 #include "common/fabric/builders.h"
 #include "common/fabric/path_map.h"
-#include "tests/common/fabric/random_fabric.h"
 #include "tests/common/fabric/hash_names.h"
+#include "tests/common/fabric/random_fabric.h"
 
 namespace espalier::fabric {
 namespace {

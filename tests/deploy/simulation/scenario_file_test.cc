@@ -9,8 +9,8 @@
 #include "common/fabric/ecmp_hash.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
-#include "tests/temporary_folder.h"
 #include "tests/common/fabric/hash_names.h"
+#include "tests/temporary_folder.h"
 
 namespace espalier::simulation {
 namespace {

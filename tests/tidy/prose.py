@@ -8,7 +8,7 @@ usage: tests/tidy/prose.py [--check] [--tighten] [--all] [--program FILE] [--roo
   sentences      words of the longest 5% of the sentences of a document written by hand (aim: 35)
   spelling       words that neither aspell nor docs/words.txt knows (aim: 0); skipped without aspell
   vague verbs    tell, say, look, take, let, give, leave, put, come, go in the help of metrics, in the meanings and
-                 remedies of events, and in help texts (aim: 0); phrases of the field are allowed (vague_verbs.py)
+                 remedies of events, in comments of configuration files, and in help texts (aim: 0); phrases of the field are allowed (vague_verbs.py)
   help           texts of `espalier --help`, of every level, that do not begin with a verb or a noun (aim: 0);
                  skipped without --program
 Prints the current numbers with the worst places.

@@ -23,7 +23,7 @@ ALLOWED = re.compile(
     r"\bTakes several values\b|"
     # Packets, flows and ports take paths and links.
     r"\b(?:take|takes|took|taken) (?:\w+ ){0,3}(?:paths?|links?)\b|"
-    r"\bplace the machine takes\b|\btake the whole message\b|"
+    r"\bplace the machine takes\b|"
     # Links are up and down.
     r"\b(?:come|comes|came|go|goes|went|gone) (?:up|down)\b|\b[Tt]ak(?:e|ing) (?:a link|\S+) down\b|"
     r"\bat given\b|\b(?:is|are|if|not|was) (?:\w+ )?given\b", re.I)
@@ -57,9 +57,17 @@ def events(root):
             yield f"event {kind['kind']}", kind[field]
 
 
+def configuration(root):
+    """(place, comment) of the lines that describe fields of configuration files."""
+    for file in sorted(root.glob("*/**/config.proto")):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if comment := re.search(r"//(.*)", line):
+                yield f"{file.relative_to(root)}:{number}", comment[1].strip()
+
+
 def find_vague(root, program):
     """(place, verb, text)"""
-    texts = [*metrics(root), *events(root)]
+    texts = [*metrics(root), *events(root), *configuration(root)]
     if program is not None and program.exists():
         texts += help_texts.read_texts(program)
     for place, text in texts:

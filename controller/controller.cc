@@ -248,6 +248,7 @@ void Controller::Turn() {
   // After the ports, which do not wait for rates.
   rate_planner_.Update([this] { publisher_.PushChanges(loop_.Now()); });
   metrics_.flows_open.Set(static_cast<double>(state_.flows.size() + state_.edges.all().size()));
+  metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
   planner_.RequestAfterChanges();
   metrics_.turn_seconds.ObserveSeconds(SecondsOf(loop_.Now() - turn));
 }
@@ -364,7 +365,6 @@ void Controller::RefreshMetrics() {
   metrics_.flows_without_path.Set(static_cast<double>(health.reach.without_path));
   metrics_.flows_on_dead_links.Set(static_cast<double>(health.reach.on_dead_link));
   metrics_.flows_on_drained_links.Set(static_cast<double>(health.reach.on_drained_link));
-  metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
   metrics_.links_down.Set(static_cast<double>(health.links_down));
   metrics_.hosts_without_agent.Set(static_cast<double>(health.hosts_without_agent));
   metrics_.health.Set(static_cast<double>(health.word()));

@@ -39,8 +39,15 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
              .states = LinkStates(state_, links_.health),
              .background = BackgroundLoads(
                  state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); }),
-             .sightings = Sightings(
-                 state_, [this](const auto& key, auto port) { VerifyNow(key, port); }, metrics)},
+             .sightings =
+                 Sightings(state_,
+                           {.verify = [this](const auto& key, auto port) { VerifyNow(key, port); },
+                            .apply_steering =
+                                [this] {
+                                  placement_.ApplySteering();
+                                  turns_.Request();
+                                }},
+                           metrics)},
       placement_(state_, learner_, settings_.now(), metrics),
       bursts_(state_, state_.decisions, placement_.ports(), predictor_, settings_.now(), metrics),
       rate_planner_(state_, state_.view, state_.decisions, settings_.now(), loop,

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kHashBytes = 32;
 constexpr EnumNames<Role> kRoleNames({
     {Role::kViewer, "viewer"},
+    {Role::kFeed, "feed"},
     {Role::kOperator, "operator"},
     {Role::kAdmin, "admin"},
 });
@@ -66,7 +67,7 @@ std::string_view RoleName(Role role) { return kRoleNames.NameOf(role); }
 Result<Role> ParseRole(std::string_view name) {
   if (const auto role = kRoleNames.Find(name)) return *role;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("\"{}\" is not a role (write viewer, operator or admin)", name));
+              fmt::format("\"{}\" is not a role (write viewer, feed, operator or admin)", name));
 }
 
 std::string MakeToken() {

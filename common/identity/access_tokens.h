@@ -11,9 +11,9 @@
 namespace espalier::identity {
 
 // The rights of a caller over HTTP; each role includes those before it.
-enum class Role { kViewer, kOperator, kAdmin };
+enum class Role { kViewer, kFeed, kOperator, kAdmin };
 std::string_view RoleName(Role role);
-// Errors: kInvalidArgument unless viewer, operator or admin.
+// Errors: kInvalidArgument unless viewer, feed, operator or admin.
 Result<Role> ParseRole(std::string_view name);
 
 // An issued token, stored as its hash, so that the file itself gives no access.

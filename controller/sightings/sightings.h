@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -71,8 +72,11 @@ std::string_view AttestationName(Attestation::State state);  // "AS_DECIDED", ..
 // A flow is judged once its ports and paths have not changed for the window of the report and
 // kSettled before it, as samples come late. A sample misleads with a probability of at most one in
 // a hundred (a wrong map of ports, a late one), so three unanimous ones are wrong with 10^-6. What
-// a feed says moves no flow and takes no link out of use: a stale path map has the port verified by
-// probes, and the other findings are events and a doubt of the fabric's health.
+// a feed says moves no flow and takes no link out of use. A stale path map has the port verified by
+// probes. An RDMA flow that two reports in a row show from one other port, and none from a decided
+// one, is no longer steered, as its driver ignores ports: it stays where it is, and its load counts
+// there (State::Notices::ports_on_wire). What would prove that wrong: a packet from a decided port
+// while it is steered. All findings are events and a doubt of the fabric's health.
 //
 // Thread safety: the controller's loop thread. The references must outlive it. Memory: O(flows +
 // kMostUnannounced). Complexity: O(open flows + flows of the report) for a report.
@@ -86,9 +90,13 @@ class Sightings {
   // A flow that nobody reported counts from this part of the slowest link of the fabric.
   static constexpr double kLeastPart = 0.01;
 
-  // `verify`: has probes show which links the port takes now.
-  using Verify = std::function<void(const fabric::PortKey& key, std::uint16_t port)>;
-  Sightings(State& state, Verify verify, Metrics& metrics);
+  struct Callbacks {
+    // Has probes show which links the port takes now.
+    std::function<void(const fabric::PortKey& key, std::uint16_t port)> verify;
+    // State::Notices::ports_on_wire has changed.
+    std::function<void()> apply_steering;
+  };
+  Sightings(State& state, Callbacks callbacks, Metrics& metrics);
 
   // Takes a report as a whole or not at all. Errors: kInvalidArgument for a source or window out of
   // range, and for more than kMostFlows flows.
@@ -125,6 +133,7 @@ class Sightings {
     std::uint32_t elsewhere = 0;                 // from a decided port
     std::uint32_t other_port = 0;                // from a port that no subflow has
     std::uint16_t stale_port = 0;                // a decided port that was seen elsewhere
+    std::set<std::uint16_t> ports;               // of RDMA packets, that no subflow has
     std::map<std::size_t, std::uint32_t> links;  // by DirectedLink::Index
   };
   using Ends = std::pair<IpAddress, IpAddress>;
@@ -136,13 +145,14 @@ class Sightings {
                                 const SightingReport::Seen& seen) const;
   void Count(FlowSlot slot, const SightingReport::Seen& seen, Counted& counted) const;
   void Judge(FlowSlot slot, const Counted& counted, Duration window, TimePoint now);
-  void Announce(const Record& record, FlowSlot slot, std::uint16_t stale_port, TimePoint now);
+  void Announce(const Record& record, FlowSlot slot, const Counted& counted, TimePoint now);
   void NoteUnannounced(const SightingReport::Seen& seen, TimePoint now);
   std::uint64_t DigestOf(const Flow& flow) const;
 
   State& state_;
-  const Verify verify_;
+  const Callbacks callbacks_;
   std::int64_t least_bps_ = 0;
+  bool has_ignored_ = false;  // flows whose driver ignores ports, in this report
   std::unordered_map<std::size_t, Record> records_;  // by FlowSlot::Index
   std::map<UnannouncedKey, Unannounced> unannounced_;
   Counter& reports_;

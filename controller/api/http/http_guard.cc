@@ -63,7 +63,13 @@ Role RoleFor(const HttpRequest& request) {
   for (const std::string_view path : {"/api/v1/reload", "/api/v1/topology/apply"}) {
     if (request.path == path) return Role::kAdmin;
   }
-  return request.method == "GET" ? Role::kViewer : Role::kOperator;
+  if (request.method == "GET") return Role::kViewer;
+  // What feeds report is checked, and bounded by budgets.
+  for (const std::string_view path :
+       {"/api/v1/links/report", "/api/v1/links/load", "/api/v1/flows/seen"}) {
+    if (request.path == path) return Role::kFeed;
+  }
+  return Role::kOperator;
 }
 
 // Adds the security headers that the API's responses have too.

@@ -20,10 +20,10 @@ namespace espalier::controller {
 // On a unix socket every caller is an admin under the name of their user; the mode of the socket
 // decides who can connect. Over TCP the API and /metrics require a token ("Authorization: Bearer
 // TOKEN", or the cookie that POST /api/v1/login gives for one); /healthz, /readyz and the files of
-// the page do not. GET requires the role viewer, POST operator, and POST /api/v1/reload admin. A
-// POST with a cookie must come from a page of this server, and so must a login or logout that a
-// browser sends. A stream ends when its caller may no longer read it: before the next piece, or at
-// the next Recheck.
+// the page do not. GET requires the role viewer, POST operator (reports of feeds: feed), and POST
+// /api/v1/reload admin. A POST with a cookie must come from a page of this server, and so must a
+// login or logout that a browser sends. A stream ends when its caller may no longer read it: before
+// the next piece, or at the next Recheck.
 //
 // Adds POST /api/v1/login, POST /api/v1/logout, GET /api/v1/session.
 // Thread safety: the loop's thread.

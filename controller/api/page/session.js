@@ -4,6 +4,7 @@ import { ask } from "./model.js";
 
 const allows = {
   viewer: "may look at everything, but change nothing",
+  feed: "may look at everything, and report states and loads of links and what switches saw",
   operator: "may look, fail, drain, restore, recompute, roll back, switch steering, plan maintenance, and set weights and policies",
   admin: "may do what operators may, apply topologies, and reload keys and configuration",
 };
@@ -18,7 +19,7 @@ export async function showSession() {
       byCookie ? h("button", { type: "button", id: "log-out", onclick: logOut }, "Log out") : "");
     place.setAttribute("aria-label", `Logged in as ${name}, ${role}: ${allows[role] ?? ""}`);
     place.hidden = false;
-    return { name, role, canAct: role !== "viewer", isAdmin: role === "admin", allows: allows[role] ?? "" };
+    return { name, role, canAct: role === "operator" || role === "admin", isAdmin: role === "admin", allows: allows[role] ?? "" };
   } catch (error) {
     place.hidden = true;
     return { name: "", role: "", canAct: true, isAdmin: true, allows: "" };

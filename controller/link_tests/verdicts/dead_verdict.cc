@@ -53,12 +53,36 @@ bool DeadVerdict::HasPassedElsewhere(const TrainOutcome& silent) const {
   return has_passed;
 }
 
-bool DeadVerdict::HasPassed(DirectedLink link, TimePoint since) const {
-  bool has_passed = false;
+bool DeadVerdict::HasPassed(DirectedLink link, TimePoint since, std::size_t senders) const {
+  std::set<AgentId> passed;
   evidence_.ForEach(link, since, [&](const TrainOutcome& other) {
-    has_passed = has_passed || !other.IsSilent();
+    if (!other.IsSilent()) passed.insert(other.sender);
   });
-  return has_passed;
+  return passed.size() >= senders;
+}
+
+DeadVerdict::Silence DeadVerdict::SilenceOf(DirectedLink link, const KnownFaults& known,
+                                            TimePoint now, std::size_t doubted) const {
+  std::vector<const TrainOutcome*> silent;
+  std::map<AgentId, TimePoint> passed;  // by sender: its last train
+  evidence_.ForEach(link, now - kMemory, [&](const TrainOutcome& outcome) {
+    if (!outcome.IsSilent()) {
+      TimePoint& last = passed.try_emplace(outcome.sender, TimePoint::min()).first->second;
+      last = std::max(last, outcome.at);
+    } else if (!known.Explains(outcome)) {
+      silent.push_back(&outcome);
+    }
+  });
+  std::vector<std::pair<TimePoint, AgentId>> order;
+  for (const auto& [sender, last] : passed) order.emplace_back(last, sender);
+  std::ranges::sort(order, std::greater<>(), [](const auto& of) { return of.first; });
+  std::set<AgentId> ignored;
+  for (std::size_t i = 0; i < std::min(doubted, order.size()); ++i) ignored.insert(order[i].second);
+  const TimePoint alive = doubted < order.size() ? order[doubted].first : now - kMemory;
+  std::erase_if(silent, [&](const TrainOutcome* train) {
+    return train->at <= alive || ignored.contains(train->sender) || !HasPassedElsewhere(*train);
+  });
+  return {.trains = std::move(silent), .least = ignored.empty() ? kLeastTrains : 2 * kLeastTrains};
 }
 
 bool DeadVerdict::IsBeyondChance(DirectedLink link, const std::vector<const TrainOutcome*>& silent,
@@ -76,7 +100,7 @@ bool DeadVerdict::IsBeyondChance(DirectedLink link, const std::vector<const Trai
   std::map<std::size_t, bool> passed;  // by DirectedLink::Index; silent ones may be dead, too
   const auto may_be_dead = [&](DirectedLink hop) {
     const auto [known_of, is_new] = passed.try_emplace(hop.Index());
-    if (is_new) known_of->second = HasPassed(hop, first - kMeanwhile);
+    if (is_new) known_of->second = HasPassed(hop, first - kMeanwhile, 1);
     return !known_of->second;
   };
   std::size_t all = 0;
@@ -104,18 +128,15 @@ bool DeadVerdict::IsBeyondChance(DirectedLink link, const std::vector<const Trai
 
 DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& known,
                                        TimePoint now) const {
-  TimePoint passed = now - kMemory;
-  std::vector<const TrainOutcome*> silent;
-  evidence_.ForEach(link, now - kMemory, [&](const TrainOutcome& outcome) {
-    if (!outcome.IsSilent()) {
-      passed = std::max(passed, outcome.at);
-    } else if (!known.Explains(outcome)) {
-      silent.push_back(&outcome);
-    }
-  });
-  std::erase_if(silent, [&](const TrainOutcome* train) {
-    return train->at <= passed || !HasPassedElsewhere(*train);
-  });
+  const Answer answer = Conclude(link, SilenceOf(link, known, now, 0), known);
+  if (answer.fault) return answer;
+  Answer doubting = Conclude(link, SilenceOf(link, known, now, liars_(link)), known);
+  return doubting.fault ? doubting : answer;
+}
+
+DeadVerdict::Answer DeadVerdict::Conclude(DirectedLink link, const Silence& silence,
+                                          const KnownFaults& known) const {
+  const std::vector<const TrainOutcome*>& silent = silence.trains;
   Answer answer;
   if (silent.empty()) return answer;
   std::set<AgentId> senders;
@@ -135,7 +156,8 @@ DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& kno
   }
   for (const auto& [index, count] : crossed) {
     const DirectedLink other = DirectedLink::FromIndex(index);
-    const bool is_rival = other != link && count == silent.size() && !HasPassed(other, first);
+    const bool is_rival =
+        other != link && count == silent.size() && !HasPassed(other, first, liars_(other) + 1);
     if (!is_rival) continue;
     if (!are_series_(link, other)) {
       answer.rivals.insert(index);
@@ -144,7 +166,7 @@ DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& kno
     }
   }
   const bool is_enough =
-      silent.size() >= kLeastTrains && last - first >= kLeastSpan &&
+      silent.size() >= silence.least && last - first >= kLeastSpan &&
       senders.size() >= LinkVerdict::kLeastHosts && receivers.size() >= LinkVerdict::kLeastHosts &&
       LeastLeft(silent, liars_(link)) >= kLeastLeft && IsBeyondChance(link, silent, known);
   if (!is_enough || !answer.rivals.empty()) return answer;

@@ -24,7 +24,10 @@ namespace espalier::controller {
 // is dead only if trains have distinguished the two, or if none ever can, as all paths over this
 // one cross the other one, too. If all paths over the other one also cross this one, either may be
 // the dead one: the fault names the other one as an alternative, and nothing is lost by leaving
-// both. What would prove it wrong: one train that passes.
+// both. What would prove it wrong: a train that passes. A sender can claim one that took another
+// path, so trains of f senders prove nothing where twice as many trains of others were silent
+// meanwhile, and passing trains rule out another explanation only if they are of more than f
+// senders.
 //
 // Deterministic. Complexity: O(trains of the link in kMemory x links). Thread safety: none.
 class DeadVerdict {
@@ -48,11 +51,22 @@ class DeadVerdict {
   Answer Judge(fabric::DirectedLink link, const KnownFaults& known, TimePoint now) const;
 
  private:
+  struct Silence {
+    std::vector<const TrainOutcome*> trains;
+    std::size_t least;  // so many are needed
+  };
+  // The silent trains over the link since the last one that passed. The trains of the `doubted`
+  // senders whose trains passed last do not count, neither those that passed nor the silent ones.
+  Silence SilenceOf(fabric::DirectedLink link, const KnownFaults& known, TimePoint now,
+                    std::size_t doubted) const;
+  Answer Conclude(fabric::DirectedLink link, const Silence& silence,
+                  const KnownFaults& known) const;
   bool HasPassedElsewhere(const TrainOutcome& silent) const;
   // Whether hosts that are busy, or cut off for a moment, are too unlikely to explain this silence.
   bool IsBeyondChance(fabric::DirectedLink link, const std::vector<const TrainOutcome*>& silent,
                       const KnownFaults& known) const;
-  bool HasPassed(fabric::DirectedLink link, TimePoint since) const;
+  // Whether trains of that many senders have passed the link since then.
+  bool HasPassed(fabric::DirectedLink link, TimePoint since, std::size_t senders) const;
 
   const LossEvidence& evidence_;
   const LinkVerdict::Liars liars_;

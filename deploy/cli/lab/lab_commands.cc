@@ -15,6 +15,7 @@
 #include "deploy/cli/lab/link_feed.h"
 #include "deploy/cli/lab/rdma_command.h"
 #include "deploy/demo/lab_daemons.h"
+#include "deploy/demo/lab_sampling.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
@@ -85,18 +86,23 @@ struct UpArguments {
   std::string hash_seeds = "distinct";
   std::string routing = "static";
   bool is_steered = false;
+  int sampling = 0;  // one packet in so many; 0: none
   bool json = false;
 };
 
-// Starts the controller and the agents of a lab, which run until it is stopped. Returns the address
-// of the controller's API. If that fails, the lab is stopped.
-Result<std::string> Steer(const Lab& lab) {
+// Starts the controller and the agents of a lab, and what samples its switches, which run until it
+// is stopped. Returns the address of the controller's API. If that fails, the lab is stopped.
+Result<std::string> Steer(const Lab& lab, int sampling) {
   const std::filesystem::path programs =
       std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::filesystem::path folder =
       std::filesystem::path(lab.topology_file()).parent_path() / "espalier";
   std::filesystem::create_directory(folder);
   Result<std::string> address = demo::LabDaemons::StartAndLeave(lab, programs, folder);
+  if (address && sampling > 0) {
+    const Result<void> sampled = demo::SampleSwitches(lab, sampling, programs, folder, *address);
+    if (!sampled) address = tl::unexpected(sampled.error());
+  }
   if (!address) static_cast<void>(Lab::Stop(lab.record().options.name));
   return address;
 }
@@ -114,8 +120,8 @@ Result<void> Up(const UpArguments& arguments) {
   const Result<Lab> lab = Lab::Start(options);
   if (!lab) return tl::unexpected(lab.error());
   std::string api;
-  if (arguments.is_steered) {
-    Result<std::string> address = Steer(*lab);
+  if (arguments.is_steered || arguments.sampling > 0) {
+    Result<std::string> address = Steer(*lab, arguments.sampling);
     if (!address) return tl::unexpected(address.error());
     api = *address;
   }
@@ -193,9 +199,16 @@ void AddUp(CLI::App& lab, int& exit_code) {
       "not learn them by probing");
   up->add_flag("--steered", arguments->is_steered,
                "Start a controller and an agent of each host in the lab, too");
+  up->add_option(
+        "--sflow", arguments->sampling,
+        "Let each switch sample one packet in so many (sFlow, by uacctd of pmacct), and start "
+        "espalier-telemetry beside the controller; implies --steered")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
   AddJson(up, arguments->json);
   up->footer(
       "Examples:\n  espalier lab up --steered --link-mbps 50\n"
+      "  espalier lab up --sflow 16 --link-mbps 50\n"
       "  espalier lab up --spines 4 --leaves 4 --hosts-per-leaf 4 --link-mbps 50\n"
       "  espalier lab up --pods 4 --leaves 2 --spines 2 --cores 4 --hosts-per-leaf 2");
   Run(up, exit_code, [arguments] { return Up(*arguments); });

@@ -345,7 +345,7 @@ void AddTokens(CLI::App& app, int& exit_code) {
   make->add_option("NAME", arguments.names, "Name of the holder, for the audit log")
       ->expected(1)
       ->required();
-  make->add_option("--role", arguments.role, "Role of the holder: viewer, operator or admin")
+  make->add_option("--role", arguments.role, "Role of the holder: viewer, feed, operator or admin")
       ->type_name("ROLE")
       ->required();
   make->add_option("--until", arguments.until,

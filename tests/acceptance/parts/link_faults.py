@@ -5,11 +5,13 @@ command line only, so that it can also run the programs of another release (--ol
 
 import contextlib
 import json
+import os
 import pathlib
 import random
 import re
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ TARGETS = ["espalier", "espalier-controller", "espalier-agent", "espalier-traffi
 MBPS = 20
 HOSTS = 16
 PORT = 7400
+COMPUTE = 0.3  # seconds that the first job computes in a round
 
 
 class Lab:
@@ -100,17 +103,32 @@ class Lab:
                 answer += piece
         return json.loads(answer.split(b"\r\n\r\n", 1)[1])
 
-    def counters(self):
-        """What the controller has counted of its tests."""
+    def metrics(self, pattern, daemon="http"):
+        """The metrics without labels of a daemon (by the name of its socket) that match."""
         with socket.socket(socket.AF_UNIX) as http:
             http.settimeout(5)
-            http.connect(f"{self.files}/http")
+            http.connect(f"{self.files}/{daemon}")
             http.sendall(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n")
             answer = b""
             while piece := http.recv(65536):
                 answer += piece
-        found = re.findall(r"^espalier_controller_(test_\w+|links_in_focus) ([\d.]+)$", answer.decode(), re.M)
+        found = re.findall(rf"^espalier_({pattern}) ([\d.e+]+)$", answer.decode(), re.M)
         return {name: float(value) for name, value in found}
+
+    def counters(self):
+        """What the controller has counted of its tests."""
+        return self.metrics(r"controller_test_\w+|controller_links_in_focus")
+
+    def processor_seconds(self, program):
+        """The processor time that the processes of this program in the lab have used."""
+        total = 0
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(program.encode()) and any(str(self.files).encode() in word for word in words):
+                    fields = (process / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+                    total += int(fields[11]) + int(fields[12])
+        return total / os.sysconf("SC_CLK_TCK")
 
     def links(self):
         return {link["id"]: link for link in self.get("links")["links"]}
@@ -143,17 +161,34 @@ class Lab:
         self.run(node, "nft", "delete table inet loss", check=False)
 
     def traffic(self, workload, agents=True, seconds=86400):
+        """Starts traffic. Its result, as JSON, is in the process's `result` when it has ended."""
         path = self.files / f"work-{len(self.processes)}.json"
         path.write_text(json.dumps(workload), encoding="utf-8")
-        with open(self.files / f"{path.stem}.out", "w", encoding="utf-8") as output:
+        result = path.with_suffix(".out")
+        with open(result, "w", encoding="utf-8") as output:
             self.processes.append(subprocess.Popen(
-                [str(self.bin / "espalier"), "lab", "traffic", "--name", self.name, "--workload", str(path),
+                [str(self.bin / "espalier"), "lab", "traffic", "--name", self.name, "--workload", str(path), "--json",
                  "--time-limit", str(seconds), "--seed", str(self.seed)] + (["--agents"] if agents else []),
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL))
+        process = self.processes[-1]
+        process.result = result
+        process.began = time.monotonic()
         time.sleep(1)
-        if self.processes[-1].poll() is not None:
-            sys.exit(f"{self.name}: the traffic has ended: {(self.files / (path.stem + '.out')).read_text()}")
-        return self.processes[-1]
+        if process.poll() is not None:
+            sys.exit(f"{self.name}: the traffic has ended: {result.read_text()}")
+        return process
+
+
+def rounds(result, computes):
+    """When each round of the first phased job ended, in seconds since the start, and how long it communicated.
+
+    Approximate by what starting the traffic and its hosts takes, some tenths of a second."""
+    at, found = 0.0, []
+    for iteration in result["phased_jobs"][0]["iterations"]:
+        seconds = sum(phase["seconds"] for phase in iteration["phases"])
+        at += computes + seconds
+        found.append((at, seconds))
+    return found
 
 
 def jobs(hosts):
@@ -164,7 +199,7 @@ def jobs(hosts):
         return {"id": name, "iterations": 1_000_000, "phases": [
             {"name": "exchange", "compute_seconds": compute, "bursts": bursts}]}
     quarter = max(1, len(hosts) // 4)
-    return {"segment_bytes": 50_000, "phased_jobs": [job("A", quarter, 0.3), job("B", 2 * quarter, 0.4)]}
+    return {"segment_bytes": 50_000, "phased_jobs": [job("A", quarter, COMPUTE), job("B", 2 * quarter, 0.4)]}
 
 
 def flood(hosts, seed):
@@ -182,11 +217,13 @@ def flood(hosts, seed):
 LOADS = ("idle", "jobs", "full")
 
 
-def load(lab, kind):
+def load(lab, kind, seconds=86400):
+    """Starts the traffic of this kind, for at most so many seconds; None for a fabric that stays idle."""
     if kind == "jobs":
-        lab.traffic(jobs(lab.hosts))
+        return lab.traffic(jobs(lab.hosts), seconds=seconds)
     if kind == "full":
-        lab.traffic({**jobs(lab.hosts), **flood(lab.hosts, lab.seed)})
+        return lab.traffic({**jobs(lab.hosts), **flood(lab.hosts, lab.seed)}, seconds=seconds)
+    return None
 
 
 def wait(condition, seconds):
@@ -205,15 +242,17 @@ def learn(lab):
     time.sleep(8)
 
 
-def fault(folder, name, source, target, percent, match="", kind="jobs", limit=60, seed=1, old=False, shape=(),
+def fault(folder, name, source, target, percent, match="", kind="jobs", most=10, seed=1, old=False, shape=(),
           heals=False):
-    """One lossy direction: seconds until flows have left the link, and links that left service wrongly."""
+    """One lossy direction, which flows ought to leave within `most` seconds: when they have, and links that left
+    service wrongly."""
     with Lab(folder, name, shape, seed, old) as lab:
-        load(lab, kind)
+        traffic = load(lab, kind, 86400 if heals else 15 + most)
         learn(lab)
         before = lab.out_of_use()
+        began = time.monotonic()
         link = lab.lose(source, target, percent, match)
-        seconds = wait(lambda: lab.links()[link]["state"] in ("LOSSY", "SLOW", "DOWN"), limit)
+        seconds = wait(lambda: lab.links()[link]["state"] in ("LOSSY", "SLOW", "DOWN"), 4 * most + 20)
         wrong = {name: state for name, state in {**before, **lab.out_of_use()}.items() if name != link}
         words = lab.links()[link].get("why", {}).get("words", "")
         back = None
@@ -222,8 +261,25 @@ def fault(folder, name, source, target, percent, match="", kind="jobs", limit=60
             back = wait(lambda: lab.links()[link]["state"] == "UP", 240)
             time.sleep(20)
             wrong.update({name: state for name, state in lab.out_of_use().items()})
-        return {"counters": lab.counters(), "link": link, "seconds": seconds, "wrong": wrong, "words": words, "back": back,
-                "events": lab.events("link_lossy", "link_slow", "link_detected_down", "nic_lossy", "links_undecided")}
+        counters = lab.counters()
+        events = lab.events("link_lossy", "link_slow", "link_detected_down", "nic_lossy", "links_undecided")
+        times = None
+        if not heals and seconds is not None:
+            traffic.wait()
+            of = rounds(json.loads(traffic.result.read_text(encoding="utf-8")), COMPUTE)
+            times = phases_of(of, began - traffic.began, began - traffic.began + seconds)
+        return {"counters": counters, "link": link, "seconds": seconds, "wrong": wrong, "words": words, "back": back,
+                "events": events, "rounds": times}
+
+
+def phases_of(found, fault_at, left_at):
+    """Communication of a round, in seconds: the median before the fault, the worst one from the fault until 3 s after
+    flows have left, and the median from then on. None where there was no round."""
+    before = [seconds for at, seconds in found if at < fault_at]
+    during = [seconds for at, seconds in found if fault_at <= at < left_at + 3]
+    after = [seconds for at, seconds in found if at >= left_at + 3]
+    return (statistics.median(before) if before else None, max(during, default=None),
+            statistics.median(after) if after else None)
 
 
 def sound(folder, name, kind, minutes, seed=1, old=False, shape=(), dead=None):
@@ -264,26 +320,44 @@ def check(name, value, aim, ok):
     return {"name": f"links, {name}", "value": value, "aim": aim, "ok": bool(ok)}
 
 
-def checks(folder, seeds, minutes):
-    yield from fault_checks(folder, seeds)
+def checks(folder, seeds, minutes, before=None):
+    yield from fault_checks(folder, seeds, before)
     yield from sound_checks(folder, seeds, minutes)
 
 
-def fault_checks(folder, seeds):
+def in_words(seconds):
+    return "never" if seconds is None else f"{seconds:.1f}"
+
+
+def fault_checks(folder, seeds, before=None):
     for percent, match, kind, most in FAULTS:
         of = {"": "everything", TCP: "TCP"}.get(match, match)
-        found = [fault(folder, f"fault{seed}", *direction(seed), percent, match, kind, 4 * most + 20, seed)
-                 for seed in range(1, seeds + 1)]
-        seconds = [None if one["seconds"] is None else round(one["seconds"], 1) for one in found]
-        in_time = all(one is not None and one <= most for one in seconds)
-        yield check(f"{percent} % of {of} lost, {kind}: seconds until flows have left", seconds,
+        row = f"{percent} % of {of} lost, {kind}"
+        arguments = [(*direction(seed), percent, match, kind, most, seed) for seed in range(1, seeds + 1)]
+        found = [fault(folder, f"fault{words[-1]}", *words) for words in arguments]
+        in_time = all(one["seconds"] is not None and one["seconds"] <= most for one in found)
+        yield check(f"{row}: seconds until flows have left", ", ".join(in_words(one["seconds"]) for one in found),
                     f"at most {most}", in_time)
         wrong = sum(len(one["wrong"]) for one in found)
-        yield check(f"{percent} % of {of} lost, {kind}: other links out of use", wrong, 0, wrong == 0)
+        yield check(f"{row}: other links out of use", wrong, 0, wrong == 0)
+        yield told(f"{row}: a job's rounds in seconds (median before, worst until left, median after)", found)
+        if before is not None:
+            old = [fault(before, f"old{words[-1]}", *words, old=True) for words in arguments]
+            yield check(f"{row}, the release before: seconds until flows have left; other links out of use",
+                        ", ".join(in_words(one["seconds"]) for one in old) + f"; {sum(len(one['wrong']) for one in old)}",
+                        "none, to compare", True)
+            yield told(f"{row}, the release before: a job's rounds in seconds", old)
     healed = fault(folder, "heals", *direction(2), 10, seed=2, heals=True)
     yield check("seconds from healing until the link is used again, once",
                 None if healed["back"] is None else round(healed["back"], 1), "at most 60",
                 healed["back"] is not None and healed["back"] <= 60 and not healed["wrong"])
+
+
+def told(name, found):
+    """The times of a job's rounds, which are shown and not judged."""
+    times = ["not left" if one["rounds"] is None else "/".join("-" if one is None else f"{one:.2f}" for one in one["rounds"])
+             for one in found]
+    return check(name, ", ".join(times), "none, to compare", True)
 
 
 def sound_checks(folder, seeds, minutes):
@@ -294,3 +368,19 @@ def sound_checks(folder, seeds, minutes):
         where = ("three tiers, " if shape else "") + (f"{dead} is dead, " if dead else "")
         yield check(f"sound fabric, {where}{kind}, {seeds} times {minutes:g} minutes: links out of use", events, 0,
                     events == 0)
+
+
+def daemon_costs(folder, old):
+    """What the daemons of a lab with two jobs cost while nothing is wrong, by second."""
+    seconds = 30
+    with Lab(folder, "costs", old=old) as lab:
+        load(lab, "jobs")
+        learn(lab)
+        sent = r"agent_probes_sent_total|agent_train_packets_sent_total"
+        def now():
+            return {"agent": lab.processor_seconds("espalier-agent") / len(lab.hosts),
+                    "controller": lab.processor_seconds("espalier-controller"),
+                    "packets": sum(sum(lab.metrics(sent, f"{host}.http").values()) for host in lab.hosts) / len(lab.hosts)}
+        first = now()
+        time.sleep(seconds)
+        return {name: (value - first[name]) / seconds for name, value in now().items()}

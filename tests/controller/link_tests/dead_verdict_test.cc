@@ -70,7 +70,7 @@ TEST_F(Dead, FourTrainsOrAMomentAreNotEnough) {
   EXPECT_FALSE(Judge().fault);
 }
 
-TEST_F(Dead, OneTrainThatPassesProvesItAlive) {
+TEST_F(Dead, ATrainThatPassesProvesItAlive) {
   AddSilent(kEnough);
   Add(13, 6, 1, true);
   EXPECT_FALSE(Judge().fault);
@@ -109,7 +109,7 @@ TEST_F(Dead, ALinkThatAllItsTrainsCrossAsWellIsARivalUntilSomeTrainPassesIt) {
   EXPECT_EQ(answer.rivals, (std::set{Direction("leaf0>spine1").Index()}));
   EXPECT_EQ(Judge("leaf0>spine1").rivals, (std::set{Direction("spine1>leaf1").Index()}));
   now_ -= 100ms;
-  Add(0, 8, 1, true);  // over leaf0>spine1, while the others were silent
+  for (const int host : {0, 1}) Add(host, 8, 1, true);  // over leaf0>spine1, meanwhile
   now_ += 100ms;
   answer = Judge();
   EXPECT_TRUE(answer.fault);
@@ -132,7 +132,7 @@ TEST_F(Dead, LinksThatNoPathTellsApartAreBothLeft) {
 TEST_F(Dead, ALinkThatOtherTrainsHavePassedIsNoAlternative) {
   are_series_ = true;
   now_ += 50ms;
-  Add(0, 8, 1, true);  // over leaf0>spine1
+  for (const int host : {0, 1}) Add(host, 8, 1, true);  // over leaf0>spine1
   now_ -= 50ms;
   AddSilent({{0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 5}, {1, 6}});
   const auto fault = Judge().fault;
@@ -156,6 +156,31 @@ TEST_F(Dead, OneLiarTakesNoLinkDown) {
   EXPECT_FALSE(Judge().fault);
   AddSilent({{14, 6}});
   EXPECT_TRUE(Judge().fault) << "two trains are left without it";
+}
+
+TEST_F(Dead, OneSenderThatClaimsToHavePassedDelaysItByAsManyTrainsAgain) {
+  const auto claim = [&] { Add(13, 6, 1, true); };  // sent over another path
+  AddSilent(kEnough);
+  claim();
+  EXPECT_FALSE(Judge().fault) << "five trains of others may be chance";
+  AddSilent({{2, 5}, {10, 6}, {14, 7}, {3, 4}});
+  claim();
+  EXPECT_FALSE(Judge().fault);
+  AddSilent({{11, 5}});
+  claim();
+  ASSERT_TRUE(Judge().fault);
+  EXPECT_EQ(Judge().fault->test.lost, 80);
+  Add(2, 6, 1, true);
+  EXPECT_FALSE(Judge().fault) << "two senders are believed";
+}
+
+TEST_F(Dead, OneSenderCannotMoveTheBlameToTheNextLink) {
+  now_ += 50ms;
+  Add(0, 8, 1, true);  // h0 claims that leaf0>spine1 works
+  now_ -= 50ms;
+  AddSilent({{0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 5}, {1, 6}});  // all of them over leaf0>spine1
+  EXPECT_FALSE(Judge().fault);
+  EXPECT_EQ(Judge().rivals, (std::set{Direction("leaf0>spine1").Index()}));
 }
 
 TEST_F(Dead, TrainsThatAreExplainedDoNotCount) {

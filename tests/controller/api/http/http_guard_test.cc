@@ -44,8 +44,8 @@ class HttpGuardTest : public testing::Test {
 
   HttpGuardTest() {
     for (const auto& [name, role] :
-         {std::pair("vi", identity::Role::kViewer), std::pair("op", identity::Role::kOperator),
-          std::pair("ad", identity::Role::kAdmin)}) {
+         {std::pair("vi", identity::Role::kViewer), std::pair("fe", identity::Role::kFeed),
+          std::pair("op", identity::Role::kOperator), std::pair("ad", identity::Role::kAdmin)}) {
       EXPECT_TRUE(tokens_.Add({.name = name,
                                .role = role,
                                .sha256 = identity::HashToken(std::string("esp_") + name),
@@ -98,22 +98,27 @@ TEST_F(HttpGuardTest, EachRoleHasItsRights) {
   struct Case {
     const char* method;
     const char* path;
-    int anybody, viewer, op, admin;
+    int anybody, viewer, feed, op, admin;
   };
   for (const Case& each :
-       {Case{"GET", "/healthz", 200, 200, 200, 200}, Case{"GET", "/readyz", 200, 200, 200, 200},
-        Case{"GET", "/", 200, 200, 200, 200}, Case{"GET", "/app.js", 200, 200, 200, 200},
-        Case{"GET", "/metrics", 401, 200, 200, 200},
-        Case{"GET", "/api/v1/flows", 401, 200, 200, 200},
-        Case{"GET", "/api/v1/session", 401, 200, 200, 200},
-        Case{"POST", "/api/v1/links/fail", 401, 403, 200, 200},
-        Case{"POST", "/healthz", 401, 403, 200, 200},
-        Case{"DELETE", "/api/v1/flows", 401, 403, 200, 200},
-        Case{"POST", "/api/v1/reload", 401, 403, 403, 200},
-        Case{"POST", "/api/v1/topology/apply", 401, 403, 403, 200}}) {
+       {Case{"GET", "/healthz", 200, 200, 200, 200, 200},
+        Case{"GET", "/readyz", 200, 200, 200, 200, 200}, Case{"GET", "/", 200, 200, 200, 200, 200},
+        Case{"GET", "/app.js", 200, 200, 200, 200, 200},
+        Case{"GET", "/metrics", 401, 200, 200, 200, 200},
+        Case{"GET", "/api/v1/flows", 401, 200, 200, 200, 200},
+        Case{"GET", "/api/v1/session", 401, 200, 200, 200, 200},
+        Case{"POST", "/api/v1/links/fail", 401, 403, 403, 200, 200},
+        Case{"POST", "/api/v1/links/report", 401, 403, 200, 200, 200},
+        Case{"POST", "/api/v1/links/load", 401, 403, 200, 200, 200},
+        Case{"POST", "/api/v1/flows/seen", 401, 403, 200, 200, 200},
+        Case{"POST", "/healthz", 401, 403, 403, 200, 200},
+        Case{"DELETE", "/api/v1/flows", 401, 403, 403, 200, 200},
+        Case{"POST", "/api/v1/reload", 401, 403, 403, 403, 200},
+        Case{"POST", "/api/v1/topology/apply", 401, 403, 403, 403, 200}}) {
     SCOPED_TRACE(std::string(each.method) + " " + each.path);
     EXPECT_EQ(Ask(each.method, each.path).status, each.anybody);
     EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_vi")).status, each.viewer);
+    EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_fe")).status, each.feed);
     EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_op")).status, each.op);
     EXPECT_EQ(Ask(each.method, each.path, Bearer("esp_ad")).status, each.admin);
   }

@@ -23,7 +23,9 @@ ALLOWED = re.compile(
     r"\bTakes several values\b|"
     # Packets, flows and ports take paths and links.
     r"\b(?:take|takes|took|taken) (?:\w+ ){0,3}(?:paths?|links?)\b|"
-    r"\bplace the machine takes\b|"
+    r"\bwhich path (?:\w+ ){1,3}takes?\b|\bplace the machine takes\b|"
+    # Work takes time.
+    r"\btakes? (?:up to|about|at most) \w+ (?:seconds|minutes|hours)\b|"
     # Links are up and down.
     r"\b(?:come|comes|came|go|goes|went|gone) (?:up|down)\b|\b[Tt]ak(?:e|ing) (?:a link|\S+) down\b|"
     r"\bat given\b|\b(?:is|are|if|not|was) (?:\w+ )?given\b", re.I)

@@ -201,7 +201,7 @@ void AddUp(CLI::App& lab, int& exit_code) {
                "Start a controller and an agent of each host in the lab, too");
   up->add_option(
         "--sflow", arguments->sampling,
-        "Let each switch sample one packet in so many (sFlow, by uacctd of pmacct), and start "
+        "Have each switch sample one packet in so many (sFlow, by uacctd of pmacct), and start "
         "espalier-telemetry beside the controller; implies --steered")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));

@@ -98,7 +98,8 @@ class Agent {
     Duration heartbeat_interval{};
     TimePoint last_heard{};
     std::vector<std::string> sent_features;  // in the last Hello
-    // In state kSynced: a Hello with other features is under way, after which reports count anew.
+    // In state kSynced: a Hello with other features is under way, after which the count of reports
+    // begins again.
     bool owes_welcome = false;
   };
   struct Timers {

@@ -17,9 +17,9 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
           "Collective reports dropped because the agent's allowance was used up")),
       pushes_applied(metrics.MakeCounter("espalier_agent_pushes_applied_total",
                                          "Path pushes applied, wholly or except for some flows")),
-      stale_pushes(metrics.MakeCounter("espalier_agent_stale_pushes_total",
-                                       "Path pushes rejected because a newer controller has taken "
-                                       "over")),
+      stale_pushes(
+          metrics.MakeCounter("espalier_agent_stale_pushes_total",
+                              "Path pushes rejected because a newer controller is in charge")),
       incomplete_pushes(metrics.MakeCounter("espalier_agent_incomplete_pushes_total",
                                             "Path pushes rejected because an earlier generation or "
                                             "a rank plan is missing")),

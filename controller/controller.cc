@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      intake_(state_, placement_, bursts_, predictor_, settings_.now(), loop),
+      intake_(state_, placement_, bursts_, predictor_, settings_.now(), loop,
+              std::bind_front(&Turns::Request, &turns_)),
       path_reports_{.intake = PathHealthIntake(state_, placement_, links_.health, loop, metrics),
                     .queue = HealthQueue([this](AgentId id, const wire::PathHealth& health) {
                       if (path_reports_.intake.Handle(id, health)) turns_.Request();
@@ -78,7 +80,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       actions_(state_, links_.states, settings_, jobs_, operations_, store),
       planner_(state_, predictor_, failure_plans_, settings_.now(), loop, MakePlannerCallbacks(),
                metrics),
-      metrics_(metrics) {}
+      metrics_(metrics),
+      periodic_(loop, MakePeriodicTasks(), metrics) {}
 
 LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
   return {
@@ -128,13 +131,13 @@ Result<void> Controller::Start() {
   }
   sessions_.Start(MakeHandlers());
   jobs_.Apply(state_.intents.jobs);
-  tick_ = loop_.After(AgentSessions::kTickInterval, [this] { Tick(); });
+  periodic_.Start();
   return {};
 }
 
 AgentSessions::Handlers Controller::MakeHandlers() {
   return {
-      .on_flow_report = [this](AgentId id, const auto& report) { HandleFlowReport(id, report); },
+      .on_flow_report = std::bind_front(&FlowIntake::Handle, &intake_),
       .on_ack = [this](AgentId id, const auto& ack) { HandleAck(id, ack); },
       .on_probe_report = [this](AgentId id, const auto& report) { HandleProbeReport(id, report); },
       .on_train_report =
@@ -162,17 +165,6 @@ AgentSessions::Handlers Controller::MakeHandlers() {
             intake_.CloseAll(id);
           },
   };
-}
-
-void Controller::HandleFlowReport(AgentId id, const wire::FlowReport& report) {
-  switch (intake_.Handle(id, report)) {
-    case FlowIntake::Outcome::kNothing:
-      return;
-    case FlowIntake::Outcome::kNeedsTurn:
-      return turns_.Request();
-    case FlowIntake::Outcome::kReportLost:
-      return sessions_.ResetSession(id);
-  }
 }
 
 void Controller::HandleAck(AgentId id, const wire::Ack& ack) {
@@ -263,6 +255,7 @@ void Controller::Turn() {
   // After the ports, which do not wait for rates.
   rate_planner_.Update([this] { publisher_.PushChanges(loop_.Now()); });
   metrics_.flows_open.Set(static_cast<double>(state_.flows.size() + state_.edges.all().size()));
+  metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
   planner_.RequestAfterChanges();
   metrics_.turn_seconds.ObserveSeconds(SecondsOf(loop_.Now() - turn));
 }
@@ -297,7 +290,6 @@ void Controller::HandleBackgroundChange(std::size_t links) {
 }
 
 void Controller::MakeRoom() {
-  if (turns_.is_late()) return;
   const TimePoint now = loop_.Now();
   const std::size_t limit = settings_.now().moves_per_start;
   NoteRoomMade("local_reroutes", placement_.local_reroutes().MakeRoom(now, limit));
@@ -312,36 +304,54 @@ void Controller::NoteRoomMade(const char* reason, std::size_t moved) {
                           fmt::format("for={} moved={}", reason, moved));
 }
 
-void Controller::Tick() {
-  tick_ = loop_.After(AgentSessions::kTickInterval, [this] { Tick(); });
-  const TimePoint now = loop_.Now();
-  sessions_.DropSilent();
-  intake_.Tick();
-  metrics_.topology_version.Set(static_cast<double>(state_.topology.version()));
-  HandleFindings(learner_.ExpireOrders(now));
-  learner_.operator_probes().Expire(now);
-  publisher_.ResendUnacknowledged(now);
-  jobs_.Tick(now);
-  operations_.ApplySchedule();
-  sessions_.RecordRefusals();
-  state_.history.RecordDropped(now);
-  events_.StoreNew();
+// The order: first what has ended or is overdue, then what is learned and seen, then decisions,
+// which rest on that, and last what is sent.
+std::vector<PeriodicWork::Task> Controller::MakePeriodicTasks() {
+  constexpr Duration kTick = PeriodicWork::kTick;
+  constexpr Duration kSecond = std::chrono::seconds(1);
+  const auto unless_late = [this](auto task) {
+    return [this, task] {
+      if (!turns_.is_late()) task();
+    };
+  };
+  return {
+      {kTick, "silent_agents", [this] { sessions_.DropSilent(); }},
+      {kTick, "flows_of_agents", [this] { intake_.Tick(); }},
+      {kTick, "probe_orders", [this] { HandleFindings(learner_.ExpireOrders(loop_.Now())); }},
+      {kTick, "operator_probes", [this] { learner_.operator_probes().Expire(loop_.Now()); }},
+      {kTick, "unacknowledged_pushes", [this] { publisher_.ResendUnacknowledged(loop_.Now()); }},
+      {kTick, "collective_jobs", [this] { jobs_.Tick(loop_.Now()); }},
+      {kSecond, "scheduled_intents", [this] { operations_.ApplySchedule(); }},
+      {kSecond, "refused_peers", [this] { sessions_.RecordRefusals(); }},
+      {kTick, "dropped_events", [this] { state_.history.RecordDropped(loop_.Now()); }},
+      {kTick, "stored_events", [this] { events_.StoreNew(); }},
+      {kSecond, "unused_paths", [this] { ForgetUnusedPaths(); }},
+      {kTick, "predicted_starts", [this] { predictor_.Tick(loop_.Now()); }},
+      {kTick, "phase_plan", [this] { RefreshPhasePlan(); }},
+      {kTick, "link_health", [this] { links_.health.Tick(); }},
+      {kTick, "background_loads", [this] { links_.background.Tick(loop_.Now()); }},
+      {kSecond, "sightings", [this] { links_.sightings.Tick(loop_.Now()); }},
+      {kTick, "crowded_links", unless_late([this] { MakeRoom(); })},
+      {kTick, "dead_return_paths", [this] { placement_.RerouteDeadReturns(); }},
+      {kTick, "shares", unless_late([this] { placement_.BalanceSplits(loop_.Now()); })},
+      {kTick, "standby_paths", unless_late([this] {
+         if (settings_.now().plan_ahead) placement_.standbys().Tick();
+       })},
+      {kTick, "plans", [this] { planner_.Request(); }},
+      {kTick, "port_verification", [this] { verification_.ports.Tick(); }},
+      {kTick, "load_bound", unless_late([this] { verification_.spread.Tick(); })},
+      {AgentSessions::kHeartbeatStep, "heartbeats", [this] { sessions_.SendHeartbeats(); }},
+      {kTick, "turn_request", [this] { turns_.Request(); }},
+  };
+}
+
+void Controller::ForgetUnusedPaths() {
   learner_.ForgetUnused(
       [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
-  predictor_.Tick(now);
-  if (bursts_.RefreshPlan(now) > 0) placement_.HandleLostPlan(now);
-  links_.health.Tick();
-  links_.background.Tick(now);
-  links_.sightings.Tick(now);
-  MakeRoom();
-  placement_.RerouteDeadReturns();
-  if (!turns_.is_late()) placement_.BalanceSplits(now);
-  if (settings_.now().plan_ahead && !turns_.is_late()) placement_.standbys().Tick();
-  planner_.Request();
-  verification_.ports.Tick();
-  if (!turns_.is_late()) verification_.spread.Tick();
-  sessions_.SendHeartbeats();
-  turns_.Request();
+}
+
+void Controller::RefreshPhasePlan() {
+  if (bursts_.RefreshPlan(loop_.Now()) > 0) placement_.HandleLostPlan(loop_.Now());
 }
 
 void Controller::VerifyNow(const fabric::PortKey& key, std::uint16_t port) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "common/base/bus.h"
 #include "common/base/event_loop.h"
@@ -26,6 +27,7 @@
 #include "controller/placement/verify/spread_watch.h"
 #include "controller/planning/background_planner.h"
 #include "controller/planning/failure_plans.h"
+#include "controller/planning/periodic_work.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/settings.h"
 #include "controller/state/event_persister.h"
@@ -82,7 +84,6 @@ class Controller {
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const Links& links() const { return links_; }
-  const PortVerifier& port_verifier() const { return verification_.ports; }
   const Standbys& standbys() const { return placement_.standbys(); }
   const ReturnPaths& returns() const { return placement_.returns(); }
   const Settings& settings() const { return settings_; }
@@ -92,7 +93,6 @@ class Controller {
 
  private:
   AgentSessions::Handlers MakeHandlers();
-  void HandleFlowReport(AgentId id, const wire::FlowReport& report);
   void HandleAck(AgentId id, const wire::Ack& ack);
   void HandleProbeReport(AgentId id, const wire::ProbeReport& report);
   void HandleFindings(const PathLearner::Findings& findings);
@@ -111,8 +111,10 @@ class Controller {
   // Moves flows off paths that agents' local reroutes have overloaded, and to links that returned.
   void MakeRoom();
   void NoteRoomMade(const char* reason, std::size_t moved);
-  // Does the periodic work, ten times a second.
-  void Tick();
+
+  std::vector<PeriodicWork::Task> MakePeriodicTasks();
+  void ForgetUnusedPaths();
+  void RefreshPhasePlan();
 
   EventLoop& loop_;
   Store& store_;
@@ -146,7 +148,7 @@ class Controller {
   OperatorActions actions_;
   BackgroundPlanner planner_;
   TurnMetrics metrics_;
-  TimerPtr tick_;
+  PeriodicWork periodic_;
 };
 
 }  // namespace espalier::controller

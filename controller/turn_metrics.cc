@@ -37,8 +37,8 @@ TurnMetrics::TurnMetrics(Metrics& metrics)
       hosts_without_agent(metrics.MakeGauge("espalier_controller_hosts_without_agent",
                                             "Hosts of the topology whose agent is not connected")),
       health(metrics.MakeGauge("espalier_controller_health",
-                               "Health of the fabric and its flows: 0 is ok, 1 degraded, 2 "
-                               "failing (`espalier status` gives the reasons)")),
+                               "Health of the fabric and its flows: 0 is ok, 1 degraded, 2 failing "
+                               "(`espalier status` names the reasons)")),
       max_link_load(metrics.MakeGauge(
           "espalier_controller_max_link_load",
           "Flows on the most loaded link between switches, relative to the fastest link")),
@@ -48,7 +48,7 @@ TurnMetrics::TurnMetrics(Metrics& metrics)
       worst_failure_load(metrics.MakeGauge(
           "espalier_controller_worst_failure_load",
           "Most flows that any link would carry, relative to the fastest link, if the worst single "
-          "link or switch failed and hosts went to their standby paths alone")),
+          "link or switch failed and hosts moved to their standby paths alone")),
       topology_version(metrics.MakeGauge(
           "espalier_controller_topology_version",
           "Version of the topology, which grows with every change of a link's state")),

@@ -69,7 +69,7 @@ Datapath::Datapath(const DatapathOptions& options, Port host, Port fabric, std::
                                     "Frames dropped because the port to send them by was full")},
       lost_events_{&metrics.MakeCounter(
           "espalier_dpdk_lost_events_total",
-          "Flow events that the control thread was too slow to take; cores report them again")},
+          "Flow events that the control thread was too slow to read; cores report them again")},
       missed_{&metrics.MakeCounter("espalier_dpdk_port_errors_total",
                                    "Frames that a port's driver lost, or could not receive or "
                                    "send")} {

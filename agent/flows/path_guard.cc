@@ -58,7 +58,7 @@ PathGuard::PathGuard(const PathGuardOptions& options, EventLoop& loop, Prober& p
           "Dead paths that the agent replaced by a standby path of the controller")),
       early_moves_(metrics.MakeCounter(
           "espalier_agent_early_moves_total",
-          "Dead paths that flows left early, as probes of other flows had found their links dead")),
+          "Moves away from paths whose links probes of other flows had found dead")),
       checks_put_off_(metrics.MakeCounter(
           "espalier_agent_path_checks_deferred_total",
           "Checks of flows that were delayed because the probe budget was used up")),

@@ -65,7 +65,7 @@ struct PathGuardOptions {
 // short, and two in a row must find the path dead and a standby alive. The flow moves to that
 // standby, also without a controller. It moves, too, if its path answers but TCP has repeated
 // something that nobody acknowledges: then the acknowledgements are lost, and the standby has
-// another way back (TCP repeats nothing before 200 ms: RFC 6298 and Linux).
+// another return path (TCP repeats nothing before 200 ms: RFC 6298 and Linux).
 //
 // What probes of one flow show counts for all flows of the host (LinkEvidence), if the controller
 // tells the links of paths. Flows with standby paths, also idle ones, whose path may have a link

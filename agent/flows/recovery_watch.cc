@@ -22,10 +22,11 @@ bool HasSomethingToSend(const FlowSample& sample) {
 RecoveryWatch::RecoveryWatch(Metrics& metrics)
     : recovery_seconds_(metrics.MakeLatency(
           "espalier_agent_flow_recovery_seconds",
-          "Time from when a flow left a dead path until its bytes were acknowledged again")),
+          "Time from a flow's move away from a dead path until its bytes were acknowledged again")),
       waiting_(metrics.MakeGauge(
           "espalier_agent_flows_recovering",
-          "Flows that left a dead path and whose bytes are not acknowledged yet")) {}
+          "Flows that were moved away from a dead path and whose bytes are not acknowledged yet")) {
+}
 
 void RecoveryWatch::HandleMoved(TimePoint now, std::span<const wire::LocalFlowId> flows) {
   for (const wire::LocalFlowId flow : flows) moved_.try_emplace(flow, now);

@@ -20,7 +20,7 @@ struct Probe {
 };
 
 // What an answer quotes of a probe, and what only those can know who have seen the probe on its
-// path. The kernel's random numbers decide both words, anew for each probe.
+// path. The kernel's random numbers decide both words of each probe.
 struct ProbeMark {
   // What every quote contains: over IPv4 the identification (16 bits) and the UDP checksum; over
   // IPv6, which has no identification, the UDP checksum.

@@ -51,8 +51,6 @@ class SimTrainSocket : public agent::TrainSocket {
 
   // Sets the host's clock ahead of the loop's, or behind it.
   void SetClock(Duration ahead) { clock_ = ahead; }
-  // Pretends that the host's sockets have dropped further packets.
-  void AddDropped(std::uint64_t packets) { dropped_ += packets; }
 
   Result<void> Send(const agent::TrainPacket& packet) override;
   Result<void> Listen(std::uint16_t port) override;
@@ -60,7 +58,7 @@ class SimTrainSocket : public agent::TrainSocket {
     on_arrival_ = std::move(callback);
   }
   void HandleReady() override {}
-  std::uint64_t Dropped() override { return dropped_; }
+  std::uint64_t Dropped() override { return 0; }
 
  private:
   friend class SimTrains;
@@ -69,7 +67,6 @@ class SimTrainSocket : public agent::TrainSocket {
   const IpAddress address_;
   std::uint16_t port_ = 0;
   Duration clock_{};
-  std::uint64_t dropped_ = 0;
   std::function<void(const agent::TrainArrival&)> on_arrival_;
 };
 

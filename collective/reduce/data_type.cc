@@ -27,8 +27,6 @@ static_assert(kTypeNames.kCount == kDataTypes && kOpNames.kCount == kReduceOps);
 }  // namespace
 
 std::string_view DataTypeName(DataType type) { return kTypeNames.NameOf(type); }
-std::optional<DataType> FindDataType(std::string_view name) { return kTypeNames.Find(name); }
 std::string_view ReduceOpName(ReduceOp op) { return kOpNames.NameOf(op); }
-std::optional<ReduceOp> FindReduceOp(std::string_view name) { return kOpNames.Find(name); }
 
 }  // namespace espalier::reduce

@@ -33,8 +33,6 @@ constexpr std::size_t SizeOf(DataType type) {
 
 // "f32", "bf16", ...; "sum", "prod", "min", "max", "avg".
 std::string_view DataTypeName(DataType type);
-std::optional<DataType> FindDataType(std::string_view name);
 std::string_view ReduceOpName(ReduceOp op);
-std::optional<ReduceOp> FindReduceOp(std::string_view name);
 
 }  // namespace espalier::reduce

@@ -8,7 +8,7 @@
 
 namespace espalier::reduce {
 
-// The instructions that the kernels use. All levels give the same bits: elements are never
+// The instructions that the kernels use. All levels are bit-identical: elements are never
 // reassociated, and nothing is contracted to fused multiply-adds. For data in memory, one core with
 // AVX2 already saturates the bus; AVX-512 (F and BW) helps bf16 in the caches.
 enum class SimdLevel : std::uint8_t { kPortable, kAvx2, kAvx512 };

@@ -52,8 +52,4 @@ bool IpPrefix::Contains(const IpAddress& address) const {
   return address.IsV4() == first_.IsV4() && FirstOf(address, bits_) == first_;
 }
 
-std::string IpPrefix::ToString() const {
-  return fmt::format("{}/{}", first_.ToString(), first_.IsV4() ? bits_ - kMappedBits : bits_);
-}
-
 }  // namespace espalier

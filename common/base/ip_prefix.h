@@ -16,7 +16,6 @@ class IpPrefix {
   static Result<IpPrefix> Parse(std::string_view text);
 
   bool Contains(const IpAddress& address) const;
-  std::string ToString() const;
   bool operator==(const IpPrefix&) const = default;
 
  private:

@@ -62,16 +62,6 @@ Result<JobKey> JobKey::Parse(std::string_view text) {
           2 * bytes.size(), bytes.size()));
 }
 
-Result<JobKey> JobKey::FromBytes(std::string_view from) {
-  Bytes bytes;
-  if (from.size() != bytes.size()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("a job key must have {} bytes, not {}", bytes.size(), from.size()));
-  }
-  std::copy(from.begin(), from.end(), bytes.begin());
-  return JobKey(bytes);
-}
-
 std::string JobKey::ToText() const { return fmt::format("{:02x}", fmt::join(bytes_, "")); }
 
 Mac JobKey::Sign(std::string_view purpose,

@@ -34,8 +34,6 @@ class JobKey {
   // Parses 64 hexadecimal digits, which white space may surround.
   // Errors: kInvalidArgument; the error does not contain the text.
   static Result<JobKey> Parse(std::string_view text);
-  // Takes 32 raw bytes. Errors: kInvalidArgument for another number.
-  static Result<JobKey> FromBytes(std::string_view bytes);
 
   // 64 hexadecimal digits.
   std::string ToText() const;

@@ -61,7 +61,7 @@ struct Metrics::Impl {
   std::mutex mutex;
   std::map<std::string, Counter*> counters;
   std::map<std::string, Gauge*> gauges;
-  std::map<std::string, LatencyHistogram*> histograms;
+  std::map<std::pair<std::string, MetricLabels>, LatencyHistogram*> histograms;
   std::deque<Counter> counter_storage;
   std::deque<Gauge> gauge_storage;
   std::deque<LatencyHistogram> histogram_storage;
@@ -116,13 +116,14 @@ GaugeFamily& Metrics::MakeGauges(const std::string& name, const std::string& hel
   return *slot;
 }
 
-LatencyHistogram& Metrics::MakeLatency(const std::string& name, const std::string& help) {
+LatencyHistogram& Metrics::MakeLatency(const std::string& name, const std::string& help,
+                                       const MetricLabels& labels) {
   const std::lock_guard lock(impl_->mutex);
-  LatencyHistogram*& slot = impl_->histograms[name];
+  LatencyHistogram*& slot = impl_->histograms[{name, labels}];
   if (slot == nullptr) {
     auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
-    slot =
-        &impl_->histogram_storage.emplace_back(LatencyHistogram(&family.Add({}, LatencyBuckets())));
+    slot = &impl_->histogram_storage.emplace_back(
+        LatencyHistogram(&family.Add(labels, LatencyBuckets())));
   }
   return *slot;
 }

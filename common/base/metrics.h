@@ -43,11 +43,13 @@ class LatencyHistogram {
   void* impl_;
 };
 
+using MetricLabels = std::map<std::string, std::string>;
+
 // Gauges of one name that differ in their labels, such as one for each link. Thread-safe against
 // Metrics::Text; its own calls come from one thread.
 class GaugeFamily {
  public:
-  using Labels = std::map<std::string, std::string>;
+  using Labels = MetricLabels;
 
   // Sets the gauge with these labels. False: there are as many gauges as the family may have, and
   // this one is left out.
@@ -67,8 +69,8 @@ class GaugeFamily {
 
 // The metrics of one daemon (or of one simulated agent), named
 // espalier_<module>_<what>_<unit>. Text() is the body of /metrics (Prometheus text format 0.0.4).
-// A second request for a name returns the same metric. The references stay valid as long as this
-// object.
+// A second request for a name, with the same labels, returns the same metric. The references stay
+// valid as long as this object.
 class Metrics {
  public:
   Metrics();
@@ -80,7 +82,8 @@ class Metrics {
   Gauge& MakeGauge(const std::string& name, const std::string& help);
   // `most`: so many gauges at most, whatever labels others choose.
   GaugeFamily& MakeGauges(const std::string& name, const std::string& help, std::size_t most);
-  LatencyHistogram& MakeLatency(const std::string& name, const std::string& help);
+  LatencyHistogram& MakeLatency(const std::string& name, const std::string& help,
+                                const MetricLabels& labels = {});
   std::string Text() const;
 
  private:

@@ -174,6 +174,4 @@ Result<std::unique_ptr<EcmpHash>> MakeEcmpHash(const EcmpSpec& spec) {
   return model->make(spec.seed);
 }
 
-std::span<const std::string_view> EcmpHashNames() { return kNames; }
-
 }  // namespace espalier::fabric

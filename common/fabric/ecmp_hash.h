@@ -42,6 +42,5 @@ class EcmpHash {
 // Errors: kNotFound for an unknown name, with the known ones; kInvalidArgument for a seed out of
 // range.
 Result<std::unique_ptr<EcmpHash>> MakeEcmpHash(const EcmpSpec& spec);
-std::span<const std::string_view> EcmpHashNames();
 
 }  // namespace espalier::fabric

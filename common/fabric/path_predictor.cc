@@ -22,7 +22,7 @@ std::size_t LayoutOf(const FlowTuple& tuple) {
 }  // namespace
 
 // All choices of the switches between two leaves, in the present state of the links. They are made
-// anew for each pair of leaves, so memory is used again.
+// again for each pair of leaves, so memory is used again.
 struct PathPredictor::Choices {
   struct Choice {
     Switch* node = nullptr;

@@ -48,8 +48,8 @@ class PortSet {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // Ports kFirstRocePort + 64 n and the 63 after it, the lowest in the lowest bit. n < kRoceWords.
-  static constexpr std::size_t kRoceWords = kRocePortCount / 64;
+  // Ports kFirstRocePort + 64 n and the 63 after it, the lowest in the lowest bit. n <
+  // kRocePortCount / 64.
   std::uint64_t RoceWord(std::size_t n) const {
     if (bits_) return (*bits_)[kFirstRocePort / 64 + n];
     std::uint64_t word = 0;

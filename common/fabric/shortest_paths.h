@@ -60,7 +60,7 @@ class ShortestPaths {
   bool Search(NodeId from, NodeId to);
   void AdvanceFromSource();
   void AdvanceFromTarget();
-  // Of the states where both sides have met: their way back to the source.
+  // Of the states where both sides have met: their path to the source.
   void TraceBack(std::vector<State> met);
 
   std::vector<std::vector<Hop>> from_;  // hops that leave a node, by their end and then by link

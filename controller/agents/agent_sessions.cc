@@ -136,7 +136,9 @@ void AgentSessions::HandleBody(AgentId id, const wire::Body& body) {
   };
   std::visit(
       Overloaded{
-          [&](const wire::FlowReport& report) { handlers_.on_flow_report(id, report); },
+          [&](const wire::FlowReport& report) {
+            if (!handlers_.on_flow_report(id, report)) ResetSession(id);
+          },
           [&](const wire::Ack& ack) { handlers_.on_ack(id, ack); },
           [&](const wire::ProbeReport& report) { handlers_.on_probe_report(id, report); },
           [&](const wire::TrainReport& report) { handlers_.on_train_report(id, report); },
@@ -206,9 +208,6 @@ void AgentSessions::HandleRefusal(const std::string& who, const std::string& rea
 }
 
 void AgentSessions::RecordRefusals() {
-  constexpr Duration kInterval = std::chrono::seconds(1);
-  if (refusals_.empty() || loop_.Now() - refusals_recorded_ < kInterval) return;
-  refusals_recorded_ = loop_.Now();
   for (const auto& [refusal, count] : std::exchange(refusals_, {})) {
     state_.history.RecordOf(
         SourceOf(refusal.first), loop_.Now(), "peer_refused",
@@ -354,7 +353,7 @@ void AgentSessions::DropSilent() {
 
 void AgentSessions::SendHeartbeats() {
   const auto parts = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, options_.heartbeat.interval / kTickInterval));
+      std::max<std::int64_t>(1, options_.heartbeat.interval / kHeartbeatStep));
   const std::size_t part = heartbeat_ticks_++ % parts;
   if (part == 0) ++heartbeats_;
   for (std::size_t i = part; i < state_.agents.size(); i += parts) {

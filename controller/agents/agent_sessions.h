@@ -31,10 +31,11 @@ namespace espalier::controller {
 // Thread safety: the controller's loop thread. The references must outlive it.
 class AgentSessions {
  public:
-  // Receive agents' messages. A handler that returns false refuses the message, which then counts
-  // as bad.
+  // Receive agents' messages. Of link events and collective reports, false refuses the message,
+  // which then counts as bad.
   struct Handlers {
-    std::function<void(AgentId, const wire::FlowReport&)> on_flow_report;
+    // False: an earlier report of the agent is missing. The session is then reset.
+    std::function<bool(AgentId, const wire::FlowReport&)> on_flow_report;
     std::function<void(AgentId, const wire::Ack&)> on_ack;
     std::function<void(AgentId, const wire::ProbeReport&)> on_probe_report;
     std::function<void(AgentId, const wire::TrainReport&)> on_train_report;
@@ -53,9 +54,6 @@ class AgentSessions {
 
   // False: the agent is not connected, or its queue is full, and the message is dropped.
   bool Send(AgentId id, wire::Body body);
-  // Ends the session of an agent one of whose reports was lost, and with it news of flows. The
-  // agent's next session begins with a full report.
-  void ResetSession(AgentId id);
   // The agent that can send probes from this NIC, if it is connected.
   std::optional<AgentId> FindProber(fabric::NodeId nic) const;
   // The bus refused or disconnected a peer; `who` is an agent's name or an address. Refusals are
@@ -64,13 +62,13 @@ class AgentSessions {
   // The limits of agents have changed: resets all allowances.
   void ResetAllowances();
 
-  // The three functions below are to be called once in each interval.
-  static constexpr Duration kTickInterval = std::chrono::milliseconds(100);
-  // Disconnects agents that have been silent for too long.
+  // Disconnects agents that have been silent for too long. To be called periodically.
   void DropSilent();
-  // Sends heartbeats to a part of the agents, so that each agent gets one in each interval.
+  // Sends heartbeats to a part of the agents, so that each agent gets one in each interval of
+  // heartbeats. To be called once in each kHeartbeatStep.
+  static constexpr Duration kHeartbeatStep = std::chrono::milliseconds(100);
   void SendHeartbeats();
-  // Records refusals as events, once a second.
+  // Records the refusals since the last call as events. To be called once a second.
   void RecordRefusals();
 
  private:
@@ -82,6 +80,9 @@ class AgentSessions {
   std::optional<std::string> CheckHello(std::uint64_t instance, const wire::Hello& hello,
                                         const Agent& agent) const;
   void Welcome(AgentId id, PeerId peer, std::uint64_t instance, const wire::Hello& hello);
+  // Ends the session of an agent one of whose reports was lost, and with it news of flows. The
+  // agent's next session begins with a full report.
+  void ResetSession(AgentId id);
   void HandleHeartbeat(AgentId id, const wire::Heartbeat& heartbeat);
   // False: the agent has exceeded its allowance.
   bool HasAllowance(AgentId id, std::int64_t entries);
@@ -113,7 +114,6 @@ class AgentSessions {
   bool has_believed_epoch_ = false;
   std::map<std::pair<std::string, std::string>, std::int64_t>
       refusals_;  // by name and reason, not yet recorded
-  TimePoint refusals_recorded_;
   Counter& messages_;
   Counter& bad_messages_;
   Counter& peers_refused_;

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <unordered_set>
 #include <variant>
@@ -19,42 +17,6 @@ namespace {
 constexpr Duration kLongTimeout = std::chrono::seconds(1);
 constexpr Duration kWarningInterval = std::chrono::minutes(10);  // of an agent
 
-// The rate of the flow's fastest path on an idle fabric, times the number of its subflows.
-std::int64_t PathRate(const State& state, const Flow& flow) {
-  if (flow.subflows.empty()) return 0;
-  std::int64_t fastest = 0;
-  for (const fabric::Path& path : state.PathsOf(flow)) {
-    std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
-    for (const fabric::DirectedLink hop : path.hops) {
-      slowest = std::min(slowest, state.topology.link(hop.link).rate.value);
-    }
-    if (!path.hops.empty()) fastest = std::max(fastest, slowest);
-  }
-  return fastest * static_cast<std::int64_t>(flow.subflows.size());
-}
-
-// The links where a flow leaves and enters its NICs, and the rate of its paths between them.
-JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
-  // Both NICs are known if the flow was placed or is local.
-  const bool is_known = flow.status != FlowStatus::kUnroutable || !flow.subflows.empty();
-  const auto attachment_of = [&](const IpAddress& address, fabric::NodeId known) {
-    const auto nic = is_known ? std::optional(known) : state.topology.FindNic(address);
-    return nic ? state.paths.FindAttachment(*nic) : std::nullopt;
-  };
-  JobRounds::Ends ends;
-  if (const auto at = attachment_of(flow.source_address, flow.key.source)) {
-    ends.source = at->uplink;
-  }
-  if (const auto at = attachment_of(flow.destination_address, flow.key.destination)) {
-    ends.destination = {at->uplink.link, !at->uplink.forward};
-  }
-  // Both NICs exist, but the flow was not placed: its source belongs to another host, and a host
-  // must not add traffic to the NICs of others.
-  if (ends.source && ends.destination && !is_known) return {};
-  ends.path_bps = PathRate(state, flow);
-  return ends;
-}
-
 // The ports that an earlier controller or the agent chose for the flow's paths, in order.
 std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
   if (!opened.path_ports.empty()) return opened.path_ports;
@@ -65,18 +27,21 @@ std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
 }  // namespace
 
 FlowIntake::FlowIntake(State& state, Placement& placement, Bursts& bursts,
-                       StartPredictor& predictor, const ControllerOptions& options, EventLoop& loop)
+                       StartPredictor& predictor, const ControllerOptions& options, EventLoop& loop,
+                       std::function<void()> request_turn)
     : state_(state),
       placement_(placement),
       bursts_(bursts),
       predictor_(predictor),
+      rounds_(state),
       unnamed_jobs_(state, [this](FlowSlot slot, std::uint32_t job) { SetJob(slot, job); }),
       options_(options),
-      loop_(loop) {}
+      loop_(loop),
+      request_turn_(std::move(request_turn)) {}
 
-FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& report) {
+bool FlowIntake::Handle(AgentId id, const wire::FlowReport& report) {
   std::uint64_t& last = state_.agents.At(id).report_sequence;
-  if (!report.full && report.sequence > last + 1) return Outcome::kReportLost;
+  if (!report.full && report.sequence > last + 1) return false;
   last = report.full ? report.sequence : std::max(last, report.sequence);
   if (report.full) CloseMissing(id, report);
   const auto close_ended = [&] {
@@ -89,7 +54,9 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   predictor_.HandleOpened(opened);
   Agent& agent = state_.agents.At(id);
   // Flows that are open when an agent connects have not just started.
-  const TakenProgress taken = TakeProgress(id, report.progress, agent.reported);
+  const FlowTable::Taken taken = state_.flows.TakeProgress(id, report.progress, loop_.Now());
+  WarnOfEdges(agent, taken.implausible);
+  const bool changes_need_turn = HandleChanges(taken.changes, agent.reported);
   for (const FlowSlot slot : opened) {
     if (agent.reported && !FollowsBursts(slot)) predictor_.HandleBusy(slot, loop_.Now());
   }
@@ -98,9 +65,10 @@ FlowIntake::Outcome FlowIntake::Handle(AgentId id, const wire::FlowReport& repor
   close_ended();  // flows that this message both opened and ended
   const bool is_first = report.full && !agent.reported;
   agent.reported = agent.reported || is_first;
-  const bool needs_turn =
-      is_first || taken.needs_turn || !report.opened.empty() || !report.ended.empty();
-  return needs_turn ? Outcome::kNeedsTurn : Outcome::kNothing;
+  if (is_first || changes_need_turn || !report.opened.empty() || !report.ended.empty()) {
+    request_turn_();
+  }
+  return true;
 }
 
 bool FlowIntake::MayNameJob(AgentId id, const std::string& job) const {
@@ -153,10 +121,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
-    senders_.resize(std::max(senders_.size(), slots.back().Index() + 1));
-    JobRounds::Sender& sender = senders_[slots.back().Index()];
-    sender = {EndsOf(state_, state_.flows.At(slots.back()))};
-    state_.rounds.Join(state_.flows.At(slots.back()).job, sender);
+    rounds_.HandleOpened(slots.back());
     if (!state_.flows.At(slots.back()).has_job_name) unnamed_jobs_.HandleOpened();
     WarnOfTimeout(state_.flows.At(slots.back()));
   }
@@ -198,65 +163,39 @@ bool FlowIntake::FollowsBursts(FlowSlot slot) const {
   return options_.activity == Activity::kBursts && state_.flows.ActivityOf(slot).ReportsEdges();
 }
 
-// Flows of a report lie anywhere in memory. Without this, each edge would wait for a dozen lines,
-// one after the other. The second round needs what the first one has loaded.
-void FlowIntake::Prefetch(std::span<const MessageChange> changes) const {
-  for (const MessageChange& change : changes) {
-    state_.flows.Prefetch(change.slot);
-    predictor_.Prefetch(change.slot);
-    bursts_.plan().Prefetch(change.slot);
-    __builtin_prefetch(&senders_[change.slot.Index()]);
-  }
-  for (const MessageChange& change : changes) {
-    predictor_.PrefetchLearned(change.slot);
-    __builtin_prefetch(state_.flows.At(change.slot).subflows.data());
-    __builtin_prefetch(senders_[change.slot.Index()].pair, 1);
-  }
+void FlowIntake::WarnOfEdges(const Agent& agent, std::size_t flows) {
+  if (flows == 0) return;
+  state_.history.RecordOf(
+      agent.name, loop_.Now(), "edges_implausible",
+      fmt::format("agent={} flows={} edges_per_second={}", agent.name, flows, EdgeBudget::kOfFlow));
 }
 
-FlowIntake::TakenProgress FlowIntake::TakeProgress(AgentId id,
-                                                   std::span<const wire::FlowProgress> progress,
-                                                   bool learns) {
-  const FlowTable::Taken taken = state_.flows.TakeProgress(id, progress, loop_.Now());
-  TakenProgress result{.due = taken.due};
-  const bool has_rates = HasRateLimits(state_, options_);
-  if (taken.implausible > 0) {
-    const std::string& agent = state_.agents.At(id).name;
-    state_.history.RecordOf(agent, loop_.Now(), "edges_implausible",
-                            fmt::format("agent={} flows={} edges_per_second={}", agent,
-                                        taken.implausible, EdgeBudget::kOfFlow));
+bool FlowIntake::HandleChanges(std::span<const MessageChange> changes, bool learns) {
+  bursts_.HandleProgress(changes);  // first: it decides which flows only acknowledge
+  rounds_.HandleChanges(changes);
+  if (learns) unnamed_jobs_.HandleChanges(changes);
+  const std::span<const MessageChange> edges = FindEdges(changes);
+  predictor_.HandleEdges(edges, learns);
+  const bool needs_decision = bursts_.HandleEdges(edges);
+  const bool changes_rates =
+      HasRateLimits(state_, options_) && std::ranges::any_of(changes, [](const auto& change) {
+        return change.is_busy != change.was_busy;
+      });
+  return needs_decision || changes_rates;
+}
+
+std::span<const MessageChange> FlowIntake::FindEdges(std::span<const MessageChange> changes) {
+  edges_.clear();
+  for (const MessageChange& change : changes) {
+    if (change.is_busy == change.was_busy || state_.flows.At(change.slot).is_answering) continue;
+    if (FollowsBursts(change.slot)) edges_.push_back(change);
   }
-  Prefetch(taken.changes);
-  for (const MessageChange& change : taken.changes) {
-    const Flow& flow = state_.flows.At(change.slot);
-    if (has_rates && change.is_busy != change.was_busy) result.needs_turn = true;
-    bursts_.HandleProgress(change.slot);
-    const bool follows = FollowsBursts(change.slot) && !flow.is_answering;
-    if (change.is_busy && !change.was_busy) {
-      state_.rounds.Begin(flow.job, senders_[change.slot.Index()], change.at);
-      if (!flow.has_job_name && learns) unnamed_jobs_.HandleBusy(change.slot, change.at);
-      if (follows && learns) predictor_.HandleBusy(change.slot, change.at);
-      if (follows && bursts_.HandleBusy(change.slot)) result.needs_turn = true;
-    }
-    if (change.new_bytes > 0) {
-      state_.rounds.AddBytes(flow.job, senders_[change.slot.Index()], change.new_bytes);
-    }
-    if (change.was_busy && !change.is_busy) {
-      state_.rounds.End(flow.job, senders_[change.slot.Index()], change.at);
-      if (!follows) continue;
-      predictor_.HandleIdle(change.slot, change.at);
-      bursts_.HandleIdle(change.slot);
-    }
-  }
-  return result;
+  return edges_;
 }
 
 void FlowIntake::Close(FlowSlot slot) {
   predictor_.HandleClosed(slot, loop_.Now());
-  if (state_.flows.ActivityOf(slot).IsBusy()) {
-    state_.rounds.End(state_.flows.At(slot).job, senders_[slot.Index()], loop_.Now());
-  }
-  state_.rounds.Leave(state_.flows.At(slot).job, senders_[slot.Index()]);
+  rounds_.HandleClosed(slot, loop_.Now());
   bursts_.Forget(slot);
   RecordEnd(slot);
   if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.HandleClosed(slot);
@@ -283,16 +222,9 @@ void FlowIntake::RecordEnd(FlowSlot slot) {
 }
 
 void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {
-  const TimePoint now = loop_.Now();
-  const bool is_busy = state_.flows.ActivityOf(slot).IsBusy();
   const std::vector<FlowSlot> renamed{slot};
-  predictor_.HandleClosed(slot, now);
-  JobRounds::Sender& sender = senders_[slot.Index()];
-  if (is_busy) state_.rounds.End(state_.flows.At(slot).job, sender, now);
-  state_.rounds.Leave(state_.flows.At(slot).job, sender);
-  state_.flows.SetJob(slot, job);
-  state_.rounds.Join(job, sender);
-  if (is_busy) state_.rounds.Begin(job, sender, now);
+  predictor_.HandleClosed(slot, loop_.Now());
+  rounds_.SetJob(slot, job, loop_.Now());
   predictor_.HandleOpened(renamed);
   ForgetJobs();
 }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "common/base/event_loop.h"
+#include "controller/agents/flow_rounds.h"
 #include "controller/agents/unnamed_jobs.h"
 #include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/placement.h"
@@ -23,14 +25,12 @@ namespace espalier::controller {
 class FlowIntake {
  public:
   FlowIntake(State& state, Placement& placement, Bursts& bursts, StartPredictor& predictor,
-             const ControllerOptions& options, EventLoop& loop);
+             const ControllerOptions& options, EventLoop& loop, std::function<void()> request_turn);
 
-  enum class Outcome {
-    kNothing,     // no decision is pending
-    kNeedsTurn,   // a decision or a push is pending
-    kReportLost,  // an earlier report is missing, and this one was ignored
-  };
-  Outcome Handle(AgentId id, const wire::FlowReport& report);
+  // Requests a turn if a decision or a push is pending then. What a report changes of open flows is
+  // handed to each module once, as a whole. False: an earlier report is missing, and this one was
+  // ignored.
+  bool Handle(AgentId id, const wire::FlowReport& report);
 
   // Closes all flows of the agent.
   void CloseAll(AgentId id);
@@ -44,20 +44,20 @@ class FlowIntake {
   bool MayNameJob(AgentId id, const std::string& job) const;
   // Returns the slots of the flows that are new.
   std::vector<FlowSlot> Open(AgentId id, const wire::FlowReport& report);
-  struct TakenProgress {
-    std::span<const FlowSlot> due;  // flows whose progress the predictor is to look at
-    bool needs_turn = false;
-  };
-  // `learns`: the predictor learns from flows that become busy.
-  TakenProgress TakeProgress(AgentId id, std::span<const wire::FlowProgress> progress, bool learns);
-  // Begins to load what these changes read.
-  void Prefetch(std::span<const MessageChange> changes) const;
+  // Hands the changes of a report to each module that follows them. True: they need a turn.
+  // `learns`: predictions are learned from flows that become busy.
+  bool HandleChanges(std::span<const MessageChange> changes, bool learns);
+  // The changes between busy and idle that count as starts and ends of bursts. Valid until the next
+  // call.
+  std::span<const MessageChange> FindEdges(std::span<const MessageChange> changes);
   // Whether the flow counts as started whenever it becomes busy, and not when it opens.
   bool FollowsBursts(FlowSlot slot) const;
   void Close(FlowSlot slot);
   void RecordEnd(FlowSlot slot);
   void SetJob(FlowSlot slot, std::uint32_t job);
   void ForgetJobs();
+  // Records an event if flows of the agent claim too many edges.
+  void WarnOfEdges(const Agent& agent, std::size_t flows);
   // Records an event if the flow's transport stands still for long after a loss.
   void WarnOfTimeout(const Flow& flow);
   void CloseMissing(AgentId id, const wire::FlowReport& report);
@@ -66,10 +66,12 @@ class FlowIntake {
   Placement& placement_;
   Bursts& bursts_;
   StartPredictor& predictor_;
+  FlowRounds rounds_;
   UnnamedJobs unnamed_jobs_;
   const ControllerOptions& options_;
   EventLoop& loop_;
-  std::vector<JobRounds::Sender> senders_;  // open flows, by slot; their ends never change
+  std::function<void()> request_turn_;
+  std::vector<MessageChange> edges_;  // result of the last FindEdges
 };
 
 }  // namespace espalier::controller

@@ -20,9 +20,9 @@ PathHealthIntake::PathHealthIntake(State& state, Placement& placement, LinkHealt
       link_health_(link_health),
       loop_(loop),
       weights_(state, state.decisions, state.history, loop, metrics),
-      ignored_(metrics.MakeCounter("espalier_controller_verdicts_ignored_total",
-                                   "Path failure reports ignored because they came too soon "
-                                   "after the previous one")),
+      ignored_(metrics.MakeCounter(
+          "espalier_controller_verdicts_ignored_total",
+          "Path failure reports ignored because they followed the previous one too soon")),
       recovery_seconds_(metrics.MakeLatency(
           "espalier_flow_recovery_seconds",
           "Time from when a host had moved a flow off a dead path until the flow's bytes were "

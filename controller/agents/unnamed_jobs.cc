@@ -34,10 +34,13 @@ class Components {
 
 }  // namespace
 
-void UnnamedJobs::HandleBusy(FlowSlot slot, TimePoint at) {
-  const auto host = static_cast<std::uint32_t>(state_.flows.At(slot).agent.Index());
-  groups_.HandleStart(slot, host, at);
-  has_starts_ = true;
+void UnnamedJobs::HandleChanges(std::span<const MessageChange> changes) {
+  for (const MessageChange& change : changes) {
+    const Flow& flow = state_.flows.At(change.slot);
+    if (flow.has_job_name || !change.is_busy || change.was_busy) continue;
+    groups_.HandleStart(change.slot, static_cast<std::uint32_t>(flow.agent.Index()), change.at);
+    has_starts_ = true;
+  }
 }
 
 void UnnamedJobs::HandleClosed(FlowSlot slot) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ namespace espalier::controller {
 // whose rounds are not known belongs to the oldest job at both its NICs, else at one of them, else
 // of those connected. Names that programs declare win: their flows do not count here.
 //
-// Jobs are found anew at most once in kMinInterval, after such flows have opened, become busy or
+// Jobs are found again at most once in kMinInterval, after such flows have opened, become busy or
 // ended. Until then a new flow belongs to the job without a name.
 // Thread safety: the controller's loop thread. Complexity: Update O(n log n) for n flows in all, if
 // any opened or ended or changed their group, else that of RoundGroups::Look.
@@ -39,8 +40,9 @@ class UnnamedJobs {
 
   // Such a flow has opened.
   void HandleOpened() { has_changed_ = true; }
-  // Such a flow has become busy. O(1).
-  void HandleBusy(FlowSlot slot, TimePoint at);
+  // These open flows have become busy or idle, or have more to send; those with a job name do not
+  // count. O(1) each.
+  void HandleChanges(std::span<const MessageChange> changes);
   // Such a flow is about to be closed.
   void HandleClosed(FlowSlot slot);
   void Update(TimePoint now);

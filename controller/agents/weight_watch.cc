@@ -30,10 +30,9 @@ WeightWatch::WeightWatch(const State& state, FlowDecisions& decisions, EventHist
       decisions_(decisions),
       history_(history),
       loop_(loop),
-      found_(metrics.MakeCounter(
-          "espalier_controller_flows_ignoring_weights_total",
-          "Flows whose programs said that they send over their paths in proportion to weights, and "
-          "did not")) {}
+      found_(metrics.MakeCounter("espalier_controller_flows_ignoring_weights_total",
+                                 "Flows whose programs announced that they send over their paths "
+                                 "in proportion to weights, and did not")) {}
 
 WeightWatch::Watched& WeightWatch::Watch(FlowSlot slot, const Flow& flow) {
   Watched& watched = watched_[slot];

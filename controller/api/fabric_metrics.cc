@@ -46,11 +46,10 @@ FabricMetrics::FabricMetrics(Metrics& metrics)
           "Mean duration of the latest all-reduces of a job, in seconds", kMostJobs)),
       job_ideal_seconds_(metrics.MakeGauges(
           "espalier_job_allreduce_ideal_seconds",
-          "What they would have taken if each flow had its links to itself, in seconds",
-          kMostJobs)),
+          "Their duration if each flow had its links to itself, in seconds", kMostJobs)),
       omitted_(metrics.MakeGauge(
           "espalier_controller_series_omitted",
-          "Values of links and jobs that the metrics leave out because there are too many")) {}
+          "Values of links and jobs that the metrics omit because there are too many")) {}
 
 void FabricMetrics::Set(GaugeFamily& family, const GaugeFamily::Labels& labels, double value) {
   if (!family.Set(labels, value)) ++left_out_;

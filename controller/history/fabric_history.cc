@@ -98,12 +98,6 @@ std::optional<TimePoint> FabricHistory::oldest() const {
   return oldest;
 }
 
-std::optional<TimePoint> FabricHistory::newest() const {
-  const SampleRing& finest = rings_.front();
-  if (finest.size() == 0) return std::nullopt;
-  return finest.At(finest.size() - 1).begin;
-}
-
 std::size_t FabricHistory::full_bytes() const {
   std::size_t samples = 0;
   for (const SampleRing& ring : rings_) samples += ring.capacity();

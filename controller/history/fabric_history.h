@@ -61,9 +61,8 @@ class FabricHistory {
     Duration step{};
   };
   std::optional<Moment> At(TimePoint time) const;
-  // When the oldest sample begins, and the youngest.
+  // When the oldest sample begins.
   std::optional<TimePoint> oldest() const;
-  std::optional<TimePoint> newest() const;
 
   std::size_t links() const { return links_; }
   // What all rings take when they are full, and what they take now.

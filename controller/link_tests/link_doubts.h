@@ -15,12 +15,11 @@ namespace espalier::controller {
 
 // Decides which directed links deserve more trains than the sweep sends over all links.
 //
-// Suspicion comes from the sweep's own losses, and from hosts: a report that a flow repeated
-// something is a vote, divided among the links of its path, and a host has one in a second.
-// Suspicion only directs trains and is never evidence, so who lies can waste trains, and a host can
-// do so for one link in ten seconds. A link in focus leaves it when it is accused, or once its
-// trains have acquitted it; then votes do not bring it back for a minute, and twice as long each
-// time.
+// Doubt comes from the sweep's own losses, and from hosts: a report that a flow repeated something
+// is a vote, divided among the links of its path, and a host has one in a second.
+// Doubt only directs trains and is never evidence, so who lies can waste trains, and a host can do
+// so for one link in ten seconds. A link in focus leaves it when it is accused, or once its trains
+// have acquitted it; then votes do not bring it back for a minute, and twice as long each time.
 //
 // Memory: O(links that are suspected). Thread safety: none.
 class LinkDoubts {
@@ -37,7 +36,7 @@ class LinkDoubts {
   // A flow of this host, whose path has these links, repeated something.
   void HandleRepeats(AgentId host, const std::string& name,
                      std::span<const fabric::DirectedLink> links, TimePoint now);
-  // The present suspicion of a link by its trains since EvidenceSince.
+  // The present doubt of a link by its trains since EvidenceSince.
   void SetSuspicion(fabric::DirectedLink link, double logarithm, TimePoint now);
   TimePoint EvidenceSince(fabric::DirectedLink link) const;
   // Its trains have acquitted the link, or it is accused.

@@ -31,9 +31,9 @@ LinkHealth::LinkHealth(State& state, const Options& options, WallClock clock, Ev
       links_detected_down_(metrics.MakeCounter(
           "espalier_controller_links_detected_down_total",
           "Links taken out of use because tests or a telemetry feed found them dead")),
-      links_found_lossy_(
-          metrics.MakeCounter("espalier_controller_links_found_lossy_total",
-                              "Links that flows left because tests found that they lose packets")),
+      links_found_lossy_(metrics.MakeCounter(
+          "espalier_controller_links_found_lossy_total",
+          "Links that flows were moved off because tests found that they lose packets")),
       budget_exceeded_(metrics.MakeCounter("espalier_controller_detection_budget_exceeded_total",
                                            "Times that tests or feeds found more dead or lossy "
                                            "links than a detection budget allows")),

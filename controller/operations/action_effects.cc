@@ -18,10 +18,10 @@ ActionEffects::ActionEffects(const Parts& parts, const ControllerOptions& option
       callbacks_(std::move(callbacks)),
       failure_hits_(metrics.MakeCounter(
           "espalier_failure_plan_hits_total",
-          "Flows that left a failed link or switch on a precomputed backup path")),
-      failure_misses_(metrics.MakeCounter(
-          "espalier_failure_plan_misses_total",
-          "Flows that left a failed or drained link or switch without a precomputed backup path")),
+          "Flows that were moved off a failed link or switch to a precomputed backup path")),
+      failure_misses_(metrics.MakeCounter("espalier_failure_plan_misses_total",
+                                          "Flows that were moved off a failed or drained link or "
+                                          "switch without a precomputed backup path")),
       failure_seconds_(metrics.MakeLatency(
           "espalier_failure_decision_seconds",
           "Time from the detection of a failure until its backup paths were handed to the bus")),

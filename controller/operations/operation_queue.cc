@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kMaxOperations = 64;  // waiting or in progress
 constexpr const char* kExpire = "expire";   // the action that removes intents at their end
-constexpr Duration kExpiryCheckInterval = std::chrono::seconds(1);
 constexpr Duration kHeldWindowInterval = std::chrono::seconds(10);
 
 }  // namespace
@@ -220,8 +219,7 @@ bool OperationQueue::DropExpired(Intents& intents) {
 }
 
 void OperationQueue::ApplySchedule() {
-  if (loop_.Now() < next_expiry_check_ || !operations_.empty()) return;
-  next_expiry_check_ = loop_.Now() + kExpiryCheckInterval;
+  if (!operations_.empty()) return;
   if (!EndExpired()) BeginWindows();
 }
 

@@ -94,7 +94,6 @@ class OperationQueue {
   std::deque<Operation> operations_;  // the first one is in progress
   std::optional<Pending> pending_;    // of the first operation, once it is applied
   TimerPtr timer_;                    // ends the wait for acknowledgements
-  TimePoint next_expiry_check_;
   TimePoint next_window_check_;
   IntentEnds intent_ends_;
   IntentEnds window_begins_;

@@ -49,9 +49,9 @@ PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& pa
       unexpected_metric_(metrics.MakeCounter("espalier_controller_probe_answers_unexpected_total",
                                              "Probe answers ignored because they were not ordered "
                                              "or match none of the paths")),
-      mismatch_metric_(metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
-                                           "Ports that probes saw on another path than the path "
-                                           "map said")),
+      mismatch_metric_(
+          metrics.MakeCounter("espalier_controller_path_map_mismatches_total",
+                              "Ports that probes saw on another path than that of the path map")),
       quarantined_metric_(
           metrics.MakeCounter("espalier_controller_predicted_ports_quarantined_total",
                               "Predicted ports quarantined because their probes "

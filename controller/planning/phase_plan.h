@@ -17,7 +17,7 @@ namespace espalier::controller {
 //
 // The plan makes the most loaded link carry as little as possible in every phase, whichever phases
 // of different jobs meet, with as few changes of present paths as possible (AssignPhases). So a
-// flow that becomes busy on its planned paths needs no decision. The plan is computed anew when the
+// flow that becomes busy on its planned paths needs no decision. The plan is recomputed when the
 // flows, the topology, or the loads of all other flows have changed, or when the phases of a job
 // have and last (PhaseLooks), but not more often than every kMinInterval.
 //

@@ -48,20 +48,11 @@ class StartPredictor {
   // Takes flows that were just opened and admitted, and those that were found open after a restart:
   // from then on the predictor knows which member of its job each of them is.
   void HandleOpened(std::span<const FlowSlot> slots);
-  // Begins to load what HandleBusy and HandleIdle read.
-  void Prefetch(FlowSlot slot) const {
-    if (slot.Index() < known_.size()) __builtin_prefetch(&known_[slot.Index()], 1);
-    ends_.Prefetch(slot);
-  }
-  // The rest of it, when that is there.
-  void PrefetchLearned(FlowSlot slot) const {
-    if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
-    known_[slot.Index()].job->learner.activity().Prefetch(known_[slot.Index()].number);
-  }
   // The flow has something to send, for the first time or again. Its agent may have noticed before.
   void HandleBusy(FlowSlot slot, TimePoint at);
-  // It has sent everything.
-  void HandleIdle(FlowSlot slot, TimePoint at);
+  // These flows have become busy or idle, one after the other. `learns`: else only what becomes
+  // idle counts.
+  void HandleEdges(std::span<const MessageChange> edges, bool learns);
   // Flows that a job will start together, from NIC to NIC, as its scheduler or profiler declares.
   struct Schedule {
     std::string job;
@@ -189,6 +180,10 @@ class StartPredictor {
     std::uint64_t sent_bytes = 0;  // in all, until it became idle
   };
 
+  // Begins to load what HandleBusy and HandleIdle read.
+  void Prefetch(std::span<const MessageChange> edges) const;
+  // The flow has sent everything.
+  void HandleIdle(FlowSlot slot, TimePoint at);
   Job* FindJob(std::uint32_t name) const;
   bool MakeRoom(std::size_t host);
   // Null if there is no room.

@@ -130,6 +130,31 @@ void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
   RecordSwitch(job, at);
 }
 
+// Flows of a report lie anywhere in memory. Without this, each edge would wait for several lines,
+// one after the other. The second loop needs what the first one has loaded.
+void StartPredictor::Prefetch(std::span<const MessageChange> edges) const {
+  for (const MessageChange& edge : edges) {
+    if (edge.slot.Index() < known_.size()) __builtin_prefetch(&known_[edge.slot.Index()], 1);
+    ends_.Prefetch(edge.slot);
+  }
+  for (const MessageChange& edge : edges) {
+    if (edge.slot.Index() >= known_.size()) continue;
+    const Known& known = known_[edge.slot.Index()];
+    if (known.job != nullptr) known.job->learner.activity().Prefetch(known.number);
+  }
+}
+
+void StartPredictor::HandleEdges(std::span<const MessageChange> edges, bool learns) {
+  Prefetch(edges);
+  for (const MessageChange& edge : edges) {
+    if (!edge.is_busy) {
+      HandleIdle(edge.slot, edge.at);
+    } else if (learns) {
+      HandleBusy(edge.slot, edge.at);
+    }
+  }
+}
+
 void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at) {
   if (slot.Index() >= known_.size() || !known_[slot.Index()].is_busy) return;
   Known& known = known_[slot.Index()];

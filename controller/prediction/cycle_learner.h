@@ -193,7 +193,7 @@ class CycleLearner {
     std::uint32_t index = 0;
   };
   static constexpr std::uint32_t kNowhere = 0xFFFF'FFFF;  // no index
-  // Starts of each flow before its set may be learned anew: more than are needed to split it.
+  // Starts of each flow before its set may be learned again: more than are needed to split it.
   static constexpr std::uint64_t kPatience = 16;
   Set* Find(SetId id);
   const Set* Find(SetId id) const;

@@ -181,7 +181,15 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
     implausible += is_too_often || !is_in_order ? 1 : 0;
     ++next;
   }
+  for (const MessageChange& change : changes_) Prefetch(At(change.slot));
   return {changes_, due_, implausible};
+}
+
+void FlowTable::Prefetch(const Flow& flow) {
+  __builtin_prefetch(&flow.job);
+  __builtin_prefetch(&flow.status);
+  __builtin_prefetch(&flow.subflows);
+  __builtin_prefetch(&flow.is_parked);
 }
 
 bool FlowTable::ExceedsBudget(AgentId agent, FlowActivity& activity, std::uint32_t edges,

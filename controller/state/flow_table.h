@@ -209,15 +209,6 @@ class FlowTable {
   // changes, which do not lie before its earlier ones, and none while it is over its budget.
   // O(flows reported) if their ids ascend. The result is valid until the next call.
   Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
-  // Begins to load what handling an edge of this flow reads, so that flows of one report need not
-  // wait for memory one after the other.
-  void Prefetch(FlowSlot slot) const {
-    const Flow& flow = *slots_[slot.Index()];
-    __builtin_prefetch(&flow.job);
-    __builtin_prefetch(&flow.status);
-    __builtin_prefetch(&flow.subflows);
-    __builtin_prefetch(&flow.is_parked);
-  }
   // Leaves the flow out of Taken::due before this time. By default every report is due.
   void IgnoreReportsBefore(FlowSlot slot, TimePoint time) {
     activity_[slot.Index()].next_review = time;
@@ -261,6 +252,9 @@ class FlowTable {
   };
   using AgentFlows = std::vector<Entry>;  // ascending by local
 
+  // Begins to load what those who handle a change of this flow read, so that the flows of a report
+  // need not wait for memory one after the other.
+  static void Prefetch(const Flow& flow);
   // Whether these edges, which a report claims, exceed the budget of the flow or its agent.
   bool ExceedsBudget(AgentId agent, FlowActivity& activity, std::uint32_t edges, TimePoint now);
   // Appends to changes_ what a report has changed. False: a new edge lies before an earlier one.

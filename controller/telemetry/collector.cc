@@ -18,9 +18,9 @@ Collector::Counters::Counters(Metrics& metrics)
                                     "Datagrams from addresses or agents that are not listed, or "
                                     "from too many sub-agents")),
       repeated(metrics.MakeCounter("espalier_telemetry_datagrams_repeated_total",
-                                   "Datagrams with a sequence number that has come before")),
+                                   "Datagrams with a sequence number that was received before")),
       late(metrics.MakeCounter("espalier_telemetry_datagrams_late_total",
-                               "Datagrams that came too late to be used")),
+                               "Datagrams that arrived too late to be used")),
       samples(metrics.MakeCounter("espalier_telemetry_samples_total",
                                   "Packet samples that were assigned to a link")),
       unmapped(metrics.MakeCounter("espalier_telemetry_samples_unmapped_total",
@@ -34,9 +34,9 @@ Collector::Counters::Counters(Metrics& metrics)
       implausible(metrics.MakeCounter("espalier_telemetry_counters_implausible_total",
                                       "Pairs of counter samples that cannot be true")),
       lost(metrics.MakeGauge("espalier_telemetry_datagrams_lost",
-                             "Datagrams that did not come, by gaps of sequence numbers")),
+                             "Datagrams that did not arrive, by gaps of sequence numbers")),
       silent(metrics.MakeGauge("espalier_telemetry_exporters_silent",
-                               "Listed switches from which nothing came for 30 s")),
+                               "Listed switches from which nothing arrived for 30 s")),
       policed(metrics.MakeGauge("espalier_telemetry_ports_policed",
                                 "Ports whose switch sends fewer than 80 % of the samples that "
                                 "their packets would make")),

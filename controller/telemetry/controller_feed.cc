@@ -22,7 +22,7 @@ ControllerFeed::ControllerFeed(EventLoop& loop, const fabric::Topology& topology
     : topology_(topology),
       options_(std::move(options)),
       reports_(metrics.MakeCounter("espalier_telemetry_reports_total",
-                                   "Reports that the controller took")),
+                                   "Reports that the controller accepted")),
       refused_(metrics.MakeCounter("espalier_telemetry_reports_failed_total",
                                    "Reports that the controller refused or did not answer")),
       background_(loop) {}

@@ -64,7 +64,7 @@ class Exporters {
 
   explicit Exporters(std::vector<Exporter> exporters);
 
-  // Judges a datagram by its head.
+  // Classifies a datagram by its head.
   Judged Judge(const IpAddress& source, const SflowDatagram& datagram, TimePoint now);
 
   const std::vector<Exporter>& list() const { return exporters_; }

@@ -158,7 +158,7 @@ TEST_F(AgentTest, LiveFlowsKeepTheirPortsForTheLeaseAndThenGoBackToEcmp) {
   Sync({.lease = 60 * kSecond});
   Open(1);
   Push(Difference(3, 1, {Set(1, 50'000)}));
-  source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;  // idle: nothing to redraw for
+  source_.flows.at(wire::LocalFlowId(1)).remaining_bytes = 0;  // idle: nothing to reroute for
   Step(59 * kSecond);
   EXPECT_EQ(agent_->state(), AgentState::kOrphan);
   EXPECT_EQ(PortOf(1), 50'000);
@@ -290,7 +290,7 @@ TEST_F(AgentTest, BurstOfFlowStartsIsOneReport) {
   EXPECT_THAT(reports[0].opened, SizeIs(1000));
 }
 
-// Reports are counted anew from each Welcome, so none may come between a Hello and that.
+// The count of reports begins again with each Welcome, so none may come between a Hello and that.
 TEST_F(AgentTest, TellsNewFeaturesBeforeItReportsAnythingElse) {
   std::vector<std::string> more;
   AgentOptions options;

@@ -49,7 +49,7 @@ class BurstLoad {
     double late_seconds = 0;  // how late the last report was, at most
   };
   // Changes spines so often a second, so that some flows are on other paths than planned until the
-  // plan is made anew, and may collide.
+  // plan is recomputed, and may collide.
   struct Disturbances {
     double a_second = 0;
     std::function<void()> disturb;

@@ -64,7 +64,7 @@ void Report(benchmark::State& state, std::uint64_t samples, const Collector& col
   state.counters["flows"] = static_cast<double>(collector.flows().size());
 }
 
-// Range: the number of flows. Each datagram counts once, so the collector is made anew after all of
+// Range: the number of flows. Each datagram counts once, so the collector is replaced after all of
 // them.
 void BM_FromDatagram(benchmark::State& state) {
   const Stream stream(static_cast<std::uint32_t>(state.range(0)));

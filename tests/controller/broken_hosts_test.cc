@@ -327,7 +327,7 @@ class Chaos {
       report.progress.push_back({.id = wire::LocalFlowId(10'000 + Draw(1'000)), .sent_bytes = 1});
       report.ended.emplace_back(1 + Draw(700));
     }
-    if (Draw(20) == 0) report.sequence = Draw(1'000);  // a gap: it has to begin anew
+    if (Draw(20) == 0) report.sequence = Draw(1'000);  // a gap: it has to begin again
     for (std::size_t i = Draw(3) + 1; i > 0; --i) cluster_.Report(kLiar, report);
     wire::PathHealth health;
     health.flows.push_back({.flow = wire::LocalFlowId(1 + Draw(700)),

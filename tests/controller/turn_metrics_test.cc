@@ -50,7 +50,7 @@ TEST(TurnMetrics, TellOfTheFlowsAfterEachTurn) {
   EXPECT_EQ(ValueOf(cluster, "max_link_load_bound"), "2");
   const std::string version = ValueOf(cluster, "topology_version");
   ASSERT_TRUE(cluster.ChangeNode("spine0", IntentAction::kFail));
-  cluster.Advance(AgentSessions::kTickInterval);
+  cluster.Advance(PeriodicWork::kTick);
   EXPECT_NE(ValueOf(cluster, "topology_version"), version);
   EXPECT_EQ(ValueOf(cluster, "max_link_load"), "3");
   ASSERT_TRUE(cluster.ChangeNode("spine1", IntentAction::kFail));

@@ -3,9 +3,12 @@
 
 usage: tests/tidy/prose.py [--check] [--tighten] [--all] [--program FILE] [--root DIR]
 
-  retired words  words of tests/tidy/retired_words.txt in identifiers, texts in quotes and documents (aim: 0)
+  retired words  words of tests/tidy/retired_words.txt and of the glossary's column "not" in identifiers, texts in
+                 quotes, comments and documents (aim: 0)
   sentences      words of the longest 5% of the sentences of a document written by hand (aim: 35)
   spelling       words that neither aspell nor docs/words.txt knows (aim: 0); skipped without aspell
+  vague verbs    tell, say, look, take, let, give, leave, put, come, go in the help of metrics, in the meanings and
+                 remedies of events, in comments of configuration files, and in help texts (aim: 0); phrases of the field are allowed (vague_verbs.py)
   help           texts of `espalier --help`, of every level, that do not begin with a verb or a noun (aim: 0);
                  skipped without --program
 Prints the current numbers with the worst places.
@@ -28,6 +31,7 @@ import documents  # noqa: E402
 import help_texts  # noqa: E402
 import retired_words  # noqa: E402
 import spelling  # noqa: E402
+import vague_verbs  # noqa: E402
 
 LIMITS = "tests/tidy/prose_limits.json"
 LONGEST = 35  # words of a sentence, at the 95th percentile of a document
@@ -94,10 +98,13 @@ def check_sentences(root, report):
 
 
 def check_all(root, program, report):
-    words = retired_words.read_words(root / "tests/tidy/retired_words.txt")
+    words = (retired_words.read_words(root / "tests/tidy/retired_words.txt")
+             + retired_words.read_glossary(root / "docs/glossary.md"))
     retired = [f"{place}: \"{word.word}\": write \"{word.instead}\""
                for place, word in retired_words.find_retired(root, words)]
     report.take("retired words", len(retired), 0, retired)
+    vague = [f"{place}: \"{verb}\": {text[:90]}" for place, verb, text in vague_verbs.find_vague(root, program)]
+    report.take("vague verbs", len(vague), 0, vague)
     check_sentences(root, report)
     if spelling.is_missing():
         report.skip("spelling", "as aspell is missing (deploy/setup installs it)")

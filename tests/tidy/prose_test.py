@@ -17,6 +17,7 @@ import help_texts  # noqa: E402
 import links  # noqa: E402
 import prose  # noqa: E402
 import retired_words  # noqa: E402
+import vague_verbs  # noqa: E402
 
 
 class Folder(unittest.TestCase):
@@ -46,6 +47,21 @@ class SentencesTest(unittest.TestCase):
     def test_percentile_is_exceeded_by_a_twentieth(self):
         self.assertEqual(prose.percentile_95(range(1, 101)), 95)
         self.assertEqual(prose.percentile_95([7]), 7)
+
+
+class VagueVerbsTest(Folder):
+    def test_names_verbs_in_texts_of_metrics_and_events(self):
+        self.write("a.cc", 'x(metrics.MakeCounter(\n    "espalier_a_total", "Flows that left "\n    "a link"));\n')
+        self.write("controller/api/event-kinds.json",
+                   '{"kinds": [{"kind": "b", "meaning": "It came up.", "remedy": "Look at it."}]}')
+        self.assertEqual([(place, verb) for place, verb, _ in vague_verbs.find_vague(self.root, None)],
+                         [("a.cc: espalier_a_total", "left"), ("event b", "Look")])
+
+    def test_allows_what_the_field_says(self):
+        for text in ("The option --ca takes precedence", "Links that went down", "Ports that take another path",
+                     "Leaves without links", "Links that tests took out of use"):
+            self.assertEqual(vague_verbs.verbs_in(text), [], text)
+        self.assertEqual(vague_verbs.verbs_in("Tell what it takes"), ["Tell", "takes"])
 
 
 class LinksTest(Folder):
@@ -110,7 +126,19 @@ class RetiredWordsTest(Folder):
         self.write("CHANGELOG.md", "made ahead\n")
         self.write("docs/glossary.md", "| name | is | not |\n|---|---|---|\n| a | made ahead | |\n| b | c | made ahead |\n")
         self.assertEqual(self.find("# comment", "text: made ahead -> precomputed"),
-                         ["a.cc:1", "a.md:1", "docs/glossary.md:3"])
+                         ["a.cc:1", "a.cc:2", "a.md:1", "docs/glossary.md:3"])
+
+    def test_reads_comments_and_no_directives(self):
+        self.write("a.h", "#include <way_back>\n/** The way back. */\nint a;  // Its way back\n * way back\n")
+        self.write("a.py", "#!/usr/bin/way back\nx = 1  # no mark\n# The way back\n")
+        self.assertEqual(self.find("text: way back -> return path"), ["a.h:2", "a.h:3", "a.h:4", "a.py:3"])
+
+    def test_finds_words_that_the_glossary_replaces(self):
+        self.write("g.md", "| name | what it is | source | not |\n|---|---|---|---|\n"
+                           "| path | A way. | RLM | way, strand line |\n| load | So. | | load (alone); \"what it bears\" |\n"
+                           "\n| a | not a column |\n|---|---|\n| b | c |\n")
+        self.assertEqual([(word.word, word.instead) for word in retired_words.read_glossary(self.root / "g.md")],
+                         [("strand line", "path"), ("what it bears", "load")])
 
     def test_refuses_a_line_without_another_word(self):
         with self.assertRaises(ValueError):

@@ -29,7 +29,7 @@ Offload::Offload(DeviceRules* device, DatapathFlowTable& table, Metrics& metrics
           metrics.MakeCounter("espalier_dpdk_offload_rules_total", "Rules created in the device")),
       stalled_(metrics.MakeCounter(
           "espalier_dpdk_offload_stalled_total",
-          "Flows taken back from the device because no packets were acknowledged")),
+          "Flows removed from the device because no packets were acknowledged")),
       unsupported_(metrics.MakeCounter("espalier_dpdk_offload_unsupported_total",
                                        "Rules refused because the device does not support them")),
       no_room_(metrics.MakeCounter("espalier_dpdk_offload_no_room_total",

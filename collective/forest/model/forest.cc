@@ -54,12 +54,6 @@ std::span<const Route> RoutingTable::Routes(std::size_t arc) const {
   return {routes_.data() + arcs_[arc].routes_begin, routes_.data() + arcs_[arc].routes_end};
 }
 
-std::int64_t RoutingTable::Capacity(std::size_t arc) const {
-  std::int64_t capacity = 0;
-  for (const Route& route : Routes(arc)) capacity += route.count;
-  return capacity;
-}
-
 std::string_view MethodName(Method method) {
   static constexpr EnumNames<Method> kMethodNames(
       {

@@ -58,7 +58,6 @@ class RoutingTable {
   std::span<const std::int32_t> Hops(const Route& route) const {
     return {hops_.data() + route.hops_begin, hops_.data() + route.hops_end};
   }
-  std::int64_t Capacity(std::size_t arc) const;
 
  private:
   struct LogicalArc {

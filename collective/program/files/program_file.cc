@@ -235,12 +235,6 @@ std::string FormatProgramJson(const Program& program) {
   return writer.Text() + "\n";
 }
 
-Result<Program> ParseProgramJson(std::string_view text, std::string_view name) {
-  auto json = io::ParseJson(text, name);
-  if (!json) return Propagate(json);
-  return Reader(name).Read(*json);
-}
-
 Result<VerifiedProgram> ParseAndVerify(std::string_view text, std::string_view name,
                                        const VerifyOptions& options) {
   const auto verify = [&](Result<Program> program) -> Result<VerifiedProgram> {

@@ -12,11 +12,6 @@ namespace espalier::program {
 // Formats a program as JSON, the project's complete format (docs/formats.md).
 std::string FormatProgramJson(const Program& program);
 
-// Parses a program from JSON. Whether the program is correct is left to the verifier.
-// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad JSON, unknown fields, values of a wrong
-// type or out of range, and an invalid collective.
-Result<Program> ParseProgramJson(std::string_view text, std::string_view name);
-
 struct VerifiedProgram {
   // Without ranks if the file is an execution plan of MSCCL++ with a violation.
   Program program;
@@ -26,8 +21,9 @@ struct VerifiedProgram {
 // Parses and verifies a program in the project's JSON, in MSCCL's XML or as an execution plan of
 // MSCCL++, which its beginning shows. An execution plan is verified as it is, then lowered
 // (plan_program.h) and verified again; so its signals and the results are both checked.
-// Errors: those of the parsers; "NAME: what" with the code of ProgramBuilder and Lower for a plan
-// that cannot be lowered.
+// Errors: those of the parsers (of JSON, kInvalidArgument "NAME:LINE:COL: what" for unknown fields,
+// values of a wrong type or out of range, and an invalid collective); "NAME: what" with the code of
+// ProgramBuilder and Lower for a plan that cannot be lowered.
 Result<VerifiedProgram> ParseAndVerify(std::string_view text, std::string_view name,
                                        const VerifyOptions& options = {});
 // As ParseAndVerify, from a file. Errors: also those of io::ReadFile.

@@ -40,7 +40,7 @@ struct CostSample {
 // Fits non-negative costs that minimise the sum of (predicted - measured)^2 / (predicted x
 // measured) over all samples. A prediction of twice the time is thus as wrong as one of half, at
 // every size. A cost on which no sample depends is 0. Deterministic: the same samples in the same
-// order give the same bits. Samples without time are ignored. Complexity: O(samples).
+// order give bit-identical results. Samples without time are ignored. Complexity: O(samples).
 Costs FitCosts(std::span<const CostSample> samples, int lanes);
 
 // The work of a verified program, in chunks of its data.

@@ -223,7 +223,7 @@ bool TcpTransport::RanksShareCores() const {
 }
 
 Result<void> TcpTransport::StartHandshake(const Key& key, Deadline deadline) {
-  // A rank whose group forms anew may be known by the place of its last attempt for a moment.
+  // A rank whose group forms again may be known by the place of its last attempt for a moment.
   const Deadline end = std::min(deadline, steady_clock::now() + kStalePatience);
   auto started = TryHandshake(key, deadline);
   while (!started && started.error().code == ErrorCode::kUnavailable && steady_clock::now() < end) {

@@ -40,7 +40,7 @@ HistoryRecorder::HistoryRecorder(Controller& controller, Metrics& metrics, std::
       budget_(budget),
       history_(controller.state().topology.links().size(), budget),
       bytes_(metrics.MakeGauge("espalier_controller_history_bytes",
-                               "Memory that the history of the fabric takes at present")),
+                               "Memory that the history of the fabric uses at present")),
       slice_seconds_(
           metrics.MakeLatency("espalier_controller_history_slice_seconds",
                               "Time that recording the history occupies the loop without a break")),

@@ -110,7 +110,7 @@ function ofBundle(app, bundle) {
   ];
 }
 
-// The way back into the group that a switch belongs to.
+// The button back to the group that a switch belongs to.
 function foldButton(app, node) {
   const group = app.fabric.groups.find((one) => one.nodes.includes(node));
   return group && !app.fabric.folded.has(group.name) ? h("div", { class: "actions" }, h("button", { type: "button", "data-action": "fold", onclick: () => app.fabric.fold([group.name], true) }, `Fold ${group.name}`)) : null;

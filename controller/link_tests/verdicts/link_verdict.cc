@@ -347,14 +347,6 @@ std::vector<std::size_t> LinkVerdict::StepsFor(DirectedLink link, const KnownFau
   return steps;
 }
 
-std::optional<LossFinding> LinkVerdict::Judge(DirectedLink link, const KnownFaults& known,
-                                              TimePoint now) const {
-  for (const std::size_t step : StepsFor(link, known, now)) {
-    if (auto finding = JudgeStep(link, step, known, now)) return finding;
-  }
-  return std::nullopt;
-}
-
 double LinkVerdict::Suspicion(DirectedLink link, const KnownFaults& known, TimePoint now,
                               TimePoint since) const {
   double most = 0;

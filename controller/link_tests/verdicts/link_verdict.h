@@ -63,12 +63,10 @@ class LinkVerdict {
   LinkVerdict(const fabric::Topology& topology, const fabric::PathTable& paths,
               const LossEvidence& evidence, Liars liars);
 
-  // What follows for this link between switches; none: nothing yet. The finding may be about a
-  // switch or a NIC that explains the losses on the link.
-  std::optional<LossFinding> Judge(fabric::DirectedLink link, const KnownFaults& known,
-                                   TimePoint now) const;
-  // The same in steps, of which the first one with a finding counts: each judges the trains of one
-  // window and kind. StepsFor returns those that have enough bad trains, ascending.
+  // What follows for this link between switches, in steps, of which the first one with a finding
+  // counts: each weighs the trains of one window and kind. The finding may be about a switch or a
+  // NIC that explains the losses on the link. StepsFor returns the steps that have enough bad
+  // trains, ascending.
   std::vector<std::size_t> StepsFor(fabric::DirectedLink link, const KnownFaults& known,
                                     TimePoint now) const;
   std::optional<LossFinding> JudgeStep(fabric::DirectedLink link, std::size_t step,

@@ -12,9 +12,9 @@
 
 namespace espalier::controller {
 
-// Judges all doubtful links in rounds, each turn as much as it allows, so that hosts with many bad
-// trains cannot keep the controller's loop. A round begins once the one before has ended, and not
-// earlier than half a second after its beginning.
+// Examines all doubtful links in rounds, each turn as much as it allows, so that hosts with many
+// bad trains cannot keep the controller's loop. A round begins once the one before has ended, and
+// not earlier than half a second after its beginning.
 // Deterministic: work is measured in trains that are inspected. Thread safety: none.
 class VerdictRounds {
  public:

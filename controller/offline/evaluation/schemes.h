@@ -50,7 +50,8 @@ struct Scheme {
 struct SchemeRun {
   Scheme scheme;
   SimulationOutcome outcome;
-  // Of schemes that assign paths to every phase anew: of the meetings of phases that happened.
+  // Of schemes that assign paths to every phase from scratch: of the meetings of phases that
+  // happened.
   WorstOverlap overlap;
   std::vector<double> assignment_seconds;  // of each assignment that was computed
   double wall_seconds = 0;                 // of the whole simulation

@@ -51,7 +51,6 @@ class RecordReader {
   Result<std::int64_t> ReadInteger(const Field& field, std::string_view what, std::int64_t min,
                                    std::int64_t max) const;
   int line() const { return line_; }
-  std::size_t bytes_read() const { return at_; }
 
   static constexpr std::size_t kMaxFieldBytes = 255;
 

@@ -16,7 +16,7 @@
 
 namespace espalier::offline {
 
-// Flows and their paths in forms that packet simulators replay, as independent judges of them
+// Flows and their paths in forms that packet simulators replay, as an independent check of them
 // (docs/formats.md).
 
 // One message from NIC to NIC, which a simulator replays as one connection.

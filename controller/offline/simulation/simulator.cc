@@ -107,7 +107,7 @@ class Simulation {
 
   // Runs all events of one nanosecond: ends before starts.
   Result<void> RunTick() {
-    // All that has ended is noted before its consequences, which may assign and send anew.
+    // All that has ended is noted before its consequences, which may assign and send again.
     sent_.clear();
     for (const FluidNetwork::Transfer transfer : network_.TakeEnded(now_)) EndTransfer(transfer);
     for (const std::uint32_t flow : sent_) {

@@ -25,7 +25,7 @@ AnsweringEnds::AnsweringEnds(const State& state, FlowDecisions& decisions, PortB
       ports_(ports),
       count_gauge_(metrics.MakeGauge(
           "espalier_answering_flows",
-          "Flows that carry only the acknowledgements of another flow, and take its path back")),
+          "Flows that carry only the acknowledgements of another flow, on its return path")),
       moved_(metrics.MakeCounter(
           "espalier_answering_flows_moved_total",
           "Times when acknowledgements got another path because their data had moved")) {}

@@ -42,8 +42,25 @@ void Bursts::HandleOpened(std::span<const FlowSlot> slots) {
   if (options_.activity == Activity::kBursts) answering_.HandleOpened(slots);
 }
 
-void Bursts::HandleProgress(FlowSlot slot) {
-  if (options_.activity == Activity::kBursts) answering_.HandleProgress(slot);
+void Bursts::HandleProgress(std::span<const MessageChange> changes) {
+  if (options_.activity != Activity::kBursts) return;
+  for (const MessageChange& change : changes) answering_.HandleProgress(change.slot);
+}
+
+bool Bursts::HandleEdges(std::span<const MessageChange> edges) {
+  for (const MessageChange& edge : edges) {
+    plan_.Prefetch(edge.slot);
+    __builtin_prefetch(state_.flows.At(edge.slot).subflows.data());
+  }
+  bool needs_turn = false;
+  for (const MessageChange& edge : edges) {
+    if (edge.is_busy) {
+      if (HandleBusy(edge.slot)) needs_turn = true;
+    } else if (!plan_.PathsOf(edge.slot).empty()) {
+      Park(edge.slot);
+    }
+  }
+  return needs_turn;
 }
 
 bool Bursts::HandleBusy(FlowSlot slot) {
@@ -68,10 +85,6 @@ bool Bursts::HandleBusy(FlowSlot slot) {
   decided_.Add();
   decisions_.PlaceAgain(slot);
   return true;
-}
-
-void Bursts::HandleIdle(FlowSlot slot) {
-  if (IsTracked(slot) && !plan_.PathsOf(slot).empty()) Park(slot);
 }
 
 void Bursts::Park(FlowSlot slot) {

@@ -29,14 +29,12 @@ class Bursts {
 
   // These flows have just been opened, and their first progress is known.
   void HandleOpened(std::span<const FlowSlot> slots);
-  // The flow has become busy or idle, or has more to send. To be called before HandleBusy and
-  // HandleIdle, which do not concern a flow that is answering then (AnsweringEnds).
-  void HandleProgress(FlowSlot slot);
-  // The flow has become busy. True: it was marked as new and needs a turn. O(hops), if nothing has
-  // to be decided.
-  bool HandleBusy(FlowSlot slot);
-  // The flow has become idle.
-  void HandleIdle(FlowSlot slot);
+  // These flows have become busy or idle, or have more to send. To be called before HandleEdges,
+  // which does not concern flows that are answering then (AnsweringEnds).
+  void HandleProgress(std::span<const MessageChange> changes);
+  // These flows have become busy or idle, one after the other. True: a flow was marked as new and
+  // needs a turn. O(hops) for each flow for which nothing has to be decided.
+  bool HandleEdges(std::span<const MessageChange> edges);
   // Must be called before the flow is closed.
   void Forget(FlowSlot slot) {
     plan_.Forget(slot);
@@ -54,6 +52,7 @@ class Bursts {
 
  private:
   bool IsTracked(FlowSlot slot) const;
+  bool HandleBusy(FlowSlot slot);
   void Park(FlowSlot slot);
   // Whether a collision of this flow would be over before it had moved.
   bool IsTooShortToMove(FlowSlot slot) const;

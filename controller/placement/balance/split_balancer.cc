@@ -43,7 +43,7 @@ SplitBalancer::SplitBalancer(const State& state, FlowDecisions& decisions, Event
       seen_version_(state.topology.version()),
       divisions_(metrics.MakeCounter(
           "espalier_controller_divisions_total",
-          "Times that flows with several paths were divided again, as links failed or came back, "
+          "Times that flows with several paths were divided again, as links failed or returned, "
           "hosts moved flows by themselves, or background traffic changed")),
       flows_(metrics.MakeCounter("espalier_controller_flows_divided_total",
                                  "Flows that got other shares on their paths in these divisions")) {

@@ -29,8 +29,8 @@ constexpr Duration kUntilPlanned = std::chrono::minutes(1);
 // relieves the links above their even share. It pins all rerouted flows in a first pass, so that
 // others move away from them. A second pass handles flows that were rerouted onto each other: it
 // pins one of them at a time and lets the other ones move.
-// Flows on the planned paths of their jobs' phases are pinned, but the plan did not foresee the
-// reroute. So they may move, too, and the plan is made anew from where they are.
+// Flows on the planned paths of their jobs' phases are pinned, but the plan did not predict the
+// reroute. So they may move, too, and the plan is recomputed from where they are.
 // Invariant: ports that a flow left stay taken under its key until the flow ends or has left
 // kMaxLeftPorts later ones.
 // Cost: O(rerouted flows) per call, and O(flows) if room has to be made.

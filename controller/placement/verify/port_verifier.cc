@@ -65,7 +65,7 @@ PortVerifier::PortVerifier(State& state, PathLearner& learner, Placement& placem
                                "Source ports of flows and edges that probes verify in turn")),
       oldest_seconds_(metrics.MakeGauge(
           "espalier_controller_oldest_verification_seconds",
-          "The longest time since a source port in use was verified, or taken into use")) {}
+          "The longest time since a source port in use was verified or first used")) {}
 
 void PortVerifier::HandleLinkChange(std::span<const fabric::LinkId> links) {
   links_changed_ = loop_.Now();
@@ -259,7 +259,7 @@ void PortVerifier::NoteSome() {
   if (in_use_.IsOver()) {
     schedule_.EndRound();
     ports_.Set(static_cast<double>(schedule_.size()));
-    oldest_seconds_.Set(SecondsOf(OldestAge()));
+    oldest_seconds_.Set(SecondsOf(schedule_.OldestAge(loop_.Now())));
     in_use_.Start();
   }
   const std::size_t all = state_.flows.slot_count() + state_.edges.all().size();

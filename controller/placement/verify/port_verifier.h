@@ -61,9 +61,6 @@ class PortVerifier {
   // Whether a switch sprays what the source of this key sends.
   bool IsSprayed(const fabric::PortKey& key) const;
 
-  // The longest time since a port in use was verified, or taken into use if it never was.
-  Duration OldestAge() const { return schedule_.OldestAge(loop_.Now()); }
-
  private:
   void StartVerifying();
   void VerifySome();

@@ -15,8 +15,8 @@
 
 namespace espalier::controller {
 
-// Finds switches that spray: that choose the next hop of a packet not by its source port alone,
-// but anew for each packet or group of packets, as adaptive routing does. A port has no path there,
+// Finds switches that spray: that choose the next hop of a packet not by its source port alone, but
+// again for each packet or group of packets, as adaptive routing does. A port has no path there,
 // and to steer means to change ports without end.
 //
 // A verified port that a probe sees elsewhere is a suspect, and is probed again, up to kProbes

@@ -5,7 +5,6 @@
 namespace espalier::controller {
 
 void WaitingFlows::Look(const FlowTable& flows, TimePoint now) {
-  looked_ = now;
   late_ = 0;
   first_late_.reset();
   std::map<FlowSlot, Waiting> before = std::exchange(since_, {});

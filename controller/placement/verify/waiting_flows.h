@@ -24,11 +24,6 @@ class WaitingFlows {
   std::size_t late() const { return late_; }
   // One of them, the first by slot.
   std::optional<FlowSlot> first_late() const { return first_late_; }
-  // How long the flow had waited at the last look; zero if it did not.
-  Duration WaitOf(FlowSlot slot) const {
-    const auto found = since_.find(slot);
-    return found == since_.end() ? Duration{} : looked_ - found->second.since;
-  }
 
  private:
   struct Waiting {
@@ -37,7 +32,6 @@ class WaitingFlows {
     TimePoint since;
   };
   std::map<FlowSlot, Waiting> since_;
-  TimePoint looked_{};
   std::size_t late_ = 0;
   std::optional<FlowSlot> first_late_;
 };

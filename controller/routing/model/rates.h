@@ -27,8 +27,6 @@ class RatePredictor {
   std::span<const double> Predict(std::span<const Commodity> commodities,
                                   const Assignment& assignment,
                                   std::span<const std::int64_t> base_loads = {});
-  // The same by subflow, for the last Predict: entry first[i] + s of the assignment.
-  std::span<const double> subflow_rates() const { return subflow_rates_; }
 
   // What a commodity is believed to send at most, and how much it counts beside others.
   struct Demand {

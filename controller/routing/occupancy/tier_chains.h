@@ -21,10 +21,10 @@ namespace espalier::controller {
 // Idea: the alternating chain of edge colouring (see KempeChains), between the blocks of one tier,
 // with tops for colours: top x has room at one block, y at the other, and the subflows on the chain
 // exchange x and y. One that climbs higher leaves the switches above its old top, and is placed
-// anew above its new one, by a chain of that tier if need be. A subflow that finds all links of
+// again above its new one, by a chain of that tier if need be. A subflow that finds all links of
 // some path free ends the chain early.
 // Invariant: moves on a tier change nothing below it, so what was found there stays true. A chain
-// is first followed without moves. Then its subflows leave their paths, and are placed anew from
+// is first followed without moves. Then its subflows leave their paths, and are placed again from
 // its end on. If one finds no room above, all is undone and the next chain is tried.
 // Choice: all chains are followed up to a length that doubles until one ends; of those the one with
 // the fewest bytes in flight, then the fewest moves, by what is free above now.

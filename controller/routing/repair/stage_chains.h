@@ -14,7 +14,7 @@ namespace espalier::controller {
 // the leaves' tier a plane, above it a core of that plane.
 // Idea: the alternating chain of edge colouring, between the blocks of one tier, with tops for
 // colours. Top x has room at one end, y at the other; the subflows on the chain exchange x and y.
-// One that climbs higher leaves its tops there and is placed anew above its new top, by a chain of
+// One that climbs higher leaves its tops there and is placed again above its new top, by a chain of
 // that tier if need be. Chains end where they would enter a dead link or meet a subflow again. A
 // chain that fails is undone.
 // Cost: microseconds if a tenth of the links is free. Deterministic. Thread safety: one thread.

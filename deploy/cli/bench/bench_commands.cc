@@ -219,8 +219,7 @@ void AddBenchOptions(CLI::App& command, Arguments& arguments) {
       ->type_name("COUNT")
       ->capture_default_str();
   command
-      .add_option("--transport", arguments.transport,
-                  "Transport between ranks; tcp goes over loopback")
+      .add_option("--transport", arguments.transport, "Transport between ranks; tcp uses loopback")
       ->check(CLI::IsMember({"shm", "tcp"}))
       ->capture_default_str();
   command.add_flag("--registered", request.registered,

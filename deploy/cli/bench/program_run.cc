@@ -120,7 +120,7 @@ void AddProgramRunCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command
       ->add_option("--transport", arguments->transport,
-                   "Transport between ranks; tcp goes over loopback")
+                   "Transport between ranks; tcp uses loopback")
       ->check(CLI::IsMember({"shm", "tcp"}))
       ->capture_default_str();
   command->add_option("-n,--repetitions", arguments->request.repetitions, "Number of measurements")

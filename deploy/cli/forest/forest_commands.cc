@@ -371,16 +371,15 @@ void AddMakeOptions(CLI::App& command, MakeRequest& request) {
   command.add_flag("--multicast", request.multicast,
                    "Use the switches that can copy data or add it up (in-network aggregation)");
   command.add_flag("--no-symmetry", request.no_symmetry,
-                   "Use the general construction, without looking for a known structure");
+                   "Use the general construction, without a search for a known structure");
   command.add_flag("--prove", request.prove,
                    "Compute whether any allreduce could be faster (may need cbc of Debian's "
                    "coinor-cbc)");
   AddThreads(command, request.threads);
   AddFormat(command, request.format, request.output, request.tree);
-  command.add_flag(
-      "--json", request.json,
-      "Print one JSON object on standard output: the forest, or its figures if the forest goes to "
-      "a file or has another format");
+  command.add_flag("--json", request.json,
+                   "Print one JSON object on standard output: the forest, or its figures if the "
+                   "forest is written to a file or has another format");
 }
 
 template <typename Run>

@@ -12,8 +12,8 @@ namespace espalier::forest {
 
 // Reports the progress of long work, measures the time of each stage, and cancels the work within
 // milliseconds after Ctrl-C (SIGINT) or SIGTERM. Progress goes to standard error after the first
-// second: a line that is redrawn on a terminal, a line a second otherwise. At most one exists at a
-// time, as it owns both signals while it lives.
+// second: a line that is rewritten on a terminal, a line a second otherwise. At most one exists at
+// a time, as it owns both signals while it lives.
 class StageWatch {
  public:
   StageWatch();

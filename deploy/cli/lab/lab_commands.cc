@@ -201,7 +201,7 @@ void AddUp(CLI::App& lab, int& exit_code) {
                "Start a controller and an agent of each host in the lab, too");
   up->add_option(
         "--sflow", arguments->sampling,
-        "Let each switch sample one packet in so many (sFlow, by uacctd of pmacct), and start "
+        "Have each switch sample one packet in so many (sFlow, by uacctd of pmacct), and start "
         "espalier-telemetry beside the controller; implies --steered")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
@@ -467,7 +467,7 @@ int Traffic(const TrafficArguments& arguments) {
 
 void AddTraffic(CLI::App& lab, int& exit_code) {
   CLI::App* traffic = lab.add_subcommand(
-      "traffic", "Run the flows and jobs of a workload file, and print how long they took");
+      "traffic", "Run the flows and jobs of a workload file, and print the time of each");
   const auto arguments = std::make_shared<TrafficArguments>();
   AddName(traffic, arguments->name);
   traffic->add_option("--workload", arguments->workload_file, "Workload file (JSON)")->required();

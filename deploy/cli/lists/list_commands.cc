@@ -446,8 +446,8 @@ void AddList(CLI::App& app, const SessionPtr& session, const ListSpec& spec) {
         ->type_name("TIME");
     command
         ->add_flag("--follow", options->follow,
-                   "Keep printing entries as they happen, until Ctrl-C, after the last ones (as "
-                   "--limit and --since say; default: none)")
+                   "Keep printing entries as they happen, until Ctrl-C, after the last ones (by "
+                   "--limit and --since; default: none)")
         ->excludes(watch);
   }
   if (spec.name == EndedFlowsSpec().name) {

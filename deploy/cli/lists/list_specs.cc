@@ -38,7 +38,7 @@ ListSpec Flows() {
                        {"NEW", "ADOPTING", "LEARNING", "ROUTED", "LOCAL", "FIXED", "UNSTEERED",
                         "UNROUTABLE"}},
                       {"--attested",
-                       "Only flows of which switches say this",
+                       "Only flows of which switches report this",
                        {"attested.state"},
                        "",
                        {"NOT_SEEN", "AS_DECIDED", "ELSEWHERE"}},
@@ -114,7 +114,7 @@ ListSpec Links() {
   return {.name = "links",
           .help =
               "List links with their states, flows, rates of the last 100 ms and background "
-              "traffic; those that are not up come first",
+              "traffic; those that are not up are first",
           .is_long = true,
           .columns = {{"LINK", "id"},
                       {"GBPS", "gbps"},

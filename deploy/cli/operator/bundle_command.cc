@@ -167,7 +167,7 @@ void AddBundle(CLI::App& app, const SessionPtr& session) {
   command->add_option("--output,-o", options->output, "File to write, a .tar.gz")->required();
   command->add_option(
       "--config", options->configs,
-      "Configuration file to put in without its secrets; may be repeated (default: " +
+      "Configuration file to include without its secrets; may be repeated (default: " +
           std::string(kDefaultConfig) + ")");
   command->footer("Examples:\n  espalier bundle -o espalier-bundle.tar.gz");
   command->callback([session, options] { Run(*session, *options); });

@@ -53,7 +53,7 @@ void AddAdd(CLI::App& group, const SessionPtr& session) {
     command->add_flag("--dry-run", session->dry_run,
                       "Print the flows that would move if the window began now, and add nothing");
     command->add_flag("--force", session->force,
-                      "Add it without confirmation, and let it begin even if it cuts off flows");
+                      "Add it without confirmation, and begin it even if that cuts off flows");
     command->footer(
         fmt::format("Examples:\n  espalier maintenance add {} {} --from 2h --until 4h --dry-run",
                     kind, kind == "link" ? "leaf0--spine1" : "spine1"));

@@ -273,8 +273,7 @@ void AddPolicies(CLI::App& app, const SessionPtr& session) {
       AddCommand(*group, session, "set", "Set a policy, which then overrides the configuration");
   const auto value = std::make_shared<std::string>();
   set->add_option("POLICY", session->id, "Policy as `espalier policy list` names it")->required();
-  set->add_option("VALUE", *value, "Value, in the form that the configuration file takes")
-      ->required();
+  set->add_option("VALUE", *value, "Value, in the form of the configuration file")->required();
   AddActionOptions(*set, session, true);
   set->callback([session, value] { Act(*session, "policies/set?value=" + UrlEncode(*value)); });
   CLI::App* reset =

@@ -57,7 +57,7 @@ void AddSwitch(CLI::App& group, const SessionPtr& session, bool on) {
   const std::string verb = on ? "on" : "off";
   CLI::App* command =
       AddCommand(group, session, verb,
-                 on ? "Steer flows again" : "Return flows to plain ECMP and give them no paths");
+                 on ? "Steer flows again" : "Return flows to plain ECMP and assign them no paths");
   const auto scope = std::make_shared<Scope>();
   command
       ->add_option("--host", scope->hosts,
@@ -71,7 +71,7 @@ void AddSwitch(CLI::App& group, const SessionPtr& session, bool on) {
       ->add_option("--percent", scope->percent,
                    on ? "Steer this percentage of the hosts and no others; a larger one only adds "
                         "hosts"
-                      : "Leave this percentage of the hosts to plain ECMP and steer the others")
+                      : "Return this percentage of the hosts to plain ECMP and steer the others")
       ->type_name("PERCENT")
       ->check(CLI::Range(0, 100));
   command->add_flag("--dry-run", session->dry_run,

@@ -234,7 +234,7 @@ void AddAssignCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--move-budget", request->budget.moves,
-          "Number of subflows that may leave usable paths to bring the load down to the minimum")
+          "Number of subflows that may be moved off usable paths to lower the load to the minimum")
       ->type_name("COUNT")
       ->capture_default_str()
       ->needs(previous);

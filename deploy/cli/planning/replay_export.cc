@@ -5,11 +5,11 @@
 namespace espalier::cli {
 
 void AddReplayExport(CLI::App& command, ReplayExport& request) {
-  CLI::Option* output = command
-                            .add_option("-o,--output", request.output,
-                                        "File that --export writes; htsim's paths go to "
-                                        "FILE.paths.csv")
-                            ->type_name("FILE");
+  CLI::Option* output =
+      command
+          .add_option("-o,--output", request.output,
+                      "File that --export writes; htsim's paths are in FILE.paths.csv")
+          ->type_name("FILE");
   CLI::Option* format =
       command
           .add_option("--export", request.format,

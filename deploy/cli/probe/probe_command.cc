@@ -92,13 +92,12 @@ void RunExport(Session& session, const ProbeOptions& options) {
 }  // namespace
 
 void AddPaths(CLI::App& app, const SessionPtr& session) {
-  CLI::App* group =
-      app.add_subcommand("paths", "Tell senders that spread packets which paths there are");
+  CLI::App* group = app.add_subcommand("paths", "Export paths for senders that spread packets");
   group->require_subcommand(1);
   CLI::App* command = AddCommand(
       *group, session, "export",
       "Print source ports with weights for a sender that spreads its packets over several paths; "
-      "ask again after a failure (`espalier events --follow` tells)");
+      "repeat it after a failure (`espalier events --follow` reports it)");
   const auto options = std::make_shared<ProbeOptions>();
   options->ports = kPortsOfExport;
   command->add_option("SOURCE", options->source, "Host or NIC that sends")->required();
@@ -116,10 +115,9 @@ void AddPaths(CLI::App& app, const SessionPtr& session) {
 }
 
 void AddProbe(CLI::App& app, const SessionPtr& session) {
-  CLI::App* command =
-      AddCommand(app, session, "probe",
-                 "Show which path each source port takes now, by probes of a host; or, with "
-                 "--sweep, behind which links probes stay without an answer");
+  CLI::App* command = AddCommand(app, session, "probe",
+                                 "Show which path each source port takes now, by probes of a host; "
+                                 "or, with --sweep, behind which links probes have no answer");
   const auto options = std::make_shared<ProbeOptions>();
   CLI::Option* source = command->add_option(
       "SOURCE", options->source, "Host or NIC whose agent sends the probes; with --sweep a leaf");

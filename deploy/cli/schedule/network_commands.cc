@@ -260,7 +260,7 @@ void AddFind(CLI::App& topology, int& exit_code) {
       ->required()
       ->check(CLI::Range(1, 64));
   command->add_flag("--bidirectional", request->options.bidirectional,
-                    "Accept only networks whose links go both ways");
+                    "Accept only networks whose links have both directions");
   command->add_option("--collective", request->collective, "Collective that the cost is for")
       ->check(CLI::IsMember({"allgather", "reduce-scatter", "allreduce"}))
       ->capture_default_str();

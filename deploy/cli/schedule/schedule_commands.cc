@@ -287,7 +287,7 @@ void AddMake(CLI::App& group, int& exit_code) {
   command
       ->add_option("--chunks", request->chunks,
                    "Number of equal parts of a shard, for bfb, or of a message, for alltoall "
-                   "(default: as many as the least time takes; 16 for a program of alltoall)")
+                   "(default: as many as the least time needs; 16 for a program of alltoall)")
       ->type_name("COUNT")
       ->check(CLI::Range(std::int64_t{1}, kMaxChunks));
   command

@@ -196,7 +196,7 @@ void AddRing(CLI::App& make, int& exit_code) {
   auto request = std::make_shared<MakeRequest<fabric::RingOptions>>();
   CLI::App* command = make.add_subcommand("ring", "Connect nodes in a ring");
   AddCount(*command, "--nodes", request->options.nodes, "Number of nodes");
-  command->add_flag("--directed", request->options.directed, "Make links that go one way only");
+  command->add_flag("--directed", request->options.directed, "Make links of one direction only");
   AddRate(*command, request->host_rate, "gbps", "1", "Bandwidth of a link");
   AddOutput(*command, request->output);
   command->callback([request, &exit_code] {

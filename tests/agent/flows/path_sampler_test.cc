@@ -151,7 +151,7 @@ TEST_F(PathSamplerTest, DealsOutWhatADeviceCountsToItsBusyQueuePairs) {
   for (const auto& [flow, part] : parts) EXPECT_GE(part, 2U) << flow;
 }
 
-// A program that announces many queue pairs draws no more of the suspicion to their paths.
+// A program that announces many queue pairs draws no more doubt to their paths.
 TEST_F(PathSamplerTest, DealsOutWhatADeviceCountsToUsersFirst) {
   Sync();
   OpenWithPorts(1, 1, kUser, wire::kProtocolUdp);

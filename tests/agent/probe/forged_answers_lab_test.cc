@@ -1,5 +1,5 @@
 // A stranger who can send ICMP, against the real agent: in network namespaces of its own it knows
-// every probe but what is drawn anew for each, and forges answers on a raw socket.
+// every probe but what is drawn for each, and forges answers on a raw socket.
 //
 //   host (agent, controller) --- stranger, which is the route to the destination and forwards
 //   nothing

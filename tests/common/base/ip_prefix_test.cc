@@ -9,7 +9,6 @@ IpAddress At(const char* text) { return IpAddress::Parse(text).value(); }
 
 TEST(IpPrefix, HoldsTheAddressesThatBeginWithItsBits) {
   const IpPrefix ten = IpPrefix::Parse("10.128.0.0/9").value();
-  EXPECT_EQ(ten.ToString(), "10.128.0.0/9");
   EXPECT_TRUE(ten.Contains(At("10.128.0.0")));
   EXPECT_TRUE(ten.Contains(At("10.255.255.255")));
   EXPECT_FALSE(ten.Contains(At("10.127.255.255")));

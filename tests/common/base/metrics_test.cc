@@ -37,5 +37,18 @@ TEST(Metrics, AFamilyHasTheGaugesOfTheLastRoundUpToItsLimit) {
   EXPECT_EQ(&links, &metrics.MakeGauges("espalier_link_load", "Load of a link", 2));
 }
 
+TEST(Metrics, AHistogramCountsForItsLabelsOnly) {
+  Metrics metrics;
+  const auto of = [&](const char* task) -> LatencyHistogram& {
+    return metrics.MakeLatency("espalier_work_seconds", "Duration of a task", {{"task", task}});
+  };
+  of("a").ObserveSeconds(0.5);
+  of("a").ObserveSeconds(0.5);
+  EXPECT_NE(&of("a"), &of("b"));
+  const std::string text = metrics.Text();
+  EXPECT_NE(text.find("espalier_work_seconds_count{task=\"a\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("espalier_work_seconds_count{task=\"b\"} 0\n"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace espalier

@@ -8,6 +8,7 @@
 
 #include "common/fabric/hash_functions.h"
 #include "common/fabric/path_map.h"
+#include "tests/common/fabric/hash_names.h"
 
 namespace espalier::fabric {
 namespace {
@@ -27,7 +28,7 @@ std::unique_ptr<EcmpHash> MakeOrDie(std::string_view name, std::uint64_t seed = 
 }
 
 TEST(MakeEcmpHash, MakesEveryModelThatItNames) {
-  for (const std::string_view name : EcmpHashNames()) {
+  for (const std::string& name : HashNames()) {
     const auto hash = MakeOrDie(name);
     EXPECT_EQ(hash->Choose(SomeTuple(), 1), 0U) << name;
     for (const std::size_t members : {2U, 3U, 64U}) {
@@ -77,7 +78,7 @@ TEST(EcmpHash, HashesTheQueuePairWhereItIsGiven) {
 }
 
 TEST(EcmpHash, IsLinearExactlyWhereItSaysSo) {
-  for (const std::string_view name : EcmpHashNames()) {
+  for (const std::string& name : HashNames()) {
     const auto hash = MakeOrDie(name);
     FlowTuple tuple = SomeTuple();
     const auto choose = [&](unsigned port) {
@@ -96,7 +97,7 @@ TEST(EcmpHash, IsLinearExactlyWhereItSaysSo) {
 }
 
 TEST(EcmpHash, SpreadsPortsEvenly) {
-  for (const std::string_view name : EcmpHashNames()) {
+  for (const std::string& name : HashNames()) {
     if (name.starts_with("xor") && name != "xor16" && name != "xor8") continue;  // few bits
     const auto hash = MakeOrDie(name);
     FlowTuple tuple = SomeTuple();

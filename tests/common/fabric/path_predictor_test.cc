@@ -11,6 +11,7 @@
 
 #include "common/fabric/builders.h"
 #include "common/fabric/path_map.h"
+#include "tests/common/fabric/hash_names.h"
 #include "tests/common/fabric/random_fabric.h"
 
 namespace espalier::fabric {
@@ -125,7 +126,7 @@ void ExpectExactMap(const Topology& topology, const char* from, const char* to) 
 }
 
 TEST(PathPredictor, IsExactOverAllPortsForEveryModel) {
-  for (const std::string_view hash : EcmpHashNames()) {
+  for (const std::string& hash : HashNames()) {
     if (hash.starts_with("xor") && hash.size() == 4 && hash != "xor8") continue;  // small seeds
     SCOPED_TRACE(hash);
     const Topology topology = *Topology::Build(WithHashes(*BuildLeafSpine({.spines = 8}), hash));

@@ -56,7 +56,11 @@ class Sessions : public testing::Test {
   explicit Sessions(ControllerOptions options = {.instance = kOurs})
       : options_(std::move(options)) {
     state_.epoch = disk_.epoch = 10;
-    sessions_.Start({.on_flow_report = [this](AgentId, const auto&) { ++reports_; },
+    sessions_.Start({.on_flow_report =
+                         [this](AgentId, const auto&) {
+                           ++reports_;
+                           return !misses_report_;
+                         },
                      .on_ack = [](AgentId, const auto&) {},
                      .on_probe_report = [](AgentId, const auto&) {},
                      .on_path_health = [](AgentId, const auto&) {},
@@ -110,6 +114,7 @@ class Sessions : public testing::Test {
   MemoryStore store_{disk_, *loop_};
   FakeBus bus_;
   int reports_ = 0;
+  bool misses_report_ = false;
   int new_processes_ = 0;
   AgentSessions sessions_{state_, options_, *loop_, bus_, store_, metrics_};
 };
@@ -309,19 +314,29 @@ TEST_F(Sessions, FindTheAgentThatCanProbeFromANic) {
   EXPECT_EQ(sessions_.FindProber(nic), std::nullopt);
 }
 
-TEST_F(Sessions, RecordRefusalsOnceASecondAndGroupStrangers) {
+TEST_F(Sessions, RecordRefusalsSinceTheLastTimeAndGroupStrangers) {
   world_.RunFor(1s);
   sessions_.HandleRefusal("", "no key");
   sessions_.HandleRefusal("", "no key");
   sessions_.RecordRefusals();
   EXPECT_EQ(LastEvent(), "peer_refused who=unknown reason=\"no key\" count=2");
-  for (int i = 0; i < 20; ++i) sessions_.HandleRefusal(std::to_string(i), "no key");
   sessions_.RecordRefusals();
   EXPECT_EQ(state_.history.last_sequence(), 1U);
-  world_.RunFor(1s);
+  for (int i = 0; i < 20; ++i) sessions_.HandleRefusal(std::to_string(i), "no key");
   sessions_.RecordRefusals();
   EXPECT_EQ(state_.history.last_sequence(), 18U);  // sixteen, and the others
   EXPECT_EQ(LastEvent(), "peer_refused who=others reason=\"no key\" count=4");
+}
+
+TEST_F(Sessions, EndOfAnAgentOneOfWhoseReportsIsMissing) {
+  Hello(kPeer, "h0");
+  Deliver(kPeer, kInstance, wire::FlowReport{});
+  EXPECT_TRUE(bus_.disconnected.empty());
+  misses_report_ = true;
+  Deliver(kPeer, kInstance, wire::FlowReport{});
+  EXPECT_EQ(LastEvent(), "report_lost agent=h0");
+  EXPECT_EQ(bus_.disconnected, std::vector{kPeer});
+  EXPECT_EQ(state_.agents.At(IdOf("h0")).peer, std::nullopt);
 }
 
 class Limited : public Sessions {

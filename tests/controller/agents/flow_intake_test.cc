@@ -13,14 +13,17 @@ namespace {
 
 using namespace std::chrono_literals;
 using Ids = std::vector<std::uint64_t>;
-using Outcome = FlowIntake::Outcome;
+
+enum class Outcome { kNothing, kNeedsTurn, kReportLost };
 
 class Intake : public FlowFixture {
  protected:
   Intake() : FlowFixture({.max_flows_per_agent = 3}) {}
 
   Outcome Handle(const wire::FlowReport& report, const std::string& agent = "h0") {
-    return intake_.Handle(Agent(agent), report);
+    const int turns = turns_;
+    if (!intake_.Handle(Agent(agent), report)) return Outcome::kReportLost;
+    return turns_ > turns ? Outcome::kNeedsTurn : Outcome::kNothing;
   }
   wire::FlowReport Full(std::uint64_t sequence, const Ids& ids) const {
     wire::FlowReport report = Opening(sequence, ids);
@@ -35,7 +38,9 @@ class Intake : public FlowFixture {
     return report;
   }
 
-  FlowIntake intake_{state_, placement_, bursts_, predictor_, controller_options_, *loop_};
+  int turns_ = 0;  // requested
+  FlowIntake intake_{state_, placement_,          bursts_, predictor_, controller_options_,
+                     *loop_, [this] { ++turns_; }};
 };
 
 TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {

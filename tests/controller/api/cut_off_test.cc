@@ -53,7 +53,7 @@ TEST_F(CutOffTest, TheLastSpineIsNotDrainedInSilence) {
   cluster_.controller().RefreshMetrics();
   EXPECT_THAT(cluster_.MetricsText(), HasSubstr("espalier_controller_health 2"));
   EXPECT_THAT(cluster_.MetricsText(), HasSubstr("espalier_controller_flows_without_path 4"));
-  // The way back is told, too.
+  // The return is recorded, too.
   const auto back = cluster_.ChangeNode("spine3", IntentAction::kUndrain, {.dry_run = true});
   ASSERT_TRUE(back);
   EXPECT_EQ(back->before.reach.without_path, 4);

@@ -182,7 +182,7 @@ class Storm {
         Pass(4s);
         return cluster_.Connect(host);
       }
-      case 6: {  // an agent that starts anew
+      case 6: {  // an agent that starts again
         const int number = Draw(cluster_.hosts());
         Cluster::Host& host = cluster_.host(number);
         host.peer = PeerId(0);

@@ -91,9 +91,9 @@ TEST_F(Verdict, TrainsThatAKnownFaultExplainsCountUntilThatTime) {
   EXPECT_THAT(Names(known), ElementsAre("spine1>leaf1"));
   known.links[index] = now_;
   for (const auto& finding : verdict_.SiblingsOf(Direction("spine1>leaf1"))) {
-    EXPECT_FALSE(verdict_.Judge(finding, known, now_));
+    EXPECT_FALSE(JudgeLink(finding, known));
   }
-  EXPECT_FALSE(verdict_.Judge(Direction("spine1>leaf1"), known, now_));
+  EXPECT_FALSE(JudgeLink(Direction("spine1>leaf1"), known));
 }
 
 TEST_F(Verdict, NamesABadSpineAsASwitchAndNoneOfItsLinksAlone) {
@@ -130,7 +130,7 @@ TEST_F(Verdict, SaysThatALinkLosesTcpOnly) {
   // Of all traffic, it loses half as much; the shortest window with enough says so.
   const LossFinding finding = Judge().begin()->second;
   EXPECT_TRUE(finding.fault.traffic == "TCP" || finding.fault.traffic.empty());
-  EXPECT_FALSE(verdict_.Judge(Direction("spine1>leaf1"), {}, now_)->fault.traffic == "UDP");
+  EXPECT_FALSE(JudgeLink(Direction("spine1>leaf1"))->fault.traffic == "UDP");
 }
 
 // All links to the hosts of leaf 1 lose as much, as slow receivers do.
@@ -142,7 +142,7 @@ TEST_F(Verdict, SiblingsThatLoseAsMuchRaiseTheBaseline) {
   for (int spine = 0; spine < 4; ++spine) {
     const std::string arrow = "spine" + std::to_string(spine) + ">leaf1";
     EXPECT_GT(SuspicionOf(arrow), LinkVerdict::kCertain) << arrow;
-    EXPECT_FALSE(verdict_.Judge(Direction(arrow), {}, now_)) << arrow;
+    EXPECT_FALSE(JudgeLink(Direction(arrow))) << arrow;
   }
 }
 

@@ -98,14 +98,21 @@ class VerdictFixture : public testing::Test {
     }
   }
 
+  // What is found of this link, in all steps.
+  std::optional<LossFinding> JudgeLink(fabric::DirectedLink link,
+                                       const KnownFaults& known = {}) const {
+    for (const std::size_t step : verdict_.StepsFor(link, known, now_)) {
+      if (auto finding = verdict_.JudgeStep(link, step, known, now_)) return finding;
+    }
+    return std::nullopt;
+  }
   // What is found of the links between switches, the known faults aside: links of kLink by name,
   // switches and NICs by their names, undecided links as "a|b".
   std::map<std::string, LossFinding> Judge(const KnownFaults& known = {}) const {
     std::map<std::string, LossFinding> found;
     for (const fabric::DirectedLink link : evidence_.Doubtful()) {
       if (!topology_.IsSwitchToSwitch(link.link) || known.links.contains(link.Index())) continue;
-      if (auto finding = verdict_.Judge(link, known, now_))
-        found.emplace(NameOf(*finding), *finding);
+      if (auto finding = JudgeLink(link, known)) found.emplace(NameOf(*finding), *finding);
     }
     return found;
   }

@@ -94,7 +94,7 @@ TEST(LinkMonitor, TheHoldDownDoublesWithEachRelapse) {
     ASSERT_EQ(monitor.Update(now).size(), 1U);
     now += 6s;
   }
-  // After a calm time it begins anew.
+  // After a calm time it begins again.
   now += LinkMonitorOptions().calm;
   monitor.HandleFault(kLink, Kind::kLossy, now);
   ASSERT_EQ(monitor.Update(now).size(), 1U);

@@ -46,7 +46,7 @@ TEST_F(SqliteDatabase, ReturnsBoundValues) {
                   .Run()
                   .has_value());
   Statement select = database.Prepare("SELECT a, b, c, d FROM t WHERE a <= ? ORDER BY a").value();
-  for (int round = 0; round < 2; ++round) {  // bound again, it begins anew
+  for (int round = 0; round < 2; ++round) {  // bound again, it begins again
     select.Bind(std::int64_t{7});
     ASSERT_TRUE(select.Step().value());
     EXPECT_EQ(select.Integer(0), kLeast);

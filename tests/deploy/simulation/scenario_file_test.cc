@@ -9,6 +9,7 @@
 #include "common/fabric/ecmp_hash.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
+#include "tests/common/fabric/hash_names.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::simulation {
@@ -198,7 +199,7 @@ TEST(ScenarioFile, ReadsItsTopologyFromItsFolder) {
 
 // Seeds that fit the width of every hash.
 TEST(Scenario, GivesEverySwitchAHash) {
-  for (const std::string_view hash : fabric::EcmpHashNames()) {
+  for (const std::string& hash : fabric::HashNames()) {
     Scenario scenario;
     scenario.fabric = *fabric::BuildLeafSpine({.spines = 2, .leaves = 2, .hosts_per_leaf = 1});
     scenario.fabric.nodes[2].ecmp = {"toeplitz", 5};

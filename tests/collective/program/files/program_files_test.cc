@@ -184,6 +184,12 @@ TEST(MscclXml, RefusesBadFilesWithTheirPlace) {
   EXPECT_EQ(Verify(*wrong).violation->kind, ViolationKind::kPostcondition);
 }
 
+Result<Program> ParseJson(std::string_view text, std::string_view name) {
+  auto read = ParseAndVerify(text, name);
+  if (!read) return Propagate(read);
+  return std::move(read->program);
+}
+
 TEST(ProgramJson, KeepsEveryProgram) {
   std::mt19937_64 random(9);
   std::vector<Program> programs = AlgorithmPrograms();
@@ -191,7 +197,7 @@ TEST(ProgramJson, KeepsEveryProgram) {
       *algorithms::MakeAlgorithm("reduce-scatter-ring", {.ranks = 3, .counts = {0, 5, 2}}));
   for (int i = 0; i < 50; ++i) programs.push_back(*MakeRandomProgram(random));
   for (const Program& program : programs) {
-    const auto read = ParseProgramJson(FormatProgramJson(program), "p");
+    const auto read = ParseJson(FormatProgramJson(program), "p");
     ASSERT_TRUE(read.has_value()) << read.error().message;
     EXPECT_EQ(*read, program) << program.name;
   }
@@ -206,7 +212,7 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
     {"op": "rrc", "source": "i0", "destination": "o0", "after": [{"block": 0, "step": 0}]}]}]},
   {"blocks": [{"send": 0, "receive": 0, "steps": [
     {"op": "s", "source": "i0"}, {"op": "rrc", "source": "i0", "destination": "o0"}]}]}]})";
-  const auto program = ParseProgramJson(good, "good");
+  const auto program = ParseJson(good, "good");
   ASSERT_TRUE(program.has_value()) << program.error().message;
   EXPECT_FALSE(Verify(*program).violation);
   const struct {
@@ -226,14 +232,14 @@ TEST(ProgramJson, RefusesBadFilesWithTheirPlace) {
       {"\"block\": 0", "\"blok\": 0", "f:6:", "blok"},
   };
   for (const auto& one : cases) {
-    const auto refused = ParseProgramJson(ReplaceOnce(good, one.from, one.to), "f");
+    const auto refused = ParseJson(ReplaceOnce(good, one.from, one.to), "f");
     ASSERT_FALSE(refused.has_value()) << one.to;
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(refused.error().message, StartsWith(std::string(one.place)));
     EXPECT_THAT(refused.error().message, HasSubstr(std::string(one.message)));
   }
-  EXPECT_FALSE(ParseProgramJson("", "f").has_value());
-  EXPECT_FALSE(ParseProgramJson("{}", "f").has_value());
+  EXPECT_FALSE(ParseJson("", "f").has_value());
+  EXPECT_FALSE(ParseJson("{}", "f").has_value());
   EXPECT_FALSE(ReadAndVerify("/nowhere/program.json").has_value());
 }
 

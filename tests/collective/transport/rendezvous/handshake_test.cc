@@ -124,9 +124,10 @@ TEST(Handshake, CannotBeReplayed) {
   }
 }
 
-// By Python's hmac: hmac.new(key, b"what\0Hi There", hashlib.sha256).
+// By Python's hmac: hmac.new(b"0123456789abcdef" * 2, b"what\0Hi There", hashlib.sha256).
 TEST(JobKey, SignsAsTheStandardSays) {
-  const auto key = JobKey::FromBytes("0123456789abcdef0123456789abcdef");
+  const auto key =
+      JobKey::Parse("3031323334353637383961626364656630313233343536373839616263646566");
   ASSERT_TRUE(key);
   const std::string data = "Hi There";
   const Mac code = key->Sign("what", {std::as_bytes(std::span(data))});

@@ -149,7 +149,7 @@ TEST_F(HistoryViewsTest, RecordsNothingWithoutABudget) {
   const HistoryRecorder recorder(cluster_.controller(), metrics, 0);
   cluster_.Advance(3s);
   EXPECT_EQ(recorder.history().used_bytes(), 0U);
-  EXPECT_EQ(recorder.history().newest(), std::nullopt);
+  EXPECT_EQ(recorder.history().oldest(), std::nullopt);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class ExplainViewTest : public OperatorApiFixture {
   io::JsonValue Parsed(const std::string& text) { return Json({.status = 200, .body = text}); }
 };
 
-// The name by its ends stays when a job opens its connections anew.
+// The name by its ends stays when a job opens its connections again.
 TEST_F(ExplainViewTest, ExplainsAFlowThatIsNamedByItsEnds) {
   const auto by_number = Json(Call("GET", "/api/v1/flows/explain", {{"flow", "h1:6"}}));
   const std::string source = by_number.Find("flow")->Find("source")->text;

@@ -219,7 +219,7 @@ TEST_F(FlowSetAssignerTest, MovesOnlyWhatIsBrokenAndWhatTheBudgetAllows) {
   }
 }
 
-// Shares that are no whole subflows now are chosen anew, the others stay.
+// Shares that are no whole subflows now are chosen again, the others stay.
 TEST_F(FlowSetAssignerTest, KeepsSharesThatFitAnotherSplit) {
   Add(0, 4, 10);
   const AssignmentResult halves = Assign(Algorithm::kOptimal, 2);

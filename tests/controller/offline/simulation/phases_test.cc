@@ -124,7 +124,7 @@ TEST_F(SimulatedPhases, CountsPortsThatChange) {
   EXPECT_EQ(outcome.jobs[0].ports_changed, 2);
 }
 
-// The end of one job assigns the flow of the other, which has ended in the same nanosecond, anew.
+// The end of one job assigns the flow of the other, which has ended in the same nanosecond, again.
 TEST_F(SimulatedPhases, OfJobsThatEndTogetherAreNotMixedUp) {
   std::vector<Job> jobs;
   for (int i = 0; i < 3; ++i) {

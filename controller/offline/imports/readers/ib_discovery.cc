@@ -27,9 +27,12 @@ constexpr std::array<std::pair<std::string_view, std::int64_t>, 9> kLaneMbps = {
                                                                                  {"NDR", 100'000},
                                                                                  {"XDR", 200'000}}};
 
-// A node of the fabric, by its key: "S-..." or "H-..." in the full form.
+// A node of the fabric, by its key: "S-..." or "H-..." in the full form, kind and GUID of the port
+// in the report.
 struct IbNode {
   std::string key;
+  // In the report of ports an adapter has a GUID for each port, and so a node each; 0 otherwise.
+  int port = 0;
   bool is_switch = false;
   std::string description;
   Place at;
@@ -133,10 +136,10 @@ class Reader {
     for (const std::string_view kind : {"SW ", "CA ", "RT "}) {
       if (rest.starts_with(kind)) return ReadPortReport(cursor);
     }
-    // "vendid=0x2c9", "switchguid=0x2c9(2c9)", "Chassis 1 (guid 0x...)", "DR path slid 0; ..."
+    // "vendid=0x2c9", "switchguid=0x2c9(2c9)", "Chassis 1 (guid 0x...)", "Non-Chassis Nodes"
     const std::size_t equals = rest.find('=');
     const bool is_fact = equals != std::string_view::npos && rest.find(' ') > equals;
-    if (is_fact || rest.starts_with("Chassis") || rest.starts_with("DR path")) return {};
+    if (is_fact || rest.starts_with("Chassis") || rest.starts_with("Non-Chassis")) return {};
     return Fail(cursor, fmt::format("{} is no line of ibnetdiscover (remove it)", Quote(rest)));
   }
 
@@ -177,12 +180,15 @@ class Reader {
     const auto far = ReadBracket(cursor);
     if (!far) return Fail(cursor, "expected the number of the far port in brackets");
     link.b.port = *far;
+    // Behind the last description; `-f` adds "s=1 w=2 v=4".
     const std::string_view rest = cursor.Rest();
-    const std::size_t word = rest.find_last_of(" \t");
-    const std::string_view last = word == std::string_view::npos ? "" : rest.substr(word + 1);
-    const std::size_t times = last.find('x');
-    if (times != std::string_view::npos) {
-      link.rate = RateOf(last.substr(0, times), last.substr(times + 1));
+    const std::size_t quote = rest.find_last_of('"');
+    if (quote != std::string_view::npos) {
+      for (const Word& word : SplitWords({rest.substr(quote + 1), 1})) {
+        const std::size_t times = word.text.find('x');
+        if (times == std::string_view::npos) continue;
+        link.rate = RateOf(word.text.substr(0, times), word.text.substr(times + 1));
+      }
     }
     links_.push_back(std::move(link));
     return {};
@@ -194,8 +200,8 @@ class Reader {
     return text ? ParsePort(*text) : std::nullopt;
   }
 
-  // SW 1 5 0x0002 4x EDR - CA 7 1 0x0001 ( 'leaf0' - 'host0 mlx5_0' ). The GUIDs are of ports, so
-  // that LIDs tell nodes apart, and those of adapters their ports.
+  // SW 1 5 0x0002 4x EDR - CA 7 1 0x0001 ( 'leaf0' - 'host0 mlx5_0' ). The GUIDs are of ports: a
+  // switch has one for all of them, an adapter one for each.
   Result<void> ReadPortReport(Cursor& cursor) {
     IbLink link;
     link.at = cursor.Here();
@@ -218,9 +224,9 @@ class Reader {
       if (is_new) order_.push_back(node->key);
       if (known->second.description == node->description) continue;
       return FailAt(file_, link.at,
-                    fmt::format("the node with LID and kind {} is {} here and {} in line {}",
-                                Quote(node->key), Quote(node->description),
-                                Quote(known->second.description), known->second.at.line));
+                    fmt::format("{} is {} here and {} in line {} (write the file anew)", node->key,
+                                Quote(node->description), Quote(known->second.description),
+                                known->second.at.line));
     }
     links_.push_back(std::move(link));
     return {};
@@ -233,8 +239,8 @@ class Reader {
     const std::string_view guid = cursor.Word();
     if (!port || !ParsePort(lid) || !guid.starts_with("0x")) return false;
     node.is_switch = kind == "SW";
-    // An adapter has one LID for each of its ports.
-    node.key = fmt::format("{} {}", kind, lid);
+    node.port = node.is_switch ? 0 : *port;
+    node.key = fmt::format("{} {}", kind, guid);
     end.key = node.key;
     end.port = *port;
     return true;
@@ -242,8 +248,8 @@ class Reader {
 
   // Gives devices and ports their names and reports the cables.
   Result<void> NameNodes() {
-    std::map<std::string, int> uses;
-    for (const auto& [key, node] : nodes_) ++uses[node.description];
+    std::map<std::pair<std::string, int>, int> uses;
+    for (const auto& [key, node] : nodes_) ++uses[{node.description, node.port}];
     std::vector<std::string> unnamed;
     std::set<std::string> left_out;
     for (const std::string& key : order_) {
@@ -252,7 +258,7 @@ class Reader {
         left_out.insert(key);
         continue;
       }
-      const bool is_named = !node.description.empty() && uses[node.description] == 1;
+      const bool is_named = !node.description.empty() && uses[{node.description, node.port}] == 1;
       CableEnd& name = names_[key];
       name.device = is_named ? node.description : key;
       if (!is_named) unnamed.push_back(key);
@@ -268,7 +274,7 @@ class Reader {
     }
     if (!unnamed.empty()) {
       cabling_.remarks.push_back(fmt::format(
-          "{}: {} ha{} no description of {} own: named by GUID or LID", file_, NameSome(unnamed),
+          "{}: {} ha{} no description of {} own: named by GUID", file_, NameSome(unnamed),
           unnamed.size() == 1 ? "s" : "ve", unnamed.size() == 1 ? "its" : "their"));
     }
     if (!left_out.empty()) {

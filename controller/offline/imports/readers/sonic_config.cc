@@ -90,6 +90,7 @@ class Reader {
   Result<void> ReadPorts() {
     auto done =
         ForEach("PORT", [&](const std::string& name, const JsonValue& value) -> Result<void> {
+          lists_ports_ = true;
           PortFact& port = ports_[name];
           port.device = self_;
           port.name = name;
@@ -115,7 +116,8 @@ class Reader {
     });
   }
 
-  bool HasPort(const std::string& name) const { return ports_.empty() || ports_.contains(name); }
+  // True without PORT, where nothing is known of ports.
+  bool HasPort(const std::string& name) const { return !lists_ports_ || ports_.contains(name); }
 
   // "Ethernet4|172.16.0.0/31": an address of a port, a channel or the switch.
   Result<void> ReadAddresses(std::string_view table) {
@@ -271,6 +273,7 @@ class Reader {
   const JsonValue* root_ = nullptr;
   std::string self_;
   std::map<std::string, PortFact> ports_;
+  bool lists_ports_ = false;
   std::map<std::string, std::vector<std::string>> members_;  // ports by channel
   std::map<IpAddress, std::string> port_of_;
   std::map<std::string, std::size_t> cable_of_;  // index by own port

@@ -110,6 +110,10 @@ class Joiner {
     if (has_control) {
       faults_.Add(source, fmt::format("the name of {} {} has a control character (remove it)", what,
                                       Quote(name)));
+    } else if (!IsUtf8(name)) {
+      faults_.Add(source, fmt::format("the name of {} {} is not valid UTF-8 (save the file as "
+                                      "UTF-8)",
+                                      what, Quote(name)));
     } else if (name.size() > kMaxNameBytes) {
       faults_.Add(source, fmt::format("the name of {} {} is longer than {} bytes (shorten it)",
                                       what, Quote(name), kMaxNameBytes));

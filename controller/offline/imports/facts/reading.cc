@@ -35,6 +35,25 @@ std::string Quote(std::string_view text) {
   return quoted + (text.size() > kMost ? "...\"" : "\"");
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto first = static_cast<unsigned char>(text.front());
+    const std::size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    const bool is_start = first < 0x80 || (first >= 0xc2 && first <= 0xf4);
+    if (!is_start || text.size() < length) return false;
+    for (const char c : text.substr(1, length - 1)) {
+      if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) return false;
+    }
+    const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0;
+    const bool is_overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+    const bool is_surrogate = first == 0xed && second >= 0xa0;
+    const bool is_beyond = first == 0xf4 && second >= 0x90;
+    if (is_overlong || is_surrogate || is_beyond) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string NameSome(const std::vector<std::string>& names, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {

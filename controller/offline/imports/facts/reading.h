@@ -23,6 +23,8 @@ std::string At(std::string_view file, Place place);
 tl::unexpected<Error> FailAt(std::string_view file, Place place, std::string_view what);
 // Foreign text for a message: in quotes, at most 60 bytes, control characters as '?'.
 std::string Quote(std::string_view text);
+// True for text of well-formed UTF-8 (RFC 3629), as topology files must be.
+bool IsUtf8(std::string_view text);
 // "a, b and c"; after `most` names "and N more".
 std::string NameSome(const std::vector<std::string>& names, std::size_t most = 16);
 

@@ -224,7 +224,7 @@ class Reader {
       if (is_new) order_.push_back(node->key);
       if (known->second.description == node->description) continue;
       return FailAt(file_, link.at,
-                    fmt::format("{} is {} here and {} in line {} (write the file anew)", node->key,
+                    fmt::format("{} is {} here and {} in line {} (write the file again)", node->key,
                                 Quote(node->description), Quote(known->second.description),
                                 known->second.at.line));
     }
@@ -287,7 +287,7 @@ class Reader {
       for (const IbEnd* end : {&link.a, &link.b}) {
         if (names_.contains(end->key)) continue;
         return FailAt(file_, link.at,
-                      fmt::format("node {} is not in the file (write the file anew: the fabric "
+                      fmt::format("node {} is not in the file (write the file again: the fabric "
                                   "changed meanwhile)",
                                   Quote(end->key)));
       }

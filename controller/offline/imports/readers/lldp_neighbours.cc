@@ -100,7 +100,7 @@ class Reader {
   Result<void> ReadInterface(const JsonValue& interface) {
     const std::string own_port = TextOf(interface, "name");
     if (own_port.empty()) {
-      return FailAt(file_, PlaceOf(interface), "the interface has no name (write json0 anew)");
+      return FailAt(file_, PlaceOf(interface), "the interface has no name (write the file again)");
     }
     if (++neighbours_[own_port] > 1 || found_.size() == kMaxCables) return {};
     const JsonValue* chassis = First(interface, "chassis");

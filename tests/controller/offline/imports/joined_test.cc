@@ -163,6 +163,8 @@ TEST(Joined, RefusesNamesThatNoTopologyMayHaveAndCountsMoreThanSixteen) {
   foreign.devices[0].name = std::string(201, 'x');
   EXPECT_NE(JoinSources({&foreign, 1}).error().message.find("longer than 200 bytes"),
             std::string::npos);
+  foreign.devices[0].name = "x\xff";
+  EXPECT_NE(JoinSources({&foreign, 1}).error().message.find("not valid UTF-8"), std::string::npos);
 }
 
 }  // namespace

@@ -46,6 +46,16 @@ TEST(Reading, QuotesForeignTextAndNamesSome) {
   EXPECT_EQ(StemOf("box"), "box");
 }
 
+TEST(Reading, KnowsWellFormedUtf8) {
+  for (const char* text : {"", "leaf0", "b\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  for (const char* text : {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xc3x", "\xe0\x80\x80",
+                           "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
+    EXPECT_FALSE(IsUtf8(text)) << text;
+  }
+}
+
 TEST(Reading, SplitsLinesAndWordsWithTheirPlaces) {
   const auto lines = SplitLines(
       "\xef\xbb\xbf"

@@ -26,7 +26,7 @@ constexpr std::array<Format, 9> kFormats = {{
     {"dot", "Convert graphs of Graphviz as Cumulus PTM reads them", ReadDotCables},
     {"lldp", "Convert what lldpcli -f json0 show neighbors details prints on switches and hosts",
      ReadLldpNeighbours},
-    {"sonic", "Convert the config_db.json of SONiC switches", ReadSonicConfig},
+    {"sonic", "Convert the config_db.json or minigraph.xml of SONiC switches", ReadSonicConfig},
     {"netbox", "Convert cables of NetBox (CSV of the import form, or JSON of its API)",
      ReadNetboxCables},
     {"ibnetdiscover", "Convert what ibnetdiscover prints, with or without -p", ReadIbDiscovery},

@@ -69,6 +69,11 @@ struct Held {
   Source at;
 };
 
+struct NameAt {
+  std::string name;
+  Source at;
+};
+
 class Joiner {
  public:
   explicit Joiner(std::span<const Cabling> sources) : sources_(sources), faults_(sources) {}
@@ -77,8 +82,15 @@ class Joiner {
     ForEachSource([&](std::size_t file, const Cabling& cabling) {
       for (const DeviceFact& fact : cabling.devices) AddDevice(file, fact);
     });
-    ForEachSource([&](std::size_t file, const Cabling& cabling) {
-      for (const PortFact& fact : cabling.ports) AddPort(file, fact);
+    // Aliases first, as other files may use them as names.
+    for (const bool has_alias : {true, false}) {
+      ForEachSource([&](std::size_t file, const Cabling& cabling) {
+        for (const PortFact& fact : cabling.ports) {
+          if (fact.alias.empty() != has_alias) AddPort(file, fact);
+        }
+      });
+    }
+    ForEachSource([&](std::size_t, const Cabling& cabling) {
       joined_.remarks.insert(joined_.remarks.end(), cabling.remarks.begin(), cabling.remarks.end());
     });
     // Ends with a port first, as their addresses name the ports of the others.
@@ -121,24 +133,27 @@ class Joiner {
   }
 
   std::size_t FindDevice(const std::string& name, const Source& source) {
+    const auto written = by_written_name_.find(name);
+    if (written != by_written_name_.end()) return written->second;
     const auto [found, is_new] = by_name_.try_emplace(ComparedName(name), joined_.devices.size());
+    by_written_name_.emplace(name, found->second);
     if (is_new) {
       CheckName(name, "device", source);
       if (name.empty()) faults_.Add(source, "a device has no name (name it)");
       Device& device = joined_.devices.emplace_back();
       device.name = name;
-      device.named_at = source;
+      if (!DomainOf(name).empty()) with_domain_[found->second] = {name, source};
       return found->second;
     }
-    Device& device = joined_.devices[found->second];
-    if (device.name == name) return found->second;
     const std::string domain = DomainOf(name);
-    const std::string known = DomainOf(device.name);
-    if (!domain.empty() && !known.empty() && domain != known) {
-      faults_.Add(source,
-                  fmt::format("{} differs from {} at {} in its domain only (if they are "
-                              "two devices, rename one)",
-                              Quote(name), Quote(device.name), faults_.At(device.named_at)));
+    if (domain.empty()) return found->second;
+    const auto [known, is_first] = with_domain_.try_emplace(found->second, NameAt{name, source});
+    if (!is_first && DomainOf(known->second.name) != domain) {
+      faults_.Add(
+          source,
+          fmt::format("{} differs from {} at {} in its domain only (if they are two "
+                      "devices, rename one)",
+                      Quote(name), Quote(known->second.name), faults_.At(known->second.at)));
     }
     return found->second;
   }
@@ -167,6 +182,8 @@ class Joiner {
         device.role_at = source;
       }
     }
+    if (!fact.chassis_id.empty()) CheckChassis(device.name, fact.chassis_id, source);
+    has_parts_ = has_parts_ || !fact.host.empty();
     if (device.host.empty()) device.host = fact.host;
     if (device.rdma_device.empty()) device.rdma_device = fact.rdma_device;
     for (const IpAddress& address : fact.addresses) {
@@ -180,6 +197,15 @@ class Joiner {
                                         faults_.At(owner->second.second)));
       }
     }
+  }
+
+  void CheckChassis(const std::string& name, const std::string& id, const Source& source) {
+    const auto [known, is_first] = chassis_of_.try_emplace(ComparedName(name), NameAt{id, source});
+    if (is_first || known->second.name == id) return;
+    faults_.Add(source, fmt::format("{} has the chassis id {}, but {} at {} (if they are two "
+                                    "devices, rename one)",
+                                    name, Quote(id), Quote(known->second.name),
+                                    faults_.At(known->second.at)));
   }
 
   // The port with this name or alias; kNone if there is none.
@@ -262,9 +288,11 @@ class Joiner {
   End ResolveEnd(const CableEnd& named, const Source& source) {
     End end;
     end.device = FindDevice(named.device, source);
-    const auto part = by_name_.find(ComparedName(joined_.devices[end.device].name) + "/" +
-                                    ComparedName(named.port));
-    if (part != by_name_.end() && !named.port.empty()) end.device = part->second;
+    if (has_parts_ && !named.port.empty()) {
+      const auto part = by_name_.find(ComparedName(joined_.devices[end.device].name) + "/" +
+                                      ComparedName(named.port));
+      if (part != by_name_.end()) end.device = part->second;
+    }
     end.address = named.address;
     if (!named.port.empty()) {
       end.port = named.is_alias ? FindPort(end.device, named.port, true)
@@ -425,6 +453,10 @@ class Joiner {
   Contradictions faults_;
   Joined joined_;
   std::unordered_map<std::string, std::size_t> by_name_;  // device by compared name
+  std::unordered_map<std::string, std::size_t> by_written_name_;
+  std::map<std::size_t, NameAt> with_domain_;  // a name with a domain, by device
+  std::map<std::string, NameAt> chassis_of_;   // the chassis id, by compared name
+  bool has_parts_ = false;                     // some device is part of a box
   std::vector<Port> ports_;
   std::map<PortKey, std::size_t> port_by_name_;
   std::map<PortKey, std::size_t> port_by_alias_;

@@ -25,7 +25,6 @@ struct Device {
   std::string host;
   std::string rdma_device;
   std::vector<IpAddress> addresses;
-  Source named_at;
   std::optional<Source> kind_at;
   std::optional<Source> role_at;
 };
@@ -58,8 +57,9 @@ std::string ComparedName(std::string_view name);
 // that both ends report, or several files, is one.
 // Errors: kInvalidArgument with all contradictions, at most 16, one a line, each with both places:
 // a port with two neighbours, a cable listed twice in one direction, two kinds or roles of a
-// device, two domains, two rates of a cable, two addresses of a port, an address of two ports, a
-// device cabled to itself, and ends that cannot be told apart. O(facts x log).
+// device, two domains or chassis ids of a name, two rates of a cable, two addresses of a port, an
+// address of two ports, a device cabled to itself, and ends that cannot be told apart. O(facts x
+// log).
 Result<Joined> JoinSources(std::span<const Cabling> sources);
 
 }  // namespace espalier::imports

@@ -18,6 +18,7 @@ WANTED = [
     ("dot", "ptm.dot", 2, 0, 3, 4),
     ("lldp", "leaf0.json", 1, 0, 2, 2),
     ("sonic", "spine0.sonic.json", 0, 0, 3, 2),
+    ("sonic", "minigraph.xml", 1, 0, 2, 2),
     ("netbox", "netbox.csv", 1, 0, 2, 2),
     ("netbox", "netbox.json", 1, 0, 3, 3),
     ("ibnetdiscover", "ib.txt", 1, 0, 2, 2),

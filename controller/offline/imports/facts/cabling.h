@@ -30,6 +30,7 @@ struct DeviceFact {
   fabric::SwitchRole role = fabric::SwitchRole::kNone;
   std::string host;                  // the box that contains it
   std::string rdma_device;           // of a kNic
+  std::string chassis_id;            // as LLDP advertises it
   std::vector<IpAddress> addresses;  // of the device, not of a port
   Place at;
 };

@@ -172,4 +172,20 @@ std::vector<Word> SplitWords(const Line& line) {
   return words;
 }
 
+TextPlaces::TextPlaces(std::string_view text) : size_(text.size()) {
+  for (std::size_t at = text.find('\n'); at != std::string_view::npos;
+       at = text.find('\n', at + 1)) {
+    line_ends_.push_back(at);
+  }
+}
+
+Place TextPlaces::Of(std::ptrdiff_t offset) const {
+  const std::size_t at =
+      std::min(size_, static_cast<std::size_t>(std::max<std::ptrdiff_t>(offset, 0)));
+  const auto line =
+      static_cast<std::size_t>(std::ranges::lower_bound(line_ends_, at) - line_ends_.begin());
+  const std::size_t begin = line == 0 ? 0 : line_ends_[line - 1] + 1;
+  return {static_cast<int>(line) + 1, static_cast<int>(at - begin) + 1};
+}
+
 }  // namespace espalier::imports

@@ -62,4 +62,15 @@ struct Word {
 };
 std::vector<Word> SplitWords(const Line& line);
 
+// Lines and columns of the offsets in a text, which must outlive it. O(log lines) each.
+class TextPlaces {
+ public:
+  explicit TextPlaces(std::string_view text);
+  Place Of(std::ptrdiff_t offset) const;
+
+ private:
+  std::size_t size_;
+  std::vector<std::size_t> line_ends_;
+};
+
 }  // namespace espalier::imports

@@ -83,6 +83,11 @@ class Cursor {
   std::size_t at_ = 0;
 };
 
+std::string Trimmed(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  return std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
+}
+
 std::optional<int> ParsePort(std::string_view text) {
   int port = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -154,7 +159,7 @@ class Reader {
     node.key = *key;
     const auto description =
         cursor.Skip("#") && cursor.Skip("\"") ? cursor.Until("\"") : std::nullopt;
-    node.description = description.value_or("");
+    node.description = Trimmed(description.value_or(""));
     if (!nodes_.try_emplace(node.key, node).second) {
       return FailAt(file_, node.at,
                     fmt::format("node {} is listed twice (remove one)", Quote(*key)));
@@ -216,8 +221,8 @@ class Reader {
     const auto first = cursor.Skip("(") && cursor.Skip("'") ? cursor.Until("' - '") : std::nullopt;
     const auto second = first ? cursor.Until("' )") : std::nullopt;
     if (!second) return Fail(cursor, "expected ( 'NODE' - 'NODE' )");
-    a.description = *first;
-    b.description = *second;
+    a.description = Trimmed(*first);
+    b.description = Trimmed(*second);
     for (IbNode* node : {&a, &b}) {
       node->at = link.at;
       const auto [known, is_new] = nodes_.try_emplace(node->key, *node);

@@ -87,8 +87,10 @@ class Reader {
     const JsonValue* chassis = local == nullptr ? nullptr : First(*local, "chassis");
     if (chassis != nullptr) own_name_ = FirstValue(*chassis, "name");
     if (!own_name_.empty()) {
-      cabling_.devices.push_back(
-          DeviceFact{.name = own_name_, .kind = KindOf(*chassis), .at = PlaceOf(*chassis)});
+      cabling_.devices.push_back(DeviceFact{.name = own_name_,
+                                            .kind = KindOf(*chassis),
+                                            .chassis_id = FirstValue(*chassis, "id"),
+                                            .at = PlaceOf(*chassis)});
       return;
     }
     own_name_ = StemOf(file_);
@@ -125,7 +127,10 @@ class Reader {
     }
     if (auto done = ReadFarPort(*port, cable); !done) return done;
     const DeviceKind kind = KindOf(*chassis);
-    found_.push_back({DeviceFact{.name = cable.b.device, .kind = kind, .at = PlaceOf(*chassis)},
+    found_.push_back({DeviceFact{.name = cable.b.device,
+                                 .kind = kind,
+                                 .chassis_id = FirstValue(*chassis, "id"),
+                                 .at = PlaceOf(*chassis)},
                       std::move(cable)});
     return {};
   }

@@ -33,18 +33,15 @@ struct Gpu {
 
 class Reader {
  public:
-  Reader(std::string_view text, std::string_view file) : text_(text), file_(file) {
+  Reader(std::string_view text, std::string_view file) : text_(text), file_(file), places_(text) {
     cabling_.file = file;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-      if (text[at] == '\n') line_ends_.push_back(at);
-    }
   }
 
   Result<Cabling> Read() {
     pugi::xml_document document;
     const auto parsed =
         document.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
-    if (!parsed) return FailAt(file_, PlaceOf(parsed.offset), parsed.description());
+    if (!parsed) return FailAt(file_, places_.Of(parsed.offset), parsed.description());
     const pugi::xml_node system = document.document_element();
     const std::string_view name = system.name();
     if (name == "graphs") {
@@ -69,14 +66,7 @@ class Reader {
   }
 
  private:
-  Place PlaceOf(std::ptrdiff_t offset) const {
-    const auto at =
-        std::min(text_.size(), static_cast<std::size_t>(std::max<std::ptrdiff_t>(offset, 0)));
-    const auto line = std::ranges::lower_bound(line_ends_, at) - line_ends_.begin();
-    const std::size_t begin = line == 0 ? 0 : line_ends_[static_cast<std::size_t>(line) - 1] + 1;
-    return {static_cast<int>(line) + 1, static_cast<int>(at - begin) + 1};
-  }
-  Place PlaceOf(const pugi::xml_node& element) const { return PlaceOf(element.offset_debug()); }
+  Place PlaceOf(const pugi::xml_node& element) const { return places_.Of(element.offset_debug()); }
   tl::unexpected<Error> FailElement(const pugi::xml_node& element, std::string_view what) const {
     return FailAt(file_, PlaceOf(element), what);
   }
@@ -406,7 +396,7 @@ class Reader {
 
   std::string_view text_;
   std::string file_;
-  std::vector<std::size_t> line_ends_;
+  TextPlaces places_;
   std::string stem_;
   std::map<std::string, std::size_t> hosts_;  // number by host_hash
   std::string host_;                          // of the present <cpu>

@@ -9,28 +9,14 @@
 #include <vector>
 
 #include "controller/offline/imports/facts/reading.h"
+#include "controller/offline/imports/readers/sonic_minigraph.h"
 
 namespace espalier::imports {
 namespace {
 
-using fabric::SwitchRole;
 using io::JsonValue;
 
 constexpr std::int64_t kMegabit = 1'000'000;
-
-struct DeviceType {
-  DeviceKind kind = DeviceKind::kUnknown;
-  SwitchRole role = SwitchRole::kNone;
-};
-
-// SONiC counts tiers from the leaves: its LeafRouter is above the ToRRouter.
-DeviceType TypeOf(std::string_view type) {
-  if (type.ends_with("Server")) return {DeviceKind::kHost, SwitchRole::kNone};
-  if (type.ends_with("ToRRouter")) return {DeviceKind::kSwitch, SwitchRole::kLeaf};
-  if (type.ends_with("LeafRouter")) return {DeviceKind::kSwitch, SwitchRole::kSpine};
-  if (type.ends_with("SpineRouter")) return {DeviceKind::kSwitch, SwitchRole::kCore};
-  return {};
-}
 
 Place KeyPlace(const JsonValue& member) { return {member.key_line, member.key_column}; }
 
@@ -82,7 +68,7 @@ class Reader {
     DeviceFact& fact = cabling_.devices.emplace_back();
     fact.name = self_;
     fact.kind = DeviceKind::kSwitch;
-    fact.role = TypeOf(TextOf(*self, "type")).role;
+    fact.role = SonicTypeOf(TextOf(*self, "type")).role;
     fact.at = PlaceOf(*self);
     return {};
   }
@@ -240,7 +226,7 @@ class Reader {
     std::set<std::string> cabled;
     for (const Cable& cable : cabling_.cables) cabled.insert(cable.b.device);
     for (const auto& [name, value] : table->members) {
-      const DeviceType type = TypeOf(TextOf(value, "type"));
+      const SonicType type = SonicTypeOf(TextOf(value, "type"));
       if (!cabled.contains(name) || type.kind == DeviceKind::kUnknown) continue;
       DeviceFact& fact = cabling_.devices.emplace_back();
       fact.name = name;
@@ -284,6 +270,8 @@ class Reader {
 }  // namespace
 
 Result<Cabling> ReadSonicConfig(std::string_view text, std::string_view file) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '<') return ReadSonicMinigraph(text, file);
   const auto root = ParseLargeJson(text, file);
   if (!root) return tl::unexpected<Error>(root.error());
   return Reader(file).Read(*root);

@@ -44,6 +44,7 @@ TEST(Combine, MakesTopologiesThatAreReadBackOfEveryExample) {
        "server01--leaf01 25 server02--leaf02 25 leaf01--spine01 100 leaf02--spine01 100 "},
       {"lldp", "leaf0.json", "h0.example.com--leaf0 100 leaf0--spine0 100 "},
       {"sonic", "spine0.sonic.json", "leaf0--spine0 400 leaf1--spine0 400 "},
+      {"sonic", "minigraph.xml", "leaf0--spine0 400 server0--leaf0 100 "},
       {"netbox", "netbox.csv", "h0--leaf0 100 leaf0--spine0 100 "},
       {"netbox", "netbox.json", "leaf0--spine0 100 h0--leaf0 100 leaf0--spine1 400 "},
       {"ibnetdiscover", "ib.txt", "host0--leaf0 400 leaf0--spine0 400 "},

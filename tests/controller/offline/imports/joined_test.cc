@@ -67,6 +67,10 @@ TEST(Joined, JoinsPortsByAliasAndByAddress) {
   aliased.cables.push_back(cable);
   EXPECT_EQ(Join({aliased, Table("y,Ethernet4,x,e0,,10.0.0.1,\n"), ports}),
             "x:e0 y:Ethernet4@10.0.0.1 25\n");
+  // A file that uses the alias as a name may come first.
+  Cabling named = Empty("minigraph");
+  named.ports.push_back({"y", "etp2", "", {}, {*IpAddress::Parse("10.0.0.1")}, {}});
+  EXPECT_EQ(Join({named, Table("x,e0,y,etp2,,,\n"), ports}), "x:e0 y:Ethernet4@10.0.0.1 25\n");
   // By address, where a file does not know the far port.
   Cabling bgp = Empty("bgp");
   cable.b = {"y", "", false, *IpAddress::Parse("10.0.0.1")};
@@ -115,7 +119,16 @@ TEST(Joined, ListsContradictionsWithBothPlaces) {
   aliases.ports.push_back({"x", "e0", "one", BitsPerSecond{1}, {}, {}});
   aliases.ports.push_back({"x", "e1", "one", {}, {}, {2, 3}});
   aliases.ports.push_back({"x", "e0", "", BitsPerSecond{2}, {}, {3, 4}});
+  Cabling chassis = Empty("c");
+  for (const char* id : {"02:00", "02:01"}) {
+    DeviceFact& fact = chassis.devices.emplace_back();
+    fact.name = "localhost";
+    fact.chassis_id = id;
+  }
   const std::tuple<std::vector<Cabling>, std::string> cases[] = {
+      {{chassis}, "c:1:1: localhost has the chassis id \"02:01\", but \"02:00\" at c:1:1 (if"},
+      {{Table("x,e0,y,p0,,,\nx.a,e1,y,p1,,,\nx.b,e2,y,p2,,,\n")},
+       "f:4:1: \"x.b\" differs from \"x.a\" at f:3:1 in its domain only"},
       {{Table(x), Table("z,p0,x,e0,,,\n", "g")},
        "g:2:1: x:e0 leads to z:p0, but to y:p0 at f:2:1 (correct one)"},
       {{Table(x + "x,e0,z,p0,,,\n")}, "f:3:1: x:e0 leads to z:p0, but to y:p0 at f:2:1 ("},

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+#include <utility>
+
 namespace espalier::imports {
 namespace {
 
@@ -67,6 +70,16 @@ TEST(Reading, SplitsLinesAndWordsWithTheirPlaces) {
   EXPECT_EQ(words[1].text, "b");
   EXPECT_EQ(words[1].at.column, 4);
   EXPECT_TRUE(SplitWords(lines[1]).empty());
+}
+
+TEST(Reading, FindsThePlacesOfOffsets) {
+  const TextPlaces places("ab\n\nc");
+  const std::tuple<std::ptrdiff_t, int, int> cases[] = {{-1, 1, 1}, {0, 1, 1}, {2, 1, 3}, {3, 2, 1},
+                                                        {4, 3, 1},  {5, 3, 2}, {99, 3, 2}};
+  for (const auto& [offset, line, column] : cases) {
+    EXPECT_EQ(places.Of(offset).line, line) << offset;
+    EXPECT_EQ(places.Of(offset).column, column) << offset;
+  }
 }
 
 TEST(Reading, RefusesJsonOfTooManyValues) {

@@ -39,6 +39,12 @@ TEST(IbDiscovery, TakesTheSecondWordOfAnAdapterAsItsPort) {
   EXPECT_EQ(Describe(*full),
             "leaf0:1-host0:mlx5_0 400\nleaf0:5-spine0:1 400\nspine0:1-leaf0:5 400\n"
             "host0:mlx5_0-leaf0:1 400\n");
+  const auto blanks = ReadIbDiscovery(
+      "SW 0 1 0x9 4x EDR - CA 0 1 0x1 ( ' leaf0' - 'host0   ' )\n"
+      "SW 0 2 0x9 4x EDR - CA 0 1 0x2 ( 'leaf0 ' - '  ' )\n",
+      "f");
+  ASSERT_TRUE(blanks.has_value()) << blanks.error().message;
+  EXPECT_EQ(Describe(*blanks), "leaf0:1-host0:1 100\nleaf0:2-CA 0x2:1 100\n");
   // Two adapters of one description are told apart by their GUIDs.
   const auto twins = ReadIbDiscovery(
       "SW 0 1 0x9 4x EDR - CA 0 1 0x1 ( 'leaf0' - 'ConnectX' )\n"
@@ -50,7 +56,8 @@ TEST(IbDiscovery, TakesTheSecondWordOfAnAdapterAsItsPort) {
 
 TEST(IbDiscovery, NamesNodesByGuidWhereDescriptionsRepeatAndLeavesAggregationOut) {
   const auto cabling = ReadIbDiscovery(
-      "Switch 2 \"S-1\" # \"Quantum\" base\n[1] \"S-2\"[2] # \"Quantum\" lid 2 2xFDR10 s=1 w=2 v=4\n"
+      "Switch 2 \"S-1\" # \"Quantum\" base\n[1] \"S-2\"[2] # \"Quantum\" lid 2 2xFDR10 s=1 w=2 "
+      "v=4\n"
       "[2] \"H-3\"[1](4) # \"SHARP Aggregation Node\" lid 3 4xHDR\n"
       "Switch 2 \"S-2\" # \"Quantum\" base\nCa 2 \"H-3\" # \"SHARP Aggregation Node\"\n"
       "[1](4) \"S-1\"[2] # lid 3 lmc 0 \"Quantum\" lid 1 4x???\n"

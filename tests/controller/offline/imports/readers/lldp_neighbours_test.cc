@@ -16,6 +16,7 @@ TEST(LldpNeighbours, ReadsNeighboursOfTheDeviceThatTheFileIsNamedAfter) {
   ASSERT_EQ(cabling->devices.size(), 3U);
   EXPECT_EQ(cabling->devices[1].kind, DeviceKind::kHost);
   EXPECT_EQ(cabling->devices[2].kind, DeviceKind::kSwitch);
+  EXPECT_EQ(cabling->devices[2].chassis_id, "02:00:00:00:00:aa");
   ASSERT_EQ(cabling->remarks.size(), 2U);
   EXPECT_NE(cabling->remarks[0].find("the neighbours of leaf0, by the name"), std::string::npos);
   EXPECT_NE(cabling->remarks[1].find("mgmt0 of leaf0 has several neighbours"), std::string::npos);

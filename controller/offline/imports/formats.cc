@@ -7,6 +7,7 @@
 
 #include "common/files/json.h"
 #include "controller/offline/imports/facts/reading.h"
+#include "controller/offline/imports/readers/containerlab_links.h"
 #include "controller/offline/imports/readers/csv_cables.h"
 #include "controller/offline/imports/readers/dot_cables.h"
 #include "controller/offline/imports/readers/floodns_cabling.h"
@@ -20,7 +21,7 @@
 namespace espalier::imports {
 namespace {
 
-constexpr std::array<Format, 9> kFormats = {{
+constexpr std::array<Format, 10> kFormats = {{
     {"csv", "Convert tables of cables (columns a_device, a_port, b_device, b_port, ...)",
      ReadCsvCables},
     {"dot", "Convert graphs of Graphviz as Cumulus PTM reads them", ReadDotCables},
@@ -29,6 +30,8 @@ constexpr std::array<Format, 9> kFormats = {{
     {"sonic", "Convert the config_db.json or minigraph.xml of SONiC switches", ReadSonicConfig},
     {"netbox", "Convert cables of NetBox (CSV of the import form, or JSON of its API)",
      ReadNetboxCables},
+    {"containerlab", "Convert topology files of containerlab, which netlab writes, too (YAML)",
+     ReadContainerlabLinks},
     {"ibnetdiscover", "Convert what ibnetdiscover prints, with or without -p", ReadIbDiscovery},
     {"nccl", "Convert topologies of NCCL (XML), the inside of boxes", ReadNcclBox},
     {"simai", "Convert topology files of the simulator SimAI", ReadSimaiTopology},

@@ -21,6 +21,7 @@ WANTED = [
     ("sonic", "minigraph.xml", 1, 0, 2, 2),
     ("netbox", "netbox.csv", 1, 0, 2, 2),
     ("netbox", "netbox.json", 1, 0, 3, 3),
+    ("containerlab", "lab.clab.yml", 2, 0, 3, 4),
     ("ibnetdiscover", "ib.txt", 1, 0, 2, 2),
     ("ibnetdiscover", "ibsim.txt", 2, 4, 2, 10),
     ("ibnetdiscover", "ibsim-ports.txt", 2, 4, 2, 10),

@@ -47,6 +47,8 @@ TEST(Combine, MakesTopologiesThatAreReadBackOfEveryExample) {
       {"sonic", "minigraph.xml", "leaf0--spine0 400 server0--leaf0 100 "},
       {"netbox", "netbox.csv", "h0--leaf0 100 leaf0--spine0 100 "},
       {"netbox", "netbox.json", "leaf0--spine0 100 h0--leaf0 100 leaf0--spine1 400 "},
+      {"containerlab", "lab.clab.yml",
+       "leaf1--spine1 100 leaf2--spine1 100 client1--leaf1 100 client2--leaf2 100 "},
       {"ibnetdiscover", "ib.txt", "host0--leaf0 400 leaf0--spine0 400 "},
       {"ibnetdiscover", "ibsim.txt", ""},
       {"ibnetdiscover", "ibsim-ports.txt",

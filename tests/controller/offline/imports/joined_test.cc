@@ -166,18 +166,19 @@ TEST(Joined, RefusesNamesThatNoTopologyMayHaveAndCountsMoreThanSixteen) {
     DeviceFact& fact = foreign.devices.emplace_back();
     fact.name = fmt::format("x\n{}", i);
   }
-  const auto joined = JoinSources({&foreign, 1});
-  ASSERT_FALSE(joined.has_value());
-  EXPECT_TRUE(joined.error().message.starts_with(
+  const auto message = [&] {
+    const auto joined = JoinSources({&foreign, 1});
+    return joined ? "" : joined.error().message;
+  };
+  EXPECT_TRUE(message().starts_with(
       "f:1:1: the name of device \"x?0\" has a control character (remove it)\n"))
-      << joined.error().message;
-  EXPECT_TRUE(joined.error().message.ends_with("\nand 4 more"));
+      << message();
+  EXPECT_TRUE(message().ends_with("\nand 4 more"));
   foreign.devices.resize(1);
   foreign.devices[0].name = std::string(201, 'x');
-  EXPECT_NE(JoinSources({&foreign, 1}).error().message.find("longer than 200 bytes"),
-            std::string::npos);
+  EXPECT_NE(message().find("longer than 200 bytes"), std::string::npos);
   foreign.devices[0].name = "x\xff";
-  EXPECT_NE(JoinSources({&foreign, 1}).error().message.find("not valid UTF-8"), std::string::npos);
+  EXPECT_NE(message().find("not valid UTF-8"), std::string::npos);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ Place PlaceOf(const yaml_mark_t& mark) {
 class Reader {
  public:
   Reader(std::string_view text, std::string_view file) : file_(file) {
+    if (text.empty()) text = "";  // libyaml refuses a null pointer
     yaml_parser_initialize(&parser_);
     yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()),
                                  text.size());

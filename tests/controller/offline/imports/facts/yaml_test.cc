@@ -26,6 +26,7 @@ TEST(Yaml, NamesThePlaceOfAnError) {
   const auto bad = ParseYaml("a: [1\nb: 2\n", "f");
   ASSERT_FALSE(bad.has_value());
   EXPECT_TRUE(bad.error().message.starts_with("f:2:")) << bad.error().message;
+  EXPECT_EQ(ParseYaml({}, "f").error().message, "f:1:1: the file is empty (give a topology)");
   EXPECT_EQ(ParseYaml("a: &x 1\nb: *x\n", "f").error().message,
             "f:1:4: an anchor is not read (remove it)");
 }

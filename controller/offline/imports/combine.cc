@@ -55,7 +55,8 @@ class Builder {
   Result<void> Choose() {
     auto kinds = ChooseKinds(joined_, options_.kinds);
     if (!kinds) return Propagate(kinds);
-    imported_.assumptions = std::move(*kinds);
+    imported_.assumptions = std::move(joined_.assumptions);
+    for (std::string& said : *kinds) imported_.assumptions.push_back(std::move(said));
     for (std::string& said : ChooseRoles(joined_)) {
       imported_.assumptions.push_back(std::move(said));
     }

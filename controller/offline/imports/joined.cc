@@ -67,6 +67,7 @@ struct Held {
   bool is_rate_weak = false;
   Source rate_at;
   Source at;
+  bool is_merged = false;  // into another
 };
 
 struct NameAt {
@@ -104,8 +105,10 @@ class Joiner {
     ForEachSource([&](std::size_t file, const Cabling& cabling) {
       for (const Cable& cable : cabling.cables) AddCable(cable, {file, cable.at});
     });
-    for (const Held& held : held_) joined_.cables.push_back(Finish(held));
-    CheckOpenEnds();
+    JoinOpenEnds();
+    for (const Held& held : held_) {
+      if (!held.is_merged) joined_.cables.push_back(Finish(held));
+    }
     if (auto done = faults_.Finish(); !done) return Propagate(done);
     return std::move(joined_);
   }
@@ -429,22 +432,39 @@ class Joiner {
     return finished;
   }
 
-  // Two cables between the same devices, each with a port at the other's open end, may be one.
-  void CheckOpenEnds() {
-    std::map<std::pair<std::size_t, std::size_t>, const Held*> open;  // by device with the port
-    for (const Held& held : held_) {
-      if ((held.a.port == kNone) == (held.b.port == kNone)) continue;
-      const End& named = held.a.port == kNone ? held.b : held.a;
-      const End& other = held.a.port == kNone ? held.a : held.b;
-      const auto twin = open.find({other.device, named.device});
-      if (twin != open.end()) {
-        faults_.Add(held.at, fmt::format("the cable from {} to {} and the one at {} may be one, as "
-                                         "each names one port only (name both ports, or give a "
-                                         "file with their aliases)",
-                                         Text(named), Text(other), faults_.At(twin->second->at)));
-      }
-      open.try_emplace({named.device, other.device}, &held);
+  // Cables between the same devices of which each names a port at another end may be one. They are
+  // if there is one from each side.
+  void JoinOpenEnds() {
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<std::size_t>> open;  // from, to
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      const Held& held = held_[i];
+      const bool is_a_open = held.a.port == kNone;
+      if (is_a_open == (held.b.port == kNone)) continue;
+      const End& named = is_a_open ? held.b : held.a;
+      open[{named.device, (is_a_open ? held.a : held.b).device}].push_back(i);
     }
+    std::vector<std::string> joined;
+    for (const auto& [ends, reports] : open) {
+      const auto back = open.find({ends.second, ends.first});
+      if (back == open.end() || ends.first > ends.second) continue;
+      const Held& first = held_[reports.front()];
+      Held& second = held_[back->second.front()];
+      if (reports.size() == 1 && back->second.size() == 1) {
+        joined.push_back(fmt::format("{} to {}", Text(first.a), Text(first.b)));
+        Merge(reports.front(), second, second.at);
+        second.is_merged = true;
+        continue;
+      }
+      faults_.Add(second.at,
+                  fmt::format("the cable from {} to {} and the one at {} may be one, as each names "
+                              "one port only (name both ports, or give a file with their aliases)",
+                              Text(second.a), Text(second.b), faults_.At(first.at)));
+    }
+    if (joined.empty()) return;
+    joined_.assumptions.push_back(fmt::format(
+        "the reports of both ends, of which each names one port only, are one cable, as "
+        "there is no other between the devices: {}",
+        NameSome(joined)));
   }
 
   using PortKey = std::pair<std::size_t, std::string>;

@@ -46,6 +46,7 @@ struct Joined {
   std::vector<Device> devices;  // in the order in which files name them
   std::vector<JoinedCable> cables;
   std::vector<std::string> remarks;
+  std::vector<std::string> assumptions;
 };
 
 // The form in which names of devices are compared: in small letters and without the domain.
@@ -54,7 +55,9 @@ std::string ComparedName(std::string_view name);
 
 // Joins the facts of several files. Devices are one if their names are equal without case and
 // domain, ports if name or alias are equal (or the address, for an end without a port). A cable
-// that both ends report, or several files, is one.
+// that both ends report, or several files, is one. Where each end names only its own port (as LLDP
+// of SONiC, which sends aliases), two reports are one cable if they are the only ones between the
+// devices, which is an assumption.
 // Errors: kInvalidArgument with all contradictions, at most 16, one a line, each with both places:
 // a port with two neighbours, a cable listed twice in one direction, two kinds or roles of a
 // device, two domains or chassis ids of a name, two rates of a cable, two addresses of a port, an

@@ -18,6 +18,7 @@ pkg_check_modules(Verbs REQUIRED IMPORTED_TARGET libibverbs)
 pkg_check_modules(Seccomp REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(Mlx5 REQUIRED IMPORTED_TARGET libmlx5)
 pkg_check_modules(Mnl REQUIRED IMPORTED_TARGET libmnl)
+pkg_check_modules(Yaml REQUIRED IMPORTED_TARGET yaml-0.1)
 
 if(NOT ESPALIER_DEMO)
   find_package(GTest REQUIRED)

@@ -22,10 +22,10 @@
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
-#include "controller/offline/files/floodns_topology.h"
 #include "controller/routing/bounds/standing_proof.h"
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/fabric/unreached_paths.h"
+#include "deploy/cli/setup/import_commands.h"
 #include "deploy/cli/setup/steering_gaps.h"
 
 namespace espalier::cli {
@@ -400,30 +400,6 @@ void AddDiff(CLI::App& group, int& exit_code) {
       [request, &exit_code] { exit_code = Diff(request->before, request->after, request->json); });
 }
 
-int ImportFloodns(const std::string& file, const std::string& output) {
-  const auto text = io::ReadFile(file);
-  if (!text) return io::ReportError(text.error());
-  return WriteTopology(offline::ParseFloodnsTopology(*text, file), output);
-}
-
-void AddImport(CLI::App& group, int& exit_code) {
-  struct Request {
-    std::string file;
-    std::string output;
-  };
-  CLI::App* import =
-      group.add_subcommand("import", "Convert a file of another program into a topology file");
-  import->require_subcommand(1);
-  auto request = std::make_shared<Request>();
-  CLI::App* command = import->add_subcommand(
-      "floodns",
-      "Convert a topology.properties of the simulator floodns (nodes tor0, spine0, h0 and so on)");
-  command->add_option("FILE", request->file, "File to convert")->required();
-  AddOutput(*command, request->output);
-  command->callback(
-      [request, &exit_code] { exit_code = ImportFloodns(request->file, request->output); });
-}
-
 }  // namespace
 
 void AddTopologyCommands(CLI::App& app, int& exit_code) {
@@ -448,7 +424,7 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
       "  espalier topology make leaf-spine --spines 4 --leaves 4 --hosts-per-leaf 4 -o "
       "fabric.json\n"
       "  espalier topology make torus --dims 8x8x16 --gbps 100");
-  AddImport(*group, exit_code);
+  AddImportCommands(*group, exit_code);
   AddCheck(*group, exit_code);
   AddDiff(*group, exit_code);
 }

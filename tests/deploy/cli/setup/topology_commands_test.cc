@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <tuple>
 
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
@@ -194,64 +193,6 @@ TEST_F(TopologyCommands, TellsBadInputFromFailure) {
   EXPECT_EQ(rate.code, 2);
   EXPECT_TRUE(rate.errors.starts_with("espalier: --host-gbps: bandwidth")) << rate.errors;
   EXPECT_EQ(RunCommand("topology make fat-tree --k 4 -o " + Path("no/such/folder")).code, 1);
-}
-
-TEST_F(TopologyCommands, ImportsFloodnsTopologies) {
-  // Three tiers: ToRs 0 and 1, switches 2 and 3 above them, 4 above all; three servers.
-  const std::string good =
-      "# a comment\n\nnum_nodes=8\r\nnum_undirected_edges=9\nswitches=incl_range(0,4)\n"
-      "switches_which_are_tors=set(0, 1)\nservers=set(5,6,7)\n"
-      "undirected_edges=set(2:3-4,0:1-2:3,5-0,6:7-1)\nlink_data_rate_bit_per_ns=2.5\n";
-  const auto import = [&](const std::string& text) {
-    EXPECT_TRUE(io::WriteFileDurably(Path("t.properties"), text).has_value());
-    return RunCommand("topology import floodns " + Path("t.properties"));
-  };
-  const Outcome made = import(good);
-  ASSERT_EQ(made.code, 0) << made.errors;
-  const auto topology = io::ParseTopology(made.output, "made");
-  ASSERT_TRUE(topology.has_value()) << topology.error().message;
-  std::string links;
-  for (const fabric::Link& link : topology->links()) {
-    links += link.id + " ";
-    EXPECT_EQ(link.rate.value, 2'500'000'000);
-  }
-  EXPECT_EQ(links,
-            "h0--tor0 h1--tor1 h2--tor1 tor0--spine0 tor0--spine1 tor1--spine0 tor1--spine1 "
-            "spine0--core0 spine1--core0 ");
-  EXPECT_EQ(topology->node(*topology->FindNode("tor1")).role, fabric::SwitchRole::kLeaf);
-  EXPECT_EQ(topology->node(*topology->FindNode("spine1")).role, fabric::SwitchRole::kSpine);
-  EXPECT_EQ(topology->node(*topology->FindNode("core0")).role, fabric::SwitchRole::kCore);
-
-  const std::tuple<std::string, std::string, std::string> cases[] = {
-      {"num_nodes=8", "", "1:1: the line \"num_nodes=...\" is missing"},
-      {"num_nodes=8", "num_nodes=9", "7:9: node 8 is neither"},
-      {"num_nodes=8", "num_nodes=x", "3:11: \"x\" is not a whole number"},
-      {"num_nodes=8", "nodes", "3:1: the line is not KEY=VALUE"},
-      {"num_nodes=8", "delay=3", "3:1: unknown key \"delay\""},
-      {"num_nodes=8", "servers=set()", "7:1: a second line \"servers=...\""},
-      {"edges=9", "edges=8", "4:22: num_undirected_edges is 8, but 9 edges"},
-      {"incl_range(0,4)", "incl_range(4,0)", "5:10: incl_range takes"},
-      {"incl_range(0,4)", "range(0,4)", "5:10: switches must be set(...)"},
-      {"set(0, 1)", "set(0,5)", "6:25: node 5 is not a switch"},
-      {"set(5,6,7)", "set(4,5,6,7)", "7:9: node 4 is listed twice"},
-      {"6:7-1", "6:8-1", "8:42: \"8\" is not a whole number from 0 to 7"},
-      {"6:7-1", "6:7-1,6-1", "8:46: edge 6-1 is listed twice"},
-      {"6:7-1", "6-7", "8:40: servers 6 and 7 are connected"},
-      {"6:7-1", "1-1", "8:40: node 1 is connected to itself"},
-      {"6:7-1", "6", "8:40: an edge must be two node numbers"},
-      {"ns=2.5", "ns=fast", "9:27: "},
-  };
-  for (const auto& [from, to, expected] : cases) {
-    std::string text = good;
-    text.replace(text.find(from), from.size(), to);
-    const Outcome bad = import(text);
-    EXPECT_EQ(bad.code, 2) << to;
-    EXPECT_EQ(bad.output, "");
-    EXPECT_TRUE(bad.errors.starts_with("espalier: " + Path("t.properties") + ":" + expected))
-        << bad.errors << "  instead of " << expected;
-  }
-  EXPECT_EQ(RunCommand("topology import floodns " + Path("none")).code, 2);
-  EXPECT_EQ(RunCommand("topology import").code, 2);
 }
 
 }  // namespace

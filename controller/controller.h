@@ -99,6 +99,7 @@ class Controller {
   void ApplyPolicies();
 
   LinkHealth::Callbacks MakeLinkCallbacks();
+  Sightings::Callbacks MakeSightingsCallbacks();
   ActionEffects::Callbacks MakeEffectsCallbacks();
   BackgroundPlanner::Callbacks MakePlannerCallbacks();
 

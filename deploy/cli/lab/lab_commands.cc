@@ -14,8 +14,7 @@
 #include "common/files/json.h"
 #include "deploy/cli/lab/link_feed.h"
 #include "deploy/cli/lab/rdma_command.h"
-#include "deploy/demo/lab_daemons.h"
-#include "deploy/demo/lab_sampling.h"
+#include "deploy/cli/lab/steered_lab.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/lab.h"
 #include "deploy/lab/link_faults.h"
@@ -90,23 +89,6 @@ struct UpArguments {
   bool json = false;
 };
 
-// Starts the controller and the agents of a lab, and what samples its switches, which run until it
-// is stopped. Returns the address of the controller's API. If that fails, the lab is stopped.
-Result<std::string> Steer(const Lab& lab, int sampling) {
-  const std::filesystem::path programs =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::filesystem::path folder =
-      std::filesystem::path(lab.topology_file()).parent_path() / "espalier";
-  std::filesystem::create_directory(folder);
-  Result<std::string> address = demo::LabDaemons::StartAndLeave(lab, programs, folder);
-  if (address && sampling > 0) {
-    const Result<void> sampled = demo::SampleSwitches(lab, sampling, programs, folder, *address);
-    if (!sampled) address = tl::unexpected(sampled.error());
-  }
-  if (!address) static_cast<void>(Lab::Stop(lab.record().options.name));
-  return address;
-}
-
 Result<void> Up(const UpArguments& arguments) {
   LabOptions options = arguments.lab;
   if (arguments.link_mbps > 0) {
@@ -121,7 +103,7 @@ Result<void> Up(const UpArguments& arguments) {
   if (!lab) return tl::unexpected(lab.error());
   std::string api;
   if (arguments.is_steered || arguments.sampling > 0) {
-    Result<std::string> address = Steer(*lab, arguments.sampling);
+    Result<std::string> address = SteerLab(*lab, arguments.sampling);
     if (!address) return tl::unexpected(address.error());
     api = *address;
   }

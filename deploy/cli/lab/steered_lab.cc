@@ -1,13 +1,16 @@
-#include "deploy/demo/lab_sampling.h"
+#include "deploy/cli/lab/steered_lab.h"
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <vector>
 
-namespace espalier::demo {
+#include "deploy/demo/lab_daemons.h"
+
+namespace espalier::lab {
 namespace {
 
 constexpr int kSflowPort = 6343;
@@ -23,7 +26,7 @@ Result<void> Write(const std::string& path, const std::string& text) {
 }
 
 // Leaves the program running, with its output in a log.
-Result<void> Launch(const lab::Lab& lab, const std::string& node, const std::string& command,
+Result<void> Launch(const Lab& lab, const std::string& node, const std::string& command,
                     const std::string& log) {
   const Result<std::string> started =
       lab.Run(node, {"setsid", "--fork", "sh", "-c",
@@ -33,7 +36,7 @@ Result<void> Launch(const lab::Lab& lab, const std::string& node, const std::str
 }
 
 // The numbers of a node's interfaces, by name.
-Result<std::map<std::string, int>> Interfaces(const lab::Lab& lab, const std::string& node) {
+Result<std::map<std::string, int>> Interfaces(const Lab& lab, const std::string& node) {
   const Result<std::string> text = lab.Run(node, {"ip", "-o", "link", "show"});
   if (!text) return tl::unexpected(text.error());
   std::map<std::string, int> numbers;
@@ -50,7 +53,7 @@ Result<std::map<std::string, int>> Interfaces(const lab::Lab& lab, const std::st
 }
 
 // The lines of the configuration that say who the switch is and which interface is which link.
-Result<std::string> DescribePorts(const lab::Lab& lab, const std::string& name,
+Result<std::string> DescribePorts(const Lab& lab, const std::string& name,
                                   const std::string& address) {
   const Result<std::map<std::string, int>> numbers = Interfaces(lab, name);
   if (!numbers) return tl::unexpected(numbers.error());
@@ -66,7 +69,7 @@ Result<std::string> DescribePorts(const lab::Lab& lab, const std::string& name,
 }
 
 // Gives a switch its management link, and starts its sampling agent.
-Result<void> SampleSwitch(const lab::Lab& lab, const std::string& name, int number, int rate,
+Result<void> SampleSwitch(const Lab& lab, const std::string& name, int number, int rate,
                           const std::string& folder) {
   const std::string near = fmt::format("10.254.{}.1", number);
   const std::string far = fmt::format("10.254.{}.2", number);
@@ -74,7 +77,7 @@ Result<void> SampleSwitch(const lab::Lab& lab, const std::string& name, int numb
       "ip link add mgs{0} type veth peer name mg{0} netns {1} && ip addr add {2}/30 dev mgs{0} && "
       "ip link set mgs{0} up && ip -n {1} addr add {3}/30 dev mg{0} && ip -n {1} link set mg{0} up",
       number, name, near, far);
-  Result<std::string> done = lab.Run(lab::kControllerNode, {"sh", "-c", links});
+  Result<std::string> done = lab.Run(kControllerNode, {"sh", "-c", links});
   if (!done) return tl::unexpected(done.error());
   done = lab.Run(
       name, {"nft", "-f", "-"},
@@ -93,11 +96,9 @@ Result<void> SampleSwitch(const lab::Lab& lab, const std::string& name, int numb
                 fmt::format("{}/{}-uacctd.log", folder, name));
 }
 
-}  // namespace
-
-Result<void> SampleSwitches(const lab::Lab& lab, int rate, const std::string& programs,
+Result<void> SampleSwitches(const Lab& lab, int rate, const std::string& programs,
                             const std::string& folder, const std::string& api_address) {
-  if (!lab.Run(lab::kControllerNode, {"sh", "-c", "command -v uacctd"})) {
+  if (!lab.Run(kControllerNode, {"sh", "-c", "command -v uacctd"})) {
     return Fail(ErrorCode::kNotFound,
                 "the program uacctd is not installed (apt-get install pmacct)");
   }
@@ -131,9 +132,26 @@ Result<void> SampleSwitches(const lab::Lab& lab, int rate, const std::string& pr
   }
   if (Result<void> written = Write(folder + "/telemetry.conf", config); !written) return written;
   return Launch(
-      lab, lab::kControllerNode,
+      lab, kControllerNode,
       fmt::format("\"{}/espalier-telemetry\" --config \"{}/telemetry.conf\"", programs, folder),
       folder + "/telemetry.log");
 }
 
-}  // namespace espalier::demo
+}  // namespace
+
+Result<std::string> SteerLab(const Lab& lab, int sampling) {
+  const std::filesystem::path programs =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path folder =
+      std::filesystem::path(lab.topology_file()).parent_path() / "espalier";
+  std::filesystem::create_directory(folder);
+  Result<std::string> address = demo::LabDaemons::StartAndLeave(lab, programs, folder);
+  if (address && sampling > 0) {
+    const Result<void> sampled = SampleSwitches(lab, sampling, programs, folder, *address);
+    if (!sampled) address = tl::unexpected(sampled.error());
+  }
+  if (!address) static_cast<void>(Lab::Stop(lab.record().options.name));
+  return address;
+}
+
+}  // namespace espalier::lab

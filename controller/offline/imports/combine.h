@@ -14,7 +14,7 @@ namespace espalier::imports {
 
 struct CombineOptions {
   std::string name;                     // of the topology
-  BitsPerSecond rate{100'000'000'000};  // of cables whose rate no file gives
+  BitsPerSecond rate{100'000'000'000};  // of cables whose rate no file states
   KindPatterns kinds;
 };
 

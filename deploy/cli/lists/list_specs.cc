@@ -89,7 +89,7 @@ ListSpec Jobs() {
   return {.name = "jobs",
           .help =
               "List jobs with their flows, their rates of the last 100 ms and the time of their "
-              "all-reduces; those that have ended come last",
+              "all-reduces; those that have ended are last",
           .is_long = true,
           .columns = {{"JOB", "job"},
                       {"FLOWS", "flows"},

@@ -89,7 +89,7 @@ void AddFormat(CLI::App& import, const Format& format, int& exit_code) {
       ->allow_extra_args(false);
   command
       ->add_option("--gbps", request->gbps,
-                   "Bandwidth of cables whose rate no file gives, in Gbit/s (decimal number)")
+                   "Bandwidth of cables whose rate no file states, in Gbit/s (decimal number)")
       ->type_name("GBPS")
       ->capture_default_str();
   command

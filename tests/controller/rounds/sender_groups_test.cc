@@ -147,7 +147,7 @@ TEST_F(Groups, OfAChainStayOneThoughEachFlowBeginsLater) {
   ExpectEachIsOneGroup({{.flows = 5, .burst = 800ms, .period = 2s, .later = 80ms, .jitter = 15ms}});
 }
 
-// Between two steps, the other hosts wait for the one that a slow link serves.
+// Between two steps, the other hosts wait for the one whose path is slow.
 TEST_F(Groups, OfARingWithASlowHostStayOne) {
   const Pattern ring{.flows = 4, .burst = 1'200ms, .period = 2s, .jitter = 10ms, .steps = 6};
   ExpectEachIsOneGroup({ring});

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/enum_names.h"
 #include "controller/offline/imports/contradictions.h"
 #include "controller/offline/imports/facts/reading.h"
 
@@ -18,21 +19,13 @@ using fabric::SwitchRole;
 constexpr std::size_t kNone = ~std::size_t{0};
 constexpr std::size_t kMaxNameBytes = 200;
 
-std::string_view KindText(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kSwitch:
-      return "a switch";
-    case DeviceKind::kHost:
-      return "a host";
-    case DeviceKind::kCompute:
-      return "a COMPUTE node";
-    case DeviceKind::kNic:
-      return "a NIC";
-    case DeviceKind::kUnknown:
-      break;
-  }
-  return "unknown";
-}
+constexpr EnumNames<DeviceKind> kKindTexts({
+    {DeviceKind::kSwitch, "a switch"},
+    {DeviceKind::kHost, "a host"},
+    {DeviceKind::kCompute, "a COMPUTE node"},
+    {DeviceKind::kNic, "a NIC"},
+    {DeviceKind::kUnknown, "unknown"},
+});
 
 std::string DomainOf(std::string_view name) {
   const std::size_t length = ComparedName(name).size();
@@ -166,9 +159,10 @@ class Joiner {
     Device& device = joined_.devices[FindDevice(fact.name, source)];
     if (fact.kind != DeviceKind::kUnknown) {
       if (device.kind != DeviceKind::kUnknown && device.kind != fact.kind) {
-        faults_.Add(source, fmt::format("{} is {}, but {} at {} (correct one)", device.name,
-                                        KindText(fact.kind), KindText(device.kind),
-                                        faults_.At(*device.kind_at)));
+        faults_.Add(source,
+                    fmt::format("{} is {}, but {} at {} (correct one)", device.name,
+                                kKindTexts.NameOf(fact.kind), kKindTexts.NameOf(device.kind),
+                                faults_.At(*device.kind_at)));
       } else if (!device.kind_at) {
         device.kind = fact.kind;
         device.kind_at = source;

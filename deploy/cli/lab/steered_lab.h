@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "common/base/result.h"
 #include "deploy/lab/lab.h"
 
 namespace espalier::lab {

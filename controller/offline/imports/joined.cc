@@ -20,11 +20,11 @@ constexpr std::size_t kNone = ~std::size_t{0};
 constexpr std::size_t kMaxNameBytes = 200;
 
 constexpr EnumNames<DeviceKind> kKindTexts({
+    {DeviceKind::kUnknown, "unknown"},
     {DeviceKind::kSwitch, "a switch"},
     {DeviceKind::kHost, "a host"},
     {DeviceKind::kCompute, "a COMPUTE node"},
     {DeviceKind::kNic, "a NIC"},
-    {DeviceKind::kUnknown, "unknown"},
 });
 
 std::string DomainOf(std::string_view name) {

@@ -78,7 +78,8 @@ std::map<Sightings::Ends, std::vector<FlowSlot>> Sightings::FlowsByEnds() const 
   return by_ends;
 }
 
-// The queue pair names a flow of RDMA, whatever its port. Others are known by their ports only.
+// The queue pair names a flow of RDMA, whatever its port. Others are known by both their ports:
+// probes between the same hosts have the same source ports.
 std::optional<FlowSlot> Sightings::Match(const std::vector<FlowSlot>& flows,
                                          const SightingReport::Seen& seen) const {
   for (const FlowSlot slot : flows) {
@@ -91,7 +92,8 @@ std::optional<FlowSlot> Sightings::Match(const std::vector<FlowSlot>& flows,
                           std::ranges::any_of(flow.subflows, [&](const Subflow& subflow) {
                             return subflow.port != 0 && subflow.port == seen.source_port;
                           });
-    if (has_port && flow.protocol == seen.protocol) return slot;
+    const bool is_there = flow.key.destination_port == seen.destination_port;
+    if (has_port && is_there && flow.protocol == seen.protocol) return slot;
   }
   return std::nullopt;
 }

@@ -79,11 +79,13 @@ Result<void> SampleSwitch(const Lab& lab, const std::string& name, int number, i
       number, name, near, far);
   Result<std::string> done = lab.Run(kControllerNode, {"sh", "-c", links});
   if (!done) return tl::unexpected(done.error());
-  done = lab.Run(
-      name, {"nft", "-f", "-"},
-      fmt::format("table inet sflow {{ chain sample {{ type filter hook forward priority 0; "
-                  "numgen random mod {} == 0 log group {} snaplen 128 queue-threshold 1; }} }}\n",
-                  rate, kFirstGroup + number));
+  done =
+      lab.Run(name, {"nft", "-f", "-"},
+              fmt::format("table inet sflow {{\n chain sample {{\n"
+                          "  type filter hook forward priority 0;\n"
+                          "  numgen random mod {} == 0 log group {} snaplen 128 queue-threshold 1\n"
+                          " }}\n}}\n",
+                          rate, kFirstGroup + number));
   if (!done) return tl::unexpected(done.error());
   const std::string config = fmt::format("{}/{}.uacctd", folder, name);
   Result<void> written =

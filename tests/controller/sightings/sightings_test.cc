@@ -159,6 +159,19 @@ TEST_F(SightingsTest, APortOnOtherLinksThanKnownIsVerifiedAndMovesNothing) {
   EXPECT_EQ(Port(), port) << "probes show that the map is right: the report was not";
 }
 
+// Regression: trains of probes, which have the flow's source port and another path, as their
+// destination port differs, were taken for the flow.
+TEST_F(SightingsTest, PacketsToAnotherPortAreNotTheFlow) {
+  const std::string source = cluster_.Address(0).ToString();
+  const std::string destination = cluster_.Address(2).ToString();
+  std::string probe = Seen(source, destination, Port(), 0, Over(OtherSpine(), 5));
+  probe.replace(probe.find("4791"), 4, "4820");
+  ReportOnAndOn(probe);
+  EXPECT_EQ(StateOf(), "NOT_SEEN");
+  ReportOnAndOn(SeenOfFlow(Port(), Over(Spine(), 5)));
+  EXPECT_EQ(StateOf(), "AS_DECIDED");
+}
+
 TEST_F(SightingsTest, APortOnSeveralPathsIsSpreadByASwitch) {
   Links both = Over(Spine(), 5);
   for (const auto& link : Over(OtherSpine(), 5)) both.push_back(link);

@@ -139,6 +139,16 @@ TEST(Golden, PathPushesThatDoNotTellLinksAreRead) {
   EXPECT_TRUE(std::get<PathPush>((*decoded)->body) == expected);
 }
 
+TEST(Golden, TrainOrdersThatDoNotSayWherePacketsComeFromAreRead) {
+  Decoder decoder;
+  const auto decoded = decoder.Decode(FromHex(ReadGolden("train_order_without_sources")));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  TrainOrder expected = std::get<TrainOrder>(MakeExamples()[12].body);
+  expected.expected[0] = {.number = expected.expected[0].number,
+                          .until_us = expected.expected[0].until_us};
+  EXPECT_TRUE(std::get<TrainOrder>((*decoded)->body) == expected);
+}
+
 void WithoutEdges(FlowReport& report) {
   for (FlowProgress& flow : report.progress) {
     flow.edges = 0;

@@ -67,7 +67,7 @@ class Daemon : public testing::Test {
     std::ofstream(Path("topology.json")) << kTopology;
     identity::KeyFolder keys = identity::KeyFolder::Open(Path("keys")).value();
     EXPECT_TRUE(keys.MakeController(SystemWallTime()));
-    for (const Role role : {Role::kViewer, Role::kOperator, Role::kAdmin}) {
+    for (const Role role : {Role::kViewer, Role::kFeed, Role::kOperator, Role::kAdmin}) {
       tokens_.push_back(
           keys.MakeToken(std::string(RoleName(role)), role, {}, SystemWallTime()).value());
     }

@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import statistics
 import struct
@@ -78,7 +79,16 @@ def measure(start, count, datagrams, port, seconds):
         counted = count(process)
         return used / max(counted, 1) * 1e6, 1 - counted / sent
     finally:
-        process.terminate()
+        end(process)
+
+
+def end(process):
+    """sfacctd writes what it has counted, and ends, on SIGINT only."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
         process.wait()
 
 
@@ -118,8 +128,7 @@ def run(report, folder, seconds=20):
                         if line.startswith("espalier_telemetry_samples_total "))
 
         def theirs(process):
-            process.terminate()
-            process.wait()
+            end(process)
             link_faults.wait(lambda: (files / "flows.csv").exists(), 10)
             time.sleep(1)
             rows = (files / "flows.csv").read_text(encoding="utf-8").splitlines()

@@ -39,7 +39,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
              .states = LinkStates(state_, links_.health),
              .background = BackgroundLoads(
                  state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); }),
-             .sightings = Sightings(state_, MakeSightingsCallbacks(), metrics)},
+             .sightings = Sightings(
+                 state_, [this](const auto& key, auto port) { VerifyNow(key, port); }, metrics)},
       placement_(state_, learner_, settings_.now(), metrics),
       bursts_(state_, state_.decisions, placement_.ports(), predictor_, settings_.now(), metrics),
       rate_planner_(state_, state_.view, state_.decisions, settings_.now(), loop,
@@ -83,15 +84,6 @@ LinkHealth::Callbacks Controller::MakeLinkCallbacks() {
       .predict_return =
           [this](const UsedPort& used) { return placement_.returns().PathOf(used.key, used.port); },
       .on_change = [this] { effects_.HandleHealthChange(); }};
-}
-
-Sightings::Callbacks Controller::MakeSightingsCallbacks() {
-  return {.verify = [this](const auto& key, auto port) { VerifyNow(key, port); },
-          .apply_steering =
-              [this] {
-                placement_.ApplySteering();
-                turns_.Request();
-              }};
 }
 
 ActionEffects::Callbacks Controller::MakeEffectsCallbacks() {

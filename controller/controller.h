@@ -99,7 +99,6 @@ class Controller {
   void ApplyPolicies();
 
   LinkHealth::Callbacks MakeLinkCallbacks();
-  Sightings::Callbacks MakeSightingsCallbacks();
   ActionEffects::Callbacks MakeEffectsCallbacks();
   BackgroundPlanner::Callbacks MakePlannerCallbacks();
 

@@ -41,9 +41,9 @@ std::string_view AttestationName(Attestation::State state) {
   return kNames.NameOf(state);
 }
 
-Sightings::Sightings(State& state, Callbacks callbacks, Metrics& metrics)
+Sightings::Sightings(State& state, Verify verify, Metrics& metrics)
     : state_(state),
-      callbacks_(std::move(callbacks)),
+      verify_(std::move(verify)),
       reports_(metrics.MakeCounter("espalier_controller_sighting_reports_total",
                                    "Reports of flows whose packets switches sampled")),
       as_decided_(metrics.MakeGauge("espalier_controller_flows_seen_as_decided",
@@ -111,7 +111,6 @@ void Sightings::Count(FlowSlot slot, const SightingReport::Seen& seen, Counted& 
     counted.links[on.link.Index()] += on.samples;
     if (!path) {
       counted.other_port += on.samples;
-      if (!has_port && seen.queue_pair != 0) counted.ports.insert(seen.source_port);
       continue;
     }
     const auto& hops = state_.PathsOf(flow)[path->Index()].hops;
@@ -126,7 +125,7 @@ void Sightings::Announce(const Record& record, FlowSlot slot, const Counted& cou
   const Attestation& attestation = record.attestation;
   const Flow& flow = state_.flows.At(slot);
   if (attestation.cause == Attestation::Cause::kPathMapStale) {
-    callbacks_.verify(flow.key, counted.stale_port);
+    verify_(flow.key, counted.stale_port);
   }
   const std::vector<wire::Nic>& nics = state_.agents.At(record.agent).nics;
   const auto nic = std::ranges::find(nics, flow.source_address, &wire::Nic::address);
@@ -170,17 +169,11 @@ void Sightings::Judge(FlowSlot slot, const Counted& counted, Duration window, Ti
   } else {
     return;  // one or two samples elsewhere may be late, and say nothing yet
   }
-  const bool is_elsewhere = next.state == Attestation::State::kElsewhere;
-  const bool is_again =
-      record.attestation.state == next.state && record.attestation.cause == next.cause;
+  const bool is_news =
+      next.state == Attestation::State::kElsewhere &&
+      (record.attestation.state != next.state || record.attestation.cause != next.cause);
   record.attestation = std::move(next);
-  if (is_elsewhere && !is_again) Announce(record, slot, counted, now);
-  const bool is_ignored = is_elsewhere && is_again && counted.ports.size() == 1 &&
-                          counted.other_port >= kEnough && counted.decided == 0 &&
-                          counted.elsewhere == 0;
-  if (!is_ignored) return;
-  state_.notices.ports_on_wire[{flow.agent, flow.local}] = *counted.ports.begin();
-  has_ignored_ = true;
+  if (is_news) Announce(record, slot, counted, now);
 }
 
 void Sightings::NoteUnannounced(const SightingReport::Seen& seen, TimePoint now) {
@@ -223,7 +216,6 @@ Result<void> Sightings::HandleReport(const SightingReport& report, TimePoint now
     Count(*slot, seen, counts);
   }
   for (const auto& [index, of] : counted) Judge(of.first, of.second, report.window, now);
-  if (std::exchange(has_ignored_, false)) callbacks_.apply_steering();
   Tick(now);
   return {};
 }
@@ -231,9 +223,6 @@ Result<void> Sightings::HandleReport(const SightingReport& report, TimePoint now
 void Sightings::Tick(TimePoint now) {
   std::erase_if(records_,
                 [&](const auto& of) { return now - of.second.attestation.at >= kMemory; });
-  std::erase_if(state_.notices.ports_on_wire, [&](const auto& of) {
-    return !state_.flows.Find(of.first.first, of.first.second);
-  });
   std::erase_if(unannounced_, [&](const auto& of) { return now - of.second.last >= kMemory; });
   as_decided_.Set(static_cast<double>(as_decided()));
   elsewhere_.Set(static_cast<double>(elsewhere()));
@@ -269,23 +258,12 @@ std::size_t Sightings::as_decided() const {
 }
 
 std::vector<std::string> Sightings::Doubts() const {
-  std::vector<std::string> doubts;
-  if (const std::size_t count = elsewhere(); count > 0) {
-    doubts.push_back(
-        fmt::format("switches see {} {} on other links than decided (espalier flows "
-                    "--attested ELSEWHERE)",
-                    count, count == 1 ? "flow" : "flows"));
-  }
-  std::map<std::string, std::size_t> ignored;
-  for (const auto& [of, port] : state_.notices.ports_on_wire)
-    ++ignored[state_.agents.At(of.first).name];
-  for (const auto& [host, count] : ignored) {
-    doubts.push_back(fmt::format(
-        "switches see {} {} of {} from other ports than decided: the driver of its device "
-        "chooses ports itself, so other flows of {} may not be where they are shown either",
-        count, count == 1 ? "flow" : "flows", host, host));
-  }
-  return doubts;
+  const std::size_t count = elsewhere();
+  if (count == 0) return {};
+  return {
+      fmt::format("switches see {} {} on other links than decided (espalier flows "
+                  "--attested ELSEWHERE)",
+                  count, count == 1 ? "flow" : "flows")};
 }
 
 }  // namespace espalier::controller

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -73,10 +72,7 @@ std::string_view AttestationName(Attestation::State state);  // "AS_DECIDED", ..
 // kSettled before it, as samples come late. A sample misleads with a probability of at most one in
 // a hundred (a wrong map of ports, a late one), so three unanimous ones are wrong with 10^-6. What
 // a feed says moves no flow and takes no link out of use. A stale path map has the port verified by
-// probes. An RDMA flow that two reports in a row show from one other port, and none from a decided
-// one, is no longer steered, as its driver ignores ports: it stays where it is, and its load counts
-// there (State::Notices::ports_on_wire). What would prove that wrong: a packet from a decided port
-// while it is steered. All findings are events and a doubt of the fabric's health.
+// probes, and the other findings are events and a doubt of the fabric's health.
 //
 // Thread safety: the controller's loop thread. The references must outlive it. Memory: O(flows +
 // kMostUnannounced). Complexity: O(open flows + flows of the report) for a report.
@@ -90,13 +86,9 @@ class Sightings {
   // A flow that nobody reported counts from this part of the slowest link of the fabric.
   static constexpr double kLeastPart = 0.01;
 
-  struct Callbacks {
-    // Has probes show which links the port takes now.
-    std::function<void(const fabric::PortKey& key, std::uint16_t port)> verify;
-    // State::Notices::ports_on_wire has changed.
-    std::function<void()> apply_steering;
-  };
-  Sightings(State& state, Callbacks callbacks, Metrics& metrics);
+  // `verify`: has probes show which links the port takes now.
+  using Verify = std::function<void(const fabric::PortKey& key, std::uint16_t port)>;
+  Sightings(State& state, Verify verify, Metrics& metrics);
 
   // Takes a report as a whole or not at all. Errors: kInvalidArgument for a source or window out of
   // range, and for more than kMostFlows flows.
@@ -133,7 +125,6 @@ class Sightings {
     std::uint32_t elsewhere = 0;                 // from a decided port
     std::uint32_t other_port = 0;                // from a port that no subflow has
     std::uint16_t stale_port = 0;                // a decided port that was seen elsewhere
-    std::set<std::uint16_t> ports;               // of RDMA packets, that no subflow has
     std::map<std::size_t, std::uint32_t> links;  // by DirectedLink::Index
   };
   using Ends = std::pair<IpAddress, IpAddress>;
@@ -150,9 +141,8 @@ class Sightings {
   std::uint64_t DigestOf(const Flow& flow) const;
 
   State& state_;
-  const Callbacks callbacks_;
+  const Verify verify_;
   std::int64_t least_bps_ = 0;
-  bool has_ignored_ = false;  // flows whose driver ignores ports, in this report
   std::unordered_map<std::size_t, Record> records_;  // by FlowSlot::Index
   std::map<UnannouncedKey, Unannounced> unannounced_;
   Counter& reports_;

@@ -79,15 +79,12 @@ struct State {
   std::map<fabric::LinkId, LinkFault> link_faults;
   // Feeds of link loads that have stopped reporting, and since when. BackgroundLoads writes it.
   std::map<std::string, TimePoint> silent_feeds;
-  // What is not as it should be, although no host reports it. The modules of placement/verify write
-  // it, and Sightings the ports on the wire.
+  // What is not as it should be, although nothing was reported. The modules of placement/verify
+  // write it.
   struct Notices {
     // Hosts that see a switch spray their packets, by source leaf and host, and that switch: their
     // flows are not steered.
     std::map<std::pair<fabric::NodeId, std::string>, fabric::NodeId> sprayed_hosts;
-    // Flows whose packets switches see from another port than decided, and that port: the host's
-    // driver ignores the decided one, so they are not steered.
-    std::map<std::pair<AgentId, wire::LocalFlowId>, std::uint16_t> ports_on_wire;
     // Flows that have waited too long (WaitingFlows), and one of them, by name.
     std::size_t late_flows = 0;
     std::string late_flow;
@@ -119,13 +116,6 @@ struct State {
     const auto& hosts = notices.sprayed_hosts;
     return !hosts.empty() &&
            hosts.contains({flow.source_leaf, fabric::HostOf(topology.node(flow.key.source))});
-  }
-  // The port of a flow whose driver ignores the decided one; none: as far as is known, no such
-  // flow.
-  std::optional<std::uint16_t> ForeignPort(const Flow& flow) const {
-    const auto found = notices.ports_on_wire.find({flow.agent, flow.local});
-    if (found == notices.ports_on_wire.end()) return std::nullopt;
-    return found->second;
   }
   // By the last report.
   std::int64_t BytesInFlight(FlowSlot slot) const {

@@ -164,14 +164,6 @@ FlowWait ExplainUnsteered(const State& state, const ShownFlow& flow) {
             "none is needed, unless the switch is to hash flows: then turn off its adaptive "
             "routing or packet spraying"};
   }
-  const auto foreign = state.notices.ports_on_wire.find({flow.agent, flow.local});
-  if (foreign != state.notices.ports_on_wire.end()) {
-    return {
-        fmt::format("switches see its packets from the source port {}, whatever port is decided: "
-                    "the driver of its host's device chooses ports itself",
-                    foreign->second),
-        "see docs/rdma.md for the devices whose ports can be set; its load counts where it is"};
-  }
   const std::string rules = SteeringRules(state.intents.steering, state.host_ranks).Describe();
   return {rules.empty() ? "operators do not want it steered" : rules,
           "`espalier steering` shows what is set, `espalier steering on` steers it"};

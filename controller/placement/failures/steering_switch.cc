@@ -6,29 +6,19 @@ namespace espalier::controller {
 
 using wire::PathReason;
 
-namespace {
-
-// 0: not known.
-std::uint16_t PortWhileUnsteered(const State& state, const Flow& flow) {
-  return state.ForeignPort(flow).value_or(flow.own_port);
-}
-
-}  // namespace
-
 bool IsSteerable(const Flow& flow) { return !flow.subflows.empty(); }
 
 std::optional<fabric::PathIndex> OwnPathOf(const State& state, const Flow& flow,
                                            const fabric::Topology& topology) {
-  const std::uint16_t port = PortWhileUnsteered(state, flow);
-  if (flow.subflows.size() != 1 || port == 0) return std::nullopt;
-  const auto entry = state.path_map.Find(flow.key, port);
+  if (flow.subflows.size() != 1 || flow.own_port == 0) return std::nullopt;
+  const auto entry = state.path_map.Find(flow.key, flow.own_port);
   if (!entry || entry->trust == fabric::PortTrust::kReverify) return std::nullopt;
   if (!fabric::IsUsable(topology, state.PathsOf(flow)[entry->path.Index()])) return std::nullopt;
   return entry->path;
 }
 
 bool SteeringSwitch::IsSteered(const Flow& flow) const {
-  if (IsSteerable(flow) && (state_.IsSprayed(flow) || state_.ForeignPort(flow))) return false;
+  if (IsSteerable(flow) && state_.IsSprayed(flow)) return false;
   if (state_.intents.steering.empty()) return true;
   return SteeringRules(state_.intents.steering, state_.host_ranks)
       .IsSteered(state_.agents.At(flow.agent).name, state_.flows.JobName(flow.job));
@@ -42,16 +32,15 @@ void SteeringSwitch::TurnOff(FlowSlot slot) {
 
 void SteeringSwitch::Observe(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
-  const std::uint16_t port = PortWhileUnsteered(state_, flow);
-  if (flow.subflows.size() != 1 || port == 0) return;
+  if (flow.subflows.size() != 1 || flow.own_port == 0) return;
   if (state_.IsSprayed(flow)) return decisions_.Observe(slot, std::nullopt);
   const auto path = OwnPathOf(state_, flow, state_.topology);
   decisions_.Observe(slot, path);
   if (path) return;
-  const auto entry = state_.path_map.Find(flow.key, port);
+  const auto entry = state_.path_map.Find(flow.key, flow.own_port);
   // Its path may be known, but drained; to probe it again would show the same.
   const bool is_known = entry && entry->trust != fabric::PortTrust::kReverify;
-  if (!is_known) learner_.Verify(flow.key, port);
+  if (!is_known) learner_.Verify(flow.key, flow.own_port);
 }
 
 std::vector<Rerouted> SteeringSwitch::Apply() {

@@ -12,13 +12,12 @@
 
 namespace espalier::controller {
 
-// Takes flows that operators do not want steered (Intents::steering), whose packets a switch sprays
-// (State::IsSprayed) or whose driver ignores ports (State::ForeignPort) off their ports, and steers
-// them again. A flow that is not steered is kUnsteered and has no port of ours. If it has one path
-// and the path map knows the path of its own port (of the one on the wire, if it was seen), it
-// counts as load there, where nothing moves it. Otherwise a probe is requested; until its answer
-// the flow adds no load. Thread safety: the controller's loop thread. The references must outlive
-// it.
+// Takes flows that operators do not want steered (Intents::steering), or whose packets a switch
+// sprays (State::IsSprayed), off their ports, and steers them again. A flow that is not steered
+// is kUnsteered and has no port of ours. If it has one path and the path map knows the path of its
+// own port, it counts as load there, where nothing moves it. Otherwise a probe is requested; until
+// its answer the flow adds no load. Thread safety: the controller's loop thread. The references
+// must outlive it.
 class SteeringSwitch {
  public:
   SteeringSwitch(const State& state, FlowDecisions& decisions, PathLearner& learner,
@@ -34,7 +33,7 @@ class SteeringSwitch {
   bool IsSteered(const Flow& flow) const;
   // Makes a flow that was just admitted kUnsteered, if it would get paths.
   void TurnOff(FlowSlot slot);
-  // The intents, or the notices in State, have changed: turns flows off and places those that are
+  // The intents, or what is sprayed, have changed: turns flows off and places those that are
   // steered again, which moves no other flow. Returns the moves; a flow that is turned off moves to
   // ECMP. O(flows).
   std::vector<Rerouted> Apply();

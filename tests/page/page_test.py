@@ -10,7 +10,7 @@ import os
 import re
 import urllib.parse
 
-from cluster import BINARIES, HOSTILE_JOB, HOSTILE_SPINE, Cluster, PageCase, main
+from cluster import HOSTILE_JOB, HOSTILE_SPINE, PageCase, main
 
 HOSTILE_TREES = "<b onclick=alert(1)>trees"
 LINK = "leaf1--spine2"
@@ -37,13 +37,8 @@ class PageTest(PageCase):
         self.assertEqual(self.problems(), [])
 
     def test_draws_a_large_fabric(self):
-        large = Cluster(*BINARIES, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
-        self.addCleanup(large.close)
-        large.wait(lambda: large.get("status"), "it answers")
-        self.page.open(large.address + "/?fold=none")
-        self.log_in()
+        self.open_other("?fold=none", spines=32, leaves=64, hosts_per_leaf=32)
         self.page.wait("document.getElementById('tab-links').textContent.includes('4,096')")
-        self.page.wait("document.body.dataset.firstPicture > 0")
         self.cluster.wait(lambda: self.pixels_of("muted") > 500, "its switches are drawn")
         self.page.key("f")
         self.page.key("ArrowRight")

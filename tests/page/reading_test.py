@@ -10,7 +10,7 @@ import pathlib
 import re
 import urllib.parse
 
-from cluster import BINARIES, Cluster, PageCase, main
+from cluster import PageCase, main
 from fabrics import rails_in_pods
 
 AUDIT = (pathlib.Path(__file__).parent / "accessibility.js").read_text()
@@ -27,13 +27,7 @@ def script(name):
 
 class ReadingTest(PageCase):
     def open_large(self, query="?fold=none"):
-        large = Cluster(*BINARIES, spines=32, leaves=64, hosts_per_leaf=32, jobs=0)
-        self.addCleanup(large.close)
-        large.wait(lambda: large.get("status"), "it answers")
-        self.page.open(large.address + "/" + query)
-        self.log_in()
-        self.page.wait("document.body.dataset.firstPicture > 0")
-        return large
+        return self.open_other(query, spines=32, leaves=64, hosts_per_leaf=32)
 
     def click_in_picture(self, x, y):
         """At a part of the picture's width and height."""
@@ -122,12 +116,7 @@ class ReadingTest(PageCase):
         self.assertEqual(self.problems(), [])
 
     def test_orders_tiers_pods_and_rails(self):
-        tall = Cluster(*BINARIES, jobs=0, topology_text=rails_in_pods())
-        self.addCleanup(tall.close)
-        tall.wait(lambda: tall.get("status"), "it answers")
-        self.page.open(tall.address + "/")
-        self.log_in()
-        self.page.wait("document.body.dataset.firstPicture > 0")
+        self.open_other(topology_text=rails_in_pods())
         self.assertEqual(self.page.run("[...document.getElementById('groups').options]"
                                        ".map(one => one.textContent)"), ["Go to…", "pod 0", "pod 1"])
         # From the left: the rails of each pod in their order, though the file has them otherwise.
@@ -184,14 +173,11 @@ class ReadingTest(PageCase):
         self.assertEqual(self.problems(), [])
 
     def test_folds_pods_to_sums_and_to_their_worst(self):
-        tall = Cluster(*BINARIES, jobs=0, topology_text=rails_in_pods(cores=3))
-        self.addCleanup(tall.close)
-        tall.wait(lambda: tall.get("status"), "it answers")
-        tall.post("links/fail?id=p1-agg0--core1&reason=optics")
-        tall.post("links/drain?id=p1-leaf2--p1-agg1")
-        self.page.open(tall.address + "/")
-        self.log_in()
-        self.page.wait("document.body.dataset.firstPicture > 0")
+        def change_two_links(other):
+            other.post("links/fail?id=p1-agg0--core1&reason=optics")
+            other.post("links/drain?id=p1-leaf2--p1-agg1")
+
+        self.open_other(prepare=change_two_links, topology_text=rails_in_pods(cores=3))
         self.page.wait("document.getElementById('figure-links').textContent.startsWith('2')")
         self.page.key("g")
         self.assertEqual(self.folded(), ["all"])

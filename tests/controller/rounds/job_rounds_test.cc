@@ -317,6 +317,46 @@ TEST_F(Rounds, TheIdealCountsWhatOtherGroupsSendOverTheSameNic) {
   EXPECT_EQ(rounds_.Finished(kJob, kStart + 21s).back().ideal, 300ms);
 }
 
+// A slow flow leads, and a quick one begins out of step with it, until it is known to be another
+// group: no round in which both sent is kept, also not the one of that moment.
+TEST_F(Rounds, RoundsOfFlowsThatWereTwoGroupsAreLeftOut) {
+  for (const Duration pause : {310ms, 430ms, 570ms, 690ms, 830ms}) {
+    rounds_.Forget(kJob);
+    std::vector<JobRounds::Sender> flows(2);
+    for (JobRounds::Sender& flow : flows) {
+      flow.ends = {Link("h0--leaf0", true), Link("h2--leaf1", false), 8'000'000'000};
+      rounds_.Join(kJob, flow);
+    }
+    struct Step {
+      TimePoint at;
+      std::size_t flow = 0;
+      bool begins = true;
+    };
+    std::vector<Step> steps;
+    const auto play = [&](std::size_t flow, Duration burst, Duration then) {
+      for (TimePoint at = kStart; at < kStart + 50s; at += burst + then) {
+        steps.push_back({at, flow, true});
+        steps.push_back({at + burst, flow, false});
+      }
+    };
+    play(0, 400ms, 700ms);
+    play(1, 100ms, pause);
+    std::ranges::stable_sort(steps, {}, &Step::at);
+    for (const Step& step : steps) {
+      if (step.begins) {
+        rounds_.Begin(kJob, flows[step.flow], step.at);
+        rounds_.AddBytes(kJob, flows[step.flow], 50'000'000);
+      } else {
+        rounds_.End(kJob, flows[step.flow], step.at);
+      }
+    }
+    const auto finished = rounds_.Finished(kJob, kStart + 60s);
+    ASSERT_GE(finished.size(), 30U);
+    for (const JobRound& round : finished) EXPECT_EQ(round.duration, 400ms) << pause.count();
+    EXPECT_EQ(rounds_.Groups(kJob, kStart + 60s), 2U);
+  }
+}
+
 // One round that was very long, or short, says nothing about a group.
 TEST_F(Rounds, SlowestGroupIsTheOneWithTheGreatestMedian) {
   JobRounds::Sender usual{.ends = {Link("h0--leaf0", true), std::nullopt, 0}};

@@ -33,13 +33,15 @@ class BurstsTest : public testing::Test {
 
   // Opens the job's connections in an order that puts both flows of a phase on one spine.
   void OpenConnections() {
-    for (const int host : {0, 2, 1, 3}) {
-      wire::FlowReport report = Cluster::Opening(cluster_, host, {{.id = 1, .to = host + 4}});
-      report.progress = {Row(++edges_[host])};
-      cluster_.Report(host, report);
-      cluster_.Settle();
-    }
+    for (const int host : {0, 2, 1, 3}) OpenBusy(host);
     for (const int host : {0, 1, 2, 3}) Toggle(host);
+    cluster_.Settle();
+  }
+  // Opens the job's connection of this host, which has bytes to send.
+  void OpenBusy(int host) {
+    wire::FlowReport report = Cluster::Opening(cluster_, host, {{.id = 1, .to = host + 4}});
+    report.progress = {Row(++edges_[host])};
+    cluster_.Report(host, report);
     cluster_.Settle();
   }
   static wire::FlowProgress Row(std::uint32_t edges) {
@@ -64,12 +66,13 @@ class BurstsTest : public testing::Test {
     for (const int host : hosts) Toggle(host);
     cluster_.Settle();
   }
-  void RunPeriods(int count) {
+  void RunPeriods(int count, const std::vector<int>& first = {0, 1},
+                  const std::vector<int>& second = {2, 3}) {
     max_load_ = {};
     for (int i = 0; i < count; ++i) {
-      RunPhase({0, 1}, 200ms);
+      RunPhase(first, 200ms);
       cluster_.Advance(100ms);
-      RunPhase({2, 3}, 200ms);
+      RunPhase(second, 200ms);
       cluster_.Advance(500ms);
     }
     cluster_.state().flow_paths.CheckInvariants();

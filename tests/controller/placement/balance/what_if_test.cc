@@ -112,6 +112,51 @@ TEST_F(RecomputeTest, AnswersTheSameAtAnyInstantOfTheBursts) {
   EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
 }
 
+// Two phases of one flow each, both over one spine: no phase needs another one, though both flows
+// together would.
+class RecomputeAroundPhasesTest : public RecomputeTest {
+ protected:
+  void SetUp() override {
+    for (const int host : {0, 1, 2}) OpenBusy(host);
+    cluster_.End(1, 1);
+    for (const int host : {0, 2}) Toggle(host);
+    cluster_.Settle();
+    RunPeriods(12, {0}, {2});
+    spine_ = cluster_.AppliedSpine(0, 1, 1);
+    ASSERT_EQ(cluster_.AppliedSpine(2, 1, 1), spine_);
+    ASSERT_FALSE(cluster_.state().phases.IsEmpty());
+  }
+  int spine_ = 0;
+};
+
+TEST_F(RecomputeAroundPhasesTest, LeavesFlowsOfDifferentPhasesOnOneSpine) {
+  cluster_.Advance(1s);
+  EXPECT_EQ(Summarize(cluster_.state()).max_load, (Load{1, 1}));
+  EXPECT_TRUE(cluster_.Recompute().value().moves.empty());
+  cluster_.Settle();
+  EXPECT_EQ(cluster_.AppliedSpine(0, 1, 1), spine_);
+  EXPECT_EQ(cluster_.AppliedSpine(2, 1, 1), spine_);
+}
+
+// Of two flows to hosts of the second leaf, the one that shares no link with the phases ends.
+TEST_F(RecomputeAroundPhasesTest, MovesOtherFlowsAwayFromTheBusiestPhase) {
+  for (const int host : {8, 9}) {
+    cluster_.Open(host, {{.id = 1, .to = host - 3, .job = "other"}});
+    cluster_.Settle();
+  }
+  const int beside = cluster_.AppliedSpine(8, 1, 1) == spine_ ? 8 : 9;
+  ASSERT_EQ(cluster_.AppliedSpine(beside, 1, 1), spine_);
+  cluster_.End(beside == 8 ? 9 : 8, 1);
+  cluster_.Advance(1s);
+  const ActionOutcome outcome = cluster_.Recompute().value();
+  cluster_.Settle();
+  EXPECT_EQ(outcome.before.max_load, (Load{2, 1}));
+  EXPECT_EQ(outcome.after.max_load, (Load{1, 1}));
+  EXPECT_EQ(outcome.moves.size(), 1U);
+  EXPECT_NE(cluster_.AppliedSpine(beside, 1, 1), spine_);
+  EXPECT_EQ(cluster_.AppliedSpine(0, 1, 1), spine_);
+}
+
 // A recomputation leaves what is in phases to their plan, so no theorem says what it reaches.
 TEST_F(RecomputeTest, NoTheoremPromisesAnythingWhilePhasesAreKnown) {
   OpenConnections();

@@ -24,6 +24,7 @@ constexpr Duration kUrgentPatience = std::chrono::milliseconds(60);
 constexpr Duration kLongestGap = std::chrono::milliseconds(1);
 // Trains over a link in focus, at most, in a second: enough for 1 % in some seconds.
 constexpr double kFocusTrains = 64;
+constexpr double kMostForFocus = 0.75;  // of all trains, which few hosts can send
 constexpr double kMostOfProtocol = 0.8;  // of these, if one protocol loses more than the other
 constexpr double kFewTrains = 256;       // a second, of which each is reported at once
 constexpr double kRecoveryTrains = 16;   // over a link that is out of use
@@ -115,7 +116,7 @@ void TrainPlanner::PlanSweep(TrainOrders& orders, double trains) {
 }
 
 double TrainPlanner::FocusTrains(double all, std::size_t in_focus) {
-  return std::min(all / 2, kFocusTrains * static_cast<double>(in_focus));
+  return std::min(kMostForFocus * all, kFocusTrains * static_cast<double>(in_focus));
 }
 
 double TrainPlanner::SweepTrains() const {

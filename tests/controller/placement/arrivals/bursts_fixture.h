@@ -66,14 +66,13 @@ class BurstsTest : public testing::Test {
     for (const int host : hosts) Toggle(host);
     cluster_.Settle();
   }
-  void RunPeriods(int count, const std::vector<int>& first = {0, 1},
-                  const std::vector<int>& second = {2, 3}) {
+  void RunPeriods(int count, const std::vector<std::vector<int>>& phases = {{0, 1}, {2, 3}}) {
     max_load_ = {};
     for (int i = 0; i < count; ++i) {
-      RunPhase(first, 200ms);
-      cluster_.Advance(100ms);
-      RunPhase(second, 200ms);
-      cluster_.Advance(500ms);
+      for (const std::vector<int>& hosts : phases) {
+        RunPhase(hosts, 200ms);
+        cluster_.Advance(&hosts == &phases.back() ? 500ms : 100ms);
+      }
     }
     cluster_.state().flow_paths.CheckInvariants();
   }

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tests/controller/cluster.h"
 #include "tests/controller/placement/arrivals/bursts_fixture.h"
@@ -112,49 +114,66 @@ TEST_F(RecomputeTest, AnswersTheSameAtAnyInstantOfTheBursts) {
   EXPECT_TRUE(Summarize(cluster_.state()).IsOptimal());
 }
 
-// Two phases of one flow each, both over one spine: no phase needs another one, though both flows
-// together would.
+// Phases of one flow each, beside flows of another job to the same leaf.
 class RecomputeAroundPhasesTest : public RecomputeTest {
  protected:
-  void SetUp() override {
-    for (const int host : {0, 1, 2}) OpenBusy(host);
-    cluster_.End(1, 1);
-    for (const int host : {0, 2}) Toggle(host);
+  // Learns the phases of the flows of these hosts.
+  void LearnPhases(const std::vector<int>& hosts) {
+    std::vector<std::vector<int>> phases;
+    for (const int host : hosts) {
+      OpenBusy(host);
+      phases.push_back({host});
+    }
+    for (const int host : hosts) Toggle(host);
     cluster_.Settle();
-    RunPeriods(12, {0}, {2});
-    spine_ = cluster_.AppliedSpine(0, 1, 1);
-    ASSERT_EQ(cluster_.AppliedSpine(2, 1, 1), spine_);
+    RunPeriods(12, phases);
     ASSERT_FALSE(cluster_.state().phases.IsEmpty());
   }
-  int spine_ = 0;
+  int SpineOf(int host) const {
+    return cluster_.AppliedSpine(host, 1, host < 4 ? host + 4 : host - 4);
+  }
+  // Opens four flows of another job, of which this many last, all over this spine. The phases are
+  // not planned again around them yet.
+  void OpenOthersOver(int spine, int count) {
+    for (const int host : {8, 9, 10, 11}) {
+      cluster_.Open(host, {{.id = 1, .to = host - 4, .job = "other"}});
+      cluster_.Settle();
+    }
+    for (const int host : {8, 9, 10, 11}) {
+      if (SpineOf(host) == spine && count-- > 0) continue;
+      cluster_.End(host, 1);
+    }
+    ASSERT_LE(count, 0);
+  }
 };
 
-TEST_F(RecomputeAroundPhasesTest, LeavesFlowsOfDifferentPhasesOnOneSpine) {
-  cluster_.Advance(1s);
-  EXPECT_EQ(Summarize(cluster_.state()).max_load, (Load{1, 1}));
-  EXPECT_TRUE(cluster_.Recompute().value().moves.empty());
-  cluster_.Settle();
-  EXPECT_EQ(cluster_.AppliedSpine(0, 1, 1), spine_);
-  EXPECT_EQ(cluster_.AppliedSpine(2, 1, 1), spine_);
-}
-
-// Of two flows to hosts of the second leaf, the one that shares no link with the phases ends.
 TEST_F(RecomputeAroundPhasesTest, MovesOtherFlowsAwayFromTheBusiestPhase) {
-  for (const int host : {8, 9}) {
-    cluster_.Open(host, {{.id = 1, .to = host - 3, .job = "other"}});
-    cluster_.Settle();
-  }
-  const int beside = cluster_.AppliedSpine(8, 1, 1) == spine_ ? 8 : 9;
-  ASSERT_EQ(cluster_.AppliedSpine(beside, 1, 1), spine_);
-  cluster_.End(beside == 8 ? 9 : 8, 1);
-  cluster_.Advance(1s);
+  ASSERT_NO_FATAL_FAILURE(LearnPhases({0}));
+  const int spine = SpineOf(0);
+  ASSERT_NO_FATAL_FAILURE(OpenOthersOver(spine, 1));
   const ActionOutcome outcome = cluster_.Recompute().value();
-  cluster_.Settle();
   EXPECT_EQ(outcome.before.max_load, (Load{2, 1}));
   EXPECT_EQ(outcome.after.max_load, (Load{1, 1}));
-  EXPECT_EQ(outcome.moves.size(), 1U);
-  EXPECT_NE(cluster_.AppliedSpine(beside, 1, 1), spine_);
-  EXPECT_EQ(cluster_.AppliedSpine(0, 1, 1), spine_);
+  ASSERT_EQ(outcome.moves.size(), 1U);
+  EXPECT_EQ(outcome.moves[0].job, "other");
+  EXPECT_EQ(SpineOf(0), spine);
+}
+
+// Each spine carries at most one flow in any phase, and one of the other job. All five flows
+// together would put three on one spine.
+TEST_F(RecomputeAroundPhasesTest, CountsPhasesApartAndLeavesTheirFlowsWhereTheyAre) {
+  ASSERT_NO_FATAL_FAILURE(LearnPhases({0, 1, 2}));
+  const std::vector<int> spines = {SpineOf(0), SpineOf(1), SpineOf(2)};
+  const int alone = std::ranges::count(spines, 0) == 1 ? 0 : 1;
+  ASSERT_EQ(std::ranges::count(spines, alone), 1);
+  ASSERT_NO_FATAL_FAILURE(OpenOthersOver(alone, 2));
+  const ActionOutcome outcome = cluster_.Recompute().value();
+  cluster_.Settle();
+  EXPECT_EQ(outcome.before.max_load, (Load{3, 1}));
+  EXPECT_EQ(outcome.after.max_load, (Load{2, 1}));
+  ASSERT_EQ(outcome.moves.size(), 1U);
+  EXPECT_EQ(outcome.moves[0].job, "other");
+  EXPECT_EQ((std::vector<int>{SpineOf(0), SpineOf(1), SpineOf(2)}), spines);
 }
 
 // A recomputation leaves what is in phases to their plan, so no theorem says what it reaches.

@@ -24,7 +24,7 @@ constexpr Duration kUrgentPatience = std::chrono::milliseconds(60);
 constexpr Duration kLongestGap = std::chrono::milliseconds(1);
 // Trains over a link in focus, at most, in a second: enough for 1 % in some seconds.
 constexpr double kFocusTrains = 64;
-constexpr double kMostForFocus = 0.75;  // of all trains, which few hosts can send
+constexpr double kMostForFocus = 0.75;   // of all trains, which few hosts can send
 constexpr double kMostOfProtocol = 0.8;  // of these, if one protocol loses more than the other
 constexpr double kFewTrains = 256;       // a second, of which each is reported at once
 constexpr double kRecoveryTrains = 16;   // over a link that is out of use

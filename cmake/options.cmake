@@ -52,6 +52,7 @@ if(ESPALIER_SANITIZE)
   add_compile_options(-fsanitize=${ESPALIER_SANITIZE} -fno-sanitize=null,vptr
                       -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ESPALIER_SANITIZE})
+  add_compile_definitions(ESPALIER_SANITIZED)
 endif()
 if(ESPALIER_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC warns that it does not model the fences that Asio uses. With precompiled headers it also

@@ -87,5 +87,58 @@ TEST_F(Shown, AnEdgeIsARoutedFlowWithoutReports) {
   EXPECT_FALSE(shown.subflows[0].is_learning);
 }
 
+// A flow from h0 to h1, which waits.
+class Waiting : public Shown {
+ protected:
+  Waiting() {
+    flow_.agent = h0_;
+    flow_.source_address = Address("h0");
+    flow_.destination_address = Address("h1");
+    flow_.key = {.source = Node("h0"), .destination = Node("h1")};
+    flow_.source_leaf = Node("leaf0");
+    flow_.destination_leaf = Node("leaf1");
+    flow_.subflows = {{.path = fabric::PathIndex(0), .is_learning = true}};
+    state_.agents.Connect(h0_, PeerId(1));
+  }
+  std::string CauseAs(FlowStatus status) {
+    flow_.status = status;
+    return ExplainWait(state_, flow_).cause;
+  }
+
+  ShownFlow flow_;
+};
+
+TEST_F(Waiting, SaysWhyNoPortIsKnown) {
+  EXPECT_EQ(CauseAs(FlowStatus::kLearning), "probes have not found a source port for its path yet");
+  state_.path_map.NoteSilence(flow_.key, kPort);
+  EXPECT_EQ(CauseAs(FlowStatus::kLearning), "no switch on the way has answered a probe yet");
+  state_.path_map.Observe(flow_.key, kPort + 1, fabric::PathIndex(1));
+  EXPECT_EQ(CauseAs(FlowStatus::kLearning), "probes have not found a source port for its path yet");
+  state_.path_map.PredictNone(flow_.key, {fabric::PathIndex(0)});
+  EXPECT_EQ(CauseAs(FlowStatus::kLearning), "no source port takes its path over spine0");
+}
+
+TEST_F(Waiting, SaysWhyThereIsNoRoute) {
+  EXPECT_EQ(CauseAs(FlowStatus::kUnroutable), "no path from leaf0 to leaf1 is usable");
+  flow_.reach = Reach::kUnknownEnd;
+  EXPECT_EQ(CauseAs(FlowStatus::kUnroutable),
+            "its two NICs have as many flows already as can be steered");
+  flow_.agent = state_.agents.Intern("other");
+  EXPECT_EQ(CauseAs(FlowStatus::kUnroutable),
+            "the agent other reports it, but its source is a NIC of h0");
+  flow_.destination_address = *IpAddress::Parse("192.0.2.1");
+  EXPECT_EQ(CauseAs(FlowStatus::kUnroutable),
+            "the topology has no NIC with the address 192.0.2.1 at a switch");
+}
+
+TEST_F(Waiting, EachStateThatCanLastHasACauseAndARemedy) {
+  for (const FlowStatus status : {FlowStatus::kNew, FlowStatus::kAdopting, FlowStatus::kLearning,
+                                  FlowStatus::kUnsteered, FlowStatus::kUnroutable}) {
+    EXPECT_NE(CauseAs(status), "");
+    EXPECT_NE(ExplainWait(state_, flow_).remedy, "");
+  }
+  EXPECT_EQ(CauseAs(FlowStatus::kRouted), "");
+}
+
 }  // namespace
 }  // namespace espalier::controller

@@ -50,25 +50,6 @@ TEST_F(SpreadWatchTest, SpeaksOfALoadThatStaysAboveWhatIsPossibleUntilItIsLowere
   EXPECT_FALSE(IsDegraded(*cluster_));
 }
 
-// Both flows to the second leaf have only one spine in common with it, which no bound on one leaf
-// or pair of leaves shows.
-TEST(SpreadOfDeadLinks, IsSilentWhereNoAssignmentHasLess) {
-  Cluster cluster({.spines = 3, .leaves = 3, .hosts_per_leaf = 2});
-  cluster.ConnectAll();
-  for (const char* link : {"leaf0--spine2", "leaf2--spine2", "leaf1--spine0"}) {
-    ASSERT_TRUE(cluster.ChangeLink(link, IntentAction::kFail).has_value());
-  }
-  cluster.Open(0, {{.id = 1, .to = 2}});
-  cluster.Open(4, {{.id = 1, .to = 3}});
-  cluster.Settle();
-  const LoadSummary loads = Summarize(cluster.state());
-  ASSERT_EQ(loads.max_load, (Load{2, 1}));
-  ASSERT_EQ(loads.lower_bound, (Load{1, 1}));
-  cluster.Advance(60s);
-  EXPECT_TRUE(TextsOf(cluster, "load_above_possible").empty());
-  EXPECT_FALSE(cluster.state().notices.poor_spread.has_value());
-}
-
 class SpreadOfPhases : public BurstsTest {
  protected:
   SpreadOfPhases() : BurstsTest({.moves_per_start = 0}) {}

@@ -153,12 +153,12 @@ class Browser:
 
     def open(self, address):
         """Leaves the document that is shown, so that no later question reaches it."""
-        self.run("window.isLeft = true")
+        self.wait("window.isLeft = true")
         self.call("Page.navigate", url=address)
         self.wait("!window.isLeft")
 
     def reload(self):
-        self.run("window.isLeft = true")
+        self.wait("window.isLeft = true")
         self.call("Page.reload")
         self.wait("!window.isLeft")
 

@@ -40,8 +40,9 @@ struct LinkTestOptions {
 // at random; links that are out of use and may return get an eighth of all trains. Twice a second
 // the links in focus get trains over routes drawn at random, three quarters of all trains in a
 // small fabric. If a path may be dead, a few hosts test each of its links at once: twice within a
-// moment over the link, and once over another path between the same hosts. Cost: a train is drawn
-// in O(1) expected. Thread safety: the controller's loop thread. The references must outlive it.
+// moment over the link, and once over another path between the same hosts.
+// Cost: a train is drawn in O(1) expected.
+// Thread safety: the controller's loop thread. The references must outlive it.
 class TrainPlanner {
  public:
   static constexpr std::uint8_t kPackets = 8;  // of a train
